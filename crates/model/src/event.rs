@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The one event vocabulary. The simulated machine and the real kernel both speak it;
+//! everything that measures or draws hears nothing else.
+
+use crate::ids::{Cpu, Tid};
+
+/// One thing that happened, at `time_ns` on the arena's clock, on `cpu`.
+///
+/// Events arrive in order of time; events of the same time arrive in the order in
+/// which they happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub time_ns: u64,
+    /// The CPU on which the event happened (the waker's, for a wakeup).
+    pub cpu: Cpu,
+    pub kind: EventKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// `sched_switch`: `prev` leaves the CPU and `next` gets it. Either may be [`Tid::IDLE`].
+    Switch {
+        prev: Tid,
+        prev_state: PrevState,
+        cause: SwitchCause,
+        next: Tid,
+    },
+    /// `sched_waking`/`sched_wakeup`: a sleeping task becomes runnable on `target`.
+    /// `waker` is [`Tid::IDLE`] when a timer or device woke it.
+    Wakeup { task: Tid, waker: Tid, target: Cpu },
+    /// `sched_wakeup_new`: a forked task becomes runnable for the first time.
+    WakeupNew { task: Tid, target: Cpu },
+    /// `sched_migrate_task`: the runqueue a task belongs to changes.
+    Migrate { task: Tid, from: Cpu, to: Cpu },
+    /// `sched_process_fork`. [`EventSink::task`] has introduced the child just before.
+    Fork { parent: Tid, child: Tid },
+    /// `sched_process_exit`. The switch away from the task follows.
+    Exit { task: Tid },
+    /// A task's nice value changed.
+    Nice { task: Tid, nice: i8 },
+    /// A request named by the workload ended now; it began at `start_ns`.
+    /// `class` indexes the names that the arena declared through [`EventSink::request_class`].
+    Request { task: Tid, class: u16, start_ns: u64 },
+    /// A task passed a mark named by the workload (`class` as above), for instance the end of a warm-up.
+    Mark { task: Tid, class: u16 },
+    /// A scheduler's own figure, declared through [`EventSink::probe_name`]. `key` is a task's id or a CPU's number.
+    Probe { probe: u16, key: u32, value: i64 },
+    /// The machine or the scheduler took `ns` of this CPU's time away from the task that runs on it.
+    Overhead { cause: OverheadCause, ns: u64 },
+}
+
+/// What a task that leaves a CPU does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrevState {
+    /// Stays runnable and waits.
+    Runnable,
+    /// Sleeps until something wakes it.
+    Sleeping,
+    Exited,
+}
+
+/// Why the CPU changed hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SwitchCause {
+    /// The task went to sleep or exited.
+    Block,
+    /// Its slice was used up.
+    SliceEnd,
+    /// Another task took the CPU while slice was left (wakeup preemption, a kick).
+    Preempt,
+    /// A task of a higher scheduling class took the CPU.
+    HigherClass,
+    /// It gave the CPU away (sched_yield).
+    Yield,
+    /// It may no longer run on this CPU (affinity change).
+    Affinity,
+    /// The CPU was idle before.
+    FromIdle,
+    /// An arena that cannot tell.
+    Unknown,
+}
+
+/// Who took time from the tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OverheadCause {
+    /// The context switch itself.
+    Switch,
+    /// Refilling caches after a switch or a migration.
+    CacheRefill,
+    /// The timer tick.
+    Tick,
+    /// The wakeup path of the kernel.
+    Wakeup,
+    /// Sending or receiving an inter-processor interrupt.
+    Ipi,
+    /// The scheduler's own callbacks.
+    Scheduler,
+}
+
+/// Facts about a task that do not change, or that measures want to start from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskInfo {
+    pub tid: Tid,
+    /// Thread group (process) id.
+    pub tgid: Tid,
+    pub parent: Tid,
+    /// `comm`: the name of the thread.
+    pub name: String,
+    /// The application it belongs to: what tables are grouped by.
+    pub app: String,
+    pub nice: i8,
+    pub born_ns: u64,
+}
+
+/// Who hears events. Implemented by measures, traces, hashes and pairs of them.
+pub trait EventSink {
+    /// A task exists from now on.
+    fn task(&mut self, info: &TaskInfo);
+    fn event(&mut self, event: &Event);
+    /// `name` will be called `class` in [`EventKind::Request`] and [`EventKind::Mark`].
+    fn request_class(&mut self, _class: u16, _name: &str) {}
+    /// `name` will be called `probe` in [`EventKind::Probe`]; `per_cpu` tells what its key is.
+    fn probe_name(&mut self, _probe: u16, _name: &str, _per_cpu: bool) {}
+}
+
+/// Two sinks at once.
+impl<A: EventSink, B: EventSink> EventSink for (A, B) {
+    fn task(&mut self, info: &TaskInfo) {
+        self.0.task(info);
+        self.1.task(info);
+    }
+    fn event(&mut self, event: &Event) {
+        self.0.event(event);
+        self.1.event(event);
+    }
+    fn request_class(&mut self, class: u16, name: &str) {
+        self.0.request_class(class, name);
+        self.1.request_class(class, name);
+    }
+    fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
+        self.0.probe_name(probe, name, per_cpu);
+        self.1.probe_name(probe, name, per_cpu);
+    }
+}
+
+/// No one listens.
+impl EventSink for () {
+    fn task(&mut self, _info: &TaskInfo) {}
+    fn event(&mut self, _event: &Event) {}
+}
+
+impl<S: EventSink + ?Sized> EventSink for &mut S {
+    fn task(&mut self, info: &TaskInfo) {
+        (**self).task(info);
+    }
+    fn event(&mut self, event: &Event) {
+        (**self).event(event);
+    }
+    fn request_class(&mut self, class: u16, name: &str) {
+        (**self).request_class(class, name);
+    }
+    fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
+        (**self).probe_name(probe, name, per_cpu);
+    }
+}
+
+impl<S: EventSink> EventSink for Option<S> {
+    fn task(&mut self, info: &TaskInfo) {
+        if let Some(sink) = self {
+            sink.task(info);
+        }
+    }
+    fn event(&mut self, event: &Event) {
+        if let Some(sink) = self {
+            sink.event(event);
+        }
+    }
+    fn request_class(&mut self, class: u16, name: &str) {
+        if let Some(sink) = self {
+            sink.request_class(class, name);
+        }
+    }
+    fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
+        if let Some(sink) = self {
+            sink.probe_name(probe, name, per_cpu);
+        }
+    }
+}

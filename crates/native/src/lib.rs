@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Scheduler objects for the simulated machine: their description and a private,
+//! callable copy of each. Knows no engine: whoever calls binds the functions that
+//! the scheduler needs.
+
+pub mod object;

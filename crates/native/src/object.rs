@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A scheduler as built for the simulated machine: an ELF image plus everything
+//! an engine must know to call it. Written by `tiltyard-build`, read by the loader
+//! here and by the engine; serialised beside the image in the build cache.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Image and description of one scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Object {
+    /// sha256 of everything that went in (source, headers, flags, compiler, rewriter), in hex.
+    pub key: String,
+    /// Shared object for the host.
+    #[serde(skip)]
+    pub image: Vec<u8>,
+    /// The `struct sched_ext_ops` that the source defines.
+    pub ops: Ops,
+    pub maps: Vec<Map>,
+    /// `const volatile` globals: what `-s name:tunable=value` may set, by name.
+    pub tunables: BTreeMap<String, Global>,
+    /// All other globals that debug information names (for probing and user-space halves).
+    pub globals: BTreeMap<String, Global>,
+    /// Programs other than ops, by section: `syscall`, `tp_btf/...`.
+    pub programs: Vec<Program>,
+    /// Names of kernel functions that the scheduler calls and that must be bound before it runs,
+    /// in the order of the slots of `tilt_kfuncs`.
+    pub kfuncs: Vec<String>,
+    /// BPF helper numbers that it calls, in the order of the slots of `tilt_helpers`.
+    pub helpers: Vec<u32>,
+    /// Sizes of types that `bpf_obj_new` may allocate, by the type id that the code passes.
+    pub type_sizes: BTreeMap<u32, u64>,
+}
+
+/// Where the ops table lies and what it holds besides functions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ops {
+    /// `.name`.
+    pub name: String,
+    /// Symbol of the variable in `.struct_ops.link`.
+    pub symbol: String,
+    /// Op name (`enqueue`, `select_cpu`, ...) to the symbol of its function; absent ops are absent.
+    pub functions: BTreeMap<String, String>,
+    pub flags: u64,
+    pub dispatch_max_batch: u32,
+    pub timeout_ms: u32,
+    pub exit_dump_len: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Map {
+    pub name: String,
+    pub kind: MapKind,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    pub map_flags: u32,
+    /// For map-in-map: index into `maps` of the template of the inner maps.
+    pub inner: Option<usize>,
+    /// For array-of-maps with `.values`: indices into `maps`.
+    pub values: Vec<Option<usize>>,
+    /// Symbol of the map variable: the address that code passes to helpers.
+    pub symbol: String,
+}
+
+/// Numbers as in the kernel's `enum bpf_map_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MapKind {
+    Hash,
+    Array,
+    PerCpuHash,
+    PerCpuArray,
+    ArrayOfMaps,
+    HashOfMaps,
+    LruHash,
+    Queue,
+    Stack,
+    RingBuf,
+    TaskStorage,
+    CgroupStorage,
+    Arena,
+}
+
+/// A global variable: where it is and how to read and write it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Global {
+    pub symbol: String,
+    pub size: u64,
+    pub kind: GlobalKind,
+    /// Value in the image, for scalars.
+    pub default: Option<i128>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GlobalKind {
+    Signed,
+    Unsigned,
+    Bool,
+    /// Struct or array: addressed as bytes.
+    Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    pub section: String,
+    pub symbol: String,
+}

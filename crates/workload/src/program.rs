@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a workload is once it has been read: tasks, what they do, and what they share.
+//!
+//! Both arenas execute this; neither knows the file format it came from.
+
+/// A whole workload. All ids below are indices into its vectors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Workload {
+    pub name: String,
+    /// One paragraph for people: what it models and from which source.
+    pub description: String,
+    /// End of the run, counted from the workload's start; `None`: when every task has ended.
+    pub duration_ns: Option<u64>,
+    pub tasks: Vec<TaskSpec>,
+    /// Applications: each is a tree of tasks under a shell that has slept `history_ns` when the workload starts.
+    pub apps: Vec<App>,
+    pub groups: Vec<Group>,
+    pub mutexes: Vec<Mutex>,
+    pub conds: Vec<String>,
+    pub barriers: Vec<Barrier>,
+    pub sems: Vec<Sem>,
+    pub pipes: Vec<Pipe>,
+    pub timers: Vec<String>,
+    pub devices: Vec<Device>,
+    /// Names of requests and marks, see [`Op::Begin`], [`Op::End`], [`Op::Done`], [`Op::Mark`].
+    pub requests: Vec<String>,
+    /// Shared counters, see [`Op::Countdown`]. The value is where each starts.
+    pub counters: Vec<Counter>,
+}
+
+/// One application. Its shell is a real task: it sleeps, starts the app's tasks, and waits for them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct App {
+    pub name: String,
+    /// Group of the shell and, unless they say otherwise, of its tasks.
+    pub group: Option<usize>,
+    /// How long the shell has slept when the workload starts.
+    pub history_ns: u64,
+}
+
+/// A cgroup with the cpu controller. `parent` is `None` for a child of the root.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    pub path: String,
+    pub parent: Option<usize>,
+    /// cpu.weight, 1..10000, default 100.
+    pub weight: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mutex {
+    pub name: String,
+    /// Priority inheritance (rt-app's `pi_enabled`).
+    pub inherit_priority: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Barrier {
+    pub name: String,
+    /// How many tasks it takes to open.
+    pub parties: u32,
+    /// Spin (on the CPU) up to this long before sleeping. 0: sleep at once.
+    pub spin_ns: u64,
+}
+
+/// Counting semaphore: remembers posts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sem {
+    pub name: String,
+    pub initial: u64,
+}
+
+/// A pipe or socket of limited capacity: writers block when it is full, readers when it is empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipe {
+    pub name: String,
+    pub capacity_bytes: u64,
+}
+
+/// Serves requests one after another in each of its channels, first come first served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    pub name: String,
+    /// How many requests it serves at once; `u32::MAX`: as many as come.
+    pub channels: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    pub name: String,
+    pub start: u64,
+}
+
+/// A task as written in the file; `instances` threads of it start by themselves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskSpec {
+    pub name: String,
+    pub app: usize,
+    /// 0: only by [`Op::Fork`].
+    pub instances: u32,
+    /// From the workload's start to the first instance's first instruction.
+    pub delay_ns: u64,
+    /// Whether it is a thread of the application's process (pthread_create) or a process of its own (fork).
+    pub thread: bool,
+    /// Repetitions of all phases; `None`: for ever.
+    pub loops: Option<u64>,
+    pub phases: Vec<Phase>,
+    /// Bytes it touches again and again: what a cold cache costs it.
+    pub working_set_bytes: u64,
+    /// Share of its work that waits for memory, in 1/1000.
+    pub memory_bound_permille: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    pub name: String,
+    pub loops: u64,
+    /// What changes when the phase begins; `None` fields stay as they are.
+    pub attrs: Attrs,
+    pub ops: Vec<Op>,
+}
+
+/// Scheduling attributes; only what is `Some` is set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attrs {
+    pub policy: Option<Policy>,
+    /// Nice value for Other/Batch/Idle.
+    pub nice: Option<i8>,
+    /// 1..99 for Fifo and Rr.
+    pub rt_priority: Option<u8>,
+    /// CPU numbers it may run on.
+    pub cpus: Option<Vec<u32>>,
+    pub group: Option<usize>,
+    /// NUMA nodes its memory comes from.
+    pub nodes_membind: Option<Vec<u32>>,
+    pub util_min: Option<u32>,
+    pub util_max: Option<u32>,
+    pub deadline: Option<Deadline>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    Other,
+    Batch,
+    Idle,
+    Fifo,
+    Rr,
+    Deadline,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    pub runtime_ns: u64,
+    pub period_ns: u64,
+    pub deadline_ns: u64,
+}
+
+/// A duration or an amount that may be drawn anew each time it is used.
+/// Parameters are integers so that a workload has one meaning on every machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dist {
+    Const(u64),
+    /// Exponential with this mean.
+    Exp { mean: u64 },
+    /// Log-normal: median, and sigma of the underlying normal in 1/1000.
+    LogNormal { median: u64, sigma_milli: u64 },
+    /// Uniform in `low..=high`.
+    Uniform { low: u64, high: u64 },
+}
+
+/// Which one of an array of resources: `first + eval(index)`, see [`Index`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ref {
+    pub first: usize,
+    /// How many there are; an index outside `0..len` ends the run with an error.
+    pub len: usize,
+    pub index: Index,
+}
+
+/// Integer arithmetic over the instance number and loop counters, so that one task spec
+/// can say "my own request pipe" or "the receiver j of my group".
+#[derive(Clone, Debug, PartialEq)]
+pub enum Index {
+    Const(i64),
+    /// Number of this instance of the task, from 0.
+    Instance,
+    /// Counter of an enclosing [`Op::Repeat`]: 0 is the innermost.
+    Loop(u8),
+    Add(Box<Index>, Box<Index>),
+    Sub(Box<Index>, Box<Index>),
+    Mul(Box<Index>, Box<Index>),
+    /// Euclidean; division by zero ends the run with an error.
+    Div(Box<Index>, Box<Index>),
+    Rem(Box<Index>, Box<Index>),
+}
+
+/// One thing a task does. Times in ns.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Work: this long on a reference CPU with warm caches and nobody beside it.
+    Run(Dist),
+    /// Burn until this much wall-clock time has passed; preemption counts.
+    Runtime(Dist),
+    Sleep(Dist),
+    /// rt-app's timer: sleep until the last expiry plus the period.
+    Timer { timer: Ref, period_ns: u64, mode: TimerMode },
+    Lock(Ref),
+    Unlock(Ref),
+    /// Condition variables, with the mutex that is released while waiting.
+    CondWait { cond: Ref, mutex: Ref },
+    Signal(Ref),
+    Broadcast(Ref),
+    /// Signal, then wait.
+    Sync { cond: Ref, mutex: Ref },
+    Barrier(Ref),
+    /// Block until another task resumes this one; an early resume is lost.
+    Suspend,
+    /// Wakes every suspended instance of this task spec.
+    Resume { task: usize },
+    SemPost(Ref),
+    SemWait(Ref),
+    PipeWrite { pipe: Ref, bytes: u64 },
+    PipeRead { pipe: Ref, bytes: u64 },
+    /// Block on a device that needs this long to serve the request.
+    Io { device: Ref, service: Dist },
+    /// rt-app's `mem`: write this many bytes to a private buffer.
+    Mem { bytes: u64 },
+    /// rt-app's `memrun`.
+    MemRun { kind: MemKind, size_bytes: u64, count: u64, stride_bytes: u64, random: bool },
+    /// rt-app's `iorun`: write this many bytes to the I/O device.
+    IoRun { bytes: u64 },
+    Yield,
+    /// rt-app's `fork`: starts one more thread of that task.
+    Fork { task: usize },
+    /// Starts `count` instances of a task as children of this one, numbered on from those that exist.
+    Spawn { task: usize, count: u64 },
+    /// Waits until all children have exited.
+    Join,
+    /// Ends this task now.
+    Exit,
+    /// Changes attributes of the calling task.
+    Set(Attrs),
+    /// Changes attributes of every live instance of a task (renice, taskset).
+    SetOther { task: usize, attrs: Attrs },
+    Repeat { count: u64, body: Vec<Op> },
+    /// Repeats until the counter is used up: each pass takes one, whoever runs it.
+    Countdown { counter: Ref, body: Vec<Op> },
+    /// Does `body` with this probability in 1/1,000,000.
+    Chance { ppm: u32, body: Vec<Op> },
+    /// Starts measuring a request of this class on this task.
+    Begin { request: usize },
+    /// Ends it.
+    End { request: usize },
+    /// Counts a finished request that has no beginning of its own.
+    Done { request: usize },
+    /// Leaves a mark in the event stream.
+    Mark { mark: usize },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerMode {
+    /// A missed period starts again from now.
+    Relative,
+    /// The grid stays.
+    Absolute,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemKind {
+    Read,
+    Write,
+    Chase,
+}
