@@ -3,4 +3,9 @@
 //! callable copy of each. Knows no engine: whoever calls binds the functions that
 //! the scheduler needs.
 
+pub mod instance;
+pub mod layout;
 pub mod object;
+
+pub use instance::{Crash, EntryPoint, Instance, LoadError, Value};
+pub use object::Object;
