@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Numbers of the sched_ext ABI of the reference kernel (Linux 6.18). The low word of the
+//! enqueue and dequeue flags is the scheduling core's own and schedulers see it raw.
+
+pub const ENQ_WAKEUP: u64 = 1;
+pub const ENQ_RESTORE: u64 = 2;
+pub const ENQ_MOVE: u64 = 4;
+pub const ENQ_NOCLOCK: u64 = 8;
+pub const ENQ_HEAD: u64 = 0x10;
+pub const ENQ_MIGRATED: u64 = 0x40;
+pub const ENQ_INITIAL: u64 = 0x80;
+pub const ENQ_CPU_SELECTED: u64 = 0x400;
+pub const ENQ_PREEMPT: u64 = 1 << 32;
+pub const ENQ_REENQ: u64 = 1 << 40;
+pub const ENQ_LAST: u64 = 1 << 41;
+/// Bits of an insert that only the core may set.
+pub const ENQ_INTERNAL: u64 = 0xff << 56;
+
+pub const DEQ_SLEEP: u64 = 1;
+pub const DEQ_SAVE: u64 = 2;
+pub const DEQ_MOVE: u64 = 4;
+pub const DEQ_NOCLOCK: u64 = 8;
+
+pub const WAKE_FORK: u64 = 4;
+pub const WAKE_TTWU: u64 = 8;
+pub const WAKE_SYNC: u64 = 0x10;
+
+pub const DSQ_BUILTIN: u64 = 1 << 63;
+pub const DSQ_LOCAL_ON_BIT: u64 = 1 << 62;
+pub const DSQ_INVALID: u64 = DSQ_BUILTIN;
+pub const DSQ_GLOBAL: u64 = DSQ_BUILTIN | 1;
+pub const DSQ_LOCAL: u64 = DSQ_BUILTIN | 2;
+pub const DSQ_LOCAL_ON: u64 = DSQ_BUILTIN | DSQ_LOCAL_ON_BIT;
+
+pub const SLICE_DFL_NS: u64 = 20_000_000;
+pub const SLICE_INF: u64 = u64::MAX;
+
+pub const OPS_KEEP_BUILTIN_IDLE: u64 = 1;
+pub const OPS_ENQ_LAST: u64 = 2;
+pub const OPS_ENQ_EXITING: u64 = 4;
+pub const OPS_SWITCH_PARTIAL: u64 = 8;
+pub const OPS_ENQ_MIGRATION_DISABLED: u64 = 0x10;
+pub const OPS_ALLOW_QUEUED_WAKEUP: u64 = 0x20;
+pub const OPS_BUILTIN_IDLE_PER_NODE: u64 = 0x40;
+/// Deprecated no-op in 6.18.
+pub const OPS_HAS_CGROUP_WEIGHT: u64 = 1 << 16;
+pub const OPS_ALL: u64 = 0x7f | OPS_HAS_CGROUP_WEIGHT;
+
+pub const KICK_IDLE: u64 = 1;
+pub const KICK_PREEMPT: u64 = 2;
+pub const KICK_WAIT: u64 = 4;
+
+pub const PICK_IDLE_CORE: u64 = 1;
+pub const PICK_IDLE_IN_NODE: u64 = 2;
+
+/// `p->scx.flags`
+pub const TASK_QUEUED: u32 = 1;
+pub const TASK_RESET_RUNNABLE_AT: u32 = 4;
+pub const TASK_DEQD_FOR_SLEEP: u32 = 8;
+pub const TASK_STATE_SHIFT: u32 = 8;
+
+/// `p->flags`
+pub const PF_EXITING: u32 = 0x4;
+pub const PF_KTHREAD: u32 = 0x0020_0000;
+
+/// The kernel's errno values that reach schedulers.
+pub const ENOENT: i64 = -2;
+pub const EAGAIN: i64 = -11;
+pub const ENOMEM: i64 = -12;
+pub const EBUSY: i64 = -16;
+pub const EEXIST: i64 = -17;
+pub const ENODEV: i64 = -19;
+pub const EINVAL: i64 = -22;
+pub const EDEADLK: i64 = -35;
+
+/// Passes of one balance over ops.dispatch (SCX_DSP_MAX_LOOPS).
+pub const DISPATCH_MAX_LOOPS: u32 = 32;
+/// Dispatch buffer of a scheduler that does not say (SCX_DSP_DFL_MAX_BATCH).
+pub const DISPATCH_DFL_BATCH: u32 = 32;
+/// Longest watchdog timeout (SCX_WATCHDOG_MAX_TIMEOUT).
+pub const WATCHDOG_MAX_MS: u32 = 30_000;

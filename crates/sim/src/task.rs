@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A task of the simulated machine.
+
+use crate::bpf::cpumask::CpuSet;
+use crate::bpf::rng::Pcg;
+use crate::ext::flags::*;
+use crate::program::Cursor;
+use std::ffi::c_char;
+use std::ptr;
+use tiltyard_model::Tid;
+use tiltyard_native::layout::{SchedEntity, SchedExtEntity, TASK_COMM_LEN, TaskStruct};
+
+/// Index of a task in the engine, equal to its pid. 0 is the idle task of every CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    pub const IDLE: TaskId = TaskId(0);
+
+    pub fn is_idle(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn tid(self) -> Tid {
+        Tid(self.0)
+    }
+
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Scheduling classes that the simulated kernel has, highest first: stop (the core's own),
+/// realtime, ext, idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Rt { priority: u8, round_robin: bool },
+    Ext,
+    Idle,
+}
+
+impl Class {
+    /// Whether a task of this class takes the CPU from one of `other` at once.
+    pub fn above(self, other: Class) -> bool {
+        self.rank() > other.rank()
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Class::Rt { .. } => 2,
+            Class::Ext => 1,
+            Class::Idle => 0,
+        }
+    }
+}
+
+/// Where a task is in its life as the core sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Sleeps, or has not been woken for the first time.
+    Blocked,
+    /// On a runqueue or running.
+    Runnable,
+    Dead,
+}
+
+/// `p->scx` state machine of load, fork and class changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ExtState {
+    None,
+    Init,
+    Ready,
+    Enabled,
+}
+
+/// Who owns a queued task (`p->scx.ops_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpsState {
+    /// Nobody, a DSQ, or it runs or sleeps.
+    None,
+    /// On its way through ops.enqueue.
+    Queueing,
+    /// In the scheduler's custody since the enqueue with this sequence number.
+    Queued(u64),
+    /// Leaving it through the dispatch buffer.
+    Dispatching,
+}
+
+/// A DSQ by where it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DsqRef {
+    Local(u32),
+    /// One for each NUMA node.
+    Global(u32),
+    /// Slot in the table of the scheduler's own DSQs.
+    User(u32),
+}
+
+/// `p->scx` as far as only the core sees it.
+#[derive(Debug)]
+pub struct ExtTask {
+    pub state: ExtState,
+    pub ops_state: OpsState,
+    pub dsq: Option<DsqRef>,
+    pub dsq_seq: u64,
+    /// Position in a FIFO DSQ, key in an ordered one.
+    pub dsq_order: i64,
+    pub dsq_next: TaskId,
+    pub dsq_prev: TaskId,
+    /// Waits on its runqueue to be inserted into another CPU's local DSQ.
+    pub deferred_to: Option<u32>,
+}
+
+/// The machine's view: what the task still has to do and what it left in caches.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// Work left of the current instruction, in ns at full speed.
+    pub rem_ns: u64,
+    /// rt-app's `runtime`: the instruction ends at this time whatever was done.
+    pub until_ns: Option<u64>,
+    pub working_set_bytes: u64,
+    pub memory_bound_permille: u32,
+    /// CPU it last ran on, and that CPU's footprint counter then.
+    pub last_cpu: Option<u32>,
+    pub footprint_then: u64,
+    /// When it last got a CPU, for `sum_exec_runtime`.
+    pub exec_start_ns: u64,
+    /// End of the part of its runtime that its slice has been charged for.
+    pub slice_charged_ns: u64,
+}
+
+/// Everything about one task. The kernel's view comes first, so that the pointer that
+/// schedulers hold is also a pointer to this.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Task {
+    pub kern: TaskStruct,
+    pub id: TaskId,
+    pub name: String,
+    pub app: u32,
+    /// Which task of the workload it is an instance of; `None` for shells and kernel threads.
+    pub spec: Option<u32>,
+    pub instance: u32,
+    pub life: Life,
+    pub class: Class,
+    /// Policy of the workload file, kept for reports and restores.
+    pub nice: i8,
+    pub cpu: u32,
+    pub cpus: Box<CpuSet>,
+    pub cgroup: u32,
+    pub ext: ExtTask,
+    pub work: Work,
+    pub cursor: Cursor,
+    pub rng: Pcg,
+    pub parent: TaskId,
+    pub live_children: u32,
+    /// Number of the current alarm; alarms armed under an older one are void.
+    pub generation: u32,
+    /// Next task in the RT queue it is on, and its round-robin slice left in ticks.
+    pub rt_slice_ticks: u32,
+}
+
+impl Task {
+    pub fn kernel_ptr(&self) -> *mut TaskStruct {
+        ptr::from_ref(&self.kern).cast_mut()
+    }
+
+    pub fn queued(&self) -> bool {
+        self.kern.scx.flags & TASK_QUEUED != 0
+    }
+
+    pub fn may_run_on(&self, cpu: u32) -> bool {
+        self.cpus.test(cpu as usize)
+    }
+
+    pub fn set_ext_state(&mut self, state: ExtState) {
+        self.ext.state = state;
+        let scx = &mut self.kern.scx;
+        scx.flags &= (1 << TASK_STATE_SHIFT) - 1;
+        scx.flags |= (state as u32) << TASK_STATE_SHIFT;
+    }
+}
+
+impl Default for ExtTask {
+    fn default() -> ExtTask {
+        ExtTask {
+            state: ExtState::None,
+            ops_state: OpsState::None,
+            dsq: None,
+            dsq_seq: 0,
+            dsq_order: 0,
+            dsq_next: TaskId::IDLE,
+            dsq_prev: TaskId::IDLE,
+            deferred_to: None,
+        }
+    }
+}
+
+/// `init_scx_entity`: what every fork starts with.
+pub fn new_scx_entity() -> SchedExtEntity {
+    SchedExtEntity {
+        flags: 0,
+        weight: 100,
+        sticky_cpu: -1,
+        holding_cpu: -1,
+        selected_cpu: -1,
+        slice: SLICE_DFL_NS,
+        dsq_vtime: 0,
+        ddsp_dsq_id: DSQ_INVALID,
+        ddsp_enq_flags: 0,
+        runnable_at: 0,
+        disallow: false,
+    }
+}
+
+/// A `task_struct` with everything zero but what must not be.
+pub fn new_task_struct(pid: i32, name: &str) -> TaskStruct {
+    let mut comm = [0 as c_char; TASK_COMM_LEN];
+    for (to, from) in comm.iter_mut().zip(name.bytes().take(TASK_COMM_LEN - 1)) {
+        *to = from as c_char;
+    }
+    TaskStruct {
+        scx: new_scx_entity(),
+        se: SchedEntity::default(),
+        cpus_ptr: ptr::null(),
+        nr_cpus_allowed: 0,
+        migration_disabled: 0,
+        flags: 0,
+        state: 1,
+        exit_state: 0,
+        pid,
+        tgid: pid,
+        prio: 120,
+        static_prio: 120,
+        normal_prio: 120,
+        rt_priority: 0,
+        policy: 0,
+        on_cpu: 0,
+        on_rq: 0,
+        wake_cpu: 0,
+        recent_used_cpu: 0,
+        thread_cpu: 0,
+        start_time: 0,
+        start_boottime: 0,
+        utime: 0,
+        stime: 0,
+        nvcsw: 0,
+        nivcsw: 0,
+        mm: ptr::null(),
+        parent: ptr::null(),
+        real_parent: ptr::null(),
+        group_leader: ptr::null(),
+        signal: ptr::null(),
+        cgroups: ptr::null(),
+        sched_task_group: ptr::null(),
+        comm,
+    }
+}
+
+/// nice -20..19 to the weight of the kernel's table, `sched_prio_to_weight`.
+/// Source: kernel/sched/core.c; the table is part of the kernel's ABI for schedulers.
+pub const NICE_WEIGHT: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+/// `p->scx.weight` of a nice value: 100 at nice 0, rounded, 1..=10000.
+pub fn ext_weight(nice: i8) -> u32 {
+    let weight = NICE_WEIGHT[(i32::from(nice.clamp(-20, 19)) + 20) as usize];
+    ((weight * 100 + 512) / 1024).clamp(1, 10_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_those_of_the_kernel() {
+        assert_eq!(ext_weight(0), 100);
+        assert_eq!(ext_weight(-20), 8668);
+        assert_eq!(ext_weight(19), 1);
+        assert_eq!(ext_weight(17), ext_weight(18));
+    }
+}
