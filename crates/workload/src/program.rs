@@ -4,12 +4,13 @@
 //! Both arenas execute this; neither knows the file format it came from.
 
 /// A whole workload. All ids below are indices into its vectors.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     pub name: String,
     /// One paragraph for people: what it models and from which source.
     pub description: String,
-    /// End of the run, counted from the workload's start; `None`: when every task has ended.
+    /// Latest end of the run, counted from the workload's start. The run ends earlier when every
+    /// task that is no daemon has ended.
     pub duration_ns: Option<u64>,
     pub tasks: Vec<TaskSpec>,
     /// Applications: each is a tree of tasks under a shell that has slept `history_ns` when the workload starts.
@@ -20,12 +21,52 @@ pub struct Workload {
     pub barriers: Vec<Barrier>,
     pub sems: Vec<Sem>,
     pub pipes: Vec<Pipe>,
-    pub timers: Vec<String>,
+    pub timers: Vec<Timer>,
+    /// Where tasks suspend themselves, see [`Op::Suspend`].
+    pub places: Vec<String>,
+    /// Memory buffers that several tasks share, see [`Op::MemRun`].
+    pub buffers: Vec<String>,
     pub devices: Vec<Device>,
     /// Names of requests and marks, see [`Op::Begin`], [`Op::End`], [`Op::Done`], [`Op::Mark`].
     pub requests: Vec<String>,
     /// Shared counters, see [`Op::Countdown`]. The value is where each starts.
     pub counters: Vec<Counter>,
+    /// Size of each task's private buffer, see [`Op::Mem`].
+    pub mem_buffer_bytes: u64,
+    /// What [`Op::IoRun`] writes to in a real kernel.
+    pub io_device: String,
+}
+
+/// Buffer that rt-app gives each thread unless the file says otherwise.
+pub const DEFAULT_MEM_BUFFER_BYTES: u64 = 4 << 20;
+/// Where rt-app's `iorun` writes unless the file says otherwise.
+pub const DEFAULT_IO_DEVICE: &str = "/dev/null";
+
+impl Default for Workload {
+    /// Nothing at all, with rt-app's defaults.
+    fn default() -> Self {
+        Workload {
+            name: String::new(),
+            description: String::new(),
+            duration_ns: None,
+            tasks: Vec::new(),
+            apps: Vec::new(),
+            groups: Vec::new(),
+            mutexes: Vec::new(),
+            conds: Vec::new(),
+            barriers: Vec::new(),
+            sems: Vec::new(),
+            pipes: Vec::new(),
+            timers: Vec::new(),
+            places: Vec::new(),
+            buffers: Vec::new(),
+            devices: Vec::new(),
+            requests: Vec::new(),
+            counters: Vec::new(),
+            mem_buffer_bytes: DEFAULT_MEM_BUFFER_BYTES,
+            io_device: DEFAULT_IO_DEVICE.to_string(),
+        }
+    }
 }
 
 /// One application. Its shell is a real task: it sleeps, starts the app's tasks, and waits for them.
@@ -39,6 +80,7 @@ pub struct App {
 }
 
 /// A cgroup with the cpu controller. `parent` is `None` for a child of the root.
+/// The path `/` stands for the root itself, whose weight means nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub path: String,
@@ -77,6 +119,15 @@ pub struct Pipe {
     pub capacity_bytes: u64,
 }
 
+/// What [`Op::Timer`] waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timer {
+    pub name: String,
+    /// Each task (thread) has one of its own (rt-app's names beginning with `unique`); else all share one.
+    pub per_task: bool,
+    pub mode: TimerMode,
+}
+
 /// Serves requests one after another in each of its channels, first come first served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
@@ -96,14 +147,18 @@ pub struct Counter {
 pub struct TaskSpec {
     pub name: String,
     pub app: usize,
-    /// 0: only by [`Op::Fork`].
+    /// 0: only by [`Op::Fork`] or [`Op::Spawn`].
     pub instances: u32,
     /// From the workload's start to the first instance's first instruction.
     pub delay_ns: u64,
+    /// The run does not wait for its end.
+    pub daemon: bool,
     /// Whether it is a thread of the application's process (pthread_create) or a process of its own (fork).
     pub thread: bool,
     /// Repetitions of all phases; `None`: for ever.
     pub loops: Option<u64>,
+    /// What each instance sets before its first phase.
+    pub attrs: Attrs,
     pub phases: Vec<Phase>,
     /// Bytes it touches again and again: what a cold cache costs it.
     pub working_set_bytes: u64,
@@ -114,7 +169,8 @@ pub struct TaskSpec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
     pub name: String,
-    pub loops: u64,
+    /// Repetitions before the next phase; `None`: for ever.
+    pub loops: Option<u64>,
     /// What changes when the phase begins; `None` fields stay as they are.
     pub attrs: Attrs,
     pub ops: Vec<Op>,
@@ -128,7 +184,7 @@ pub struct Attrs {
     pub nice: Option<i8>,
     /// 1..99 for Fifo and Rr.
     pub rt_priority: Option<u8>,
-    /// CPU numbers it may run on.
+    /// CPU numbers it may run on; an empty list means every CPU of the machine.
     pub cpus: Option<Vec<u32>>,
     pub group: Option<usize>,
     /// NUMA nodes its memory comes from.
@@ -136,6 +192,8 @@ pub struct Attrs {
     pub util_min: Option<u32>,
     pub util_max: Option<u32>,
     pub deadline: Option<Deadline>,
+    /// Slice that an Other/Batch task asks for (sched_attr's sched_runtime, Linux 6.12); 0: the scheduler's own.
+    pub slice_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,11 +219,19 @@ pub struct Deadline {
 pub enum Dist {
     Const(u64),
     /// Exponential with this mean.
-    Exp { mean: u64 },
+    Exp {
+        mean: u64,
+    },
     /// Log-normal: median, and sigma of the underlying normal in 1/1000.
-    LogNormal { median: u64, sigma_milli: u64 },
+    LogNormal {
+        median: u64,
+        sigma_milli: u64,
+    },
     /// Uniform in `low..=high`.
-    Uniform { low: u64, high: u64 },
+    Uniform {
+        low: u64,
+        high: u64,
+    },
 }
 
 /// Which one of an array of resources: `first + eval(index)`, see [`Index`].
@@ -202,59 +268,125 @@ pub enum Op {
     /// Burn until this much wall-clock time has passed; preemption counts.
     Runtime(Dist),
     Sleep(Dist),
-    /// rt-app's timer: sleep until the last expiry plus the period.
-    Timer { timer: Ref, period_ns: u64, mode: TimerMode },
+    /// rt-app's timer: sleep until the last expiry plus the period. The first base is the
+    /// workload's start plus the task's delay.
+    Timer {
+        timer: usize,
+        period_ns: u64,
+    },
     Lock(Ref),
     Unlock(Ref),
     /// Condition variables, with the mutex that is released while waiting.
-    CondWait { cond: Ref, mutex: Ref },
+    CondWait {
+        cond: Ref,
+        mutex: Ref,
+    },
     Signal(Ref),
     Broadcast(Ref),
     /// Signal, then wait.
-    Sync { cond: Ref, mutex: Ref },
+    Sync {
+        cond: Ref,
+        mutex: Ref,
+    },
     Barrier(Ref),
-    /// Block until another task resumes this one; an early resume is lost.
-    Suspend,
-    /// Wakes every suspended instance of this task spec.
-    Resume { task: usize },
+    /// Block until a task resumes those that wait at this place; an early resume is lost.
+    Suspend {
+        place: usize,
+    },
+    /// Wakes every task suspended at this place.
+    Resume {
+        place: usize,
+    },
     SemPost(Ref),
     SemWait(Ref),
-    PipeWrite { pipe: Ref, bytes: u64 },
-    PipeRead { pipe: Ref, bytes: u64 },
+    PipeWrite {
+        pipe: Ref,
+        bytes: u64,
+    },
+    PipeRead {
+        pipe: Ref,
+        bytes: u64,
+    },
     /// Block on a device that needs this long to serve the request.
-    Io { device: Ref, service: Dist },
-    /// rt-app's `mem`: write this many bytes to a private buffer.
-    Mem { bytes: u64 },
-    /// rt-app's `memrun`.
-    MemRun { kind: MemKind, size_bytes: u64, count: u64, stride_bytes: u64, random: bool },
+    Io {
+        device: Ref,
+        service: Dist,
+    },
+    /// rt-app's `mem`: write this many bytes to the private buffer of `mem_buffer_bytes`.
+    Mem {
+        bytes: u64,
+    },
+    /// rt-app's `memrun`: `count` bytes read or written in order, or `count` pointers chased that
+    /// lie `stride_bytes` apart, in a buffer of `size_bytes`: private, or one of `buffers`.
+    MemRun {
+        kind: MemKind,
+        size_bytes: u64,
+        count: u64,
+        stride_bytes: u64,
+        random: bool,
+        buffer: Option<usize>,
+    },
     /// rt-app's `iorun`: write this many bytes to the I/O device.
-    IoRun { bytes: u64 },
+    IoRun {
+        bytes: u64,
+    },
     Yield,
     /// rt-app's `fork`: starts one more thread of that task.
-    Fork { task: usize },
+    Fork {
+        task: usize,
+    },
     /// Starts `count` instances of a task as children of this one, numbered on from those that exist.
-    Spawn { task: usize, count: u64 },
+    Spawn {
+        task: usize,
+        count: u64,
+    },
     /// Waits until all children have exited.
     Join,
     /// Ends this task now.
     Exit,
     /// Changes attributes of the calling task.
     Set(Attrs),
-    /// Changes attributes of every live instance of a task (renice, taskset).
-    SetOther { task: usize, attrs: Attrs },
-    Repeat { count: u64, body: Vec<Op> },
+    /// Changes attributes of one instance of a task, or of all that live (renice, taskset).
+    SetOther {
+        task: usize,
+        instance: Option<Index>,
+        attrs: Attrs,
+    },
+    Repeat {
+        count: u64,
+        body: Vec<Op>,
+    },
     /// Repeats until the counter is used up: each pass takes one, whoever runs it.
-    Countdown { counter: Ref, body: Vec<Op> },
+    Countdown {
+        counter: Ref,
+        body: Vec<Op>,
+    },
+    /// Repeats until this much time has passed since the workload's start; looks before each pass.
+    Until {
+        time_ns: u64,
+        body: Vec<Op>,
+    },
     /// Does `body` with this probability in 1/1,000,000.
-    Chance { ppm: u32, body: Vec<Op> },
+    Chance {
+        ppm: u32,
+        body: Vec<Op>,
+    },
     /// Starts measuring a request of this class on this task.
-    Begin { request: usize },
+    Begin {
+        request: usize,
+    },
     /// Ends it.
-    End { request: usize },
+    End {
+        request: usize,
+    },
     /// Counts a finished request that has no beginning of its own.
-    Done { request: usize },
+    Done {
+        request: usize,
+    },
     /// Leaves a mark in the event stream.
-    Mark { mark: usize },
+    Mark {
+        mark: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
