@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A private, callable copy of a scheduler object.
 
-use crate::object::Object;
-use std::ffi::c_void;
+use crate::fault::{self, Guard};
+use crate::image::{self, Mapped, Symbol};
+use crate::object::{Global, GlobalKind, Object};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
 
 /// An op, a timer callback or any other entry point of the scheduler.
 /// Its one argument is an array of eight u64, unused ones zero, as in BPF's context of a struct_ops program.
 pub type EntryPoint = unsafe extern "C" fn(*mut u64) -> u64;
+
+/// Instructions that one call may execute unless [`Instance::set_work_limit`] says otherwise. Well above the
+/// 8 Mi iterations that the kernel grants an open-ended loop (may_goto), and found out within a second.
+pub const WORK_LIMIT_INSNS: u64 = 1 << 29;
 
 /// A value for a tunable or another global.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,68 +37,264 @@ pub enum LoadError {
     #[error("unknown tunable '{name}'; it has: {known}")]
     UnknownGlobal { name: String, known: String },
     #[error("value {value} does not fit tunable '{name}' ({bytes} bytes)")]
-    ValueRange { name: String, value: String, bytes: u64 },
+    ValueRange {
+        name: String,
+        value: String,
+        bytes: u64,
+    },
     #[error("needs {0}, which the simulated kernel does not have")]
     Unbound(String),
     #[error("cannot load the object: {0}")]
     Dlopen(String),
 }
 
-/// One scheduler in one simulated machine: its globals are its own.
+type Call = unsafe extern "C" fn(*const c_void, u64, u64, u64, *mut u64) -> c_int;
+
+/// One scheduler in one simulated machine: its globals are its own. One thread at a time may use it, any thread.
+#[derive(Debug)]
 pub struct Instance {
-    _private: (),
+    call: Call,
+    guard: Box<Guard>,
+    engine: *mut *mut c_void,
+    work_insns: *mut u64,
+    work_limit: *mut u64,
+    limit_insns: Cell<u64>,
+    symbols: HashMap<String, Symbol>,
+    kfuncs: Vec<String>,
+    helpers: Vec<u32>,
+    mapped: Mapped,
 }
+
+// SAFETY: all pointers lead into the instance's own mapping, which no other instance and no thread local refers to
+// between calls.
+unsafe impl Send for Instance {}
 
 impl Instance {
     /// Loads a private copy of `object` after writing `globals` (by name: tunables, other globals) into its image.
-    pub fn load(_object: &Object, _globals: &[(String, Value)]) -> Result<Instance, LoadError> {
-        todo!()
+    pub fn load(object: &Object, globals: &[(String, Value)]) -> Result<Instance, LoadError> {
+        let symbols = image::symbols(&object.image)?;
+        let mut image = object.image.clone();
+        let mut later = Vec::new();
+        for (name, value) in globals {
+            let global = find_global(object, name)?;
+            let bytes = encode(name, global, value)?;
+            let symbol = find_symbol(&symbols, &global.symbol)?;
+            match symbol.file_offset {
+                Some(at) => image[at..at + bytes.len()].copy_from_slice(&bytes),
+                None => later.push((symbol.address, bytes)),
+            }
+        }
+        let call = find_symbol(&symbols, "tilt_call")?.address;
+        let mapped = Mapped::new(&image, ("tilt_call", call))?;
+        for (address, bytes) in later {
+            // SAFETY: zero-initialised data is writable and `encode` made the bytes fit the variable.
+            unsafe {
+                mapped
+                    .base
+                    .add(address as usize)
+                    .copy_from(bytes.as_ptr(), bytes.len())
+            };
+        }
+        Instance::wire(object, symbols, mapped)
+    }
+
+    /// Finds the runtime's own variables (runtime.c) in a mapped image.
+    fn wire(
+        object: &Object,
+        symbols: HashMap<String, Symbol>,
+        mapped: Mapped,
+    ) -> Result<Instance, LoadError> {
+        let at = |name: &str| {
+            Ok(mapped
+                .base
+                .wrapping_add(find_symbol(&symbols, name)?.address as usize))
+        };
+        // SAFETY: these are the types with which runtime.c defines the symbols.
+        let (call, unwind) = unsafe {
+            (
+                std::mem::transmute::<*mut u8, Call>(at("tilt_call")?),
+                std::mem::transmute::<*mut u8, unsafe extern "C" fn(c_int) -> !>(at(
+                    "tilt_unwind",
+                )?),
+            )
+        };
+        Ok(Instance {
+            call,
+            guard: Box::new(Guard {
+                top: at("tilt_top")?.cast(),
+                unwind,
+                address: Cell::new(0),
+            }),
+            engine: at("tilt_engine")?.cast(),
+            work_insns: at("tilt_work")?.cast(),
+            work_limit: at("tilt_work_limit")?.cast(),
+            limit_insns: Cell::new(WORK_LIMIT_INSNS),
+            kfuncs: object.kfuncs.clone(),
+            helpers: object.helpers.clone(),
+            symbols,
+            mapped,
+        })
     }
 
     /// Gives every kernel function and helper that the scheduler calls an address. Each is called with the engine
-    /// pointer of [`Instance::set_engine`] as a hidden first argument. A missing one is an error with its name,
-    /// unless the scheduler only asks whether it exists.
+    /// pointer of [`Instance::set_engine`] as a hidden first argument; integer arguments arrive zero-extended to 64
+    /// bits. A missing one is an error with its name, unless the scheduler only asks whether it exists.
     pub fn bind(
         &mut self,
-        _kfunc: &dyn Fn(&str) -> Option<*const c_void>,
-        _helper: &dyn Fn(u32) -> Option<*const c_void>,
+        kfunc: &dyn Fn(&str) -> Option<*const c_void>,
+        helper: &dyn Fn(u32) -> Option<*const c_void>,
     ) -> Result<(), LoadError> {
-        todo!()
+        let kfuncs: Vec<_> = self
+            .kfuncs
+            .iter()
+            .map(|name| kfunc(name).ok_or_else(|| LoadError::Unbound(name.clone())))
+            .collect::<Result<_, _>>()?;
+        let helpers: Vec<_> = self
+            .helpers
+            .iter()
+            .map(|&id| helper(id).ok_or_else(|| LoadError::Unbound(format!("BPF helper {id}"))))
+            .collect::<Result<_, _>>()?;
+        self.fill("tilt_kfuncs", &kfuncs)?;
+        self.fill("tilt_helpers", &helpers)
+    }
+
+    fn fill(&mut self, table: &str, entries: &[*const c_void]) -> Result<(), LoadError> {
+        let at = self
+            .symbol(table)
+            .ok_or_else(|| LoadError::Dlopen(format!("no symbol '{table}'")))?;
+        // SAFETY: the build gave the table one slot for each name in the object.
+        unsafe {
+            at.cast::<*const c_void>()
+                .copy_from(entries.as_ptr(), entries.len())
+        };
+        Ok(())
     }
 
     /// Sets the hidden first argument of kernel functions and helpers.
     #[inline]
-    pub fn set_engine(&self, _engine: *mut c_void) {
-        todo!()
+    pub fn set_engine(&self, engine: *mut c_void) {
+        // SAFETY: the instance's own variable.
+        unsafe { *self.engine = engine }
+    }
+
+    /// Sets how many instructions one outermost call may execute before it comes back as [`Crash::Runaway`].
+    pub fn set_work_limit(&self, limit_insns: u64) {
+        self.limit_insns.set(limit_insns);
     }
 
     /// Address of a symbol of the object (functions, maps, globals), `None` if there is none.
-    pub fn symbol(&self, _name: &str) -> Option<*mut u8> {
-        todo!()
+    pub fn symbol(&self, name: &str) -> Option<*mut u8> {
+        self.symbols
+            .get(name)
+            .map(|s| self.mapped.base.wrapping_add(s.address as usize))
     }
 
-    /// Calls an entry point under guard: a wild pointer or an endless loop comes back as [`Crash`].
+    /// Calls an entry point under guard: a wild pointer or an endless loop comes back as [`Crash`]. The kfuncs
+    /// between the entry point and the crash are abandoned without running destructors; the instance's own state is
+    /// whatever the scheduler had made of it.
     ///
     /// # Safety
     /// `entry` is a function of this instance, kfuncs are bound, the engine pointer is valid for what they do with
-    /// it, and `args` are what the entry point expects.
+    /// it, and `args` are what the entry point expects. A kfunc that follows a pointer of the scheduler's holds
+    /// nothing that needs dropping.
     #[inline]
-    pub unsafe fn call(&self, _entry: EntryPoint, _args: &mut [u64; 8]) -> Result<u64, Crash> {
-        todo!()
+    pub unsafe fn call(&self, entry: EntryPoint, args: &mut [u64; 8]) -> Result<u64, Crash> {
+        // SAFETY: as the caller promises.
+        unsafe { self.guarded(entry as *const c_void, [args.as_mut_ptr() as u64, 0, 0]) }
     }
 
     /// The same for a callback of (u64, u64, u64), as bpf_timer, bpf_loop and bpf_for_each_map_elem have them.
     ///
     /// # Safety
     /// As [`Instance::call`].
-    pub unsafe fn call3(&self, _entry: *const c_void, _args: [u64; 3]) -> Result<u64, Crash> {
-        todo!()
+    pub unsafe fn call3(&self, entry: *const c_void, args: [u64; 3]) -> Result<u64, Crash> {
+        // SAFETY: as the caller promises.
+        unsafe { self.guarded(entry, args) }
+    }
+
+    #[inline]
+    unsafe fn guarded(&self, entry: *const c_void, args: [u64; 3]) -> Result<u64, Crash> {
+        let mut result = 0;
+        // SAFETY: pointers into the own mapping; `tilt_call` calls `entry` as the caller promises it can be.
+        let status = unsafe {
+            if (*self.guard.top).is_null() {
+                *self.work_limit = (*self.work_insns).saturating_add(self.limit_insns.get());
+            }
+            let outer = fault::enter(&raw const *self.guard);
+            let status = (self.call)(entry, args[0], args[1], args[2], &mut result);
+            fault::leave(outer);
+            status
+        };
+        match status {
+            0 => Ok(result),
+            fault::STATUS_FAULT => Err(Crash::Fault {
+                address: self.guard.address.get(),
+            }),
+            _ => Err(Crash::Runaway {
+                limit: self.limit_insns.get(),
+            }),
+        }
     }
 
     /// Instructions that the scheduler has executed since it was loaded: counted per basic block of the very IR
     /// that the kernel object is made from, so the figure is the same on every host and at every optimisation level.
     #[inline]
     pub fn work_insns(&self) -> u64 {
-        todo!()
+        // SAFETY: the instance's own variable.
+        unsafe { *self.work_insns }
     }
+}
+
+fn find_symbol(symbols: &HashMap<String, Symbol>, name: &str) -> Result<Symbol, LoadError> {
+    symbols
+        .get(name)
+        .copied()
+        .ok_or_else(|| LoadError::Dlopen(format!("no symbol '{name}'")))
+}
+
+fn find_global<'a>(object: &'a Object, name: &str) -> Result<&'a Global, LoadError> {
+    object
+        .tunables
+        .get(name)
+        .or_else(|| object.globals.get(name))
+        .ok_or_else(|| LoadError::UnknownGlobal {
+            name: name.to_owned(),
+            known: object
+                .tunables
+                .keys()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+}
+
+/// The bytes of `value` as they lie in memory; an error when the variable cannot hold it.
+fn encode(name: &str, global: &Global, value: &Value) -> Result<Vec<u8>, LoadError> {
+    let bits = global.size.saturating_mul(8).min(64) as u32;
+    let (fits, text) = match value {
+        Value::Bytes(bytes) => (
+            bytes.len() as u64 <= global.size,
+            format!("of {} bytes", bytes.len()),
+        ),
+        Value::Int(int) => {
+            let range = match global.kind {
+                GlobalKind::Bool => 0..=1,
+                GlobalKind::Unsigned => 0..=(1i128 << bits) - 1,
+                GlobalKind::Signed => -(1i128 << (bits - 1))..=(1i128 << (bits - 1)) - 1,
+                GlobalKind::Bytes => 1..=0,
+            };
+            (range.contains(int), int.to_string())
+        }
+    };
+    if !fits {
+        return Err(LoadError::ValueRange {
+            name: name.to_owned(),
+            value: text,
+            bytes: global.size,
+        });
+    }
+    Ok(match value {
+        Value::Bytes(bytes) => bytes.clone(),
+        Value::Int(int) => int.to_le_bytes()[..global.size as usize].to_vec(),
+    })
 }

@@ -3,6 +3,8 @@
 //! callable copy of each. Knows no engine: whoever calls binds the functions that
 //! the scheduler needs.
 
+mod fault;
+mod image;
 pub mod instance;
 pub mod layout;
 pub mod object;
