@@ -1,1 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! Events in, figures out, figures side by side. Pure functions: no arena, file or clock.
+//!
+//! * [`Recorder`] hears the events of one run and keeps figures, not events: its memory depends on
+//!   the number of tasks, apps and CPUs and not on simulated time.
+//! * [`Summary`] is what a run gave; [`compare`] puts runs of several schedulers side by side.
+//! * [`TraceHash`] gives every event to a hash, for tests of determinism.
+//!
+//! # What the words mean here
+//!
+//! Figures cover the window from the origin (the start of the workload) to the end of the run.
+//! Events before the origin only establish state. All times in a [`Summary`] count from the origin.
+//!
+//! * *runtime*, *wait*, *sleep* of a task: time on a CPU; runnable and not on a CPU; neither.
+//!   They add up to its *lifetime* (its part of the window) to the nanosecond.
+//! * *overhead* occupies a CPU from the moment of its event, or from the end of the overhead already
+//!   under way there, for as long as the event says. That time is neither busy nor idle, whoever is on
+//!   the CPU, so busy + idle + overhead = window for each CPU, to the nanosecond. A task's runtime
+//!   includes the overhead that struck while it had the CPU; its `overhead_ns` says how much.
+//! * A *wait episode* runs from becoming runnable (woken, forked, preempted) to running. A *wakeup
+//!   latency* is such an episode that a wakeup began; the first run after a fork is not one.
+//!   Distributions hold episodes that began at or after the origin and ended; totals, the longest wait
+//!   and starvation also see what is still open at the end.
+//! * *starvation*: a wait longer than the bound of [`RecorderSpec`].
+//! * *depth* of a CPU: the runnable tasks of its runqueue, the running one included.
+//! * Requests count when they began at or after the origin; the throughput of a class is its count
+//!   over the time from its first begin to its last end.
+
+mod cell;
+mod compare;
+mod finish;
+mod grid;
+mod hash;
+mod histogram;
+mod probe;
+mod recorder;
+mod stats;
+mod summary;
+mod task;
+#[doc(hidden)]
+pub mod testing;
+mod why;
+
+pub use hash::TraceHash;
+pub use histogram::QUANTILES_PPM;
+pub use recorder::{Recorder, RecorderSpec};
+pub use stats::{Interval, median_interval};
+pub use summary::*;

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From the recorder's counters to the summary of the run.
+
+use crate::grid::Grid;
+use crate::recorder::{Class, Recorder};
+use crate::summary::*;
+use crate::task::{App, Facts, NONE, State, Task};
+
+impl Recorder {
+    /// Ends the window at `end_ns` on the arena's clock, or at the last event if that came later.
+    pub fn finish(mut self, end_ns: u64) -> Summary {
+        let end_ns = end_ns.max(self.now_ns).max(self.spec.origin_ns);
+        self.cross(end_ns);
+        self.settle_all(end_ns);
+        let tasks: Vec<TaskSummary> = (0..self.tasks.len())
+            .map(|slot| self.task_summary(slot, end_ns))
+            .collect();
+        let apps = (0..self.apps.len())
+            .map(|app| self.app_summary(app, &tasks))
+            .collect();
+        let app_name = |app: u32| self.app_name(app);
+        let summaries = self
+            .probes
+            .iter()
+            .map(|p| p.summary(&self.fine, &self.coarse, app_name));
+        let probes = summaries.filter(|p| !(p.apps.is_empty() && p.keys.is_empty()));
+        let (tasks_left_out, kept) = leave_out(tasks);
+        Summary {
+            format: SUMMARY_FORMAT,
+            duration_ns: end_ns - self.spec.origin_ns,
+            starvation_ns: self.spec.starvation_ns,
+            events: self.events,
+            irregular: self.irregular,
+            cpus: self.cpus.iter().map(cpu_summary).collect(),
+            apps,
+            tasks: kept,
+            tasks_left_out,
+            requests: self.request_summaries(),
+            marks: self.mark_summaries(),
+            switches: self.switches,
+            preemptions: self.preemptions(),
+            migrations: self.migrations,
+            overhead: self.overhead,
+            starvation: self.starvation_summaries(),
+            runtime: self.runtime_series(end_ns),
+            depth: self.depth_series(end_ns),
+            probes: probes.collect(),
+        }
+    }
+
+    /// Accounts what is under way when the window ends, and the last, open bucket of each series.
+    fn settle_all(&mut self, end_ns: u64) {
+        self.now_ns = end_ns;
+        for cpu in 0..self.cpus.len() {
+            self.settle_cpu(cpu, end_ns);
+            self.cpus[cpu].depth.close(end_ns, self.spec.origin_ns);
+        }
+        for slot in 0..self.tasks.len() {
+            let (state, cpu) = (self.tasks[slot].state, self.tasks[slot].cpu);
+            self.transition(slot, state, cpu);
+        }
+        for probe in &mut self.probes {
+            probe.close_fine(false);
+            probe.close_coarse(false);
+        }
+    }
+
+    fn since_origin(&self, ns: u64) -> u64 {
+        ns.saturating_sub(self.spec.origin_ns)
+    }
+
+    fn app_name(&self, app: u32) -> String {
+        let app = self.apps.get(app as usize);
+        app.map(|app| app.name.clone()).unwrap_or_default()
+    }
+
+    fn task_summary(&self, slot: usize, end_ns: u64) -> TaskSummary {
+        let (task, facts): (&Task, &Facts) = (&self.tasks[slot], &self.facts[slot]);
+        let started_ns = self.since_origin(facts.born_ns);
+        let ended_ns = facts.ended_ns.map(|ns| self.since_origin(ns));
+        let last_ns = ended_ns.unwrap_or(self.since_origin(end_ns));
+        let summary = TaskSummary {
+            tid: facts.tid,
+            tgid: facts.tgid,
+            name: facts.name.clone(),
+            app: self.app_name(task.app),
+            nice: facts.nice,
+            started_ns,
+            ended_ns,
+            lifetime_ns: last_ns.saturating_sub(started_ns),
+            runtime_ns: task.runtime_ns,
+            wait_ns: task.wait_ns,
+            sleep_ns: task.sleep_ns,
+            overhead_ns: task.overhead_ns,
+            wakeups: task.wakeups,
+            wakeup: facts
+                .wakeup
+                .clone()
+                .unwrap_or_else(|| task.wakeup.summary()),
+            longest_wait_ns: task.longest_wait_ns,
+            starved_episodes: task.starved_episodes,
+            starved_ns: task.starved_ns,
+            switches: task.switches,
+            migrations: task.migrations,
+            preempted_by: task.preemptors.top(),
+        };
+        debug_assert_eq!(
+            summary.runtime_ns + summary.wait_ns + summary.sleep_ns,
+            summary.lifetime_ns,
+            "runtime + wait + sleep = lifetime of {} ({})",
+            facts.tid,
+            facts.name
+        );
+        summary
+    }
+
+    fn app_summary(&self, app: usize, tasks: &[TaskSummary]) -> AppSummary {
+        let state: &App = &self.apps[app];
+        let of_app = self.tasks.iter().zip(tasks);
+        let mine: Vec<(&Task, &TaskSummary)> =
+            of_app.filter(|(t, _)| t.app as usize == app).collect();
+        let sum = |of: fn(&TaskSummary) -> u64| mine.iter().map(|(_, t)| of(t)).sum();
+        let mut switches = Switches::default();
+        mine.iter().for_each(|(_, t)| switches.add(&t.switches));
+        let all_ended = mine.iter().all(|(t, _)| t.state == State::Dead);
+        let last_end_ns = mine.iter().filter_map(|(_, t)| t.ended_ns).max();
+        AppSummary {
+            app: state.name.clone(),
+            tasks: mine.len() as u64,
+            started_ns: mine.iter().map(|(_, t)| t.started_ns).min().unwrap_or(0),
+            ended_ns: last_end_ns.filter(|_| all_ended),
+            runtime_ns: sum(|t| t.runtime_ns),
+            wait_ns: sum(|t| t.wait_ns),
+            sleep_ns: sum(|t| t.sleep_ns),
+            overhead_ns: sum(|t| t.overhead_ns),
+            wait: state.wait.summary(),
+            wakeup: state.wakeup.summary(),
+            longest_wait_ns: mine
+                .iter()
+                .map(|(_, t)| t.longest_wait_ns)
+                .max()
+                .unwrap_or(0),
+            starved_episodes: sum(|t| t.starved_episodes),
+            starved_ns: sum(|t| t.starved_ns),
+            switches,
+            migrations: sum(|t| t.migrations),
+            fairness: fairness(mine.iter().map(|(_, t)| (t.runtime_ns, t.lifetime_ns))),
+        }
+    }
+
+    fn request_summaries(&self) -> Vec<RequestSummary> {
+        let made = self.requests.iter().filter(|c| c.app != NONE);
+        made.map(|class: &Class| RequestSummary {
+            class: class.name.clone(),
+            app: self.app_name(class.app),
+            latency: class.latency.summary(),
+            first_begin_ns: self.since_origin(class.first_begin_ns),
+            last_end_ns: self.since_origin(class.last_end_ns),
+        })
+        .collect()
+    }
+
+    fn mark_summaries(&self) -> Vec<MarkSummary> {
+        let passed = self.requests.iter().filter(|c| c.marks > 0);
+        passed
+            .map(|class| MarkSummary {
+                mark: class.name.clone(),
+                count: class.marks,
+                first_ns: self.since_origin(class.first_mark_ns),
+                last_ns: self.since_origin(class.last_mark_ns),
+            })
+            .collect()
+    }
+
+    fn preemptions(&self) -> Vec<Preemption> {
+        let mut pairs = Vec::new();
+        for app in &self.apps {
+            for (by, &count) in app.preempted_by.iter().enumerate().filter(|(_, c)| **c > 0) {
+                pairs.push(Preemption {
+                    by: self.app_name(by as u32),
+                    of: app.name.clone(),
+                    count,
+                });
+            }
+        }
+        pairs.sort_by(|a, b| {
+            b.count
+                .cmp(&a.count)
+                .then_with(|| (&a.by, &a.of).cmp(&(&b.by, &b.of)))
+        });
+        pairs
+    }
+
+    fn starvation_summaries(&self) -> Vec<Starvation> {
+        let episodes = self.starvation.iter();
+        episodes
+            .map(|episode| Starvation {
+                tid: self.facts[episode.slot as usize].tid,
+                app: self.app_name(self.tasks[episode.slot as usize].app),
+                begin_ns: self.since_origin(episode.begin_ns),
+                wait_ns: episode.wait_ns,
+                open: episode.open,
+            })
+            .collect()
+    }
+
+    fn runtime_series(&self, end_ns: u64) -> RuntimeSeries {
+        let duration_ns = self.since_origin(end_ns);
+        let mut at_ns = self.fine.begins_ns();
+        let partial = at_ns.last().is_none_or(|&ns| ns < duration_ns);
+        at_ns.extend(partial.then_some(duration_ns));
+        let curve = |app: &App| {
+            let mut runtime_ns = vec![0];
+            runtime_ns.extend(&app.runtime_samples);
+            runtime_ns.extend(partial.then_some(app.settled_ns));
+            AppRuntime {
+                app: app.name.clone(),
+                runtime_ns,
+            }
+        };
+        RuntimeSeries {
+            apps: self.apps.iter().map(curve).collect(),
+            at_ns,
+        }
+    }
+
+    fn depth_series(&self, end_ns: u64) -> DepthSeries {
+        let duration_ns = self.since_origin(end_ns);
+        let begin_ns = begun(&self.coarse, duration_ns);
+        let ends = begin_ns
+            .iter()
+            .map(|&ns| (ns + self.coarse.width_ns).min(duration_ns));
+        let spans: Vec<u64> = ends
+            .zip(&begin_ns)
+            .map(|(end, begin)| end - begin)
+            .collect();
+        let cpus = self.cpus.iter().map(|cpu| {
+            let buckets = cpu.depth.closed.iter().zip(&spans);
+            CpuDepth {
+                mean_milli: buckets
+                    .clone()
+                    .map(|(b, &span)| (u128::from(b.area) * 1000 / u128::from(span)) as u64)
+                    .collect(),
+                max: buckets.map(|(b, _)| b.max).collect(),
+            }
+        });
+        DepthSeries {
+            cpus: cpus.collect(),
+            begin_ns,
+        }
+    }
+}
+
+/// Begins of the buckets that hold any time at all.
+fn begun(grid: &Grid, duration_ns: u64) -> Vec<u64> {
+    let begins = grid.begins_ns().into_iter();
+    begins.filter(|&ns| ns < duration_ns).collect()
+}
+
+fn cpu_summary(cpu: &crate::task::CpuTime) -> CpuSummary {
+    CpuSummary {
+        busy_ns: cpu.busy_ns,
+        idle_ns: cpu.idle_ns,
+        overhead_ns: cpu.overhead_ns,
+        switches: cpu.switches,
+        migrations_in: cpu.migrations_in,
+    }
+}
+
+/// Keeps the [`MAX_TASKS`] tasks with the most runtime and wait; in order of tid, then birth.
+fn leave_out(mut tasks: Vec<TaskSummary>) -> (u64, Vec<TaskSummary>) {
+    let left_out = tasks.len().saturating_sub(MAX_TASKS);
+    if left_out > 0 {
+        tasks.sort_by_key(|t| {
+            (
+                std::cmp::Reverse(t.runtime_ns + t.wait_ns),
+                t.tid,
+                t.started_ns,
+            )
+        });
+        tasks.truncate(MAX_TASKS);
+    }
+    tasks.sort_by_key(|t| (t.tid, t.started_ns));
+    (left_out as u64, tasks)
+}
+
+/// `tasks`: runtime and lifetime of each; one without a lifetime does not count.
+fn fairness(tasks: impl Iterator<Item = (u64, u64)>) -> Fairness {
+    const PPM: u128 = 1_000_000;
+    let lived = tasks.filter(|(_, lifetime_ns)| *lifetime_ns > 0);
+    let mut shares_ppm: Vec<u128> = lived
+        .map(|(runtime_ns, lifetime_ns)| u128::from(runtime_ns) * PPM / u128::from(lifetime_ns))
+        .collect();
+    shares_ppm.sort_unstable();
+    let n = shares_ppm.len();
+    let sum: u128 = shares_ppm.iter().sum();
+    let squares: u128 = shares_ppm.iter().map(|x| x * x).sum();
+    if n == 0 || squares == 0 {
+        return Fairness::default();
+    }
+    Fairness {
+        share_min_ppm: shares_ppm[0] as u32,
+        share_median_ppm: shares_ppm[n / 2] as u32,
+        share_max_ppm: shares_ppm[n - 1] as u32,
+        jain_ppm: (sum * sum * PPM / (n as u128 * squares)) as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fairness;
+
+    #[test]
+    fn jains_index_of_known_shares() {
+        let equal = fairness([(5, 10), (50, 100)].into_iter());
+        assert_eq!(
+            (equal.jain_ppm, equal.share_median_ppm),
+            (1_000_000, 500_000)
+        );
+        let one_of_four = fairness([(0, 10), (10, 10), (0, 10), (0, 10)].into_iter());
+        assert_eq!(
+            (one_of_four.jain_ppm, one_of_four.share_max_ppm),
+            (250_000, 1_000_000)
+        );
+        assert_eq!(fairness([(0, 0)].into_iter()).jain_ppm, 0);
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A hash over everything a sink hears: two runs that hash alike were the same run.
+
+use sha2::{Digest, Sha256};
+use tiltyard_model::{
+    Event, EventKind, EventSink, OverheadCause, PrevState, SwitchCause, TaskInfo,
+};
+
+/// Bytes gathered before they go to the hash: one call per event would cost more than the hashing.
+const BUFFER: usize = 4096;
+
+/// SHA-256 over a fixed encoding of each call: a tag byte, then the fields in the order of their
+/// declaration, integers in little-endian order at their own width, strings with their length as u64.
+/// Tags and encodings never change for what exists; new kinds take new tags.
+pub struct TraceHash {
+    hash: Sha256,
+    buffer: Vec<u8>,
+}
+
+impl Default for TraceHash {
+    fn default() -> Self {
+        TraceHash {
+            hash: Sha256::new(),
+            buffer: Vec::with_capacity(BUFFER + 256),
+        }
+    }
+}
+
+impl TraceHash {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The hash of all that was heard, as 64 hexadecimal digits.
+    pub fn finish(mut self) -> String {
+        self.hash.update(&self.buffer);
+        let digest = self.hash.finalize();
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn flush_when_full(&mut self) {
+        if self.buffer.len() >= BUFFER {
+            self.hash.update(&self.buffer);
+            self.buffer.clear();
+        }
+    }
+
+    fn u8(&mut self, value: u8) {
+        self.buffer.push(value);
+    }
+    fn u16(&mut self, value: u16) {
+        self.buffer.extend(value.to_le_bytes());
+    }
+    fn u32(&mut self, value: u32) {
+        self.buffer.extend(value.to_le_bytes());
+    }
+    fn u64(&mut self, value: u64) {
+        self.buffer.extend(value.to_le_bytes());
+    }
+    fn str(&mut self, value: &str) {
+        self.u64(value.len() as u64);
+        self.buffer.extend(value.as_bytes());
+    }
+}
+
+fn prev_state_code(state: PrevState) -> u8 {
+    match state {
+        PrevState::Runnable => 0,
+        PrevState::Sleeping => 1,
+        PrevState::Exited => 2,
+    }
+}
+
+fn switch_cause_code(cause: SwitchCause) -> u8 {
+    match cause {
+        SwitchCause::Block => 0,
+        SwitchCause::SliceEnd => 1,
+        SwitchCause::Preempt => 2,
+        SwitchCause::HigherClass => 3,
+        SwitchCause::Yield => 4,
+        SwitchCause::Affinity => 5,
+        SwitchCause::FromIdle => 6,
+        SwitchCause::Unknown => 7,
+    }
+}
+
+fn overhead_cause_code(cause: OverheadCause) -> u8 {
+    match cause {
+        OverheadCause::Switch => 0,
+        OverheadCause::CacheRefill => 1,
+        OverheadCause::Tick => 2,
+        OverheadCause::Wakeup => 3,
+        OverheadCause::Ipi => 4,
+        OverheadCause::Scheduler => 5,
+    }
+}
+
+impl EventSink for TraceHash {
+    fn task(&mut self, info: &TaskInfo) {
+        self.u8(0x80);
+        for id in [info.tid, info.tgid, info.parent] {
+            self.u32(id.0);
+        }
+        self.str(&info.name);
+        self.str(&info.app);
+        self.u8(info.nice as u8);
+        self.u64(info.born_ns);
+        self.flush_when_full();
+    }
+
+    fn request_class(&mut self, class: u16, name: &str) {
+        self.u8(0x81);
+        self.u16(class);
+        self.str(name);
+    }
+
+    fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
+        self.u8(0x82);
+        self.u16(probe);
+        self.str(name);
+        self.u8(per_cpu.into());
+    }
+
+    fn event(&mut self, event: &Event) {
+        let tag = |kind: &EventKind| match kind {
+            EventKind::Switch { .. } => 0,
+            EventKind::Wakeup { .. } => 1,
+            EventKind::WakeupNew { .. } => 2,
+            EventKind::Migrate { .. } => 3,
+            EventKind::Fork { .. } => 4,
+            EventKind::Exit { .. } => 5,
+            EventKind::Nice { .. } => 6,
+            EventKind::Request { .. } => 7,
+            EventKind::Mark { .. } => 8,
+            EventKind::Probe { .. } => 9,
+            EventKind::Overhead { .. } => 10,
+        };
+        self.u8(tag(&event.kind));
+        self.u64(event.time_ns);
+        self.u32(event.cpu.0);
+        match event.kind {
+            EventKind::Switch {
+                prev,
+                prev_state,
+                cause,
+                next,
+            } => {
+                self.u32(prev.0);
+                self.u8(prev_state_code(prev_state));
+                self.u8(switch_cause_code(cause));
+                self.u32(next.0);
+            }
+            EventKind::Wakeup {
+                task,
+                waker,
+                target,
+            } => {
+                self.u32(task.0);
+                self.u32(waker.0);
+                self.u32(target.0);
+            }
+            EventKind::WakeupNew { task, target } => {
+                self.u32(task.0);
+                self.u32(target.0);
+            }
+            EventKind::Migrate { task, from, to } => {
+                self.u32(task.0);
+                self.u32(from.0);
+                self.u32(to.0);
+            }
+            EventKind::Fork { parent, child } => {
+                self.u32(parent.0);
+                self.u32(child.0);
+            }
+            EventKind::Exit { task } => self.u32(task.0),
+            EventKind::Nice { task, nice } => {
+                self.u32(task.0);
+                self.u8(nice as u8);
+            }
+            EventKind::Request {
+                task,
+                class,
+                start_ns,
+            } => {
+                self.u32(task.0);
+                self.u16(class);
+                self.u64(start_ns);
+            }
+            EventKind::Mark { task, class } => {
+                self.u32(task.0);
+                self.u16(class);
+            }
+            EventKind::Probe { probe, key, value } => {
+                self.u16(probe);
+                self.u32(key);
+                self.u64(value as u64);
+            }
+            EventKind::Overhead { cause, ns } => {
+                self.u8(overhead_cause_code(cause));
+                self.u64(ns);
+            }
+        }
+        self.flush_when_full();
+    }
+}

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The sink that turns events into counters, as they come.
+
+use crate::grid::{Grid, fold_samples};
+use crate::histogram::AppDurations;
+use crate::probe::Probe;
+use crate::summary::{MAX_STARVATION, Overhead, Switches};
+use crate::task::{App, CpuTime, Facts, NONE, State, Task};
+use tiltyard_model::{Cpu, Event, EventKind, EventSink, PrevState, SwitchCause, TaskInfo, Tid};
+
+/// Points of a curve over time (cumulative runtime, probes of an app).
+const FINE_POINTS: usize = 1024;
+
+/// Points of what exists many times over (depth per CPU, probes of single tasks), for few CPUs; see
+/// [`coarse_points`].
+const COARSE_POINTS: usize = 512;
+
+/// Depth buckets over all CPUs together, about: half a MiB.
+const COARSE_BUDGET: usize = 32 * 1024;
+
+/// tids index a table; Linux never gives out more than 2^22.
+const MAX_TID: usize = 1 << 24;
+
+/// What a [`Recorder`] must know beforehand.
+#[derive(Clone, Copy, Debug)]
+pub struct RecorderSpec {
+    pub nr_cpus: usize,
+    /// The start of the workload: what came before establishes state and does not count.
+    pub origin_ns: u64,
+    /// A wait longer than this is starvation; [`RecorderSpec::STARVATION_NS`] unless there is a reason.
+    pub starvation_ns: u64,
+}
+
+impl RecorderSpec {
+    /// One second: far beyond any scheduling period, well below the kernel's 30 s watchdog.
+    pub const STARVATION_NS: u64 = 1_000_000_000;
+}
+
+/// Hears one run and keeps its figures. Events must name CPUs below `nr_cpus` and tids below 2^24.
+pub struct Recorder {
+    pub(crate) spec: RecorderSpec,
+    /// Time of the last event.
+    pub(crate) now_ns: u64,
+    /// The next boundary of either grid.
+    boundary_ns: u64,
+    pub(crate) fine: Grid,
+    pub(crate) coarse: Grid,
+    /// Index into `tasks` and `facts` by tid.
+    slot_of: Vec<u32>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) facts: Vec<Facts>,
+    pub(crate) apps: Vec<App>,
+    pub(crate) cpus: Vec<CpuTime>,
+    pub(crate) requests: Vec<Class>,
+    pub(crate) probes: Vec<Probe>,
+    pub(crate) switches: Switches,
+    pub(crate) overhead: Overhead,
+    pub(crate) migrations: u64,
+    pub(crate) starvation: Vec<Starved>,
+    pub(crate) events: u64,
+    pub(crate) irregular: u64,
+}
+
+/// A class of requests or marks.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub name: String,
+    pub app: u32,
+    pub latency: AppDurations,
+    pub first_begin_ns: u64,
+    pub last_end_ns: u64,
+    pub marks: u64,
+    pub first_mark_ns: u64,
+    pub last_mark_ns: u64,
+}
+
+/// A wait longer than the bound; times on the arena's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Starved {
+    pub slot: u32,
+    pub begin_ns: u64,
+    pub wait_ns: u64,
+    pub open: bool,
+}
+
+fn coarse_points(nr_cpus: usize) -> usize {
+    let share = (COARSE_BUDGET / nr_cpus.max(1)).clamp(64, COARSE_POINTS);
+    share - share % 2
+}
+
+impl Recorder {
+    pub fn new(spec: RecorderSpec) -> Self {
+        let fine = Grid::new(spec.origin_ns, FINE_POINTS);
+        let coarse = Grid::new(spec.origin_ns, coarse_points(spec.nr_cpus));
+        Recorder {
+            spec,
+            now_ns: 0,
+            boundary_ns: fine.boundary_ns().min(coarse.boundary_ns()),
+            fine,
+            coarse,
+            slot_of: Vec::new(),
+            tasks: Vec::new(),
+            facts: Vec::new(),
+            apps: Vec::new(),
+            cpus: vec![CpuTime::new(spec.origin_ns); spec.nr_cpus],
+            requests: Vec::new(),
+            probes: Vec::new(),
+            switches: Switches::default(),
+            overhead: Overhead::default(),
+            migrations: 0,
+            starvation: Vec::new(),
+            events: 0,
+            irregular: 0,
+        }
+    }
+
+    /// Events count from the origin on.
+    fn counts(&self) -> bool {
+        self.now_ns >= self.spec.origin_ns
+    }
+
+    /// Closes every bucket that ends at or before `to_ns`.
+    pub(crate) fn cross(&mut self, to_ns: u64) {
+        while self.boundary_ns <= to_ns {
+            let at_ns = self.boundary_ns;
+            if self.fine.boundary_ns() == at_ns {
+                self.close_fine(at_ns);
+            }
+            if self.coarse.boundary_ns() == at_ns {
+                self.close_coarse(at_ns);
+            }
+            self.boundary_ns = self.fine.boundary_ns().min(self.coarse.boundary_ns());
+        }
+    }
+
+    fn close_fine(&mut self, at_ns: u64) {
+        let fold = self.fine.close();
+        for app in &mut self.apps {
+            let runtime_ns = app.runtime_at_ns(at_ns);
+            app.runtime_samples.push(runtime_ns);
+            if fold {
+                fold_samples(&mut app.runtime_samples);
+            }
+        }
+        for probe in &mut self.probes {
+            probe.close_fine(fold);
+        }
+    }
+
+    fn close_coarse(&mut self, at_ns: u64) {
+        let fold = self.coarse.close();
+        for cpu in &mut self.cpus {
+            cpu.depth.close(at_ns, self.spec.origin_ns);
+            if fold {
+                cpu.depth.fold();
+            }
+        }
+        for probe in &mut self.probes {
+            probe.close_coarse(fold);
+        }
+    }
+
+    fn app(&mut self, name: &str) -> u32 {
+        let known = self.apps.iter().position(|app| app.name == name);
+        known.unwrap_or_else(|| {
+            self.apps.push(App::new(name, self.fine.filled));
+            self.apps.len() - 1
+        }) as u32
+    }
+
+    fn class(&mut self, class: u16) -> &mut Class {
+        while self.requests.len() <= usize::from(class) {
+            self.requests.push(Class {
+                name: format!("class {}", self.requests.len()),
+                app: NONE,
+                latency: AppDurations::of_app(),
+                first_begin_ns: u64::MAX,
+                last_end_ns: 0,
+                marks: 0,
+                first_mark_ns: 0,
+                last_mark_ns: 0,
+            });
+        }
+        &mut self.requests[usize::from(class)]
+    }
+
+    fn known_slot(&self, tid: Tid) -> u32 {
+        self.slot_of.get(tid.0 as usize).copied().unwrap_or(NONE)
+    }
+
+    /// The slot of a task; one that nobody introduced gets one and counts as irregular.
+    #[inline]
+    fn slot(&mut self, tid: Tid) -> usize {
+        match self.known_slot(tid) {
+            NONE => self.adopt(tid),
+            slot => slot as usize,
+        }
+    }
+
+    #[cold]
+    fn adopt(&mut self, tid: Tid) -> usize {
+        self.irregular += 1;
+        self.task(&TaskInfo {
+            tid,
+            tgid: tid,
+            parent: Tid::IDLE,
+            name: format!("tid {tid}"),
+            app: "(unknown)".to_owned(),
+            nice: 0,
+            born_ns: self.now_ns,
+        });
+        self.known_slot(tid) as usize
+    }
+
+    /// Accounts the time that a task spent in its state and puts it into another, on runqueue `cpu`.
+    #[inline]
+    pub(crate) fn transition(&mut self, slot: usize, to: State, cpu: u32) {
+        let (now_ns, origin_ns) = (self.now_ns, self.spec.origin_ns);
+        let task = &mut self.tasks[slot];
+        let app = &mut self.apps[task.app as usize];
+        let from_ns = task.since_ns.clamp(origin_ns, now_ns.max(origin_ns));
+        let span_ns = now_ns.saturating_sub(from_ns);
+        let (from, was_on) = (task.state, task.cpu);
+        match from {
+            State::Running => {
+                task.runtime_ns += span_ns;
+                app.settled_ns += span_ns;
+                app.running -= 1;
+                app.since_sum_ns -= from_ns;
+            }
+            State::Runnable => {
+                task.wait_ns += span_ns;
+                task.longest_wait_ns = task.longest_wait_ns.max(span_ns);
+                if to == State::Running && task.since_ns >= origin_ns {
+                    app.wait.add(span_ns);
+                    if task.woken {
+                        app.wakeup.add(span_ns);
+                        task.wakeup.add(span_ns);
+                    }
+                }
+            }
+            State::Sleeping => task.sleep_ns += span_ns,
+            State::Dead => {}
+        }
+        if to == State::Running {
+            app.running += 1;
+            app.since_sum_ns += now_ns.max(origin_ns);
+        }
+        task.state = to;
+        task.since_ns = now_ns;
+        task.cpu = cpu;
+        if from == State::Runnable && span_ns > self.spec.starvation_ns {
+            // From waiting to waiting: the run ends here and the wait does not.
+            self.starved(slot, now_ns - span_ns, span_ns, to == State::Runnable);
+        }
+        self.requeue(from.queued().then_some(was_on), to.queued().then_some(cpu));
+    }
+
+    /// Moves one task from one CPU's depth to another's.
+    #[inline]
+    fn requeue(&mut self, from: Option<u32>, to: Option<u32>) {
+        if from == to {
+            return;
+        }
+        let (now_ns, origin_ns) = (self.now_ns, self.spec.origin_ns);
+        for (cpu, delta) in [(from, -1), (to, 1)] {
+            if let Some(cpu) = cpu {
+                self.cpus[cpu as usize].depth.add(now_ns, origin_ns, delta);
+            }
+        }
+    }
+
+    fn starved(&mut self, slot: usize, begin_ns: u64, wait_ns: u64, open: bool) {
+        let task = &mut self.tasks[slot];
+        task.starved_episodes += 1;
+        task.starved_ns += wait_ns;
+        let episode = Starved {
+            slot: slot as u32,
+            begin_ns,
+            wait_ns,
+            open,
+        };
+        let at = self.starvation.partition_point(|e| e.wait_ns >= wait_ns);
+        self.starvation.insert(at, episode);
+        self.starvation.truncate(MAX_STARVATION);
+    }
+
+    /// Accounts a CPU's time up to now, on the task that has it as well.
+    #[inline]
+    pub(crate) fn settle_cpu(&mut self, cpu: usize, now_ns: u64) {
+        let time = &mut self.cpus[cpu];
+        let overhead_ns = time.settle(now_ns);
+        if overhead_ns > 0 && time.current != NONE {
+            self.tasks[time.current as usize].overhead_ns += overhead_ns;
+        }
+    }
+
+    #[inline]
+    fn switch(
+        &mut self,
+        cpu: Cpu,
+        prev: Tid,
+        prev_state: PrevState,
+        cause: SwitchCause,
+        next: Tid,
+    ) {
+        self.settle_cpu(cpu.index(), self.now_ns);
+        let counts = self.counts();
+        if counts {
+            self.switches.count(cause);
+            self.cpus[cpu.index()].switches += 1;
+        }
+        let prev_slot = (!prev.is_idle()).then(|| self.slot(prev));
+        let next_slot = (!next.is_idle()).then(|| self.slot(next));
+        if let Some(slot) = prev_slot {
+            self.leave(slot, cpu, prev_state);
+            if counts {
+                self.tasks[slot].switches.count(cause);
+                if let Some(by) = next_slot {
+                    self.count_preemption(slot, prev_state, cause, by);
+                }
+            }
+        }
+        if let Some(slot) = next_slot {
+            let state = self.tasks[slot].state;
+            self.irregular += u64::from(state != State::Runnable);
+            self.transition(slot, State::Running, cpu.0);
+        }
+        self.cpus[cpu.index()].current = next_slot.map_or(NONE, |slot| slot as u32);
+    }
+
+    /// A task leaves the CPU.
+    #[inline]
+    fn leave(&mut self, slot: usize, cpu: Cpu, prev_state: PrevState) {
+        self.irregular += u64::from(self.tasks[slot].state != State::Running);
+        let to = match prev_state {
+            PrevState::Runnable => State::Runnable,
+            PrevState::Sleeping => State::Sleeping,
+            PrevState::Exited => State::Dead,
+        };
+        // A task that was moved while it ran already belongs to its new runqueue.
+        let home = match self.tasks[slot].state {
+            State::Running => self.tasks[slot].cpu,
+            _ => cpu.0,
+        };
+        self.transition(slot, to, home);
+        self.tasks[slot].woken = false;
+        if to == State::Dead {
+            let task = &mut self.tasks[slot];
+            self.facts[slot].ended_ns = Some(self.now_ns);
+            self.facts[slot].wakeup = Some(task.wakeup.summary());
+            task.wakeup = crate::histogram::TaskDurations::of_task();
+        }
+    }
+
+    fn count_preemption(&mut self, slot: usize, state: PrevState, cause: SwitchCause, by: usize) {
+        let took = matches!(cause, SwitchCause::Preempt | SwitchCause::HigherClass);
+        if !took || state != PrevState::Runnable {
+            return;
+        }
+        let (by_app, by_tid) = (self.tasks[by].app, self.facts[by].tid);
+        let task = &mut self.tasks[slot];
+        task.preemptors.count(by_tid);
+        self.apps[task.app as usize].count_preemption(by_app);
+    }
+
+    #[inline]
+    fn wake(&mut self, tid: Tid, target: Cpu, woken: bool) {
+        let slot = self.slot(tid);
+        if self.tasks[slot].state != State::Sleeping {
+            self.irregular += 1;
+            return;
+        }
+        self.transition(slot, State::Runnable, target.0);
+        let counts = self.counts();
+        let task = &mut self.tasks[slot];
+        task.woken = woken;
+        task.wakeups += u64::from(woken && counts);
+    }
+
+    fn migrate(&mut self, tid: Tid, to: Cpu) {
+        let slot = self.slot(tid);
+        let counts = self.counts();
+        let task = &mut self.tasks[slot];
+        let from = task.cpu;
+        task.cpu = to.0;
+        let queued = task.state.queued();
+        if counts {
+            task.migrations += 1;
+            self.migrations += 1;
+            self.cpus[to.index()].migrations_in += 1;
+        }
+        if queued {
+            self.requeue(Some(from), Some(to.0));
+        }
+    }
+
+    fn request(&mut self, tid: Tid, class: u16, start_ns: u64) {
+        let slot = self.slot(tid);
+        if start_ns < self.spec.origin_ns {
+            return;
+        }
+        let (app, now_ns) = (self.tasks[slot].app, self.now_ns);
+        let class = self.class(class);
+        if class.app == NONE {
+            class.app = app;
+        }
+        class.latency.add(now_ns.saturating_sub(start_ns));
+        class.first_begin_ns = class.first_begin_ns.min(start_ns);
+        class.last_end_ns = now_ns;
+    }
+
+    fn mark(&mut self, class: u16) {
+        if !self.counts() {
+            return;
+        }
+        let now_ns = self.now_ns;
+        let class = self.class(class);
+        if class.marks == 0 {
+            class.first_mark_ns = now_ns;
+        }
+        class.marks += 1;
+        class.last_mark_ns = now_ns;
+    }
+
+    fn probe(&mut self, probe: u16, key: u32, value: i64) {
+        if !self.counts() {
+            return;
+        }
+        let filled = (self.fine.filled, self.coarse.filled);
+        let Some(per_cpu) = self.probes.get(usize::from(probe)).map(|p| p.per_cpu) else {
+            self.irregular += 1;
+            return;
+        };
+        let (index, app) = match per_cpu {
+            true if key as usize >= self.cpus.len() => {
+                self.irregular += 1;
+                return;
+            }
+            true => (key as usize, None),
+            false if key == 0 => return, // the idle task has no figures
+            false => {
+                let slot = self.slot(Tid(key));
+                (slot, Some(self.tasks[slot].app))
+            }
+        };
+        self.probes[usize::from(probe)].add(index, key, app, value, filled);
+    }
+}
+
+impl EventSink for Recorder {
+    /// A tid that is known and alive only changes its name; one that has died begins a new task.
+    fn task(&mut self, info: &TaskInfo) {
+        let tid = info.tid.0 as usize;
+        assert!(tid < MAX_TID, "tid {tid} is not below {MAX_TID}");
+        if info.tid.is_idle() {
+            return;
+        }
+        if self.slot_of.len() <= tid {
+            self.slot_of.resize(tid + 1, NONE);
+        }
+        let slot = self.slot_of[tid] as usize;
+        if self.slot_of[tid] != NONE && self.tasks[slot].state != State::Dead {
+            self.facts[slot].name.clone_from(&info.name);
+            return;
+        }
+        let app = self.app(&info.app);
+        self.slot_of[tid] = self.tasks.len() as u32;
+        self.tasks.push(Task::new(app, info.born_ns));
+        self.facts.push(Facts {
+            tid: info.tid.0,
+            tgid: info.tgid.0,
+            name: info.name.clone(),
+            nice: info.nice,
+            born_ns: info.born_ns,
+            ended_ns: None,
+            wakeup: None,
+        });
+    }
+
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        self.events += 1;
+        if event.time_ns < self.now_ns {
+            self.irregular += 1;
+        } else {
+            self.now_ns = event.time_ns;
+        }
+        if self.now_ns >= self.boundary_ns {
+            self.cross(self.now_ns);
+        }
+        match event.kind {
+            EventKind::Switch {
+                prev,
+                prev_state,
+                cause,
+                next,
+            } => {
+                self.switch(event.cpu, prev, prev_state, cause, next);
+            }
+            EventKind::Wakeup { task, target, .. } => self.wake(task, target, true),
+            EventKind::WakeupNew { task, target } => self.wake(task, target, false),
+            EventKind::Migrate { task, to, .. } => self.migrate(task, to),
+            // Births come through `task`, deaths through the last switch.
+            EventKind::Fork { .. } | EventKind::Exit { .. } => {}
+            EventKind::Nice { task, nice } => {
+                let slot = self.slot(task);
+                self.facts[slot].nice = nice;
+            }
+            EventKind::Request {
+                task,
+                class,
+                start_ns,
+            } => self.request(task, class, start_ns),
+            EventKind::Mark { class, .. } => self.mark(class),
+            EventKind::Probe { probe, key, value } => self.probe(probe, key, value),
+            EventKind::Overhead { cause, ns } => {
+                let now_ns = self.now_ns;
+                self.settle_cpu(event.cpu.index(), now_ns);
+                self.cpus[event.cpu.index()].charge(now_ns, ns);
+                if self.counts() {
+                    self.overhead.charge(cause, ns);
+                }
+            }
+        }
+    }
+
+    fn request_class(&mut self, class: u16, name: &str) {
+        self.class(class).name = name.to_owned();
+    }
+
+    fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
+        let probe = usize::from(probe);
+        while self.probes.len() < probe {
+            self.probes.push(Probe::new("(unnamed)", false));
+        }
+        if self.probes.len() == probe {
+            self.probes.push(Probe::new(name, per_cpu));
+        } else {
+            self.probes[probe] = Probe::new(name, per_cpu);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a run gave. Times are integers in ns, counted from the origin; lists have a fixed order, so
+//! that the same run gives the same bytes.
+
+use serde::{Deserialize, Serialize};
+use tiltyard_model::{OverheadCause, SwitchCause};
+
+/// Version of this format: raised when a field changes its meaning or goes.
+pub const SUMMARY_FORMAT: u32 = 1;
+
+/// The figures of one run. Definitions of the words: the crate's documentation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    pub format: u32,
+    /// Origin to end.
+    pub duration_ns: u64,
+    /// What counts as starvation: a wait longer than this.
+    pub starvation_ns: u64,
+    /// Events heard, those before the origin included.
+    pub events: u64,
+    /// Events that contradict what was known (a sleeping task that runs without a wakeup, an unknown
+    /// task, time that runs backwards). 0 in the simulated machine; lost records in a real trace.
+    pub irregular: u64,
+    pub cpus: Vec<CpuSummary>,
+    /// In the order in which the apps appeared.
+    pub apps: Vec<AppSummary>,
+    /// By tid, then by birth. Of more than [`MAX_TASKS`] those with the most runtime and wait.
+    pub tasks: Vec<TaskSummary>,
+    pub tasks_left_out: u64,
+    pub requests: Vec<RequestSummary>,
+    pub marks: Vec<MarkSummary>,
+    pub switches: Switches,
+    /// Which app took the CPU from which, most frequent first.
+    pub preemptions: Vec<Preemption>,
+    pub migrations: u64,
+    pub overhead: Overhead,
+    /// The longest starvation episodes, longest first, at most [`MAX_STARVATION`].
+    pub starvation: Vec<Starvation>,
+    pub runtime: RuntimeSeries,
+    pub depth: DepthSeries,
+    pub probes: Vec<ProbeSummary>,
+}
+
+/// Tasks listed one by one in a [`Summary`].
+pub const MAX_TASKS: usize = 4096;
+
+/// Starvation episodes listed one by one in a [`Summary`].
+pub const MAX_STARVATION: usize = 32;
+
+/// busy + idle + overhead = duration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuSummary {
+    pub busy_ns: u64,
+    pub idle_ns: u64,
+    pub overhead_ns: u64,
+    pub switches: u64,
+    /// Tasks that came from another CPU's runqueue.
+    pub migrations_in: u64,
+}
+
+/// A distribution of durations. All zero when `count` is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    pub count: u64,
+    pub mean_ns: u64,
+    pub p50_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub max_ns: u64,
+    /// The quantiles of [`crate::QUANTILES_PPM`]; empty when `count` is 0.
+    pub quantiles_ns: Vec<u64>,
+}
+
+/// The tasks of one app together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppSummary {
+    pub app: String,
+    pub tasks: u64,
+    /// Birth of its first task; 0 for one older than the origin.
+    pub started_ns: u64,
+    /// Death of its last task; `None` while one lives.
+    pub ended_ns: Option<u64>,
+    pub runtime_ns: u64,
+    pub wait_ns: u64,
+    pub sleep_ns: u64,
+    /// Part of the runtime.
+    pub overhead_ns: u64,
+    pub wait: Latency,
+    pub wakeup: Latency,
+    pub longest_wait_ns: u64,
+    pub starved_episodes: u64,
+    pub starved_ns: u64,
+    pub switches: Switches,
+    pub migrations: u64,
+    pub fairness: Fairness,
+}
+
+/// How evenly the tasks of an app got CPU time. A task's share is its runtime over its lifetime.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fairness {
+    pub share_min_ppm: u32,
+    pub share_median_ppm: u32,
+    pub share_max_ppm: u32,
+    /// Jain's index of the shares, (sum x)^2 / (n sum x^2): 1 000 000 when all are equal, 1 / n when one
+    /// task has everything. 0 when no task ran.
+    pub jain_ppm: u32,
+}
+
+/// runtime + wait + sleep = lifetime.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSummary {
+    pub tid: u32,
+    pub tgid: u32,
+    pub name: String,
+    pub app: String,
+    /// The last one it had.
+    pub nice: i8,
+    /// 0 for one older than the origin.
+    pub started_ns: u64,
+    pub ended_ns: Option<u64>,
+    pub lifetime_ns: u64,
+    pub runtime_ns: u64,
+    pub wait_ns: u64,
+    pub sleep_ns: u64,
+    pub overhead_ns: u64,
+    pub wakeups: u64,
+    pub wakeup: Latency,
+    pub longest_wait_ns: u64,
+    pub starved_episodes: u64,
+    pub starved_ns: u64,
+    pub switches: Switches,
+    pub migrations: u64,
+    /// Who preempted it most, with counts (approximate from the fifth rival on).
+    pub preempted_by: Vec<(u32, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestSummary {
+    pub class: String,
+    /// The app of the first task that made one.
+    pub app: String,
+    /// Zero durations throughout when the workload only counts completions.
+    pub latency: Latency,
+    pub first_begin_ns: u64,
+    pub last_end_ns: u64,
+}
+
+impl RequestSummary {
+    /// Requests per second between the first begin and the last end; `None` for an empty window.
+    pub fn throughput_per_s(&self) -> Option<f64> {
+        let window_ns = self.last_end_ns.checked_sub(self.first_begin_ns)?;
+        (window_ns > 0).then(|| self.latency.count as f64 * 1e9 / window_ns as f64)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkSummary {
+    pub mark: String,
+    pub count: u64,
+    pub first_ns: u64,
+    pub last_ns: u64,
+}
+
+/// Context switches by cause; of a task or an app: those by which it left a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switches {
+    pub block: u64,
+    pub slice_end: u64,
+    pub preempt: u64,
+    pub higher_class: u64,
+    pub r#yield: u64,
+    pub affinity: u64,
+    pub from_idle: u64,
+    pub unknown: u64,
+}
+
+impl Switches {
+    pub(crate) fn count(&mut self, cause: SwitchCause) {
+        *match cause {
+            SwitchCause::Block => &mut self.block,
+            SwitchCause::SliceEnd => &mut self.slice_end,
+            SwitchCause::Preempt => &mut self.preempt,
+            SwitchCause::HigherClass => &mut self.higher_class,
+            SwitchCause::Yield => &mut self.r#yield,
+            SwitchCause::Affinity => &mut self.affinity,
+            SwitchCause::FromIdle => &mut self.from_idle,
+            SwitchCause::Unknown => &mut self.unknown,
+        } += 1;
+    }
+
+    /// Names for people, with their counts, in a fixed order.
+    pub fn named(&self) -> [(&'static str, u64); 8] {
+        [
+            ("block", self.block),
+            ("slice end", self.slice_end),
+            ("preempt", self.preempt),
+            ("higher class", self.higher_class),
+            ("yield", self.r#yield),
+            ("affinity", self.affinity),
+            ("from idle", self.from_idle),
+            ("unknown", self.unknown),
+        ]
+    }
+
+    pub fn total(&self) -> u64 {
+        self.named().iter().map(|(_, count)| count).sum()
+    }
+
+    pub(crate) fn add(&mut self, other: &Switches) {
+        self.block += other.block;
+        self.slice_end += other.slice_end;
+        self.preempt += other.preempt;
+        self.higher_class += other.higher_class;
+        self.r#yield += other.r#yield;
+        self.affinity += other.affinity;
+        self.from_idle += other.from_idle;
+        self.unknown += other.unknown;
+    }
+}
+
+/// A task of `by` took the CPU from a task of `of` that would have run on (causes preempt and higher
+/// class).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preemption {
+    pub by: String,
+    pub of: String,
+    pub count: u64,
+}
+
+/// Time charged by events at or after the origin, by cause. The CPUs' own `overhead_ns` may differ by
+/// what was under way at the ends of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overhead {
+    pub switch_ns: u64,
+    pub cache_refill_ns: u64,
+    pub tick_ns: u64,
+    pub wakeup_ns: u64,
+    pub ipi_ns: u64,
+    pub scheduler_ns: u64,
+}
+
+impl Overhead {
+    pub(crate) fn charge(&mut self, cause: OverheadCause, ns: u64) {
+        *match cause {
+            OverheadCause::Switch => &mut self.switch_ns,
+            OverheadCause::CacheRefill => &mut self.cache_refill_ns,
+            OverheadCause::Tick => &mut self.tick_ns,
+            OverheadCause::Wakeup => &mut self.wakeup_ns,
+            OverheadCause::Ipi => &mut self.ipi_ns,
+            OverheadCause::Scheduler => &mut self.scheduler_ns,
+        } += ns;
+    }
+
+    /// Names for people, with times in ns, in a fixed order.
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        [
+            ("context switch", self.switch_ns),
+            ("cache refill", self.cache_refill_ns),
+            ("tick", self.tick_ns),
+            ("wakeup", self.wakeup_ns),
+            ("IPI", self.ipi_ns),
+            ("scheduler", self.scheduler_ns),
+        ]
+    }
+
+    pub fn total_ns(&self) -> u64 {
+        self.named().iter().map(|(_, ns)| ns).sum()
+    }
+}
+
+/// A wait longer than the bound.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Starvation {
+    pub tid: u32,
+    pub app: String,
+    pub begin_ns: u64,
+    pub wait_ns: u64,
+    /// It still waited when the run ended.
+    pub open: bool,
+}
+
+/// Cumulative runtime of each app: `apps[i].runtime_ns[k]` at `at_ns[k]`; the first point is the origin,
+/// the last the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuntimeSeries {
+    pub at_ns: Vec<u64>,
+    pub apps: Vec<AppRuntime>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppRuntime {
+    pub app: String,
+    pub runtime_ns: Vec<u64>,
+}
+
+/// Runqueue depth of each CPU in buckets that begin at `begin_ns[k]`; the last ends with the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepthSeries {
+    pub begin_ns: Vec<u64>,
+    pub cpus: Vec<CpuDepth>,
+}
+
+/// `mean_milli`: the time-weighted mean in thousandths of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuDepth {
+    pub mean_milli: Vec<u64>,
+    pub max: Vec<u32>,
+}
+
+/// A scheduler's own figure over time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeSummary {
+    pub probe: String,
+    pub per_cpu: bool,
+    /// Per app, all its tasks together; empty for a probe of CPUs.
+    pub apps: Vec<ProbeSeries>,
+    /// Single tasks (named by tid, the first few of each app) or CPUs (by number).
+    pub keys: Vec<ProbeSeries>,
+}
+
+/// Values in buckets that begin at `begin_ns[k]`; `None` where nothing was heard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeSeries {
+    pub name: String,
+    /// The app of a single task; the app itself for a series of an app; empty for a CPU.
+    pub app: String,
+    pub count: u64,
+    pub first: i64,
+    pub last: i64,
+    pub min: i64,
+    pub max: i64,
+    pub begin_ns: Vec<u64>,
+    pub bucket_min: Vec<Option<i64>>,
+    pub bucket_mean: Vec<Option<i64>>,
+    pub bucket_max: Vec<Option<i64>>,
+}

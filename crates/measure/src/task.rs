@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the recorder knows of tasks, apps and CPUs.
+
+use crate::grid::Depth;
+use crate::histogram::{AppDurations, TaskDurations};
+use crate::summary::{Latency, Switches};
+
+/// No slot: the idle task, or a tid that nobody introduced.
+pub const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Neither on a CPU nor wanting one. Also a task that was introduced and never woken.
+    Sleeping,
+    /// Waits for a CPU.
+    Runnable,
+    Running,
+    Dead,
+}
+
+impl State {
+    /// Belongs to a runqueue.
+    pub fn queued(self) -> bool {
+        matches!(self, State::Runnable | State::Running)
+    }
+}
+
+/// The counters of a task. Facts that no event needs stand apart in [`Facts`].
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub state: State,
+    /// The current wait began with a wakeup.
+    pub woken: bool,
+    pub app: u32,
+    /// The CPU whose runqueue it belongs to.
+    pub cpu: u32,
+    /// When it entered `state`; may lie before the origin.
+    pub since_ns: u64,
+    pub runtime_ns: u64,
+    pub wait_ns: u64,
+    pub sleep_ns: u64,
+    pub overhead_ns: u64,
+    pub longest_wait_ns: u64,
+    pub starved_episodes: u64,
+    pub starved_ns: u64,
+    pub wakeups: u64,
+    pub migrations: u64,
+    pub switches: Switches,
+    pub wakeup: TaskDurations,
+    pub preemptors: Preemptors,
+}
+
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub tid: u32,
+    pub tgid: u32,
+    pub name: String,
+    pub nice: i8,
+    pub born_ns: u64,
+    pub ended_ns: Option<u64>,
+    /// Made when the task ends, so that its histogram can go.
+    pub wakeup: Option<Latency>,
+}
+
+impl Task {
+    pub fn new(app: u32, born_ns: u64) -> Self {
+        Task {
+            state: State::Sleeping,
+            woken: false,
+            app,
+            cpu: 0,
+            since_ns: born_ns,
+            runtime_ns: 0,
+            wait_ns: 0,
+            sleep_ns: 0,
+            overhead_ns: 0,
+            longest_wait_ns: 0,
+            starved_episodes: 0,
+            starved_ns: 0,
+            wakeups: 0,
+            migrations: 0,
+            switches: Switches::default(),
+            wakeup: TaskDurations::of_task(),
+            preemptors: Preemptors::default(),
+        }
+    }
+}
+
+/// The counters of an app. Its runtime at any time t is `settled_ns + running * t - since_sum_ns`,
+/// without a look at its tasks.
+#[derive(Clone, Debug)]
+pub struct App {
+    pub name: String,
+    pub settled_ns: u64,
+    /// Tasks of this app on a CPU now.
+    pub running: u64,
+    /// Sum over these of the time since when they run.
+    pub since_sum_ns: u64,
+    pub wait: AppDurations,
+    pub wakeup: AppDurations,
+    /// Cumulative runtime at the ends of the grid's buckets.
+    pub runtime_samples: Vec<u64>,
+    /// Preemptions suffered, by the app that took the CPU.
+    pub preempted_by: Vec<u64>,
+}
+
+impl App {
+    pub fn new(name: &str, filled: usize) -> Self {
+        App {
+            name: name.to_owned(),
+            settled_ns: 0,
+            running: 0,
+            since_sum_ns: 0,
+            wait: AppDurations::of_app(),
+            wakeup: AppDurations::of_app(),
+            runtime_samples: vec![0; filled],
+            preempted_by: Vec::new(),
+        }
+    }
+
+    pub fn runtime_at_ns(&self, now_ns: u64) -> u64 {
+        // Each running task started at or before now, so the sum cannot exceed the product.
+        self.settled_ns + (self.running * now_ns - self.since_sum_ns)
+    }
+
+    pub fn count_preemption(&mut self, by: u32) {
+        let by = by as usize;
+        if self.preempted_by.len() <= by {
+            self.preempted_by.resize(by + 1, 0);
+        }
+        self.preempted_by[by] += 1;
+    }
+}
+
+/// The time of one CPU.
+#[derive(Clone, Debug)]
+pub struct CpuTime {
+    /// Slot of the task that has it, or [`NONE`].
+    pub current: u32,
+    settled_ns: u64,
+    /// Overhead occupies the CPU until then.
+    overhead_until_ns: u64,
+    pub busy_ns: u64,
+    pub idle_ns: u64,
+    pub overhead_ns: u64,
+    pub switches: u64,
+    pub migrations_in: u64,
+    pub depth: Depth,
+}
+
+impl CpuTime {
+    pub fn new(origin_ns: u64) -> Self {
+        CpuTime {
+            current: NONE,
+            settled_ns: origin_ns,
+            overhead_until_ns: 0,
+            busy_ns: 0,
+            idle_ns: 0,
+            overhead_ns: 0,
+            switches: 0,
+            migrations_in: 0,
+            depth: Depth::default(),
+        }
+    }
+
+    /// Overhead strikes now, up to when the CPU is settled.
+    pub fn charge(&mut self, now_ns: u64, ns: u64) {
+        self.overhead_until_ns = self.overhead_until_ns.max(now_ns).saturating_add(ns);
+    }
+
+    /// Accounts the time up to now, from the origin on; returns how much of it was overhead.
+    pub fn settle(&mut self, now_ns: u64) -> u64 {
+        if now_ns <= self.settled_ns {
+            return 0;
+        }
+        let overhead_end_ns = self.overhead_until_ns.clamp(self.settled_ns, now_ns);
+        let overhead_ns = overhead_end_ns - self.settled_ns;
+        let rest_ns = now_ns - overhead_end_ns;
+        self.overhead_ns += overhead_ns;
+        if self.current == NONE {
+            self.idle_ns += rest_ns;
+        } else {
+            self.busy_ns += rest_ns;
+        }
+        self.settled_ns = now_ns;
+        overhead_ns
+    }
+}
+
+/// The tasks that preempted one task most often, in fixed memory (the space-saving sketch of Metwally,
+/// Agrawal and El Abbadi): exact up to four rivals, beyond that a count may be too high by at most the
+/// smallest one kept.
+#[derive(Clone, Debug, Default)]
+pub struct Preemptors {
+    slots: [(u32, u64); 4],
+}
+
+impl Preemptors {
+    pub fn count(&mut self, tid: u32) {
+        if let Some(known) = self.slots.iter_mut().find(|s| s.0 == tid && s.1 > 0) {
+            known.1 += 1;
+            return;
+        }
+        let least = self
+            .slots
+            .iter_mut()
+            .min_by_key(|s| s.1)
+            .expect("four slots");
+        *least = (tid, least.1 + 1);
+    }
+
+    /// Most frequent first.
+    pub fn top(&self) -> Vec<(u32, u64)> {
+        let mut top: Vec<_> = self.slots.iter().copied().filter(|s| s.1 > 0).collect();
+        top.sort_by_key(|&(tid, count)| (std::cmp::Reverse(count), tid));
+        top
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overhead_queues_up_and_is_neither_busy_nor_idle() {
+        let mut cpu = CpuTime::new(100);
+        cpu.charge(95, 10); // five of it before the origin
+        cpu.charge(98, 2); // follows: until 107
+        assert_eq!(cpu.settle(90), 0);
+        assert_eq!(cpu.settle(120), 7);
+        cpu.current = 3;
+        assert_eq!(cpu.settle(125), 0);
+        cpu.charge(125, 100); // beyond the end
+        assert_eq!(cpu.settle(130), 5);
+        assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.overhead_ns), (5, 13, 12));
+    }
+
+    #[test]
+    fn the_most_frequent_preemptor_survives_many_rivals() {
+        let mut top = Preemptors::default();
+        for rival in 1..=100u32 {
+            top.count(7);
+            top.count(1000 + rival);
+        }
+        assert_eq!(top.top()[0], (7, 100));
+        assert_eq!(top.top().len(), 4);
+    }
+
+    #[test]
+    fn runtime_of_an_app_needs_no_look_at_its_tasks() {
+        let mut app = App::new("a", 0);
+        app.settled_ns = 5;
+        app.running = 2;
+        app.since_sum_ns = 10 + 14;
+        assert_eq!(app.runtime_at_ns(20), 5 + 10 + 6);
+    }
+}

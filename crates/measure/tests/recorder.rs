@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Figures of small streams, worked out by hand.
+
+use tiltyard_measure::testing::Stream;
+use tiltyard_measure::{Recorder, RecorderSpec, Summary, TaskSummary, TraceHash};
+use tiltyard_model::{OverheadCause, PrevState, SwitchCause};
+
+fn play(
+    stream: &Stream,
+    nr_cpus: usize,
+    origin_ns: u64,
+    starvation_ns: u64,
+    end_ns: u64,
+) -> Summary {
+    let mut recorder = Recorder::new(RecorderSpec {
+        nr_cpus,
+        origin_ns,
+        starvation_ns,
+    });
+    stream.play(&mut recorder);
+    recorder.finish(end_ns)
+}
+
+fn task(summary: &Summary, tid: u32) -> &TaskSummary {
+    summary
+        .tasks
+        .iter()
+        .find(|t| t.tid == tid)
+        .expect("the task is listed")
+}
+
+/// One CPU, a hog (1) and a server (2) that wakes at 30, waits 5, preempts, runs 10, sleeps.
+fn hog_and_server() -> Stream {
+    let mut s = Stream::new();
+    s.task(0, 1, "hog").wake_new(0, 0, 1).start(0, 0, 1);
+    s.task(10, 2, "server").wake(30, 0, 2);
+    s.preempt(35, 0, 1, 2).block(45, 0, 2, 1);
+    s
+}
+
+#[test]
+fn runtime_wait_and_sleep_of_two_tasks() {
+    let got = play(&hog_and_server(), 1, 0, 1000, 100);
+    let (hog, server) = (task(&got, 1), task(&got, 2));
+    assert_eq!(
+        (hog.runtime_ns, hog.wait_ns, hog.sleep_ns, hog.lifetime_ns),
+        (90, 10, 0, 100)
+    );
+    assert_eq!(
+        (
+            server.runtime_ns,
+            server.wait_ns,
+            server.sleep_ns,
+            server.lifetime_ns
+        ),
+        (10, 5, 75, 90)
+    );
+    assert_eq!((server.wakeup.count, server.wakeup.max_ns), (1, 5));
+    assert_eq!(hog.wakeup.count, 0, "a first run is not a wakeup");
+    assert_eq!(hog.preempted_by, [(2, 1)]);
+    assert_eq!((hog.switches.preempt, server.switches.block), (1, 1));
+    assert_eq!(got.switches.total(), 3);
+    assert_eq!((got.cpus[0].busy_ns, got.cpus[0].idle_ns), (100, 0));
+    assert_eq!(got.irregular, 0);
+    let pairs: Vec<_> = got
+        .preemptions
+        .iter()
+        .map(|p| (&*p.by, &*p.of, p.count))
+        .collect();
+    assert_eq!(pairs, [("server", "hog", 1)]);
+    assert_eq!(got.runtime.at_ns, [0, 100]);
+    assert_eq!(got.runtime.apps[0].runtime_ns, [0, 90]);
+}
+
+#[test]
+fn the_prelude_sets_the_scene_and_does_not_count() {
+    let got = play(&hog_and_server(), 1, 33, 1000, 100);
+    let (hog, server) = (task(&got, 1), task(&got, 2));
+    assert_eq!(got.duration_ns, 67);
+    assert_eq!(
+        (hog.runtime_ns, hog.wait_ns, hog.lifetime_ns, hog.started_ns),
+        (57, 10, 67, 0)
+    );
+    assert_eq!(
+        (server.runtime_ns, server.wait_ns, server.sleep_ns),
+        (10, 2, 55)
+    );
+    assert_eq!(server.wakeup.count, 0, "that wait began before the origin");
+    assert_eq!(got.switches.total(), 2);
+    assert_eq!((got.cpus[0].busy_ns, got.cpus[0].switches), (67, 2));
+}
+
+#[test]
+fn overhead_is_taken_from_whoever_has_the_cpu() {
+    let mut s = hog_and_server();
+    s.overhead(45, 0, OverheadCause::Switch, 4)
+        .overhead(46, 0, OverheadCause::Tick, 3);
+    s.block(60, 0, 1, 0).overhead(70, 0, OverheadCause::Ipi, 2);
+    let got = play(&s, 1, 0, 1000, 100);
+    let cpu = &got.cpus[0];
+    assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.overhead_ns), (53, 38, 9));
+    assert_eq!(
+        (task(&got, 1).overhead_ns, task(&got, 1).runtime_ns),
+        (7, 50)
+    );
+    assert_eq!(
+        (
+            got.overhead.switch_ns,
+            got.overhead.tick_ns,
+            got.overhead.ipi_ns
+        ),
+        (4, 3, 2)
+    );
+}
+
+#[test]
+fn starvation_counts_while_it_lasts() {
+    let mut s = Stream::new();
+    s.task(0, 1, "hog").wake(0, 0, 1).start(0, 0, 1);
+    s.task(0, 2, "victim").wake(10, 0, 2);
+    s.slice_end(150, 0, 1, 2).slice_end(160, 0, 2, 1);
+    let got = play(&s, 1, 0, 100, 400);
+    let victim = task(&got, 2);
+    assert_eq!(
+        (
+            victim.starved_episodes,
+            victim.starved_ns,
+            victim.longest_wait_ns
+        ),
+        (2, 380, 240)
+    );
+    let episodes: Vec<_> = got
+        .starvation
+        .iter()
+        .map(|e| (e.begin_ns, e.wait_ns, e.open))
+        .collect();
+    assert_eq!(episodes, [(160, 240, true), (10, 140, false)]);
+    assert_eq!(
+        victim.wakeup.count, 1,
+        "the wait that did not end is in no distribution"
+    );
+}
+
+#[test]
+fn requests_have_a_window_and_a_distribution() {
+    let mut s = hog_and_server();
+    s.class(0, "transaction").class(1, "warm");
+    s.request(40, 2, 0, 20)
+        .mark(50, 2, 1)
+        .request(60, 2, 0, 30)
+        .mark(70, 2, 1);
+    let got = play(&s, 1, 25, 1000, 100);
+    let request = &got.requests[0];
+    assert_eq!(got.requests.len(), 1);
+    assert_eq!((&*request.class, &*request.app), ("transaction", "server"));
+    assert_eq!(
+        (request.latency.count, request.latency.mean_ns),
+        (1, 30),
+        "one began before the origin"
+    );
+    assert_eq!((request.first_begin_ns, request.last_end_ns), (5, 35));
+    assert_eq!(request.throughput_per_s(), Some(1e9 / 30.0));
+    let mark = &got.marks[0];
+    assert_eq!(
+        (&*mark.mark, mark.count, mark.first_ns, mark.last_ns),
+        ("warm", 2, 25, 45)
+    );
+}
+
+#[test]
+fn migration_moves_depth_and_keeps_the_wait_in_one_piece() {
+    let mut s = Stream::new();
+    s.task(0, 1, "a").wake(0, 0, 1).start(0, 0, 1);
+    s.task(0, 2, "a").wake(100_000, 0, 2);
+    s.migrate(600_000, 2, 0, 1).start(700_000, 1, 2);
+    let got = play(&s, 2, 0, 1_000_000_000, 1_000_000);
+    assert_eq!(task(&got, 2).wakeup.max_ns, 600_000);
+    assert_eq!((got.migrations, got.cpus[1].migrations_in), (1, 1));
+    assert_eq!(got.depth.cpus[0].mean_milli, [1500]);
+    assert_eq!(got.depth.cpus[1].mean_milli, [400]);
+    assert_eq!((got.depth.cpus[0].max[0], got.depth.cpus[1].max[0]), (2, 1));
+}
+
+#[test]
+fn a_tid_that_died_may_come_back_as_another_task() {
+    let mut s = Stream::new();
+    s.task(0, 5, "a")
+        .wake(0, 0, 5)
+        .start(0, 0, 5)
+        .exit(30, 0, 5, 0);
+    s.task(50, 5, "b").wake_new(60, 0, 5).start(70, 0, 5);
+    let got = play(&s, 1, 0, 1000, 100);
+    let spans: Vec<_> = got
+        .tasks
+        .iter()
+        .map(|t| (&*t.app, t.lifetime_ns, t.runtime_ns))
+        .collect();
+    assert_eq!(spans, [("a", 30, 30), ("b", 50, 30)]);
+    assert_eq!(
+        (got.apps[0].ended_ns, got.apps[1].ended_ns),
+        (Some(30), None)
+    );
+}
+
+#[test]
+fn probes_have_ranges_per_app_and_per_task() {
+    let mut s = hog_and_server();
+    s.probe_name(0, "penalty", false)
+        .probe_name(1, "load", true);
+    s.probe(50, 0, 1, 4)
+        .probe(60, 0, 1, 98)
+        .probe(70, 0, 2, 3)
+        .probe(80, 1, 0, -7);
+    let got = play(&s, 1, 0, 1000, 100);
+    let penalty = &got.probes[0];
+    let ranges: Vec<_> = penalty
+        .apps
+        .iter()
+        .map(|p| (&*p.name, p.min, p.max, p.first, p.last))
+        .collect();
+    assert_eq!(ranges, [("hog", 4, 98, 4, 98), ("server", 3, 3, 3, 3)]);
+    assert_eq!(penalty.apps[0].bucket_mean, [Some(51)]);
+    assert_eq!(
+        (&*penalty.keys[1].name, &*penalty.keys[1].app),
+        ("2", "server")
+    );
+    assert_eq!(
+        (got.probes[1].per_cpu, got.probes[1].keys[0].min),
+        (true, -7)
+    );
+}
+
+#[test]
+fn contradictions_are_counted_and_survived() {
+    let mut s = Stream::new();
+    s.start(10, 0, 7); // nobody introduced 7, nor woke it
+    s.wake(20, 0, 7); // it runs
+    s.switch(15, 0, 7, PrevState::Sleeping, SwitchCause::Block, 0); // time runs backwards
+    s.probe(30, 9, 7, 1); // no such probe
+    let got = play(&s, 1, 0, 1000, 100);
+    assert_eq!(got.irregular, 5);
+    assert_eq!(task(&got, 7).runtime_ns, 10);
+}
+
+#[test]
+fn series_stay_bounded_over_a_day() {
+    let mut s = Stream::new();
+    s.task(0, 1, "hog").wake(0, 0, 1).start(0, 0, 1);
+    let day_ns = 86_400_000_000_000;
+    let got = play(&s, 1, 0, u64::MAX, day_ns);
+    let curve = &got.runtime.apps[0].runtime_ns;
+    assert!(
+        (512..=1025).contains(&curve.len()),
+        "{} points",
+        curve.len()
+    );
+    assert_eq!(curve, &got.runtime.at_ns, "it ran all the time");
+    assert_eq!(curve.last(), Some(&day_ns));
+    assert!(got.depth.cpus[0].mean_milli.iter().all(|&d| d == 1000));
+}
+
+#[test]
+fn the_hash_sees_every_field() {
+    let hash = |s: &Stream| {
+        let mut hash = TraceHash::new();
+        s.play(&mut hash);
+        hash.finish()
+    };
+    let (mut a, mut b, mut c) = (hog_and_server(), hog_and_server(), hog_and_server());
+    a.slice_end(50, 0, 1, 2);
+    b.preempt(50, 0, 1, 2);
+    c.slice_end(50, 0, 1, 2);
+    assert_eq!(hash(&a), hash(&c));
+    assert_ne!(hash(&a), hash(&b));
+    // A pinned value: the encoding never changes for what exists.
+    let mut one = Stream::new();
+    one.wake(258, 3, 7);
+    // sha256 of 01 0201000000000000 03000000 07000000 00000000 03000000
+    assert_eq!(
+        hash(&one),
+        "0bf5c4780a6ffba9101a6156576baba00bfb8c07f10dd6b6938286f8227516a0"
+    );
+}
