@@ -1,2 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BPF maps and helpers of the simulated kernel.
+
+pub mod errno;
+pub mod maps;
