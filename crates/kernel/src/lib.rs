@@ -1,1 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! The real kernel as an arena: loads a scheduler's BPF object into Linux, runs a command
+//! under it and takes it out again. For now in a virtual machine that is booted for the job.
+//!
+//! Host side: [`packages`] finds a sched_ext kernel, [`initramfs`] packs a guest around the
+//! program, [`vm::run`] boots it under QEMU and collects what it says. Guest side: the same
+//! program, started as init, is [`guest::main`]; [`loader`] is the part that talks to libbpf.
+//! The two sides speak [`protocol`].
+//!
+//! The only crate that needs Linux, libbpf or root, and it knows nothing of the simulator.
+
+pub mod cpio;
+pub mod elf;
+pub mod error;
+pub mod guest;
+pub mod host;
+pub mod initramfs;
+pub mod loader;
+pub mod packages;
+pub mod protocol;
+mod qemu;
+pub mod sources;
+mod types;
+mod verifier;
+pub mod vm;
+
+pub use error::KernelError;
+pub use packages::KernelImage;
+pub use protocol::{CommandStatus, ExitInfo, RunOutcome, RunReport, Tunable};
+pub use vm::{Progress, SchedulerJob, VmJob, VmReport};

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can go wrong on the way to a result from a real kernel. Each message is one line
+//! (longer evidence, such as console output, follows below it) and names the way out.
+
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// A program that Tiltyard calls is not on PATH.
+    #[error("{tool} is not installed: install the package {package}")]
+    ToolMissing {
+        tool: &'static str,
+        package: &'static str,
+    },
+
+    /// Only x86-64 hosts boot x86-64 guests for now.
+    #[error("no guest for {arch} machines yet: only x86_64 is supported")]
+    Architecture { arch: &'static str },
+
+    /// A file could not be read, written or made.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        action: &'static str,
+        source: std::io::Error,
+    },
+
+    /// No Debian archive among the machine's package sources.
+    #[error(
+        "no Debian archive in /etc/apt/sources.list or /etc/apt/sources.list.d: kernel packages \
+         come from there; name an installed kernel image instead"
+    )]
+    NoArchive,
+
+    /// apt-get, apt-cache or dpkg-deb ended with an error.
+    #[error("{what} failed ({status}): {output}")]
+    Package {
+        what: String,
+        status: String,
+        output: String,
+    },
+
+    /// The suite has no kernel of that version.
+    #[error(
+        "suite {suite} offers no cloud kernel {version}: it offers {}",
+        list(offered)
+    )]
+    NoKernel {
+        suite: String,
+        version: String,
+        offered: Vec<String>,
+    },
+
+    /// The command is not on this host, so it cannot be carried into the guest.
+    #[error("{command}: command not found on this host; the guest gets its programs from here")]
+    CommandNotFound { command: String },
+
+    /// The command is there, but it is not an ELF program.
+    #[error(
+        "{}: not an ELF program; the guest holds only the command and its libraries, no \
+         interpreter: give the program itself", path.display()
+    )]
+    NotElf { path: PathBuf },
+
+    /// The program's own loader could not name its libraries.
+    #[error("{}: cannot resolve its shared libraries: {detail}", path.display())]
+    Libraries { path: PathBuf, detail: String },
+
+    /// A job that cannot be run as it stands.
+    #[error("{0}")]
+    Job(String),
+
+    /// The guest did not reach its init in time.
+    #[error(
+        "the guest did not come up within {limit_s} s; raise the limit if this host is busy. \
+         Last console lines:\n{console}"
+    )]
+    BootTimeout { limit_s: u64, console: String },
+
+    /// The guest came up and then said nothing for too long.
+    #[error("the guest fell silent for {limit_s} s {during}. Last console lines:\n{console}")]
+    Silent {
+        limit_s: u64,
+        during: String,
+        console: String,
+    },
+
+    /// QEMU ended before the guest was done.
+    #[error("QEMU ended ({status}) {during}. Last console lines:\n{console}")]
+    GuestDied {
+        status: String,
+        during: String,
+        console: String,
+    },
+
+    /// The guest reports that it cannot do its job.
+    #[error("inside the guest: {0}")]
+    Guest(String),
+
+    /// The guest said something that is not a message: host and guest differ in version.
+    #[error("the guest sent a line that is no message: {line}: {source}")]
+    Protocol {
+        line: String,
+        source: serde_json::Error,
+    },
+}
+
+impl KernelError {
+    /// For `map_err` on file operations: `action` completes "cannot ...".
+    pub(crate) fn io(
+        path: impl Into<PathBuf>,
+        action: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> KernelError {
+        let path = path.into();
+        move |source| KernelError::Io {
+            path,
+            action,
+            source,
+        }
+    }
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tiltyard as the init of its own guest: mounts what a scheduler and a command need, does the
+//! runs of its job one after another, tells the host, and goes down.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::loader::{self, Attached, KernelEnums};
+use crate::protocol::{
+    CommandStatus, GuestJob, GuestRun, JOB_PATH, Message, PORT_NAME, RunOutcome, RunReport,
+};
+
+/// The argument with which the guest's kernel starts init: the hidden subcommand.
+pub const ARGUMENT: &str = "kernel-guest";
+
+/// How often a running command's scheduler is looked at.
+const WATCH: Duration = Duration::from_millis(50);
+/// How long the port to the host may take to appear.
+const PORT_LIMIT: Duration = Duration::from_secs(10);
+
+type Error = Box<dyn std::error::Error>;
+
+/// The guest's whole life. Refuses to be anything but process 1; never returns.
+pub fn main() -> ! {
+    if std::process::id() != 1 {
+        eprintln!("tiltyard {ARGUMENT}: this is the init of Tiltyard's own virtual machine");
+        std::process::exit(2);
+    }
+    if let Err(error) = live() {
+        // The host shows the console when the port stays silent.
+        eprintln!("tiltyard guest: {error}");
+    }
+    power_off()
+}
+
+fn live() -> Result<(), Error> {
+    mount_all()?;
+    become_realtime()?;
+    let mut host = Host::connect()?;
+    let result = work(&mut host);
+    host.send(&match &result {
+        Ok(()) => Message::Done,
+        Err(error) => Message::Failed {
+            reason: error.to_string(),
+        },
+    })
+}
+
+fn work(host: &mut Host) -> Result<(), Error> {
+    let job = std::fs::read(JOB_PATH).map_err(|error| format!("{JOB_PATH}: {error}"))?;
+    let job: GuestJob = serde_json::from_slice(&job)?;
+    let kernel_release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    host.send(&Message::Ready {
+        kernel_release: kernel_release.trim().to_owned(),
+    })?;
+    let enums = KernelEnums::of_this_kernel()?;
+    for run in &job.runs {
+        host.send(&Message::RunStarted {
+            scheduler: run.scheduler.clone(),
+        })?;
+        let outcome = do_run(&job, run, &enums, host)?;
+        let report = RunReport {
+            scheduler: run.scheduler.clone(),
+            outcome,
+            state_after: loader::state()?,
+        };
+        host.send(&Message::RunEnded { report })?;
+    }
+    Ok(())
+}
+
+/// Loads the scheduler, runs the command, takes the scheduler out. Err only if the guest
+/// itself is broken.
+fn do_run(
+    job: &GuestJob,
+    run: &GuestRun,
+    enums: &KernelEnums,
+    host: &mut Host,
+) -> Result<RunOutcome, Error> {
+    let start = Instant::now();
+    let scheduler = match &run.object {
+        None => None,
+        Some(object) => match loader::attach(Path::new(object), &run.tunables, enums) {
+            Ok(attached) => Some(attached),
+            Err(error) => {
+                return Ok(RunOutcome::NotLoaded {
+                    reason: error.to_string(),
+                });
+            }
+        },
+    };
+    let load_ms = millis(start);
+    let limit = Duration::from_secs(job.run_limit_s);
+    let start = Instant::now();
+    let command = run_command(&job.command, limit, scheduler.as_ref(), enums, host)?;
+    let command_ms = millis(start);
+    let start = Instant::now();
+    let exit = scheduler
+        .map(|scheduler| scheduler.detach(enums))
+        .transpose()?
+        .flatten();
+    Ok(RunOutcome::Ran {
+        command,
+        exit,
+        load_ms,
+        command_ms,
+        unload_ms: millis(start),
+    })
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Runs the command to its end, its limit, or the scheduler's ejection. Its output goes to the
+/// host as it comes. Nothing that it started outlives it.
+fn run_command(
+    words: &[String],
+    limit: Duration,
+    scheduler: Option<&Attached>,
+    enums: &KernelEnums,
+    host: &mut Host,
+) -> Result<CommandStatus, Error> {
+    let (mut output, input) = io::pipe()?;
+    let (program, arguments) = words.split_first().ok_or("the job has no command")?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(input.try_clone()?)
+        .stderr(input);
+    let mut child = match command.process_group(0).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            return Ok(CommandStatus::NotStarted {
+                reason: format!("{program}: {error}"),
+            });
+        }
+    };
+    // The builder holds the pipe's writing ends; without them the pipe ends with the command.
+    drop(command);
+    set_nonblocking(&output)?;
+    let early = watch(&mut child, &mut output, limit, scheduler, enums, host)?;
+    // As process 1, kill(-1) means everyone else in this guest.
+    // SAFETY: a plain system call.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+    let status = child.wait()?;
+    forward(&mut output, host)?;
+    reap();
+    Ok(early.unwrap_or_else(|| ended(status)))
+}
+
+/// Waits for the command, forwarding its output. Some(status) if it must be ended early.
+fn watch(
+    child: &mut Child,
+    output: &mut io::PipeReader,
+    limit: Duration,
+    scheduler: Option<&Attached>,
+    enums: &KernelEnums,
+    host: &mut Host,
+) -> Result<Option<CommandStatus>, Error> {
+    let end = Instant::now() + limit;
+    let process = pidfd(child)?;
+    loop {
+        let mut wanted = [process.as_raw_fd(), output.as_raw_fd()].map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        // SAFETY: the array is as long as stated and outlives the call.
+        unsafe { libc::poll(wanted.as_mut_ptr(), 2, WATCH.as_millis() as i32) };
+        forward(output, host)?;
+        if wanted[0].revents != 0 {
+            return Ok(None);
+        }
+        if scheduler.is_some_and(|scheduler| scheduler.exit_info(enums).is_some()) {
+            return Ok(Some(CommandStatus::Ejected));
+        }
+        if Instant::now() >= end {
+            return Ok(Some(CommandStatus::TimedOut {
+                limit_s: limit.as_secs(),
+            }));
+        }
+        if wanted[1].revents & libc::POLLIN == 0 && wanted[1].revents & libc::POLLHUP != 0 {
+            // Output closed, still running: poll() would not wait any more.
+            std::thread::sleep(WATCH);
+        }
+    }
+}
+
+fn ended(status: ExitStatus) -> CommandStatus {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => CommandStatus::Exited { code },
+        (None, signal) => CommandStatus::Signalled {
+            signal: signal.unwrap_or(0),
+        },
+    }
+}
+
+/// Sends on whatever the pipe holds now.
+fn forward(output: &mut io::PipeReader, host: &mut Host) -> Result<(), Error> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match output.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => {
+                let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                host.send(&Message::Output { text })?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Collects the children that process 1 inherits.
+fn reap() {
+    // SAFETY: a plain system call; no status is asked for.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
+}
+
+fn pidfd(child: &Child) -> io::Result<OwnedFd> {
+    // SAFETY: a system call without pointers; on success it returns a new descriptor.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) })?;
+    // SAFETY: as above, ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn set_nonblocking(pipe: &io::PipeReader) -> io::Result<()> {
+    // SAFETY: a system call without pointers.
+    check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }.into())?;
+    Ok(())
+}
+
+/// Init watches from the realtime class, so that a scheduler that starves everyone still gets
+/// reported. The command does not inherit it.
+fn become_realtime() -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the parameter outlives the call; 0 is the caller.
+    check(unsafe { libc::sched_setscheduler(0, policy, &parameter) }.into())?;
+    Ok(())
+}
+
+fn mount_all() -> Result<(), Error> {
+    for (kind, target) in [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("bpf", "/sys/fs/bpf"),
+        ("devtmpfs", "/dev"),
+        ("tmpfs", "/tmp"),
+    ] {
+        let (kind_c, target_c) = (
+            std::ffi::CString::new(kind)?,
+            std::ffi::CString::new(target)?,
+        );
+        // SAFETY: the strings outlive the call; no data is passed.
+        let result = unsafe {
+            libc::mount(
+                kind_c.as_ptr(),
+                target_c.as_ptr(),
+                kind_c.as_ptr(),
+                0,
+                std::ptr::null(),
+            )
+        };
+        check(result.into())
+            .map_err(|error| format!("cannot mount {kind} on {target}: {error}"))?;
+    }
+    Ok(())
+}
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// QEMU was told to end instead of rebooting.
+fn power_off() -> ! {
+    // SAFETY: plain system calls.
+    unsafe {
+        libc::sync();
+        libc::reboot(libc::RB_AUTOBOOT);
+    }
+    unreachable!("process 1 may reboot")
+}
+
+/// The line to the host.
+struct Host {
+    port: File,
+}
+
+impl Host {
+    /// Opens the virtio port of our name; its driver may still be coming up.
+    fn connect() -> Result<Self, Error> {
+        let give_up = Instant::now() + PORT_LIMIT;
+        loop {
+            if let Some(path) = find_port()? {
+                return Ok(Self {
+                    port: File::options().write(true).open(path)?,
+                });
+            }
+            if Instant::now() >= give_up {
+                return Err(format!("no virtio port named {PORT_NAME}").into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn send(&mut self, message: &Message) -> Result<(), Error> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        Ok(self.port.write_all(&line)?)
+    }
+}
+
+/// The device node of the port that is named [`PORT_NAME`], once there is one.
+fn find_port() -> io::Result<Option<PathBuf>> {
+    let ports = match std::fs::read_dir("/sys/class/virtio-ports") {
+        Ok(ports) => ports,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for port in ports {
+        let port = port?;
+        // The name comes in a control message after the port itself.
+        let name = std::fs::read_to_string(port.path().join("name")).unwrap_or_default();
+        let node = Path::new("/dev").join(port.file_name());
+        if name.trim() == PORT_NAME && node.exists() {
+            return Ok(Some(node));
+        }
+    }
+    Ok(None)
+}

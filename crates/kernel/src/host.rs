@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What this host offers to the kernel arena, and what it lacks.
+
+use std::path::Path;
+
+use crate::error::KernelError;
+use crate::{elf, packages, qemu};
+
+/// The state of this host. Nothing is changed by asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostReport {
+    /// `uname -r`; empty if /proc is not mounted.
+    pub kernel_release: String,
+    /// What keeps schedulers from being loaded into this very kernel, one line each with the
+    /// way out; empty if nothing does.
+    pub here: Vec<String>,
+    /// What keeps a guest from being booted.
+    pub vm: Vec<String>,
+}
+
+/// Looks at this host. `kernel_version` is the kernel wanted for guests, such as "6.18".
+pub fn check(kernel_version: &str) -> HostReport {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    HostReport {
+        kernel_release: release.trim().to_owned(),
+        here: missing_here(),
+        vm: missing_for_vm(kernel_version),
+    }
+}
+
+fn missing_here() -> Vec<String> {
+    let mut missing = Vec::new();
+    if !Path::new("/sys/kernel/sched_ext").exists() {
+        missing.push(
+            "this kernel has no sched_ext: it needs Linux 6.12 or newer with \
+             CONFIG_SCHED_CLASS_EXT=y; --vm boots one that has it"
+                .to_owned(),
+        );
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        missing.push(
+            "this kernel carries no type information: it needs CONFIG_DEBUG_INFO_BTF=y; --vm \
+             boots one that has it"
+                .to_owned(),
+        );
+    }
+    // SAFETY: a system call without arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        missing
+            .push("loading a scheduler needs root: use sudo, or --vm, which does not".to_owned());
+    }
+    missing
+}
+
+fn missing_for_vm(kernel_version: &str) -> Vec<String> {
+    let mut missing: Vec<String> = require_vm_tools()
+        .err()
+        .map(|error| error.to_string())
+        .into_iter()
+        .collect();
+    if packages::find_cached(kernel_version).is_none() {
+        for (tool, package) in [("apt-get", "apt"), ("dpkg-deb", "dpkg")] {
+            if elf::find_command(tool).is_err() {
+                missing.push(KernelError::ToolMissing { tool, package }.to_string());
+            }
+        }
+    }
+    missing
+}
+
+/// An error if a guest cannot even be started.
+pub(crate) fn require_vm_tools() -> Result<(), KernelError> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Err(KernelError::Architecture {
+            arch: std::env::consts::ARCH,
+        });
+    }
+    match elf::find_command(qemu::PROGRAM) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(KernelError::ToolMissing {
+            tool: qemu::PROGRAM,
+            package: qemu::PACKAGE,
+        }),
+    }
+}

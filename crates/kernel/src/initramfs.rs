@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packs the guest: Tiltyard itself as init, the command, the libraries of both, the BPF
+//! objects, the kernel's configuration and the job. Held in memory, never on disk.
+
+use std::path::Path;
+
+use crate::cpio::Archive;
+use crate::elf::{self, Program};
+use crate::error::KernelError;
+use crate::packages::KernelImage;
+use crate::protocol::{GuestJob, GuestRun, JOB_PATH};
+use crate::vm::VmJob;
+
+/// Where init lies in the guest.
+pub const INIT_PATH: &str = "/tiltyard/init";
+
+/// Mount points that init expects.
+const MOUNT_POINTS: [&str; 4] = ["/proc", "/sys", "/dev", "/tmp"];
+
+/// The archive for `job` on `kernel`, as QEMU's `-initrd` takes it.
+pub fn build(job: &VmJob, kernel: &KernelImage) -> Result<Vec<u8>, KernelError> {
+    let mut archive = Archive::new();
+    for path in MOUNT_POINTS {
+        archive.directory(path);
+    }
+    // Init's first output goes here, before /dev is mounted.
+    archive.char_device("/dev/console", 0o600, 5, 1);
+    add_program(&mut archive, &job.init, INIT_PATH)?;
+    // libbpf takes the value of kernel configuration externs (__kconfig) from this file.
+    add_file(
+        &mut archive,
+        &kernel.config,
+        &format!("/boot/config-{}", kernel.release),
+    )?;
+    let guest_job = guest_job(job, &mut archive)?;
+    let json = serde_json::to_vec(&guest_job).expect("strings and numbers always serialise");
+    archive.file(JOB_PATH, 0o644, &json);
+    Ok(archive.finish())
+}
+
+/// The job with the guest's paths; adds what they name.
+fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError> {
+    let Some((name, arguments)) = job.command.split_first() else {
+        return Err(KernelError::Job(
+            "no command given: name one after --".to_owned(),
+        ));
+    };
+    let program = elf::find_command(name)?;
+    let program_path = utf8(&program)?;
+    add_program(archive, &program, program_path)?;
+    let mut command = vec![program_path.to_owned()];
+    command.extend_from_slice(arguments);
+    let mut runs = Vec::new();
+    for (index, scheduler) in job.schedulers.iter().enumerate() {
+        let object = match &scheduler.object {
+            None => None,
+            Some(path) => {
+                // libbpf names maps after the file, up to the first dot.
+                let file = path.file_name().unwrap_or_default().to_string_lossy();
+                let inside = format!("/tiltyard/{index}/{file}");
+                add_file(archive, path, &inside)?;
+                Some(inside)
+            }
+        };
+        runs.push(GuestRun {
+            scheduler: scheduler.name.clone(),
+            object,
+            tunables: scheduler.tunables.clone(),
+        });
+    }
+    if runs.is_empty() {
+        return Err(KernelError::Job(
+            "no scheduler given: name one with -s".to_owned(),
+        ));
+    }
+    Ok(GuestJob {
+        command,
+        runs,
+        run_limit_s: job.run_limit_s,
+    })
+}
+
+/// Adds a program at `inside` and its libraries at their own paths.
+fn add_program(archive: &mut Archive, path: &Path, inside: &str) -> Result<(), KernelError> {
+    let program = Program::read(path)?;
+    archive.file(inside, 0o755, program.loadable());
+    for library in program.libraries()? {
+        let library_path = utf8(&library)?;
+        if !archive.contains(library_path) {
+            archive.file(library_path, 0o755, Program::read(&library)?.loadable());
+        }
+    }
+    // The loader's own index, so that it finds libraries outside the default folders.
+    let cache = Path::new("/etc/ld.so.cache");
+    if cache.exists() {
+        add_file(archive, cache, "/etc/ld.so.cache")?;
+    }
+    Ok(())
+}
+
+fn add_file(archive: &mut Archive, path: &Path, inside: &str) -> Result<(), KernelError> {
+    let bytes = std::fs::read(path).map_err(KernelError::io(path, "read"))?;
+    archive.file(inside, 0o644, &bytes);
+    Ok(())
+}
+
+fn utf8(path: &Path) -> Result<&str, KernelError> {
+    path.to_str().ok_or_else(|| {
+        KernelError::Job(format!(
+            "{}: a path in the guest must be UTF-8",
+            path.display()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::SchedulerJob;
+
+    fn job(command: &[&str], object: &Path) -> VmJob {
+        let mut job = VmJob::new(command.iter().map(|word| (*word).to_owned()).collect());
+        job.schedulers = vec![SchedulerJob {
+            name: "fifo".to_owned(),
+            object: Some(object.to_owned()),
+            tunables: Vec::new(),
+        }];
+        job
+    }
+
+    #[test]
+    fn holds_the_command_its_libraries_the_object_and_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let (object, config) = (
+            folder.path().join("fifo.bpf.o"),
+            folder.path().join("config"),
+        );
+        std::fs::write(&object, "object").unwrap();
+        std::fs::write(&config, "CONFIG_HZ=250").unwrap();
+        let image = config.clone();
+        let kernel = KernelImage {
+            release: "6.18.0".to_owned(),
+            image,
+            config,
+        };
+        let bytes = build(&job(&["true", "x"], &object), &kernel).unwrap();
+        let has = |text: &str| {
+            bytes
+                .windows(text.len())
+                .any(|window| window == text.as_bytes())
+        };
+        for text in [
+            "tiltyard/init\0",
+            "bin/true\0",
+            "libc.so",
+            "boot/config-6.18.0\0",
+            "CONFIG_HZ=250",
+            "tiltyard/0/fifo.bpf.o\0",
+            "dev/console\0",
+            r#""command":["#,
+        ] {
+            assert!(has(text), "{text} is missing");
+        }
+    }
+
+    #[test]
+    fn a_job_without_a_scheduler_is_refused() {
+        let mut job = job(&["true"], Path::new("/nowhere"));
+        job.schedulers.clear();
+        let error = guest_job(&job, &mut Archive::new())
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, "no scheduler given: name one with -s");
+    }
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Kernels from the distribution's packages, unpacked into the user's cache.
+//!
+//! Debian's backports have kernels with sched_ext. Their suite is reached with a source list
+//! and folders of our own, so the machine's apt set-up stays as it is; apt checks signature
+//! and checksum as for any package. No root is needed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::KernelError;
+use crate::sources::{self, Archive};
+use crate::vm::Progress;
+
+/// The suite with sched_ext kernels (6.12 of the release before has the option off).
+const SUITE: &str = "trixie-backports";
+/// The flavour made for virtual machines: virtio drivers built in.
+const FLAVOUR: &str = "-cloud-amd64";
+const PREFIX: &str = "linux-image-";
+
+/// A kernel that can be booted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelImage {
+    /// What `uname -r` says in it.
+    pub release: String,
+    pub image: PathBuf,
+    /// Its build configuration.
+    pub config: PathBuf,
+}
+
+/// The newest kernel of `version` ("6.18" means any 6.18.x) in the cache, else the newest that
+/// the suite offers, put there. Needs the network only in the second case.
+pub fn find_or_fetch(
+    version: &str,
+    progress: &mut dyn Progress,
+) -> Result<KernelImage, KernelError> {
+    let cache = cache_folder()?;
+    if let Some(kernel) = find(&cache, version) {
+        return Ok(kernel);
+    }
+    let archive = sources::debian_archive(&sources::of_this_machine());
+    let archive = archive.ok_or(KernelError::NoArchive)?;
+    std::fs::create_dir_all(&cache).map_err(KernelError::io(&cache, "create"))?;
+    // Unpacked beside its place and renamed there: a kernel is in the cache whole or not at all.
+    let staging = tempfile::Builder::new()
+        .prefix(".fetching-")
+        .tempdir_in(&cache)
+        .map_err(KernelError::io(&cache, "write"))?;
+    let apt = Apt::new(&archive, staging.path())?;
+    progress.step(&format!("asking {SUITE} for Linux {version}"));
+    apt.run("apt-get", &["update"])?;
+    let release = apt.newest(version)?;
+    progress.step(&format!("fetching Linux {release}"));
+    let tree = apt.download(&release)?;
+    let place = cache.join(&release);
+    if let Err(source) = std::fs::rename(&tree, &place) {
+        // Another Tiltyard may have been faster; its copy is as good.
+        if find(&cache, &release).is_none() {
+            return Err(KernelError::Io {
+                path: place,
+                action: "rename the kernel to",
+                source,
+            });
+        }
+    }
+    find(&cache, &release).ok_or_else(|| KernelError::Package {
+        what: format!("unpacking {PREFIX}{release}"),
+        status: "no kernel image inside".to_owned(),
+        output: "packages from 7.x on are split; name a 6.x version".to_owned(),
+    })
+}
+
+/// The newest cached kernel of that version.
+pub fn find_cached(version: &str) -> Option<KernelImage> {
+    find(&cache_folder().ok()?, version)
+}
+
+/// `$XDG_CACHE_HOME/tiltyard/kernels`, by default below `~/.cache`.
+fn cache_folder() -> Result<PathBuf, KernelError> {
+    let absolute = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|h| h.join(".cache")));
+    let base = base.ok_or_else(|| {
+        KernelError::Job("no place for kernels: set HOME or XDG_CACHE_HOME".to_owned())
+    })?;
+    Ok(base.join("tiltyard/kernels"))
+}
+
+fn find(cache: &Path, version: &str) -> Option<KernelImage> {
+    let kernels = std::fs::read_dir(cache)
+        .ok()?
+        .flatten()
+        .filter_map(|entry| {
+            let release = entry.file_name().into_string().ok()?;
+            let boot = entry.path().join("boot");
+            let image = boot.join(format!("vmlinuz-{release}"));
+            let config = boot.join(format!("config-{release}"));
+            let is_whole = image.is_file() && config.is_file();
+            (matches(&release, version) && is_whole).then_some(KernelImage {
+                release,
+                image,
+                config,
+            })
+        });
+    kernels.max_by_key(|kernel| numbers(&kernel.release))
+}
+
+/// Whether `release` ("6.18.15+deb13-cloud-amd64") is of `version` ("6.18", "6.18.15" or the
+/// whole release).
+fn matches(release: &str, version: &str) -> bool {
+    release
+        .strip_prefix(version)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '+', '-']))
+}
+
+/// The numbers before the first character that is neither digit nor dot, for ordering.
+fn numbers(release: &str) -> Vec<u32> {
+    let end = release
+        .find(|c: char| c != '.' && !c.is_ascii_digit())
+        .unwrap_or(release.len());
+    release[..end]
+        .split('.')
+        .map(|number| number.parse().unwrap_or(0))
+        .collect()
+}
+
+/// apt with a source list, state and cache of our own.
+struct Apt {
+    folder: PathBuf,
+    options: Vec<String>,
+}
+
+impl Apt {
+    fn new(archive: &Archive, folder: &Path) -> Result<Self, KernelError> {
+        if !archive.keyring.exists() {
+            return Err(KernelError::Package {
+                what: format!("verifying {SUITE}"),
+                status: format!("{} is missing", archive.keyring.display()),
+                output: "install the package debian-archive-keyring".to_owned(),
+            });
+        }
+        for name in [
+            "lists/partial",
+            "cache/archives/partial",
+            "download",
+            "tree",
+        ] {
+            let path = folder.join(name);
+            std::fs::create_dir_all(&path).map_err(KernelError::io(&path, "create"))?;
+        }
+        let list = folder.join("sources.list");
+        let line = format!(
+            "deb [signed-by={}] {} {SUITE} main\n",
+            archive.keyring.display(),
+            archive.uri
+        );
+        std::fs::write(&list, line).map_err(KernelError::io(&list, "write"))?;
+        let at = |name: &str| folder.join(name).display().to_string();
+        let options = [
+            format!("Dir::Etc::sourcelist={}", list.display()),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            "Dir::Etc::preferences=/dev/null".to_owned(),
+            "Dir::Etc::preferencesparts=/dev/null".to_owned(),
+            format!("Dir::State::Lists={}", at("lists")),
+            format!("Dir::Cache={}", at("cache")),
+            "Acquire::Languages=none".to_owned(),
+            // A suite that cannot be reached must not look like an empty one.
+            "APT::Update::Error-Mode=any".to_owned(),
+        ];
+        Ok(Self {
+            folder: folder.to_owned(),
+            options: options.to_vec(),
+        })
+    }
+
+    fn run(&self, tool: &'static str, arguments: &[&str]) -> Result<String, KernelError> {
+        let mut command = Command::new(tool);
+        for option in &self.options {
+            command.args(["-o", option]);
+        }
+        command
+            .arg("-q")
+            .args(arguments)
+            .current_dir(self.folder.join("download"));
+        checked(
+            command,
+            tool,
+            "apt",
+            &format!("{tool} {}", arguments.join(" ")),
+        )
+    }
+
+    /// The newest release of `version` that the suite offers.
+    fn newest(&self, version: &str) -> Result<String, KernelError> {
+        let names = self.run("apt-cache", &["pkgnames", PREFIX])?;
+        pick(&names, version).ok_or_else(|| KernelError::NoKernel {
+            suite: SUITE.to_owned(),
+            version: version.to_owned(),
+            offered: offered(&names),
+        })
+    }
+
+    /// Fetches and unpacks the package of `release`; the folder with its files.
+    fn download(&self, release: &str) -> Result<PathBuf, KernelError> {
+        let package = format!("{PREFIX}{release}");
+        self.run("apt-get", &["download", &package])?;
+        let folder = self.folder.join("download");
+        let file = std::fs::read_dir(&folder)
+            .map_err(KernelError::io(&folder, "read"))?
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+        let file = file.ok_or_else(|| KernelError::Package {
+            what: format!("apt-get download {package}"),
+            status: "no package file".to_owned(),
+            output: folder.display().to_string(),
+        })?;
+        let tree = self.folder.join("tree");
+        let mut command = Command::new("dpkg-deb");
+        command.arg("--extract").arg(&file).arg(&tree);
+        checked(
+            command,
+            "dpkg-deb",
+            "dpkg",
+            &format!("dpkg-deb --extract {package}"),
+        )?;
+        Ok(tree)
+    }
+}
+
+/// Runs to the end; its stdout. The error holds what it said on stderr, as one line.
+fn checked(
+    mut command: Command,
+    tool: &'static str,
+    package: &'static str,
+    what: &str,
+) -> Result<String, KernelError> {
+    let output = command.output().map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => KernelError::ToolMissing { tool, package },
+        _ => KernelError::Io {
+            path: tool.into(),
+            action: "start",
+            source,
+        },
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let errors: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with(['E', 'd']))
+        .collect();
+    let last = errors.last().copied().unwrap_or_else(|| said.trim());
+    Err(KernelError::Package {
+        what: what.to_owned(),
+        status: output.status.to_string(),
+        output: last.to_owned(),
+    })
+}
+
+/// Releases of the flavour among package names.
+fn releases(names: &str) -> impl Iterator<Item = &str> {
+    names
+        .lines()
+        .filter_map(|name| name.strip_prefix(PREFIX))
+        .filter(|release| release.ends_with(FLAVOUR) && release.starts_with(char::is_numeric))
+}
+
+fn pick(names: &str, version: &str) -> Option<String> {
+    releases(names)
+        .filter(|release| matches(release, version))
+        .max_by_key(|release| numbers(release))
+        .map(str::to_owned)
+}
+
+/// Which series there are, oldest first.
+fn offered(names: &str) -> Vec<String> {
+    let mut series: Vec<Vec<u32>> = releases(names)
+        .map(|release| numbers(release).into_iter().take(2).collect())
+        .collect();
+    series.sort();
+    series.dedup();
+    series
+        .iter()
+        .map(|numbers| {
+            numbers
+                .iter()
+                .map(u32::to_string)
+                .collect::<Vec<_>>()
+                .join(".")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: &str = "\
+linux-image-6.18.9+deb13-cloud-amd64
+linux-image-6.18.15+deb13-cloud-amd64
+linux-image-6.18.15+deb13-cloud-amd64-dbg
+linux-image-6.18.20+deb13-amd64
+linux-image-6.1.80+deb13-cloud-amd64
+linux-image-cloud-amd64
+";
+
+    #[test]
+    fn the_newest_of_a_series_by_number() {
+        assert_eq!(
+            pick(NAMES, "6.18").as_deref(),
+            Some("6.18.15+deb13-cloud-amd64")
+        );
+        assert_eq!(
+            pick(NAMES, "6.18.9").as_deref(),
+            Some("6.18.9+deb13-cloud-amd64")
+        );
+        assert_eq!(
+            pick(NAMES, "6.1").as_deref(),
+            Some("6.1.80+deb13-cloud-amd64")
+        );
+        assert_eq!(pick(NAMES, "6.2"), None);
+        assert_eq!(offered(NAMES), ["6.1", "6.18"]);
+    }
+
+    #[test]
+    fn a_kernel_counts_only_when_whole() {
+        let cache = tempfile::tempdir().unwrap();
+        let boot = cache.path().join("6.18.1+x/boot");
+        std::fs::create_dir_all(&boot).unwrap();
+        std::fs::write(boot.join("vmlinuz-6.18.1+x"), "").unwrap();
+        assert_eq!(find(cache.path(), "6.18"), None);
+        std::fs::write(boot.join("config-6.18.1+x"), "").unwrap();
+        assert_eq!(find(cache.path(), "6.18").unwrap().release, "6.18.1+x");
+        assert_eq!(find(cache.path(), "6.1"), None, "6.18 is not 6.1");
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What host and guest say to each other: a job goes in with the initramfs, messages come
+//! back one JSON object a line over a virtio port. The reports among them are also what the
+//! callers of this crate get.
+
+use serde::{Deserialize, Serialize};
+
+/// Where the job lies in the guest.
+pub const JOB_PATH: &str = "/tiltyard/job.json";
+/// Name of the virtio port that carries the messages.
+pub const PORT_NAME: &str = "tiltyard";
+
+/// Everything the guest has to do, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestJob {
+    /// Program path in the guest, then its arguments.
+    pub command: Vec<String>,
+    pub runs: Vec<GuestRun>,
+    /// How long one command may take, s.
+    pub run_limit_s: u64,
+}
+
+/// One scheduler under which the command runs once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestRun {
+    pub scheduler: String,
+    /// Path of the BPF object in the guest; none for the kernel's own scheduler.
+    pub object: Option<String>,
+    pub tunables: Vec<Tunable>,
+}
+
+/// A `const volatile` global of the scheduler and the value it gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunable {
+    pub name: String,
+    pub value: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "snake_case")]
+pub enum Message {
+    /// Init runs and has read its job.
+    Ready {
+        kernel_release: String,
+    },
+    /// The run of this scheduler begins.
+    RunStarted {
+        scheduler: String,
+    },
+    /// The command wrote this to stdout or stderr.
+    Output {
+        text: String,
+    },
+    RunEnded {
+        report: RunReport,
+    },
+    /// The guest cannot go on.
+    Failed {
+        reason: String,
+    },
+    /// All runs are over.
+    Done,
+}
+
+/// What came of one scheduler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReport {
+    pub scheduler: String,
+    pub outcome: RunOutcome,
+    /// `/sys/kernel/sched_ext/state` after the run: "disabled" when the kernel's own
+    /// scheduler is back in charge.
+    pub state_after: String,
+}
+
+impl RunReport {
+    /// Whether the kernel's own scheduler rules again.
+    pub fn default_is_back(&self) -> bool {
+        self.state_after == "disabled"
+    }
+
+    /// Whether all went as it should: the command succeeded, the scheduler stayed until it was
+    /// taken out, and the kernel's own is back.
+    pub fn is_success(&self) -> bool {
+        let ran = match &self.outcome {
+            RunOutcome::NotLoaded { .. } => false,
+            RunOutcome::Ran { command, exit, .. } => {
+                *command == CommandStatus::Exited { code: 0 }
+                    && exit.as_ref().is_none_or(|exit| !exit.is_ejection())
+            }
+        };
+        ran && self.default_is_back()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// The scheduler never took charge: refused object, unknown tunable, failed verification.
+    NotLoaded { reason: String },
+    Ran {
+        command: CommandStatus,
+        /// How the scheduler left. None for the kernel's own, and for one that does not record
+        /// its exit (no UEI_DEFINE in its source).
+        exit: Option<ExitInfo>,
+        /// Wall-clock time in the guest, ms: load and attach, the command, detach.
+        load_ms: u64,
+        command_ms: u64,
+        unload_ms: u64,
+    },
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum CommandStatus {
+    Exited {
+        code: i32,
+    },
+    Signalled {
+        signal: i32,
+    },
+    /// Killed because the limit was over.
+    TimedOut {
+        limit_s: u64,
+    },
+    /// Killed because the kernel took the scheduler out under it.
+    Ejected,
+    NotStarted {
+        reason: String,
+    },
+}
+
+/// The scheduler's `struct user_exit_info`: why the kernel let go of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitInfo {
+    /// The kernel's enum scx_exit_kind, and the name it has in this kernel's BTF.
+    pub kind: i32,
+    pub kind_name: String,
+    pub exit_code: i64,
+    pub reason: String,
+    pub msg: String,
+    /// The kernel's debug dump; empty unless an error ended it.
+    pub dump: String,
+}
+
+impl ExitInfo {
+    /// Whether the scheduler left for another reason than being asked to.
+    pub fn is_ejection(&self) -> bool {
+        self.kind_name != "SCX_EXIT_UNREG"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(kind_name: &str) -> ExitInfo {
+        ExitInfo {
+            kind: 0,
+            kind_name: kind_name.to_owned(),
+            exit_code: 0,
+            reason: String::new(),
+            msg: String::new(),
+            dump: String::new(),
+        }
+    }
+
+    fn report(code: i32, exit: Option<ExitInfo>, state_after: &str) -> RunReport {
+        let command = CommandStatus::Exited { code };
+        RunReport {
+            scheduler: "fifo".to_owned(),
+            outcome: RunOutcome::Ran {
+                command,
+                exit,
+                load_ms: 1,
+                command_ms: 2,
+                unload_ms: 3,
+            },
+            state_after: state_after.to_owned(),
+        }
+    }
+
+    #[test]
+    fn success_needs_all_three() {
+        assert!(report(0, Some(exit("SCX_EXIT_UNREG")), "disabled").is_success());
+        assert!(!report(1, Some(exit("SCX_EXIT_UNREG")), "disabled").is_success());
+        assert!(!report(0, Some(exit("SCX_EXIT_ERROR_STALL")), "disabled").is_success());
+        assert!(!report(0, Some(exit("SCX_EXIT_UNREG")), "enabled").is_success());
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        let message = Message::Output {
+            text: "two\nlines".to_owned(),
+        };
+        let line = serde_json::to_string(&message).unwrap();
+        assert!(!line.contains('\n'), "{line}");
+        assert_eq!(serde_json::from_str::<Message>(&line).unwrap(), message);
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One QEMU process: its command line, its two streams, and its certain end.
+//!
+//! Nothing of it touches the disk: the initramfs is a memory file, console and messages are
+//! pipes. Nothing outlives Tiltyard: the kernel kills QEMU when the thread that started it
+//! dies, for whatever reason.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::error::KernelError;
+use crate::packages::KernelImage;
+use crate::protocol::PORT_NAME;
+use crate::{guest, initramfs};
+
+pub const PROGRAM: &str = "qemu-system-x86_64";
+pub const PACKAGE: &str = "qemu-system-x86";
+
+/// Console lines that are kept for the case of failure.
+const CONSOLE_LINES: usize = 20;
+/// How long QEMU may take to end after it closed its streams.
+const ENDING_LIMIT: Duration = Duration::from_secs(2);
+
+/// The guest's hardware.
+pub struct Hardware {
+    pub cpus: u32,
+    pub memory_mib: u32,
+}
+
+/// A running guest.
+pub struct Guest {
+    child: Child,
+    console: Arc<Mutex<VecDeque<String>>>,
+    reader: Option<std::thread::JoinHandle<()>>,
+    /// Lines that the guest wrote to its port; closed when QEMU is gone.
+    pub lines: Receiver<String>,
+}
+
+impl Guest {
+    /// Starts QEMU. The calling thread must stay alive as long as the guest.
+    pub fn start(
+        kernel: &KernelImage,
+        initramfs: &[u8],
+        hardware: &Hardware,
+    ) -> Result<Self, KernelError> {
+        let initrd =
+            memory_file(initramfs).map_err(KernelError::io("initramfs", "hold in memory"))?;
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(arguments(
+                kernel,
+                &format!("/proc/self/fd/{}", initrd.as_raw_fd()),
+                hardware,
+            ))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        bind_to_us(&mut command, &initrd);
+        let mut child = command.spawn().map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => KernelError::ToolMissing {
+                tool: PROGRAM,
+                package: PACKAGE,
+            },
+            _ => KernelError::Io {
+                path: PROGRAM.into(),
+                action: "start",
+                source,
+            },
+        })?;
+        let messages = child.stdout.take().expect("stdout is piped");
+        let errors = child.stderr.take().expect("stderr is piped");
+        let console = Arc::new(Mutex::new(VecDeque::new()));
+        let reader = keep_last_lines(errors, Arc::clone(&console));
+        Ok(Self {
+            child,
+            console,
+            reader: Some(reader),
+            lines: send_lines(messages),
+        })
+    }
+
+    /// Kills QEMU, or, if it `is_ending` by itself, lets it. How it ended, and the last
+    /// console lines.
+    pub fn end(mut self, is_ending: bool) -> (String, String) {
+        let give_up = Instant::now()
+            + if is_ending {
+                ENDING_LIMIT
+            } else {
+                Duration::ZERO
+            };
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break status.to_string(),
+                Ok(None) if Instant::now() < give_up => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                _ => break "killed".to_owned(),
+            }
+        };
+        self.stop();
+        let console = self
+            .console
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        let text = console
+            .iter()
+            .map(|line| format!("  {line}\n"))
+            .collect::<String>();
+        (
+            status,
+            if text.is_empty() {
+                "  (none)".to_owned()
+            } else {
+                text.trim_end().to_owned()
+            },
+        )
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn arguments(kernel: &KernelImage, initrd: &str, hardware: &Hardware) -> Vec<String> {
+    // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
+    let kernel_command_line = format!(
+        "console=ttyS0 loglevel=5 panic=-1 reboot=t tsc=reliable rdinit={} -- {}",
+        initramfs::INIT_PATH,
+        guest::ARGUMENT
+    );
+    let cpus = hardware.cpus.to_string();
+    let memory = format!("{}M", hardware.memory_mib);
+    let image = kernel.image.display().to_string();
+    let port = format!("virtserialport,chardev=messages,name={PORT_NAME}");
+    [
+        // No display, network or disk: the guest boots faster without them.
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-accel",
+        "tcg,thread=multi",
+        // All that the emulation can do: the default model lacks what newer kernels expect.
+        "-cpu",
+        "max",
+        "-smp",
+        &cpus,
+        "-m",
+        &memory,
+        "-kernel",
+        &image,
+        "-initrd",
+        initrd,
+        "-append",
+        &kernel_command_line,
+        "-chardev",
+        "file,id=console,path=/dev/stderr",
+        "-serial",
+        "chardev:console",
+        "-chardev",
+        "file,id=messages,path=/dev/stdout",
+        "-device",
+        "virtio-serial-pci",
+        "-device",
+        &port,
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// An anonymous file in memory: gone with its last user.
+fn memory_file(bytes: &[u8]) -> std::io::Result<File> {
+    // SAFETY: the name is a C string; the result is a new descriptor, checked before use.
+    let fd = unsafe { libc::memfd_create(c"initramfs".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: as above, ours alone.
+    let mut file = unsafe { File::from_raw_fd(fd) };
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+/// Lets the child keep the initramfs, and die with the thread that starts it.
+fn bind_to_us(command: &mut Command, initrd: &File) {
+    let (fd, parent) = (initrd.as_raw_fd(), std::process::id());
+    // SAFETY: only async-signal-safe system calls run between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0
+                || libc::fcntl(fd, libc::F_SETFD, 0) < 0
+            {
+                return Err(std::io::Error::last_os_error());
+            }
+            // Tiltyard may have died before the request above.
+            if libc::getppid() as u32 != parent {
+                libc::_exit(1);
+            }
+            Ok(())
+        });
+    }
+}
+
+fn send_lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn keep_last_lines(
+    stream: impl Read + Send + 'static,
+    kept: Arc<Mutex<VecDeque<String>>>,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut stream = BufReader::new(stream);
+        let mut line = Vec::new();
+        while stream
+            .read_until(b'\n', &mut line)
+            .is_ok_and(|length| length > 0)
+        {
+            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+            let mut kept = kept.lock().unwrap_or_else(|poison| poison.into_inner());
+            if kept.len() == CONSOLE_LINES {
+                kept.pop_front();
+            }
+            kept.push_back(text);
+            line.clear();
+        }
+    })
+}

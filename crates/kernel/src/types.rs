@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Type information (BTF): where an object's globals lie, and which values the running kernel
+//! gives to the sched_ext constants.
+
+use std::collections::{BTreeMap, HashMap};
+
+use libbpf_rs::AsRawLibbpf;
+use libbpf_rs::btf::types::{DataSec, Enum, Enum64, Int, IntEncoding, MemberAttr, Struct, Var};
+use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize, TypeId};
+
+/// What a variable or a field is, as far as a loader cares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    Bool,
+    Signed,
+    Unsigned,
+    Struct(String),
+    /// Arrays, floats, pointers...: named, never written.
+    Other(&'static str),
+}
+
+/// A named piece of a data section or of a struct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub name: String,
+    pub offset: usize,
+    pub size: usize,
+    pub kind: Kind,
+}
+
+/// The variables of a data section such as `.rodata`, in address order; none if there is no
+/// such section.
+pub fn variables(btf: &Btf<'_>, section: &str) -> Vec<Place> {
+    let Some(section) = btf.type_by_name::<DataSec<'_>>(section) else {
+        return Vec::new();
+    };
+    section
+        .iter()
+        .filter_map(|info| {
+            let variable: Var<'_> = btf.type_by_id(info.ty)?;
+            let kind = kind(&variable.next_type()?.skip_mods_and_typedefs());
+            let name = variable.name()?.to_str()?.to_owned();
+            Some(Place {
+                name,
+                offset: info.offset as usize,
+                size: info.size,
+                kind,
+            })
+        })
+        .collect()
+}
+
+/// The fields of `struct name`; bit fields are left out. None if there is no such struct.
+pub fn fields(btf: &Btf<'_>, name: &str) -> Option<Vec<Place>> {
+    let structure: Struct<'_> = btf.type_by_name(name)?;
+    let fields = structure.iter().filter_map(|member| {
+        let MemberAttr::Normal {
+            offset: offset_bits,
+        } = member.attr
+        else {
+            return None;
+        };
+        let plain = btf
+            .type_by_id::<BtfType<'_>>(member.ty)?
+            .skip_mods_and_typedefs();
+        Some(Place {
+            name: member.name?.to_str()?.to_owned(),
+            offset: offset_bits as usize / 8,
+            size: size_of(btf, member.ty)?,
+            kind: kind(&plain),
+        })
+    });
+    Some(fields.collect())
+}
+
+fn size_of(btf: &Btf<'_>, id: TypeId) -> Option<usize> {
+    // SAFETY: the BTF object lives as long as the reference; any id is a valid question.
+    let size =
+        unsafe { libbpf_sys::btf__resolve_size(btf.as_libbpf_object().as_ptr(), u32::from(id)) };
+    usize::try_from(size).ok()
+}
+
+fn kind(plain: &BtfType<'_>) -> Kind {
+    if let Ok(int) = Int::try_from(*plain) {
+        return match int.encoding {
+            IntEncoding::Bool => Kind::Bool,
+            IntEncoding::Signed => Kind::Signed,
+            IntEncoding::None | IntEncoding::Char => Kind::Unsigned,
+        };
+    }
+    match plain.kind() {
+        BtfKind::Enum | BtfKind::Enum64 => Kind::Unsigned,
+        BtfKind::Struct => Kind::Struct(
+            plain
+                .name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+        ),
+        BtfKind::Array => Kind::Other("array"),
+        BtfKind::Float => Kind::Other("floating point"),
+        BtfKind::Ptr => Kind::Other("pointer"),
+        BtfKind::Union => Kind::Other("union"),
+        _ => Kind::Other("something else than a number"),
+    }
+}
+
+/// The running kernel's sched_ext constants, by name.
+#[derive(Debug, Default)]
+pub struct KernelEnums {
+    values: HashMap<String, u64>,
+    exit_kinds: BTreeMap<i32, String>,
+}
+
+impl KernelEnums {
+    /// Reads every enumerator `SCX_*` from the running kernel's BTF. An error names what is
+    /// wrong with it.
+    pub fn of_this_kernel() -> Result<Self, String> {
+        let btf = Btf::from_vmlinux()
+            .map_err(|error| format!("cannot read /sys/kernel/btf/vmlinux: {error}"))?;
+        let mut enums = Self::default();
+        for narrow in btf.type_by_kind::<Enum<'_>>() {
+            for member in narrow.iter() {
+                let Some(name) = member.name.and_then(|name| name.to_str()) else {
+                    continue;
+                };
+                if !name.starts_with("SCX_") {
+                    continue;
+                }
+                if narrow.size() == 8 {
+                    return Err(format!(
+                        "the kernel's BTF cuts the 64-bit value of {name} (built without \
+                         ENUM64): use a kernel built with pahole 1.24 or newer"
+                    ));
+                }
+                enums.insert(name, member.value as u64);
+                if narrow.name().is_some_and(|name| name == "scx_exit_kind") {
+                    enums
+                        .exit_kinds
+                        .insert(member.value as i32, name.to_owned());
+                }
+            }
+        }
+        for wide in btf.type_by_kind::<Enum64<'_>>() {
+            for member in wide.iter() {
+                if let Some(name) = member.name.and_then(|name| name.to_str())
+                    && name.starts_with("SCX_")
+                {
+                    enums.insert(name, member.value as u64);
+                }
+            }
+        }
+        if enums.values.is_empty() {
+            return Err("this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT)".to_owned());
+        }
+        Ok(enums)
+    }
+
+    fn insert(&mut self, name: &str, value: u64) {
+        self.values.insert(name.to_owned(), value);
+    }
+
+    /// The kernel's name of an exit kind.
+    pub fn exit_kind(&self, kind: i32) -> String {
+        self.exit_kinds
+            .get(&kind)
+            .cloned()
+            .unwrap_or_else(|| format!("exit kind {kind}"))
+    }
+
+    /// Gives every `__SCX_NAME` of an object's read-only data the kernel's value of SCX_NAME.
+    ///
+    /// sched_ext's headers declare the constants so, because their values differ between
+    /// kernels. A constant that this kernel lacks becomes 0, as the headers' own user space
+    /// half (SCX_ENUM_INIT) has it: schedulers test for that.
+    pub fn fill(&self, rodata: &mut [u8], variables: &[Place]) {
+        for variable in variables {
+            if variable.name.starts_with("__SCX_") && variable.size == 8 {
+                let value = self.values.get(&variable.name[2..]).copied().unwrap_or(0);
+                let range = variable.offset..variable.offset + 8;
+                rodata[range].copy_from_slice(&value.to_ne_bytes());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str, offset: usize) -> Place {
+        Place {
+            name: name.to_owned(),
+            offset,
+            size: 8,
+            kind: Kind::Unsigned,
+        }
+    }
+
+    #[test]
+    fn constants_are_filled_by_name_and_nothing_else_is_touched() {
+        let mut enums = KernelEnums::default();
+        enums.insert("SCX_DSQ_LOCAL", 0x8000_0000_0000_0002);
+        let variables = [
+            place("__SCX_DSQ_LOCAL", 8),
+            place("slice_ns", 16),
+            place("__SCX_NEW", 24),
+        ];
+        let mut rodata = [0x11; 32];
+        enums.fill(&mut rodata, &variables);
+        assert_eq!(rodata[..8], [0x11; 8]);
+        assert_eq!(rodata[8..16], 0x8000_0000_0000_0002_u64.to_ne_bytes());
+        assert_eq!(rodata[16..24], [0x11; 8], "a tunable keeps its value");
+        assert_eq!(rodata[24..32], [0; 8], "unknown to this kernel: 0");
+    }
+
+    #[test]
+    fn exit_kinds_have_the_kernels_names() {
+        let mut enums = KernelEnums::default();
+        enums.exit_kinds.insert(64, "SCX_EXIT_UNREG".to_owned());
+        assert_eq!(enums.exit_kind(64), "SCX_EXIT_UNREG");
+        assert_eq!(enums.exit_kind(999), "exit kind 999");
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Boots a guest for one job and brings back what came of it.
+
+use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::KernelError;
+use crate::initramfs;
+use crate::packages;
+use crate::protocol::{Message, RunReport, Tunable};
+use crate::qemu::{Guest, Hardware};
+
+/// A command to be run once under each of several schedulers, one after another, in one boot.
+#[derive(Debug, Clone)]
+pub struct VmJob {
+    /// Program (a path, or a name on PATH) and its arguments.
+    pub command: Vec<String>,
+    pub schedulers: Vec<SchedulerJob>,
+    /// Version of the kernel package: "6.18" takes the newest 6.18.x.
+    pub kernel_version: String,
+    /// The program that becomes the guest's init: one that calls [`crate::guest::main`] when
+    /// its first argument is [`crate::guest::ARGUMENT`].
+    pub init: PathBuf,
+    pub cpus: u32,
+    pub memory_mib: u32,
+    /// How long the guest may take to reach init, s.
+    pub boot_limit_s: u64,
+    /// How long one run of the command may take, s.
+    pub run_limit_s: u64,
+}
+
+/// One scheduler of a job.
+#[derive(Debug, Clone)]
+pub struct SchedulerJob {
+    /// What reports call it.
+    pub name: String,
+    /// Its BPF object; none for the kernel's own scheduler.
+    pub object: Option<PathBuf>,
+    pub tunables: Vec<Tunable>,
+}
+
+impl VmJob {
+    /// A job with the defaults: two CPUs, 2 GiB, kernel 6.18, this program as init, no
+    /// scheduler yet.
+    pub fn new(command: Vec<String>) -> Self {
+        Self {
+            command,
+            schedulers: Vec::new(),
+            kernel_version: "6.18".to_owned(),
+            // The link is read when the guest is packed; a failure shows there, by name.
+            init: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
+            cpus: 2,
+            memory_mib: 2048,
+            boot_limit_s: 60,
+            run_limit_s: 300,
+        }
+    }
+}
+
+/// What came of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VmReport {
+    pub kernel_release: String,
+    pub cpus: u32,
+    /// Wall-clock time on the host, ms: from QEMU's start to init, and to the end of all runs.
+    pub boot_ms: u64,
+    pub total_ms: u64,
+    /// One entry a scheduler, in the job's order.
+    pub runs: Vec<RunReport>,
+}
+
+impl VmReport {
+    /// Whether every run went as it should.
+    pub fn is_success(&self) -> bool {
+        self.runs.iter().all(RunReport::is_success)
+    }
+}
+
+/// Told what goes on, for progress bars and for the command's output.
+pub trait Progress {
+    /// A new step began, such as "booting Linux 6.18.15".
+    fn step(&mut self, what: &str);
+    /// The command wrote this; not cut at line ends.
+    fn output(&mut self, scheduler: &str, text: &str);
+}
+
+/// Time that the guest gets beyond the run's own limit to load, unload and report, s.
+const RUN_GRACE_S: u64 = 60;
+
+/// Runs the whole job. The guest is gone when this returns, and when this process dies.
+///
+/// A scheduler that cannot be loaded or is ejected, and a command that fails, stand in the
+/// report; an error means that there is no report.
+pub fn run(job: &VmJob, progress: &mut dyn Progress) -> Result<VmReport, KernelError> {
+    crate::host::require_vm_tools()?;
+    progress.step(&format!("looking for Linux {}", job.kernel_version));
+    let kernel = packages::find_or_fetch(&job.kernel_version, progress)?;
+    progress.step("packing the guest");
+    let archive = initramfs::build(job, &kernel)?;
+    progress.step(&format!("booting Linux {}", kernel.release));
+    let start = Instant::now();
+    let hardware = Hardware {
+        cpus: job.cpus,
+        memory_mib: job.memory_mib,
+    };
+    let guest = Guest::start(&kernel, &archive, &hardware)?;
+    drop(archive);
+    let mut session = Session {
+        job,
+        start,
+        report: None,
+        during: "at boot".into(),
+    };
+    match session.listen(&guest, progress) {
+        Ok(report) => Ok(report),
+        Err(end) => Err(session.explain(end, guest)),
+    }
+}
+
+/// Why the guest's messages stopped before [`Message::Done`].
+enum End {
+    Closed,
+    Silent { limit_s: u64 },
+    Error(KernelError),
+}
+
+struct Session<'a> {
+    job: &'a VmJob,
+    start: Instant,
+    /// Filled from the first message on.
+    report: Option<VmReport>,
+    /// What the guest is at, for error messages.
+    during: String,
+}
+
+impl Session<'_> {
+    fn listen(&mut self, guest: &Guest, progress: &mut dyn Progress) -> Result<VmReport, End> {
+        let mut scheduler = String::new();
+        let mut limit_s = self.job.boot_limit_s;
+        let mut deadline = self.start + Duration::from_secs(limit_s);
+        loop {
+            let wait = deadline.saturating_duration_since(Instant::now());
+            let line = guest
+                .lines
+                .recv_timeout(wait)
+                .map_err(|error| match error {
+                    RecvTimeoutError::Timeout => End::Silent { limit_s },
+                    RecvTimeoutError::Disconnected => End::Closed,
+                })?;
+            match parse(line).map_err(End::Error)? {
+                Message::Ready { kernel_release } => self.booted(kernel_release),
+                Message::RunStarted { scheduler: name } => {
+                    progress.step(&format!("{name}: {}", self.job.command.join(" ")));
+                    self.during = format!("under {name}");
+                    scheduler = name;
+                }
+                Message::Output { text } => {
+                    progress.output(&scheduler, &text);
+                    continue;
+                }
+                Message::RunEnded { report } => {
+                    self.during = format!("after {}", report.scheduler);
+                    self.report.as_mut().ok_or(End::Closed)?.runs.push(report);
+                }
+                Message::Failed { reason } => return Err(End::Error(KernelError::Guest(reason))),
+                Message::Done => {
+                    let mut report = self.report.take().ok_or(End::Closed)?;
+                    report.total_ms = millis(self.start);
+                    return Ok(report);
+                }
+            }
+            limit_s = self.job.run_limit_s + RUN_GRACE_S;
+            deadline = Instant::now() + Duration::from_secs(limit_s);
+        }
+    }
+
+    fn booted(&mut self, kernel_release: String) {
+        self.during = "before the first run".to_owned();
+        self.report = Some(VmReport {
+            kernel_release,
+            cpus: self.job.cpus,
+            boot_ms: millis(self.start),
+            total_ms: 0,
+            runs: Vec::new(),
+        });
+    }
+
+    fn explain(&self, end: End, guest: Guest) -> KernelError {
+        let during = self.during.clone();
+        let (status, console) = guest.end(matches!(end, End::Closed));
+        match end {
+            End::Error(error) => error,
+            End::Closed => KernelError::GuestDied {
+                status,
+                during,
+                console,
+            },
+            End::Silent { limit_s } if self.report.is_none() => {
+                KernelError::BootTimeout { limit_s, console }
+            }
+            End::Silent { limit_s } => KernelError::Silent {
+                limit_s,
+                during,
+                console,
+            },
+        }
+    }
+}
+
+fn parse(line: String) -> Result<Message, KernelError> {
+    serde_json::from_str(&line).map_err(|source| KernelError::Protocol { line, source })
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
