@@ -384,7 +384,7 @@ fn drained(set: &mut MapSet) -> Vec<Vec<u8>> {
 fn ring_buffer_delivers_in_order_of_reservation() {
     let mut set = one(MapKind::RingBuf, 0, 0, 4096);
     // SAFETY: the lengths are those of the literals.
-    let mut output = |set: &mut MapSet, data: &[u8], flags| unsafe {
+    let output = |set: &mut MapSet, data: &[u8], flags| unsafe {
         set.ringbuf_output(M, data.as_ptr(), data.len() as u64, flags)
     };
     assert_eq!(output(&mut set, b"one", 0), 0);
