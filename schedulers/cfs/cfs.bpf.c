@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cfs: Linux's Completely Fair Scheduler as it was in 4.9, and as "The Battle of the
+ * Schedulers" (USENIX ATC'18, section 2.1) describes it.
+ *
+ * Every task has a vruntime, the time it ran divided by its weight; the runnable task with
+ * the least runs. Groups (cgroups, sessions) are entities with a vruntime of their own in the
+ * queue above. A slice is a task's part of a period; ticks end it; a wakee that is far enough
+ * behind the running task preempts it.
+ *
+ *   weights.h  nice values, the one division       group.h    shares of groups, averages
+ *   pelt.h     decaying averages                   queue.h    coming, going, taking turns
+ *   heap.h     the waiting, in order               balance.h  which CPU
+ *   fair.h     the rules of one queue              slots.h    locks, indices, sessions
+ *
+ * This file ties them to the callbacks of sched_ext. Three of these decide its shape:
+ *
+ *   dispatch() comes before the previous task is put back, so it charges that task, picks
+ *   among it and all others, and makes the switch in the queues at once. stopping() and
+ *   running() only stop and start the clock of whoever has the turn.
+ *
+ *   runnable() and quiescent() come on every path on which a task becomes runnable or stops
+ *   being so, also where enqueue() is left out. So tasks join and leave queues there.
+ *   running() sets right what happened without dispatch(): exiting tasks, tasks that cannot
+ *   migrate, tasks pulled from another CPU, the time when a scheduler is being loaded.
+ *
+ *   Slices are given as TURN_NS; tick() ends turns, because what a slice is changes while it
+ *   lasts.
+ */
+#include <scx/common.bpf.h>
+#include "tiltyard.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/* Slice given to the core: far beyond any turn, but not "infinite", which may stop the tick. */
+#define TURN_NS 1000000000ULL
+
+#include "types.h"
+#include "tunables.h"
+#include "queue.h"
+#include "slots.h"
+#include "balance.h"
+
+/* Flags of a dequeue that the kernel has but does not name for BPF. */
+#define DEQUEUE_SAVE 2
+#define DEQUEUE_MOVE 4
+#define ENQUEUE_RESTORE 2
+
+#define PF_EXITING 0x00000004
+
+/* The part of the kernel's structs that names a session; absent without CONFIG_SCHED_AUTOGROUP. */
+struct autogroup___cfs {
+	unsigned long id;
+	int nice;
+} __attribute__((preserve_access_index));
+
+struct signal_struct___cfs {
+	struct autogroup___cfs *autogroup;
+} __attribute__((preserve_access_index));
+
+/* Autogroup id of p, 0 for the default one (the root group) or none. */
+static __noinline u64 session_of(struct task_struct *p, s32 *nice)
+{
+	struct signal_struct___cfs *signal = (void *)p->signal;
+	struct autogroup___cfs *ag;
+
+	if (!bpf_core_field_exists(signal->autogroup) || !signal)
+		return 0;
+	ag = signal->autogroup;
+	if (!ag)
+		return 0;
+	*nice = ag->nice;
+	return ag->id;
+}
+
+/* Takes task i, running or not, out of its CPU and its group. */
+static __noinline void depart(u32 i, u64 now_ns)
+{
+	struct cfs_entity *e = entity(i);
+	struct cfs_lock *lk = cpu_lock(e->cpu);
+
+	if (!lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	if (e->on_rq) {
+		dequeue_task(i, now_ns, 0);
+	} else if (!e->relative) {
+		e->vruntime -= queue(e->queue)->min_vruntime;
+		e->relative = true;
+	}
+	detach_load(i, now_ns);
+	bpf_spin_unlock(&lk->lock);
+}
+
+/* Sees to it that task p is counted in the group of its session, if that is what it is in. */
+static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
+{
+	struct cfs_entity *e = entity(i);
+	u64 id = 0;
+	s32 nice = 0;
+	u32 g;
+
+	if (groups_on && autogroup && !e->cgroup)
+		id = session_of(p, &nice);
+	if (id == e->session)
+		return;
+	g = id ? join_session(id, nice) : e->cgroup;
+	if (id && !g) {
+		scx_bpf_error("cfs: no room for another session (%d groups on %d CPUs); set autogroup=0",
+			      max_groups(), nr_cpus);
+		return;
+	}
+	depart(i, now_ns);
+	leave_session(e->group, e->session);
+	e->session = id;
+	e->group = g;
+	e->queue = queue_of(g, e->cpu);
+}
+
+/* Task p is runnable on `cpu`: queues it there unless it is already. True if it came now. */
+static __noinline bool arrive(struct task_struct *p, u32 i, u32 cpu, u64 now_ns, bool wakeup)
+{
+	struct cfs_entity *e = entity(i);
+	struct cfs_lock *lk = cpu_lock(cpu);
+
+	follow_session(p, i, now_ns);
+	if (e->on_rq && e->cpu == cpu)
+		return false;
+	if (e->cpu != cpu)
+		depart(i, now_ns);
+	if (!lk)
+		return false;
+	bpf_spin_lock(&lk->lock);
+	e->cpu = cpu;
+	e->queue = queue_of(e->group, cpu);
+	if (e->newborn && !e->placed) {
+		e->vruntime = queue(e->queue)->min_vruntime;
+		place_newborn(e->queue, i);
+		e->vruntime -= queue(e->queue)->min_vruntime;
+	}
+	enqueue_task(i, now_ns, wakeup);
+	bpf_spin_unlock(&lk->lock);
+	return true;
+}
+
+static __noinline void probe_task(struct task_struct *p, u32 i)
+{
+	TILT_PROBE_TASK(vruntime, p, entity(i)->vruntime);
+	TILT_PROBE_TASK(load_avg, p, entity(i)->pelt.load_avg);
+}
+
+static __noinline void probe_cpu(u32 cpu)
+{
+	TILT_PROBE_CPU(nr_running, cpu, cpu_state(cpu)->nr_tasks);
+}
+
+s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	u32 i = slot_of(p), waker = 0;
+	struct task_struct *current;
+
+	if (!i || (u32)prev_cpu >= nr_cpus)
+		return prev_cpu;
+	if (entity(i)->newborn)
+		return idlest_cpu(p, prev_cpu);
+	current = bpf_get_current_task_btf();
+	if (current)
+		waker = slot_of(current);
+	if (waker)
+		record_wakee(waker, i, scx_bpf_now());
+	return wake_cpu(p, i, waker, prev_cpu, wake_flags & SCX_WAKE_SYNC);
+}
+
+void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+
+	if (!i)
+		return;
+	arrive(p, i, cpu, scx_bpf_now(), enq_flags & SCX_ENQ_WAKEUP);
+	probe_task(p, i);
+	probe_cpu(cpu);
+}
+
+void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = slot_of(p), how = 0, cpu;
+	struct cfs_lock *lk;
+	u64 now_ns = scx_bpf_now();
+
+	if (!i)
+		return;
+	cpu = entity(i)->cpu;
+	lk = cpu_lock(cpu);
+	if (!lk)
+		return;
+	if (deq_flags & SCX_DEQ_SLEEP)
+		how |= LEAVE_SLEEP;
+	if ((deq_flags & (DEQUEUE_SAVE | DEQUEUE_MOVE)) == DEQUEUE_SAVE)
+		how |= LEAVE_BRIEFLY;
+	bpf_spin_lock(&lk->lock);
+	if (entity(i)->on_rq)
+		dequeue_task(i, now_ns, how);
+	entity(i)->owned = false;
+	bpf_spin_unlock(&lk->lock);
+	probe_cpu(cpu);
+}
+
+/* The task is ours until it is dispatched, or dequeued below. */
+void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct cfs_lock *lk = cpu_lock(cpu);
+	u64 now_ns = scx_bpf_now();
+	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt = false;
+
+	if (!i || !lk) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	arrive(p, i, cpu, now_ns, false);
+	bpf_spin_lock(&lk->lock);
+	/* It had the turn and lost the CPU without a dispatch(). */
+	if (cpu_state(cpu)->curr == i) {
+		put_current(queue_of(0, cpu), now_ns);
+		cpu_state(cpu)->curr = 0;
+	}
+	entity(i)->owned = true;
+	if (came && preempts(i, now_ns)) {
+		cpu_state(cpu)->resched = true;
+		preempt = true;
+	}
+	bpf_spin_unlock(&lk->lock);
+	if (preempt)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* p leaves our hands before it was dispatched: its affinity or another property changes. */
+void BPF_STRUCT_OPS(cfs_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = slot_of(p);
+	struct cfs_lock *lk = cpu_lock(entity(i)->cpu);
+
+	if (!i || !lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	entity(i)->owned = false;
+	bpf_spin_unlock(&lk->lock);
+}
+
+/* The task that shall run on `cpu` next; gives it the turn. *keep: it has it already. */
+static __noinline u32 choose(u32 cpu, u32 prev, u64 now_ns, bool *keep)
+{
+	struct cfs_lock *lk = cpu_lock(cpu);
+	struct cfs_cpu *cs = cpu_state(cpu);
+	u32 i;
+
+	if (!lk)
+		return 0;
+	bpf_spin_lock(&lk->lock);
+	i = pick_task(cpu, now_ns);
+	*keep = i && i == cs->curr && i == prev;
+	cs->resched = false;
+	if (i && i != cs->curr)
+		switch_to(i, now_ns);
+	bpf_spin_unlock(&lk->lock);
+	return i;
+}
+
+/* Hands task i to the core. False if it is not ours to give: then it is off the queue. */
+static __noinline bool hand_over(u32 i, u32 cpu, u64 now_ns)
+{
+	struct task_struct *p = NULL;
+
+	if (entity(i)->owned)
+		p = bpf_task_from_pid(entity(i)->pid);
+	if (!p) {
+		depart(i, now_ns);
+		return false;
+	}
+	entity(i)->owned = false;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, TURN_NS, 0);
+	bpf_task_release(p);
+	return true;
+}
+
+void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
+{
+	u32 prev_i = prev ? slot_of(prev) : 0, i = 0, try;
+	u64 now_ns = scx_bpf_now();
+	bool keep = false;
+
+	bpf_for(try, 0, 4) {
+		i = choose(cpu, prev_i, now_ns, &keep);
+		if (keep && prev) {
+			prev->scx.slice = TURN_NS;
+			return;
+		}
+		if (!i || hand_over(i, cpu, now_ns))
+			break;
+		i = 0;
+	}
+	if (!i && newidle_balance)
+		pull_task(cpu, now_ns);
+}
+
+void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct cfs_lock *lk = cpu_lock(cpu);
+	u64 now_ns = scx_bpf_now();
+
+	if (!i || !lk)
+		return;
+	arrive(p, i, cpu, now_ns, false);
+	bpf_spin_lock(&lk->lock);
+	if (cpu_state(cpu)->curr != i)
+		switch_to(i, now_ns);
+	resume_current(i, now_ns);
+	entity(i)->owned = false;
+	bpf_spin_unlock(&lk->lock);
+}
+
+void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct cfs_lock *lk = cpu_lock(cpu);
+	u64 now_ns = scx_bpf_now();
+
+	if (!i || !lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	if (cpu_state(cpu)->curr == i)
+		pause_current(i, now_ns);
+	bpf_spin_unlock(&lk->lock);
+	probe_task(p, i);
+}
+
+void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct cfs_lock *lk = cpu_lock(cpu);
+	u64 now_ns = scx_bpf_now();
+	bool over = false;
+
+	if (!i || !lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	if (cpu_state(cpu)->curr == i) {
+		over = tick_task(i, now_ns);
+		if (over)
+			cpu_state(cpu)->resched = true;
+	}
+	bpf_spin_unlock(&lk->lock);
+	if (over)
+		p->scx.slice = 0;
+	probe_task(p, i);
+}
+
+bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
+{
+	u32 i = slot_of(from), j = to ? slot_of(to) : 0;
+	struct cfs_lock *lk = cpu_lock(entity(i)->cpu);
+	struct cfs_lock *to_lk = cpu_lock(entity(j)->cpu);
+	u64 now_ns = scx_bpf_now();
+	bool gives_way;
+
+	if (!i || !lk || !to_lk)
+		return false;
+	if (to) {
+		bool waits;
+
+		bpf_spin_lock(&to_lk->lock);
+		waits = j && entity(j)->on_rq;
+		if (waits)
+			set_next_buddy(j);
+		bpf_spin_unlock(&to_lk->lock);
+		if (!waits)
+			return false;
+	}
+	bpf_spin_lock(&lk->lock);
+	gives_way = yield_task(i, now_ns);
+	bpf_spin_unlock(&lk->lock);
+	if (gives_way)
+		from->scx.slice = 0;
+	return true;
+}
+
+/* A nice value changes. A queued task has been taken out by quiescent() and comes back. */
+void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct cfs_entity *e = entity(i);
+	s32 nice = p->static_prio - 120;
+	bool runs = cpu_state(cpu)->curr == i, raised = nice < e->nice;
+
+	if (!i)
+		return;
+	e->policy = p->policy;
+	load_of_nice(&e->load, nice, p->policy == POLICY_IDLE);
+	if (e->newborn)
+		pelt_newborn(&e->pelt, table_units(e->load.weight));
+	if (nice != e->nice && (raised || runs))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	e->nice = nice;
+}
+
+/*
+ * A new task takes its place in the parent's queue; the vruntime is kept as a distance, to be
+ * counted from wherever the task will be queued. True if the parent should be preempted.
+ */
+static __noinline bool fork_task(u32 i, u32 parent, u64 now_ns)
+{
+	struct cfs_entity *e = entity(i);
+	u32 cpu = entity(parent)->cpu, q = queue_of(e->group, cpu), curr;
+	struct cfs_lock *lk = cpu_lock(cpu);
+	bool swap = false;
+
+	if (!lk)
+		return false;
+	bpf_spin_lock(&lk->lock);
+	update_curr(q, now_ns);
+	curr = queue(q)->curr;
+	e->cpu = cpu;
+	e->queue = q;
+	e->vruntime = curr ? entity(curr)->vruntime : queue(q)->min_vruntime;
+	place_newborn(q, i);
+	if (child_runs_first && curr && is_task(curr) &&
+	    earlier(entity(curr)->vruntime, e->vruntime)) {
+		u64 v = entity(curr)->vruntime;
+
+		entity(curr)->vruntime = e->vruntime;
+		e->vruntime = v;
+		swap = true;
+	}
+	e->vruntime -= queue(q)->min_vruntime;
+	e->placed = true;
+	bpf_spin_unlock(&lk->lock);
+	return swap;
+}
+
+static __always_inline u32 group_of_cgroup(struct cgroup *cgrp)
+{
+	struct cfs_slot *slot;
+
+	if (!cgrp)
+		return 0;
+	slot = bpf_cgrp_storage_get(&cgroup_slots, cgrp, NULL, 0);
+	return slot ? slot->index : 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_struct *current;
+	struct cfs_slot *slot;
+	struct cfs_entity *e;
+	u64 now_ns = scx_bpf_now();
+	u32 i, parent = 0;
+
+	slot = bpf_task_storage_get(&task_slots, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!slot)
+		return -ENOMEM;
+	i = take_task_slot();
+	if (!i)
+		return -ENOMEM;
+	slot->index = i;
+	e = entity(i);
+	e->pid = p->pid;
+	e->policy = p->policy;
+	e->nice = p->static_prio - 120;
+	load_of_nice(&e->load, e->nice, p->policy == POLICY_IDLE);
+	pelt_newborn(&e->pelt, table_units(e->load.weight));
+	e->newborn = true;
+	e->relative = true;
+	e->placed = !args->fork;
+	e->cpu = scx_bpf_task_cpu(p);
+	e->cgroup = group_of_cgroup(args->cgroup);
+	e->group = e->cgroup;
+	e->queue = queue_of(e->group, e->cpu);
+	follow_session(p, i, now_ns);
+	if (!args->fork)
+		return 0;
+	current = bpf_get_current_task_btf();
+	if (current)
+		parent = slot_of(current);
+	if (parent && fork_task(i, parent, now_ns))
+		scx_bpf_kick_cpu(entity(parent)->cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(cfs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	u32 i = slot_of(p);
+	struct cfs_entity *e = entity(i);
+
+	if (!i)
+		return;
+	depart(i, scx_bpf_now());
+	leave_session(e->group, e->session);
+	bpf_task_storage_delete(&task_slots, p);
+	give_task_slot(i);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	struct cgroup *above;
+	struct cfs_slot *slot;
+	u32 parent;
+
+	if (!groups_on || !cgrp->level)
+		return 0;
+	slot = bpf_cgrp_storage_get(&cgroup_slots, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	above = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
+	if (!above)
+		return -ENOENT;
+	parent = group_of_cgroup(above);
+	bpf_cgroup_release(above);
+	if (!slot)
+		return -ENOMEM;
+	slot->index = take_group(parent, shares_of_weight(args->weight));
+	if (slot->index)
+		return 0;
+	scx_bpf_error("cfs: no room for cgroup %llu at level %d (%d groups, %d levels); set groups_on=0",
+		      cgrp->kn->id, cgrp->level, max_groups(), MAX_DEPTH);
+	return -ENOSPC;
+}
+
+void BPF_STRUCT_OPS(cfs_cgroup_exit, struct cgroup *cgrp)
+{
+	give_group(group_of_cgroup(cgrp));
+}
+
+/* A queued task has been taken out by quiescent() and comes back by runnable(). */
+void BPF_STRUCT_OPS(cfs_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	u32 i = slot_of(p);
+	struct cfs_entity *e = entity(i);
+	u64 now_ns = scx_bpf_now();
+
+	if (!i)
+		return;
+	depart(i, now_ns);
+	leave_session(e->group, e->session);
+	e->session = 0;
+	e->cgroup = group_of_cgroup(to);
+	e->group = e->cgroup;
+	e->queue = queue_of(e->group, e->cpu);
+	follow_session(p, i, now_ns);
+}
+
+/* The queues take notice at their next update. */
+void BPF_STRUCT_OPS(cfs_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	u32 g = group_of_cgroup(cgrp);
+
+	if (g)
+		group(g)->shares = clamp_shares(shares_of_weight(weight));
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	u32 cpu, n = 0;
+
+	nr_cpus = scx_bpf_nr_cpu_ids();
+	if (nr_cpus > MAX_CPUS) {
+		scx_bpf_put_cpumask(online);
+		scx_bpf_error("cfs: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
+		return -E2BIG;
+	}
+	bpf_for(cpu, 0, nr_cpus) {
+		reset_queue(0, cpu);
+		n += bpf_cpumask_test_cpu(cpu, online);
+	}
+	scx_bpf_put_cpumask(online);
+	groups[0].used = true;
+	groups[0].shares = NICE_0_WEIGHT;
+	scale_tunables(n);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(cfs_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+SCX_OPS_DEFINE(cfs_ops,
+	       .select_cpu		= (void *)cfs_select_cpu,
+	       .enqueue			= (void *)cfs_enqueue,
+	       .dequeue			= (void *)cfs_dequeue,
+	       .dispatch		= (void *)cfs_dispatch,
+	       .runnable		= (void *)cfs_runnable,
+	       .running			= (void *)cfs_running,
+	       .stopping		= (void *)cfs_stopping,
+	       .quiescent		= (void *)cfs_quiescent,
+	       .tick			= (void *)cfs_tick,
+	       .yield			= (void *)cfs_yield,
+	       .set_weight		= (void *)cfs_set_weight,
+	       .init_task		= (void *)cfs_init_task,
+	       .exit_task		= (void *)cfs_exit_task,
+	       .cgroup_init		= (void *)cfs_cgroup_init,
+	       .cgroup_exit		= (void *)cfs_cgroup_exit,
+	       .cgroup_move		= (void *)cfs_cgroup_move,
+	       .cgroup_set_weight	= (void *)cfs_cgroup_set_weight,
+	       .init			= (void *)cfs_init,
+	       .exit			= (void *)cfs_exit,
+	       .name			= "cfs");

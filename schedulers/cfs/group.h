@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Groups inside the queues: how averages add up, and what a group weighs on a CPU.
+ */
+#ifndef __CFS_GROUP_H
+#define __CFS_GROUP_H
+
+#include "types.h"
+#include "weights.h"
+#include "pelt.h"
+#include "fair.h"
+
+/* Bounds of a group's shares and of its weight on one CPU, in units of the table. */
+#define MIN_SHARES 2
+#define MAX_SHARES (1U << 18)
+
+/* Announces the queue's load to its group if it has changed by more than 1/64. */
+static __noinline void announce_load(u32 q)
+{
+	struct cfs_queue *cfs_rq = queue(q);
+	s64 change = cfs_rq->pelt.load_avg - cfs_rq->announced_avg;
+	s64 size = change < 0 ? -change : change;
+
+	if (!cfs_rq->group || size <= (s64)(cfs_rq->announced_avg / 64))
+		return;
+	__sync_fetch_and_add(&group(cfs_rq->group)->load_avg, change);
+	cfs_rq->announced_avg = cfs_rq->pelt.load_avg;
+}
+
+/* Brings the averages of queue q up to date. */
+static __noinline void update_queue_load(u32 q, u64 now_ns)
+{
+	struct cfs_queue *cfs_rq = queue(q);
+
+	if (pelt_update(&cfs_rq->pelt, now_ns, table_units(cfs_rq->weight), true, cfs_rq->curr != 0))
+		announce_load(q);
+}
+
+/* Brings the averages of entity i and of its queue up to date. */
+static __noinline void update_load(u32 i, u64 now_ns)
+{
+	struct cfs_entity *e = entity(i);
+	u64 weight = e->on_rq ? table_units(e->load.weight) : 0;
+	u64 load_avg = e->pelt.load_avg;
+
+	if (e->attached)
+		pelt_update(&e->pelt, now_ns, weight, false, queue(e->queue)->curr == i);
+	update_queue_load(e->queue, now_ns);
+}
+
+/* Adds the averages of an entity that comes from elsewhere to its queue's. */
+static __noinline void attach_load(u32 i, u64 now_ns)
+{
+	struct cfs_entity *e = entity(i);
+	struct cfs_pelt *a = &e->pelt, *of_queue = &queue(e->queue)->pelt;
+
+	update_queue_load(e->queue, now_ns);
+	if (e->newborn && is_task(i))
+		pelt_newborn_util(a, of_queue, table_units(e->load.weight));
+	a->updated_ns = of_queue->updated_ns;
+	of_queue->load_avg += a->load_avg;
+	of_queue->load_sum += a->load_sum;
+	of_queue->util_avg += a->util_avg;
+	of_queue->util_sum += a->util_sum;
+	e->attached = true;
+	announce_load(e->queue);
+}
+
+/* Takes the averages of an entity that leaves out of its queue's. */
+static __noinline void detach_load(u32 i, u64 now_ns)
+{
+	struct cfs_entity *e = entity(i);
+	struct cfs_pelt *a = &e->pelt, *of_queue = &queue(e->queue)->pelt;
+
+	if (!e->attached)
+		return;
+	update_load(i, now_ns);
+	of_queue->load_avg = less(of_queue->load_avg, a->load_avg);
+	of_queue->load_sum = less(of_queue->load_sum, a->load_sum);
+	of_queue->util_avg = less(of_queue->util_avg, a->util_avg);
+	of_queue->util_sum = less(of_queue->util_sum, a->util_sum);
+	e->attached = false;
+	announce_load(e->queue);
+}
+
+/*
+ * The weight of queue q's group on this CPU: the group's shares times this queue's part of
+ * the group's load. The other CPUs count with what they announced, this one as it is now.
+ */
+static __noinline u64 group_weight(u32 q)
+{
+	struct cfs_queue *cfs_rq = queue(q);
+	struct cfs_group *g = group(cfs_rq->group);
+	u64 shares = (u64)g->shares << WEIGHT_SHIFT;
+	u64 load = table_units(cfs_rq->weight);
+	u64 total = less(g->load_avg, cfs_rq->announced_avg) + load;
+	u64 weight = shares * load;
+
+	if (total)
+		weight /= total;
+	if (weight < MIN_SHARES << WEIGHT_SHIFT)
+		weight = MIN_SHARES << WEIGHT_SHIFT;
+	return weight < shares ? weight : shares;
+}
+
+/* Gives the entity of queue q's group its weight of now. Its vruntime is not touched. */
+static __noinline void update_shares(u32 q, u64 now_ns)
+{
+	u32 i = owner_of(q);
+	struct cfs_entity *e = entity(i);
+	u64 weight;
+
+	if (!i)
+		return;
+	weight = group_weight(q);
+	if (weight == e->load.weight)
+		return;
+	if (e->on_rq) {
+		struct cfs_queue *parent = queue(e->queue);
+
+		if (parent->curr == i)
+			update_curr(e->queue, now_ns);
+		parent->weight += weight - e->load.weight;
+	}
+	e->load.weight = weight;
+	e->load.inverse = inverse_of(weight);
+}
+
+#endif

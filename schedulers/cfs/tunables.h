@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Everything a run may set. The defaults are the profile `paper`: the figures that "The
+ * Battle of the Schedulers" (USENIX ATC'18) gives for CFS. presets.toml has the others.
+ */
+#ifndef __CFS_TUNABLES_H
+#define __CFS_TUNABLES_H
+
+#include "types.h"
+#include "weights.h"
+
+/* Every task runs once in this time while there are at most nr_latency of them. */
+const volatile u64 sched_latency_ns = 48000000;
+/* Each task's part of the period when there are more. */
+const volatile u64 min_granularity_ns = 6000000;
+/* Lead in vruntime that a wakee needs to preempt. */
+const volatile u64 wakeup_granularity_ns = 1000000;
+const volatile u32 nr_latency = 8;
+
+/*
+ * Factor on the three times above by the number of online CPUs, eight at most:
+ * 0 none, 1 1 + floor(log2(CPUs)), 2 CPUs.
+ */
+const volatile u32 scaling = 0;
+
+/* How far behind min_vruntime a wakee may start: 0 not at all, 1 half of the latency, 2 all of it. */
+const volatile u32 sleeper_credit = 1;
+/* A new task starts one slice behind the others. */
+const volatile bool start_debit = true;
+/* A new task swaps places with its parent if that lets it run first. */
+const volatile bool child_runs_first = false;
+const volatile bool wakeup_preemption = true;
+/* A preempted task is favoured when it had nr_latency runnable tasks or more in its queue. */
+const volatile bool last_buddy = true;
+/*
+ * Linux 4.9 forgets to advance min_vruntime when a task goes to sleep; the next update of the
+ * running one catches up. False is what 6.5 does.
+ */
+const volatile bool late_min_vruntime = false;
+
+/* Fairness between cgroups first, between tasks second. */
+const volatile bool groups_on = true;
+/* A session is a group while its tasks are in the root cgroup. */
+const volatile bool autogroup = true;
+
+/* CPUs that share a last-level cache, numbered in a row; 0: all of them. */
+const volatile u32 llc_cpus = 0;
+/* Imbalance, in percent, that wake_affine tolerates between two CPUs. */
+const volatile u32 imbalance_pct = 125;
+/* A CPU that runs dry takes one waiting task from the busiest CPU. */
+const volatile bool newidle_balance = true;
+
+/* The three times after scaling. */
+static u64 latency_ns, granularity_ns, wakeup_gran_ns;
+
+static u32 scale_factor(u32 online)
+{
+	u32 n = online < 8 ? online : 8;
+
+	if (scaling == 1)
+		return bit_length(n);
+	if (scaling == 2)
+		return n;
+	return 1;
+}
+
+static void scale_tunables(u32 online)
+{
+	u32 factor = scale_factor(online);
+
+	latency_ns = sched_latency_ns * factor;
+	granularity_ns = min_granularity_ns * factor;
+	wakeup_gran_ns = wakeup_granularity_ns * factor;
+}
+
+#endif
