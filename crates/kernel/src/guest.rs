@@ -94,6 +94,10 @@ fn do_run(
             }
         },
     };
+    // One that was thrown out already has no name any more; its exit info tells the rest.
+    let ops_name = scheduler
+        .as_ref()
+        .and_then(|scheduler| scheduler.ops_name().ok());
     let load_ms = millis(start);
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
@@ -105,6 +109,7 @@ fn do_run(
         .transpose()?
         .flatten();
     Ok(RunOutcome::Ran {
+        ops_name,
         command,
         exit,
         load_ms,

@@ -23,6 +23,7 @@ use crate::verifier;
 pub use crate::types::KernelEnums;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
+const ROOT_OPS: &str = "/sys/kernel/sched_ext/root/ops";
 const HOTPLUG_SEQ: &str = "/sys/kernel/sched_ext/hotplug_seq";
 /// Debug dump kept when the scheduler asks for no other size, bytes: UEI_DUMP_DFL_LEN.
 const DUMP_BYTES: u32 = 32 * 1024;
@@ -91,7 +92,7 @@ pub struct Attached {
     exit: Option<ExitLayout>,
 }
 
-/// Loads `object` with these tunables and hands the CPUs to it.
+/// Loads `object` with these tunables and hands the CPUs to it. On return it is in charge.
 pub fn attach(
     object: &Path,
     tunables: &[Tunable],
@@ -114,28 +115,50 @@ pub fn attach(
         let ops = maps.find(|map| map.name().as_bytes() == layout.ops.as_bytes());
         ops.expect("the layout names this map").attach_struct_ops()
     });
-    match link {
-        Ok(link) => Ok(Attached {
-            link,
-            object: loaded,
-            exit: layout.exit,
-        }),
-        Err(error) => {
-            // What ops.init or the kernel's own checks had against it stands in the exit info.
-            let exit = layout
-                .exit
-                .as_ref()
-                .and_then(|exit| exit.read(&loaded, enums));
-            let detail = exit.map_or_else(
-                || format!("{error}; {}", verifier::cut(&log)),
-                |exit| format!("{} ({}): {}", exit.kind_name, exit.reason, exit.msg),
-            );
-            Err(LoadError::Attach(detail))
-        }
-    }
+    let link = link.map_err(|error| {
+        let exit = layout
+            .exit
+            .as_ref()
+            .and_then(|exit| exit.read(&loaded, enums));
+        exit.map_or_else(
+            || LoadError::Attach(format!("{error}; {}", verifier::cut(&log))),
+            |exit| refused(&exit),
+        )
+    })?;
+    let attached = Attached {
+        link,
+        object: loaded,
+        exit: layout.exit,
+    };
+    attached.confirm(enums)
+}
+
+fn refused(exit: &ExitInfo) -> LoadError {
+    LoadError::Attach(format!(
+        "{} ({}): {}",
+        exit.kind_name, exit.reason, exit.msg
+    ))
 }
 
 impl Attached {
+    /// The kernel reports a successful attachment even if the scheduler failed on the way, in
+    /// ops.init for one, and then takes it out in the background.
+    fn confirm(self, enums: &KernelEnums) -> Result<Self, LoadError> {
+        if state()? == "enabled" {
+            return Ok(self);
+        }
+        let exit = self.detach(enums)?;
+        Err(exit.as_ref().map_or_else(
+            || LoadError::Attach("it left at once and keeps no record of why".to_owned()),
+            refused,
+        ))
+    }
+
+    /// The name under which the kernel knows the scheduler in charge.
+    pub fn ops_name(&self) -> Result<String, LoadError> {
+        read_sysfs(ROOT_OPS)
+    }
+
     /// Why the kernel took the scheduler out; none while it is in charge, or if it keeps no
     /// record.
     pub fn exit_info(&self, enums: &KernelEnums) -> Option<ExitInfo> {
@@ -293,6 +316,7 @@ fn is_tunable(place: &Place, dump_len: Option<&str>) -> bool {
     matches!(place.kind, Kind::Bool | Kind::Signed | Kind::Unsigned)
         && matches!(place.size, 1 | 2 | 4 | 8)
         && !place.name.starts_with("__")
+        && !place.name.starts_with("scx_lib_")
         && place.name != "tilt_probes_on"
         && Some(place.name.as_str()) != dump_len
 }

@@ -98,6 +98,8 @@ pub enum RunOutcome {
     /// The scheduler never took charge: refused object, unknown tunable, failed verification.
     NotLoaded { reason: String },
     Ran {
+        /// What the kernel called the scheduler in charge; none for its own.
+        ops_name: Option<String>,
         command: CommandStatus,
         /// How the scheduler left. None for the kernel's own, and for one that does not record
         /// its exit (no UEI_DEFINE in its source).
@@ -170,6 +172,7 @@ mod tests {
         RunReport {
             scheduler: "fifo".to_owned(),
             outcome: RunOutcome::Ran {
+                ops_name: None,
                 command,
                 exit,
                 load_ms: 1,
