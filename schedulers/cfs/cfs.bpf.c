@@ -451,7 +451,8 @@ static __always_inline u32 group_of_cgroup(struct cgroup *cgrp)
 	return slot ? slot->index : 0;
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
+/* Not sleepable, although it may be: only so does the verifier trust args->cgroup. */
+s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_struct *current;
 	struct cfs_slot *slot;

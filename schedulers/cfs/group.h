@@ -28,7 +28,7 @@ static __noinline void announce_load(u32 q)
 }
 
 /* Brings the averages of queue q up to date. */
-static __noinline void update_queue_load(u32 q, u64 now_ns)
+static __always_inline void update_queue_load(u32 q, u64 now_ns)
 {
 	struct cfs_queue *cfs_rq = queue(q);
 
@@ -41,7 +41,6 @@ static __noinline void update_load(u32 i, u64 now_ns)
 {
 	struct cfs_entity *e = entity(i);
 	u64 weight = e->on_rq ? table_units(e->load.weight) : 0;
-	u64 load_avg = e->pelt.load_avg;
 
 	if (e->attached)
 		pelt_update(&e->pelt, now_ns, weight, false, queue(e->queue)->curr == i);

@@ -47,7 +47,7 @@ static __noinline u64 pelt_decay(u64 v, u64 segments)
 }
 
 /* What `segments` whole segments contribute, seen from their end. */
-static __noinline u64 pelt_contribution(u64 segments)
+static __always_inline u64 pelt_contribution(u64 segments)
 {
 	u64 halves = segments / PELT_HALF_LIFE;
 
@@ -68,7 +68,7 @@ static __always_inline void pelt_add(struct cfs_pelt *a, u64 units, u64 weight, 
 		a->util_sum += units << 10;
 }
 
-static __noinline void pelt_fade(struct cfs_pelt *a, u64 segments)
+static __always_inline void pelt_fade(struct cfs_pelt *a, u64 segments)
 {
 	a->load_sum = pelt_decay(a->load_sum, segments);
 	a->runnable_sum = pelt_decay(a->runnable_sum, segments);
@@ -106,6 +106,8 @@ static __noinline bool pelt_update(struct cfs_pelt *a, u64 now_ns, u64 weight, b
 	pelt_add(a, head, weight, runnable, running);
 	units -= head;
 	segments = units >> 10;
+	/* Bounds tests on it shall not be moved to `units`: the verifier would lose them. */
+	barrier_var(segments);
 	units &= 1023;
 	pelt_fade(a, segments + 1);
 	pelt_add(a, pelt_contribution(segments) + units, weight, runnable, running);

@@ -13,7 +13,7 @@
 #define LEAVE_SLEEP 1 /* it keeps its vruntime */
 #define LEAVE_BRIEFLY 2 /* it comes back at once, with another weight or group */
 
-static __noinline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
+static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 {
 	struct cfs_entity *e = entity(i);
 	u32 q = e->queue;
@@ -40,7 +40,7 @@ static __noinline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 	heap_insert(q, i);
 }
 
-static __noinline void dequeue_entity(u32 i, u64 now_ns, u32 how)
+static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 {
 	struct cfs_entity *e = entity(i);
 	u32 q = e->queue;
