@@ -1,1 +1,234 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! One row of a comparison: a figure under each scheduler, and what to make of the difference.
+
+use crate::stats::Interval;
+use crate::units;
+use serde::{Deserialize, Serialize};
+
+/// What a figure counts; how it is written follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Nanoseconds.
+    TimeNs,
+    PerSecond,
+    /// A fraction of one.
+    Share,
+    Count,
+    /// A number without a unit.
+    Plain,
+}
+
+impl Unit {
+    pub fn write(self, value: f64) -> String {
+        match self {
+            Unit::TimeNs => units::time(value),
+            Unit::PerSecond => units::per_second(value),
+            Unit::Share => units::share(value),
+            Unit::Count => units::count(value),
+            Unit::Plain => units::plain(value),
+        }
+    }
+}
+
+/// Which direction is the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    Higher,
+    Lower,
+    /// Neither: a fact that explains.
+    Neither,
+}
+
+/// The first scheduler against the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    MuchBetter,
+    Better,
+    /// The intervals overlap, or the medians differ by less than 1 %.
+    Same,
+    Worse,
+    MuchWorse,
+}
+
+/// From this factor on a difference is "much".
+const MUCH: f64 = 1.5;
+
+/// Below this relative difference medians count as the same, however narrow the intervals.
+const SAME: f64 = 0.01;
+
+impl Verdict {
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Verdict::MuchBetter => "++",
+            Verdict::Better => "+",
+            Verdict::Same => "~",
+            Verdict::Worse => "-",
+            Verdict::MuchWorse => "--",
+        }
+    }
+
+    /// `None` when neither direction is good.
+    pub fn of(first: &Interval, second: &Interval, better: Better) -> Option<Verdict> {
+        let higher_is_better = match better {
+            Better::Higher => true,
+            Better::Lower => false,
+            Better::Neither => return None,
+        };
+        let overlap = first.low <= second.high && second.low <= first.high;
+        let (a, b) = (first.median, second.median);
+        if overlap || (a - b).abs() < SAME * a.abs().max(b.abs()) {
+            return Some(Verdict::Same);
+        }
+        let much = a.max(b) >= MUCH * a.min(b);
+        Some(match ((a > b) == higher_is_better, much) {
+            (true, true) => Verdict::MuchBetter,
+            (true, false) => Verdict::Better,
+            (false, false) => Verdict::Worse,
+            (false, true) => Verdict::MuchWorse,
+        })
+    }
+}
+
+/// A figure under one scheduler: its median over the runs and the interval around it.
+pub type Cell = Interval;
+
+/// A figure under each scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The app, or "machine".
+    pub group: String,
+    pub metric: String,
+    pub unit: Unit,
+    pub better: Better,
+    /// Belongs into the short table.
+    pub headline: bool,
+    /// `None` where no run of that scheduler gave the figure.
+    pub cells: Vec<Option<Cell>>,
+    /// First median over second, with exactly two schedulers and a second that is not 0.
+    pub ratio: Option<f64>,
+    /// With exactly two schedulers.
+    pub verdict: Option<Verdict>,
+    /// The scheduler whose interval lies on the good side of all others.
+    pub best: Option<usize>,
+}
+
+impl Row {
+    /// Judges the cells.
+    pub fn new(
+        group: String,
+        metric: String,
+        unit: Unit,
+        better: Better,
+        headline: bool,
+        cells: Vec<Option<Cell>>,
+    ) -> Self {
+        let (ratio, verdict) = match cells.as_slice() {
+            [Some(first), Some(second)] => (
+                (second.median != 0.0).then(|| first.median / second.median),
+                Verdict::of(first, second, better),
+            ),
+            _ => (None, None),
+        };
+        Row {
+            best: best(&cells, better),
+            group,
+            metric,
+            unit,
+            better,
+            headline,
+            cells,
+            ratio,
+            verdict,
+        }
+    }
+}
+
+/// The cell that beats every other one, and there is another one.
+fn best(cells: &[Option<Cell>], better: Better) -> Option<usize> {
+    let beats = |a: &Cell, b: &Cell| {
+        matches!(
+            Verdict::of(a, b, better),
+            Some(Verdict::Better | Verdict::MuchBetter)
+        )
+    };
+    if cells.len() < 2 {
+        return None;
+    }
+    (0..cells.len()).find(|&i| {
+        let others = cells.iter().enumerate().filter(|&(j, _)| j != i);
+        let mut beaten = others.map(|(_, other)| match (&cells[i], other) {
+            (Some(mine), Some(other)) => beats(mine, other),
+            _ => false,
+        });
+        beaten.all(|b| b)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(low: f64, median: f64, high: f64) -> Cell {
+        Interval {
+            median,
+            low,
+            high,
+            coverage_ppm: 978_516,
+            n: 10,
+        }
+    }
+
+    #[test]
+    fn verdicts_follow_direction_size_and_overlap() {
+        use Better::{Higher, Lower, Neither};
+        let of = |a, b, better| Verdict::of(&a, &b, better).map(Verdict::symbol);
+        assert_eq!(
+            of(cell(530., 531., 532.), cell(265., 266., 267.), Higher),
+            Some("++")
+        );
+        assert_eq!(
+            of(cell(530., 531., 532.), cell(265., 266., 267.), Lower),
+            Some("--")
+        );
+        assert_eq!(
+            of(cell(99., 100., 101.), cell(110., 111., 112.), Lower),
+            Some("+")
+        );
+        assert_eq!(
+            of(cell(99., 100., 112.), cell(110., 111., 112.), Lower),
+            Some("~"),
+            "overlap"
+        );
+        assert_eq!(
+            of(cell(100., 100., 100.), cell(100.5, 100.5, 100.5), Lower),
+            Some("~"),
+            "below 1 %"
+        );
+        assert_eq!(of(cell(0., 0., 0.), cell(3., 3., 3.), Lower), Some("++"));
+        assert_eq!(of(cell(0., 0., 0.), cell(0., 0., 0.), Lower), Some("~"));
+        assert_eq!(of(cell(1., 1., 1.), cell(2., 2., 2.), Neither), None);
+    }
+
+    #[test]
+    fn the_best_of_three_must_beat_both() {
+        let row = |cells: Vec<_>| {
+            Row::new(
+                "a".into(),
+                "m".into(),
+                Unit::Count,
+                Better::Lower,
+                true,
+                cells,
+            )
+            .best
+        };
+        let (low, mid, high) = (cell(1., 2., 3.), cell(4., 5., 6.), cell(7., 8., 9.));
+        assert_eq!(row(vec![Some(mid), Some(low), Some(high)]), Some(1));
+        assert_eq!(row(vec![Some(low), Some(low), Some(high)]), None);
+        assert_eq!(row(vec![Some(low), None]), None);
+        assert_eq!(row(vec![Some(low)]), None);
+    }
+}

@@ -28,6 +28,7 @@
 
 mod cell;
 mod compare;
+mod figures;
 mod finish;
 mod grid;
 mod hash;
@@ -39,8 +40,11 @@ mod summary;
 mod task;
 #[doc(hidden)]
 pub mod testing;
+pub mod units;
 mod why;
 
+pub use cell::{Better, Cell, Row, Unit, Verdict};
+pub use compare::{Comparison, compare};
 pub use hash::TraceHash;
 pub use histogram::QUANTILES_PPM;
 pub use recorder::{Recorder, RecorderSpec};

@@ -283,7 +283,7 @@ impl World {
             (_, _) => self.stream.preempt(now_ns, cpu, prev, tid),
         };
         if prev != 0 {
-            self.tasks[prev as usize - 1] = Some((word % 3 != 0).then_some((cpu, true)));
+            self.tasks[prev as usize - 1] = Some((!word.is_multiple_of(3)).then_some((cpu, true)));
         }
     }
 

@@ -1,1 +1,192 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! The "Why" paragraph: sentences made from measured facts and from nothing else.
+
+use crate::stats::median_interval;
+use crate::summary::Summary;
+use crate::units;
+use std::collections::BTreeMap;
+
+/// Apps named in one sentence.
+const MAX_NAMED: usize = 4;
+
+/// Facts about one scheduler's runs, the telling ones first. Counts and times are medians over the runs,
+/// ranges of probes span them all.
+pub fn why(scheduler: &str, runs: &[Summary]) -> Vec<String> {
+    let facts = [
+        starvation(runs),
+        preemptions(runs),
+        probes(runs),
+        causes(runs),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    match facts.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("Under {scheduler} {}.", facts.join("; "))],
+    }
+}
+
+fn median(values: impl Iterator<Item = u64>) -> f64 {
+    let values: Vec<f64> = values.map(|v| v as f64).collect();
+    median_interval(&values).map_or(0.0, |i| i.median)
+}
+
+fn app_names(runs: &[Summary]) -> Vec<&str> {
+    let mut names = Vec::new();
+    for app in runs.iter().flat_map(|run| &run.apps) {
+        if !names.contains(&app.app.as_str()) {
+            names.push(&app.app);
+        }
+    }
+    names
+}
+
+/// Which apps waited beyond the bound in at least half of the runs.
+fn starvation(runs: &[Summary]) -> Option<String> {
+    let bound_ns = runs.first()?.starvation_ns;
+    let mut starved: Vec<(f64, String)> = Vec::new();
+    for name in app_names(runs) {
+        let of_app = || {
+            runs.iter()
+                .flat_map(|r| r.apps.iter().filter(|a| a.app == name))
+        };
+        let longest_ns = median(of_app().map(|a| a.longest_wait_ns));
+        if longest_ns > bound_ns as f64 {
+            let total_ns = median(of_app().map(|a| a.starved_ns));
+            let text = format!(
+                "{name} was starved: it waited up to {} at a stretch, {} in all",
+                units::time(longest_ns),
+                units::time(total_ns)
+            );
+            starved.push((longest_ns, text));
+        }
+    }
+    starved.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let texts: Vec<String> = starved
+        .into_iter()
+        .take(MAX_NAMED)
+        .map(|(_, text)| text)
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// The pair of apps with the most preemptions.
+fn preemptions(runs: &[Summary]) -> Option<String> {
+    let mut pairs: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
+    for pair in runs.iter().flat_map(|run| &run.preemptions) {
+        pairs
+            .entry((&pair.of, &pair.by))
+            .or_default()
+            .push(pair.count);
+    }
+    if runs.is_empty() {
+        return None;
+    }
+    let total = median(
+        runs.iter()
+            .map(|r| r.preemptions.iter().map(|p| p.count).sum()),
+    );
+    if total == 0.0 {
+        return Some("no task was preempted".to_owned());
+    }
+    let with_zeros = |counts: &[u64]| {
+        let missing = runs.len() - counts.len().min(runs.len());
+        median(
+            counts
+                .iter()
+                .copied()
+                .chain(std::iter::repeat_n(0, missing)),
+        )
+    };
+    let ((of, by), counts) = pairs
+        .iter()
+        .max_by(|a, b| with_zeros(a.1).total_cmp(&with_zeros(b.1)))?;
+    let (count, whom) = (with_zeros(counts), if of == by { "its own" } else { of });
+    Some(format!(
+        "{by} preempted {whom} tasks {}, {} of all preemptions",
+        times(count),
+        units::share(count / total)
+    ))
+}
+
+/// The range of each probe of tasks, by app.
+fn probes(runs: &[Summary]) -> Option<String> {
+    let mut ranges: BTreeMap<(&str, usize), (i64, i64)> = BTreeMap::new();
+    let names = app_names(runs);
+    for probe in runs
+        .iter()
+        .flat_map(|run| &run.probes)
+        .filter(|p| !p.per_cpu)
+    {
+        for app in &probe.apps {
+            let at = names.iter().position(|n| *n == app.name)?;
+            let range = ranges
+                .entry((&probe.probe, at))
+                .or_insert((app.min, app.max));
+            *range = (range.0.min(app.min), range.1.max(app.max));
+        }
+    }
+    let mut texts: Vec<String> = Vec::new();
+    for probe in ranges
+        .keys()
+        .map(|k| k.0)
+        .collect::<std::collections::BTreeSet<_>>()
+    {
+        let of_probe = ranges
+            .iter()
+            .filter(|(key, _)| key.0 == probe)
+            .take(MAX_NAMED);
+        let apps: Vec<String> = of_probe
+            .map(|(key, (min, max))| format!("{} {min}..{max}", names[key.1]))
+            .collect();
+        texts.push(format!("{probe} ranged over {}", apps.join(", ")));
+    }
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// How the CPUs spent their time and why they changed hands.
+fn causes(runs: &[Summary]) -> Option<String> {
+    let first = runs.first()?;
+    let capacity = |run: &Summary| run.duration_ns as f64 * run.cpus.len() as f64;
+    if runs.iter().any(|run| capacity(run) == 0.0) {
+        return None;
+    }
+    let busy: Vec<f64> = runs
+        .iter()
+        .map(|run| run.cpus.iter().map(|c| c.busy_ns).sum::<u64>() as f64 / capacity(run))
+        .collect();
+    let busy = median_interval(&busy)?.median;
+    let total = median(runs.iter().map(|run| run.switches.total()));
+    let mut text = format!(
+        "{} busy {} of the time",
+        cpus(first.cpus.len()),
+        units::share(busy)
+    );
+    let named = (0..first.switches.named().len()).map(|i| {
+        let count = median(runs.iter().map(|run| run.switches.named()[i].1));
+        (first.switches.named()[i].0, count)
+    });
+    let top = named.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if top.1 > 0.0 {
+        text += &format!(
+            ", {} switches, {} of them by {}",
+            units::count(total),
+            units::share(top.1 / total),
+            top.0
+        );
+    }
+    Some(text)
+}
+
+fn times(count: f64) -> String {
+    match count {
+        1.0 => "once".to_owned(),
+        _ => format!("{} times", units::count(count)),
+    }
+}
+
+fn cpus(n: usize) -> String {
+    match n {
+        1 => "the CPU was".to_owned(),
+        n => format!("the {n} CPUs were"),
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The figures of one run that a comparison puts side by side.
+
+use crate::cell::{Better, Unit};
+use crate::summary::{AppSummary, RequestSummary, Summary};
+
+/// One figure; runs are compared where group and metric agree.
+pub struct Figure {
+    pub group: String,
+    pub metric: String,
+    pub unit: Unit,
+    pub better: Better,
+    pub headline: bool,
+    pub value: f64,
+}
+
+/// Above this number of apps, who got how much while whom was running is no longer listed in pairs.
+const MAX_APPS_IN_PAIRS: usize = 4;
+
+struct Figures {
+    group: String,
+    list: Vec<Figure>,
+}
+
+impl Figures {
+    fn add(
+        &mut self,
+        metric: impl Into<String>,
+        unit: Unit,
+        better: Better,
+        headline: bool,
+        value: f64,
+    ) {
+        self.list.push(Figure {
+            group: self.group.clone(),
+            metric: metric.into(),
+            unit,
+            better,
+            headline,
+            value,
+        });
+    }
+
+    fn time(&mut self, metric: impl Into<String>, headline: bool, ns: u64) {
+        self.add(metric, Unit::TimeNs, Better::Lower, headline, ns as f64);
+    }
+}
+
+/// All figures of a run: apps in their order, then the machine.
+pub fn figures(run: &Summary) -> Vec<Figure> {
+    let mut out = Figures {
+        group: String::new(),
+        list: Vec::new(),
+    };
+    for app in &run.apps {
+        out.group.clone_from(&app.app);
+        app_figures(&mut out, run, app);
+    }
+    out.group = "machine".to_owned();
+    machine_figures(&mut out, run);
+    out.list
+}
+
+fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
+    let classes: Vec<&RequestSummary> = run.requests.iter().filter(|r| r.app == app.app).collect();
+    for class in &classes {
+        let prefix = match classes.len() {
+            1 => String::new(),
+            _ => format!("{} ", class.class),
+        };
+        request_figures(out, &prefix, class);
+    }
+    let capacity_ns = run.duration_ns as f64 * run.cpus.len() as f64;
+    if capacity_ns > 0.0 {
+        // Of an app that serves requests, CPU time is the price and not the good.
+        let better = match classes.is_empty() {
+            true => Better::Higher,
+            false => Better::Neither,
+        };
+        let share = app.runtime_ns as f64 / capacity_ns;
+        out.add("share of CPU", Unit::Share, better, true, share);
+    }
+    pair_figures(out, run, app);
+    out.add(
+        "runtime",
+        Unit::TimeNs,
+        Better::Neither,
+        false,
+        app.runtime_ns as f64,
+    );
+    if let Some(ended_ns) = app.ended_ns {
+        out.time("done after", true, ended_ns - app.started_ns.min(ended_ns));
+    }
+    if app.wakeup.count > 0 {
+        out.time("wakeup p50", false, app.wakeup.p50_ns);
+        out.time("wakeup p99", true, app.wakeup.p99_ns);
+        out.time("wakeup p99.9", false, app.wakeup.p999_ns);
+        out.time("wakeup max", false, app.wakeup.max_ns);
+    }
+    out.time("longest wait", true, app.longest_wait_ns);
+    out.time("starved", app.starved_ns > 0, app.starved_ns);
+    if app.tasks > 1 {
+        let jain = f64::from(app.fairness.jain_ppm) / 1e6;
+        out.add("Jain index", Unit::Plain, Better::Higher, false, jain);
+    }
+    let preempted = app.switches.preempt + app.switches.higher_class;
+    out.add(
+        "preempted",
+        Unit::Count,
+        Better::Neither,
+        false,
+        preempted as f64,
+    );
+    out.add(
+        "migrations",
+        Unit::Count,
+        Better::Neither,
+        false,
+        app.migrations as f64,
+    );
+}
+
+fn request_figures(out: &mut Figures, prefix: &str, class: &RequestSummary) {
+    if let Some(per_s) = class.throughput_per_s() {
+        out.add(
+            format!("{prefix}throughput"),
+            Unit::PerSecond,
+            Better::Higher,
+            true,
+            per_s,
+        );
+    }
+    out.add(
+        format!("{prefix}requests"),
+        Unit::Count,
+        Better::Neither,
+        false,
+        class.latency.count as f64,
+    );
+    let latency = &class.latency;
+    if latency.max_ns == 0 {
+        return; // completions without a beginning have no latency
+    }
+    out.time(format!("{prefix}latency mean"), true, latency.mean_ns);
+    out.time(format!("{prefix}latency p50"), true, latency.p50_ns);
+    out.time(format!("{prefix}latency p99"), true, latency.p99_ns);
+    out.time(format!("{prefix}latency p99.9"), false, latency.p999_ns);
+    out.time(format!("{prefix}latency max"), false, latency.max_ns);
+}
+
+/// What this app got while another one was there, where that is not the whole run.
+fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
+    if run.apps.len() > MAX_APPS_IN_PAIRS {
+        return;
+    }
+    for other in run.apps.iter().filter(|other| other.app != app.app) {
+        let (from_ns, to_ns) = (other.started_ns, other.ended_ns.unwrap_or(run.duration_ns));
+        let window_ns = to_ns.saturating_sub(from_ns);
+        // Less than 2 % off the whole run: nothing that the share of CPU does not say.
+        if window_ns == 0 || window_ns as f64 > 0.98 * run.duration_ns as f64 {
+            continue;
+        }
+        let gained_ns = runtime_at_ns(run, &app.app, to_ns) - runtime_at_ns(run, &app.app, from_ns);
+        let capacity_ns = window_ns as f64 * run.cpus.len() as f64;
+        let share = gained_ns / capacity_ns;
+        out.add(
+            format!("share while {} is there", other.app),
+            Unit::Share,
+            Better::Neither,
+            true,
+            share,
+        );
+    }
+}
+
+/// Cumulative runtime of an app at a time, interpolated between two points of its curve: off by less
+/// than one bucket's width, a thousandth of the run or two.
+fn runtime_at_ns(run: &Summary, app: &str, at_ns: u64) -> f64 {
+    let Some(curve) = run.runtime.apps.iter().find(|c| c.app == app) else {
+        return 0.0;
+    };
+    let times = &run.runtime.at_ns;
+    let after = times
+        .partition_point(|&t| t < at_ns)
+        .min(times.len().saturating_sub(1));
+    let (Some(before), Some(&high)) = (after.checked_sub(1), curve.runtime_ns.get(after)) else {
+        return 0.0;
+    };
+    let low = curve.runtime_ns[before];
+    let part =
+        (at_ns.min(times[after]) - times[before]) as f64 / (times[after] - times[before]) as f64;
+    low as f64 + (high - low) as f64 * part
+}
+
+fn machine_figures(out: &mut Figures, run: &Summary) {
+    let capacity_ns = run.duration_ns as f64 * run.cpus.len() as f64;
+    if capacity_ns == 0.0 {
+        return;
+    }
+    let sum =
+        |of: fn(&crate::summary::CpuSummary) -> u64| run.cpus.iter().map(of).sum::<u64>() as f64;
+    let share = |ns: f64| ns / capacity_ns;
+    out.add(
+        "busy",
+        Unit::Share,
+        Better::Neither,
+        true,
+        share(sum(|c| c.busy_ns)),
+    );
+    out.add(
+        "idle",
+        Unit::Share,
+        Better::Neither,
+        false,
+        share(sum(|c| c.idle_ns)),
+    );
+    out.add(
+        "overhead",
+        Unit::Share,
+        Better::Lower,
+        true,
+        share(sum(|c| c.overhead_ns)),
+    );
+    let scheduler = share(run.overhead.scheduler_ns as f64);
+    out.add(
+        "scheduler's own work",
+        Unit::Share,
+        Better::Lower,
+        false,
+        scheduler,
+    );
+    let per_s = |count: u64| count as f64 * 1e9 / run.duration_ns as f64;
+    let preemptions = run.switches.preempt + run.switches.higher_class;
+    for (metric, headline, count) in [
+        ("switches", true, run.switches.total()),
+        ("preemptions", true, preemptions),
+        ("migrations", run.cpus.len() > 1, run.migrations),
+    ] {
+        out.add(
+            metric,
+            Unit::PerSecond,
+            Better::Neither,
+            headline,
+            per_s(count),
+        );
+    }
+}

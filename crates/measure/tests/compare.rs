@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Two schedulers on one small workload: a hog alone on a CPU until a server comes.
+
+use tiltyard_measure::testing::Stream;
+use tiltyard_measure::{Comparison, Recorder, RecorderSpec, Row, Summary, Verdict, compare};
+
+const MS: u64 = 1_000_000;
+
+/// The server comes at 1 s and asks for 10 ms at a time, `requests` times, `every_ms`. Fair: the hog runs
+/// in between. Unfair (`every_ms` 10): the hog never does.
+fn run(requests: u64, every_ms: u64) -> Summary {
+    let mut s = Stream::new();
+    s.class(0, "transaction").probe_name(0, "penalty", false);
+    s.task(0, 1, "hog").wake_new(0, 0, 1).start(0, 0, 1);
+    s.task(1000 * MS, 2, "server").wake_new(1000 * MS, 0, 2);
+    s.preempt(1000 * MS, 0, 1, 2)
+        .probe(1000 * MS, 0, 2, 3)
+        .probe(1000 * MS, 0, 1, 99);
+    for request in 0..requests {
+        let begin_ns = (1000 + request * every_ms) * MS;
+        if every_ms > 10 && request > 0 {
+            s.block(begin_ns - (every_ms - 10) * MS, 0, 2, 1)
+                .wake(begin_ns, 0, 2);
+            s.preempt(begin_ns, 0, 1, 2);
+        }
+        s.request(begin_ns + 10 * MS, 2, 0, begin_ns);
+    }
+    let end_ns = (1000 + (requests - 1) * every_ms + 10) * MS;
+    s.exit(end_ns, 0, 2, 1).exit(end_ns + 500 * MS, 0, 1, 0);
+    let mut recorder = Recorder::new(RecorderSpec {
+        nr_cpus: 1,
+        origin_ns: 0,
+        starvation_ns: RecorderSpec::STARVATION_NS,
+    });
+    s.play(&mut recorder);
+    recorder.finish(end_ns + 500 * MS)
+}
+
+fn comparison() -> Comparison {
+    let unfair: Vec<Summary> = (0..6).map(|seed| run(200 + seed, 10)).collect();
+    let fair: Vec<Summary> = (0..6).map(|seed| run(200 + seed, 20)).collect();
+    compare(&[("unfair".to_owned(), unfair), ("fair".to_owned(), fair)])
+}
+
+fn row<'a>(comparison: &'a Comparison, group: &str, metric: &str) -> &'a Row {
+    let mut rows = comparison.rows.iter();
+    let found = rows.find(|r| r.group == group && r.metric == metric);
+    found.unwrap_or_else(|| panic!("no row {group} {metric}"))
+}
+
+fn medians(row: &Row) -> Vec<f64> {
+    row.cells.iter().flatten().map(|c| c.median).collect()
+}
+
+#[test]
+fn throughput_and_shares_of_two_schedulers() {
+    let got = comparison();
+    assert_eq!(
+        (got.runs.as_slice(), got.coverage_ppm),
+        ([6, 6].as_slice(), 968_750)
+    );
+    let throughput = row(&got, "server", "throughput");
+    assert_eq!(medians(throughput)[0], 100.0);
+    assert!((medians(throughput)[1] - 50.0).abs() < 0.2);
+    assert_eq!(throughput.verdict, Some(Verdict::MuchBetter));
+    assert_eq!(throughput.best, Some(0));
+    let share = medians(row(&got, "hog", "share while server is there"));
+    assert!(
+        share[0] < 0.002 && (share[1] - 0.5).abs() < 0.01,
+        "{share:?}"
+    );
+    let wait = row(&got, "hog", "longest wait");
+    assert_eq!(medians(wait), [2025.0 * 1e6, 10.0 * 1e6]);
+    assert_eq!(wait.verdict, Some(Verdict::MuchWorse));
+    let done = medians(row(&got, "server", "done after"));
+    assert_eq!(done[0], 2025.0 * 1e6);
+}
+
+#[test]
+fn why_says_only_what_was_measured() {
+    let got = comparison();
+    assert_eq!(
+        got.why[0],
+        "Under unfair hog was starved: it waited up to 2.02 s at a stretch, 2.02 s in all; server preempted hog \
+         tasks once, 100 % of all preemptions; penalty ranged over hog 99..99, server 3..3; the CPU was \
+         busy 100 % of the time, 4 switches, 50.0 % of them by block."
+    );
+    assert!(!got.why[1].contains("starved"));
+}
+
+#[test]
+fn the_same_runs_give_the_same_bytes() {
+    let (a, b) = (comparison(), comparison());
+    let text = serde_json::to_string(&a).unwrap();
+    assert_eq!(text, serde_json::to_string(&b).unwrap());
+    let back: Comparison = serde_json::from_str(&text).unwrap();
+    assert_eq!((back.why, back.rows.len()), (a.why, a.rows.len()));
+}
+
+#[test]
+fn a_figure_that_one_scheduler_lacks_is_a_gap() {
+    let mut without = run(3, 10);
+    without.requests.clear();
+    let got = compare(&[
+        ("a".to_owned(), vec![run(3, 10)]),
+        ("b".to_owned(), vec![without]),
+    ]);
+    let throughput = row(&got, "server", "throughput");
+    assert!(throughput.cells[0].is_some() && throughput.cells[1].is_none());
+    assert_eq!(
+        (throughput.ratio, throughput.verdict, throughput.best),
+        (None, None, None)
+    );
+    assert!(compare(&[]).rows.is_empty());
+}
