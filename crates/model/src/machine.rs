@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine: which CPUs share what, and what things cost on it.
+//!
+//! Three ways to say it: a machine file ([`Machine::parse_toml`]), hwloc's synthetic
+//! string ([`Machine::parse_hwloc_synthetic`]), hwloc's XML ([`Machine::parse_hwloc_xml`]).
+//! Only the first carries costs; the other two get [`Costs::REFERENCE`].
+
+mod error;
+mod file;
+mod hwloc_xml;
+mod synthetic;
+mod topology;
+
+pub use error::MachineError;
+use topology::Topology;
 
 /// Topology and cost profile. The same for every scheduler that runs on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,12 +90,83 @@ pub struct Noise {
     pub run_mean_ns: u64,
 }
 
+impl Costs {
+    /// The cost profile of a machine that names none: one core of an Opteron 6172, as in
+    /// `machines/opteron1.toml`, where each number has its source. A test keeps them equal.
+    pub const REFERENCE: Costs = Costs {
+        switch_ns: 2_000,
+        wakeup_ns: 0,
+        ipi_ns: 1_000,
+        tick_ns: 1_000,
+        callback_ns: 20,
+        insn_ps: 476,
+        kfunc_ns: 50,
+        visit_near_ns: 20,
+        visit_far_ns: 135,
+        line_l2_ps: 15_000,
+        line_l3_ps: 30_000,
+        line_mem_ps: 100_000,
+        line_far_ps: 150_000,
+        refill_overlap_permille: 870,
+        smt_permille: 530,
+    };
+}
+
 impl Machine {
+    /// CONFIG_HZ of Debian's and Ubuntu's kernels, for machines that name none.
+    pub const DEFAULT_TICK_HZ: u32 = 250;
+
+    /// Most CPUs of a machine: eight times what Linux can be built for (NR_CPUS 8192).
+    pub const MAX_CPUS: usize = 65_536;
+
+    /// A machine of this topology with everything else at its default: reference costs, no noise.
+    fn from_topology(name: &str, description: &str, topology: Topology) -> Machine {
+        Machine {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            node_distance: topology.distances(),
+            cpus: topology.cpus,
+            caches: topology.caches,
+            tick_hz: Machine::DEFAULT_TICK_HZ,
+            costs: Costs::REFERENCE,
+            noise: None,
+        }
+    }
+
+    /// Reads hwloc's synthetic description, `pack:2 [numa] l3:1 core:16 pu:2`, as `lstopo -i` takes it.
+    pub fn parse_hwloc_synthetic(text: &str) -> Result<Machine, MachineError> {
+        let topology = synthetic::parse(text)?;
+        Ok(Machine::from_topology(
+            text.trim(),
+            "a synthetic topology",
+            topology,
+        ))
+    }
+
+    /// Reads hwloc's XML of version 2 or 3, as `lstopo FILE.xml` writes it. `file` names it in errors.
+    pub fn parse_hwloc_xml(text: &str, file: &str) -> Result<Machine, MachineError> {
+        let topology = hwloc_xml::parse(text, file)?;
+        Ok(Machine::from_topology(
+            file,
+            "read from hwloc XML",
+            topology,
+        ))
+    }
+
+    /// Reads a machine file. `file` names it in errors; docs/reference/machine-files.md has every key.
+    pub fn parse_toml(text: &str, file: &str) -> Result<Machine, MachineError> {
+        file::parse(text, file)
+    }
+
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
     }
 
     pub fn nr_nodes(&self) -> usize {
-        self.cpus.iter().map(|c| c.node as usize + 1).max().unwrap_or(1)
+        self.cpus
+            .iter()
+            .map(|c| c.node as usize + 1)
+            .max()
+            .unwrap_or(1)
     }
 }

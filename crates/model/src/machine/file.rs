@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Machine files: a topology string, costs, noise. docs/reference/machine-files.md has every key.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::topology::{LOCAL, Topology};
+use super::{Costs, Machine, MachineError, Noise, synthetic};
+
+/// Largest cost: one second. Larger ones are typing errors, and would overflow sums.
+const MAX_COST_NS: u64 = 1_000_000_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    description: String,
+    topology: Spanned<String>,
+    tick_hz: Spanned<u32>,
+    distances: Option<Spanned<Vec<Vec<u32>>>>,
+    capacity: Option<Spanned<Vec<u32>>>,
+    costs: CostTable,
+    noise: Option<NoiseTable>,
+}
+
+/// All keys are required: a number that is not there is a number without a source.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostTable {
+    switch_ns: Spanned<u64>,
+    wakeup_ns: Spanned<u64>,
+    ipi_ns: Spanned<u64>,
+    tick_ns: Spanned<u64>,
+    callback_ns: Spanned<u64>,
+    insn_ps: Spanned<u64>,
+    kfunc_ns: Spanned<u64>,
+    visit_near_ns: Spanned<u64>,
+    visit_far_ns: Spanned<u64>,
+    line_l2_ps: Spanned<u64>,
+    line_l3_ps: Spanned<u64>,
+    line_mem_ps: Spanned<u64>,
+    line_far_ps: Spanned<u64>,
+    refill_overlap_permille: Spanned<u64>,
+    smt_permille: Spanned<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoiseTable {
+    sleep_mean_ns: Spanned<u64>,
+    run_mean_ns: Spanned<u64>,
+}
+
+/// Where values are checked: a text, its name, and errors that point into it.
+struct Source<'a> {
+    text: &'a str,
+    file: &'a str,
+}
+
+pub(super) fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
+    let source = Source { text, file };
+    let read: File = toml::from_str(text).map_err(|e| source.syntax(&e))?;
+    let topology = source.topology(&read)?;
+    let mut machine = Machine::from_topology(&name_of(file), &read.description, topology);
+    machine.tick_hz = source.within(&read.tick_hz, 1..=100_000)?;
+    machine.costs = source.costs(&read.costs)?;
+    machine.noise = read.noise.as_ref().map(|n| source.noise(n)).transpose()?;
+    Ok(machine)
+}
+
+/// A machine is called as its file is.
+fn name_of(file: &str) -> String {
+    let last = file.rsplit('/').next().unwrap_or(file);
+    last.strip_suffix(".toml").unwrap_or(last).to_owned()
+}
+
+impl Source<'_> {
+    fn error(&self, span: Range<usize>, what: impl AsRef<str>, help: &str) -> MachineError {
+        let what = format!("{}{}", self.key_at(span.start), what.as_ref());
+        MachineError::in_file(self.text, self.file, span, what, help)
+    }
+
+    /// The key of the line at byte `at`, to name in the error: `tick_hz: `.
+    fn key_at(&self, at: usize) -> String {
+        let start = self
+            .text
+            .get(..at)
+            .and_then(|t| t.rfind('\n'))
+            .map_or(0, |n| n + 1);
+        let line = self
+            .text
+            .get(start..)
+            .and_then(|t| t.lines().next())
+            .unwrap_or("");
+        line.split_once('=')
+            .map_or(String::new(), |(key, _)| format!("{}: ", key.trim()))
+    }
+
+    fn syntax(&self, error: &toml::de::Error) -> MachineError {
+        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        let help = "machines/opteron1.toml shows every key";
+        self.error(error.span().unwrap_or(0..0), what, help)
+    }
+
+    fn topology(&self, read: &File) -> Result<Topology, MachineError> {
+        let string = read.topology.as_ref();
+        let mut topology = synthetic::parse(string).map_err(|e| {
+            let opening = read.topology.span().start + 1; // the quotation mark
+            self.error(
+                opening + e.span.start..opening + e.span.end,
+                e.what,
+                &e.help,
+            )
+        })?;
+        if let Some(distances) = &read.distances {
+            self.check_distances(distances, topology.nr_nodes())?;
+            topology.distances = Some(distances.as_ref().clone());
+        }
+        if let Some(capacity) = &read.capacity {
+            self.check_capacity(capacity, topology.cpus.len())?;
+            for (cpu, capacity) in topology.cpus.iter_mut().zip(capacity.as_ref()) {
+                cpu.capacity = *capacity;
+            }
+        }
+        Ok(topology)
+    }
+
+    fn check_distances(
+        &self,
+        distances: &Spanned<Vec<Vec<u32>>>,
+        nodes: usize,
+    ) -> Result<(), MachineError> {
+        let rows = distances.as_ref();
+        let square = rows.len() == nodes && rows.iter().all(|row| row.len() == nodes);
+        let plausible = rows.iter().enumerate().all(|(a, row)| {
+            row.iter().enumerate().all(|(b, d)| {
+                if a == b {
+                    *d == LOCAL
+                } else {
+                    *d > LOCAL && *d < 256
+                }
+            })
+        });
+        let help =
+            "write one row a node, 10 for itself and 11 to 255 for others, as in the ACPI SLIT";
+        match square && plausible {
+            true => Ok(()),
+            false => Err(self.error(
+                distances.span(),
+                format!("no distances for {nodes} nodes"),
+                help,
+            )),
+        }
+    }
+
+    fn check_capacity(
+        &self,
+        capacity: &Spanned<Vec<u32>>,
+        cpus: usize,
+    ) -> Result<(), MachineError> {
+        let values = capacity.as_ref();
+        let plausible = values.iter().all(|c| (1..=1024).contains(c)) && values.contains(&1024);
+        match values.len() == cpus && plausible {
+            true => Ok(()),
+            false => {
+                let what = format!(
+                    "{} values for {cpus} CPUs, or values that cannot be",
+                    values.len()
+                );
+                Err(self.error(
+                    capacity.span(),
+                    what,
+                    "write one a CPU, 1 to 1024, 1024 for the fastest",
+                ))
+            }
+        }
+    }
+
+    /// The value, if it lies in the range.
+    fn within<N>(
+        &self,
+        value: &Spanned<N>,
+        range: std::ops::RangeInclusive<N>,
+    ) -> Result<N, MachineError>
+    where
+        N: Copy + PartialOrd + std::fmt::Display,
+    {
+        let number = *value.as_ref();
+        match range.contains(&number) {
+            true => Ok(number),
+            false => {
+                let help = format!("write {} to {}", range.start(), range.end());
+                Err(self.error(value.span(), format!("{number} is out of range"), &help))
+            }
+        }
+    }
+
+    fn costs(&self, table: &CostTable) -> Result<Costs, MachineError> {
+        let ns = |value| self.within(value, 0..=MAX_COST_NS);
+        let ps = |value| self.within(value, 0..=MAX_COST_NS);
+        Ok(Costs {
+            switch_ns: ns(&table.switch_ns)?,
+            wakeup_ns: ns(&table.wakeup_ns)?,
+            ipi_ns: ns(&table.ipi_ns)?,
+            tick_ns: ns(&table.tick_ns)?,
+            callback_ns: ns(&table.callback_ns)?,
+            insn_ps: ps(&table.insn_ps)?,
+            kfunc_ns: ns(&table.kfunc_ns)?,
+            visit_near_ns: ns(&table.visit_near_ns)?,
+            visit_far_ns: ns(&table.visit_far_ns)?,
+            line_l2_ps: ps(&table.line_l2_ps)?,
+            line_l3_ps: ps(&table.line_l3_ps)?,
+            line_mem_ps: ps(&table.line_mem_ps)?,
+            line_far_ps: ps(&table.line_far_ps)?,
+            refill_overlap_permille: self.within(&table.refill_overlap_permille, 0..=1000)?,
+            smt_permille: self.within(&table.smt_permille, 1..=1000)?,
+        })
+    }
+
+    fn noise(&self, table: &NoiseTable) -> Result<Noise, MachineError> {
+        const DAY_NS: u64 = 86_400_000_000_000;
+        Ok(Noise {
+            sleep_mean_ns: self.within(&table.sleep_mean_ns, 1..=DAY_NS)?,
+            run_mean_ns: self.within(&table.run_mean_ns, 1..=DAY_NS)?,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+use super::*;
+
+const GOOD: &str = r#"description = "two nodes"
+topology = "numa:2 core:2 pu:1"
+tick_hz = 250
+[costs]
+switch_ns = 1
+wakeup_ns = 2
+ipi_ns = 3
+tick_ns = 4
+callback_ns = 5
+insn_ps = 6
+kfunc_ns = 7
+visit_near_ns = 8
+visit_far_ns = 9
+line_l2_ps = 10
+line_l3_ps = 11
+line_mem_ps = 12
+line_far_ps = 13
+refill_overlap_permille = 14
+smt_permille = 15
+[noise]
+sleep_mean_ns = 16
+run_mean_ns = 17
+"#;
+
+fn with_line(line: &str) -> String {
+    GOOD.replace("tick_hz = 250", &format!("tick_hz = 250\n{line}"))
+}
+
+#[track_caller]
+fn refused(text: &str, place: &str, what: &str) {
+    let error = parse(text, "dir/m.toml").expect_err(text).to_string();
+    assert!(
+        error.starts_with(&format!("dir/m.toml:{place}: ")),
+        "{error}"
+    );
+    assert!(error.contains(what), "{error}");
+    assert!(!error.contains('\n'), "{error}");
+}
+
+#[test]
+fn every_number_arrives_at_its_place() {
+    let machine = parse(GOOD, "dir/m.toml").unwrap();
+    assert_eq!(
+        (machine.name.as_str(), machine.description.as_str()),
+        ("m", "two nodes")
+    );
+    assert_eq!(
+        (machine.nr_cpus(), machine.nr_nodes(), machine.tick_hz),
+        (4, 2, 250)
+    );
+    assert_eq!(machine.node_distance, [[10, 16], [16, 10]]);
+    let c = machine.costs;
+    assert_eq!(
+        (c.switch_ns, c.wakeup_ns, c.ipi_ns, c.tick_ns, c.callback_ns),
+        (1, 2, 3, 4, 5)
+    );
+    assert_eq!(
+        (c.insn_ps, c.kfunc_ns, c.visit_near_ns, c.visit_far_ns),
+        (6, 7, 8, 9)
+    );
+    assert_eq!(
+        (c.line_l2_ps, c.line_l3_ps, c.line_mem_ps, c.line_far_ps),
+        (10, 11, 12, 13)
+    );
+    assert_eq!((c.refill_overlap_permille, c.smt_permille), (14, 15));
+    assert_eq!(
+        machine.noise,
+        Some(Noise {
+            sleep_mean_ns: 16,
+            run_mean_ns: 17
+        })
+    );
+}
+
+#[test]
+fn noise_may_be_absent() {
+    let quiet = GOOD.split("[noise]").next().unwrap();
+    assert_eq!(parse(quiet, "m.toml").unwrap().noise, None);
+}
+
+#[test]
+fn distances_and_capacities_are_taken_as_written() {
+    let machine = parse(&with_line("distances = [[10, 21], [20, 10]]"), "m.toml").unwrap();
+    assert_eq!(machine.node_distance, [[10, 21], [20, 10]]);
+    let machine = parse(&with_line("capacity = [1024, 512, 512, 1]"), "m.toml").unwrap();
+    assert_eq!(
+        machine.cpus.iter().map(|c| c.capacity).collect::<Vec<_>>(),
+        [1024, 512, 512, 1]
+    );
+}
+
+#[test]
+fn errors_name_file_key_and_value() {
+    refused(
+        &with_line("colour = 1"),
+        "4:1",
+        "colour: unknown field `colour`",
+    );
+    refused(
+        &GOOD.replace("switch_ns = 1\n", ""),
+        "4:1",
+        "missing field `switch_ns`",
+    );
+    refused(
+        &GOOD.replace("switch_ns = 1", "switch_ns = -1"),
+        "5:13",
+        "switch_ns: ",
+    );
+    refused(
+        &GOOD.replace("switch_ns = 1", "switch_ns = 1.5"),
+        "5:13",
+        "switch_ns: ",
+    );
+    refused(
+        &GOOD.replace("switch_ns = 1", "switch_ns = 2000000000"),
+        "5:13",
+        "2000000000 is out of range",
+    );
+    refused(
+        &GOOD.replace("smt_permille = 15", "smt_permille = 0"),
+        "19:16",
+        "smt_permille: 0 is out of range",
+    );
+    refused(
+        &GOOD.replace("tick_hz = 250", "tick_hz = 0"),
+        "3:11",
+        "tick_hz: 0 is out of range",
+    );
+    refused(
+        &GOOD.replace("core:2", "cave:2"),
+        "2:20",
+        "topology: unknown type \"cave\"",
+    );
+    refused(
+        &with_line("distances = [[10]]"),
+        "4:13",
+        "distances: no distances for 2 nodes",
+    );
+    refused(
+        &with_line("distances = [[10, 9], [20, 10]]"),
+        "4:13",
+        "distances",
+    );
+    refused(
+        &with_line("capacity = [1024]"),
+        "4:12",
+        "capacity: 1 values for 4 CPUs",
+    );
+    refused(&with_line("capacity = [1, 1, 1, 1]"), "4:12", "capacity");
+    refused(
+        &GOOD.replace("sleep_mean_ns = 16", "sleep_mean_ns = 0"),
+        "21:17",
+        "sleep_mean_ns: 0",
+    );
+    refused("", "1:1", "missing field");
+}

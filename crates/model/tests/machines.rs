@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The shipped machines, and our reading of hwloc's formats beside hwloc's own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tiltyard_model::Machine;
+use tiltyard_model::machine::{Costs, CpuPlace};
+
+fn machines() -> Vec<Machine> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let mut files: Vec<PathBuf> = folder
+        .read_dir()
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    files.iter().map(|f| read(f)).collect()
+}
+
+fn read(file: &Path) -> Machine {
+    let text = std::fs::read_to_string(file).unwrap();
+    Machine::parse_toml(&text, &file.to_string_lossy()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn machine(name: &str) -> Machine {
+    machines().into_iter().find(|m| m.name == name).expect(name)
+}
+
+/// Cores, last-level caches, nodes, packages.
+fn counts(machine: &Machine) -> [u32; 4] {
+    let of = |id: fn(&CpuPlace) -> u32| machine.cpus.iter().map(id).max().unwrap() + 1;
+    [
+        of(|c| c.core),
+        of(|c| c.llc),
+        of(|c| c.node),
+        of(|c| c.package),
+    ]
+}
+
+#[test]
+fn shipped_machines_have_the_shape_that_their_sources_give() {
+    let shapes: BTreeMap<_, _> = machines()
+        .iter()
+        .map(|m| (m.name.clone(), (m.nr_cpus(), counts(m))))
+        .collect();
+    let expected = [
+        ("desktop", (2, [2, 1, 1, 1])),
+        ("desktop2x2", (4, [4, 2, 1, 2])),
+        ("i7-3770", (8, [4, 1, 1, 1])),
+        ("ideal1", (1, [1, 1, 1, 1])),
+        ("laptop", (2, [2, 1, 1, 1])),
+        ("netbook", (2, [1, 1, 1, 1])),
+        ("numa2x4", (8, [8, 2, 2, 2])),
+        ("opteron1", (1, [1, 1, 1, 1])),
+        ("opteron32", (32, [32, 4, 4, 4])),
+        ("opteron32-8x4", (32, [32, 8, 8, 4])),
+        ("smp2", (2, [2, 1, 1, 1])),
+        ("smp4", (4, [4, 1, 1, 1])),
+        ("uni", (1, [1, 1, 1, 1])),
+        ("v890", (16, [16, 16, 8, 8])),
+        ("xeon-e3", (8, [4, 1, 1, 1])),
+    ];
+    assert_eq!(
+        shapes,
+        expected
+            .map(|(name, shape)| (name.to_owned(), shape))
+            .into()
+    );
+}
+
+#[test]
+fn the_reference_costs_are_those_of_opteron1() {
+    for name in ["opteron1", "opteron32", "opteron32-8x4", "smp4"] {
+        assert_eq!(
+            machine(name).costs,
+            Costs {
+                smt_permille: 1000,
+                ..Costs::REFERENCE
+            },
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn nothing_costs_anything_on_the_ideal_machine() {
+    let free = Costs {
+        refill_overlap_permille: 1000,
+        smt_permille: 1000,
+        ..Costs::default()
+    };
+    assert_eq!(machine("ideal1").costs, free);
+}
+
+#[test]
+fn distances_are_symmetric() {
+    for machine in machines() {
+        let d = &machine.node_distance;
+        for (a, row) in d.iter().enumerate() {
+            assert!(
+                row.iter().enumerate().all(|(b, value)| *value == d[b][a]),
+                "{}: {d:?}",
+                machine.name
+            );
+        }
+    }
+}
+
+/// Every string twice: by our parser, and by lstopo's XML through our XML parser.
+#[test]
+fn synthetic_strings_mean_what_they_mean_to_lstopo() {
+    if Command::new("lstopo-no-graphics")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        eprintln!("skipped: lstopo-no-graphics is not installed (package hwloc)");
+        return;
+    }
+    for text in [
+        "pack:2 l3:1 core:16 pu:1",
+        "package:4 die:2 [numa(memory=4GiB)] l3:1(size=6MiB) l2:4(size=512KiB) l1d:1(size=64KiB) core:1 pu:2",
+        "[numa] pack:2 l2:1(size=4MB) l1d:2 core:1 pu:1",
+        "numa:2 pack:1 l3:2 l1:2 core:1 pu:2",
+        "pack:2 core:2 pu:2(indexes=2*4:1*2)",
+        "pack:2 core:2 pu:2(indexes=core:pack)",
+        "pack:2 core:3 pu:2(indexes=pack:core)",
+        "pack:2 l3:2 core:2 pu:2(indexes=l3:pack)",
+        "numa:2(indexes=1,0) l2:2 core:1 pu:1(indexes=7,1,3,2)",
+        "4 2",
+        "2 2 2",
+        "2 2 2 2",
+        "2 2 2 2 2",
+        "1 2 1 2 2 2",
+        "1 2 1 2 1 2 2",
+        "[numa] 2 2 2 2",
+        "group:2 l4:1 l3:2 Core:2 PU:1",
+        "pa:2 di:2 co:2 pu:1",
+    ] {
+        let export = Command::new("lstopo-no-graphics")
+            .args(["-i", text, "--of", "xml", "-"])
+            .output()
+            .unwrap();
+        let xml = String::from_utf8(export.stdout).unwrap();
+        let theirs =
+            Machine::parse_hwloc_xml(&xml, text).unwrap_or_else(|e| panic!("{text}: {e}\n{xml}"));
+        let ours = Machine::parse_hwloc_synthetic(text).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(ours.caches, theirs.caches, "{text}");
+        assert_eq!(ours.node_distance, theirs.node_distance, "{text}");
+        assert_eq!(relative(&ours), relative(&theirs), "{text}");
+    }
+}
+
+/// Which CPUs share a core, LLC, node, package with which: ids renamed by first appearance.
+fn relative(machine: &Machine) -> Vec<[usize; 4]> {
+    let first = |same: &dyn Fn(&CpuPlace) -> bool| machine.cpus.iter().position(same).unwrap();
+    let of = |c: &CpuPlace| {
+        [
+            first(&|o| o.core == c.core),
+            first(&|o| o.llc == c.llc),
+            first(&|o| o.node == c.node),
+            first(&|o| o.package == c.package),
+        ]
+    };
+    machine.cpus.iter().map(of).collect()
+}
