@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Workloads: the rt-app JSON dialect, its one extension key, and what both mean.
 
+mod error;
+mod index;
+mod json;
+mod keys;
 pub mod program;
+mod read;
+mod units;
 
+pub use error::{ReadError, WriteError};
 pub use program::*;
+pub use read::read;

@@ -37,6 +37,17 @@ pub struct Workload {
     pub io_device: String,
 }
 
+/// Name of the app that holds the tasks of a file that names none: rt-app's own process.
+pub const DEFAULT_APP: &str = "rt-app";
+/// A shell has mostly slept; five seconds is all that a scheduler with a bounded memory of the past
+/// (ULE: 5 s) can know of it.
+pub const DEFAULT_HISTORY_NS: u64 = 5_000_000_000;
+/// Capacity of a Linux pipe unless somebody changes it (pipe(7)).
+pub const DEFAULT_PIPE_BYTES: u64 = 64 << 10;
+/// Distance of pointers in rt-app's `memrun` chase: a cache line.
+pub const DEFAULT_STRIDE_BYTES: u64 = 64;
+/// More instances than this at the start are taken for a mistake.
+pub const MAX_INSTANCES: i64 = 1_000_000;
 /// Buffer that rt-app gives each thread unless the file says otherwise.
 pub const DEFAULT_MEM_BUFFER_BYTES: u64 = 4 << 20;
 /// Where rt-app's `iorun` writes unless the file says otherwise.
@@ -162,7 +173,7 @@ pub struct TaskSpec {
     pub phases: Vec<Phase>,
     /// Bytes it touches again and again: what a cold cache costs it.
     pub working_set_bytes: u64,
-    /// Share of its work that waits for memory, in 1/1000.
+    /// Share of its work that waits for memory (`stall_share` in files), in 1/1000.
     pub memory_bound_permille: u32,
 }
 

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The words of the dialect: which keys exist where, and which one was probably meant.
+
+/// Kinds of events of rt-app. A key is an event when it begins with one of these; the longest wins,
+/// so that `runtime0` is no `run` and `memrun` no `mem`.
+pub(crate) const RTAPP_EVENTS: &[&str] = &[
+    "run", "runtime", "sleep", "timer", "lock", "unlock", "wait", "signal", "broad", "sync",
+    "barrier", "suspend", "resume", "sem_wait", "sem_post", "mem", "memrun", "iorun", "yield",
+    "fork",
+];
+
+/// What stands beside rt-app's events inside `tiltyard`.
+pub(crate) const OUR_EVENTS: &[&str] = &[
+    "write",
+    "read",
+    "io",
+    "spawn",
+    "join",
+    "exit",
+    "set",
+    "set_other",
+    "repeat",
+    "countdown",
+    "until",
+    "chance",
+    "begin",
+    "end",
+    "done",
+    "mark",
+];
+
+/// The one key that rt-app does not know.
+pub(crate) const EXTENSION: &str = "tiltyard";
+
+pub(crate) const TOP: &[&str] = &["tasks", "global", "resources", EXTENSION];
+
+pub(crate) const GLOBAL: &[&str] = &[
+    "duration",
+    "calibration",
+    "default_policy",
+    "pi_enabled",
+    "lock_pages",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "gnuplot",
+    "io_device",
+    "mem_buffer_size",
+    "cumulative_slack",
+    "frag",
+];
+
+/// Scheduling attributes, at a task or a phase.
+pub(crate) const ATTRS: &[&str] = &[
+    "policy",
+    "priority",
+    "dl-runtime",
+    "dl-period",
+    "dl-deadline",
+    "cpus",
+    "nodes_membind",
+    "util_min",
+    "util_max",
+    "taskgroup",
+];
+
+/// Further keys of a task.
+pub(crate) const TASK: &[&str] = &[
+    "instance", "delay", "loop", "phases", "runtime", "period", "deadline", EXTENSION,
+];
+
+/// Further keys of a phase.
+pub(crate) const PHASE: &[&str] = &["loop", EXTENSION];
+
+/// Keys of `tiltyard` at the top.
+pub(crate) const EXT_TOP: &[&str] = &[
+    "name",
+    "description",
+    "duration",
+    "apps",
+    "groups",
+    "mutexes",
+    "conditions",
+    "barriers",
+    "semaphores",
+    "pipes",
+    "timers",
+    "places",
+    "buffers",
+    "devices",
+    "requests",
+    "counters",
+];
+
+/// Keys of `tiltyard` in a task.
+pub(crate) const EXT_TASK: &[&str] = &["app", "process", "daemon", "working_set", "stall_share"];
+
+/// Attributes that `set` and `set_other` know.
+pub(crate) const EXT_ATTRS: &[&str] = &[
+    "policy",
+    "nice",
+    "rt_priority",
+    "dl-runtime",
+    "dl-period",
+    "dl-deadline",
+    "slice",
+    "cpus",
+    "nodes_membind",
+    "util_min",
+    "util_max",
+    "taskgroup",
+];
+
+/// The event that `key` stands for, among `kinds`: the longest kind that it begins with.
+pub(crate) fn event_kind<'k>(
+    key: &str,
+    kinds: impl Iterator<Item = &'k &'static str>,
+) -> Option<&'static str> {
+    kinds
+        .copied()
+        .filter(|kind| key.starts_with(*kind))
+        .max_by_key(|kind| kind.len())
+}
+
+/// Whether `key` begins like the event `kind` by accident: `runtme` is one letter from `runtime`,
+/// and a suffix that people choose (`run0`, `run_x`, `run-a`, `runA`) does not begin in lower case.
+pub(crate) fn misspelt<'k>(
+    key: &str,
+    kind: &str,
+    known: impl Iterator<Item = &'k &'static str>,
+) -> Option<&'static str> {
+    let suffix = key.strip_prefix(kind)?;
+    if !suffix.starts_with(|c: char| c.is_ascii_lowercase()) {
+        return None;
+    }
+    known
+        .copied()
+        .find(|word| *word != kind && *word != key && distance(key, word) == 1)
+}
+
+/// The known key nearest to `key`, if any is near enough to have been meant.
+pub(crate) fn nearest<'k>(
+    key: &str,
+    known: impl Iterator<Item = &'k &'static str>,
+) -> Option<&'static str> {
+    let limit = (key.chars().count() / 3).clamp(1, 3);
+    known
+        .copied()
+        .map(|word| (distance(key, word), word))
+        .filter(|(d, _)| *d <= limit)
+        .min()
+        .map(|(_, word)| word)
+}
+
+/// The same among names that the file itself gives.
+pub(crate) fn nearest_name<'n>(
+    name: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> Option<&'n str> {
+    let limit = (name.chars().count() / 3).clamp(1, 3);
+    known
+        .map(|word| (distance(name, word), word))
+        .filter(|(d, _)| *d <= limit)
+        .min()
+        .map(|(_, word)| word)
+}
+
+/// Edit distance in which a letter more, less, other, or two swapped count 1. Letters of the wrong
+/// case are the same. Long keys are compared by their first 64 characters.
+fn distance(a: &str, b: &str) -> usize {
+    let letters = |s: &str| {
+        s.chars()
+            .take(64)
+            .map(|c| c.to_ascii_lowercase())
+            .collect::<Vec<_>>()
+    };
+    let (a, b) = (letters(a), letters(b));
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let mut best = (above[j] + 1)
+                .min(row[j - 1] + 1)
+                .min(above[j - 1] + usize::from(a[i - 1] != b[j - 1]));
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(before[j - 2] + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_decides() {
+        for (key, kind) in [
+            ("run", "run"),
+            ("run0", "run"),
+            ("run_x", "run"),
+            ("runtime", "runtime"),
+            ("runtime1", "runtime"),
+            ("mem", "mem"),
+            ("memrun3", "memrun"),
+            ("sem_wait", "sem_wait"),
+            ("wait", "wait"),
+            ("barrier1", "barrier"),
+        ] {
+            assert_eq!(event_kind(key, RTAPP_EVENTS.iter()), Some(kind), "{key}");
+        }
+        assert_eq!(event_kind("priority", RTAPP_EVENTS.iter()), None);
+        let all = || RTAPP_EVENTS.iter().chain(OUR_EVENTS);
+        assert_eq!(event_kind("iorun", all()), Some("iorun"));
+        assert_eq!(event_kind("io", all()), Some("io"));
+        assert_eq!(event_kind("set_other", all()), Some("set_other"));
+    }
+
+    /// No attribute may be taken for an event, whatever order they are asked in.
+    #[test]
+    fn attributes_and_events_do_not_collide() {
+        for key in ATTRS
+            .iter()
+            .chain(PHASE)
+            .chain(EXT_TASK)
+            .chain(TASK)
+            .filter(|key| **key != "runtime")
+        {
+            assert_eq!(
+                event_kind(key, RTAPP_EVENTS.iter().chain(OUR_EVENTS)),
+                None,
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn misspelt_events_are_noticed() {
+        let known = || RTAPP_EVENTS.iter().chain(ATTRS);
+        assert_eq!(misspelt("runtme", "run", known()), Some("runtime"));
+        assert_eq!(misspelt("memrn", "mem", known()), Some("memrun"));
+        for fine in ["run", "run1", "run_x", "runA", "running", "run-time"] {
+            assert_eq!(misspelt(fine, "run", known()), None, "{fine}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_key_is_named() {
+        assert_eq!(nearest("prioriti", ATTRS.iter()), Some("priority"));
+        assert_eq!(nearest("lopo", PHASE.iter()), Some("loop"));
+        assert_eq!(nearest("Policy", ATTRS.iter()), Some("policy"));
+        assert_eq!(nearest("exec", ATTRS.iter()), None);
+    }
+}
