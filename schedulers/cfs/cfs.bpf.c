@@ -571,14 +571,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 		scx_bpf_error("cfs: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
 		return -E2BIG;
 	}
-	bpf_for(cpu, 0, nr_cpus) {
-		reset_queue(0, cpu);
+	bpf_for(cpu, 0, nr_cpus)
 		n += bpf_cpumask_test_cpu(cpu, online);
-	}
 	scx_bpf_put_cpumask(online);
-	groups[0].used = true;
-	groups[0].shares = NICE_0_WEIGHT;
 	scale_tunables(n);
+	setup_group(0, 0, NICE_0_WEIGHT);
 	return 0;
 }
 

@@ -149,15 +149,29 @@ static __always_inline u32 clamp_shares(u64 shares)
 	return shares > MAX_SHARES ? MAX_SHARES : shares;
 }
 
+static __noinline void setup_group(u32 g, u32 parent, u64 shares)
+{
+	struct cfs_group *grp = group(g);
+	u32 cpu;
+
+	grp->parent = parent;
+	grp->depth = g ? group(parent)->depth + 1 : 0;
+	grp->shares = clamp_shares(shares);
+	grp->load_avg = 0;
+	grp->session = 0;
+	grp->nr_tasks = 0;
+	bpf_for(cpu, 0, nr_cpus)
+		reset_queue(g, cpu);
+	grp->used = true;
+}
+
 /* A new group below `parent`, 0 if there is no room or it would be too deep. */
 static __noinline u32 take_group(u32 parent, u64 shares)
 {
 	struct cfs_lock *lk = slot_lock(SLOT_LOCK_GROUPS);
-	u32 depth = group(parent)->depth + 1, limit = max_groups();
-	struct cfs_group *grp;
-	u32 g = 0, cpu;
+	u32 limit = max_groups(), g = 0;
 
-	if (!lk || depth >= MAX_DEPTH)
+	if (!lk || group(parent)->depth + 1 >= MAX_DEPTH)
 		return 0;
 	bpf_spin_lock(&lk->lock);
 	if (free_group) {
@@ -167,18 +181,8 @@ static __noinline u32 take_group(u32 parent, u64 shares)
 		g = fresh_group++;
 	}
 	bpf_spin_unlock(&lk->lock);
-	if (!g)
-		return 0;
-	grp = group(g);
-	grp->parent = parent;
-	grp->depth = depth;
-	grp->shares = clamp_shares(shares);
-	grp->load_avg = 0;
-	grp->session = 0;
-	grp->nr_tasks = 0;
-	bpf_for(cpu, 0, nr_cpus)
-		reset_queue(g, cpu);
-	grp->used = true;
+	if (g)
+		setup_group(g, parent, shares);
 	return g;
 }
 
