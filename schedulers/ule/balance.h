@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Moving tasks between CPUs: a CPU that runs out of work steals one (tdq_idled), and a timer
+ * evens out loads now and then (sched_balance). Running tasks are never moved.
+ */
+#ifndef __ULE_BALANCE_H
+#define __ULE_BALANCE_H
+
+static bool movable(struct task_struct *p, s32 to)
+{
+	return bpf_cpumask_test_cpu(to, p->cpus_ptr) && !is_migration_disabled(p);
+}
+
+/* Books a task that has left its queue on CPU @to. */
+static void moved(struct ule_task *t, s32 to, u64 key)
+{
+	load_set(t, to);
+	if (par.port)
+		t->slice_used = 0;
+	t->key = key;
+}
+
+/* Takes the first movable task of a queue straight to the CPU that dispatches. */
+static bool steal_first(s32 from, enum runq q, s32 to, bool skip_head)
+{
+	struct task_struct *p;
+	bool done = false;
+
+	bpf_for_each(scx_dsq, p, runq_id(from, q), 0) {
+		struct ule_task *t;
+
+		if (skip_head) {
+			skip_head = false;
+			continue;
+		}
+		t = task_ctx(p);
+		if (!t || !movable(p, to))
+			continue;
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
+			moved(t, to, runq_key(to, cpu_ctx(to), t->pri, false));
+			done = true;
+			break;
+		}
+	}
+	return done;
+}
+
+/* Moves the first movable task of a queue into the queues of CPU @to. Returns its priority,
+ * PRI_IDLE if there was none. */
+static u32 move_first(s32 from, enum runq q, s32 to, bool skip_head)
+{
+	struct task_struct *p;
+	u32 pri = PRI_IDLE;
+
+	bpf_for_each(scx_dsq, p, runq_id(from, q), 0) {
+		struct ule_task *t;
+		u64 key;
+
+		if (skip_head) {
+			skip_head = false;
+			continue;
+		}
+		t = task_ctx(p);
+		if (!t || !movable(p, to))
+			continue;
+		key = runq_key(to, cpu_ctx(to), t->pri, false);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, runq_id(to, key_runq(key)), 0)) {
+			pri = t->pri;
+			moved(t, to, key);
+			break;
+		}
+	}
+	return pri;
+}
+
+/* FreeBSD leaves the head of the calendar, next to run at home, if there is another. */
+static bool steal_from(s32 from, s32 to)
+{
+	if (steal_first(from, RUNQ_RT, to, false))
+		return true;
+	if (!par.port && steal_first(from, RUNQ_TS, to, true))
+		return true;
+	return steal_first(from, RUNQ_TS, to, false);
+}
+
+/* Idle stealing: asks the most loaded CPU of the nearest group, then of the next larger one. */
+static bool steal(s32 cpu)
+{
+	struct ule_cpu *c = cpu_ctx(cpu), *v;
+	u32 step, attempt;
+
+	__builtin_memset(c->tried, 0, sizeof(c->tried));
+	c->tried[(cpu & (MAX_CPUS - 1)) / 64] |= 1ULL << (cpu & 63);
+	bpf_for(step, 0, NR_TOPO) {
+		struct search q = {
+			.cpu = cpu,
+			.level = TOPO_CORE - step,
+			.mask = SEARCH_UNTRIED,
+			.highest = true,
+			.limit = steal_thresh,
+		};
+
+		if (!topo_level_known(q.level))
+			continue;
+		if (par.port)
+			q.limit = 2;
+		else if (q.level == TOPO_CORE)
+			q.limit = 1;
+		bpf_for(attempt, 0, par.port ? 1 : nr_online) {
+			s32 victim = search(&q, NULL);
+
+			if (victim < 0)
+				break;
+			v = cpu_ctx(victim);
+			c->tried[(victim & (MAX_CPUS - 1)) / 64] |= 1ULL << (victim & 63);
+			if (c->load)
+				return false;
+			if (v->load >= q.limit && transferable(v) && steal_from(victim, cpu))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Moves one task and lets the receiver look at it. The unit tests put a model in its place. */
+#ifndef ULE_BALANCE_MOVE
+#define ULE_BALANCE_MOVE balance_move
+static bool balance_move(s32 from, s32 to)
+{
+	struct ule_cpu *c = cpu_ctx(to);
+	u32 pri = move_first(from, RUNQ_RT, to, false);
+
+	if (pri == PRI_IDLE && !par.port)
+		pri = move_first(from, RUNQ_TS, to, true);
+	if (pri == PRI_IDLE)
+		pri = move_first(from, RUNQ_TS, to, false);
+	if (pri == PRI_IDLE)
+		return false;
+	if (pri < c->lowpri)
+		c->lowpri = pri;
+	if (par.port) {
+		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
+	} else if (pri < c->curr_pri) {
+		c->owe_preempt = true;
+		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
+	}
+	return true;
+}
+#endif
+
+/* Finds a receiver for one task of @high. False: there is none for anybody. */
+static bool balance_donor(s32 high)
+{
+	struct ule_cpu *h = cpu_ctx(high);
+	struct search q = {
+		.mask = SEARCH_TAKERS,
+		.limit = h->load - 1,
+		.prefer = high,
+	};
+	u32 i, attempt;
+
+	bpf_for(i, 0, nr_cpus) {
+		struct ule_cpu *c = cpu_ctx(i);
+
+		c->taker = c->donor;
+	}
+	bpf_for(attempt, 0, nr_online) {
+		s32 low = search(&q, NULL);
+		struct ule_cpu *l = cpu_ctx(low);
+
+		if (low < 0)
+			return attempt > 0;
+		if (h->load >= l->load + balance_diff_min && h->load > 1 && transferable(h) &&
+		    ULE_BALANCE_MOVE(high, low)) {
+			l->donor = false;
+			return true;
+		}
+		l->taker = false;
+	}
+	return true;
+}
+
+/* One pass: pairs of most and least loaded CPUs, each CPU in one pair at most. */
+static void balance_pass(void)
+{
+	struct search q = {
+		.mask = SEARCH_DONORS,
+		.highest = true,
+		.limit = 1,
+	};
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus)
+		cpu_ctx(i)->donor = true;
+	bpf_for(i, 0, nr_online) {
+		s32 high = search(&q, NULL);
+
+		if (high < 0)
+			break;
+		cpu_ctx(high)->donor = false;
+		if (!balance_donor(high))
+			break;
+	}
+}
+
+struct balance_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct balance_timer);
+} balance_timer SEC(".maps");
+
+/* Time to the next pass: half to one and a half intervals. */
+static u64 balance_delay_ns(void)
+{
+	u32 half = par.balance_interval / 2 ?: 1;
+
+	return (half + bpf_get_prandom_u32() % par.balance_interval) * par.tick_ns;
+}
+
+static int balance_fire(void *map, u32 *key, struct balance_timer *b)
+{
+	balance_pass();
+	bpf_timer_start(&b->timer, balance_delay_ns(), 0);
+	return 0;
+}
+
+/* FreeBSD 11.1 as shipped returns before it arms the timer, so the balancer never runs. */
+static int balance_init(void)
+{
+	struct balance_timer *b;
+	u32 key = 0;
+	int err;
+
+	if (!balance || balance_bug || nr_online == 1)
+		return 0;
+	b = bpf_map_lookup_elem(&balance_timer, &key);
+	if (!b)
+		return -ESRCH;
+	err = bpf_timer_init(&b->timer, &balance_timer, CLOCK_MONOTONIC);
+	if (!err)
+		err = bpf_timer_set_callback(&b->timer, balance_fire);
+	if (!err)
+		err = bpf_timer_start(&b->timer, balance_delay_ns(), 0);
+	return err;
+}
+
+#endif

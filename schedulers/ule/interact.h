@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What ULE knows about a task and what it concludes: run and sleep history, the penalty and
+ * score that decide whether the task is interactive, its CPU share, its priority.
+ *
+ * Integer arithmetic throughout, rounding where FreeBSD's rounds.
+ */
+#ifndef __ULE_INTERACT_H
+#define __ULE_INTERACT_H
+
+struct ule_task {
+	/* Guards run and slept: a child that exits returns its run time from another CPU. */
+	struct bpf_spin_lock lock;
+	/* History in hz ticks << 10, cut by history_cap(). */
+	u32 run;
+	u32 slept;
+	/* CPU share window [ftick, ltick] in hz ticks; cpu_ticks of it, << 10, on a CPU. */
+	u32 cpu_ticks;
+	u64 ftick;
+	u64 ltick;
+	/* When it was last switched out, and when it fell asleep, in hz ticks. */
+	u64 rltick;
+	u64 slp_tick;
+	/* The computed priority, and the one it is queued and compared with. */
+	u32 user_pri;
+	u32 pri;
+	/* Ticks of the current slice that are used up. */
+	u32 slice_used;
+	/* CPU whose load counts this task; -1 while it sleeps. */
+	s32 cpu;
+	/* Place in a run queue, see runq.h; and whether dispatch() has found the next one. */
+	u64 key;
+	bool key_ready;
+	u64 queued_ns;
+	bool sleeping;
+	bool has_slept;
+	/* select_cpu() has accounted this wakeup. */
+	bool wake_done;
+	bool run_returned;
+	/* Last values given to the probes. */
+	u32 probed;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct ule_task);
+} tasks SEC(".maps");
+
+static struct ule_task *task_ctx(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+/* The hz clock: FreeBSD's `ticks`, Linux's jiffies. */
+static u64 hz_ticks(u64 now_ns)
+{
+	return now_ns / par.hz_ns;
+}
+
+static s32 task_nice(const struct task_struct *p)
+{
+	return p->static_prio - 120;
+}
+
+static bool is_kthread(const struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD;
+}
+
+/* SCHED_IDLE of the kernel's uapi. */
+#define POLICY_IDLE 5
+
+/* Linux's SCHED_IDLE is FreeBSD's idle class; the port has none. */
+static bool is_idle_class(const struct task_struct *p)
+{
+	return !par.port && p->policy == POLICY_IDLE;
+}
+
+/* Keeps run + slept within about history_ms and their ratio about the same. */
+static __always_inline void history_cap(u32 *run, u32 *slept)
+{
+	u32 max = par.slp_run_max;
+	u64 sum = (u64)*run + *slept;
+
+	if (sum < max)
+		return;
+	if (sum > 2 * (u64)max) {
+		/* One very long run or sleep wipes out what was before. */
+		if (*run > *slept) {
+			*run = max;
+			*slept = 1;
+		} else {
+			*slept = max;
+			*run = 1;
+		}
+	} else if (sum > max / 5 * 6) {
+		*run /= 2;
+		*slept /= 2;
+	} else {
+		*run = *run / 5 * 4;
+		*slept = *slept / 5 * 4;
+	}
+}
+
+/* Adds to a task's history, in hz ticks << 10. */
+static void history_add(struct ule_task *t, u32 run, u32 slept)
+{
+	bpf_spin_lock(&t->lock);
+	t->run += run;
+	t->slept += slept;
+	history_cap(&t->run, &t->slept);
+	bpf_spin_unlock(&t->lock);
+}
+
+/* Cuts an inherited history to fork_history_ms, so that the child's own behaviour shows soon. */
+static void history_fork(u32 *run, u32 *slept)
+{
+	u32 sum = *run + *slept;
+
+	if (par.slp_run_fork && sum > par.slp_run_fork) {
+		u32 ratio = sum / par.slp_run_fork;
+
+		*run /= ratio;
+		*slept /= ratio;
+	}
+}
+
+/* The penalty of the paper's formula, 0 (always asleep) to 100 (always running). */
+static u32 penalty_full(u32 run, u32 slept)
+{
+	if (run > slept)
+		return 100 - slept / (run / 50 ?: 1);
+	if (slept > run)
+		return run / (slept / 50 ?: 1);
+	return run ? 50 : 0;
+}
+
+/* FreeBSD stops at 50 where more could not matter; the port does not. */
+static u32 penalty(u32 run, u32 slept)
+{
+	if (!par.port && interact_thresh <= 50 && run >= slept)
+		return 50;
+	return penalty_full(run, slept);
+}
+
+static u32 interact_score(u32 run, u32 slept, s32 nice)
+{
+	s32 score = (s32)penalty(run, slept) + nice;
+
+	return score > 0 ? score : 0;
+}
+
+/* What nice adds to a batch priority: all of it, or in the port 40 values on 104. */
+static s32 batch_nice(s32 nice)
+{
+	u32 size = nice < 0 ? -nice : nice;
+
+	if (par.port)
+		size = PRI_NRESV * size / 104;
+	return nice < 0 ? -(s32)size : (s32)size;
+}
+
+/* Priority of a timeshare task. @cpu_ticks of the last @window hz ticks it was on a CPU. */
+static u32 timeshare_pri(u32 run, u32 slept, u32 cpu_ticks, u32 window, s32 nice)
+{
+	u32 score = interact_score(run, slept, nice);
+	u32 used = 0, per_level;
+
+	if (score < interact_thresh) {
+		if (interact_linear)
+			return par.pri_min_interact + par.nr_interact * score / interact_thresh;
+		return par.pri_min_interact + par.nr_interact / interact_thresh * score;
+	}
+	if (cpu_ticks) {
+		if (window < hz)
+			window = hz;
+		per_level = (window + par.nr_used - 1) / par.nr_used;
+		used = (cpu_ticks >> SCHED_TICK_SHIFT) / per_level;
+		if (used > par.nr_used - 1)
+			used = par.nr_used - 1;
+	}
+	return par.pri_min_used + used + batch_nice(nice);
+}
+
+/* Moves the CPU share window to @now; @run: the task was on a CPU since the last update. */
+static void pctcpu_update(struct ule_task *t, u64 now, bool run)
+{
+	u64 start = now - par.pct_targ;
+
+	/* Clocks of two CPUs may differ by a tick; the window never runs backwards. */
+	if ((s64)(now - t->ltick) < 0)
+		return;
+	if (now - t->ltick >= par.pct_targ) {
+		t->cpu_ticks = 0;
+		t->ftick = start;
+	} else if (now - t->ftick >= par.pct_max) {
+		u32 window = t->ltick - t->ftick;
+
+		t->cpu_ticks = t->cpu_ticks / (window ?: 1) * (u32)(t->ltick - start);
+		t->ftick = start;
+	}
+	if (run)
+		t->cpu_ticks += (now - t->ltick) << SCHED_TICK_SHIFT;
+	t->ltick = now;
+}
+
+/* Penalty and priority over time, for who listens. The penalty is the paper's, 0..100. */
+static void probe_task(struct task_struct *p, struct ule_task *t)
+{
+	u32 pen, score, probed;
+
+	if (!tilt_probes_on)
+		return;
+	pen = penalty_full(t->run, t->slept);
+	score = interact_score(t->run, t->slept, task_nice(p));
+	/* Each takes less than ten bits; the top bit tells "probed" from "never probed". */
+	probed = 1U << 31 | pen << 20 | score << 10 | t->user_pri;
+	if (probed == t->probed)
+		return;
+	t->probed = probed;
+	TILT_PROBE_TASK(penalty, p, pen);
+	TILT_PROBE_TASK(score, p, score);
+	TILT_PROBE_TASK(prio, p, t->user_pri);
+}
+
+/*
+ * Recomputes a task's priority after its history or CPU share changed. The port uses the
+ * result at once. FreeBSD stores it: the priority in use follows when the task returns to
+ * user mode or its slice ends, see pri_apply().
+ */
+static void pri_update(struct task_struct *p, struct ule_task *t)
+{
+	if (is_idle_class(p))
+		t->user_pri = PRI_MIN_IDLE;
+	else
+		t->user_pri = timeshare_pri(t->run, t->slept, t->cpu_ticks, t->ltick - t->ftick,
+					    task_nice(p));
+	if (par.port)
+		t->pri = t->user_pri;
+	probe_task(p, t);
+}
+
+/* FreeBSD: the computed priority becomes the one in use. Kernel threads keep their own. */
+static void pri_apply(struct task_struct *p, struct ule_task *t)
+{
+	t->pri = !par.port && is_kthread(p) ? PRI_KERN : t->user_pri;
+}
+
+/* The task went to sleep of its own will at hz tick @now. */
+static void sleep_account(struct task_struct *p, struct ule_task *t, u64 now)
+{
+	t->sleeping = true;
+	t->slp_tick = now;
+	if (!par.port && static_boost && t->pri > static_boost && !is_idle_class(p))
+		t->pri = static_boost;
+}
+
+/* The task woke up at hz tick @now: its sleep counts, its slice starts anew. */
+static void wake_account(struct task_struct *p, struct ule_task *t, u64 now)
+{
+	u64 slept = now - t->slp_tick;
+
+	t->slice_used = 0;
+	if (t->sleeping && (s64)slept > 0 && (first_sleep || t->has_slept)) {
+		/* Anything over twice the history has the same effect. */
+		if (slept > 2 * (u64)history_ms * hz / 1000 + 1)
+			slept = 2 * (u64)history_ms * hz / 1000 + 1;
+		history_add(t, 0, slept << SCHED_TICK_SHIFT);
+	}
+	t->has_slept = true;
+	t->sleeping = false;
+	pctcpu_update(t, now, false);
+	pri_update(p, t);
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ULE's tunables and what follows from them.
+ *
+ * Tunables are read once, by params_init(); everything else reads `par`. Where a default is
+ * 0 and says "by mode", the figure differs between the port and FreeBSD and stands in
+ * params_init().
+ */
+#ifndef __ULE_PARAMS_H
+#define __ULE_PARAMS_H
+
+#define NSEC_PER_SEC 1000000000ULL
+#define NSEC_PER_MSEC 1000000ULL
+
+/* A power of two, so that a masked index needs no check. */
+#define MAX_CPUS 1024
+
+enum ule_mode {
+	MODE_PORT = 0, /* the Linux port of ATC'18 */
+	MODE_FREEBSD = 1, /* FreeBSD 11.1 itself */
+};
+
+/* Which ULE: enum ule_mode. */
+const volatile u32 mode = MODE_PORT;
+/* Rate of the clock that sleep and CPU shares are measured with. Port: CONFIG_HZ. */
+const volatile u32 hz = 250;
+/* FreeBSD only: rate of the statistics clock that charges run time and ends slices. */
+const volatile u32 stathz = 127;
+
+/* A task is interactive if its score is under this (kern.sched.interact). */
+const volatile u32 interact_thresh = 30;
+/* How much run and sleep history is kept, and what a new process takes along. */
+const volatile u32 history_ms = 5000;
+const volatile u32 fork_history_ms = 500;
+/* A new task's history is cut to fork_history_ms (1) or copied in full (0). */
+const volatile bool fork_scale = true;
+/* Creating a task costs the creator one tick of run time. */
+const volatile bool fork_charge = true;
+/* A new task's first sleep counts as sleep; 0 ignores it (threads at a start barrier). */
+const volatile bool first_sleep = true;
+/* Sleep history of tasks that exist when the scheduler is loaded. */
+const volatile u32 load_sleep_ms = 5000;
+/* Port only: spread interactive scores over the 12 levels that exist for them, as the
+ * paper's text has it, instead of the integer factor 12 / 30 = 0 of its code. */
+const volatile bool interact_linear = false;
+
+/* Slice with no or one waiting task, and the shortest slice, in ticks; 0: by mode. */
+const volatile u32 slice_ticks = 0;
+const volatile u32 slice_min_ticks = 0;
+/* Divide the slice by the load (the paper's text) instead of load - 1 (both sources). */
+const volatile bool slice_by_load = false;
+
+/* FreeBSD only: priority that sleeping lifts a task to; 0: none (kern.sched.static_boost). */
+const volatile u32 static_boost = 152;
+/* FreeBSD only: a priority up to this preempts at once (kern.sched.preempt_thresh). */
+const volatile u32 preempt_thresh = 80;
+
+/* Place woken tasks on their previous CPU instead of searching (Section 6.3). */
+const volatile bool prevcpu = false;
+/* Idle CPUs steal, and from how many tasks on. The port's threshold is always 2. */
+const volatile bool steal_idle = true;
+const volatile u32 steal_thresh = 2;
+/* The periodic balancer; balance_bug: it returns before it arms itself (bug 223914). */
+const volatile bool balance = true;
+const volatile bool balance_bug = false;
+/* Mean time between two balancer runs in ticks; 0: by mode. */
+const volatile u32 balance_interval_ticks = 0;
+/* Smallest difference of two loads that the balancer evens out. */
+const volatile u32 balance_diff_min = 1;
+/* A task is cache affine for this many hz ticks times the cache level; 0: by mode. */
+const volatile u32 affinity_ticks = 0;
+/* Ties between equally loaded CPUs are broken by a draw from [0, search_noise). */
+const volatile u32 search_noise = 32;
+
+/* Run a task that has waited this long before all others; 0: let it starve, as ULE does. */
+const volatile u32 starve_limit_ms = 0;
+
+/* Number of CPU ids; 0: ask the kernel. */
+const volatile u32 nr_cpu_ids = 0;
+/* Topology by CPU id: equal numbers share a core, a last-level cache, a NUMA node. All zero:
+ * the machine is one group. */
+const volatile u32 cpu_core_id[MAX_CPUS];
+const volatile u32 cpu_llc_id[MAX_CPUS];
+const volatile u32 cpu_node_id[MAX_CPUS];
+
+/* No priority: an idle CPU. */
+#define PRI_IDLE 255
+/* FreeBSD: band of ordinary kernel threads (PVM) and first priority of the idle class. */
+#define PRI_KERN 84
+#define PRI_MIN_IDLE 224
+/* Nice values that the batch range leaves room for on each side. */
+#define PRI_NRESV 40
+
+struct ule_params {
+	bool port;
+	/* Period of the hz clock and of the clock that charges run time. */
+	u64 hz_ns;
+	u64 tick_ns;
+	/* Times below are in hz ticks << 10, ULE's fixed point. */
+	u32 tickincr;
+	u32 slp_run_max;
+	u32 slp_run_fork;
+	u32 load_sleep;
+	/* CPU share window in hz ticks: nominal and largest. */
+	u32 pct_targ;
+	u32 pct_max;
+	u32 slice;
+	u32 slice_min;
+	u32 balance_interval;
+	u32 affinity;
+	/* Priorities: interactive and batch ranges; the part of the latter that CPU use spans. */
+	u32 pri_min_interact;
+	u32 nr_interact;
+	u32 pri_min_batch;
+	u32 nr_batch;
+	u32 pri_min_used;
+	u32 nr_used;
+	/* FIFOs of a queue, slots of the calendar; priorities that share a FIFO. */
+	u32 nr_slots;
+	u32 pri_per_fifo;
+};
+
+static struct ule_params par;
+
+#define SCHED_TICK_SHIFT 10
+
+static void params_port(void)
+{
+	par.tick_ns = par.hz_ns;
+	par.tickincr = 1 << SCHED_TICK_SHIFT;
+	par.slice = slice_ticks ?: 10;
+	par.slice_min = slice_min_ticks ?: 1;
+	par.balance_interval = balance_interval_ticks ?: 128;
+	par.affinity = affinity_ticks ?: 100;
+	/* 100..139: 12 interactive levels, then 28 batch levels of which CPU use spans 13. */
+	par.pri_min_interact = 100;
+	par.nr_interact = 12;
+	par.pri_min_batch = 112;
+	par.nr_batch = 28;
+	par.pri_min_used = 119;
+	par.nr_used = 13;
+	/* One FIFO per priority up to Linux's MAX_PRIO; the calendar has as many slots. The
+	 * port's own count is not published: any count from 112 on gives the same order of
+	 * interactive tasks, and scales a calendar turn. */
+	par.nr_slots = 140;
+	par.pri_per_fifo = 1;
+}
+
+static void params_freebsd(void)
+{
+	par.tick_ns = NSEC_PER_SEC / stathz;
+	par.tickincr = (hz << SCHED_TICK_SHIFT) / stathz ?: 1;
+	par.slice = slice_ticks ?: stathz / 10;
+	par.slice_min = slice_min_ticks ?: par.slice / 6;
+	par.balance_interval = balance_interval_ticks ?: stathz;
+	par.affinity = affinity_ticks ?: (hz / 1000 ?: 1);
+	/* 120..223: 32 interactive levels, then 72 batch levels: 20 for nice, 32, 20. */
+	par.pri_min_interact = 120;
+	par.nr_interact = 32;
+	par.pri_min_batch = 152;
+	par.nr_batch = 72;
+	par.pri_min_used = 172;
+	par.nr_used = 32;
+	par.nr_slots = 64;
+	par.pri_per_fifo = 4;
+}
+
+/* Fills `par`. Returns -EINVAL for tunables that describe no machine. */
+static int params_init(void)
+{
+	if (mode > MODE_FREEBSD) {
+		scx_bpf_error("ule: mode=%u; use 0 (port) or 1 (freebsd)", mode);
+		return -EINVAL;
+	}
+	if (!hz || hz > 10000 || !stathz || stathz > hz) {
+		scx_bpf_error("ule: hz=%u stathz=%u; hz is 1..10000, stathz 1..hz", hz, stathz);
+		return -EINVAL;
+	}
+	if (!history_ms || history_ms > 60000 || fork_history_ms > history_ms) {
+		scx_bpf_error("ule: history_ms=%u fork_history_ms=%u; use 1..60000, not rising",
+			      history_ms, fork_history_ms);
+		return -EINVAL;
+	}
+	par.port = mode == MODE_PORT;
+	par.hz_ns = NSEC_PER_SEC / hz;
+	par.slp_run_max = (u64)history_ms * hz / 1000 << SCHED_TICK_SHIFT;
+	par.slp_run_fork = (u64)fork_history_ms * hz / 1000 << SCHED_TICK_SHIFT;
+	par.load_sleep = (u64)load_sleep_ms * hz / 1000 << SCHED_TICK_SHIFT;
+	par.pct_targ = 10 * hz;
+	par.pct_max = 11 * hz;
+	if (par.port)
+		params_port();
+	else
+		params_freebsd();
+	return 0;
+}
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A CPU's run queues, as two dispatch queues ordered by a key:
+ *
+ *   RT  FIFOs, the lowest number first: kernel and interactive tasks;
+ *   TS  the calendar of batch tasks, behind it FreeBSD's idle class.
+ *
+ * key = class << 60 | position << 28 | place within the FIFO
+ *
+ * A tail insert takes the middle place: equal keys are first in, first out. A head insert takes
+ * a place in front of it that falls with each use.
+ *
+ * ULE's calendar is a ring of slots with an insert base idx and a removal base ridx. Here slots
+ * have absolute numbers: queued ones lie in [ridx, ridx + nr_slots), so their order is that of
+ * the ring, and which slot is the first to hold a task is the position of the queue's head. So
+ * there is nothing to keep in step when the kernel takes a task off the queue by itself.
+ */
+#ifndef __ULE_RUNQ_H
+#define __ULE_RUNQ_H
+
+#define KEY_CLASS_SHIFT 60
+#define KEY_POS_SHIFT 28
+#define KEY_POS_MASK ((1ULL << (KEY_CLASS_SHIFT - KEY_POS_SHIFT)) - 1)
+#define KEY_TAIL (1ULL << (KEY_POS_SHIFT - 1))
+#define KEY_NONE (~0ULL >> 1)
+
+enum key_class { CLASS_RT = 0, CLASS_TS = 1, CLASS_IDLE = 2 };
+enum runq { RUNQ_RT = 0, RUNQ_TS = 1, RUNQ_STARVED = 2, NR_RUNQS = 3 };
+
+/* No slot: later than any. */
+#define SLOT_NONE (~0ULL)
+
+/* The tick ends slices (see ule_tick()): the kernel's own countdown must never come first. */
+#define SLICE_UNTIL_TICK (1ULL << 60)
+
+enum topo_level { TOPO_ALL = 0, TOPO_NODE = 1, TOPO_LLC = 2, TOPO_CORE = 3, NR_TOPO = 4 };
+
+/* One CPU. Calendar, ticks and current task change under its rq lock only; load is atomic;
+ * lowpri and load are read without a lock by others, as in FreeBSD. */
+struct ule_cpu {
+	/* Calendar: absolute insert and removal slots; where the running batch task stays. */
+	u64 idx;
+	u64 ridx;
+	u64 run_slot;
+	/* Ticks: origin of this CPU's tick grid, and how many of it have been accounted. */
+	u64 tick_origin_ns;
+	u64 ticked;
+	u64 rescue_ns;
+	/* Tasks running and queued here; one of them runs; its priority. */
+	u32 load;
+	u32 running;
+	u32 curr_pri;
+	/* Best priority of running and queued tasks. */
+	u32 lowpri;
+	/* The running task was preempted: it goes back to the head of its FIFO. */
+	u32 owe_preempt;
+	u32 head_inserts;
+	/* Random numbers for ties. */
+	u32 lcg;
+	/* This CPU's place in the search order; the CPU whose place this is; groups by level. */
+	u32 rank;
+	u32 order;
+	u32 group[NR_TOPO];
+	/* Balancer: may still give away; is still asked to take. Stealing: asked in vain. */
+	bool donor;
+	bool taker;
+	u64 tried[MAX_CPUS / 64];
+};
+
+static struct ule_cpu cpus[MAX_CPUS];
+static u32 nr_cpus;
+/* CPUs in the search order: the online ones. */
+static u32 nr_online;
+
+static struct ule_cpu *cpu_ctx(s32 cpu)
+{
+	return &cpus[cpu & (MAX_CPUS - 1)];
+}
+
+static u64 runq_id(s32 cpu, enum runq q)
+{
+	return (u64)cpu << 2 | q;
+}
+
+/* Load ---------------------------------------------------------------------------------- */
+
+static void load_set(struct ule_task *t, s32 cpu)
+{
+	struct ule_cpu *c;
+
+	if (t->cpu == cpu)
+		return;
+	if (t->cpu >= 0) {
+		c = cpu_ctx(t->cpu);
+		__sync_fetch_and_sub(&c->load, 1);
+		TILT_PROBE_CPU(load, t->cpu, c->load);
+	}
+	t->cpu = cpu;
+	if (cpu >= 0) {
+		c = cpu_ctx(cpu);
+		__sync_fetch_and_add(&c->load, 1);
+		TILT_PROBE_CPU(load, cpu, c->load);
+	}
+}
+
+/* Slice in ticks on a CPU with @load tasks: shared out, down to a minimum. */
+static u32 slice_of(u32 load)
+{
+	u32 others = slice_by_load ? load : load - 1;
+	u32 slice;
+
+	if (load <= 1 || others <= 1)
+		return par.slice;
+	/* FreeBSD's SCHED_SLICE_MIN_DIVISOR. */
+	if (!slice_by_load && others >= 6)
+		return par.slice_min;
+	slice = par.slice / others;
+	return slice > par.slice_min ? slice : par.slice_min;
+}
+
+/* Calendar ------------------------------------------------------------------------------ */
+
+/* The slot that a task of batch priority @pri is appended to. */
+static u64 calendar_slot(u32 pri, u64 idx, u64 ridx)
+{
+	u32 off = par.nr_slots * (pri - par.pri_min_batch) / par.nr_batch;
+
+	/* A whole turn ahead is the slot that is being emptied: one before it. */
+	if (idx != ridx && off == par.nr_slots - 1)
+		off--;
+	return idx + off;
+}
+
+/* The removal base follows once its slot is empty. @first: first slot that holds a task. */
+static void calendar_fold(u64 idx, u64 *ridx, u64 first)
+{
+	if (idx != *ridx && first > *ridx)
+		*ridx = idx;
+}
+
+/* A tick: the insert base moves on unless it already waits for the removal base. */
+static void calendar_tick(u64 *idx, u64 *ridx, u64 first)
+{
+	calendar_fold(*idx, ridx, first);
+	if (*idx != *ridx)
+		return;
+	++*idx;
+	if (first > *ridx)
+		*ridx = *idx;
+}
+
+/* Queues -------------------------------------------------------------------------------- */
+
+/* Key of the head of a queue, KEY_NONE if it is empty. */
+static u64 runq_head(s32 cpu, enum runq q)
+{
+	struct task_struct *p;
+	u64 key = KEY_NONE;
+
+	bpf_for_each(scx_dsq, p, runq_id(cpu, q), 0) {
+		key = p->scx.dsq_vtime;
+		break;
+	}
+	return key;
+}
+
+/* Priority of the head of a queue, PRI_IDLE if it is empty. */
+static u32 runq_head_pri(s32 cpu, enum runq q)
+{
+	struct task_struct *p;
+	u32 pri = PRI_IDLE;
+
+	bpf_for_each(scx_dsq, p, runq_id(cpu, q), 0) {
+		struct ule_task *t = task_ctx(p);
+
+		if (t)
+			pri = t->pri;
+		break;
+	}
+	return pri;
+}
+
+static u64 key_slot(u64 key)
+{
+	if (key >> KEY_CLASS_SHIFT != CLASS_TS)
+		return SLOT_NONE;
+	return key >> KEY_POS_SHIFT & KEY_POS_MASK;
+}
+
+/* First slot of the calendar that holds a task. In the port the running task keeps its slot. */
+static u64 runq_first_slot(s32 cpu, struct ule_cpu *c)
+{
+	u64 slot = key_slot(runq_head(cpu, RUNQ_TS));
+
+	return slot < c->run_slot ? slot : c->run_slot;
+}
+
+/* Where in @cpu's queues a task of priority @pri belongs: at the tail, or at the @head. */
+static u64 runq_key(s32 cpu, struct ule_cpu *c, u32 pri, bool head)
+{
+	u64 class, pos, place = KEY_TAIL;
+
+	if (head)
+		place -= 1 + (c->head_inserts++ & (KEY_TAIL / 2 - 1));
+	if (pri < par.pri_min_batch) {
+		class = CLASS_RT;
+		pos = pri / par.pri_per_fifo;
+	} else if (pri >= par.pri_min_batch + par.nr_batch) {
+		class = CLASS_IDLE;
+		pos = pri / par.pri_per_fifo;
+	} else {
+		class = CLASS_TS;
+		if (head) {
+			calendar_fold(c->idx, &c->ridx, runq_first_slot(cpu, c));
+			pos = c->ridx;
+		} else {
+			pos = calendar_slot(pri, c->idx, c->ridx);
+		}
+	}
+	return class << KEY_CLASS_SHIFT | (pos & KEY_POS_MASK) << KEY_POS_SHIFT | place;
+}
+
+static enum runq key_runq(u64 key)
+{
+	return key >> KEY_CLASS_SHIFT == CLASS_RT ? RUNQ_RT : RUNQ_TS;
+}
+
+/* Best priority on a CPU after a task left it. */
+static void lowpri_update(s32 cpu, struct ule_cpu *c)
+{
+	/* The port never learns that a CPU went idle: its current task is then the one that
+	 * has just gone to sleep. */
+	u32 pri = c->running || par.port ? c->curr_pri : PRI_IDLE;
+	u32 head;
+
+	if (nr_cpus == 1)
+		return;
+	head = runq_head_pri(cpu, RUNQ_RT);
+	if (head == PRI_IDLE)
+		head = runq_head_pri(cpu, RUNQ_TS);
+	c->lowpri = head < pri ? head : pri;
+}
+
+#endif

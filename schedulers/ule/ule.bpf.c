@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ULE: FreeBSD's scheduler, as its 11.1 release has it and as "The Battle of the Schedulers:
+ * FreeBSD ULE vs. Linux CFS" (USENIX ATC'18) ported it to Linux. README.md has the details.
+ *
+ * ULE divides tasks into interactive ones and batch ones and lets the former always go first.
+ * A task's penalty grows from 0 to 100 as it runs more and sleeps less; with r and s the time
+ * it ran and slept of its own will in the last five seconds or so,
+ *
+ *	penalty = 50 r / s          if s > r
+ *	        = 100 - 50 s / r    otherwise
+ *
+ * and it is interactive if penalty + nice < 30. A task that ran 1 s and slept 3 s has penalty
+ * 50 * 1 / 3 = 16: interactive. After 2 s of running on end (3 s and 3 s, penalty 50) it is
+ * batch. Interactive tasks are served first come, first served; batch tasks from a calendar, a
+ * ring of slots that turns by one each tick, into which a task is put the further ahead the
+ * more of the last ten seconds it had the CPU. So no batch task waits for ever for others, but
+ * any of them waits for ever if interactive tasks fill the CPU. That is ULE's design, and the
+ * paper's point: 80 database threads starve a computation until they are done.
+ *
+ * Slices are 10 ticks divided among the waiting tasks, 1 tick at least (FreeBSD: 12 and 2).
+ * A woken task never preempts another one in the port; FreeBSD preempts for kernel threads,
+ * and for interactive tasks that were placed on another CPU where a batch task runs.
+ *
+ * Good at: latency of tasks that sleep, whatever the load. Bad at: fairness between the two
+ * classes; placement, which visits all CPUs up to three times for one wakeup.
+ */
+#include <scx/common.bpf.h>
+#include "tiltyard.bpf.h"
+#include "params.h"
+#include "interact.h"
+#include "runq.h"
+#include "search.h"
+#include "balance.h"
+#include "account.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/* Starving tasks that starve_limit_ms has let run: each is a deviation from ULE. */
+u64 nr_rescued;
+
+/* Wakeups and placement ----------------------------------------------------------------- */
+
+/* sched_pickcpu. FreeBSD accounts the sleep first, the port after the choice, in runnable(). */
+s32 BPF_STRUCT_OPS(ule_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct ule_task *t = task_ctx(p);
+	u64 now = hz_ticks(scx_bpf_now());
+
+	if (!t)
+		return prev_cpu;
+	if (!par.port && t->sleeping) {
+		wake_account(p, t, now);
+		t->wake_done = true;
+	}
+	if (nr_online == 1 || (prevcpu && t->has_slept))
+		return prev_cpu;
+	if (par.port)
+		return pickcpu_port(p, t, prev_cpu, now);
+	return pickcpu_freebsd(p, t, prev_cpu, now);
+}
+
+/* The task counts in the load from here to quiescent(), on whatever CPU it is. */
+void BPF_STRUCT_OPS(ule_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct ule_task *t = task_ctx(p);
+
+	if (!t)
+		return;
+	load_set(t, scx_bpf_task_cpu(p));
+	if ((enq_flags & SCX_ENQ_WAKEUP) && !t->wake_done)
+		wake_account(p, t, hz_ticks(scx_bpf_now()));
+	else
+		pri_update(p, t);
+	t->wake_done = false;
+}
+
+void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct ule_task *t = task_ctx(p);
+	struct ule_cpu *c;
+	s32 cpu;
+
+	if (!t)
+		return;
+	cpu = t->cpu;
+	load_set(t, -1);
+	if (deq_flags & SCX_DEQ_SLEEP)
+		sleep_account(p, t, hz_ticks(scx_bpf_now()));
+	if (p->exit_state)
+		return_run(p, t);
+	if (cpu < 0)
+		return;
+	c = cpu_ctx(cpu);
+	/* FreeBSD: a running task that leaves is followed by a choice, which sets lowpri. */
+	if (par.port || t->pri == c->lowpri)
+		lowpri_update(cpu, c);
+}
+
+/* Queues -------------------------------------------------------------------------------- */
+
+/* Whether FreeBSD preempts a task of priority @curr for one of priority @pri. */
+static bool should_preempt(u32 pri, u32 curr, bool remote)
+{
+	if (pri >= curr)
+		return false;
+	if (curr >= PRI_MIN_IDLE)
+		return true;
+	if (!preempt_thresh)
+		return false;
+	if (pri <= preempt_thresh)
+		return true;
+	return remote && pri < par.pri_min_batch && curr >= par.pri_min_batch;
+}
+
+/* FreeBSD after an insert: on this CPU a better task runs soon, on another one only if it is
+ * that much better. The port leaves the running task alone. */
+static void preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
+{
+	bool remote = cpu != bpf_get_smp_processor_id();
+	bool now = should_preempt(pri, c->curr_pri, remote);
+
+	if (par.port || !c->running || pri >= c->curr_pri)
+		return;
+	if (now)
+		c->owe_preempt = true;
+	if (now || !remote)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* Key of a running task that goes back to its queues. */
+static u64 requeue_key(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_task *t)
+{
+	bool head = c->owe_preempt;
+
+	c->owe_preempt = false;
+	if (!head)
+		pri_apply(p, t);
+	return runq_key(cpu, c, t->pri, head);
+}
+
+void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct ule_task *t = task_ctx(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct ule_cpu *c = cpu_ctx(cpu);
+
+	if (!t) {
+		scx_bpf_error("ule: task %d has no state", p->pid);
+		return;
+	}
+	load_set(t, cpu);
+	/* No flag: a task that was running and still wants to. */
+	if (!enq_flags) {
+		if (!t->key_ready)
+			t->key = requeue_key(cpu, c, p, t);
+	} else {
+		if (par.port)
+			t->slice_used = 0;
+		t->key = runq_key(cpu, c, t->pri, false);
+	}
+	t->key_ready = false;
+	if (starve_limit_ms)
+		t->queued_ns = scx_bpf_now();
+	if (t->pri < c->lowpri)
+		c->lowpri = t->pri;
+	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(t->key)), SLICE_UNTIL_TICK, t->key,
+				 enq_flags);
+	if (enq_flags)
+		preempt_check(cpu, c, t->pri);
+}
+
+/* Tasks that have waited for too long go to a queue of their own, which is served first. */
+static bool rescue(s32 cpu, struct ule_cpu *c)
+{
+	u64 limit_ns = starve_limit_ms * NSEC_PER_MSEC, now = scx_bpf_now();
+	struct task_struct *p;
+	u32 q;
+
+	if (now - c->rescue_ns >= limit_ns / 8) {
+		c->rescue_ns = now;
+		bpf_for(q, RUNQ_RT, RUNQ_STARVED) {
+			bpf_for_each(scx_dsq, p, runq_id(cpu, q), 0) {
+				struct ule_task *t = task_ctx(p);
+
+				if (!t || (s64)(now - t->queued_ns) < (s64)limit_ns)
+					continue;
+				if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p,
+						     runq_id(cpu, RUNQ_STARVED), 0))
+					__sync_fetch_and_add(&nr_rescued, 1);
+			}
+		}
+	}
+	return scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_STARVED), 0);
+}
+
+static void run_on(struct task_struct *p, struct ule_task *t, struct ule_cpu *c);
+
+/*
+ * sched_choose. The kernel asks before it requeues the running task, ULE requeues first: so
+ * find the place that the task would get, and let it run on if that is the first of all.
+ */
+void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct ule_cpu *c = cpu_ctx(cpu);
+	struct ule_task *t = NULL;
+
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
+		t = task_ctx(prev);
+	if (t) {
+		t->key = requeue_key(cpu, c, prev, t);
+		t->key_ready = true;
+	}
+	if (starve_limit_ms && rescue(cpu, c))
+		return;
+	if (t && t->key < runq_head(cpu, RUNQ_RT) && t->key < runq_head(cpu, RUNQ_TS)) {
+		run_on(prev, t, c);
+		return;
+	}
+	if (scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_RT), 0) ||
+	    scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_TS), 0))
+		return;
+	if (t) {
+		run_on(prev, t, c);
+		return;
+	}
+	if (steal_idle && nr_online > 1) {
+		if (steal(cpu))
+			return;
+		/* Stealing drops the run queue's lock: a wakeup may have come meanwhile. */
+		if (scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_RT), 0) ||
+		    scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_TS), 0))
+			return;
+	}
+	if (!par.port) {
+		c->curr_pri = PRI_IDLE;
+		c->lowpri = PRI_IDLE;
+	}
+}
+
+/* Running ------------------------------------------------------------------------------- */
+
+/* The task has been chosen, maybe again: its slot and priority are the CPU's. */
+static void chosen(struct ule_task *t, struct ule_cpu *c)
+{
+	t->key_ready = false;
+	c->owe_preempt = false;
+	/* FreeBSD takes the running task off the calendar, the port leaves it there. */
+	c->run_slot = par.port ? key_slot(t->key) : SLOT_NONE;
+	c->curr_pri = t->pri;
+	if (!par.port)
+		c->lowpri = t->pri;
+}
+
+/* The running task is the best one after all: no switch, a new time on the CPU. */
+static void run_on(struct task_struct *p, struct ule_task *t, struct ule_cpu *c)
+{
+	chosen(t, c);
+	p->scx.slice = SLICE_UNTIL_TICK;
+}
+
+void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
+{
+	struct ule_task *t = task_ctx(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct ule_cpu *c = cpu_ctx(cpu);
+	u64 now_ns = scx_bpf_now();
+
+	if (!t)
+		return;
+	load_set(t, cpu);
+	c->running = true;
+	/* It returns to user mode now or soon, and then has its computed priority. */
+	pri_apply(p, t);
+	chosen(t, c);
+	pctcpu_update(t, hz_ticks(now_ns), false);
+	tick_skip(c, now_ns);
+}
+
+void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
+{
+	struct ule_cpu *c = cpu_ctx(scx_bpf_task_cpu(p));
+	struct ule_task *t = task_ctx(p);
+	u64 now = hz_ticks(scx_bpf_now());
+
+	c->running = false;
+	c->run_slot = SLOT_NONE;
+	if (!t)
+		return;
+	pctcpu_update(t, now, true);
+	t->rltick = now;
+}
+
+/* sched_clock, once per ULE tick. Returns true if the slice is over. */
+static bool clock(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_task *t, u64 now)
+{
+	calendar_tick(&c->idx, &c->ridx, runq_first_slot(cpu, c));
+	pctcpu_update(t, now, true);
+	if (!is_idle_class(p))
+		history_add(t, par.tickincr, 0);
+	pri_update(p, t);
+	if (++t->slice_used < slice_of(c->load))
+		return false;
+	t->slice_used = 0;
+	return true;
+}
+
+/* The machine's tick, at its own rate: as many ULE ticks as have come due. */
+void BPF_STRUCT_OPS(ule_tick, struct task_struct *p)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct ule_cpu *c = cpu_ctx(cpu);
+	struct ule_task *t = task_ctx(p);
+	u64 now_ns = scx_bpf_now();
+	u32 i, nr_due = ticks_due(c, now_ns);
+
+	if (!t)
+		return;
+	bpf_for(i, 0, nr_due) {
+		if (clock(cpu, c, p, t, hz_ticks(now_ns))) {
+			p->scx.slice = 0;
+			break;
+		}
+	}
+}
+
+/* sched_relinquish: to the tail of its own place, with what is left of its slice. */
+bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
+{
+	from->scx.slice = 0;
+	return false;
+}
+
+/* Tasks come and go --------------------------------------------------------------------- */
+
+/* sched_fork: the child inherits history and CPU share of the task that creates it. */
+static void fork_account(struct task_struct *child, struct ule_task *t, u64 now)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct ule_task *pt = task_ctx(parent);
+	/* FreeBSD spares threads of the same process both the cut and the charge. */
+	bool process = par.port || child->pid == child->tgid;
+
+	if (!pt)
+		return;
+	pctcpu_update(pt, now, true);
+	t->run = pt->run;
+	t->slept = pt->slept;
+	t->cpu_ticks = pt->cpu_ticks;
+	t->ftick = pt->ftick;
+	t->ltick = pt->ltick;
+	if (fork_scale && process)
+		history_fork(&t->run, &t->slept);
+	if (fork_charge && process) {
+		history_add(pt, par.tickincr, 0);
+		pri_update(parent, pt);
+	}
+}
+
+s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	u64 now = hz_ticks(scx_bpf_now());
+	struct ule_task *t;
+
+	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return -ENOMEM;
+	t->cpu = -1;
+	t->ltick = now;
+	t->ftick = now;
+	t->slept = par.load_sleep;
+	if (args->fork)
+		fork_account(p, t, now);
+	else
+		history_add(t, 0, 0);
+	/* FreeBSD's new tasks have two ticks to live at first; the port resets at enqueue. */
+	t->slice_used = par.slice > par.slice_min ? par.slice - par.slice_min : 0;
+	return 0;
+}
+
+void BPF_STRUCT_OPS(ule_enable, struct task_struct *p)
+{
+	struct ule_task *t = task_ctx(p);
+
+	if (!t)
+		return;
+	pri_update(p, t);
+	pri_apply(p, t);
+}
+
+void BPF_STRUCT_OPS(ule_set_weight, struct task_struct *p, u32 weight)
+{
+	struct ule_task *t = task_ctx(p);
+
+	if (!t)
+		return;
+	pri_update(p, t);
+	pri_apply(p, t);
+}
+
+void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct ule_task *t = task_ctx(p);
+
+	if (!t)
+		return;
+	load_set(t, -1);
+	if (!args->cancelled)
+		return_run(p, t);
+}
+
+/* The scheduler itself ------------------------------------------------------------------ */
+
+static int cpus_init(void)
+{
+	const struct cpumask *online;
+	u32 i, q;
+	int err;
+
+	nr_cpus = nr_cpu_ids ?: scx_bpf_nr_cpu_ids();
+	if (nr_cpus > MAX_CPUS) {
+		scx_bpf_error("ule: %u CPUs, at most %u; raise MAX_CPUS", nr_cpus, MAX_CPUS);
+		return -EINVAL;
+	}
+	bpf_for(i, 0, nr_cpus) {
+		struct ule_cpu *c = cpu_ctx(i);
+
+		c->run_slot = SLOT_NONE;
+		c->curr_pri = PRI_IDLE;
+		c->lowpri = PRI_IDLE;
+		bpf_for(q, 0, NR_RUNQS) {
+			err = scx_bpf_create_dsq(runq_id(i, q), -1);
+			if (err)
+				return err;
+		}
+	}
+	online = scx_bpf_get_online_cpumask();
+	topo_init(online);
+	scx_bpf_put_cpumask(online);
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
+{
+	int err = params_init();
+
+	if (!err)
+		err = cpus_init();
+	if (!err)
+		err = balance_init();
+	return err;
+}
+
+void BPF_STRUCT_OPS(ule_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+SCX_OPS_DEFINE(ule_ops,
+	       .select_cpu	= (void *)ule_select_cpu,
+	       .enqueue		= (void *)ule_enqueue,
+	       .dispatch	= (void *)ule_dispatch,
+	       .tick		= (void *)ule_tick,
+	       .runnable	= (void *)ule_runnable,
+	       .running		= (void *)ule_running,
+	       .stopping	= (void *)ule_stopping,
+	       .quiescent	= (void *)ule_quiescent,
+	       .yield		= (void *)ule_yield,
+	       .set_weight	= (void *)ule_set_weight,
+	       .init_task	= (void *)ule_init_task,
+	       .exit_task	= (void *)ule_exit_task,
+	       .enable		= (void *)ule_enable,
+	       .init		= (void *)ule_init,
+	       .exit		= (void *)ule_exit,
+	       /* Exiting tasks queue like all others. */
+	       .flags		= SCX_OPS_ENQ_EXITING,
+	       .name		= "ule");
