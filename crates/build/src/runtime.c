@@ -30,7 +30,11 @@ const char tilt_zero_page[4096] __attribute__((aligned(4096))) = { 0 };
 
 static int tilt_status;
 
-/* Calls entry(a, b, c). Returns a tilt_status, and the value in *result if it is TILT_RETURNED. */
+/*
+ * Calls entry(a, b, c). Returns a tilt_status, and the value in *result if it is TILT_RETURNED.
+ * The one exported symbol: the loader finds where the object lies by it.
+ */
+__attribute__((visibility("default")))
 int tilt_call(u64 (*entry)(u64, u64, u64), u64 a, u64 b, u64 c, u64 *result)
 {
 	struct tilt_frame frame;

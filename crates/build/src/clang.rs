@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs the compiler: BPF front end to IR, BPF front end to an object, IR to a shared object for the host.
+
+use crate::{BuildError, Source};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The one version whose IR the rewriter reads.
+pub const CLANG: &str = "clang-19";
+
+#[cfg(target_arch = "x86_64")]
+const ARCH_DEFINES: [&str; 2] = ["-D__TARGET_ARCH_x86", "-D__SCX_TARGET_ARCH_x86"];
+#[cfg(target_arch = "aarch64")]
+const ARCH_DEFINES: [&str; 2] = ["-D__TARGET_ARCH_arm64", "-D__SCX_TARGET_ARCH_arm64"];
+
+/// Front-end arguments that do not depend on the source.
+const FRONT_END: &[&str] = &[
+    "--target=bpf",
+    "-mcpu=v4",
+    "-mlittle-endian",
+    "-g",
+    "-O2",
+    "-fno-color-diagnostics",
+    "-Wno-unknown-attributes",
+    "-Wno-macro-redefined",
+];
+
+/// All front-end arguments for a source, except for output and dependency file.
+pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
+    let mut args: Vec<OsString> = FRONT_END
+        .iter()
+        .chain(&ARCH_DEFINES)
+        .map(OsString::from)
+        .collect();
+    args.extend(
+        source
+            .defines
+            .iter()
+            .map(|d| OsString::from(format!("-D{d}"))),
+    );
+    for dir in source
+        .headers
+        .include_dirs()?
+        .iter()
+        .chain(&source.include_dirs)
+    {
+        args.push("-I".into());
+        args.push(dir.into());
+    }
+    args.push(source.path.as_os_str().to_owned());
+    Ok(args)
+}
+
+fn run(args: &[OsString]) -> Result<Output, BuildError> {
+    Command::new(CLANG)
+        .args(args)
+        .output()
+        .map_err(|reason| BuildError::NoClang {
+            clang: CLANG.to_owned(),
+            reason,
+        })
+}
+
+/// Compiles with the BPF front end: `extra` says to what. Dependencies go to `depfile` in make's form.
+pub fn front_end(
+    source: &Source,
+    extra: &[&str],
+    output: &Path,
+    depfile: &Path,
+) -> Result<(), BuildError> {
+    let mut args = front_end_args(source)?;
+    args.extend(extra.iter().map(OsString::from));
+    args.extend([
+        "-MD".into(),
+        "-MF".into(),
+        depfile.into(),
+        "-o".into(),
+        output.into(),
+    ]);
+    let result = run(&args)?;
+    if result.status.success() {
+        return Ok(());
+    }
+    Err(BuildError::Compile {
+        source_path: source.path.clone(),
+        message: message(&result),
+    })
+}
+
+/// Lowers rewritten IR and links it with the runtime.
+pub fn lower(
+    source: &Source,
+    ir: &Path,
+    runtime: &Path,
+    level: &str,
+    output: &Path,
+) -> Result<(), BuildError> {
+    let fixed = [
+        "-fPIC",
+        "-shared",
+        "-nostdlib",
+        "-ffreestanding",
+        "-fvisibility=hidden",
+        "-Wno-override-module",
+        "-Wl,-Bsymbolic",
+        "-Wl,-z,noexecstack",
+        "-Wl,--build-id=none",
+    ];
+    let mut args: Vec<OsString> = vec![level.into()];
+    args.extend(fixed.iter().map(OsString::from));
+    args.extend([
+        "-x".into(),
+        "ir".into(),
+        ir.into(),
+        "-x".into(),
+        "c".into(),
+        runtime.into(),
+    ]);
+    args.extend(["-o".into(), output.into()]);
+    let result = run(&args)?;
+    if result.status.success() {
+        return Ok(());
+    }
+    Err(BuildError::Lower {
+        source_path: source.path.clone(),
+        message: message(&result),
+    })
+}
+
+/// First line of `clang --version`.
+pub fn version() -> Result<String, BuildError> {
+    let result = run(&["--version".into()])?;
+    Ok(String::from_utf8_lossy(&result.stdout)
+        .lines()
+        .next()
+        .unwrap_or("")
+        .to_owned())
+}
+
+fn message(result: &Output) -> String {
+    String::from_utf8_lossy(&result.stderr)
+        .trim_end()
+        .to_owned()
+}

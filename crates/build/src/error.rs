@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can go wrong between a scheduler's source and its objects.
+
+use crate::ir::Unknown;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error(
+        "{clang} is needed to build schedulers and cannot be run ({reason}); on Debian and Ubuntu: apt-get install clang-19"
+    )]
+    NoClang {
+        clang: String,
+        reason: std::io::Error,
+    },
+    #[error("{}: does not compile:\n{message}", source_path.display())]
+    Compile {
+        source_path: PathBuf,
+        message: String,
+    },
+    #[error("{}: cannot be built for the simulated machine: {what}{}", source_path.display(), in_function(function))]
+    Unsupported {
+        source_path: PathBuf,
+        what: String,
+        function: String,
+    },
+    #[error("{}: the host back end refuses the rewritten code, which is a defect of Tiltyard's:\n{message}", source_path.display())]
+    Lower {
+        source_path: PathBuf,
+        message: String,
+    },
+    #[error("{}: {error}", path.display())]
+    Io {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("no BPF headers at {}; set TILTYARD_HEADERS to where they are", path.display())]
+    NoHeaders { path: PathBuf },
+}
+
+fn in_function(function: &str) -> String {
+    match function.trim_start_matches('@') {
+        "" => String::new(),
+        name => format!(" (in function {name})"),
+    }
+}
+
+impl BuildError {
+    pub(crate) fn unsupported(source_path: &std::path::Path, unknown: Unknown) -> BuildError {
+        BuildError::Unsupported {
+            source_path: source_path.to_owned(),
+            what: unknown.what,
+            function: unknown.function,
+        }
+    }
+
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> BuildError {
+        let path = path.into();
+        move |error| BuildError::Io { path, error }
+    }
+}

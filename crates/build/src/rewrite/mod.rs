@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The IR of a BPF program -> IR of the same program for the simulated machine. Mechanical: the table of what is
+//! replaced is the list of modules below; anything outside it stops the build by name.
+
+pub mod arith;
+pub mod asm;
+pub mod body;
+pub mod calls;
+pub mod core_relo;
+pub mod fold;
+
+use crate::ir::{Declare, Function, Global, Module, Result, Unknown, names};
+use crate::reference;
+use body::{check_labels, drop_unused, lower, relocate};
+use calls::{Slots, kernel_function};
+use core_relo::Relocations;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Counts in every cache key: raise it whenever the output changes.
+pub const VERSION: u32 = 1;
+
+const PRELUDE: &str = include_str!("prelude.ll");
+
+#[cfg(target_arch = "x86_64")]
+const TARGET: &str = "target datalayout = \"e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128\"\n\
+                      target triple = \"x86_64-pc-linux-gnu\"\n";
+#[cfg(target_arch = "aarch64")]
+const TARGET: &str = "target datalayout = \"e-m:e-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32\"\n\
+                      target triple = \"aarch64-unknown-linux-gnu\"\n";
+
+/// A rewritten module and what its tables hold.
+#[derive(Debug)]
+pub struct Rewritten {
+    pub text: String,
+    pub slots: Slots,
+    pub type_sizes: BTreeMap<u32, u64>,
+    /// Functions that are in the object, by symbol.
+    pub functions: HashSet<String>,
+}
+
+/// Questions of the code that the reference kernel answers.
+struct Kernel<'m> {
+    relocations: Relocations<'m>,
+    /// kconfig variables and their values.
+    config: HashMap<&'m str, i128>,
+    /// Symbols of `.ksyms` and whether they are there.
+    symbols: HashMap<&'m str, bool>,
+}
+
+impl fold::Answers for Kernel<'_> {
+    fn load(&mut self, global: &str) -> Result<Option<i128>> {
+        match self.config.get(global) {
+            Some(value) => Ok(Some(*value)),
+            None => self.relocations.existence(global),
+        }
+    }
+
+    fn exists(&self, global: &str) -> Option<bool> {
+        self.symbols.get(global).copied()
+    }
+}
+
+impl<'m> Kernel<'m> {
+    fn new(module: &'m Module) -> Result<Kernel<'m>> {
+        let relocations = Relocations::new(&module.globals, &module.metadata)?;
+        let mut config = HashMap::new();
+        let mut symbols = HashMap::new();
+        for global in module.globals.iter().filter(|g| g.init.is_none()) {
+            let name = global.name.as_str();
+            let known = reference::CONFIG.iter().find(|(n, _)| *n == &name[1..]);
+            match global.section.as_str() {
+                ".ksyms" => drop(symbols.insert(name, false)),
+                ".kconfig" => match known {
+                    Some((_, value)) => drop(config.insert(name, i128::from(*value))),
+                    None if name == "@CONFIG_HZ" => {}
+                    None if global.weak => drop(config.insert(name, 0)),
+                    None => {}
+                },
+                _ => {}
+            }
+        }
+        for declare in module.declares.iter().filter(|d| d.section == ".ksyms") {
+            symbols.insert(declare.name.as_str(), kernel_function(declare).is_some());
+        }
+        Ok(Kernel {
+            relocations,
+            config,
+            symbols,
+        })
+    }
+}
+
+/// Rewrites what is reachable from `roots` (symbols with the `@`).
+pub fn rewrite(module: &Module, roots: &[String], resizable_elements: u64) -> Result<Rewritten> {
+    let mut kernel = Kernel::new(module)?;
+    let reached = reach(module, roots, &mut kernel)?;
+    let mut slots = Slots::default();
+    let mut bodies = String::new();
+    for function in module
+        .functions
+        .iter()
+        .filter_map(|f| reached.functions.get(&f.name))
+    {
+        bodies.push_str(&lower(function, &mut slots)?);
+        bodies.push('\n');
+    }
+    let mut declares = String::new();
+    for declare in module
+        .declares
+        .iter()
+        .filter(|d| reached.symbols.contains(&d.name))
+    {
+        declares.push_str(&stand_in(declare, &mut slots)?);
+    }
+    let mut globals = String::new();
+    for global in module
+        .globals
+        .iter()
+        .filter(|g| reached.symbols.contains(&g.name))
+    {
+        globals.push_str(&define_global(global, resizable_elements)?);
+    }
+    let types = module.types.join("\n");
+    let tables = slots.tables();
+    let arithmetic = arith::prelude();
+    let attributes = "attributes #0 = { alwaysinline nounwind }\n\
+                      attributes #1 = { noreturn nounwind }\n\
+                      attributes #2 = { nounwind \"frame-pointer\"=\"all\" }\n";
+    let text = format!(
+        "{TARGET}\n{types}\n\n{globals}\n{tables}\n{PRELUDE}{arithmetic}\n{declares}\n{bodies}{attributes}"
+    );
+    Ok(Rewritten {
+        text,
+        slots,
+        type_sizes: kernel.relocations.type_sizes,
+        functions: reached.functions.into_keys().collect(),
+    })
+}
+
+/// What is left when everything that cannot run is gone.
+struct Reached {
+    functions: HashMap<String, Function>,
+    symbols: HashSet<String>,
+}
+
+fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reached> {
+    let functions: HashMap<&str, &Function> = module
+        .functions
+        .iter()
+        .map(|f| (f.name.as_str(), f))
+        .collect();
+    let globals: HashMap<&str, &Global> = module
+        .globals
+        .iter()
+        .map(|g| (g.name.as_str(), g))
+        .collect();
+    let mut reached = Reached {
+        functions: HashMap::new(),
+        symbols: HashSet::new(),
+    };
+    let mut todo = roots.to_vec();
+    while let Some(symbol) = todo.pop() {
+        if !reached.symbols.insert(symbol.clone()) {
+            continue;
+        }
+        if let Some(function) = functions.get(symbol.as_str()) {
+            let function = prepare((*function).clone(), kernel)?;
+            let insns = function.blocks.iter().flat_map(|b| &b.insns);
+            todo.extend(insns.flat_map(|i| names(&i.text, '@')).map(str::to_owned));
+            reached.functions.insert(symbol, function);
+        } else if let Some(init) = globals.get(symbol.as_str()).and_then(|g| g.init.as_ref()) {
+            todo.extend(names(init, '@').into_iter().map(str::to_owned));
+        }
+    }
+    Ok(reached)
+}
+
+/// Everything about a function that does not need the tables.
+fn prepare(mut function: Function, kernel: &mut Kernel) -> Result<Function> {
+    fold::fold(&mut function, kernel).map_err(|e| e.in_function(&function.name))?;
+    drop_unused(&mut function);
+    relocate(&mut function, &mut kernel.relocations)?;
+    check_labels(&function)?;
+    Ok(function)
+}
+
+/// What takes the place of a declaration: a thunk for kernel functions, the declaration itself for intrinsics.
+fn stand_in(declare: &Declare, slots: &mut Slots) -> Result<String> {
+    if declare.section == ".ksyms" {
+        return slots.kfunc_thunk(declare);
+    }
+    if declare.name.starts_with("@llvm.bpf.") || declare.name == "@llvm.trap" {
+        return Ok(String::new());
+    }
+    if declare.name.starts_with("@llvm.") {
+        return Ok(format!(
+            "declare {} {}({})\n",
+            declare.ret,
+            declare.name,
+            declare.params.join(", ")
+        ));
+    }
+    Err(Unknown::new(format!(
+        "function {} without a body",
+        declare.name.trim_start_matches('@')
+    )))
+}
+
+/// A global as a plain hidden variable: sections mean something to the BPF loader only, and names must stay findable.
+fn define_global(global: &Global, resizable_elements: u64) -> Result<String> {
+    let name = &global.name;
+    let align = if global.align.is_empty() {
+        String::new()
+    } else {
+        format!(", align {}", global.align)
+    };
+    let Some(init) = &global.init else {
+        if name == "@CONFIG_HZ" {
+            return Ok(format!(
+                "{name} = hidden global {} {}{align}\n",
+                global.ty,
+                reference::CONFIG_HZ_DEFAULT
+            ));
+        }
+        if global.section == ".ksyms" && global.weak {
+            return Ok(String::new());
+        }
+        return Err(Unknown::new(format!(
+            "kernel variable {}",
+            name.trim_start_matches('@')
+        )));
+    };
+    let (ty, init) = resize(global, init, resizable_elements);
+    let init = match reference_value(name) {
+        Some(value) => (value as i64).to_string(),
+        None => init,
+    };
+    let linkage = if name.starts_with("@.") {
+        "private"
+    } else {
+        "hidden"
+    };
+    let kind = if global.constant {
+        "constant"
+    } else {
+        "global"
+    };
+    Ok(format!("{name} = {linkage} {kind} {ty} {init}{align}\n"))
+}
+
+/// The reference kernel's value for `@__SCX_X`, which the headers leave for user space to fill in.
+fn reference_value(name: &str) -> Option<u64> {
+    let enumerator = name.strip_prefix("@__")?;
+    reference::is_scx_name(enumerator).then(|| reference::enumerator(enumerator).unwrap_or(0))
+}
+
+/// RESIZABLE_ARRAY: `[1 x T]` alone in a section `.data.NAME`, which user space makes as long as it needs.
+fn resize(global: &Global, init: &str, elements: u64) -> (String, String) {
+    match resizable(global) {
+        Some(element) => (
+            format!("[{elements} x {element}]"),
+            "zeroinitializer".to_owned(),
+        ),
+        None => (global.ty.clone(), init.to_owned()),
+    }
+}
+
+/// Element type of a RESIZABLE_ARRAY.
+pub fn resizable(global: &Global) -> Option<&str> {
+    let own_section = global.section.strip_prefix(".data.") == Some(&global.name[1..]);
+    let element = global.ty.strip_prefix("[1 x ")?.strip_suffix(']')?;
+    (own_section && global.init.as_deref() == Some("zeroinitializer")).then_some(element)
+}

@@ -1,0 +1,59 @@
+; What rewritten code calls. Everything here is inlined, at -O0 too.
+
+@tilt_engine = external hidden global ptr
+@tilt_work = external hidden global i64
+@tilt_work_limit = external hidden global i64
+@tilt_zero_page = external hidden constant [4096 x i8]
+
+declare hidden void @tilt_runaway() #1
+declare void @llvm.trap() #1
+
+; A basic block of %insns instructions is about to run.
+define internal void @tilt_count(i64 %insns) #0 {
+  %old = load i64, ptr @tilt_work
+  %new = add i64 %old, %insns
+  store i64 %new, ptr @tilt_work
+  ret void
+}
+
+; The same at the head of a loop, where a scheduler that runs for ever comes by.
+define internal void @tilt_count_loop(i64 %insns) #0 {
+  %old = load i64, ptr @tilt_work
+  %new = add i64 %old, %insns
+  store i64 %new, ptr @tilt_work
+  %limit = load i64, ptr @tilt_work_limit
+  %over = icmp ugt i64 %new, %limit
+  br i1 %over, label %stop, label %go
+stop:
+  call void @tilt_runaway()
+  unreachable
+go:
+  ret void
+}
+
+; A kernel pointer to read through: the kernel reads zeroes below the lowest page that a process may map.
+define internal ptr @tilt_probe(ptr %pointer) #0 {
+  %address = ptrtoint ptr %pointer to i64
+  %null = icmp ult i64 %address, 65536
+  %readable = select i1 %null, ptr @tilt_zero_page, ptr %pointer
+  ret ptr %readable
+}
+
+; MEMBER_VPTR and ARRAY_ELEM_PTR: null when out of bounds.
+define internal i64 @tilt_bounded(i64 %base, i64 %max, i64 %offset) #0 {
+  %inside = icmp ule i64 %offset, %max
+  %address = add i64 %offset, %base
+  %result = select i1 %inside, i64 %address, i64 0
+  ret i64 %result
+}
+
+; may_goto: true while the budget of this function call lasts.
+define internal i1 @tilt_may_goto(ptr %budget) #0 {
+  %left = load i64, ptr %budget
+  %next = sub i64 %left, 1
+  store i64 %next, ptr %budget
+  %go = icmp ne i64 %left, 0
+  ret i1 %go
+}
+
+; BPF division: x / 0 = 0, x % 0 = x, MIN / -1 = MIN, MIN % -1 = 0.
