@@ -4,3 +4,7 @@
 pub mod cpumask;
 pub mod errno;
 pub mod maps;
+pub mod prandom;
+pub mod rng;
+pub mod timers;
+pub mod unsupported;
