@@ -8,4 +8,5 @@ pub const EACCES: i64 = 13;
 pub const EBUSY: i64 = 16;
 pub const EEXIST: i64 = 17;
 pub const EINVAL: i64 = 22;
+pub const ENOSPC: i64 = 28;
 pub const EDEADLK: i64 = 35;

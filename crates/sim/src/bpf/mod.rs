@@ -3,6 +3,7 @@
 
 pub mod cpumask;
 pub mod errno;
+pub mod format;
 pub mod maps;
 pub mod prandom;
 pub mod rng;
