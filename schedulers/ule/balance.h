@@ -116,7 +116,7 @@ static bool steal(s32 cpu)
 			c->tried[(victim & (MAX_CPUS - 1)) / 64] |= 1ULL << (victim & 63);
 			if (c->load)
 				return false;
-			if (v->load >= q.limit && transferable(v) && steal_from(victim, cpu))
+			if (v->load >= q.limit && may_give(v) && steal_from(victim, cpu))
 				return true;
 		}
 	}
@@ -171,7 +171,7 @@ static bool balance_donor(s32 high)
 
 		if (low < 0)
 			return attempt > 0;
-		if (h->load >= l->load + balance_diff_min && h->load > 1 && transferable(h) &&
+		if (h->load >= l->load + balance_diff_min && may_give(h) &&
 		    ULE_BALANCE_MOVE(high, low)) {
 			l->donor = false;
 			return true;

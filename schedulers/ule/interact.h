@@ -169,7 +169,7 @@ static u32 timeshare_pri(u32 run, u32 slept, u32 cpu_ticks, u32 window, s32 nice
 	u32 used = 0, per_level;
 
 	if (score < interact_thresh) {
-		if (interact_linear)
+		if (par.port && interact_linear)
 			return par.pri_min_interact + par.nr_interact * score / interact_thresh;
 		return par.pri_min_interact + par.nr_interact / interact_thresh * score;
 	}

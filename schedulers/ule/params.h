@@ -150,8 +150,8 @@ static void params_freebsd(void)
 {
 	par.tick_ns = NSEC_PER_SEC / stathz;
 	par.tickincr = (hz << SCHED_TICK_SHIFT) / stathz ?: 1;
-	par.slice = slice_ticks ?: stathz / 10;
-	par.slice_min = slice_min_ticks ?: par.slice / 6;
+	par.slice = slice_ticks ?: (stathz / 10 ?: 1);
+	par.slice_min = slice_min_ticks ?: (par.slice / 6 ?: 1);
 	par.balance_interval = balance_interval_ticks ?: stathz;
 	par.affinity = affinity_ticks ?: (hz / 1000 ?: 1);
 	/* 120..223: 32 interactive levels, then 72 batch levels: 20 for nice, 32, 20. */
@@ -176,9 +176,9 @@ static int params_init(void)
 		scx_bpf_error("ule: hz=%u stathz=%u; hz is 1..10000, stathz 1..hz", hz, stathz);
 		return -EINVAL;
 	}
-	if (!history_ms || history_ms > 60000 || fork_history_ms > history_ms) {
-		scx_bpf_error("ule: history_ms=%u fork_history_ms=%u; use 1..60000, not rising",
-			      history_ms, fork_history_ms);
+	if (!history_ms || history_ms > 60000 || load_sleep_ms > 60000) {
+		scx_bpf_error("ule: history_ms=%u load_sleep_ms=%u; use 1..60000, 0..60000",
+			      history_ms, load_sleep_ms);
 		return -EINVAL;
 	}
 	par.port = mode == MODE_PORT;

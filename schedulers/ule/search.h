@@ -61,10 +61,16 @@ static u32 lcg_next(u32 *state)
 	return *state >> 16;
 }
 
-/* Tasks that could be moved off a CPU. The port counts the running one and looks later. */
+/* Tasks that could be moved off a CPU: queued ones. */
 static u32 transferable(struct ule_cpu *c)
 {
-	return par.port ? c->load : c->load - (c->running ? 1 : 0);
+	return c->load - (c->running ? 1 : 0);
+}
+
+/* Whether one would be: the port looks at the load alone. */
+static bool may_give(struct ule_cpu *c)
+{
+	return par.port ? c->load > 1 : transferable(c) > 0;
 }
 
 static __noinline bool search_eligible(struct search *q, struct task_struct *p, s32 cpu, struct ule_cpu *c)
@@ -91,7 +97,7 @@ static __noinline bool search_eligible(struct search *q, struct task_struct *p, 
 		break;
 	}
 	if (q->highest)
-		return c->load >= q->limit && transferable(c) > 0;
+		return c->load >= q->limit && (par.port || transferable(c) > 0);
 	return c->lowpri > q->min_pri && c->load <= q->limit;
 }
 

@@ -196,7 +196,24 @@ static bool rescue(s32 cpu, struct ule_cpu *c)
 	return scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_STARVED), 0);
 }
 
-static void run_on(struct task_struct *p, struct ule_task *t, struct ule_cpu *c);
+/* The task has been chosen, maybe again: its slot and priority are the CPU's. */
+static void chosen(struct ule_task *t, struct ule_cpu *c)
+{
+	t->key_ready = false;
+	c->owe_preempt = false;
+	/* FreeBSD takes the running task off the calendar, the port leaves it there. */
+	c->run_slot = par.port ? key_slot(t->key) : SLOT_NONE;
+	c->curr_pri = t->pri;
+	if (!par.port)
+		c->lowpri = t->pri;
+}
+
+/* The running task is the best one after all: no switch, a new time on the CPU. */
+static void run_on(struct task_struct *p, struct ule_task *t, struct ule_cpu *c)
+{
+	chosen(t, c);
+	p->scx.slice = SLICE_UNTIL_TICK;
+}
 
 /*
  * sched_choose. The kernel asks before it requeues the running task, ULE requeues first: so
@@ -215,7 +232,8 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (starve_limit_ms && rescue(cpu, c))
 		return;
-	if (t && t->key < runq_head(cpu, RUNQ_RT) && t->key < runq_head(cpu, RUNQ_TS)) {
+	if (t && t->key < runq_head(cpu, RUNQ_RT) &&
+	    (key_runq(t->key) == RUNQ_RT || t->key < runq_head(cpu, RUNQ_TS))) {
 		run_on(prev, t, c);
 		return;
 	}
@@ -241,25 +259,6 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /* Running ------------------------------------------------------------------------------- */
-
-/* The task has been chosen, maybe again: its slot and priority are the CPU's. */
-static void chosen(struct ule_task *t, struct ule_cpu *c)
-{
-	t->key_ready = false;
-	c->owe_preempt = false;
-	/* FreeBSD takes the running task off the calendar, the port leaves it there. */
-	c->run_slot = par.port ? key_slot(t->key) : SLOT_NONE;
-	c->curr_pri = t->pri;
-	if (!par.port)
-		c->lowpri = t->pri;
-}
-
-/* The running task is the best one after all: no switch, a new time on the CPU. */
-static void run_on(struct task_struct *p, struct ule_task *t, struct ule_cpu *c)
-{
-	chosen(t, c);
-	p->scx.slice = SLICE_UNTIL_TICK;
-}
 
 void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 {
@@ -310,7 +309,7 @@ static bool clock(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_
 /* The machine's tick, at its own rate: as many ULE ticks as have come due. */
 void BPF_STRUCT_OPS(ule_tick, struct task_struct *p)
 {
-	s32 cpu = bpf_get_smp_processor_id();
+	s32 cpu = scx_bpf_task_cpu(p);
 	struct ule_cpu *c = cpu_ctx(cpu);
 	struct ule_task *t = task_ctx(p);
 	u64 now_ns = scx_bpf_now();
@@ -336,21 +335,20 @@ bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 /* Tasks come and go --------------------------------------------------------------------- */
 
 /* sched_fork: the child inherits history and CPU share of the task that creates it. */
-static void fork_account(struct task_struct *child, struct ule_task *t, u64 now)
+static void fork_account(struct task_struct *child, struct ule_task *t, struct task_struct *parent,
+			 struct ule_task *pt, u64 now)
 {
-	struct task_struct *parent = bpf_get_current_task_btf();
-	struct ule_task *pt = task_ctx(parent);
 	/* FreeBSD spares threads of the same process both the cut and the charge. */
 	bool process = par.port || child->pid == child->tgid;
 
-	if (!pt)
-		return;
 	pctcpu_update(pt, now, true);
 	t->run = pt->run;
 	t->slept = pt->slept;
 	t->cpu_ticks = pt->cpu_ticks;
 	t->ftick = pt->ftick;
 	t->ltick = pt->ltick;
+	/* FreeBSD: the shortest slice to live at first. The port starts it anew at enqueue. */
+	t->slice_used = slice_of(cpu_ctx(pt->cpu)->load) - par.slice_min;
 	if (fork_scale && process)
 		history_fork(&t->run, &t->slept);
 	if (fork_charge && process) {
@@ -361,22 +359,22 @@ static void fork_account(struct task_struct *child, struct ule_task *t, u64 now)
 
 s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
+	struct task_struct *parent = bpf_get_current_task_btf();
 	u64 now = hz_ticks(scx_bpf_now());
-	struct ule_task *t;
+	struct ule_task *t, *pt;
 
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
 	t->cpu = -1;
-	t->ltick = now;
-	t->ftick = now;
-	t->slept = par.load_sleep;
-	if (args->fork)
-		fork_account(p, t, now);
-	else
-		history_add(t, 0, 0);
-	/* FreeBSD's new tasks have two ticks to live at first; the port resets at enqueue. */
-	t->slice_used = par.slice > par.slice_min ? par.slice - par.slice_min : 0;
+	pt = task_ctx(parent);
+	if (args->fork && pt) {
+		fork_account(p, t, parent, pt, now);
+	} else {
+		t->ltick = now;
+		t->ftick = now;
+		history_add(t, 0, par.load_sleep);
+	}
 	return 0;
 }
 
