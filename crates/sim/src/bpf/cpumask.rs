@@ -152,6 +152,33 @@ impl CpuMask {
         self.assign(a, b, |a, b| a & !b)
     }
 
+    /// Keeps what is in `other` too; whether that is not empty.
+    #[inline]
+    pub fn and_with(&mut self, other: &CpuMask) -> bool {
+        self.combine(other, |own, other| own & other)
+    }
+
+    /// Adds what is in `other`.
+    #[inline]
+    pub fn or_with(&mut self, other: &CpuMask) {
+        self.combine(other, |own, other| own | other);
+    }
+
+    /// Keeps what is not in `other`; whether that is not empty.
+    #[inline]
+    pub fn and_not_with(&mut self, other: &CpuMask) -> bool {
+        self.combine(other, |own, other| own & !other)
+    }
+
+    #[inline]
+    fn combine(&mut self, other: &CpuMask, op: impl Fn(u64, u64) -> u64) -> bool {
+        let own = CpuMask {
+            bits: self.bits,
+            nr_cpus: self.nr_cpus,
+        };
+        self.assign(&own, other, op)
+    }
+
     #[inline]
     fn assign(&mut self, a: &CpuMask, b: &CpuMask, op: impl Fn(u64, u64) -> u64) -> bool {
         debug_assert!(self.nr_cpus == a.nr_cpus && self.nr_cpus == b.nr_cpus);

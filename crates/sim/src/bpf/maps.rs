@@ -200,6 +200,12 @@ impl MapSet {
         (id < self.maps.len() as u64).then_some(MapId(id as u32))
     }
 
+    /// The address by which code names this map; null before [`MapSet::bind`].
+    #[inline]
+    pub fn variable(&self, map: MapId) -> *mut u8 {
+        self.maps[map.0 as usize].variable
+    }
+
     pub fn find(&self, name: &str) -> Option<MapId> {
         self.maps
             .iter()
@@ -445,147 +451,8 @@ impl MapSet {
     unsafe fn variable_in(&self, slot: *const u8) -> *mut u8 {
         // SAFETY: slots hold an id + 1, as an id_of variable does.
         match unsafe { self.id_of(slot) } {
-            Some(inner) => self.maps[inner.0 as usize].variable,
+            Some(inner) => self.variable(inner),
             None => null_mut(),
-        }
-    }
-
-    /// bpf_task_storage_get: the value of the task with this index, or null. Flag
-    /// BPF_LOCAL_STORAGE_GET_F_CREATE makes one from `initial` (null: zeroes).
-    ///
-    /// # Safety
-    /// `initial` is null or readable for the value size.
-    #[inline]
-    pub unsafe fn task_storage(
-        &mut self,
-        map: MapId,
-        task: u32,
-        initial: *const u8,
-        flags: u64,
-    ) -> *mut u8 {
-        match &mut self.maps[map.0 as usize].store {
-            // SAFETY: the caller's promise.
-            Store::TaskStorage(storage) => unsafe { storage.get(task, initial, flags) },
-            _ => self.misused(map, "bpf_task_storage_get", null_mut()),
-        }
-    }
-
-    /// bpf_cgrp_storage_get: the same for the cgroup with this index.
-    ///
-    /// # Safety
-    /// As [`MapSet::task_storage`].
-    #[inline]
-    pub unsafe fn cgroup_storage(
-        &mut self,
-        map: MapId,
-        cgroup: u32,
-        initial: *const u8,
-        flags: u64,
-    ) -> *mut u8 {
-        match &mut self.maps[map.0 as usize].store {
-            // SAFETY: the caller's promise.
-            Store::CgroupStorage(storage) => unsafe { storage.get(cgroup, initial, flags) },
-            _ => self.misused(map, "bpf_cgrp_storage_get", null_mut()),
-        }
-    }
-
-    /// bpf_task_storage_delete: 0 or -ENOENT.
-    pub fn task_storage_delete(&mut self, map: MapId, task: u32) -> i64 {
-        match &mut self.maps[map.0 as usize].store {
-            Store::TaskStorage(storage) => {
-                let result = storage.delete(task);
-                self.mark_dirty(map);
-                result
-            }
-            _ => self.misused(map, "bpf_task_storage_delete", -EINVAL),
-        }
-    }
-
-    /// bpf_cgrp_storage_delete: 0 or -ENOENT.
-    pub fn cgroup_storage_delete(&mut self, map: MapId, cgroup: u32) -> i64 {
-        match &mut self.maps[map.0 as usize].store {
-            Store::CgroupStorage(storage) => {
-                let result = storage.delete(cgroup);
-                self.mark_dirty(map);
-                result
-            }
-            _ => self.misused(map, "bpf_cgrp_storage_delete", -EINVAL),
-        }
-    }
-
-    /// The task with this index is freed, and so are its values in all maps.
-    pub fn forget_task(&mut self, task: u32) {
-        self.forget(|store| match store {
-            Store::TaskStorage(storage) => storage.delete(task) == 0,
-            _ => false,
-        });
-    }
-
-    /// The cgroup with this index is freed, and so are its values in all maps.
-    pub fn forget_cgroup(&mut self, cgroup: u32) {
-        self.forget(|store| match store {
-            Store::CgroupStorage(storage) => storage.delete(cgroup) == 0,
-            _ => false,
-        });
-    }
-
-    fn forget(&mut self, mut delete: impl FnMut(&mut Store) -> bool) {
-        for i in 0..self.maps.len() {
-            if delete(&mut self.maps[i].store) {
-                self.mark_dirty(MapId(i as u32));
-            }
-        }
-    }
-
-    /// bpf_ringbuf_output: 0, -EINVAL (flags) or -EAGAIN (no room).
-    ///
-    /// # Safety
-    /// `data` is readable for `size` bytes.
-    pub unsafe fn ringbuf_output(
-        &mut self,
-        map: MapId,
-        data: *const u8,
-        size: u64,
-        flags: u64,
-    ) -> i64 {
-        match &mut self.maps[map.0 as usize].store {
-            // SAFETY: the caller's promise.
-            Store::RingBuf(ring) => unsafe { ring.output(data, size, flags) },
-            _ => self.misused(map, "bpf_ringbuf_output", -EINVAL),
-        }
-    }
-
-    /// bpf_ringbuf_reserve: room for a record of `size` bytes, or null.
-    pub fn ringbuf_reserve(&mut self, map: MapId, size: u64, flags: u64) -> *mut u8 {
-        match &mut self.maps[map.0 as usize].store {
-            Store::RingBuf(ring) => ring.reserve(size, flags),
-            _ => self.misused(map, "bpf_ringbuf_reserve", null_mut()),
-        }
-    }
-
-    /// bpf_ringbuf_submit, or with `discard` bpf_ringbuf_discard: the record says which ring it is
-    /// in. False if it is no open reservation, which ends the run.
-    #[must_use]
-    pub fn ringbuf_commit(&mut self, record: *mut u8, discard: bool) -> bool {
-        self.maps.iter_mut().any(|entry| match &mut entry.store {
-            Store::RingBuf(ring) => ring.commit(record, discard),
-            _ => false,
-        })
-    }
-
-    /// bpf_ringbuf_query.
-    pub fn ringbuf_query(&mut self, map: MapId, what: u64) -> u64 {
-        match &self.maps[map.0 as usize].store {
-            Store::RingBuf(ring) => ring.query(what),
-            _ => self.misused(map, "bpf_ringbuf_query", 0),
-        }
-    }
-
-    /// Takes the submitted records out of a ring, oldest first; nothing if the map is no ring.
-    /// A ring that nobody drains fills up and refuses more, as in a kernel.
-    pub fn ringbuf_drain(&mut self, map: MapId, record: impl FnMut(&[u8])) {
-        if let Store::RingBuf(ring) = &mut self.maps[map.0 as usize].store {
-            ring.drain(record);
         }
     }
 

@@ -147,6 +147,13 @@ proptest! {
         prop_assert_eq!(list(&z), a.symmetric_difference(&b).copied().collect::<BTreeSet<_>>());
         prop_assert_eq!(z.assign_and_not(&x, &y), !a.is_subset(&b));
         prop_assert_eq!(list(&z), a.difference(&b).copied().collect::<BTreeSet<_>>());
-        prop_assert_eq!(z.clone(), z);
+        prop_assert_eq!(z.clone(), z.clone());
+        let mut w = x.clone();
+        prop_assert_eq!(w.and_not_with(&y), !a.is_subset(&b));
+        prop_assert_eq!(&w, &z);
+        w.or_with(&y);
+        prop_assert_eq!(list(&w), a.union(&b).copied().collect::<BTreeSet<_>>());
+        prop_assert_eq!(w.and_with(&y), !b.is_empty());
+        prop_assert_eq!(&w, &y);
     }
 }

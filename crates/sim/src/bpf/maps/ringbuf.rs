@@ -3,7 +3,9 @@
 //! reserved. A record that is reserved and not yet submitted holds back those behind it.
 
 use super::region::Region;
+use super::{MapId, MapSet, Store};
 use crate::bpf::errno::{EAGAIN, EINVAL};
+use std::ptr::null_mut;
 
 /// Before each record: its length with the two bits below, and four bytes unused.
 const HEADER_BYTES: u64 = 8;
@@ -50,11 +52,11 @@ impl RingBuf {
     /// Room for a record, or null: no room (the ring never fills to its last byte), too long, or flags.
     pub fn reserve(&mut self, size: u64, flags: u64) -> *mut u8 {
         if flags != 0 || size > RECORD_BYTES_MAX {
-            return std::ptr::null_mut();
+            return null_mut();
         }
         let end = self.producer + Self::span(size);
         if end - self.consumer >= self.size_bytes {
-            return std::ptr::null_mut();
+            return null_mut();
         }
         let header = self.header(self.producer);
         self.producer = end;
@@ -113,24 +115,102 @@ impl RingBuf {
         }
     }
 
-    /// Consumes submitted records up to the first that is still open.
-    pub fn drain(&mut self, mut record: impl FnMut(&[u8])) {
+    /// Consumes the next submitted record; `None` at the end or before an open one.
+    ///
+    /// # Safety
+    /// The record is used only until the next reservation.
+    unsafe fn consume<'a>(&mut self) -> Option<&'a [u8]> {
         while self.consumer < self.producer {
             let header = self.header(self.consumer);
             // SAFETY: a header that `reserve` wrote.
             let state = unsafe { header.read() };
             if state & BUSY != 0 {
-                return;
+                return None;
             }
             let len = state & !DISCARDED;
+            self.consumer += Self::span(len.into());
             if state & DISCARDED == 0 {
-                // SAFETY: a submitted record of this length; no scheduler runs meanwhile.
-                record(unsafe {
+                // SAFETY: a submitted record of this length, overwritten by reservations only.
+                return Some(unsafe {
                     let start = header.cast::<u8>().add(HEADER_BYTES as usize);
                     std::slice::from_raw_parts(start, len as usize)
                 });
             }
-            self.consumer += Self::span(len.into());
+        }
+        None
+    }
+}
+
+/// The helpers, and the reader's side.
+impl MapSet {
+    /// bpf_ringbuf_output: 0, -EINVAL (flags) or -EAGAIN (no room).
+    ///
+    /// # Safety
+    /// `data` is readable for `size` bytes.
+    pub unsafe fn ringbuf_output(
+        &mut self,
+        map: MapId,
+        data: *const u8,
+        size: u64,
+        flags: u64,
+    ) -> i64 {
+        match &mut self.maps[map.0 as usize].store {
+            // SAFETY: the caller's promise.
+            Store::RingBuf(ring) => unsafe { ring.output(data, size, flags) },
+            _ => self.misused(map, "bpf_ringbuf_output", -EINVAL),
+        }
+    }
+
+    /// bpf_ringbuf_reserve: room for a record of `size` bytes, or null.
+    pub fn ringbuf_reserve(&mut self, map: MapId, size: u64, flags: u64) -> *mut u8 {
+        match &mut self.maps[map.0 as usize].store {
+            Store::RingBuf(ring) => ring.reserve(size, flags),
+            _ => self.misused(map, "bpf_ringbuf_reserve", null_mut()),
+        }
+    }
+
+    /// bpf_ringbuf_submit, or with `discard` bpf_ringbuf_discard: the record says which ring it is
+    /// in. False if it is no open reservation, which ends the run.
+    #[must_use]
+    pub fn ringbuf_commit(&mut self, record: *mut u8, discard: bool) -> bool {
+        self.maps.iter_mut().any(|entry| match &mut entry.store {
+            Store::RingBuf(ring) => ring.commit(record, discard),
+            _ => false,
+        })
+    }
+
+    /// bpf_ringbuf_query.
+    pub fn ringbuf_query(&mut self, map: MapId, what: u64) -> u64 {
+        match &self.maps[map.0 as usize].store {
+            Store::RingBuf(ring) => ring.query(what),
+            _ => self.misused(map, "bpf_ringbuf_query", 0),
+        }
+    }
+
+    /// Takes the next submitted record out of a ring, in place of what `record` held. False when
+    /// there is none, or the map is no ring. A ring that nobody reads fills up and refuses more, as
+    /// in a kernel.
+    pub fn ringbuf_take(&mut self, map: MapId, record: &mut Vec<u8>) -> bool {
+        let Store::RingBuf(ring) = &mut self.maps[map.0 as usize].store else {
+            return false;
+        };
+        // SAFETY: copied at once.
+        let Some(bytes) = (unsafe { ring.consume() }) else {
+            return false;
+        };
+        record.clear();
+        record.extend_from_slice(bytes);
+        true
+    }
+
+    /// Takes all submitted records out of a ring, oldest first; nothing if the map is no ring.
+    pub fn ringbuf_drain(&mut self, map: MapId, mut record: impl FnMut(&[u8])) {
+        let Store::RingBuf(ring) = &mut self.maps[map.0 as usize].store else {
+            return;
+        };
+        // SAFETY: the ring is borrowed, so nothing is reserved before the record has been used.
+        while let Some(bytes) = unsafe { ring.consume() } {
+            record(bytes);
         }
     }
 }

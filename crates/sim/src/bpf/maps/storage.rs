@@ -2,8 +2,10 @@
 //! TASK_STORAGE and CGRP_STORAGE: at most one value for each owner, found by the owner's index.
 
 use super::region::{Slab, VALUE_ALIGN};
-use crate::bpf::errno::ENOENT;
+use super::{MapId, MapSet, Store};
+use crate::bpf::errno::{EINVAL, ENOENT};
 use std::ops::Range;
+use std::ptr::null_mut;
 
 /// The one flag of bpf_task_storage_get and bpf_cgrp_storage_get.
 pub const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
@@ -36,11 +38,11 @@ impl Storage {
     #[inline]
     pub unsafe fn get(&mut self, owner: u32, initial: *const u8, flags: u64) -> *mut u8 {
         if flags > BPF_LOCAL_STORAGE_GET_F_CREATE {
-            return std::ptr::null_mut();
+            return null_mut();
         }
         match self.slots.get(owner as usize) {
             Some(&slot) if slot != NONE => self.values.at(slot),
-            _ if flags == 0 => std::ptr::null_mut(),
+            _ if flags == 0 => null_mut(),
             // SAFETY: the caller's promise.
             _ => unsafe { self.create(owner, initial) },
         }
@@ -73,5 +75,95 @@ impl Storage {
 
     pub fn reclaim(&mut self, freed: &mut dyn FnMut(Range<usize>)) {
         self.values.reclaim(freed);
+    }
+}
+
+/// The helpers.
+impl MapSet {
+    /// bpf_task_storage_get: the value of the task with this index, or null. Flag
+    /// BPF_LOCAL_STORAGE_GET_F_CREATE makes one from `initial` (null: zeroes).
+    ///
+    /// # Safety
+    /// `initial` is null or readable for the value size.
+    #[inline]
+    pub unsafe fn task_storage(
+        &mut self,
+        map: MapId,
+        task: u32,
+        initial: *const u8,
+        flags: u64,
+    ) -> *mut u8 {
+        match &mut self.maps[map.0 as usize].store {
+            // SAFETY: the caller's promise.
+            Store::TaskStorage(storage) => unsafe { storage.get(task, initial, flags) },
+            _ => self.misused(map, "bpf_task_storage_get", null_mut()),
+        }
+    }
+
+    /// bpf_cgrp_storage_get: the same for the cgroup with this index.
+    ///
+    /// # Safety
+    /// As [`MapSet::task_storage`].
+    #[inline]
+    pub unsafe fn cgroup_storage(
+        &mut self,
+        map: MapId,
+        cgroup: u32,
+        initial: *const u8,
+        flags: u64,
+    ) -> *mut u8 {
+        match &mut self.maps[map.0 as usize].store {
+            // SAFETY: the caller's promise.
+            Store::CgroupStorage(storage) => unsafe { storage.get(cgroup, initial, flags) },
+            _ => self.misused(map, "bpf_cgrp_storage_get", null_mut()),
+        }
+    }
+
+    /// bpf_task_storage_delete: 0 or -ENOENT.
+    pub fn task_storage_delete(&mut self, map: MapId, task: u32) -> i64 {
+        match &mut self.maps[map.0 as usize].store {
+            Store::TaskStorage(storage) => {
+                let result = storage.delete(task);
+                self.mark_dirty(map);
+                result
+            }
+            _ => self.misused(map, "bpf_task_storage_delete", -EINVAL),
+        }
+    }
+
+    /// bpf_cgrp_storage_delete: 0 or -ENOENT.
+    pub fn cgroup_storage_delete(&mut self, map: MapId, cgroup: u32) -> i64 {
+        match &mut self.maps[map.0 as usize].store {
+            Store::CgroupStorage(storage) => {
+                let result = storage.delete(cgroup);
+                self.mark_dirty(map);
+                result
+            }
+            _ => self.misused(map, "bpf_cgrp_storage_delete", -EINVAL),
+        }
+    }
+
+    /// The task with this index is freed, and so are its values in all maps.
+    pub fn forget_task(&mut self, task: u32) {
+        self.forget(|store| match store {
+            Store::TaskStorage(storage) => storage.delete(task) == 0,
+            _ => false,
+        });
+    }
+
+    /// The cgroup with this index is freed, and so are its values in all maps.
+    pub fn forget_cgroup(&mut self, cgroup: u32) {
+        self.forget(|store| match store {
+            Store::CgroupStorage(storage) => storage.delete(cgroup) == 0,
+            _ => false,
+        });
+    }
+
+    fn forget(&mut self, mut delete: impl FnMut(&mut Store) -> bool) {
+        for i in 0..self.maps.len() {
+            if delete(&mut self.maps[i].store) {
+                self.mark_dirty(MapId(i as u32));
+            }
+        }
     }
 }
