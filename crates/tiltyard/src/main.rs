@@ -1,2 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-fn main() {}
+//! The command line: flags and glue. What a command does lives in the other crates.
+
+mod cli;
+mod commands;
+mod data;
+mod failure;
+mod interrupt;
+mod machines;
+mod nearest;
+mod schedulers;
+mod workloads;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    // The guest's init must not touch signals or flags: its command line is the kernel's.
+    if std::env::args().nth(1).as_deref() == Some(tiltyard_kernel::guest::ARGUMENT) {
+        tiltyard_kernel::guest::main();
+    }
+    interrupt::watch();
+    match commands::run(cli::Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}

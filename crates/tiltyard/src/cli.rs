@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can be typed. Help, completions and the man page all come from here.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{completions, list, show};
+
+/// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tiltyard",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+#[command(after_help = "\
+Start here:
+  tiltyard run -w fibo-sysbench-1c -s ule,cfs     two schedulers on one workload, side by side
+  tiltyard list workloads                         what there is to run
+  tiltyard show schedulers ule                    what a scheduler does, and its tunables
+
+Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input file, 4 scheduler does not build,
+5 scheduler failed in a run, 6 workload failed in a run, 7 this machine lacks something,
+130 interrupted.")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    List(list::Args),
+    Show(show::Args),
+    Completions(completions::Args),
+    /// Print the man page, in roff.
+    #[command(after_help = "Example:\n  tiltyard man | man -l -")]
+    Man,
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard list`: names and one line about each.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+use comfy_table::{ContentArrangement, Table, presets};
+
+use crate::failure::Failure;
+use crate::{data, machines, schedulers, workloads};
+
+/// List what is shipped.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard list schedulers
+  tiltyard list workloads --format json")]
+pub struct Args {
+    what: What,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    #[value(alias = "scheduler")]
+    Schedulers,
+    #[value(alias = "workload")]
+    Workloads,
+    #[value(alias = "machine")]
+    Machines,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Table,
+    Json,
+}
+
+#[derive(serde::Serialize)]
+struct Entry {
+    name: String,
+    about: String,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let entries = match args.what {
+        What::Schedulers => schedulers()?,
+        What::Workloads => workloads()?,
+        What::Machines => machines()?,
+    };
+    match args.format {
+        Format::Table => super::print(&table(entries)),
+        Format::Json => super::print(&format!("{:#}\n", serde_json::json!(entries))),
+    }
+}
+
+fn schedulers() -> Result<Vec<Entry>, Failure> {
+    let folder = data::folder()?.join("schedulers");
+    let mut entries = Vec::new();
+    let presets = schedulers::presets()?;
+    for name in schedulers::names()? {
+        let about = about_scheduler(&folder.join(&name));
+        let own = presets.iter().filter(|p| p.scheduler == name);
+        let own: Vec<Entry> = own
+            .map(|p| Entry {
+                name: p.name.clone(),
+                about: format!("preset of {}: {}", p.scheduler, p.description),
+            })
+            .collect();
+        entries.push(Entry { name, about });
+        entries.extend(own);
+    }
+    Ok(entries)
+}
+
+/// The first sentence of the README below its title.
+fn about_scheduler(folder: &Path) -> String {
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+    let lines = readme
+        .lines()
+        .skip_while(|l| l.starts_with('#') || l.starts_with("<!--") || l.trim().is_empty());
+    let paragraph: Vec<&str> = lines.take_while(|l| !l.trim().is_empty()).collect();
+    first_sentence(&paragraph.join(" "))
+}
+
+fn workloads() -> Result<Vec<Entry>, Failure> {
+    let mut entries = Vec::new();
+    for name in workloads::names()? {
+        let about = first_sentence(&workloads::load(&name)?.description);
+        entries.push(Entry { name, about });
+    }
+    Ok(entries)
+}
+
+fn machines() -> Result<Vec<Entry>, Failure> {
+    let mut entries = Vec::new();
+    for name in machines::names()? {
+        let mut about = machines::load(&name)?.description;
+        if name == machines::DEFAULT {
+            about += " (the default)";
+        }
+        entries.push(Entry { name, about });
+    }
+    Ok(entries)
+}
+
+fn first_sentence(text: &str) -> String {
+    match text.find(". ") {
+        Some(end) => text[..=end].to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+fn table(entries: Vec<Entry>) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic);
+    for entry in entries {
+        table.add_row([entry.name, entry.about]);
+    }
+    format!("{}\n", table.trim_fmt())
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One module a subcommand.
+
+pub mod completions;
+pub mod list;
+mod man;
+pub mod show;
+
+use std::io::Write;
+
+use crate::cli::{Cli, Command};
+use crate::failure::{Code, Failure};
+
+pub fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::List(args) => list::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man => man::run(),
+    }
+}
+
+/// Prints a result. A reader that has seen enough (`| head`) is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(
+            Code::Other,
+            format!("standard output: cannot write: {e}"),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard show`: all that is known about a scheduler, a workload or a machine.
+
+use std::fmt::Write;
+
+use tiltyard_model::Machine;
+use tiltyard_workload::Workload;
+
+use super::list::What;
+use crate::failure::Failure;
+use crate::{data, machines, schedulers, workloads};
+
+/// Explain a scheduler, a workload or a machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard show schedulers ule
+  tiltyard show workloads fibo-sysbench-1c
+  tiltyard show machines opteron32
+  tiltyard show machines \"pack:2 l3:1 core:16 pu:2\"")]
+pub struct Args {
+    what: What,
+    /// What to explain; all if nothing is named. Files work too, as for `tiltyard run`.
+    names: Vec<String>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let names = match (args.names.as_slice(), args.what) {
+        ([], What::Schedulers) => schedulers::names()?,
+        ([], What::Workloads) => workloads::names()?,
+        ([], What::Machines) => machines::names()?,
+        (named, _) => named.to_vec(),
+    };
+    let explain = |name: &String| match args.what {
+        What::Schedulers => scheduler(name),
+        What::Workloads => Ok(workload(&workloads::load(name)?)),
+        What::Machines => Ok(machine(&machines::load(name)?)),
+    };
+    let pages: Vec<String> = names.iter().map(explain).collect::<Result<_, _>>()?;
+    super::print(&pages.join("\n"))
+}
+
+/// The README that stands beside the source, and the presets.
+fn scheduler(name: &str) -> Result<String, Failure> {
+    let choice = schedulers::choose(name)?;
+    let readme = choice.source.with_file_name("README.md");
+    let mut page = match readme.is_file() {
+        true => data::read(&readme)?,
+        false => format!(
+            "{}: there is no README.md beside it\n",
+            data::shown(&choice.source)
+        ),
+    };
+    for preset in schedulers::presets()?.iter().filter(|p| {
+        choice
+            .source
+            .ends_with(format!("{0}/{0}.bpf.c", p.scheduler))
+    }) {
+        let set: Vec<String> = preset
+            .tunables
+            .iter()
+            .map(|(t, v)| format!("{t}={v}"))
+            .collect();
+        let _ = write!(
+            page,
+            "\nPreset {}: {} ({}:{})\n",
+            preset.name,
+            preset.description,
+            preset.scheduler,
+            set.join(":")
+        );
+    }
+    Ok(page)
+}
+
+fn workload(workload: &Workload) -> String {
+    let mut page = format!("{}\n\n{}\n\n", workload.name, workload.description.trim());
+    for task in &workload.tasks {
+        let app = workload.apps.get(task.app).map_or("", |a| a.name.as_str());
+        let kind = if task.daemon { ", a daemon" } else { "" };
+        let started = match task.instances {
+            0 => "started by others".to_owned(),
+            n => format!("{n} from the start"),
+        };
+        let _ = writeln!(page, "  task {} of {app}: {started}{kind}", task.name);
+    }
+    if let Some(ns) = workload.duration_ns {
+        let _ = writeln!(page, "  ends after {} s at the latest", ns as f64 / 1e9);
+    }
+    page
+}
+
+fn machine(machine: &Machine) -> String {
+    let count = |id: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
+        machine
+            .cpus
+            .iter()
+            .map(id)
+            .collect::<std::collections::BTreeSet<_>>()
+            .len()
+    };
+    let mut page = format!("{}\n\n{}\n\n", machine.name, machine.description);
+    let _ = writeln!(
+        page,
+        "  {} CPUs, {} cores, {} last-level caches, {} memory nodes, {} packages",
+        machine.nr_cpus(),
+        count(|c| c.core),
+        count(|c| c.llc),
+        count(|c| c.node),
+        count(|c| c.package),
+    );
+    let caches = machine.caches;
+    let _ = writeln!(
+        page,
+        "  caches, bytes: L1 {}, L2 {}, L3 {}",
+        caches.l1_bytes, caches.l2_bytes, caches.l3_bytes
+    );
+    if machine.nr_nodes() > 1 {
+        let _ = writeln!(
+            page,
+            "  distances between nodes: {:?}",
+            machine.node_distance
+        );
+    }
+    let _ = writeln!(page, "  {} ticks/s", machine.tick_hz);
+    for (name, value) in costs(machine) {
+        let _ = writeln!(page, "  {name:<24} {value}");
+    }
+    if let Some(noise) = machine.noise {
+        let (sleep_us, run_us) = (noise.sleep_mean_ns / 1000, noise.run_mean_ns / 1000);
+        let _ = writeln!(
+            page,
+            "  noise: a kernel thread a CPU sleeps {sleep_us} us and runs {run_us} us in the mean"
+        );
+    }
+    page
+}
+
+fn costs(machine: &Machine) -> [(&'static str, u64); 15] {
+    let c = &machine.costs;
+    [
+        ("switch_ns", c.switch_ns),
+        ("wakeup_ns", c.wakeup_ns),
+        ("ipi_ns", c.ipi_ns),
+        ("tick_ns", c.tick_ns),
+        ("callback_ns", c.callback_ns),
+        ("insn_ps", c.insn_ps),
+        ("kfunc_ns", c.kfunc_ns),
+        ("visit_near_ns", c.visit_near_ns),
+        ("visit_far_ns", c.visit_far_ns),
+        ("line_l2_ps", c.line_l2_ps),
+        ("line_l3_ps", c.line_l3_ps),
+        ("line_mem_ps", c.line_mem_ps),
+        ("line_far_ps", c.line_far_ps),
+        ("refill_overlap_permille", c.refill_overlap_permille),
+        ("smt_permille", c.smt_permille),
+    ]
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `-m` takes: a shipped name, a machine file, hwloc XML, or hwloc's synthetic string.
+
+use std::path::Path;
+
+use tiltyard_model::Machine;
+use tiltyard_model::machine::MachineError;
+
+use crate::data;
+use crate::failure::{Code, Failure, Fault, Place};
+use crate::nearest;
+
+/// The machine of runs that name none: one core.
+pub const DEFAULT: &str = "opteron1";
+
+pub fn names() -> Result<Vec<String>, Failure> {
+    data::names(&data::folder()?.join("machines"), ".toml")
+}
+
+pub fn load(argument: &str) -> Result<Machine, Failure> {
+    let shipped = data::folder()?
+        .join("machines")
+        .join(format!("{argument}.toml"));
+    let file = Path::new(argument);
+    if !argument.contains('/') && shipped.is_file() {
+        return from_file(&shipped);
+    }
+    if file.is_file() {
+        return from_file(file);
+    }
+    if looks_synthetic(argument) {
+        return Machine::parse_hwloc_synthetic(argument)
+            .map_err(|e| failure(e, argument, argument));
+    }
+    let hint = nearest::hint(argument, &names()?);
+    Err(Failure::usage(format!(
+        "--machine {argument}: no such machine and no such file; {hint}"
+    )))
+}
+
+/// A list of levels, not a mistyped name: `pack:2 pu:1`, `4 2`, `8`.
+fn looks_synthetic(argument: &str) -> bool {
+    argument.contains([':', ' ', '[']) && !argument.contains('/')
+        || argument.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn from_file(path: &Path) -> Result<Machine, Failure> {
+    let text = data::read(path)?;
+    let file = data::shown(path);
+    let parsed = match path.extension().is_some_and(|e| e == "xml") {
+        true => Machine::parse_hwloc_xml(&text, &file),
+        false => Machine::parse_toml(&text, &file),
+    };
+    parsed.map_err(|e| failure(e, &file, &text))
+}
+
+fn failure(error: MachineError, file: &str, text: &str) -> Failure {
+    let line = error.to_string();
+    let place = Place {
+        file: file.to_owned(),
+        text: text.to_owned(),
+        span: error.span,
+        what: error.what,
+        help: error.help,
+    };
+    let fault = Fault {
+        line,
+        place: Some(Box::new(place)),
+    };
+    Failure {
+        code: Code::Input,
+        faults: vec![fault],
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! "did you mean": the known name that is closest to what was typed.
+
+/// The nearest of `known`, if it is near enough to be what was meant.
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let by_distance = known.into_iter().map(|name| (distance(typed, name), name));
+    let (distance, name) = by_distance.min()?;
+    (distance <= 1 + typed.chars().count() / 4).then_some(name)
+}
+
+/// ` did you mean X?`, or the list of all names, or that there are none: the way out of an error.
+pub fn hint(typed: &str, known: &[String]) -> String {
+    match nearest(typed, known.iter().map(String::as_str)) {
+        Some(name) => format!("did you mean {name}?"),
+        None if known.is_empty() => "there are none".to_owned(),
+        None => format!("there are {}", known.join(", ")),
+    }
+}
+
+/// Levenshtein's: insertions, deletions and replacements, in characters.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_near_names_are_offered() {
+        let known = ["opteron1", "opteron32", "smp2"];
+        assert_eq!(nearest("opteron", known), Some("opteron1"));
+        assert_eq!(nearest("smp", known), Some("smp2"));
+        assert_eq!(nearest("sparc", known), None);
+        assert_eq!(nearest("x", []), None);
+    }
+}

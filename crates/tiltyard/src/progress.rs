@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Progress on stderr: only on terminals, only for what takes longer than a second.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How long a command may be silent.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A bar over the simulated time of all runs together; threads add what they have done.
+pub struct Progress {
+    bar: ProgressBar,
+    begun: Instant,
+    done_ns: AtomicU64,
+}
+
+impl Progress {
+    /// `total_ns` of simulated time over all runs.
+    pub fn new(total_ns: u64) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(total_ns / 1_000_000), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} gone, {eta} to go  {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Progress { bar, begun: Instant::now(), done_ns: AtomicU64::new(0) }
+    }
+
+    /// `ns` more simulated time is done. Cheap enough for many calls a second.
+    pub fn add(&self, ns: u64) {
+        let done_ns = self.done_ns.fetch_add(ns, Ordering::Relaxed) + ns;
+        if self.begun.elapsed() >= PATIENCE {
+            if self.bar.is_hidden() {
+                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            }
+            self.bar.set_position(done_ns / 1_000_000);
+        }
+    }
+
+    /// The bar goes away; the results follow.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A line that tells the step under way, for work without a measure.
+pub struct Steps {
+    spinner: ProgressBar,
+}
+
+impl Steps {
+    pub fn new() -> Steps {
+        let spinner = ProgressBar::new_spinner();
+        spinner.enable_steady_tick(Duration::from_millis(200));
+        Steps { spinner }
+    }
+
+    pub fn step(&self, what: &str) {
+        self.spinner.set_message(what.to_owned());
+    }
+
+    /// Prints above the spinner.
+    pub fn suspend(&self, print: impl FnOnce()) {
+        self.spinner.suspend(print);
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.spinner.finish_and_clear();
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `-s` takes: a shipped name, a preset, `NAME:tunable=value:...`, or a path to a `.bpf.c`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::data;
+use crate::failure::{Code, Failure};
+use crate::nearest;
+
+/// One scheduler as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// As typed: what tables call it.
+    pub label: String,
+    pub source: PathBuf,
+    /// Tunables and their values, those typed after those of a preset. A name stands once.
+    pub tunables: Vec<(String, String)>,
+}
+
+/// A scheduler and a set of values with a name, from `schedulers/NAME/presets.toml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preset {
+    pub name: String,
+    pub scheduler: String,
+    pub description: String,
+    pub tunables: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PresetTable {
+    description: String,
+    #[serde(default)]
+    set: BTreeMap<String, toml::Value>,
+}
+
+/// Shipped schedulers: folders that hold a source of their own name.
+pub fn names() -> Result<Vec<String>, Failure> {
+    let folder = data::folder()?.join("schedulers");
+    let mut names = data::names(&folder, "")?;
+    names.retain(|name| source_of(&folder, name).is_file());
+    Ok(names)
+}
+
+fn source_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name).join(format!("{name}.bpf.c"))
+}
+
+/// All presets of all shipped schedulers. Their names are one namespace.
+pub fn presets() -> Result<Vec<Preset>, Failure> {
+    let folder = data::folder()?.join("schedulers");
+    let mut presets: Vec<Preset> = Vec::new();
+    for scheduler in names()? {
+        let file = folder.join(&scheduler).join("presets.toml");
+        if file.is_file() {
+            presets.extend(read_presets(&file, &scheduler)?);
+        }
+    }
+    Ok(presets)
+}
+
+fn read_presets(file: &Path, scheduler: &str) -> Result<Vec<Preset>, Failure> {
+    let shown = data::shown(file);
+    let error = |what: String| Failure::new(Code::Input, format!("{shown}: {what}"));
+    let tables: BTreeMap<String, PresetTable> =
+        toml::from_str(&data::read(file)?).map_err(|e| {
+            let what = e.message().lines().collect::<Vec<_>>().join(", ");
+            error(format!(
+                "{what}; write [PRESET], description = \"...\", set = {{ tunable = value }}"
+            ))
+        })?;
+    let mut presets = Vec::new();
+    for (name, table) in tables {
+        let mut tunables = Vec::new();
+        for (tunable, value) in table.set {
+            let value = match value {
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Boolean(flag) => flag.to_string(),
+                other => {
+                    let what =
+                        format!("[{name}] {tunable} = {other}: neither an integer nor a boolean");
+                    return Err(error(format!("{what}; tunables are numbers")));
+                }
+            };
+            tunables.push((tunable, value));
+        }
+        let (scheduler, description) = (scheduler.to_owned(), table.description);
+        presets.push(Preset {
+            name,
+            scheduler,
+            description,
+            tunables,
+        });
+    }
+    Ok(presets)
+}
+
+/// What `argument` means. Names of tunables are checked when the scheduler has been built.
+pub fn choose(argument: &str) -> Result<Choice, Failure> {
+    let (name, settings) = split(argument);
+    let (source, mut tunables) = find(argument, name)?;
+    for setting in settings.split(':').filter(|s| !s.is_empty()) {
+        let (tunable, value) = setting
+            .split_once('=')
+            .filter(|(t, v)| !t.is_empty() && !v.is_empty())
+            .ok_or_else(|| {
+                Failure::usage(format!(
+                    "--scheduler {argument}: \"{setting}\" sets nothing; write NAME:tunable=value"
+                ))
+            })?;
+        tunables.retain(|(known, _)| known != tunable);
+        tunables.push((tunable.to_owned(), value.to_owned()));
+    }
+    Ok(Choice {
+        label: argument.to_owned(),
+        source,
+        tunables,
+    })
+}
+
+/// The name or path, and the settings after it.
+fn split(argument: &str) -> (&str, &str) {
+    const SUFFIX: &str = ".bpf.c";
+    let after_path = argument.find(".bpf.c:").map(|at| at + SUFFIX.len());
+    match after_path.or_else(|| argument.find(':').filter(|_| !argument.ends_with(SUFFIX))) {
+        Some(colon) => (&argument[..colon], &argument[colon + 1..]),
+        None => (argument, ""),
+    }
+}
+
+/// Source and preset values of a name or path.
+fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), Failure> {
+    let folder = data::folder()?.join("schedulers");
+    if name.ends_with(".bpf.c") || name.contains('/') {
+        let path = PathBuf::from(name);
+        return match path.is_file() {
+            true => Ok((path, Vec::new())),
+            false => Err(Failure::usage(format!(
+                "--scheduler {argument}: no such file; name a .bpf.c that exists"
+            ))),
+        };
+    }
+    let shipped = names()?;
+    if shipped.iter().any(|s| s == name) {
+        return Ok((source_of(&folder, name), Vec::new()));
+    }
+    let presets = presets()?;
+    if let Some(preset) = presets.iter().find(|p| p.name == name) {
+        return Ok((
+            source_of(&folder, &preset.scheduler),
+            preset.tunables.clone(),
+        ));
+    }
+    let known: Vec<String> = shipped
+        .into_iter()
+        .chain(presets.into_iter().map(|p| p.name))
+        .collect();
+    let hint = nearest::hint(name, &known);
+    Err(Failure::usage(format!(
+        "--scheduler {argument}: no scheduler and no preset of this name; {hint}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_split_from_names_and_paths() {
+        assert_eq!(split("fifo"), ("fifo", ""));
+        assert_eq!(split("fifo:slice_ms=5:x=1"), ("fifo", "slice_ms=5:x=1"));
+        assert_eq!(split("./a:b/my.bpf.c"), ("./a:b/my.bpf.c", ""));
+        assert_eq!(split("./a:b/my.bpf.c:x=1"), ("./a:b/my.bpf.c", "x=1"));
+    }
+
+    #[test]
+    fn the_last_value_of_a_tunable_counts() {
+        let choice = choose("fifo:slice_ms=5:slice_ms=6").unwrap();
+        assert_eq!(choice.tunables, [("slice_ms".to_owned(), "6".to_owned())]);
+        assert!(choice.source.ends_with("schedulers/fifo/fifo.bpf.c"));
+    }
+
+    #[test]
+    fn what_is_no_scheduler_is_refused() {
+        for argument in [
+            "fifi",
+            "fifo:slice_ms",
+            "fifo:=3",
+            "fifo:slice_ms=",
+            "./nowhere.bpf.c",
+            "no/where",
+        ] {
+            let failure = choose(argument).expect_err(argument);
+            assert_eq!(failure.code, Code::Usage, "{argument}");
+            assert!(failure.to_string().contains(argument), "{failure}");
+        }
+    }
+}
