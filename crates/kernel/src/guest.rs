@@ -69,7 +69,9 @@ fn work(host: &mut Host) -> Result<(), Error> {
             outcome,
             state_after: loader::state()?,
         };
-        host.send(&Message::RunEnded { report })?;
+        host.send(&Message::RunEnded {
+            report: Box::new(report),
+        })?;
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ pub enum Message {
         text: String,
     },
     RunEnded {
-        report: RunReport,
+        report: Box<RunReport>,
     },
     /// The guest cannot go on.
     Failed {

@@ -23,8 +23,9 @@ use crate::{guest, initramfs};
 pub const PROGRAM: &str = "qemu-system-x86_64";
 pub const PACKAGE: &str = "qemu-system-x86";
 
-/// Console lines that are kept for the case of failure.
-const CONSOLE_LINES: usize = 20;
+/// Console lines that are kept for the case of failure: a panic with its call trace and
+/// registers fits.
+const CONSOLE_LINES: usize = 40;
 /// How long QEMU may take to end after it closed its streams.
 const ENDING_LIMIT: Duration = Duration::from_secs(2);
 
@@ -139,9 +140,10 @@ impl Drop for Guest {
 }
 
 fn arguments(kernel: &KernelImage, initrd: &str, hardware: &Hardware) -> Vec<String> {
+    // loglevel=7: the console is shown only when the guest fails, and should then say why.
     // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
     let kernel_command_line = format!(
-        "console=ttyS0 loglevel=5 panic=-1 reboot=t tsc=reliable rdinit={} -- {}",
+        "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable rdinit={} -- {}",
         initramfs::INIT_PATH,
         guest::ARGUMENT
     );
@@ -251,4 +253,44 @@ fn keep_last_lines(
             line.clear();
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages;
+
+    /// A thread's end stands for Tiltyard's: the kernel treats kill -9 of the whole alike.
+    #[test]
+    fn qemu_dies_with_whoever_started_it() {
+        let Some(kernel) = packages::find_cached("6.18") else {
+            let _ = writeln!(std::io::stderr(), "skipped: no kernel 6.18 in the cache");
+            return;
+        };
+        let hardware = Hardware {
+            cpus: 1,
+            memory_mib: 256,
+        };
+        let starter = std::thread::spawn(move || {
+            let guest = Guest::start(&kernel, b"", &hardware).unwrap();
+            let pid = guest.child.id();
+            // No destructor runs after kill -9 either.
+            std::mem::forget(guest);
+            pid
+        });
+        let pid = starter.join().unwrap();
+        let give_up = Instant::now() + Duration::from_secs(5);
+        while is_running(pid) {
+            assert!(Instant::now() < give_up, "QEMU {pid} still runs");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// A zombie is as good as gone.
+    fn is_running(pid: u32) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status
+            .lines()
+            .any(|line| line.starts_with("State:") && !line.contains('Z'))
+    }
 }

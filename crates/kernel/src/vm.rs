@@ -163,7 +163,7 @@ impl Session<'_> {
                 }
                 Message::RunEnded { report } => {
                     self.during = format!("after {}", report.scheduler);
-                    self.report.as_mut().ok_or(End::Closed)?.runs.push(report);
+                    self.report.as_mut().ok_or(End::Closed)?.runs.push(*report);
                 }
                 Message::Failed { reason } => return Err(End::Error(KernelError::Guest(reason))),
                 Message::Done => {

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The same sources in a real kernel. Each test boots one guest under emulation.
+//!
+//! Where QEMU, a kernel package or a command is missing, a test says so and passes: nothing
+//! about the code is known then, and nothing is claimed.
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use tiltyard_kernel::{
+    CommandStatus, KernelError, Progress, RunOutcome, RunReport, SchedulerJob, Tunable, VmJob,
+    VmReport, elf, host, packages, vm,
+};
+
+/// Every scheduler that ships. A name is enough.
+const SHIPPED: [&str; 4] = ["fifo", "rr", "cfs", "ule"];
+
+#[test]
+fn shipped_schedulers_run_hackbench_and_leave() {
+    let command = ["hackbench", "-g", "2", "-l", "200"];
+    let schedulers = SHIPPED.map(|name| scheduler(name, &shipped(name)));
+    let Some((report, output)) = boot(&command, schedulers.to_vec(), |_| {}) else {
+        return;
+    };
+    assert_eq!(report.runs.len(), SHIPPED.len());
+    for (run, name) in report.runs.iter().zip(SHIPPED) {
+        let RunOutcome::Ran { ops_name, exit, .. } = &run.outcome else {
+            panic!("{name}: {:#?}", run.outcome);
+        };
+        assert_eq!(ops_name.as_deref(), Some(name), "the kernel's own word");
+        let exit = exit.as_ref().expect("all of ours record their exit");
+        assert_eq!(exit.kind_name, "SCX_EXIT_UNREG", "{exit:?}");
+        assert!(run.is_success(), "{run:#?}");
+    }
+    assert_eq!(
+        output.matches("Time: ").count(),
+        SHIPPED.len(),
+        "hackbench ended: {output}"
+    );
+}
+
+/// That a scheduler is loaded does not prove that it schedules: ask the kernel in whose class
+/// the command itself is. And back under the kernel's own afterwards.
+#[test]
+fn the_command_is_in_the_schedulers_hands() {
+    let command = ["grep", "ext.enabled", "/proc/self/sched"];
+    let schedulers = vec![default(), scheduler("fifo", &shipped("fifo")), default()];
+    let Some((report, output)) = boot(&command, schedulers, |_| {}) else {
+        return;
+    };
+    assert!(report.is_success(), "{report:#?}");
+    let values: Vec<&str> = output
+        .lines()
+        .filter_map(|line| line.split(':').nth(1))
+        .map(str::trim)
+        .collect();
+    assert_eq!(values, ["0", "1", "0"], "{output}");
+}
+
+#[test]
+fn a_scheduler_that_fails_is_reported_and_the_guest_goes_on() {
+    let mut with_tunable = scheduler("fifo", &shipped("fifo"));
+    let tunable = |name: &str, value: &str| Tunable {
+        name: name.into(),
+        value: value.into(),
+    };
+    with_tunable.tunables = vec![tunable("slice", "5")];
+    let mut fine = scheduler("fifo", &shipped("fifo"));
+    fine.tunables = vec![tunable("slice_ms", "5")];
+    let failing = ["verifier_fail", "init_fail", "bogus_dsq_fail", "stall_fail"];
+    let mut schedulers: Vec<_> = failing
+        .iter()
+        .map(|name| scheduler(name, &own(name)))
+        .collect();
+    schedulers.extend([with_tunable, fine]);
+    let command = ["hackbench", "-g", "2", "-l", "200"];
+    let Some((report, _)) = boot(&command, schedulers, |_| {}) else {
+        return;
+    };
+
+    let [verifier, init, bogus, stall, tunable, fine] = &report.runs[..] else {
+        panic!("{report:#?}");
+    };
+    let reason = not_loaded(verifier);
+    assert!(
+        reason.starts_with("the verifier refuses verifier_fail_enqueue:\n"),
+        "{reason}"
+    );
+    assert!(
+        reason.ends_with("R0 invalid mem access 'map_value_or_null'"),
+        "{reason}"
+    );
+    let reason = not_loaded(init);
+    assert!(reason.contains("SCX_EXIT_ERROR_BPF"), "{reason}");
+    assert!(reason.contains("no queue today"), "{reason}");
+    // The kernel hits the bogus queue with its own threads or the command's, so either before
+    // or after the scheduler is in charge.
+    let text = format!("{bogus:?}");
+    assert!(
+        text.contains("SCX_EXIT_ERROR") && text.contains("non-existent DSQ 0xbad"),
+        "{text}"
+    );
+    assert!(!bogus.is_success());
+    let RunOutcome::Ran {
+        command,
+        exit: Some(exit),
+        ..
+    } = &stall.outcome
+    else {
+        panic!("{stall:#?}");
+    };
+    assert_eq!(*command, CommandStatus::Ejected);
+    assert_eq!(exit.kind_name, "SCX_EXIT_ERROR_STALL");
+    assert!(
+        exit.dump.contains("CPU states"),
+        "the kernel's dump comes along: {exit:?}"
+    );
+    assert_eq!(
+        not_loaded(tunable),
+        "the scheduler has no tunable \"slice\"; it has: slice_ms"
+    );
+    assert!(fine.is_success(), "{fine:#?}");
+    assert!(
+        report.runs.iter().all(RunReport::default_is_back),
+        "{report:#?}"
+    );
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended() {
+    let schedulers = vec![scheduler("rr", &shipped("rr"))];
+    let Some((report, _)) = boot(&["sleep", "600"], schedulers, |job| job.run_limit_s = 1) else {
+        return;
+    };
+    assert_eq!(
+        command_status(&report.runs[0]),
+        CommandStatus::TimedOut { limit_s: 1 }
+    );
+    assert!(report.runs[0].default_is_back());
+    assert!(!report.is_success());
+}
+
+#[test]
+fn exit_status_and_signal_come_back() {
+    // The guest outlives a run, so the second one finds what the first one left.
+    let script = "if [ -e /tmp/x ]; then kill -9 $$; fi; : > /tmp/x; exit 3";
+    let Some((report, _)) = boot(&["sh", "-c", script], vec![default(), default()], |_| {}) else {
+        return;
+    };
+    let statuses: Vec<_> = report.runs.iter().map(command_status).collect();
+    let expected = [
+        CommandStatus::Exited { code: 3 },
+        CommandStatus::Signalled { signal: 9 },
+    ];
+    assert_eq!(statuses, expected);
+}
+
+#[test]
+fn a_guest_that_dies_shows_its_last_words() {
+    let error = fail(&["true"], |job| {
+        job.init = elf::find_command("true").unwrap()
+    });
+    let Some(error) = error else { return };
+    assert!(matches!(error, KernelError::GuestDied { .. }), "{error}");
+    assert!(
+        error.to_string().contains("Attempted to kill init"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_guest_that_does_not_come_up_is_ended() {
+    let error = fail(&["true"], |job| job.boot_limit_s = 1);
+    let Some(error) = error else { return };
+    assert!(
+        matches!(error, KernelError::BootTimeout { limit_s: 1, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn qemus_own_complaint_is_shown() {
+    let Some(error) = fail(&["true"], |job| job.cpus = 100_000) else {
+        return;
+    };
+    assert!(matches!(error, KernelError::GuestDied { .. }), "{error}");
+    assert!(error.to_string().contains("CPUs"), "{error}");
+}
+
+fn command_status(run: &RunReport) -> CommandStatus {
+    match &run.outcome {
+        RunOutcome::Ran { command, .. } => command.clone(),
+        RunOutcome::NotLoaded { .. } => panic!("{run:#?}"),
+    }
+}
+
+fn not_loaded(run: &RunReport) -> &str {
+    match &run.outcome {
+        RunOutcome::NotLoaded { reason } => reason,
+        RunOutcome::Ran { .. } => panic!("{run:#?}"),
+    }
+}
+
+fn shipped(name: &str) -> PathBuf {
+    let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");
+    schedulers.join(name).join(format!("{name}.bpf.c"))
+}
+
+/// A source of this test's own.
+fn own(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bpf");
+    folder.join(format!("{name}.bpf.c"))
+}
+
+/// A scheduler by its source; compiled by [`boot`].
+fn scheduler(name: &str, source: &Path) -> SchedulerJob {
+    let object = Some(source.to_owned());
+    SchedulerJob {
+        name: name.to_owned(),
+        object,
+        tunables: Vec::new(),
+    }
+}
+
+fn default() -> SchedulerJob {
+    SchedulerJob {
+        name: "default".to_owned(),
+        object: None,
+        tunables: Vec::new(),
+    }
+}
+
+/// Runs the job after `change`; its report and all that the command wrote. None, with a word
+/// why, where it cannot run.
+fn boot(
+    command: &[&str],
+    schedulers: Vec<SchedulerJob>,
+    change: impl FnOnce(&mut VmJob),
+) -> Option<(VmReport, String)> {
+    let (mut job, _turn) = prepare(command)?;
+    job.schedulers = schedulers;
+    for scheduler in &mut job.schedulers {
+        if let Some(source) = &scheduler.object {
+            scheduler.object = Some(common::object(source).unwrap());
+        }
+    }
+    change(&mut job);
+    let mut output = Output::default();
+    let report = vm::run(&job, &mut output).unwrap_or_else(|error| panic!("{error}"));
+    Some((report, output.0))
+}
+
+/// The error of a job that must not succeed.
+fn fail(command: &[&str], change: impl FnOnce(&mut VmJob)) -> Option<KernelError> {
+    let (mut job, _turn) = prepare(command)?;
+    job.schedulers = vec![default()];
+    change(&mut job);
+    Some(vm::run(&job, &mut Output::default()).expect_err("this job cannot succeed"))
+}
+
+/// A job for this crate's guest program, and the right to boot: one guest at a time, as each
+/// uses two CPUs. None where guests cannot run.
+fn prepare(command: &[&str]) -> Option<(VmJob, MutexGuard<'static, ()>)> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(|poison| poison.into_inner());
+    let mut job = VmJob::new(command.iter().map(|word| (*word).to_owned()).collect());
+    job.init = env!("CARGO_BIN_EXE_tiltyard-guest").into();
+    // Emulated, on a host that may be busy with other tests.
+    job.boot_limit_s = 120;
+    let mut missing = host::check(&job.kernel_version).vm;
+    missing.extend(
+        elf::find_command(command[0])
+            .err()
+            .map(|error| error.to_string()),
+    );
+    if missing.is_empty() {
+        let fetched = packages::find_or_fetch(&job.kernel_version, &mut Output::default());
+        missing.extend(fetched.err().map(|error| error.to_string()));
+    }
+    if missing.is_empty() {
+        return Some((job, turn));
+    }
+    // Not eprintln!, which the test harness keeps to itself when a test passes.
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {}", missing.join("; "));
+    None
+}
+
+#[derive(Default)]
+struct Output(String);
+
+impl Progress for Output {
+    fn step(&mut self, _what: &str) {}
+
+    fn output(&mut self, _scheduler: &str, text: &str) {
+        self.0.push_str(text);
+    }
+}
