@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The comparison on a terminal.
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use tiltyard_measure::{Cell, Comparison, Row};
+
+/// Apps listed before the rest is only counted.
+const MAX_APPS: usize = 8;
+
+/// Headline figures of the busiest apps and of the machine, then why. Lines fit into `width` columns
+/// where the figures allow it.
+pub fn render(comparison: &Comparison, width: usize) -> String {
+    let kept = busiest_apps(comparison);
+    let shown = |row: &&Row| row.headline && kept.contains(&row.group.as_str()) && !all_zero(row);
+    let rows: Vec<&Row> = comparison.rows.iter().filter(shown).collect();
+    let mut text = table(comparison, &rows, width);
+    let left_out = groups(comparison).len() - kept.len();
+    if left_out > 0 {
+        text += &format!(
+            "\n{left_out} more apps with less CPU time stand in the report and in --format json.\n"
+        );
+    }
+    text + &notes(comparison, width)
+}
+
+/// Every figure.
+pub fn render_all(comparison: &Comparison, width: usize) -> String {
+    let rows: Vec<&Row> = comparison.rows.iter().collect();
+    table(comparison, &rows, width) + &notes(comparison, width)
+}
+
+/// A median with the larger side of its interval: "531 /s ± 0.3 %".
+pub fn cell_text(row: &Row, cell: &Cell) -> String {
+    let value = row.unit.write(cell.median);
+    let side = (cell.high - cell.median).max(cell.median - cell.low);
+    if cell.n < 2 || side == 0.0 {
+        return value;
+    }
+    if cell.median == 0.0 || side > 2.0 * cell.median.abs() {
+        let (low, high) = (row.unit.write(cell.low), row.unit.write(cell.high));
+        return format!("{value} [{low}, {high}]");
+    }
+    let percent = side / cell.median.abs() * 100.0;
+    match percent {
+        p if p < 0.05 => format!("{value} ± 0.1 %"),
+        p if p < 9.95 => format!("{value} ± {p:.1} %"),
+        p => format!("{value} ± {p:.0} %"),
+    }
+}
+
+/// What stands under the table about its intervals.
+pub fn interval_note(comparison: &Comparison) -> String {
+    let fewest = comparison.runs.iter().min().copied().unwrap_or(0);
+    let most = comparison.runs.iter().max().copied().unwrap_or(0);
+    let runs = match fewest == most {
+        true => format!("{most}"),
+        false => format!("{fewest} to {most}"),
+    };
+    match fewest {
+        0 | 1 => "One run of a scheduler: no interval. More seeds give one.".to_owned(),
+        _ => format!(
+            "Median of {runs} runs; ± is the larger side of the {:.1} % interval (order statistics).",
+            f64::from(comparison.coverage_ppm) / 1e4
+        ),
+    }
+}
+
+fn table(comparison: &Comparison, rows: &[&Row], width: usize) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.clamp(40, u16::MAX.into()) as u16);
+    let pair = comparison.schedulers.len() == 2;
+    let mut header = vec![String::new(), String::new()];
+    header.extend(comparison.schedulers.iter().cloned());
+    if pair {
+        header.push(comparison.schedulers.join(" : "));
+        header.push(String::new());
+    }
+    let columns = header.len();
+    table.set_header(header);
+    let mut group = "";
+    for row in rows {
+        table.add_row(line(comparison, row, group != row.group));
+        group = &row.group;
+    }
+    for at in 2..columns {
+        let column = table.column_mut(at).expect("the header has it");
+        let last = pair && at == columns - 1;
+        column.set_cell_alignment(if last {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        });
+        if last {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(4)));
+        }
+    }
+    let lines = table.to_string();
+    lines
+        .lines()
+        .map(|l| format!("{}\n", l.trim_end()))
+        .collect()
+}
+
+fn line(comparison: &Comparison, row: &Row, names_group: bool) -> Vec<String> {
+    let group = if names_group {
+        row.group.clone()
+    } else {
+        String::new()
+    };
+    let mut line = vec![group, row.metric.clone()];
+    for (i, cell) in row.cells.iter().enumerate() {
+        let text = cell
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), |c| cell_text(row, c));
+        let many = comparison.schedulers.len() > 2;
+        line.push(match row.best {
+            Some(best) if many && best == i => format!("{text} *"),
+            Some(_) if many => format!("{text}  "),
+            _ => text,
+        });
+    }
+    if comparison.schedulers.len() == 2 {
+        line.push(
+            row.ratio
+                .map(tiltyard_measure::units::plain)
+                .unwrap_or_default(),
+        );
+        line.push(row.verdict.map_or("", |v| v.symbol()).to_owned());
+    }
+    line
+}
+
+fn notes(comparison: &Comparison, width: usize) -> String {
+    let mut text = format!("\n{}", wrap(&interval_note(comparison), width, ""));
+    match comparison.schedulers.len() {
+        0 | 1 => {}
+        2 => {
+            let legend = "++ and -- differ by half or more, ~ is within the intervals or 1 %.";
+            text += &wrap(legend, width, "");
+        }
+        _ => {
+            text += &wrap(
+                "* is better than all others beyond the intervals and 1 %.",
+                width,
+                "",
+            )
+        }
+    }
+    if !comparison.why.is_empty() {
+        text.push('\n');
+    }
+    for (i, sentence) in comparison.why.iter().enumerate() {
+        let label = if i == 0 { "Why: " } else { "     " };
+        let wrapped = wrap(sentence, width.saturating_sub(5), "     ");
+        text += &format!("{label}{}", wrapped.trim_start());
+    }
+    text
+}
+
+/// Breaks between words; `indent` stands before each line.
+fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width.max(40) {
+            lines += &format!("{indent}{line}\n");
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    lines + &format!("{indent}{line}\n")
+}
+
+fn groups(comparison: &Comparison) -> Vec<&str> {
+    let mut groups: Vec<&str> = Vec::new();
+    for row in &comparison.rows {
+        if groups.last() != Some(&row.group.as_str()) {
+            groups.push(&row.group);
+        }
+    }
+    groups
+}
+
+/// The apps with the most runtime under any scheduler, and the machine.
+fn busiest_apps(comparison: &Comparison) -> Vec<&str> {
+    let runtime = |group: &str| {
+        let mut rows = comparison.rows.iter();
+        let row = rows.find(|r| r.group == group && r.metric == "runtime");
+        let cells = row.map_or(&[][..], |r| &r.cells);
+        cells.iter().flatten().map(|c| c.median).fold(0.0, f64::max)
+    };
+    let mut apps = groups(comparison);
+    apps.sort_by(|a, b| {
+        let machine_first = (*b == "machine").cmp(&(*a == "machine"));
+        machine_first.then(runtime(b).total_cmp(&runtime(a)))
+    });
+    apps.truncate(MAX_APPS + 1);
+    apps
+}
+
+fn all_zero(row: &Row) -> bool {
+    row.cells
+        .iter()
+        .flatten()
+        .all(|c| c.median == 0.0 && c.high == 0.0)
+}
