@@ -7,6 +7,7 @@
 //!
 //! Both crates are dependencies in name only, so that Cargo.lock pins them; cargo says where they are.
 
+use sha2::{Digest, Sha256};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,8 +21,11 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/reference.rs");
     println!("cargo::rerun-if-changed=Cargo.toml");
+    println!(
+        "cargo::rustc-env=TILTYARD_REWRITER={}",
+        hash_sources(&["src", "src/rewrite"])?
+    );
     let arch = match env::var("CARGO_CFG_TARGET_ARCH")?.as_str() {
         "x86_64" => "x86",
         "aarch64" => "arm64",
@@ -43,6 +47,29 @@ fn main() -> Result<()> {
     let vmlinux = unpack_vmlinux(&packages[0].join("vmlinux.tar.zst"), arch)?;
     fs::write(headers.join("vmlinux/vmlinux.h"), patch_vmlinux(&vmlinux))?;
     Ok(())
+}
+
+/// Hash over the sources that decide what an object contains: part of every cache key, so that no object outlives
+/// the rewriter that made it.
+fn hash_sources(folders: &[&str]) -> Result<String> {
+    let mut hasher = Sha256::new();
+    for folder in folders {
+        println!("cargo::rerun-if-changed={folder}");
+        let mut files: Vec<_> = fs::read_dir(folder)?
+            .map(|e| e.map(|e| e.path()))
+            .collect::<io::Result<_>>()?;
+        files.retain(|f| f.is_file());
+        files.sort();
+        for file in files {
+            hasher.update(fs::read(file)?);
+        }
+    }
+    Ok(hasher
+        .finalize()
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 /// Where cargo keeps the sources of these packages.

@@ -26,19 +26,23 @@ const FRONT_END: &[&str] = &[
     "-Wno-macro-redefined",
 ];
 
-/// All front-end arguments for a source, except for output and dependency file.
-pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
-    let mut args: Vec<OsString> = FRONT_END
+/// The arguments that mean the same on every machine: no paths.
+pub fn portable_args(source: &Source) -> Vec<String> {
+    let fixed = FRONT_END
         .iter()
         .chain(&ARCH_DEFINES)
+        .map(|a| (*a).to_owned());
+    fixed
+        .chain(source.defines.iter().map(|d| format!("-D{d}")))
+        .collect()
+}
+
+/// All front-end arguments for a source, except for output and dependency file.
+pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
+    let mut args: Vec<OsString> = portable_args(source)
+        .into_iter()
         .map(OsString::from)
         .collect();
-    args.extend(
-        source
-            .defines
-            .iter()
-            .map(|d| OsString::from(format!("-D{d}"))),
-    );
     for dir in source
         .headers
         .include_dirs()?
@@ -128,7 +132,7 @@ pub fn lower(
     })
 }
 
-/// First line of `clang --version`.
+/// Full version of the compiler, as it calls itself.
 pub fn version() -> Result<String, BuildError> {
     let result = run(&["--version".into()])?;
     Ok(String::from_utf8_lossy(&result.stdout)
@@ -136,6 +140,22 @@ pub fn version() -> Result<String, BuildError> {
         .next()
         .unwrap_or("")
         .to_owned())
+}
+
+/// Which file the compiler is, its size and time of change: tells one installation from another without running it.
+pub fn identity() -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .map(|dir| dir.join(CLANG))
+        .find_map(|file| Some((file.metadata().ok()?, file)));
+    found.map_or_else(String::new, |(metadata, file)| {
+        format!(
+            "{} {} {:?}",
+            file.display(),
+            metadata.len(),
+            metadata.modified().ok()
+        )
+    })
 }
 
 fn message(result: &Output) -> String {

@@ -36,6 +36,8 @@ pub enum BuildError {
     },
     #[error("no BPF headers at {}; set TILTYARD_HEADERS to where they are", path.display())]
     NoHeaders { path: PathBuf },
+    #[error("no folder to keep BPF objects in; set XDG_CACHE_HOME or HOME")]
+    NoCache,
 }
 
 fn in_function(function: &str) -> String {

@@ -5,6 +5,7 @@
 //! [`rewrite`] replaces mechanically what only a kernel has, and clang lowers the result to the host. What the
 //! rewriter does not know stops the build with its name.
 
+mod cache;
 mod clang;
 mod describe;
 mod error;
@@ -15,9 +16,11 @@ mod parse;
 mod reference;
 mod rewrite;
 
+pub use cache::default_dir as default_cache_dir;
 pub use error::BuildError;
 pub use headers::{HeaderSet, headers_dir};
 
+use cache::{Cache, Input};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tiltyard_native::Object;
@@ -57,6 +60,8 @@ pub struct BuilderOptions {
     pub level: u8,
     /// Elements of arrays that user space would size (RESIZABLE_ARRAY).
     pub resizable_elements: u64,
+    /// Where built objects are kept; `None` builds each time.
+    pub cache_dir: Option<PathBuf>,
 }
 
 impl Default for BuilderOptions {
@@ -64,6 +69,7 @@ impl Default for BuilderOptions {
         BuilderOptions {
             level: 2,
             resizable_elements: 4096,
+            cache_dir: cache::default_dir(),
         }
     }
 }
@@ -81,20 +87,108 @@ impl Builder {
 
     /// The object for the simulated machine.
     pub fn native(&self, source: &Source) -> Result<Object, BuildError> {
+        let request = self.request("native", source)?;
+        if let Some(object) = self.cached(&request) {
+            return Ok(object);
+        }
         let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
-        let ir_path = work.path().join("bpf.ll");
-        clang::front_end(
-            source,
-            &["-S", "-emit-llvm"],
-            &ir_path,
-            &work.path().join("bpf.d"),
-        )?;
+        let (ir_path, deps) = (work.path().join("bpf.ll"), work.path().join("bpf.d"));
+        clang::front_end(source, &["-S", "-emit-llvm"], &ir_path, &deps)?;
         let ir = fs::read_to_string(&ir_path).map_err(BuildError::io(&ir_path))?;
         let (mut object, text) = self
             .translate(&ir)
             .map_err(|u| BuildError::unsupported(&source.path, u))?;
         object.image = self.lower(source, work.path(), &text)?;
+        let inputs = read_inputs(&deps)?;
+        object.key = self.key("native", source, &inputs)?;
+        // A cache that cannot be written costs time and nothing else.
+        let _ = self.keep(&request, &object, inputs);
         Ok(object)
+    }
+
+    /// The object for a kernel, in the cache; an error without a cache.
+    pub fn bpf_object(&self, source: &Source) -> Result<PathBuf, BuildError> {
+        let cache = self.cache().ok_or(BuildError::NoCache)?;
+        let request = self.request("bpf", source)?;
+        if let Some(path) = cache
+            .lookup(&request)
+            .map(|key| cache.path(&format!("{key}.bpf.o")))
+            .filter(|p| p.is_file())
+        {
+            return Ok(path);
+        }
+        let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
+        let (object, deps) = (work.path().join("bpf.o"), work.path().join("bpf.d"));
+        clang::front_end(source, &["-c"], &object, &deps)?;
+        let inputs = read_inputs(&deps)?;
+        let key = self.key("bpf", source, &inputs)?;
+        let bytes = fs::read(&object).map_err(BuildError::io(&object))?;
+        let path = cache.store(&format!("{key}.bpf.o"), &bytes)?;
+        cache.record(&request, &key, inputs)?;
+        Ok(path)
+    }
+
+    fn cache(&self) -> Option<Cache> {
+        self.options.cache_dir.clone().map(Cache::new)
+    }
+
+    /// Everything that is known before a compiler runs.
+    fn request(&self, kind: &str, source: &Source) -> Result<String, BuildError> {
+        let here = std::env::current_dir().map_err(BuildError::io("."))?;
+        let args = clang::front_end_args(source)?;
+        let what = format!(
+            "{kind}\n{}\n{args:?}\n{here:?}\n{}",
+            self.fingerprint(),
+            clang::identity()
+        );
+        Ok(cache::hash([what.as_bytes()]))
+    }
+
+    /// Everything that goes into an object, whatever the paths.
+    fn key(&self, kind: &str, source: &Source, inputs: &[Input]) -> Result<String, BuildError> {
+        let args = clang::portable_args(source);
+        let what = format!(
+            "{kind}\n{}\n{args:?}\n{}",
+            self.fingerprint(),
+            clang::version()?
+        );
+        let hashes = inputs.iter().map(|i| i.sha256().as_bytes());
+        Ok(cache::hash([what.as_bytes()].into_iter().chain(hashes)))
+    }
+
+    /// Everything of this program that decides what comes out.
+    fn fingerprint(&self) -> String {
+        let BuilderOptions {
+            level,
+            resizable_elements,
+            ..
+        } = &self.options;
+        let structs = tiltyard_native::layout::STRUCTS;
+        format!(
+            "{} {level} {resizable_elements} {structs:?}",
+            env!("TILTYARD_REWRITER")
+        )
+    }
+
+    fn cached(&self, request: &str) -> Option<Object> {
+        let cache = self.cache()?;
+        let key = cache.lookup(request)?;
+        let mut object: Object =
+            serde_json::from_slice(&cache.load(&format!("{key}.json"))?).ok()?;
+        object.image = cache.load(&format!("{key}.so"))?;
+        Some(object)
+    }
+
+    fn keep(&self, request: &str, object: &Object, inputs: Vec<Input>) -> Result<(), BuildError> {
+        let Some(cache) = self.cache() else {
+            return Ok(());
+        };
+        let key = &object.key;
+        let json = serde_json::to_vec(object)
+            .map_err(|e| BuildError::io(format!("{key}.json"))(e.into()))?;
+        cache.store(&format!("{key}.so"), &object.image)?;
+        cache.store(&format!("{key}.json"), &json)?;
+        cache.record(request, key, inputs)
     }
 
     /// IR of a BPF program -> description and IR for the host.
@@ -144,4 +238,13 @@ impl Builder {
         )?;
         fs::read(&image).map_err(BuildError::io(&image))
     }
+}
+
+/// The files that a compiler run read, from its dependency list.
+fn read_inputs(depfile: &Path) -> Result<Vec<Input>, BuildError> {
+    let text = fs::read_to_string(depfile).map_err(BuildError::io(depfile))?;
+    cache::parse_depfile(&text)
+        .iter()
+        .map(|path| Input::read(path))
+        .collect()
 }

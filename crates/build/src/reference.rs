@@ -118,6 +118,7 @@ pub const ENUMERATORS: &[(&str, u64)] = &[
 ];
 
 /// Enumerators of the reference kernel that the newer vmlinux.h has lost and older sources still use.
+#[allow(dead_code)] // build.rs is its reader
 pub const REMOVED_SINCE: &[&str] = &["SCX_OPS_HAS_CGROUP_WEIGHT"];
 
 /// Value of a sched_ext enumerator, `None` if the reference kernel lacks it.

@@ -16,9 +16,6 @@ use calls::{Slots, kernel_function};
 use core_relo::Relocations;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Counts in every cache key: raise it whenever the output changes.
-pub const VERSION: u32 = 1;
-
 const PRELUDE: &str = include_str!("prelude.ll");
 
 #[cfg(target_arch = "x86_64")]
@@ -34,8 +31,6 @@ pub struct Rewritten {
     pub text: String,
     pub slots: Slots,
     pub type_sizes: BTreeMap<u32, u64>,
-    /// Functions that are in the object, by symbol.
-    pub functions: HashSet<String>,
 }
 
 /// Questions of the code that the reference kernel answers.
@@ -133,7 +128,6 @@ pub fn rewrite(module: &Module, roots: &[String], resizable_elements: u64) -> Re
         text,
         slots,
         type_sizes: kernel.relocations.type_sizes,
-        functions: reached.functions.into_keys().collect(),
     })
 }
 

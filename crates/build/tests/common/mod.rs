@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
-use tiltyard_build::{Builder, Source};
+use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_native::layout::TaskStruct;
 use tiltyard_native::{Crash, EntryPoint, Instance, Object, Value};
 
@@ -143,8 +143,43 @@ pub fn task() -> Box<TaskStruct> {
     unsafe { Box::new(std::mem::zeroed()) }
 }
 
+/// A builder that builds every time.
+pub fn builder(level: u8) -> Builder {
+    Builder::new(BuilderOptions {
+        level,
+        cache_dir: None,
+        ..BuilderOptions::default()
+    })
+}
+
 pub fn build(source: &Source) -> Object {
-    Builder::default()
-        .native(source)
-        .unwrap_or_else(|e| panic!("{e}"))
+    builder(2).native(source).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Builds `body` with ops `ops`, at both ends of optimisation.
+pub fn build_both(body: &str, ops: &str) -> [Object; 2] {
+    let (_folder, source) = written(&scheduler(body, ops));
+    [0, 2].map(|level| {
+        builder(level)
+            .native(&source)
+            .unwrap_or_else(|e| panic!("{e}"))
+    })
+}
+
+/// The message with which `body` is refused.
+pub fn refusal(body: &str, ops: &str) -> String {
+    let (_folder, source) = written(&scheduler(body, ops));
+    match builder(2).native(&source) {
+        Ok(_) => panic!("built, although it should not"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Value of a global of an instance.
+pub fn read<T: Copy>(instance: &Instance, name: &str) -> T {
+    let address = instance
+        .symbol(name)
+        .unwrap_or_else(|| panic!("no symbol {name}"));
+    // SAFETY: the test knows the type.
+    unsafe { address.cast::<T>().read_unaligned() }
 }

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Built objects, kept by content.
+//!
+//! A *request* is everything that is known before a compiler runs: source path, flags, which clang. Its manifest lists
+//! the files that the compiler read, with their hashes, and the key of the result. While none of these files has
+//! changed, the request is answered without running anything. The *key* is over contents only, so that the same
+//! scheduler has the same key on every machine.
+
+use crate::BuildError;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A file changed this shortly before it was recorded may change again within the same time stamp.
+const RACY: Duration = Duration::from_secs(2);
+
+/// A file that went into an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    path: PathBuf,
+    size: u64,
+    /// Of the last change; 0 where time stamps cannot be trusted and the contents must be read.
+    mtime_ns: u64,
+    sha256: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Manifest {
+    key: String,
+    inputs: Vec<Input>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Cache {
+    dir: PathBuf,
+}
+
+/// `$XDG_CACHE_HOME/tiltyard`, by default `~/.cache/tiltyard`; `None` without a home.
+pub fn default_dir() -> Option<PathBuf> {
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
+    Some(base.join("tiltyard"))
+}
+
+/// Hash over parts, each with its length, so that no two lists of parts have the same.
+pub fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn mtime_ns(metadata: &fs::Metadata) -> u64 {
+    let since = metadata
+        .modified()
+        .ok()
+        .and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |d| d.as_nanos() as u64)
+}
+
+impl Input {
+    pub fn read(path: &Path) -> Result<Input, BuildError> {
+        let bytes = fs::read(path).map_err(BuildError::io(path))?;
+        let metadata = fs::metadata(path).map_err(BuildError::io(path))?;
+        let fresh = metadata
+            .modified()
+            .ok()
+            .and_then(|t| SystemTime::now().duration_since(t).ok())
+            .is_none_or(|age| age < RACY);
+        Ok(Input {
+            path: path.to_owned(),
+            size: metadata.len(),
+            mtime_ns: if fresh { 0 } else { mtime_ns(&metadata) },
+            sha256: hash([bytes.as_slice()]),
+        })
+    }
+
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    fn is_unchanged(&self) -> bool {
+        let Ok(metadata) = fs::metadata(&self.path) else {
+            return false;
+        };
+        if metadata.len() != self.size {
+            return false;
+        }
+        if self.mtime_ns != 0 && mtime_ns(&metadata) == self.mtime_ns {
+            return true;
+        }
+        fs::read(&self.path).is_ok_and(|bytes| hash([bytes.as_slice()]) == self.sha256)
+    }
+}
+
+impl Cache {
+    pub fn new(dir: PathBuf) -> Cache {
+        Cache { dir }
+    }
+
+    /// Key of what `request` built when its inputs were as they are now.
+    pub fn lookup(&self, request: &str) -> Option<String> {
+        let bytes = self.load(&format!("{request}.manifest"))?;
+        let manifest: Manifest = serde_json::from_slice(&bytes).ok()?;
+        manifest
+            .inputs
+            .iter()
+            .all(Input::is_unchanged)
+            .then_some(manifest.key)
+    }
+
+    /// Remembers that `request`, with these inputs, built `key`. Call it when everything under `key` is stored.
+    pub fn record(&self, request: &str, key: &str, inputs: Vec<Input>) -> Result<(), BuildError> {
+        let manifest = Manifest {
+            key: key.to_owned(),
+            inputs,
+        };
+        let bytes =
+            serde_json::to_vec(&manifest).map_err(|e| BuildError::io(&self.dir)(e.into()))?;
+        self.store(&format!("{request}.manifest"), &bytes).map(drop)
+    }
+
+    pub fn load(&self, name: &str) -> Option<Vec<u8>> {
+        fs::read(self.path(name)).ok()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Writes a file whole or not at all.
+    pub fn store(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, BuildError> {
+        let path = self.path(name);
+        fs::create_dir_all(&self.dir).map_err(BuildError::io(&self.dir))?;
+        let mut file =
+            tempfile::NamedTempFile::new_in(&self.dir).map_err(BuildError::io(&self.dir))?;
+        file.write_all(bytes).map_err(BuildError::io(&path))?;
+        file.persist(&path)
+            .map_err(|e| BuildError::io(&path)(e.error))?;
+        Ok(path)
+    }
+}
+
+/// Files in a dependency list in make's form (`-MD`), in its order.
+pub fn parse_depfile(text: &str) -> Vec<PathBuf> {
+    let list = text
+        .split_once(": ")
+        .map_or("", |(_, list)| list)
+        .replace("\\\n", " ");
+    let mut files = Vec::new();
+    let mut current = String::new();
+    let mut characters = list.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' if characters
+                .peek()
+                .is_some_and(|n| matches!(n, ' ' | '#' | '\\')) =>
+            {
+                current.extend(characters.next())
+            }
+            '$' if characters.peek() == Some(&'$') => current.extend(characters.next()),
+            c if c.is_whitespace() => {
+                if !current.is_empty() {
+                    files.push(PathBuf::from(std::mem::take(&mut current)));
+                }
+            }
+            c => current.push(c),
+        }
+    }
+    if !current.is_empty() {
+        files.push(current.into());
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depfiles_with_odd_names() {
+        let files = parse_depfile("out.ll: /a/b.c \\\n  /c\\ d/e.h /f$$g.h\n");
+        assert_eq!(
+            files,
+            [
+                Path::new("/a/b.c"),
+                Path::new("/c d/e.h"),
+                Path::new("/f$g.h")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_changed_input_is_a_miss_even_with_the_same_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.h");
+        fs::write(&file, "one").unwrap();
+        let cache = Cache::new(dir.path().join("cache"));
+        cache
+            .record("r", "k", vec![Input::read(&file).unwrap()])
+            .unwrap();
+        assert_eq!(cache.lookup("r").as_deref(), Some("k"));
+        fs::write(&file, "two").unwrap();
+        assert_eq!(cache.lookup("r"), None);
+        fs::write(&file, "one").unwrap();
+        assert_eq!(cache.lookup("r").as_deref(), Some("k"));
+    }
+
+    #[test]
+    fn hashes_know_where_parts_end() {
+        assert_ne!(
+            hash([b"ab".as_slice(), b"c"]),
+            hash([b"a".as_slice(), b"bc"])
+        );
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sources that must not build, each with the name of what is wrong and where.
+
+mod common;
+
+use common::{builder, refusal, scheduler, written};
+
+const ENQUEUE: &str = ".enqueue = (void *)test_enqueue,";
+
+fn enqueue(body: &str) -> String {
+    format!(
+        "u64 out; void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {{ {body} }}"
+    )
+}
+
+#[test]
+fn a_compile_error_shows_the_compilers_message() {
+    let message = refusal(&enqueue("out = nonsense;"), ENQUEUE);
+    assert!(
+        message.contains("does not compile")
+            && message.contains("undeclared identifier 'nonsense'"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_field_that_is_not_modelled() {
+    let message = refusal(&enqueue("out = p->rt.timeout;"), ENQUEUE);
+    assert!(
+        message.contains("task_struct.rt.timeout is not modelled (in function test_enqueue)"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_field_in_code_that_cannot_run_is_no_matter() {
+    let body = enqueue("if (bpf_ksym_exists(scx_bpf_sub_dispatch___compat)) out = p->rt.timeout;");
+    let (_folder, source) = written(&scheduler(&body, ENQUEUE));
+    builder(2).native(&source).expect("builds");
+}
+
+#[test]
+fn inline_assembly() {
+    let message = refusal(&enqueue("asm volatile(\"r1 = 5\" ::: \"r1\");"), ENQUEUE);
+    assert!(
+        message.contains("inline assembly \"r1 = 5\" (in function test_enqueue)"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_kernel_function_that_is_not_there() {
+    let body = format!(
+        "extern int bpf_frobnicate(void) __ksym;\n{}",
+        enqueue("out = bpf_frobnicate();")
+    );
+    let message = refusal(&body, ENQUEUE);
+    assert!(
+        message.contains("kernel function bpf_frobnicate, which Linux 6.18 does not have"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_kernel_variable() {
+    let message = refusal(
+        &enqueue("out = (u64)bpf_this_cpu_ptr(&runqueues);"),
+        ENQUEUE,
+    );
+    assert!(message.contains("kernel variable runqueues"), "{message}");
+}
+
+#[test]
+fn a_map_type_that_is_not_modelled() {
+    let map = "struct { __uint(type, BPF_MAP_TYPE_LPM_TRIE); __uint(max_entries, 1); } trie SEC(\".maps\");";
+    let message = refusal(&format!("{map}\n{}", enqueue("out++;")), ENQUEUE);
+    assert!(message.contains("map trie of BPF map type 11"), "{message}");
+}
+
+#[test]
+fn a_source_that_is_no_scheduler() {
+    let (_folder, source) =
+        written("#include <scx/common.bpf.h>\nchar _license[] SEC(\"license\") = \"GPL\";\n");
+    let message = builder(2).native(&source).unwrap_err().to_string();
+    assert!(
+        message.contains("0 struct_ops variables where a scheduler has one"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_source_that_does_not_exist() {
+    let message = builder(2)
+        .native(&tiltyard_build::Source::new("no/such.bpf.c"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.starts_with("no/such.bpf.c: ") && message.contains("no such file"),
+        "{message}"
+    );
+}

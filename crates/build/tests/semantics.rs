@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What BPF defines and C does not: division, shifts, reads through null pointers. Each at -O0 and -O2, where results
+//! and counted work must be the same.
+
+mod common;
+
+use common::{Engine, build_both, call, load, read, task};
+
+/// Runs `init` of a scheduler and returns its global `out` and the work done, which must not depend on the level.
+fn outcome<const N: usize>(body: &str) -> [u64; N] {
+    let results = build_both(body, ".init = (void *)test_init,").map(|object| {
+        let engine = Engine::default();
+        let instance = load(&object, &[], &engine);
+        call(&instance, &object, "init", &[]).expect("init returns");
+        (read::<[u64; N]>(&instance, "out"), instance.work_insns())
+    });
+    assert_eq!(results[0], results[1], "-O0 and -O2 differ");
+    results[0].0
+}
+
+#[test]
+fn division_by_zero_and_overflow() {
+    let out = outcome::<16>(
+        "const volatile u64 zero; const volatile s64 minus = -1; const volatile u64 ten = 10;
+         const volatile s64 lowest = (s64)(1ull << 63); const volatile s32 lowest32 = (s32)(1u << 31);
+         u64 out[16];
+         s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) {
+             out[0] = ten / zero; out[1] = ten % zero;
+             out[2] = (u32)ten / (u32)zero; out[3] = (u32)ten % (u32)zero;
+             out[4] = (s64)ten / (s64)zero; out[5] = (s64)ten % (s64)zero;
+             out[6] = lowest / minus; out[7] = lowest % minus;
+             out[8] = (u32)(lowest32 / (s32)minus); out[9] = (u32)(lowest32 % (s32)minus);
+             out[10] = (s64)ten / minus; out[11] = ten / 3; out[12] = (s64)-7 / (s64)(ten - 8);
+             /* The front end deletes the check, in the BPF object as well. */
+             u64 d = zero, q = ten / d; if (!d) q = 42; out[13] = q;
+             out[14] = (u16)ten / (u16)zero; out[15] = (u8)ten % (u8)zero;
+             return 0; }",
+    );
+    let low = 1u64 << 63;
+    let expected = [
+        0,
+        10,
+        0,
+        10,
+        0,
+        10,
+        low,
+        0,
+        1 << 31,
+        0,
+        -10i64 as u64,
+        3,
+        -3i64 as u64,
+        out[13],
+        0,
+        10,
+    ];
+    assert_eq!(out, expected);
+    assert!(out[13] == 0 || out[13] == 42, "{}", out[13]);
+}
+
+#[test]
+fn shift_counts_are_masked() {
+    let out = outcome::<6>(
+        "const volatile u64 n = 65; const volatile u64 x = 3; const volatile s64 y = -8;
+         u64 out[6];
+         s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) {
+             out[0] = x << n; out[1] = x >> n; out[2] = y >> n;
+             out[3] = (u32)x << (u32)n; out[4] = (u32)x >> (u32)n; out[5] = (u32)((s32)y >> (u32)n);
+             return 0; }",
+    );
+    assert_eq!(out, [6, 1, -4i64 as u64, 6, 1, -4i32 as u32 as u64]);
+}
+
+#[test]
+fn stack_memory_that_nobody_wrote_reads_as_zero() {
+    let out = outcome::<2>(
+        "u64 out[2]; struct pair { u8 a; u64 b; };
+         static __noinline int fill(struct pair *p) { barrier_var(p); p->a = 1; return 0; }
+         s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) {
+             struct pair p; fill(&p); out[0] = p.a; out[1] = *((volatile u64 *)&p.b); return 0; }",
+    );
+    assert_eq!(out, [1, 0]);
+}
+
+#[test]
+fn bounded_member_access() {
+    let out = outcome::<3>(
+        "u64 out[3]; u64 table[4] = { 10, 11, 12, 13 }; const volatile u32 inside = 2, outside = 4;
+         static u64 get(u32 i) { u64 *p = MEMBER_VPTR(table, [i]); return p ? *p : 99; }
+         s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) {
+             out[0] = get(inside); out[1] = get(outside); return 0; }",
+    );
+    assert_eq!(out, [12, 99, 0]);
+}
+
+#[test]
+fn may_goto_loops_end_when_their_budget_does() {
+    let out = outcome::<1>(
+        "u64 out[1];
+         s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) { while (can_loop) out[0]++; return 0; }",
+    );
+    assert_eq!(out, [8 * 1024 * 1024]);
+}
+
+#[test]
+fn reads_through_null_kernel_pointers_are_zero_and_writes_fault() {
+    let body = "u64 out; u32 pid;
+        void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+            pid = p->real_parent->pid; out = p->scx.dsq_vtime; }
+        void BPF_STRUCT_OPS(test_dispatch, s32 cpu, struct task_struct *prev) { prev->scx.slice = 5; }";
+    for object in build_both(
+        body,
+        ".enqueue = (void *)test_enqueue, .dispatch = (void *)test_dispatch,",
+    ) {
+        let engine = Engine::default();
+        let instance = load(&object, &[], &engine);
+        let mut p = task();
+        p.scx.dsq_vtime = 77;
+        let p = &raw mut *p as u64;
+        call(&instance, &object, "enqueue", &[p, 0]).expect("parent is null, yet readable");
+        assert_eq!(
+            (read::<u64>(&instance, "out"), read::<u32>(&instance, "pid")),
+            (77, 0)
+        );
+        call(&instance, &object, "dispatch", &[0, p]).expect("a task may be written");
+        let crash = call(&instance, &object, "dispatch", &[0, 0]).expect_err("null may not");
+        assert!(
+            matches!(crash, tiltyard_native::Crash::Fault { address } if address < 65536),
+            "{crash}"
+        );
+    }
+}
+
+#[test]
+fn answers_are_those_of_the_reference_kernel() {
+    let out = outcome::<8>(
+        "u64 out[8]; extern int CONFIG_HZ __kconfig; extern int LINUX_KERNEL_VERSION __kconfig;
+         struct task_struct___gone { long state; } __attribute__((preserve_access_index));
+         struct task_struct___here { int pid; } __attribute__((preserve_access_index));
+         s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) {
+             struct task_struct *p = (void *)bpf_get_current_task_btf();
+             out[0] = SCX_ENQ_HEAD; out[1] = SCX_SLICE_DFL; out[2] = SCX_ENQ_IMMED;
+             out[3] = LINUX_KERNEL_VERSION; out[4] = CONFIG_HZ;
+             out[5] = bpf_core_field_exists(((struct task_struct___gone *)p)->state);
+             out[6] = bpf_core_field_exists(((struct task_struct___here *)p)->pid);
+             out[7] = bpf_core_type_exists(struct scx_cmask);
+             return 0; }",
+    );
+    assert_eq!(
+        out,
+        [0x10, 20_000_000, 0, (6 << 16) | (18 << 8), 1000, 0, 1, 0]
+    );
+}
