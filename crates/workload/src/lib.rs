@@ -8,7 +8,9 @@ mod keys;
 pub mod program;
 mod read;
 mod units;
+mod write;
 
 pub use error::{ReadError, WriteError};
 pub use program::*;
 pub use read::read;
+pub use write::{Dialect, write};

@@ -44,9 +44,8 @@ pub(crate) fn policy_name(policy: Policy) -> &'static str {
 /// Where attributes stand.
 #[derive(Clone, Copy)]
 pub(super) enum Level {
-    /// At a task: what is not said has rt-app's default. `phases`: whether it has phases, so that
-    /// `runtime` is no event.
-    Task { phases: bool },
+    /// At a task: what is not said has rt-app's default.
+    Task,
     /// At a phase: what is not said stays. The policy is the one in force so far; `None`: it depends
     /// on which phase ran before.
     Phase { policy: Option<Policy> },
@@ -79,14 +78,14 @@ impl Reader<'_> {
             policy: find("policy").and_then(|member| self.policy(member)),
             ..Attrs::default()
         };
-        if let (None, Level::Task { .. }) = (find("policy"), level) {
+        if let (None, Level::Task) = (find("policy"), level) {
             attrs.policy = self
                 .defaults
                 .policy
                 .filter(|policy| *policy != Policy::Other);
         }
         let in_force = match level {
-            Level::Task { .. } => Some(attrs.policy.unwrap_or(Policy::Other)),
+            Level::Task => Some(attrs.policy.unwrap_or(Policy::Other)),
             Level::Phase { policy } => attrs.policy.or(policy),
             Level::Set => attrs.policy,
         };
@@ -155,7 +154,7 @@ impl Reader<'_> {
         let find = |key: &str, old: &str| {
             let old = members
                 .iter()
-                .find(|m| is_deadline && matches!(level, Level::Task { .. }) && m.key == old);
+                .find(|m| is_deadline && matches!(level, Level::Task) && m.key == old);
             members.iter().find(|member| member.key == key).or(old)
         };
         let given = [

@@ -12,6 +12,8 @@ mod names;
 mod task;
 mod values;
 
+pub(crate) use attrs::policy_name;
+
 use crate::error::{ReadError, line_and_column};
 use crate::json::{self, Kind, Member, SyntaxError, Value};
 use crate::keys;

@@ -51,12 +51,7 @@ impl Reader<'_> {
             daemon: false,
             thread: true,
             loops: None,
-            attrs: self.attrs(
-                members,
-                Level::Task {
-                    phases: phases.is_some(),
-                },
-            ),
+            attrs: self.attrs(members, Level::Task),
             phases: Vec::new(),
             working_set_bytes: 0,
             memory_bound_permille: 0,

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What tasks share: its declaration under `tiltyard`, and what of it rt-app cannot have.
+
+use super::Writer;
+use super::micros;
+use super::text::Node;
+use crate::program::*;
+use std::collections::BTreeMap;
+
+/// One declaration: a single thing, or the members `name[0]`, `name[1]`...
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub first: usize,
+    pub len: usize,
+    pub name: String,
+    pub array: bool,
+}
+
+/// The declarations of each kind, in order.
+pub(super) struct Tables {
+    pub mutexes: Vec<Slot>,
+    pub conds: Vec<Slot>,
+    pub barriers: Vec<Slot>,
+    pub sems: Vec<Slot>,
+    pub pipes: Vec<Slot>,
+    pub devices: Vec<Slot>,
+    pub counters: Vec<Slot>,
+}
+
+impl Tables {
+    pub fn of(w: &Workload) -> Result<Self, String> {
+        Ok(Tables {
+            mutexes: slots(&w.mutexes, |mutex| &mutex.name)?,
+            conds: slots(&w.conds, |cond| cond)?,
+            barriers: slots(&w.barriers, |barrier| &barrier.name)?,
+            sems: slots(&w.sems, |sem| &sem.name)?,
+            pipes: slots(&w.pipes, |pipe| &pipe.name)?,
+            devices: slots(&w.devices, |device| &device.name)?,
+            counters: slots(&w.counters, |counter| &counter.name)?,
+        })
+    }
+}
+
+/// Finds the arrays among names: `a`, `b[0]`, `b[1]` are a single one and an array of two.
+fn slots<T>(list: &[T], name: fn(&T) -> &String) -> Result<Vec<Slot>, String> {
+    let mut slots: Vec<Slot> = Vec::new();
+    for (at, item) in list.iter().enumerate() {
+        let full = name(item);
+        let Some((base, index)) = full
+            .strip_suffix(']')
+            .and_then(|inner| inner.split_once('['))
+        else {
+            slots.push(Slot {
+                first: at,
+                len: 1,
+                name: full.clone(),
+                array: false,
+            });
+            continue;
+        };
+        match slots.last_mut() {
+            Some(slot) if slot.array && slot.name == base && index == slot.len.to_string() => {
+                slot.len += 1
+            }
+            _ if index == "0" => slots.push(Slot {
+                first: at,
+                len: 1,
+                name: base.to_string(),
+                array: true,
+            }),
+            _ => return Err(format!("{full} is not after the members before it")),
+        }
+    }
+    Ok(slots)
+}
+
+impl Writer<'_> {
+    pub(super) fn extension(&mut self) -> Node {
+        let w = self.w;
+        let mut members = vec![("name".to_string(), Node::text(&w.name))];
+        let mut add = |key: &str, node: Node| members.push((key.to_string(), node));
+        if !w.description.is_empty() {
+            add("description", Node::text(&w.description));
+        }
+        if let Some(ns) = w.duration_ns.filter(|ns| ns % 1_000_000_000 != 0) {
+            add("duration", micros(ns));
+        }
+        let apps = w
+            .apps
+            .iter()
+            .map(|app| (app.name.clone(), self.app(app)))
+            .collect();
+        add("apps", Node::Object(apps));
+        let groups: Vec<_> = w
+            .groups
+            .iter()
+            .map(|group| {
+                (
+                    group.path.clone(),
+                    Node::object([("weight", Node::number(group.weight))]),
+                )
+            })
+            .collect();
+        let mut section = |key: &str, list: Vec<(String, Node)>| {
+            if !list.is_empty() {
+                members.push((key.to_string(), Node::Object(list)));
+            }
+        };
+        section("groups", groups);
+        let t = &self.tables;
+        section(
+            "mutexes",
+            declared(&t.mutexes, &w.mutexes, |mutex| {
+                vec![("pi", Node::Plain(mutex.inherit_priority.to_string()))]
+            }),
+        );
+        section("conditions", declared(&t.conds, &w.conds, |_| vec![]));
+        section(
+            "barriers",
+            declared(&t.barriers, &w.barriers, |barrier| {
+                vec![
+                    ("parties", Node::number(barrier.parties)),
+                    ("spin", micros(barrier.spin_ns)),
+                ]
+            }),
+        );
+        section(
+            "semaphores",
+            declared(&t.sems, &w.sems, |sem| {
+                vec![("initial", Node::number(sem.initial))]
+            }),
+        );
+        section(
+            "pipes",
+            declared(&t.pipes, &w.pipes, |pipe| {
+                vec![("capacity", Node::number(pipe.capacity_bytes))]
+            }),
+        );
+        section(
+            "devices",
+            declared(&t.devices, &w.devices, |device| {
+                vec![("channels", channels(device))]
+            }),
+        );
+        section(
+            "counters",
+            declared(&t.counters, &w.counters, |counter| {
+                vec![("start", Node::number(counter.start))]
+            }),
+        );
+        for (key, names) in [
+            ("places", &w.places),
+            ("buffers", &w.buffers),
+            ("requests", &w.requests),
+        ] {
+            if !names.is_empty() {
+                members.push((
+                    key.to_string(),
+                    Node::List(names.iter().map(|name| Node::text(name)).collect()),
+                ));
+            }
+        }
+        if !w.timers.is_empty() {
+            members.push((
+                "timers".to_string(),
+                Node::List(w.timers.iter().map(timer).collect()),
+            ));
+        }
+        Node::Object(members)
+    }
+
+    fn app(&self, app: &App) -> Node {
+        let mut members = Vec::new();
+        if let Some(group) = app.group.and_then(|group| self.w.groups.get(group)) {
+            members.push(("group".to_string(), Node::text(&group.path)));
+        }
+        members.push(("history".to_string(), micros(app.history_ns)));
+        Node::Object(members)
+    }
+
+    /// Notes what rt-app has no words for among the shared things. Events refuse for themselves.
+    pub(super) fn refuse_shared(&mut self) {
+        let w = self.w;
+        let default_app = App {
+            name: DEFAULT_APP.to_string(),
+            group: None,
+            history_ns: DEFAULT_HISTORY_NS,
+        };
+        for app in w.apps.iter().filter(|app| **app != default_app) {
+            self.refuse(format!("app {}", app.name));
+        }
+        for group in w.groups.iter().filter(|group| group.weight != 100) {
+            self.refuse(format!("weight of group {}", group.path));
+        }
+        if w.groups.len() > RTAPP_MAX_GROUPS {
+            self.refuse(format!("more than {RTAPP_MAX_GROUPS} groups"));
+        }
+        for barrier in w.barriers.iter().filter(|barrier| barrier.spin_ns > 0) {
+            self.refuse(format!("spinning at barrier {}", barrier.name));
+        }
+        for sem in w.sems.iter().filter(|sem| sem.initial > 0) {
+            self.refuse(format!("initial value of semaphore {}", sem.name));
+        }
+        if w.mutexes.iter().any(|mutex| mutex.inherit_priority)
+            && !w.mutexes.iter().all(|mutex| mutex.inherit_priority)
+        {
+            self.refuse("priority inheritance of some mutexes only");
+        }
+        self.refuse_parties();
+    }
+
+    /// rt-app counts the users of a barrier itself: events times instances.
+    fn refuse_parties(&mut self) {
+        let mut users: BTreeMap<usize, u64> = BTreeMap::new();
+        for task in &self.w.tasks {
+            for op in task.phases.iter().flat_map(|phase| &phase.ops) {
+                if let Op::Barrier(barrier) = op {
+                    *users.entry(barrier.first).or_default() += u64::from(task.instances);
+                }
+            }
+        }
+        for (at, users) in users {
+            let Some(barrier) = self.w.barriers.get(at) else {
+                continue;
+            };
+            if u64::from(barrier.parties) != users {
+                let (name, parties) = (barrier.name.clone(), barrier.parties);
+                self.refuse(format!(
+                    "{parties} parties at barrier {name}, which has {users} users"
+                ));
+            }
+        }
+    }
+}
+
+/// rt-app is built for this many taskgroups.
+const RTAPP_MAX_GROUPS: usize = 32;
+
+fn declared<T: PartialEq + Clone>(
+    slots: &[Slot],
+    list: &[T],
+    fields: fn(&T) -> Vec<(&'static str, Node)>,
+) -> Vec<(String, Node)> {
+    let mut members = Vec::new();
+    for slot in slots {
+        let mut object: Vec<(String, Node)> = Vec::new();
+        if slot.array {
+            object.push(("count".to_string(), Node::number(slot.len)));
+        }
+        object.extend(
+            fields(&list[slot.first])
+                .into_iter()
+                .map(|(key, node)| (key.to_string(), node)),
+        );
+        members.push((slot.name.clone(), Node::Object(object)));
+    }
+    members
+}
+
+fn channels(device: &Device) -> Node {
+    if device.channels == u32::MAX {
+        Node::text("unlimited")
+    } else {
+        Node::number(device.channels)
+    }
+}
+
+fn timer(timer: &Timer) -> Node {
+    Node::object([
+        ("ref", Node::text(&timer.name)),
+        ("mode", Node::text(mode_name(timer.mode))),
+    ])
+}
+
+pub(super) fn mode_name(mode: TimerMode) -> &'static str {
+    match mode {
+        TimerMode::Relative => "relative",
+        TimerMode::Absolute => "absolute",
+    }
+}
