@@ -3,6 +3,7 @@
 //! order in which they were armed, then CPUs that finish work in the order of their numbers,
 //! then the timer tick.
 
+use crate::bpf::timers::Arming;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -14,7 +15,7 @@ pub enum Alarm {
     /// A task's timed sleep or timer ends.
     Task { task: u32, generation: u32 },
     /// A bpf_timer fires.
-    BpfTimer { timer: u32, generation: u32 },
+    BpfTimer { arming: Arming, cpu: u32 },
     /// An inter-processor interrupt asks this CPU to reschedule.
     Resched { cpu: u32 },
     /// A device has served a request.

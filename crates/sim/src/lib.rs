@@ -1,2 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! The simulated machine: a deterministic discrete-event engine with the kernel's scheduling
+//! core, its realtime class and its sched_ext core, running real scheduler objects.
+//!
+//! Knows no clock, file, thread or environment: the same [`Setup`] gives the same events, bit
+//! for bit, on any host. Time is integer nanoseconds.
+//!
+//! | module | the kernel's counterpart |
+//! | --- | --- |
+//! | `engine`, `clock`, `cpu`, `work` | the hardware: time, CPUs, caches |
+//! | `sched` | kernel/sched/core.c, rt.c |
+//! | `ext` | kernel/sched/ext.c, ext_idle.c (reference: Linux 6.18) |
+//! | `bpf`, `kfuncs` | the BPF runtime: maps, helpers, kernel functions |
+//! | `program` | user space: executes workloads |
+
 pub mod bpf;
+mod cgroup;
+mod clock;
+mod cpu;
+mod engine;
+mod ext;
+mod kfuncs;
+mod program;
+mod sched;
+mod task;
+mod topology;
+mod work;
+
+pub use engine::{CpuTimes, Outcome, RunError, Setup, run};
+pub use ext::exit::{Exit, ExitKind};
+pub use kfuncs::{bound_helpers, bound_kfuncs};

@@ -146,7 +146,7 @@ pub struct Task {
     /// Policy of the workload file, kept for reports and restores.
     pub nice: i8,
     pub cpu: u32,
-    pub cpus: Box<CpuSet>,
+    pub cpus: CpuSet,
     pub cgroup: u32,
     pub ext: ExtTask,
     pub work: Work,
@@ -170,7 +170,7 @@ impl Task {
     }
 
     pub fn may_run_on(&self, cpu: u32) -> bool {
-        self.cpus.test(cpu as usize)
+        self.cpus.test(cpu)
     }
 
     pub fn set_ext_state(&mut self, state: ExtState) {

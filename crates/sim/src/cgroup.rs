@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! cgroups with the cpu controller, and sessions (autogroups), as schedulers see them.
+
+use crate::engine::Engine;
+use crate::task::TaskId;
+use std::ffi::CString;
+use std::ptr;
+use tiltyard_native::layout::{Autogroup, Cgroup, CgroupSubsysState, CssSet, KernfsNode, SignalStruct, TaskGroup};
+use tiltyard_workload::Workload;
+
+/// The root cgroup's weight and everybody's default.
+pub const DEFAULT_WEIGHT: u32 = 100;
+
+#[derive(Debug)]
+pub struct Group {
+    pub weight: u32,
+    pub parent: Option<u32>,
+    pub path: String,
+    pub kernel: Box<Cgroup>,
+    css_set: Box<CssSet>,
+    task_group: Box<TaskGroup>,
+    /// Owned by `kernel`: kept alive here because schedulers follow pointers.
+    _node: Box<KernfsNode>,
+    _name: CString,
+    /// ops.cgroup_init succeeded.
+    pub inited: bool,
+}
+
+/// Groups in creation order, parents before children; 0 is the root.
+#[derive(Debug)]
+pub struct Cgroups {
+    pub groups: Vec<Group>,
+    /// One session for each application, and one for kernel threads (which have none).
+    signals: Vec<Box<SignalStruct>>,
+    _autogroups: Vec<Box<Autogroup>>,
+}
+
+impl Cgroups {
+    pub fn new(workload: &Workload) -> Cgroups {
+        let mut groups = vec![Group::new("/", None, DEFAULT_WEIGHT, 0, 1)];
+        for (i, spec) in workload.groups.iter().enumerate() {
+            let parent = spec.parent.map_or(0, |p| p as u32 + 1);
+            let level = groups[parent as usize].kernel.level + 1;
+            groups.push(Group::new(&spec.path, Some(parent), spec.weight, level, i as u64 + 2));
+        }
+        let autogroups: Vec<Box<Autogroup>> =
+            (0..workload.apps.len()).map(|i| Box::new(Autogroup { id: i as u64 + 1, nice: 0 })).collect();
+        let mut signals: Vec<Box<SignalStruct>> = autogroups
+            .iter()
+            .map(|group| Box::new(SignalStruct { nr_threads: 1, autogroup: ptr::from_ref(&**group) }))
+            .collect();
+        signals.push(Box::new(SignalStruct { nr_threads: 1, autogroup: ptr::null() }));
+        Cgroups { groups, signals, _autogroups: autogroups }
+    }
+
+    /// Signal struct of an application; `None` for kernel threads.
+    pub fn signal(&self, app: Option<u32>) -> *const SignalStruct {
+        let i = app.map_or(self.signals.len() - 1, |a| a as usize);
+        ptr::from_ref(&*self.signals[i])
+    }
+
+    pub fn kernel_ptr(&self, group: u32) -> *const Cgroup {
+        ptr::from_ref(&*self.groups[group as usize].kernel)
+    }
+
+    /// The group that a pointer handed out by [`Cgroups::kernel_ptr`] stands for.
+    pub fn find(&self, cgroup: *const Cgroup) -> Option<u32> {
+        self.groups.iter().position(|g| ptr::from_ref(&*g.kernel) == cgroup).map(|i| i as u32)
+    }
+
+    pub fn find_id(&self, id: u64) -> Option<u32> {
+        (id >= 1 && id <= self.groups.len() as u64).then(|| id as u32 - 1)
+    }
+}
+
+impl Group {
+    fn new(path: &str, parent: Option<u32>, weight: u32, level: i32, id: u64) -> Group {
+        let name = CString::new(path.rsplit('/').find(|s| !s.is_empty()).unwrap_or("/")).unwrap_or_default();
+        let node = Box::new(KernfsNode { id, name: name.as_ptr() });
+        let mut kernel = Box::new(Cgroup {
+            self_css: CgroupSubsysState { cgroup: ptr::null() },
+            kn: ptr::from_ref(&*node),
+            level,
+        });
+        let cgroup = ptr::from_ref(&*kernel);
+        kernel.self_css.cgroup = cgroup;
+        Group {
+            weight,
+            parent,
+            path: path.to_owned(),
+            css_set: Box::new(CssSet { dfl_cgrp: cgroup }),
+            task_group: Box::new(TaskGroup { css: CgroupSubsysState { cgroup } }),
+            kernel,
+            _node: node,
+            _name: name,
+            inited: false,
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Membership as the task struct shows it.
+    pub(crate) fn join_group(&mut self, id: TaskId, group: u32) {
+        let entry = &self.cgroups.groups[group as usize];
+        let task = &mut self.tasks[id.index()];
+        task.cgroup = group;
+        task.kern.cgroups = ptr::from_ref(&*entry.css_set);
+        task.kern.sched_task_group = ptr::from_ref(&*entry.task_group);
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A CPU of the simulated machine and its runqueue.
+
+use crate::ext::dsq::Dsq;
+use crate::sched::rt::RtQueue;
+use crate::task::TaskId;
+use crate::work::Spaces;
+use tiltyard_model::OverheadCause;
+use tiltyard_native::layout::{Rq as KernelRq, ScxRq};
+
+pub const NR_OVERHEAD_CAUSES: usize = 6;
+
+/// Kicks that an op has asked for and that take effect once it has returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kick {
+    pub normal: bool,
+    pub idle: bool,
+    pub preempt: bool,
+}
+
+impl Kick {
+    pub fn any(self) -> bool {
+        self.normal || self.idle || self.preempt
+    }
+}
+
+#[derive(Debug)]
+pub struct Rq {
+    pub cpu: u32,
+    /// What BPF sees as `struct rq`; `curr` is filled when a scheduler asks.
+    pub kernel: Box<KernelRq>,
+    pub curr: TaskId,
+    pub need_resched: bool,
+    /// An IPI is on its way: `need_resched` will be set when it arrives.
+    pub resched_in_flight: bool,
+    pub local: Dsq,
+    pub rt: RtQueue,
+    /// Runnable tasks of all classes, the running one included.
+    pub nr_running: u32,
+    pub in_balance: bool,
+    /// Balance decided to keep the current task.
+    pub keep_curr: bool,
+    /// ops.cpu_release was called and ops.cpu_acquire was not yet.
+    pub released: bool,
+    /// Tasks inserted into other CPUs' local DSQs, waiting for this runqueue to be free to move them.
+    pub deferred: Vec<TaskId>,
+    pub kick: Kick,
+    /// Why the current task was asked to leave, for the event.
+    pub preempt_hint: PreemptHint,
+
+    // The machine's side.
+    /// From this time on the current task makes progress; before it the CPU is busy with overhead.
+    pub work_start_ns: u64,
+    /// Progress of the current task per 1000 ns.
+    pub speed_permille: u64,
+    /// Overhead not yet told to the sink, by cause.
+    pub overhead_ns: [u64; NR_OVERHEAD_CAUSES],
+    /// Sum of the working sets that were switched in here.
+    pub footprint_bytes: u64,
+    pub spaces: Spaces,
+    pub idle_since_ns: u64,
+    pub idle_total_ns: u64,
+    /// Overhead that elapsed while nothing ran.
+    pub idle_overhead_ns: u64,
+    pub overhead_total_ns: u64,
+}
+
+/// What made the current task's slice end early, if anything did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreemptHint {
+    #[default]
+    None,
+    Kick,
+    SliceEnd,
+    Yield,
+    Affinity,
+}
+
+impl Rq {
+    pub fn new(cpu: u32) -> Rq {
+        Rq {
+            cpu,
+            kernel: Box::new(KernelRq {
+                curr: std::ptr::null(),
+                cpu: cpu as i32,
+                nr_running: 0,
+                clock: 0,
+                clock_task: 0,
+                scx: ScxRq { flags: 0, nr_running: 0 },
+            }),
+            curr: TaskId::IDLE,
+            need_resched: false,
+            resched_in_flight: false,
+            local: Dsq::new(crate::ext::flags::DSQ_LOCAL_ON | u64::from(cpu)),
+            rt: RtQueue::default(),
+            nr_running: 0,
+            in_balance: false,
+            keep_curr: false,
+            released: false,
+            deferred: Vec::new(),
+            kick: Kick::default(),
+            preempt_hint: PreemptHint::None,
+            work_start_ns: 0,
+            speed_permille: 1000,
+            overhead_ns: [0; NR_OVERHEAD_CAUSES],
+            footprint_bytes: 0,
+            spaces: Spaces::default(),
+            idle_since_ns: 0,
+            idle_total_ns: 0,
+            idle_overhead_ns: 0,
+            overhead_total_ns: 0,
+        }
+    }
+}
+
+/// Index of a cause in [`Rq::overhead_ns`].
+pub fn cause_index(cause: OverheadCause) -> usize {
+    match cause {
+        OverheadCause::Switch => 0,
+        OverheadCause::CacheRefill => 1,
+        OverheadCause::Tick => 2,
+        OverheadCause::Wakeup => 3,
+        OverheadCause::Ipi => 4,
+        OverheadCause::Scheduler => 5,
+    }
+}
+
+pub const CAUSES: [OverheadCause; NR_OVERHEAD_CAUSES] = [
+    OverheadCause::Switch,
+    OverheadCause::CacheRefill,
+    OverheadCause::Tick,
+    OverheadCause::Wakeup,
+    OverheadCause::Ipi,
+    OverheadCause::Scheduler,
+];

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The engine: state of one simulated machine and its main loop.
+
+use crate::bpf::rng::Streams;
+use crate::cgroup::Cgroups;
+use crate::clock::{Alarm, Clock, Due};
+use crate::cpu::Rq;
+use crate::ext::Ext;
+use crate::ext::exit::Exit;
+use crate::program::Programs;
+use crate::task::{Class, Task, TaskId};
+use crate::topology::Topology;
+use tiltyard_model::{Cpu, Event, EventKind, EventSink, Machine, OverheadCause};
+use tiltyard_native::{Crash, LoadError, Object, Value};
+use tiltyard_workload::Workload;
+
+/// Everything that a run depends on.
+pub struct Setup<'a> {
+    pub machine: &'a Machine,
+    pub workload: &'a Workload,
+    pub object: &'a Object,
+    /// Tunables and other globals of the scheduler, by name.
+    pub globals: &'a [(String, Value)],
+    pub seed: u64,
+    /// From the workload's start; `None`: until the workload ends by itself.
+    pub duration_ns: Option<u64>,
+    /// Eject the scheduler when a runnable task waits longer than its `timeout_ms`, as the kernel does.
+    pub watchdog: bool,
+    /// Listen to the scheduler's probes.
+    pub probes: bool,
+}
+
+/// What a finished run was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Why the scheduler was unloaded.
+    pub exit: Exit,
+    /// When the workload started, on the clock of the events.
+    pub origin_ns: u64,
+    /// When the run ended, on the same clock.
+    pub end_ns: u64,
+    pub cpus: Vec<CpuTimes>,
+    pub switches: u64,
+    pub ticks: u64,
+    pub callbacks: u64,
+    /// Tasks that had not exited at the end, kernel threads apart.
+    pub tasks_left: u64,
+    pub tasks_total: u64,
+}
+
+/// Where the time of a CPU went; busy + idle + overhead is the elapsed time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    pub busy_ns: u64,
+    pub idle_ns: u64,
+    pub overhead_ns: u64,
+}
+
+/// A run that did not come to an end of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("scheduler: {0}")]
+    Load(#[from] LoadError),
+    #[error("scheduler crashed in ops.{op} (cpu {cpu}, task {task}) at {time_ns} ns: {crash}")]
+    Crash { op: &'static str, cpu: u32, task: String, time_ns: u64, crash: Crash },
+    #[error("scheduler: {0}")]
+    Scheduler(String),
+    #[error("workload: {0}")]
+    Workload(String),
+    #[error("not modelled: {0}")]
+    NotModelled(String),
+}
+
+/// More tasks at once than any workload means: a fork bomb.
+pub const MAX_LIVE_TASKS: u32 = 200_000;
+
+pub struct Engine<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) workload: &'a Workload,
+    pub(crate) sink: &'a mut dyn EventSink,
+    pub(crate) topology: Topology,
+    pub(crate) now: u64,
+    pub(crate) origin_ns: u64,
+    pub(crate) clock: Clock,
+    pub(crate) streams: Streams,
+    /// Indexed by [`TaskId`]; 0 is the idle task.
+    #[allow(clippy::vec_box, reason = "schedulers hold pointers to tasks")]
+    pub(crate) tasks: Vec<Box<Task>>,
+    pub(crate) rqs: Vec<Rq>,
+    pub(crate) nr_busy: u32,
+    /// CPU whose instruction stream is being simulated right now.
+    pub(crate) exec_cpu: u32,
+    /// CPUs that must reschedule at this instant, as a bitmap.
+    pending_resched: Vec<u64>,
+    pub(crate) ext: Ext,
+    pub(crate) cgroups: Cgroups,
+    pub(crate) programs: Programs,
+    pub(crate) failure: Option<RunError>,
+    pub(crate) done: bool,
+    pub(crate) switches: u64,
+    pub(crate) ticks: u64,
+    pub(crate) watchdog: bool,
+    pub(crate) probes: bool,
+}
+
+/// Runs a setup to its end. `progress` hears the simulated time now and then.
+pub fn run(
+    setup: &Setup,
+    sink: &mut dyn EventSink,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Outcome, RunError> {
+    let mut engine = Engine::new(setup, sink)?;
+    engine.boot()?;
+    let end_ns = setup
+        .duration_ns
+        .or(setup.workload.duration_ns)
+        .map_or(u64::MAX, |d| engine.origin_ns.saturating_add(d));
+    engine.main_loop(end_ns, progress);
+    engine.finish()
+}
+
+impl<'a> Engine<'a> {
+    fn new(setup: &Setup<'a>, sink: &'a mut dyn EventSink) -> Result<Box<Engine<'a>>, RunError> {
+        let machine = setup.machine;
+        let nr_cpus = machine.nr_cpus();
+        let topology = Topology::new(machine);
+        let ext = Ext::load(setup, &topology)?;
+        let origin_ns = setup.workload.apps.iter().map(|a| a.history_ns).max().unwrap_or(0);
+        let mut engine = Box::new(Engine {
+            machine,
+            workload: setup.workload,
+            sink,
+            now: 0,
+            origin_ns,
+            clock: Clock::new(nr_cpus, 1_000_000_000 / u64::from(machine.tick_hz)),
+            streams: Streams::new(setup.seed),
+            tasks: Vec::new(),
+            rqs: (0..nr_cpus as u32).map(Rq::new).collect(),
+            nr_busy: 0,
+            exec_cpu: 0,
+            pending_resched: vec![0; nr_cpus.div_ceil(64)],
+            ext,
+            cgroups: Cgroups::new(setup.workload),
+            programs: Programs::new(setup.workload).map_err(RunError::Workload)?,
+            failure: None,
+            done: false,
+            switches: 0,
+            ticks: 0,
+            watchdog: setup.watchdog,
+            probes: setup.probes,
+            topology,
+        });
+        for cpu in 0..nr_cpus as u32 {
+            engine.rqs[cpu as usize].speed_permille = engine.full_speed(cpu);
+        }
+        Ok(engine)
+    }
+
+    /// Everything before the first event: the idle task, kernel threads and shells, then the scheduler.
+    fn boot(&mut self) -> Result<(), RunError> {
+        self.create_idle_task();
+        self.declare_requests();
+        self.create_kernel_threads();
+        self.create_shells();
+        self.ext_enable();
+        self.settle_instant();
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn main_loop(&mut self, end_ns: u64, progress: &mut dyn FnMut(u64)) {
+        let mut events = 0u64;
+        while !self.done && self.failure.is_none() && self.ext.exit.is_none() {
+            if self.clock.peek_ns() > end_ns {
+                break;
+            }
+            let Some((at, due)) = self.clock.next() else { break };
+            debug_assert!(at >= self.now, "time runs backwards");
+            self.now = at;
+            self.handle(due);
+            self.settle_instant();
+            events += 1;
+            if events.is_multiple_of(1 << 16) {
+                progress(self.now.saturating_sub(self.origin_ns));
+            }
+        }
+        if !self.done && self.failure.is_none() && self.ext.exit.is_none() && end_ns != u64::MAX {
+            self.now = end_ns;
+        }
+    }
+
+    fn handle(&mut self, due: Due) {
+        match due {
+            Due::Alarm(Alarm::Task { task, generation }) => self.task_alarm(TaskId(task), generation),
+            Due::Alarm(Alarm::BpfTimer { arming, cpu }) => self.bpf_timer_fires(arming, cpu),
+            Due::Alarm(Alarm::Resched { cpu }) => {
+                self.exec_cpu = cpu;
+                let rq = &mut self.rqs[cpu as usize];
+                rq.resched_in_flight = false;
+                self.charge(cpu, OverheadCause::Ipi, self.machine.costs.ipi_ns);
+                self.resched_local(cpu);
+            }
+            Due::Alarm(Alarm::Device { device }) => self.device_done(device),
+            Due::Alarm(Alarm::Watchdog) => self.watchdog_check(),
+            Due::WorkDone { cpu } => self.work_done(cpu),
+            Due::Tick => self.tick_all(),
+        }
+    }
+
+    /// Does what this instant still owes: interrupts that ops asked for, reschedules in CPU order.
+    pub(crate) fn settle_instant(&mut self) {
+        loop {
+            self.run_irq_work();
+            let Some(cpu) = self.pop_pending() else { break };
+            if self.rqs[cpu as usize].need_resched && self.failure.is_none() {
+                self.exec_cpu = cpu;
+                self.preempt_schedule(cpu);
+            }
+        }
+    }
+
+    fn tick_all(&mut self) {
+        for cpu in 0..self.rqs.len() as u32 {
+            if !self.rqs[cpu as usize].curr.is_idle() {
+                self.exec_cpu = cpu;
+                self.tick(cpu);
+                self.run_irq_work();
+            }
+        }
+    }
+
+    /// The current task of `cpu` should leave it at the next chance, because of something that happens on it.
+    pub(crate) fn resched_local(&mut self, cpu: u32) {
+        self.rqs[cpu as usize].need_resched = true;
+        self.pending_resched[cpu as usize / 64] |= 1 << (cpu % 64);
+    }
+
+    /// `resched_curr()`: on another CPU it takes an interrupt to get there.
+    pub(crate) fn resched(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        if rq.need_resched || rq.resched_in_flight {
+            return;
+        }
+        let ipi_ns = self.machine.costs.ipi_ns;
+        if cpu == self.exec_cpu || ipi_ns == 0 {
+            self.resched_local(cpu);
+        } else {
+            rq.resched_in_flight = true;
+            self.clock.arm(self.now + ipi_ns, Alarm::Resched { cpu });
+        }
+    }
+
+    pub(crate) fn clear_resched(&mut self, cpu: u32) {
+        self.rqs[cpu as usize].need_resched = false;
+        self.pending_resched[cpu as usize / 64] &= !(1 << (cpu % 64));
+    }
+
+    fn pop_pending(&mut self) -> Option<u32> {
+        let (i, word) = self.pending_resched.iter_mut().enumerate().find(|(_, w)| **w != 0)?;
+        let bit = word.trailing_zeros();
+        *word &= *word - 1;
+        Some(i as u32 * 64 + bit)
+    }
+
+    pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {
+        self.sink.event(&Event { time_ns: self.now, cpu: Cpu(cpu), kind });
+    }
+
+    /// Ends the run with an error; the first one counts.
+    pub(crate) fn fail(&mut self, error: RunError) {
+        self.failure.get_or_insert(error);
+    }
+
+    pub(crate) fn class_of(&self, id: TaskId) -> Class {
+        if id.is_idle() { Class::Idle } else { self.tasks[id.index()].class }
+    }
+
+    /// For messages: `name[pid]`.
+    pub(crate) fn task_label(&self, id: TaskId) -> String {
+        match self.tasks.get(id.index()) {
+            Some(task) => format!("{}[{}]", task.name, id.0),
+            None => format!("[{}]", id.0),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Outcome, RunError> {
+        let end_ns = self.now;
+        for cpu in 0..self.rqs.len() as u32 {
+            self.settle(cpu);
+            self.flush_overhead(cpu);
+        }
+        if self.failure.is_none() {
+            self.ext_disable();
+        }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let cpus = self.rqs.iter().map(|rq| self.cpu_times(rq, end_ns)).collect();
+        let tasks_left = self.tasks.iter().filter(|t| t.spec.is_some() && t.life != crate::task::Life::Dead).count();
+        Ok(Outcome {
+            exit: self.ext.exit.take().unwrap_or_default(),
+            origin_ns: self.origin_ns,
+            end_ns,
+            cpus,
+            switches: self.switches,
+            ticks: self.ticks,
+            callbacks: self.ext.callbacks,
+            tasks_left: tasks_left as u64,
+            tasks_total: self.tasks.iter().filter(|t| t.spec.is_some()).count() as u64,
+        })
+    }
+
+    fn cpu_times(&self, rq: &Rq, end_ns: u64) -> CpuTimes {
+        let mut idle_ns = rq.idle_total_ns;
+        if rq.curr.is_idle() {
+            idle_ns += end_ns - rq.idle_since_ns;
+        }
+        // Overhead while idle is counted as idle by the clock alone.
+        let idle_ns = idle_ns - rq.idle_overhead_ns;
+        CpuTimes {
+            busy_ns: end_ns - idle_ns - rq.overhead_total_ns,
+            idle_ns,
+            overhead_ns: rq.overhead_total_ns,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How a scheduler ends: exit kinds, messages, dumps.
+
+use crate::engine::Engine;
+use crate::ext::ops::Op;
+use crate::task::{Life, TaskId};
+use std::ffi::{CString, c_char};
+use std::fmt::Write;
+use std::ptr;
+use tiltyard_native::layout::{DumpCtx, ExitInfo};
+
+/// `enum scx_exit_kind` of the reference kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum ExitKind {
+    #[default]
+    None = 0,
+    /// Unloaded by the user: how a run ends that nothing disturbed.
+    Unreg = 64,
+    /// scx_bpf_exit().
+    UnregBpf = 65,
+    Error = 1024,
+    /// scx_bpf_error().
+    ErrorBpf = 1025,
+    /// A runnable task waited longer than the watchdog allows.
+    ErrorStall = 1026,
+}
+
+impl ExitKind {
+    /// The kernel's words for it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            ExitKind::None => "none",
+            ExitKind::Unreg => "unregistered from user space",
+            ExitKind::UnregBpf => "unregistered from BPF",
+            ExitKind::Error => "runtime error",
+            ExitKind::ErrorBpf => "scx_bpf_error",
+            ExitKind::ErrorStall => "runnable task stall",
+        }
+    }
+
+    pub fn is_error(self) -> bool {
+        self as i32 >= ExitKind::Error as i32
+    }
+}
+
+/// What the kernel would put into `struct scx_exit_info`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exit {
+    pub kind: ExitKind,
+    pub code: i64,
+    pub message: String,
+    /// State at the time of an error: CPUs, their tasks, and what ops.dump* printed.
+    pub dump: String,
+    pub time_ns: u64,
+}
+
+/// SCX_EXIT_MSG_LEN
+const MESSAGE_BYTES: usize = 1024;
+
+impl Engine<'_> {
+    /// `scx_error()`: the first error counts. Callbacks go on until the current instant is over.
+    pub(crate) fn ext_error(&mut self, message: String) {
+        self.ext_exit(ExitKind::Error, 0, message);
+    }
+
+    pub(crate) fn ext_exit(&mut self, kind: ExitKind, code: i64, mut message: String) {
+        if self.ext.exit.is_some() {
+            return;
+        }
+        let mut cut = message.len().min(MESSAGE_BYTES - 1);
+        while !message.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        message.truncate(cut);
+        self.ext.exit = Some(Exit { kind, code, message, dump: String::new(), time_ns: self.now });
+    }
+
+    /// `scx_dump_state()`: the scheduler's own dump, then each CPU with its running and queued tasks.
+    pub(crate) fn ext_dump(&mut self) {
+        let Some(exit) = self.ext.exit.clone() else { return };
+        let reason = c_string(exit.kind.reason());
+        let ctx = DumpCtx {
+            kind: exit.kind as i32,
+            exit_code: exit.code,
+            reason: reason.as_ptr(),
+            at_ns: self.now,
+            at_jiffies: self.now / (1_000_000_000 / u64::from(self.machine.tick_hz)),
+        };
+        let ctx = ptr::from_ref(&ctx) as u64;
+        let mut out = String::new();
+        self.call_op(Op::Dump, &[ctx], [TaskId::IDLE; 2], None);
+        self.take_dump(&mut out);
+        for cpu in 0..self.rqs.len() as u32 {
+            self.dump_cpu(cpu, ctx, &mut out);
+        }
+        if let Some(exit) = &mut self.ext.exit {
+            exit.dump = out;
+        }
+    }
+
+    fn dump_cpu(&mut self, cpu: u32, ctx: u64, out: &mut String) {
+        let rq = &self.rqs[cpu as usize];
+        let curr = rq.curr;
+        let idle = rq.nr_running == 0 && curr.is_idle();
+        let mut own = String::new();
+        self.call_op(Op::DumpCpu, &[ctx, u64::from(cpu), u64::from(idle)], [TaskId::IDLE; 2], Some(cpu));
+        self.take_dump(&mut own);
+        if idle && own.is_empty() {
+            return;
+        }
+        let rq = &self.rqs[cpu as usize];
+        let _ = writeln!(out, "CPU {cpu:<4}: nr_run={} curr={}", rq.nr_running, self.task_label(curr));
+        out.push_str(&own);
+        let queued: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|t| t.life == Life::Runnable && t.cpu == cpu && t.id != curr && !t.id.is_idle())
+            .map(|t| t.id)
+            .collect();
+        for id in (!curr.is_idle()).then_some(curr).into_iter().chain(queued) {
+            self.dump_task(id, id == curr, ctx, out);
+        }
+    }
+
+    fn dump_task(&mut self, id: TaskId, running: bool, ctx: u64, out: &mut String) {
+        let task = &self.tasks[id.index()];
+        let mark = if running { '*' } else { ' ' };
+        let waits_ms = self.now.saturating_sub(task.kern.scx.runnable_at) / 1_000_000;
+        let _ = writeln!(
+            out,
+            " {mark}R {} {}ms\n    scx_state/flags={}/{:#x} ops_state={:?} dsq={:?} slice={} vtime={} weight={} cpus={}",
+            self.task_label(id),
+            if running { 0 } else { waits_ms },
+            task.ext.state as u32,
+            task.kern.scx.flags,
+            task.ext.ops_state,
+            task.ext.dsq,
+            task.kern.scx.slice,
+            task.kern.scx.dsq_vtime,
+            task.kern.scx.weight,
+            task.cpus.weight(),
+        );
+        let arg = self.task_arg(id);
+        let cpu = self.tasks[id.index()].cpu;
+        self.call_op(Op::DumpTask, &[ctx, arg], [id, TaskId::IDLE], Some(cpu));
+        self.take_dump(out);
+    }
+
+    fn take_dump(&mut self, out: &mut String) {
+        for line in std::mem::take(&mut self.ext.bpf.dump).lines() {
+            let _ = writeln!(out, "    {line}");
+        }
+    }
+
+    /// ops.exit() with the information of the kernel.
+    pub(crate) fn call_exit_op(&mut self) {
+        let Some(exit) = self.ext.exit.clone() else { return };
+        let (reason, message, dump) =
+            (c_string(exit.kind.reason()), c_string(&exit.message), c_string(&exit.dump));
+        let no_backtrace = [0u64; 1];
+        let info = ExitInfo {
+            kind: exit.kind as i32,
+            flags: 0,
+            exit_code: exit.code,
+            reason: reason.as_ptr(),
+            bt: no_backtrace.as_ptr(),
+            bt_len: 0,
+            msg: message.as_ptr(),
+            dump: dump.as_ptr().cast::<c_char>(),
+        };
+        self.call_op(Op::Exit, &[ptr::from_ref(&info) as u64], [TaskId::IDLE; 2], None);
+    }
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Built-in idle tracking and the default CPU choice (kernel/sched/ext_idle.c).
+
+use crate::bpf::cpumask::{CpuMask, CpuSet};
+use crate::engine::Engine;
+use crate::ext::flags::*;
+use crate::ext::ops::{Op, OpTable};
+use crate::task::{Class, TaskId};
+use crate::topology::Topology;
+
+/// Idle CPUs and wholly idle cores, as schedulers see them.
+#[derive(Debug)]
+pub struct IdleMasks {
+    /// Off when the scheduler tracks idle CPUs itself.
+    pub builtin: bool,
+    pub cpus: CpuSet,
+    pub cores: CpuSet,
+    /// Whether the last-level cache or the NUMA node narrow a search at all.
+    narrow_by_llc: bool,
+    narrow_by_node: bool,
+    /// Where the next search of each CPU starts (the kernel's per-CPU distribute rotor).
+    pub rotors: Vec<u32>,
+}
+
+impl IdleMasks {
+    pub fn new(topology: &Topology, flags: u64, ops: &OpTable) -> IdleMasks {
+        let nr = topology.online.weight();
+        let first_llc = topology.llc_cpus.first().map_or(0, |set| set.weight());
+        let first_node = topology.node_cpus.first().map_or(0, |set| set.weight());
+        let llc_is_node = topology.llc_cpus.iter().all(|llc| {
+            let node = topology.node_cpus.iter().find(|n| llc.first().is_some_and(|c| n.test(c)));
+            node.is_some_and(|n| n.weight() == llc.weight())
+        });
+        IdleMasks {
+            builtin: flags & OPS_KEEP_BUILTIN_IDLE != 0 || !ops.has(Op::UpdateIdle),
+            cpus: topology.online.clone(),
+            cores: topology.online.clone(),
+            narrow_by_llc: first_llc < nr,
+            narrow_by_node: first_node < nr && !llc_is_node,
+            rotors: vec![0; nr as usize],
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// `__scx_update_idle()`: the mask first, then, on a real change, ops.update_idle.
+    pub(crate) fn ext_update_idle(&mut self, cpu: u32, idle: bool, notify: bool) {
+        if self.ext.idle.builtin {
+            self.update_idle_masks(cpu, idle);
+        }
+        if notify && self.ext.enabled && self.ext.ops.has(Op::UpdateIdle) {
+            self.call_op(Op::UpdateIdle, &[u64::from(cpu), u64::from(idle)], [TaskId::IDLE; 2], Some(cpu));
+        }
+    }
+
+    fn update_idle_masks(&mut self, cpu: u32, idle: bool) {
+        let masks = &mut self.ext.idle;
+        if idle {
+            masks.cpus.set(cpu);
+        } else {
+            masks.cpus.clear(cpu);
+        }
+        let siblings = &self.topology.siblings[cpu as usize];
+        if idle && siblings.iter().all(|c| masks.cpus.test(*c)) {
+            siblings.iter().for_each(|c| masks.cores.set(*c));
+        } else if !idle {
+            siblings.iter().for_each(|c| masks.cores.clear(*c));
+        }
+    }
+
+    /// `scx_idle_test_and_clear_cpu()`: claims a CPU. The whole core leaves the core mask even if the claim fails.
+    pub(crate) fn claim_idle(&mut self, cpu: u32) -> bool {
+        if self.topology.has_smt {
+            let masks = &mut self.ext.idle;
+            self.topology.siblings[cpu as usize].iter().for_each(|c| masks.cores.clear(*c));
+        }
+        let was_idle = self.ext.idle.cpus.test(cpu);
+        self.ext.idle.cpus.clear(cpu);
+        was_idle
+    }
+
+    /// `scx_pick_idle_cpu()`: claims an idle CPU of `allowed`, wholly idle cores first.
+    pub(crate) fn pick_idle(&mut self, allowed: &CpuMask, flags: u64) -> Option<u32> {
+        loop {
+            let mut found = None;
+            if self.topology.has_smt {
+                found = self.next_by_rotor(true, allowed);
+                if found.is_none() && flags & PICK_IDLE_CORE != 0 {
+                    return None;
+                }
+            }
+            let cpu = found.or_else(|| self.next_by_rotor(false, allowed))?;
+            if self.claim_idle(cpu) {
+                return Some(cpu);
+            }
+        }
+    }
+
+    /// `cpumask_any_and_distribute()`: the next common bit after the executing CPU's rotor, wrapping.
+    fn next_by_rotor(&mut self, cores: bool, allowed: &CpuMask) -> Option<u32> {
+        let masks = &mut self.ext.idle;
+        let mask = if cores { &masks.cores } else { &masks.cpus };
+        let rotor = &mut masks.rotors[self.exec_cpu as usize];
+        mask.any_and_distribute(allowed, rotor)
+    }
+
+    /// `scx_select_cpu_dfl()` for a task with its own affinity. `None`: no idle CPU was found.
+    pub(crate) fn select_cpu_dfl(&mut self, id: TaskId, prev: u32, wake_flags: u64) -> Option<u32> {
+        let allowed = self.tasks[id.index()].cpus.clone();
+        self.select_cpu_in(id, prev, wake_flags, &allowed, 0)
+    }
+
+    /// The same within `allowed`, a subset of the task's affinity. Claims the CPU it returns.
+    pub(crate) fn select_cpu_in(
+        &mut self,
+        _id: TaskId,
+        prev: u32,
+        wake_flags: u64,
+        allowed: &CpuMask,
+        flags: u64,
+    ) -> Option<u32> {
+        let prev_allowed = allowed.test(prev);
+        let llc = self.domain(self.ext.idle.narrow_by_llc, prev, allowed, true);
+        let node = self.domain(self.ext.idle.narrow_by_node, prev, allowed, false);
+        if wake_flags & WAKE_SYNC != 0
+            && let Some(cpu) = self.select_for_sync(prev, prev_allowed, allowed)
+        {
+            return Some(cpu);
+        }
+        let domains = [llc.as_deref(), node.as_deref(), Some(allowed)];
+        if self.topology.has_smt {
+            if prev_allowed && self.ext.idle.cores.test(prev) && self.claim_idle(prev) {
+                return Some(prev);
+            }
+            for domain in domains.into_iter().flatten() {
+                if let Some(cpu) = self.pick_idle(domain, PICK_IDLE_CORE) {
+                    return Some(cpu);
+                }
+            }
+            if flags & PICK_IDLE_CORE != 0 {
+                return None;
+            }
+        }
+        if prev_allowed && self.claim_idle(prev) {
+            return Some(prev);
+        }
+        domains.into_iter().flatten().find_map(|domain| self.pick_idle(domain, 0))
+    }
+
+    /// CPUs of `allowed` that share prev's cache (or node); `None` when that narrows nothing.
+    fn domain(&self, narrows: bool, prev: u32, allowed: &CpuMask, llc: bool) -> Option<CpuSet> {
+        if !narrows {
+            return None;
+        }
+        let place = self.machine.cpus[prev as usize];
+        let mut set = if llc {
+            self.topology.llc_cpus[place.llc as usize].clone()
+        } else {
+            self.topology.node_cpus[place.node as usize].clone()
+        };
+        { let both = set.clone(); set.assign_and(&both, allowed); };
+        Some(set)
+    }
+
+    /// A waker that is about to sleep wants the wakee near: prev if it is idle and shares the cache, else the waker's
+    /// own CPU if nothing else is queued there.
+    fn select_for_sync(&mut self, prev: u32, prev_allowed: bool, allowed: &CpuMask) -> Option<u32> {
+        let here = self.exec_cpu;
+        let shares = self.machine.cpus[here as usize].llc == self.machine.cpus[prev as usize].llc;
+        if prev_allowed && shares && self.claim_idle(prev) {
+            return Some(prev);
+        }
+        let rq = &self.rqs[here as usize];
+        let waker_exits = match self.class_of(rq.curr) {
+            Class::Idle => false,
+            _ => self.tasks[rq.curr.index()].kern.flags & PF_EXITING != 0,
+        };
+        let node = &self.topology.node_cpus[self.machine.cpus[here as usize].node as usize];
+        let node_has_idle = node.intersects(&self.ext.idle.cpus);
+        (!waker_exits && rq.local.is_empty() && node_has_idle && allowed.test(here)).then_some(here)
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Kicks and the other work that ops leave for the moment when they have returned.
+
+use crate::engine::Engine;
+use crate::ext::flags::*;
+use crate::task::{Class, TaskId};
+
+impl Engine<'_> {
+    /// `scx_bpf_kick_cpu()` after its arguments were checked: only marks; [`Engine::run_irq_work`] acts.
+    pub(crate) fn kick(&mut self, cpu: u32, flags: u64) {
+        let idle_only = flags & KICK_IDLE != 0;
+        let rq = &self.rqs[cpu as usize];
+        if idle_only && !rq.curr.is_idle() && !rq.in_balance {
+            return;
+        }
+        let kick = &mut self.rqs[cpu as usize].kick;
+        if !kick.any() {
+            self.ext.kicked.push(cpu);
+        }
+        if idle_only {
+            kick.idle |= !kick.normal;
+        } else {
+            kick.normal = true;
+            kick.idle = false;
+            kick.preempt |= flags & KICK_PREEMPT != 0;
+        }
+    }
+
+    /// The interrupt work that ops asked for: deferred inserts, then kicks in CPU order.
+    pub(crate) fn run_irq_work(&mut self) {
+        while !self.ext.deferred_cpus.is_empty() || !self.ext.kicked.is_empty() {
+            for cpu in std::mem::take(&mut self.ext.deferred_cpus) {
+                self.run_deferred(cpu);
+            }
+            let mut kicked = std::mem::take(&mut self.ext.kicked);
+            kicked.sort_unstable();
+            for cpu in kicked {
+                self.do_kick(cpu);
+            }
+        }
+    }
+
+    /// `kick_one_cpu()`.
+    fn do_kick(&mut self, cpu: u32) {
+        let kick = std::mem::take(&mut self.rqs[cpu as usize].kick);
+        let curr = self.rqs[cpu as usize].curr;
+        if kick.idle && !kick.normal {
+            if curr.is_idle() {
+                self.resched(cpu);
+            }
+            return;
+        }
+        if kick.preempt && self.class_of(curr) == Class::Ext {
+            self.end_slice_by_kick(cpu, curr);
+        }
+        self.resched(cpu);
+    }
+
+    /// An idle CPU was asked to look for work and found none: its bit is set again, without a callback.
+    pub(crate) fn still_idle(&mut self, cpu: u32, prev: TaskId) {
+        if prev.is_idle() {
+            self.ext_update_idle(cpu, true, false);
+        }
+    }
+}

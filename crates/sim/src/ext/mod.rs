@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The sched_ext core: what kernel/sched/ext.c of Linux 6.18 does between the scheduling core
+//! and the loaded scheduler. The order of callbacks is the kernel's.
+
+pub mod dispatch;
+pub mod dsq;
+pub mod enqueue;
+pub mod exit;
+pub mod flags;
+pub mod idle;
+pub mod kick;
+pub mod load;
+pub mod ops;
+pub mod watchdog;
+
+use crate::kfuncs::Bpf;
+use crate::engine::{RunError, Setup};
+use crate::topology::Topology;
+use dispatch::DispatchBuffer;
+use dsq::Dsq;
+use exit::Exit;
+use flags::*;
+use idle::IdleMasks;
+use ops::{Context, OpTable};
+use std::collections::HashMap;
+use tiltyard_native::Instance;
+
+/// State of the one loaded scheduler.
+pub struct Ext {
+    pub instance: Instance,
+    pub bpf: Bpf,
+    pub name: String,
+    pub ops: OpTable,
+    pub flags: u64,
+    pub timeout_ns: u64,
+    pub enabled: bool,
+    /// Set once, by whatever ends the scheduler first.
+    pub exit: Option<Exit>,
+    pub ctx: Context,
+    pub buffer: DispatchBuffer,
+    pub dsqs: UserDsqs,
+    pub global_dsqs: Vec<Dsq>,
+    pub idle: IdleMasks,
+    /// CPUs with a kick waiting, and whether any CPU has deferred inserts.
+    pub kicked: Vec<u32>,
+    pub deferred_cpus: Vec<u32>,
+    /// Number of the newest pass of any task through ops.enqueue.
+    pub qseq: u64,
+    pub callbacks: u64,
+    /// Calls into the scheduler that are under way, one inside the other.
+    pub depth: u32,
+    /// select_cpu answers that were not allowed for the task.
+    pub select_cpu_fallbacks: u64,
+    /// Slices that the core filled because the scheduler left 0.
+    pub zero_slice_refills: u64,
+    /// Cost of kernel functions called by the current callback, in ns.
+    pub kfunc_ns: u64,
+}
+
+/// The DSQs that the scheduler created. Slots are reused; ids are looked up by hash.
+#[derive(Debug, Default)]
+pub struct UserDsqs {
+    slots: Vec<Option<Dsq>>,
+    by_id: HashMap<u64, u32, BuildIdHasher>,
+    last: Option<(u64, u32)>,
+}
+
+impl UserDsqs {
+    pub fn find(&mut self, id: u64) -> Option<u32> {
+        if let Some((last_id, slot)) = self.last
+            && last_id == id
+        {
+            return Some(slot);
+        }
+        let slot = *self.by_id.get(&id)?;
+        self.last = Some((id, slot));
+        Some(slot)
+    }
+
+    pub fn get(&self, slot: u32) -> &Dsq {
+        self.slots[slot as usize].as_ref().expect("a DSQ that tasks refer to exists")
+    }
+
+    pub fn get_mut(&mut self, slot: u32) -> &mut Dsq {
+        self.slots[slot as usize].as_mut().expect("a DSQ that tasks refer to exists")
+    }
+
+    /// `None` when the id is taken.
+    pub fn create(&mut self, id: u64) -> Option<()> {
+        if self.by_id.contains_key(&id) {
+            return None;
+        }
+        let free = self.slots.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[slot] = Some(Dsq::new(id));
+        self.by_id.insert(id, slot as u32);
+        Some(())
+    }
+
+    pub fn destroy(&mut self, id: u64) {
+        if let Some(slot) = self.by_id.remove(&id) {
+            self.slots[slot as usize] = None;
+            self.last = None;
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Dsq> {
+        self.slots.iter().flatten()
+    }
+}
+
+/// A fixed multiplicative hash: DSQ ids are few and chosen by the scheduler, and the standard
+/// library's hash has a random key that would cost time for nothing.
+#[derive(Clone, Debug, Default)]
+pub struct BuildIdHasher;
+
+impl std::hash::BuildHasher for BuildIdHasher {
+    type Hasher = IdHasher;
+    fn build_hasher(&self) -> IdHasher {
+        IdHasher(0)
+    }
+}
+
+#[derive(Debug)]
+pub struct IdHasher(u64);
+
+impl std::hash::Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+    fn write_u64(&mut self, value: u64) {
+        // 2^64 / golden ratio
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Ext {
+    /// Loads a private copy of the scheduler and checks what the kernel checks before ops.init.
+    pub fn load(setup: &Setup, topology: &Topology) -> Result<Ext, RunError> {
+        let object = setup.object;
+        let mut globals = setup.globals.to_vec();
+        globals.extend(Bpf::well_known_globals(setup, topology));
+        let mut instance = Instance::load(object, &globals)?;
+        instance.bind(&crate::kfuncs::kfunc_address, &crate::kfuncs::helper_address)?;
+        let ops = OpTable::new(object, &instance);
+        let flags = object.ops.flags;
+        check_flags(flags, &ops)?;
+        let timeout_ms = match object.ops.timeout_ms {
+            0 => WATCHDOG_MAX_MS,
+            ms if ms > WATCHDOG_MAX_MS => {
+                return Err(RunError::Scheduler(format!(
+                    "timeout_ms is {ms}; the kernel allows at most {WATCHDOG_MAX_MS} (-E2BIG)"
+                )));
+            }
+            ms => ms,
+        };
+        let max_batch = match object.ops.dispatch_max_batch {
+            0 => DISPATCH_DFL_BATCH,
+            n => n,
+        };
+        Ok(Ext {
+            bpf: Bpf::new(setup, &instance, topology)?,
+            instance,
+            name: object.ops.name.clone(),
+            idle: IdleMasks::new(topology, flags, &ops),
+            ops,
+            flags,
+            timeout_ns: u64::from(timeout_ms) * 1_000_000,
+            enabled: false,
+            exit: None,
+            ctx: Context::default(),
+            buffer: DispatchBuffer::new(max_batch as usize),
+            dsqs: UserDsqs::default(),
+            global_dsqs: (0..topology.nr_nodes).map(|_| Dsq::new(DSQ_GLOBAL)).collect(),
+            kicked: Vec::new(),
+            deferred_cpus: Vec::new(),
+            qseq: 0,
+            callbacks: 0,
+            depth: 0,
+            select_cpu_fallbacks: 0,
+            zero_slice_refills: 0,
+            kfunc_ns: 0,
+        })
+    }
+
+    pub fn has(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// `validate_ops()`.
+fn check_flags(flags: u64, ops: &OpTable) -> Result<(), RunError> {
+    let refuse = |why: String| Err(RunError::Scheduler(format!("{why} (-EINVAL)")));
+    if flags & !OPS_ALL != 0 {
+        return refuse(format!("unknown bits {:#x} in ops.flags", flags & !OPS_ALL));
+    }
+    if flags & OPS_ENQ_LAST != 0 && !ops.has(ops::Op::Enqueue) {
+        return refuse("SCX_OPS_ENQ_LAST needs ops.enqueue".into());
+    }
+    let builtin_idle = flags & OPS_KEEP_BUILTIN_IDLE != 0 || !ops.has(ops::Op::UpdateIdle);
+    if flags & OPS_BUILTIN_IDLE_PER_NODE != 0 && !builtin_idle {
+        return refuse("SCX_OPS_BUILTIN_IDLE_PER_NODE needs the built-in idle tracking".into());
+    }
+    if flags & OPS_SWITCH_PARTIAL != 0 {
+        return Err(RunError::NotModelled("SCX_OPS_SWITCH_PARTIAL: the simulated kernel has no fair class".into()));
+    }
+    if flags & OPS_BUILTIN_IDLE_PER_NODE != 0 {
+        return Err(RunError::NotModelled("SCX_OPS_BUILTIN_IDLE_PER_NODE".into()));
+    }
+    Ok(())
+}

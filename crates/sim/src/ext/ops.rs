@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The table of ops, and the one place where they are called.
+
+use crate::engine::{Engine, RunError};
+use crate::task::TaskId;
+use std::ffi::c_void;
+use std::ptr;
+use tiltyard_model::OverheadCause;
+use tiltyard_native::{EntryPoint, Instance, Object};
+
+macro_rules! ops {
+    ($($variant:ident $name:literal $context:ident),* $(,)?) => {
+        /// Every callback of `struct sched_ext_ops` in the reference kernel.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Op { $($variant),* }
+
+        const NAMES: &[(&str, u32)] = &[$(($name, $context)),*];
+    };
+}
+
+/// Contexts in which kernel functions may be called, as bits: ops.select_cpu, ops.enqueue, ops.dispatch,
+/// ops.cpu_release, other ops with a runqueue locked, ops without one (and timers, syscall programs).
+pub const IN_SELECT_CPU: u32 = 1;
+pub const IN_ENQUEUE: u32 = 2;
+pub const IN_DISPATCH: u32 = 4;
+pub const IN_CPU_RELEASE: u32 = 8;
+pub const IN_REST: u32 = 16;
+pub const IN_UNLOCKED: u32 = 32;
+
+ops! {
+    SelectCpu "select_cpu" IN_SELECT_CPU,
+    Enqueue "enqueue" IN_ENQUEUE,
+    Dequeue "dequeue" IN_REST,
+    Dispatch "dispatch" IN_DISPATCH,
+    Tick "tick" IN_REST,
+    Runnable "runnable" IN_REST,
+    Running "running" IN_REST,
+    Stopping "stopping" IN_REST,
+    Quiescent "quiescent" IN_REST,
+    Yield "yield" IN_REST,
+    CoreSchedBefore "core_sched_before" IN_REST,
+    SetWeight "set_weight" IN_REST,
+    SetCpumask "set_cpumask" IN_REST,
+    UpdateIdle "update_idle" IN_REST,
+    CpuAcquire "cpu_acquire" IN_REST,
+    CpuRelease "cpu_release" IN_CPU_RELEASE,
+    InitTask "init_task" IN_UNLOCKED,
+    ExitTask "exit_task" IN_REST,
+    Enable "enable" IN_REST,
+    Disable "disable" IN_REST,
+    Dump "dump" IN_UNLOCKED,
+    DumpCpu "dump_cpu" IN_REST,
+    DumpTask "dump_task" IN_REST,
+    CgroupInit "cgroup_init" IN_UNLOCKED,
+    CgroupExit "cgroup_exit" IN_UNLOCKED,
+    CgroupPrepMove "cgroup_prep_move" IN_UNLOCKED,
+    CgroupMove "cgroup_move" IN_UNLOCKED,
+    CgroupCancelMove "cgroup_cancel_move" IN_UNLOCKED,
+    CgroupSetWeight "cgroup_set_weight" IN_UNLOCKED,
+    CgroupSetBandwidth "cgroup_set_bandwidth" IN_UNLOCKED,
+    CpuOnline "cpu_online" IN_UNLOCKED,
+    CpuOffline "cpu_offline" IN_UNLOCKED,
+    Init "init" IN_UNLOCKED,
+    Exit "exit" IN_UNLOCKED,
+}
+
+impl Op {
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize].0
+    }
+
+    fn context(self) -> u32 {
+        NAMES[self as usize].1
+    }
+}
+
+/// The scheduler's functions; absent ones have the core's default behaviour.
+#[derive(Debug)]
+pub struct OpTable(Vec<Option<EntryPoint>>);
+
+impl OpTable {
+    pub fn new(object: &Object, instance: &Instance) -> OpTable {
+        let find = |name: &str| {
+            let symbol = object.ops.functions.get(name)?;
+            let address = instance.symbol(symbol)?;
+            // SAFETY: the object's description names functions with the signature of BPF programs.
+            Some(unsafe { std::mem::transmute::<*mut u8, EntryPoint>(address) })
+        };
+        OpTable(NAMES.iter().map(|(name, _)| find(name)).collect())
+    }
+
+    pub fn has(&self, op: Op) -> bool {
+        self.0[op as usize].is_some()
+    }
+}
+
+/// The task that an insert from ops.select_cpu or ops.enqueue must target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direct {
+    /// Not in one of those two.
+    #[default]
+    None,
+    Expects(TaskId),
+    /// It was inserted already.
+    Used(TaskId),
+}
+
+/// What the current callback is and may do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    pub op: Option<Op>,
+    /// One of the `IN_*` bits; 0 outside of callbacks.
+    pub allowed: u32,
+    /// CPU whose runqueue is locked.
+    pub locked_cpu: Option<u32>,
+    /// Tasks that the op got as arguments.
+    pub subjects: [TaskId; 2],
+    pub direct: Direct,
+}
+
+/// Cost accounting around a call into the scheduler.
+struct Meter {
+    work_insns: u64,
+    outer_kfunc_ns: u64,
+}
+
+impl Engine<'_> {
+    /// Calls an op if the scheduler has it. `subjects` are its task arguments, `locked_cpu` the runqueue that the
+    /// kernel holds locked around it. Returns 0 for an absent op.
+    pub(crate) fn call_op(&mut self, op: Op, args: &[u64], subjects: [TaskId; 2], locked_cpu: Option<u32>) -> u64 {
+        let context =
+            Context { op: Some(op), allowed: op.context(), locked_cpu, subjects, direct: Direct::None };
+        self.call_op_in(op, args, context).0
+    }
+
+    /// The same with a context of the caller's making; returns the context as the op left it.
+    pub(crate) fn call_op_in(&mut self, op: Op, args: &[u64], context: Context) -> (u64, Context) {
+        let Some(entry) = self.ext.ops.0[op as usize] else { return (0, context) };
+        let mut ctx = [0u64; 8];
+        ctx[..args.len()].copy_from_slice(args);
+        // SAFETY: `entry` is an op of this instance, `ctx` what the kernel passes to it.
+        self.call_bpf(context, |instance| unsafe { instance.call(entry, &mut ctx) })
+    }
+
+    /// Runs scheduler code: sets its context, meters it, charges its cost to the executing CPU, and turns a crash
+    /// into the end of the run.
+    pub(crate) fn call_bpf(
+        &mut self,
+        context: Context,
+        call: impl FnOnce(&Instance) -> Result<u64, tiltyard_native::Crash>,
+    ) -> (u64, Context) {
+        if self.failure.is_some() {
+            return (0, context);
+        }
+        let outer = std::mem::replace(&mut self.ext.ctx, context);
+        let meter = Meter {
+            work_insns: self.ext.instance.work_insns(),
+            outer_kfunc_ns: std::mem::take(&mut self.ext.kfunc_ns),
+        };
+        self.ext.callbacks += 1;
+        self.ext.depth += 1;
+        let engine: *mut Engine<'_> = self;
+        // SAFETY: the engine outlives the call; kernel functions called from it reach the engine only through this
+        // pointer, and nothing here touches `self` until the call has returned.
+        let result = unsafe {
+            let instance = &raw const (*engine).ext.instance;
+            (*instance).set_engine(engine.cast::<c_void>());
+            call(&*instance)
+        };
+        self.finish_call(meter);
+        let inner = std::mem::replace(&mut self.ext.ctx, outer);
+        match result {
+            Ok(value) => (value, inner),
+            Err(crash) => {
+                let op = context.op.map_or("timer", Op::name);
+                let task = self.task_label(context.subjects[0]);
+                self.fail(RunError::Crash { op, cpu: self.exec_cpu, task, time_ns: self.now, crash });
+                (0, inner)
+            }
+        }
+    }
+
+    fn finish_call(&mut self, meter: Meter) {
+        let costs = &self.machine.costs;
+        let insns = self.ext.instance.work_insns() - meter.work_insns;
+        let ns = costs.callback_ns + insns * costs.insn_ps / 1000 + self.ext.kfunc_ns;
+        self.ext.kfunc_ns = meter.outer_kfunc_ns;
+        self.charge(self.exec_cpu, OverheadCause::Scheduler, ns);
+        self.ext.depth -= 1;
+        if self.ext.depth == 0 {
+            self.after_callback();
+        }
+    }
+
+    /// Pointer to a task as ops get it: NULL for none.
+    pub(crate) fn task_arg(&self, id: TaskId) -> u64 {
+        if id.is_idle() {
+            return ptr::null::<u8>() as u64;
+        }
+        self.tasks[id.index()].kernel_ptr() as u64
+    }
+}

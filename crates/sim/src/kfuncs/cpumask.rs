@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! bpf_cpumask_*: thin bindings of `bpf::cpumask`.
+
+use super::{EnginePtr, Entry, engine, functions};
+use crate::bpf::cpumask::BadReference;
+use crate::engine::{Engine, RunError};
+use tiltyard_native::layout::Cpumask;
+
+pub(super) const FUNCTIONS: &[Entry] = functions![
+    bpf_cpumask_create,
+    bpf_cpumask_acquire,
+    bpf_cpumask_release,
+    bpf_cpumask_first,
+    bpf_cpumask_first_zero,
+    bpf_cpumask_first_and,
+    bpf_cpumask_set_cpu,
+    bpf_cpumask_clear_cpu,
+    bpf_cpumask_test_cpu,
+    bpf_cpumask_test_and_set_cpu,
+    bpf_cpumask_test_and_clear_cpu,
+    bpf_cpumask_setall,
+    bpf_cpumask_clear,
+    bpf_cpumask_and,
+    bpf_cpumask_or,
+    bpf_cpumask_xor,
+    bpf_cpumask_equal,
+    bpf_cpumask_intersects,
+    bpf_cpumask_subset,
+    bpf_cpumask_empty,
+    bpf_cpumask_full,
+    bpf_cpumask_copy,
+    bpf_cpumask_any_distribute,
+    bpf_cpumask_any_and_distribute,
+    bpf_cpumask_weight,
+    bpf_cpumask_populate,
+];
+
+type Mask = *mut Cpumask;
+
+impl Engine<'_> {
+    fn bad_reference(&mut self, error: BadReference) {
+        self.fail(RunError::Scheduler(error.to_string()));
+    }
+}
+
+unsafe extern "C" fn bpf_cpumask_create(e: EnginePtr) -> Mask {
+    unsafe { engine(e) }.ext.bpf.masks.create()
+}
+
+unsafe extern "C" fn bpf_cpumask_acquire(e: EnginePtr, mask: Mask) -> Mask {
+    let e = unsafe { engine(e) };
+    e.ext.bpf.masks.acquire(mask).unwrap_or_else(|error| {
+        e.bad_reference(error);
+        mask
+    })
+}
+
+unsafe extern "C" fn bpf_cpumask_release(e: EnginePtr, mask: Mask) {
+    let e = unsafe { engine(e) };
+    if let Err(error) = e.ext.bpf.masks.release(mask) {
+        e.bad_reference(error);
+    }
+}
+
+/// `kernel name(masks; cpu) -> result = method`: masks are pointers that the scheduler got from the engine.
+macro_rules! bind {
+    ($($name:ident($($mask:ident),+) = $method:ident;)*) => {
+        $(unsafe extern "C" fn $name(e: EnginePtr, $($mask: Mask),+) -> u64 {
+            let e = unsafe { engine(e) };
+            unsafe { e.ext.bpf.masks.$method($($mask),+) }.as_u64()
+        })*
+    };
+}
+
+macro_rules! bind_cpu {
+    ($($name:ident = $method:ident;)*) => {
+        $(unsafe extern "C" fn $name(e: EnginePtr, cpu: u64, mask: Mask) -> u64 {
+            let e = unsafe { engine(e) };
+            unsafe { e.ext.bpf.masks.$method(cpu as u32, mask) }.as_u64()
+        })*
+    };
+}
+
+/// What goes back to the scheduler.
+trait AsU64 {
+    fn as_u64(self) -> u64;
+}
+impl AsU64 for bool {
+    fn as_u64(self) -> u64 {
+        u64::from(self)
+    }
+}
+impl AsU64 for u32 {
+    fn as_u64(self) -> u64 {
+        u64::from(self)
+    }
+}
+impl AsU64 for () {
+    fn as_u64(self) -> u64 {
+        0
+    }
+}
+
+bind! {
+    bpf_cpumask_first(mask) = first;
+    bpf_cpumask_first_zero(mask) = first_zero;
+    bpf_cpumask_first_and(a, b) = first_and;
+    bpf_cpumask_setall(mask) = setall;
+    bpf_cpumask_clear(mask) = clear;
+    bpf_cpumask_and(dst, a, b) = and;
+    bpf_cpumask_or(dst, a, b) = or;
+    bpf_cpumask_xor(dst, a, b) = xor;
+    bpf_cpumask_equal(a, b) = equal;
+    bpf_cpumask_intersects(a, b) = intersects;
+    bpf_cpumask_subset(a, b) = subset;
+    bpf_cpumask_empty(mask) = empty;
+    bpf_cpumask_full(mask) = full;
+    bpf_cpumask_copy(dst, src) = copy;
+    bpf_cpumask_weight(mask) = weight;
+}
+
+bind_cpu! {
+    bpf_cpumask_set_cpu = set_cpu;
+    bpf_cpumask_clear_cpu = clear_cpu;
+    bpf_cpumask_test_cpu = test_cpu;
+    bpf_cpumask_test_and_set_cpu = test_and_set_cpu;
+    bpf_cpumask_test_and_clear_cpu = test_and_clear_cpu;
+}
+
+unsafe extern "C" fn bpf_cpumask_any_distribute(e: EnginePtr, mask: Mask) -> u64 {
+    let e = unsafe { engine(e) };
+    let rotor = &mut e.ext.idle.rotors[e.exec_cpu as usize];
+    u64::from(unsafe { e.ext.bpf.masks.any_distribute(rotor, mask) })
+}
+
+unsafe extern "C" fn bpf_cpumask_any_and_distribute(e: EnginePtr, a: Mask, b: Mask) -> u64 {
+    let e = unsafe { engine(e) };
+    let rotor = &mut e.ext.idle.rotors[e.exec_cpu as usize];
+    u64::from(unsafe { e.ext.bpf.masks.any_and_distribute(rotor, a, b) })
+}
+
+unsafe extern "C" fn bpf_cpumask_populate(e: EnginePtr, dst: Mask, src: *const u8, size: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    unsafe { e.ext.bpf.masks.populate(dst, src, size) }
+}

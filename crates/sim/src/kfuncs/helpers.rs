@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! BPF helpers that are not about maps: time, identity, memory, printing, loops.
+
+use super::{EnginePtr, engine};
+use crate::bpf::format::{FormatError, Formatted, c_string, format};
+use crate::engine::Engine;
+use crate::ext::flags::EINVAL;
+use std::ffi::c_void;
+
+pub(super) const HELPERS: &[(u32, fn() -> *const c_void)] = &[
+    (4, || probe_read as *const c_void),
+    (5, || ktime_get_ns as *const c_void),
+    (6, || trace_printk as *const c_void),
+    (7, || get_prandom_u32 as *const c_void),
+    (8, || get_smp_processor_id as *const c_void),
+    (14, || get_current_pid_tgid as *const c_void),
+    (16, || get_current_comm as *const c_void),
+    (35, || get_current_task as *const c_void),
+    (42, || get_numa_node_id as *const c_void),
+    (45, || probe_read_str as *const c_void),
+    (93, || spin_lock as *const c_void),
+    (94, || spin_unlock as *const c_void),
+    (113, || probe_read as *const c_void),
+    (115, || probe_read_str as *const c_void),
+    (118, || jiffies64 as *const c_void),
+    (125, || ktime_get_ns as *const c_void),
+    (158, || get_current_task as *const c_void),
+    (160, || ktime_get_ns as *const c_void),
+    (165, || snprintf as *const c_void),
+    (177, || trace_vprintk as *const c_void),
+    (181, || bpf_loop as *const c_void),
+    (182, || strncmp as *const c_void),
+    (194, || kptr_xchg as *const c_void),
+    (208, || ktime_get_ns as *const c_void),
+];
+
+/// Addresses below this are never mapped: a read from there fails as it does in the kernel.
+const FIRST_ADDRESS: u64 = 65_536;
+const EFAULT: i64 = -14;
+const E2BIG: i64 = -7;
+/// Longest string that a message may print.
+const MESSAGE_BYTES: usize = 1024;
+/// Longest format string that is looked at.
+const FORMAT_BYTES: usize = 4096;
+
+/// The text of a `bstr` call.
+///
+/// # Safety
+/// `fmt` is a C string and `data` holds `size` bytes of u64 arguments.
+pub(super) unsafe fn format_args(e: &mut Engine, fmt: u64, data: u64, size: u64) -> String {
+    // SAFETY: the caller's promise.
+    let printed = unsafe { print(e, fmt, args_at(data, size), MESSAGE_BYTES) };
+    match printed {
+        Ok(formatted) => String::from_utf8_lossy(&formatted.text).into_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// # Safety
+/// `data` holds `size` bytes of u64 arguments.
+unsafe fn args_at<'a>(data: u64, size: u64) -> &'a [u64] {
+    if data == 0 || size == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data as *const u64, size as u32 as usize / 8) }
+}
+
+/// # Safety
+/// `fmt` is a C string; arguments of `%s` are too.
+unsafe fn print(e: &mut Engine, fmt: u64, args: &[u64], limit: usize) -> Result<Formatted, FormatError> {
+    // SAFETY: the caller's promise.
+    let fmt = unsafe { c_string(fmt as *const u8, FORMAT_BYTES) }.unwrap_or_default();
+    format(fmt, args, limit, &mut e.ext.bpf.memory)
+}
+
+unsafe extern "C" fn ktime_get_ns(e: EnginePtr) -> u64 {
+    unsafe { engine(e) }.now
+}
+
+unsafe extern "C" fn jiffies64(e: EnginePtr) -> u64 {
+    let e = unsafe { engine(e) };
+    e.now / (1_000_000_000 / u64::from(e.machine.tick_hz))
+}
+
+unsafe extern "C" fn get_prandom_u32(e: EnginePtr) -> u64 {
+    let e = unsafe { engine(e) };
+    let cpu = e.exec_cpu;
+    u64::from(e.ext.bpf.prandom.u32(cpu))
+}
+
+unsafe extern "C" fn get_smp_processor_id(e: EnginePtr) -> u64 {
+    u64::from(unsafe { engine(e) }.exec_cpu)
+}
+
+unsafe extern "C" fn get_numa_node_id(e: EnginePtr) -> u64 {
+    let e = unsafe { engine(e) };
+    u64::from(e.machine.cpus[e.exec_cpu as usize].node)
+}
+
+impl Engine<'_> {
+    /// `current`: the task whose kernel path runs the scheduler's code.
+    fn current(&self) -> &crate::task::Task {
+        &self.tasks[self.rqs[self.exec_cpu as usize].curr.index()]
+    }
+}
+
+unsafe extern "C" fn get_current_pid_tgid(e: EnginePtr) -> u64 {
+    let task = unsafe { engine(e) }.current();
+    (task.kern.tgid as u64) << 32 | task.kern.pid as u64
+}
+
+unsafe extern "C" fn get_current_task(e: EnginePtr) -> *const c_void {
+    unsafe { engine(e) }.current().kernel_ptr().cast_const().cast()
+}
+
+unsafe extern "C" fn get_current_comm(e: EnginePtr, buf: *mut u8, size: u64) -> i64 {
+    let comm = &unsafe { engine(e) }.current().kern.comm;
+    let size = size as u32 as usize;
+    if size == 0 {
+        return EINVAL;
+    }
+    let n = comm.len().min(size - 1);
+    // SAFETY: the scheduler's buffer has `size` bytes.
+    unsafe {
+        buf.write_bytes(0, size);
+        buf.copy_from(comm.as_ptr().cast(), n);
+    }
+    0
+}
+
+/// A copy from kernel memory; NULL and its neighbourhood fail and leave zeroes.
+unsafe extern "C" fn probe_read(e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
+    let _ = unsafe { engine(e) };
+    let size = size as u32 as usize;
+    // SAFETY: the scheduler's buffer has `size` bytes; a wild source is caught as a crash of the scheduler.
+    unsafe {
+        if src < FIRST_ADDRESS {
+            dst.write_bytes(0, size);
+            return EFAULT;
+        }
+        dst.copy_from(src as *const u8, size);
+    }
+    0
+}
+
+/// A string from kernel memory, always terminated; returns its length with the terminator.
+unsafe extern "C" fn probe_read_str(e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
+    let _ = unsafe { engine(e) };
+    let size = size as u32 as usize;
+    if size == 0 {
+        return 0;
+    }
+    // SAFETY: as in `probe_read`.
+    unsafe {
+        if src < FIRST_ADDRESS {
+            dst.write_bytes(0, size);
+            return EFAULT;
+        }
+        let mut n = 0;
+        while n < size - 1 && *(src as *const u8).add(n) != 0 {
+            *dst.add(n) = *(src as *const u8).add(n);
+            n += 1;
+        }
+        *dst.add(n) = 0;
+        n as i64 + 1
+    }
+}
+
+/// Nothing reads the trace pipe of the simulated kernel; the format is checked all the same.
+unsafe extern "C" fn trace_printk(e: EnginePtr, fmt: u64, _size: u64, a: u64, b: u64, c: u64) -> i64 {
+    // SAFETY: the scheduler's format string. Arguments that the call did not pass are not looked at.
+    unsafe { print_length(engine(e), fmt, &[a, b, c]) }
+}
+
+unsafe extern "C" fn trace_vprintk(e: EnginePtr, fmt: u64, _size: u64, data: u64, len: u64) -> i64 {
+    // SAFETY: the scheduler's format string and `len` bytes of arguments.
+    unsafe { print_length(engine(e), fmt, args_at(data, len)) }
+}
+
+unsafe fn print_length(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { print(e, fmt, args, MESSAGE_BYTES) }.map_or_else(|error| error.errno(), |f| f.len as i64)
+}
+
+unsafe extern "C" fn snprintf(e: EnginePtr, out: *mut u8, size: u64, fmt: u64, data: u64, len: u64) -> i64 {
+    let size = size as u32 as usize;
+    // SAFETY: the scheduler's buffers, with the sizes that it gives.
+    unsafe {
+        match print(engine(e), fmt, args_at(data, len), size) {
+            Ok(formatted) => {
+                out.copy_from(formatted.text.as_ptr(), formatted.text.len());
+                if size > 0 {
+                    *out.add(formatted.text.len()) = 0;
+                }
+                formatted.len as i64 + 1
+            }
+            Err(error) => error.errno(),
+        }
+    }
+}
+
+/// callback(index, ctx) until it returns 1; returns how often it was called.
+unsafe extern "C" fn bpf_loop(e: EnginePtr, nr_loops: u64, callback: u64, arg: u64, flags: u64) -> i64 {
+    type Callback = unsafe extern "C" fn(u64, u64) -> u64;
+    let _ = unsafe { engine(e) };
+    let nr_loops = u64::from(nr_loops as u32);
+    if flags != 0 {
+        return EINVAL;
+    }
+    if nr_loops > 8 << 20 {
+        return E2BIG;
+    }
+    // SAFETY: a callback of the scheduler's, inside the call that the engine made.
+    let callback = unsafe { std::mem::transmute::<u64, Callback>(callback) };
+    for i in 0..nr_loops {
+        // SAFETY: as above.
+        if unsafe { callback(i, arg) } & 1 != 0 {
+            return i as i64 + 1;
+        }
+    }
+    nr_loops as i64
+}
+
+unsafe extern "C" fn strncmp(e: EnginePtr, a: *const u8, size: u64, b: *const u8) -> i64 {
+    let _ = unsafe { engine(e) };
+    for i in 0..size as u32 as usize {
+        // SAFETY: `a` has `size` bytes, `b` is a C string.
+        let (x, y) = unsafe { (*a.add(i), *b.add(i)) };
+        if x != y || x == 0 {
+            return i64::from(x) - i64::from(y);
+        }
+    }
+    0
+}
+
+/// Swaps a pointer kept in a map.
+unsafe extern "C" fn kptr_xchg(e: EnginePtr, slot: *mut u64, new: u64) -> u64 {
+    let _ = unsafe { engine(e) };
+    // SAFETY: a field of a map value.
+    unsafe { std::mem::replace(&mut *slot, new) }
+}
+
+/// One callback at a time runs in the simulated machine: locks are always free.
+unsafe extern "C" fn spin_lock(_e: EnginePtr, _lock: u64) {}
+unsafe extern "C" fn spin_unlock(_e: EnginePtr, _lock: u64) {}

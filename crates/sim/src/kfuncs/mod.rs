@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What scheduler code calls: kernel functions and BPF helpers of the reference kernel.
+//!
+//! Every function gets the engine as a hidden first argument and integers zero-extended to 64 bits.
+//! A crash of the scheduler abandons the frames between it and the engine, so none of these holds
+//! anything that needs dropping while it follows a pointer of the scheduler's.
+
+mod cpumask;
+mod generic;
+mod helpers;
+mod iter;
+mod scx;
+mod state;
+mod storage;
+
+pub use state::Bpf;
+
+use crate::engine::Engine;
+use crate::task::{Task, TaskId};
+use std::ffi::c_void;
+
+/// The hidden first argument.
+pub(crate) type EnginePtr = *mut Engine<'static>;
+
+/// The engine behind the hidden argument, after charging it for one more call.
+///
+/// # Safety
+/// Called only from scheduler code that the engine itself has called and waits for.
+pub(crate) unsafe fn engine<'e>(ptr: EnginePtr) -> &'e mut Engine<'static> {
+    // SAFETY: `Engine::call_bpf` set the pointer and does not touch the engine until the call returns.
+    let engine = unsafe { &mut *ptr };
+    engine.ext.kfunc_ns += engine.machine.costs.kfunc_ns;
+    engine
+}
+
+/// The task behind a `struct task_struct *` that the engine handed out; `None` for NULL.
+///
+/// # Safety
+/// `ptr` is 0 or such a pointer.
+pub(crate) unsafe fn task_id(ptr: u64) -> Option<TaskId> {
+    let task = ptr as *const Task;
+    // SAFETY: the kernel's view is the first member of a task.
+    unsafe { task.as_ref() }.map(|task| task.id)
+}
+
+type Entry = (&'static str, fn() -> *const c_void);
+
+macro_rules! functions {
+    ($($name:ident),* $(,)?) => {
+        &[$((stringify!($name), || $name as *const std::ffi::c_void)),*]
+    };
+}
+pub(crate) use functions;
+
+fn find(name: &str) -> Option<*const c_void> {
+    let tables = [scx::FUNCTIONS, iter::FUNCTIONS, cpumask::FUNCTIONS, generic::FUNCTIONS];
+    let entry = tables.iter().flat_map(|t| t.iter()).find(|(n, _)| *n == name);
+    entry.map(|(_, address)| address())
+}
+
+/// Address of a kernel function by the kernel's name for it.
+pub fn kfunc_address(name: &str) -> Option<*const c_void> {
+    find(name)
+}
+
+/// Address of a BPF helper by its number.
+pub fn helper_address(number: u32) -> Option<*const c_void> {
+    helpers::HELPERS.iter().chain(storage::HELPERS).find(|(n, _)| *n == number).map(|(_, address)| address())
+}
+
+/// Names of all kernel functions that the simulated kernel has.
+pub fn bound_kfuncs() -> impl Iterator<Item = &'static str> {
+    let tables: [&[Entry]; 4] = [scx::FUNCTIONS, iter::FUNCTIONS, cpumask::FUNCTIONS, generic::FUNCTIONS];
+    tables.into_iter().flatten().map(|(name, _)| *name)
+}
+
+/// Numbers of all BPF helpers that it has.
+pub fn bound_helpers() -> impl Iterator<Item = u32> {
+    helpers::HELPERS.iter().chain(storage::HELPERS).map(|(number, _)| *number)
+}

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The kernel functions of sched_ext itself.
+
+use super::{EnginePtr, Entry, engine, functions, task_id};
+use crate::engine::Engine;
+use crate::ext::dispatch::BufferedInsert;
+use crate::ext::enqueue::ENQ_DSQ_PRIQ;
+use crate::ext::exit::ExitKind;
+use crate::ext::flags::*;
+use crate::ext::ops::*;
+use crate::task::{DsqRef, TaskId};
+use std::ffi::c_void;
+
+pub(super) const FUNCTIONS: &[Entry] = functions![
+    scx_bpf_select_cpu_dfl,
+    scx_bpf_select_cpu_and,
+    scx_bpf_dsq_insert,
+    scx_bpf_dsq_insert_vtime,
+    scx_bpf_dispatch_nr_slots,
+    scx_bpf_dispatch_cancel,
+    scx_bpf_dsq_move_to_local,
+    scx_bpf_reenqueue_local,
+    scx_bpf_create_dsq,
+    scx_bpf_destroy_dsq,
+    scx_bpf_dsq_nr_queued,
+    scx_bpf_kick_cpu,
+    scx_bpf_nr_node_ids,
+    scx_bpf_nr_cpu_ids,
+    scx_bpf_get_possible_cpumask,
+    scx_bpf_get_online_cpumask,
+    scx_bpf_put_cpumask,
+    scx_bpf_cpu_node,
+    scx_bpf_get_idle_cpumask,
+    scx_bpf_get_idle_smtmask,
+    scx_bpf_put_idle_cpumask,
+    scx_bpf_test_and_clear_cpu_idle,
+    scx_bpf_pick_idle_cpu,
+    scx_bpf_pick_any_cpu,
+    scx_bpf_task_running,
+    scx_bpf_task_cpu,
+    scx_bpf_cpu_rq,
+    scx_bpf_cpu_curr,
+    scx_bpf_locked_rq,
+    scx_bpf_task_cgroup,
+    scx_bpf_now,
+    scx_bpf_cpuperf_cap,
+    scx_bpf_cpuperf_cur,
+    scx_bpf_cpuperf_set,
+    scx_bpf_exit_bstr,
+    scx_bpf_error_bstr,
+    scx_bpf_dump_bstr,
+];
+
+impl Engine<'_> {
+    /// `scx_kf_allowed()`.
+    fn allowed(&mut self, contexts: u32) -> bool {
+        let current = self.ext.ctx.allowed;
+        if current & contexts != 0 {
+            return true;
+        }
+        self.ext_error(format!(
+            "kfunc with mask {contexts:#x} called from an operation only allowing {current:#x}"
+        ));
+        false
+    }
+
+    /// `ops_cpu_valid()`.
+    fn valid_cpu(&mut self, cpu: u64, what: &str) -> Option<u32> {
+        let cpu = cpu as i32;
+        if cpu >= 0 && (cpu as usize) < self.rqs.len() {
+            return Some(cpu as u32);
+        }
+        self.ext_error(format!("invalid CPU {cpu}{}{what}", if what.is_empty() { "" } else { " from " }));
+        None
+    }
+
+    fn builtin_idle_on(&mut self) -> bool {
+        if !self.ext.idle.builtin {
+            self.ext_error("built-in idle tracking is disabled".into());
+        }
+        self.ext.idle.builtin
+    }
+
+    /// `scx_dsq_insert_commit()`.
+    fn insert_commit(&mut self, id: TaskId, dsq_id: u64, flags: u64) {
+        if self.ext.ctx.direct != Direct::None {
+            return self.mark_direct_dispatch(id, dsq_id, flags);
+        }
+        if self.ext.buffer.entries.len() >= self.ext.buffer.max_batch {
+            return self.ext_error("dispatch buffer overflow".into());
+        }
+        let state = self.tasks[id.index()].ext.ops_state;
+        self.ext.buffer.entries.push(BufferedInsert { task: id, state, dsq_id, flags });
+    }
+
+    /// Checks common to both inserts; the task, if they pass.
+    fn insert_preamble(&mut self, p: u64, flags: u64) -> Option<TaskId> {
+        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_DISPATCH) {
+            return None;
+        }
+        // SAFETY: the scheduler got the pointer from the engine.
+        let Some(id) = (unsafe { task_id(p) }) else {
+            self.ext_error("called with NULL task".into());
+            return None;
+        };
+        if flags & ENQ_INTERNAL != 0 {
+            self.ext_error(format!("invalid enq_flags {flags:#x}"));
+            return None;
+        }
+        Some(id)
+    }
+
+    /// A slice of 0 keeps the current one, which is then at least 1 ns.
+    fn set_slice(&mut self, id: TaskId, slice: u64) {
+        let current = &mut self.tasks[id.index()].kern.scx.slice;
+        *current = if slice != 0 { slice } else { (*current).max(1) };
+    }
+}
+
+unsafe extern "C" fn scx_bpf_dsq_insert(e: EnginePtr, p: u64, dsq_id: u64, slice: u64, flags: u64) {
+    let e = unsafe { engine(e) };
+    if let Some(id) = e.insert_preamble(p, flags) {
+        e.set_slice(id, slice);
+        e.insert_commit(id, dsq_id, flags);
+    }
+}
+
+unsafe extern "C" fn scx_bpf_dsq_insert_vtime(e: EnginePtr, p: u64, dsq_id: u64, slice: u64, vtime: u64, flags: u64) {
+    let e = unsafe { engine(e) };
+    if let Some(id) = e.insert_preamble(p, flags) {
+        e.set_slice(id, slice);
+        e.tasks[id.index()].kern.scx.dsq_vtime = vtime;
+        e.insert_commit(id, dsq_id, flags | ENQ_DSQ_PRIQ);
+    }
+}
+
+unsafe extern "C" fn scx_bpf_dispatch_nr_slots(e: EnginePtr) -> u64 {
+    let e = unsafe { engine(e) };
+    if !e.allowed(IN_DISPATCH) {
+        return 0;
+    }
+    (e.ext.buffer.max_batch - e.ext.buffer.entries.len()) as u64
+}
+
+unsafe extern "C" fn scx_bpf_dispatch_cancel(e: EnginePtr) {
+    let e = unsafe { engine(e) };
+    if e.allowed(IN_DISPATCH) && e.ext.buffer.entries.pop().is_none() {
+        e.ext_error("dispatch buffer underflow".into());
+    }
+}
+
+unsafe extern "C" fn scx_bpf_dsq_move_to_local(e: EnginePtr, dsq_id: u64) -> u64 {
+    let e = unsafe { engine(e) };
+    if !e.allowed(IN_DISPATCH) {
+        return 0;
+    }
+    let cpu = e.exec_cpu;
+    e.flush_dispatch_buffer(cpu);
+    let Some(slot) = e.ext.dsqs.find(dsq_id) else {
+        e.ext_error(format!("invalid DSQ ID {dsq_id:#018x}"));
+        return 0;
+    };
+    let consumed = e.consume(cpu, DsqRef::User(slot));
+    // As in the kernel, a pass that consumed counts as one that found something.
+    e.ext.buffer.nr_tasks += u32::from(consumed);
+    u64::from(consumed)
+}
+
+/// From ops.cpu_release: tasks on the local DSQ go through ops.enqueue again, to find another CPU.
+unsafe extern "C" fn scx_bpf_reenqueue_local(e: EnginePtr) -> u64 {
+    let e = unsafe { engine(e) };
+    if !e.allowed(IN_CPU_RELEASE) {
+        return 0;
+    }
+    let cpu = e.exec_cpu;
+    let mut ids = [TaskId::IDLE; 64];
+    let mut count = 0;
+    // In batches, because this frame may be abandoned and so owns no memory; what is put back during
+    // the walk is newer than its start and is left alone.
+    let newest = e.rqs[cpu as usize].local.seq;
+    loop {
+        let mut n = 0;
+        let mut at = e.rqs[cpu as usize].local.first();
+        while let Some(id) = at {
+            if e.tasks[id.index()].ext.dsq_seq <= newest && n < ids.len() {
+                ids[n] = id;
+                n += 1;
+            }
+            at = e.rqs[cpu as usize].local.neighbour(&e.tasks, id, false);
+        }
+        for id in &ids[..n] {
+            e.unlink_from_dsq(*id);
+            e.do_enqueue(cpu, *id, ENQ_REENQ, -1);
+        }
+        count += n as u64;
+        if n < ids.len() {
+            return count;
+        }
+    }
+}
+
+unsafe extern "C" fn scx_bpf_create_dsq(e: EnginePtr, dsq_id: u64, node: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    if !e.allowed(IN_UNLOCKED) {
+        return EINVAL;
+    }
+    let node = node as i32;
+    if dsq_id & DSQ_BUILTIN != 0 || node < -1 || node >= e.topology.nr_nodes as i32 {
+        return EINVAL;
+    }
+    e.ext.dsqs.create(dsq_id).map_or(EEXIST, |()| 0)
+}
+
+unsafe extern "C" fn scx_bpf_destroy_dsq(e: EnginePtr, dsq_id: u64) {
+    let e = unsafe { engine(e) };
+    let Some(slot) = e.ext.dsqs.find(dsq_id) else { return };
+    if e.ext.dsqs.get(slot).is_empty() {
+        e.ext.dsqs.destroy(dsq_id);
+    } else {
+        e.ext_error(format!("attempting to destroy in-use dsq {dsq_id:#018x}"));
+    }
+}
+
+unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    if dsq_id == DSQ_LOCAL {
+        return i64::from(e.rqs[e.exec_cpu as usize].local.len);
+    }
+    if dsq_id & DSQ_LOCAL_ON == DSQ_LOCAL_ON {
+        let cpu = u64::from(dsq_id as u32);
+        return e.valid_cpu(cpu, "").map_or(ENOENT, |cpu| i64::from(e.rqs[cpu as usize].local.len));
+    }
+    match e.ext.dsqs.find(dsq_id) {
+        Some(slot) => i64::from(e.ext.dsqs.get(slot).len),
+        None => ENOENT,
+    }
+}
+
+unsafe extern "C" fn scx_bpf_kick_cpu(e: EnginePtr, cpu: u64, flags: u64) {
+    let e = unsafe { engine(e) };
+    let Some(cpu) = e.valid_cpu(cpu, "") else { return };
+    if flags & KICK_IDLE != 0 && flags & (KICK_PREEMPT | KICK_WAIT) != 0 {
+        return e.ext_error(format!("PREEMPT/WAIT cannot be used with SCX_KICK_IDLE (flags {flags:#x})"));
+    }
+    if flags & KICK_WAIT != 0 {
+        let what = "SCX_KICK_WAIT: the kicking CPU would have to stand still inside one instant".into();
+        return e.fail(crate::engine::RunError::NotModelled(what));
+    }
+    e.kick(cpu, flags);
+}
+
+unsafe extern "C" fn scx_bpf_select_cpu_dfl(e: EnginePtr, p: u64, prev: u64, wake_flags: u64, is_idle: *mut u8) -> i64 {
+    let e = unsafe { engine(e) };
+    let prev_cpu = prev as i32;
+    let found = e.select_idle(p, prev, wake_flags, None, 0);
+    // SAFETY: the scheduler's own variable.
+    unsafe { *is_idle = u8::from(found.is_ok()) };
+    found.unwrap_or(i64::from(prev_cpu))
+}
+
+unsafe extern "C" fn scx_bpf_select_cpu_and(
+    e: EnginePtr,
+    p: u64,
+    prev: u64,
+    wake_flags: u64,
+    allowed: u64,
+    flags: u64,
+) -> i64 {
+    let e = unsafe { engine(e) };
+    match e.select_idle(p, prev, wake_flags, Some(allowed), flags) {
+        Ok(cpu) | Err(cpu) => cpu,
+    }
+}
+
+impl Engine<'_> {
+    /// Both forms of the idle search: within the task's affinity, and within a mask as well.
+    fn select_idle(&mut self, p: u64, prev: u64, wake_flags: u64, mask: Option<u64>, flags: u64) -> Result<i64, i64> {
+        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_UNLOCKED) {
+            return Err(EINVAL);
+        }
+        let Some(prev) = self.valid_cpu(prev, "") else { return Err(EINVAL) };
+        // SAFETY: the scheduler got the pointer from the engine.
+        let (Some(id), true) = (unsafe { task_id(p) }, self.builtin_idle_on()) else { return Err(EBUSY) };
+        let task = &self.tasks[id.index()];
+        if task.kern.nr_cpus_allowed == 1 || task.kern.migration_disabled > 0 {
+            // SAFETY: a mask that the scheduler got from the engine.
+            let in_mask = mask.is_none_or(|m| unsafe { self.mask(m) }.test(prev));
+            let allowed = self.tasks[id.index()].may_run_on(prev);
+            return if in_mask && allowed && self.claim_idle(prev) { Ok(i64::from(prev)) } else { Err(EBUSY) };
+        }
+        self.find_idle(id, prev, wake_flags, mask, flags).map(i64::from).ok_or(EBUSY)
+    }
+
+    fn find_idle(&mut self, id: TaskId, prev: u32, wake_flags: u64, mask: Option<u64>, flags: u64) -> Option<u32> {
+        let mut allowed = self.tasks[id.index()].cpus.clone();
+        if let Some(mask) = mask {
+            // SAFETY: a mask that the scheduler got from the engine.
+            let mask = unsafe { self.mask(mask) };
+            if !allowed.assign_and(&self.tasks[id.index()].cpus, &mask) {
+                return None;
+            }
+        }
+        self.select_cpu_in(id, prev, wake_flags, &allowed, flags)
+    }
+}
+
+unsafe extern "C" fn scx_bpf_nr_node_ids(e: EnginePtr) -> u64 {
+    let e = unsafe { engine(e) };
+    e.topology.nr_nodes as u64
+}
+
+unsafe extern "C" fn scx_bpf_nr_cpu_ids(e: EnginePtr) -> u64 {
+    let e = unsafe { engine(e) };
+    e.rqs.len() as u64
+}
+
+unsafe extern "C" fn scx_bpf_get_possible_cpumask(e: EnginePtr) -> *const c_void {
+    let e = unsafe { engine(e) };
+    e.topology.online.as_ptr().cast()
+}
+
+unsafe extern "C" fn scx_bpf_get_online_cpumask(e: EnginePtr) -> *const c_void {
+    let e = unsafe { engine(e) };
+    e.topology.online.as_ptr().cast()
+}
+
+unsafe extern "C" fn scx_bpf_put_cpumask(_e: EnginePtr, _mask: u64) {}
+
+unsafe extern "C" fn scx_bpf_cpu_node(e: EnginePtr, cpu: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    match e.valid_cpu(cpu, "") {
+        Some(cpu) => i64::from(e.machine.cpus[cpu as usize].node),
+        None => -1,
+    }
+}
+
+unsafe extern "C" fn scx_bpf_get_idle_cpumask(e: EnginePtr) -> *const c_void {
+    let e = unsafe { engine(e) };
+    let on = e.builtin_idle_on();
+    if on { e.ext.idle.cpus.as_ptr().cast() } else { e.ext.bpf.no_cpus.as_ptr().cast() }
+}
+
+unsafe extern "C" fn scx_bpf_get_idle_smtmask(e: EnginePtr) -> *const c_void {
+    let e = unsafe { engine(e) };
+    let on = e.builtin_idle_on();
+    match (on, e.topology.has_smt) {
+        (false, _) => e.ext.bpf.no_cpus.as_ptr().cast(),
+        (true, true) => e.ext.idle.cores.as_ptr().cast(),
+        (true, false) => e.ext.idle.cpus.as_ptr().cast(),
+    }
+}
+
+unsafe extern "C" fn scx_bpf_put_idle_cpumask(_e: EnginePtr, _mask: u64) {}
+
+unsafe extern "C" fn scx_bpf_test_and_clear_cpu_idle(e: EnginePtr, cpu: u64) -> u64 {
+    let e = unsafe { engine(e) };
+    if !e.builtin_idle_on() {
+        return 0;
+    }
+    match e.valid_cpu(cpu, "") {
+        Some(cpu) => u64::from(e.claim_idle(cpu)),
+        None => 0,
+    }
+}
+
+unsafe extern "C" fn scx_bpf_pick_idle_cpu(e: EnginePtr, mask: u64, flags: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    if !e.builtin_idle_on() {
+        return EBUSY;
+    }
+    e.pick_in(mask, flags).map_or(EBUSY, i64::from)
+}
+
+unsafe extern "C" fn scx_bpf_pick_any_cpu(e: EnginePtr, mask: u64, flags: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    if e.ext.idle.builtin
+        && let Some(cpu) = e.pick_in(mask, flags)
+    {
+        return i64::from(cpu);
+    }
+    // SAFETY: a mask that the scheduler got from the engine.
+    let mask = unsafe { e.mask(mask) };
+    let rotor = &mut e.ext.idle.rotors[e.exec_cpu as usize];
+    mask.any_distribute(rotor).map_or(EBUSY, i64::from)
+}
+
+impl Engine<'_> {
+    fn pick_in(&mut self, mask: u64, flags: u64) -> Option<u32> {
+        // SAFETY: a mask that the scheduler got from the engine.
+        let mask = unsafe { self.mask(mask) };
+        self.pick_idle(&mask, flags)
+    }
+
+    /// `struct rq` of a CPU with its figures brought up to date.
+    fn kernel_rq(&mut self, cpu: u32) -> *const c_void {
+        let curr = self.rqs[cpu as usize].curr;
+        let curr_ptr = self.tasks[curr.index()].kernel_ptr();
+        let now = self.now;
+        let rq = &mut self.rqs[cpu as usize];
+        rq.kernel.curr = curr_ptr;
+        rq.kernel.nr_running = rq.nr_running;
+        rq.kernel.clock = now;
+        rq.kernel.clock_task = now;
+        std::ptr::from_ref(&*rq.kernel).cast()
+    }
+}
+
+unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
+    let e = unsafe { engine(e) };
+    // SAFETY: the scheduler got the pointer from the engine.
+    let Some(id) = (unsafe { task_id(p) }) else { return 0 };
+    u64::from(e.rqs[e.tasks[id.index()].cpu as usize].curr == id)
+}
+
+unsafe extern "C" fn scx_bpf_task_cpu(e: EnginePtr, p: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    // SAFETY: the scheduler got the pointer from the engine.
+    unsafe { task_id(p) }.map_or(-1, |id| i64::from(e.tasks[id.index()].cpu))
+}
+
+unsafe extern "C" fn scx_bpf_cpu_rq(e: EnginePtr, cpu: u64) -> *const c_void {
+    let e = unsafe { engine(e) };
+    match e.valid_cpu(cpu, "") {
+        Some(cpu) => e.kernel_rq(cpu),
+        None => std::ptr::null(),
+    }
+}
+
+unsafe extern "C" fn scx_bpf_locked_rq(e: EnginePtr) -> *const c_void {
+    let e = unsafe { engine(e) };
+    match e.ext.ctx.locked_cpu {
+        Some(cpu) => e.kernel_rq(cpu),
+        None => {
+            e.ext_error("accessing locked rq without holding rq lock".into());
+            std::ptr::null()
+        }
+    }
+}
+
+/// The running task; for an idle CPU its idle task, as in the kernel.
+unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
+    let e = unsafe { engine(e) };
+    match e.valid_cpu(cpu, "") {
+        Some(cpu) => e.tasks[e.rqs[cpu as usize].curr.index()].kernel_ptr().cast_const().cast(),
+        None => std::ptr::null(),
+    }
+}
+
+unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void {
+    let e = unsafe { engine(e) };
+    // SAFETY: the scheduler got the pointer from the engine.
+    let id = unsafe { task_id(p) };
+    let subjects = e.ext.ctx.subjects;
+    match id {
+        Some(id) if subjects.contains(&id) && !id.is_idle() => e.cgroups.kernel_ptr(e.tasks[id.index()].cgroup).cast(),
+        _ => {
+            e.ext_error("called on a task not being operated on".into());
+            e.cgroups.kernel_ptr(0).cast()
+        }
+    }
+}
+
+unsafe extern "C" fn scx_bpf_now(e: EnginePtr) -> u64 {
+    let e = unsafe { engine(e) };
+    e.now
+}
+
+unsafe extern "C" fn scx_bpf_cpuperf_cap(e: EnginePtr, cpu: u64) -> u64 {
+    let e = unsafe { engine(e) };
+    match e.valid_cpu(cpu, "") {
+        Some(cpu) => u64::from(e.machine.cpus[cpu as usize].capacity),
+        None => 1024,
+    }
+}
+
+/// The machine runs at its full frequency, always.
+unsafe extern "C" fn scx_bpf_cpuperf_cur(e: EnginePtr, cpu: u64) -> u64 {
+    let e = unsafe { engine(e) };
+    let _ = e.valid_cpu(cpu, "");
+    1024
+}
+
+unsafe extern "C" fn scx_bpf_cpuperf_set(e: EnginePtr, cpu: u64, perf: u64) {
+    let e = unsafe { engine(e) };
+    if e.valid_cpu(cpu, "").is_some() && perf as u32 > 1024 {
+        e.ext_error(format!("invalid cpuperf target {} for CPU {}", perf as u32, cpu as u32));
+    }
+}
+
+/// # Safety
+/// `fmt` is a C string and `data` holds `size` bytes of u64 arguments.
+unsafe extern "C" fn scx_bpf_exit_bstr(e: EnginePtr, code: u64, fmt: u64, data: u64, size: u64) {
+    let e = unsafe { engine(e) };
+    let message = unsafe { super::helpers::format_args(e, fmt, data, size) };
+    e.ext_exit(ExitKind::UnregBpf, code as i64, message);
+}
+
+unsafe extern "C" fn scx_bpf_error_bstr(e: EnginePtr, fmt: u64, data: u64, size: u64) {
+    let e = unsafe { engine(e) };
+    let message = unsafe { super::helpers::format_args(e, fmt, data, size) };
+    e.ext_exit(ExitKind::ErrorBpf, 0, message);
+}
+
+unsafe extern "C" fn scx_bpf_dump_bstr(e: EnginePtr, fmt: u64, data: u64, size: u64) {
+    let e = unsafe { engine(e) };
+    let text = unsafe { super::helpers::format_args(e, fmt, data, size) };
+    e.ext.bpf.dump.push_str(&text);
+}

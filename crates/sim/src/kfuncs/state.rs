@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! BPF state of the loaded scheduler: maps, masks, timers, and what its programs print.
+
+use crate::bpf::cpumask::{CpuMask, CpuSet, Cpumasks};
+use crate::bpf::format::HostMemory;
+use crate::bpf::maps::{MapId, MapSet};
+use crate::bpf::prandom::Prandom;
+use crate::bpf::rng::Streams;
+use crate::bpf::timers::{Arming, Timers};
+use crate::engine::{Engine, RunError, Setup};
+use crate::ext::ops::{Context, IN_UNLOCKED};
+use crate::topology::Topology;
+use tiltyard_model::EventKind;
+use tiltyard_native::{Instance, Value};
+
+/// Name of the map that carries probes, see schedulers/include/tiltyard.bpf.h.
+const PROBE_MAP: &str = "tilt_probes";
+const PROBE_NAME_BYTES: usize = 20;
+const PROBE_RECORD_BYTES: usize = 40;
+
+pub struct Bpf {
+    pub maps: MapSet,
+    pub masks: Cpumasks,
+    pub timers: Timers,
+    pub prandom: Prandom,
+    /// Lines that a dump op has printed.
+    pub dump: String,
+    /// Numbers for the addresses that messages print.
+    pub memory: HostMemory,
+    probe_map: Option<MapId>,
+    probes: Vec<[u8; PROBE_NAME_BYTES]>,
+    probe_records: Vec<[u8; PROBE_RECORD_BYTES]>,
+    /// An always empty mask, for schedulers that track idle CPUs themselves.
+    pub no_cpus: CpuSet,
+}
+
+impl Bpf {
+    pub fn new(setup: &Setup, instance: &Instance, topology: &Topology) -> Result<Bpf, RunError> {
+        let nr_cpus = topology.online.nr_cpus();
+        let decls = &setup.object.maps;
+        let mut maps =
+            MapSet::new(decls, nr_cpus as usize).map_err(|e| RunError::Scheduler(e.to_string()))?;
+        for (i, decl) in decls.iter().enumerate() {
+            let Some(variable) = instance.symbol(&decl.symbol) else {
+                return Err(RunError::Scheduler(format!("map '{}' has no variable", decl.name)));
+            };
+            // SAFETY: a map variable is at least as large as its `type` member, a pointer.
+            unsafe { maps.bind(MapId(i as u32), variable) };
+        }
+        for (outer, decl) in decls.iter().enumerate() {
+            for (key, inner) in decl.values.iter().enumerate().filter_map(|(k, v)| v.map(|v| (k as u32, v))) {
+                // SAFETY: the key of an array is 4 bytes.
+                unsafe { maps.set_inner(MapId(outer as u32), (&raw const key).cast(), Some(MapId(inner as u32))) };
+            }
+        }
+        Ok(Bpf {
+            probe_map: maps.find(PROBE_MAP),
+            maps,
+            masks: Cpumasks::new(nr_cpus),
+            timers: Timers::new(),
+            prandom: Prandom::new(&Streams::new(setup.seed), nr_cpus),
+            dump: String::new(),
+            // SAFETY: only formats of the scheduler's own calls are printed, with the strings that they name.
+            memory: unsafe { HostMemory::new() },
+            probes: Vec::new(),
+            probe_records: Vec::new(),
+            no_cpus: CpuSet::new(nr_cpus),
+        })
+    }
+
+    /// Globals that a scheduler's user-space half would set from the machine, for those that the source has and the
+    /// user did not set.
+    pub fn well_known_globals(setup: &Setup, topology: &Topology) -> Vec<(String, Value)> {
+        let nr_cpus = i128::from(topology.online.nr_cpus());
+        let machine = setup.machine;
+        let ids = |key: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
+            machine.cpus.iter().flat_map(|c| key(c).to_le_bytes()).collect::<Vec<u8>>()
+        };
+        let candidates = [
+            ("tilt_probes_on", Value::Int(i128::from(setup.probes))),
+            ("nr_cpu_ids", Value::Int(nr_cpus)),
+            ("nr_cpus", Value::Int(nr_cpus)),
+            ("tick_hz", Value::Int(i128::from(machine.tick_hz))),
+            ("cpu_core_id", Value::Bytes(ids(|c| c.core))),
+            ("cpu_llc_id", Value::Bytes(ids(|c| c.llc))),
+            ("cpu_node_id", Value::Bytes(ids(|c| c.node))),
+        ];
+        let object = setup.object;
+        let has = |name: &str| object.tunables.contains_key(name) || object.globals.contains_key(name);
+        let given = |name: &str| setup.globals.iter().any(|(n, _)| n == name);
+        candidates
+            .into_iter()
+            .filter(|(name, _)| has(name) && !given(name))
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+}
+
+impl Engine<'_> {
+    /// A mask that a scheduler holds a pointer to.
+    ///
+    /// # Safety
+    /// `ptr` is a `struct cpumask *` that the simulated kernel handed out.
+    pub(crate) unsafe fn mask(&self, ptr: u64) -> CpuMask {
+        // SAFETY: the caller's promise.
+        unsafe { CpuMask::from_raw(ptr as *const _, self.topology.online.nr_cpus()) }
+    }
+
+    /// What a callback leaves to be done: freed map values, misuse that a verifier would have refused.
+    pub(crate) fn after_callback(&mut self) {
+        let bpf = &mut self.ext.bpf;
+        let timers = &mut bpf.timers;
+        bpf.maps.reclaim(|freed| timers.forget(freed));
+        bpf.masks.reclaim();
+        if let Some(misuse) = bpf.maps.take_misuse() {
+            self.fail(RunError::Scheduler(misuse.to_string()));
+        }
+        if self.probes {
+            self.drain_probes();
+        }
+    }
+
+    /// Turns the scheduler's probe records into events.
+    fn drain_probes(&mut self) {
+        let Some(map) = self.ext.bpf.probe_map else { return };
+        let mut records = std::mem::take(&mut self.ext.bpf.probe_records);
+        self.ext.bpf.maps.ringbuf_drain(map, |record| {
+            if let Some(bytes) = record.get(..PROBE_RECORD_BYTES).and_then(|r| r.try_into().ok()) {
+                records.push(bytes);
+            }
+        });
+        for record in records.drain(..) {
+            self.probe_event(&record);
+        }
+        self.ext.bpf.probe_records = records;
+    }
+
+    fn probe_event(&mut self, record: &[u8; PROBE_RECORD_BYTES]) {
+        let mut name = [0u8; PROBE_NAME_BYTES];
+        name.copy_from_slice(&record[..PROBE_NAME_BYTES]);
+        let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("8 bytes"));
+        let per_cpu = record[20] != 0;
+        // A scheduler has a handful of probes: looking through them beats hashing.
+        let known = self.ext.bpf.probes.iter().position(|n| *n == name);
+        let probe = known.unwrap_or_else(|| {
+            self.ext.bpf.probes.push(name);
+            let probe = self.ext.bpf.probes.len() - 1;
+            let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+            self.sink.probe_name(probe as u16, &String::from_utf8_lossy(&name[..len]), per_cpu);
+            probe
+        }) as u16;
+        let kind = EventKind::Probe { probe, key: word(24) as u32, value: word(32) as i64 };
+        self.emit(self.exec_cpu, kind);
+    }
+
+    /// A bpf_timer's time has come, on the CPU that started it: `callback(map, key, value)` without any lock.
+    pub(crate) fn bpf_timer_fires(&mut self, arming: Arming, cpu: u32) {
+        let Some(fired) = self.ext.bpf.timers.fire(arming) else { return };
+        self.exec_cpu = cpu;
+        let Some(element) = self.ext.bpf.maps.element_at(fired.map, fired.timer) else { return };
+        let map = self.ext.bpf.maps.variable(fired.map) as u64;
+        let args = [map, element.key.as_ptr() as u64, element.value as u64];
+        let context = Context { allowed: IN_UNLOCKED, ..Context::default() };
+        let callback = fired.callback as *const std::ffi::c_void;
+        // SAFETY: the scheduler set this callback for a timer, whose arguments these are.
+        self.call_bpf(context, |instance| unsafe { instance.call3(callback, args) });
+        self.ext.bpf.timers.done();
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! BPF helpers for maps, storage, ring buffers and timers.
+
+use super::{EnginePtr, engine, task_id};
+use crate::bpf::maps::MapId;
+use crate::clock::Alarm;
+use crate::engine::{Engine, RunError};
+use crate::ext::flags::EINVAL;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use tiltyard_native::layout::Cgroup;
+
+pub(super) const HELPERS: &[(u32, fn() -> *const c_void)] = &[
+    (1, || map_lookup as *const c_void),
+    (2, || map_update as *const c_void),
+    (3, || map_delete as *const c_void),
+    (87, || map_push as *const c_void),
+    (88, || map_pop as *const c_void),
+    (89, || map_peek as *const c_void),
+    (130, || ringbuf_output as *const c_void),
+    (131, || ringbuf_reserve as *const c_void),
+    (132, || ringbuf_submit as *const c_void),
+    (133, || ringbuf_discard as *const c_void),
+    (134, || ringbuf_query as *const c_void),
+    (156, || task_storage_get as *const c_void),
+    (157, || task_storage_delete as *const c_void),
+    (164, || for_each_map_elem as *const c_void),
+    (169, || timer_init as *const c_void),
+    (170, || timer_set_callback as *const c_void),
+    (171, || timer_start as *const c_void),
+    (172, || timer_cancel as *const c_void),
+    (195, || map_lookup_percpu as *const c_void),
+    (210, || cgroup_storage_get as *const c_void),
+    (211, || cgroup_storage_delete as *const c_void),
+];
+
+/// The map behind a map variable's address; anything else ends the run.
+///
+/// # Safety
+/// `map` is an address that scheduler code passes as a map.
+unsafe fn map_id(e: &mut Engine<'static>, map: *const u8) -> Option<MapId> {
+    // SAFETY: the caller's promise.
+    let id = unsafe { e.ext.bpf.maps.id_of(map) };
+    if id.is_none() {
+        e.fail(RunError::Scheduler("a helper was called with something that is no map".into()));
+    }
+    id
+}
+
+unsafe extern "C" fn map_lookup(e: EnginePtr, map: *const u8, key: *const u8) -> *mut u8 {
+    let e = unsafe { engine(e) };
+    let cpu = e.exec_cpu as usize;
+    let Some(id) = (unsafe { map_id(e, map) }) else { return null_mut() };
+    unsafe { e.ext.bpf.maps.lookup(id, key, cpu) }
+}
+
+unsafe extern "C" fn map_lookup_percpu(e: EnginePtr, map: *const u8, key: *const u8, cpu: u64) -> *mut u8 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return null_mut() };
+    unsafe { e.ext.bpf.maps.lookup_percpu(id, key, cpu as u32) }
+}
+
+unsafe extern "C" fn map_update(e: EnginePtr, map: *const u8, key: *const u8, value: *const u8, flags: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    let cpu = e.exec_cpu as usize;
+    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    unsafe { e.ext.bpf.maps.update(id, key, value, flags, cpu) }
+}
+
+unsafe extern "C" fn map_delete(e: EnginePtr, map: *const u8, key: *const u8) -> i64 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    unsafe { e.ext.bpf.maps.delete(id, key) }
+}
+
+unsafe extern "C" fn map_push(e: EnginePtr, map: *const u8, value: *const u8, flags: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    unsafe { e.ext.bpf.maps.push_elem(id, value, flags) }
+}
+
+unsafe extern "C" fn map_pop(e: EnginePtr, map: *const u8, value: *mut u8) -> i64 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    unsafe { e.ext.bpf.maps.pop_elem(id, value) }
+}
+
+unsafe extern "C" fn map_peek(e: EnginePtr, map: *const u8, value: *mut u8) -> i64 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    unsafe { e.ext.bpf.maps.peek_elem(id, value) }
+}
+
+unsafe extern "C" fn task_storage_get(e: EnginePtr, map: *const u8, task: u64, value: *const u8, flags: u64) -> *mut u8 {
+    let e = unsafe { engine(e) };
+    // SAFETY: the scheduler got the task from the engine.
+    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(task)) }) else { return null_mut() };
+    unsafe { e.ext.bpf.maps.task_storage(id, task.0, value, flags) }
+}
+
+unsafe extern "C" fn task_storage_delete(e: EnginePtr, map: *const u8, task: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    // SAFETY: the scheduler got the task from the engine.
+    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(task)) }) else { return EINVAL };
+    e.ext.bpf.maps.task_storage_delete(id, task.0)
+}
+
+unsafe extern "C" fn cgroup_storage_get(
+    e: EnginePtr,
+    map: *const u8,
+    cgroup: *const Cgroup,
+    value: *const u8,
+    flags: u64,
+) -> *mut u8 {
+    let e = unsafe { engine(e) };
+    let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else { return null_mut() };
+    unsafe { e.ext.bpf.maps.cgroup_storage(id, group, value, flags) }
+}
+
+unsafe extern "C" fn cgroup_storage_delete(e: EnginePtr, map: *const u8, cgroup: *const Cgroup) -> i64 {
+    let e = unsafe { engine(e) };
+    let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else { return EINVAL };
+    e.ext.bpf.maps.cgroup_storage_delete(id, group)
+}
+
+unsafe extern "C" fn ringbuf_output(e: EnginePtr, map: *const u8, data: *const u8, size: u64, flags: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    unsafe { e.ext.bpf.maps.ringbuf_output(id, data, size, flags) }
+}
+
+unsafe extern "C" fn ringbuf_reserve(e: EnginePtr, map: *const u8, size: u64, flags: u64) -> *mut u8 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return null_mut() };
+    e.ext.bpf.maps.ringbuf_reserve(id, size, flags)
+}
+
+fn ringbuf_commit(e: &mut Engine<'static>, record: *mut u8, discard: bool) {
+    if !e.ext.bpf.maps.ringbuf_commit(record, discard) {
+        e.fail(RunError::Scheduler("a ring buffer record was submitted that was never reserved".into()));
+    }
+}
+
+unsafe extern "C" fn ringbuf_submit(e: EnginePtr, record: *mut u8, _flags: u64) {
+    ringbuf_commit(unsafe { engine(e) }, record, false);
+}
+
+unsafe extern "C" fn ringbuf_discard(e: EnginePtr, record: *mut u8, _flags: u64) {
+    ringbuf_commit(unsafe { engine(e) }, record, true);
+}
+
+unsafe extern "C" fn ringbuf_query(e: EnginePtr, map: *const u8, what: u64) -> u64 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return 0 };
+    e.ext.bpf.maps.ringbuf_query(id, what)
+}
+
+/// callback(map, key, value, ctx) for each element; returns how many were visited.
+unsafe extern "C" fn for_each_map_elem(e: EnginePtr, map: *const u8, callback: u64, arg: u64, flags: u64) -> i64 {
+    type Callback = unsafe extern "C" fn(u64, u64, u64, u64) -> u64;
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    let Some(mut cursor) = e.ext.bpf.maps.cursor(id) else { return EINVAL };
+    if flags != 0 {
+        return EINVAL;
+    }
+    // SAFETY: a callback of the scheduler's, inside the call that the engine made.
+    let callback = unsafe { std::mem::transmute::<u64, Callback>(callback) };
+    let mut visited = 0;
+    while let Some(element) = e.ext.bpf.maps.advance(id, &mut cursor, e.exec_cpu as usize) {
+        visited += 1;
+        // SAFETY: as above; the element stays where it is until the outermost callback has returned.
+        if unsafe { callback(map as u64, element.key.as_ptr() as u64, element.value as u64, arg) } & 1 != 0 {
+            break;
+        }
+    }
+    visited
+}
+
+unsafe extern "C" fn timer_init(e: EnginePtr, timer: u64, map: *const u8, flags: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    e.ext.bpf.timers.init(timer as usize, id, flags)
+}
+
+unsafe extern "C" fn timer_set_callback(e: EnginePtr, timer: u64, callback: u64) -> i64 {
+    unsafe { engine(e) }.ext.bpf.timers.set_callback(timer as usize, callback as usize)
+}
+
+unsafe extern "C" fn timer_start(e: EnginePtr, timer: u64, nsecs: u64, flags: u64) -> i64 {
+    let e = unsafe { engine(e) };
+    match e.ext.bpf.timers.start(timer as usize, e.now, nsecs, flags) {
+        Ok(armed) => {
+            e.clock.arm(armed.expires_ns, Alarm::BpfTimer { arming: armed.arming, cpu: e.exec_cpu });
+            0
+        }
+        Err(error) => error,
+    }
+}
+
+unsafe extern "C" fn timer_cancel(e: EnginePtr, timer: u64) -> i64 {
+    unsafe { engine(e) }.ext.bpf.timers.cancel(timer as usize)
+}

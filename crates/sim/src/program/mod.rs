@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! User space of the simulated machine: executes workloads instruction by instruction.
+
+pub mod compile;
+pub mod resources;
+pub mod step;
+pub mod sync;
+
+use crate::task::TaskId;
+use compile::Insn;
+use resources::Resources;
+use tiltyard_workload::Workload;
+
+/// Code of every task of the workload, shared by its instances, and the things tasks share.
+pub struct Programs {
+    /// Tasks of the workload first, by their index; then shells and kernel threads.
+    pub code: Vec<Vec<Insn>>,
+    pub res: Resources,
+    /// How many instances of each task of the workload were ever started.
+    pub started: Vec<u32>,
+    /// Live tasks whose end the run waits for.
+    pub live_awaited: u32,
+    /// The same that still have to be started by a shell.
+    pub unborn_awaited: u32,
+    pub live_total: u32,
+    pub exited: u64,
+}
+
+impl Programs {
+    pub fn new(workload: &Workload) -> Result<Programs, String> {
+        let code: Vec<Vec<Insn>> = workload.tasks.iter().map(compile::compile_task).collect();
+        let unborn = workload.tasks.iter().filter(|t| !t.daemon).map(|t| t.instances).sum();
+        Ok(Programs {
+            started: vec![0; code.len()],
+            code,
+            res: Resources::new(workload),
+            live_awaited: 0,
+            unborn_awaited: unborn,
+            live_total: 0,
+            exited: 0,
+        })
+    }
+
+    /// Adds code that is no task of the workload; returns its number.
+    pub fn add(&mut self, code: Vec<Insn>) -> u32 {
+        self.code.push(code);
+        self.code.len() as u32 - 1
+    }
+}
+
+/// Where a task is in its program.
+#[derive(Debug, Default)]
+pub struct Cursor {
+    pub code: u32,
+    pub pc: u32,
+    pub loops: Vec<LoopFrame>,
+    /// How far a blocking instruction has come; each kind gives its own meaning to the number.
+    pub stage: u8,
+    pub wait: Wait,
+    /// Requests begun and not ended: class and time.
+    pub begun: Vec<(u16, u64)>,
+    /// Next base of each rt-app timer that this task has used.
+    pub timers: Vec<(u32, u64)>,
+    /// Start of the task's delay-shifted clock, for rt-app's timers.
+    pub base_ns: u64,
+    /// Instructions executed at `spin_time_ns`: a program that never takes time is an error.
+    pub spin_count: u32,
+    pub spin_time_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct LoopFrame {
+    /// Passes left after the current one; `None`: for ever.
+    pub left: Option<u64>,
+    pub pass: u64,
+    /// Whether the workload file's index expressions can see it.
+    pub counted: bool,
+}
+
+/// What a sleeping task waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    #[default]
+    Nothing,
+    Time,
+    Device(u32),
+    Mutex(u32),
+    Cond(u32),
+    Barrier(u32),
+    Sem(u32),
+    PipeRead(u32),
+    PipeWrite(u32),
+    Place(u32),
+    Children,
+}
+
+impl Wait {
+    /// Whether time alone will end it.
+    pub fn ends_by_itself(self) -> bool {
+        matches!(self, Wait::Nothing | Wait::Time | Wait::Device(_))
+    }
+}
+
+/// A queue of waiting tasks, first come first served.
+pub type Waiters = std::collections::VecDeque<TaskId>;

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Executes the program of the task that runs on a CPU, up to where it needs time or must wait.
+
+use super::compile::Insn;
+use super::{LoopFrame, Wait};
+use crate::clock::{Alarm, NEVER};
+use crate::engine::{Engine, RunError};
+use crate::sched::Leave;
+use crate::task::{Class, Life, TaskId};
+use tiltyard_model::EventKind;
+use tiltyard_workload::{Dist, Index, MemKind, Op, Ref, TimerMode};
+
+/// What an instruction did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Done at once; the next instruction may follow.
+    Next,
+    /// Set work for the CPU.
+    Busy,
+    /// Must sleep.
+    Block,
+    Exit,
+    /// Gave the CPU away.
+    Yield,
+}
+
+/// Instructions at one instant before a program counts as one that never takes time.
+const MAX_INSTANT_INSNS: u32 = 1_000_000;
+
+/// Writing to a device that throws everything away: one system call. Assumed, the same for every scheduler.
+const NULL_WRITE_NS: u64 = 300;
+
+impl Engine<'_> {
+    /// The current task of `cpu` has done the work it was busy with.
+    pub(crate) fn work_done(&mut self, cpu: u32) {
+        self.exec_cpu = cpu;
+        self.settle(cpu);
+        self.clock.set_work_done(cpu, NEVER);
+        let id = self.rqs[cpu as usize].curr;
+        let work = &mut self.tasks[id.index()].work;
+        work.until_ns = None;
+        work.rem_ns = 0;
+        self.step(cpu, id);
+    }
+
+    fn step(&mut self, cpu: u32, id: TaskId) {
+        loop {
+            let rq = &self.rqs[cpu as usize];
+            if rq.need_resched || rq.work_start_ns > self.now || self.failure.is_some() {
+                return self.arm_work(cpu);
+            }
+            match self.execute(cpu, id) {
+                Flow::Next => {}
+                Flow::Busy => return self.arm_work(cpu),
+                Flow::Block => return self.schedule(cpu, Leave::Sleep),
+                Flow::Exit => return self.exit_current(cpu, id),
+                Flow::Yield => {
+                    self.yield_current(cpu, id);
+                    return self.schedule(cpu, Leave::Runnable);
+                }
+            }
+            if self.rqs[cpu as usize].curr != id {
+                return;
+            }
+        }
+    }
+
+    fn yield_current(&mut self, cpu: u32, id: TaskId) {
+        match self.class_of(id) {
+            Class::Ext => self.ext_yield(cpu, id),
+            _ => self.rqs[cpu as usize].preempt_hint = crate::cpu::PreemptHint::Yield,
+        }
+    }
+
+    fn execute(&mut self, cpu: u32, id: TaskId) -> Flow {
+        let cursor = &mut self.tasks[id.index()].cursor;
+        if cursor.spin_time_ns != self.now {
+            (cursor.spin_time_ns, cursor.spin_count) = (self.now, 0);
+        }
+        cursor.spin_count += 1;
+        if cursor.spin_count > MAX_INSTANT_INSNS {
+            let label = self.task_label(id);
+            self.fail(RunError::Workload(format!("{label}: a loop of its program never takes any time")));
+            return Flow::Busy;
+        }
+        let (code, pc) = (cursor.code as usize, cursor.pc);
+        // The code is shared and never changes while the engine runs.
+        let code: *const Vec<Insn> = &raw const self.programs.code[code];
+        // SAFETY: `programs.code` only grows before the first event; its elements stay where they are.
+        let insn = unsafe { &(&(*code))[pc as usize] };
+        match insn {
+            Insn::Do(op) => self.execute_op(cpu, id, op),
+            insn => self.execute_control(id, insn, pc),
+        }
+    }
+
+    fn execute_control(&mut self, id: TaskId, insn: &Insn, pc: u32) -> Flow {
+        let cursor = &mut self.tasks[id.index()].cursor;
+        cursor.pc = pc + 1;
+        match insn {
+            Insn::LoopBegin { count: Some(0), end, .. } => cursor.pc = *end,
+            Insn::LoopBegin { count, counted, .. } => {
+                cursor.loops.push(LoopFrame { left: count.map(|n| n - 1), pass: 0, counted: *counted });
+            }
+            Insn::LoopEnd { begin } => {
+                if let Some(frame) = cursor.loops.last_mut() {
+                    if frame.left == Some(0) {
+                        cursor.loops.pop();
+                    } else {
+                        frame.left = frame.left.map(|n| n - 1);
+                        frame.pass += 1;
+                        cursor.pc = begin + 1;
+                    }
+                }
+            }
+            Insn::Take { counter, end } => {
+                let Some(i) = self.resolve(id, counter) else { return Flow::Busy };
+                match &mut self.programs.res.counters[i] {
+                    0 => self.tasks[id.index()].cursor.pc = *end,
+                    left => *left -= 1,
+                }
+            }
+            Insn::UnlessAfter { time_ns, end } => {
+                if self.now >= self.origin_ns + time_ns {
+                    cursor.pc = *end;
+                }
+            }
+            Insn::Chance { ppm, end } => {
+                let task = &mut self.tasks[id.index()];
+                if !task.rng.chance(*ppm) {
+                    task.cursor.pc = *end;
+                }
+            }
+            Insn::Jump { to } => cursor.pc = *to,
+            Insn::SetAttrs(attrs) => self.set_attrs(id, attrs),
+            Insn::SleepUntil { time_ns } => return self.sleep_until(id, *time_ns),
+            Insn::Start { task, count } => self.spawn(id, *task, *count),
+            Insn::Exit => return Flow::Exit,
+            Insn::Do(_) => unreachable!("execute() does operations"),
+        }
+        Flow::Next
+    }
+
+    fn execute_op(&mut self, cpu: u32, id: TaskId, op: &Op) -> Flow {
+        if let Some(flow) = self.execute_blocking(id, op) {
+            return flow;
+        }
+        self.tasks[id.index()].cursor.pc += 1;
+        match op {
+            Op::Run(dist) => {
+                let ns = self.draw(id, *dist);
+                self.busy_for(id, ns)
+            }
+            Op::Runtime(dist) => {
+                let ns = self.draw(id, *dist);
+                self.tasks[id.index()].work.until_ns = Some(self.now + ns);
+                Flow::Busy
+            }
+            Op::Sleep(dist) => {
+                let ns = self.draw(id, *dist);
+                self.sleep_until(id, self.now + ns)
+            }
+            Op::Timer { timer, period_ns } => self.wait_for_timer(id, *timer, *period_ns),
+            Op::Mem { bytes } => {
+                let ns = self.memory_ns(*bytes / 64, self.workload.mem_buffer_bytes);
+                self.busy_for(id, ns)
+            }
+            Op::MemRun { kind, size_bytes, count, .. } => {
+                let lines = if *kind == MemKind::Chase { *count } else { count / 64 };
+                let ns = self.memory_ns(lines, *size_bytes);
+                self.busy_for(id, ns)
+            }
+            Op::IoRun { .. } if self.workload.io_device != "/dev/null" => {
+                let device = &self.workload.io_device;
+                self.fail(RunError::NotModelled(format!("iorun to {device}: say what the device does with the extension's io")));
+                Flow::Busy
+            }
+            Op::IoRun { .. } => self.busy_for(id, NULL_WRITE_NS),
+            Op::Yield => Flow::Yield,
+            Op::Fork { task } => {
+                self.spawn(id, *task as u32, 1);
+                Flow::Next
+            }
+            Op::Spawn { task, count } => {
+                self.spawn(id, *task as u32, *count as u32);
+                Flow::Next
+            }
+            Op::Exit => Flow::Exit,
+            Op::Set(attrs) => {
+                self.set_attrs(id, attrs);
+                Flow::Next
+            }
+            Op::SetOther { task, instance, attrs } => {
+                let only = instance.as_ref().and_then(|index| self.evaluate(id, index));
+                let targets: Vec<TaskId> = self
+                    .tasks
+                    .iter()
+                    .filter(|t| t.spec == Some(*task as u32) && t.life != Life::Dead)
+                    .filter(|t| instance.is_none() || only == Some(i64::from(t.instance)))
+                    .map(|t| t.id)
+                    .collect();
+                targets.into_iter().for_each(|target| self.set_attrs(target, attrs));
+                Flow::Next
+            }
+            Op::Begin { request } => {
+                let now = self.now;
+                let begun = &mut self.tasks[id.index()].cursor.begun;
+                begun.retain(|(class, _)| usize::from(*class) != *request);
+                begun.push((*request as u16, now));
+                Flow::Next
+            }
+            Op::End { request } => self.end_request(cpu, id, *request),
+            Op::Done { request } => {
+                let kind = EventKind::Request { task: id.tid(), class: *request as u16, start_ns: self.now };
+                self.emit(cpu, kind);
+                Flow::Next
+            }
+            Op::Mark { mark } => {
+                self.emit(cpu, EventKind::Mark { task: id.tid(), class: *mark as u16 });
+                Flow::Next
+            }
+            other => unreachable!("{other:?} is compiled to jumps or blocks"),
+        }
+    }
+
+    fn end_request(&mut self, cpu: u32, id: TaskId, request: usize) -> Flow {
+        let begun = &mut self.tasks[id.index()].cursor.begun;
+        let Some(at) = begun.iter().position(|(class, _)| usize::from(*class) == request) else {
+            let (label, name) = (self.task_label(id), &self.workload.requests[request]);
+            self.fail(RunError::Workload(format!("{label}: request '{name}' ends but was not begun")));
+            return Flow::Busy;
+        };
+        let (class, start_ns) = begun.swap_remove(at);
+        self.emit(cpu, EventKind::Request { task: id.tid(), class, start_ns });
+        Flow::Next
+    }
+
+    pub(crate) fn busy_for(&mut self, id: TaskId, ns: u64) -> Flow {
+        if ns == 0 {
+            return Flow::Next;
+        }
+        self.tasks[id.index()].work.rem_ns = ns;
+        Flow::Busy
+    }
+
+    /// The current task sleeps until `at_ns`; a time that has passed costs nothing.
+    fn sleep_until(&mut self, id: TaskId, at_ns: u64) -> Flow {
+        if at_ns <= self.now {
+            return Flow::Next;
+        }
+        let task = &mut self.tasks[id.index()];
+        task.generation += 1;
+        task.cursor.wait = Wait::Time;
+        let alarm = Alarm::Task { task: id.0, generation: task.generation };
+        self.clock.arm(at_ns, alarm);
+        Flow::Block
+    }
+
+    /// A timed sleep ends: the timer interrupt arrives on the CPU where the task went to sleep.
+    pub(crate) fn task_alarm(&mut self, id: TaskId, generation: u32) {
+        let task = &mut self.tasks[id.index()];
+        if task.generation != generation || task.life != Life::Blocked {
+            return;
+        }
+        task.cursor.wait = Wait::Nothing;
+        self.exec_cpu = task.cpu;
+        self.wake(id, true, false);
+    }
+
+    /// rt-app's timer: the next expiry is one period after the last; the first base is the start plus the delay.
+    fn wait_for_timer(&mut self, id: TaskId, timer: usize, period_ns: u64) -> Flow {
+        let spec = &self.workload.timers[timer];
+        let first = self.tasks[id.index()].cursor.base_ns;
+        let base = if spec.per_task {
+            let timers = &mut self.tasks[id.index()].cursor.timers;
+            match timers.iter().position(|(t, _)| *t as usize == timer) {
+                Some(at) => &mut timers[at].1,
+                None => {
+                    timers.push((timer as u32, first));
+                    &mut timers.last_mut().expect("just pushed").1
+                }
+            }
+        } else {
+            self.programs.res.timers[timer].get_or_insert(first)
+        };
+        let at = *base + period_ns;
+        let missed = at < self.now;
+        *base = if missed && spec.mode == TimerMode::Relative { self.now } else { at };
+        self.sleep_until(id, at)
+    }
+
+    pub(crate) fn draw(&mut self, id: TaskId, dist: Dist) -> u64 {
+        match dist {
+            Dist::Const(value) => value,
+            dist => self.tasks[id.index()].rng.draw(&dist),
+        }
+    }
+
+    /// Time to touch `lines` cache lines of a buffer of this size: a nanosecond each when they hit L1.
+    fn memory_ns(&self, lines: u64, size_bytes: u64) -> u64 {
+        let (caches, costs) = (&self.machine.caches, &self.machine.costs);
+        let line_ps = match size_bytes {
+            size if size <= caches.l1_bytes => 0,
+            size if size <= caches.l2_bytes => costs.line_l2_ps,
+            size if size <= caches.l3_bytes => costs.line_l3_ps,
+            _ => costs.line_mem_ps,
+        };
+        lines * line_ps.max(1000) / 1000
+    }
+
+    /// Index of the resource that a task means; an index out of range ends the run.
+    pub(crate) fn resolve(&mut self, id: TaskId, reference: &Ref) -> Option<usize> {
+        let index = match reference.index {
+            Index::Const(index) => Some(index),
+            Index::Instance => Some(i64::from(self.tasks[id.index()].instance)),
+            ref index => self.evaluate(id, index),
+        };
+        match index {
+            Some(index) if index >= 0 && (index as u64) < reference.len as u64 => Some(reference.first + index as usize),
+            index => {
+                let label = self.task_label(id);
+                let what = index.map_or("a division by zero".to_owned(), |i| i.to_string());
+                let len = reference.len;
+                self.fail(RunError::Workload(format!("{label}: index {what} outside 0..{len} of a resource array")));
+                None
+            }
+        }
+    }
+
+    fn evaluate(&self, id: TaskId, index: &Index) -> Option<i64> {
+        let both = |a: &Index, b: &Index| Some((self.evaluate(id, a)?, self.evaluate(id, b)?));
+        let task = &self.tasks[id.index()];
+        match index {
+            Index::Const(value) => Some(*value),
+            Index::Instance => Some(i64::from(task.instance)),
+            Index::Loop(depth) => {
+                let mut counted = task.cursor.loops.iter().rev().filter(|f| f.counted);
+                counted.nth(usize::from(*depth)).map(|f| f.pass as i64)
+            }
+            Index::Add(a, b) => both(a, b).and_then(|(a, b)| a.checked_add(b)),
+            Index::Sub(a, b) => both(a, b).and_then(|(a, b)| a.checked_sub(b)),
+            Index::Mul(a, b) => both(a, b).and_then(|(a, b)| a.checked_mul(b)),
+            Index::Div(a, b) => both(a, b).and_then(|(a, b)| a.checked_div_euclid(b)),
+            Index::Rem(a, b) => both(a, b).and_then(|(a, b)| a.checked_rem_euclid(b)),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Changing what a task is: nice value, policy, affinity, cgroup.
+
+use crate::bpf::cpumask::CpuSet;
+use crate::cpu::PreemptHint;
+use crate::engine::{Engine, RunError};
+use crate::ext::flags::*;
+use crate::sched::rt::rr_slice_ticks;
+use crate::sched::{Leave, ON_RQ_MIGRATING, ON_RQ_QUEUED};
+use crate::task::{Class, ExtState, Life, TaskId, ext_weight};
+use tiltyard_model::EventKind;
+use tiltyard_workload::{Attrs, Policy};
+
+/// `p->policy` numbers.
+const SCHED_NORMAL: u32 = 0;
+const SCHED_FIFO: u32 = 1;
+const SCHED_RR: u32 = 2;
+const SCHED_BATCH: u32 = 3;
+const SCHED_IDLE: u32 = 5;
+
+impl Engine<'_> {
+    /// Applies what is set in `attrs`, in the order in which rt-app does: policy and nice, affinity, group.
+    pub(crate) fn set_attrs(&mut self, id: TaskId, attrs: &Attrs) {
+        if attrs.deadline.is_some() || attrs.policy == Some(Policy::Deadline) {
+            return self.fail(RunError::NotModelled("SCHED_DEADLINE".into()));
+        }
+        if attrs.util_min.is_some() || attrs.util_max.is_some() {
+            return self.fail(RunError::NotModelled("utilisation clamps (util_min, util_max)".into()));
+        }
+        if attrs.nodes_membind.is_some() {
+            return self.fail(RunError::NotModelled("nodes_membind".into()));
+        }
+        if attrs.policy.is_some() || attrs.nice.is_some() || attrs.rt_priority.is_some() {
+            self.set_policy(id, attrs);
+        }
+        if let Some(cpus) = &attrs.cpus {
+            self.set_affinity(id, cpus);
+        }
+        if let Some(group) = attrs.group {
+            self.move_to_group(id, group as u32 + 1);
+        }
+    }
+
+    /// Takes a queued task off its runqueue around a change, as every `sched_*` call does.
+    fn with_task_off(&mut self, id: TaskId, flags: u64, change: impl FnOnce(&mut Self)) {
+        let task = &self.tasks[id.index()];
+        let (cpu, queued) = (task.cpu, task.life == Life::Runnable);
+        let running = queued && self.rqs[cpu as usize].curr == id;
+        if running {
+            self.settle(cpu);
+        }
+        if queued {
+            self.dequeue(cpu, id, flags);
+        }
+        change(self);
+        if queued {
+            self.enqueue(cpu, id, flags);
+        }
+        if running {
+            match self.tasks[id.index()].class {
+                Class::Rt { priority, .. } => {
+                    self.rqs[cpu as usize].rt.remove(priority, id);
+                    self.tasks[id.index()].work.exec_start_ns = self.now;
+                }
+                Class::Ext => self.ext_set_next(cpu, id),
+                Class::Idle => {}
+            }
+        }
+    }
+
+    fn set_policy(&mut self, id: TaskId, attrs: &Attrs) {
+        let old = self.tasks[id.index()].class;
+        let class = match attrs.policy {
+            Some(Policy::Fifo | Policy::Rr) => Class::Rt {
+                priority: attrs.rt_priority.unwrap_or(10),
+                round_robin: attrs.policy == Some(Policy::Rr),
+            },
+            Some(_) => Class::Ext,
+            None => match (old, attrs.rt_priority) {
+                (Class::Rt { round_robin, .. }, Some(priority)) => Class::Rt { priority, round_robin },
+                _ => old,
+            },
+        };
+        let nice = attrs.nice.unwrap_or(self.tasks[id.index()].nice);
+        let policy = match attrs.policy {
+            Some(Policy::Batch) => SCHED_BATCH,
+            Some(Policy::Idle) => SCHED_IDLE,
+            Some(Policy::Fifo) => SCHED_FIFO,
+            Some(Policy::Rr) => SCHED_RR,
+            Some(_) => SCHED_NORMAL,
+            None => self.tasks[id.index()].kern.policy,
+        };
+        let changes_class = matches!(old, Class::Ext) != matches!(class, Class::Ext);
+        let mut flags = DEQ_SAVE | DEQ_NOCLOCK;
+        if changes_class {
+            flags |= DEQ_MOVE;
+        }
+        self.with_task_off(id, flags, |engine| engine.apply_policy(id, class, policy, nice));
+        if changes_class && class != Class::Ext && self.ext.enabled {
+            self.ext_disable_task(id);
+        }
+        let cpu = self.tasks[id.index()].cpu;
+        if self.tasks[id.index()].life == Life::Runnable {
+            if self.rqs[cpu as usize].curr == id {
+                self.resched(cpu);
+            } else {
+                self.wakeup_preempt(cpu, id);
+            }
+        }
+    }
+
+    fn apply_policy(&mut self, id: TaskId, class: Class, policy: u32, nice: i8) {
+        let hz = self.machine.tick_hz;
+        let task = &mut self.tasks[id.index()];
+        let renamed = task.nice != nice;
+        let enters_ext = class == Class::Ext && task.class != Class::Ext;
+        task.class = class;
+        task.nice = nice;
+        task.kern.policy = policy;
+        task.kern.static_prio = 120 + i32::from(nice);
+        let (prio, rt_priority) = match class {
+            Class::Rt { priority, .. } => (99 - i32::from(priority), u32::from(priority)),
+            _ => (task.kern.static_prio, 0),
+        };
+        task.kern.prio = prio;
+        task.kern.normal_prio = prio;
+        task.kern.rt_priority = rt_priority;
+        task.rt_slice_ticks = rr_slice_ticks(hz);
+        let weight = if policy == SCHED_IDLE { 1 } else { ext_weight(nice) };
+        let changed = task.kern.scx.weight != weight;
+        task.kern.scx.weight = weight;
+        if renamed {
+            self.emit(self.exec_cpu, EventKind::Nice { task: id.tid(), nice });
+        }
+        if !self.ext.enabled || class != Class::Ext {
+            return;
+        }
+        if enters_ext && self.tasks[id.index()].ext.state == ExtState::Ready {
+            self.ext_enable_task(id);
+            self.ext_set_cpumask(id);
+        } else if changed {
+            self.ext_set_weight(id);
+        }
+    }
+
+    /// `sched_setaffinity()`. CPUs that the machine does not have are ignored as long as one remains.
+    pub(crate) fn set_affinity(&mut self, id: TaskId, cpus: &[u32]) {
+        let nr_cpus = self.rqs.len() as u32;
+        let set = match cpus {
+            [] => CpuSet::all(nr_cpus),
+            cpus => CpuSet::of(nr_cpus, cpus.iter().copied()),
+        };
+        if set.is_empty() {
+            let name = self.task_label(id);
+            let list = format!("{cpus:?}");
+            return self.fail(RunError::Workload(format!(
+                "{name}: affinity to {list}, but the machine has CPUs 0-{}",
+                nr_cpus - 1
+            )));
+        }
+        self.with_task_off(id, DEQ_SAVE | DEQ_NOCLOCK, |engine| {
+            let task = &mut engine.tasks[id.index()];
+            task.kern.nr_cpus_allowed = set.weight() as i32;
+            task.cpus.copy_from(&set);
+            if engine.ext.enabled && engine.tasks[id.index()].class == Class::Ext {
+                engine.ext_set_cpumask(id);
+            }
+        });
+        let task = &self.tasks[id.index()];
+        if task.may_run_on(task.cpu) {
+            return;
+        }
+        let target = self.fallback_cpu(id);
+        match self.tasks[id.index()].life {
+            Life::Runnable if self.rqs[self.tasks[id.index()].cpu as usize].curr == id => self.push_away(id, target),
+            Life::Runnable => self.move_queued(id, target),
+            _ => self.tasks[id.index()].kern.wake_cpu = target as i32,
+        }
+    }
+
+    /// `move_queued_task()`: from one runqueue to another without a sleep between.
+    fn move_queued(&mut self, id: TaskId, target: u32) {
+        let from = self.tasks[id.index()].cpu;
+        self.tasks[id.index()].kern.on_rq = ON_RQ_MIGRATING;
+        self.dequeue(from, id, DEQ_NOCLOCK);
+        self.set_task_cpu(id, target);
+        self.enqueue(target, id, ENQ_MIGRATED);
+        self.tasks[id.index()].kern.on_rq = ON_RQ_QUEUED;
+        self.wakeup_preempt(target, id);
+        self.run_deferred(target);
+    }
+
+    /// The stopper thread takes the CPU from a running task that may no longer be there and moves it.
+    fn push_away(&mut self, id: TaskId, target: u32) {
+        let from = self.tasks[id.index()].cpu;
+        self.settle(from);
+        if self.class_of(id) == Class::Ext {
+            self.ext_stopped_for_migration(from, id);
+        }
+        self.rqs[from as usize].preempt_hint = PreemptHint::Affinity;
+        self.tasks[id.index()].kern.on_rq = ON_RQ_MIGRATING;
+        self.dequeue(from, id, DEQ_NOCLOCK);
+        self.set_task_cpu(id, target);
+        self.enqueue(target, id, ENQ_MIGRATED);
+        self.tasks[id.index()].kern.on_rq = ON_RQ_QUEUED;
+        self.wakeup_preempt(target, id);
+        let here = self.exec_cpu;
+        self.exec_cpu = from;
+        self.schedule(from, Leave::Runnable);
+        self.exec_cpu = here;
+    }
+
+    /// Moves a task to another cgroup (0 is the root).
+    pub(crate) fn move_to_group(&mut self, id: TaskId, group: u32) {
+        let from = self.tasks[id.index()].cgroup;
+        if from == group {
+            return;
+        }
+        if !self.ext_cgroup_prep_move(id, from, group) {
+            return;
+        }
+        self.with_task_off(id, DEQ_SAVE | DEQ_MOVE | DEQ_NOCLOCK, |engine| {
+            engine.join_group(id, group);
+            engine.ext_cgroup_move(id, from, group);
+        });
+        let cpu = self.tasks[id.index()].cpu;
+        if self.rqs[cpu as usize].curr == id {
+            self.resched(cpu);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Birth and death of tasks: kernel threads, shells, forks, exits.
+
+use crate::bpf::cpumask::CpuSet;
+use crate::engine::{Engine, MAX_LIVE_TASKS, RunError};
+use crate::ext::flags::*;
+use crate::program::compile::{Insn, compile_shell};
+use crate::program::{Cursor, Wait};
+use crate::sched::Leave;
+use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, new_task_struct};
+use std::ptr;
+use tiltyard_model::{EventKind, TaskInfo, Tid};
+use tiltyard_workload::{Dist, Op};
+
+/// Application name of the machine's own threads.
+const KERNEL_APP: &str = "kernel";
+/// Bytes that a kernel thread or a shell touches: small. Assumed, the same for every scheduler.
+const SMALL_SET_BYTES: u64 = 8 << 10;
+
+/// What distinguishes a new task.
+struct Birth<'a> {
+    name: String,
+    app: Option<u32>,
+    spec: Option<u32>,
+    instance: u32,
+    code: u32,
+    parent: TaskId,
+    cpu: u32,
+    /// Another task whose process this one joins as a thread.
+    leader: Option<TaskId>,
+    working_set_bytes: u64,
+    stream: (&'a str, u64),
+}
+
+impl Engine<'_> {
+    pub(crate) fn create_idle_task(&mut self) {
+        let code = self.programs.add(vec![]);
+        let id = self.create_task(Birth {
+            name: "swapper".into(),
+            app: None,
+            spec: None,
+            instance: 0,
+            code,
+            parent: TaskId::IDLE,
+            cpu: 0,
+            leader: None,
+            working_set_bytes: 0,
+            stream: ("idle", 0),
+        });
+        self.tasks[id.index()].class = Class::Idle;
+    }
+
+    pub(crate) fn declare_requests(&mut self) {
+        for (i, name) in self.workload.requests.iter().enumerate() {
+            self.sink.request_class(i as u16, name);
+        }
+    }
+
+    /// The machine's noise: one pinned kernel thread per CPU.
+    pub(crate) fn create_kernel_threads(&mut self) {
+        let Some(noise) = self.machine.noise else { return };
+        let code = self.programs.add(vec![
+            Insn::Do(Op::Sleep(Dist::Exp { mean: noise.sleep_mean_ns })),
+            Insn::Do(Op::Run(Dist::Exp { mean: noise.run_mean_ns })),
+            Insn::Jump { to: 0 },
+        ]);
+        for cpu in 0..self.rqs.len() as u32 {
+            let id = self.create_task(Birth {
+                name: format!("kworker/{cpu}:0"),
+                app: None,
+                spec: None,
+                instance: cpu,
+                code,
+                parent: TaskId::IDLE,
+                cpu,
+                leader: None,
+                working_set_bytes: SMALL_SET_BYTES,
+                stream: ("kworker", u64::from(cpu)),
+            });
+            let task = &mut self.tasks[id.index()];
+            task.kern.flags |= PF_KTHREAD;
+            task.cpus.copy_from(&CpuSet::of(self.rqs.len() as u32, [cpu]));
+            task.kern.nr_cpus_allowed = 1;
+            self.announce(id);
+            self.start_asleep(id);
+        }
+    }
+
+    /// One shell for each application: a task that sleeps until the workload starts.
+    pub(crate) fn create_shells(&mut self) {
+        for (i, app) in self.workload.apps.iter().enumerate() {
+            let code = self.programs.add(compile_shell(i, app, self.workload, self.origin_ns));
+            let id = self.create_task(Birth {
+                name: format!("sh-{}", app.name),
+                app: Some(i as u32),
+                spec: None,
+                instance: 0,
+                code,
+                parent: TaskId::IDLE,
+                cpu: 0,
+                leader: None,
+                working_set_bytes: SMALL_SET_BYTES,
+                stream: ("shell", i as u64),
+            });
+            if let Some(group) = app.group {
+                self.join_group(id, group as u32 + 1);
+            }
+            self.announce(id);
+            self.start_asleep(id);
+        }
+    }
+
+    /// A task that exists before the scheduler is loaded, asleep in the first instruction of its program.
+    fn start_asleep(&mut self, id: TaskId) {
+        self.tasks[id.index()].cursor.wait = Wait::Time;
+        let code = self.tasks[id.index()].cursor.code as usize;
+        let at = match self.programs.code[code].first() {
+            Some(Insn::SleepUntil { time_ns }) => *time_ns,
+            Some(Insn::Do(Op::Sleep(dist))) => self.tasks[id.index()].rng.draw(dist),
+            // Nothing to start: it ends when the workload starts.
+            _ => self.origin_ns,
+        };
+        if !matches!(self.programs.code[code].first(), Some(Insn::Do(Op::Join))) {
+            self.tasks[id.index()].cursor.pc = 1;
+        }
+        let generation = self.tasks[id.index()].generation;
+        self.clock.arm(at, crate::clock::Alarm::Task { task: id.0, generation });
+    }
+
+    fn create_task(&mut self, birth: Birth) -> TaskId {
+        let id = TaskId(self.tasks.len() as u32);
+        let cpus = self.topology.online.clone();
+        let mut task = Box::new(Task {
+            kern: new_task_struct(id.0 as i32, &birth.name),
+            id,
+            name: birth.name,
+            app: birth.app.unwrap_or(u32::MAX),
+            spec: birth.spec,
+            instance: birth.instance,
+            life: Life::Blocked,
+            class: Class::Ext,
+            nice: 0,
+            cpu: birth.cpu,
+            cpus,
+            cgroup: 0,
+            ext: ExtTask::default(),
+            work: Work { working_set_bytes: birth.working_set_bytes, ..Work::default() },
+            cursor: Cursor { code: birth.code, base_ns: self.now, ..Cursor::default() },
+            rng: self.streams.stream(birth.stream.0, birth.stream.1),
+            parent: birth.parent,
+            live_children: 0,
+            generation: 0,
+            rt_slice_ticks: 0,
+        });
+        task.kern.cpus_ptr = task.cpus.as_ptr();
+        task.kern.nr_cpus_allowed = task.cpus.weight() as i32;
+        task.kern.wake_cpu = birth.cpu as i32;
+        task.kern.thread_cpu = birth.cpu;
+        task.kern.start_time = self.now;
+        task.kern.start_boottime = self.now;
+        task.kern.scx.flags |= TASK_RESET_RUNNABLE_AT;
+        task.kern.scx.runnable_at = self.now;
+        task.kern.signal = self.cgroups.signal(birth.app);
+        // Kernel threads have no address space: schedulers test for NULL, none looks inside.
+        task.kern.mm = birth.app.map_or(ptr::null(), |_| ptr::NonNull::dangling().as_ptr());
+        let myself = task.kernel_ptr().cast_const();
+        let parent = self.tasks.get(birth.parent.index()).map_or(myself, |t| t.kernel_ptr().cast_const());
+        task.kern.parent = parent;
+        task.kern.real_parent = parent;
+        task.kern.group_leader = myself;
+        if let Some(leader) = birth.leader {
+            task.kern.tgid = leader.0 as i32;
+            task.kern.group_leader = self.tasks[leader.index()].kernel_ptr();
+        }
+        self.tasks.push(task);
+        self.join_group(id, 0);
+        id
+    }
+
+    fn announce(&mut self, id: TaskId) {
+        let task = &self.tasks[id.index()];
+        let app = self.workload.apps.get(task.app as usize).map_or(KERNEL_APP, |a| &a.name);
+        let info = TaskInfo {
+            tid: id.tid(),
+            tgid: Tid(task.kern.tgid as u32),
+            parent: task.parent.tid(),
+            name: task.name.clone(),
+            app: app.to_owned(),
+            nice: task.nice,
+            born_ns: self.now,
+        };
+        self.sink.task(&info);
+    }
+
+    /// `parent`, which runs on the executing CPU, starts `count` more instances of a task of the workload.
+    pub(crate) fn spawn(&mut self, parent: TaskId, spec: u32, count: u32) {
+        for _ in 0..count {
+            if self.failure.is_some() || !self.fork(parent, spec) {
+                return;
+            }
+        }
+    }
+
+    /// `copy_process()` and `wake_up_new_task()`.
+    fn fork(&mut self, parent: TaskId, spec_index: u32) -> bool {
+        if self.programs.live_total >= MAX_LIVE_TASKS {
+            let label = self.task_label(parent);
+            self.fail(RunError::Workload(format!("{label}: more than {MAX_LIVE_TASKS} tasks at once (fork bomb)")));
+            return false;
+        }
+        let spec = &self.workload.tasks[spec_index as usize];
+        let instance = self.programs.started[spec_index as usize];
+        self.programs.started[spec_index as usize] += 1;
+        let name = if spec.instances == 1 && instance == 0 {
+            spec.name.clone()
+        } else {
+            format!("{}-{instance}", spec.name)
+        };
+        let by_shell = self.tasks[parent.index()].spec.is_none();
+        let leader = if spec.thread { self.process_of(parent, spec.app as u32, by_shell) } else { None };
+        let id = self.create_task(Birth {
+            name,
+            app: Some(spec.app as u32),
+            spec: Some(spec_index),
+            instance,
+            code: spec_index,
+            parent,
+            cpu: self.exec_cpu,
+            leader,
+            working_set_bytes: spec.working_set_bytes,
+            stream: (&spec.name, u64::from(instance)),
+        });
+        let (group, nice, class) = {
+            let parent = &self.tasks[parent.index()];
+            (parent.cgroup, parent.nice, parent.class)
+        };
+        self.inherit(id, parent, nice, class);
+        self.join_group(id, group);
+        self.tasks[id.index()].work.memory_bound_permille = spec.memory_bound_permille;
+        if by_shell && !spec.daemon {
+            self.programs.unborn_awaited -= 1;
+        }
+        self.programs.live_total += 1;
+        if !spec.daemon {
+            self.programs.live_awaited += 1;
+        }
+        self.tasks[parent.index()].live_children += 1;
+        self.announce(id);
+        self.emit(self.exec_cpu, EventKind::Fork { parent: parent.tid(), child: id.tid() });
+        let error = self.ext_init_task(id, true);
+        if error != 0 {
+            let label = self.task_label(id);
+            self.fail(RunError::Scheduler(format!("ops.init_task() failed ({error}) for {label}: its fork fails")));
+            return false;
+        }
+        if class == Class::Ext {
+            self.ext_enable_task(id);
+        }
+        self.wake_new(id);
+        true
+    }
+
+    /// Scheduling attributes pass from parent to child.
+    fn inherit(&mut self, id: TaskId, parent: TaskId, nice: i8, class: Class) {
+        let (policy, prio, weight, cpus) = {
+            let parent = &self.tasks[parent.index()];
+            (parent.kern.policy, parent.kern.prio, parent.kern.scx.weight, parent.cpus.clone())
+        };
+        let task = &mut self.tasks[id.index()];
+        task.nice = nice;
+        task.class = class;
+        task.kern.policy = policy;
+        task.kern.static_prio = 120 + i32::from(nice);
+        task.kern.prio = prio;
+        task.kern.normal_prio = prio;
+        task.kern.scx.weight = weight;
+        task.kern.nr_cpus_allowed = cpus.weight() as i32;
+        task.cpus.copy_from(&cpus);
+    }
+
+    /// The process that a new thread joins: the forking thread's, or, for a shell's child, the first task of its app.
+    fn process_of(&self, parent: TaskId, app: u32, by_shell: bool) -> Option<TaskId> {
+        if !by_shell {
+            return Some(TaskId(self.tasks[parent.index()].kern.tgid as u32));
+        }
+        let first = self.tasks.iter().find(|t| t.app == app && t.spec.is_some() && t.life != Life::Dead)?;
+        Some(TaskId(first.kern.tgid as u32))
+    }
+
+    /// `do_exit()` of the current task of `cpu`.
+    pub(crate) fn exit_current(&mut self, cpu: u32, id: TaskId) {
+        if let Some(m) = self.programs.res.mutexes.iter().position(|m| m.owner == Some(id)) {
+            let (label, name) = (self.task_label(id), self.workload.mutexes[m].name.clone());
+            return self.fail(RunError::Workload(format!("{label}: exits while it holds '{name}'")));
+        }
+        self.tasks[id.index()].kern.flags |= PF_EXITING;
+        self.emit(cpu, EventKind::Exit { task: id.tid() });
+        let (parent, spec) = (self.tasks[id.index()].parent, self.tasks[id.index()].spec);
+        if let Some(spec) = spec {
+            self.programs.live_total -= 1;
+            self.programs.exited += 1;
+            if !self.workload.tasks[spec as usize].daemon {
+                self.programs.live_awaited -= 1;
+            }
+        }
+        if !parent.is_idle() && self.tasks[parent.index()].life != Life::Dead {
+            self.child_exited(parent);
+        }
+        self.schedule(cpu, Leave::Exit);
+        // The reference kernel calls these when the last reference to the task goes, soon after.
+        if self.tasks[id.index()].ext.state != ExtState::None {
+            self.ext_exit_task(id);
+        }
+        if self.programs.live_awaited == 0 && self.programs.unborn_awaited == 0 {
+            self.done = true;
+        }
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The machine's CPUs as sets, made once.
+
+use crate::bpf::cpumask::CpuSet;
+use tiltyard_model::Machine;
+
+#[derive(Debug)]
+pub struct Topology {
+    /// CPUs of the same core, for each CPU.
+    pub siblings: Vec<Vec<u32>>,
+    pub has_smt: bool,
+    /// CPUs that share the last-level cache, for each cache.
+    pub llc_cpus: Vec<CpuSet>,
+    pub node_cpus: Vec<CpuSet>,
+    pub nr_nodes: usize,
+    pub online: CpuSet,
+}
+
+impl Topology {
+    pub fn new(machine: &Machine) -> Topology {
+        let nr = machine.nr_cpus() as u32;
+        let group = |key: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
+            let groups = machine.cpus.iter().map(|c| key(c) as usize + 1).max().unwrap_or(1);
+            let mut sets = vec![CpuSet::new(nr); groups];
+            for (cpu, place) in machine.cpus.iter().enumerate() {
+                sets[key(place) as usize].set(cpu as u32);
+            }
+            sets
+        };
+        let cores = group(|c| c.core);
+        let siblings: Vec<Vec<u32>> = machine
+            .cpus
+            .iter()
+            .map(|place| cores[place.core as usize].iter().collect())
+            .collect();
+        Topology {
+            has_smt: siblings.iter().any(|s| s.len() > 1),
+            siblings,
+            llc_cpus: group(|c| c.llc),
+            node_cpus: group(|c| c.node),
+            nr_nodes: machine.nr_nodes(),
+            online: CpuSet::all(nr),
+        }
+    }
+}
