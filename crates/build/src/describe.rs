@@ -323,7 +323,11 @@ pub fn programs(module: &Module) -> Vec<Program> {
                 && !f.section.starts_with("struct_ops")
                 && !f.section.starts_with(".text")
         })
-        .filter(|f| f.node.and_then(|n| module.metadata.file(n)) == Some(module.source))
+        .filter(|f| {
+            f.node
+                .and_then(|n| module.metadata.path(n))
+                .is_some_and(|path| path.ends_with(module.source))
+        })
         .map(|f| Program {
             section: f.section.clone(),
             symbol: symbol(&f.name),

@@ -4,6 +4,7 @@
 
 use crate::ir::split_top;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 /// Nodes by number, unparsed.
 #[derive(Debug, Default)]
@@ -100,6 +101,14 @@ impl<'a> Metadata<'a> {
             self.field(self.node(node, "file")?, "filename")?
                 .trim_matches('"'),
         )
+    }
+
+    /// Path of the file that a node was declared in. Its name alone is cut at what the compiler's working folder and
+    /// the file have in common.
+    pub fn path(&self, node: u32) -> Option<PathBuf> {
+        let file = self.node(node, "file")?;
+        let folder = self.field(file, "directory")?.trim_matches('"');
+        Some(Path::new(folder).join(self.file(node)?))
     }
 
     fn tag(&self, node: u32) -> &'a str {
