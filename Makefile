@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The commands of CONTRIBUTING.md. Everything else is cargo's.
+
+PREFIX ?= /usr/local
+CARGO  ?= $(shell scripts/find-cargo.sh)
+TILTYARD = target/release/tiltyard
+OUT    = tiltyard-out
+
+help:
+	@echo "make demo      install what is missing, build, run ULE against CFS on fibo + sysbench"
+	@echo "make test      install what is missing, lint, run all tests"
+	@echo "make bench     the speed of Tiltyard itself"
+	@echo "make fmt lint  lay the sources out; check layout and clippy"
+	@echo "make install   to $(PREFIX) (PREFIX=..., DESTDIR=...)"
+
+demo: setup
+	@$(MAKE) --no-print-directory run-demo
+
+run-demo: build
+	@mkdir -p $(OUT)
+	$(TILTYARD) run -w fibo-sysbench-1c -s ule,cfs --report $(OUT)/fibo-sysbench-1c.html
+
+test: setup-test
+	@$(MAKE) --no-print-directory run-tests
+
+run-tests:
+	scripts/tests.sh
+	scripts/lint.sh
+	$(CARGO) test --locked --workspace
+
+build:
+	$(CARGO) build --locked --release -p tiltyard
+
+bench:
+	bench/run.sh
+
+fmt:
+	$(CARGO) fmt --all
+
+lint:
+	scripts/lint.sh
+
+setup:
+	@scripts/setup.sh
+
+setup-test:
+	@scripts/setup.sh test
+
+# Headers that schedulers include are laid out by the build of crates/build.
+HEADERS = $(shell ls -td target/release/build/tiltyard-build-*/out/headers 2>/dev/null | head -n 1)
+SHARE   = $(DESTDIR)$(PREFIX)/share
+
+install: build
+	install -D -m 755 $(TILTYARD) $(DESTDIR)$(PREFIX)/bin/tiltyard
+	install -d $(SHARE)/tiltyard
+	cp -R schedulers workloads machines $(HEADERS) $(SHARE)/tiltyard/
+	$(TILTYARD) man | install -D -m 644 /dev/stdin $(SHARE)/man/man1/tiltyard.1
+	$(TILTYARD) completions bash | install -D -m 644 /dev/stdin $(SHARE)/bash-completion/completions/tiltyard
+	$(TILTYARD) completions zsh | install -D -m 644 /dev/stdin $(SHARE)/zsh/site-functions/_tiltyard
+	$(TILTYARD) completions fish | install -D -m 644 /dev/stdin $(SHARE)/fish/vendor_completions.d/tiltyard.fish
+
+.PHONY: help demo run-demo test run-tests build bench fmt lint setup setup-test install
