@@ -102,8 +102,8 @@ fn set_attrs() -> impl Strategy<Value = Attrs> {
     )
 }
 
-/// Attributes as tasks and phases take them: a policy comes with its priority, and `cpus` is left
-/// out because it must be said by all phases or none.
+/// Attributes as tasks and phases take them: a policy comes with its priority. What
+/// phases say of `cpus` depends on the task, see [`with_cpus`].
 fn own_attrs() -> impl Strategy<Value = Attrs> {
     let fair = (
         prop_oneof![Just(Policy::Other), Just(Policy::Batch), Just(Policy::Idle)],
@@ -188,6 +188,7 @@ fn simple_op(task: usize, loops: usize) -> impl Strategy<Value = Op> {
         (r(), r()).prop_map(|(cond, mutex)| Op::Sync { cond, mutex }),
         r().prop_map(Op::Signal),
         r().prop_map(Op::Broadcast),
+        r().prop_map(Op::Barrier),
         r().prop_map(Op::SemPost),
         r().prop_map(Op::SemWait),
         (0usize..3).prop_map(|place| Op::Suspend { place }),
@@ -278,6 +279,20 @@ fn without_clash(mut spec: TaskSpec) -> TaskSpec {
     spec
 }
 
+/// All phases say which CPUs they have, or none does; those that say nothing beside others have the
+/// task's own, and without those every CPU.
+fn with_cpus(mut spec: TaskSpec, own: Option<Vec<u32>>, of_a_phase: Option<Vec<u32>>) -> TaskSpec {
+    if let (Some(cpus), true) = (of_a_phase, spec.phases[0].name == "p0") {
+        let otherwise = own.clone().unwrap_or_default();
+        spec.phases
+            .iter_mut()
+            .for_each(|phase| phase.attrs.cpus = Some(otherwise.clone()));
+        spec.phases[0].attrs.cpus = Some(cpus);
+    }
+    spec.attrs.cpus = own;
+    spec
+}
+
 fn task(at: usize) -> impl Strategy<Value = TaskSpec> {
     let phase = (option::of(1u64..100), own_attrs(), vec(op(at, 0, 2), 1..6));
     let phases = vec(phase, 1..4).prop_map(|phases| {
@@ -313,12 +328,14 @@ fn task(at: usize) -> impl Strategy<Value = TaskSpec> {
         0u64..1 << 30,
         0u32..=1000,
     );
-    (what, rest).prop_map(
+    let cpus = || option::of(vec(0u32..64, 1..4));
+    (what, rest, (cpus(), cpus())).prop_map(
         move |(
             (app, instances, delay_us, daemon, thread),
             (loops, attrs, phases, working_set_bytes, memory_bound_permille),
+            (own_cpus, phase_cpus),
         )| {
-            without_clash(TaskSpec {
+            let spec = TaskSpec {
                 name: format!("task {at}"),
                 app,
                 instances,
@@ -330,7 +347,8 @@ fn task(at: usize) -> impl Strategy<Value = TaskSpec> {
                 phases,
                 working_set_bytes,
                 memory_bound_permille,
-            })
+            };
+            with_cpus(without_clash(spec), own_cpus, phase_cpus)
         },
     )
 }
@@ -394,6 +412,13 @@ fn workload() -> impl Strategy<Value = Workload> {
                     })
                     .collect(),
                 conds: names().collect(),
+                barriers: names()
+                    .map(|name| Barrier {
+                        name,
+                        parties: 1,
+                        spin_ns: initial,
+                    })
+                    .collect(),
                 sems: names().map(|name| Sem { name, initial }).collect(),
                 pipes: names()
                     .map(|name| Pipe {

@@ -29,7 +29,7 @@ impl Place {
 struct Birth {
     parent: usize,
     child: usize,
-    /// Every run of the parent comes here.
+    /// Every run of the parent comes here, without waiting for anybody on the way.
     sure: bool,
     place: Place,
 }
@@ -39,6 +39,8 @@ struct Birth {
 pub(super) struct Notes {
     /// Of the task that is being read.
     pub absolute_timers: HashSet<String>,
+    /// Whether the task that is being read may already have stopped for good before the event that is next.
+    pub may_stop: bool,
     /// Barrier, task, place; only barriers that are named without a varying index.
     barrier_uses: Vec<(usize, usize, Place)>,
     /// Barriers that are used with a varying index: who meets there is not known.
@@ -64,9 +66,26 @@ impl Notes {
         self.births.push(Birth {
             parent: scope.task,
             child,
-            sure: scope.sure,
+            sure: scope.sure && !self.may_stop,
             place: Place::of(member),
         });
+    }
+
+    /// Called for each event that was read: some may hold a task up for ever, or end it.
+    pub fn passed(&mut self, op: &Op) {
+        self.may_stop |= matches!(
+            op,
+            Op::Lock(_)
+                | Op::CondWait { .. }
+                | Op::Sync { .. }
+                | Op::Barrier(_)
+                | Op::Suspend { .. }
+                | Op::SemWait(_)
+                | Op::PipeWrite { .. }
+                | Op::PipeRead { .. }
+                | Op::Join
+                | Op::Exit
+        );
     }
 
     pub fn shared_buffer(&mut self, op: &Op, member: &Member) {

@@ -28,6 +28,12 @@ impl Reader<'_> {
         member: &Member,
         scope: &Scope,
     ) -> Option<Op> {
+        let op = self.event_of(kind, member, scope)?;
+        self.notes.passed(&op);
+        Some(op)
+    }
+
+    fn event_of(&mut self, kind: &'static str, member: &Member, scope: &Scope) -> Option<Op> {
         let key = member.key.as_str();
         let value = &member.value;
         match kind {

@@ -133,7 +133,8 @@ impl<'a> Reader<'a> {
         }
         match tasks {
             Some(tasks) => self.read_tasks(tasks),
-            None if members.iter().any(|m| m.key == "tasks") => {}
+            // A wrong type or a misspelt key has been complained about.
+            None if !self.errors.is_empty() => {}
             None => self.error(
                 root.span.start..root.span.start + 1,
                 "tasks",
@@ -161,6 +162,7 @@ impl<'a> Reader<'a> {
             None => {
                 let mut words: Vec<&str> = known.iter().copied().flatten().copied().collect();
                 words.sort_unstable();
+                words.dedup();
                 format!("known here: {}", words.join(", "))
             }
         };

@@ -39,6 +39,7 @@ impl Reader<'_> {
         let phases = members.iter().find(|member| member.key == "phases");
         self.task_keys(members, phases.is_some());
         self.notes.absolute_timers = absolute_timers(members);
+        self.notes.may_stop = false;
         let find = |key: &str| members.iter().find(|member| member.key == key);
         let instances = find("instance").and_then(|member| self.between(member, 0, MAX_INSTANCES));
         let delay = find("delay").and_then(|member| self.whole_micros(&member.key, &member.value));
@@ -237,6 +238,7 @@ impl Reader<'_> {
                 },
             );
             policies.pass(&attrs);
+            self.notes.may_stop |= loops.is_none();
             spec.phases.push(Phase {
                 name: member.key.clone(),
                 loops,
