@@ -51,12 +51,11 @@ fn division_by_zero_and_overflow() {
         -10i64 as u64,
         3,
         -3i64 as u64,
-        out[13],
+        0,
         0,
         10,
     ];
     assert_eq!(out, expected);
-    assert!(out[13] == 0 || out[13] == 42, "{}", out[13]);
 }
 
 #[test]
