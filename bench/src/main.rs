@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `make bench`: wall time, context switches and ticks per wall-clock second, and peak memory of the
+//! simulated machine, metrics on, trace off, one thread. Each case runs in a process of its own, so
+//! that its peak memory is its own; the middle one of several runs is printed.
+//!
+//! `tiltyard-bench [--runs N] [CASE[/SCHEDULER]...]`
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+use tiltyard_build::{Builder, Source};
+use tiltyard_measure::{Recorder, RecorderSpec};
+use tiltyard_model::Machine;
+use tiltyard_sim::{Setup, run};
+use tiltyard_workload::Workload;
+
+struct Case {
+    name: &'static str,
+    what: &'static str,
+    topology: &'static str,
+    seconds: u64,
+    /// Wall time of the nearest peer with scx_simple on this kind of machine, in seconds.
+    peer_s: Option<f64>,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "hogs",
+        what: "512 hogs on 32 CPUs",
+        topology: "package:4 [numa] l3:1 core:8 pu:1",
+        seconds: 60,
+        peer_s: Some(0.61),
+    },
+    Case {
+        name: "pingpong",
+        what: "4 ping-pong pairs, 50 us each way, on 4 CPUs",
+        topology: "package:1 [numa] l3:1 core:4 pu:1",
+        seconds: 10,
+        peer_s: Some(0.72),
+    },
+    Case {
+        name: "io",
+        what: "512 tasks of 200 us run + 800 us sleep on 32 CPUs",
+        topology: "package:4 [numa] l3:1 core:8 pu:1",
+        seconds: 2,
+        peer_s: Some(0.44),
+    },
+    Case {
+        name: "mixed",
+        what: "768 mixed tasks on 384 CPUs",
+        topology: "package:2 [numa] l3:12 core:8 pu:2",
+        seconds: 5,
+        peer_s: None,
+    },
+];
+
+const SCHEDULERS: &[&str] = &["scx_simple", "ule", "cfs"];
+
+fn main() -> Result<()> {
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|a| a == "--one") {
+        return run_one(&args[1], &args[2]);
+    }
+    let mut runs = 5;
+    if args.first().is_some_and(|a| a == "--runs") {
+        runs = args.get(1).context("--runs needs a number")?.parse()?;
+        args.drain(..2);
+    }
+    println!(
+        "{:<10} {:<11} {:>8} {:>10} {:>12} {:>12} {:>9} {:>8}",
+        "case", "scheduler", "wall s", "switches", "switches/s", "ticks/s", "peak MB", "x peer"
+    );
+    for case in CASES {
+        println!("{}, {} s simulated", case.what, case.seconds);
+        for scheduler in SCHEDULERS {
+            let id = format!("{}/{scheduler}", case.name);
+            if args.is_empty() || args.iter().any(|a| id.starts_with(a.as_str())) {
+                print_case(case, scheduler, runs)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One line of the table: the run with the median wall time.
+fn print_case(case: &Case, scheduler: &str, runs: usize) -> Result<()> {
+    let mut results = Vec::new();
+    for _ in 0..runs {
+        let output = Command::new(std::env::current_exe()?).args(["--one", case.name, scheduler]).output()?;
+        if !output.status.success() {
+            println!("{:<10} {scheduler:<11} {}", case.name, String::from_utf8_lossy(&output.stderr).trim());
+            return Ok(());
+        }
+        let text = String::from_utf8(output.stdout)?;
+        let fields: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        results.push(fields);
+    }
+    results.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    let [wall_s, switches, ticks, peak_mb] = results[runs / 2][..] else { bail!("a run printed something else") };
+    let peer = match case.peer_s {
+        Some(peer_s) if scheduler == "scx_simple" => format!("{:.1}", peer_s / wall_s),
+        _ => String::new(),
+    };
+    println!(
+        "{:<10} {scheduler:<11} {wall_s:>8.3} {switches:>10} {:>12.0} {:>12.0} {peak_mb:>9.1} {peer:>8}",
+        case.name,
+        switches / wall_s,
+        ticks / wall_s
+    );
+    Ok(())
+}
+
+fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
+    let case = CASES.iter().find(|c| c.name == case_name).context("no such case")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let machine = Machine::parse_hwloc_synthetic(case.topology)?;
+    let workload = read_workload(&root.join("workloads").join(format!("{case_name}.json")))?;
+    let object = Builder::default().native(&source(root, scheduler)?)?;
+    let setup = Setup {
+        machine: &machine,
+        workload: &workload,
+        object: &object,
+        globals: &[],
+        seed: 1,
+        duration_ns: Some(case.seconds * 1_000_000_000),
+        watchdog: false,
+        probes: false,
+    };
+    let origin_ns = workload.apps.iter().map(|a| a.history_ns).max().unwrap_or(0);
+    let spec = RecorderSpec { nr_cpus: machine.nr_cpus(), origin_ns, starvation_ns: 1_000_000_000 };
+    let mut recorder = Recorder::new(spec);
+    let start = Instant::now();
+    let outcome = run(&setup, &mut recorder, &mut |_| {})?;
+    let summary = recorder.finish(outcome.end_ns);
+    let wall_s = start.elapsed().as_secs_f64();
+    drop(summary);
+    println!("{wall_s} {} {} {}", outcome.switches, outcome.ticks, peak_mb());
+    Ok(())
+}
+
+fn read_workload(path: &Path) -> Result<Workload> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    tiltyard_workload::read(&text, &path.to_string_lossy()).map_err(|e| anyhow::anyhow!("{}", e[0]))
+}
+
+/// Shipped schedulers, and the kernel's own example from the distribution's source package.
+fn source(root: &Path, scheduler: &str) -> Result<Source> {
+    let schedulers = root.join("../schedulers");
+    if scheduler != "scx_simple" {
+        let mut source = Source::new(schedulers.join(scheduler).join(format!("{scheduler}.bpf.c")));
+        source.include_dirs.push(schedulers.join("include"));
+        return Ok(source);
+    }
+    Ok(Source::new(kernel_example(scheduler)?))
+}
+
+/// tools/sched_ext of linux-source-6.12, unpacked once beside the build.
+fn kernel_example(name: &str) -> Result<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/linux-source-6.12");
+    let examples = dir.join("tools/sched_ext");
+    if !examples.exists() {
+        let package = "/usr/src/linux-source-6.12.tar.xz";
+        std::fs::create_dir_all(&dir)?;
+        let status = Command::new("tar")
+            .args(["-xf", package, "-C"])
+            .arg(&dir)
+            .args(["--strip-components=1", "linux-source-6.12/tools/sched_ext"])
+            .status()?;
+        if !status.success() {
+            bail!("needs the kernel's examples: install the package linux-source-6.12");
+        }
+    }
+    Ok(examples.join(format!("{name}.bpf.c")))
+}
+
+fn peak_mb() -> f64 {
+    // SAFETY: the struct is plain data and getrusage fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    usage.ru_maxrss as f64 / 1024.0
+}
