@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::loader::{self, Attached, KernelEnums};
+use crate::loader::{self, KernelEnums};
 use crate::protocol::{
     CommandStatus, GuestJob, GuestRun, JOB_PATH, Message, PORT_NAME, RunOutcome, RunReport,
 };
@@ -20,6 +20,8 @@ pub const ARGUMENT: &str = "kernel-guest";
 
 /// How often a running command's scheduler is looked at.
 const WATCH: Duration = Duration::from_millis(50);
+/// Where the command's own children are looked for: the kernel gives init no PATH.
+const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// How long the port to the host may take to appear.
 const PORT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -103,7 +105,7 @@ fn do_run(
     let load_ms = millis(start);
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
-    let command = run_command(&job.command, limit, scheduler.as_ref(), enums, host)?;
+    let command = run_command(&job.command, limit, scheduler.is_some(), host)?;
     let command_ms = millis(start);
     let start = Instant::now();
     let exit = scheduler
@@ -129,8 +131,7 @@ fn millis(since: Instant) -> u64 {
 fn run_command(
     words: &[String],
     limit: Duration,
-    scheduler: Option<&Attached>,
-    enums: &KernelEnums,
+    is_loaded: bool,
     host: &mut Host,
 ) -> Result<CommandStatus, Error> {
     let (mut output, input) = io::pipe()?;
@@ -138,6 +139,7 @@ fn run_command(
     let mut command = Command::new(program);
     command
         .args(arguments)
+        .env("PATH", SEARCH_PATH)
         .stdin(Stdio::null())
         .stdout(input.try_clone()?)
         .stderr(input);
@@ -152,23 +154,23 @@ fn run_command(
     // The builder holds the pipe's writing ends; without them the pipe ends with the command.
     drop(command);
     set_nonblocking(&output)?;
-    let early = watch(&mut child, &mut output, limit, scheduler, enums, host)?;
+    let early = watch(&mut child, &mut output, limit, is_loaded, host)?;
     // As process 1, kill(-1) means everyone else in this guest.
     // SAFETY: a plain system call.
     unsafe { libc::kill(-1, libc::SIGKILL) };
     let status = child.wait()?;
-    forward(&mut output, host)?;
     reap();
+    forward(&mut output, host)?;
     Ok(early.unwrap_or_else(|| ended(status)))
 }
 
-/// Waits for the command, forwarding its output. Some(status) if it must be ended early.
+/// Waits for the command, forwarding its output. Some(status) if something else than its own
+/// end decides.
 fn watch(
     child: &mut Child,
     output: &mut io::PipeReader,
     limit: Duration,
-    scheduler: Option<&Attached>,
-    enums: &KernelEnums,
+    is_loaded: bool,
     host: &mut Host,
 ) -> Result<Option<CommandStatus>, Error> {
     let end = Instant::now() + limit;
@@ -182,18 +184,17 @@ fn watch(
         // SAFETY: the array is as long as stated and outlives the call.
         unsafe { libc::poll(wanted.as_mut_ptr(), 2, WATCH.as_millis() as i32) };
         forward(output, host)?;
+        if is_loaded && loader::state()? != "enabled" {
+            return Ok(Some(CommandStatus::Ejected));
+        }
         if wanted[0].revents != 0 {
             return Ok(None);
         }
-        if scheduler.is_some_and(|scheduler| scheduler.exit_info(enums).is_some()) {
-            return Ok(Some(CommandStatus::Ejected));
-        }
         if Instant::now() >= end {
-            return Ok(Some(CommandStatus::TimedOut {
-                limit_s: limit.as_secs(),
-            }));
+            let limit_s = limit.as_secs();
+            return Ok(Some(CommandStatus::TimedOut { limit_s }));
         }
-        if wanted[1].revents & libc::POLLIN == 0 && wanted[1].revents & libc::POLLHUP != 0 {
+        if wanted[1].revents & (libc::POLLIN | libc::POLLHUP) == libc::POLLHUP {
             // Output closed, still running: poll() would not wait any more.
             std::thread::sleep(WATCH);
         }

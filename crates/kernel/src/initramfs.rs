@@ -40,11 +40,7 @@ pub fn build(job: &VmJob, kernel: &KernelImage) -> Result<Vec<u8>, KernelError> 
 
 /// The job with the guest's paths; adds what they name.
 fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError> {
-    let Some((name, arguments)) = job.command.split_first() else {
-        return Err(KernelError::Job(
-            "no command given: name one after --".to_owned(),
-        ));
-    };
+    let (name, arguments) = job.command.split_first().expect("a job is checked first");
     let program = elf::find_command(name)?;
     let program_path = utf8(&program)?;
     add_program(archive, &program, program_path)?;
@@ -67,11 +63,6 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
             object,
             tunables: scheduler.tunables.clone(),
         });
-    }
-    if runs.is_empty() {
-        return Err(KernelError::Job(
-            "no scheduler given: name one with -s".to_owned(),
-        ));
     }
     Ok(GuestJob {
         command,
@@ -161,15 +152,5 @@ mod tests {
         ] {
             assert!(has(text), "{text} is missing");
         }
-    }
-
-    #[test]
-    fn a_job_without_a_scheduler_is_refused() {
-        let mut job = job(&["true"], Path::new("/nowhere"));
-        job.schedulers.clear();
-        let error = guest_job(&job, &mut Archive::new())
-            .unwrap_err()
-            .to_string();
-        assert_eq!(error, "no scheduler given: name one with -s");
     }
 }

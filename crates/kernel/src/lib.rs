@@ -17,6 +17,7 @@ pub mod host;
 pub mod initramfs;
 pub mod loader;
 pub mod packages;
+mod progress;
 pub mod protocol;
 mod qemu;
 pub mod sources;
@@ -26,5 +27,6 @@ pub mod vm;
 
 pub use error::KernelError;
 pub use packages::KernelImage;
+pub use progress::Progress;
 pub use protocol::{CommandStatus, ExitInfo, RunOutcome, RunReport, Tunable};
-pub use vm::{Progress, SchedulerJob, VmJob, VmReport};
+pub use vm::{SchedulerJob, VmJob, VmReport};

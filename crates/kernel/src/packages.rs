@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::KernelError;
+use crate::progress::Progress;
 use crate::sources::{self, Archive};
-use crate::vm::Progress;
 
 /// The suite with sched_ext kernels (6.12 of the release before has the option off).
 const SUITE: &str = "trixie-backports";
@@ -250,15 +250,15 @@ fn checked(
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let errors: Vec<&str> = said
+    // The first error is the cause ("Failed to fetch..."), later ones sum up.
+    let error = said
         .lines()
-        .filter(|line| line.starts_with(['E', 'd']))
-        .collect();
-    let last = errors.last().copied().unwrap_or_else(|| said.trim());
+        .find(|line| line.starts_with("E: ") || line.contains("error: "))
+        .unwrap_or_else(|| said.trim());
     Err(KernelError::Package {
         what: what.to_owned(),
         status: output.status.to_string(),
-        output: last.to_owned(),
+        output: error.to_owned(),
     })
 }
 

@@ -125,7 +125,7 @@ pub enum CommandStatus {
     TimedOut {
         limit_s: u64,
     },
-    /// Killed because the kernel took the scheduler out under it.
+    /// The kernel took the scheduler out under it; killed, if it still ran.
     Ejected,
     NotStarted {
         reason: String,

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::KernelError;
-use crate::initramfs;
 use crate::packages;
+use crate::progress::Progress;
 use crate::protocol::{Message, RunReport, Tunable};
 use crate::qemu::{Guest, Hardware};
+use crate::{elf, host, initramfs};
 
 /// A command to be run once under each of several schedulers, one after another, in one boot.
 #[derive(Debug, Clone)]
@@ -58,6 +59,23 @@ impl VmJob {
             run_limit_s: 300,
         }
     }
+
+    /// Finds at once what would otherwise show only after a kernel was fetched.
+    fn check(&self) -> Result<(), KernelError> {
+        let missing = |what: &str| KernelError::Job(what.to_owned());
+        let command = self
+            .command
+            .first()
+            .ok_or_else(|| missing("no command given: name one after --"))?;
+        elf::find_command(command)?;
+        if self.schedulers.is_empty() {
+            return Err(missing("no scheduler given: name one with -s"));
+        }
+        for object in self.schedulers.iter().filter_map(|s| s.object.as_ref()) {
+            std::fs::metadata(object).map_err(KernelError::io(object, "read"))?;
+        }
+        Ok(())
+    }
 }
 
 /// What came of a job.
@@ -79,14 +97,6 @@ impl VmReport {
     }
 }
 
-/// Told what goes on, for progress bars and for the command's output.
-pub trait Progress {
-    /// A new step began, such as "booting Linux 6.18.15".
-    fn step(&mut self, what: &str);
-    /// The command wrote this; not cut at line ends.
-    fn output(&mut self, scheduler: &str, text: &str);
-}
-
 /// Time that the guest gets beyond the run's own limit to load, unload and report, s.
 const RUN_GRACE_S: u64 = 60;
 
@@ -95,7 +105,8 @@ const RUN_GRACE_S: u64 = 60;
 /// A scheduler that cannot be loaded or is ejected, and a command that fails, stand in the
 /// report; an error means that there is no report.
 pub fn run(job: &VmJob, progress: &mut dyn Progress) -> Result<VmReport, KernelError> {
-    crate::host::require_vm_tools()?;
+    host::require_vm_tools()?;
+    job.check()?;
     progress.step(&format!("looking for Linux {}", job.kernel_version));
     let kernel = packages::find_or_fetch(&job.kernel_version, progress)?;
     progress.step("packing the guest");
@@ -216,4 +227,30 @@ fn parse(line: String) -> Result<Message, KernelError> {
 
 fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_cannot_run_is_refused_before_anything_is_fetched() {
+        let error = |job: &VmJob| job.check().unwrap_err().to_string();
+        let mut job = VmJob::new(Vec::new());
+        assert_eq!(error(&job), "no command given: name one after --");
+        job.command = vec!["true".to_owned()];
+        assert_eq!(error(&job), "no scheduler given: name one with -s");
+        job.schedulers = vec![SchedulerJob {
+            name: "gone".to_owned(),
+            object: Some("/gone.bpf.o".into()),
+            tunables: Vec::new(),
+        }];
+        assert!(
+            error(&job).starts_with("/gone.bpf.o: cannot read"),
+            "{}",
+            error(&job)
+        );
+        job.schedulers[0].object = None;
+        assert!(job.check().is_ok());
+    }
 }
