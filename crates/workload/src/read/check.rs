@@ -212,18 +212,23 @@ impl Reader<'_> {
 
     /// A task that in every run starts, by itself or through others, one more of itself never stops growing.
     fn check_endless_births(&mut self, notes: &Notes) {
+        let mut children: HashMap<usize, HashSet<usize>> = HashMap::new();
+        let mut first_places = Vec::new();
         for birth in notes.births.iter().filter(|birth| birth.sure) {
-            let mut reached = HashSet::from([birth.child]);
+            if children
+                .entry(birth.parent)
+                .or_default()
+                .insert(birth.child)
+            {
+                first_places.push(birth);
+            }
+        }
+        for birth in first_places {
+            let mut reached = HashSet::new();
             let mut next = vec![birth.child];
             while let Some(task) = next.pop() {
-                for onward in notes
-                    .births
-                    .iter()
-                    .filter(|onward| onward.sure && onward.parent == task)
-                {
-                    if reached.insert(onward.child) {
-                        next.push(onward.child);
-                    }
+                if reached.insert(task) {
+                    next.extend(children.get(&task).into_iter().flatten());
                 }
             }
             if reached.contains(&birth.parent) {
@@ -231,11 +236,8 @@ impl Reader<'_> {
                 let what = format!(
                     "every {parent} starts another {parent}: the number of tasks grows without bound"
                 );
-                return self.complain(
-                    &birth.place,
-                    what,
-                    "break the circle, or make it depend on chance or countdown",
-                );
+                let way_out = "break the circle, or make it depend on chance or countdown";
+                return self.complain(&birth.place, what, way_out);
             }
         }
     }

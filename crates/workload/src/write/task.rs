@@ -160,7 +160,7 @@ impl Writer<'_> {
     }
 
     fn whole_micros(&mut self, ns: u64, what: &str, task: &TaskSpec) -> Node {
-        if ns % 1000 != 0 {
+        if !ns.is_multiple_of(1000) {
             self.broken(format!(
                 "task {}: {what} of part of a microsecond",
                 task.name
