@@ -98,7 +98,7 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         out.time("wakeup max", false, app.wakeup.max_ns);
     }
     out.time("longest wait", true, app.longest_wait_ns);
-    out.time("starved", app.starved_ns > 0, app.starved_ns);
+    out.time("starved, all tasks", app.starved_ns > 0, app.starved_ns);
     if app.tasks > 1 {
         let jain = f64::from(app.fairness.jain_ppm) / 1e6;
         out.add("Jain index", Unit::Plain, Better::Higher, false, jain);

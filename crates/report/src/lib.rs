@@ -3,5 +3,8 @@
 //!
 //! Nothing here knows from which arena the figures came, and the same input gives the same bytes.
 
+pub mod html;
 pub mod perfetto;
 pub mod table;
+
+pub use html::ReportInput;

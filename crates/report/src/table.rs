@@ -42,7 +42,7 @@ pub fn cell_text(row: &Row, cell: &Cell) -> String {
     }
     let percent = side / cell.median.abs() * 100.0;
     match percent {
-        p if p < 0.05 => format!("{value} ± 0.1 %"),
+        p if p < 0.05 => format!("{value} ± < 0.1 %"),
         p if p < 9.95 => format!("{value} ± {p:.1} %"),
         p => format!("{value} ± {p:.0} %"),
     }
@@ -84,6 +84,9 @@ fn table(comparison: &Comparison, rows: &[&Row], width: usize) -> String {
     for row in rows {
         table.add_row(line(comparison, row, group != row.group));
         group = &row.group;
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
     for at in 2..columns {
         let column = table.column_mut(at).expect("the header has it");
@@ -160,10 +163,29 @@ fn notes(comparison: &Comparison, width: usize) -> String {
     text
 }
 
+/// Numbers keep together with their groups of digits and their percent sign: no break inside.
+pub fn unbroken(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let inside = |i: usize| {
+        let before = i.checked_sub(1).map(|i| chars[i]);
+        let digit_before = before.is_some_and(|c| c.is_ascii_digit());
+        let after = chars.get(i + 1);
+        digit_before && after.is_some_and(|c| c.is_ascii_digit() || *c == '%')
+    };
+    let joined = chars.iter().enumerate().map(|(i, &c)| match c {
+        ' ' if inside(i) => NO_BREAK,
+        c => c,
+    });
+    joined.collect()
+}
+
+const NO_BREAK: char = '\u{a0}';
+
 /// Breaks between words; `indent` stands before each line.
 fn wrap(text: &str, width: usize, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = String::new();
+    let text = unbroken(text);
     for word in text.split(' ') {
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width.max(40) {
             lines += &format!("{indent}{line}\n");
@@ -174,7 +196,8 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
         }
         line += word;
     }
-    lines + &format!("{indent}{line}\n")
+    lines += &format!("{indent}{line}\n");
+    lines.replace(NO_BREAK, " ")
 }
 
 fn groups(comparison: &Comparison) -> Vec<&str> {

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Draws the curves of the page: data stands in #data, one entry per diagram. uPlot does the curves,
+// a plain canvas the heat map.
+"use strict";
+(() => {
+  const charts = JSON.parse(document.getElementById("data").textContent);
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const colorOf = (s) => css(s.scheduler ? `--s${s.color % 6}` : `--c${s.color % 8}`);
+  const drawn = [];
+
+  // At most four significant digits, no exponent.
+  const short = (v) => v == null ? "" : String(+v.toPrecision(4));
+
+  // A percentile's place on the axis (see nines() in charts.rs) and its name.
+  const NINES = [[0, ""], [0.30103, "50 %"], [1, "90 %"], [2, "99 %"], [3, "99.9 %"], [4, "99.99 %"], [5, "max"]];
+
+  function axes(chart, text, grid) {
+    const common = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
+    const font = { labelFont: "12px system-ui", font: "12px system-ui", labelGap: 2 };
+    const x = { ...common, ...font, label: chart.x_label, labelSize: 20, size: 34 };
+    const y = { ...common, ...font, label: chart.y_label, labelSize: 22, size: 52,
+                values: (u, ticks) => ticks.map(short) };
+    if (chart.kind === "percentiles") {
+      x.splits = () => NINES.map(([at]) => at);
+      x.values = () => NINES.map(([, name]) => name);
+      // Powers of ten only: the lines between them would be too many.
+      y.values = (u, ticks) => ticks.map((v) => Math.abs(Math.log10(v) % 1) < 1e-9 ? short(v) : "");
+    }
+    return [x, y];
+  }
+
+  // uPlot's columns and series: a band is two columns without a line of their own.
+  function columns(chart) {
+    const data = [chart.x], series = [{ label: chart.x_label }], bands = [];
+    for (const s of chart.series) {
+      const color = colorOf(s);
+      series.push({ label: s.label, stroke: color, width: 1.8, spanGaps: true,
+                    points: { show: chart.kind === "percentiles", size: 5, fill: color },
+                    value: (u, v) => short(v) });
+      data.push(s.y);
+    }
+    for (const s of chart.series.filter((s) => s.band)) {
+      const at = data.length, color = colorOf(s);
+      for (const edge of s.band) {
+        series.push({ label: s.label + " range", stroke: color + "00", width: 0, spanGaps: true, points: { show: false } });
+        data.push(edge);
+      }
+      bands.push({ series: [at + 1, at], fill: color + "38" });
+    }
+    return { data, series, bands };
+  }
+
+  function curves(chart, box) {
+    const { data, series, bands } = columns(chart);
+    const log = chart.kind === "percentiles";
+    const scales = {
+      x: { time: false, range: [0, chart.x_max] },
+      y: log ? { distr: 3 } : { range: [0, chart.y_max > 0 ? chart.y_max * 1.04 : 1] },
+    };
+    if (chart.series.some((s) => [...s.y, ...(s.band ? s.band[0] : [])].some((v) => v < 0))) scales.y = {};
+    const named = chart.series.length;
+    const u = new uPlot({
+      width: box.clientWidth, height: 270, series, bands, scales,
+      axes: axes(chart, css("--dim"), css("--line")),
+      cursor: { sync: { key: chart.group } },
+      legend: { markers: { width: 3 } },
+    }, data, box);
+    // Bands explain themselves; only curves stand in the legend.
+    u.root.querySelectorAll(".u-legend .u-series").forEach((row, i) => { if (i > named) row.style.display = "none"; });
+    drawn.push(() => u.destroy());
+  }
+
+  // Rows are CPUs, columns time; the deeper the queue, the stronger the colour.
+  function heat(chart, box) {
+    const canvas = document.createElement("canvas");
+    const rows = chart.series.length, cols = chart.x.length, high = Math.max(1, Math.min(12, Math.ceil(320 / rows)));
+    canvas.className = "heat";
+    canvas.width = cols;
+    canvas.height = rows * high;
+    canvas.style.height = `${Math.max(120, rows * high)}px`;
+    const draw = canvas.getContext("2d");
+    const top = Math.log1p(chart.y_max || 1);
+    draw.fillStyle = css("--c0");
+    chart.series.forEach((s, row) => s.y.forEach((v, col) => {
+      draw.globalAlpha = Math.log1p(v) / top;
+      draw.fillRect(col, row * high, 1, high);
+    }));
+    const say = document.createElement("p");
+    say.className = "note";
+    const rest = `CPU 0 at the top, ${rows} CPUs; 0 to ${short(chart.x[cols - 1])} s; full colour: ${short(chart.y_max)} tasks`;
+    say.textContent = rest;
+    canvas.addEventListener("mousemove", (e) => {
+      const col = Math.min(cols - 1, Math.floor(e.offsetX / canvas.clientWidth * cols));
+      const row = Math.min(rows - 1, Math.floor(e.offsetY / canvas.clientHeight * rows));
+      if (col >= 0 && row >= 0)
+        say.textContent = `${chart.series[row].label} at ${short(chart.x[col])} s: ${short(chart.series[row].y[col])} runnable`;
+    });
+    canvas.addEventListener("mouseleave", () => { say.textContent = rest; });
+    box.append(canvas, say);
+    drawn.push(() => box.replaceChildren());
+  }
+
+  function drawAll() {
+    drawn.splice(0).forEach((remove) => remove());
+    for (const chart of charts) {
+      const box = document.getElementById(chart.id);
+      (chart.kind === "heat" ? heat : curves)(chart, box);
+    }
+  }
+
+  drawAll();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  let wait = 0;
+  addEventListener("resize", () => { clearTimeout(wait); wait = setTimeout(drawAll, 150); });
+})();

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the curves of a page draw, as data for the page's script.
+
+use serde::Serialize;
+use tiltyard_measure::{Latency, ProbeSeries, ProbeSummary, QUANTILES_PPM, Summary};
+
+/// Curves in one diagram: what differs beyond this number cannot be told apart by colour.
+pub const MAX_CURVES: usize = 8;
+
+/// Up to this number of CPUs each has its own curve of queue depth; beyond it a heat map is drawn.
+const MAX_DEPTH_CURVES: usize = 4;
+
+/// One diagram; `id` is that of the element to draw into.
+#[derive(Debug, Serialize)]
+pub struct Chart {
+    pub id: String,
+    pub kind: Kind,
+    /// Diagrams of one group share their cursor and their scales.
+    pub group: String,
+    pub x: Vec<f64>,
+    pub x_label: String,
+    pub y_label: String,
+    pub x_max: f64,
+    pub y_max: f64,
+    pub series: Vec<Series>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Against time.
+    Curves,
+    /// Against the percentile, both axes logarithmic (x towards 100 %).
+    Percentiles,
+    /// One row of colours per series.
+    Heat,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Series {
+    pub label: String,
+    /// Index into the palette; `scheduler` tells which palette.
+    pub color: usize,
+    pub scheduler: bool,
+    pub y: Vec<Option<f64>>,
+    /// Range around `y`, drawn as a band.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub band: Option<[Vec<Option<f64>>; 2]>,
+}
+
+/// Enough digits for a screen, few enough for a small file.
+fn rounded(value: f64) -> f64 {
+    let text = format!("{value:.4e}");
+    text.parse().unwrap_or(value)
+}
+
+fn seconds(ns: u64) -> f64 {
+    rounded(ns as f64 / 1e9)
+}
+
+fn largest(series: &[Series]) -> f64 {
+    let tops = series.iter().flat_map(|s| match &s.band {
+        Some([_, high]) => high.iter(),
+        None => s.y.iter(),
+    });
+    tops.flatten().copied().fold(0.0, f64::max)
+}
+
+/// The same vertical scale for all diagrams of a group.
+pub fn level(charts: &mut [Chart]) {
+    let top = charts.iter().map(|c| c.y_max).fold(0.0, f64::max);
+    charts.iter_mut().for_each(|c| c.y_max = top);
+}
+
+/// Figure 1: cumulative runtime of each app. `apps`: names in the order of their colours.
+pub fn runtime(id: String, run: &Summary, apps: &[&str]) -> Chart {
+    let curves = run.runtime.apps.iter().filter_map(|curve| {
+        let color = apps.iter().position(|app| *app == curve.app)?;
+        Some(Series {
+            label: curve.app.clone(),
+            color,
+            scheduler: false,
+            y: curve
+                .runtime_ns
+                .iter()
+                .map(|&ns| Some(seconds(ns)))
+                .collect(),
+            band: None,
+        })
+    });
+    let series: Vec<Series> = curves.collect();
+    Chart {
+        id,
+        kind: Kind::Curves,
+        group: "time".into(),
+        x: run.runtime.at_ns.iter().map(|&ns| seconds(ns)).collect(),
+        x_label: "time in s".into(),
+        x_max: seconds(run.duration_ns),
+        y_label: "CPU time so far in s".into(),
+        y_max: largest(&series),
+        series,
+    }
+}
+
+/// A probe's value holds until the next one is heard, or until bucket `end`.
+fn held(values: &[Option<i64>], end: usize) -> Vec<Option<f64>> {
+    let mut last = None;
+    let values = values.iter().enumerate().map(|(i, value)| {
+        last = value.or(last);
+        last.filter(|_| i < end).map(|v| rounded(v as f64))
+    });
+    values.collect()
+}
+
+/// Figure 2: a probe of tasks, the range over each app's tasks; or of CPUs, one curve each.
+pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> Option<Chart> {
+    let drawn: Vec<(usize, &ProbeSeries)> = match probe.per_cpu {
+        true => probe.keys.iter().take(MAX_CURVES).enumerate().collect(),
+        false => probe
+            .apps
+            .iter()
+            .filter_map(|s| Some((apps.iter().position(|app| *app == s.app)?, s)))
+            .collect(),
+    };
+    let begin_ns = &drawn.first()?.1.begin_ns;
+    let series: Vec<Series> = drawn
+        .iter()
+        .map(|(color, s)| {
+            let ended_ns = run
+                .apps
+                .iter()
+                .find(|a| a.app == s.app)
+                .and_then(|a| a.ended_ns);
+            let end = begin_ns.partition_point(|&ns| ns <= ended_ns.unwrap_or(u64::MAX));
+            Series {
+                label: match probe.per_cpu {
+                    true => format!("CPU {}", s.name),
+                    false => s.name.clone(),
+                },
+                color: *color,
+                scheduler: false,
+                y: held(&s.bucket_mean, end),
+                band: Some([held(&s.bucket_min, end), held(&s.bucket_max, end)]),
+            }
+        })
+        .collect();
+    let middle_ns = begin_ns.get(1).map_or(run.duration_ns, |second| *second) / 2;
+    Some(Chart {
+        id,
+        kind: Kind::Curves,
+        group: "time".into(),
+        x: begin_ns
+            .iter()
+            .map(|&ns| seconds((ns + middle_ns).min(run.duration_ns)))
+            .collect(),
+        x_label: "time in s".into(),
+        x_max: seconds(run.duration_ns),
+        y_label: probe.probe.clone(),
+        y_max: largest(&series),
+        series,
+    })
+}
+
+/// Runqueue depth of each CPU over time.
+pub fn depth(id: String, run: &Summary) -> Chart {
+    let few = run.depth.cpus.len() <= MAX_DEPTH_CURVES;
+    let series: Vec<Series> = run
+        .depth
+        .cpus
+        .iter()
+        .enumerate()
+        .map(|(cpu, depth)| {
+            let mean = depth
+                .mean_milli
+                .iter()
+                .map(|&m| Some(rounded(m as f64 / 1e3)));
+            let mean: Vec<Option<f64>> = mean.collect();
+            let max = depth.max.iter().map(|&m| Some(f64::from(m))).collect();
+            Series {
+                label: format!("CPU {cpu}"),
+                color: cpu % MAX_CURVES,
+                scheduler: false,
+                band: few.then(|| [mean.clone(), max]),
+                y: mean,
+            }
+        })
+        .collect();
+    Chart {
+        id,
+        kind: if few { Kind::Curves } else { Kind::Heat },
+        group: "time".into(),
+        x: run.depth.begin_ns.iter().map(|&ns| seconds(ns)).collect(),
+        x_label: "time in s".into(),
+        x_max: seconds(run.duration_ns),
+        y_label: if few { "runnable tasks" } else { "CPU" }.into(),
+        y_max: largest(&series),
+        series,
+    }
+}
+
+/// Where a quantile stands on an axis that gives each further nine the same room; the maximum stands one
+/// nine after 99.99 %.
+pub fn nines(quantile_ppm: u32) -> f64 {
+    match quantile_ppm {
+        1_000_000.. => 5.0,
+        ppm => -((1e6 - f64::from(ppm)) / 1e6).log10(),
+    }
+}
+
+/// A distribution of durations under each scheduler.
+pub fn percentiles(id: String, distributions: &[(usize, String, &Latency)]) -> Chart {
+    let series: Vec<Series> = distributions
+        .iter()
+        .map(|(scheduler, name, latency)| Series {
+            label: name.clone(),
+            color: *scheduler,
+            scheduler: true,
+            // A logarithmic axis has no 0; 1 ns is the clock's resolution.
+            y: latency
+                .quantiles_ns
+                .iter()
+                .map(|&ns| Some(rounded(ns.max(1) as f64 / 1e6)))
+                .collect(),
+            band: None,
+        })
+        .collect();
+    Chart {
+        id,
+        kind: Kind::Percentiles,
+        group: "percentiles".into(),
+        x: QUANTILES_PPM
+            .iter()
+            .map(|&ppm| rounded(nines(ppm)))
+            .collect(),
+        x_label: "percentile".into(),
+        x_max: nines(1_000_000),
+        y_label: "ms".into(),
+        y_max: largest(&series),
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_nine_has_the_same_room() {
+        assert_eq!(nines(0), 0.0);
+        for (ppm, at) in [
+            (900_000, 1.0),
+            (990_000, 2.0),
+            (999_000, 3.0),
+            (999_900, 4.0),
+        ] {
+            assert!((nines(ppm) - at).abs() < 1e-9, "{ppm}");
+        }
+        assert_eq!(nines(1_000_000), 5.0);
+    }
+
+    #[test]
+    fn rounding_keeps_five_digits() {
+        assert_eq!(rounded(123.456789), 123.46);
+        assert_eq!(rounded(0.0), 0.0);
+    }
+}
