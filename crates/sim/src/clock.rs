@@ -65,10 +65,6 @@ impl Clock {
         self.work.set(cpu as usize, at_ns);
     }
 
-    pub fn work_done_at(&self, cpu: u32) -> u64 {
-        self.work.get(cpu as usize)
-    }
-
     /// Ticks stand on one grid for the whole machine; they stop while every CPU is idle.
     pub fn start_ticks(&mut self, now_ns: u64) {
         if self.next_tick_ns == NEVER {
@@ -136,10 +132,6 @@ impl MinTree {
             }
             self.tree[i] = winner;
         }
-    }
-
-    fn get(&self, slot: usize) -> u64 {
-        self.tree[self.leaves + slot].0
     }
 
     fn min(&self) -> (u64, usize) {

@@ -26,7 +26,6 @@ impl Kick {
 
 #[derive(Debug)]
 pub struct Rq {
-    pub cpu: u32,
     /// What BPF sees as `struct rq`; `curr` is filled when a scheduler asks.
     pub kernel: Box<KernelRq>,
     pub curr: TaskId,
@@ -53,6 +52,8 @@ pub struct Rq {
     pub work_start_ns: u64,
     /// Progress of the current task per 1000 ns.
     pub speed_permille: u64,
+    /// On the engine's list of CPUs whose work's end has changed.
+    pub rearm: bool,
     /// Overhead not yet told to the sink, by cause.
     pub overhead_ns: [u64; NR_OVERHEAD_CAUSES],
     /// Sum of the working sets that were switched in here.
@@ -79,7 +80,6 @@ pub enum PreemptHint {
 impl Rq {
     pub fn new(cpu: u32) -> Rq {
         Rq {
-            cpu,
             kernel: Box::new(KernelRq {
                 curr: std::ptr::null(),
                 cpu: cpu as i32,
@@ -102,6 +102,7 @@ impl Rq {
             preempt_hint: PreemptHint::None,
             work_start_ns: 0,
             speed_permille: 1000,
+            rearm: false,
             overhead_ns: [0; NR_OVERHEAD_CAUSES],
             footprint_bytes: 0,
             spaces: Spaces::default(),

@@ -90,6 +90,8 @@ pub struct Engine<'a> {
     pub(crate) nr_busy: u32,
     /// CPU whose instruction stream is being simulated right now.
     pub(crate) exec_cpu: u32,
+    /// CPUs whose work's end has changed.
+    pub(crate) rearm: Vec<u32>,
     /// CPUs that must reschedule at this instant, as a bitmap.
     pending_resched: Vec<u64>,
     pub(crate) ext: Ext,
@@ -138,6 +140,7 @@ impl<'a> Engine<'a> {
             rqs: (0..nr_cpus as u32).map(Rq::new).collect(),
             nr_busy: 0,
             exec_cpu: 0,
+            rearm: Vec::with_capacity(nr_cpus),
             pending_resched: vec![0; nr_cpus.div_ceil(64)],
             ext,
             cgroups: Cgroups::new(setup.workload),
@@ -216,6 +219,7 @@ impl<'a> Engine<'a> {
                 self.preempt_schedule(cpu);
             }
         }
+        self.arm_pending_work();
     }
 
     fn tick_all(&mut self) {

@@ -41,14 +41,28 @@ impl Engine<'_> {
         let rq = &mut self.rqs[cpu as usize];
         rq.work_start_ns += ns;
         rq.overhead_ns[cause_index(cause)] += ns;
-        if !rq.curr.is_idle() {
-            self.arm_work(cpu);
+        self.arm_work(cpu);
+    }
+
+    /// The time at which the current task will have done what it is busy with has changed. It is worked
+    /// out once, when everything that happens at this instant has happened.
+    pub(crate) fn arm_work(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        if !rq.rearm {
+            rq.rearm = true;
+            self.rearm.push(cpu);
         }
     }
 
-    /// Sets the time at which the current task will have done what it is busy with.
-    pub(crate) fn arm_work(&mut self, cpu: u32) {
-        let rq = &self.rqs[cpu as usize];
+    pub(crate) fn arm_pending_work(&mut self) {
+        while let Some(cpu) = self.rearm.pop() {
+            self.arm_now(cpu);
+        }
+    }
+
+    fn arm_now(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        rq.rearm = false;
         let at = if rq.curr.is_idle() {
             NEVER
         } else {

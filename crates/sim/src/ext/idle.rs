@@ -106,14 +106,19 @@ impl Engine<'_> {
 
     /// `scx_select_cpu_dfl()` for a task with its own affinity. `None`: no idle CPU was found.
     pub(crate) fn select_cpu_dfl(&mut self, id: TaskId, prev: u32, wake_flags: u64) -> Option<u32> {
-        let allowed = self.tasks[id.index()].cpus.clone();
-        self.select_cpu_in(id, prev, wake_flags, &allowed, 0)
+        let allowed = self.allowed_cpus(id);
+        self.select_cpu_in(prev, wake_flags, &allowed, 0)
+    }
+
+    /// A view of the task's affinity: valid as long as the task, which is as long as the engine.
+    pub(crate) fn allowed_cpus(&self, id: TaskId) -> CpuMask {
+        // SAFETY: the mask of a live task; nothing changes it during a search.
+        unsafe { CpuMask::from_raw(self.tasks[id.index()].cpus.as_ptr(), self.topology.online.nr_cpus()) }
     }
 
     /// The same within `allowed`, a subset of the task's affinity. Claims the CPU it returns.
     pub(crate) fn select_cpu_in(
         &mut self,
-        _id: TaskId,
         prev: u32,
         wake_flags: u64,
         allowed: &CpuMask,

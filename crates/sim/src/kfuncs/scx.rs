@@ -2,6 +2,7 @@
 //! The kernel functions of sched_ext itself.
 
 use super::{EnginePtr, Entry, engine, functions, task_id};
+use crate::bpf::cpumask::CpuSet;
 use crate::engine::Engine;
 use crate::ext::dispatch::BufferedInsert;
 use crate::ext::enqueue::ENQ_DSQ_PRIQ;
@@ -292,15 +293,12 @@ impl Engine<'_> {
     }
 
     fn find_idle(&mut self, id: TaskId, prev: u32, wake_flags: u64, mask: Option<u64>, flags: u64) -> Option<u32> {
-        let mut allowed = self.tasks[id.index()].cpus.clone();
-        if let Some(mask) = mask {
-            // SAFETY: a mask that the scheduler got from the engine.
-            let mask = unsafe { self.mask(mask) };
-            if !allowed.assign_and(&self.tasks[id.index()].cpus, &mask) {
-                return None;
-            }
-        }
-        self.select_cpu_in(id, prev, wake_flags, &allowed, flags)
+        let own = self.allowed_cpus(id);
+        let Some(mask) = mask else { return self.select_cpu_in(prev, wake_flags, &own, flags) };
+        // SAFETY: a mask that the scheduler got from the engine.
+        let mask = unsafe { self.mask(mask) };
+        let mut both = CpuSet::new(own.nr_cpus());
+        both.assign_and(&own, &mask).then(|| self.select_cpu_in(prev, wake_flags, &both, flags)).flatten()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::compile::Insn;
 use super::{LoopFrame, Wait};
-use crate::clock::{Alarm, NEVER};
+use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::sched::Leave;
 use crate::task::{Class, Life, TaskId};
@@ -35,7 +35,7 @@ impl Engine<'_> {
     pub(crate) fn work_done(&mut self, cpu: u32) {
         self.exec_cpu = cpu;
         self.settle(cpu);
-        self.clock.set_work_done(cpu, NEVER);
+        self.arm_work(cpu);
         let id = self.rqs[cpu as usize].curr;
         let work = &mut self.tasks[id.index()].work;
         work.until_ns = None;

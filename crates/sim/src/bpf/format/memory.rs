@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-/// Below this lies no object: NULL, and NULL plus the offset of a member.
-const FIRST_ADDRESS: u64 = 4096;
+/// Below this lies no object: NULL, and NULL plus the offset of a member. Linux maps nothing below
+/// vm.mmap_min_addr, which is this by default.
+const FIRST_ADDRESS: u64 = 65_536;
 
 /// How a format's pointers are read.
 pub trait Memory {

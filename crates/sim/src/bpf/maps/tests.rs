@@ -284,17 +284,35 @@ fn lru_hash_makes_room_by_dropping_what_was_used_longest_ago() {
 
 #[test]
 fn keys_of_any_size_are_compared_as_bytes() {
-    let mut set = one(MapKind::Hash, 13, 8, 10);
-    let (a, mut b, value) = ([7u8; 13], [7u8; 13], 1u64);
-    b[12] = 8;
-    // SAFETY: keys of 13 bytes, values of 8.
-    unsafe {
-        assert_eq!(
-            set.update(M, a.as_ptr(), (&raw const value).cast(), 0, 0),
-            0
-        );
-        assert!(!set.lookup(M, a.as_ptr(), 0).is_null());
-        assert!(set.lookup(M, b.as_ptr(), 0).is_null());
+    for size in [2, 4, 8, 13, 16] {
+        let mut set = one(MapKind::Hash, size as u32, 8, 5000);
+        // Keys that differ in their last two bytes only.
+        let key = |number: u16| {
+            let mut key = [7u8; 16];
+            key[size - 2..size].copy_from_slice(&number.to_be_bytes());
+            key
+        };
+        for number in 0..5000u16 {
+            let value = u64::from(number);
+            // SAFETY: keys of at most 16 bytes, values of 8.
+            let set = unsafe {
+                set.update(
+                    M,
+                    key(number).as_ptr(),
+                    (&raw const value).cast(),
+                    BPF_NOEXIST,
+                    0,
+                )
+            };
+            assert_eq!(set, 0, "{size} {number}");
+        }
+        for number in 0..10_000 {
+            // SAFETY: as above.
+            let value = unsafe { set.lookup(M, key(number).as_ptr(), 0) };
+            assert_eq!(value.is_null(), number >= 5000, "{size} {number}");
+            // SAFETY: as above.
+            assert!(value.is_null() || unsafe { value.cast::<u64>().read() } == number.into());
+        }
     }
 }
 

@@ -185,7 +185,7 @@ fn normal_draws() {
     // The tail beyond the lowest layer's rectangle: 258 expected of a million.
     let tail = values
         .iter()
-        .filter(|x| x.abs() > 3.654_152_885_361_008_8)
+        .filter(|x| x.abs() > 3.654_152_885_361_009)
         .count();
     assert!((194..=322).contains(&tail), "{tail}");
     assert!(values[0] < -4.5 && values[0] > -6.5, "{}", values[0]);
