@@ -424,6 +424,12 @@ fn slices() {
     assert_eq!(of(&Ule::new(PORT)), [10, 10, 5, 3, 2, 2, 1, 1]);
     let text = Ule::new(&[("mode", 0), ("slice_by_load", 1)]);
     assert_eq!(of(&text), [10, 5, 3, 2, 2, 1, 1, 1]);
+    let long = Ule::new(&[("mode", 0), ("slice_ticks", 100), ("slice_min_ticks", 3)]);
+    assert_eq!(
+        of(&long),
+        [100, 100, 50, 33, 25, 20, 3, 3],
+        "six waiting tasks get the minimum"
+    );
 }
 
 #[test]
@@ -580,6 +586,14 @@ fn a_search_follows_the_tree() {
         assert_eq!(ule.highest(0, 2), highest);
         assert_eq!(ule.highest(0, 5), -1);
     }
+    let ties = Ule::on(FREEBSD, pairs());
+    ties.set_loads(&[1, 1, 1, 1]);
+    assert_eq!(ties.lowest(0, 0), 2, "the last group is visited first");
+    ties.set_loads(&[2, 2, 2, 2]);
+    assert_eq!(ties.highest(2, 1), 3, "a group counts its CPU 2 as well");
+    let ties = Ule::on(FREEBSD, flat());
+    ties.set_loads(&[1, 3, 3, 1]);
+    assert_eq!(ties.highest(0, 2), 1, "the first of equals");
     let port = Ule::on(PORT, pairs());
     port.set_loads(&[0, 3, 1, 1]);
     assert_eq!(port.lowest(0, 0), 0, "the port knows no tree");
@@ -612,6 +626,14 @@ fn balancer_passes() {
         ule.call("t_balance", &[]);
         assert_eq!(ule.loads(4), after, "{before:?}");
     }
+    let port = Ule::on(PORT, Cpus { count: 4, llc: &[] });
+    port.set_loads(&[1, 1, 0, 0]);
+    port.call("t_balance", &[]);
+    assert_eq!(
+        port.loads(4),
+        [1, 1, 0, 0],
+        "the port does not move running tasks either"
+    );
     let strict = Ule::on(
         &[("mode", 0), ("search_noise", 0), ("balance_diff_min", 2)],
         Cpus { count: 4, llc: &[] },
