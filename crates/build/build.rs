@@ -38,6 +38,14 @@ fn main() -> Result<()> {
     };
     let headers = PathBuf::from(env::var("OUT_DIR")?).join("headers");
     let packages = package_dirs(&["scx_cargo", "libbpf-sys"])?;
+    let stamp = format!(
+        "{packages:?} {} {}",
+        fs::read_to_string("build.rs")?,
+        fs::read_to_string("src/reference.rs")?
+    );
+    if fs::read_to_string(headers.join("stamp")).is_ok_and(|old| old == stamp) {
+        return Ok(());
+    }
     if headers.exists() {
         fs::remove_dir_all(&headers)?;
     }
@@ -46,6 +54,7 @@ fn main() -> Result<()> {
     fs::create_dir_all(headers.join("vmlinux"))?;
     let vmlinux = unpack_vmlinux(&packages[0].join("vmlinux.tar.zst"), arch)?;
     fs::write(headers.join("vmlinux/vmlinux.h"), patch_vmlinux(&vmlinux))?;
+    fs::write(headers.join("stamp"), stamp)?;
     Ok(())
 }
 
@@ -75,7 +84,7 @@ fn hash_sources(folders: &[&str]) -> Result<String> {
 /// Where cargo keeps the sources of these packages.
 fn package_dirs(names: &[&str]) -> Result<Vec<PathBuf>> {
     let output = Command::new(env::var("CARGO")?)
-        .args(["metadata", "--format-version", "1", "--locked"])
+        .args(["metadata", "--format-version", "1"])
         .current_dir(env::var("CARGO_MANIFEST_DIR")?)
         .output()?;
     if !output.status.success() {

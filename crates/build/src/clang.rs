@@ -14,6 +14,12 @@ const ARCH_DEFINES: [&str; 2] = ["-D__TARGET_ARCH_x86", "-D__SCX_TARGET_ARCH_x86
 #[cfg(target_arch = "aarch64")]
 const ARCH_DEFINES: [&str; 2] = ["-D__TARGET_ARCH_arm64", "-D__SCX_TARGET_ARCH_arm64"];
 
+/// The host's own part of /usr/include, which a BPF compiler does not search by itself.
+#[cfg(target_arch = "x86_64")]
+const SYSTEM_HEADERS: &str = "/usr/include/x86_64-linux-gnu";
+#[cfg(target_arch = "aarch64")]
+const SYSTEM_HEADERS: &str = "/usr/include/aarch64-linux-gnu";
+
 /// Front-end arguments that do not depend on the source.
 const FRONT_END: &[&str] = &[
     "--target=bpf",
@@ -52,7 +58,11 @@ pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
         args.push("-I".into());
         args.push(dir.into());
     }
-    args.push(source.path.as_os_str().to_owned());
+    // Last, after bpf-compat's stand-ins for the C library's headers.
+    args.extend(["-idirafter".into(), SYSTEM_HEADERS.into()]);
+    // In full, so that debug information names the source the same way wherever the compiler runs.
+    let path = source.path.canonicalize();
+    args.push(path.as_deref().unwrap_or(&source.path).into());
     Ok(args)
 }
 

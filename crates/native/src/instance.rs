@@ -277,13 +277,13 @@ fn encode(name: &str, global: &Global, value: &Value) -> Result<Vec<u8>, LoadErr
             format!("of {} bytes", bytes.len()),
         ),
         Value::Int(int) => {
-            let range = match global.kind {
-                GlobalKind::Bool => 0..=1,
-                GlobalKind::Unsigned => 0..=(1i128 << bits) - 1,
-                GlobalKind::Signed => -(1i128 << (bits - 1))..=(1i128 << (bits - 1)) - 1,
-                GlobalKind::Bytes => 1..=0,
+            let fits = match global.kind {
+                GlobalKind::Bool => (0..=1).contains(int),
+                GlobalKind::Unsigned => (0..1i128 << bits).contains(int),
+                GlobalKind::Signed => (-(1i128 << (bits - 1))..1i128 << (bits - 1)).contains(int),
+                GlobalKind::Bytes => false,
             };
-            (range.contains(int), int.to_string())
+            (fits, int.to_string())
         }
     };
     if !fits {

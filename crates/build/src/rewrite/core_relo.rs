@@ -233,8 +233,7 @@ impl<'m> Relocations<'m> {
                     path.ty = member.ty;
                 }
                 Shape::Array(element, _) => {
-                    path.index =
-                        path.index.max(0) + u64::from(step) * self.metadata.size(element).max(1);
+                    path.index = path.index + u64::from(step) * self.metadata.size(element).max(1);
                     path.ty = element;
                 }
                 _ => return Err(broken()),
