@@ -16,22 +16,34 @@
 /* Candidates looked at when a CPU runs dry. */
 #define PULL_TRIES 4
 
-/* First CPU of the last-level cache that `cpu` uses; *n is how many share it. */
-static __always_inline u32 llc_of(u32 cpu, u32 *n)
-{
-	if (!llc_cpus || llc_cpus >= nr_cpus) {
-		*n = nr_cpus;
-		return 0;
-	}
-	*n = llc_cpus;
-	return cpu - cpu % llc_cpus;
-}
+/* Imbalance that wake_affine tolerates between two CPUs, in percent: one cache, two caches. */
+#define PCT_LLC 117
+#define PCT_NODE 125
 
 static __always_inline bool share_cache(u32 a, u32 b)
 {
-	u32 n;
+	return cpu_llc_id[a & (MAX_CPUS - 1)] == cpu_llc_id[b & (MAX_CPUS - 1)];
+}
 
-	return llc_of(a, &n) == llc_of(b, &n);
+static __always_inline struct cfs_llc *llc_of(u32 cpu)
+{
+	return &llcs[cpu_llc_id[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1)];
+}
+
+/* Links the CPUs of each last-level cache to a ring, in the order of their numbers. */
+static __noinline void link_llcs(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		struct cfs_llc *llc = llc_of(cpu);
+
+		if (!llc->size++)
+			llc->first = cpu;
+		cpu_state(llc->last)->llc_next = cpu;
+		cpu_state(cpu)->llc_next = llc->first;
+		llc->last = cpu;
+	}
 }
 
 static __always_inline bool cpu_is_idle(u32 cpu, const struct cpumask *idle)
@@ -88,7 +100,7 @@ static __noinline bool wake_affine(u64 prev_load, u64 this_load, u64 task_load, 
 static __noinline s32 idle_sibling(struct task_struct *p, u32 target, u32 prev)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	u32 n, first = llc_of(target, &n), k;
+	u32 cpu = target, n = llc_of(target)->size, k;
 	s32 found = target;
 
 	if (cpu_is_idle(target, idle))
@@ -98,9 +110,8 @@ static __noinline s32 idle_sibling(struct task_struct *p, u32 target, u32 prev)
 		goto out;
 	}
 	bpf_for(k, 1, n) {
-		u32 cpu = first + (target - first + k) % n;
-
-		if (cpu < nr_cpus && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_idle(cpu, idle)) {
+		cpu = cpu_state(cpu)->llc_next;
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_idle(cpu, idle)) {
 			found = cpu;
 			break;
 		}
@@ -136,20 +147,23 @@ static __noinline s32 idlest_cpu(struct task_struct *p, u32 here)
 	return found;
 }
 
-/* For a wakee: near its last CPU or near the waker. */
+/*
+ * For a wakee: near its last CPU or near the waker. `waker` is 0 for an interrupt on an idle
+ * CPU, which has no load and no habits.
+ */
 static __noinline s32 wake_cpu(struct task_struct *p, u32 i, u32 waker, u32 prev, bool sync)
 {
-	u32 here = bpf_get_smp_processor_id(), target = prev, llc_size;
+	u32 here = bpf_get_smp_processor_id(), target = prev;
+	u32 pct = share_cache(here, prev) ? PCT_LLC : PCT_NODE;
 	struct cfs_entity *e = entity(i);
 	u64 here_load;
 
-	llc_of(here, &llc_size);
-	if (here != prev && waker && bpf_cpumask_test_cpu(here, p->cpus_ptr) &&
-	    !wake_wide(entity(waker)->flips, e->flips, llc_size)) {
+	if (here != prev && bpf_cpumask_test_cpu(here, p->cpus_ptr) &&
+	    !wake_wide(entity(waker)->flips, e->flips, llc_of(here)->size)) {
 		here_load = cpu_load(here);
 		if (sync)
 			here_load = less(here_load, entity(waker)->pelt.load_avg);
-		if (wake_affine(cpu_load(prev), here_load, e->pelt.load_avg, imbalance_pct))
+		if (wake_affine(cpu_load(prev), here_load, e->pelt.load_avg, pct))
 			target = here;
 	}
 	return idle_sibling(p, target, prev);
@@ -240,6 +254,18 @@ static __noinline bool pull_task(u32 cpu, u64 now_ns)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, TURN_NS, 0);
 	bpf_task_release(p);
 	return may;
+}
+
+/* A task waits here at a tick while some CPU idles that may run it: sends that CPU looking. */
+static __noinline void kick_idle_cpu(struct task_struct *curr, u32 cpu)
+{
+	s32 idle;
+
+	if (cpu_state(cpu)->nr_tasks < 2)
+		return;
+	idle = scx_bpf_pick_idle_cpu(curr->cpus_ptr, 0);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
 #endif

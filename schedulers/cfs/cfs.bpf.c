@@ -203,6 +203,9 @@ void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 	bpf_spin_lock(&lk->lock);
 	if (entity(i)->on_rq)
 		dequeue_task(i, now_ns, how);
+	/* exit_task() may come long after the last sleep, and after the group has gone. */
+	if (p->flags & PF_EXITING)
+		detach_load(i, now_ns);
 	entity(i)->owned = false;
 	bpf_spin_unlock(&lk->lock);
 	probe_cpu(cpu);
@@ -319,6 +322,7 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 	if (cpu_state(cpu)->curr != i)
 		switch_to(i, now_ns);
 	resume_current(i, now_ns);
+	cpu_state(cpu)->resched = false;
 	entity(i)->owned = false;
 	bpf_spin_unlock(&lk->lock);
 }
@@ -356,6 +360,8 @@ void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 	bpf_spin_unlock(&lk->lock);
 	if (over)
 		p->scx.slice = 0;
+	if (newidle_balance && nr_cpus > 1)
+		kick_idle_cpu(p, cpu);
 	probe_task(p, i);
 }
 
@@ -425,7 +431,9 @@ static __noinline bool fork_task(u32 i, u32 parent, u64 now_ns)
 	curr = queue(q)->curr;
 	e->cpu = cpu;
 	e->queue = q;
-	e->vruntime = curr ? entity(curr)->vruntime : queue(q)->min_vruntime;
+	e->vruntime = queue(q)->min_vruntime;
+	if (start_debit && curr)
+		e->vruntime = entity(curr)->vruntime;
 	place_newborn(q, i);
 	if (child_runs_first && curr && is_task(curr) &&
 	    earlier(entity(curr)->vruntime, e->vruntime)) {
@@ -576,6 +584,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	scx_bpf_put_cpumask(online);
 	scale_tunables(n);
 	setup_group(0, 0, NICE_0_WEIGHT);
+	link_llcs();
 	return 0;
 }
 

@@ -25,7 +25,10 @@ const volatile u32 scaling = 0;
 
 /* How far behind min_vruntime a wakee may start: 0 not at all, 1 half of the latency, 2 all of it. */
 const volatile u32 sleeper_credit = 1;
-/* A new task starts one slice behind the others. */
+/*
+ * A new task starts one slice behind min_vruntime, or at its parent's vruntime if that is later;
+ * else at min_vruntime.
+ */
 const volatile bool start_debit = true;
 /* A new task swaps places with its parent if that lets it run first. */
 const volatile bool child_runs_first = false;
@@ -43,11 +46,9 @@ const volatile bool groups_on = true;
 /* A session is a group while its tasks are in the root cgroup. */
 const volatile bool autogroup = true;
 
-/* CPUs that share a last-level cache, numbered in a row; 0: all of them. */
-const volatile u32 llc_cpus = 0;
-/* Imbalance, in percent, that wake_affine tolerates between two CPUs. */
-const volatile u32 imbalance_pct = 125;
-/* A CPU that runs dry takes one waiting task from the busiest CPU. */
+/* Topology by CPU: equal numbers share a last-level cache. All zero: one cache for all. */
+const volatile u32 cpu_llc_id[MAX_CPUS];
+/* A CPU that runs dry takes one waiting task from the busiest CPU; ticks send idle CPUs looking. */
 const volatile bool newidle_balance = true;
 
 /* The three times after scaling. */

@@ -117,12 +117,19 @@ struct cfs_cpu {
 	u32 curr; /* the task that runs or is about to, 0 if none */
 	u32 nr_tasks; /* runnable tasks, the running one included */
 	bool resched; /* a preemption has been asked for and not happened yet */
+	u32 llc_next; /* the next CPU that shares its last-level cache, around */
+};
+
+/* The CPUs that share a last-level cache. */
+struct cfs_llc {
+	u32 first, last, size;
 };
 
 static struct cfs_entity entities[MAX_ENTITIES];
 static struct cfs_queue queues[MAX_QUEUES];
 static struct cfs_group groups[MAX_GROUPS];
 static struct cfs_cpu cpus[MAX_CPUS];
+static struct cfs_llc llcs[MAX_CPUS];
 
 /* Number of possible CPUs; the stride of the table of queues. */
 static u32 nr_cpus = 1;
