@@ -51,9 +51,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
         let object = match &scheduler.object {
             None => None,
             Some(path) => {
-                // libbpf names maps after the file, up to the first dot.
-                let file = path.file_name().unwrap_or_default().to_string_lossy();
-                let inside = format!("/tiltyard/{index}/{file}");
+                let inside = object_path(index, &scheduler.name);
                 add_file(archive, path, &inside)?;
                 Some(inside)
             }
@@ -69,6 +67,14 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
         runs,
         run_limit_s: job.run_limit_s,
     })
+}
+
+/// libbpf names maps after the object's file, so that carries the scheduler's name, not the
+/// one that a build cache gave it.
+fn object_path(index: usize, scheduler: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let name: String = scheduler.chars().map(plain).collect();
+    format!("/tiltyard/{index}/{name}.bpf.o")
 }
 
 /// Adds a program at `inside` and its libraries at their own paths.
@@ -108,6 +114,12 @@ fn utf8(path: &Path) -> Result<&str, KernelError> {
 mod tests {
     use super::*;
     use crate::vm::SchedulerJob;
+
+    #[test]
+    fn an_object_is_named_after_its_scheduler() {
+        assert_eq!(object_path(0, "ule"), "/tiltyard/0/ule.bpf.o");
+        assert_eq!(object_path(3, "./my.bpf.c"), "/tiltyard/3/__my_bpf_c.bpf.o");
+    }
 
     fn job(command: &[&str], object: &Path) -> VmJob {
         let mut job = VmJob::new(command.iter().map(|word| (*word).to_owned()).collect());

@@ -4,12 +4,11 @@
 //! Where QEMU, a kernel package or a command is missing, a test says so and passes: nothing
 //! about the code is known then, and nothing is claimed.
 
-mod common;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
+use tiltyard_build::{Builder, Source};
 use tiltyard_kernel::{
     CommandStatus, KernelError, Progress, RunOutcome, RunReport, SchedulerJob, Tunable, VmJob,
     VmReport, elf, host, packages, vm,
@@ -225,6 +224,14 @@ fn scheduler(name: &str, source: &Path) -> SchedulerJob {
     }
 }
 
+fn compile(source: &Path) -> PathBuf {
+    let mut source = Source::new(source);
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers/include");
+    source.include_dirs.push(shared);
+    let object = Builder::default().bpf_object(&source);
+    object.unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn default() -> SchedulerJob {
     SchedulerJob {
         name: "default".to_owned(),
@@ -244,7 +251,7 @@ fn boot(
     job.schedulers = schedulers;
     for scheduler in &mut job.schedulers {
         if let Some(source) = &scheduler.object {
-            scheduler.object = Some(common::object(source).unwrap());
+            scheduler.object = Some(compile(source));
         }
     }
     change(&mut job);
