@@ -63,6 +63,7 @@ fn unknown_keys_name_the_nearest() {
     insta::assert_snapshot!(task("\"repeat\": { \"count\": 2, \"do\": { \"run\": 1 } }"), @r#"f.json:1:21: repeat: rt-app knows no such event; write "tiltyard": { "repeat": ... }"#);
     insta::assert_snapshot!(with("\"sems\": {}", "\"run\": 1"), @"f.json:1:17: sems: unknown key; known here: apps, barriers, buffers, conditions, counters, description, devices, duration, groups, mutexes, name, pipes, places, requests, semaphores, timers");
     insta::assert_snapshot!(task("\"tiltyard\": { \"rn\": 1 }"), @"f.json:1:35: rn: unknown key; did you mean run?");
+    insta::assert_snapshot!(task("\"run\": 1, \"tiltyard\": { \"deamon\": true }"), @"f.json:1:45: deamon: unknown key; did you mean daemon?");
 }
 
 #[test]

@@ -332,11 +332,16 @@ impl Reader<'_> {
         }
     }
 
-    /// The events of a block under `tiltyard`, in order.
-    pub(super) fn body(&mut self, members: &[Member], scope: &Scope) -> Vec<Op> {
+    /// The events of a block under `tiltyard`, in order. `beside`: other keys that belong there, for messages.
+    pub(super) fn body(
+        &mut self,
+        members: &[Member],
+        scope: &Scope,
+        beside: &[&'static str],
+    ) -> Vec<Op> {
         let mut ops = Vec::new();
         for member in members {
-            if let Some(kind) = self.body_event(member)
+            if let Some(kind) = self.body_event(member, beside)
                 && let Some(op) = self.event(kind, member, scope)
             {
                 ops.push(op);
@@ -345,11 +350,11 @@ impl Reader<'_> {
         ops
     }
 
-    fn body_event(&mut self, member: &Member) -> Option<&'static str> {
+    fn body_event(&mut self, member: &Member, beside: &[&'static str]) -> Option<&'static str> {
         let all = || keys::RTAPP_EVENTS.iter().chain(keys::OUR_EVENTS);
         let kind = keys::event_kind(&member.key, all());
         match kind {
-            None => self.unknown_key(member, &[keys::RTAPP_EVENTS, keys::OUR_EVENTS]),
+            None => self.unknown_key(member, &[keys::RTAPP_EVENTS, keys::OUR_EVENTS, beside]),
             Some(kind) => {
                 if let Some(meant) = keys::misspelt(&member.key, kind, all()) {
                     self.misspelt(member, kind, meant);
@@ -512,7 +517,7 @@ impl Reader<'_> {
         };
         let body = self
             .object(body?)
-            .map(|members| self.body(members, &inner))?;
+            .map(|members| self.body(members, &inner, &[]))?;
         let steered = steered?;
         if body.is_empty() {
             self.wrong_value(member, "does nothing", "put events into \"do\"");

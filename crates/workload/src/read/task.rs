@@ -304,7 +304,7 @@ impl Reader<'_> {
             .filter(|m| !(task && keys::EXT_TASK.contains(&m.key.as_str())))
             .cloned()
             .collect();
-        self.body(&events, scope)
+        self.body(&events, scope, if task { keys::EXT_TASK } else { &[] })
     }
 
     fn plain_event(
