@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, list, show};
+use crate::commands::{build, completions, kernel, list, run, show};
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
 #[derive(Debug, Parser)]
@@ -21,7 +21,7 @@ Start here:
 
 Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input file, 4 scheduler does not build,
 5 scheduler failed in a run, 6 workload failed in a run, 7 this machine lacks something,
-130 interrupted.")]
+8 not modelled, 130 interrupted.")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -29,8 +29,11 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Run(run::Args),
     List(list::Args),
     Show(show::Args),
+    Build(build::Args),
+    Kernel(kernel::Args),
     Completions(completions::Args),
     /// Print the man page, in roff.
     #[command(after_help = "Example:\n  tiltyard man | man -l -")]

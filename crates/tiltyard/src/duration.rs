@@ -13,16 +13,25 @@ const UNITS: [(&str, u64); 6] = [
 /// Reads a duration, ns. Exact: no floating point on the way.
 pub fn parse_ns(text: &str) -> Result<u64, String> {
     let error = || "write a number and a unit (ns, us, ms, s, m, h): 10s, 500ms, 1.5m".to_owned();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .ok_or_else(error)?;
     let (number, unit) = text.split_at(end);
-    let (_, unit_ns) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(error)?;
+    let (_, unit_ns) = UNITS
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .ok_or_else(error)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole: u64 = whole.parse().map_err(|_| error())?;
     if fraction.len() > 12 || number.ends_with('.') {
         return Err(error());
     }
     let scale = 10u64.pow(fraction.len() as u32);
-    let fraction: u64 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| error())? };
+    let fraction: u64 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().map_err(|_| error())?
+    };
     let part_ns = u128::from(fraction) * u128::from(*unit_ns) / u128::from(scale);
     let sum_ns = u128::from(whole) * u128::from(*unit_ns) + part_ns;
     match u64::try_from(sum_ns) {
@@ -47,7 +56,20 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", "10", "s", "10 s", "-1s", "1e3s", "1.s", "1.2.3s", "0s", "0.1ns", "10d", "99999999999h"] {
+        for text in [
+            "",
+            "10",
+            "s",
+            "10 s",
+            "-1s",
+            "1e3s",
+            "1.s",
+            "1.2.3s",
+            "0s",
+            "0.1ns",
+            "10d",
+            "99999999999h",
+        ] {
             assert!(parse_ns(text).is_err(), "{text}");
         }
     }

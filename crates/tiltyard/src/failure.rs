@@ -24,6 +24,8 @@ pub enum Code {
     Workload = 6,
     /// This machine lacks something: a compiler, a kernel, a right.
     Environment = 7,
+    /// A scheduler or a workload asks for what the simulated machine does not model.
+    NotModelled = 8,
     Interrupted = 130,
 }
 

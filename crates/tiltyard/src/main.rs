@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line: flags and glue. What a command does lives in the other crates.
 
+mod built;
 mod cli;
 mod commands;
 mod data;
+mod duration;
 mod failure;
 mod interrupt;
 mod machines;
 mod nearest;
+mod output;
+mod progress;
 mod schedulers;
+mod simulate;
+mod terminal;
 mod workloads;
 
 use std::process::ExitCode;

@@ -19,14 +19,23 @@ impl Output {
     /// Opens a temporary file beside `path`, so that a missing folder or right shows before hours of work.
     pub fn create(path: &Path) -> Result<Output, Failure> {
         let error = |e: std::io::Error| Failure::io(Code::Other, path, "write", &e);
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = path
+            .parent()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         if path.is_dir() {
             let line = format!("{}: is a folder; name a file in it", path.display());
             return Err(Failure::usage(line));
         }
-        let temporary = tempfile::Builder::new().prefix(".tiltyard-").tempfile_in(folder).map_err(error)?;
+        let temporary = tempfile::Builder::new()
+            .prefix(".tiltyard-")
+            .tempfile_in(folder)
+            .map_err(error)?;
         interrupt::remove_on_interrupt(temporary.path());
-        Ok(Output { path: path.to_owned(), temporary: BufWriter::new(temporary) })
+        Ok(Output {
+            path: path.to_owned(),
+            temporary: BufWriter::new(temporary),
+        })
     }
 
     /// Puts the file under its name, with the rights of an ordinary new file.
@@ -54,7 +63,9 @@ impl Write for Output {
 /// Writes `bytes` to `path` in one go.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut output = Output::create(path)?;
-    output.write_all(bytes).map_err(|e| Failure::io(Code::Other, path, "write", &e))?;
+    output
+        .write_all(bytes)
+        .map_err(|e| Failure::io(Code::Other, path, "write", &e))?;
     output.finish()
 }
 
@@ -62,7 +73,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("Umask:"));
-    line.and_then(|m| u32::from_str_radix(m.trim(), 8).ok()).unwrap_or(0o022)
+    line.and_then(|m| u32::from_str_radix(m.trim(), 8).ok())
+        .unwrap_or(0o022)
 }
 
 #[cfg(test)]
@@ -84,7 +96,14 @@ mod tests {
 
     #[test]
     fn a_missing_folder_is_named() {
-        let failure = Output::create(Path::new("/nowhere/at/all.html")).err().unwrap();
-        assert!(failure.to_string().starts_with("/nowhere/at/all.html: cannot write"), "{failure}");
+        let failure = Output::create(Path::new("/nowhere/at/all.html"))
+            .err()
+            .unwrap();
+        assert!(
+            failure
+                .to_string()
+                .starts_with("/nowhere/at/all.html: cannot write"),
+            "{failure}"
+        );
     }
 }

@@ -19,10 +19,17 @@ pub struct Progress {
 impl Progress {
     /// `total_ns` of simulated time over all runs.
     pub fn new(total_ns: u64) -> Progress {
-        let bar = ProgressBar::with_draw_target(Some(total_ns / 1_000_000), ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} gone, {eta} to go  {msg}");
+        let bar =
+            ProgressBar::with_draw_target(Some(total_ns / 1_000_000), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template(
+            "{bar:40} {percent:>3} %  {elapsed} gone, {eta} to go  {msg}",
+        );
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Progress { bar, begun: Instant::now(), done_ns: AtomicU64::new(0) }
+        Progress {
+            bar,
+            begun: Instant::now(),
+            done_ns: AtomicU64::new(0),
+        }
     }
 
     /// `ns` more simulated time is done. Cheap enough for many calls a second.

@@ -18,6 +18,8 @@ pub struct Choice {
     pub source: PathBuf,
     /// Tunables and their values, those typed after those of a preset. A name stands once.
     pub tunables: Vec<(String, String)>,
+    /// Whether a run with it should eject it for starving tasks, as the kernel would.
+    pub watchdog: bool,
 }
 
 /// A scheduler and a set of values with a name, from `schedulers/NAME/presets.toml`.
@@ -27,6 +29,19 @@ pub struct Preset {
     pub scheduler: String,
     pub description: String,
     pub tunables: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct PresetFile {
+    /// False for a scheduler that starves tasks by design: the simulated machine then lets it.
+    #[serde(default = "yes")]
+    watchdog: bool,
+    #[serde(flatten)]
+    presets: BTreeMap<String, PresetTable>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -63,26 +78,18 @@ pub fn presets() -> Result<Vec<Preset>, Failure> {
 }
 
 fn read_presets(file: &Path, scheduler: &str) -> Result<Vec<Preset>, Failure> {
-    let shown = data::shown(file);
-    let error = |what: String| Failure::new(Code::Input, format!("{shown}: {what}"));
-    let tables: BTreeMap<String, PresetTable> =
-        toml::from_str(&data::read(file)?).map_err(|e| {
-            let what = e.message().lines().collect::<Vec<_>>().join(", ");
-            error(format!(
-                "{what}; write [PRESET], description = \"...\", set = {{ tunable = value }}"
-            ))
-        })?;
     let mut presets = Vec::new();
-    for (name, table) in tables {
+    for (name, table) in read_file(file)?.presets {
         let mut tunables = Vec::new();
         for (tunable, value) in table.set {
             let value = match value {
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Boolean(flag) => flag.to_string(),
                 other => {
-                    let what =
-                        format!("[{name}] {tunable} = {other}: neither an integer nor a boolean");
-                    return Err(error(format!("{what}; tunables are numbers")));
+                    let place = format!("{}: [{name}] {tunable} = {other}", data::shown(file));
+                    let line =
+                        format!("{place}: neither an integer nor a boolean; tunables are numbers");
+                    return Err(Failure::new(Code::Input, line));
                 }
             };
             tunables.push((tunable, value));
@@ -96,6 +103,26 @@ fn read_presets(file: &Path, scheduler: &str) -> Result<Vec<Preset>, Failure> {
         });
     }
     Ok(presets)
+}
+
+fn read_file(file: &Path) -> Result<PresetFile, Failure> {
+    toml::from_str(&data::read(file)?).map_err(|e| {
+        let what = e.message().lines().collect::<Vec<_>>().join(", ");
+        let help = "write [PRESET], description = \"...\", set = { tunable = value }";
+        Failure::new(
+            Code::Input,
+            format!("{}: {what}; {help}", data::shown(file)),
+        )
+    })
+}
+
+/// What the file beside `source` says about the watchdog.
+fn watchdog_of(source: &Path) -> Result<bool, Failure> {
+    let file = source.with_file_name("presets.toml");
+    match file.is_file() {
+        true => Ok(read_file(&file)?.watchdog),
+        false => Ok(true),
+    }
 }
 
 /// What `argument` means. Names of tunables are checked when the scheduler has been built.
@@ -114,10 +141,12 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
         tunables.retain(|(known, _)| known != tunable);
         tunables.push((tunable.to_owned(), value.to_owned()));
     }
+    let watchdog = watchdog_of(&source)?;
     Ok(Choice {
         label: argument.to_owned(),
         source,
         tunables,
+        watchdog,
     })
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One module a subcommand.
 
+pub mod build;
 pub mod completions;
+pub mod kernel;
 pub mod list;
 mod man;
+pub mod run;
 pub mod show;
 
 use std::io::Write;
@@ -13,6 +16,9 @@ use crate::failure::{Code, Failure};
 
 pub fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Build(args) => build::run(&args),
+        Command::Kernel(args) => kernel::run(&args),
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Chosen schedulers, built: objects, and values for their tunables.
+
+use std::path::PathBuf;
+
+use tiltyard_build::{BuildError, Builder, Source};
+use tiltyard_native::{Object, Value};
+
+use crate::data;
+use crate::failure::{Code, Failure};
+use crate::nearest;
+use crate::schedulers::Choice;
+
+/// A scheduler for the simulated machine.
+pub struct Built {
+    pub choice: Choice,
+    pub object: Object,
+    pub globals: Vec<(String, Value)>,
+}
+
+pub fn native(choice: &Choice) -> Result<Built, Failure> {
+    let object = Builder::default()
+        .native(&source(choice)?)
+        .map_err(failure)?;
+    let values = choice
+        .tunables
+        .iter()
+        .map(|(name, value)| tunable(choice, &object, name, value));
+    let globals = values.collect::<Result<_, _>>()?;
+    Ok(Built {
+        choice: choice.clone(),
+        object,
+        globals,
+    })
+}
+
+/// Path of the object for a kernel.
+pub fn bpf(choice: &Choice) -> Result<PathBuf, Failure> {
+    Builder::default()
+        .bpf_object(&source(choice)?)
+        .map_err(failure)
+}
+
+fn source(choice: &Choice) -> Result<Source, Failure> {
+    let mut source = Source::new(&choice.source);
+    source
+        .include_dirs
+        .push(data::folder()?.join("schedulers/include"));
+    Ok(source)
+}
+
+/// The value that was typed for a tunable, if there is such a tunable. Whether it fits, the loader says.
+fn tunable(
+    choice: &Choice,
+    object: &Object,
+    name: &str,
+    value: &str,
+) -> Result<(String, Value), Failure> {
+    let error = |what: String| Failure::usage(format!("--scheduler {}: {what}", choice.label));
+    if !object.tunables.contains_key(name) {
+        let known: Vec<String> = object.tunables.keys().cloned().collect();
+        return Err(error(format!(
+            "no tunable {name}; {}",
+            nearest::hint(name, &known)
+        )));
+    }
+    let number = number(value).ok_or_else(|| {
+        error(format!(
+            "{name}={value}: not a number; write 20, 0x14, true or false"
+        ))
+    })?;
+    Ok((name.to_owned(), Value::Int(number)))
+}
+
+fn number(text: &str) -> Option<i128> {
+    match (text, text.strip_prefix("0x")) {
+        ("true", _) => Some(1),
+        ("false", _) => Some(0),
+        (_, Some(hex)) => i128::from_str_radix(hex, 16).ok(),
+        _ => text.parse().ok(),
+    }
+}
+
+/// What a failed build means to the caller. Messages of compilers stand below the first line.
+fn failure(error: BuildError) -> Failure {
+    let code = match &error {
+        BuildError::Compile { .. } | BuildError::Unsupported { .. } | BuildError::Lower { .. } => {
+            Code::Build
+        }
+        BuildError::NoClang { .. } | BuildError::NoHeaders { .. } => Code::Environment,
+        _ => Code::Other,
+    };
+    Failure::new(code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_numbers_or_booleans() {
+        assert_eq!(number("20"), Some(20));
+        assert_eq!(number("-1"), Some(-1));
+        assert_eq!(number("0x14"), Some(20));
+        assert_eq!(number("true"), Some(1));
+        assert_eq!(number("port"), None);
+    }
+}

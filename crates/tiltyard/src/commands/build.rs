@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard build`: both objects of a scheduler.
+
+use std::path::PathBuf;
+
+use crate::built;
+use crate::data;
+use crate::failure::Failure;
+use crate::output;
+use crate::schedulers;
+
+/// Build a scheduler: the object for the simulated machine and the one for a kernel.
+///
+/// Other commands build what they need by themselves; this one tells what a source gives: where its
+/// objects are, and its ops and tunables.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard build ule
+  tiltyard build ./my.bpf.c
+  tiltyard build ./my.bpf.c --native my.so     # for a disassembler")]
+pub struct Args {
+    /// A shipped name, a preset, or a path to a .bpf.c.
+    scheduler: String,
+    /// Also write the object for the simulated machine to this file.
+    #[arg(long, value_name = "FILE")]
+    native: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let choice = schedulers::choose(&args.scheduler)?;
+    let built = built::native(&choice)?;
+    let bpf = built::bpf(&choice)?;
+    if let Some(path) = &args.native {
+        output::write(path, &built.object.image)?;
+    }
+    let object = &built.object;
+    let ops: Vec<&str> = object.ops.functions.keys().map(String::as_str).collect();
+    let mut page = format!("source    {}\n", data::shown(&choice.source));
+    page += &format!("ops       {}: {}\n", object.ops.name, ops.join(", "));
+    for (name, global) in &object.tunables {
+        let default = global
+            .default
+            .map_or("not a number".to_owned(), |d| format!("default {d}"));
+        page += &format!("tunable   {name}: {default}\n");
+    }
+    page += &format!("kernel    {}\n", bpf.display());
+    let native = match &args.native {
+        Some(path) => data::shown(path),
+        None => "in the cache; --native FILE writes it out".to_owned(),
+    };
+    page += &format!(
+        "simulator {native} ({} bytes, key {})\n",
+        object.image.len(),
+        object.key
+    );
+    super::print(&page)
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard kernel`: the same schedulers in a real Linux kernel.
+
+use tiltyard_kernel::error::KernelError;
+use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport, Tunable};
+use tiltyard_kernel::vm::{self, SchedulerJob, VmJob, VmReport};
+
+use super::list::Format;
+use crate::built;
+use crate::failure::{Code, Failure};
+use crate::progress::Steps;
+use crate::schedulers;
+
+/// Name of the kernel's own scheduler among those of `-s`.
+const DEFAULT: &str = "default";
+
+/// Run a command under schedulers in a real Linux kernel, in a virtual machine that Tiltyard boots.
+///
+/// Loads the scheduler, runs the command, unloads the scheduler; tells the command's exit status, why
+/// the scheduler left, and that the kernel's own scheduler is back. Needs no root and no KVM.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard kernel --vm -s ule -- hackbench -g 2 -l 200
+  tiltyard kernel --vm -s default,ule,cfs -- ./my-benchmark     # one boot, three runs
+  tiltyard kernel --vm -s fifo:slice_ms=5 --cpus 4 -- hackbench -g 1
+
+The command and the libraries that it needs are copied into the virtual machine.")]
+pub struct Args {
+    /// Boot a virtual machine. Required: loading schedulers into the running kernel is not there yet.
+    #[arg(long, required = true)]
+    vm: bool,
+    /// Schedulers as for tiltyard run; "default" is the kernel's own.
+    #[arg(
+        short,
+        long = "scheduler",
+        value_name = "S",
+        value_delimiter = ',',
+        required = true
+    )]
+    schedulers: Vec<String>,
+    /// CPUs of the virtual machine.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
+    cpus: u32,
+    /// Memory of the virtual machine.
+    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(256..))]
+    memory: u32,
+    /// Version of the kernel; the newest package of it is taken.
+    #[arg(long = "linux", value_name = "VERSION", default_value = "6.18")]
+    version: String,
+    /// Kill the command after this many seconds.
+    #[arg(long, value_name = "S", default_value_t = 300)]
+    limit: u64,
+    /// How to print what came of it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// The command.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut job = VmJob::new(args.command.clone());
+    (job.cpus, job.memory_mib, job.run_limit_s) = (args.cpus, args.memory, args.limit);
+    job.kernel_version.clone_from(&args.version);
+    let mut progress = Progress {
+        steps: Steps::new(),
+        shown: args.format == Format::Table,
+    };
+    for scheduler in &args.schedulers {
+        progress.steps.step(&format!("building {scheduler}"));
+        job.schedulers.push(scheduler_job(scheduler)?);
+    }
+    let report = vm::run(&job, &mut progress).map_err(|e| failure(&e))?;
+    drop(progress);
+    match args.format {
+        Format::Table => super::print(&page(&report))?,
+        Format::Json => super::print(&format!("{:#}\n", serde_json::json!(report)))?,
+    }
+    verdict(&report)
+}
+
+fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
+    if argument == DEFAULT {
+        return Ok(SchedulerJob {
+            name: DEFAULT.to_owned(),
+            object: None,
+            tunables: Vec::new(),
+        });
+    }
+    let choice = schedulers::choose(argument)?;
+    let object = Some(built::bpf(&choice)?);
+    let tunables = choice
+        .tunables
+        .into_iter()
+        .map(|(name, value)| Tunable { name, value })
+        .collect();
+    Ok(SchedulerJob {
+        name: choice.label,
+        object,
+        tunables,
+    })
+}
+
+/// The command's own output goes to stderr, so that stdout holds the result alone.
+struct Progress {
+    steps: Steps,
+    shown: bool,
+}
+
+impl tiltyard_kernel::Progress for Progress {
+    fn step(&mut self, what: &str) {
+        self.steps.step(what);
+    }
+
+    fn output(&mut self, _scheduler: &str, text: &str) {
+        if self.shown {
+            self.steps.suspend(|| eprint!("{text}"));
+        }
+    }
+}
+
+fn page(report: &VmReport) -> String {
+    let mut page = format!(
+        "Linux {}, {} CPUs, emulated; booted in {:.1} s, all done after {:.1} s\n\n",
+        report.kernel_release,
+        report.cpus,
+        report.boot_ms as f64 / 1e3,
+        report.total_ms as f64 / 1e3,
+    );
+    for run in &report.runs {
+        page += &format!("{}\n", run.scheduler);
+        for line in lines(run) {
+            page += &format!("  {line}\n");
+        }
+    }
+    page
+}
+
+fn lines(run: &RunReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    match &run.outcome {
+        RunOutcome::NotLoaded { reason } => lines.push(format!("not loaded: {reason}")),
+        RunOutcome::Ran {
+            ops_name,
+            command,
+            exit,
+            load_ms,
+            command_ms,
+            unload_ms,
+        } => {
+            let ops = ops_name.as_deref().unwrap_or("the kernel's own");
+            lines.push(format!("in charge       {ops}"));
+            lines.push(format!(
+                "command         {} after {:.3} s",
+                status(command),
+                *command_ms as f64 / 1e3
+            ));
+            if let Some(exit) = exit {
+                let msg = if exit.msg.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", exit.msg)
+                };
+                lines.push(format!(
+                    "scheduler left  {} ({}){msg}",
+                    exit.reason, exit.kind_name
+                ));
+                lines.extend(exit.dump.lines().map(|l| format!("  {l}")));
+            }
+            lines.push(format!("load, unload    {load_ms} ms, {unload_ms} ms"));
+        }
+    }
+    let back = if run.default_is_back() { "yes" } else { "NO" };
+    lines.push(format!(
+        "default is back {back} (sched_ext {})",
+        run.state_after
+    ));
+    lines
+}
+
+fn status(command: &CommandStatus) -> String {
+    match command {
+        CommandStatus::Exited { code } => format!("exited with {code}"),
+        CommandStatus::Signalled { signal } => format!("killed by signal {signal}"),
+        CommandStatus::TimedOut { limit_s } => format!("killed: over the limit of {limit_s} s"),
+        CommandStatus::Ejected => "killed: the kernel ejected the scheduler".to_owned(),
+        CommandStatus::NotStarted { reason } => format!("not started: {reason}"),
+    }
+}
+
+/// Success, or what went wrong first.
+fn verdict(report: &VmReport) -> Result<(), Failure> {
+    let Some(run) = report.runs.iter().find(|run| !run.is_success()) else {
+        return Ok(());
+    };
+    let command_failed = match &run.outcome {
+        RunOutcome::NotLoaded { .. } => None,
+        RunOutcome::Ran {
+            command: CommandStatus::Ejected,
+            ..
+        } => None,
+        RunOutcome::Ran {
+            exit: Some(exit), ..
+        } if exit.is_ejection() => None,
+        RunOutcome::Ran { command, .. } => Some(command),
+    };
+    match command_failed.filter(|_| run.default_is_back()) {
+        Some(command) => Err(Failure::new(
+            Code::Workload,
+            format!("{}: the command {}", run.scheduler, status(command)),
+        )),
+        None => Err(Failure::new(
+            Code::Scheduler,
+            format!("{}: the scheduler failed; see above", run.scheduler),
+        )),
+    }
+}
+
+fn failure(error: &KernelError) -> Failure {
+    Failure::new(Code::Environment, error.to_string())
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard run`: schedulers side by side on one workload in the simulated machine.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use rayon::prelude::*;
+use tiltyard_measure::{Comparison, Summary, compare};
+use tiltyard_model::Machine;
+use tiltyard_report::{ReportInput, html, table};
+use tiltyard_workload::Workload;
+
+use super::list::Format;
+use crate::built::{self, Built};
+use crate::failure::{Code, Failure};
+use crate::output::{self, Output};
+use crate::progress::{Progress, Steps};
+use crate::schedulers::{self, Choice};
+use crate::simulate::{self, Experiment, Run};
+use crate::{duration, machines, terminal, workloads};
+
+/// Run a workload under one or more schedulers in the simulated machine and compare them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard run -w fibo-sysbench-1c -s ule,cfs
+      Two schedulers side by side on the default machine, one core.
+  tiltyard run -w fibo-sysbench-1c -s ule,cfs --seeds 10 --report report.html
+      Ten seeds: medians with intervals, and curves in one offline HTML file.
+  tiltyard run -w mine.json -s fifo,fifo:slice_ms=5 -m \"pack:2 l3:1 core:4 pu:2\"
+      A workload of your own, a tunable, a machine given as an hwloc string.
+  tiltyard run -w burst.json -s ./my.bpf.c --seed 7 --trace t.pftrace
+      A scheduler of your own; the trace opens in Perfetto's UI.
+
+A run that fails prints the command that repeats it; the other runs go on.")]
+pub struct Args {
+    /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
+    #[arg(short, long, value_name = "W")]
+    workload: String,
+    /// Shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files; commas between.
+    #[arg(
+        short,
+        long = "scheduler",
+        value_name = "S",
+        value_delimiter = ',',
+        required = true
+    )]
+    schedulers: Vec<String>,
+    /// A shipped machine, a machine file, an hwloc synthetic string, or hwloc XML.
+    #[arg(short, long, value_name = "MACHINE", default_value = machines::DEFAULT)]
+    machine: String,
+    /// End the run after this much simulated time: 10s, 500ms. Default: the workload's own end.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ns)]
+    duration: Option<u64>,
+    /// The seed of all random draws.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "seeds")]
+    seed: u64,
+    /// Run with seeds 1 to N.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
+    /// Write a Perfetto trace; for one scheduler and one seed.
+    #[arg(long, value_name = "FILE.pftrace")]
+    trace: Option<PathBuf>,
+    /// Write a report with curves: one HTML file that needs no network.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// How to print the comparison; JSON has every figure of every run.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Runs at the same time [default: one a CPU of this machine].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    jobs: Option<u16>,
+    /// Do every run twice and compare the two, event by event.
+    #[arg(long)]
+    twice: bool,
+    /// Do not listen to the schedulers' probes (faster; reports have fewer curves).
+    #[arg(long)]
+    no_probes: bool,
+    /// Eject a scheduler that lets a runnable task wait longer than its timeout_ms, as the kernel
+    /// does [default: on, except for schedulers that say in their presets.toml that they starve
+    /// tasks by design].
+    #[arg(long, value_enum, value_name = "WHEN")]
+    watchdog: Option<Watchdog>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Watchdog {
+    On,
+    Off,
+}
+
+/// What came of one cell of the grid of schedulers and seeds.
+type Cell = Result<Run, Failure>;
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let choices: Vec<Choice> = args
+        .schedulers
+        .iter()
+        .map(|s| schedulers::choose(s))
+        .collect::<Result<_, _>>()?;
+    let seeds: Vec<u64> = args
+        .seeds
+        .map_or(vec![args.seed], |n| (1..=u64::from(n)).collect());
+    if args.trace.is_some() && choices.len() * seeds.len() != 1 {
+        return Err(Failure::usage(
+            "--trace: a trace is of one run; name one scheduler and one --seed",
+        ));
+    }
+    let workload = workloads::load(&args.workload)?;
+    let machine = machines::load(&args.machine)?;
+    let trace = args.trace.as_deref().map(Output::create).transpose()?;
+    let experiment = Experiment {
+        machine: &machine,
+        workload: &workload,
+        duration_ns: args.duration,
+        watchdog: args.watchdog.map(|w| w == Watchdog::On),
+        probes: !args.no_probes,
+        twice: args.twice,
+    };
+    let begun = Instant::now();
+    let mut first_failure = None;
+    let built = build_all(&choices, &mut first_failure);
+    let cells = run_all(args, &experiment, &built, &seeds, trace)?;
+    let runs = gather(args, &built, &seeds, cells, &mut first_failure);
+    if !runs.is_empty() {
+        let wall_s = begun.elapsed().as_secs_f64();
+        publish(args, &workload, &machine, &runs, wall_s)?;
+    }
+    first_failure.map_or(Ok(()), |code| {
+        Err(Failure {
+            code,
+            faults: Vec::new(),
+        })
+    })
+}
+
+/// Builds each scheduler; one that fails is told and left out.
+fn build_all(choices: &[Choice], first_failure: &mut Option<Code>) -> Vec<Built> {
+    let steps = Steps::new();
+    let mut built = Vec::new();
+    for choice in choices {
+        steps.step(&format!("building {}", choice.label));
+        match built::native(choice) {
+            Ok(scheduler) => built.push(scheduler),
+            Err(failure) => steps.suspend(|| note(first_failure, &failure)),
+        }
+    }
+    built
+}
+
+/// Prints a failure now, so that it stands before the results of the others, and keeps the first code.
+fn note(first_failure: &mut Option<Code>, failure: &Failure) {
+    failure.print();
+    first_failure.get_or_insert(failure.code);
+}
+
+/// Runs the grid on as many threads as asked for. Cells come back in order: schedulers, then seeds.
+fn run_all(
+    args: &Args,
+    experiment: &Experiment,
+    built: &[Built],
+    seeds: &[u64],
+    trace: Option<Output>,
+) -> Result<Vec<Cell>, Failure> {
+    let threads = args.jobs.map_or(0, usize::from); // 0: rayon asks the machine
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|e| {
+        Failure::new(
+            Code::Environment,
+            format!("--jobs: cannot start threads: {e}"),
+        )
+    })?;
+    let grid: Vec<(&Built, u64)> = built
+        .iter()
+        .flat_map(|b| seeds.iter().map(move |seed| (b, *seed)))
+        .collect();
+    let run_ns = experiment
+        .duration_ns
+        .or(experiment.workload.duration_ns)
+        .unwrap_or(0);
+    let passes = if experiment.twice { 2 } else { 1 };
+    let progress = Progress::new(run_ns.saturating_mul(grid.len() as u64 * passes));
+    let trace = std::sync::Mutex::new(trace);
+    let cells = pool.install(|| {
+        let cell = |(scheduler, seed): &(&Built, u64)| {
+            let trace = trace.lock().ok().and_then(|mut t| t.take());
+            simulate::run(experiment, scheduler, *seed, trace, &progress)
+        };
+        grid.par_iter().map(cell).collect()
+    });
+    progress.finish();
+    Ok(cells)
+}
+
+/// The runs of each scheduler that has any. Failed runs are told, with the command that repeats them.
+fn gather(
+    args: &Args,
+    built: &[Built],
+    seeds: &[u64],
+    cells: Vec<Cell>,
+    first_failure: &mut Option<Code>,
+) -> Vec<(String, Vec<Run>)> {
+    let mut cells = cells.into_iter();
+    let mut all = Vec::new();
+    for scheduler in built {
+        let label = &scheduler.choice.label;
+        let mut runs = Vec::new();
+        for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
+            match cell {
+                Ok(run) => runs.push(run),
+                Err(mut failure) => {
+                    let repeat = repeat_line(args, std::slice::from_ref(label), Some(*seed));
+                    for fault in &mut failure.faults {
+                        fault.line =
+                            format!("{label}, seed {seed}: {}\nRepeat  {repeat}", fault.line);
+                    }
+                    note(first_failure, &failure);
+                }
+            }
+        }
+        if !runs.is_empty() {
+            all.push((label.clone(), runs));
+        }
+    }
+    all
+}
+
+/// The command that does these runs again: nothing in it that only says where results go.
+fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
+    let mut words = vec![
+        "tiltyard".to_owned(),
+        "run".to_owned(),
+        "-w".to_owned(),
+        args.workload.clone(),
+    ];
+    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    add("-s", labels.join(","));
+    if args.machine != machines::DEFAULT {
+        add("-m", args.machine.clone());
+    }
+    if let Some(ns) = args.duration {
+        add("--duration", format!("{ns}ns"));
+    }
+    match (seed, args.seeds) {
+        (Some(seed), _) => add("--seed", seed.to_string()),
+        (None, Some(seeds)) => add("--seeds", seeds.to_string()),
+        (None, None) if args.seed != 1 => add("--seed", args.seed.to_string()),
+        (None, None) => {}
+    }
+    if let Some(watchdog) = args.watchdog {
+        add("--watchdog", format!("{watchdog:?}").to_lowercase());
+    }
+    if args.no_probes {
+        words.push("--no-probes".to_owned());
+    }
+    terminal::shell_line(&words)
+}
+
+/// Prints the comparison and writes the report.
+fn publish(
+    args: &Args,
+    workload: &Workload,
+    machine: &Machine,
+    runs: &[(String, Vec<Run>)],
+    wall_s: f64,
+) -> Result<(), Failure> {
+    let summaries: Vec<(String, Vec<Summary>)> = runs
+        .iter()
+        .map(|(label, runs)| {
+            (
+                label.clone(),
+                runs.iter().map(|run| run.summary.clone()).collect(),
+            )
+        })
+        .collect();
+    let comparison = compare(&summaries);
+    let command = repeat_line(args, &args.schedulers, None);
+    if let Some(path) = &args.report {
+        let page = html::render(&ReportInput {
+            title: &workload.name,
+            about: &workload.description,
+            machine: &format!("{}: {}", machine.name, machine.description),
+            command: &command,
+            shown: &format!("seed {}", runs[0].1[0].seed),
+            comparison: &comparison,
+            runs: &summaries,
+        });
+        output::write(path, page.as_bytes())?;
+    }
+    match args.format {
+        Format::Json => super::print(&json(workload, machine, runs, &comparison)),
+        Format::Table => {
+            let mut page = headline(workload, machine, runs, wall_s) + "\n\n";
+            page += &table::render(&comparison, terminal::width());
+            page += "\n";
+            for (what, path) in [("Report", &args.report), ("Trace", &args.trace)] {
+                page += &path
+                    .as_ref()
+                    .map_or(String::new(), |p| format!("{what:<8}{}\n", p.display()));
+            }
+            page += &format!("Repeat  {command}\n");
+            super::print(&page)
+        }
+    }
+}
+
+/// What was run, on what, and how long it took.
+fn headline(
+    workload: &Workload,
+    machine: &Machine,
+    runs: &[(String, Vec<Run>)],
+    wall_s: f64,
+) -> String {
+    let all: Vec<&Run> = runs.iter().flat_map(|(_, runs)| runs).collect();
+    let simulated_ns: u64 = all.iter().map(|run| run.summary.duration_ns).sum();
+    let count = if all.len() == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{} runs", all.len())
+    };
+    format!(
+        "{} on {} ({} CPU{}), {count}, {:.0} s simulated in {wall_s:.1} s",
+        workload.name,
+        machine.name,
+        machine.nr_cpus(),
+        if machine.nr_cpus() == 1 { "" } else { "s" },
+        simulated_ns as f64 / 1e9,
+    )
+}
+
+fn json(
+    workload: &Workload,
+    machine: &Machine,
+    runs: &[(String, Vec<Run>)],
+    comparison: &Comparison,
+) -> String {
+    let run = |label: &str, run: &Run| {
+        serde_json::json!({
+            "scheduler": label,
+            "seed": run.seed,
+            "trace_hash": run.trace_hash,
+            "exit": run.outcome.exit.kind.reason(),
+            "switches": run.outcome.switches,
+            "ticks": run.outcome.ticks,
+            "callbacks": run.outcome.callbacks,
+            "tasks": run.outcome.tasks_total,
+            "tasks_left": run.outcome.tasks_left,
+            "summary": run.summary,
+        })
+    };
+    let each = runs
+        .iter()
+        .flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
+    let all = serde_json::json!({
+        "workload": workload.name,
+        "machine": machine.name,
+        "comparison": comparison,
+        "runs": each.collect::<Vec<_>>(),
+    });
+    format!("{all:#}\n")
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One run in the simulated machine: sinks around the engine, and what its end means.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tiltyard_measure::{Recorder, RecorderSpec, Summary, TraceHash};
+use tiltyard_model::{EventSink, Machine};
+use tiltyard_report::perfetto;
+use tiltyard_sim::{Outcome, RunError, Setup};
+use tiltyard_workload::Workload;
+
+use crate::built::Built;
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// What all runs of a command share.
+pub struct Experiment<'a> {
+    pub machine: &'a Machine,
+    pub workload: &'a Workload,
+    pub duration_ns: Option<u64>,
+    /// `None`: as each scheduler says.
+    pub watchdog: Option<bool>,
+    pub probes: bool,
+    /// Do everything twice and compare.
+    pub twice: bool,
+}
+
+/// One run that came to its end.
+pub struct Run {
+    pub seed: u64,
+    pub summary: Summary,
+    pub outcome: Outcome,
+    pub trace_hash: String,
+}
+
+/// Runs `built` with `seed`; the trace goes to `trace`.
+pub fn run(
+    experiment: &Experiment,
+    built: &Built,
+    seed: u64,
+    trace: Option<Output>,
+    progress: &Progress,
+) -> Result<Run, Failure> {
+    let nr_cpus = experiment.machine.nr_cpus();
+    let spec = RecorderSpec {
+        nr_cpus,
+        origin_ns: origin_ns(experiment.workload),
+        starvation_ns: RecorderSpec::STARVATION_NS,
+    };
+    let mut recorder = Recorder::new(spec);
+    let mut hash = TraceHash::new();
+    let mut writer = trace.map(|output| perfetto::Writer::new(output, nr_cpus));
+    let outcome = simulate(
+        experiment,
+        built,
+        seed,
+        &mut ((&mut recorder, &mut hash), writer.as_mut()),
+        progress,
+    )?;
+    if let Some(writer) = writer {
+        let output = writer
+            .finish()
+            .map_err(|e| Failure::new(Code::Other, format!("--trace: cannot write: {e}")))?;
+        output.finish()?;
+    }
+    let trace_hash = hash.finish();
+    if experiment.twice {
+        let mut again = TraceHash::new();
+        simulate(experiment, built, seed, &mut again, progress)?;
+        let again = again.finish();
+        if again != trace_hash {
+            let line = format!(
+                "--twice: two runs differ ({trace_hash} and {again}), which is a defect of Tiltyard's"
+            );
+            return Err(Failure::new(Code::Other, line));
+        }
+    }
+    Ok(Run {
+        seed,
+        summary: recorder.finish(outcome.end_ns),
+        outcome,
+        trace_hash,
+    })
+}
+
+/// When the workload begins, on the clock of the events: after the longest history of its shells.
+fn origin_ns(workload: &Workload) -> u64 {
+    workload
+        .apps
+        .iter()
+        .map(|app| app.history_ns)
+        .max()
+        .unwrap_or(0)
+}
+
+/// The engine with its errors as failures. A panic ends this run and no other.
+fn simulate(
+    experiment: &Experiment,
+    built: &Built,
+    seed: u64,
+    sink: &mut dyn EventSink,
+    progress: &Progress,
+) -> Result<Outcome, Failure> {
+    let setup = Setup {
+        machine: experiment.machine,
+        workload: experiment.workload,
+        object: &built.object,
+        globals: &built.globals,
+        seed,
+        duration_ns: experiment.duration_ns,
+        watchdog: experiment.watchdog.unwrap_or(built.choice.watchdog),
+        probes: experiment.probes,
+    };
+    let mut told_ns = 0;
+    let mut tell = |now_ns: u64| {
+        progress.add(now_ns.saturating_sub(told_ns));
+        told_ns = now_ns;
+    };
+    let end = catch_unwind(AssertUnwindSafe(|| {
+        tiltyard_sim::run(&setup, sink, &mut tell)
+    }));
+    let outcome = end.map_err(|_| {
+        Failure::new(
+            Code::Other,
+            "the simulator panicked, which is a defect of Tiltyard's",
+        )
+    })?;
+    let outcome = outcome.map_err(|error| failure(&error))?;
+    if outcome.exit.kind.is_error() {
+        let exit = &outcome.exit;
+        let mut line = format!(
+            "scheduler ejected: {}: {} (at {:.6} s of the run)",
+            exit.kind.reason(),
+            exit.message,
+            exit.time_ns.saturating_sub(outcome.origin_ns) as f64 / 1e9,
+        );
+        if !exit.dump.trim().is_empty() {
+            line += &format!("\n{}", exit.dump.trim_end());
+        }
+        return Err(Failure::new(Code::Scheduler, line));
+    }
+    Ok(outcome)
+}
+
+fn failure(error: &RunError) -> Failure {
+    let code = match error {
+        RunError::Load(_) | RunError::Crash { .. } | RunError::Scheduler(_) => Code::Scheduler,
+        RunError::Workload(_) => Code::Workload,
+        RunError::NotModelled(_) => Code::NotModelled,
+    };
+    Failure::new(code, error.to_string())
+}

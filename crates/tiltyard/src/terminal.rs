@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is known about the terminal.
+
+/// Columns of standard output; 100 where it is no terminal.
+pub fn width() -> usize {
+    // SAFETY: TIOCGWINSZ fills the struct that it gets and nothing else.
+    let size = unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        (libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) == 0).then_some(size)
+    };
+    size.map(|s| usize::from(s.ws_col))
+        .filter(|columns| *columns > 0)
+        .unwrap_or(100)
+}
+
+/// `words` as a shell takes them: what must be quoted is.
+pub fn shell_line<S: AsRef<str>>(words: &[S]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    let quoted = words.iter().map(|word| match word.as_ref() {
+        word if !word.is_empty() && word.chars().all(plain) => word.to_owned(),
+        word => format!("'{}'", word.replace('\'', "'\\''")),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_with_spaces_are_quoted() {
+        assert_eq!(
+            shell_line(&["run", "-m", "pack:2 pu:1"]),
+            "run -m 'pack:2 pu:1'"
+        );
+        assert_eq!(shell_line(&["it's", ""]), "'it'\\''s' ''");
+    }
+}
