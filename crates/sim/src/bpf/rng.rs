@@ -2,8 +2,8 @@
 //! Random streams with names, and draws that are the same bits on every machine.
 //!
 //! Each user of randomness has a stream of its own, derived from the seed, a name and a number, so
-//! one more draw in one place moves nothing elsewhere. All arithmetic is on integers; see
-//! [`fixed`] for its precision.
+//! one more draw in one place moves nothing elsewhere. All arithmetic is on integers; `fixed`
+//! states its precision.
 
 mod fixed;
 mod normal;

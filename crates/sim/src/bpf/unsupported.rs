@@ -17,6 +17,11 @@ const KFUNCS: &[(&str, &str)] = &[
     ("bpf_arena_*", "BPF_MAP_TYPE_ARENA"),
     ("bpf_dynptr_*", "dynptrs"),
     ("bpf_wq_*", "bpf_wq"),
+    // It walks words at the mask's own address; here the bits lie behind a pointer.
+    (
+        "bpf_iter_bits_*",
+        "iteration over raw bitmaps; use bpf_for and bpf_cpumask_test_cpu",
+    ),
 ];
 
 /// Helper numbers, names, and what is missing for them.
