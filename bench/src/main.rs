@@ -87,17 +87,28 @@ fn main() -> Result<()> {
 fn print_case(case: &Case, scheduler: &str, runs: usize) -> Result<()> {
     let mut results = Vec::new();
     for _ in 0..runs {
-        let output = Command::new(std::env::current_exe()?).args(["--one", case.name, scheduler]).output()?;
+        let output = Command::new(std::env::current_exe()?)
+            .args(["--one", case.name, scheduler])
+            .output()?;
         if !output.status.success() {
-            println!("{:<10} {scheduler:<11} {}", case.name, String::from_utf8_lossy(&output.stderr).trim());
+            println!(
+                "{:<10} {scheduler:<11} {}",
+                case.name,
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
             return Ok(());
         }
         let text = String::from_utf8(output.stdout)?;
-        let fields: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        let fields: Vec<f64> = text
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
         results.push(fields);
     }
     results.sort_by(|a, b| a[0].total_cmp(&b[0]));
-    let [wall_s, switches, ticks, peak_mb] = results[runs / 2][..] else { bail!("a run printed something else") };
+    let [wall_s, switches, ticks, peak_mb] = results[runs / 2][..] else {
+        bail!("a run printed something else")
+    };
     let peer = match case.peer_s {
         Some(peer_s) if scheduler == "scx_simple" => format!("{:.1}", peer_s / wall_s),
         _ => String::new(),
@@ -112,7 +123,10 @@ fn print_case(case: &Case, scheduler: &str, runs: usize) -> Result<()> {
 }
 
 fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
-    let case = CASES.iter().find(|c| c.name == case_name).context("no such case")?;
+    let case = CASES
+        .iter()
+        .find(|c| c.name == case_name)
+        .context("no such case")?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let machine = Machine::parse_hwloc_synthetic(case.topology)?;
     let workload = read_workload(&root.join("workloads").join(format!("{case_name}.json")))?;
@@ -127,15 +141,29 @@ fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
         watchdog: false,
         probes: false,
     };
-    let origin_ns = workload.apps.iter().map(|a| a.history_ns).max().unwrap_or(0);
-    let spec = RecorderSpec { nr_cpus: machine.nr_cpus(), origin_ns, starvation_ns: 1_000_000_000 };
+    let origin_ns = workload
+        .apps
+        .iter()
+        .map(|a| a.history_ns)
+        .max()
+        .unwrap_or(0);
+    let spec = RecorderSpec {
+        nr_cpus: machine.nr_cpus(),
+        origin_ns,
+        starvation_ns: 1_000_000_000,
+    };
     let mut recorder = Recorder::new(spec);
     let start = Instant::now();
     let outcome = run(&setup, &mut recorder, &mut |_| {})?;
     let summary = recorder.finish(outcome.end_ns);
     let wall_s = start.elapsed().as_secs_f64();
     drop(summary);
-    println!("{wall_s} {} {} {}", outcome.switches, outcome.ticks, peak_mb());
+    println!(
+        "{wall_s} {} {} {}",
+        outcome.switches,
+        outcome.ticks,
+        peak_mb()
+    );
     Ok(())
 }
 
@@ -148,7 +176,11 @@ fn read_workload(path: &Path) -> Result<Workload> {
 fn source(root: &Path, scheduler: &str) -> Result<Source> {
     let schedulers = root.join("../schedulers");
     if scheduler != "scx_simple" {
-        let mut source = Source::new(schedulers.join(scheduler).join(format!("{scheduler}.bpf.c")));
+        let mut source = Source::new(
+            schedulers
+                .join(scheduler)
+                .join(format!("{scheduler}.bpf.c")),
+        );
         source.include_dirs.push(schedulers.join("include"));
         return Ok(source);
     }

@@ -59,7 +59,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         watchdog: false,
         probes: false,
     };
-    let mut sink = Count { verbose: std::env::var_os("TRY_VERBOSE").is_some(), ..Count::default() };
+    let mut sink = Count {
+        verbose: std::env::var_os("TRY_VERBOSE").is_some(),
+        ..Count::default()
+    };
     let start = Instant::now();
     let outcome = run(&setup, &mut sink, &mut |_| {})?;
     let wall = start.elapsed().as_secs_f64();

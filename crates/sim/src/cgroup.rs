@@ -5,7 +5,9 @@ use crate::engine::Engine;
 use crate::task::TaskId;
 use std::ffi::CString;
 use std::ptr;
-use tiltyard_native::layout::{Autogroup, Cgroup, CgroupSubsysState, CssSet, KernfsNode, SignalStruct, TaskGroup};
+use tiltyard_native::layout::{
+    Autogroup, Cgroup, CgroupSubsysState, CssSet, KernfsNode, SignalStruct, TaskGroup,
+};
 use tiltyard_workload::Workload;
 
 /// The root cgroup's weight and everybody's default.
@@ -30,9 +32,9 @@ pub struct Group {
 #[derive(Debug)]
 pub struct Cgroups {
     pub groups: Vec<Group>,
-    /// One session for each application, and one for kernel threads (which have none).
-    signals: Vec<Box<SignalStruct>>,
-    _autogroups: Vec<Box<Autogroup>>,
+    /// One session for each application, and one for kernel threads (which have none). Never grow: tasks point at them.
+    signals: Box<[SignalStruct]>,
+    _autogroups: Box<[Autogroup]>,
 }
 
 impl Cgroups {
@@ -41,22 +43,38 @@ impl Cgroups {
         for (i, spec) in workload.groups.iter().enumerate() {
             let parent = spec.parent.map_or(0, |p| p as u32 + 1);
             let level = groups[parent as usize].kernel.level + 1;
-            groups.push(Group::new(&spec.path, Some(parent), spec.weight, level, i as u64 + 2));
+            groups.push(Group::new(
+                &spec.path,
+                Some(parent),
+                spec.weight,
+                level,
+                i as u64 + 2,
+            ));
         }
-        let autogroups: Vec<Box<Autogroup>> =
-            (0..workload.apps.len()).map(|i| Box::new(Autogroup { id: i as u64 + 1, nice: 0 })).collect();
-        let mut signals: Vec<Box<SignalStruct>> = autogroups
-            .iter()
-            .map(|group| Box::new(SignalStruct { nr_threads: 1, autogroup: ptr::from_ref(&**group) }))
+        let autogroups: Box<[Autogroup]> = (1..=workload.apps.len() as u64)
+            .map(|id| Autogroup { id, nice: 0 })
             .collect();
-        signals.push(Box::new(SignalStruct { nr_threads: 1, autogroup: ptr::null() }));
-        Cgroups { groups, signals, _autogroups: autogroups }
+        let session = |autogroup| SignalStruct {
+            nr_threads: 1,
+            autogroup,
+        };
+        let none = std::iter::once(session(ptr::null()));
+        let signals = autogroups
+            .iter()
+            .map(|group| session(ptr::from_ref(group)))
+            .chain(none)
+            .collect();
+        Cgroups {
+            groups,
+            signals,
+            _autogroups: autogroups,
+        }
     }
 
     /// Signal struct of an application; `None` for kernel threads.
     pub fn signal(&self, app: Option<u32>) -> *const SignalStruct {
         let i = app.map_or(self.signals.len() - 1, |a| a as usize);
-        ptr::from_ref(&*self.signals[i])
+        ptr::from_ref(&self.signals[i])
     }
 
     pub fn kernel_ptr(&self, group: u32) -> *const Cgroup {
@@ -65,7 +83,10 @@ impl Cgroups {
 
     /// The group that a pointer handed out by [`Cgroups::kernel_ptr`] stands for.
     pub fn find(&self, cgroup: *const Cgroup) -> Option<u32> {
-        self.groups.iter().position(|g| ptr::from_ref(&*g.kernel) == cgroup).map(|i| i as u32)
+        self.groups
+            .iter()
+            .position(|g| ptr::from_ref(&*g.kernel) == cgroup)
+            .map(|i| i as u32)
     }
 
     pub fn find_id(&self, id: u64) -> Option<u32> {
@@ -75,10 +96,16 @@ impl Cgroups {
 
 impl Group {
     fn new(path: &str, parent: Option<u32>, weight: u32, level: i32, id: u64) -> Group {
-        let name = CString::new(path.rsplit('/').find(|s| !s.is_empty()).unwrap_or("/")).unwrap_or_default();
-        let node = Box::new(KernfsNode { id, name: name.as_ptr() });
+        let name = CString::new(path.rsplit('/').find(|s| !s.is_empty()).unwrap_or("/"))
+            .unwrap_or_default();
+        let node = Box::new(KernfsNode {
+            id,
+            name: name.as_ptr(),
+        });
         let mut kernel = Box::new(Cgroup {
-            self_css: CgroupSubsysState { cgroup: ptr::null() },
+            self_css: CgroupSubsysState {
+                cgroup: ptr::null(),
+            },
             kn: ptr::from_ref(&*node),
             level,
         });
@@ -89,7 +116,9 @@ impl Group {
             parent,
             path: path.to_owned(),
             css_set: Box::new(CssSet { dfl_cgrp: cgroup }),
-            task_group: Box::new(TaskGroup { css: CgroupSubsysState { cgroup } }),
+            task_group: Box::new(TaskGroup {
+                css: CgroupSubsysState { cgroup },
+            }),
             kernel,
             _node: node,
             _name: name,

@@ -29,7 +29,9 @@ pub enum Alarm {
 pub enum Due {
     Alarm(Alarm),
     /// The task on this CPU has done the work it was busy with.
-    WorkDone { cpu: u32 },
+    WorkDone {
+        cpu: u32,
+    },
     Tick,
 }
 

@@ -86,7 +86,10 @@ impl Rq {
                 nr_running: 0,
                 clock: 0,
                 clock_task: 0,
-                scx: ScxRq { flags: 0, nr_running: 0 },
+                scx: ScxRq {
+                    flags: 0,
+                    nr_running: 0,
+                },
             }),
             curr: TaskId::IDLE,
             need_resched: false,

@@ -62,7 +62,13 @@ pub enum RunError {
     #[error("scheduler: {0}")]
     Load(#[from] LoadError),
     #[error("scheduler crashed in ops.{op} (cpu {cpu}, task {task}) at {time_ns} ns: {crash}")]
-    Crash { op: &'static str, cpu: u32, task: String, time_ns: u64, crash: Crash },
+    Crash {
+        op: &'static str,
+        cpu: u32,
+        task: String,
+        time_ns: u64,
+        crash: Crash,
+    },
     #[error("scheduler: {0}")]
     Scheduler(String),
     #[error("workload: {0}")]
@@ -127,7 +133,13 @@ impl<'a> Engine<'a> {
         let nr_cpus = machine.nr_cpus();
         let topology = Topology::new(machine);
         let ext = Ext::load(setup, &topology)?;
-        let origin_ns = setup.workload.apps.iter().map(|a| a.history_ns).max().unwrap_or(0);
+        let origin_ns = setup
+            .workload
+            .apps
+            .iter()
+            .map(|a| a.history_ns)
+            .max()
+            .unwrap_or(0);
         let mut engine = Box::new(Engine {
             machine,
             workload: setup.workload,
@@ -176,7 +188,9 @@ impl<'a> Engine<'a> {
             if self.clock.peek_ns() > end_ns {
                 break;
             }
-            let Some((at, due)) = self.clock.next() else { break };
+            let Some((at, due)) = self.clock.next() else {
+                break;
+            };
             debug_assert!(at >= self.now, "time runs backwards");
             self.now = at;
             self.handle(due);
@@ -193,7 +207,9 @@ impl<'a> Engine<'a> {
 
     fn handle(&mut self, due: Due) {
         match due {
-            Due::Alarm(Alarm::Task { task, generation }) => self.task_alarm(TaskId(task), generation),
+            Due::Alarm(Alarm::Task { task, generation }) => {
+                self.task_alarm(TaskId(task), generation)
+            }
             Due::Alarm(Alarm::BpfTimer { arming, cpu }) => self.bpf_timer_fires(arming, cpu),
             Due::Alarm(Alarm::Resched { cpu }) => {
                 self.exec_cpu = cpu;
@@ -259,14 +275,22 @@ impl<'a> Engine<'a> {
     }
 
     fn pop_pending(&mut self) -> Option<u32> {
-        let (i, word) = self.pending_resched.iter_mut().enumerate().find(|(_, w)| **w != 0)?;
+        let (i, word) = self
+            .pending_resched
+            .iter_mut()
+            .enumerate()
+            .find(|(_, w)| **w != 0)?;
         let bit = word.trailing_zeros();
         *word &= *word - 1;
         Some(i as u32 * 64 + bit)
     }
 
     pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {
-        self.sink.event(&Event { time_ns: self.now, cpu: Cpu(cpu), kind });
+        self.sink.event(&Event {
+            time_ns: self.now,
+            cpu: Cpu(cpu),
+            kind,
+        });
     }
 
     /// Ends the run with an error; the first one counts.
@@ -275,7 +299,11 @@ impl<'a> Engine<'a> {
     }
 
     pub(crate) fn class_of(&self, id: TaskId) -> Class {
-        if id.is_idle() { Class::Idle } else { self.tasks[id.index()].class }
+        if id.is_idle() {
+            Class::Idle
+        } else {
+            self.tasks[id.index()].class
+        }
     }
 
     /// For messages: `name[pid]`.
@@ -298,8 +326,16 @@ impl<'a> Engine<'a> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        let cpus = self.rqs.iter().map(|rq| self.cpu_times(rq, end_ns)).collect();
-        let tasks_left = self.tasks.iter().filter(|t| t.spec.is_some() && t.life != crate::task::Life::Dead).count();
+        let cpus = self
+            .rqs
+            .iter()
+            .map(|rq| self.cpu_times(rq, end_ns))
+            .collect();
+        let tasks_left = self
+            .tasks
+            .iter()
+            .filter(|t| t.spec.is_some() && t.life != crate::task::Life::Dead)
+            .count();
         Ok(Outcome {
             exit: self.ext.exit.take().unwrap_or_default(),
             origin_ns: self.origin_ns,

@@ -68,8 +68,7 @@ pub enum Life {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExtState {
     None,
-    Init,
-    Ready,
+    Ready = 2,
     Enabled,
 }
 
@@ -125,8 +124,6 @@ pub struct Work {
     pub footprint_then: u64,
     /// When it last got a CPU, for `sum_exec_runtime`.
     pub exec_start_ns: u64,
-    /// End of the part of its runtime that its slice has been charged for.
-    pub slice_charged_ns: u64,
 }
 
 /// Everything about one task. The kernel's view comes first, so that the pointer that
@@ -156,7 +153,7 @@ pub struct Task {
     pub live_children: u32,
     /// Number of the current alarm; alarms armed under an older one are void.
     pub generation: u32,
-    /// Next task in the RT queue it is on, and its round-robin slice left in ticks.
+    /// SCHED_RR: ticks left of its turn.
     pub rt_slice_ticks: u32,
 }
 

@@ -20,7 +20,12 @@ impl Topology {
     pub fn new(machine: &Machine) -> Topology {
         let nr = machine.nr_cpus() as u32;
         let group = |key: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
-            let groups = machine.cpus.iter().map(|c| key(c) as usize + 1).max().unwrap_or(1);
+            let groups = machine
+                .cpus
+                .iter()
+                .map(|c| key(c) as usize + 1)
+                .max()
+                .unwrap_or(1);
             let mut sets = vec![CpuSet::new(nr); groups];
             for (cpu, place) in machine.cpus.iter().enumerate() {
                 sets[key(place) as usize].set(cpu as u32);

@@ -70,7 +70,9 @@ impl Engine<'_> {
             match (work.until_ns, rq.speed_permille) {
                 (Some(until), _) => rq.work_start_ns.max(until),
                 (None, 1000) => rq.work_start_ns.saturating_add(work.rem_ns),
-                (None, speed) => rq.work_start_ns.saturating_add((work.rem_ns * 1000).div_ceil(speed)),
+                (None, speed) => rq
+                    .work_start_ns
+                    .saturating_add((work.rem_ns * 1000).div_ceil(speed)),
             }
         };
         self.clock.set_work_done(cpu, at);
@@ -98,7 +100,13 @@ impl Engine<'_> {
         }
         for (i, ns) in told.into_iter().enumerate() {
             if ns > 0 {
-                self.emit(cpu, EventKind::Overhead { cause: CAUSES[i], ns });
+                self.emit(
+                    cpu,
+                    EventKind::Overhead {
+                        cause: CAUSES[i],
+                        ns,
+                    },
+                );
             }
         }
     }
@@ -160,10 +168,17 @@ impl Engine<'_> {
         if siblings.len() == 1 {
             return;
         }
-        let busy = siblings.iter().filter(|c| !self.rqs[**c as usize].curr.is_idle()).count();
+        let busy = siblings
+            .iter()
+            .filter(|c| !self.rqs[**c as usize].curr.is_idle())
+            .count();
         for sibling in siblings {
             let full = self.full_speed(sibling);
-            let speed = if busy > 1 { full * self.machine.costs.smt_permille / 1000 } else { full };
+            let speed = if busy > 1 {
+                full * self.machine.costs.smt_permille / 1000
+            } else {
+                full
+            };
             if self.rqs[sibling as usize].speed_permille != speed {
                 self.settle(sibling);
                 self.rqs[sibling as usize].speed_permille = speed;

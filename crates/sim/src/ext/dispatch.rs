@@ -30,7 +30,11 @@ pub struct BufferedInsert {
 
 impl DispatchBuffer {
     pub fn new(max_batch: usize) -> DispatchBuffer {
-        DispatchBuffer { entries: Vec::with_capacity(max_batch), max_batch, nr_tasks: 0 }
+        DispatchBuffer {
+            entries: Vec::with_capacity(max_batch),
+            max_batch,
+            nr_tasks: 0,
+        }
     }
 }
 
@@ -42,7 +46,12 @@ impl Engine<'_> {
         rq.keep_curr = false;
         if std::mem::take(&mut rq.released) && self.ext.ops.has(Op::CpuAcquire) {
             // The one argument, struct scx_cpu_acquire_args, is empty.
-            self.call_op(Op::CpuAcquire, &[u64::from(cpu), 0], [TaskId::IDLE; 2], Some(cpu));
+            self.call_op(
+                Op::CpuAcquire,
+                &[u64::from(cpu), 0],
+                [TaskId::IDLE; 2],
+                Some(cpu),
+            );
         }
         self.balance_tasks(cpu, prev);
         self.rqs[cpu as usize].in_balance = false;
@@ -61,7 +70,10 @@ impl Engine<'_> {
         if !self.rqs[cpu as usize].local.is_empty() || self.consume_global(cpu) {
             return;
         }
-        if self.ext.ops.has(Op::Dispatch) && self.ext.enabled && self.dispatch_loop(cpu, prev, prev_is_ext, prev_queued) {
+        if self.ext.ops.has(Op::Dispatch)
+            && self.ext.enabled
+            && self.dispatch_loop(cpu, prev, prev_is_ext, prev_queued)
+        {
             return;
         }
         if prev_queued && (!self.ext.has(OPS_ENQ_LAST) || !self.ext.enabled) {
@@ -73,12 +85,23 @@ impl Engine<'_> {
     ///
     /// ops.dispatch(cpu, prev): the CPU's local DSQ is empty. `prev` is the ext task that is about to leave, NULL if
     /// another class ran; it is not yet back in any DSQ, and may have gone to sleep. Refilling its slice keeps it.
-    fn dispatch_loop(&mut self, cpu: u32, prev: TaskId, prev_is_ext: bool, prev_queued: bool) -> bool {
+    fn dispatch_loop(
+        &mut self,
+        cpu: u32,
+        prev: TaskId,
+        prev_is_ext: bool,
+        prev_queued: bool,
+    ) -> bool {
         let prev_arg = if prev_is_ext { self.task_arg(prev) } else { 0 };
         let subject = if prev_is_ext { prev } else { TaskId::IDLE };
         for pass in 1..=DISPATCH_MAX_LOOPS {
             self.ext.buffer.nr_tasks = 0;
-            self.call_op(Op::Dispatch, &[u64::from(cpu), prev_arg], [subject, TaskId::IDLE], Some(cpu));
+            self.call_op(
+                Op::Dispatch,
+                &[u64::from(cpu), prev_arg],
+                [subject, TaskId::IDLE],
+                Some(cpu),
+            );
             self.flush_dispatch_buffer(cpu);
             if prev_queued && self.tasks[prev.index()].kern.scx.slice > 0 {
                 self.rqs[cpu as usize].keep_curr = true;
@@ -151,7 +174,9 @@ impl Engine<'_> {
         if !task.may_run_on(target) {
             if enforce {
                 let label = self.task_label(id);
-                self.ext_error(format!("SCX_DSQ_LOCAL[_ON] target CPU {target} not allowed for {label}"));
+                self.ext_error(format!(
+                    "SCX_DSQ_LOCAL[_ON] target CPU {target} not allowed for {label}"
+                ));
             }
             return false;
         }
@@ -208,8 +233,14 @@ impl Engine<'_> {
 
     /// `pick_task_scx()`: the task that balance kept, else the head of the local DSQ.
     pub(crate) fn ext_pick(&mut self, cpu: u32, prev: TaskId) -> Option<TaskId> {
-        let keep = self.rqs[cpu as usize].keep_curr && self.class_of(prev) == Class::Ext && self.stays_here(cpu, prev);
-        let id = if keep { prev } else { self.rqs[cpu as usize].local.first()? };
+        let keep = self.rqs[cpu as usize].keep_curr
+            && self.class_of(prev) == Class::Ext
+            && self.stays_here(cpu, prev);
+        let id = if keep {
+            prev
+        } else {
+            self.rqs[cpu as usize].local.first()?
+        };
         let scx = &mut self.tasks[id.index()].kern.scx;
         if scx.slice == 0 {
             scx.slice = SLICE_DFL_NS;
@@ -277,9 +308,17 @@ impl Engine<'_> {
         {
             return;
         }
-        let args = CpuReleaseArgs { reason: REASON_RT, task: self.tasks[next.index()].kernel_ptr() };
+        let args = CpuReleaseArgs {
+            reason: REASON_RT,
+            task: self.tasks[next.index()].kernel_ptr(),
+        };
         let arg = std::ptr::from_ref(&args) as u64;
-        self.call_op(Op::CpuRelease, &[u64::from(cpu), arg], [TaskId::IDLE; 2], Some(cpu));
+        self.call_op(
+            Op::CpuRelease,
+            &[u64::from(cpu), arg],
+            [TaskId::IDLE; 2],
+            Some(cpu),
+        );
         self.rqs[cpu as usize].released = true;
     }
 

@@ -165,7 +165,10 @@ impl Dsq {
             return if reverse {
                 self.ordered.range(..key).next_back().map(|(_, id)| *id)
             } else {
-                self.ordered.range((Excluded(key), Unbounded)).next().map(|(_, id)| *id)
+                self.ordered
+                    .range((Excluded(key), Unbounded))
+                    .next()
+                    .map(|(_, id)| *id)
             };
         }
         let mut id = if reverse { self.last } else { self.first };

@@ -100,7 +100,8 @@ impl Engine<'_> {
             return self.direct_dispatch(cpu, id, flags);
         }
         let exiting = task.kern.flags & PF_EXITING != 0 && self.ext.flags & OPS_ENQ_EXITING == 0;
-        let pinned = task.kern.migration_disabled > 0 && self.ext.flags & OPS_ENQ_MIGRATION_DISABLED == 0;
+        let pinned =
+            task.kern.migration_disabled > 0 && self.ext.flags & OPS_ENQ_MIGRATION_DISABLED == 0;
         if exiting || pinned {
             task.kern.scx.slice = SLICE_DFL_NS;
             return self.dispatch_enqueue(local, id, flags);
@@ -145,7 +146,9 @@ impl Engine<'_> {
             }
             Direct::Expects(expected) => {
                 let (expected, got) = (self.task_label(expected), self.task_label(id));
-                self.ext_error(format!("scheduling for {expected} but trying to direct-dispatch {got}"));
+                self.ext_error(format!(
+                    "scheduling for {expected} but trying to direct-dispatch {got}"
+                ));
             }
             Direct::Used(_) => {
                 let label = self.task_label(id);
@@ -182,7 +185,10 @@ impl Engine<'_> {
         }
         for id in std::mem::take(&mut self.rqs[cpu as usize].deferred) {
             let task = &mut self.tasks[id.index()];
-            let (Some(target), flags) = (task.ext.deferred_to.take(), task.kern.scx.ddsp_enq_flags) else { continue };
+            let (Some(target), flags) = (task.ext.deferred_to.take(), task.kern.scx.ddsp_enq_flags)
+            else {
+                continue;
+            };
             task.kern.scx.ddsp_dsq_id = DSQ_INVALID;
             task.kern.scx.ddsp_enq_flags = 0;
             self.dispatch_to_local(cpu, target, id, flags);
@@ -199,7 +205,10 @@ impl Engine<'_> {
             if (target as usize) < self.rqs.len() {
                 return DsqRef::Local(target);
             }
-            self.ext_error(format!("invalid CPU {} from in SCX_DSQ_LOCAL_ON dispatch verdict", target as i32));
+            self.ext_error(format!(
+                "invalid CPU {} from in SCX_DSQ_LOCAL_ON dispatch verdict",
+                target as i32
+            ));
             return self.global_dsq_of(id);
         }
         if dsq_id == DSQ_GLOBAL {
@@ -247,8 +256,12 @@ impl Engine<'_> {
             task.ext.ops_state = OpsState::None;
         }
         match mixed {
-            Err(MixedUse::VtimeIntoFifo) => self.ext_error(format!("DSQ ID {dsq_id:#018x} already had FIFO-enqueued tasks")),
-            Err(MixedUse::FifoIntoVtime) => self.ext_error(format!("DSQ ID {dsq_id:#018x} already had PRIQ-enqueued tasks")),
+            Err(MixedUse::VtimeIntoFifo) => self.ext_error(format!(
+                "DSQ ID {dsq_id:#018x} already had FIFO-enqueued tasks"
+            )),
+            Err(MixedUse::FifoIntoVtime) => self.ext_error(format!(
+                "DSQ ID {dsq_id:#018x} already had PRIQ-enqueued tasks"
+            )),
             Ok(()) => {}
         }
         if let DsqRef::Local(cpu) = dsq_ref {
@@ -335,7 +348,9 @@ impl Engine<'_> {
     }
 
     pub(crate) fn unlink_from_dsq(&mut self, id: TaskId) {
-        let Some(dsq_ref) = self.tasks[id.index()].ext.dsq.take() else { return };
+        let Some(dsq_ref) = self.tasks[id.index()].ext.dsq.take() else {
+            return;
+        };
         let dsq = match dsq_ref {
             DsqRef::Local(cpu) => &mut self.rqs[cpu as usize].local,
             DsqRef::Global(node) => &mut self.ext.global_dsqs[node as usize],

@@ -73,12 +73,20 @@ impl Engine<'_> {
             cut -= 1;
         }
         message.truncate(cut);
-        self.ext.exit = Some(Exit { kind, code, message, dump: String::new(), time_ns: self.now });
+        self.ext.exit = Some(Exit {
+            kind,
+            code,
+            message,
+            dump: String::new(),
+            time_ns: self.now,
+        });
     }
 
     /// `scx_dump_state()`: the scheduler's own dump, then each CPU with its running and queued tasks.
     pub(crate) fn ext_dump(&mut self) {
-        let Some(exit) = self.ext.exit.clone() else { return };
+        let Some(exit) = self.ext.exit.clone() else {
+            return;
+        };
         let reason = c_string(exit.kind.reason());
         let ctx = DumpCtx {
             kind: exit.kind as i32,
@@ -104,13 +112,23 @@ impl Engine<'_> {
         let curr = rq.curr;
         let idle = rq.nr_running == 0 && curr.is_idle();
         let mut own = String::new();
-        self.call_op(Op::DumpCpu, &[ctx, u64::from(cpu), u64::from(idle)], [TaskId::IDLE; 2], Some(cpu));
+        self.call_op(
+            Op::DumpCpu,
+            &[ctx, u64::from(cpu), u64::from(idle)],
+            [TaskId::IDLE; 2],
+            Some(cpu),
+        );
         self.take_dump(&mut own);
         if idle && own.is_empty() {
             return;
         }
         let rq = &self.rqs[cpu as usize];
-        let _ = writeln!(out, "CPU {cpu:<4}: nr_run={} curr={}", rq.nr_running, self.task_label(curr));
+        let _ = writeln!(
+            out,
+            "CPU {cpu:<4}: nr_run={} curr={}",
+            rq.nr_running,
+            self.task_label(curr)
+        );
         out.push_str(&own);
         let queued: Vec<TaskId> = self
             .tasks
@@ -155,9 +173,14 @@ impl Engine<'_> {
 
     /// ops.exit() with the information of the kernel.
     pub(crate) fn call_exit_op(&mut self) {
-        let Some(exit) = self.ext.exit.clone() else { return };
-        let (reason, message, dump) =
-            (c_string(exit.kind.reason()), c_string(&exit.message), c_string(&exit.dump));
+        let Some(exit) = self.ext.exit.clone() else {
+            return;
+        };
+        let (reason, message, dump) = (
+            c_string(exit.kind.reason()),
+            c_string(&exit.message),
+            c_string(&exit.dump),
+        );
         let no_backtrace = [0u64; 1];
         let info = ExitInfo {
             kind: exit.kind as i32,
@@ -169,7 +192,12 @@ impl Engine<'_> {
             msg: message.as_ptr(),
             dump: dump.as_ptr().cast::<c_char>(),
         };
-        self.call_op(Op::Exit, &[ptr::from_ref(&info) as u64], [TaskId::IDLE; 2], None);
+        self.call_op(
+            Op::Exit,
+            &[ptr::from_ref(&info) as u64],
+            [TaskId::IDLE; 2],
+            None,
+        );
     }
 }
 

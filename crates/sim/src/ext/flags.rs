@@ -4,7 +4,6 @@
 
 pub const ENQ_WAKEUP: u64 = 1;
 pub const ENQ_RESTORE: u64 = 2;
-pub const ENQ_MOVE: u64 = 4;
 pub const ENQ_NOCLOCK: u64 = 8;
 pub const ENQ_HEAD: u64 = 0x10;
 pub const ENQ_MIGRATED: u64 = 0x40;
@@ -40,7 +39,6 @@ pub const OPS_ENQ_LAST: u64 = 2;
 pub const OPS_ENQ_EXITING: u64 = 4;
 pub const OPS_SWITCH_PARTIAL: u64 = 8;
 pub const OPS_ENQ_MIGRATION_DISABLED: u64 = 0x10;
-pub const OPS_ALLOW_QUEUED_WAKEUP: u64 = 0x20;
 pub const OPS_BUILTIN_IDLE_PER_NODE: u64 = 0x40;
 /// Deprecated no-op in 6.18.
 pub const OPS_HAS_CGROUP_WEIGHT: u64 = 1 << 16;
@@ -51,7 +49,6 @@ pub const KICK_PREEMPT: u64 = 2;
 pub const KICK_WAIT: u64 = 4;
 
 pub const PICK_IDLE_CORE: u64 = 1;
-pub const PICK_IDLE_IN_NODE: u64 = 2;
 
 /// `p->scx.flags`
 pub const TASK_QUEUED: u32 = 1;
@@ -65,13 +62,9 @@ pub const PF_KTHREAD: u32 = 0x0020_0000;
 
 /// The kernel's errno values that reach schedulers.
 pub const ENOENT: i64 = -2;
-pub const EAGAIN: i64 = -11;
-pub const ENOMEM: i64 = -12;
 pub const EBUSY: i64 = -16;
 pub const EEXIST: i64 = -17;
-pub const ENODEV: i64 = -19;
 pub const EINVAL: i64 = -22;
-pub const EDEADLK: i64 = -35;
 
 /// Passes of one balance over ops.dispatch (SCX_DSP_MAX_LOOPS).
 pub const DISPATCH_MAX_LOOPS: u32 = 32;

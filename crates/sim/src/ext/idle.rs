@@ -28,7 +28,10 @@ impl IdleMasks {
         let first_llc = topology.llc_cpus.first().map_or(0, |set| set.weight());
         let first_node = topology.node_cpus.first().map_or(0, |set| set.weight());
         let llc_is_node = topology.llc_cpus.iter().all(|llc| {
-            let node = topology.node_cpus.iter().find(|n| llc.first().is_some_and(|c| n.test(c)));
+            let node = topology
+                .node_cpus
+                .iter()
+                .find(|n| llc.first().is_some_and(|c| n.test(c)));
             node.is_some_and(|n| n.weight() == llc.weight())
         });
         IdleMasks {
@@ -49,7 +52,12 @@ impl Engine<'_> {
             self.update_idle_masks(cpu, idle);
         }
         if notify && self.ext.enabled && self.ext.ops.has(Op::UpdateIdle) {
-            self.call_op(Op::UpdateIdle, &[u64::from(cpu), u64::from(idle)], [TaskId::IDLE; 2], Some(cpu));
+            self.call_op(
+                Op::UpdateIdle,
+                &[u64::from(cpu), u64::from(idle)],
+                [TaskId::IDLE; 2],
+                Some(cpu),
+            );
         }
     }
 
@@ -72,7 +80,9 @@ impl Engine<'_> {
     pub(crate) fn claim_idle(&mut self, cpu: u32) -> bool {
         if self.topology.has_smt {
             let masks = &mut self.ext.idle;
-            self.topology.siblings[cpu as usize].iter().for_each(|c| masks.cores.clear(*c));
+            self.topology.siblings[cpu as usize]
+                .iter()
+                .for_each(|c| masks.cores.clear(*c));
         }
         let was_idle = self.ext.idle.cpus.test(cpu);
         self.ext.idle.cpus.clear(cpu);
@@ -113,7 +123,12 @@ impl Engine<'_> {
     /// A view of the task's affinity: valid as long as the task, which is as long as the engine.
     pub(crate) fn allowed_cpus(&self, id: TaskId) -> CpuMask {
         // SAFETY: the mask of a live task; nothing changes it during a search.
-        unsafe { CpuMask::from_raw(self.tasks[id.index()].cpus.as_ptr(), self.topology.online.nr_cpus()) }
+        unsafe {
+            CpuMask::from_raw(
+                self.tasks[id.index()].cpus.as_ptr(),
+                self.topology.online.nr_cpus(),
+            )
+        }
     }
 
     /// The same within `allowed`, a subset of the task's affinity. Claims the CPU it returns.
@@ -149,7 +164,10 @@ impl Engine<'_> {
         if prev_allowed && self.claim_idle(prev) {
             return Some(prev);
         }
-        domains.into_iter().flatten().find_map(|domain| self.pick_idle(domain, 0))
+        domains
+            .into_iter()
+            .flatten()
+            .find_map(|domain| self.pick_idle(domain, 0))
     }
 
     /// CPUs of `allowed` that share prev's cache (or node); `None` when that narrows nothing.
@@ -163,7 +181,10 @@ impl Engine<'_> {
         } else {
             self.topology.node_cpus[place.node as usize].clone()
         };
-        { let both = set.clone(); set.assign_and(&both, allowed); };
+        {
+            let both = set.clone();
+            set.assign_and(&both, allowed);
+        };
         Some(set)
     }
 

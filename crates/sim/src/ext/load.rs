@@ -61,7 +61,10 @@ impl Engine<'_> {
     /// ops.init_task(p, {fork, cgroup}): for every task of any class, before it can run; may refuse with an errno.
     /// `current` is the forking task.
     pub(crate) fn ext_init_task(&mut self, id: TaskId, fork: bool) -> i32 {
-        let args = InitTaskArgs { fork, cgroup: self.cgroups.kernel_ptr(self.tasks[id.index()].cgroup) };
+        let args = InitTaskArgs {
+            fork,
+            cgroup: self.cgroups.kernel_ptr(self.tasks[id.index()].cgroup),
+        };
         self.tasks[id.index()].kern.scx.disallow = false;
         let call = [self.task_arg(id), ptr::from_ref(&args) as u64];
         let error = self.call_op(Op::InitTask, &call, [id, TaskId::IDLE], None) as i32;
@@ -99,11 +102,16 @@ impl Engine<'_> {
         match self.tasks[id.index()].ext.state {
             ExtState::None => return,
             ExtState::Enabled => self.ext_disable_task(id),
-            ExtState::Init | ExtState::Ready => {}
+            ExtState::Ready => {}
         }
         let args = ExitTaskArgs { cancelled: false };
         let (arg, cpu) = (self.task_arg(id), self.tasks[id.index()].cpu);
-        self.call_op(Op::ExitTask, &[arg, ptr::from_ref(&args) as u64], [id, TaskId::IDLE], Some(cpu));
+        self.call_op(
+            Op::ExitTask,
+            &[arg, ptr::from_ref(&args) as u64],
+            [id, TaskId::IDLE],
+            Some(cpu),
+        );
         self.tasks[id.index()].set_ext_state(ExtState::None);
         if self.tasks[id.index()].life == Life::Dead {
             self.ext.bpf.maps.forget_task(id.0);
@@ -131,7 +139,10 @@ impl Engine<'_> {
             bw_quota_us: u64::MAX,
             bw_burst_us: 0,
         };
-        let call = [self.cgroups.kernel_ptr(group) as u64, ptr::from_ref(&args) as u64];
+        let call = [
+            self.cgroups.kernel_ptr(group) as u64,
+            ptr::from_ref(&args) as u64,
+        ];
         let error = self.call_op(Op::CgroupInit, &call, [TaskId::IDLE; 2], None) as i32;
         if error != 0 {
             let path = self.cgroups.groups[group as usize].path.clone();
@@ -154,8 +165,11 @@ impl Engine<'_> {
         if !self.ext.enabled {
             return true;
         }
-        let call =
-            [self.task_arg(id), self.cgroups.kernel_ptr(from) as u64, self.cgroups.kernel_ptr(to) as u64];
+        let call = [
+            self.task_arg(id),
+            self.cgroups.kernel_ptr(from) as u64,
+            self.cgroups.kernel_ptr(to) as u64,
+        ];
         self.call_op(Op::CgroupPrepMove, &call, [id, TaskId::IDLE], None) as i32 == 0
     }
 
@@ -163,8 +177,11 @@ impl Engine<'_> {
         if !self.ext.enabled {
             return;
         }
-        let call =
-            [self.task_arg(id), self.cgroups.kernel_ptr(from) as u64, self.cgroups.kernel_ptr(to) as u64];
+        let call = [
+            self.task_arg(id),
+            self.cgroups.kernel_ptr(from) as u64,
+            self.cgroups.kernel_ptr(to) as u64,
+        ];
         self.call_op(Op::CgroupMove, &call, [id, TaskId::IDLE], None);
     }
 }

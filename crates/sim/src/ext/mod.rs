@@ -13,8 +13,8 @@ pub mod load;
 pub mod ops;
 pub mod watchdog;
 
-use crate::kfuncs::Bpf;
 use crate::engine::{RunError, Setup};
+use crate::kfuncs::Bpf;
 use crate::topology::Topology;
 use dispatch::DispatchBuffer;
 use dsq::Dsq;
@@ -29,7 +29,6 @@ use tiltyard_native::Instance;
 pub struct Ext {
     pub instance: Instance,
     pub bpf: Bpf,
-    pub name: String,
     pub ops: OpTable,
     pub flags: u64,
     pub timeout_ns: u64,
@@ -78,11 +77,15 @@ impl UserDsqs {
     }
 
     pub fn get(&self, slot: u32) -> &Dsq {
-        self.slots[slot as usize].as_ref().expect("a DSQ that tasks refer to exists")
+        self.slots[slot as usize]
+            .as_ref()
+            .expect("a DSQ that tasks refer to exists")
     }
 
     pub fn get_mut(&mut self, slot: u32) -> &mut Dsq {
-        self.slots[slot as usize].as_mut().expect("a DSQ that tasks refer to exists")
+        self.slots[slot as usize]
+            .as_mut()
+            .expect("a DSQ that tasks refer to exists")
     }
 
     /// `None` when the id is taken.
@@ -105,10 +108,6 @@ impl UserDsqs {
             self.slots[slot as usize] = None;
             self.last = None;
         }
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &Dsq> {
-        self.slots.iter().flatten()
     }
 }
 
@@ -149,7 +148,10 @@ impl Ext {
         let mut globals = setup.globals.to_vec();
         globals.extend(Bpf::well_known_globals(setup, topology));
         let mut instance = Instance::load(object, &globals)?;
-        instance.bind(&crate::kfuncs::kfunc_address, &crate::kfuncs::helper_address)?;
+        instance.bind(
+            &crate::kfuncs::kfunc_address,
+            &crate::kfuncs::helper_address,
+        )?;
         let ops = OpTable::new(object, &instance);
         let flags = object.ops.flags;
         check_flags(flags, &ops)?;
@@ -169,7 +171,6 @@ impl Ext {
         Ok(Ext {
             bpf: Bpf::new(setup, &instance, topology)?,
             instance,
-            name: object.ops.name.clone(),
             idle: IdleMasks::new(topology, flags, &ops),
             ops,
             flags,
@@ -179,7 +180,9 @@ impl Ext {
             ctx: Context::default(),
             buffer: DispatchBuffer::new(max_batch as usize),
             dsqs: UserDsqs::default(),
-            global_dsqs: (0..topology.nr_nodes).map(|_| Dsq::new(DSQ_GLOBAL)).collect(),
+            global_dsqs: (0..topology.nr_nodes)
+                .map(|_| Dsq::new(DSQ_GLOBAL))
+                .collect(),
             kicked: Vec::new(),
             deferred_cpus: Vec::new(),
             qseq: 0,
@@ -210,10 +213,14 @@ fn check_flags(flags: u64, ops: &OpTable) -> Result<(), RunError> {
         return refuse("SCX_OPS_BUILTIN_IDLE_PER_NODE needs the built-in idle tracking".into());
     }
     if flags & OPS_SWITCH_PARTIAL != 0 {
-        return Err(RunError::NotModelled("SCX_OPS_SWITCH_PARTIAL: the simulated kernel has no fair class".into()));
+        return Err(RunError::NotModelled(
+            "SCX_OPS_SWITCH_PARTIAL: the simulated kernel has no fair class".into(),
+        ));
     }
     if flags & OPS_BUILTIN_IDLE_PER_NODE != 0 {
-        return Err(RunError::NotModelled("SCX_OPS_BUILTIN_IDLE_PER_NODE".into()));
+        return Err(RunError::NotModelled(
+            "SCX_OPS_BUILTIN_IDLE_PER_NODE".into(),
+        ));
     }
     Ok(())
 }

@@ -10,7 +10,9 @@ use tiltyard_native::{EntryPoint, Instance, Object};
 
 macro_rules! ops {
     ($($variant:ident $name:literal $context:ident),* $(,)?) => {
-        /// Every callback of `struct sched_ext_ops` in the reference kernel.
+        /// Every callback of `struct sched_ext_ops` in the reference kernel. Hotplug, core scheduling and changes
+        /// of a cgroup's weight or bandwidth do not happen in the simulated machine, so a few are never called.
+        #[allow(dead_code, reason = "the table is the kernel's")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Op { $($variant),* }
 
@@ -127,19 +129,34 @@ struct Meter {
 impl Engine<'_> {
     /// Calls an op if the scheduler has it. `subjects` are its task arguments, `locked_cpu` the runqueue that the
     /// kernel holds locked around it. Returns 0 for an absent op.
-    pub(crate) fn call_op(&mut self, op: Op, args: &[u64], subjects: [TaskId; 2], locked_cpu: Option<u32>) -> u64 {
-        let context =
-            Context { op: Some(op), allowed: op.context(), locked_cpu, subjects, direct: Direct::None };
+    pub(crate) fn call_op(
+        &mut self,
+        op: Op,
+        args: &[u64],
+        subjects: [TaskId; 2],
+        locked_cpu: Option<u32>,
+    ) -> u64 {
+        let context = Context {
+            op: Some(op),
+            allowed: op.context(),
+            locked_cpu,
+            subjects,
+            direct: Direct::None,
+        };
         self.call_op_in(op, args, context).0
     }
 
     /// The same with a context of the caller's making; returns the context as the op left it.
     pub(crate) fn call_op_in(&mut self, op: Op, args: &[u64], context: Context) -> (u64, Context) {
-        let Some(entry) = self.ext.ops.0[op as usize] else { return (0, context) };
+        let Some(entry) = self.ext.ops.0[op as usize] else {
+            return (0, context);
+        };
         let mut ctx = [0u64; 8];
         ctx[..args.len()].copy_from_slice(args);
         // SAFETY: `entry` is an op of this instance, `ctx` what the kernel passes to it.
-        self.call_bpf(context, |instance| unsafe { instance.call(entry, &mut ctx) })
+        self.call_bpf(context, |instance| unsafe {
+            instance.call(entry, &mut ctx)
+        })
     }
 
     /// Runs scheduler code: sets its context, meters it, charges its cost to the executing CPU, and turns a crash
@@ -174,7 +191,13 @@ impl Engine<'_> {
             Err(crash) => {
                 let op = context.op.map_or("timer", Op::name);
                 let task = self.task_label(context.subjects[0]);
-                self.fail(RunError::Crash { op, cpu: self.exec_cpu, task, time_ns: self.now, crash });
+                self.fail(RunError::Crash {
+                    op,
+                    cpu: self.exec_cpu,
+                    task,
+                    time_ns: self.now,
+                    crash,
+                });
                 (0, inner)
             }
         }

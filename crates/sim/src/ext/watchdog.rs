@@ -9,7 +9,8 @@ use crate::task::{Class, Life};
 impl Engine<'_> {
     pub(crate) fn arm_watchdog(&mut self) {
         if self.watchdog {
-            self.clock.arm(self.now + self.ext.timeout_ns / 2, Alarm::Watchdog);
+            self.clock
+                .arm(self.now + self.ext.timeout_ns / 2, Alarm::Watchdog);
         }
     }
 

@@ -67,7 +67,7 @@ macro_rules! bind {
     ($($name:ident($($mask:ident),+) = $method:ident;)*) => {
         $(unsafe extern "C" fn $name(e: EnginePtr, $($mask: Mask),+) -> u64 {
             let e = unsafe { engine(e) };
-            unsafe { e.ext.bpf.masks.$method($($mask),+) }.as_u64()
+            unsafe { e.ext.bpf.masks.$method($($mask),+) }.into_u64()
         })*
     };
 }
@@ -76,27 +76,27 @@ macro_rules! bind_cpu {
     ($($name:ident = $method:ident;)*) => {
         $(unsafe extern "C" fn $name(e: EnginePtr, cpu: u64, mask: Mask) -> u64 {
             let e = unsafe { engine(e) };
-            unsafe { e.ext.bpf.masks.$method(cpu as u32, mask) }.as_u64()
+            unsafe { e.ext.bpf.masks.$method(cpu as u32, mask) }.into_u64()
         })*
     };
 }
 
 /// What goes back to the scheduler.
-trait AsU64 {
-    fn as_u64(self) -> u64;
+trait IntoU64 {
+    fn into_u64(self) -> u64;
 }
-impl AsU64 for bool {
-    fn as_u64(self) -> u64 {
+impl IntoU64 for bool {
+    fn into_u64(self) -> u64 {
         u64::from(self)
     }
 }
-impl AsU64 for u32 {
-    fn as_u64(self) -> u64 {
+impl IntoU64 for u32 {
+    fn into_u64(self) -> u64 {
         u64::from(self)
     }
 }
-impl AsU64 for () {
-    fn as_u64(self) -> u64 {
+impl IntoU64 for () {
+    fn into_u64(self) -> u64 {
         0
     }
 }
@@ -139,7 +139,12 @@ unsafe extern "C" fn bpf_cpumask_any_and_distribute(e: EnginePtr, a: Mask, b: Ma
     u64::from(unsafe { e.ext.bpf.masks.any_and_distribute(rotor, a, b) })
 }
 
-unsafe extern "C" fn bpf_cpumask_populate(e: EnginePtr, dst: Mask, src: *const u8, size: u64) -> i64 {
+unsafe extern "C" fn bpf_cpumask_populate(
+    e: EnginePtr,
+    dst: Mask,
+    src: *const u8,
+    size: u64,
+) -> i64 {
     let e = unsafe { engine(e) };
     unsafe { e.ext.bpf.masks.populate(dst, src, size) }
 }

@@ -32,7 +32,9 @@ unsafe extern "C" fn bpf_task_release(_e: EnginePtr, _task: *const c_void) {}
 unsafe extern "C" fn bpf_task_from_pid(e: EnginePtr, pid: u64) -> *const c_void {
     let e = unsafe { engine(e) };
     match e.tasks.get(pid as u32 as usize) {
-        Some(task) if !task.id.is_idle() && task.life != Life::Dead => task.kernel_ptr().cast_const().cast(),
+        Some(task) if !task.id.is_idle() && task.life != Life::Dead => {
+            task.kernel_ptr().cast_const().cast()
+        }
         _ => null(),
     }
 }
@@ -44,9 +46,15 @@ unsafe extern "C" fn bpf_cgroup_acquire(_e: EnginePtr, cgroup: *const c_void) ->
 
 unsafe extern "C" fn bpf_cgroup_release(_e: EnginePtr, _cgroup: *const c_void) {}
 
-unsafe extern "C" fn bpf_cgroup_ancestor(e: EnginePtr, cgroup: *const Cgroup, level: u64) -> *const c_void {
+unsafe extern "C" fn bpf_cgroup_ancestor(
+    e: EnginePtr,
+    cgroup: *const Cgroup,
+    level: u64,
+) -> *const c_void {
     let e = unsafe { engine(e) };
-    let Some(mut group) = e.cgroups.find(cgroup) else { return null() };
+    let Some(mut group) = e.cgroups.find(cgroup) else {
+        return null();
+    };
     let level = level as i32;
     if level < 0 || level > e.cgroups.groups[group as usize].kernel.level {
         return null();
@@ -59,7 +67,9 @@ unsafe extern "C" fn bpf_cgroup_ancestor(e: EnginePtr, cgroup: *const Cgroup, le
 
 unsafe extern "C" fn bpf_cgroup_from_id(e: EnginePtr, id: u64) -> *const c_void {
     let e = unsafe { engine(e) };
-    e.cgroups.find_id(id).map_or(null(), |group| e.cgroups.kernel_ptr(group).cast())
+    e.cgroups
+        .find_id(id)
+        .map_or(null(), |group| e.cgroups.kernel_ptr(group).cast())
 }
 
 /// Callbacks are atomic in the simulated machine: nothing can happen inside one.

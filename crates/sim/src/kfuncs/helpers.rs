@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BPF helpers that are not about maps: time, identity, memory, printing, loops.
 
-use super::{EnginePtr, engine};
+use super::{EnginePtr, Helper, engine};
 use crate::bpf::format::{FormatError, Formatted, c_string, format};
 use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
 use std::ffi::c_void;
 
-pub(super) const HELPERS: &[(u32, fn() -> *const c_void)] = &[
+pub(super) const HELPERS: &[Helper] = &[
     (4, || probe_read as *const c_void),
     (5, || ktime_get_ns as *const c_void),
     (6, || trace_printk as *const c_void),
@@ -68,7 +68,12 @@ unsafe fn args_at<'a>(data: u64, size: u64) -> &'a [u64] {
 
 /// # Safety
 /// `fmt` is a C string; arguments of `%s` are too.
-unsafe fn print(e: &mut Engine, fmt: u64, args: &[u64], limit: usize) -> Result<Formatted, FormatError> {
+unsafe fn print(
+    e: &mut Engine,
+    fmt: u64,
+    args: &[u64],
+    limit: usize,
+) -> Result<Formatted, FormatError> {
     // SAFETY: the caller's promise.
     let fmt = unsafe { c_string(fmt as *const u8, FORMAT_BYTES) }.unwrap_or_default();
     format(fmt, args, limit, &mut e.ext.bpf.memory)
@@ -111,7 +116,11 @@ unsafe extern "C" fn get_current_pid_tgid(e: EnginePtr) -> u64 {
 }
 
 unsafe extern "C" fn get_current_task(e: EnginePtr) -> *const c_void {
-    unsafe { engine(e) }.current().kernel_ptr().cast_const().cast()
+    unsafe { engine(e) }
+        .current()
+        .kernel_ptr()
+        .cast_const()
+        .cast()
 }
 
 unsafe extern "C" fn get_current_comm(e: EnginePtr, buf: *mut u8, size: u64) -> i64 {
@@ -168,7 +177,14 @@ unsafe extern "C" fn probe_read_str(e: EnginePtr, dst: *mut u8, size: u64, src: 
 }
 
 /// Nothing reads the trace pipe of the simulated kernel; the format is checked all the same.
-unsafe extern "C" fn trace_printk(e: EnginePtr, fmt: u64, _size: u64, a: u64, b: u64, c: u64) -> i64 {
+unsafe extern "C" fn trace_printk(
+    e: EnginePtr,
+    fmt: u64,
+    _size: u64,
+    a: u64,
+    b: u64,
+    c: u64,
+) -> i64 {
     // SAFETY: the scheduler's format string. Arguments that the call did not pass are not looked at.
     unsafe { print_length(engine(e), fmt, &[a, b, c]) }
 }
@@ -180,10 +196,18 @@ unsafe extern "C" fn trace_vprintk(e: EnginePtr, fmt: u64, _size: u64, data: u64
 
 unsafe fn print_length(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
     // SAFETY: the caller's promise.
-    unsafe { print(e, fmt, args, MESSAGE_BYTES) }.map_or_else(|error| error.errno(), |f| f.len as i64)
+    unsafe { print(e, fmt, args, MESSAGE_BYTES) }
+        .map_or_else(|error| error.errno(), |f| f.len as i64)
 }
 
-unsafe extern "C" fn snprintf(e: EnginePtr, out: *mut u8, size: u64, fmt: u64, data: u64, len: u64) -> i64 {
+unsafe extern "C" fn snprintf(
+    e: EnginePtr,
+    out: *mut u8,
+    size: u64,
+    fmt: u64,
+    data: u64,
+    len: u64,
+) -> i64 {
     let size = size as u32 as usize;
     // SAFETY: the scheduler's buffers, with the sizes that it gives.
     unsafe {
@@ -201,7 +225,13 @@ unsafe extern "C" fn snprintf(e: EnginePtr, out: *mut u8, size: u64, fmt: u64, d
 }
 
 /// callback(index, ctx) until it returns 1; returns how often it was called.
-unsafe extern "C" fn bpf_loop(e: EnginePtr, nr_loops: u64, callback: u64, arg: u64, flags: u64) -> i64 {
+unsafe extern "C" fn bpf_loop(
+    e: EnginePtr,
+    nr_loops: u64,
+    callback: u64,
+    arg: u64,
+    flags: u64,
+) -> i64 {
     type Callback = unsafe extern "C" fn(u64, u64) -> u64;
     let _ = unsafe { engine(e) };
     let nr_loops = u64::from(nr_loops as u32);

@@ -41,7 +41,13 @@ unsafe extern "C" fn bpf_iter_num_new(_e: EnginePtr, it: *mut c_void, start: u64
     let (state, result) = match span {
         ..0 => (NumIter { current: 0, end: 0 }, EINVAL),
         span if span > MAX_LOOPS => (NumIter { current: 0, end: 0 }, E2BIG),
-        _ => (NumIter { current: start.wrapping_sub(1), end }, 0),
+        _ => (
+            NumIter {
+                current: start.wrapping_sub(1),
+                end,
+            },
+            0,
+        ),
     };
     // SAFETY: the scheduler's own iterator variable.
     unsafe { it.cast::<NumIter>().write(state) };
@@ -118,7 +124,8 @@ impl DsqIter {
         }
         let last = TaskId((self.at >> 32) as u32);
         let ext = &engine.tasks[last.index()].ext;
-        let still_there = ext.dsq == Some(DsqRef::User(self.dsq - 1)) && ext.dsq_seq & 0xffff_ffff == self.at & 0xffff_ffff;
+        let still_there = ext.dsq == Some(DsqRef::User(self.dsq - 1))
+            && ext.dsq_seq & 0xffff_ffff == self.at & 0xffff_ffff;
         if still_there {
             dsq.neighbour(&engine.tasks, last, reverse)
         } else {
@@ -127,15 +134,31 @@ impl DsqIter {
     }
 }
 
-unsafe extern "C" fn bpf_iter_scx_dsq_new(e: EnginePtr, it: *mut c_void, dsq_id: u64, flags: u64) -> i64 {
+unsafe extern "C" fn bpf_iter_scx_dsq_new(
+    e: EnginePtr,
+    it: *mut c_void,
+    dsq_id: u64,
+    flags: u64,
+) -> i64 {
     let e = unsafe { engine(e) };
     // SAFETY: the scheduler's own iterator variable.
     let it = unsafe { DsqIter::from(it) };
-    *it = DsqIter { dsq: 0, flags: 0, _unused: 0, newest: 0, order: 0, at: 0, slice: 0, vtime: 0 };
+    *it = DsqIter {
+        dsq: 0,
+        flags: 0,
+        _unused: 0,
+        newest: 0,
+        order: 0,
+        at: 0,
+        slice: 0,
+        vtime: 0,
+    };
     if flags & !ITER_REV != 0 {
         return EINVAL;
     }
-    let Some(slot) = e.ext.dsqs.find(dsq_id) else { return ENOENT };
+    let Some(slot) = e.ext.dsqs.find(dsq_id) else {
+        return ENOENT;
+    };
     it.dsq = slot + 1;
     it.newest = e.ext.dsqs.get(slot).seq;
     it.flags = if flags & ITER_REV != 0 { REVERSE } else { 0 };
@@ -147,7 +170,9 @@ unsafe extern "C" fn bpf_iter_scx_dsq_next(e: EnginePtr, it: *mut c_void) -> *co
     // SAFETY: the scheduler's own iterator variable, set by `new`.
     let it = unsafe { DsqIter::from(it) };
     e.ext.kfunc_ns += e.machine.costs.visit_near_ns;
-    it.next(e).map_or(null(), |id| e.tasks[id.index()].kernel_ptr().cast_const().cast())
+    it.next(e).map_or(null(), |id| {
+        e.tasks[id.index()].kernel_ptr().cast_const().cast()
+    })
 }
 
 unsafe extern "C" fn bpf_iter_scx_dsq_destroy(_e: EnginePtr, _it: *mut c_void) {}
@@ -166,12 +191,24 @@ unsafe extern "C" fn scx_bpf_dsq_move_set_vtime(_e: EnginePtr, it: *mut c_void, 
     it.flags |= HAS_VTIME;
 }
 
-unsafe extern "C" fn scx_bpf_dsq_move(e: EnginePtr, it: *mut c_void, p: u64, dsq_id: u64, flags: u64) -> u64 {
+unsafe extern "C" fn scx_bpf_dsq_move(
+    e: EnginePtr,
+    it: *mut c_void,
+    p: u64,
+    dsq_id: u64,
+    flags: u64,
+) -> u64 {
     let (e, it) = unsafe { (engine(e), DsqIter::from(it)) };
     u64::from(e.dsq_move(it, p, dsq_id, flags))
 }
 
-unsafe extern "C" fn scx_bpf_dsq_move_vtime(e: EnginePtr, it: *mut c_void, p: u64, dsq_id: u64, flags: u64) -> u64 {
+unsafe extern "C" fn scx_bpf_dsq_move_vtime(
+    e: EnginePtr,
+    it: *mut c_void,
+    p: u64,
+    dsq_id: u64,
+    flags: u64,
+) -> u64 {
     let (e, it) = unsafe { (engine(e), DsqIter::from(it)) };
     u64::from(e.dsq_move(it, p, dsq_id, flags | ENQ_DSQ_PRIQ))
 }
@@ -187,7 +224,9 @@ impl Engine<'_> {
             return false;
         }
         // SAFETY: the scheduler got the pointer from the engine.
-        let (Some(id), Some(slot)) = (unsafe { task_id(p) }, it.dsq.checked_sub(1)) else { return false };
+        let (Some(id), Some(slot)) = (unsafe { task_id(p) }, it.dsq.checked_sub(1)) else {
+            return false;
+        };
         let task = &mut self.tasks[id.index()];
         if task.ext.dsq != Some(DsqRef::User(slot)) || task.ext.dsq_seq > it.newest {
             return false;
@@ -229,7 +268,11 @@ impl Engine<'_> {
 
     fn insert_local_quietly(&mut self, cpu: u32, id: TaskId, flags: u64) {
         use crate::ext::dsq::Place;
-        let place = if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 { Place::Head } else { Place::Tail };
+        let place = if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 {
+            Place::Head
+        } else {
+            Place::Tail
+        };
         let rq = &mut self.rqs[cpu as usize];
         // A local DSQ is always a FIFO.
         let _ = rq.local.insert(&mut self.tasks, id, place);

@@ -43,7 +43,10 @@ pub(crate) unsafe fn task_id(ptr: u64) -> Option<TaskId> {
     unsafe { task.as_ref() }.map(|task| task.id)
 }
 
+/// A kernel function: the kernel's name for it, and its address.
 type Entry = (&'static str, fn() -> *const c_void);
+/// A BPF helper: its number, and its address.
+type Helper = (u32, fn() -> *const c_void);
 
 macro_rules! functions {
     ($($name:ident),* $(,)?) => {
@@ -53,8 +56,16 @@ macro_rules! functions {
 pub(crate) use functions;
 
 fn find(name: &str) -> Option<*const c_void> {
-    let tables = [scx::FUNCTIONS, iter::FUNCTIONS, cpumask::FUNCTIONS, generic::FUNCTIONS];
-    let entry = tables.iter().flat_map(|t| t.iter()).find(|(n, _)| *n == name);
+    let tables = [
+        scx::FUNCTIONS,
+        iter::FUNCTIONS,
+        cpumask::FUNCTIONS,
+        generic::FUNCTIONS,
+    ];
+    let entry = tables
+        .iter()
+        .flat_map(|t| t.iter())
+        .find(|(n, _)| *n == name);
     entry.map(|(_, address)| address())
 }
 
@@ -65,16 +76,28 @@ pub fn kfunc_address(name: &str) -> Option<*const c_void> {
 
 /// Address of a BPF helper by its number.
 pub fn helper_address(number: u32) -> Option<*const c_void> {
-    helpers::HELPERS.iter().chain(storage::HELPERS).find(|(n, _)| *n == number).map(|(_, address)| address())
+    helpers::HELPERS
+        .iter()
+        .chain(storage::HELPERS)
+        .find(|(n, _)| *n == number)
+        .map(|(_, address)| address())
 }
 
 /// Names of all kernel functions that the simulated kernel has.
 pub fn bound_kfuncs() -> impl Iterator<Item = &'static str> {
-    let tables: [&[Entry]; 4] = [scx::FUNCTIONS, iter::FUNCTIONS, cpumask::FUNCTIONS, generic::FUNCTIONS];
+    let tables: [&[Entry]; 4] = [
+        scx::FUNCTIONS,
+        iter::FUNCTIONS,
+        cpumask::FUNCTIONS,
+        generic::FUNCTIONS,
+    ];
     tables.into_iter().flatten().map(|(name, _)| *name)
 }
 
 /// Numbers of all BPF helpers that it has.
 pub fn bound_helpers() -> impl Iterator<Item = u32> {
-    helpers::HELPERS.iter().chain(storage::HELPERS).map(|(number, _)| *number)
+    helpers::HELPERS
+        .iter()
+        .chain(storage::HELPERS)
+        .map(|(number, _)| *number)
 }

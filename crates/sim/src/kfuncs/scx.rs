@@ -71,7 +71,10 @@ impl Engine<'_> {
         if cpu >= 0 && (cpu as usize) < self.rqs.len() {
             return Some(cpu as u32);
         }
-        self.ext_error(format!("invalid CPU {cpu}{}{what}", if what.is_empty() { "" } else { " from " }));
+        self.ext_error(format!(
+            "invalid CPU {cpu}{}{what}",
+            if what.is_empty() { "" } else { " from " }
+        ));
         None
     }
 
@@ -91,7 +94,12 @@ impl Engine<'_> {
             return self.ext_error("dispatch buffer overflow".into());
         }
         let state = self.tasks[id.index()].ext.ops_state;
-        self.ext.buffer.entries.push(BufferedInsert { task: id, state, dsq_id, flags });
+        self.ext.buffer.entries.push(BufferedInsert {
+            task: id,
+            state,
+            dsq_id,
+            flags,
+        });
     }
 
     /// Checks common to both inserts; the task, if they pass.
@@ -126,7 +134,14 @@ unsafe extern "C" fn scx_bpf_dsq_insert(e: EnginePtr, p: u64, dsq_id: u64, slice
     }
 }
 
-unsafe extern "C" fn scx_bpf_dsq_insert_vtime(e: EnginePtr, p: u64, dsq_id: u64, slice: u64, vtime: u64, flags: u64) {
+unsafe extern "C" fn scx_bpf_dsq_insert_vtime(
+    e: EnginePtr,
+    p: u64,
+    dsq_id: u64,
+    slice: u64,
+    vtime: u64,
+    flags: u64,
+) {
     let e = unsafe { engine(e) };
     if let Some(id) = e.insert_preamble(p, flags) {
         e.set_slice(id, slice);
@@ -214,7 +229,9 @@ unsafe extern "C" fn scx_bpf_create_dsq(e: EnginePtr, dsq_id: u64, node: u64) ->
 
 unsafe extern "C" fn scx_bpf_destroy_dsq(e: EnginePtr, dsq_id: u64) {
     let e = unsafe { engine(e) };
-    let Some(slot) = e.ext.dsqs.find(dsq_id) else { return };
+    let Some(slot) = e.ext.dsqs.find(dsq_id) else {
+        return;
+    };
     if e.ext.dsqs.get(slot).is_empty() {
         e.ext.dsqs.destroy(dsq_id);
     } else {
@@ -229,7 +246,9 @@ unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
     }
     if dsq_id & DSQ_LOCAL_ON == DSQ_LOCAL_ON {
         let cpu = u64::from(dsq_id as u32);
-        return e.valid_cpu(cpu, "").map_or(ENOENT, |cpu| i64::from(e.rqs[cpu as usize].local.len));
+        return e
+            .valid_cpu(cpu, "")
+            .map_or(ENOENT, |cpu| i64::from(e.rqs[cpu as usize].local.len));
     }
     match e.ext.dsqs.find(dsq_id) {
         Some(slot) => i64::from(e.ext.dsqs.get(slot).len),
@@ -239,18 +258,29 @@ unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
 
 unsafe extern "C" fn scx_bpf_kick_cpu(e: EnginePtr, cpu: u64, flags: u64) {
     let e = unsafe { engine(e) };
-    let Some(cpu) = e.valid_cpu(cpu, "") else { return };
+    let Some(cpu) = e.valid_cpu(cpu, "") else {
+        return;
+    };
     if flags & KICK_IDLE != 0 && flags & (KICK_PREEMPT | KICK_WAIT) != 0 {
-        return e.ext_error(format!("PREEMPT/WAIT cannot be used with SCX_KICK_IDLE (flags {flags:#x})"));
+        return e.ext_error(format!(
+            "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE (flags {flags:#x})"
+        ));
     }
     if flags & KICK_WAIT != 0 {
-        let what = "SCX_KICK_WAIT: the kicking CPU would have to stand still inside one instant".into();
+        let what =
+            "SCX_KICK_WAIT: the kicking CPU would have to stand still inside one instant".into();
         return e.fail(crate::engine::RunError::NotModelled(what));
     }
     e.kick(cpu, flags);
 }
 
-unsafe extern "C" fn scx_bpf_select_cpu_dfl(e: EnginePtr, p: u64, prev: u64, wake_flags: u64, is_idle: *mut u8) -> i64 {
+unsafe extern "C" fn scx_bpf_select_cpu_dfl(
+    e: EnginePtr,
+    p: u64,
+    prev: u64,
+    wake_flags: u64,
+    is_idle: *mut u8,
+) -> i64 {
     let e = unsafe { engine(e) };
     let prev_cpu = prev as i32;
     let found = e.select_idle(p, prev, wake_flags, None, 0);
@@ -275,30 +305,58 @@ unsafe extern "C" fn scx_bpf_select_cpu_and(
 
 impl Engine<'_> {
     /// Both forms of the idle search: within the task's affinity, and within a mask as well.
-    fn select_idle(&mut self, p: u64, prev: u64, wake_flags: u64, mask: Option<u64>, flags: u64) -> Result<i64, i64> {
+    fn select_idle(
+        &mut self,
+        p: u64,
+        prev: u64,
+        wake_flags: u64,
+        mask: Option<u64>,
+        flags: u64,
+    ) -> Result<i64, i64> {
         if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_UNLOCKED) {
             return Err(EINVAL);
         }
-        let Some(prev) = self.valid_cpu(prev, "") else { return Err(EINVAL) };
+        let Some(prev) = self.valid_cpu(prev, "") else {
+            return Err(EINVAL);
+        };
         // SAFETY: the scheduler got the pointer from the engine.
-        let (Some(id), true) = (unsafe { task_id(p) }, self.builtin_idle_on()) else { return Err(EBUSY) };
+        let (Some(id), true) = (unsafe { task_id(p) }, self.builtin_idle_on()) else {
+            return Err(EBUSY);
+        };
         let task = &self.tasks[id.index()];
         if task.kern.nr_cpus_allowed == 1 || task.kern.migration_disabled > 0 {
             // SAFETY: a mask that the scheduler got from the engine.
             let in_mask = mask.is_none_or(|m| unsafe { self.mask(m) }.test(prev));
             let allowed = self.tasks[id.index()].may_run_on(prev);
-            return if in_mask && allowed && self.claim_idle(prev) { Ok(i64::from(prev)) } else { Err(EBUSY) };
+            return if in_mask && allowed && self.claim_idle(prev) {
+                Ok(i64::from(prev))
+            } else {
+                Err(EBUSY)
+            };
         }
-        self.find_idle(id, prev, wake_flags, mask, flags).map(i64::from).ok_or(EBUSY)
+        self.find_idle(id, prev, wake_flags, mask, flags)
+            .map(i64::from)
+            .ok_or(EBUSY)
     }
 
-    fn find_idle(&mut self, id: TaskId, prev: u32, wake_flags: u64, mask: Option<u64>, flags: u64) -> Option<u32> {
+    fn find_idle(
+        &mut self,
+        id: TaskId,
+        prev: u32,
+        wake_flags: u64,
+        mask: Option<u64>,
+        flags: u64,
+    ) -> Option<u32> {
         let own = self.allowed_cpus(id);
-        let Some(mask) = mask else { return self.select_cpu_in(prev, wake_flags, &own, flags) };
+        let Some(mask) = mask else {
+            return self.select_cpu_in(prev, wake_flags, &own, flags);
+        };
         // SAFETY: a mask that the scheduler got from the engine.
         let mask = unsafe { self.mask(mask) };
         let mut both = CpuSet::new(own.nr_cpus());
-        both.assign_and(&own, &mask).then(|| self.select_cpu_in(prev, wake_flags, &both, flags)).flatten()
+        both.assign_and(&own, &mask)
+            .then(|| self.select_cpu_in(prev, wake_flags, &both, flags))
+            .flatten()
     }
 }
 
@@ -335,7 +393,11 @@ unsafe extern "C" fn scx_bpf_cpu_node(e: EnginePtr, cpu: u64) -> i64 {
 unsafe extern "C" fn scx_bpf_get_idle_cpumask(e: EnginePtr) -> *const c_void {
     let e = unsafe { engine(e) };
     let on = e.builtin_idle_on();
-    if on { e.ext.idle.cpus.as_ptr().cast() } else { e.ext.bpf.no_cpus.as_ptr().cast() }
+    if on {
+        e.ext.idle.cpus.as_ptr().cast()
+    } else {
+        e.ext.bpf.no_cpus.as_ptr().cast()
+    }
 }
 
 unsafe extern "C" fn scx_bpf_get_idle_smtmask(e: EnginePtr) -> *const c_void {
@@ -406,7 +468,9 @@ impl Engine<'_> {
 unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
     let e = unsafe { engine(e) };
     // SAFETY: the scheduler got the pointer from the engine.
-    let Some(id) = (unsafe { task_id(p) }) else { return 0 };
+    let Some(id) = (unsafe { task_id(p) }) else {
+        return 0;
+    };
     u64::from(e.rqs[e.tasks[id.index()].cpu as usize].curr == id)
 }
 
@@ -439,7 +503,10 @@ unsafe extern "C" fn scx_bpf_locked_rq(e: EnginePtr) -> *const c_void {
 unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
     let e = unsafe { engine(e) };
     match e.valid_cpu(cpu, "") {
-        Some(cpu) => e.tasks[e.rqs[cpu as usize].curr.index()].kernel_ptr().cast_const().cast(),
+        Some(cpu) => e.tasks[e.rqs[cpu as usize].curr.index()]
+            .kernel_ptr()
+            .cast_const()
+            .cast(),
         None => std::ptr::null(),
     }
 }
@@ -450,7 +517,9 @@ unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void 
     let id = unsafe { task_id(p) };
     let subjects = e.ext.ctx.subjects;
     match id {
-        Some(id) if subjects.contains(&id) && !id.is_idle() => e.cgroups.kernel_ptr(e.tasks[id.index()].cgroup).cast(),
+        Some(id) if subjects.contains(&id) && !id.is_idle() => {
+            e.cgroups.kernel_ptr(e.tasks[id.index()].cgroup).cast()
+        }
         _ => {
             e.ext_error("called on a task not being operated on".into());
             e.cgroups.kernel_ptr(0).cast()
@@ -481,7 +550,10 @@ unsafe extern "C" fn scx_bpf_cpuperf_cur(e: EnginePtr, cpu: u64) -> u64 {
 unsafe extern "C" fn scx_bpf_cpuperf_set(e: EnginePtr, cpu: u64, perf: u64) {
     let e = unsafe { engine(e) };
     if e.valid_cpu(cpu, "").is_some() && perf as u32 > 1024 {
-        e.ext_error(format!("invalid cpuperf target {} for CPU {}", perf as u32, cpu as u32));
+        e.ext_error(format!(
+            "invalid cpuperf target {} for CPU {}",
+            perf as u32, cpu as u32
+        ));
     }
 }
 

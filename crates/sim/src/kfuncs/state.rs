@@ -42,15 +42,29 @@ impl Bpf {
             MapSet::new(decls, nr_cpus as usize).map_err(|e| RunError::Scheduler(e.to_string()))?;
         for (i, decl) in decls.iter().enumerate() {
             let Some(variable) = instance.symbol(&decl.symbol) else {
-                return Err(RunError::Scheduler(format!("map '{}' has no variable", decl.name)));
+                return Err(RunError::Scheduler(format!(
+                    "map '{}' has no variable",
+                    decl.name
+                )));
             };
             // SAFETY: a map variable is at least as large as its `type` member, a pointer.
             unsafe { maps.bind(MapId(i as u32), variable) };
         }
         for (outer, decl) in decls.iter().enumerate() {
-            for (key, inner) in decl.values.iter().enumerate().filter_map(|(k, v)| v.map(|v| (k as u32, v))) {
+            for (key, inner) in decl
+                .values
+                .iter()
+                .enumerate()
+                .filter_map(|(k, v)| v.map(|v| (k as u32, v)))
+            {
                 // SAFETY: the key of an array is 4 bytes.
-                unsafe { maps.set_inner(MapId(outer as u32), (&raw const key).cast(), Some(MapId(inner as u32))) };
+                unsafe {
+                    maps.set_inner(
+                        MapId(outer as u32),
+                        (&raw const key).cast(),
+                        Some(MapId(inner as u32)),
+                    )
+                };
             }
         }
         Ok(Bpf {
@@ -74,7 +88,11 @@ impl Bpf {
         let nr_cpus = i128::from(topology.online.nr_cpus());
         let machine = setup.machine;
         let ids = |key: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
-            machine.cpus.iter().flat_map(|c| key(c).to_le_bytes()).collect::<Vec<u8>>()
+            machine
+                .cpus
+                .iter()
+                .flat_map(|c| key(c).to_le_bytes())
+                .collect::<Vec<u8>>()
         };
         let candidates = [
             ("tilt_probes_on", Value::Int(i128::from(setup.probes))),
@@ -86,7 +104,8 @@ impl Bpf {
             ("cpu_node_id", Value::Bytes(ids(|c| c.node))),
         ];
         let object = setup.object;
-        let has = |name: &str| object.tunables.contains_key(name) || object.globals.contains_key(name);
+        let has =
+            |name: &str| object.tunables.contains_key(name) || object.globals.contains_key(name);
         let given = |name: &str| setup.globals.iter().any(|(n, _)| n == name);
         candidates
             .into_iter()
@@ -122,10 +141,15 @@ impl Engine<'_> {
 
     /// Turns the scheduler's probe records into events.
     fn drain_probes(&mut self) {
-        let Some(map) = self.ext.bpf.probe_map else { return };
+        let Some(map) = self.ext.bpf.probe_map else {
+            return;
+        };
         let mut records = std::mem::take(&mut self.ext.bpf.probe_records);
         self.ext.bpf.maps.ringbuf_drain(map, |record| {
-            if let Some(bytes) = record.get(..PROBE_RECORD_BYTES).and_then(|r| r.try_into().ok()) {
+            if let Some(bytes) = record
+                .get(..PROBE_RECORD_BYTES)
+                .and_then(|r| r.try_into().ok())
+            {
                 records.push(bytes);
             }
         });
@@ -146,24 +170,41 @@ impl Engine<'_> {
             self.ext.bpf.probes.push(name);
             let probe = self.ext.bpf.probes.len() - 1;
             let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-            self.sink.probe_name(probe as u16, &String::from_utf8_lossy(&name[..len]), per_cpu);
+            self.sink.probe_name(
+                probe as u16,
+                &String::from_utf8_lossy(&name[..len]),
+                per_cpu,
+            );
             probe
         }) as u16;
-        let kind = EventKind::Probe { probe, key: word(24) as u32, value: word(32) as i64 };
+        let kind = EventKind::Probe {
+            probe,
+            key: word(24) as u32,
+            value: word(32) as i64,
+        };
         self.emit(self.exec_cpu, kind);
     }
 
     /// A bpf_timer's time has come, on the CPU that started it: `callback(map, key, value)` without any lock.
     pub(crate) fn bpf_timer_fires(&mut self, arming: Arming, cpu: u32) {
-        let Some(fired) = self.ext.bpf.timers.fire(arming) else { return };
+        let Some(fired) = self.ext.bpf.timers.fire(arming) else {
+            return;
+        };
         self.exec_cpu = cpu;
-        let Some(element) = self.ext.bpf.maps.element_at(fired.map, fired.timer) else { return };
+        let Some(element) = self.ext.bpf.maps.element_at(fired.map, fired.timer) else {
+            return;
+        };
         let map = self.ext.bpf.maps.variable(fired.map) as u64;
         let args = [map, element.key.as_ptr() as u64, element.value as u64];
-        let context = Context { allowed: IN_UNLOCKED, ..Context::default() };
+        let context = Context {
+            allowed: IN_UNLOCKED,
+            ..Context::default()
+        };
         let callback = fired.callback as *const std::ffi::c_void;
         // SAFETY: the scheduler set this callback for a timer, whose arguments these are.
-        self.call_bpf(context, |instance| unsafe { instance.call3(callback, args) });
+        self.call_bpf(context, |instance| unsafe {
+            instance.call3(callback, args)
+        });
         self.ext.bpf.timers.done();
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BPF helpers for maps, storage, ring buffers and timers.
 
-use super::{EnginePtr, engine, task_id};
+use super::{EnginePtr, Helper, engine, task_id};
 use crate::bpf::maps::MapId;
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use tiltyard_native::layout::Cgroup;
 
-pub(super) const HELPERS: &[(u32, fn() -> *const c_void)] = &[
+pub(super) const HELPERS: &[Helper] = &[
     (1, || map_lookup as *const c_void),
     (2, || map_update as *const c_void),
     (3, || map_delete as *const c_void),
@@ -42,7 +42,9 @@ unsafe fn map_id(e: &mut Engine<'static>, map: *const u8) -> Option<MapId> {
     // SAFETY: the caller's promise.
     let id = unsafe { e.ext.bpf.maps.id_of(map) };
     if id.is_none() {
-        e.fail(RunError::Scheduler("a helper was called with something that is no map".into()));
+        e.fail(RunError::Scheduler(
+            "a helper was called with something that is no map".into(),
+        ));
     }
     id
 }
@@ -50,58 +52,93 @@ unsafe fn map_id(e: &mut Engine<'static>, map: *const u8) -> Option<MapId> {
 unsafe extern "C" fn map_lookup(e: EnginePtr, map: *const u8, key: *const u8) -> *mut u8 {
     let e = unsafe { engine(e) };
     let cpu = e.exec_cpu as usize;
-    let Some(id) = (unsafe { map_id(e, map) }) else { return null_mut() };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return null_mut();
+    };
     unsafe { e.ext.bpf.maps.lookup(id, key, cpu) }
 }
 
-unsafe extern "C" fn map_lookup_percpu(e: EnginePtr, map: *const u8, key: *const u8, cpu: u64) -> *mut u8 {
+unsafe extern "C" fn map_lookup_percpu(
+    e: EnginePtr,
+    map: *const u8,
+    key: *const u8,
+    cpu: u64,
+) -> *mut u8 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return null_mut() };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return null_mut();
+    };
     unsafe { e.ext.bpf.maps.lookup_percpu(id, key, cpu as u32) }
 }
 
-unsafe extern "C" fn map_update(e: EnginePtr, map: *const u8, key: *const u8, value: *const u8, flags: u64) -> i64 {
+unsafe extern "C" fn map_update(
+    e: EnginePtr,
+    map: *const u8,
+    key: *const u8,
+    value: *const u8,
+    flags: u64,
+) -> i64 {
     let e = unsafe { engine(e) };
     let cpu = e.exec_cpu as usize;
-    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return EINVAL;
+    };
     unsafe { e.ext.bpf.maps.update(id, key, value, flags, cpu) }
 }
 
 unsafe extern "C" fn map_delete(e: EnginePtr, map: *const u8, key: *const u8) -> i64 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return EINVAL;
+    };
     unsafe { e.ext.bpf.maps.delete(id, key) }
 }
 
 unsafe extern "C" fn map_push(e: EnginePtr, map: *const u8, value: *const u8, flags: u64) -> i64 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return EINVAL;
+    };
     unsafe { e.ext.bpf.maps.push_elem(id, value, flags) }
 }
 
 unsafe extern "C" fn map_pop(e: EnginePtr, map: *const u8, value: *mut u8) -> i64 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return EINVAL;
+    };
     unsafe { e.ext.bpf.maps.pop_elem(id, value) }
 }
 
 unsafe extern "C" fn map_peek(e: EnginePtr, map: *const u8, value: *mut u8) -> i64 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return EINVAL;
+    };
     unsafe { e.ext.bpf.maps.peek_elem(id, value) }
 }
 
-unsafe extern "C" fn task_storage_get(e: EnginePtr, map: *const u8, task: u64, value: *const u8, flags: u64) -> *mut u8 {
+unsafe extern "C" fn task_storage_get(
+    e: EnginePtr,
+    map: *const u8,
+    task: u64,
+    value: *const u8,
+    flags: u64,
+) -> *mut u8 {
     let e = unsafe { engine(e) };
     // SAFETY: the scheduler got the task from the engine.
-    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(task)) }) else { return null_mut() };
+    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(task)) }) else {
+        return null_mut();
+    };
     unsafe { e.ext.bpf.maps.task_storage(id, task.0, value, flags) }
 }
 
 unsafe extern "C" fn task_storage_delete(e: EnginePtr, map: *const u8, task: u64) -> i64 {
     let e = unsafe { engine(e) };
     // SAFETY: the scheduler got the task from the engine.
-    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(task)) }) else { return EINVAL };
+    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(task)) }) else {
+        return EINVAL;
+    };
     e.ext.bpf.maps.task_storage_delete(id, task.0)
 }
 
@@ -113,31 +150,56 @@ unsafe extern "C" fn cgroup_storage_get(
     flags: u64,
 ) -> *mut u8 {
     let e = unsafe { engine(e) };
-    let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else { return null_mut() };
+    let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else {
+        return null_mut();
+    };
     unsafe { e.ext.bpf.maps.cgroup_storage(id, group, value, flags) }
 }
 
-unsafe extern "C" fn cgroup_storage_delete(e: EnginePtr, map: *const u8, cgroup: *const Cgroup) -> i64 {
+unsafe extern "C" fn cgroup_storage_delete(
+    e: EnginePtr,
+    map: *const u8,
+    cgroup: *const Cgroup,
+) -> i64 {
     let e = unsafe { engine(e) };
-    let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else { return EINVAL };
+    let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else {
+        return EINVAL;
+    };
     e.ext.bpf.maps.cgroup_storage_delete(id, group)
 }
 
-unsafe extern "C" fn ringbuf_output(e: EnginePtr, map: *const u8, data: *const u8, size: u64, flags: u64) -> i64 {
+unsafe extern "C" fn ringbuf_output(
+    e: EnginePtr,
+    map: *const u8,
+    data: *const u8,
+    size: u64,
+    flags: u64,
+) -> i64 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return EINVAL;
+    };
     unsafe { e.ext.bpf.maps.ringbuf_output(id, data, size, flags) }
 }
 
-unsafe extern "C" fn ringbuf_reserve(e: EnginePtr, map: *const u8, size: u64, flags: u64) -> *mut u8 {
+unsafe extern "C" fn ringbuf_reserve(
+    e: EnginePtr,
+    map: *const u8,
+    size: u64,
+    flags: u64,
+) -> *mut u8 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return null_mut() };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return null_mut();
+    };
     e.ext.bpf.maps.ringbuf_reserve(id, size, flags)
 }
 
 fn ringbuf_commit(e: &mut Engine<'static>, record: *mut u8, discard: bool) {
     if !e.ext.bpf.maps.ringbuf_commit(record, discard) {
-        e.fail(RunError::Scheduler("a ring buffer record was submitted that was never reserved".into()));
+        e.fail(RunError::Scheduler(
+            "a ring buffer record was submitted that was never reserved".into(),
+        ));
     }
 }
 
@@ -151,16 +213,28 @@ unsafe extern "C" fn ringbuf_discard(e: EnginePtr, record: *mut u8, _flags: u64)
 
 unsafe extern "C" fn ringbuf_query(e: EnginePtr, map: *const u8, what: u64) -> u64 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return 0 };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return 0;
+    };
     e.ext.bpf.maps.ringbuf_query(id, what)
 }
 
 /// callback(map, key, value, ctx) for each element; returns how many were visited.
-unsafe extern "C" fn for_each_map_elem(e: EnginePtr, map: *const u8, callback: u64, arg: u64, flags: u64) -> i64 {
+unsafe extern "C" fn for_each_map_elem(
+    e: EnginePtr,
+    map: *const u8,
+    callback: u64,
+    arg: u64,
+    flags: u64,
+) -> i64 {
     type Callback = unsafe extern "C" fn(u64, u64, u64, u64) -> u64;
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
-    let Some(mut cursor) = e.ext.bpf.maps.cursor(id) else { return EINVAL };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return EINVAL;
+    };
+    let Some(mut cursor) = e.ext.bpf.maps.cursor(id) else {
+        return EINVAL;
+    };
     if flags != 0 {
         return EINVAL;
     }
@@ -170,7 +244,16 @@ unsafe extern "C" fn for_each_map_elem(e: EnginePtr, map: *const u8, callback: u
     while let Some(element) = e.ext.bpf.maps.advance(id, &mut cursor, e.exec_cpu as usize) {
         visited += 1;
         // SAFETY: as above; the element stays where it is until the outermost callback has returned.
-        if unsafe { callback(map as u64, element.key.as_ptr() as u64, element.value as u64, arg) } & 1 != 0 {
+        if unsafe {
+            callback(
+                map as u64,
+                element.key.as_ptr() as u64,
+                element.value as u64,
+                arg,
+            )
+        } & 1
+            != 0
+        {
             break;
         }
     }
@@ -179,19 +262,31 @@ unsafe extern "C" fn for_each_map_elem(e: EnginePtr, map: *const u8, callback: u
 
 unsafe extern "C" fn timer_init(e: EnginePtr, timer: u64, map: *const u8, flags: u64) -> i64 {
     let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else { return EINVAL };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return EINVAL;
+    };
     e.ext.bpf.timers.init(timer as usize, id, flags)
 }
 
 unsafe extern "C" fn timer_set_callback(e: EnginePtr, timer: u64, callback: u64) -> i64 {
-    unsafe { engine(e) }.ext.bpf.timers.set_callback(timer as usize, callback as usize)
+    unsafe { engine(e) }
+        .ext
+        .bpf
+        .timers
+        .set_callback(timer as usize, callback as usize)
 }
 
 unsafe extern "C" fn timer_start(e: EnginePtr, timer: u64, nsecs: u64, flags: u64) -> i64 {
     let e = unsafe { engine(e) };
     match e.ext.bpf.timers.start(timer as usize, e.now, nsecs, flags) {
         Ok(armed) => {
-            e.clock.arm(armed.expires_ns, Alarm::BpfTimer { arming: armed.arming, cpu: e.exec_cpu });
+            e.clock.arm(
+                armed.expires_ns,
+                Alarm::BpfTimer {
+                    arming: armed.arming,
+                    cpu: e.exec_cpu,
+                },
+            );
             0
         }
         Err(error) => error,

@@ -9,19 +9,41 @@ pub enum Insn {
     Do(Op),
     SetAttrs(Attrs),
     /// Opens a loop; `None`: for ever. A count of 0 jumps behind the loop's end.
-    LoopBegin { count: Option<u64>, end: u32, counted: bool },
-    LoopEnd { begin: u32 },
+    LoopBegin {
+        count: Option<u64>,
+        end: u32,
+        counted: bool,
+    },
+    LoopEnd {
+        begin: u32,
+    },
     /// Takes one from a counter, or leaves the loop when it is used up.
-    Take { counter: Ref, end: u32 },
+    Take {
+        counter: Ref,
+        end: u32,
+    },
     /// Leaves the loop at this time after the workload's start.
-    UnlessAfter { time_ns: u64, end: u32 },
+    UnlessAfter {
+        time_ns: u64,
+        end: u32,
+    },
     /// Goes on with this probability, else jumps.
-    Chance { ppm: u32, end: u32 },
-    Jump { to: u32 },
+    Chance {
+        ppm: u32,
+        end: u32,
+    },
+    Jump {
+        to: u32,
+    },
     /// Sleeps until a time on the engine's clock.
-    SleepUntil { time_ns: u64 },
+    SleepUntil {
+        time_ns: u64,
+    },
     /// A shell starts instances of a task of its application.
-    Start { task: u32, count: u32 },
+    Start {
+        task: u32,
+        count: u32,
+    },
     Exit,
 }
 
@@ -59,11 +81,16 @@ pub fn compile_shell(app: usize, _spec: &App, workload: &Workload, origin_ns: u6
     let mut last_ns = None;
     for (delay_ns, task) in starts {
         if last_ns != Some(delay_ns) {
-            code.push(Insn::SleepUntil { time_ns: origin_ns + delay_ns });
+            code.push(Insn::SleepUntil {
+                time_ns: origin_ns + delay_ns,
+            });
             last_ns = Some(delay_ns);
         }
         let count = workload.tasks[task].instances;
-        code.push(Insn::Start { task: task as u32, count });
+        code.push(Insn::Start {
+            task: task as u32,
+            count,
+        });
     }
     code.push(Insn::Do(Op::Join));
     code.push(Insn::Exit);
@@ -74,7 +101,11 @@ fn begin_loop(code: &mut Vec<Insn>, count: Option<u64>, counted: bool) -> Option
     if count == Some(1) && !counted {
         return None;
     }
-    code.push(Insn::LoopBegin { count, end: 0, counted });
+    code.push(Insn::LoopBegin {
+        count,
+        end: 0,
+        counted,
+    });
     Some(code.len() as u32 - 1)
 }
 
@@ -100,9 +131,19 @@ fn compile_ops(code: &mut Vec<Insn>, ops: &[Op]) {
                 guarded(code, Insn::Take { counter, end: 0 }, body, true);
             }
             Op::Until { time_ns, body } => {
-                guarded(code, Insn::UnlessAfter { time_ns: *time_ns, end: 0 }, body, true);
+                guarded(
+                    code,
+                    Insn::UnlessAfter {
+                        time_ns: *time_ns,
+                        end: 0,
+                    },
+                    body,
+                    true,
+                );
             }
-            Op::Chance { ppm, body } => guarded(code, Insn::Chance { ppm: *ppm, end: 0 }, body, false),
+            Op::Chance { ppm, body } => {
+                guarded(code, Insn::Chance { ppm: *ppm, end: 0 }, body, false)
+            }
             op => code.push(Insn::Do(op.clone())),
         }
     }
@@ -118,7 +159,9 @@ fn guarded(code: &mut Vec<Insn>, condition: Insn, body: &[Op], again: bool) {
     }
     let behind = code.len() as u32;
     match &mut code[at as usize] {
-        Insn::Take { end, .. } | Insn::UnlessAfter { end, .. } | Insn::Chance { end, .. } => *end = behind,
+        Insn::Take { end, .. } | Insn::UnlessAfter { end, .. } | Insn::Chance { end, .. } => {
+            *end = behind
+        }
         _ => {}
     }
 }

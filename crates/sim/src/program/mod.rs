@@ -22,22 +22,33 @@ pub struct Programs {
     pub live_awaited: u32,
     /// The same that still have to be started by a shell.
     pub unborn_awaited: u32,
+    /// All that still have to be started by a shell.
+    pub unborn_total: u32,
+    /// Live tasks that only another task can wake.
+    pub stuck: u32,
     pub live_total: u32,
-    pub exited: u64,
 }
 
 impl Programs {
     pub fn new(workload: &Workload) -> Result<Programs, String> {
         let code: Vec<Vec<Insn>> = workload.tasks.iter().map(compile::compile_task).collect();
-        let unborn = workload.tasks.iter().filter(|t| !t.daemon).map(|t| t.instances).sum();
+        let unborn = |daemons: bool| {
+            workload
+                .tasks
+                .iter()
+                .filter(|t| daemons || !t.daemon)
+                .map(|t| t.instances)
+                .sum()
+        };
         Ok(Programs {
             started: vec![0; code.len()],
             code,
             res: Resources::new(workload),
             live_awaited: 0,
-            unborn_awaited: unborn,
+            unborn_awaited: unborn(false),
+            unborn_total: unborn(true),
+            stuck: 0,
             live_total: 0,
-            exited: 0,
         })
     }
 

@@ -64,23 +64,44 @@ pub struct Resources {
 impl Resources {
     pub fn new(workload: &Workload) -> Resources {
         Resources {
-            mutexes: workload.mutexes.iter().map(|_| MutexState::default()).collect(),
+            mutexes: workload
+                .mutexes
+                .iter()
+                .map(|_| MutexState::default())
+                .collect(),
             conds: workload.conds.iter().map(|_| Waiters::new()).collect(),
             barriers: workload
                 .barriers
                 .iter()
-                .map(|b| BarrierState { parties: b.parties, spin_ns: b.spin_ns, ..Default::default() })
+                .map(|b| BarrierState {
+                    parties: b.parties,
+                    spin_ns: b.spin_ns,
+                    ..Default::default()
+                })
                 .collect(),
-            sems: workload.sems.iter().map(|s| SemState { count: s.initial, ..Default::default() }).collect(),
+            sems: workload
+                .sems
+                .iter()
+                .map(|s| SemState {
+                    count: s.initial,
+                    ..Default::default()
+                })
+                .collect(),
             pipes: workload
                 .pipes
                 .iter()
-                .map(|p| PipeState { capacity_bytes: p.capacity_bytes, ..Default::default() })
+                .map(|p| PipeState {
+                    capacity_bytes: p.capacity_bytes,
+                    ..Default::default()
+                })
                 .collect(),
             devices: workload
                 .devices
                 .iter()
-                .map(|d| DeviceState { channels: d.channels, ..Default::default() })
+                .map(|d| DeviceState {
+                    channels: d.channels,
+                    ..Default::default()
+                })
                 .collect(),
             places: workload.places.iter().map(|_| Waiters::new()).collect(),
             counters: workload.counters.iter().map(|c| c.start).collect(),

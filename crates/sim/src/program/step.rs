@@ -52,7 +52,7 @@ impl Engine<'_> {
             match self.execute(cpu, id) {
                 Flow::Next => {}
                 Flow::Busy => return self.arm_work(cpu),
-                Flow::Block => return self.schedule(cpu, Leave::Sleep),
+                Flow::Block => return self.sleep_current(cpu, id),
                 Flow::Exit => return self.exit_current(cpu, id),
                 Flow::Yield => {
                     self.yield_current(cpu, id);
@@ -62,6 +62,16 @@ impl Engine<'_> {
             if self.rqs[cpu as usize].curr != id {
                 return;
             }
+        }
+    }
+
+    fn sleep_current(&mut self, cpu: u32, id: TaskId) {
+        let task = &self.tasks[id.index()];
+        let stuck = task.spec.is_some() && !task.cursor.wait.ends_by_itself();
+        self.schedule(cpu, Leave::Sleep);
+        if stuck {
+            self.programs.stuck += 1;
+            self.check_deadlock();
         }
     }
 
@@ -80,7 +90,9 @@ impl Engine<'_> {
         cursor.spin_count += 1;
         if cursor.spin_count > MAX_INSTANT_INSNS {
             let label = self.task_label(id);
-            self.fail(RunError::Workload(format!("{label}: a loop of its program never takes any time")));
+            self.fail(RunError::Workload(format!(
+                "{label}: a loop of its program never takes any time"
+            )));
             return Flow::Busy;
         }
         let (code, pc) = (cursor.code as usize, cursor.pc);
@@ -98,9 +110,17 @@ impl Engine<'_> {
         let cursor = &mut self.tasks[id.index()].cursor;
         cursor.pc = pc + 1;
         match insn {
-            Insn::LoopBegin { count: Some(0), end, .. } => cursor.pc = *end,
+            Insn::LoopBegin {
+                count: Some(0),
+                end,
+                ..
+            } => cursor.pc = *end,
             Insn::LoopBegin { count, counted, .. } => {
-                cursor.loops.push(LoopFrame { left: count.map(|n| n - 1), pass: 0, counted: *counted });
+                cursor.loops.push(LoopFrame {
+                    left: count.map(|n| n - 1),
+                    pass: 0,
+                    counted: *counted,
+                });
             }
             Insn::LoopEnd { begin } => {
                 if let Some(frame) = cursor.loops.last_mut() {
@@ -114,7 +134,9 @@ impl Engine<'_> {
                 }
             }
             Insn::Take { counter, end } => {
-                let Some(i) = self.resolve(id, counter) else { return Flow::Busy };
+                let Some(i) = self.resolve(id, counter) else {
+                    return Flow::Busy;
+                };
                 match &mut self.programs.res.counters[i] {
                     0 => self.tasks[id.index()].cursor.pc = *end,
                     left => *left -= 1,
@@ -165,14 +187,25 @@ impl Engine<'_> {
                 let ns = self.memory_ns(*bytes / 64, self.workload.mem_buffer_bytes);
                 self.busy_for(id, ns)
             }
-            Op::MemRun { kind, size_bytes, count, .. } => {
-                let lines = if *kind == MemKind::Chase { *count } else { count / 64 };
+            Op::MemRun {
+                kind,
+                size_bytes,
+                count,
+                ..
+            } => {
+                let lines = if *kind == MemKind::Chase {
+                    *count
+                } else {
+                    count / 64
+                };
                 let ns = self.memory_ns(lines, *size_bytes);
                 self.busy_for(id, ns)
             }
             Op::IoRun { .. } if self.workload.io_device != "/dev/null" => {
                 let device = &self.workload.io_device;
-                self.fail(RunError::NotModelled(format!("iorun to {device}: say what the device does with the extension's io")));
+                self.fail(RunError::NotModelled(format!(
+                    "iorun to {device}: say what the device does with the extension's io"
+                )));
                 Flow::Busy
             }
             Op::IoRun { .. } => self.busy_for(id, NULL_WRITE_NS),
@@ -190,7 +223,11 @@ impl Engine<'_> {
                 self.set_attrs(id, attrs);
                 Flow::Next
             }
-            Op::SetOther { task, instance, attrs } => {
+            Op::SetOther {
+                task,
+                instance,
+                attrs,
+            } => {
                 let only = instance.as_ref().and_then(|index| self.evaluate(id, index));
                 let targets: Vec<TaskId> = self
                     .tasks
@@ -199,7 +236,9 @@ impl Engine<'_> {
                     .filter(|t| instance.is_none() || only == Some(i64::from(t.instance)))
                     .map(|t| t.id)
                     .collect();
-                targets.into_iter().for_each(|target| self.set_attrs(target, attrs));
+                targets
+                    .into_iter()
+                    .for_each(|target| self.set_attrs(target, attrs));
                 Flow::Next
             }
             Op::Begin { request } => {
@@ -211,12 +250,22 @@ impl Engine<'_> {
             }
             Op::End { request } => self.end_request(cpu, id, *request),
             Op::Done { request } => {
-                let kind = EventKind::Request { task: id.tid(), class: *request as u16, start_ns: self.now };
+                let kind = EventKind::Request {
+                    task: id.tid(),
+                    class: *request as u16,
+                    start_ns: self.now,
+                };
                 self.emit(cpu, kind);
                 Flow::Next
             }
             Op::Mark { mark } => {
-                self.emit(cpu, EventKind::Mark { task: id.tid(), class: *mark as u16 });
+                self.emit(
+                    cpu,
+                    EventKind::Mark {
+                        task: id.tid(),
+                        class: *mark as u16,
+                    },
+                );
                 Flow::Next
             }
             other => unreachable!("{other:?} is compiled to jumps or blocks"),
@@ -225,13 +274,25 @@ impl Engine<'_> {
 
     fn end_request(&mut self, cpu: u32, id: TaskId, request: usize) -> Flow {
         let begun = &mut self.tasks[id.index()].cursor.begun;
-        let Some(at) = begun.iter().position(|(class, _)| usize::from(*class) == request) else {
+        let Some(at) = begun
+            .iter()
+            .position(|(class, _)| usize::from(*class) == request)
+        else {
             let (label, name) = (self.task_label(id), &self.workload.requests[request]);
-            self.fail(RunError::Workload(format!("{label}: request '{name}' ends but was not begun")));
+            self.fail(RunError::Workload(format!(
+                "{label}: request '{name}' ends but was not begun"
+            )));
             return Flow::Busy;
         };
         let (class, start_ns) = begun.swap_remove(at);
-        self.emit(cpu, EventKind::Request { task: id.tid(), class, start_ns });
+        self.emit(
+            cpu,
+            EventKind::Request {
+                task: id.tid(),
+                class,
+                start_ns,
+            },
+        );
         Flow::Next
     }
 
@@ -251,7 +312,10 @@ impl Engine<'_> {
         let task = &mut self.tasks[id.index()];
         task.generation += 1;
         task.cursor.wait = Wait::Time;
-        let alarm = Alarm::Task { task: id.0, generation: task.generation };
+        let alarm = Alarm::Task {
+            task: id.0,
+            generation: task.generation,
+        };
         self.clock.arm(at_ns, alarm);
         Flow::Block
     }
@@ -285,7 +349,11 @@ impl Engine<'_> {
         };
         let at = *base + period_ns;
         let missed = at < self.now;
-        *base = if missed && spec.mode == TimerMode::Relative { self.now } else { at };
+        *base = if missed && spec.mode == TimerMode::Relative {
+            self.now
+        } else {
+            at
+        };
         self.sleep_until(id, at)
     }
 
@@ -316,12 +384,16 @@ impl Engine<'_> {
             ref index => self.evaluate(id, index),
         };
         match index {
-            Some(index) if index >= 0 && (index as u64) < reference.len as u64 => Some(reference.first + index as usize),
+            Some(index) if index >= 0 && (index as u64) < reference.len as u64 => {
+                Some(reference.first + index as usize)
+            }
             index => {
                 let label = self.task_label(id);
                 let what = index.map_or("a division by zero".to_owned(), |i| i.to_string());
                 let len = reference.len;
-                self.fail(RunError::Workload(format!("{label}: index {what} outside 0..{len} of a resource array")));
+                self.fail(RunError::Workload(format!(
+                    "{label}: index {what} outside 0..{len} of a resource array"
+                )));
                 None
             }
         }

@@ -17,8 +17,12 @@ impl Engine<'_> {
         let flow = match op {
             Op::Lock(mutex) => self.resolve(id, mutex).map(|m| self.lock(id, m)),
             Op::Unlock(mutex) => self.resolve(id, mutex).map(|m| self.unlock_op(id, m)),
-            Op::CondWait { cond, mutex } => self.both(id, cond, mutex).map(|(c, m)| self.cond_wait(id, c, m, false)),
-            Op::Sync { cond, mutex } => self.both(id, cond, mutex).map(|(c, m)| self.cond_wait(id, c, m, true)),
+            Op::CondWait { cond, mutex } => self
+                .both(id, cond, mutex)
+                .map(|(c, m)| self.cond_wait(id, c, m, false)),
+            Op::Sync { cond, mutex } => self
+                .both(id, cond, mutex)
+                .map(|(c, m)| self.cond_wait(id, c, m, true)),
             Op::Signal(cond) => self.resolve(id, cond).map(|c| self.signal(id, c, false)),
             Op::Broadcast(cond) => self.resolve(id, cond).map(|c| self.signal(id, c, true)),
             Op::Barrier(barrier) => self.resolve(id, barrier).map(|b| self.barrier(id, b)),
@@ -26,8 +30,12 @@ impl Engine<'_> {
             Op::Resume { place } => Some(self.resume(id, *place)),
             Op::SemPost(sem) => self.resolve(id, sem).map(|s| self.sem_post(id, s)),
             Op::SemWait(sem) => self.resolve(id, sem).map(|s| self.sem_wait(id, s)),
-            Op::PipeWrite { pipe, bytes } => self.resolve(id, pipe).map(|p| self.pipe_write(id, p, *bytes)),
-            Op::PipeRead { pipe, bytes } => self.resolve(id, pipe).map(|p| self.pipe_read(id, p, *bytes)),
+            Op::PipeWrite { pipe, bytes } => self
+                .resolve(id, pipe)
+                .map(|p| self.pipe_write(id, p, *bytes)),
+            Op::PipeRead { pipe, bytes } => self
+                .resolve(id, pipe)
+                .map(|p| self.pipe_read(id, p, *bytes)),
             Op::Io { device, service } => self.resolve(id, device).map(|d| {
                 let service_ns = self.draw(id, *service);
                 self.io(id, d, service_ns)
@@ -65,8 +73,71 @@ impl Engine<'_> {
     }
 
     fn wake_waiter(&mut self, id: TaskId, sync: bool) {
-        self.tasks[id.index()].cursor.wait = Wait::Nothing;
+        let task = &mut self.tasks[id.index()];
+        task.cursor.wait = Wait::Nothing;
+        if task.spec.is_some() {
+            self.programs.stuck -= 1;
+        }
         self.wake(id, false, sync);
+    }
+
+    /// Every task waits for another one, and none is left that could wake the first.
+    pub(crate) fn check_deadlock(&mut self) {
+        let programs = &self.programs;
+        if programs.stuck < programs.live_total
+            || programs.unborn_total > 0
+            || programs.live_awaited == 0
+        {
+            return;
+        }
+        let waiting = self
+            .tasks
+            .iter()
+            .filter(|t| t.spec.is_some() && t.life == Life::Blocked);
+        let named: Vec<String> = waiting.take(4).map(|t| self.describe_wait(t.id)).collect();
+        let more = self.programs.stuck as usize - named.len();
+        let others = if more > 0 {
+            format!(", and {more} more")
+        } else {
+            String::new()
+        };
+        self.fail(RunError::Workload(format!(
+            "deadlock: {}{others}",
+            named.join(", ")
+        )));
+    }
+
+    fn describe_wait(&self, id: TaskId) -> String {
+        let workload = self.workload;
+        let what = match self.tasks[id.index()].cursor.wait {
+            Wait::Nothing | Wait::Time => "time".to_owned(),
+            Wait::Device(d) => format!("device '{}'", workload.devices[d as usize].name),
+            Wait::Mutex(m) => {
+                let owner = self.programs.res.mutexes[m as usize].owner;
+                let holder = owner.map_or("nobody".to_owned(), |o| self.task_label(o));
+                format!(
+                    "lock '{}', which {holder} holds",
+                    workload.mutexes[m as usize].name
+                )
+            }
+            Wait::Cond(c) => format!("condition '{}'", workload.conds[c as usize]),
+            Wait::Barrier(b) => {
+                let (state, name) = (
+                    &self.programs.res.barriers[b as usize],
+                    &workload.barriers[b as usize].name,
+                );
+                format!(
+                    "barrier '{name}' ({} of {} came)",
+                    state.arrived, state.parties
+                )
+            }
+            Wait::Sem(s) => format!("semaphore '{}'", workload.sems[s as usize].name),
+            Wait::PipeRead(p) => format!("data in pipe '{}'", workload.pipes[p as usize].name),
+            Wait::PipeWrite(p) => format!("room in pipe '{}'", workload.pipes[p as usize].name),
+            Wait::Place(p) => format!("a resume of '{}'", workload.places[p as usize]),
+            Wait::Children => "its children".to_owned(),
+        };
+        format!("{} waits for {what}", self.task_label(id))
     }
 
     fn lock(&mut self, id: TaskId, m: usize) -> Flow {
@@ -78,18 +149,34 @@ impl Engine<'_> {
             }
             Some(owner) if owner == id => {
                 let (label, name) = (self.task_label(id), self.workload.mutexes[m].name.clone());
-                self.fail(RunError::Workload(format!("{label}: locks '{name}', which it holds already (deadlock)")));
+                self.fail(RunError::Workload(format!(
+                    "{label}: locks '{name}', which it holds already (deadlock)"
+                )));
                 Flow::Busy
             }
-            Some(_) => {
+            Some(owner) => {
                 mutex.waiters.push_back(id);
+                if self.workload.mutexes[m].inherit_priority
+                    && self.class_of(id).above(self.class_of(owner))
+                {
+                    let what = format!(
+                        "priority inheritance: {} waits for {}",
+                        self.task_label(id),
+                        self.task_label(owner)
+                    );
+                    self.fail(RunError::NotModelled(what));
+                }
                 self.block_on(id, Wait::Mutex(m as u32))
             }
         }
     }
 
     fn unlock_op(&mut self, id: TaskId, m: usize) -> Flow {
-        if self.unlock(id, m) { self.advance(id) } else { Flow::Busy }
+        if self.unlock(id, m) {
+            self.advance(id)
+        } else {
+            Flow::Busy
+        }
     }
 
     fn unlock(&mut self, id: TaskId, m: usize) -> bool {
@@ -98,7 +185,9 @@ impl Engine<'_> {
             let owner = mutex.owner;
             let holder = owner.map_or("nobody".to_owned(), |o| self.task_label(o));
             let (label, name) = (self.task_label(id), self.workload.mutexes[m].name.clone());
-            self.fail(RunError::Workload(format!("{label}: unlocks '{name}', which {holder} holds")));
+            self.fail(RunError::Workload(format!(
+                "{label}: unlocks '{name}', which {holder} holds"
+            )));
             return false;
         }
         mutex.owner = None;
@@ -228,7 +317,9 @@ impl Engine<'_> {
         if bytes > pipe.capacity_bytes {
             let capacity = pipe.capacity_bytes;
             let (label, name) = (self.task_label(id), &self.workload.pipes[p].name);
-            self.fail(RunError::Workload(format!("{label}: writes {bytes} bytes into pipe '{name}' of {capacity}")));
+            self.fail(RunError::Workload(format!(
+                "{label}: writes {bytes} bytes into pipe '{name}' of {capacity}"
+            )));
             return Flow::Busy;
         }
         if pipe.fill_bytes + bytes > pipe.capacity_bytes {
@@ -253,7 +344,11 @@ impl Engine<'_> {
         pipe.fill_bytes -= bytes;
         let writer = pipe.writers.pop_front();
         // What one reader leaves may be enough for the next.
-        let reader = if pipe.fill_bytes > 0 { pipe.readers.pop_front() } else { None };
+        let reader = if pipe.fill_bytes > 0 {
+            pipe.readers.pop_front()
+        } else {
+            None
+        };
         self.advance(id);
         for waiter in [writer, reader].into_iter().flatten() {
             self.wake_waiter(waiter, true);
@@ -282,7 +377,9 @@ impl Engine<'_> {
     /// A device interrupt: the first request is done, the next in line starts. It arrives on the CPU of the requester.
     pub(crate) fn device_done(&mut self, d: u32) {
         let device = &mut self.programs.res.devices[d as usize];
-        let Some((_, _, id)) = device.serving.pop_first() else { return };
+        let Some((_, _, id)) = device.serving.pop_first() else {
+            return;
+        };
         if let Some((next, service_ns)) = device.queue.pop_front() {
             self.serve(d as usize, next, service_ns);
         }
@@ -303,7 +400,10 @@ impl Engine<'_> {
     pub(crate) fn child_exited(&mut self, parent: TaskId) {
         let task = &mut self.tasks[parent.index()];
         task.live_children -= 1;
-        if task.live_children == 0 && task.life == Life::Blocked && task.cursor.wait == Wait::Children {
+        if task.live_children == 0
+            && task.life == Life::Blocked
+            && task.cursor.wait == Wait::Children
+        {
             self.wake_waiter(parent, false);
         }
     }

@@ -25,7 +25,9 @@ impl Engine<'_> {
             return self.fail(RunError::NotModelled("SCHED_DEADLINE".into()));
         }
         if attrs.util_min.is_some() || attrs.util_max.is_some() {
-            return self.fail(RunError::NotModelled("utilisation clamps (util_min, util_max)".into()));
+            return self.fail(RunError::NotModelled(
+                "utilisation clamps (util_min, util_max)".into(),
+            ));
         }
         if attrs.nodes_membind.is_some() {
             return self.fail(RunError::NotModelled("nodes_membind".into()));
@@ -77,7 +79,10 @@ impl Engine<'_> {
             },
             Some(_) => Class::Ext,
             None => match (old, attrs.rt_priority) {
-                (Class::Rt { round_robin, .. }, Some(priority)) => Class::Rt { priority, round_robin },
+                (Class::Rt { round_robin, .. }, Some(priority)) => Class::Rt {
+                    priority,
+                    round_robin,
+                },
                 _ => old,
             },
         };
@@ -95,7 +100,9 @@ impl Engine<'_> {
         if changes_class {
             flags |= DEQ_MOVE;
         }
-        self.with_task_off(id, flags, |engine| engine.apply_policy(id, class, policy, nice));
+        self.with_task_off(id, flags, |engine| {
+            engine.apply_policy(id, class, policy, nice)
+        });
         if changes_class && class != Class::Ext && self.ext.enabled {
             self.ext_disable_task(id);
         }
@@ -126,11 +133,21 @@ impl Engine<'_> {
         task.kern.normal_prio = prio;
         task.kern.rt_priority = rt_priority;
         task.rt_slice_ticks = rr_slice_ticks(hz);
-        let weight = if policy == SCHED_IDLE { 1 } else { ext_weight(nice) };
+        let weight = if policy == SCHED_IDLE {
+            1
+        } else {
+            ext_weight(nice)
+        };
         let changed = task.kern.scx.weight != weight;
         task.kern.scx.weight = weight;
         if renamed {
-            self.emit(self.exec_cpu, EventKind::Nice { task: id.tid(), nice });
+            self.emit(
+                self.exec_cpu,
+                EventKind::Nice {
+                    task: id.tid(),
+                    nice,
+                },
+            );
         }
         if !self.ext.enabled || class != Class::Ext {
             return;
@@ -172,7 +189,9 @@ impl Engine<'_> {
         }
         let target = self.fallback_cpu(id);
         match self.tasks[id.index()].life {
-            Life::Runnable if self.rqs[self.tasks[id.index()].cpu as usize].curr == id => self.push_away(id, target),
+            Life::Runnable if self.rqs[self.tasks[id.index()].cpu as usize].curr == id => {
+                self.push_away(id, target)
+            }
             Life::Runnable => self.move_queued(id, target),
             _ => self.tasks[id.index()].kern.wake_cpu = target as i32,
         }

@@ -58,10 +58,16 @@ impl Engine<'_> {
 
     /// The machine's noise: one pinned kernel thread per CPU.
     pub(crate) fn create_kernel_threads(&mut self) {
-        let Some(noise) = self.machine.noise else { return };
+        let Some(noise) = self.machine.noise else {
+            return;
+        };
         let code = self.programs.add(vec![
-            Insn::Do(Op::Sleep(Dist::Exp { mean: noise.sleep_mean_ns })),
-            Insn::Do(Op::Run(Dist::Exp { mean: noise.run_mean_ns })),
+            Insn::Do(Op::Sleep(Dist::Exp {
+                mean: noise.sleep_mean_ns,
+            })),
+            Insn::Do(Op::Run(Dist::Exp {
+                mean: noise.run_mean_ns,
+            })),
             Insn::Jump { to: 0 },
         ]);
         for cpu in 0..self.rqs.len() as u32 {
@@ -79,7 +85,8 @@ impl Engine<'_> {
             });
             let task = &mut self.tasks[id.index()];
             task.kern.flags |= PF_KTHREAD;
-            task.cpus.copy_from(&CpuSet::of(self.rqs.len() as u32, [cpu]));
+            task.cpus
+                .copy_from(&CpuSet::of(self.rqs.len() as u32, [cpu]));
             task.kern.nr_cpus_allowed = 1;
             self.announce(id);
             self.start_asleep(id);
@@ -89,7 +96,9 @@ impl Engine<'_> {
     /// One shell for each application: a task that sleeps until the workload starts.
     pub(crate) fn create_shells(&mut self) {
         for (i, app) in self.workload.apps.iter().enumerate() {
-            let code = self.programs.add(compile_shell(i, app, self.workload, self.origin_ns));
+            let code = self
+                .programs
+                .add(compile_shell(i, app, self.workload, self.origin_ns));
             let id = self.create_task(Birth {
                 name: format!("sh-{}", app.name),
                 app: Some(i as u32),
@@ -124,7 +133,13 @@ impl Engine<'_> {
             self.tasks[id.index()].cursor.pc = 1;
         }
         let generation = self.tasks[id.index()].generation;
-        self.clock.arm(at, crate::clock::Alarm::Task { task: id.0, generation });
+        self.clock.arm(
+            at,
+            crate::clock::Alarm::Task {
+                task: id.0,
+                generation,
+            },
+        );
     }
 
     fn create_task(&mut self, birth: Birth) -> TaskId {
@@ -144,8 +159,15 @@ impl Engine<'_> {
             cpus,
             cgroup: 0,
             ext: ExtTask::default(),
-            work: Work { working_set_bytes: birth.working_set_bytes, ..Work::default() },
-            cursor: Cursor { code: birth.code, base_ns: self.now, ..Cursor::default() },
+            work: Work {
+                working_set_bytes: birth.working_set_bytes,
+                ..Work::default()
+            },
+            cursor: Cursor {
+                code: birth.code,
+                base_ns: self.now,
+                ..Cursor::default()
+            },
             rng: self.streams.stream(birth.stream.0, birth.stream.1),
             parent: birth.parent,
             live_children: 0,
@@ -162,9 +184,14 @@ impl Engine<'_> {
         task.kern.scx.runnable_at = self.now;
         task.kern.signal = self.cgroups.signal(birth.app);
         // Kernel threads have no address space: schedulers test for NULL, none looks inside.
-        task.kern.mm = birth.app.map_or(ptr::null(), |_| ptr::NonNull::dangling().as_ptr());
+        task.kern.mm = birth
+            .app
+            .map_or(ptr::null(), |_| ptr::NonNull::dangling().as_ptr());
         let myself = task.kernel_ptr().cast_const();
-        let parent = self.tasks.get(birth.parent.index()).map_or(myself, |t| t.kernel_ptr().cast_const());
+        let parent = self
+            .tasks
+            .get(birth.parent.index())
+            .map_or(myself, |t| t.kernel_ptr().cast_const());
         task.kern.parent = parent;
         task.kern.real_parent = parent;
         task.kern.group_leader = myself;
@@ -179,7 +206,11 @@ impl Engine<'_> {
 
     fn announce(&mut self, id: TaskId) {
         let task = &self.tasks[id.index()];
-        let app = self.workload.apps.get(task.app as usize).map_or(KERNEL_APP, |a| &a.name);
+        let app = self
+            .workload
+            .apps
+            .get(task.app as usize)
+            .map_or(KERNEL_APP, |a| &a.name);
         let info = TaskInfo {
             tid: id.tid(),
             tgid: Tid(task.kern.tgid as u32),
@@ -205,7 +236,9 @@ impl Engine<'_> {
     fn fork(&mut self, parent: TaskId, spec_index: u32) -> bool {
         if self.programs.live_total >= MAX_LIVE_TASKS {
             let label = self.task_label(parent);
-            self.fail(RunError::Workload(format!("{label}: more than {MAX_LIVE_TASKS} tasks at once (fork bomb)")));
+            self.fail(RunError::Workload(format!(
+                "{label}: more than {MAX_LIVE_TASKS} tasks at once (fork bomb)"
+            )));
             return false;
         }
         let spec = &self.workload.tasks[spec_index as usize];
@@ -217,7 +250,11 @@ impl Engine<'_> {
             format!("{}-{instance}", spec.name)
         };
         let by_shell = self.tasks[parent.index()].spec.is_none();
-        let leader = if spec.thread { self.process_of(parent, spec.app as u32, by_shell) } else { None };
+        let leader = if spec.thread {
+            self.process_of(parent, spec.app as u32, by_shell)
+        } else {
+            None
+        };
         let id = self.create_task(Birth {
             name,
             app: Some(spec.app as u32),
@@ -237,8 +274,9 @@ impl Engine<'_> {
         self.inherit(id, parent, nice, class);
         self.join_group(id, group);
         self.tasks[id.index()].work.memory_bound_permille = spec.memory_bound_permille;
-        if by_shell && !spec.daemon {
-            self.programs.unborn_awaited -= 1;
+        if by_shell {
+            self.programs.unborn_total -= 1;
+            self.programs.unborn_awaited -= u32::from(!spec.daemon);
         }
         self.programs.live_total += 1;
         if !spec.daemon {
@@ -246,11 +284,19 @@ impl Engine<'_> {
         }
         self.tasks[parent.index()].live_children += 1;
         self.announce(id);
-        self.emit(self.exec_cpu, EventKind::Fork { parent: parent.tid(), child: id.tid() });
+        self.emit(
+            self.exec_cpu,
+            EventKind::Fork {
+                parent: parent.tid(),
+                child: id.tid(),
+            },
+        );
         let error = self.ext_init_task(id, true);
         if error != 0 {
             let label = self.task_label(id);
-            self.fail(RunError::Scheduler(format!("ops.init_task() failed ({error}) for {label}: its fork fails")));
+            self.fail(RunError::Scheduler(format!(
+                "ops.init_task() failed ({error}) for {label}: its fork fails"
+            )));
             return false;
         }
         if class == Class::Ext {
@@ -264,7 +310,12 @@ impl Engine<'_> {
     fn inherit(&mut self, id: TaskId, parent: TaskId, nice: i8, class: Class) {
         let (policy, prio, weight, cpus) = {
             let parent = &self.tasks[parent.index()];
-            (parent.kern.policy, parent.kern.prio, parent.kern.scx.weight, parent.cpus.clone())
+            (
+                parent.kern.policy,
+                parent.kern.prio,
+                parent.kern.scx.weight,
+                parent.cpus.clone(),
+            )
         };
         let task = &mut self.tasks[id.index()];
         task.nice = nice;
@@ -283,22 +334,32 @@ impl Engine<'_> {
         if !by_shell {
             return Some(TaskId(self.tasks[parent.index()].kern.tgid as u32));
         }
-        let first = self.tasks.iter().find(|t| t.app == app && t.spec.is_some() && t.life != Life::Dead)?;
+        let first = self
+            .tasks
+            .iter()
+            .find(|t| t.app == app && t.spec.is_some() && t.life != Life::Dead)?;
         Some(TaskId(first.kern.tgid as u32))
     }
 
     /// `do_exit()` of the current task of `cpu`.
     pub(crate) fn exit_current(&mut self, cpu: u32, id: TaskId) {
-        if let Some(m) = self.programs.res.mutexes.iter().position(|m| m.owner == Some(id)) {
+        if let Some(m) = self
+            .programs
+            .res
+            .mutexes
+            .iter()
+            .position(|m| m.owner == Some(id))
+        {
             let (label, name) = (self.task_label(id), self.workload.mutexes[m].name.clone());
-            return self.fail(RunError::Workload(format!("{label}: exits while it holds '{name}'")));
+            return self.fail(RunError::Workload(format!(
+                "{label}: exits while it holds '{name}'"
+            )));
         }
         self.tasks[id.index()].kern.flags |= PF_EXITING;
         self.emit(cpu, EventKind::Exit { task: id.tid() });
         let (parent, spec) = (self.tasks[id.index()].parent, self.tasks[id.index()].spec);
         if let Some(spec) = spec {
             self.programs.live_total -= 1;
-            self.programs.exited += 1;
             if !self.workload.tasks[spec as usize].daemon {
                 self.programs.live_awaited -= 1;
             }
@@ -313,6 +374,8 @@ impl Engine<'_> {
         }
         if self.programs.live_awaited == 0 && self.programs.unborn_awaited == 0 {
             self.done = true;
+        } else if spec.is_some() {
+            self.check_deadlock();
         }
     }
 }

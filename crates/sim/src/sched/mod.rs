@@ -56,7 +56,11 @@ impl Engine<'_> {
     /// The current task stops being runnable.
     fn block(&mut self, cpu: u32, id: TaskId, leave: Leave) {
         let task = &mut self.tasks[id.index()];
-        task.life = if leave == Leave::Exit { Life::Dead } else { Life::Blocked };
+        task.life = if leave == Leave::Exit {
+            Life::Dead
+        } else {
+            Life::Blocked
+        };
         task.kern.state = if leave == Leave::Exit { 0x80 } else { 1 };
         task.kern.nvcsw += 1;
         self.dequeue(cpu, id, DEQ_SLEEP | DEQ_NOCLOCK);
@@ -69,7 +73,8 @@ impl Engine<'_> {
         let rt_prev = runnable && matches!(self.class_of(prev), Class::Rt { .. });
         let rq = &self.rqs[cpu as usize];
         // A realtime task that is current or leaves was found by its own class's balance before ext is asked.
-        let rt_decides = matches!(self.class_of(prev), Class::Rt { .. }) && (rt_prev || !rq.rt.is_empty());
+        let rt_decides =
+            matches!(self.class_of(prev), Class::Rt { .. }) && (rt_prev || !rq.rt.is_empty());
         if !rt_decides {
             self.ext_balance(cpu, prev);
         }
@@ -91,7 +96,9 @@ impl Engine<'_> {
 
     /// The running realtime task competes with those that wait: ahead of its equals unless its turn is over.
     fn rt_requeue_prev(&mut self, cpu: u32, prev: TaskId) {
-        let Class::Rt { priority, .. } = self.class_of(prev) else { return };
+        let Class::Rt { priority, .. } = self.class_of(prev) else {
+            return;
+        };
         let rq = &mut self.rqs[cpu as usize];
         let head = rq.preempt_hint == PreemptHint::None;
         rq.rt.push(priority, prev, head);
@@ -132,14 +139,29 @@ impl Engine<'_> {
     }
 
     /// The context switch itself: time, caches and the event.
-    pub(crate) fn switch_to(&mut self, cpu: u32, prev: TaskId, next: TaskId, leave: Leave, cause: SwitchCause) {
+    pub(crate) fn switch_to(
+        &mut self,
+        cpu: u32,
+        prev: TaskId,
+        next: TaskId,
+        leave: Leave,
+        cause: SwitchCause,
+    ) {
         self.flush_overhead(cpu);
         let prev_state = match leave {
             Leave::Runnable => PrevState::Runnable,
             Leave::Sleep => PrevState::Sleeping,
             Leave::Exit => PrevState::Exited,
         };
-        self.emit(cpu, EventKind::Switch { prev: prev.tid(), prev_state, cause, next: next.tid() });
+        self.emit(
+            cpu,
+            EventKind::Switch {
+                prev: prev.tid(),
+                prev_state,
+                cause,
+                next: next.tid(),
+            },
+        );
         self.switches += 1;
         if !prev.is_idle() {
             let task = &mut self.tasks[prev.index()];
@@ -215,7 +237,9 @@ impl Engine<'_> {
         match task.class {
             Class::Rt { priority, .. } => {
                 self.rqs[cpu as usize].nr_running += 1;
-                self.rqs[cpu as usize].rt.push(priority, id, flags & ENQ_HEAD != 0);
+                self.rqs[cpu as usize]
+                    .rt
+                    .push(priority, id, flags & ENQ_HEAD != 0);
             }
             Class::Ext => self.ext_enqueue_task(cpu, id, flags),
             Class::Idle => {}

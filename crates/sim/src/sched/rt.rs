@@ -27,7 +27,9 @@ impl RtQueue {
     }
 
     pub fn remove(&mut self, priority: u8, id: TaskId) -> bool {
-        let Some(list) = self.lists.get_mut(&priority) else { return false };
+        let Some(list) = self.lists.get_mut(&priority) else {
+            return false;
+        };
         let before = list.len();
         list.retain(|t| *t != id);
         let found = list.len() != before;
@@ -35,11 +37,6 @@ impl RtQueue {
             self.lists.remove(&priority);
         }
         found
-    }
-
-    /// Highest priority that waits.
-    pub fn top(&self) -> Option<u8> {
-        self.lists.keys().next_back().copied()
     }
 
     pub fn pop(&mut self) -> Option<TaskId> {
@@ -65,7 +62,9 @@ impl Engine<'_> {
     /// allowed CPU whose current task matters least (idle, then ext, then the lowest priority).
     pub(crate) fn rt_select_cpu(&self, id: TaskId) -> u32 {
         let task = &self.tasks[id.index()];
-        let Class::Rt { priority, .. } = task.class else { return task.cpu };
+        let Class::Rt { priority, .. } = task.class else {
+            return task.cpu;
+        };
         let rank = |cpu: u32| self.curr_rank(cpu);
         let prev = task.cpu;
         if task.may_run_on(prev) && rank(prev) < 2 + u32::from(priority) {
@@ -89,7 +88,13 @@ impl Engine<'_> {
     /// The tick of a realtime task: only SCHED_RR has a slice, and only peers of the same priority take turns.
     pub(crate) fn rt_tick(&mut self, cpu: u32) {
         let curr = self.rqs[cpu as usize].curr;
-        let Class::Rt { priority, round_robin: true } = self.tasks[curr.index()].class else { return };
+        let Class::Rt {
+            priority,
+            round_robin: true,
+        } = self.tasks[curr.index()].class
+        else {
+            return;
+        };
         let task = &mut self.tasks[curr.index()];
         task.rt_slice_ticks = task.rt_slice_ticks.saturating_sub(1);
         if task.rt_slice_ticks > 0 {

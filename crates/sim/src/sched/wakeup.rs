@@ -20,8 +20,19 @@ impl Engine<'_> {
             wake_flags |= WAKE_SYNC;
         }
         let (cpu, selected) = self.select_task_rq(id, wake_flags);
-        let waker = if by_interrupt { Tid::IDLE } else { self.rqs[here as usize].curr.tid() };
-        self.emit(here, EventKind::Wakeup { task: id.tid(), waker, target: Cpu(cpu) });
+        let waker = if by_interrupt {
+            Tid::IDLE
+        } else {
+            self.rqs[here as usize].curr.tid()
+        };
+        self.emit(
+            here,
+            EventKind::Wakeup {
+                task: id.tid(),
+                waker,
+                target: Cpu(cpu),
+            },
+        );
         let mut flags = ENQ_WAKEUP | ENQ_NOCLOCK;
         if selected {
             flags |= ENQ_CPU_SELECTED;
@@ -42,7 +53,13 @@ impl Engine<'_> {
         let here = self.exec_cpu;
         self.charge(here, OverheadCause::Wakeup, self.machine.costs.wakeup_ns);
         let (cpu, _) = self.select_task_rq(id, WAKE_FORK);
-        self.emit(here, EventKind::WakeupNew { task: id.tid(), target: Cpu(cpu) });
+        self.emit(
+            here,
+            EventKind::WakeupNew {
+                task: id.tid(),
+                target: Cpu(cpu),
+            },
+        );
         if cpu != self.tasks[id.index()].cpu {
             self.set_task_cpu(id, cpu);
         }
@@ -75,7 +92,9 @@ impl Engine<'_> {
     pub(crate) fn fallback_cpu(&self, id: TaskId) -> u32 {
         let task = &self.tasks[id.index()];
         let node = self.machine.cpus[task.cpu as usize].node as usize;
-        let near = self.topology.node_cpus[node].iter().find(|cpu| task.cpus.test(*cpu));
+        let near = self.topology.node_cpus[node]
+            .iter()
+            .find(|cpu| task.cpus.test(*cpu));
         near.or_else(|| task.cpus.first()).unwrap_or(0)
     }
 
@@ -84,7 +103,12 @@ impl Engine<'_> {
         let curr = self.rqs[cpu as usize].curr;
         let (class, curr_class) = (self.class_of(id), self.class_of(curr));
         let outranks = match (class, curr_class) {
-            (Class::Rt { priority, .. }, Class::Rt { priority: current, .. }) => priority > current,
+            (
+                Class::Rt { priority, .. },
+                Class::Rt {
+                    priority: current, ..
+                },
+            ) => priority > current,
             _ => class.above(curr_class),
         };
         if outranks {
