@@ -4,6 +4,8 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "../tests/common/page.rs"]
+mod page;
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -12,7 +14,7 @@ fn main() {
         .next()
         .map_or(1, |text| text.parse().expect("CPUS is a number"));
     let runs = common::runs(nr_cpus);
-    std::fs::write(&file, common::page(&runs)).expect("the file can be written");
+    std::fs::write(&file, page::page(&runs)).expect("the file can be written");
     print!(
         "{}",
         tiltyard_report::table::render(&tiltyard_measure::compare(&runs), 100)

@@ -2,7 +2,9 @@
 //! The report: one HTML file that needs no network, with its curves, tables and the command that made it.
 
 mod bars;
+mod causes;
 mod charts;
+mod curves;
 mod markup;
 mod sections;
 
@@ -65,13 +67,13 @@ pub fn render(input: &ReportInput) -> String {
     let mut charts: Vec<Chart> = Vec::new();
     let body: String = [
         sections::overview(input),
-        sections::runtime(input, &mut charts),
-        sections::probes(input, &mut charts),
-        sections::distributions(input, &mut charts),
-        sections::depth(input, &mut charts),
-        sections::switches(input),
-        sections::preemptions(input),
-        sections::overhead(input),
+        curves::runtime(input, &mut charts),
+        curves::probes(input, &mut charts),
+        curves::distributions(input, &mut charts),
+        curves::depth(input, &mut charts),
+        causes::switches(input),
+        causes::preemptions(input),
+        causes::overhead(input),
         sections::tasks(input),
         sections::everything(input),
         sections::words(input),

@@ -3,13 +3,11 @@
 //! lets the threads always go first, the other gives each app half of every CPU.
 
 use tiltyard_measure::testing::Stream;
-use tiltyard_measure::{Recorder, RecorderSpec, Summary, compare};
+use tiltyard_measure::{Recorder, RecorderSpec, Summary};
 use tiltyard_model::OverheadCause;
-use tiltyard_report::ReportInput;
 
 const MS: u64 = 1_000_000;
 const THREADS: u32 = 16;
-const COMMAND: &str = "tiltyard run -w sample -s first,half --seeds 3 --report sample.html";
 
 /// When the threads come and how long the run lasts.
 const START_NS: u64 = 7_000 * MS;
@@ -103,17 +101,4 @@ pub fn runs(nr_cpus: u32) -> Vec<(String, Vec<Summary>)> {
         ("first".to_owned(), seeds(false)),
         ("half".to_owned(), seeds(true)),
     ]
-}
-
-pub fn page(runs: &[(String, Vec<Summary>)]) -> String {
-    let comparison = compare(runs);
-    tiltyard_report::html::render(&ReportInput {
-        title: "fibo + sysbench (sample)",
-        about: "A task that computes beside sixteen threads that serve requests, on each CPU.",
-        machine: "A made-up machine, 30 s.",
-        command: COMMAND,
-        shown: "seed 1",
-        comparison: &comparison,
-        runs,
-    })
 }

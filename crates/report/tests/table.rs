@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The comparison on a terminal.
+
+mod common;
+
+use tiltyard_measure::{Comparison, compare};
+use tiltyard_report::table::{render, render_all};
+
+fn pair() -> Comparison {
+    compare(&common::runs(1))
+}
+
+/// The line of a metric of a group, its blanks collapsed.
+fn line(text: &str, group: &str, metric: &str) -> String {
+    let mut current = "";
+    for line in text.lines() {
+        if !line.starts_with(' ') {
+            current = line.split("  ").next().unwrap_or("");
+        }
+        if current == group && line.contains(metric) {
+            return line.split_whitespace().collect::<Vec<_>>().join(" ");
+        }
+    }
+    panic!("no line {group} {metric} in\n{text}");
+}
+
+#[test]
+fn two_schedulers_have_a_ratio_and_a_verdict() {
+    let text = render(&pair(), 100);
+    assert_eq!(
+        line(&text, "sysbench", "throughput"),
+        "sysbench throughput 287 /s ± 0.1 % 143 /s ± 0.4 % 2.00 ++"
+    );
+    assert!(line(&text, "fibo", "longest wait").ends_with("--"));
+    assert!(text.contains("Median of 3 runs; ± is the larger side of the 75.0 % interval"));
+    assert!(text.contains("Why: Under first fibo was starved"));
+    assert!(
+        !text.contains("Jain"),
+        "details stay out of the short table"
+    );
+    assert!(render_all(&pair(), 100).contains("Jain"));
+}
+
+#[test]
+fn of_three_the_best_is_marked() {
+    let mut runs = common::runs(1);
+    runs.push(("again".to_owned(), runs[1].1.clone()));
+    let text = render(&compare(&runs), 120);
+    let throughput = line(&text, "sysbench", "throughput");
+    assert!(throughput.contains("287 /s ± 0.1 % *"), "{throughput}");
+    assert!(!text.contains("++ and --"));
+    assert!(text.contains("* is better than all others"));
+}
+
+#[test]
+fn one_run_has_no_interval_and_says_so() {
+    let mut runs = common::runs(1);
+    runs.iter_mut().for_each(|(_, runs)| runs.truncate(1));
+    let text = render(&compare(&runs), 100);
+    assert!(!text.contains('±'), "{text}");
+    assert!(text.contains("One run of a scheduler: no interval."));
+}
+
+#[test]
+fn lines_fit_where_they_can_and_numbers_stay_whole() {
+    for width in [80, 100, 140] {
+        let text = render(&pair(), width);
+        for line in text.lines() {
+            assert!(
+                line.chars().count() <= width,
+                "{} columns: {line}",
+                line.chars().count()
+            );
+        }
+        let sentences = text.split("Why:").nth(1).expect("why");
+        assert!(
+            sentences.lines().all(|l| !l.trim().starts_with('%')),
+            "{sentences}"
+        );
+    }
+    assert!(render(&compare(&[]), 80).lines().count() > 0);
+}
