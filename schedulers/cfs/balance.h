@@ -13,8 +13,6 @@
 #include "queue.h"
 
 #define FLIPS_DECAY_NS 1000000000ULL
-/* Candidates looked at when a CPU runs dry. */
-#define PULL_TRIES 4
 
 /* Imbalance that wake_affine tolerates between two CPUs, in percent: one cache, two caches. */
 #define PCT_LLC 117
@@ -178,8 +176,10 @@ static __noinline u32 busiest_cpu(u32 cpu)
 	bpf_for(k, 1, nr_cpus) {
 		u32 other = (cpu + k) % nr_cpus;
 
-		if (cpu_state(other)->nr_tasks > 1 && cpu_load(other) >= most) {
-			most = cpu_load(other) + 1;
+		if (cpu_state(other)->nr_tasks < 2)
+			continue;
+		if (found == cpu || cpu_load(other) > most) {
+			most = cpu_load(other);
 			found = other;
 		}
 	}

@@ -10,8 +10,9 @@
  *
  *   weights.h  nice values, the one division       group.h    shares of groups, averages
  *   pelt.h     decaying averages                   queue.h    coming, going, taking turns
- *   heap.h     the waiting, in order               balance.h  which CPU
- *   fair.h     the rules of one queue              slots.h    locks, indices, sessions
+ *   heap.h     the waiting, in order               slots.h    locks, indices, sessions
+ *   fair.h     the rules of one queue              tasks.h    a task's CPU, group and birth
+ *                                                  balance.h  which CPU
  *
  * This file ties them to the callbacks of sched_ext. Three of these decide its shape:
  *
@@ -41,6 +42,7 @@ UEI_DEFINE(uei);
 #include "tunables.h"
 #include "queue.h"
 #include "slots.h"
+#include "tasks.h"
 #include "balance.h"
 
 /* Flags of a dequeue that the kernel has but does not name for BPF. */
@@ -49,101 +51,6 @@ UEI_DEFINE(uei);
 #define ENQUEUE_RESTORE 2
 
 #define PF_EXITING 0x00000004
-
-/* The part of the kernel's structs that names a session; absent without CONFIG_SCHED_AUTOGROUP. */
-struct autogroup___cfs {
-	unsigned long id;
-	int nice;
-} __attribute__((preserve_access_index));
-
-struct signal_struct___cfs {
-	struct autogroup___cfs *autogroup;
-} __attribute__((preserve_access_index));
-
-/* Autogroup id of p, 0 for the default one (the root group) or none. */
-static __noinline u64 session_of(struct task_struct *p, s32 *nice)
-{
-	struct signal_struct___cfs *signal = (void *)p->signal;
-	struct autogroup___cfs *ag;
-
-	if (!bpf_core_field_exists(signal->autogroup) || !signal)
-		return 0;
-	ag = signal->autogroup;
-	if (!ag)
-		return 0;
-	*nice = ag->nice;
-	return ag->id;
-}
-
-/* Takes task i, running or not, out of its CPU and its group. */
-static __noinline void depart(u32 i, u64 now_ns)
-{
-	struct cfs_entity *e = entity(i);
-	struct cfs_lock *lk = cpu_lock(e->cpu);
-
-	if (!lk)
-		return;
-	bpf_spin_lock(&lk->lock);
-	if (e->on_rq) {
-		dequeue_task(i, now_ns, 0);
-	} else if (!e->relative) {
-		e->vruntime -= queue(e->queue)->min_vruntime;
-		e->relative = true;
-	}
-	detach_load(i, now_ns);
-	bpf_spin_unlock(&lk->lock);
-}
-
-/* Sees to it that task p is counted in the group of its session, if that is what it is in. */
-static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
-{
-	struct cfs_entity *e = entity(i);
-	u64 id = 0;
-	s32 nice = 0;
-	u32 g;
-
-	if (groups_on && autogroup && !e->cgroup)
-		id = session_of(p, &nice);
-	if (id == e->session)
-		return;
-	g = id ? join_session(id, nice) : e->cgroup;
-	if (id && !g) {
-		scx_bpf_error("cfs: no room for another session (%d groups on %d CPUs); set autogroup=0",
-			      max_groups(), nr_cpus);
-		return;
-	}
-	depart(i, now_ns);
-	leave_session(e->group, e->session);
-	e->session = id;
-	e->group = g;
-	e->queue = queue_of(g, e->cpu);
-}
-
-/* Task p is runnable on `cpu`: queues it there unless it is already. True if it came now. */
-static __noinline bool arrive(struct task_struct *p, u32 i, u32 cpu, u64 now_ns, bool wakeup)
-{
-	struct cfs_entity *e = entity(i);
-	struct cfs_lock *lk = cpu_lock(cpu);
-
-	follow_session(p, i, now_ns);
-	if (e->on_rq && e->cpu == cpu)
-		return false;
-	if (e->cpu != cpu)
-		depart(i, now_ns);
-	if (!lk)
-		return false;
-	bpf_spin_lock(&lk->lock);
-	e->cpu = cpu;
-	e->queue = queue_of(e->group, cpu);
-	if (e->newborn && !e->placed) {
-		e->vruntime = queue(e->queue)->min_vruntime;
-		place_newborn(e->queue, i);
-		e->vruntime -= queue(e->queue)->min_vruntime;
-	}
-	enqueue_task(i, now_ns, wakeup);
-	bpf_spin_unlock(&lk->lock);
-	return true;
-}
 
 static __noinline void probe_task(struct task_struct *p, u32 i)
 {
@@ -273,7 +180,7 @@ static __noinline u32 choose(u32 cpu, u32 prev, u64 now_ns, bool *keep)
 }
 
 /* Hands task i to the core. False if it is not ours to give: then it is off the queue. */
-static __noinline bool hand_over(u32 i, u32 cpu, u64 now_ns)
+static __noinline bool hand_over(u32 i, u64 now_ns)
 {
 	struct task_struct *p = NULL;
 
@@ -301,7 +208,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 			prev->scx.slice = TURN_NS;
 			return;
 		}
-		if (!i || hand_over(i, cpu, now_ns))
+		if (!i || hand_over(i, now_ns))
 			break;
 		i = 0;
 	}
@@ -413,42 +320,6 @@ void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 	e->nice = nice;
 }
 
-/*
- * A new task takes its place in the parent's queue; the vruntime is kept as a distance, to be
- * counted from wherever the task will be queued. True if the parent should be preempted.
- */
-static __noinline bool fork_task(u32 i, u32 parent, u64 now_ns)
-{
-	struct cfs_entity *e = entity(i);
-	u32 cpu = entity(parent)->cpu, q = queue_of(e->group, cpu), curr;
-	struct cfs_lock *lk = cpu_lock(cpu);
-	bool swap = false;
-
-	if (!lk)
-		return false;
-	bpf_spin_lock(&lk->lock);
-	update_curr(q, now_ns);
-	curr = queue(q)->curr;
-	e->cpu = cpu;
-	e->queue = q;
-	e->vruntime = queue(q)->min_vruntime;
-	if (start_debit && curr)
-		e->vruntime = entity(curr)->vruntime;
-	place_newborn(q, i);
-	if (child_runs_first && curr && is_task(curr) &&
-	    earlier(entity(curr)->vruntime, e->vruntime)) {
-		u64 v = entity(curr)->vruntime;
-
-		entity(curr)->vruntime = e->vruntime;
-		e->vruntime = v;
-		swap = true;
-	}
-	e->vruntime -= queue(q)->min_vruntime;
-	e->placed = true;
-	bpf_spin_unlock(&lk->lock);
-	return swap;
-}
-
 static __always_inline u32 group_of_cgroup(struct cgroup *cgrp)
 {
 	struct cfs_slot *slot;
@@ -512,7 +383,8 @@ void BPF_STRUCT_OPS(cfs_exit_task, struct task_struct *p, struct scx_exit_task_a
 	give_task_slot(i);
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
 {
 	struct cgroup *above;
 	struct cfs_slot *slot;

@@ -32,7 +32,8 @@ static __always_inline void update_queue_load(u32 q, u64 now_ns)
 {
 	struct cfs_queue *cfs_rq = queue(q);
 
-	if (pelt_update(&cfs_rq->pelt, now_ns, table_units(cfs_rq->weight), true, cfs_rq->curr != 0))
+	if (pelt_update(&cfs_rq->pelt, now_ns, table_units(cfs_rq->weight), true,
+			cfs_rq->curr != 0))
 		announce_load(q);
 }
 

@@ -10,7 +10,7 @@
 #include "group.h"
 
 /* How an entity leaves its queue. */
-#define LEAVE_SLEEP 1 /* it keeps its vruntime */
+#define LEAVE_SLEEP 1	/* it keeps its vruntime */
 #define LEAVE_BRIEFLY 2 /* it comes back at once, with another weight or group */
 
 static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)

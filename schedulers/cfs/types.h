@@ -54,7 +54,7 @@ struct cfs_pelt {
 
 struct cfs_entity {
 	u64 vruntime; /* ns at nice 0 */
-	u64 seq; /* order of insertion, for equal vruntimes */
+	u64 seq;      /* order of insertion, for equal vruntimes */
 	u64 exec_start_ns;
 	u64 sum_exec_ns;
 	u64 turn_start_ns; /* sum_exec_ns when it was last picked */
@@ -64,12 +64,12 @@ struct cfs_entity {
 	/* Links of the heap of waiting entities. */
 	u32 left, right, up, rank;
 
-	u32 queue; /* where it is, or would be, queued */
-	bool on_rq; /* counted in its queue, waiting or current */
-	bool waiting; /* in the heap */
+	u32 queue;     /* where it is, or would be, queued */
+	bool on_rq;    /* counted in its queue, waiting or current */
+	bool waiting;  /* in the heap */
 	bool relative; /* vruntime is a distance to min_vruntime, not a point */
-	bool newborn; /* never queued yet */
-	bool placed; /* a newborn whose vruntime has been set beside its parent's */
+	bool newborn;  /* never queued yet */
+	bool placed;   /* a newborn whose vruntime has been set beside its parent's */
 	bool attached; /* its averages are part of the queue's */
 
 	/* Tasks only. */
@@ -78,8 +78,8 @@ struct cfs_entity {
 	s8 nice;
 	s32 pid;
 	u32 cpu;
-	u32 group; /* the group it runs in: of its cgroup, or its session's */
-	u32 cgroup; /* the group of its cgroup */
+	u32 group;   /* the group it runs in: of its cgroup, or its session's */
+	u32 cgroup;  /* the group of its cgroup */
 	u64 session; /* autogroup id it is counted in, 0 if none */
 
 	/* Wakeup pattern: how often this task has changed the one it wakes. */
@@ -91,9 +91,9 @@ struct cfs_entity {
 struct cfs_queue {
 	u64 min_vruntime;
 	u64 seq;
-	u64 weight; /* sum over its entities, the current one included */
+	u64 weight;	/* sum over its entities, the current one included */
 	u32 nr_running; /* entities, the current one included */
-	u32 root; /* heap of the waiting */
+	u32 root;	/* heap of the waiting */
 	u32 curr, next, last, skip;
 	u32 cpu, group;
 	struct cfs_pelt pelt;
@@ -104,7 +104,7 @@ struct cfs_queue {
 struct cfs_group {
 	bool used;
 	u32 parent;
-	u32 depth; /* root 0 */
+	u32 depth;  /* root 0 */
 	u32 shares; /* 1024 for cpu.weight 100 */
 	/* Sum of what the queues have announced. */
 	u64 load_avg;
@@ -114,7 +114,7 @@ struct cfs_group {
 };
 
 struct cfs_cpu {
-	u32 curr; /* the task that runs or is about to, 0 if none */
+	u32 curr;     /* the task that runs or is about to, 0 if none */
 	u32 nr_tasks; /* runnable tasks, the running one included */
 	bool resched; /* a preemption has been asked for and not happened yet */
 	u32 llc_next; /* the next CPU that shares its last-level cache, around */
