@@ -176,8 +176,12 @@ fn arguments_fit_into_512_bytes() {
     assert_eq!(refused("%s %s", &[address(&long); 2]).errno(), -ENOSPC);
     let fits = std::ffi::CString::new(vec![b'x'; 506]).unwrap();
     assert!(text("%s %d", &[address(&fits), 1]).ends_with("x 1"));
-    let full = std::ffi::CString::new(vec![b'x'; 508]).unwrap();
-    assert_eq!(refused("%s %d", &[address(&full), 1]).errno(), -ENOSPC);
+    // Numbers are aligned to 4: 2 bytes, 2 of padding, 4, and then 504 leave no room for a character.
+    let (one, full) = (c"a", std::ffi::CString::new(vec![b'x'; 503]).unwrap());
+    let args = [address(one), 1, address(&full), 0x41];
+    assert_eq!(refused("%s %d %s %c", &args).errno(), -ENOSPC);
+    let shorter = [args[0], args[1], args[2] + 1, args[3]];
+    assert!(text("%s %d %s %c", &shorter).ends_with("x A"));
 }
 
 proptest::proptest! {
