@@ -113,14 +113,14 @@ mod tests {
     #[test]
     fn header_fields_stand_where_the_kernel_reads_them() {
         let mut archive = Archive::new();
-        archive.file("/a", 0o644, b"hello");
+        archive.file("/ab", 0o644, b"hello");
         let bytes = archive.finish();
         assert_eq!(&bytes[..6], b"070701");
         assert_eq!(&bytes[14..22], b"000081a4", "mode");
         assert_eq!(&bytes[54..62], b"00000005", "file size");
-        assert_eq!(&bytes[94..102], b"00000002", "name size with its NUL");
-        assert_eq!(&bytes[110..112], b"a\0");
-        assert_eq!(&bytes[112..117], b"hello", "data on a multiple of 4");
+        assert_eq!(&bytes[94..102], b"00000003", "name size with its NUL");
+        assert_eq!(&bytes[110..116], b"ab\0\0\0\0");
+        assert_eq!(&bytes[116..121], b"hello", "data on a multiple of 4");
         assert_eq!(bytes.len() % 4, 0);
     }
 

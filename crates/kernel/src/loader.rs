@@ -532,6 +532,7 @@ mod tests {
         assert!(is_map(b"fifo.rodata", ".rodata"));
         assert!(is_map(b".data.uei_dump", ".data.uei_dump"));
         assert!(!is_map(b".data.uei_dump", ".data"));
+        assert!(!is_map(b".rodata.data", ".data"));
         assert!(is_map(b"fifo_ops", "fifo_ops"));
         assert!(!is_map(b"my_fifo_ops", "fifo_ops"));
     }
