@@ -2,10 +2,11 @@
 //! What an engine must know about a scheduler, from its declarations and their debug information: the ops table,
 //! maps, tunables and other globals, programs.
 
-use crate::ir::{Global, Module, Result, Unknown, split_top, take_type};
+use crate::ir::{Function, Global, Module, Result, Unknown, split_top, take_type};
 use crate::metadata::{Metadata, Shape};
 use crate::rewrite;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use tiltyard_native::object::{self, GlobalKind, Map, MapKind, Ops, Program};
 
 /// Members of `struct sched_ext_ops` that are no functions and that the simulated kernel knows.
@@ -267,12 +268,18 @@ pub fn globals(module: &Module, resizable_elements: u64) -> Globals {
         if rewrite::resizable(global).is_some() {
             described.size *= resizable_elements;
         }
-        // A single constant of a whole scheduler's headers is no tunable of the scheduler.
-        let tunable = metadata.is_const_volatile(ty) && !global.name.starts_with("@__");
+        let tunable = metadata.is_const_volatile(ty) && !from_headers(module, global);
         let target = if tunable { &mut tunables } else { &mut others };
         target.insert(symbol(&global.name), described);
     }
     (tunables, others)
+}
+
+/// Declared by upstream's headers (`__SCX_SLICE_DFL`, `uei_dump_len`): nobody's tunable.
+fn from_headers(module: &Module, global: &Global) -> bool {
+    let variable = global.node.and_then(|n| module.metadata.node(n, "var"));
+    let of_header = |path: &Path| path.parent().is_some_and(|folder| folder.ends_with("scx"));
+    global.name == "@uei_dump_len" || in_file(module, variable, of_header)
 }
 
 fn is_variable(global: &Global) -> bool {
@@ -313,24 +320,34 @@ fn describe_global(global: &Global, ty: u32, metadata: &Metadata) -> object::Glo
     }
 }
 
-/// Programs of the main source other than ops. Those that headers bring along probe a real kernel and are left out.
-pub fn programs(module: &Module) -> Vec<Program> {
-    module
-        .functions
-        .iter()
-        .filter(|f| {
-            !f.section.is_empty()
-                && !f.section.starts_with("struct_ops")
-                && !f.section.starts_with(".text")
-        })
-        .filter(|f| {
-            f.node
-                .and_then(|n| module.metadata.path(n))
-                .is_some_and(|path| path.ends_with(module.source))
-        })
-        .map(|f| Program {
-            section: f.section.clone(),
-            symbol: symbol(&f.name),
-        })
-        .collect()
+/// Programs of the main source other than ops, which somebody may call. Those that headers bring along probe a real
+/// kernel and are left out, and so are those that a kernel loads only when told to (`?` before the section).
+pub fn programs(module: &Module) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    for function in module.functions.iter().filter(|f| is_program(f, module)) {
+        let symbol = symbol(&function.name);
+        let section = function.section.clone();
+        if section != "syscall" {
+            return Err(Unknown::new(format!(
+                "program {symbol} in section \"{section}\""
+            )));
+        }
+        programs.push(Program { section, symbol });
+    }
+    Ok(programs)
+}
+
+fn is_program(function: &Function, module: &Module) -> bool {
+    let section = function.section.as_str();
+    let is_other = section.is_empty()
+        || section == ".text"
+        || section.starts_with("struct_ops")
+        || section.starts_with('?');
+    !is_other && in_file(module, function.node, |path| path.ends_with(module.source))
+}
+
+/// Whether a debug node was declared in a file that passes `test`.
+fn in_file(module: &Module, node: Option<u32>, test: impl Fn(&Path) -> bool) -> bool {
+    node.and_then(|n| module.metadata.path(n))
+        .is_some_and(|path| test(&path))
 }

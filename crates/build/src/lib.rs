@@ -195,7 +195,7 @@ impl Builder {
     fn translate(&self, ir: &str) -> Result<(Object, String), ir::Unknown> {
         let module = parse::parse(ir)?;
         let ops = describe::ops(&module)?;
-        let programs = describe::programs(&module);
+        let programs = describe::programs(&module)?;
         let (tunables, globals) = describe::globals(&module, self.options.resizable_elements);
         let mut roots: Vec<String> = programs.iter().map(|p| format!("@{}", p.symbol)).collect();
         roots.extend(

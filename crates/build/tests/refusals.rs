@@ -33,6 +33,15 @@ fn a_field_that_is_not_modelled() {
 }
 
 #[test]
+fn a_kernel_struct_that_is_not_modelled() {
+    let message = refusal(&enqueue("out = ((struct mempolicy *)p)->mode;"), ENQUEUE);
+    assert!(
+        message.contains("mempolicy.mode is not modelled (in function test_enqueue)"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_field_in_code_that_cannot_run_is_no_matter() {
     let body = enqueue("if (bpf_ksym_exists(scx_bpf_sub_dispatch___compat)) out = p->rt.timeout;");
     let (_folder, source) = written(&scheduler(&body, ENQUEUE));
@@ -75,6 +84,28 @@ fn a_map_type_that_is_not_modelled() {
     let map = "struct { __uint(type, BPF_MAP_TYPE_LPM_TRIE); __uint(max_entries, 1); } trie SEC(\".maps\");";
     let message = refusal(&format!("{map}\n{}", enqueue("out++;")), ENQUEUE);
     assert!(message.contains("map trie of BPF map type 11"), "{message}");
+}
+
+#[test]
+fn a_program_that_hooks_into_the_kernel() {
+    let program = "SEC(\"tp_btf/sched_switch\") int on_switch(u64 *ctx) { return 0; }";
+    let message = refusal(&format!("{program}\n{}", enqueue("out++;")), ENQUEUE);
+    assert!(
+        message.contains("program on_switch in section \"tp_btf/sched_switch\""),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_variable_in_an_odd_section() {
+    let message = refusal(
+        &format!("u64 odd SEC(\".odd\") = 1;\n{}", enqueue("out = odd;")),
+        ENQUEUE,
+    );
+    assert!(
+        message.contains("variable odd in section \".odd\""),
+        "{message}"
+    );
 }
 
 #[test]

@@ -8,6 +8,8 @@ pub mod body;
 pub mod calls;
 pub mod core_relo;
 pub mod fold;
+#[cfg(test)]
+mod golden;
 
 use crate::ir::{Declare, Function, Global, Module, Result, Unknown, names};
 use crate::reference;
@@ -224,6 +226,12 @@ fn define_global(global: &Global, resizable_elements: u64) -> Result<String> {
             name.trim_start_matches('@')
         )));
     };
+    if !is_data_section(&global.section) {
+        let (name, section) = (&name[1..], &global.section);
+        return Err(Unknown::new(format!(
+            "variable {name} in section \"{section}\""
+        )));
+    }
     let (ty, init) = resize(global, init, resizable_elements);
     let init = match reference_value(name) {
         Some(value) => (value as i64).to_string(),
@@ -240,6 +248,13 @@ fn define_global(global: &Global, resizable_elements: u64) -> Result<String> {
         "global"
     };
     Ok(format!("{name} = {linkage} {kind} {ty} {init}{align}\n"))
+}
+
+/// Sections of data that mean nothing here beyond where a loader puts them; `.addr_space.1` holds arena variables.
+fn is_data_section(section: &str) -> bool {
+    let plain = ["", "license", "version", ".maps", ".addr_space.1"];
+    let prefixes = [".struct_ops", ".data", ".bss", ".rodata"];
+    plain.contains(&section) || prefixes.iter().any(|p| section.starts_with(p))
 }
 
 /// The reference kernel's value for `@__SCX_X`, which the headers leave for user space to fill in.
