@@ -32,7 +32,7 @@ build:
 	$(CARGO) build --locked --release -p tiltyard
 
 bench:
-	bench/run.sh
+	$(CARGO) run --locked --release -p tiltyard-bench
 
 fmt:
 	$(CARGO) fmt --all

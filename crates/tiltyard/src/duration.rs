@@ -41,6 +41,16 @@ pub fn parse_ns(text: &str) -> Result<u64, String> {
     }
 }
 
+/// `ns` in the largest unit that leaves no fraction: what [`parse_ns`] reads.
+pub fn write(ns: u64) -> String {
+    let fits = UNITS
+        .iter()
+        .rev()
+        .find(|(_, unit_ns)| ns.is_multiple_of(*unit_ns));
+    let (unit, unit_ns) = fits.unwrap_or(&UNITS[0]);
+    format!("{}{unit}", ns / unit_ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +62,9 @@ mod tests {
         assert_eq!(parse_ns("1.5m"), Ok(90_000_000_000));
         assert_eq!(parse_ns("0.000000001s"), Ok(1));
         assert_eq!(parse_ns("7ns"), Ok(7));
+        for text in ["7ns", "20s", "1500ms", "2h", "90m"] {
+            assert_eq!(write(parse_ns(text).unwrap()), text);
+        }
     }
 
     #[test]

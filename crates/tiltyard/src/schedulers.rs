@@ -173,15 +173,14 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
         };
     }
     let shipped = names()?;
+    let presets = presets()?;
+    // A preset may have its scheduler's name: then it is what the name alone means.
+    if let Some(preset) = presets.iter().find(|p| p.name == name) {
+        let source = source_of(&folder, &preset.scheduler);
+        return Ok((source, preset.tunables.clone()));
+    }
     if shipped.iter().any(|s| s == name) {
         return Ok((source_of(&folder, name), Vec::new()));
-    }
-    let presets = presets()?;
-    if let Some(preset) = presets.iter().find(|p| p.name == name) {
-        return Ok((
-            source_of(&folder, &preset.scheduler),
-            preset.tunables.clone(),
-        ));
     }
     let known: Vec<String> = shipped
         .into_iter()

@@ -62,7 +62,9 @@ fn schedulers() -> Result<Vec<Entry>, Failure> {
     let presets = schedulers::presets()?;
     for name in schedulers::names()? {
         let about = about_scheduler(&folder.join(&name));
-        let own = presets.iter().filter(|p| p.scheduler == name);
+        let own = presets
+            .iter()
+            .filter(|p| p.scheduler == name && p.name != name);
         let own: Vec<Entry> = own
             .map(|p| Entry {
                 name: p.name.clone(),

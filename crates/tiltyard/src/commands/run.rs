@@ -239,7 +239,7 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
         add("-m", args.machine.clone());
     }
     if let Some(ns) = args.duration {
-        add("--duration", format!("{ns}ns"));
+        add("--duration", duration::write(ns));
     }
     match (seed, args.seeds) {
         (Some(seed), _) => add("--seed", seed.to_string()),

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a user sees: outputs, errors, exit codes. Runs need clang-19.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+fn tiltyard() -> Command {
+    let mut command = Command::cargo_bin("tiltyard").unwrap();
+    command.env_remove("TILTYARD_DATA");
+    command
+}
+
+/// A short run that succeeds: add what is to be tested.
+fn short_run() -> Command {
+    let mut command = tiltyard();
+    command.args([
+        "run",
+        "-w",
+        "mix-hog-sleepers",
+        "-s",
+        "fifo",
+        "--duration",
+        "200ms",
+    ]);
+    command
+}
+
+/// Runs with these arguments and expects this exit code and one line on stderr with all these words.
+#[track_caller]
+fn refused(args: &[&str], code: i32, words: &[&str]) {
+    let output = tiltyard().args(args).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "no \"{word}\" in: {stderr}");
+    }
+}
+
+fn files_in(folder: &Path) -> usize {
+    folder.read_dir().unwrap().count()
+}
+
+#[test]
+fn lists_name_what_is_shipped() {
+    tiltyard()
+        .args(["list", "machines"])
+        .assert()
+        .success()
+        .stdout(contains("opteron1").and(contains("default")));
+    tiltyard()
+        .args(["list", "schedulers"])
+        .assert()
+        .success()
+        .stdout(contains("fifo"));
+    let workloads = tiltyard()
+        .args(["list", "workloads", "--format", "json"])
+        .output()
+        .unwrap();
+    let entries: Vec<serde_json::Value> = serde_json::from_slice(&workloads.stdout).unwrap();
+    assert!(
+        entries
+            .iter()
+            .any(|e| e["name"] == "fibo-sysbench-1c" && !e["about"].as_str().unwrap().is_empty())
+    );
+}
+
+#[test]
+fn show_explains_all_of_a_kind_or_one() {
+    tiltyard()
+        .args(["show", "machines", "pack:2 [numa] core:4 pu:2"])
+        .assert()
+        .success()
+        .stdout(contains("16 CPUs"));
+    tiltyard()
+        .args(["show", "workloads"])
+        .assert()
+        .success()
+        .stdout(contains("hackbench"));
+    tiltyard()
+        .args(["show", "schedulers", "fifo"])
+        .assert()
+        .success()
+        .stdout(contains("slice_ms"));
+}
+
+#[test]
+fn completions_and_man_page_know_the_subcommands() {
+    for shell in ["bash", "zsh", "fish"] {
+        tiltyard()
+            .args(["completions", shell])
+            .assert()
+            .success()
+            .stdout(contains("workload"));
+    }
+    tiltyard()
+        .arg("man")
+        .assert()
+        .success()
+        .stdout(contains(".SH RUN").and(contains("seeds")));
+}
+
+#[test]
+fn what_is_typed_wrongly_is_named_with_the_way_out() {
+    refused(
+        &["run", "-w", "mix-hog-sleeper", "-s", "fifo"],
+        2,
+        &["mix-hog-sleeper", "did you mean mix-hog-sleepers?"],
+    );
+    refused(
+        &["run", "-w", "pingpong", "-s", "fofo"],
+        2,
+        &["--scheduler fofo", "did you mean fifo?"],
+    );
+    refused(
+        &["run", "-w", "pingpong", "-s", "fifo:slice_s=3"],
+        2,
+        &["slice_s", "did you mean slice_ms?"],
+    );
+    refused(
+        &["run", "-w", "pingpong", "-s", "fifo:slice_ms=long"],
+        2,
+        &["slice_ms=long", "not a number"],
+    );
+    refused(
+        &["run", "-w", "pingpong", "-s", "fifo", "-m", "opteron"],
+        2,
+        &["opteron", "opteron1"],
+    );
+    refused(
+        &["run", "-w", "pingpong", "-s", "fifo", "-m", "pack:2 cave:1"],
+        3,
+        &["character 8", "cave"],
+    );
+    refused(
+        &["run", "-w", "pingpong", "-s", "fifo", "--duration", "10"],
+        2,
+        &["--duration", "500ms"],
+    );
+    refused(
+        &[
+            "run",
+            "-w",
+            "pingpong",
+            "-s",
+            "fifo,rr",
+            "--trace",
+            "t.pftrace",
+        ],
+        2,
+        &["--trace", "one scheduler"],
+    );
+    refused(
+        &[
+            "run",
+            "-w",
+            "pingpong",
+            "-s",
+            "fifo",
+            "--report",
+            "/nowhere/r.html",
+            "--duration",
+            "1ms",
+        ],
+        1,
+        &["/nowhere/r.html"],
+    );
+    refused(&["kernel", "-s", "fifo", "--", "true"], 2, &["--vm"]);
+}
+
+#[test]
+fn bad_files_are_named_with_line_and_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let workload = file(
+        "bad.json",
+        "{\n \"tasks\" : { \"a\" : { \"ruhn\" : 5 } }\n}\n",
+    );
+    refused(
+        &["run", "-w", &workload, "-s", "fifo"],
+        3,
+        &["bad.json:2:", "ruhn"],
+    );
+    let machine = file(
+        "bad.toml",
+        "description = \"x\"\ntopology = \"pu:1\"\ntick_hz = -3\n",
+    );
+    refused(
+        &["run", "-w", "pingpong", "-s", "fifo", "-m", &machine],
+        3,
+        &["bad.toml:3:11", "tick_hz"],
+    );
+    let scheduler = file("bad.bpf.c", "int main(void) { return nothing; }\n");
+    refused(
+        &["run", "-w", "pingpong", "-s", &scheduler],
+        4,
+        &["bad.bpf.c", "undeclared"],
+    );
+}
+
+#[test]
+fn data_that_is_not_where_the_user_says_is_an_environment_error() {
+    tiltyard()
+        .args(["list", "machines"])
+        .env("TILTYARD_DATA", "/nowhere")
+        .assert()
+        .code(7)
+        .stderr(contains("TILTYARD_DATA"));
+}
+
+#[test]
+fn a_run_prints_the_comparison_and_the_command_that_repeats_it() {
+    let table = contains("mix-hog-sleepers on opteron1").and(contains(
+        "tiltyard run -w mix-hog-sleepers -s fifo --duration 200ms",
+    ));
+    short_run().assert().success().stdout(table).stderr("");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_at_any_number_of_threads() {
+    let json = |jobs: &str| {
+        let output = short_run()
+            .args(["--seeds", "3", "--format", "json", "--jobs", jobs])
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output.stdout
+    };
+    let one = json("1");
+    assert_eq!(one, json("3"));
+    let all: serde_json::Value = serde_json::from_slice(&one).unwrap();
+    let seeds: Vec<u64> = all["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["seed"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seeds, [1, 2, 3]);
+}
+
+#[test]
+fn twice_compares_two_runs() {
+    short_run().arg("--twice").assert().success();
+}
+
+#[test]
+fn outputs_are_written_whole_and_nothing_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (report, trace) = (
+        folder.path().join("r.html"),
+        folder.path().join("t.pftrace"),
+    );
+    short_run()
+        .arg("--report")
+        .arg(&report)
+        .arg("--trace")
+        .arg(&trace)
+        .assert()
+        .success();
+    assert!(
+        std::fs::read_to_string(&report)
+            .unwrap()
+            .trim_end()
+            .ends_with("</html>")
+    );
+    assert!(std::fs::metadata(&trace).unwrap().len() > 1000);
+    assert_eq!(files_in(folder.path()), 2);
+}
+
+/// Never puts a task anywhere: the watchdog must eject it.
+const LOSES_TASKS: &str = r#"
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+void BPF_STRUCT_OPS(lose_enqueue, struct task_struct *p, u64 enq_flags) { }
+SCX_OPS_DEFINE(lose_ops, .enqueue = (void *)lose_enqueue, .timeout_ms = 1000, .name = "lose");
+"#;
+
+#[test]
+fn a_scheduler_that_fails_is_told_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("lose.bpf.c");
+    std::fs::write(&source, LOSES_TASKS).unwrap();
+    let (loser, report) = (source.to_string_lossy(), folder.path().join("r.html"));
+    let mut both = tiltyard();
+    both.args([
+        "run",
+        "-w",
+        "mix-hog-sleepers",
+        "--duration",
+        "5s",
+        "--seed",
+        "7",
+        "-s",
+        &format!("{loser},fifo"),
+    ]);
+    let repeat = format!("tiltyard run -w mix-hog-sleepers -s {loser} --duration 5s --seed 7");
+    both.assert()
+        .code(5)
+        .stderr(contains("stall").and(contains(repeat)))
+        .stdout(contains("fifo"));
+    let mut alone = tiltyard();
+    alone
+        .args([
+            "run",
+            "-w",
+            "mix-hog-sleepers",
+            "--duration",
+            "5s",
+            "-s",
+            &loser,
+            "--report",
+        ])
+        .arg(&report);
+    alone.assert().code(5).stdout("");
+    assert_eq!(files_in(folder.path()), 1, "the source alone");
+}
+
+#[test]
+fn a_workload_that_locks_itself_up_is_a_workload_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice.json");
+    let text = r#"{ "tasks" : { "a" : { "loop" : 1, "lock" : "m", "lock2" : "m", "run" : 10 } } }"#;
+    std::fs::write(&path, text.replace("lock2", "lock")).unwrap();
+    let output = tiltyard()
+        .args(["run", "-s", "fifo", "-w"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{stderr}");
+}
+
+#[test]
+fn build_tells_ops_tunables_and_objects() {
+    let lines = contains("slice_ms: default 20")
+        .and(contains("select_cpu"))
+        .and(contains(".bpf.o"));
+    tiltyard()
+        .args(["build", "fifo"])
+        .assert()
+        .success()
+        .stdout(lines);
+}
+
+#[test]
+fn interrupted_runs_exit_with_130_and_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.pftrace");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("tiltyard"))
+        .args([
+            "run",
+            "-w",
+            "hackbench",
+            "-s",
+            "fifo",
+            "--duration",
+            "10h",
+            "--trace",
+        ])
+        .arg(&trace)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while files_in(folder.path()) == 0 && std::time::Instant::now() < limit {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // SAFETY: a signal to the child that was started above.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(files_in(folder.path()), 0);
+}

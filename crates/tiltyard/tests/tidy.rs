@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The house rules that a command can check. CONTRIBUTING.md has them in words.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Longest source file, lines. Files that are longer for a reason stand in [`TOO_LONG`].
+const MAX_LINES: usize = 700;
+
+/// Longest test: tables of number vectors are long.
+const MAX_TEST_LINES: usize = 1000;
+
+/// Known offenders. Shorten them and take them out; never add one.
+const TOO_LONG: [&str; 0] = [];
+
+/// Which crates a crate may use, as ARCHITECTURE.md states it.
+const MAY_USE: [(&str, &[&str]); 10] = [
+    ("model", &[]),
+    ("workload", &["model"]),
+    ("native", &[]),
+    ("build", &["native"]),
+    ("sim", &["model", "workload", "native"]),
+    ("kernel", &["model", "workload"]),
+    ("measure", &["model"]),
+    ("report", &["model", "measure"]),
+    (
+        "tiltyard",
+        &[
+            "model", "workload", "native", "build", "sim", "kernel", "measure", "report",
+        ],
+    ),
+    (
+        "bench",
+        &["model", "workload", "native", "build", "sim", "measure"],
+    ),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// Every file that git knows, with its path from the root. Without git (an unpacked archive) the tests skip.
+fn files() -> Vec<String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(root())
+        .output();
+    let Ok(output) = listed else {
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let files = text
+        .split('\0')
+        .filter(|f| !f.is_empty() && root().join(f).is_file());
+    files.map(str::to_owned).collect()
+}
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(root().join(file)).unwrap_or_default()
+}
+
+/// Sources that we wrote: third parties' files keep their own heads.
+fn sources() -> Vec<String> {
+    let ours = |f: &String| {
+        !f.contains("/assets/uPlot")
+            && !f.contains("/rt-app-examples/")
+            && !f.contains("/examples/")
+    };
+    let kinds = [".rs", ".c", ".h", ".py", ".sh", ".toml", ".css", ".js"];
+    files()
+        .into_iter()
+        .filter(|f| ours(f) && kinds.iter().any(|k| f.ends_with(k)))
+        .collect()
+}
+
+#[track_caller]
+fn none(offenders: Vec<String>, rule: &str) {
+    assert!(
+        offenders.is_empty(),
+        "{rule}:\n  {}",
+        offenders.join("\n  ")
+    );
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let metadata = Command::new(cargo)
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    let may_use = BTreeMap::from(MAY_USE);
+    let mut offenders = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = short(package["name"].as_str().unwrap());
+        let Some(allowed) = may_use.get(name) else {
+            offenders.push(format!(
+                "{name}: a crate that ARCHITECTURE.md and this test do not know"
+            ));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let ours = dependency["path"].is_string() && dependency["kind"].is_null();
+            let used = short(dependency["name"].as_str().unwrap());
+            if ours && !allowed.contains(&used) {
+                offenders.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    none(offenders, "dependencies against ARCHITECTURE.md");
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("tiltyard-").unwrap_or(name)
+}
+
+#[test]
+fn every_source_names_its_licence() {
+    let silent = |f: &String| {
+        !read(f)
+            .lines()
+            .take(3)
+            .any(|l| l.contains("SPDX-License-Identifier: GPL-2.0-or-later"))
+    };
+    none(
+        sources().into_iter().filter(silent).collect(),
+        "no SPDX line in the first three",
+    );
+}
+
+#[test]
+fn files_stay_short() {
+    let is_long = |f: &str| {
+        let limit = if is_test(f) {
+            MAX_TEST_LINES
+        } else {
+            MAX_LINES
+        };
+        read(f).lines().count() > limit
+    };
+    let long = |f: &String| is_long(f) && !TOO_LONG.contains(&f.as_str());
+    none(
+        sources().into_iter().filter(long).collect(),
+        "longer than MAX_LINES",
+    );
+    let fixed = TOO_LONG.into_iter().filter(|f| !is_long(f));
+    none(
+        fixed.map(str::to_owned).collect(),
+        "short now: take them out of TOO_LONG",
+    );
+}
+
+#[test]
+fn no_crate_knows_a_scheduler_by_name() {
+    let mut names = shipped_schedulers();
+    names.retain(|n| n != "fifo" && n != "rr"); // also the names of POSIX policies and of queue disciplines
+    let mut offenders = Vec::new();
+    // In LLVM's IR, ule is "unsigned less or equal".
+    let is_ir = |f: &str| f.starts_with("crates/build/src/rewrite/");
+    for file in sources()
+        .iter()
+        .filter(|f| f.starts_with("crates/") && !is_ir(f) && f.ends_with(".rs") && !is_test(f))
+    {
+        let text = read(file);
+        let code = text.split("#[cfg(test)]").next().unwrap_or("");
+        // Comments may explain by example, and help texts show commands: neither decides anything.
+        let help = file.starts_with("crates/tiltyard/src/");
+        for (i, line) in code
+            .lines()
+            .enumerate()
+            .filter(|(_, l)| !help && !l.trim_start().starts_with("//"))
+        {
+            let words: Vec<&str> = line
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .collect();
+            if names.iter().any(|n| words.contains(&n.as_str())) {
+                offenders.push(format!("{file}:{}: {}", i + 1, line.trim()));
+            }
+        }
+    }
+    none(offenders, "a scheduler's name");
+}
+
+fn is_test(file: &str) -> bool {
+    file.contains("/tests/") || file.ends_with("tests.rs") || file.contains("testing")
+}
+
+fn shipped_schedulers() -> Vec<String> {
+    let folders = root().join("schedulers").read_dir().unwrap();
+    let names = folders.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
+    names
+        .filter(|n| root().join(format!("schedulers/{n}/{n}.bpf.c")).is_file())
+        .collect()
+}
+
+#[test]
+fn every_scheduler_has_a_readme_that_lists_its_tunables() {
+    let mut offenders = Vec::new();
+    for name in shipped_schedulers() {
+        let readme = read(&format!("schedulers/{name}/README.md"));
+        if readme.is_empty() {
+            offenders.push(format!("schedulers/{name}: no README.md"));
+            continue;
+        }
+        let folder = format!("schedulers/{name}/");
+        for file in files()
+            .iter()
+            .filter(|f| f.starts_with(&folder) && (f.ends_with(".c") || f.ends_with(".h")))
+        {
+            for tunable in tunables(&read(file)) {
+                if !readme.contains(&format!("`{tunable}`")) {
+                    offenders.push(format!("{folder}README.md: no `{tunable}` ({file})"));
+                }
+            }
+        }
+    }
+    none(offenders, "schedulers without their reference");
+}
+
+/// Scalars declared `const volatile`: arrays are facts about the machine that loaders fill in.
+fn tunables(source: &str) -> Vec<String> {
+    let lines = source
+        .lines()
+        .filter_map(|l| l.strip_prefix("const volatile "));
+    let names = lines
+        .filter(|l| !l.contains('['))
+        .filter_map(|l| l.split([';', '=']).next()?.split_whitespace().last());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_machine_file_parses() {
+    let machines: Vec<String> = files()
+        .into_iter()
+        .filter(|f| f.starts_with("machines/") && f.ends_with(".toml"))
+        .collect();
+    let broken = machines
+        .iter()
+        .filter_map(|f| tiltyard_model::Machine::parse_toml(&read(f), f).err());
+    none(
+        broken.map(|e| e.to_string()).collect(),
+        "machine files that do not parse",
+    );
+}
+
+#[test]
+fn every_number_of_a_machine_has_its_reason() {
+    let mut offenders = Vec::new();
+    for file in files()
+        .into_iter()
+        .filter(|f| f.starts_with("machines/") && f.ends_with(".toml"))
+    {
+        let text = read(&file);
+        let costs = text
+            .split("[costs]")
+            .nth(1)
+            .and_then(|t| t.split("[noise]").next())
+            .unwrap_or("");
+        let bare = costs
+            .lines()
+            .filter(|l| l.contains('=') && !l.starts_with('#') && !l.contains(" # "));
+        offenders.extend(bare.map(|l| format!("{file}: {l}")));
+    }
+    none(offenders, "numbers without a source or reason beside them");
+}
