@@ -501,6 +501,19 @@ fn what_rt_app_cannot_say_is_named() {
     }
 }
 
+/// Members of one array are alike; a file that says so of members that are not would say something else.
+#[test]
+fn unlike_members_of_an_array_are_an_error() {
+    let text = r#"{ "tiltyard": { "semaphores": { "s": { "count": 2 } } }, "tasks": { "a": { "run": 1 } } }"#;
+    let mut w = read(text, "x.json").expect("reads");
+    assert!(write(&w, Dialect::Tiltyard).is_ok());
+    w.sems[1].initial = 5;
+    assert!(matches!(
+        write(&w, Dialect::Tiltyard),
+        Err(WriteError::Broken(_))
+    ));
+}
+
 #[test]
 fn a_workload_that_no_file_can_say_is_an_error() {
     let mut w = read(r#"{ "tasks": { "a": { "run": 1 } } }"#, "x.json").expect("reads");

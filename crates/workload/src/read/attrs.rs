@@ -164,19 +164,12 @@ impl Reader<'_> {
         ];
         let [runtime, period, deadline] = given;
         let Some(first) = given.into_iter().flatten().next() else {
-            let newly = attrs.policy == Some(Policy::Deadline);
-            if let (true, Some(policy)) = (
-                newly,
-                members
-                    .iter()
-                    .find(|m| m.key == "policy")
-                    .or(members.first()),
-            ) {
-                self.error(
-                    policy.key_span.clone(),
-                    "policy",
-                    "SCHED_DEADLINE without a budget",
-                    "add dl-runtime and dl-period",
+            if attrs.policy == Some(Policy::Deadline) {
+                self.no_budget(
+                    members
+                        .iter()
+                        .find(|m| m.key == "policy")
+                        .or(members.first()),
                 );
             }
             return;
@@ -185,14 +178,7 @@ impl Reader<'_> {
             (Some(Class::Deadline), Some(runtime), _) => {
                 attrs.deadline = self.budget(runtime, period, deadline)
             }
-            (Some(Class::Deadline), None, _) => {
-                self.error(
-                    first.key_span.clone(),
-                    &first.key,
-                    "SCHED_DEADLINE without a budget",
-                    "add dl-runtime",
-                );
-            }
+            (Some(Class::Deadline), None, _) => self.no_budget(Some(first)),
             (Some(Class::Fair), Some(runtime), None) => {
                 attrs.slice_ns = self.whole_micros(&runtime.key, &runtime.value)
             }
@@ -206,6 +192,18 @@ impl Reader<'_> {
                     "set the policy, or leave it out",
                 );
             }
+        }
+    }
+
+    fn no_budget(&mut self, place: Option<&Member>) {
+        if let Some(member) = place {
+            let what = "SCHED_DEADLINE without a budget";
+            self.error(
+                member.key_span.clone(),
+                &member.key,
+                what,
+                "add dl-runtime and dl-period",
+            );
         }
     }
 

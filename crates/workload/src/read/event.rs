@@ -196,21 +196,7 @@ impl Reader<'_> {
         let size_bytes = self.at_least_one(size, "bytes")?;
         let count = self.field(member, fields, "count")?;
         let count = self.count(count, "")?;
-        if kind != MemKind::Chase
-            && let Some(field) = find("stride").or(find("pattern"))
-        {
-            self.error(
-                field.key_span.clone(),
-                &field.key,
-                "means something to chase only",
-                "leave it out",
-            );
-            return None;
-        }
-        let stride_bytes = find("stride").map_or(Some(DEFAULT_STRIDE_BYTES), |field| {
-            self.at_least_one(field, "bytes")
-        })?;
-        let random = find("pattern").map_or(Some(true), |field| self.pattern(field))?;
+        let (stride_bytes, random) = self.chase_fields(kind, find("stride"), find("pattern"))?;
         if kind == MemKind::Chase && size_bytes / 2 < stride_bytes {
             self.wrong_value(
                 size,
@@ -233,6 +219,29 @@ impl Reader<'_> {
         };
         self.notes.shared_buffer(&op, member);
         Some(op)
+    }
+
+    /// Stride and whether the pattern is random, which only `chase` has.
+    fn chase_fields(
+        &mut self,
+        kind: MemKind,
+        stride: Option<&Member>,
+        pattern: Option<&Member>,
+    ) -> Option<(u64, bool)> {
+        if let (true, Some(field)) = (kind != MemKind::Chase, stride.or(pattern)) {
+            self.error(
+                field.key_span.clone(),
+                &field.key,
+                "means something to chase only",
+                "leave it out",
+            );
+            return None;
+        }
+        let stride_bytes = stride.map_or(Some(DEFAULT_STRIDE_BYTES), |field| {
+            self.at_least_one(field, "bytes")
+        });
+        let random = pattern.map_or(Some(true), |field| self.pattern(field));
+        Some((stride_bytes?, random?))
     }
 
     fn pattern(&mut self, field: &Member) -> Option<bool> {

@@ -238,89 +238,85 @@ impl Reader<'_> {
         len: usize,
         array: bool,
     ) -> usize {
-        let find = |name: &str| fields.iter().find(|field| field.key == name);
+        let base = declared.key.as_str();
         let names = (0..len).map(|at| {
             if array {
-                format!("{}[{at}]", declared.key)
+                format!("{base}[{at}]")
             } else {
-                declared.key.clone()
+                base.to_string()
             }
         });
+        let find = |name: &str| fields.iter().find(|field| field.key == name);
         match kind {
             Shared::Mutex => {
                 self.known_keys(fields, &[&["pi", "count"]]);
                 let pi = find("pi").and_then(|field| self.boolean(field));
                 let inherit_priority = pi.unwrap_or(self.defaults.inherit_priority);
-                append(
-                    &mut self.workload.mutexes,
-                    names.map(|name| Mutex {
-                        name,
-                        inherit_priority,
-                    }),
-                )
+                append(&mut self.workload.mutexes, names, |name| Mutex {
+                    name,
+                    inherit_priority,
+                })
             }
             Shared::Cond => {
                 self.known_keys(fields, &[&["count"]]);
-                append(&mut self.workload.conds, names)
+                append(&mut self.workload.conds, names, |name| name)
             }
             Shared::Barrier => {
-                self.known_keys(fields, &[&["parties", "spin", "count"]]);
-                let parties = self
-                    .field(declared, fields, "parties")
-                    .and_then(|field| self.between(field, 1, u32::MAX.into()));
-                let spin = find("spin").and_then(|field| self.micros(&field.key, &field.value));
-                let (parties, spin_ns) = (parties.unwrap_or(1) as u32, spin.unwrap_or(0));
-                append(
-                    &mut self.workload.barriers,
-                    names.map(|name| Barrier {
-                        name,
-                        parties,
-                        spin_ns,
-                    }),
-                )
+                let (parties, spin_ns) = self.barrier_fields(declared, fields);
+                append(&mut self.workload.barriers, names, |name| Barrier {
+                    name,
+                    parties,
+                    spin_ns,
+                })
             }
             Shared::Sem => {
                 self.known_keys(fields, &[&["initial", "count"]]);
                 let initial = find("initial")
                     .and_then(|field| self.count(field, ""))
                     .unwrap_or(0);
-                append(
-                    &mut self.workload.sems,
-                    names.map(|name| Sem { name, initial }),
-                )
+                append(&mut self.workload.sems, names, |name| Sem { name, initial })
             }
             Shared::Pipe => {
                 self.known_keys(fields, &[&["capacity", "count"]]);
                 let capacity = find("capacity").and_then(|field| self.at_least_one(field, "bytes"));
                 let capacity_bytes = capacity.unwrap_or(DEFAULT_PIPE_BYTES);
-                append(
-                    &mut self.workload.pipes,
-                    names.map(|name| Pipe {
-                        name,
-                        capacity_bytes,
-                    }),
-                )
+                append(&mut self.workload.pipes, names, |name| Pipe {
+                    name,
+                    capacity_bytes,
+                })
             }
             Shared::Device => {
                 self.known_keys(fields, &[&["channels", "count"]]);
                 let channels = find("channels").map_or(1, |field| self.channels(field));
-                append(
-                    &mut self.workload.devices,
-                    names.map(|name| Device { name, channels }),
-                )
+                append(&mut self.workload.devices, names, |name| Device {
+                    name,
+                    channels,
+                })
             }
             Shared::Counter => {
                 self.known_keys(fields, &[&["start", "count"]]);
                 let start = self
                     .field(declared, fields, "start")
-                    .and_then(|field| self.count(field, ""))
-                    .unwrap_or(0);
-                append(
-                    &mut self.workload.counters,
-                    names.map(|name| Counter { name, start }),
-                )
+                    .and_then(|field| self.count(field, ""));
+                let start = start.unwrap_or(0);
+                append(&mut self.workload.counters, names, |name| Counter {
+                    name,
+                    start,
+                })
             }
         }
+    }
+
+    fn barrier_fields(&mut self, declared: &Member, fields: &[Member]) -> (u32, u64) {
+        self.known_keys(fields, &[&["parties", "spin", "count"]]);
+        let parties = self.field(declared, fields, "parties");
+        let parties = parties.and_then(|field| self.between(field, 1, u32::MAX.into()));
+        let spin = fields.iter().find(|field| field.key == "spin");
+        let spin = spin.and_then(|field| self.micros(&field.key, &field.value));
+        (
+            parties.map_or(1, |parties| parties as u32),
+            spin.unwrap_or(0),
+        )
     }
 
     fn channels(&mut self, field: &Member) -> u32 {
@@ -550,9 +546,13 @@ impl Reader<'_> {
     }
 }
 
-/// Appends and returns where the first one is.
-fn append<T>(list: &mut Vec<T>, items: impl Iterator<Item = T>) -> usize {
+/// Appends one item for each name and returns where the first one is.
+fn append<T>(
+    list: &mut Vec<T>,
+    names: impl Iterator<Item = String>,
+    item: impl Fn(String) -> T,
+) -> usize {
     let first = list.len();
-    list.extend(items);
+    list.extend(names.map(item));
     first
 }

@@ -85,88 +85,80 @@ impl Writer<'_> {
         if let Some(ns) = w.duration_ns.filter(|ns| ns % 1_000_000_000 != 0) {
             add("duration", micros(ns));
         }
-        let apps = w
-            .apps
-            .iter()
-            .map(|app| (app.name.clone(), self.app(app)))
-            .collect();
-        add("apps", Node::Object(apps));
-        let groups: Vec<_> = w
-            .groups
-            .iter()
-            .map(|group| {
-                (
-                    group.path.clone(),
-                    Node::object([("weight", Node::number(group.weight))]),
-                )
-            })
-            .collect();
-        let mut section = |key: &str, list: Vec<(String, Node)>| {
+        let apps = w.apps.iter().map(|app| (app.name.clone(), self.app(app)));
+        add("apps", Node::Object(apps.collect()));
+        for (key, list) in self.sections() {
             if !list.is_empty() {
-                members.push((key.to_string(), Node::Object(list)));
+                add(key, Node::Object(list));
             }
-        };
-        section("groups", groups);
-        let t = &self.tables;
-        section(
-            "mutexes",
-            declared(&t.mutexes, &w.mutexes, |mutex| {
-                vec![("pi", Node::Plain(mutex.inherit_priority.to_string()))]
-            }),
-        );
-        section("conditions", declared(&t.conds, &w.conds, |_| vec![]));
-        section(
-            "barriers",
-            declared(&t.barriers, &w.barriers, |barrier| {
-                vec![
-                    ("parties", Node::number(barrier.parties)),
-                    ("spin", micros(barrier.spin_ns)),
-                ]
-            }),
-        );
-        section(
-            "semaphores",
-            declared(&t.sems, &w.sems, |sem| {
-                vec![("initial", Node::number(sem.initial))]
-            }),
-        );
-        section(
-            "pipes",
-            declared(&t.pipes, &w.pipes, |pipe| {
-                vec![("capacity", Node::number(pipe.capacity_bytes))]
-            }),
-        );
-        section(
-            "devices",
-            declared(&t.devices, &w.devices, |device| {
-                vec![("channels", channels(device))]
-            }),
-        );
-        section(
-            "counters",
-            declared(&t.counters, &w.counters, |counter| {
-                vec![("start", Node::number(counter.start))]
-            }),
-        );
+        }
         for (key, names) in [
             ("places", &w.places),
             ("buffers", &w.buffers),
             ("requests", &w.requests),
         ] {
             if !names.is_empty() {
-                members.push((
-                    key.to_string(),
+                add(
+                    key,
                     Node::List(names.iter().map(|name| Node::text(name)).collect()),
-                ));
+                );
             }
         }
         if !w.timers.is_empty() {
-            members.push((
-                "timers".to_string(),
-                Node::List(w.timers.iter().map(timer).collect()),
-            ));
+            add("timers", Node::List(w.timers.iter().map(timer).collect()));
         }
         Node::Object(members)
+    }
+
+    /// Everything that is declared by name, section by section.
+    fn sections(&self) -> [(&'static str, Members); 8] {
+        let (w, t) = (self.w, &self.tables);
+        let weight = |group: &Group| Node::object([("weight", Node::number(group.weight))]);
+        let groups = w
+            .groups
+            .iter()
+            .map(|group| (group.path.clone(), weight(group)));
+        [
+            ("groups", groups.collect()),
+            (
+                "mutexes",
+                declared(&t.mutexes, &w.mutexes, |m| {
+                    vec![("pi", Node::Plain(m.inherit_priority.to_string()))]
+                }),
+            ),
+            ("conditions", declared(&t.conds, &w.conds, |_| vec![])),
+            (
+                "barriers",
+                declared(&t.barriers, &w.barriers, |b| {
+                    vec![
+                        ("parties", Node::number(b.parties)),
+                        ("spin", micros(b.spin_ns)),
+                    ]
+                }),
+            ),
+            (
+                "semaphores",
+                declared(&t.sems, &w.sems, |s| {
+                    vec![("initial", Node::number(s.initial))]
+                }),
+            ),
+            (
+                "pipes",
+                declared(&t.pipes, &w.pipes, |p| {
+                    vec![("capacity", Node::number(p.capacity_bytes))]
+                }),
+            ),
+            (
+                "devices",
+                declared(&t.devices, &w.devices, |d| vec![("channels", channels(d))]),
+            ),
+            (
+                "counters",
+                declared(&t.counters, &w.counters, |c| {
+                    vec![("start", Node::number(c.start))]
+                }),
+            ),
+        ]
     }
 
     fn app(&self, app: &App) -> Node {
@@ -233,14 +225,13 @@ impl Writer<'_> {
     }
 }
 
+type Members = Vec<(String, Node)>;
+
 /// rt-app is built for this many taskgroups.
 const RTAPP_MAX_GROUPS: usize = 32;
 
-fn declared<T: PartialEq + Clone>(
-    slots: &[Slot],
-    list: &[T],
-    fields: fn(&T) -> Vec<(&'static str, Node)>,
-) -> Vec<(String, Node)> {
+/// One declaration for each slot, with the fields of its first member.
+fn declared<T>(slots: &[Slot], list: &[T], fields: fn(&T) -> Vec<(&'static str, Node)>) -> Members {
     let mut members = Vec::new();
     for slot in slots {
         let mut object: Vec<(String, Node)> = Vec::new();
