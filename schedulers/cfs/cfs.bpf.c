@@ -20,10 +20,9 @@
  *   among it and all others, and makes the switch in the queues at once. stopping() and
  *   running() only stop and start the clock of whoever has the turn.
  *
- *   runnable() and quiescent() come on every path on which a task becomes runnable or stops
- *   being so, also where enqueue() is left out. So tasks join and leave queues there.
- *   running() sets right what happened without dispatch(): exiting tasks, tasks that cannot
- *   migrate, tasks pulled from another CPU, the time when a scheduler is being loaded.
+ *   Tasks leave the queues in quiescent(), which no path leaves out. They join in enqueue(),
+ *   which some do: exiting tasks, tasks that cannot migrate, everything while a scheduler is
+ *   being loaded. running() sets right whatever comes to run without the turn.
  *
  *   Slices are given as TURN_NS; tick() ends turns, because what a slice is changes while it
  *   lasts.
@@ -34,9 +33,6 @@
 char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
-
-/* Slice given to the core: far beyond any turn, but not "infinite", which may stop the tick. */
-#define TURN_NS 1000000000ULL
 
 #include "types.h"
 #include "tunables.h"
@@ -80,28 +76,15 @@ s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return wake_cpu(p, i, waker, prev_cpu, wake_flags & SCX_WAKE_SYNC);
 }
 
-void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
-{
-	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
-
-	if (!i)
-		return;
-	arrive(p, i, cpu, scx_bpf_now(), enq_flags & SCX_ENQ_WAKEUP);
-	probe_task(p, i);
-	probe_cpu(cpu);
-}
-
 void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	u32 i = slot_of(p), how = 0, cpu;
 	struct cfs_lock *lk;
 	u64 now_ns = scx_bpf_now();
 
-	if (!i)
-		return;
 	cpu = entity(i)->cpu;
 	lk = cpu_lock(cpu);
-	if (!lk)
+	if (!i || !lk)
 		return;
 	if (deq_flags & SCX_DEQ_SLEEP)
 		how |= LEAVE_SLEEP;
@@ -115,6 +98,7 @@ void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 		detach_load(i, now_ns);
 	entity(i)->owned = false;
 	bpf_spin_unlock(&lk->lock);
+	probe_task(p, i);
 	probe_cpu(cpu);
 }
 
@@ -130,8 +114,9 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	arrive(p, i, cpu, now_ns, false);
+	settle(p, i, cpu, now_ns);
 	bpf_spin_lock(&lk->lock);
+	join(i, cpu, now_ns, enq_flags & SCX_ENQ_WAKEUP);
 	/* It had the turn and lost the CPU without a dispatch(). */
 	if (cpu_state(cpu)->curr == i) {
 		put_current(queue_of(0, cpu), now_ns);
@@ -145,6 +130,8 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	bpf_spin_unlock(&lk->lock);
 	if (preempt)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	probe_task(p, i);
+	probe_cpu(cpu);
 }
 
 /* p leaves our hands before it was dispatched: its affinity or another property changes. */
@@ -160,8 +147,11 @@ void BPF_STRUCT_OPS(cfs_dequeue, struct task_struct *p, u64 deq_flags)
 	bpf_spin_unlock(&lk->lock);
 }
 
-/* The task that shall run on `cpu` next; gives it the turn. *keep: it has it already. */
-static __noinline u32 choose(u32 cpu, u32 prev, u64 now_ns, bool *keep)
+/*
+ * The task that shall run on `cpu` next; gives it the turn. *keep: it is the one of prev_pid and
+ * has the turn already.
+ */
+static __noinline u32 choose(u32 cpu, s32 prev_pid, u64 now_ns, bool *keep)
 {
 	struct cfs_lock *lk = cpu_lock(cpu);
 	struct cfs_cpu *cs = cpu_state(cpu);
@@ -171,7 +161,7 @@ static __noinline u32 choose(u32 cpu, u32 prev, u64 now_ns, bool *keep)
 		return 0;
 	bpf_spin_lock(&lk->lock);
 	i = pick_task(cpu, now_ns);
-	*keep = i && i == cs->curr && i == prev;
+	*keep = i && i == cs->curr && entity(i)->pid == prev_pid;
 	cs->resched = false;
 	if (i && i != cs->curr)
 		switch_to(i, now_ns);
@@ -198,12 +188,13 @@ static __noinline bool hand_over(u32 i, u64 now_ns)
 
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u32 prev_i = prev ? slot_of(prev) : 0, i = 0, try;
+	s32 prev_pid = prev ? prev->pid : 0;
+	u32 i = 0, try;
 	u64 now_ns = scx_bpf_now();
 	bool keep = false;
 
 	bpf_for(try, 0, 4) {
-		i = choose(cpu, prev_i, now_ns, &keep);
+		i = choose(cpu, prev_pid, now_ns, &keep);
 		if (keep && prev) {
 			prev->scx.slice = TURN_NS;
 			return;
@@ -216,42 +207,63 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 		pull_task(cpu, now_ns);
 }
 
-void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
+/* A task that has not been given the turn has got the CPU: it has the turn from now on. */
+static __noinline void take_turn(struct task_struct *p, u32 i, u32 cpu, u64 now_ns)
 {
-	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
 	struct cfs_lock *lk = cpu_lock(cpu);
-	u64 now_ns = scx_bpf_now();
 
-	if (!i || !lk)
+	if (!lk)
 		return;
-	arrive(p, i, cpu, now_ns, false);
+	settle(p, i, cpu, now_ns);
 	bpf_spin_lock(&lk->lock);
-	if (cpu_state(cpu)->curr != i)
-		switch_to(i, now_ns);
-	resume_current(i, now_ns);
+	/* A sleeper is to be placed as one; a relative vruntime has just been taken off a queue. */
+	join(i, cpu, now_ns, !entity(i)->relative);
+	switch_to(i, now_ns);
 	cpu_state(cpu)->resched = false;
 	entity(i)->owned = false;
 	bpf_spin_unlock(&lk->lock);
 }
 
-void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
+void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 {
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
-	struct cfs_lock *lk = cpu_lock(cpu);
 	u64 now_ns = scx_bpf_now();
 
-	if (!i || !lk)
+	if (!i)
+		return;
+	if (cpu_state(cpu)->curr != i)
+		take_turn(p, i, cpu, now_ns);
+	/*
+	 * No lock: until now the turn was paused, so who takes a task from this CPU's queues
+	 * meanwhile charges it for nothing, or for the time since now_ns.
+	 */
+	resume_current(i, now_ns);
+}
+
+/*
+ * A sleeper, quiescent() follows, is charged there; who has lost the turn was charged when it did.
+ * What is left is a task that a higher class drives off the CPU.
+ */
+void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
+{
+	u32 i = runnable ? slot_of(p) : 0, cpu = entity(i)->cpu;
+	struct cfs_lock *lk;
+	u64 now_ns;
+
+	if (!i || cpu_state(cpu)->curr != i)
+		return;
+	lk = cpu_lock(cpu);
+	now_ns = scx_bpf_now();
+	if (!lk)
 		return;
 	bpf_spin_lock(&lk->lock);
-	if (cpu_state(cpu)->curr == i)
-		pause_current(i, now_ns);
+	pause_current(i, now_ns);
 	bpf_spin_unlock(&lk->lock);
-	probe_task(p, i);
 }
 
 void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 {
-	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	u32 i = slot_of(p), cpu = entity(i)->cpu;
 	struct cfs_lock *lk = cpu_lock(cpu);
 	u64 now_ns = scx_bpf_now();
 	bool over = false;
@@ -301,7 +313,7 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	return true;
 }
 
-/* A nice value changes. A queued task has been taken out by quiescent() and comes back. */
+/* A nice value changes. A queued task has been taken out by quiescent() and comes back by enqueue(). */
 void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 {
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
@@ -413,7 +425,7 @@ void BPF_STRUCT_OPS(cfs_cgroup_exit, struct cgroup *cgrp)
 	give_group(group_of_cgroup(cgrp));
 }
 
-/* A queued task has been taken out by quiescent() and comes back by runnable(). */
+/* A queued task has been taken out by quiescent() and comes back by enqueue(). */
 void BPF_STRUCT_OPS(cfs_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
 {
 	u32 i = slot_of(p);
@@ -470,7 +482,6 @@ SCX_OPS_DEFINE(cfs_ops,
 	       .enqueue			= (void *)cfs_enqueue,
 	       .dequeue			= (void *)cfs_dequeue,
 	       .dispatch		= (void *)cfs_dispatch,
-	       .runnable		= (void *)cfs_runnable,
 	       .running			= (void *)cfs_running,
 	       .stopping		= (void *)cfs_stopping,
 	       .quiescent		= (void *)cfs_quiescent,

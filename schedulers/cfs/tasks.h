@@ -78,20 +78,21 @@ static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
 	e->queue = queue_of(g, e->cpu);
 }
 
-/* Task p is runnable on `cpu`: queues it there unless it is already. True if it came now. */
-static __noinline bool arrive(struct task_struct *p, u32 i, u32 cpu, u64 now_ns, bool wakeup)
+/* Before task p joins the queues of `cpu`: off its old CPU, into the group that is now its. */
+static __always_inline void settle(struct task_struct *p, u32 i, u32 cpu, u64 now_ns)
+{
+	follow_session(p, i, now_ns);
+	if (entity(i)->cpu != cpu)
+		depart(i, now_ns);
+}
+
+/* Queues task i on `cpu` unless it is. Lock held; settle() came before. */
+static __noinline void join(u32 i, u32 cpu, u64 now_ns, bool wakeup)
 {
 	struct cfs_entity *e = entity(i);
-	struct cfs_lock *lk = cpu_lock(cpu);
 
-	follow_session(p, i, now_ns);
-	if (e->on_rq && e->cpu == cpu)
-		return false;
-	if (e->cpu != cpu)
-		depart(i, now_ns);
-	if (!lk)
-		return false;
-	bpf_spin_lock(&lk->lock);
+	if (e->on_rq)
+		return;
 	e->cpu = cpu;
 	e->queue = queue_of(e->group, cpu);
 	if (e->newborn && !e->placed) {
@@ -100,8 +101,6 @@ static __noinline bool arrive(struct task_struct *p, u32 i, u32 cpu, u64 now_ns,
 		e->vruntime -= queue(e->queue)->min_vruntime;
 	}
 	enqueue_task(i, now_ns, wakeup);
-	bpf_spin_unlock(&lk->lock);
-	return true;
 }
 
 /*

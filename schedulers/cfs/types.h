@@ -28,6 +28,9 @@
 /* exec_start of a current entity that is not on the CPU just now: no time passes for it. */
 #define PAUSED (~0ULL >> 1)
 
+/* Slice given to the core: far beyond any turn, but not "infinite", which may stop the tick. */
+#define TURN_NS 1000000000ULL
+
 enum cfs_policy { POLICY_NORMAL = 0, POLICY_BATCH = 3, POLICY_IDLE = 5 };
 
 struct cfs_load {
