@@ -52,21 +52,22 @@ pub fn find_or_fetch(
     let release = apt.newest(version)?;
     progress.step(&format!("fetching Linux {release}"));
     let tree = apt.download(&release)?;
-    let place = cache.join(&release);
-    if let Err(source) = std::fs::rename(&tree, &place) {
-        // Another Tiltyard may have been faster; its copy is as good.
-        if find(&cache, &release).is_none() {
-            return Err(KernelError::Io {
-                path: place,
-                action: "rename the kernel to",
-                source,
-            });
-        }
+    if at(&tree, &release).is_none() {
+        return Err(KernelError::Package {
+            what: format!("unpacking {PREFIX}{release}"),
+            status: "no kernel image inside".to_owned(),
+            output: "packages from 7.x on are split; name a 6.x version".to_owned(),
+        });
     }
-    find(&cache, &release).ok_or_else(|| KernelError::Package {
-        what: format!("unpacking {PREFIX}{release}"),
-        status: "no kernel image inside".to_owned(),
-        output: "packages from 7.x on are split; name a 6.x version".to_owned(),
+    let place = cache.join(&release);
+    let renamed = std::fs::rename(&tree, &place);
+    // If it is there although that failed, another Tiltyard was faster; its copy is as good.
+    at(&place, &release).ok_or_else(|| KernelError::Io {
+        path: place,
+        action: "rename the kernel to",
+        source: renamed
+            .err()
+            .unwrap_or_else(|| std::io::Error::other("it is gone")),
     })
 }
 
@@ -90,22 +91,25 @@ fn cache_folder() -> Result<PathBuf, KernelError> {
 }
 
 fn find(cache: &Path, version: &str) -> Option<KernelImage> {
-    let kernels = std::fs::read_dir(cache)
+    std::fs::read_dir(cache)
         .ok()?
         .flatten()
-        .filter_map(|entry| {
-            let release = entry.file_name().into_string().ok()?;
-            let boot = entry.path().join("boot");
-            let image = boot.join(format!("vmlinuz-{release}"));
-            let config = boot.join(format!("config-{release}"));
-            let is_whole = image.is_file() && config.is_file();
-            (matches(&release, version) && is_whole).then_some(KernelImage {
-                release,
-                image,
-                config,
-            })
-        });
-    kernels.max_by_key(|kernel| numbers(&kernel.release))
+        .filter_map(|entry| at(&entry.path(), &entry.file_name().into_string().ok()?))
+        .filter(|kernel| matches(&kernel.release, version))
+        .max_by_key(|kernel| numbers(&kernel.release))
+}
+
+/// The kernel that is unpacked in `tree`, if its image and configuration are there.
+fn at(tree: &Path, release: &str) -> Option<KernelImage> {
+    let image = tree.join(format!("boot/vmlinuz-{release}"));
+    let config = tree.join(format!("boot/config-{release}"));
+    let is_whole = image.is_file() && config.is_file();
+    let release = release.to_owned();
+    is_whole.then_some(KernelImage {
+        release,
+        image,
+        config,
+    })
 }
 
 /// Whether `release` ("6.18.15+deb13-cloud-amd64") is of `version` ("6.18", "6.18.15" or the
