@@ -82,6 +82,8 @@ pub struct Insn {
     /// Name with the `%`, empty if it has none.
     pub result: String,
     pub text: String,
+    /// Node of its source location.
+    pub location: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +100,7 @@ impl Insn {
         Insn {
             result: result.to_owned(),
             text: text.into(),
+            location: None,
         }
     }
 

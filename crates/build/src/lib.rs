@@ -60,6 +60,8 @@ pub struct BuilderOptions {
     pub level: u8,
     /// Elements of arrays that user space would size (RESIZABLE_ARRAY).
     pub resizable_elements: u64,
+    /// Source lines in the native object, for debuggers. Ten times the size; nothing else changes.
+    pub debug: bool,
     /// Where built objects are kept; `None` builds each time.
     pub cache_dir: Option<PathBuf>,
 }
@@ -69,6 +71,7 @@ impl Default for BuilderOptions {
         BuilderOptions {
             level: 2,
             resizable_elements: 4096,
+            debug: false,
             cache_dir: cache::default_dir(),
         }
     }
@@ -161,13 +164,12 @@ impl Builder {
         let BuilderOptions {
             level,
             resizable_elements,
+            debug,
             ..
         } = &self.options;
         let structs = tiltyard_native::layout::STRUCTS;
-        format!(
-            "{} {level} {resizable_elements} {structs:?}",
-            env!("TILTYARD_REWRITER")
-        )
+        let rewriter = env!("TILTYARD_REWRITER");
+        format!("{rewriter} {level} {resizable_elements} {debug} {structs:?}")
     }
 
     fn cached(&self, request: &str) -> Option<Object> {
@@ -205,7 +207,11 @@ impl Builder {
                 .filter(|g| g.init.is_some())
                 .map(|g| g.name.clone()),
         );
-        let rewritten = rewrite::rewrite(&module, &roots, self.options.resizable_elements)?;
+        let choices = rewrite::Choices {
+            resizable_elements: self.options.resizable_elements,
+            debug: self.options.debug,
+        };
+        let rewritten = rewrite::rewrite(&module, &roots, choices)?;
         let object = Object {
             key: String::new(),
             image: Vec::new(),

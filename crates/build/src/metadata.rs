@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub struct Metadata<'a> {
     nodes: HashMap<u32, &'a str>,
+    lines: Vec<&'a str>,
 }
 
 /// A member of a struct or union.
@@ -37,8 +38,14 @@ pub enum Shape {
 }
 
 impl<'a> Metadata<'a> {
+    /// All of it, as it was read.
+    pub fn text(&self) -> String {
+        self.lines.join("\n")
+    }
+
     /// Takes one line `!12 = ...`.
     pub fn add(&mut self, line: &'a str) {
+        self.lines.push(line);
         let Some((number, body)) = line[1..].split_once(" = ") else {
             return;
         };

@@ -299,7 +299,10 @@ fn number_name(name: &str) -> String {
 
 fn parse_insn(line: &str) -> Result<Insn> {
     let line = plain(line);
-    let line = cut_metadata(&line);
+    let (line, metadata) = line.split_at(cut_metadata(&line).len());
+    let location = metadata
+        .split_once(", !dbg !")
+        .and_then(|(_, n)| n.split(',').next()?.parse().ok());
     let line = replace_names(line, '%', |name| Some(number_name(name)));
     let (result, text) = match line.split_once(" = ") {
         Some((result, text)) if result.starts_with('%') && !result.contains(' ') => (result, text),
@@ -313,6 +316,7 @@ fn parse_insn(line: &str) -> Result<Insn> {
     Ok(Insn {
         result: result.to_owned(),
         text,
+        location,
     })
 }
 

@@ -174,39 +174,23 @@ pub fn relocate(function: &mut Function, relocations: &mut Relocations) -> Resul
     Ok(())
 }
 
-/// Text of the function for the host.
-pub fn lower(function: &Function, slots: &mut Slots) -> Result<String> {
+/// Text of the function for the host, with source locations if there is debug information to refer to.
+pub fn lower(function: &Function, slots: &mut Slots, debug: bool) -> Result<String> {
     let mut lowering = Lowering {
         slots,
         raw: HashMap::new(),
         serial: 0,
     };
     let heads = loop_heads(function);
-    let params: Vec<_> = function
-        .params
-        .iter()
-        .map(|(ty, name)| format!("{ty} {name}"))
-        .collect();
-    let mut text = format!(
-        "define hidden {} {}({}) #2 {{\n",
-        function.ret,
-        function.name,
-        params.join(", ")
-    );
-    let may_goto = function
-        .blocks
-        .iter()
-        .flat_map(|b| &b.insns)
-        .any(|i| i.opcode() == "callbr");
+    let mut text = header(function, debug);
     for (index, block) in function.blocks.iter().enumerate() {
         let _ = writeln!(text, "{}:", block.label);
-        if index == 0 && may_goto {
+        if index == 0 && has_may_goto(function) {
             let _ = writeln!(
                 text,
                 "  %may_goto.budget = alloca i64\n  store i64 {MAY_GOTO_BUDGET}, ptr %may_goto.budget"
             );
         }
-        let counted = count_call(block, heads.contains(block.label.as_str()));
         let phis = block
             .insns
             .iter()
@@ -214,21 +198,57 @@ pub fn lower(function: &Function, slots: &mut Slots) -> Result<String> {
             .count();
         for (at, insn) in block.insns.iter().enumerate() {
             if at == phis {
-                let _ = writeln!(text, "  {counted}");
+                let head = heads.contains(block.label.as_str());
+                let _ = writeln!(text, "  {}", count_call(block, head));
             }
+            let location = insn.location.filter(|_| debug);
             for out in lowering
                 .insn(insn)
                 .map_err(|e| e.in_function(&function.name))?
             {
-                let _ = match out.result.as_str() {
-                    "" => writeln!(text, "  {}", out.text),
-                    result => writeln!(text, "  {result} = {}", out.text),
-                };
+                write_insn(&mut text, &out, location);
             }
         }
     }
     text.push_str("}\n");
     Ok(text)
+}
+
+fn header(function: &Function, debug: bool) -> String {
+    let params: Vec<_> = function
+        .params
+        .iter()
+        .map(|(ty, name)| format!("{ty} {name}"))
+        .collect();
+    let params = params.join(", ");
+    let node = function
+        .node
+        .filter(|_| debug)
+        .map_or(String::new(), |n| format!(" !dbg !{n}"));
+    format!(
+        "define hidden {} {}({params}) #2{node} {{\n",
+        function.ret, function.name
+    )
+}
+
+fn has_may_goto(function: &Function) -> bool {
+    function
+        .blocks
+        .iter()
+        .flat_map(|b| &b.insns)
+        .any(|i| i.opcode() == "callbr")
+}
+
+fn write_insn(text: &mut String, insn: &Insn, location: Option<u32>) {
+    text.push_str("  ");
+    if !insn.result.is_empty() {
+        let _ = write!(text, "{} = ", insn.result);
+    }
+    text.push_str(&insn.text);
+    if let Some(node) = location {
+        let _ = write!(text, ", !dbg !{node}");
+    }
+    text.push('\n');
 }
 
 fn count_call(block: &Block, head: bool) -> String {
@@ -273,10 +293,7 @@ struct Lowering<'s> {
 impl Lowering<'_> {
     fn insn(&mut self, insn: &Insn) -> Result<Vec<Insn>> {
         self.serial += 1;
-        let insn = &Insn {
-            result: insn.result.clone(),
-            text: define_poison(&insn.text),
-        };
+        let insn = &Insn::new(&insn.result, define_poison(&insn.text));
         match insn.opcode() {
             "udiv" | "urem" | "sdiv" | "srem" => arith::divide(insn),
             "shl" | "lshr" | "ashr" => arith::shift(insn),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The table of what is rewritten, row by row: a function of clang's IR in, the function for the host out.
 
-use super::rewrite;
+use super::{Choices, rewrite};
 use crate::ir::Result;
 use crate::parse::parse;
 
@@ -33,7 +33,15 @@ fn translate(globals: &str, body: &str, declares: &str) -> Result<String> {
          {body}\n}}\n\n{declares}\n{METADATA}"
     );
     let module = parse(&text)?;
-    rewrite(&module, &["@f".to_owned()], 8).map(|r| r.text)
+    rewrite(
+        &module,
+        &["@f".to_owned()],
+        Choices {
+            resizable_elements: 8,
+            debug: false,
+        },
+    )
+    .map(|r| r.text)
 }
 
 /// The rewritten body of `f`, one instruction to an element.

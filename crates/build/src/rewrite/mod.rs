@@ -87,8 +87,17 @@ impl<'m> Kernel<'m> {
     }
 }
 
+/// What may be chosen about the result.
+#[derive(Clone, Copy, Debug)]
+pub struct Choices {
+    /// Elements of a RESIZABLE_ARRAY.
+    pub resizable_elements: u64,
+    /// Keep source locations, for debuggers.
+    pub debug: bool,
+}
+
 /// Rewrites what is reachable from `roots` (symbols with the `@`).
-pub fn rewrite(module: &Module, roots: &[String], resizable_elements: u64) -> Result<Rewritten> {
+pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Rewritten> {
     let mut kernel = Kernel::new(module)?;
     let reached = reach(module, roots, &mut kernel)?;
     let mut slots = Slots::default();
@@ -98,7 +107,7 @@ pub fn rewrite(module: &Module, roots: &[String], resizable_elements: u64) -> Re
         .iter()
         .filter_map(|f| reached.functions.get(&f.name))
     {
-        bodies.push_str(&lower(function, &mut slots)?);
+        bodies.push_str(&lower(function, &mut slots, choices.debug)?);
         bodies.push('\n');
     }
     let mut declares = String::new();
@@ -115,7 +124,7 @@ pub fn rewrite(module: &Module, roots: &[String], resizable_elements: u64) -> Re
         .iter()
         .filter(|g| reached.symbols.contains(&g.name))
     {
-        globals.push_str(&define_global(global, resizable_elements)?);
+        globals.push_str(&define_global(global, choices)?);
     }
     let types = module.types.join("\n");
     let tables = slots.tables();
@@ -123,8 +132,13 @@ pub fn rewrite(module: &Module, roots: &[String], resizable_elements: u64) -> Re
     let attributes = "attributes #0 = { alwaysinline nounwind }\n\
                       attributes #1 = { noreturn nounwind }\n\
                       attributes #2 = { nounwind \"frame-pointer\"=\"all\" }\n";
+    let metadata = if choices.debug {
+        module.metadata.text()
+    } else {
+        String::new()
+    };
     let text = format!(
-        "{TARGET}\n{types}\n\n{globals}\n{tables}\n{PRELUDE}{arithmetic}\n{declares}\n{bodies}{attributes}"
+        "{TARGET}\n{types}\n\n{globals}\n{tables}\n{PRELUDE}{arithmetic}\n{declares}\n{bodies}{attributes}{metadata}\n"
     );
     Ok(Rewritten {
         text,
@@ -203,7 +217,7 @@ fn stand_in(declare: &Declare, slots: &mut Slots) -> Result<String> {
 }
 
 /// A global as a plain hidden variable: sections mean something to the BPF loader only, and names must stay findable.
-fn define_global(global: &Global, resizable_elements: u64) -> Result<String> {
+fn define_global(global: &Global, choices: Choices) -> Result<String> {
     let name = &global.name;
     let align = if global.align.is_empty() {
         String::new()
@@ -232,7 +246,7 @@ fn define_global(global: &Global, resizable_elements: u64) -> Result<String> {
             "variable {name} in section \"{section}\""
         )));
     }
-    let (ty, init) = resize(global, init, resizable_elements);
+    let (ty, init) = resize(global, init, choices.resizable_elements);
     let init = match reference_value(name) {
         Some(value) => (value as i64).to_string(),
         None => init,
@@ -247,7 +261,13 @@ fn define_global(global: &Global, resizable_elements: u64) -> Result<String> {
     } else {
         "global"
     };
-    Ok(format!("{name} = {linkage} {kind} {ty} {init}{align}\n"))
+    let node = global
+        .node
+        .filter(|_| choices.debug)
+        .map_or(String::new(), |n| format!(", !dbg !{n}"));
+    Ok(format!(
+        "{name} = {linkage} {kind} {ty} {init}{align}{node}\n"
+    ))
 }
 
 /// Sections of data that mean nothing here beyond where a loader puts them; `.addr_space.1` holds arena variables.

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! However an object is lowered, the scheduler does the same and is charged the same.
+
+mod common;
+
+use common::{Engine, call, load, shipped, task};
+use tiltyard_build::{Builder, BuilderOptions, Source};
+use tiltyard_native::Object;
+
+fn build(source: &Source, level: u8, debug: bool) -> Object {
+    let options = BuilderOptions {
+        level,
+        debug,
+        cache_dir: None,
+        ..Default::default()
+    };
+    Builder::new(options)
+        .native(source)
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What a few calls of each op do: results, calls of kernel functions with their arguments, and work.
+fn trace(object: &Object) -> Vec<String> {
+    let engine = Engine::default();
+    let instance = load(object, &[], &engine);
+    let mut p = task();
+    p.scx.weight = 100;
+    p.scx.slice = 3_000_000;
+    p.nr_cpus_allowed = 4;
+    let p = &raw mut *p as u64;
+    let mut lines = Vec::new();
+    for round in 0..3u64 {
+        for op in object.ops.functions.keys() {
+            let args = match op.as_str() {
+                "dispatch" => [round, p, 0],
+                "init" | "exit" => [0, 0, 0],
+                _ => [p, round, 8],
+            };
+            let before = instance.work_insns();
+            let result = call(&instance, object, op, &args).map(|r| r as i32);
+            // Results of ops without one are whatever a register held.
+            let result = if matches!(op.as_str(), "select_cpu" | "init") {
+                format!("{result:?}")
+            } else {
+                format!("{}", result.is_ok())
+            };
+            lines.push(format!("{op} {result} {}", instance.work_insns() - before));
+        }
+    }
+    let known = |value: u64| {
+        if value == p {
+            "p".to_owned()
+        } else {
+            value.to_string()
+        }
+    };
+    // Stack addresses are no part of behaviour; the stubs record none.
+    lines.extend(
+        engine
+            .calls
+            .borrow()
+            .iter()
+            .map(|(name, args)| format!("{name} {:?}", args.map(known))),
+    );
+    lines
+}
+
+#[track_caller]
+fn same_however_lowered(source: &Source) {
+    let expected = trace(&build(source, 2, false));
+    for (level, debug) in [(0, false), (3, false), (2, true)] {
+        assert_eq!(
+            trace(&build(source, level, debug)),
+            expected,
+            "level {level}, debug {debug}"
+        );
+    }
+}
+
+#[test]
+fn fifo() {
+    same_however_lowered(&shipped("schedulers/fifo/fifo.bpf.c"));
+}
+
+#[test]
+fn ule() {
+    same_however_lowered(&shipped("schedulers/ule/ule.bpf.c"));
+}
+
+#[test]
+fn cfs() {
+    same_however_lowered(&shipped("schedulers/cfs/cfs.bpf.c"));
+}
+
+#[test]
+fn debug_objects_name_source_lines() {
+    let source = shipped("schedulers/fifo/fifo.bpf.c");
+    let has_lines = |object: &Object| object.image.windows(11).any(|w| w == b".debug_line");
+    assert!(has_lines(&build(&source, 2, true)));
+    assert!(!has_lines(&build(&source, 2, false)));
+}
