@@ -88,8 +88,15 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         false,
         app.runtime_ns as f64,
     );
-    if let Some(ended_ns) = app.ended_ns {
-        out.time("done after", true, ended_ns - app.started_ns.min(ended_ns));
+    if let Some((_, until_ns)) = app.active_ns {
+        let before_the_end = until_ns < run.duration_ns;
+        out.add(
+            "active until",
+            Unit::TimeNs,
+            Better::Neither,
+            before_the_end,
+            until_ns as f64,
+        );
     }
     if app.wakeup.count > 0 {
         out.time("wakeup p50", false, app.wakeup.p50_ns);
@@ -148,13 +155,14 @@ fn request_figures(out: &mut Figures, prefix: &str, class: &RequestSummary) {
     out.time(format!("{prefix}latency max"), false, latency.max_ns);
 }
 
-/// What this app got while another one was there, where that is not the whole run.
+/// What this app got between another one's first and last moment on a CPU, where that is not the whole
+/// run.
 fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     if run.apps.len() > MAX_APPS_IN_PAIRS {
         return;
     }
     for other in run.apps.iter().filter(|other| other.app != app.app) {
-        let (from_ns, to_ns) = (other.started_ns, other.ended_ns.unwrap_or(run.duration_ns));
+        let (from_ns, to_ns) = other.active_ns.unwrap_or((0, 0));
         let window_ns = to_ns.saturating_sub(from_ns);
         // Less than 2 % off the whole run: nothing that the share of CPU does not say.
         if window_ns == 0 || window_ns as f64 > 0.98 * run.duration_ns as f64 {
@@ -164,7 +172,7 @@ fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         let capacity_ns = window_ns as f64 * run.cpus.len() as f64;
         let share = gained_ns / capacity_ns;
         out.add(
-            format!("share while {} is there", other.app),
+            format!("share while {} is active", other.app),
             Unit::Share,
             Better::Neither,
             true,

@@ -129,6 +129,10 @@ impl Recorder {
             tasks: mine.len() as u64,
             started_ns: mine.iter().map(|(_, t)| t.started_ns).min().unwrap_or(0),
             ended_ns: last_end_ns.filter(|_| all_ended),
+            active_ns: (state.first_ran_ns <= state.last_ran_ns).then(|| {
+                let (first_ns, last_ns) = (state.first_ran_ns, state.last_ran_ns);
+                (self.since_origin(first_ns), self.since_origin(last_ns))
+            }),
             runtime_ns: sum(|t| t.runtime_ns),
             wait_ns: sum(|t| t.wait_ns),
             sleep_ns: sum(|t| t.sleep_ns),
@@ -140,6 +144,7 @@ impl Recorder {
                 .map(|(_, t)| t.longest_wait_ns)
                 .max()
                 .unwrap_or(0),
+            starved_tasks: sum(|t| u64::from(t.starved_episodes > 0)),
             starved_episodes: sum(|t| t.starved_episodes),
             starved_ns: sum(|t| t.starved_ns),
             switches,

@@ -29,6 +29,7 @@ const WITHOUT_SERIES: u32 = u32::MAX - 1;
 #[derive(Clone, Debug)]
 struct Track {
     count: u64,
+    sum: i128,
     first: i64,
     last: i64,
     min: i64,
@@ -47,6 +48,7 @@ impl Track {
     fn new(first: i64, filled: usize) -> Self {
         Track {
             count: 0,
+            sum: 0,
             first,
             last: first,
             min: first,
@@ -57,6 +59,7 @@ impl Track {
 
     fn add(&mut self, value: i64) {
         self.count += 1;
+        self.sum += i128::from(value);
         self.last = value;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
@@ -73,6 +76,7 @@ impl Track {
             last: self.last,
             min: self.min,
             max: self.max,
+            mean: (self.sum / i128::from(self.count.max(1))) as i64,
             begin_ns: grid.begins_ns(),
             bucket_min: buckets
                 .iter()

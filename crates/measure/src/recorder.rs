@@ -227,6 +227,10 @@ impl Recorder {
                 app.settled_ns += span_ns;
                 app.running -= 1;
                 app.since_sum_ns -= from_ns;
+                if now_ns > from_ns {
+                    app.first_ran_ns = app.first_ran_ns.min(from_ns);
+                    app.last_ran_ns = now_ns;
+                }
             }
             State::Runnable => {
                 task.wait_ns += span_ns;

@@ -81,6 +81,8 @@ pub struct AppSummary {
     pub started_ns: u64,
     /// Death of its last task; `None` while one lives.
     pub ended_ns: Option<u64>,
+    /// When a task of it first got a CPU and when one last left one (or the run ended); `None`: never.
+    pub active_ns: Option<(u64, u64)>,
     pub runtime_ns: u64,
     pub wait_ns: u64,
     pub sleep_ns: u64,
@@ -89,6 +91,8 @@ pub struct AppSummary {
     pub wait: Latency,
     pub wakeup: Latency,
     pub longest_wait_ns: u64,
+    /// Tasks that were starved at least once.
+    pub starved_tasks: u64,
     pub starved_episodes: u64,
     pub starved_ns: u64,
     pub switches: Switches,
@@ -330,6 +334,8 @@ pub struct ProbeSeries {
     pub last: i64,
     pub min: i64,
     pub max: i64,
+    /// Of all values, each counted once, however long it held.
+    pub mean: i64,
     pub begin_ns: Vec<u64>,
     pub bucket_min: Vec<Option<i64>>,
     pub bucket_mean: Vec<Option<i64>>,

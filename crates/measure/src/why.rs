@@ -2,12 +2,15 @@
 //! The "Why" paragraph: sentences made from measured facts and from nothing else.
 
 use crate::stats::median_interval;
-use crate::summary::Summary;
+use crate::summary::{ProbeSeries, ProbeSummary, Summary};
 use crate::units;
 use std::collections::BTreeMap;
 
 /// Apps named in one sentence.
 const MAX_NAMED: usize = 4;
+
+/// Values of a probe below this are figures that a reader can take in.
+const SMALL: i64 = 100_000;
 
 /// Facts about one scheduler's runs, the telling ones first. Counts and times are medians over the runs,
 /// ranges of probes span them all.
@@ -52,8 +55,12 @@ fn starvation(runs: &[Summary]) -> Option<String> {
         let longest_ns = median(of_app().map(|a| a.longest_wait_ns));
         if longest_ns > bound_ns as f64 {
             let total_ns = median(of_app().map(|a| a.starved_ns));
+            let hit = median(of_app().map(|a| a.starved_tasks));
+            let tasks = median(of_app().map(|a| a.tasks));
             let text = format!(
-                "{name} was starved: it waited up to {} at a stretch, {} in all",
+                "{name} was starved: {} of its {} tasks waited up to {} at a stretch, {} in all",
+                units::count(hit),
+                units::count(tasks),
                 units::time(longest_ns),
                 units::time(total_ns)
             );
@@ -108,39 +115,34 @@ fn preemptions(runs: &[Summary]) -> Option<String> {
     ))
 }
 
-/// The range of each probe of tasks, by app.
+/// The first probe of tasks whose values are small enough to say something: a score or a priority rather
+/// than a clock.
 fn probes(runs: &[Summary]) -> Option<String> {
-    let mut ranges: BTreeMap<(&str, usize), (i64, i64)> = BTreeMap::new();
-    let names = app_names(runs);
-    for probe in runs
-        .iter()
-        .flat_map(|run| &run.probes)
-        .filter(|p| !p.per_cpu)
-    {
-        for app in &probe.apps {
-            let at = names.iter().position(|n| *n == app.name)?;
-            let range = ranges
-                .entry((&probe.probe, at))
-                .or_insert((app.min, app.max));
-            *range = (range.0.min(app.min), range.1.max(app.max));
-        }
-    }
-    let mut texts: Vec<String> = Vec::new();
-    for probe in ranges
-        .keys()
-        .map(|k| k.0)
-        .collect::<std::collections::BTreeSet<_>>()
-    {
-        let of_probe = ranges
-            .iter()
-            .filter(|(key, _)| key.0 == probe)
-            .take(MAX_NAMED);
-        let apps: Vec<String> = of_probe
-            .map(|(key, (min, max))| format!("{} {min}..{max}", names[key.1]))
-            .collect();
-        texts.push(format!("{probe} ranged over {}", apps.join(", ")));
-    }
-    (!texts.is_empty()).then(|| texts.join("; "))
+    let tells = |p: &&ProbeSummary| {
+        !p.per_cpu && p.apps.iter().all(|a| a.min.abs().max(a.max.abs()) < SMALL)
+    };
+    let name = &runs.first()?.probes.iter().find(tells)?.probe;
+    let all = runs.iter().flat_map(|run| &run.probes);
+    let series: Vec<&ProbeSeries> = all
+        .filter(|p| p.probe == *name)
+        .flat_map(|p| &p.apps)
+        .collect();
+    let app = |app: &str| {
+        let of_app = || series.iter().filter(|s| s.name == app);
+        let means: Vec<f64> = of_app().map(|s| s.mean as f64).collect();
+        let (min, max) = (
+            of_app().map(|s| s.min).min()?,
+            of_app().map(|s| s.max).max()?,
+        );
+        let mean = units::count(median_interval(&means)?.median);
+        Some(format!("{app} {mean} ({min}..{max})"))
+    };
+    let apps: Vec<String> = app_names(runs)
+        .into_iter()
+        .filter_map(app)
+        .take(MAX_NAMED)
+        .collect();
+    Some(format!("mean {name} and its range: {}", apps.join(", ")))
 }
 
 /// How the CPUs spent their time and why they changed hands.

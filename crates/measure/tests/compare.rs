@@ -64,7 +64,7 @@ fn throughput_and_shares_of_two_schedulers() {
     assert!((medians(throughput)[1] - 50.0).abs() < 0.2);
     assert_eq!(throughput.verdict, Some(Verdict::MuchBetter));
     assert_eq!(throughput.best, Some(0));
-    let share = medians(row(&got, "hog", "share while server is there"));
+    let share = medians(row(&got, "hog", "share while server is active"));
     assert!(
         share[0] < 0.002 && (share[1] - 0.5).abs() < 0.01,
         "{share:?}"
@@ -72,8 +72,8 @@ fn throughput_and_shares_of_two_schedulers() {
     let wait = row(&got, "hog", "longest wait");
     assert_eq!(medians(wait), [2025.0 * 1e6, 10.0 * 1e6]);
     assert_eq!(wait.verdict, Some(Verdict::MuchWorse));
-    let done = medians(row(&got, "server", "done after"));
-    assert_eq!(done[0], 2025.0 * 1e6);
+    let until = medians(row(&got, "server", "active until"));
+    assert_eq!(until[0], 3025.0 * 1e6);
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn why_says_only_what_was_measured() {
     let got = comparison();
     assert_eq!(
         got.why[0],
-        "Under unfair hog was starved: it waited up to 2.02 s at a stretch, 2.02 s in all; server preempted hog \
-         tasks once, 100 % of all preemptions; penalty ranged over hog 99..99, server 3..3; the CPU was \
-         busy 100 % of the time, 4 switches, 50.0 % of them by block."
+        "Under unfair hog was starved: 1 of its 1 tasks waited up to 2.02 s at a stretch, 2.02 s in all; \
+         server preempted hog tasks once, 100 % of all preemptions; mean penalty and its range: hog 99 \
+         (99..99), server 3 (3..3); the CPU was busy 100 % of the time, 4 switches, 50.0 % of them by block."
     );
     assert!(!got.why[1].contains("starved"));
 }

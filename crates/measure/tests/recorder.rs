@@ -129,6 +129,7 @@ fn starvation_counts_while_it_lasts() {
         ),
         (2, 380, 240)
     );
+    assert_eq!(got.apps[1].starved_tasks, 1);
     let episodes: Vec<_> = got
         .starvation
         .iter()
@@ -220,6 +221,8 @@ fn probes_have_ranges_per_app_and_per_task() {
         .collect();
     assert_eq!(ranges, [("hog", 4, 98, 4, 98), ("server", 3, 3, 3, 3)]);
     assert_eq!(penalty.apps[0].bucket_mean, [Some(51)]);
+    assert_eq!(penalty.apps[0].mean, 51);
+    assert_eq!(got.apps[1].active_ns, Some((35, 45)));
     assert_eq!(
         (&*penalty.keys[1].name, &*penalty.keys[1].app),
         ("2", "server")

@@ -8,8 +8,13 @@
   const colorOf = (s) => css(s.scheduler ? `--s${s.color % 6}` : `--c${s.color % 8}`);
   const drawn = [];
 
-  // At most four significant digits, no exponent.
-  const short = (v) => v == null ? "" : String(+v.toPrecision(4));
+  // At most four significant digits; large values with the SI prefix.
+  const PREFIXES = [[1e12, " T"], [1e9, " G"], [1e6, " M"]];
+  const short = (v) => {
+    if (v == null) return "";
+    const [size, prefix] = PREFIXES.find(([size]) => Math.abs(v) >= size) || [1, ""];
+    return +(v / size).toPrecision(4) + prefix;
+  };
 
   // A percentile's place on the axis (see nines() in charts.rs) and its name.
   const NINES = [[0, ""], [0.30103, "50 %"], [1, "90 %"], [2, "99 %"], [3, "99.9 %"], [4, "99.99 %"], [5, "max"]];

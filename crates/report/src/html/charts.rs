@@ -102,7 +102,8 @@ pub fn runtime(id: String, run: &Summary, apps: &[&str]) -> Chart {
     }
 }
 
-/// A probe's value holds until the next one is heard, or until bucket `end`.
+/// A probe's value holds until the next one is heard, or until its app
+/// was last on a CPU, in the bucket before `end`.
 fn held(values: &[Option<i64>], end: usize) -> Vec<Option<f64>> {
     let mut last = None;
     let values = values.iter().enumerate().map(|(i, value)| {
@@ -126,12 +127,11 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
     let series: Vec<Series> = drawn
         .iter()
         .map(|(color, s)| {
-            let ended_ns = run
-                .apps
-                .iter()
-                .find(|a| a.app == s.app)
-                .and_then(|a| a.ended_ns);
-            let end = begin_ns.partition_point(|&ns| ns <= ended_ns.unwrap_or(u64::MAX));
+            let app = run.apps.iter().find(|a| a.app == s.app);
+            let until_ns = app
+                .and_then(|a| a.active_ns)
+                .map_or(u64::MAX, |(_, until)| until);
+            let end = begin_ns.partition_point(|&ns| ns <= until_ns);
             Series {
                 label: match probe.per_cpu {
                     true => format!("CPU {}", s.name),

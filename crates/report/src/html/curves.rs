@@ -42,7 +42,7 @@ pub fn runtime(input: &ReportInput, out: &mut Vec<Chart>) -> String {
             "of the CPUs",
             "wait",
             "sleep",
-            "ended at",
+            "active until",
         ],
     );
     for (_, name, run) in input.first_runs() {
@@ -56,7 +56,8 @@ pub fn runtime(input: &ReportInput, out: &mut Vec<Chart>) -> String {
                 share(app.runtime_ns, capacity_ns),
                 time(app.wait_ns),
                 time(app.sleep_ns),
-                app.ended_ns.map_or("still alive".to_owned(), time),
+                app.active_ns
+                    .map_or("never ran".to_owned(), |(_, ns)| time(ns)),
             ]);
         }
     }
@@ -109,7 +110,13 @@ pub fn probes(input: &ReportInput, out: &mut Vec<Chart>) -> String {
                     of,
                     count(series.count),
                 ];
-                let figures = [series.first, series.min, series.max, series.last];
+                let figures = [
+                    series.first,
+                    series.min,
+                    series.mean,
+                    series.max,
+                    series.last,
+                ];
                 cells.extend(figures.map(|v| units::count(v as f64)));
                 table.row(&cells);
             }
