@@ -159,6 +159,18 @@ fn many_mistakes_are_told_first_first_and_not_without_end() {
     );
 }
 
+/// Sections are read in an order of their own; errors are told in that of the file.
+#[test]
+fn errors_come_in_the_order_of_the_file() {
+    let text = "{\"tasks\": {\"a\": {\"run\": -1}},\n\"tiltyard\": {\"nam\": 1},\n\"global\": {\"duration\": 0}}";
+    let lines: Vec<_> = read(text, "f.json")
+        .unwrap_err()
+        .iter()
+        .map(|e| e.line)
+        .collect();
+    assert_eq!(lines, [1, 2, 3]);
+}
+
 #[test]
 fn the_span_is_the_place_in_the_text() {
     let text = "{ \"tasks\": { \"a\": { \"run\": -5 } } }";

@@ -501,6 +501,30 @@ fn what_rt_app_cannot_say_is_named() {
     }
 }
 
+/// Shared things that rt-app has, but not so.
+#[test]
+fn what_rt_app_cannot_declare_is_named() {
+    let text = r#"{ "tiltyard": { "apps": { "web": { "group": "/g" } }, "groups": { "/g": { "weight": 7 } },
+        "barriers": { "b": { "parties": 1, "spin": 5 } }, "semaphores": { "s": { "initial": 1 } },
+        "mutexes": { "m": { "pi": true }, "n": {} } },
+        "tasks": { "a": { "instance": 2, "barrier": "b", "tiltyard": { "process": true, "working_set": 1 } } } }"#;
+    let w = read(text, "x.json").expect("reads");
+    let error = write(&w, Dialect::RtApp).expect_err("refused").to_string();
+    let parts = [
+        "app web",
+        "weight of group /g",
+        "spinning at barrier b",
+        "1 parties at barrier b, which has 2 users",
+        "initial value of semaphore s",
+        "priority inheritance of some mutexes only",
+        "task a as a process",
+        "working set of task a",
+    ];
+    for part in parts {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
 /// Members of one array are alike; a file that says so of members that are not would say something else.
 #[test]
 fn unlike_members_of_an_array_are_an_error() {
