@@ -62,7 +62,9 @@ impl Guest {
             ))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .stderr(Stdio::piped())
+            // Ctrl-C is for Tiltyard to handle; QEMU would only add a complaint of its own.
+            .process_group(0);
         bind_to_us(&mut command, &initrd);
         let mut child = command.spawn().map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => KernelError::ToolMissing {
