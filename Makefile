@@ -26,6 +26,7 @@ test: setup-test
 run-tests:
 	scripts/tests.sh
 	scripts/lint.sh
+	-@$(CARGO) run --quiet --locked -p tiltyard -- kernel --check
 	$(CARGO) test --locked --workspace
 
 build:

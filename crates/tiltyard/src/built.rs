@@ -56,7 +56,7 @@ fn tunable(
     name: &str,
     value: &str,
 ) -> Result<(String, Value), Failure> {
-    let error = |what: String| Failure::usage(format!("--scheduler {}: {what}", choice.label));
+    let error = |what: String| Failure::usage(format!("--scheduler {}: {what}", choice.argument));
     if !object.tunables.contains_key(name) {
         let known: Vec<String> = object.tunables.keys().cloned().collect();
         return Err(error(format!(

@@ -30,7 +30,7 @@ pub fn load(argument: &str) -> Result<Machine, Failure> {
     }
     if looks_synthetic(argument) {
         return Machine::parse_hwloc_synthetic(argument)
-            .map_err(|e| failure(e, argument, argument));
+            .map_err(|e| failure(e, "--machine", argument));
     }
     let hint = nearest::hint(argument, &names()?);
     Err(Failure::usage(format!(

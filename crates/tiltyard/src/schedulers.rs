@@ -13,7 +13,9 @@ use crate::nearest;
 /// One scheduler as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// As typed: what tables call it.
+    /// As typed: what errors and commands call it.
+    pub argument: String,
+    /// What tables call it: the argument, without the folders of a path and its suffix.
     pub label: String,
     pub source: PathBuf,
     /// Tunables and their values, those typed after those of a preset. A name stands once.
@@ -143,11 +145,23 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
     }
     let watchdog = watchdog_of(&source)?;
     Ok(Choice {
-        label: argument.to_owned(),
+        argument: argument.to_owned(),
+        label: label(argument),
         source,
         tunables,
         watchdog,
     })
+}
+
+/// `./folder/my.bpf.c:slice_ms=5` is called `my:slice_ms=5`.
+fn label(argument: &str) -> String {
+    let (name, settings) = split(argument);
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let stem = file.strip_suffix(".bpf.c").unwrap_or(file);
+    match settings {
+        "" => stem.to_owned(),
+        _ => format!("{stem}:{settings}"),
+    }
 }
 
 /// The name or path, and the settings after it.
@@ -202,6 +216,13 @@ mod tests {
         assert_eq!(split("fifo:slice_ms=5:x=1"), ("fifo", "slice_ms=5:x=1"));
         assert_eq!(split("./a:b/my.bpf.c"), ("./a:b/my.bpf.c", ""));
         assert_eq!(split("./a:b/my.bpf.c:x=1"), ("./a:b/my.bpf.c", "x=1"));
+    }
+
+    #[test]
+    fn labels_leave_folders_out() {
+        assert_eq!(label("fifo:slice_ms=5"), "fifo:slice_ms=5");
+        assert_eq!(label("./a:b/my.bpf.c:x=1"), "my:x=1");
+        assert_eq!(label("/tmp/my.bpf.c"), "my");
     }
 
     #[test]

@@ -275,3 +275,88 @@ fn every_number_of_a_machine_has_its_reason() {
     }
     none(offenders, "numbers without a source or reason beside them");
 }
+
+#[test]
+fn presets_set_tunables_that_exist() {
+    let mut offenders = Vec::new();
+    for name in shipped_schedulers() {
+        let folder = format!("schedulers/{name}/");
+        let code = files()
+            .into_iter()
+            .filter(|f| f.starts_with(&folder) && (f.ends_with(".c") || f.ends_with(".h")));
+        let known: Vec<String> = code.flat_map(|f| tunables(&read(&f))).collect();
+        let text = read(&format!("{folder}presets.toml"));
+        let presets: toml::Table =
+            toml::from_str(&text).unwrap_or_else(|e| panic!("{folder}: {e}"));
+        for (preset, table) in presets.iter().filter(|(_, t)| t.is_table()) {
+            let set = table.get("set").and_then(|s| s.as_table());
+            let unknown = set
+                .into_iter()
+                .flat_map(|s| s.keys())
+                .filter(|k| !known.contains(k));
+            offenders.extend(unknown.map(|k| format!("{folder}presets.toml: [{preset}] {k}")));
+        }
+    }
+    none(offenders, "presets that set what is no tunable");
+}
+
+/// What deny.toml says, for machines without cargo-deny.
+const LICENCES: [&str; 9] = [
+    "GPL-2.0-or-later",
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Unicode-3.0",
+    "Zlib",
+];
+
+#[test]
+fn all_that_is_linked_may_be() {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let metadata = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    let mut offenders = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let (name, licence) = (
+            &package["name"],
+            package["license"].as_str().unwrap_or("none"),
+        );
+        // Its headers are compiled into scheduler objects; nothing of it is linked into the program.
+        if !is_allowed(licence) && name != "scx_cargo" {
+            offenders.push(format!("{name}: {licence}"));
+        }
+    }
+    none(offenders, "licences");
+}
+
+/// Whether one of the alternatives, each in all its parts, is among [`LICENCES`].
+fn is_allowed(expression: &str) -> bool {
+    let expression = expression.replace(" / ", " OR ").replace('/', " OR ");
+    if let Some((choice, rest)) = expression.strip_prefix('(').and_then(|e| e.split_once(')')) {
+        let rest = rest.strip_prefix(" AND ").unwrap_or(rest);
+        return is_allowed(choice) && (rest.is_empty() || is_allowed(rest));
+    }
+    let all = |alternative: &str| {
+        alternative
+            .split(" AND ")
+            .all(|part| LICENCES.contains(&part.trim()))
+    };
+    expression.split(" OR ").any(all)
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    assert!(is_allowed("LGPL-2.1-only OR BSD-2-Clause"));
+    assert!(is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0"));
+    assert!(is_allowed("Unlicense/MIT"));
+    assert!(!is_allowed("GPL-2.0-only"));
+    assert!(!is_allowed("(MIT OR Apache-2.0) AND Proprietary"));
+    assert!(!is_allowed("MIT AND GPL-3.0-only"));
+}

@@ -2,6 +2,7 @@
 //! `tiltyard kernel`: the same schedulers in a real Linux kernel.
 
 use tiltyard_kernel::error::KernelError;
+use tiltyard_kernel::host;
 use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport, Tunable};
 use tiltyard_kernel::vm::{self, SchedulerJob, VmJob, VmReport};
 
@@ -24,19 +25,23 @@ Examples:
   tiltyard kernel --vm -s ule -- hackbench -g 2 -l 200
   tiltyard kernel --vm -s default,ule,cfs -- ./my-benchmark     # one boot, three runs
   tiltyard kernel --vm -s fifo:slice_ms=5 --cpus 4 -- hackbench -g 1
+  tiltyard kernel --check                                       # what is missing here
 
 The command and the libraries that it needs are copied into the virtual machine.")]
 pub struct Args {
     /// Boot a virtual machine. Required: loading schedulers into the running kernel is not there yet.
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "check")]
     vm: bool,
+    /// Only say what this machine lacks for real kernels, and how to get it.
+    #[arg(long)]
+    check: bool,
     /// Schedulers as for tiltyard run; "default" is the kernel's own.
     #[arg(
         short,
         long = "scheduler",
         value_name = "S",
         value_delimiter = ',',
-        required = true
+        required_unless_present = "check"
     )]
     schedulers: Vec<String>,
     /// CPUs of the virtual machine.
@@ -55,11 +60,14 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// The command.
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required_unless_present = "check", value_name = "CMD")]
     command: Vec<String>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.check {
+        return check(&args.version);
+    }
     let mut job = VmJob::new(args.command.clone());
     (job.cpus, job.memory_mib, job.run_limit_s) = (args.cpus, args.memory, args.limit);
     job.kernel_version.clone_from(&args.version);
@@ -80,6 +88,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     verdict(&report)
 }
 
+/// Prints what keeps schedulers from real kernels. Fails where there is no way at all.
+fn check(version: &str) -> Result<(), Failure> {
+    let host = host::check(version);
+    let mut page = String::new();
+    for (what, missing) in [
+        ("in a virtual machine (--vm)", &host.vm),
+        ("in the kernel that runs here", &host.here),
+    ] {
+        page += &match missing.as_slice() {
+            [] => format!("{what}: nothing is missing\n"),
+            missing => format!("{what}: not possible:\n  {}\n", missing.join("\n  ")),
+        };
+    }
+    super::print(&page)?;
+    match host.vm.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(
+            Code::Environment,
+            "no virtual machine can be booted here; see above",
+        )),
+    }
+}
+
 fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
     if argument == DEFAULT {
         return Ok(SchedulerJob {
@@ -96,7 +127,7 @@ fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
         .map(|(name, value)| Tunable { name, value })
         .collect();
     Ok(SchedulerJob {
-        name: choice.label,
+        name: choice.argument,
         object,
         tunables,
     })

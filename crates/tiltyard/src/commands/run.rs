@@ -93,11 +93,7 @@ enum Watchdog {
 type Cell = Result<Run, Failure>;
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let choices: Vec<Choice> = args
-        .schedulers
-        .iter()
-        .map(|s| schedulers::choose(s))
-        .collect::<Result<_, _>>()?;
+    let choices = choose(args)?;
     let seeds: Vec<u64> = args
         .seeds
         .map_or(vec![args.seed], |n| (1..=u64::from(n)).collect());
@@ -132,6 +128,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             faults: Vec::new(),
         })
     })
+}
+
+/// The schedulers that were asked for. Where two would be called the same, each is called as typed.
+fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
+    let chosen: Result<Vec<Choice>, Failure> = args
+        .schedulers
+        .iter()
+        .map(|s| schedulers::choose(s))
+        .collect();
+    let mut choices = chosen?;
+    let labels: Vec<String> = choices.iter().map(|c| c.label.clone()).collect();
+    for choice in &mut choices {
+        if labels.iter().filter(|l| **l == choice.label).count() > 1 {
+            choice.label.clone_from(&choice.argument);
+        }
+    }
+    Ok(choices)
 }
 
 /// Builds each scheduler; one that fails is told and left out.
@@ -209,7 +222,11 @@ fn gather(
             match cell {
                 Ok(run) => runs.push(run),
                 Err(mut failure) => {
-                    let repeat = repeat_line(args, std::slice::from_ref(label), Some(*seed));
+                    let repeat = repeat_line(
+                        args,
+                        std::slice::from_ref(&scheduler.choice.argument),
+                        Some(*seed),
+                    );
                     for fault in &mut failure.faults {
                         fault.line =
                             format!("{label}, seed {seed}: {}\nRepeat  {repeat}", fault.line);
