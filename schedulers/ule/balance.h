@@ -8,7 +8,7 @@
 
 static bool movable(struct task_struct *p, s32 to)
 {
-	return bpf_cpumask_test_cpu(to, p->cpus_ptr) && !is_migration_disabled(p);
+	return allowed(p, to) && !is_migration_disabled(p);
 }
 
 /* Books a task that has left its queue on CPU @to. */

@@ -16,7 +16,7 @@
 #define MAX_CPUS 1024
 
 enum ule_mode {
-	MODE_PORT = 0, /* the Linux port of ATC'18 */
+	MODE_PORT = 0,    /* the Linux port of ATC'18 */
 	MODE_FREEBSD = 1, /* FreeBSD 11.1 itself */
 };
 
@@ -34,8 +34,8 @@ const volatile u32 history_ms = 5000;
 const volatile u32 fork_history_ms = 500;
 /* A new task's history is cut to fork_history_ms (1) or copied in full (0). */
 const volatile bool fork_scale = true;
-/* Creating a task costs the creator one tick of run time. */
-const volatile bool fork_charge = true;
+/* Creating a task costs its creator this much run time, in ticks. */
+const volatile u32 fork_charge_ticks = 1;
 /* A new task's first sleep counts as sleep; 0 ignores it (threads at a start barrier). */
 const volatile bool first_sleep = true;
 /* Sleep history of tasks that exist when the scheduler is loaded. */

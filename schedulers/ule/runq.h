@@ -68,7 +68,7 @@ struct ule_cpu {
 };
 
 static struct ule_cpu cpus[MAX_CPUS];
-static u32 nr_cpus;
+static s32 nr_cpus;
 /* CPUs in the search order: the online ones. */
 static u32 nr_online;
 

@@ -18,8 +18,8 @@
 enum search_mask {
 	SEARCH_ALLOWED, /* the task may run there */
 	SEARCH_UNTRIED, /* not tried yet by the CPU that steals */
-	SEARCH_DONORS, /* balancer: not yet a donor or receiver in this pass */
-	SEARCH_TAKERS, /* balancer: not yet refused by this donor */
+	SEARCH_DONORS,  /* balancer: not yet a donor or receiver in this pass */
+	SEARCH_TAKERS,  /* balancer: not yet refused by this donor */
 };
 
 struct search {
@@ -73,13 +73,20 @@ static bool may_give(struct ule_cpu *c)
 	return par.port ? c->load > 1 : transferable(c) > 0;
 }
 
-static __noinline bool search_eligible(struct search *q, struct task_struct *p, s32 cpu, struct ule_cpu *c)
+/* Whether a task may run on a CPU; most may run on all, and need no look at their mask. */
+static bool allowed(const struct task_struct *p, s32 cpu)
+{
+	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+static __noinline bool search_eligible(struct search *q, struct task_struct *p, s32 cpu,
+				       struct ule_cpu *c)
 {
 	struct ule_cpu *self;
 
 	switch (q->mask) {
 	case SEARCH_ALLOWED:
-		if (!p || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!p || !allowed(p, cpu))
 			return false;
 		break;
 	case SEARCH_UNTRIED:
@@ -353,13 +360,13 @@ static s32 pickcpu_freebsd(struct task_struct *p, struct ule_task *t, s32 prev, 
 	s32 cpu = -1;
 
 	/* L2 is private to a core: level 2. */
-	if (last->lowpri >= PRI_MIN_IDLE && away < 2 && bpf_cpumask_test_cpu(prev, p->cpus_ptr) &&
+	if (last->lowpri >= PRI_MIN_IDLE && away < 2 && allowed(p, prev) &&
 	    (!topo_level_known(TOPO_CORE) || core_idle(prev)))
 		return prev;
 	/* Of the groups only a last-level cache (level 3) is neither SMT nor without cache. */
 	if (topo_level_known(TOPO_LLC) && away < 3)
-		cpu = search_lowest(prev, TOPO_LLC, p, pri > PRI_MIN_IDLE - 1 ? pri : PRI_MIN_IDLE - 1,
-				    prev);
+		cpu = search_lowest(prev, TOPO_LLC, p,
+				    pri > PRI_MIN_IDLE - 1 ? pri : PRI_MIN_IDLE - 1, prev);
 	if (cpu < 0)
 		cpu = search_lowest(prev, TOPO_ALL, p, pri, prev);
 	if (cpu < 0)
@@ -367,8 +374,8 @@ static s32 pickcpu_freebsd(struct task_struct *p, struct ule_task *t, s32 prev, 
 	if (cpu < 0)
 		return prev;
 	found = cpu_ctx(cpu);
-	if (bpf_cpumask_test_cpu(self, p->cpus_ptr) && here->lowpri > pri &&
-	    found->lowpri < PRI_MIN_IDLE && here->load <= found->load + 1)
+	if (allowed(p, self) && here->lowpri > pri && found->lowpri < PRI_MIN_IDLE &&
+	    here->load <= found->load + 1)
 		return self;
 	return cpu;
 }
@@ -386,7 +393,7 @@ static s32 pickcpu_port(struct task_struct *p, struct ule_task *t, s32 prev, u64
 	u32 level, nr_affine = 0, domain = NR_TOPO;
 	s32 cpu = -1;
 
-	if (!last->load && away < 2 && bpf_cpumask_test_cpu(prev, p->cpus_ptr))
+	if (!last->load && away < 2 && allowed(p, prev))
 		return prev;
 	/* Domains count from the smallest: domain n is warm for n times the affinity. */
 	bpf_for(level, 0, NR_TOPO) {
@@ -406,7 +413,7 @@ static s32 pickcpu_port(struct task_struct *p, struct ule_task *t, s32 prev, u64
 		cpu = search_lowest(self, TOPO_ALL, p, 0, prev);
 	if (cpu < 0)
 		return prev;
-	if (bpf_cpumask_test_cpu(self, p->cpus_ptr) && here->lowpri > pri && last->load > 0 &&
+	if (allowed(p, self) && here->lowpri > pri && last->load > 0 &&
 	    here->load <= last->load + 1)
 		return self;
 	return cpu;

@@ -280,14 +280,15 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 {
-	struct ule_cpu *c = cpu_ctx(scx_bpf_task_cpu(p));
 	struct ule_task *t = task_ctx(p);
 	u64 now = hz_ticks(scx_bpf_now());
+	struct ule_cpu *c;
 
-	c->running = false;
-	c->run_slot = SLOT_NONE;
 	if (!t)
 		return;
+	c = cpu_ctx(t->cpu);
+	c->running = false;
+	c->run_slot = SLOT_NONE;
 	pctcpu_update(t, now, true);
 	t->rltick = now;
 }
@@ -351,8 +352,8 @@ static void fork_account(struct task_struct *child, struct ule_task *t, struct t
 	t->slice_used = slice_of(cpu_ctx(pt->cpu)->load) - par.slice_min;
 	if (fork_scale && process)
 		history_fork(&t->run, &t->slept);
-	if (fork_charge && process) {
-		history_add(pt, par.tickincr, 0);
+	if (fork_charge_ticks && process) {
+		history_add(pt, fork_charge_ticks * par.tickincr, 0);
 		pri_update(parent, pt);
 	}
 }
