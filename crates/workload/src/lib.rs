@@ -1,5 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Workloads: the rt-app JSON dialect, its one extension key, and what both mean.
+//!
+//! [`read`] turns the text of a file into a [`Workload`] or into errors that point into it; [`write`]
+//! does the reverse, in full or as plain rt-app. No function here does I/O. What each key means stands
+//! in `docs/reference/workload-files.md`, what each part of a workload means in [`program`].
+//!
+//! ```
+//! use tiltyard_workload::{Dialect, read, write};
+//!
+//! let text = r#"{ "tasks": { "worker": { "loop": -1, "run": 2000, "sleep": 8000 } } }"#;
+//! let workload = read(text, "mine.json").expect("a workload");
+//! assert_eq!(workload.tasks[0].name, "worker");
+//! assert!(write(&workload, Dialect::RtApp).is_ok());
+//!
+//! let errors = read(r#"{ "tasks": { "worker": { "rnu": 5 } } }"#, "mine.json").unwrap_err();
+//! assert_eq!(errors[0].to_string(), "mine.json:1:26: rnu: unknown key; did you mean run?");
+//! ```
 
 mod error;
 mod index;

@@ -99,6 +99,7 @@ fn attributes_that_make_no_sense() {
     insta::assert_snapshot!(task("\"run\": 1, \"util_min\": 600, \"util_max\": 500"), @"f.json:1:43: util_min: 600 is above util_max; write util_min <= util_max");
     insta::assert_snapshot!(task("\"run\": 1, \"taskgroup\": \"g\""), @r#"f.json:1:44: taskgroup: "g" is no path of a group; write "/name" or "/name/name""#);
     insta::assert_snapshot!(task("\"run\": 1, \"taskgroup\": \"/g\", \"policy\": \"SCHED_RR\""), @"f.json:1:14: a: a taskgroup needs SCHED_OTHER, SCHED_BATCH or SCHED_IDLE; change the policy, or leave the group out");
+    insta::assert_snapshot!(with("\"apps\": { \"b\": {}, \"c\": {} }", "\"run\": 1, \"tiltyard\": { \"app\": \"b\" }, \"tiltyard2\": { \"app\": \"c\" }"), @"f.json:2:72: app: given twice; keep one");
     let phases = "\"phases\": { \"p\": { \"run\": 1, \"priority\": 5 }, \"q\": { \"run\": 1, \"policy\": \"SCHED_RR\" } }";
     insta::assert_snapshot!(task(phases), @"f.json:1:50: priority: its meaning depends on which phase ran before; give the policy in this phase too");
 }

@@ -62,7 +62,7 @@ fn work_ns(ops: &[Op]) -> u64 {
 }
 
 /// The body of the block that `pick` finds in a task.
-fn block<'w>(task: &'w TaskSpec, pick: fn(&Op) -> Option<&Vec<Op>>) -> &'w [Op] {
+fn block(task: &TaskSpec, pick: fn(&Op) -> Option<&Vec<Op>>) -> &[Op] {
     task.phases[0].ops.iter().find_map(pick).expect("block")
 }
 

@@ -41,6 +41,13 @@ pub(crate) fn policy_name(policy: Policy) -> &'static str {
         .map_or("SCHED_OTHER", |(name, _)| name)
 }
 
+pub(super) fn policy_of(name: &str) -> Option<Policy> {
+    POLICIES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, policy)| *policy)
+}
+
 /// Where attributes stand.
 #[derive(Clone, Copy)]
 pub(super) enum Level {
@@ -56,10 +63,7 @@ pub(super) enum Level {
 impl Reader<'_> {
     pub(super) fn policy(&mut self, member: &Member) -> Option<Policy> {
         let text = self.string(member)?;
-        let found = POLICIES
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, policy)| *policy);
+        let found = policy_of(text);
         if found.is_none() {
             let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
             self.wrong_value(

@@ -2,7 +2,7 @@
 //! Tasks and their phases.
 
 use super::Reader;
-use super::attrs::{Level, class};
+use super::attrs::{Level, class, policy_of};
 use super::event::Scope;
 use crate::json::{Kind, Member, Value};
 use crate::keys;
@@ -106,7 +106,7 @@ impl Reader<'_> {
                 }
             } else if phases && key == "runtime" && is_deadline(members, &self.defaults.policy) {
                 // The old name of dl-runtime: no event, because this is no phase.
-            } else if phases && key != keys::EXTENSION {
+            } else if phases && !key.starts_with(keys::EXTENSION) {
                 let what = match keys::event_kind(key, keys::RTAPP_EVENTS.iter()) {
                     Some(_) => "an event beside phases would never run",
                     None => {
@@ -130,12 +130,17 @@ impl Reader<'_> {
     /// `tiltyard` in a task: app, process, daemon, working set. With phases nothing else may stand there.
     fn what_it_is(&mut self, task: &Member, members: &[Member], spec: &mut TaskSpec) {
         let mut app = None;
+        let mut seen = HashSet::new();
         for block in members
             .iter()
             .filter(|member| member.key.starts_with(keys::EXTENSION))
         {
             for field in self.object(block).unwrap_or_default() {
-                match field.key.as_str() {
+                let key = field.key.as_str();
+                if keys::EXT_TASK.contains(&key) && !seen.insert(key) {
+                    self.twice(field);
+                }
+                match key {
                     "app" => app = Some(field),
                     "process" => spec.thread = !self.boolean(field).unwrap_or(false),
                     "daemon" => spec.daemon = self.boolean(field).unwrap_or(false),
@@ -221,7 +226,7 @@ impl Reader<'_> {
             );
         }
         let own_cpus = spec.attrs.cpus.clone().unwrap_or_default();
-        let mut policies = Policies::of(spec, list, self);
+        let mut policies = Policies::of(spec, list);
         for member in list {
             let Some(members) = self.object(member) else {
                 continue;
@@ -362,28 +367,12 @@ struct Policies {
 }
 
 impl Policies {
-    fn of(spec: &TaskSpec, phases: &[Member], _reader: &Reader) -> Self {
+    fn of(spec: &TaskSpec, phases: &[Member]) -> Self {
         let start = spec.attrs.policy.unwrap_or(Policy::Other);
-        let named = phases.iter().filter_map(|phase| match &phase.value.kind {
-            Kind::Object(members) => members.iter().find(|member| member.key == "policy"),
-            _ => None,
-        });
-        let classes: HashSet<&str> = named
-            .filter_map(|member| match &member.value.kind {
-                Kind::String(text) => Some(match text.as_str() {
-                    "SCHED_FIFO" | "SCHED_RR" => "realtime",
-                    "SCHED_DEADLINE" => "deadline",
-                    _ => "fair",
-                }),
-                _ => None,
-            })
-            .collect();
-        let own = match class(start) {
-            super::attrs::Class::Fair => "fair",
-            super::attrs::Class::Realtime => "realtime",
-            super::attrs::Class::Deadline => "deadline",
-        };
-        let mixed = classes.iter().any(|class| *class != own);
+        let mixed = phases
+            .iter()
+            .filter_map(named_policy)
+            .any(|policy| class(policy) != class(start));
         Policies {
             in_force: (!mixed).then_some(start),
             mixed,
@@ -394,6 +383,22 @@ impl Policies {
         if !self.mixed && attrs.policy.is_some() {
             self.in_force = attrs.policy;
         }
+    }
+}
+
+/// The policy that a phase names; what is wrong with it is told where it is read.
+fn named_policy(phase: &Member) -> Option<Policy> {
+    let Kind::Object(members) = &phase.value.kind else {
+        return None;
+    };
+    match &members
+        .iter()
+        .find(|member| member.key == "policy")?
+        .value
+        .kind
+    {
+        Kind::String(name) => policy_of(name),
+        _ => None,
     }
 }
 
