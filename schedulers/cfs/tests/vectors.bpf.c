@@ -27,6 +27,13 @@ SEC("syscall") u64 t_group(u64 *a)
 	return 0;
 }
 
+/* Group a[0] gets a[1] shares while it is in use. */
+SEC("syscall") u64 t_set_shares(u64 *a)
+{
+	group(a[0])->shares = clamp_shares(a[1]);
+	return 0;
+}
+
 /* min_vruntime of the queue of group a[0] on CPU a[1]; set to a[2] first if a[3]. */
 SEC("syscall") u64 t_min_vruntime(u64 *a)
 {
@@ -136,9 +143,10 @@ SEC("syscall") u64 t_wakeup_test(u64 *a)
 	return (s64)wakeup_test(a[0], a[1]);
 }
 
-/* Does task a[0], queued, preempt at a[1] ns? */
+/* Does task a[0], queued, preempt at a[1] ns? a[2]: another one is about to do so. */
 SEC("syscall") u64 t_preempts(u64 *a)
 {
+	cpu_state(entity(a[0])->cpu)->resched = a[2];
 	return preempts(a[0], a[1]);
 }
 
