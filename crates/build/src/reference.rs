@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The reference kernel, Linux 6.18: what differs between it and the kernel of the headers that schedulers are
 //! compiled against (vmlinux.h of scx_cargo, a later one). Numbers from include/linux/sched/ext.h,
-//! kernel/sched/ext.c, ext_internal.h and sched.h of 6.18. Also compiled into build.rs, which writes them into
+//! kernel/sched/ext.c, ext_internal.h and sched.h of 6.18; enumerators, functions and prototypes agree with the BTF of
+//! 6.18.15 as Debian builds it, build options with its configuration. Also compiled into build.rs, which writes them into
 //! vmlinux.h, so that every source sees one and the same kernel.
 
 /// `LINUX_KERNEL_VERSION` as the kernel encodes it: 6.18.0.
@@ -14,6 +15,7 @@ pub const ENUMERATORS: &[(&str, u64)] = &[
     ("SCX_SLICE_INF", u64::MAX),
     ("SCX_DSP_DFL_MAX_BATCH", 32),
     ("SCX_DSP_MAX_LOOPS", 32),
+    // 30 s in ticks of CONFIG_HZ_DEFAULT.
     ("SCX_WATCHDOG_MAX_TIMEOUT", 30_000),
     ("SCX_EXIT_BT_LEN", 64),
     ("SCX_EXIT_MSG_LEN", 1024),
@@ -26,6 +28,7 @@ pub const ENUMERATORS: &[(&str, u64)] = &[
     ("SCX_RQ_BAL_KEEP", 1 << 3),
     ("SCX_RQ_BYPASSING", 1 << 4),
     ("SCX_RQ_CLK_VALID", 1 << 5),
+    ("SCX_RQ_BAL_CB_PENDING", 1 << 6),
     ("SCX_RQ_IN_WAKEUP", 1 << 16),
     ("SCX_RQ_IN_BALANCE", 1 << 17),
     ("SCX_DSQ_FLAG_BUILTIN", 1 << 63),
@@ -44,6 +47,7 @@ pub const ENUMERATORS: &[(&str, u64)] = &[
         (1 << 16) | (1 << 30) | (1 << 31),
     ),
     ("SCX_DSQ_LNODE_ITER_CURSOR", 1),
+    ("__SCX_DSQ_LNODE_PRIV_SHIFT", 16),
     ("SCX_TASK_QUEUED", 1 << 0),
     ("SCX_TASK_RESET_RUNNABLE_AT", 1 << 2),
     ("SCX_TASK_DEQD_FOR_SLEEP", 1 << 3),
@@ -74,7 +78,6 @@ pub const ENUMERATORS: &[(&str, u64)] = &[
     ("__SCX_ENQ_INTERNAL_MASK", 0xff << 56),
     ("SCX_ENQ_CLEAR_OPSS", 1 << 56),
     ("SCX_ENQ_DSQ_PRIQ", 1 << 57),
-    ("SCX_ENQ_NESTED", 1 << 58),
     ("SCX_DEQ_SLEEP", 1 << 0),
     ("SCX_DEQ_CORE_SCHED_EXEC", 1 << 32),
     ("SCX_OPS_KEEP_BUILTIN_IDLE", 1 << 0),
@@ -103,7 +106,8 @@ pub const ENUMERATORS: &[(&str, u64)] = &[
     ("SCX_EXIT_ERROR_STALL", 1026),
     ("SCX_ECODE_RSN_HOTPLUG", 1 << 32),
     ("SCX_ECODE_ACT_RESTART", 1 << 48),
-    ("SCX_EFLAG_INITIALIZED", 1),
+    // 0 in 6.18, 1 << 0 in later kernels.
+    ("SCX_EFLAG_INITIALIZED", 0),
     ("SCX_TG_ONLINE", 1),
     ("SCX_TG_INITED", 2),
     ("SCX_ENABLING", 0),
@@ -153,8 +157,8 @@ pub const CONFIG: &[(&str, i64)] = &[
     ("LINUX_KERNEL_VERSION", VERSION as i64),
     ("CONFIG_PREEMPT_RCU", 1),
     ("CONFIG_PREEMPT_RT", 0),
-    ("CONFIG_NO_HZ_IDLE", 1),
-    ("CONFIG_NO_HZ_FULL", 0),
+    ("CONFIG_NO_HZ_IDLE", 0),
+    ("CONFIG_NO_HZ_FULL", 1),
     ("CONFIG_X86_64", cfg!(target_arch = "x86_64") as i64),
     ("CONFIG_ARM64", cfg!(target_arch = "aarch64") as i64),
     ("CONFIG_NR_CPUS", 8192),
@@ -304,7 +308,26 @@ pub const KFUNCS: &[&str] = &[
     "bpf_wq_init",
     "bpf_wq_set_callback_impl",
     "bpf_wq_start",
-    "bpf_stream_vprintk",
+    "bpf_stream_vprintk_impl",
+    "__bpf_trap",
+    "bpf_strcasecmp",
+    "bpf_strchrnul",
+    "bpf_strnchr",
+    "bpf_strrchr",
+    "bpf_strnstr",
+    "bpf_strspn",
+    "bpf_strcspn",
+    "bpf_dynptr_adjust",
+    "bpf_dynptr_clone",
+    "bpf_dynptr_copy",
+    "bpf_dynptr_is_null",
+    "bpf_dynptr_is_rdonly",
+    "bpf_dynptr_memset",
+    "bpf_dynptr_size",
+    "bpf_map_sum_elem_count",
+    "bpf_iter_task_vma_new",
+    "bpf_iter_task_vma_next",
+    "bpf_iter_task_vma_destroy",
     "bpf_get_kmem_cache",
     "bpf_copy_from_user_str",
     "bpf_probe_read_kernel_dynptr",

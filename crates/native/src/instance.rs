@@ -2,6 +2,7 @@
 //! A private, callable copy of a scheduler object.
 
 use crate::fault::{self, Guard};
+use crate::helpers;
 use crate::image::{self, Mapped, Symbol};
 use crate::object::{Global, GlobalKind, Object};
 use std::cell::Cell;
@@ -152,7 +153,7 @@ impl Instance {
         let helpers: Vec<_> = self
             .helpers
             .iter()
-            .map(|&id| helper(id).ok_or_else(|| LoadError::Unbound(format!("BPF helper {id}"))))
+            .map(|&id| helper(id).ok_or_else(|| LoadError::Unbound(helpers::describe(id))))
             .collect::<Result<_, _>>()?;
         self.fill("tilt_kfuncs", &kfuncs)?;
         self.fill("tilt_helpers", &helpers)

@@ -4,6 +4,7 @@
 //! the scheduler needs.
 
 mod fault;
+mod helpers;
 mod image;
 pub mod instance;
 pub mod layout;
