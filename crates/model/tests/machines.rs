@@ -2,6 +2,7 @@
 //! The shipped machines, and our reading of hwloc's formats beside hwloc's own.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -117,7 +118,11 @@ fn synthetic_strings_mean_what_they_mean_to_lstopo() {
         .output()
         .is_err()
     {
-        eprintln!("skipped: lstopo-no-graphics is not installed (package hwloc)");
+        // Past the test harness, which keeps what passing tests print to itself.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: lstopo-no-graphics is not installed (package hwloc)"
+        );
         return;
     }
     for text in [

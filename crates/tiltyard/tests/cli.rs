@@ -248,6 +248,34 @@ fn the_same_seed_gives_the_same_bytes_at_any_number_of_threads() {
     assert_eq!(seeds, [1, 2, 3]);
 }
 
+/// The walk "Add a scheduler" of CONTRIBUTING.md begins with a copy that decides as its original does.
+#[test]
+fn a_copy_of_fifo_under_another_name_decides_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("mine.bpf.c");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let fifo = std::fs::read_to_string(root.join("schedulers/fifo/fifo.bpf.c")).unwrap();
+    std::fs::write(&source, fifo.replace("fifo", "mine")).unwrap();
+    let both = format!("{},fifo", source.display());
+    let mut command = tiltyard();
+    command.args([
+        "run",
+        "-w",
+        "mix-hog-sleepers",
+        "-m",
+        "smp2",
+        "--duration",
+        "1s",
+    ]);
+    let output = command
+        .args(["--format", "json", "-s", &both])
+        .output()
+        .unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all["runs"][0]["scheduler"], "mine");
+    assert_eq!(all["runs"][0]["trace_hash"], all["runs"][1]["trace_hash"]);
+}
+
 #[test]
 fn twice_compares_two_runs() {
     short_run().arg("--twice").assert().success();
