@@ -77,7 +77,7 @@ impl Track {
             min: self.min,
             max: self.max,
             mean: (self.sum / i128::from(self.count.max(1))) as i64,
-            begin_ns: grid.begins_ns(),
+            width_ns: grid.width_ns,
             bucket_min: buckets
                 .iter()
                 .map(|b| (b.count > 0).then_some(b.min))

@@ -323,7 +323,7 @@ pub struct ProbeSummary {
     pub keys: Vec<ProbeSeries>,
 }
 
-/// Values in buckets that begin at `begin_ns[k]`; `None` where nothing was heard.
+/// Values in buckets; bucket k covers `[k, k + 1) * width_ns`. `None` where nothing was heard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeSeries {
     pub name: String,
@@ -336,7 +336,7 @@ pub struct ProbeSeries {
     pub max: i64,
     /// Of all values, each counted once, however long it held.
     pub mean: i64,
-    pub begin_ns: Vec<u64>,
+    pub width_ns: u64,
     pub bucket_min: Vec<Option<i64>>,
     pub bucket_mean: Vec<Option<i64>>,
     pub bucket_max: Vec<Option<i64>>,

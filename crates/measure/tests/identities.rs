@@ -60,7 +60,8 @@ proptest! {
             prop_assert_eq!(cpu.mean_milli.len(), got.depth.begin_ns.len());
         }
         for probe in got.probes.iter().flat_map(|p| p.apps.iter().chain(&p.keys)) {
-            prop_assert_eq!(probe.bucket_max.len(), probe.begin_ns.len());
+            prop_assert_eq!(probe.bucket_max.len(), probe.bucket_min.len());
+            prop_assert_eq!(probe.bucket_max.len() as u64, got.duration_ns / probe.width_ns + 1);
             prop_assert_eq!(probe.bucket_max.iter().flatten().max(), Some(&probe.max));
         }
     }

@@ -130,6 +130,10 @@ fn starvation_counts_while_it_lasts() {
         (2, 380, 240)
     );
     assert_eq!(got.apps[1].starved_tasks, 1);
+    assert!(
+        got.preemptions.is_empty(),
+        "the end of a slice preempts nobody"
+    );
     let episodes: Vec<_> = got
         .starvation
         .iter()

@@ -123,7 +123,8 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
             .filter_map(|s| Some((apps.iter().position(|app| *app == s.app)?, s)))
             .collect(),
     };
-    let begin_ns = &drawn.first()?.1.begin_ns;
+    let first = drawn.first()?.1;
+    let (width_ns, buckets) = (first.width_ns, first.bucket_mean.len() as u64);
     let series: Vec<Series> = drawn
         .iter()
         .map(|(color, s)| {
@@ -131,7 +132,7 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
             let until_ns = app
                 .and_then(|a| a.active_ns)
                 .map_or(u64::MAX, |(_, until)| until);
-            let end = begin_ns.partition_point(|&ns| ns <= until_ns);
+            let end = usize::try_from(until_ns / width_ns + 1).unwrap_or(usize::MAX);
             Series {
                 label: match probe.per_cpu {
                     true => format!("CPU {}", s.name),
@@ -144,14 +145,13 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
             }
         })
         .collect();
-    let middle_ns = begin_ns.get(1).map_or(run.duration_ns, |second| *second) / 2;
+    let middles_ns = (0..buckets).map(|k| k * width_ns + width_ns / 2);
     Some(Chart {
         id,
         kind: Kind::Curves,
         group: "time".into(),
-        x: begin_ns
-            .iter()
-            .map(|&ns| seconds((ns + middle_ns).min(run.duration_ns)))
+        x: middles_ns
+            .map(|ns| seconds(ns.min(run.duration_ns)))
             .collect(),
         x_label: "time in s".into(),
         x_max: seconds(run.duration_ns),
