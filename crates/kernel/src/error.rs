@@ -27,8 +27,9 @@ pub enum KernelError {
 
     /// No Debian archive among the machine's package sources.
     #[error(
-        "no Debian archive in /etc/apt/sources.list or /etc/apt/sources.list.d: kernel packages \
-         come from there; name an installed kernel image instead"
+        "no Debian archive in /etc/apt/sources.list or /etc/apt/sources.list.d, where kernel \
+         packages come from: add one, or put a kernel's vmlinuz-RELEASE and config-RELEASE into \
+         ~/.cache/tiltyard/kernels/RELEASE/boot"
     )]
     NoArchive,
 

@@ -21,6 +21,7 @@ mod progress;
 pub mod protocol;
 mod qemu;
 pub mod sources;
+mod tunables;
 mod types;
 mod verifier;
 pub mod vm;

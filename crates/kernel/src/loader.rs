@@ -17,15 +17,17 @@ use libbpf_rs::{
 };
 
 use crate::protocol::{ExitInfo, Tunable};
+use crate::tunables;
 use crate::types::{self, Kind, Place};
 use crate::verifier;
 
+pub use crate::tunables::TunableError;
 pub use crate::types::KernelEnums;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const ROOT_OPS: &str = "/sys/kernel/sched_ext/root/ops";
 const HOTPLUG_SEQ: &str = "/sys/kernel/sched_ext/hotplug_seq";
-/// Debug dump kept when the scheduler asks for no other size, bytes: UEI_DUMP_DFL_LEN.
+/// Room for the kernel's debug dump, bytes: the headers' UEI_DUMP_DFL_LEN.
 const DUMP_BYTES: u32 = 32 * 1024;
 /// How long the kernel may take to put its own scheduler back, s.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(10);
@@ -38,15 +40,11 @@ pub enum LoadError {
     #[error("the object defines {count} struct sched_ext_ops in .struct_ops.link, not one")]
     Ops { count: usize },
 
-    #[error("the scheduler has no tunable {name:?}; it has: {}", known.join(", "))]
-    UnknownTunable { name: String, known: Vec<String> },
+    #[error(transparent)]
+    Tunable(#[from] TunableError),
 
-    #[error("tunable {name}: {value:?} is not {expected}")]
-    BadValue {
-        name: String,
-        value: String,
-        expected: String,
-    },
+    #[error("the object is damaged: it has no {what}")]
+    Damaged { what: &'static str },
 
     #[error("program {program} ({section}) is not an op: only struct_ops programs are loaded")]
     Program { program: String, section: String },
@@ -101,7 +99,7 @@ pub fn attach(
     let (opened, log) = verifier::capture(|| ObjectBuilder::default().open_file(object));
     let mut opened = opened.map_err(|error| LoadError::Open {
         path: object.display().to_string(),
-        detail: format!("{error}; {}", verifier::cut(&log)),
+        detail: why(error, &log),
     })?;
     let layout = Layout::read(&opened)?;
     choose_programs(&mut opened)?;
@@ -109,7 +107,7 @@ pub fn attach(
     prepare_data(&mut opened, &layout, tunables, enums)?;
 
     let (loaded, log) = verifier::capture(|| opened.load());
-    let mut loaded = loaded.map_err(|_| LoadError::Load(verifier::cut(&log)))?;
+    let mut loaded = loaded.map_err(|error| LoadError::Load(why(error, &log)))?;
     let (link, log) = verifier::capture(|| {
         let mut maps = loaded.maps_mut();
         let ops = maps.find(|map| map.name().as_bytes() == layout.ops.as_bytes());
@@ -121,7 +119,7 @@ pub fn attach(
             .as_ref()
             .and_then(|exit| exit.read(&loaded, enums));
         exit.map_or_else(
-            || LoadError::Attach(format!("{error}; {}", verifier::cut(&log))),
+            || LoadError::Attach(why(error, &log)),
             |exit| refused(&exit),
         )
     })?;
@@ -131,6 +129,16 @@ pub fn attach(
         exit: layout.exit,
     };
     attached.confirm(enums)
+}
+
+/// libbpf's own account if it gave one, else the error number that it returned.
+fn why(error: libbpf_rs::Error, log: &str) -> String {
+    let account = verifier::cut(log);
+    if account.is_empty() {
+        error.to_string()
+    } else {
+        account
+    }
 }
 
 fn refused(exit: &ExitInfo) -> LoadError {
@@ -157,12 +165,6 @@ impl Attached {
     /// The name under which the kernel knows the scheduler in charge.
     pub fn ops_name(&self) -> Result<String, LoadError> {
         read_sysfs(ROOT_OPS)
-    }
-
-    /// Why the kernel took the scheduler out; none while it is in charge, or if it keeps no
-    /// record.
-    pub fn exit_info(&self, enums: &KernelEnums) -> Option<ExitInfo> {
-        self.exit.as_ref()?.read(&self.object, enums)
     }
 
     /// Takes the scheduler out and waits until the kernel's own is back. The exit info is none
@@ -260,8 +262,11 @@ fn prepare_ops(opened: &mut OpenObject, layout: &Layout) -> Result<(), LoadError
             source,
         }
     })?;
-    let mut map = find_map(opened, &layout.ops).ok_or(LoadError::Ops { count: 0 })?;
-    let ops = map.initial_value_mut().ok_or(LoadError::Ops { count: 0 })?;
+    let damaged = || LoadError::Damaged {
+        what: "struct_ops map",
+    };
+    let mut map = find_map(opened, &layout.ops).ok_or_else(damaged)?;
+    let ops = map.initial_value_mut().ok_or_else(damaged)?;
     ops[field.offset..field.offset + 8].copy_from_slice(&sequence.to_ne_bytes());
     Ok(())
 }
@@ -282,100 +287,26 @@ fn prepare_data(
     {
         map.set_value_size(DUMP_BYTES)?;
     }
-    let Some(mut map) = find_map(opened, ".rodata") else {
-        return match tunables.first() {
-            None => Ok(()),
-            Some(first) => Err(LoadError::UnknownTunable {
-                name: first.name.clone(),
-                known: Vec::new(),
-            }),
-        };
+    if layout.rodata.is_empty() {
+        return Ok(tunables::set_all(&mut [], &[], tunables)?);
+    }
+    let damaged = || LoadError::Damaged {
+        what: "read-only data",
     };
-    let rodata = map.initial_value_mut().ok_or(LoadError::Ops { count: 0 })?;
+    let mut map = find_map(opened, ".rodata").ok_or_else(damaged)?;
+    let rodata = map.initial_value_mut().ok_or_else(damaged)?;
     enums.fill(rodata, &layout.rodata);
     let dump_len = dump.map(|dump| dump + "_len");
-    if let Some(place) = layout
-        .rodata
-        .iter()
-        .find(|place| Some(&place.name) == dump_len.as_ref())
-    {
+    let is_dump_len = |place: &&Place| Some(&place.name) == dump_len.as_ref();
+    if let Some(place) = layout.rodata.iter().find(is_dump_len) {
         rodata[place.offset..place.offset + 4].copy_from_slice(&DUMP_BYTES.to_ne_bytes());
     }
-    let settable: Vec<&Place> = layout
+    let own: Vec<&Place> = layout
         .rodata
         .iter()
-        .filter(|place| is_tunable(place, dump_len.as_deref()))
+        .filter(|place| !is_dump_len(place))
         .collect();
-    tunables
-        .iter()
-        .try_for_each(|tunable| set(rodata, &settable, tunable))
-}
-
-/// What a user may set: the scheduler's own numbers, not what the headers keep beside them.
-fn is_tunable(place: &Place, dump_len: Option<&str>) -> bool {
-    matches!(place.kind, Kind::Bool | Kind::Signed | Kind::Unsigned)
-        && matches!(place.size, 1 | 2 | 4 | 8)
-        && !place.name.starts_with("__")
-        && !place.name.starts_with("scx_lib_")
-        && place.name != "tilt_probes_on"
-        && Some(place.name.as_str()) != dump_len
-}
-
-fn set(rodata: &mut [u8], settable: &[&Place], tunable: &Tunable) -> Result<(), LoadError> {
-    let Some(place) = settable.iter().find(|place| place.name == tunable.name) else {
-        let known = settable.iter().map(|place| place.name.clone()).collect();
-        return Err(LoadError::UnknownTunable {
-            name: tunable.name.clone(),
-            known,
-        });
-    };
-    let (bytes, expected) = encode(place, &tunable.value);
-    let bytes = bytes.ok_or_else(|| LoadError::BadValue {
-        name: tunable.name.clone(),
-        value: tunable.value.clone(),
-        expected,
-    })?;
-    // BPF objects are little-endian here (clang -mlittle-endian), so the low bytes come first.
-    rodata[place.offset..place.offset + place.size].copy_from_slice(&bytes[..place.size]);
-    Ok(())
-}
-
-/// The value as bytes, low first, or none if it does not fit; and what would.
-fn encode(place: &Place, value: &str) -> (Option<[u8; 8]>, String) {
-    let bits = 8 * place.size as u32;
-    match place.kind {
-        Kind::Bool => {
-            let number = match value {
-                "true" | "1" => Some(1_u64),
-                "false" | "0" => Some(0),
-                _ => None,
-            };
-            (number.map(u64::to_le_bytes), "true or false".to_owned())
-        }
-        Kind::Signed => {
-            let (low, high) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
-            let number = value
-                .parse()
-                .ok()
-                .filter(|number| (low..=high).contains(number));
-            (
-                number.map(i64::to_le_bytes),
-                format!("a whole number from {low} to {high}"),
-            )
-        }
-        _ => {
-            let high = u64::MAX >> (64 - bits);
-            let number = match value.strip_prefix("0x") {
-                Some(digits) => u64::from_str_radix(digits, 16).ok(),
-                None => value.parse().ok(),
-            };
-            let number = number.filter(|number| *number <= high);
-            (
-                number.map(u64::to_le_bytes),
-                format!("a whole number from 0 to {high}"),
-            )
-        }
-    }
+    Ok(tunables::set_all(rodata, &own, tunables)?)
 }
 
 impl ExitLayout {
@@ -453,79 +384,6 @@ fn section_bytes(object: &Object, section: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn place(name: &str, offset: usize, size: usize, kind: Kind) -> Place {
-        Place {
-            name: name.to_owned(),
-            offset,
-            size,
-            kind,
-        }
-    }
-
-    fn tunable(name: &str, value: &str) -> Tunable {
-        Tunable {
-            name: name.to_owned(),
-            value: value.to_owned(),
-        }
-    }
-
-    #[test]
-    fn values_land_at_their_place_in_their_size() {
-        let slice = place("slice_ms", 4, 4, Kind::Unsigned);
-        let nice = place("nice", 8, 2, Kind::Signed);
-        let mut rodata = [0xff; 12];
-        set(&mut rodata, &[&slice, &nice], &tunable("slice_ms", "0x102")).unwrap();
-        set(&mut rodata, &[&slice, &nice], &tunable("nice", "-2")).unwrap();
-        assert_eq!(
-            rodata,
-            [255, 255, 255, 255, 2, 1, 0, 0, 0xfe, 0xff, 255, 255]
-        );
-    }
-
-    #[test]
-    fn an_unknown_tunable_lists_the_right_ones() {
-        let slice = place("slice_ms", 0, 4, Kind::Unsigned);
-        let error = set(&mut [0; 4], &[&slice], &tunable("slice", "1")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the scheduler has no tunable \"slice\"; it has: slice_ms"
-        );
-    }
-
-    #[test]
-    fn a_value_that_does_not_fit_says_what_would() {
-        let check = |kind, size, value: &str| {
-            let place = place("x", 0, size, kind);
-            set(&mut [0; 8], &[&place], &tunable("x", value))
-                .unwrap_err()
-                .to_string()
-        };
-        assert_eq!(
-            check(Kind::Unsigned, 1, "256"),
-            "tunable x: \"256\" is not a whole number from 0 to 255"
-        );
-        assert_eq!(
-            check(Kind::Signed, 1, "-129"),
-            "tunable x: \"-129\" is not a whole number from -128 to 127"
-        );
-        assert_eq!(
-            check(Kind::Bool, 1, "maybe"),
-            "tunable x: \"maybe\" is not true or false"
-        );
-    }
-
-    #[test]
-    fn what_the_headers_keep_is_no_tunable() {
-        let number = |name: &str| place(name, 0, 4, Kind::Unsigned);
-        assert!(is_tunable(&number("slice_ms"), Some("uei_dump_len")));
-        assert!(!is_tunable(&number("uei_dump_len"), Some("uei_dump_len")));
-        assert!(!is_tunable(&number("__SCX_SLICE_DFL"), None));
-        assert!(!is_tunable(
-            &place("table", 0, 4, Kind::Other("array")),
-            None
-        ));
-    }
 
     #[test]
     fn maps_of_sections_carry_the_objects_name() {

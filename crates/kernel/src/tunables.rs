@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A scheduler's tunables: its `const volatile` globals, set by name in the object's read-only
+//! data before it is loaded, each in its own type.
+
+use crate::protocol::Tunable;
+use crate::types::{Kind, Place};
+
+#[derive(Debug, thiserror::Error)]
+pub enum TunableError {
+    #[error("the scheduler has no tunable {name:?}; it has: {}", known.join(", "))]
+    Unknown { name: String, known: Vec<String> },
+
+    #[error("tunable {name}: {value:?} is not {expected}")]
+    Value {
+        name: String,
+        value: String,
+        expected: String,
+    },
+}
+
+/// Writes all values into `rodata`, whose variables are `variables`.
+pub fn set_all(
+    rodata: &mut [u8],
+    variables: &[&Place],
+    values: &[Tunable],
+) -> Result<(), TunableError> {
+    let settable: Vec<&Place> = variables
+        .iter()
+        .copied()
+        .filter(|place| is_tunable(place))
+        .collect();
+    values
+        .iter()
+        .try_for_each(|tunable| set(rodata, &settable, tunable))
+}
+
+/// What a user may set: the scheduler's own numbers, not what the headers keep beside them.
+fn is_tunable(place: &Place) -> bool {
+    matches!(place.kind, Kind::Bool | Kind::Signed | Kind::Unsigned)
+        && matches!(place.size, 1 | 2 | 4 | 8)
+        && !place.name.starts_with("__")
+        && !place.name.starts_with("scx_lib_")
+        && place.name != "tilt_probes_on"
+}
+
+fn set(rodata: &mut [u8], settable: &[&Place], tunable: &Tunable) -> Result<(), TunableError> {
+    let Some(place) = settable.iter().find(|place| place.name == tunable.name) else {
+        let known = settable.iter().map(|place| place.name.clone()).collect();
+        return Err(TunableError::Unknown {
+            name: tunable.name.clone(),
+            known,
+        });
+    };
+    let (bytes, expected) = encode(place, &tunable.value);
+    let bytes = bytes.ok_or_else(|| TunableError::Value {
+        name: tunable.name.clone(),
+        value: tunable.value.clone(),
+        expected,
+    })?;
+    // BPF objects are little-endian here (clang -mlittle-endian), so the low bytes come first.
+    rodata[place.offset..place.offset + place.size].copy_from_slice(&bytes[..place.size]);
+    Ok(())
+}
+
+/// The value as bytes, low first, or none if it does not fit; and what would.
+fn encode(place: &Place, value: &str) -> (Option<[u8; 8]>, String) {
+    let bits = 8 * place.size as u32;
+    match place.kind {
+        Kind::Bool => {
+            let number = match value {
+                "true" | "1" => Some(1_u64),
+                "false" | "0" => Some(0),
+                _ => None,
+            };
+            (number.map(u64::to_le_bytes), "true or false".to_owned())
+        }
+        Kind::Signed => {
+            let (low, high) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
+            let number = value
+                .parse()
+                .ok()
+                .filter(|number| (low..=high).contains(number));
+            (
+                number.map(i64::to_le_bytes),
+                format!("a whole number from {low} to {high}"),
+            )
+        }
+        _ => {
+            let high = u64::MAX >> (64 - bits);
+            let number = match value.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                None => value.parse().ok(),
+            };
+            let number = number.filter(|number| *number <= high);
+            (
+                number.map(u64::to_le_bytes),
+                format!("a whole number from 0 to {high}"),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str, offset: usize, size: usize, kind: Kind) -> Place {
+        Place {
+            name: name.to_owned(),
+            offset,
+            size,
+            kind,
+        }
+    }
+
+    fn tunable(name: &str, value: &str) -> Tunable {
+        Tunable {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }
+    }
+
+    #[test]
+    fn values_land_at_their_place_in_their_size() {
+        let slice = place("slice_ms", 4, 4, Kind::Unsigned);
+        let nice = place("nice", 8, 2, Kind::Signed);
+        let mut rodata = [0xff; 12];
+        let values = [tunable("slice_ms", "0x102"), tunable("nice", "-2")];
+        set_all(&mut rodata, &[&slice, &nice], &values).unwrap();
+        assert_eq!(
+            rodata,
+            [255, 255, 255, 255, 2, 1, 0, 0, 0xfe, 0xff, 255, 255]
+        );
+    }
+
+    #[test]
+    fn an_unknown_tunable_lists_the_right_ones() {
+        let slice = place("slice_ms", 0, 4, Kind::Unsigned);
+        let error = set_all(&mut [0; 4], &[&slice], &[tunable("slice", "1")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the scheduler has no tunable \"slice\"; it has: slice_ms"
+        );
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_says_what_would() {
+        let check = |kind, size, value: &str| {
+            let place = place("x", 0, size, kind);
+            set_all(&mut [0; 8], &[&place], &[tunable("x", value)])
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            check(Kind::Unsigned, 1, "256"),
+            "tunable x: \"256\" is not a whole number from 0 to 255"
+        );
+        assert_eq!(
+            check(Kind::Signed, 1, "-129"),
+            "tunable x: \"-129\" is not a whole number from -128 to 127"
+        );
+        assert_eq!(
+            check(Kind::Bool, 1, "maybe"),
+            "tunable x: \"maybe\" is not true or false"
+        );
+    }
+
+    #[test]
+    fn what_the_headers_keep_is_no_tunable() {
+        let number = |name: &str| place(name, 0, 4, Kind::Unsigned);
+        assert!(is_tunable(&number("slice_ms")));
+        assert!(!is_tunable(&number("__SCX_SLICE_DFL")));
+        assert!(!is_tunable(&number("scx_lib_features")));
+        assert!(!is_tunable(&number("tilt_probes_on")));
+        assert!(!is_tunable(&place("table", 0, 4, Kind::Other("array"))));
+    }
+}
