@@ -123,13 +123,14 @@ pub struct Values {
     pub closed: Vec<ValueBucket>,
 }
 
-/// `count == 0`: nothing was heard; min and max mean nothing then.
+/// `count == 0`: nothing was heard; min, max and last mean nothing then.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ValueBucket {
     pub count: u64,
     pub sum: i128,
     pub min: i64,
     pub max: i64,
+    pub last: i64,
 }
 
 impl ValueBucket {
@@ -139,6 +140,7 @@ impl ValueBucket {
             sum: value.into(),
             min: value,
             max: value,
+            last: value,
         });
     }
 
@@ -151,6 +153,7 @@ impl ValueBucket {
                 sum: self.sum + other.sum,
                 min: self.min.min(other.min),
                 max: self.max.max(other.max),
+                last: other.last,
             },
         }
     }
@@ -227,7 +230,7 @@ mod tests {
         }
         series.fold();
         let all = series.closed[0];
-        assert_eq!((all.min, all.max, all.count), (-2, 10, 4));
+        assert_eq!((all.min, all.max, all.last, all.count), (-2, 10, 0, 4));
         assert_eq!(all.mean(), Some(3));
         assert_eq!(ValueBucket::default().mean(), None);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A scheduler's own figures over time.
 
-use crate::grid::{Grid, Values};
+use crate::grid::{Grid, ValueBucket, Values};
 use crate::summary::{ProbeSeries, ProbeSummary};
 
 /// Single tasks of an app that get a series of their own, and single CPUs in all: enough to see single
@@ -66,8 +66,18 @@ impl Track {
         self.values.add(value);
     }
 
-    fn summary(&self, name: String, app: String, grid: &Grid) -> ProbeSeries {
-        let buckets = &self.values.closed;
+    /// `holds`: one source tells all values, so an empty bucket has the last one told.
+    fn summary(&self, name: String, app: String, grid: &Grid, holds: bool) -> ProbeSeries {
+        let mut held = ValueBucket::default();
+        let closed = self.values.closed.iter().map(|&bucket| {
+            let shown = if bucket.count == 0 { held } else { bucket };
+            if holds && bucket.count > 0 {
+                held = ValueBucket::default();
+                held.add(bucket.last);
+            }
+            shown
+        });
+        let buckets: Vec<ValueBucket> = closed.collect();
         ProbeSeries {
             name,
             app,
@@ -172,11 +182,11 @@ impl Probe {
     ) -> ProbeSummary {
         let apps = self.apps.iter().enumerate().filter_map(|(app, track)| {
             let name = app_name(app as u32);
-            Some(track.as_ref()?.summary(name.clone(), name, fine))
+            Some(track.as_ref()?.summary(name.clone(), name, fine, false))
         });
         let keys = self.keys.iter().map(|key| {
             let app = key.app.map(&app_name).unwrap_or_default();
-            key.track.summary(key.name.to_string(), app, coarse)
+            key.track.summary(key.name.to_string(), app, coarse, true)
         });
         ProbeSummary {
             probe: self.name.clone(),

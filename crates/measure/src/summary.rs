@@ -323,7 +323,8 @@ pub struct ProbeSummary {
     pub keys: Vec<ProbeSeries>,
 }
 
-/// Values in buckets; bucket k covers `[k, k + 1) * width_ns`. `None` where nothing was heard.
+/// Values in buckets; bucket k covers `[k, k + 1) * width_ns`. A single task's or CPU's
+/// value holds until the next one; an app's bucket is `None` where nothing was heard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeSeries {
     pub name: String,

@@ -238,6 +238,22 @@ fn probes_have_ranges_per_app_and_per_task() {
 }
 
 #[test]
+fn a_probe_of_a_cpu_holds_its_value_and_one_of_an_app_does_not() {
+    let mut s = hog_and_server();
+    s.probe_name(0, "load", true).probe_name(1, "score", false);
+    s.probe(50, 0, 0, 9).probe(60, 0, 0, 2).probe(70, 1, 1, 5);
+    s.probe(2_500_000, 0, 0, 7);
+    let got = play(&s, 1, 0, u64::MAX, 3_000_000);
+    let load = &got.probes[0].keys[0];
+    assert_eq!(load.bucket_max, [Some(9), Some(2), Some(7), Some(7)]);
+    assert_eq!(load.bucket_min, [Some(2), Some(2), Some(7), Some(7)]);
+    assert_eq!(
+        got.probes[1].apps[0].bucket_max,
+        [Some(5), None, None, None]
+    );
+}
+
+#[test]
 fn contradictions_are_counted_and_survived() {
     let mut s = Stream::new();
     s.start(10, 0, 7); // nobody introduced 7, nor woke it

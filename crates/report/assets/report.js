@@ -47,7 +47,7 @@
     for (const s of chart.series.filter((s) => s.band)) {
       const at = data.length, color = colorOf(s);
       for (const edge of s.band) {
-        series.push({ label: s.label + " range", stroke: color + "00", width: 0, spanGaps: true, points: { show: false } });
+        series.push({ label: s.label + " range", stroke: color + "00", width: 0, points: { show: false } });
         data.push(edge);
       }
       bands.push({ series: [at + 1, at], fill: color + "38" });

@@ -113,6 +113,11 @@ fn held(values: &[Option<i64>], end: usize) -> Vec<Option<f64>> {
     values.collect()
 }
 
+fn heard(values: &[Option<i64>]) -> Vec<Option<f64>> {
+    let values = values.iter().map(|v| v.map(|v| rounded(v as f64)));
+    values.collect()
+}
+
 /// Figure 2: a probe of tasks, the range over each app's tasks; or of CPUs, one curve each.
 pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> Option<Chart> {
     let drawn: Vec<(usize, &ProbeSeries)> = match probe.per_cpu {
@@ -141,7 +146,7 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
                 color: *color,
                 scheduler: false,
                 y: held(&s.bucket_mean, end),
-                band: Some([held(&s.bucket_min, end), held(&s.bucket_max, end)]),
+                band: Some([heard(&s.bucket_min), heard(&s.bucket_max)]),
             }
         })
         .collect();
