@@ -3,7 +3,7 @@
 
 use crate::{BuildError, Source};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The one version whose IR the rewriter reads.
@@ -49,20 +49,28 @@ pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
         .into_iter()
         .map(OsString::from)
         .collect();
-    for dir in source
-        .headers
-        .include_dirs()?
+    // In full, so that debug information names the source the same way wherever the compiler runs.
+    let path = source
+        .path
+        .canonicalize()
+        .unwrap_or_else(|_| source.path.clone());
+    let mut include_dirs = source.headers.include_dirs()?;
+    include_dirs.extend(source.include_dirs.iter().cloned());
+    for dir in path
+        .parent()
         .iter()
-        .chain(&source.include_dirs)
+        .copied()
+        .chain(include_dirs.iter().map(PathBuf::as_path))
     {
-        args.push("-I".into());
-        args.push(dir.into());
+        // __FILE__, which scx_bpf_error prints, without the folder: objects are the same wherever they are built.
+        args.push(format!("-fmacro-prefix-map={}/=", dir.display()).into());
+    }
+    for dir in &include_dirs {
+        args.extend(["-I".into(), dir.into()]);
     }
     // Last, after bpf-compat's stand-ins for the C library's headers.
     args.extend(["-idirafter".into(), SYSTEM_HEADERS.into()]);
-    // In full, so that debug information names the source the same way wherever the compiler runs.
-    let path = source.path.canonicalize();
-    args.push(path.as_deref().unwrap_or(&source.path).into());
+    args.push(path.into());
     Ok(args)
 }
 

@@ -11,7 +11,8 @@ use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_native::Object;
 
 const BODY: &str = "#include \"own.h\"
-    u64 out; void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) { out = OWN; }";
+    u64 out; void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+        out = OWN; if (enq_flags == 1) scx_bpf_error(\"at %s\", __FILE__); }";
 
 /// A source with a header of its own, in `folder`.
 fn write(folder: &Path, own: u32) -> Source {

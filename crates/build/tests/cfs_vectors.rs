@@ -990,3 +990,39 @@ fn wake_affine() {
         assert_eq!(cfs.call("t_wake_affine", &loads), pulls, "{loads:?}");
     }
 }
+
+/// The README's table of tunables, presets.toml and the source name the same things.
+#[test]
+fn readme_and_presets_know_the_tunables() {
+    let read = |name: &str| {
+        let path = repository().join("schedulers/cfs").join(name);
+        std::fs::read_to_string(path).expect(name)
+    };
+    let readme = read("README.md");
+    let table = readme
+        .split("## Tunables")
+        .nth(1)
+        .expect("a section on tunables");
+    // Those of the header layers are not ours to explain.
+    let own = |name: &&String| !name.starts_with("__") && !name.starts_with("tilt_");
+    for name in object().tunables.keys().filter(own) {
+        assert!(
+            table.contains(&format!("| `{name}` |")),
+            "README.md does not explain {name}"
+        );
+    }
+    let presets: BTreeMap<String, Preset> =
+        toml::from_str(&read("presets.toml")).expect("presets.toml");
+    assert!(
+        ["cfs", "cfs_kernel49", "cfs_flat", "cfs_2009"]
+            .iter()
+            .all(|name| presets.contains_key(*name))
+    );
+    for name in presets.keys() {
+        assert!(
+            readme.contains(&format!("| `{name}` |")),
+            "README.md does not explain preset {name}"
+        );
+        Cfs::new(&preset(name), 1, 1);
+    }
+}

@@ -127,23 +127,26 @@ impl<'m> Relocations<'m> {
             .is_some_and(|name| name.starts_with("vmlinux"))
     }
 
-    fn offset(&self, relocation: &Relocation) -> Result<i128> {
+    /// The scheduler's own struct: where its members are is settled when it is compiled.
+    fn is_own(&self, relocation: &Relocation) -> bool {
         let name = self.type_name(relocation);
         let base = without_flavour(name);
+        base == name && modelled(base).is_none() && !self.is_kernel_type(relocation.node)
+    }
+
+    fn offset(&self, relocation: &Relocation) -> Result<i128> {
+        if self.is_own(relocation) {
+            return Ok(relocation.compiled);
+        }
+        let base = without_flavour(self.type_name(relocation));
         let path = self.dotted(relocation)?;
-        if let Some(fields) = modelled(base) {
-            return path.find(base, fields, self.metadata);
-        }
-        if self.is_kernel_type(relocation.node) || base != name {
-            return Err(Unknown::new(format!(
-                "{base}.{} is not modelled",
-                path.text
-            )));
-        }
-        Ok(relocation.compiled)
+        path.find(base, modelled(base).unwrap_or(&[]), self.metadata)
     }
 
     fn field_exists(&self, relocation: &Relocation) -> Result<bool> {
+        if self.is_own(relocation) {
+            return Ok(relocation.compiled != 0);
+        }
         let name = self.type_name(relocation);
         let base = without_flavour(name);
         let path = self.dotted(relocation)?;
@@ -233,7 +236,7 @@ impl<'m> Relocations<'m> {
                     path.ty = member.ty;
                 }
                 Shape::Array(element, _) => {
-                    path.index = path.index + u64::from(step) * self.metadata.size(element).max(1);
+                    path.index += u64::from(step) * self.metadata.size(element).max(1);
                     path.ty = element;
                 }
                 _ => return Err(broken()),

@@ -177,6 +177,7 @@ fn every_kind_of_relocation() {
     let cases = [
         ("task_struct:0:7$0:1:3", 1, (comm + 3).to_string()),
         ("own:0:4$0:1", 10, "4".to_owned()),
+        ("own:0:12$1:1", 10, "12".to_owned()),
         ("task_struct:1:16$0:1", 1, "16".to_owned()),
         ("task_struct:2:1$0:0", 1, "1".to_owned()),
         ("own:3:1$0:0", 10, "1".to_owned()),
