@@ -255,13 +255,14 @@ fn become_realtime() -> io::Result<()> {
     Ok(())
 }
 
+/// The kernel's own file systems. The root is a tmpfs already, so /tmp needs none; one mounted
+/// there would hide a command that was packed from the host's /tmp.
 fn mount_all() -> Result<(), Error> {
     for (kind, target) in [
         ("proc", "/proc"),
         ("sysfs", "/sys"),
         ("bpf", "/sys/fs/bpf"),
         ("devtmpfs", "/dev"),
-        ("tmpfs", "/tmp"),
     ] {
         let (kind_c, target_c) = (
             std::ffi::CString::new(kind)?,

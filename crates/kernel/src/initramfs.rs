@@ -14,13 +14,13 @@ use crate::vm::VmJob;
 /// Where init lies in the guest.
 pub const INIT_PATH: &str = "/tiltyard/init";
 
-/// Mount points that init expects.
-const MOUNT_POINTS: [&str; 4] = ["/proc", "/sys", "/dev", "/tmp"];
+/// Mount points that init expects, and a place for what commands write.
+const FOLDERS: [&str; 4] = ["/proc", "/sys", "/dev", "/tmp"];
 
 /// The archive for `job` on `kernel`, as QEMU's `-initrd` takes it.
 pub fn build(job: &VmJob, kernel: &KernelImage) -> Result<Vec<u8>, KernelError> {
     let mut archive = Archive::new();
-    for path in MOUNT_POINTS {
+    for path in FOLDERS {
         archive.directory(path);
     }
     // Init's first output goes here, before /dev is mounted.

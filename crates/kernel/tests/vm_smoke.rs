@@ -170,6 +170,18 @@ fn exit_status_and_signal_come_back() {
     assert_eq!(statuses, expected);
 }
 
+/// People's own benchmarks lie anywhere, and nothing may be mounted over them.
+#[test]
+fn a_command_may_lie_below_tmp() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("mine");
+    std::fs::copy(elf::find_command("true").unwrap(), &program).unwrap();
+    let Some((report, _)) = boot(&[program.to_str().unwrap()], vec![default()], |_| {}) else {
+        return;
+    };
+    assert!(report.is_success(), "{report:#?}");
+}
+
 #[test]
 fn a_guest_that_dies_shows_its_last_words() {
     let error = fail(&["true"], |job| {
