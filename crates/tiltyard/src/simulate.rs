@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiltyard_measure::{Recorder, RecorderSpec, Summary, TraceHash};
 use tiltyard_model::{EventSink, Machine};
+use tiltyard_native::LoadError;
 use tiltyard_report::perfetto;
 use tiltyard_sim::{Outcome, RunError, Setup};
 use tiltyard_workload::Workload;
@@ -145,9 +146,12 @@ fn simulate(
 
 fn failure(error: &RunError) -> Failure {
     let code = match error {
+        RunError::Load(LoadError::UnknownGlobal { .. } | LoadError::ValueRange { .. }) => {
+            Code::Usage
+        }
+        RunError::Load(LoadError::Unbound(_)) | RunError::NotModelled(_) => Code::NotModelled,
         RunError::Load(_) | RunError::Crash { .. } | RunError::Scheduler(_) => Code::Scheduler,
         RunError::Workload(_) => Code::Workload,
-        RunError::NotModelled(_) => Code::NotModelled,
     };
     Failure::new(code, error.to_string())
 }

@@ -168,6 +168,11 @@ fn what_is_typed_wrongly_is_named_with_the_way_out() {
         &["/nowhere/r.html"],
     );
     refused(&["kernel", "-s", "fifo", "--", "true"], 2, &["--vm"]);
+    refused(
+        &["run", "-w", "pingpong", "-s", "fifo:slice_ms=5000000000"],
+        2,
+        &["5000000000", "slice_ms"],
+    );
 }
 
 #[test]
