@@ -48,6 +48,9 @@ UEI_DEFINE(uei);
 
 #define PF_EXITING 0x00000004
 
+/* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
+#define DISPATCH_TRIES 32
+
 static __noinline void probe_task(struct task_struct *p, u32 i)
 {
 	TILT_PROBE_TASK(vruntime, p, entity(i)->vruntime);
@@ -193,7 +196,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	u64 now_ns = scx_bpf_now();
 	bool keep = false;
 
-	bpf_for(try, 0, 4) {
+	bpf_for(try, 0, DISPATCH_TRIES) {
 		i = choose(cpu, prev_pid, now_ns, &keep);
 		if (keep && prev) {
 			prev->scx.slice = TURN_NS;
