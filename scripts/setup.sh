@@ -162,7 +162,7 @@ setup_rust_tools() {
 setup_test() {
 	wanted=$(missing $TEST_PACKAGES)
 	[ -z "$wanted" ] && return
-	refresh_lists
+	candidate gcc >/dev/null || refresh_lists # no lists yet: a new machine
 	packaged=
 	for package in $wanted; do
 		if candidate "$package" >/dev/null; then
@@ -171,6 +171,8 @@ setup_test() {
 			say "no package $package in this distribution: the tests that need it say so and are skipped"
 		fi
 	done
+	[ -z "$packaged" ] && return
+	refresh_lists
 	install $packaged
 }
 

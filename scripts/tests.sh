@@ -5,7 +5,7 @@
 cd "$scripts" || exit 1
 failed=0
 
-# check WHAT: the status of the command before it decides.
+# check STATUS WANTED WHAT: whether a command ended as it should.
 check() {
 	if [ "$1" -ne "$2" ]; then
 		echo "scripts: FAILED: $3" >&2
@@ -30,16 +30,19 @@ at_least 1 0.66.0+ds1-1 1.91
 at_least 1 "" 1.91
 at_least 1 nonsense 1.91
 
-[ -n "$(rust_wanted)" ]
-check $? 0 "rust_wanted finds rust-version in Cargo.toml"
+equal() {
+	[ "$2" = "$3" ]
+	check $? 0 "$1: \"$2\" should be \"$3\""
+}
+
+equal "rust_wanted reads Cargo.toml" "$(rust_wanted | tr -d 0-9)" .
 
 # A cargo that is too old is not taken.
 fake=$(mktemp -d)
 trap 'rm -rf "$fake"' EXIT
 printf '#!/bin/sh\necho cargo 1.2.3\n' >"$fake/cargo"
 chmod +x "$fake/cargo"
-[ "$(cargo_version "$fake/cargo")" = 1.2.3 ]
-check $? 0 "cargo_version reads the version"
+equal "cargo_version" "$(cargo_version "$fake/cargo")" 1.2.3
 
 for script in *.sh; do
 	sh -n "$script"
