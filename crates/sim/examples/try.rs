@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed: 1,
         duration_ns: (seconds > 0.0).then_some((seconds * 1e9) as u64),
         watchdog: false,
-        probes: false,
+        probes: std::env::var_os("TRY_VERBOSE").is_some(),
     };
     let mut sink = Count {
         verbose: std::env::var_os("TRY_VERBOSE").is_some(),

@@ -8,7 +8,11 @@ use crate::ext::flags::*;
 use crate::ext::ops::Op;
 use crate::sched::{ON_RQ_MIGRATING, ON_RQ_QUEUED};
 use crate::task::{Class, DsqRef, OpsState, TaskId};
-use tiltyard_native::layout::CpuReleaseArgs;
+use tiltyard_native::layout::{CpuReleaseArgs, TaskStruct};
+
+/// SCX_CPU_PREEMPT_RT, SCX_CPU_PREEMPT_STOP
+const PREEMPT_RT: i32 = 0;
+const PREEMPT_STOP: i32 = 2;
 
 /// Inserts of one ops.dispatch, done when it returns or consumes.
 #[derive(Debug)]
@@ -58,7 +62,8 @@ impl Engine<'_> {
     }
 
     fn balance_tasks(&mut self, cpu: u32, prev: TaskId) {
-        let prev_is_ext = self.class_of(prev) == Class::Ext;
+        // One that was moved away left the CPU to the stopper, which is of another class.
+        let prev_is_ext = self.class_of(prev) == Class::Ext && self.tasks[prev.index()].cpu == cpu;
         let prev_queued = prev_is_ext && self.stays_here(cpu, prev);
         if prev_is_ext && self.rqs[cpu as usize].curr == prev {
             self.charge_slice(prev);
@@ -285,11 +290,11 @@ impl Engine<'_> {
             }
         }
         if let Class::Rt { .. } = self.class_of(next) {
-            self.release_cpu(cpu, next);
+            self.release_cpu(cpu, PREEMPT_RT, self.tasks[next.index()].kernel_ptr());
         }
     }
 
-    /// The stopper thread preempts a running task to migrate it.
+    /// The stopper thread preempts a running task to migrate it. It is no task of the simulated kernel.
     pub(crate) fn ext_stopped_for_migration(&mut self, cpu: u32, id: TaskId) {
         self.charge_slice(id);
         if self.ext.ops.has(Op::Stopping) {
@@ -297,21 +302,17 @@ impl Engine<'_> {
             self.call_op(Op::Stopping, &args, [id, TaskId::IDLE], Some(cpu));
         }
         self.set_runnable(id);
+        self.release_cpu(cpu, PREEMPT_STOP, std::ptr::null_mut());
     }
 
     /// `switch_class()`: tells the scheduler once that a higher class has the CPU.
-    fn release_cpu(&mut self, cpu: u32, next: TaskId) {
-        /// SCX_CPU_PREEMPT_RT
-        const REASON_RT: i32 = 0;
+    fn release_cpu(&mut self, cpu: u32, reason: i32, task: *mut TaskStruct) {
         if self.rqs[cpu as usize].released
             || !(self.ext.ops.has(Op::CpuRelease) || self.ext.ops.has(Op::CpuAcquire))
         {
             return;
         }
-        let args = CpuReleaseArgs {
-            reason: REASON_RT,
-            task: self.tasks[next.index()].kernel_ptr(),
-        };
+        let args = CpuReleaseArgs { reason, task };
         let arg = std::ptr::from_ref(&args) as u64;
         self.call_op(
             Op::CpuRelease,

@@ -19,6 +19,8 @@ pub const DEQ_SLEEP: u64 = 1;
 pub const DEQ_SAVE: u64 = 2;
 pub const DEQ_MOVE: u64 = 4;
 pub const DEQ_NOCLOCK: u64 = 8;
+/// The task goes into a special state: here, it dies.
+pub const DEQ_SPECIAL: u64 = 0x10;
 
 pub const WAKE_FORK: u64 = 4;
 pub const WAKE_TTWU: u64 = 8;

@@ -49,6 +49,8 @@ impl Engine<'_> {
             self.ext_dump();
         }
         self.ext.enabled = false;
+        // What a scheduler does while it is taken down is no part of the run.
+        self.probes = false;
         for i in 1..self.tasks.len() as u32 {
             self.ext_exit_task(TaskId(i));
         }

@@ -63,7 +63,8 @@ impl Engine<'_> {
         };
         task.kern.state = if leave == Leave::Exit { 0x80 } else { 1 };
         task.kern.nvcsw += 1;
-        self.dequeue(cpu, id, DEQ_SLEEP | DEQ_NOCLOCK);
+        let special = if leave == Leave::Exit { DEQ_SPECIAL } else { 0 };
+        self.dequeue(cpu, id, DEQ_SLEEP | DEQ_NOCLOCK | special);
         self.tasks[id.index()].kern.on_rq = 0;
     }
 
