@@ -155,7 +155,7 @@ fn request_figures(out: &mut Figures, prefix: &str, class: &RequestSummary) {
     out.time(format!("{prefix}latency max"), false, latency.max_ns);
 }
 
-/// What this app got between another one's first and last moment on a CPU, where that is not the whole
+/// What this app got between another one's first and last runnable moment, where that is not the whole
 /// run.
 fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     if run.apps.len() > MAX_APPS_IN_PAIRS {

@@ -129,8 +129,8 @@ impl Recorder {
             tasks: mine.len() as u64,
             started_ns: mine.iter().map(|(_, t)| t.started_ns).min().unwrap_or(0),
             ended_ns: last_end_ns.filter(|_| all_ended),
-            active_ns: (state.first_ran_ns <= state.last_ran_ns).then(|| {
-                let (first_ns, last_ns) = (state.first_ran_ns, state.last_ran_ns);
+            active_ns: (state.active_from_ns <= state.active_until_ns).then(|| {
+                let (first_ns, last_ns) = (state.active_from_ns, state.active_until_ns);
                 (self.since_origin(first_ns), self.since_origin(last_ns))
             }),
             runtime_ns: sum(|t| t.runtime_ns),

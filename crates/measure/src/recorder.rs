@@ -221,16 +221,16 @@ impl Recorder {
         let from_ns = task.since_ns.clamp(origin_ns, now_ns.max(origin_ns));
         let span_ns = now_ns.saturating_sub(from_ns);
         let (from, was_on) = (task.state, task.cpu);
+        if from.queued() && span_ns > 0 {
+            app.active_from_ns = app.active_from_ns.min(from_ns);
+            app.active_until_ns = now_ns;
+        }
         match from {
             State::Running => {
                 task.runtime_ns += span_ns;
                 app.settled_ns += span_ns;
                 app.running -= 1;
                 app.since_sum_ns -= from_ns;
-                if now_ns > from_ns {
-                    app.first_ran_ns = app.first_ran_ns.min(from_ns);
-                    app.last_ran_ns = now_ns;
-                }
             }
             State::Runnable => {
                 task.wait_ns += span_ns;

@@ -81,7 +81,7 @@ pub struct AppSummary {
     pub started_ns: u64,
     /// Death of its last task; `None` while one lives.
     pub ended_ns: Option<u64>,
-    /// When a task of it first got a CPU and when one last left one (or the run ended); `None`: never.
+    /// When a task of it first ran or waited and when one last did; `None`: never.
     pub active_ns: Option<(u64, u64)>,
     pub runtime_ns: u64,
     pub wait_ns: u64,

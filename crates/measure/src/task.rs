@@ -96,9 +96,9 @@ pub struct App {
     pub running: u64,
     /// Sum over these of the time since when they run.
     pub since_sum_ns: u64,
-    /// First and last moment on a CPU; the first is `u64::MAX` until there is one.
-    pub first_ran_ns: u64,
-    pub last_ran_ns: u64,
+    /// First and last moment at which a task ran or waited; the first is `u64::MAX` until there is one.
+    pub active_from_ns: u64,
+    pub active_until_ns: u64,
     pub wait: AppDurations,
     pub wakeup: AppDurations,
     /// Cumulative runtime at the ends of the grid's buckets.
@@ -114,8 +114,8 @@ impl App {
             settled_ns: 0,
             running: 0,
             since_sum_ns: 0,
-            first_ran_ns: u64::MAX,
-            last_ran_ns: 0,
+            active_from_ns: u64::MAX,
+            active_until_ns: 0,
             wait: AppDurations::of_app(),
             wakeup: AppDurations::of_app(),
             runtime_samples: vec![0; filled],

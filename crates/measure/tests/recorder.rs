@@ -226,7 +226,7 @@ fn probes_have_ranges_per_app_and_per_task() {
     assert_eq!(ranges, [("hog", 4, 98, 4, 98), ("server", 3, 3, 3, 3)]);
     assert_eq!(penalty.apps[0].bucket_mean, [Some(51)]);
     assert_eq!(penalty.apps[0].mean, 51);
-    assert_eq!(got.apps[1].active_ns, Some((35, 45)));
+    assert_eq!(got.apps[1].active_ns, Some((30, 45)));
     assert_eq!(
         (&*penalty.keys[1].name, &*penalty.keys[1].app),
         ("2", "server")

@@ -103,7 +103,7 @@ pub fn runtime(id: String, run: &Summary, apps: &[&str]) -> Chart {
 }
 
 /// A probe's value holds until the next one is heard, or until its app
-/// was last on a CPU, in the bucket before `end`.
+/// was last runnable, in the bucket before `end`.
 fn held(values: &[Option<i64>], end: usize) -> Vec<Option<f64>> {
     let mut last = None;
     let values = values.iter().enumerate().map(|(i, value)| {
