@@ -11,16 +11,16 @@
  *	        = 100 - 50 s / r    otherwise
  *
  * and it is interactive if penalty + nice < 30. A task that ran 1 s and slept 3 s has penalty
- * 50 * 1 / 3 = 16: interactive. After 2 s of running on end (3 s and 3 s, penalty 50) it is
- * batch. Interactive tasks are served first come, first served; batch tasks from a calendar, a
- * ring of slots that turns by one each tick, into which a task is put the further ahead the
- * more of the last ten seconds it had the CPU. So no batch task waits for ever for others, but
- * any of them waits for ever if interactive tasks fill the CPU. That is ULE's design, and the
- * paper's point: 80 database threads starve a computation until they are done.
+ * 50 * 1 / 3 = 16: interactive. When it has run on for another second (2 s and 3 s, penalty 33)
+ * it is batch. Interactive tasks are served first come, first served; batch tasks from a
+ * calendar, a ring of slots that turns by one each tick, into which a task is put the further
+ * ahead the more of the last ten seconds it had the CPU. So no batch task waits for ever for
+ * others, but any of them waits for ever if interactive tasks fill the CPU. That is ULE's design,
+ * and the paper's point: 80 database threads starve a computation until they are done.
  *
  * Slices are 10 ticks divided among the waiting tasks, 1 tick at least (FreeBSD: 12 and 2).
- * A woken task never preempts another one in the port; FreeBSD preempts for kernel threads,
- * and for interactive tasks that were placed on another CPU where a batch task runs.
+ * A woken task never preempts another one in the port. In FreeBSD it does on the waker's own CPU
+ * if it is the better one, and elsewhere if it is interactive and the other one is batch.
  *
  * Good at: latency of tasks that sleep, whatever the load. Bad at: fairness between the two
  * classes; placement, which visits all CPUs up to three times for one wakeup.
@@ -215,6 +215,13 @@ static void run_on(struct task_struct *p, struct ule_task *t, struct ule_cpu *c)
 	p->scx.slice = SLICE_UNTIL_TICK;
 }
 
+/* Hands the first task that waits here to the kernel. */
+static bool take_first(s32 cpu)
+{
+	return scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_RT), 0) ||
+	       scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_TS), 0);
+}
+
 /*
  * sched_choose. The kernel asks before it requeues the running task, ULE requeues first: so
  * find the place that the task would get, and let it run on if that is the first of all.
@@ -237,21 +244,15 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 		run_on(prev, t, c);
 		return;
 	}
-	if (scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_RT), 0) ||
-	    scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_TS), 0))
+	if (take_first(cpu))
 		return;
 	if (t) {
 		run_on(prev, t, c);
 		return;
 	}
-	if (steal_idle && nr_online > 1) {
-		if (steal(cpu))
-			return;
-		/* Stealing drops the run queue's lock: a wakeup may have come meanwhile. */
-		if (scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_RT), 0) ||
-		    scx_bpf_dsq_move_to_local(runq_id(cpu, RUNQ_TS), 0))
-			return;
-	}
+	/* Stealing drops the run queue's lock: a wakeup may come meanwhile. */
+	if (steal_idle && nr_online > 1 && (steal(cpu) || take_first(cpu)))
+		return;
 	if (!par.port) {
 		c->curr_pri = PRI_IDLE;
 		c->lowpri = PRI_IDLE;
