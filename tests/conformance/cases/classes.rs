@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The realtime class above, and changes of class and nice value at run time.
+
+use crate::arm::{Arm, Case, MS};
+
+/// R sleeps when A starts, and runs from 8.2 to 11.2 ms.
+const RT_PREEMPTS: &str = r#"
+    "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 8200, "run": 3000, "sleep1": 100000 },
+    "A": { "loop": 1, "run": 40000 }
+"#;
+
+/// The ext task goes back to the head of its local queue and comes on with the slice it had.
+pub fn realtime_preempts_and_gives_back(arm: &impl Arm) {
+    let log = arm.run(&Case::new("shared", RT_PREEMPTS));
+    assert_eq!(log.calls_at(8_200_000), ["stopping A 1", "cpu_release 0 0"]);
+    assert_eq!(log.calls_at(11_200_000), ["cpu_acquire 0 0", "running A"]);
+    // 8.2 ms used of 20, so 11.8 are left.
+    assert_eq!(log.values("running", "A")[1], 11_800_000);
+    assert_eq!(log.times_of("dispatch 0 A")[0], 23 * MS);
+    assert_eq!(log.turns(0), "A 0-8.2, R 8.2-11.2, A 11.2-43");
+}
+
+/// A used-up slice: ops.dispatch is asked although a realtime task takes the CPU, and the task is put back.
+pub fn realtime_preempts_a_used_up_slice(arm: &impl Arm) {
+    let log = arm.run(&Case::new("shared", RT_PREEMPTS).tunable("slice_ns", 8_200_000));
+    assert_eq!(
+        log.calls_at(8_200_000),
+        [
+            "dispatch 0 A",
+            "stopping A 1",
+            "enqueue A 0x0",
+            "cpu_release 0 0"
+        ]
+    );
+    assert_eq!(
+        log.calls_at(11_200_000),
+        ["cpu_acquire 0 0", "dispatch 0 -", "running A"]
+    );
+}
+
+/// scx_bpf_reenqueue_local() in ops.cpu_release sends the preempted task through ops.enqueue with REENQ.
+pub fn released_cpu_reenqueues(arm: &impl Arm) {
+    let log = arm.run(&Case::new("reenqueue", RT_PREEMPTS));
+    assert_eq!(
+        log.calls_at(8_200_000),
+        ["stopping A 1", "cpu_release 0 0", "enqueue A 0x10000000000"]
+    );
+    assert_eq!(
+        log.calls_at(11_200_000),
+        ["cpu_acquire 0 0", "dispatch 0 -", "running A"]
+    );
+}
+
+/// FIFO: no slice among equals, the higher priority at once, and nothing below until they sleep.
+pub fn fifo_runs_to_its_end(arm: &impl Arm) {
+    let tasks = r#"
+        "H": { "loop": 1, "policy": "SCHED_FIFO", "priority": 20, "sleep": 5000, "run": 2000 },
+        "F": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 1000, "run": 300000 },
+        "G": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 2000, "run": 300000 },
+        "A": { "loop": 1, "run": 2000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    assert_eq!(
+        log.turns(0),
+        "A 0-1, F 1-5, H 5-7, F 7-303, G 303-603, A 603-604"
+    );
+}
+
+/// RR: equals take turns of 100 ms.
+pub fn rr_takes_turns(arm: &impl Arm) {
+    let tasks = r#"
+        "F": { "loop": 1, "policy": "SCHED_RR", "priority": 10, "sleep": 1000, "run": 150000 },
+        "G": { "loop": 1, "policy": "SCHED_RR", "priority": 10, "sleep": 1000, "run": 150000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    let turns = log.turns(0);
+    assert_eq!(turns.matches("F ").count(), 2, "{turns}");
+    assert_eq!(turns.matches("G ").count(), 2, "{turns}");
+    assert_eq!(
+        (log.runtime_ns("F"), log.runtime_ns("G")),
+        (150 * MS, 150 * MS)
+    );
+    assert!(
+        turns.starts_with("F 1-101, G 101-201, F 201-251, G 251-301"),
+        "{turns}"
+    );
+}
+
+/// Out of ext and back while it runs.
+pub fn class_changes_at_run_time(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "loop": 1, "run": 2500,
+               "tiltyard": { "set": { "policy": "SCHED_FIFO", "rt_priority": 5 } }, "run1": 2000,
+               "tiltyard1": { "set": { "policy": "SCHED_OTHER" } }, "run2": 2000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    assert_eq!(
+        log.calls_at(2_500_000),
+        ["stopping A 0", "quiescent A 0xe", "disable A"]
+    );
+    assert_eq!(
+        log.calls_at(4_500_000),
+        [
+            "enable A",
+            "set_weight A 100",
+            "set_cpumask A 0",
+            "runnable A 0xe",
+            "running A"
+        ]
+    );
+    assert_eq!(log.turns(0), "A 0-6.5");
+}
+
+/// A waits in the scheduler's custody while M changes its nice value.
+const RENICED_WHILE_QUEUED: &str = r#"
+    "M": { "loop": 1, "run": 2500,
+           "tiltyard": { "set_other": { "task": "A", "nice": 5 } }, "run1": 2000 },
+    "A": { "loop": 1, "run": 1000, "sleep": 1000, "run1": 1000 }
+"#;
+
+pub fn nice_change_of_a_queued_task(arm: &impl Arm) {
+    let log = arm.run(&Case::new("hold", RENICED_WHILE_QUEUED).tunable("batch", 1));
+    assert_eq!(
+        log.calls_at(2_500_000),
+        [
+            "dequeue A 0xa",
+            "quiescent A 0xa",
+            "set_weight A 33",
+            "runnable A 0xa",
+            "enqueue A 0xa"
+        ]
+    );
+}
+
+/// No dequeue and no enqueue, and the slice stays.
+pub fn nice_change_of_the_running_task(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "loop": 1, "run": 2500, "tiltyard": { "set": { "nice": -20 } }, "run1": 2000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    assert_eq!(
+        log.calls_at(2_500_000),
+        [
+            "stopping A 0",
+            "quiescent A 0xa",
+            "set_weight A 8668",
+            "runnable A 0xa",
+            "running A"
+        ]
+    );
+    assert_eq!(log.values("running", "A")[1], 17_500_000);
+}
+
+pub fn nice_change_of_a_sleeper(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "loop": 1, "sleep": 5000, "run": 1000 },
+        "M": { "loop": 1, "run": 2500,
+               "tiltyard": { "set_other": { "task": "A", "nice": 19 } }, "run1": 2000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    assert_eq!(log.calls_at(2_500_000), ["set_weight A 1"]);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Timers, kicks, and the flags of an insert.
+
+use crate::arm::{Arm, Case, EndKind, MS};
+
+const SLICE_INF: i128 = u64::MAX as i128;
+const PREEMPT: i128 = 1 << 32;
+const HEAD: i128 = 0x10;
+const KICK_IDLE: i128 = 1;
+
+/// A scheduler that lives on its timer: endless slices, and a kick every 5 ms.
+pub fn timers_fire_and_preempt(arm: &impl Arm) {
+    let tasks = r#""A": { "loop": 1, "run": 12000 }, "B": { "loop": 1, "run": 12000 }"#;
+    let log = arm.run(&Case::new("timer_kick", tasks).tunable("slice_ns", SLICE_INF));
+    assert_eq!(log.times_of("timer 0 1"), [5 * MS]);
+    assert_eq!(log.times_of("timer 0 4"), [20 * MS]);
+    assert_eq!(
+        log.turns(0),
+        "A 0-5, B 5-10, A 10-15, B 15-20, A 20-22, B 22-24"
+    );
+}
+
+/// A kick of a CPU whose task has slice left does nothing at all.
+pub fn kick_without_preempt_changes_nothing(arm: &impl Arm) {
+    let tasks = r#""A": { "loop": 1, "run": 15000 }, "B": { "loop": 1, "run": 5000 }"#;
+    let case = Case::new("timer_kick", tasks)
+        .tunable("period_ns", 5_500_000)
+        .tunable("kick_flags", 0)
+        .tunable("fires", 1);
+    let log = arm.run(&case);
+    assert_eq!(log.calls_at(5_500_000), ["timer 0 1"]);
+    assert_eq!(log.turns(0), "A 0-15, B 15-20");
+}
+
+/// The slice ends, nobody else is there, and the task goes on with a longer one than it had left.
+pub fn preempting_kick_with_nothing_queued(arm: &impl Arm) {
+    let case = Case::new("timer_kick", r#""A": { "loop": 1, "run": 40000 }"#)
+        .tunable("period_ns", 5_500_000)
+        .tunable("fires", 1);
+    let log = arm.run(&case);
+    assert_eq!(log.calls_at(5_500_000), ["timer 0 1", "dispatch 0 A"]);
+    assert_eq!(log.times_of("dispatch 0 A")[..2], [5_500_000, 26 * MS]);
+    assert_eq!(log.turns(0), "A 0-40");
+}
+
+/// KICK_IDLE: an idle CPU goes through a whole dispatch; a busy one hears nothing.
+pub fn idle_kick_makes_an_idle_cpu_look(arm: &impl Arm) {
+    let tasks = r#""A": { "loop": 1, "cpus": [0], "run": 15000 }"#;
+    let case = Case::new("timer_kick", tasks)
+        .on("core:2 pu:1")
+        .tunable("period_ns", 5_500_000)
+        .tunable("kick_flags", KICK_IDLE)
+        .tunable("fires", 1);
+    let log = arm.run(&case.clone().tunable("kick_cpu", 1));
+    assert_eq!(log.calls_at(5_500_000), ["timer 1 1", "dispatch 1 -"]);
+    let log = arm.run(&case.tunable("kick_cpu", 0));
+    assert_eq!(log.calls_at(5_500_000), ["timer 0 1"]);
+}
+
+/// SCX_ENQ_HEAD of an insert puts the task before those that waited longer.
+pub fn head_arrives(arm: &impl Arm) {
+    let tasks = r#"
+        "X": { "loop": 1, "sleep": 5000, "run": 1000 },
+        "A": { "loop": 1, "run": 10000 },
+        "B": { "loop": 1, "run": 1000 }
+    "#;
+    let case = Case::new("shared_flags", tasks);
+    assert_eq!(arm.run(&case).turns(0), "A 0-10, B 10-11, X 11-12");
+    assert_eq!(
+        arm.run(&case.tunable("insert_flags", HEAD)).turns(0),
+        "A 0-10, X 10-11, B 11-12"
+    );
+}
+
+/// All that one ops.dispatch inserts gets its turn.
+pub fn several_inserts_from_one_dispatch(arm: &impl Arm) {
+    let tasks = r#""A": { "instance": 4, "loop": 1, "run": 1000 }"#;
+    let log = arm.run(&Case::new("hold", tasks));
+    assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
+    assert_eq!(log.turns(0), "A-0 0-1, A-1 1-2, A-2 2-3, A-3 3-4");
+    // It was asked once, when the shell left; the others followed without another.
+    assert!(
+        !log.calls_in(1..4 * MS)
+            .iter()
+            .any(|c| c.starts_with("dispatch"))
+    );
+}
+
+/// An insert with PREEMPT into the local queue of the task's own CPU takes it at once.
+pub fn preempt_on_the_same_runqueue(arm: &impl Arm) {
+    let tasks = r#"
+        "X": { "loop": 1, "cpus": [1], "sleep": 5500, "run": 1000 },
+        "Y": { "loop": 1, "cpus": [1], "run": 10000 }
+    "#;
+    let case = Case::new("local_on", tasks)
+        .on("core:2 pu:1")
+        .tunable("insert_flags", PREEMPT);
+    let log = arm.run(&case);
+    let woken_ns = log.time_of("runnable X 0x9");
+    assert_eq!(
+        log.calls_at(woken_ns),
+        [
+            "runnable X 0x9",
+            "enqueue X 0x9",
+            "stopping Y 1",
+            "enqueue Y 0x0",
+            "running X"
+        ]
+    );
+}
+
+/// In the reference kernel the flag does not survive a move between runqueues: X waits at the end of CPU 1's queue.
+pub fn preempt_is_lost_on_the_way_to_another_cpu(arm: &impl Arm) {
+    let tasks = r#"
+        "X": { "loop": 1, "phases": {
+            "here": { "loop": 1, "cpus": [0], "run": 100 },
+            "there": { "loop": 1, "cpus": [0, 1], "sleep": 5400, "run": 1000 } } },
+        "Y": { "loop": 1, "cpus": [1], "run": 50000 },
+        "H": { "loop": 1, "cpus": [0], "run": 50000 }
+    "#;
+    let case = Case::new("local_on", tasks)
+        .on("core:2 pu:1")
+        .tunable("insert_flags", PREEMPT);
+    let log = arm.run(&case);
+    let woken_ns = *log.times_of("runnable X 0x409").last().expect("X woke up");
+    assert_eq!(
+        log.calls_at(woken_ns),
+        ["select_cpu X 0x8", "runnable X 0x409", "enqueue X 0x409"]
+    );
+    let run = log
+        .runs()
+        .into_iter()
+        .rfind(|r| r.task == "X")
+        .expect("X ran");
+    assert_eq!(run.cpu, 1);
+    assert!(run.from_ns > woken_ns + 5 * MS, "preempted: {run:?}");
+    let mut calls = log.calls_at(run.from_ns);
+    calls.retain(|call| !call.ends_with('H'));
+    assert_eq!(
+        calls,
+        ["tick Y", "stopping Y 1", "enqueue Y 0x0", "running X"]
+    );
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sleeping, waking, being born, and which CPU looks for work.
+
+use crate::arm::{Arm, Case, EndKind, MS, What};
+
+/// ops.stopping and ops.quiescent come before the CPU looks for something else; ops.dispatch still gets the sleeper.
+pub fn sleep_order(arm: &impl Arm) {
+    let tasks = r#"
+        "B": { "loop": 1, "sleep": 1000, "run": 5000 },
+        "A": { "loop": 1, "run": 7500, "sleep": 50000, "run1": 100 }
+    "#;
+    let log = arm.run(
+        &Case::new("shared", tasks)
+            .define("WITH_UPDATE_IDLE")
+            .define("OPS_FLAGS=SCX_OPS_KEEP_BUILTIN_IDLE"),
+    );
+    assert_eq!(
+        log.calls_at(7_500_000),
+        [
+            "stopping A 0",
+            "quiescent A 0x9",
+            "dispatch 0 A",
+            "running B"
+        ]
+    );
+    // Nothing left: the CPU falls idle.
+    assert_eq!(
+        log.calls_at(12_500_000),
+        [
+            "stopping B 0",
+            "quiescent B 0x19",
+            "dispatch 0 B",
+            "update_idle 0 1",
+            "disable B",
+            "exit_task B"
+        ]
+    );
+}
+
+/// C last ran on CPU 1, which is idle; A on CPU 0 wakes it.
+const WAKE_ACROSS: &str = r#"
+    "X": { "loop": 1, "phases": {
+        "there": { "loop": 1, "cpus": [1], "run": 1000 },
+        "wait": { "loop": 1, "cpus": [0, 1], "sem_wait": "s", "run": 1000 } } },
+    "A": { "loop": 1, "cpus": [0], "run": 10300, "sem_post": "s", "run1": 5000 }
+"#;
+const TWO_CPUS: &str = "core:2 pu:1";
+
+pub fn wake_to_idle_cpu(arm: &impl Arm) {
+    let case = Case::new("shared", WAKE_ACROSS)
+        .on(TWO_CPUS)
+        .define("WITH_UPDATE_IDLE")
+        .define("OPS_FLAGS=SCX_OPS_KEEP_BUILTIN_IDLE");
+    let log = arm.run(&case);
+    let woken_ns = log.time_of("runnable X 0x409");
+    // No enqueue, because it was inserted; no dispatch, because the local queue has it.
+    assert_eq!(
+        log.calls_at(woken_ns),
+        [
+            "select_cpu X 0x8",
+            "runnable X 0x409",
+            "update_idle 1 0",
+            "running X"
+        ]
+    );
+}
+
+/// The CPU that ops.select_cpu names wakes up even when the task was not put in its local queue.
+pub fn selected_idle_cpu_looks_for_work(arm: &impl Arm) {
+    let log = arm.run(
+        &Case::new("select_fixed", WAKE_ACROSS)
+            .on(TWO_CPUS)
+            .tunable("answer", 1),
+    );
+    let woken_ns = log.time_of("runnable X 0x409");
+    assert_eq!(
+        log.calls_at(woken_ns),
+        [
+            "select_cpu X 0x8",
+            "runnable X 0x409",
+            "enqueue X 0x409",
+            "dispatch 1 -",
+            "running X"
+        ]
+    );
+}
+
+/// An idle CPU that was neither selected nor kicked sleeps on: X waits for CPU 0 with CPU 1 idle.
+pub fn other_idle_cpus_sleep_on(arm: &impl Arm) {
+    let log = arm.run(
+        &Case::new("select_fixed", WAKE_ACROSS)
+            .on(TWO_CPUS)
+            .tunable("answer", 0),
+    );
+    // Chosen CPU 0 is not X's last one.
+    let woken_ns = log.time_of("runnable X 0x449");
+    assert_eq!(
+        log.calls_at(woken_ns),
+        ["select_cpu X 0x8", "runnable X 0x449", "enqueue X 0x449"]
+    );
+    let later = log.calls_in(woken_ns + 1..woken_ns + 5 * MS);
+    assert!(
+        !later.iter().any(|call| call.starts_with("dispatch 1")),
+        "{later:?}"
+    );
+    let last_run = log
+        .runs()
+        .into_iter()
+        .rfind(|r| r.task == "X")
+        .expect("X ran");
+    assert_eq!((last_run.cpu, last_run.from_ns), (0, woken_ns + 5 * MS));
+}
+
+/// A pinned task is never asked about: no ops.select_cpu, no CPU_SELECTED.
+pub fn pinned_task_skips_select_cpu(arm: &impl Arm) {
+    let tasks = r#""A": { "loop": 1, "cpus": [1], "run": 1000, "sleep": 1000, "run1": 1000 }"#;
+    let log = arm.run(&Case::new("shared", tasks).on(TWO_CPUS));
+    let woken_ns = log.time_of("runnable A 0x9");
+    assert_eq!(
+        log.calls_at(woken_ns),
+        [
+            "runnable A 0x9",
+            "enqueue A 0x9",
+            "dispatch 1 -",
+            "running A"
+        ]
+    );
+}
+
+/// A newborn: init_task, enable, set_weight, select_cpu with FORK, and flags that say neither wakeup nor selected.
+pub fn fork_order(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "loop": 1, "run": 1500, "fork": "X", "run1": 500 },
+        "X": { "instance": 0, "loop": 1, "run": 1000 }
+    "#;
+    let case = Case::new("select_fixed", tasks)
+        .on("core:3 pu:1")
+        .tunable("answer", 2);
+    let log = arm.run(&case);
+    assert_eq!(
+        log.calls_at(log.time_of("init_task X-0 1")),
+        [
+            "init_task X-0 1",
+            "enable X-0",
+            "set_weight X-0 100",
+            "select_cpu X-0 0x4",
+            "runnable X-0 0x88",
+            "enqueue X-0 0x88",
+            "dispatch 2 -",
+            "running X-0"
+        ]
+    );
+}
+
+/// ops.init, then every task: first all init_task with fork = 0, then enable, weight and mask of each.
+pub fn load_order(arm: &impl Arm) {
+    let log = arm.run(&Case::new("shared", r#""A": { "loop": 1, "run": 1000 }"#));
+    // The only task that is there before the scheduler is the shell.
+    let calls: Vec<(&str, i64)> = log
+        .entries
+        .iter()
+        .filter_map(|e| match &e.what {
+            What::Call { name, value, .. } => Some((name.as_str(), *value)),
+            _ => None,
+        })
+        .take(5)
+        .collect();
+    assert_eq!(
+        calls,
+        [
+            ("init", 0),
+            ("init_task", 0),
+            ("enable", 100),
+            ("set_weight", 100),
+            ("set_cpumask", 0)
+        ]
+    );
+}
+
+/// Without KEEP_BUILTIN_IDLE an ops.update_idle turns the built-in tracking off, and asking it is an error.
+pub fn keep_builtin_idle_counts(arm: &impl Arm) {
+    let case = Case::new("shared", r#""A": { "loop": 1, "run": 1000 }"#)
+        .on(TWO_CPUS)
+        .define("WITH_UPDATE_IDLE");
+    let log = arm.run(&case);
+    assert_eq!(log.end.kind, EndKind::Error);
+    assert!(log.end.message.contains("idle"), "{}", log.end.message);
+    let log = arm.run(&case.define("OPS_FLAGS=SCX_OPS_KEEP_BUILTIN_IDLE"));
+    assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
+}
+
+/// Without ops.select_cpu the core finds the idle CPU and inserts: ops.enqueue is not called.
+pub fn default_select_cpu_inserts(arm: &impl Arm) {
+    let case = Case::new("shared", WAKE_ACROSS)
+        .on(TWO_CPUS)
+        .define("WITHOUT_SELECT_CPU");
+    let log = arm.run(&case);
+    let woken_ns = log.time_of("runnable X 0x409");
+    assert_eq!(log.calls_at(woken_ns), ["runnable X 0x409", "running X"]);
+}
+
+/// Without ops.enqueue tasks go to the global queue, which comes before ops.dispatch.
+pub fn default_enqueue_is_global(arm: &impl Arm) {
+    let tasks = r#""A": { "loop": 1, "run": 30000 }, "B": { "loop": 1, "run": 30000 }"#;
+    let log = arm.run(&Case::new("shared", tasks).define("WITHOUT_ENQUEUE"));
+    assert_eq!(log.turns(0), "A 0-20, B 20-40, A 40-50, B 50-60");
+    assert_eq!(
+        log.calls_at(20 * MS),
+        ["tick A", "stopping A 1", "running B"]
+    );
+}
+
+/// The idle search is allowed in ops.enqueue as well, and LOCAL_ON wakes the CPU it found.
+pub fn select_cpu_dfl_in_enqueue(arm: &impl Arm) {
+    let log = arm.run(&Case::new("enq_select_cpu", WAKE_ACROSS).on(TWO_CPUS));
+    assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
+    let woken_ns = log.time_of("runnable X 0x409");
+    assert_eq!(log.times_of("running X").last(), Some(&woken_ns));
+}
