@@ -99,3 +99,13 @@ fn debug_objects_name_source_lines() {
     assert!(has_lines(&build(&source, 2, true)));
     assert!(!has_lines(&build(&source, 2, false)));
 }
+
+#[test]
+fn building_twice_gives_the_same_bytes() {
+    let source = shipped("schedulers/cfs/cfs.bpf.c");
+    let first = build(&source, 2, false);
+    assert!(
+        first == build(&source, 2, false),
+        "the same source gave two objects"
+    );
+}

@@ -301,7 +301,7 @@ impl Lowering<'_> {
             "callbr" => asm::callbr(insn, self.serial),
             "alloca" => zeroed_alloca(insn),
             "unreachable" => Ok(vec![Insn::new("", "call void @llvm.trap()"), insn.clone()]),
-            "store" | "atomicrmw" | "cmpxchg" => Ok(vec![Insn::new(
+            "store" | "atomicrmw" | "cmpxchg" | "icmp" | "ptrtoint" | "ret" => Ok(vec![Insn::new(
                 &insn.result,
                 self.without_probe(&insn.text),
             )]),
@@ -310,7 +310,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Writes and calls get the pointer as it is: only reads through a null pointer yield zeroes.
+    /// Writes, comparisons and calls get the pointer as it is: only reads through a null pointer yield zeroes.
     fn without_probe(&self, text: &str) -> String {
         replace_names(text, '%', |name| self.raw.get(name).cloned())
     }
@@ -514,5 +514,9 @@ mod tests {
                 .text,
             "store i64 1, ptr %raw"
         );
+        let compared = lowering
+            .insn(&Insn::new("%c", "icmp eq ptr %p, null"))
+            .unwrap();
+        assert_eq!(compared[0].text, "icmp eq ptr %raw, null");
     }
 }
