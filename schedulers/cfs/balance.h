@@ -206,21 +206,21 @@ static __noinline u32 waiting_task(u32 cpu)
 	return 0;
 }
 
-/* Takes task i off its CPU unless it has gone meanwhile. */
-static __noinline bool take_away(u32 i, u32 from, u64 now_ns)
+/* Takes task i off its CPU; 0 if it has gone meanwhile, else 1. */
+__noinline int take_away(u32 i, u32 from, u64 now_ns)
 {
 	struct cfs_lock *lk = cpu_lock(from);
 	struct cfs_entity *e = entity(i);
-	bool taken = false;
+	int taken = 0;
 
 	if (!lk)
-		return false;
+		return 0;
 	bpf_spin_lock(&lk->lock);
 	if (e->owned && e->waiting && e->cpu == from) {
 		dequeue_task(i, now_ns, 0);
 		detach_load(i, now_ns);
 		e->owned = false;
-		taken = true;
+		taken = 1;
 	}
 	bpf_spin_unlock(&lk->lock);
 	return taken;

@@ -150,11 +150,14 @@ void BPF_STRUCT_OPS(cfs_dequeue, struct task_struct *p, u64 deq_flags)
 	bpf_spin_unlock(&lk->lock);
 }
 
+/* choose() says so with the task that has the turn and keeps it. */
+#define KEEPS_TURN MAX_TASKS
+
 /*
- * The task that shall run on `cpu` next; gives it the turn. *keep: it is the one of prev_pid and
- * has the turn already.
+ * The task that shall run on `cpu` next; it has the turn now. KEEPS_TURN is added if it is the one
+ * of prev_pid and had the turn before. 0 if nothing is runnable.
  */
-static __noinline u32 choose(u32 cpu, s32 prev_pid, u64 now_ns, bool *keep)
+__noinline int choose(u32 cpu, s32 prev_pid, u64 now_ns)
 {
 	struct cfs_lock *lk = cpu_lock(cpu);
 	struct cfs_cpu *cs = cpu_state(cpu);
@@ -164,10 +167,11 @@ static __noinline u32 choose(u32 cpu, s32 prev_pid, u64 now_ns, bool *keep)
 		return 0;
 	bpf_spin_lock(&lk->lock);
 	i = pick_task(cpu, now_ns);
-	*keep = i && i == cs->curr && entity(i)->pid == prev_pid;
 	cs->resched = false;
 	if (i && i != cs->curr)
 		switch_to(i, now_ns);
+	else if (i && entity(i)->pid == prev_pid)
+		i += KEEPS_TURN;
 	bpf_spin_unlock(&lk->lock);
 	return i;
 }
@@ -192,32 +196,31 @@ static __noinline bool hand_over(u32 i, u64 now_ns)
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	s32 prev_pid = prev ? prev->pid : 0;
-	u32 i = 0, try;
 	u64 now_ns = scx_bpf_now();
-	bool keep = false;
+	u32 i, try;
 
 	bpf_for(try, 0, DISPATCH_TRIES) {
-		i = choose(cpu, prev_pid, now_ns, &keep);
-		if (keep && prev) {
+		i = choose(cpu, prev_pid, now_ns);
+		if (prev && i > KEEPS_TURN) {
 			prev->scx.slice = TURN_NS;
 			return;
 		}
-		if (!i || hand_over(i, now_ns))
+		if (!i)
 			break;
-		i = 0;
+		if (hand_over(i, now_ns))
+			return;
 	}
-	if (!i && newidle_balance)
+	if (newidle_balance)
 		pull_task(cpu, now_ns);
 }
 
-/* A task that has not been given the turn has got the CPU: it has the turn from now on. */
-static __noinline void take_turn(struct task_struct *p, u32 i, u32 cpu, u64 now_ns)
+/* Task i, settled on `cpu`, has got the CPU without having been given the turn: it has it now. */
+__noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
 {
 	struct cfs_lock *lk = cpu_lock(cpu);
 
 	if (!lk)
-		return;
-	settle(p, i, cpu, now_ns);
+		return -ENOENT;
 	bpf_spin_lock(&lk->lock);
 	/* A sleeper is to be placed as one; a relative vruntime has just been taken off a queue. */
 	join(i, cpu, now_ns, !entity(i)->relative);
@@ -225,6 +228,7 @@ static __noinline void take_turn(struct task_struct *p, u32 i, u32 cpu, u64 now_
 	cpu_state(cpu)->resched = false;
 	entity(i)->owned = false;
 	bpf_spin_unlock(&lk->lock);
+	return 0;
 }
 
 void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
@@ -234,8 +238,10 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 
 	if (!i)
 		return;
-	if (cpu_state(cpu)->curr != i)
-		take_turn(p, i, cpu, now_ns);
+	if (cpu_state(cpu)->curr != i) {
+		settle(p, i, cpu, now_ns);
+		take_turn(i, cpu, now_ns);
+	}
 	/*
 	 * No lock: until now the turn was paused, so who takes a task from this CPU's queues
 	 * meanwhile charges it for nothing, or for the time since now_ns.

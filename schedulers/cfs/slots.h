@@ -227,7 +227,7 @@ static __noinline bool hold_session(u32 g, u64 id)
 }
 
 /* The group of session `id`, with one more task in it; 0 if there is no room for it. */
-static __noinline u32 join_session(u64 id, s32 nice)
+__noinline int join_session(u64 id, s32 nice)
 {
 	struct cfs_load load;
 	u32 *known = bpf_map_lookup_elem(&sessions, &id);
@@ -246,14 +246,14 @@ static __noinline u32 join_session(u64 id, s32 nice)
 }
 
 /* One task less in session `id`; the group goes with the last. */
-static __noinline void leave_session(u32 g, u64 id)
+__noinline int leave_session(u32 g, u64 id)
 {
 	struct cfs_lock *lk = slot_lock(SLOT_LOCK_GROUPS);
 	bool empty = false;
 	u32 *known;
 
 	if (!id || !lk)
-		return;
+		return 0;
 	bpf_spin_lock(&lk->lock);
 	if (!--group(g)->nr_tasks) {
 		group(g)->session = 0;
@@ -261,11 +261,12 @@ static __noinline void leave_session(u32 g, u64 id)
 	}
 	bpf_spin_unlock(&lk->lock);
 	if (!empty)
-		return;
+		return 0;
 	known = bpf_map_lookup_elem(&sessions, &id);
 	if (known && *known == g)
 		bpf_map_delete_elem(&sessions, &id);
 	give_group(g);
+	return 0;
 }
 
 #endif

@@ -34,14 +34,19 @@ static __noinline u64 session_of(struct task_struct *p, s32 *nice)
 	return ag->id;
 }
 
-/* Takes task i, running or not, out of its CPU and its group. */
-static __noinline void depart(u32 i, u64 now_ns)
+/*
+ * Takes task i, running or not, out of its CPU and its group.
+ *
+ * Not static, nor are the others that take the lock and need only numbers: the verifier looks at
+ * such a function by itself, once, and not along every path to it. It wants them to return int.
+ */
+__noinline int depart(u32 i, u64 now_ns)
 {
 	struct cfs_entity *e = entity(i);
 	struct cfs_lock *lk = cpu_lock(e->cpu);
 
 	if (!lk)
-		return;
+		return -ENOENT;
 	bpf_spin_lock(&lk->lock);
 	if (e->on_rq) {
 		dequeue_task(i, now_ns, 0);
@@ -51,6 +56,7 @@ static __noinline void depart(u32 i, u64 now_ns)
 	}
 	detach_load(i, now_ns);
 	bpf_spin_unlock(&lk->lock);
+	return 0;
 }
 
 /* Sees to it that task p is counted in the group of its session, if that is what it is in. */
