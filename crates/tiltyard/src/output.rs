@@ -38,6 +38,13 @@ impl Output {
         })
     }
 
+    /// Makes `bytes` the whole of the file.
+    pub fn fill(mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let written = self.temporary.write_all(bytes);
+        written.map_err(|e| Failure::io(Code::Other, &self.path, "write", &e))?;
+        self.finish()
+    }
+
     /// Puts the file under its name, with the rights of an ordinary new file.
     pub fn finish(self) -> Result<(), Failure> {
         let Output { path, temporary } = self;
@@ -62,11 +69,7 @@ impl Write for Output {
 
 /// Writes `bytes` to `path` in one go.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut output = Output::create(path)?;
-    output
-        .write_all(bytes)
-        .map_err(|e| Failure::io(Code::Other, path, "write", &e))?;
-    output.finish()
+    Output::create(path)?.fill(bytes)
 }
 
 /// The rights that this process withholds from new files.

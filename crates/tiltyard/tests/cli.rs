@@ -152,17 +152,18 @@ fn what_is_typed_wrongly_is_named_with_the_way_out() {
         2,
         &["--trace", "one scheduler"],
     );
+    // Said at once, not after ten hours.
     refused(
         &[
             "run",
             "-w",
-            "pingpong",
+            "hackbench",
             "-s",
             "fifo",
+            "--duration",
+            "10h",
             "--report",
             "/nowhere/r.html",
-            "--duration",
-            "1ms",
         ],
         1,
         &["/nowhere/r.html"],

@@ -13,7 +13,7 @@ use tiltyard_workload::Workload;
 use super::list::Format;
 use crate::built::{self, Built};
 use crate::failure::{Code, Failure};
-use crate::output::{self, Output};
+use crate::output::Output;
 use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
 use crate::simulate::{self, Experiment, Run};
@@ -105,6 +105,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let workload = workloads::load(&args.workload)?;
     let machine = machines::load(&args.machine)?;
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
+    let report = args.report.as_deref().map(Output::create).transpose()?;
     let experiment = Experiment {
         machine: &machine,
         workload: &workload,
@@ -120,7 +121,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let runs = gather(args, &built, &seeds, cells, &mut first_failure);
     if !runs.is_empty() {
         let wall_s = begun.elapsed().as_secs_f64();
-        publish(args, &workload, &machine, &runs, wall_s)?;
+        publish(args, &workload, &machine, &runs, report, wall_s)?;
     }
     first_failure.map_or(Ok(()), |code| {
         Err(Failure {
@@ -279,6 +280,7 @@ fn publish(
     workload: &Workload,
     machine: &Machine,
     runs: &[(String, Vec<Run>)],
+    report: Option<Output>,
     wall_s: f64,
 ) -> Result<(), Failure> {
     let summaries: Vec<(String, Vec<Summary>)> = runs
@@ -292,7 +294,7 @@ fn publish(
         .collect();
     let comparison = compare(&summaries);
     let command = repeat_line(args, &args.schedulers, None);
-    if let Some(path) = &args.report {
+    if let Some(report) = report {
         let page = html::render(&ReportInput {
             title: &workload.name,
             about: &workload.description,
@@ -302,7 +304,7 @@ fn publish(
             comparison: &comparison,
             runs: &summaries,
         });
-        output::write(path, page.as_bytes())?;
+        report.fill(page.as_bytes())?;
     }
     match args.format {
         Format::Json => super::print(&json(workload, machine, runs, &comparison)),
