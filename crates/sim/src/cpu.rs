@@ -54,8 +54,10 @@ pub struct Rq {
     pub speed_permille: u64,
     /// On the engine's list of CPUs whose work's end has changed.
     pub rearm: bool,
-    /// Overhead not yet told to the sink, by cause.
+    /// Overhead of this instant, not yet told to the sink, by cause.
     pub overhead_ns: [u64; NR_OVERHEAD_CAUSES],
+    /// Overhead charged and not yet counted in the totals below.
+    pub overhead_owed_ns: u64,
     /// Sum of the working sets that were switched in here.
     pub footprint_bytes: u64,
     pub spaces: Spaces,
@@ -107,6 +109,7 @@ impl Rq {
             speed_permille: 1000,
             rearm: false,
             overhead_ns: [0; NR_OVERHEAD_CAUSES],
+            overhead_owed_ns: 0,
             footprint_bytes: 0,
             spaces: Spaces::default(),
             idle_since_ns: 0,

@@ -318,7 +318,7 @@ impl<'a> Engine<'a> {
         let end_ns = self.now;
         for cpu in 0..self.rqs.len() as u32 {
             self.settle(cpu);
-            self.flush_overhead(cpu);
+            self.count_overhead(cpu);
         }
         if self.failure.is_none() {
             self.ext_disable();

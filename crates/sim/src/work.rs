@@ -41,6 +41,7 @@ impl Engine<'_> {
         let rq = &mut self.rqs[cpu as usize];
         rq.work_start_ns += ns;
         rq.overhead_ns[cause_index(cause)] += ns;
+        rq.overhead_owed_ns += ns;
         self.arm_work(cpu);
     }
 
@@ -61,6 +62,7 @@ impl Engine<'_> {
     }
 
     fn arm_now(&mut self, cpu: u32) {
+        self.tell_overhead(cpu);
         let rq = &mut self.rqs[cpu as usize];
         rq.rearm = false;
         let at = if rq.curr.is_idle() {
@@ -78,36 +80,30 @@ impl Engine<'_> {
         self.clock.set_work_done(cpu, at);
     }
 
-    /// Tells the sink about overhead that has elapsed by now on this CPU.
-    pub(crate) fn flush_overhead(&mut self, cpu: u32) {
+    /// Tells the sink about the overhead that struck at this instant: it occupies the CPU from now on, or from
+    /// the end of what is under way.
+    fn tell_overhead(&mut self, cpu: u32) {
         let rq = &mut self.rqs[cpu as usize];
-        let pending: u64 = rq.overhead_ns.iter().sum();
-        if pending == 0 {
+        if rq.overhead_ns == [0; NR_OVERHEAD_CAUSES] {
             return;
         }
-        // Charged but not elapsed: the rest of `work_start_ns` beyond now stays for later.
-        let mut keep = rq.work_start_ns.saturating_sub(self.now).min(pending);
-        rq.overhead_total_ns += pending - keep;
-        if rq.curr.is_idle() {
-            rq.idle_overhead_ns += pending - keep;
-        }
-        let mut told = rq.overhead_ns;
-        for i in (0..NR_OVERHEAD_CAUSES).rev() {
-            let kept = keep.min(told[i]);
-            keep -= kept;
-            told[i] -= kept;
-            rq.overhead_ns[i] = kept;
-        }
-        for (i, ns) in told.into_iter().enumerate() {
+        let told = std::mem::take(&mut rq.overhead_ns);
+        for (cause, ns) in CAUSES.into_iter().zip(told) {
             if ns > 0 {
-                self.emit(
-                    cpu,
-                    EventKind::Overhead {
-                        cause: CAUSES[i],
-                        ns,
-                    },
-                );
+                self.emit(cpu, EventKind::Overhead { cause, ns });
             }
+        }
+    }
+
+    /// Counts the overhead that has elapsed by now on this CPU.
+    pub(crate) fn count_overhead(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        let under_way = rq.work_start_ns.saturating_sub(self.now);
+        let elapsed = rq.overhead_owed_ns - under_way.min(rq.overhead_owed_ns);
+        rq.overhead_owed_ns -= elapsed;
+        rq.overhead_total_ns += elapsed;
+        if rq.curr.is_idle() {
+            rq.idle_overhead_ns += elapsed;
         }
     }
 

@@ -148,7 +148,7 @@ impl Engine<'_> {
         leave: Leave,
         cause: SwitchCause,
     ) {
-        self.flush_overhead(cpu);
+        self.count_overhead(cpu);
         let prev_state = match leave {
             Leave::Runnable => PrevState::Runnable,
             Leave::Sleep => PrevState::Sleeping,
