@@ -119,6 +119,9 @@ impl Machine {
     /// Most CPUs of a machine: eight times what Linux can be built for (NR_CPUS 8192).
     pub const MAX_CPUS: usize = 65_536;
 
+    /// Most memory nodes: what Linux can be built for (NODES_SHIFT 10).
+    pub const MAX_NODES: usize = 1024;
+
     /// A machine of this topology with everything else at its default: reference costs, no noise.
     fn from_topology(name: &str, description: &str, topology: Topology) -> Machine {
         Machine {

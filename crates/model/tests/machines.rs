@@ -6,6 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use proptest::prelude::*;
+use proptest::sample::select;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::{Costs, CpuPlace};
 
@@ -172,3 +174,73 @@ fn relative(machine: &Machine) -> Vec<[usize; 4]> {
     };
     machine.cpus.iter().map(of).collect()
 }
+
+/// Words of the grammar in any order, with typing errors between them.
+fn nearly_synthetic() -> impl Strategy<Value = String> {
+    let words = [
+        "pack:2",
+        "numa:2",
+        "[numa]",
+        "[numa(memory=1GiB)]",
+        "l3:2",
+        "l2:1(size=3MiB)",
+        "l1i:1",
+        "core:3",
+        "pu:2",
+        "2",
+        "(",
+        ")",
+        "[",
+        ":",
+        "=",
+        "*",
+        ",",
+        "é",
+        "size=99999999999TiB",
+        "pu:2(indexes=2*2:1*2)",
+        "pu:4(indexes=pack:core)",
+        "pu:1(indexes=0,0)",
+        "group:0",
+        " ",
+    ];
+    let word = prop_oneof![4 => select(words.to_vec()).prop_map(str::to_owned), 1 => ".{0,3}"];
+    proptest::collection::vec((word, prop_oneof![Just(" "), Just("")]), 0..9).prop_map(|words| {
+        words
+            .into_iter()
+            .map(|(word, space)| word + space)
+            .collect()
+    })
+}
+
+proptest! {
+    /// What is no machine is an error that points into the text, and what is one is whole.
+    #[test]
+    fn any_synthetic_string_is_a_machine_or_an_error(text in nearly_synthetic()) {
+        match Machine::parse_hwloc_synthetic(&text) {
+            Ok(machine) => {
+                prop_assert!(machine.nr_cpus() > 0);
+                prop_assert_eq!(machine.node_distance.len(), machine.nr_nodes());
+            }
+            Err(error) => prop_assert!(text.get(error.span).is_some(), "{}", text),
+        }
+    }
+
+    /// The same for files: a good one with bytes replaced.
+    #[test]
+    fn any_file_is_a_machine_or_an_error(
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), ".{0,2}"), 1..4),
+    ) {
+        let mut text = GOOD_FILE.to_owned();
+        for (at, new) in changes {
+            let chars: Vec<(usize, char)> = text.char_indices().collect();
+            let (at, old) = chars[at.index(chars.len())];
+            text.replace_range(at..at + old.len_utf8(), &new);
+        }
+        if let Err(error) = Machine::parse_toml(&text, "m.toml") {
+            prop_assert!(error.to_string().starts_with("m.toml:"));
+        }
+        let _ = Machine::parse_hwloc_xml(&text, "m.xml");
+    }
+}
+
+const GOOD_FILE: &str = include_str!("../../../machines/opteron32.toml");

@@ -233,6 +233,13 @@ fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, M
     let column =
         |of: &dyn Fn(&Around) -> u32| without_gaps(&around.iter().map(of).collect::<Vec<_>>());
     let node_names: Vec<u32> = around.iter().map(|a| a.node.unwrap_or(0)).collect();
+    let nr_nodes = node_names
+        .iter()
+        .collect::<std::collections::BTreeSet<_>>()
+        .len();
+    if nr_nodes > Machine::MAX_NODES {
+        return Err(source.at(root, format!("{nr_nodes} memory nodes with CPUs"), EXPORT));
+    }
     let llc = column(&|a| a.llc.unwrap_or(a.vicinity));
     let (core, package, node) = (
         column(&|a| a.core.unwrap_or(0)),

@@ -125,5 +125,7 @@ fn errors_point_at_the_character() {
     refused("1 1 1 1 1 1 1 1 1", 1, "9 levels without types");
     refused("", 1, "without CPUs");
     refused("pu:1 é", 6, "unknown type");
+    refused("a\u{a1} pu:1", 1, "unknown type \"a\"");
+    refused("numa:60000 pu:1", 1, "60000 memory nodes");
     refused("machine:1 pu:1", 1, "unknown type");
 }
