@@ -32,6 +32,11 @@ impl Engine<'_> {
         if attrs.nodes_membind.is_some() {
             return self.fail(RunError::NotModelled("nodes_membind".into()));
         }
+        if attrs.slice_ns.is_some_and(|slice_ns| slice_ns > 0) {
+            return self.fail(RunError::NotModelled(
+                "a slice that a task asks for (slice, dl-runtime)".into(),
+            ));
+        }
         if attrs.policy.is_some() || attrs.nice.is_some() || attrs.rt_priority.is_some() {
             self.set_policy(id, attrs);
         }
