@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Schedulers and workloads that cannot go on: each ends its own run with one error that names what failed.
+
+mod common;
+
+use common::{Arena, Ran, ideal, object, parse, repository};
+use tiltyard_build::{Builder, Source};
+use tiltyard_native::Crash;
+use tiltyard_sim::{ExitKind, RunError};
+
+const ONE_TASK: &str = r#"{
+    "tiltyard": { "apps": { "app": { "history": 0 } } },
+    "tasks": { "victim": { "loop": 3, "run": 30000, "sleep": 1000 } }
+}"#;
+
+fn break_by(define: &str) -> Result<Ran, RunError> {
+    let path = repository().join("crates/sim/tests/schedulers/broken.bpf.c");
+    let mut source = Source::new(path);
+    source.defines.push(define.to_owned());
+    let object = Builder::default().native(&source).expect("it compiles");
+    let machine = ideal("pu:1", 1000);
+    let mut arena = Arena::new(&machine, &object);
+    arena.watchdog = true;
+    arena.duration_ns = Some(60_000_000_000);
+    arena.run(&parse(ONE_TASK))
+}
+
+/// The error of a workload under fifo, which is one line and says what it is about.
+fn workload_error(json: &str, words: &[&str]) {
+    let machine = ideal("core:2 pu:1", 1000);
+    let mut arena = Arena::new(&machine, object("fifo", 2));
+    arena.duration_ns = Some(5_000_000_000);
+    let error = arena
+        .run(&parse(json))
+        .expect_err("the workload cannot end well");
+    assert!(matches!(error, RunError::Workload(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(!text.contains('\n'), "{text}");
+    for word in words {
+        assert!(text.contains(word), "no '{word}' in: {text}");
+    }
+}
+
+fn expect_crash(define: &str, wanted_op: &str) -> Crash {
+    match break_by(define) {
+        Err(RunError::Crash {
+            op, task, crash, ..
+        }) => {
+            assert_eq!(op, wanted_op);
+            assert!(task.contains('['), "{task} names a task and its pid");
+            crash
+        }
+        other => panic!("{define}: {other:?}"),
+    }
+}
+
+#[test]
+fn null_pointer() {
+    assert_eq!(
+        expect_crash("BREAK=NULL_READ", "enqueue"),
+        Crash::Fault { address: 0 }
+    );
+}
+
+#[test]
+fn wild_pointer() {
+    // The processor does not tell the address of an access outside the canonical range.
+    assert!(matches!(
+        expect_crash("BREAK=WILD_WRITE", "running"),
+        Crash::Fault { .. }
+    ));
+}
+
+#[test]
+fn endless_loop() {
+    assert!(matches!(
+        expect_crash("BREAK=SPIN", "dispatch"),
+        Crash::Runaway { .. }
+    ));
+}
+
+/// After a crash the process goes on: the next run is a good one.
+#[test]
+fn a_crash_leaves_the_process_whole() {
+    for _ in 0..3 {
+        break_by("BREAK=NULL_READ").expect_err("it crashes");
+        let machine = ideal("pu:1", 1000);
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&parse(ONE_TASK));
+        assert_eq!(
+            ran.expect("fifo is whole").outcome.exit.kind,
+            ExitKind::Unreg
+        );
+    }
+}
+
+/// The watchdog names the task; the dump shows where it stands.
+#[test]
+fn stall() {
+    let exit = break_by("BREAK=NEVER_DISPATCH")
+        .expect("an orderly end")
+        .outcome
+        .exit;
+    assert_eq!(exit.kind, ExitKind::ErrorStall);
+    assert!(
+        exit.message.contains("failed to run for"),
+        "{}",
+        exit.message
+    );
+    assert!(exit.dump.contains("CPU 0"), "{}", exit.dump);
+    assert!(exit.dump.contains("ops_state=Queued"), "{}", exit.dump);
+}
+
+#[test]
+fn bogus_queue() {
+    let exit = break_by("BREAK=BOGUS_DSQ")
+        .expect("an orderly end")
+        .outcome
+        .exit;
+    assert_eq!(exit.kind, ExitKind::Error);
+    assert!(
+        exit.message.contains("non-existent DSQ 0xbeef for sh-app"),
+        "{}",
+        exit.message
+    );
+}
+
+#[test]
+fn init_returns_an_error() {
+    let exit = break_by("BREAK=INIT_ERROR")
+        .expect("an orderly end")
+        .outcome
+        .exit;
+    assert_eq!(exit.kind, ExitKind::Error);
+    assert!(
+        exit.message.contains("ops.init() failed (-28)"),
+        "{}",
+        exit.message
+    );
+}
+
+#[test]
+fn init_task_returns_an_error() {
+    let exit = break_by("BREAK=INIT_TASK_ERROR")
+        .expect("an orderly end")
+        .outcome
+        .exit;
+    assert_eq!(exit.kind, ExitKind::Error);
+    assert!(
+        exit.message
+            .contains("ops.init_task() failed (-12) for sh-app"),
+        "{}",
+        exit.message
+    );
+}
+
+/// A fork that the scheduler refuses fails; no workload says what to do then, so it ends the run.
+#[test]
+fn init_task_refuses_a_fork() {
+    let text = break_by("BREAK=FORK_ERROR")
+        .expect_err("no child")
+        .to_string();
+    assert!(
+        text.contains("ops.init_task() failed (-12) for victim"),
+        "{text}"
+    );
+}
+
+#[test]
+fn unknown_kernel_function() {
+    let path = repository().join("crates/sim/tests/schedulers/unknown_kfunc.bpf.c");
+    let machine = ideal("pu:1", 1000);
+    let text = match Builder::default().native(&Source::new(path)) {
+        Err(error) => error.to_string(),
+        Ok(object) => Arena::new(&machine, &object)
+            .run(&parse(ONE_TASK))
+            .expect_err("it cannot be loaded")
+            .to_string(),
+    };
+    assert!(text.contains("scx_bpf_read_minds"), "{text}");
+}
+
+#[test]
+fn unlock_of_a_lock_of_another() {
+    workload_error(
+        r#"{ "tasks": {
+            "holder": { "loop": 1, "lock": "m", "run": 50000, "unlock": "m" },
+            "thief": { "loop": 1, "run": 1000, "unlock": "m" } } }"#,
+        &["thief[", "unlocks 'm'", "holder["],
+    );
+}
+
+#[test]
+fn unlock_of_a_free_lock() {
+    workload_error(
+        r#"{ "tasks": { "thief": { "loop": 1, "run": 1000, "unlock": "m" } } }"#,
+        &["thief[", "unlocks 'm'", "nobody"],
+    );
+}
+
+#[test]
+fn deadlock_of_two() {
+    workload_error(
+        r#"{ "tasks": {
+            "a": { "loop": 1, "lock": "m", "run": 1000, "lock1": "n", "unlock": "n", "unlock1": "m" },
+            "b": { "loop": 1, "lock": "n", "run": 1000, "lock1": "m", "unlock": "m", "unlock1": "n" } } }"#,
+        &["deadlock", "a[", "b[", "lock 'm'", "lock 'n'"],
+    );
+}
+
+#[test]
+fn deadlock_of_one() {
+    workload_error(
+        r#"{ "tasks": { "a": { "loop": 1, "lock": "m", "run": 1000, "lock1": "m" } } }"#,
+        &["deadlock", "a[", "'m'"],
+    );
+}
+
+#[test]
+fn semaphore_that_nobody_posts() {
+    workload_error(
+        r#"{ "tasks": { "a": { "loop": 1, "run": 1000, "sem_wait": "s" } } }"#,
+        &["deadlock", "a[", "semaphore 's'"],
+    );
+}
+
+/// Two that wait for each other while a third works on are found when the third has ended.
+#[test]
+fn deadlock_beside_a_worker() {
+    workload_error(
+        r#"{ "tasks": {
+            "a": { "loop": 1, "lock": "m", "run": 1000, "lock1": "n" },
+            "b": { "loop": 1, "lock": "n", "run": 1000, "lock1": "m" },
+            "worker": { "loop": 10, "run": 1000, "sleep": 1000 } } }"#,
+        &["deadlock", "a[", "b["],
+    );
+}
+
+#[test]
+fn exit_with_a_lock() {
+    workload_error(
+        r#"{ "tasks": { "a": { "loop": 1, "lock": "m", "run": 1000 } } }"#,
+        &["a[", "'m'"],
+    );
+}
+
+/// Bounded by a chance, so the reader lets it pass; the engine stops it.
+#[test]
+fn fork_bomb() {
+    workload_error(
+        r#"{ "tasks": {
+            "bomb": { "loop": -1, "tiltyard": { "spawn": { "task": "child", "count": 1000 } } },
+            "child": { "instance": 0, "loop": 1, "sleep": 4000000 } } }"#,
+        &["bomb[", "fork bomb"],
+    );
+}
+
+#[test]
+fn affinity_to_no_cpu() {
+    workload_error(
+        r#"{ "tasks": { "a": { "loop": 1, "cpus": [7, 9], "run": 1000 } } }"#,
+        &["a[", "[7, 9]", "CPUs 0-1"],
+    );
+}
+
+#[test]
+fn loop_that_takes_no_time() {
+    workload_error(
+        r#"{ "tasks": { "a": { "loop": -1, "run": 0 } } }"#,
+        &["a[", "never takes any time"],
+    );
+}
+
+#[test]
+fn index_outside_its_array() {
+    workload_error(
+        r#"{ "tiltyard": { "semaphores": { "s": { "count": 2 } } },
+             "tasks": { "a": { "instance": 3, "loop": 1, "tiltyard": { "run": 10, "sem_post": "s[i]" } } } }"#,
+        &["a-2[", "index 2 outside 0..2"],
+    );
+}
+
+/// Nobody may think that a deadline or a slice took effect.
+#[test]
+fn what_is_not_modelled_is_named() {
+    let machine = ideal("pu:1", 1000);
+    let arena = Arena::new(&machine, object("fifo", 2));
+    for (attributes, name) in [
+        (
+            r#""policy": "SCHED_DEADLINE", "dl-runtime": 1000, "dl-period": 10000"#,
+            "SCHED_DEADLINE",
+        ),
+        (r#""util_min": 100"#, "util_min"),
+        (r#""nodes_membind": [0]"#, "nodes_membind"),
+        (r#""dl-runtime": 1000"#, "slice"),
+    ] {
+        let json =
+            format!(r#"{{ "tasks": {{ "a": {{ "loop": 1, {attributes}, "run": 1000 }} }} }}"#);
+        match arena.run(&parse(&json)) {
+            Err(RunError::NotModelled(text)) => assert!(text.contains(name), "{text}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A scheduler that fails in the way and in the callback that BREAK names. */
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+#define NULL_READ 1
+#define WILD_WRITE 2
+#define SPIN 3
+#define NEVER_DISPATCH 4
+#define BOGUS_DSQ 5
+#define INIT_ERROR 6
+#define INIT_TASK_ERROR 7
+#define FORK_ERROR 8
+
+#define SHARED_DSQ 0
+
+/* Where nobody's memory is; volatile, so that no compiler knows it. */
+static volatile u64 nowhere = 0xdead000000000000ULL;
+static volatile u64 null;
+static volatile u64 forever = 1;
+
+void BPF_STRUCT_OPS(broken_enqueue, struct task_struct *p, u64 enq_flags)
+{
+#if BREAK == NULL_READ
+	scx_bpf_dsq_insert(p, *(volatile u64 *)null, SCX_SLICE_DFL, enq_flags);
+	return;
+#elif BREAK == BOGUS_DSQ
+	scx_bpf_dsq_insert(p, 0xbeef, SCX_SLICE_DFL, enq_flags);
+	return;
+#elif BREAK == NEVER_DISPATCH
+	return;
+#endif
+	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_DFL, enq_flags);
+}
+
+void BPF_STRUCT_OPS(broken_dispatch, s32 cpu, struct task_struct *prev)
+{
+#if BREAK == SPIN
+	while (forever)
+		;
+#endif
+	scx_bpf_dsq_move_to_local(SHARED_DSQ, 0);
+}
+
+void BPF_STRUCT_OPS(broken_running, struct task_struct *p)
+{
+#if BREAK == WILD_WRITE
+	*(volatile u64 *)nowhere = p->pid;
+#endif
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(broken_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
+{
+#if BREAK == INIT_TASK_ERROR
+	return -ENOMEM;
+#elif BREAK == FORK_ERROR
+	return args->fork ? -ENOMEM : 0;
+#endif
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(broken_init)
+{
+#if BREAK == INIT_ERROR
+	return -ENOSPC;
+#endif
+	return scx_bpf_create_dsq(SHARED_DSQ, -1);
+}
+
+void BPF_STRUCT_OPS(broken_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+SCX_OPS_DEFINE(broken_ops,
+	       .enqueue		= (void *)broken_enqueue,
+	       .dispatch	= (void *)broken_dispatch,
+	       .running		= (void *)broken_running,
+	       .init_task	= (void *)broken_init_task,
+	       .init		= (void *)broken_init,
+	       .exit		= (void *)broken_exit,
+	       .timeout_ms	= 4000,
+	       .name		= "broken");
