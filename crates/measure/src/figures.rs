@@ -155,14 +155,13 @@ fn request_figures(out: &mut Figures, prefix: &str, class: &RequestSummary) {
     out.time(format!("{prefix}latency max"), false, latency.max_ns);
 }
 
-/// What this app got between another one's first and last runnable moment, where that is not the whole
-/// run.
+/// What this app got while another one was at work, where that is not the whole run.
 fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     if run.apps.len() > MAX_APPS_IN_PAIRS {
         return;
     }
     for other in run.apps.iter().filter(|other| other.app != app.app) {
-        let (from_ns, to_ns) = other.active_ns.unwrap_or((0, 0));
+        let (from_ns, to_ns, verb) = work_window(run, other);
         let window_ns = to_ns.saturating_sub(from_ns);
         // Less than 2 % off the whole run: nothing that the share of CPU does not say.
         if window_ns == 0 || window_ns as f64 > 0.98 * run.duration_ns as f64 {
@@ -172,12 +171,29 @@ fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         let capacity_ns = window_ns as f64 * run.cpus.len() as f64;
         let share = gained_ns / capacity_ns;
         out.add(
-            format!("share while {} is active", other.app),
+            format!("share while {} {verb}", other.app),
             Unit::Share,
             Better::Neither,
             true,
             share,
         );
+    }
+}
+
+/// When an app was at work: from its first request's begin to its last one's end, or, without requests,
+/// from its first to its last runnable moment; and how to say so.
+fn work_window(run: &Summary, app: &AppSummary) -> (u64, u64, &'static str) {
+    let own = || {
+        run.requests
+            .iter()
+            .filter(|r| r.app == app.app && r.latency.count > 0)
+    };
+    let begin_ns = own().map(|r| r.first_begin_ns).min();
+    let end_ns = own().map(|r| r.last_end_ns).max();
+    match (begin_ns.zip(end_ns), app.active_ns) {
+        (Some((from_ns, to_ns)), _) => (from_ns, to_ns, "serves"),
+        (None, Some((from_ns, to_ns))) => (from_ns, to_ns, "is active"),
+        (None, None) => (0, 0, "is active"),
     }
 }
 

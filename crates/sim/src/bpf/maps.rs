@@ -480,6 +480,9 @@ impl MapSet {
     /// The first misuse since the last call. Ask after each callback.
     #[inline]
     pub fn take_misuse(&mut self) -> Option<Misuse> {
+        if self.misuse.is_none() {
+            return None;
+        }
         self.misuse.take()
     }
 

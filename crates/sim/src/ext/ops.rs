@@ -151,8 +151,9 @@ impl Engine<'_> {
         let Some(entry) = self.ext.ops.0[op as usize] else {
             return (0, context);
         };
-        let mut ctx = [0u64; 8];
-        ctx[..args.len()].copy_from_slice(args);
+        // No op has more than three arguments; the rest of the context is zero.
+        let arg = |i: usize| args.get(i).copied().unwrap_or(0);
+        let mut ctx = [arg(0), arg(1), arg(2), 0, 0, 0, 0, 0];
         // SAFETY: `entry` is an op of this instance, `ctx` what the kernel passes to it.
         self.call_bpf(context, |instance| unsafe {
             instance.call(entry, &mut ctx)

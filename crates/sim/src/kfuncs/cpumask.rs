@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! bpf_cpumask_*: thin bindings of `bpf::cpumask`.
 
-use super::{EnginePtr, Entry, engine, functions};
+use super::{EnginePtr, Entry, engine_for_free, functions};
 use crate::bpf::cpumask::BadReference;
 use crate::engine::{Engine, RunError};
 use tiltyard_native::layout::Cpumask;
@@ -44,11 +44,11 @@ impl Engine<'_> {
 }
 
 unsafe extern "C" fn bpf_cpumask_create(e: EnginePtr) -> Mask {
-    unsafe { engine(e) }.ext.bpf.masks.create()
+    unsafe { engine_for_free(e) }.ext.bpf.masks.create()
 }
 
 unsafe extern "C" fn bpf_cpumask_acquire(e: EnginePtr, mask: Mask) -> Mask {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     e.ext.bpf.masks.acquire(mask).unwrap_or_else(|error| {
         e.bad_reference(error);
         mask
@@ -56,7 +56,7 @@ unsafe extern "C" fn bpf_cpumask_acquire(e: EnginePtr, mask: Mask) -> Mask {
 }
 
 unsafe extern "C" fn bpf_cpumask_release(e: EnginePtr, mask: Mask) {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     if let Err(error) = e.ext.bpf.masks.release(mask) {
         e.bad_reference(error);
     }
@@ -66,7 +66,7 @@ unsafe extern "C" fn bpf_cpumask_release(e: EnginePtr, mask: Mask) {
 macro_rules! bind {
     ($($name:ident($($mask:ident),+) = $method:ident;)*) => {
         $(unsafe extern "C" fn $name(e: EnginePtr, $($mask: Mask),+) -> u64 {
-            let e = unsafe { engine(e) };
+            let e = unsafe { engine_for_free(e) };
             unsafe { e.ext.bpf.masks.$method($($mask),+) }.into_u64()
         })*
     };
@@ -75,7 +75,7 @@ macro_rules! bind {
 macro_rules! bind_cpu {
     ($($name:ident = $method:ident;)*) => {
         $(unsafe extern "C" fn $name(e: EnginePtr, cpu: u64, mask: Mask) -> u64 {
-            let e = unsafe { engine(e) };
+            let e = unsafe { engine_for_free(e) };
             unsafe { e.ext.bpf.masks.$method(cpu as u32, mask) }.into_u64()
         })*
     };
@@ -128,13 +128,13 @@ bind_cpu! {
 }
 
 unsafe extern "C" fn bpf_cpumask_any_distribute(e: EnginePtr, mask: Mask) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let rotor = &mut e.ext.idle.rotors[e.exec_cpu as usize];
     u64::from(unsafe { e.ext.bpf.masks.any_distribute(rotor, mask) })
 }
 
 unsafe extern "C" fn bpf_cpumask_any_and_distribute(e: EnginePtr, a: Mask, b: Mask) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let rotor = &mut e.ext.idle.rotors[e.exec_cpu as usize];
     u64::from(unsafe { e.ext.bpf.masks.any_and_distribute(rotor, a, b) })
 }
@@ -145,6 +145,6 @@ unsafe extern "C" fn bpf_cpumask_populate(
     src: *const u8,
     size: u64,
 ) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     unsafe { e.ext.bpf.masks.populate(dst, src, size) }
 }

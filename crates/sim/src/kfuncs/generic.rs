@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Kernel functions that are not sched_ext's own: tasks, cgroups, RCU and the like.
 
-use super::{EnginePtr, Entry, engine, functions};
+use super::{EnginePtr, Entry, engine_for_free, functions};
 use crate::task::Life;
 use std::ffi::c_void;
 use std::ptr::null;
@@ -30,7 +30,7 @@ unsafe extern "C" fn bpf_task_release(_e: EnginePtr, _task: *const c_void) {}
 
 /// NULL once the task has exited.
 unsafe extern "C" fn bpf_task_from_pid(e: EnginePtr, pid: u64) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     match e.tasks.get(pid as u32 as usize) {
         Some(task) if !task.id.is_idle() && task.life != Life::Dead => {
             task.kernel_ptr().cast_const().cast()
@@ -51,7 +51,7 @@ unsafe extern "C" fn bpf_cgroup_ancestor(
     cgroup: *const Cgroup,
     level: u64,
 ) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let Some(mut group) = e.cgroups.find(cgroup) else {
         return null();
     };
@@ -66,7 +66,7 @@ unsafe extern "C" fn bpf_cgroup_ancestor(
 }
 
 unsafe extern "C" fn bpf_cgroup_from_id(e: EnginePtr, id: u64) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     e.cgroups
         .find_id(id)
         .map_or(null(), |group| e.cgroups.kernel_ptr(group).cast())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BPF helpers that are not about maps: time, identity, memory, printing, loops.
 
-use super::{EnginePtr, Helper, engine};
+use super::{EnginePtr, Helper, engine_for_free};
 use crate::bpf::format::{FormatError, Formatted, c_string, format};
 use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
@@ -80,26 +80,26 @@ unsafe fn print(
 }
 
 unsafe extern "C" fn ktime_get_ns(e: EnginePtr) -> u64 {
-    unsafe { engine(e) }.now
+    unsafe { engine_for_free(e) }.now
 }
 
 unsafe extern "C" fn jiffies64(e: EnginePtr) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     e.now / (1_000_000_000 / u64::from(e.machine.tick_hz))
 }
 
 unsafe extern "C" fn get_prandom_u32(e: EnginePtr) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let cpu = e.exec_cpu;
     u64::from(e.ext.bpf.prandom.u32(cpu))
 }
 
 unsafe extern "C" fn get_smp_processor_id(e: EnginePtr) -> u64 {
-    u64::from(unsafe { engine(e) }.exec_cpu)
+    u64::from(unsafe { engine_for_free(e) }.exec_cpu)
 }
 
 unsafe extern "C" fn get_numa_node_id(e: EnginePtr) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     u64::from(e.machine.cpus[e.exec_cpu as usize].node)
 }
 
@@ -111,12 +111,12 @@ impl Engine<'_> {
 }
 
 unsafe extern "C" fn get_current_pid_tgid(e: EnginePtr) -> u64 {
-    let task = unsafe { engine(e) }.current();
+    let task = unsafe { engine_for_free(e) }.current();
     (task.kern.tgid as u64) << 32 | task.kern.pid as u64
 }
 
 unsafe extern "C" fn get_current_task(e: EnginePtr) -> *const c_void {
-    unsafe { engine(e) }
+    unsafe { engine_for_free(e) }
         .current()
         .kernel_ptr()
         .cast_const()
@@ -124,7 +124,7 @@ unsafe extern "C" fn get_current_task(e: EnginePtr) -> *const c_void {
 }
 
 unsafe extern "C" fn get_current_comm(e: EnginePtr, buf: *mut u8, size: u64) -> i64 {
-    let comm = &unsafe { engine(e) }.current().kern.comm;
+    let comm = &unsafe { engine_for_free(e) }.current().kern.comm;
     let size = size as u32 as usize;
     if size == 0 {
         return EINVAL;
@@ -140,7 +140,7 @@ unsafe extern "C" fn get_current_comm(e: EnginePtr, buf: *mut u8, size: u64) -> 
 
 /// A copy from kernel memory; NULL and its neighbourhood fail and leave zeroes.
 unsafe extern "C" fn probe_read(e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
-    let _ = unsafe { engine(e) };
+    let _ = unsafe { engine_for_free(e) };
     let size = size as u32 as usize;
     // SAFETY: the scheduler's buffer has `size` bytes; a wild source is caught as a crash of the scheduler.
     unsafe {
@@ -155,7 +155,7 @@ unsafe extern "C" fn probe_read(e: EnginePtr, dst: *mut u8, size: u64, src: u64)
 
 /// A string from kernel memory, always terminated; returns its length with the terminator.
 unsafe extern "C" fn probe_read_str(e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
-    let _ = unsafe { engine(e) };
+    let _ = unsafe { engine_for_free(e) };
     let size = size as u32 as usize;
     if size == 0 {
         return 0;
@@ -186,12 +186,12 @@ unsafe extern "C" fn trace_printk(
     c: u64,
 ) -> i64 {
     // SAFETY: the scheduler's format string. Arguments that the call did not pass are not looked at.
-    unsafe { print_length(engine(e), fmt, &[a, b, c]) }
+    unsafe { print_length(engine_for_free(e), fmt, &[a, b, c]) }
 }
 
 unsafe extern "C" fn trace_vprintk(e: EnginePtr, fmt: u64, _size: u64, data: u64, len: u64) -> i64 {
     // SAFETY: the scheduler's format string and `len` bytes of arguments.
-    unsafe { print_length(engine(e), fmt, args_at(data, len)) }
+    unsafe { print_length(engine_for_free(e), fmt, args_at(data, len)) }
 }
 
 unsafe fn print_length(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
@@ -211,7 +211,7 @@ unsafe extern "C" fn snprintf(
     let size = size as u32 as usize;
     // SAFETY: the scheduler's buffers, with the sizes that it gives.
     unsafe {
-        match print(engine(e), fmt, args_at(data, len), size) {
+        match print(engine_for_free(e), fmt, args_at(data, len), size) {
             Ok(formatted) => {
                 out.copy_from(formatted.text.as_ptr(), formatted.text.len());
                 if size > 0 {
@@ -233,7 +233,7 @@ unsafe extern "C" fn bpf_loop(
     flags: u64,
 ) -> i64 {
     type Callback = unsafe extern "C" fn(u64, u64) -> u64;
-    let _ = unsafe { engine(e) };
+    let _ = unsafe { engine_for_free(e) };
     let nr_loops = u64::from(nr_loops as u32);
     if flags != 0 {
         return EINVAL;
@@ -253,7 +253,7 @@ unsafe extern "C" fn bpf_loop(
 }
 
 unsafe extern "C" fn strncmp(e: EnginePtr, a: *const u8, size: u64, b: *const u8) -> i64 {
-    let _ = unsafe { engine(e) };
+    let _ = unsafe { engine_for_free(e) };
     for i in 0..size as u32 as usize {
         // SAFETY: `a` has `size` bytes, `b` is a C string.
         let (x, y) = unsafe { (*a.add(i), *b.add(i)) };
@@ -266,7 +266,7 @@ unsafe extern "C" fn strncmp(e: EnginePtr, a: *const u8, size: u64, b: *const u8
 
 /// Swaps a pointer kept in a map.
 unsafe extern "C" fn kptr_xchg(e: EnginePtr, slot: *mut u64, new: u64) -> u64 {
-    let _ = unsafe { engine(e) };
+    let _ = unsafe { engine_for_free(e) };
     // SAFETY: a field of a map value.
     unsafe { std::mem::replace(&mut *slot, new) }
 }

@@ -33,6 +33,16 @@ pub(crate) unsafe fn engine<'e>(ptr: EnginePtr) -> &'e mut Engine<'static> {
     engine
 }
 
+/// The engine, for functions that only read or flip a word: in a kernel they cost no more than the
+/// instructions of the call, which the scheduler's own count has.
+///
+/// # Safety
+/// As [`engine`].
+pub(crate) unsafe fn engine_for_free<'e>(ptr: EnginePtr) -> &'e mut Engine<'static> {
+    // SAFETY: as in `engine`.
+    unsafe { &mut *ptr }
+}
+
 /// The task behind a `struct task_struct *` that the engine handed out; `None` for NULL.
 ///
 /// # Safety

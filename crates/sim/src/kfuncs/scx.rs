@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel functions of sched_ext itself.
 
-use super::{EnginePtr, Entry, engine, functions, task_id};
+use super::{EnginePtr, Entry, engine, engine_for_free, functions, task_id};
 use crate::bpf::cpumask::CpuSet;
 use crate::engine::Engine;
 use crate::ext::dispatch::BufferedInsert;
@@ -151,7 +151,7 @@ unsafe extern "C" fn scx_bpf_dsq_insert_vtime(
 }
 
 unsafe extern "C" fn scx_bpf_dispatch_nr_slots(e: EnginePtr) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     if !e.allowed(IN_DISPATCH) {
         return 0;
     }
@@ -361,29 +361,29 @@ impl Engine<'_> {
 }
 
 unsafe extern "C" fn scx_bpf_nr_node_ids(e: EnginePtr) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     e.topology.nr_nodes as u64
 }
 
 unsafe extern "C" fn scx_bpf_nr_cpu_ids(e: EnginePtr) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     e.rqs.len() as u64
 }
 
 unsafe extern "C" fn scx_bpf_get_possible_cpumask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     e.topology.online.as_ptr().cast()
 }
 
 unsafe extern "C" fn scx_bpf_get_online_cpumask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     e.topology.online.as_ptr().cast()
 }
 
 unsafe extern "C" fn scx_bpf_put_cpumask(_e: EnginePtr, _mask: u64) {}
 
 unsafe extern "C" fn scx_bpf_cpu_node(e: EnginePtr, cpu: u64) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     match e.valid_cpu(cpu, "") {
         Some(cpu) => i64::from(e.machine.cpus[cpu as usize].node),
         None => -1,
@@ -391,7 +391,7 @@ unsafe extern "C" fn scx_bpf_cpu_node(e: EnginePtr, cpu: u64) -> i64 {
 }
 
 unsafe extern "C" fn scx_bpf_get_idle_cpumask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let on = e.builtin_idle_on();
     if on {
         e.ext.idle.cpus.as_ptr().cast()
@@ -401,7 +401,7 @@ unsafe extern "C" fn scx_bpf_get_idle_cpumask(e: EnginePtr) -> *const c_void {
 }
 
 unsafe extern "C" fn scx_bpf_get_idle_smtmask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let on = e.builtin_idle_on();
     match (on, e.topology.has_smt) {
         (false, _) => e.ext.bpf.no_cpus.as_ptr().cast(),
@@ -466,7 +466,7 @@ impl Engine<'_> {
 }
 
 unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     // SAFETY: the scheduler got the pointer from the engine.
     let Some(id) = (unsafe { task_id(p) }) else {
         return 0;
@@ -475,13 +475,13 @@ unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
 }
 
 unsafe extern "C" fn scx_bpf_task_cpu(e: EnginePtr, p: u64) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     // SAFETY: the scheduler got the pointer from the engine.
     unsafe { task_id(p) }.map_or(-1, |id| i64::from(e.tasks[id.index()].cpu))
 }
 
 unsafe extern "C" fn scx_bpf_cpu_rq(e: EnginePtr, cpu: u64) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     match e.valid_cpu(cpu, "") {
         Some(cpu) => e.kernel_rq(cpu),
         None => std::ptr::null(),
@@ -489,7 +489,7 @@ unsafe extern "C" fn scx_bpf_cpu_rq(e: EnginePtr, cpu: u64) -> *const c_void {
 }
 
 unsafe extern "C" fn scx_bpf_locked_rq(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     match e.ext.ctx.locked_cpu {
         Some(cpu) => e.kernel_rq(cpu),
         None => {
@@ -501,7 +501,7 @@ unsafe extern "C" fn scx_bpf_locked_rq(e: EnginePtr) -> *const c_void {
 
 /// The running task; for an idle CPU its idle task, as in the kernel.
 unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     match e.valid_cpu(cpu, "") {
         Some(cpu) => e.tasks[e.rqs[cpu as usize].curr.index()]
             .kernel_ptr()
@@ -512,7 +512,7 @@ unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
 }
 
 unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     // SAFETY: the scheduler got the pointer from the engine.
     let id = unsafe { task_id(p) };
     let subjects = e.ext.ctx.subjects;
@@ -528,12 +528,12 @@ unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void 
 }
 
 unsafe extern "C" fn scx_bpf_now(e: EnginePtr) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     e.now
 }
 
 unsafe extern "C" fn scx_bpf_cpuperf_cap(e: EnginePtr, cpu: u64) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     match e.valid_cpu(cpu, "") {
         Some(cpu) => u64::from(e.machine.cpus[cpu as usize].capacity),
         None => 1024,
@@ -542,13 +542,13 @@ unsafe extern "C" fn scx_bpf_cpuperf_cap(e: EnginePtr, cpu: u64) -> u64 {
 
 /// The machine runs at its full frequency, always.
 unsafe extern "C" fn scx_bpf_cpuperf_cur(e: EnginePtr, cpu: u64) -> u64 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let _ = e.valid_cpu(cpu, "");
     1024
 }
 
 unsafe extern "C" fn scx_bpf_cpuperf_set(e: EnginePtr, cpu: u64, perf: u64) {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     if e.valid_cpu(cpu, "").is_some() && perf as u32 > 1024 {
         e.ext_error(format!(
             "invalid cpuperf target {} for CPU {}",

@@ -99,6 +99,7 @@ impl Bpf {
             ("nr_cpu_ids", Value::Int(nr_cpus)),
             ("nr_cpus", Value::Int(nr_cpus)),
             ("tick_hz", Value::Int(i128::from(machine.tick_hz))),
+            ("CONFIG_HZ", Value::Int(i128::from(machine.tick_hz))),
             ("cpu_core_id", Value::Bytes(ids(|c| c.core))),
             ("cpu_llc_id", Value::Bytes(ids(|c| c.llc))),
             ("cpu_node_id", Value::Bytes(ids(|c| c.node))),

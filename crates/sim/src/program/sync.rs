@@ -286,8 +286,11 @@ impl Engine<'_> {
 
     fn resume(&mut self, id: TaskId, place: usize) -> Flow {
         self.advance(id);
-        for waiter in std::mem::take(&mut self.programs.res.places[place]) {
-            self.wake_waiter(waiter, false);
+        // Those who suspend themselves again while they are woken wait for the next resume.
+        for _ in 0..self.programs.res.places[place].len() {
+            if let Some(waiter) = self.programs.res.places[place].pop_front() {
+                self.wake_waiter(waiter, false);
+            }
         }
         Flow::Next
     }
