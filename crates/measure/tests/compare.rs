@@ -64,7 +64,7 @@ fn throughput_and_shares_of_two_schedulers() {
     assert!((medians(throughput)[1] - 50.0).abs() < 0.2);
     assert_eq!(throughput.verdict, Some(Verdict::MuchBetter));
     assert_eq!(throughput.best, Some(0));
-    let share = medians(row(&got, "hog", "share while server is active"));
+    let share = medians(row(&got, "hog", "share while server serves"));
     assert!(
         share[0] < 0.002 && (share[1] - 0.5).abs() < 0.01,
         "{share:?}"
