@@ -118,7 +118,6 @@ pub struct Work {
     /// rt-app's `runtime`: the instruction ends at this time whatever was done.
     pub until_ns: Option<u64>,
     pub working_set_bytes: u64,
-    pub memory_bound_permille: u32,
     /// CPU it last ran on, and that CPU's footprint counter then.
     pub last_cpu: Option<u32>,
     pub footprint_then: u64,

@@ -242,6 +242,11 @@ impl Engine<'_> {
             return false;
         }
         let spec = &self.workload.tasks[spec_index as usize];
+        if spec.memory_bound_permille > 0 {
+            let what = format!("memory_bound of task '{}': memory bandwidth", spec.name);
+            self.fail(RunError::NotModelled(what));
+            return false;
+        }
         let instance = self.programs.started[spec_index as usize];
         self.programs.started[spec_index as usize] += 1;
         let name = if spec.instances == 1 && instance == 0 {
@@ -273,7 +278,6 @@ impl Engine<'_> {
         };
         self.inherit(id, parent, nice, class);
         self.join_group(id, group);
-        self.tasks[id.index()].work.memory_bound_permille = spec.memory_bound_permille;
         if by_shell {
             self.programs.unborn_total -= 1;
             self.programs.unborn_awaited -= u32::from(!spec.daemon);
