@@ -3,6 +3,9 @@
 
 PREFIX ?= /usr/local
 CARGO  ?= $(shell scripts/find-cargo.sh)
+# libbpf's own makefile, which cargo runs, must not see this make's variables: with its DESTDIR it
+# would install itself there.
+CLEAN_ENV = env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u DESTDIR -u PREFIX
 TILTYARD = target/release/tiltyard
 OUT    = tiltyard-out
 
@@ -25,21 +28,21 @@ test: setup-test
 
 run-tests:
 	scripts/tests.sh
-	scripts/lint.sh
-	-@$(CARGO) run --quiet --locked -p tiltyard -- kernel --check
-	$(CARGO) test --locked --workspace
+	$(CLEAN_ENV) scripts/lint.sh
+	-@$(CLEAN_ENV) $(CARGO) run --quiet --locked -p tiltyard -- kernel --check
+	$(CLEAN_ENV) $(CARGO) test --locked --workspace
 
 build:
-	$(CARGO) build --locked --release -p tiltyard
+	$(CLEAN_ENV) $(CARGO) build --locked --release -p tiltyard
 
 bench:
-	$(CARGO) run --locked --release -p tiltyard-bench
+	$(CLEAN_ENV) $(CARGO) run --locked --release -p tiltyard-bench
 
 fmt:
 	$(CARGO) fmt --all
 
 lint:
-	scripts/lint.sh
+	$(CLEAN_ENV) scripts/lint.sh
 
 setup:
 	@scripts/setup.sh
