@@ -40,7 +40,11 @@ pub enum EventKind {
     Nice { task: Tid, nice: i8 },
     /// A request named by the workload ended now; it began at `start_ns`.
     /// `class` indexes the names that the arena declared through [`EventSink::request_class`].
-    Request { task: Tid, class: u16, start_ns: u64 },
+    Request {
+        task: Tid,
+        class: u16,
+        start_ns: u64,
+    },
     /// A task passed a mark named by the workload (`class` as above), for instance the end of a warm-up.
     Mark { task: Tid, class: u16 },
     /// A scheduler's own figure, declared through [`EventSink::probe_name`]. `key` is a task's id or a CPU's number.

@@ -480,9 +480,8 @@ impl MapSet {
     /// The first misuse since the last call. Ask after each callback.
     #[inline]
     pub fn take_misuse(&mut self) -> Option<Misuse> {
-        if self.misuse.is_none() {
-            return None;
-        }
+        // Nearly always there is none: look before moving it.
+        self.misuse.as_ref()?;
         self.misuse.take()
     }
 
