@@ -360,3 +360,20 @@ fn licence_expressions_are_understood() {
     assert!(!is_allowed("(MIT OR Apache-2.0) AND Proprietary"));
     assert!(!is_allowed("MIT AND GPL-3.0-only"));
 }
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut offenders = Vec::new();
+    for page in files().into_iter().filter(|f| f.ends_with(".md")) {
+        let folder = root().join(&page).parent().unwrap().to_owned();
+        let text = read(&page);
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        let inside = targets.filter(|t| !t.contains("://") && !t.starts_with('#'));
+        let lost = inside.filter(|t| !folder.join(t.split('#').next().unwrap_or("")).exists());
+        offenders.extend(lost.map(|t| format!("{page}: {t}")));
+    }
+    none(offenders, "links to nowhere");
+}
