@@ -15,8 +15,8 @@
 #define FLIPS_DECAY_NS 1000000000ULL
 
 /* Imbalance that wake_affine tolerates between two CPUs, in percent: one cache, two caches. */
-#define PCT_LLC 117
-#define PCT_NODE 125
+#define PCT_LLC	       117
+#define PCT_NODE       125
 
 static __always_inline bool share_cache(u32 a, u32 b)
 {
@@ -33,7 +33,7 @@ static __noinline void link_llcs(void)
 {
 	u32 cpu;
 
-	bpf_for(cpu, 0, nr_cpus) {
+	bpf_for (cpu, 0, nr_cpus) {
 		struct cfs_llc *llc = llc_of(cpu);
 
 		if (!llc->size++)
@@ -107,7 +107,7 @@ static __noinline s32 idle_sibling(struct task_struct *p, u32 target, u32 prev)
 		found = prev;
 		goto out;
 	}
-	bpf_for(k, 1, n) {
+	bpf_for (k, 1, n) {
 		cpu = cpu_state(cpu)->llc_next;
 		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_idle(cpu, idle)) {
 			found = cpu;
@@ -127,7 +127,7 @@ static __noinline s32 idlest_cpu(struct task_struct *p, u32 here)
 	s32 found = here;
 	u32 k;
 
-	bpf_for(k, 0, nr_cpus) {
+	bpf_for (k, 0, nr_cpus) {
 		u32 cpu = (here + k) % nr_cpus;
 
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
@@ -173,7 +173,7 @@ static __noinline u32 busiest_cpu(u32 cpu)
 	u32 found = cpu, k;
 	u64 most = 0;
 
-	bpf_for(k, 1, nr_cpus) {
+	bpf_for (k, 1, nr_cpus) {
 		u32 other = (cpu + k) % nr_cpus;
 
 		if (cpu_state(other)->nr_tasks < 2)
@@ -191,7 +191,7 @@ static __noinline u32 waiting_task(u32 cpu)
 {
 	u32 q = queue_of(0, cpu), level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		u32 i = heap_first(q);
 
 		/* All that waits may wait inside the group that has the turn. */

@@ -42,14 +42,14 @@ UEI_DEFINE(uei);
 #include "balance.h"
 
 /* Flags of a dequeue that the kernel has but does not name for BPF. */
-#define DEQUEUE_SAVE 2
-#define DEQUEUE_MOVE 4
+#define DEQUEUE_SAVE	2
+#define DEQUEUE_MOVE	4
 #define ENQUEUE_RESTORE 2
 
-#define PF_EXITING 0x00000004
+#define PF_EXITING	0x00000004
 
 /* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
-#define DISPATCH_TRIES 32
+#define DISPATCH_TRIES	32
 
 static __noinline void probe_task(struct task_struct *p, u32 i)
 {
@@ -199,7 +199,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	u64 now_ns = scx_bpf_now();
 	u32 i, try;
 
-	bpf_for(try, 0, DISPATCH_TRIES) {
+	bpf_for (try, 0, DISPATCH_TRIES) {
 		i = choose(cpu, prev_pid, now_ns);
 		if (prev && i > KEEPS_TURN) {
 			prev->scx.slice = TURN_NS;
@@ -322,7 +322,8 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	return true;
 }
 
-/* A nice value changes. A queued task has been taken out by quiescent() and comes back by enqueue(). */
+/* A nice value changes. A queued task has been taken out by quiescent() and comes back by
+ * enqueue(). */
 void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 {
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
@@ -424,8 +425,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_cgroup_init, struct cgroup *cgrp,
 	slot->index = take_group(parent, shares_of_weight(args->weight));
 	if (slot->index)
 		return 0;
-	scx_bpf_error("cfs: no room for cgroup %llu at level %d (%d groups, %d levels); set groups_on=0",
-		      cgrp->kn->id, cgrp->level, max_groups(), MAX_DEPTH);
+	scx_bpf_error(
+		"cfs: no room for cgroup %llu at level %d (%d groups, %d levels); set groups_on=0",
+		cgrp->kn->id, cgrp->level, max_groups(), MAX_DEPTH);
 	return -ENOSPC;
 }
 
@@ -472,7 +474,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 		scx_bpf_error("cfs: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
 		return -E2BIG;
 	}
-	bpf_for(cpu, 0, nr_cpus)
+	bpf_for (cpu, 0, nr_cpus)
 		n += bpf_cpumask_test_cpu(cpu, online);
 	scx_bpf_put_cpumask(online);
 	scale_tunables(n);
@@ -486,23 +488,13 @@ void BPF_STRUCT_OPS(cfs_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(cfs_ops,
-	       .select_cpu		= (void *)cfs_select_cpu,
-	       .enqueue			= (void *)cfs_enqueue,
-	       .dequeue			= (void *)cfs_dequeue,
-	       .dispatch		= (void *)cfs_dispatch,
-	       .running			= (void *)cfs_running,
-	       .stopping		= (void *)cfs_stopping,
-	       .quiescent		= (void *)cfs_quiescent,
-	       .tick			= (void *)cfs_tick,
-	       .yield			= (void *)cfs_yield,
-	       .set_weight		= (void *)cfs_set_weight,
-	       .init_task		= (void *)cfs_init_task,
-	       .exit_task		= (void *)cfs_exit_task,
-	       .cgroup_init		= (void *)cfs_cgroup_init,
-	       .cgroup_exit		= (void *)cfs_cgroup_exit,
-	       .cgroup_move		= (void *)cfs_cgroup_move,
-	       .cgroup_set_weight	= (void *)cfs_cgroup_set_weight,
-	       .init			= (void *)cfs_init,
-	       .exit			= (void *)cfs_exit,
-	       .name			= "cfs");
+SCX_OPS_DEFINE(cfs_ops, .select_cpu = (void *)cfs_select_cpu, .enqueue = (void *)cfs_enqueue,
+	       .dequeue = (void *)cfs_dequeue, .dispatch = (void *)cfs_dispatch,
+	       .running = (void *)cfs_running, .stopping = (void *)cfs_stopping,
+	       .quiescent = (void *)cfs_quiescent, .tick = (void *)cfs_tick,
+	       .yield = (void *)cfs_yield, .set_weight = (void *)cfs_set_weight,
+	       .init_task = (void *)cfs_init_task, .exit_task = (void *)cfs_exit_task,
+	       .cgroup_init = (void *)cfs_cgroup_init, .cgroup_exit = (void *)cfs_cgroup_exit,
+	       .cgroup_move = (void *)cfs_cgroup_move,
+	       .cgroup_set_weight = (void *)cfs_cgroup_set_weight, .init = (void *)cfs_init,
+	       .exit = (void *)cfs_exit, .name = "cfs");

@@ -72,7 +72,7 @@ static __noinline u64 slice_ns(u32 i)
 	u64 slice = period_ns(queue(e->queue)->nr_running + !e->on_rq);
 	u32 level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		u64 total;
 
 		e = entity(i);
@@ -124,7 +124,7 @@ static __noinline void set_next_buddy(u32 i)
 
 	if (!may_be_buddy(i))
 		return;
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
 		queue(entity(i)->queue)->next = i;
@@ -138,7 +138,7 @@ static __noinline void set_last_buddy(u32 i)
 
 	if (!may_be_buddy(i))
 		return;
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
 		queue(entity(i)->queue)->last = i;
@@ -151,7 +151,7 @@ static __noinline void set_skip_buddy(u32 i)
 {
 	u32 level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
 		queue(entity(i)->queue)->skip = i;
@@ -168,7 +168,7 @@ static __noinline void clear_buddies(u32 i)
 	bool next = true, last = true, skip = true;
 	u32 level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		struct cfs_queue *cfs_rq = queue(entity(i)->queue);
 
 		if (!i || !(next || last || skip))

@@ -40,7 +40,7 @@ static __noinline void heap_settle(u32 i, bool all)
 {
 	u32 step;
 
-	bpf_for(step, 0, HEAP_STEPS) {
+	bpf_for (step, 0, HEAP_STEPS) {
 		struct cfs_entity *e = entity(i);
 		u32 rank;
 
@@ -74,7 +74,7 @@ static __noinline u32 heap_merge(u32 a, u32 b)
 	}
 	root = a;
 	/* b goes somewhere below a, along a's right spine. */
-	bpf_for(step, 0, HEAP_STEPS) {
+	bpf_for (step, 0, HEAP_STEPS) {
 		u32 right = entity(a)->right;
 
 		if (right && before(entity(right), entity(b))) {

@@ -12,9 +12,9 @@
 #include "weights.h"
 
 /* What a sum of 1024 per segment tends to (integer arithmetic), and after how many segments. */
-#define PELT_MAX 47742
+#define PELT_MAX	  47742
 #define PELT_MAX_SEGMENTS 345
-#define PELT_HALF_LIFE 32
+#define PELT_HALF_LIFE	  32
 
 /* floor((2^32 - 1) * y^n) */
 static const u32 pelt_y[PELT_HALF_LIFE] = {

@@ -10,7 +10,7 @@
 #include "group.h"
 
 /* How an entity leaves its queue. */
-#define LEAVE_SLEEP 1	/* it keeps its vruntime */
+#define LEAVE_SLEEP   1 /* it keeps its vruntime */
 #define LEAVE_BRIEFLY 2 /* it comes back at once, with another weight or group */
 
 static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
@@ -74,7 +74,7 @@ static __noinline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
 	u32 level;
 
 	cpu_state(entity(i)->cpu)->nr_tasks++;
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
 		if (!entity(i)->on_rq) {
@@ -98,7 +98,7 @@ static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
 	cs->nr_tasks--;
 	if (cs->curr == i)
 		cs->curr = 0;
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		u32 q = entity(i)->queue;
 
 		if (!i)
@@ -123,7 +123,7 @@ static __noinline void put_current(u32 q, u64 now_ns)
 {
 	u32 level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		struct cfs_queue *cfs_rq = queue(q);
 		u32 i = cfs_rq->curr;
 
@@ -160,7 +160,7 @@ static __noinline void switch_to(u32 i, u64 now_ns)
 	u32 level;
 
 	cs->curr = i;
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		u32 q = entity(i)->queue;
 
 		if (!i)
@@ -180,7 +180,7 @@ static __noinline void resume_current(u32 i, u64 now_ns)
 {
 	u32 level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
 		entity(i)->exec_start_ns = now_ns;
@@ -193,7 +193,7 @@ static __noinline void pause_current(u32 i, u64 now_ns)
 {
 	u32 level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
 		update_curr(entity(i)->queue, now_ns);
@@ -207,7 +207,7 @@ static __noinline u32 pick_task(u32 cpu, u64 now_ns)
 {
 	u32 q = queue_of(0, cpu), i, level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		if (!queue(q)->nr_running)
 			break;
 		update_curr(q, now_ns);
@@ -225,7 +225,7 @@ static __noinline bool tick_task(u32 i, u64 now_ns)
 	bool over = false;
 	u32 level;
 
-	bpf_for(level, 0, MAX_DEPTH) {
+	bpf_for (level, 0, MAX_DEPTH) {
 		u32 q = entity(i)->queue;
 
 		if (!i)
@@ -245,7 +245,7 @@ static __noinline bool meet(u32 *i, u32 *j)
 {
 	u32 step;
 
-	bpf_for(step, 0, 2 * MAX_DEPTH) {
+	bpf_for (step, 0, 2 * MAX_DEPTH) {
 		u32 a = entity(*i)->queue, b = entity(*j)->queue;
 
 		if (a == b)

@@ -25,7 +25,7 @@ struct {
 	__type(value, struct cfs_lock);
 } cpu_locks SEC(".maps");
 
-#define SLOT_LOCK_TASKS 0
+#define SLOT_LOCK_TASKS	 0
 #define SLOT_LOCK_GROUPS 1
 
 struct {
@@ -61,7 +61,8 @@ struct {
 	__type(value, u32);
 } sessions SEC(".maps");
 
-/* Free slots: those given back, linked through `left` (tasks) or `parent` (groups), then new ones. */
+/* Free slots: those given back, linked through `left` (tasks) or `parent` (groups), then new ones.
+ */
 static u32 free_task, fresh_task = 1;
 static u32 free_group, fresh_group = 1;
 
@@ -160,7 +161,7 @@ static __noinline void setup_group(u32 g, u32 parent, u64 shares)
 	grp->load_avg = 0;
 	grp->session = 0;
 	grp->nr_tasks = 0;
-	bpf_for(cpu, 0, nr_cpus)
+	bpf_for (cpu, 0, nr_cpus)
 		reset_queue(g, cpu);
 	grp->used = true;
 }

@@ -73,8 +73,9 @@ static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
 		return;
 	g = id ? join_session(id, nice) : e->cgroup;
 	if (id && !g) {
-		scx_bpf_error("cfs: no room for another session (%d groups on %d CPUs); set autogroup=0",
-			      max_groups(), nr_cpus);
+		scx_bpf_error(
+			"cfs: no room for another session (%d groups on %d CPUs); set autogroup=0",
+			max_groups(), nr_cpus);
 		return;
 	}
 	depart(i, now_ns);

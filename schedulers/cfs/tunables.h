@@ -23,7 +23,8 @@ const volatile u32 nr_latency = 8;
  */
 const volatile u32 scaling = 0;
 
-/* How far behind min_vruntime a wakee may start: 0 not at all, 1 half of the latency, 2 all of it. */
+/* How far behind min_vruntime a wakee may start: 0 not at all, 1 half of the latency, 2 all of it.
+ */
 const volatile u32 sleeper_credit = 1;
 /*
  * A new task starts one slice behind min_vruntime, or at its parent's vruntime if that is later;

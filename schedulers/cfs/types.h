@@ -13,23 +13,23 @@
 #ifndef __CFS_TYPES_H
 #define __CFS_TYPES_H
 
-#define MAX_CPUS 1024
-#define MAX_TASKS (1U << 16)
-#define MAX_QUEUES (1U << 16)
-#define MAX_ENTITIES (MAX_TASKS + MAX_QUEUES)
-#define MAX_GROUPS (1U << 12)
+#define MAX_CPUS      1024
+#define MAX_TASKS     (1U << 16)
+#define MAX_QUEUES    (1U << 16)
+#define MAX_ENTITIES  (MAX_TASKS + MAX_QUEUES)
+#define MAX_GROUPS    (1U << 12)
 /* Levels of nested groups, the root included. */
-#define MAX_DEPTH 8
+#define MAX_DEPTH     8
 
 #define NICE_0_WEIGHT 1024
 /* Weights are kept 1024 times finer than the table has them, as 64-bit kernels do. */
-#define WEIGHT_SHIFT 10
+#define WEIGHT_SHIFT  10
 
 /* exec_start of a current entity that is not on the CPU just now: no time passes for it. */
-#define PAUSED (~0ULL >> 1)
+#define PAUSED	      (~0ULL >> 1)
 
 /* Slice given to the core: far beyond any turn, but not "infinite", which may stop the tick. */
-#define TURN_NS 1000000000ULL
+#define TURN_NS	      1000000000ULL
 
 enum cfs_policy { POLICY_NORMAL = 0, POLICY_BATCH = 3, POLICY_IDLE = 5 };
 

@@ -24,7 +24,7 @@ static const u32 nice_inverse[40] = {
 	61356676, 76695844, 95443717, 119304647, 148102320, 186737708, 238609294, 286331153,
 };
 
-#define IDLE_WEIGHT 3
+#define IDLE_WEIGHT  3
 #define IDLE_INVERSE 1431655765U
 
 static __always_inline u64 table_units(u64 weight)

@@ -25,8 +25,7 @@ static u64 slice_ns(void)
 	return (u64)slice_ms * 1000000;
 }
 
-s32 BPF_STRUCT_OPS(fifo_select_cpu, struct task_struct *p, s32 prev_cpu,
-		   u64 wake_flags)
+s32 BPF_STRUCT_OPS(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
 	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
@@ -57,10 +56,6 @@ void BPF_STRUCT_OPS(fifo_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(fifo_ops,
-	       .select_cpu	= (void *)fifo_select_cpu,
-	       .enqueue		= (void *)fifo_enqueue,
-	       .dispatch	= (void *)fifo_dispatch,
-	       .init		= (void *)fifo_init,
-	       .exit		= (void *)fifo_exit,
-	       .name		= "fifo");
+SCX_OPS_DEFINE(fifo_ops, .select_cpu = (void *)fifo_select_cpu, .enqueue = (void *)fifo_enqueue,
+	       .dispatch = (void *)fifo_dispatch, .init = (void *)fifo_init,
+	       .exit = (void *)fifo_exit, .name = "fifo");

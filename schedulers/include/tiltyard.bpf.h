@@ -27,21 +27,20 @@ struct {
 	__uint(max_entries, 1 << 20);
 } tilt_probes SEC(".maps");
 
-#define __TILT_PROBE(_name, _per_cpu, _key, _value)                            \
-	do {                                                                   \
-		if (tilt_probes_on) {                                          \
-			struct tilt_probe __rec = {                            \
-				.name = #_name,                                \
-				.per_cpu = (_per_cpu),                         \
-				.key = (_key),                                 \
-				.value = (_value),                             \
-			};                                                     \
-			bpf_ringbuf_output(&tilt_probes, &__rec,               \
-					   sizeof(__rec), 0);                  \
-		}                                                              \
+#define __TILT_PROBE(_name, _per_cpu, _key, _value)                                                \
+	do {                                                                                       \
+		if (tilt_probes_on) {                                                              \
+			struct tilt_probe __rec = {                                                \
+				.name = #_name,                                                    \
+				.per_cpu = (_per_cpu),                                             \
+				.key = (_key),                                                     \
+				.value = (_value),                                                 \
+			};                                                                         \
+			bpf_ringbuf_output(&tilt_probes, &__rec, sizeof(__rec), 0);                \
+		}                                                                                  \
 	} while (0)
 
-#define TILT_PROBE_TASK(name, p, value) __TILT_PROBE(name, 0, (p)->pid, value)
+#define TILT_PROBE_TASK(name, p, value)	 __TILT_PROBE(name, 0, (p)->pid, value)
 #define TILT_PROBE_CPU(name, cpu, value) __TILT_PROBE(name, 1, cpu, value)
 
 #endif

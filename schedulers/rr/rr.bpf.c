@@ -59,7 +59,7 @@ void BPF_STRUCT_OPS(rr_dispatch, s32 cpu, struct task_struct *prev)
 	s32 distance;
 
 	/* Distance 0 is our own queue. Tasks that may not run here are passed over. */
-	bpf_for(distance, 0, nr_cpus) {
+	bpf_for (distance, 0, nr_cpus) {
 		if (scx_bpf_dsq_move_to_local((cpu + distance) % nr_cpus, 0))
 			break;
 	}
@@ -70,7 +70,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(rr_init)
 	u32 nr_cpus = scx_bpf_nr_cpu_ids();
 	s32 cpu, err;
 
-	bpf_for(cpu, 0, nr_cpus) {
+	bpf_for (cpu, 0, nr_cpus) {
 		err = scx_bpf_create_dsq(cpu, -1);
 		if (err)
 			return err;
@@ -83,10 +83,6 @@ void BPF_STRUCT_OPS(rr_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(rr_ops,
-	       .select_cpu	= (void *)rr_select_cpu,
-	       .enqueue		= (void *)rr_enqueue,
-	       .dispatch	= (void *)rr_dispatch,
-	       .init		= (void *)rr_init,
-	       .exit		= (void *)rr_exit,
-	       .name		= "rr");
+SCX_OPS_DEFINE(rr_ops, .select_cpu = (void *)rr_select_cpu, .enqueue = (void *)rr_enqueue,
+	       .dispatch = (void *)rr_dispatch, .init = (void *)rr_init, .exit = (void *)rr_exit,
+	       .name = "rr");

@@ -26,7 +26,7 @@ static bool steal_first(s32 from, enum runq q, s32 to, bool skip_head)
 	struct task_struct *p;
 	bool done = false;
 
-	bpf_for_each(scx_dsq, p, runq_id(from, q), 0) {
+	bpf_for_each (scx_dsq, p, runq_id(from, q), 0) {
 		struct ule_task *t;
 
 		if (skip_head) {
@@ -52,7 +52,7 @@ static u32 move_first(s32 from, enum runq q, s32 to, bool skip_head)
 	struct task_struct *p;
 	u32 pri = PRI_IDLE;
 
-	bpf_for_each(scx_dsq, p, runq_id(from, q), 0) {
+	bpf_for_each (scx_dsq, p, runq_id(from, q), 0) {
 		struct ule_task *t;
 		u64 key;
 
@@ -92,7 +92,7 @@ static bool steal(s32 cpu)
 
 	__builtin_memset(c->tried, 0, sizeof(c->tried));
 	c->tried[(cpu & (MAX_CPUS - 1)) / 64] |= 1ULL << (cpu & 63);
-	bpf_for(step, 0, NR_TOPO) {
+	bpf_for (step, 0, NR_TOPO) {
 		struct search q = {
 			.cpu = cpu,
 			.level = TOPO_CORE - step,
@@ -107,7 +107,7 @@ static bool steal(s32 cpu)
 			q.limit = 2;
 		else if (q.level == TOPO_CORE)
 			q.limit = 1;
-		bpf_for(attempt, 0, par.port ? 1 : nr_online) {
+		bpf_for (attempt, 0, par.port ? 1 : nr_online) {
 			s32 victim = search(&q, NULL);
 
 			if (victim < 0)
@@ -160,12 +160,12 @@ static bool balance_donor(s32 high)
 	};
 	u32 i, attempt;
 
-	bpf_for(i, 0, nr_cpus) {
+	bpf_for (i, 0, nr_cpus) {
 		struct ule_cpu *c = cpu_ctx(i);
 
 		c->taker = c->donor;
 	}
-	bpf_for(attempt, 0, nr_online) {
+	bpf_for (attempt, 0, nr_online) {
 		s32 low = search(&q, NULL);
 		struct ule_cpu *l = cpu_ctx(low);
 
@@ -191,9 +191,9 @@ static void balance_pass(void)
 	};
 	u32 i;
 
-	bpf_for(i, 0, nr_cpus)
+	bpf_for (i, 0, nr_cpus)
 		cpu_ctx(i)->donor = true;
-	bpf_for(i, 0, nr_online) {
+	bpf_for (i, 0, nr_online) {
 		s32 high = search(&q, NULL);
 
 		if (high < 0)

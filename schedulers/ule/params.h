@@ -9,14 +9,14 @@
 #ifndef __ULE_PARAMS_H
 #define __ULE_PARAMS_H
 
-#define NSEC_PER_SEC 1000000000ULL
+#define NSEC_PER_SEC  1000000000ULL
 #define NSEC_PER_MSEC 1000000ULL
 
 /* A power of two, so that a masked index needs no check. */
-#define MAX_CPUS 1024
+#define MAX_CPUS      1024
 
 enum ule_mode {
-	MODE_PORT = 0,    /* the Linux port of ATC'18 */
+	MODE_PORT = 0,	  /* the Linux port of ATC'18 */
 	MODE_FREEBSD = 1, /* FreeBSD 11.1 itself */
 };
 
@@ -84,12 +84,12 @@ const volatile u32 cpu_llc_id[MAX_CPUS];
 const volatile u32 cpu_node_id[MAX_CPUS];
 
 /* No priority: an idle CPU. */
-#define PRI_IDLE 255
+#define PRI_IDLE     255
 /* FreeBSD: band of ordinary kernel threads (PVM) and first priority of the idle class. */
-#define PRI_KERN 84
+#define PRI_KERN     84
 #define PRI_MIN_IDLE 224
 /* Nice values that the batch range leaves room for on each side. */
-#define PRI_NRESV 40
+#define PRI_NRESV    40
 
 struct ule_params {
 	bool port;

@@ -19,16 +19,16 @@
 #define __ULE_RUNQ_H
 
 #define KEY_CLASS_SHIFT 60
-#define KEY_POS_SHIFT 28
-#define KEY_POS_MASK ((1ULL << (KEY_CLASS_SHIFT - KEY_POS_SHIFT)) - 1)
-#define KEY_TAIL (1ULL << (KEY_POS_SHIFT - 1))
-#define KEY_NONE (~0ULL >> 1)
+#define KEY_POS_SHIFT	28
+#define KEY_POS_MASK	((1ULL << (KEY_CLASS_SHIFT - KEY_POS_SHIFT)) - 1)
+#define KEY_TAIL	(1ULL << (KEY_POS_SHIFT - 1))
+#define KEY_NONE	(~0ULL >> 1)
 
 enum key_class { CLASS_RT = 0, CLASS_TS = 1, CLASS_IDLE = 2 };
 enum runq { RUNQ_RT = 0, RUNQ_TS = 1, RUNQ_STARVED = 2, NR_RUNQS = 3 };
 
 /* No slot: later than any. */
-#define SLOT_NONE (~0ULL)
+#define SLOT_NONE	 (~0ULL)
 
 /* The tick ends slices (see ule_tick()): the kernel's own countdown must never come first. */
 #define SLICE_UNTIL_TICK (1ULL << 60)
@@ -157,7 +157,7 @@ static u64 runq_head(s32 cpu, enum runq q)
 	struct task_struct *p;
 	u64 key = KEY_NONE;
 
-	bpf_for_each(scx_dsq, p, runq_id(cpu, q), 0) {
+	bpf_for_each (scx_dsq, p, runq_id(cpu, q), 0) {
 		key = p->scx.dsq_vtime;
 		break;
 	}
@@ -170,7 +170,7 @@ static u32 runq_head_pri(s32 cpu, enum runq q)
 	struct task_struct *p;
 	u32 pri = PRI_IDLE;
 
-	bpf_for_each(scx_dsq, p, runq_id(cpu, q), 0) {
+	bpf_for_each (scx_dsq, p, runq_id(cpu, q), 0) {
 		struct ule_task *t = task_ctx(p);
 
 		if (t)

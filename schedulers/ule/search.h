@@ -11,15 +11,15 @@
 #define __ULE_SEARCH_H
 
 /* Load of one task in a search, and what the preferred CPU is spared: a quarter task. */
-#define SEARCH_TASK 256
+#define SEARCH_TASK   256
 #define SEARCH_PREFER 64
 
 /* Which CPUs are in question, beyond those of the group. */
 enum search_mask {
 	SEARCH_ALLOWED, /* the task may run there */
 	SEARCH_UNTRIED, /* not tried yet by the CPU that steals */
-	SEARCH_DONORS,  /* balancer: not yet a donor or receiver in this pass */
-	SEARCH_TAKERS,  /* balancer: not yet refused by this donor */
+	SEARCH_DONORS,	/* balancer: not yet a donor or receiver in this pass */
+	SEARCH_TAKERS,	/* balancer: not yet refused by this donor */
 };
 
 struct search {
@@ -173,10 +173,10 @@ static __noinline s32 search(struct search *q, struct task_struct *p)
 	struct ule_cpu *here = cpu_ctx(self);
 	u32 i;
 
-	bpf_for(i, 0, NR_TOPO)
+	bpf_for (i, 0, NR_TOPO)
 		search_open(&s->best[i & (NR_TOPO - 1)]);
 	s->last = -1;
-	bpf_for(i, 0, nr_online) {
+	bpf_for (i, 0, nr_online) {
 		s32 cpu = cpu_ctx(i)->order;
 		struct ule_cpu *c = cpu_ctx(cpu);
 		u32 load, noise;
@@ -239,8 +239,8 @@ static bool topo_level_used(u32 level)
 	bool shared = false, apart = false;
 	u32 i, j;
 
-	bpf_for(i, 0, nr_cpus) {
-		bpf_for(j, 0, nr_cpus) {
+	bpf_for (i, 0, nr_cpus) {
+		bpf_for (j, 0, nr_cpus) {
 			if (i == j)
 				continue;
 			if (topo_id(i, level) == topo_id(j, level))
@@ -277,13 +277,13 @@ static __always_inline void topo_group(u32 level)
 
 	if (used)
 		topo_levels |= 1U << level;
-	bpf_for(i, 0, nr_cpus) {
+	bpf_for (i, 0, nr_cpus) {
 		struct ule_cpu *c = cpu_ctx(i);
 
 		c->group[level] = used ? i : c->group[level - 1];
 		if (!used)
 			continue;
-		bpf_for(j, 0, i) {
+		bpf_for (j, 0, i) {
 			struct ule_cpu *o = cpu_ctx(j);
 
 			if (o->group[level - 1] == c->group[level - 1] &&
@@ -303,13 +303,13 @@ static void topo_init(const struct cpumask *online)
 	topo_group(TOPO_NODE);
 	topo_group(TOPO_LLC);
 	topo_group(TOPO_CORE);
-	bpf_for(i, 0, nr_cpus) {
+	bpf_for (i, 0, nr_cpus) {
 		struct ule_cpu *c = cpu_ctx(i);
 
 		if (!bpf_cpumask_test_cpu(i, online))
 			continue;
 		nr_online++;
-		bpf_for(j, 0, nr_cpus) {
+		bpf_for (j, 0, nr_cpus) {
 			if (bpf_cpumask_test_cpu(j, online) && topo_before(j, i))
 				c->rank++;
 		}
@@ -323,7 +323,7 @@ static bool core_idle(s32 cpu)
 	u32 core = cpu_ctx(cpu)->group[TOPO_CORE];
 	u32 i;
 
-	bpf_for(i, 0, nr_online) {
+	bpf_for (i, 0, nr_online) {
 		struct ule_cpu *c = cpu_ctx(cpu_ctx(i)->order);
 
 		if (c->group[TOPO_CORE] == core && c->lowpri < PRI_MIN_IDLE)
@@ -396,7 +396,7 @@ static s32 pickcpu_port(struct task_struct *p, struct ule_task *t, s32 prev, u64
 	if (!last->load && away < 2 && allowed(p, prev))
 		return prev;
 	/* Domains count from the smallest: domain n is warm for n times the affinity. */
-	bpf_for(level, 0, NR_TOPO) {
+	bpf_for (level, 0, NR_TOPO) {
 		u32 up = TOPO_CORE - level;
 
 		if (!topo_level_known(up))

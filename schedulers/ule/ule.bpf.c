@@ -181,8 +181,8 @@ static bool rescue(s32 cpu, struct ule_cpu *c)
 
 	if (now - c->rescue_ns >= limit_ns / 8) {
 		c->rescue_ns = now;
-		bpf_for(q, RUNQ_RT, RUNQ_STARVED) {
-			bpf_for_each(scx_dsq, p, runq_id(cpu, q), 0) {
+		bpf_for (q, RUNQ_RT, RUNQ_STARVED) {
+			bpf_for_each (scx_dsq, p, runq_id(cpu, q), 0) {
 				struct ule_task *t = task_ctx(p);
 
 				if (!t || (s64)(now - t->queued_ns) < (s64)limit_ns)
@@ -319,7 +319,7 @@ void BPF_STRUCT_OPS(ule_tick, struct task_struct *p)
 
 	if (!t)
 		return;
-	bpf_for(i, 0, nr_due) {
+	bpf_for (i, 0, nr_due) {
 		if (clock(cpu, c, p, t, hz_ticks(now_ns))) {
 			p->scx.slice = 0;
 			break;
@@ -424,13 +424,13 @@ static int cpus_init(void)
 		scx_bpf_error("ule: %u CPUs, at most %u; raise MAX_CPUS", nr_cpus, MAX_CPUS);
 		return -EINVAL;
 	}
-	bpf_for(i, 0, nr_cpus) {
+	bpf_for (i, 0, nr_cpus) {
 		struct ule_cpu *c = cpu_ctx(i);
 
 		c->run_slot = SLOT_NONE;
 		c->curr_pri = PRI_IDLE;
 		c->lowpri = PRI_IDLE;
-		bpf_for(q, 0, NR_RUNQS) {
+		bpf_for (q, 0, NR_RUNQS) {
 			err = scx_bpf_create_dsq(runq_id(i, q), -1);
 			if (err)
 				return err;
@@ -458,22 +458,12 @@ void BPF_STRUCT_OPS(ule_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(ule_ops,
-	       .select_cpu	= (void *)ule_select_cpu,
-	       .enqueue		= (void *)ule_enqueue,
-	       .dispatch	= (void *)ule_dispatch,
-	       .tick		= (void *)ule_tick,
-	       .runnable	= (void *)ule_runnable,
-	       .running		= (void *)ule_running,
-	       .stopping	= (void *)ule_stopping,
-	       .quiescent	= (void *)ule_quiescent,
-	       .yield		= (void *)ule_yield,
-	       .set_weight	= (void *)ule_set_weight,
-	       .init_task	= (void *)ule_init_task,
-	       .exit_task	= (void *)ule_exit_task,
-	       .enable		= (void *)ule_enable,
-	       .init		= (void *)ule_init,
-	       .exit		= (void *)ule_exit,
+SCX_OPS_DEFINE(ule_ops, .select_cpu = (void *)ule_select_cpu, .enqueue = (void *)ule_enqueue,
+	       .dispatch = (void *)ule_dispatch, .tick = (void *)ule_tick,
+	       .runnable = (void *)ule_runnable, .running = (void *)ule_running,
+	       .stopping = (void *)ule_stopping, .quiescent = (void *)ule_quiescent,
+	       .yield = (void *)ule_yield, .set_weight = (void *)ule_set_weight,
+	       .init_task = (void *)ule_init_task, .exit_task = (void *)ule_exit_task,
+	       .enable = (void *)ule_enable, .init = (void *)ule_init, .exit = (void *)ule_exit,
 	       /* Exiting tasks queue like all others. */
-	       .flags		= SCX_OPS_ENQ_EXITING,
-	       .name		= "ule");
+	       .flags = SCX_OPS_ENQ_EXITING, .name = "ule");

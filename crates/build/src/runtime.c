@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The part of a scheduler object that is the same for every scheduler: what the rewritten IR refers to,
- * and the way into it and, when it crashes, back out. Compiled for the host without a C library.
+ * The part of a scheduler object that is the same for every scheduler: what the rewritten IR refers
+ * to, and the way into it and, when it crashes, back out. Compiled for the host without a C
+ * library.
  */
 typedef unsigned long long u64;
 
@@ -25,8 +26,9 @@ u64 tilt_work;
 u64 tilt_work_limit = ~0ull;
 /* Innermost guarded call, null outside the scheduler. */
 struct tilt_frame *tilt_top;
-/* What a kernel struct looks like behind a null pointer: the kernel, too, reads zeroes there. Stores fault. */
-const char tilt_zero_page[4096] __attribute__((aligned(4096))) = { 0 };
+/* What a kernel struct looks like behind a null pointer: the kernel, too, reads zeroes there.
+ * Stores fault. */
+const char tilt_zero_page[4096] __attribute__((aligned(4096))) = {0};
 
 static int tilt_status;
 
@@ -34,8 +36,8 @@ static int tilt_status;
  * Calls entry(a, b, c). Returns a tilt_status, and the value in *result if it is TILT_RETURNED.
  * The one exported symbol: the loader finds where the object lies by it.
  */
-__attribute__((visibility("default")))
-int tilt_call(u64 (*entry)(u64, u64, u64), u64 a, u64 b, u64 c, u64 *result)
+__attribute__((visibility("default"))) int tilt_call(u64 (*entry)(u64, u64, u64), u64 a, u64 b,
+						     u64 c, u64 *result)
 {
 	struct tilt_frame frame;
 

@@ -160,7 +160,8 @@ int t_cpu_load(struct words *x)
 	return 0;
 }
 
-/* In: CPU, level, whether the highest, limit, min_pri, prefer, whether CPU is left out. Out: CPU. */
+/* In: CPU, level, whether the highest, limit, min_pri, prefer, whether CPU is left out. Out: CPU.
+ */
 SEC("syscall")
 int t_search(struct words *x)
 {

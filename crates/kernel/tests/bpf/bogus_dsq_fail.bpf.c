@@ -16,7 +16,5 @@ void BPF_STRUCT_OPS(bogus_dsq_fail_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(bogus_dsq_fail_ops,
-	       .enqueue		= (void *)bogus_dsq_fail_enqueue,
-	       .exit		= (void *)bogus_dsq_fail_exit,
-	       .name		= "bogus_dsq_fail");
+SCX_OPS_DEFINE(bogus_dsq_fail_ops, .enqueue = (void *)bogus_dsq_fail_enqueue,
+	       .exit = (void *)bogus_dsq_fail_exit, .name = "bogus_dsq_fail");

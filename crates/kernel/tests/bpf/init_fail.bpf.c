@@ -17,7 +17,5 @@ void BPF_STRUCT_OPS(init_fail_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(init_fail_ops,
-	       .init		= (void *)init_fail_init,
-	       .exit		= (void *)init_fail_exit,
-	       .name		= "init_fail");
+SCX_OPS_DEFINE(init_fail_ops, .init = (void *)init_fail_init, .exit = (void *)init_fail_exit,
+	       .name = "init_fail");

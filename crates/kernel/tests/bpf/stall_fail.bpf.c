@@ -23,9 +23,6 @@ void BPF_STRUCT_OPS(stall_fail_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(stall_fail_ops,
-	       .enqueue		= (void *)stall_fail_enqueue,
-	       .init		= (void *)stall_fail_init,
-	       .exit		= (void *)stall_fail_exit,
-	       .timeout_ms	= 1000,
-	       .name		= "stall_fail");
+SCX_OPS_DEFINE(stall_fail_ops, .enqueue = (void *)stall_fail_enqueue,
+	       .init = (void *)stall_fail_init, .exit = (void *)stall_fail_exit, .timeout_ms = 1000,
+	       .name = "stall_fail");

@@ -14,8 +14,8 @@ const volatile u32 untouched = 4;
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tunables_fail_init)
 {
-	scx_bpf_error("wide=%llu negative=%d flag=%d narrow=%d untouched=%d", wide,
-		      negative, flag, narrow, untouched);
+	scx_bpf_error("wide=%llu negative=%d flag=%d narrow=%d untouched=%d", wide, negative, flag,
+		      narrow, untouched);
 	return -EINVAL;
 }
 
@@ -24,7 +24,5 @@ void BPF_STRUCT_OPS(tunables_fail_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(tunables_fail_ops,
-	       .init		= (void *)tunables_fail_init,
-	       .exit		= (void *)tunables_fail_exit,
-	       .name		= "tunables_fail");
+SCX_OPS_DEFINE(tunables_fail_ops, .init = (void *)tunables_fail_init,
+	       .exit = (void *)tunables_fail_exit, .name = "tunables_fail");

@@ -19,6 +19,5 @@ void BPF_STRUCT_OPS(verifier_fail_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, *slice_ns, enq_flags);
 }
 
-SCX_OPS_DEFINE(verifier_fail_ops,
-	       .enqueue		= (void *)verifier_fail_enqueue,
-	       .name		= "verifier_fail");
+SCX_OPS_DEFINE(verifier_fail_ops, .enqueue = (void *)verifier_fail_enqueue,
+	       .name = "verifier_fail");

@@ -6,16 +6,16 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-#define NULL_READ 1
-#define WILD_WRITE 2
-#define SPIN 3
-#define NEVER_DISPATCH 4
-#define BOGUS_DSQ 5
-#define INIT_ERROR 6
+#define NULL_READ	1
+#define WILD_WRITE	2
+#define SPIN		3
+#define NEVER_DISPATCH	4
+#define BOGUS_DSQ	5
+#define INIT_ERROR	6
 #define INIT_TASK_ERROR 7
-#define FORK_ERROR 8
+#define FORK_ERROR	8
 
-#define SHARED_DSQ 0
+#define SHARED_DSQ	0
 
 /* Where nobody's memory is; volatile, so that no compiler knows it. */
 static volatile u64 nowhere = 0xdead000000000000ULL;
@@ -76,12 +76,7 @@ void BPF_STRUCT_OPS(broken_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(broken_ops,
-	       .enqueue		= (void *)broken_enqueue,
-	       .dispatch	= (void *)broken_dispatch,
-	       .running		= (void *)broken_running,
-	       .init_task	= (void *)broken_init_task,
-	       .init		= (void *)broken_init,
-	       .exit		= (void *)broken_exit,
-	       .timeout_ms	= 4000,
-	       .name		= "broken");
+SCX_OPS_DEFINE(broken_ops, .enqueue = (void *)broken_enqueue, .dispatch = (void *)broken_dispatch,
+	       .running = (void *)broken_running, .init_task = (void *)broken_init_task,
+	       .init = (void *)broken_init, .exit = (void *)broken_exit, .timeout_ms = 4000,
+	       .name = "broken");

@@ -12,6 +12,4 @@ void BPF_STRUCT_OPS(unknown_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 }
 
-SCX_OPS_DEFINE(unknown_ops,
-	       .enqueue		= (void *)unknown_enqueue,
-	       .name		= "unknown");
+SCX_OPS_DEFINE(unknown_ops, .enqueue = (void *)unknown_enqueue, .name = "unknown");
