@@ -97,7 +97,14 @@ fn machine_file(case: &Case) -> String {
 /// The shell has no past, so that the workload starts at time 0.
 fn workload_file(case: &Case) -> String {
     format!(
-        r#"{{ "tiltyard": {{ "apps": {{ "app": {{ "history": 0 }} }} }}, "tasks": {{ {} }} }}"#,
+        r#"{{
+            "tiltyard": {{
+                "apps": {{ "app": {{ "history": 0 }} }},
+                "pipes": {{ "p": {{}} }},
+                "groups": {{ "/g": {{}} }}
+            }},
+            "tasks": {{ {} }}
+        }}"#,
         case.tasks
     )
 }

@@ -86,7 +86,8 @@ pub fn rr_takes_turns(arm: &impl Arm) {
     );
 }
 
-/// Out of ext and back while it runs.
+/// Out of ext and back while it runs. Its weight is set once more before it leaves, and it comes back with HEAD,
+/// as every task whose priority sched_setattr() lowers.
 pub fn class_changes_at_run_time(arm: &impl Arm) {
     let tasks = r#"
         "A": { "loop": 1, "run": 2500,
@@ -96,7 +97,12 @@ pub fn class_changes_at_run_time(arm: &impl Arm) {
     let log = arm.run(&Case::new("shared", tasks));
     assert_eq!(
         log.calls_at(2_500_000),
-        ["stopping A 0", "quiescent A 0xe", "disable A"]
+        [
+            "stopping A 0",
+            "quiescent A 0xe",
+            "set_weight A 100",
+            "disable A"
+        ]
     );
     assert_eq!(
         log.calls_at(4_500_000),
@@ -104,7 +110,7 @@ pub fn class_changes_at_run_time(arm: &impl Arm) {
             "enable A",
             "set_weight A 100",
             "set_cpumask A 0",
-            "runnable A 0xe",
+            "runnable A 0x1e",
             "running A"
         ]
     );
@@ -159,4 +165,63 @@ pub fn nice_change_of_a_sleeper(arm: &impl Arm) {
     "#;
     let log = arm.run(&Case::new("shared", tasks));
     assert_eq!(log.calls_at(2_500_000), ["set_weight A 1"]);
+}
+
+/// A call that changes nothing is over before the scheduler hears of it.
+pub fn unchanged_attributes_are_no_change(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "loop": 1, "run": 2500,
+               "tiltyard": { "set": { "nice": 0 }, "set1": { "cpus": "all" } },
+               "run1": 2000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    assert_eq!(log.calls_at(2_500_000), Vec::<String>::new());
+    assert_eq!(log.turns(0), "A 0-4.5");
+}
+
+/// Two nice values may share a weight; the scheduler hears of each change all the same.
+pub fn nice_change_within_a_weight(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "loop": 1, "priority": 17, "run": 2500, "tiltyard": { "set": { "nice": 18 } }, "run1": 2000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    assert_eq!(
+        log.calls_at(2_500_000),
+        [
+            "stopping A 0",
+            "quiescent A 0xa",
+            "set_weight A 2",
+            "runnable A 0xa",
+            "running A"
+        ]
+    );
+}
+
+/// Cgroups from the root down before any task; a move is a change with the new group in the middle.
+pub fn cgroup_order(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "loop": 1, "run": 2500, "tiltyard": { "set": { "taskgroup": "/g" } }, "run1": 2000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks).define("WITH_CGROUPS"));
+    let calls: Vec<String> = log
+        .calls()
+        .into_iter()
+        .map(|(_, call)| call)
+        .take(3)
+        .collect();
+    assert_eq!(
+        calls,
+        ["init 0 0", "cgroup_init 0 100", "cgroup_init 1 100"]
+    );
+    assert_eq!(
+        log.calls_at(2_500_000),
+        [
+            "cgroup_prep_move A 1",
+            "stopping A 0",
+            "quiescent A 0xe",
+            "cgroup_move A 1",
+            "runnable A 0xe",
+            "running A"
+        ]
+    );
 }

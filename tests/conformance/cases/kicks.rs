@@ -141,3 +141,47 @@ pub fn preempt_is_lost_on_the_way_to_another_cpu(arm: &impl Arm) {
         ["tick Y", "stopping Y 1", "enqueue Y 0x0", "running X"]
     );
 }
+
+/// A queue is seen in its order, from either end, and a task can be taken out of it on the way.
+pub fn iteration_and_move(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "loop": 1, "run": 1000 }, "B": { "loop": 1, "run": 1000 }, "C": { "loop": 1, "run": 1000 }
+    "#;
+    let log = arm.run(&Case::new("iterate", tasks));
+    assert_eq!(log.turns(0), "A 0-1, B 1-2, C 2-3");
+    assert_eq!(
+        log.calls_at(MS)[2..6],
+        ["dispatch 0 A", "queued 0 2", "seen B 0", "seen C 0"]
+    );
+    assert_eq!(
+        log.values("running", "B"),
+        [3_000_000],
+        "the slice that the move set"
+    );
+    let log = arm.run(&Case::new("iterate", tasks).define("REVERSE"));
+    assert_eq!(log.turns(0), "C 0-1, B 1-2, A 2-3");
+}
+
+/// The dispatch buffer: how much is left, taking back, and what goes too far.
+pub fn dispatch_buffer(arm: &impl Arm) {
+    let tasks = r#""X": { "loop": 1, "run": 1000 }"#;
+    let log = arm.run(&Case::new("buffer", tasks).define("TRY=CANCEL"));
+    assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
+    for (figure, slots) in [
+        ("slots_before", 32),
+        ("slots_between", 31),
+        ("slots_after", 32),
+    ] {
+        assert_eq!(log.values(figure, "0"), [slots], "{figure}");
+    }
+    assert_eq!(log.exited("X"), Some(MS));
+    for (define, message) in [("TRY=OVERFLOW", "overflow"), ("TRY=UNDERFLOW", "underflow")] {
+        let log = arm.run(&Case::new("buffer", tasks).define(define));
+        assert_eq!(log.end.kind, EndKind::Error, "{define}");
+        assert!(
+            log.end.message.contains(message),
+            "{define}: {}",
+            log.end.message
+        );
+    }
+}

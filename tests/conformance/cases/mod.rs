@@ -39,6 +39,9 @@ macro_rules! for_each_case {
                 default_select_cpu_inserts,
                 default_enqueue_is_global,
                 select_cpu_dfl_in_enqueue,
+                idle_mask_changes_before_the_op,
+                pipes_wake_synchronously,
+                idle_cores_come_first,
             }
             kicks {
                 timers_fire_and_preempt,
@@ -49,6 +52,8 @@ macro_rules! for_each_case {
                 several_inserts_from_one_dispatch,
                 preempt_on_the_same_runqueue,
                 preempt_is_lost_on_the_way_to_another_cpu,
+                iteration_and_move,
+                dispatch_buffer,
             }
             affinity {
                 consume_skips_pinned_tasks,
@@ -71,6 +76,9 @@ macro_rules! for_each_case {
                 nice_change_of_a_queued_task,
                 nice_change_of_the_running_task,
                 nice_change_of_a_sleeper,
+                unchanged_attributes_are_no_change,
+                nice_change_within_a_weight,
+                cgroup_order,
             }
             errors {
                 exits_by_the_scheduler,
@@ -81,6 +89,7 @@ macro_rules! for_each_case {
             }
             arithmetic {
                 undefined_in_c_is_defined_in_bpf,
+                answers_of_kernel_functions,
             }
             limits {
                 many_cpus_and_tasks,

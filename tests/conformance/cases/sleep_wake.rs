@@ -217,3 +217,44 @@ pub fn select_cpu_dfl_in_enqueue(arm: &impl Arm) {
     let woken_ns = log.time_of("runnable X 0x409");
     assert_eq!(log.times_of("running X").last(), Some(&woken_ns));
 }
+
+/// The built-in mask changes first, then the scheduler hears of it.
+pub fn idle_mask_changes_before_the_op(arm: &impl Arm) {
+    let case = Case::new(
+        "shared",
+        r#""A": { "loop": 2, "run": 1500, "sleep": 1000 }"#,
+    )
+    .define("WITH_UPDATE_IDLE")
+    .define("WATCH_IDLE_MASK")
+    .define("OPS_FLAGS=SCX_OPS_KEEP_BUILTIN_IDLE");
+    let log = arm.run(&case);
+    let (told, seen) = (
+        log.values("update_idle", "0"),
+        log.values("in_idle_mask", "0"),
+    );
+    assert!(told.contains(&0) && told.contains(&1), "{told:?}");
+    assert_eq!(told, seen);
+}
+
+/// A writer that wakes its reader says so: WAKE_SYNC.
+pub fn pipes_wake_synchronously(arm: &impl Arm) {
+    let tasks = r#"
+        "X": { "loop": 1, "tiltyard": { "read": { "pipe": "p", "bytes": 10 } }, "run": 1000 },
+        "A": { "loop": 1, "run": 2500, "tiltyard": { "write": { "pipe": "p", "bytes": 10 } }, "run1": 1000 }
+    "#;
+    let log = arm.run(&Case::new("select_fixed", tasks).on(TWO_CPUS));
+    assert_eq!(log.times_of("select_cpu X 0x18").len(), 1);
+}
+
+/// On an SMT machine a wholly idle core comes before the idle sibling of a busy CPU.
+pub fn idle_cores_come_first(arm: &impl Arm) {
+    let tasks = r#""A": { "instance": 3, "loop": 1, "run": 10000 }"#;
+    let log = arm.run(&Case::new("shared", tasks).on("core:4 pu:2"));
+    // The shell has the fourth core while it starts them. Siblings are (0, 1), (2, 3), ...
+    let cores: Vec<u32> = log.runs().into_iter().map(|r| r.cpu / 2).collect();
+    assert_eq!(cores.len(), 3);
+    assert!(
+        (0..4).filter(|core| cores.contains(core)).count() == 3,
+        "{cores:?}"
+    );
+}

@@ -12,7 +12,7 @@
  *	INIT() and INIT_TASK(p)			return 0 or an errno
  *
  * and, from the command line of the compiler: OPS_FLAGS (ops.flags), TIMEOUT_MS, WITH_UPDATE_IDLE,
- * WITHOUT_ENQUEUE, WITHOUT_SELECT_CPU.
+ * WATCH_IDLE_MASK, WITH_CGROUPS, WITHOUT_ENQUEUE, WITHOUT_SELECT_CPU.
  */
 #ifndef __RECORDER_H
 #define __RECORDER_H
@@ -161,9 +161,39 @@ void BPF_STRUCT_OPS(recorder_set_cpumask, struct task_struct *p, const struct cp
 }
 
 #ifdef WITH_UPDATE_IDLE
+/* Second record: whether the built-in mask has the CPU at this moment. */
 void BPF_STRUCT_OPS(recorder_update_idle, s32 cpu, bool idle)
 {
 	TILT_PROBE_CPU(update_idle, cpu, idle);
+#ifdef WATCH_IDLE_MASK
+	const struct cpumask *mask = scx_bpf_get_idle_cpumask();
+
+	TILT_PROBE_CPU(in_idle_mask, cpu, bpf_cpumask_test_cpu(cpu, mask));
+	scx_bpf_put_idle_cpumask(mask);
+#endif
+}
+#endif
+
+#ifdef WITH_CGROUPS
+/* The figure is the weight; the key is the level, 0 for the root. */
+s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
+{
+	TILT_PROBE_CPU(cgroup_init, cgrp->level, args->weight);
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_cgroup_prep_move, struct task_struct *p,
+			     struct cgroup *from, struct cgroup *to)
+{
+	TILT_PROBE_TASK(cgroup_prep_move, p, to->level);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(recorder_cgroup_move, struct task_struct *p, struct cgroup *from,
+		    struct cgroup *to)
+{
+	TILT_PROBE_TASK(cgroup_move, p, to->level);
 }
 #endif
 
@@ -234,6 +264,11 @@ SCX_OPS_DEFINE(recorder_ops,
 	       .set_cpumask	= (void *)recorder_set_cpumask,
 #ifdef WITH_UPDATE_IDLE
 	       .update_idle	= (void *)recorder_update_idle,
+#endif
+#ifdef WITH_CGROUPS
+	       .cgroup_init	= (void *)recorder_cgroup_init,
+	       .cgroup_prep_move = (void *)recorder_cgroup_prep_move,
+	       .cgroup_move	= (void *)recorder_cgroup_move,
 #endif
 	       .cpu_acquire	= (void *)recorder_cpu_acquire,
 	       .cpu_release	= (void *)recorder_cpu_release,

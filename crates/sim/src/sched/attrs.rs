@@ -48,8 +48,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes a queued task off its runqueue around a change, as every `sched_*` call does.
-    fn with_task_off(&mut self, id: TaskId, flags: u64, change: impl FnOnce(&mut Self)) {
+    /// Takes a queued task off its runqueue around a change, as every `sched_*` call does. The change may add
+    /// flags to those with which the task comes back.
+    fn with_task_off(&mut self, id: TaskId, flags: u64, change: impl FnOnce(&mut Self) -> u64) {
         let task = &self.tasks[id.index()];
         let (cpu, queued) = (task.cpu, task.life == Life::Runnable);
         let running = queued && self.rqs[cpu as usize].curr == id;
@@ -59,9 +60,9 @@ impl Engine<'_> {
         if queued {
             self.dequeue(cpu, id, flags);
         }
-        change(self);
+        let more_flags = change(self);
         if queued {
-            self.enqueue(cpu, id, flags);
+            self.enqueue(cpu, id, flags | more_flags);
         }
         if running {
             match self.tasks[id.index()].class {
@@ -75,8 +76,10 @@ impl Engine<'_> {
         }
     }
 
+    /// `set_user_nice()` if only the nice value is given, else `sched_setattr()`.
     fn set_policy(&mut self, id: TaskId, attrs: &Attrs) {
         let old = self.tasks[id.index()].class;
+        let renice = attrs.policy.is_none() && attrs.rt_priority.is_none();
         let class = match attrs.policy {
             Some(Policy::Fifo | Policy::Rr) => Class::Rt {
                 priority: attrs.rt_priority.unwrap_or(10),
@@ -100,13 +103,28 @@ impl Engine<'_> {
             Some(_) => SCHED_NORMAL,
             None => self.tasks[id.index()].kern.policy,
         };
+        let unchanged = match class {
+            Class::Rt { .. } => class == old,
+            // sched_setattr() goes through with everything else, because its slice, 0, is never the task's.
+            _ => renice && nice == self.tasks[id.index()].nice,
+        };
+        if renice && matches!(class, Class::Rt { .. }) {
+            self.note_nice(id, nice);
+        }
+        if unchanged {
+            return;
+        }
+        let old_prio = self.tasks[id.index()].kern.prio;
         let changes_class = matches!(old, Class::Ext) != matches!(class, Class::Ext);
         let mut flags = DEQ_SAVE | DEQ_NOCLOCK;
         if changes_class {
             flags |= DEQ_MOVE;
         }
         self.with_task_off(id, flags, |engine| {
-            engine.apply_policy(id, class, policy, nice)
+            engine.apply_policy(id, class, policy, nice);
+            // A task that sched_setattr() makes less important goes ahead of its new equals.
+            let lowered = !renice && engine.tasks[id.index()].kern.prio > old_prio;
+            if lowered { ENQ_HEAD } else { 0 }
         });
         if changes_class && class != Class::Ext && self.ext.enabled {
             self.ext_disable_task(id);
@@ -121,15 +139,28 @@ impl Engine<'_> {
         }
     }
 
+    /// The nice value alone: all that it means for a realtime task.
+    fn note_nice(&mut self, id: TaskId, nice: i8) {
+        let task = &mut self.tasks[id.index()];
+        let renamed = std::mem::replace(&mut task.nice, nice) != nice;
+        task.kern.static_prio = 120 + i32::from(nice);
+        if renamed {
+            let kind = EventKind::Nice {
+                task: id.tid(),
+                nice,
+            };
+            self.emit(self.exec_cpu, kind);
+        }
+    }
+
+    /// `__setscheduler_params()` and `check_class_changing()`.
     fn apply_policy(&mut self, id: TaskId, class: Class, policy: u32, nice: i8) {
+        self.note_nice(id, nice);
         let hz = self.machine.tick_hz;
         let task = &mut self.tasks[id.index()];
-        let renamed = task.nice != nice;
-        let enters_ext = class == Class::Ext && task.class != Class::Ext;
+        let was_ext = task.class == Class::Ext;
         task.class = class;
-        task.nice = nice;
         task.kern.policy = policy;
-        task.kern.static_prio = 120 + i32::from(nice);
         let (prio, rt_priority) = match class {
             Class::Rt { priority, .. } => (99 - i32::from(priority), u32::from(priority)),
             _ => (task.kern.static_prio, 0),
@@ -138,30 +169,20 @@ impl Engine<'_> {
         task.kern.normal_prio = prio;
         task.kern.rt_priority = rt_priority;
         task.rt_slice_ticks = rr_slice_ticks(hz);
-        let weight = if policy == SCHED_IDLE {
+        task.kern.scx.weight = if policy == SCHED_IDLE {
             1
         } else {
             ext_weight(nice)
         };
-        let changed = task.kern.scx.weight != weight;
-        task.kern.scx.weight = weight;
-        if renamed {
-            self.emit(
-                self.exec_cpu,
-                EventKind::Nice {
-                    task: id.tid(),
-                    nice,
-                },
-            );
-        }
-        if !self.ext.enabled || class != Class::Ext {
+        if !self.ext.enabled {
             return;
         }
-        if enters_ext && self.tasks[id.index()].ext.state == ExtState::Ready {
+        if was_ext {
+            // Also of a task that is about to leave: the kernel sets the weight before the class.
+            self.ext_set_weight(id);
+        } else if class == Class::Ext && self.tasks[id.index()].ext.state == ExtState::Ready {
             self.ext_enable_task(id);
             self.ext_set_cpumask(id);
-        } else if changed {
-            self.ext_set_weight(id);
         }
     }
 
@@ -180,6 +201,9 @@ impl Engine<'_> {
                 nr_cpus - 1
             )));
         }
+        if set == self.tasks[id.index()].cpus {
+            return;
+        }
         self.with_task_off(id, DEQ_SAVE | DEQ_NOCLOCK, |engine| {
             let task = &mut engine.tasks[id.index()];
             task.kern.nr_cpus_allowed = set.weight() as i32;
@@ -187,6 +211,7 @@ impl Engine<'_> {
             if engine.ext.enabled && engine.tasks[id.index()].class == Class::Ext {
                 engine.ext_set_cpumask(id);
             }
+            0
         });
         let task = &self.tasks[id.index()];
         if task.may_run_on(task.cpu) {
@@ -246,6 +271,7 @@ impl Engine<'_> {
         self.with_task_off(id, DEQ_SAVE | DEQ_MOVE | DEQ_NOCLOCK, |engine| {
             engine.join_group(id, group);
             engine.ext_cgroup_move(id, from, group);
+            0
         });
         let cpu = self.tasks[id.index()].cpu;
         if self.rqs[cpu as usize].curr == id {
