@@ -5,7 +5,7 @@ mod common;
 
 use common::{Arena, Ran, ideal, object, parse, repository};
 use tiltyard_build::{Builder, Source};
-use tiltyard_native::Crash;
+use tiltyard_native::{Crash, Value};
 use tiltyard_sim::{ExitKind, RunError};
 
 const ONE_TASK: &str = r#"{
@@ -299,5 +299,19 @@ fn what_is_not_modelled_is_named() {
             Err(RunError::NotModelled(text)) => assert!(text.contains(name), "{text}"),
             other => panic!("{name}: {other:?}"),
         }
+    }
+}
+
+/// A kick that waits would hold its CPU still inside one instant; the simulated machine says that it cannot.
+#[test]
+fn kick_that_waits_is_not_modelled() {
+    let path = repository().join("tests/conformance/schedulers/timer_kick.bpf.c");
+    let kick_wait = [("kick_flags".to_owned(), Value::Int(4))];
+    let machine = ideal("core:2 pu:1", 1000);
+    let mut arena = Arena::new(&machine, object(&path.display().to_string(), 2));
+    arena.globals = &kick_wait;
+    match arena.run(&parse(ONE_TASK)) {
+        Err(RunError::NotModelled(text)) => assert!(text.contains("SCX_KICK_WAIT"), "{text}"),
+        other => panic!("{other:?}"),
     }
 }

@@ -225,3 +225,26 @@ pub fn cgroup_order(arm: &impl Arm) {
         ]
     );
 }
+
+/// An idle CPU asks the scheduler even when a realtime task woke it.
+pub fn idle_cpu_asks_before_realtime(arm: &impl Arm) {
+    let tasks = r#"
+        "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 1500, "run": 1000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    assert_eq!(log.calls_at(1_500_000), ["dispatch 0 -"]);
+    assert_eq!(log.turns(0), "R 1.5-2.5");
+}
+
+/// The CPU is released once, however many realtime tasks follow each other.
+pub fn released_once_until_acquired(arm: &impl Arm) {
+    let tasks = r#"
+        "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 8200, "run": 3000 },
+        "S": { "loop": 1, "policy": "SCHED_FIFO", "priority": 5, "sleep": 9200, "run": 1000 },
+        "A": { "loop": 1, "run": 40000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks));
+    assert_eq!(log.times_of("cpu_release 0 0"), [8_200_000]);
+    assert_eq!(log.times_of("cpu_acquire 0 0"), [12_200_000]);
+    assert_eq!(log.turns(0), "A 0-8.2, R 8.2-11.2, S 11.2-12.2, A 12.2-44");
+}

@@ -185,3 +185,17 @@ pub fn dispatch_buffer(arm: &impl Arm) {
         );
     }
 }
+
+/// Smallest vtime first, equals in the order in which they came, and 2^64 is no wall.
+pub fn vtime_order(arm: &impl Arm) {
+    let tasks = r#"
+        "B": { "loop": 1, "run": 1000 }, "C": { "loop": 1, "run": 1000 }, "A": { "loop": 1, "run": 1000 }
+    "#;
+    let case = Case::new("vtime", tasks);
+    assert_eq!(arm.run(&case).turns(0), "C 0-1, B 1-2, A 2-3");
+    // Z - C is 23: C comes before the wrap, B and A after it.
+    let wrap = case.clone().tunable("base", i128::from(u64::MAX - 23));
+    assert_eq!(arm.run(&wrap).turns(0), "C 0-1, B 1-2, A 2-3");
+    let equal = case.tunable("all_equal", 1);
+    assert_eq!(arm.run(&equal).turns(0), "B 0-1, C 1-2, A 2-3");
+}

@@ -26,6 +26,7 @@ macro_rules! for_each_case {
                 inserting_the_running_task_only_sets_its_slice,
                 yield_is_what_the_op_makes_of_it,
                 enq_last_brings_the_last_task_back,
+                slice_survives_sleep,
             }
             sleep_wake {
                 sleep_order,
@@ -42,6 +43,7 @@ macro_rules! for_each_case {
                 idle_mask_changes_before_the_op,
                 pipes_wake_synchronously,
                 idle_cores_come_first,
+                idle_search_stays_in_the_cache,
             }
             kicks {
                 timers_fire_and_preempt,
@@ -54,6 +56,7 @@ macro_rules! for_each_case {
                 preempt_is_lost_on_the_way_to_another_cpu,
                 iteration_and_move,
                 dispatch_buffer,
+                vtime_order,
             }
             affinity {
                 consume_skips_pinned_tasks,
@@ -79,6 +82,8 @@ macro_rules! for_each_case {
                 unchanged_attributes_are_no_change,
                 nice_change_within_a_weight,
                 cgroup_order,
+                idle_cpu_asks_before_realtime,
+                released_once_until_acquired,
             }
             errors {
                 exits_by_the_scheduler,

@@ -258,3 +258,21 @@ pub fn idle_cores_come_first(arm: &impl Arm) {
         "{cores:?}"
     );
 }
+
+/// With its own CPU busy, a task goes to an idle one behind the same cache.
+pub fn idle_search_stays_in_the_cache(arm: &impl Arm) {
+    let tasks = r#"
+        "X": { "loop": 1, "phases": {
+            "there": { "loop": 1, "cpus": [2], "run": 1000 },
+            "wait": { "loop": 1, "sem_wait": "s", "run": 1000 } } },
+        "H": { "loop": 1, "cpus": [2], "sleep": 2000, "run": 50000 },
+        "A": { "loop": 1, "cpus": [0], "run": 10300, "sem_post": "s", "run1": 5000 }
+    "#;
+    let log = arm.run(&Case::new("shared", tasks).on("package:1 [numa] l3:2 core:2 pu:1"));
+    let run = log
+        .runs()
+        .into_iter()
+        .rfind(|r| r.task == "X")
+        .expect("X ran");
+    assert_eq!(run.cpu, 3);
+}

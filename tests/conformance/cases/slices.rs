@@ -165,3 +165,13 @@ pub fn enq_last_brings_the_last_task_back(arm: &impl Arm) {
     );
     assert_eq!(log.exited("A"), Some(30 * MS));
 }
+
+/// A wakeup refills nothing, and an insert with slice 0 leaves what there is.
+pub fn slice_survives_sleep(arm: &impl Arm) {
+    let tasks = r#""A": { "loop": 1, "run": 5000, "sleep": 1500, "run1": 20000 }"#;
+    let log = arm.run(&Case::new("keep_slice", tasks));
+    assert_eq!(log.values("running", "A"), [20 * MS as i64, 15 * MS as i64]);
+    // 6.5 ms and 15 more: the first tick after that.
+    assert_eq!(log.times_of("dispatch 0 A").last(), Some(&(26_500_000)));
+    assert_eq!(log.times_of("dispatch 0 A")[1], 22 * MS);
+}

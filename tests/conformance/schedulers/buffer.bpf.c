@@ -3,18 +3,18 @@
  * ops.dispatch and its buffer. -DTRY: OVERFLOW inserts the same task more often than fits,
  * CANCEL takes one insert back and asks how many slots there are, UNDERFLOW takes back too many.
  */
-#define OVERFLOW 1
-#define CANCEL 2
+#define OVERFLOW  1
+#define CANCEL	  2
 #define UNDERFLOW 3
 
 static int held;
 
-#define ENQUEUE(p, enq_flags)                                                       \
-	do {                                                                        \
-		if (is_x(p) && !((enq_flags) & SCX_ENQ_WAKEUP))                     \
-			held = (p)->pid;                                            \
-		else                                                                \
-			scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);     \
+#define ENQUEUE(p, enq_flags)                                                                      \
+	do {                                                                                       \
+		if (is_x(p) && !((enq_flags) & SCX_ENQ_WAKEUP))                                    \
+			held = (p)->pid;                                                           \
+		else                                                                               \
+			scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);                    \
 	} while (0)
 #define DISPATCH(cpu, prev) fill()
 
@@ -27,7 +27,7 @@ static void try_it(struct task_struct *p)
 	s32 i;
 
 	if (TRY == OVERFLOW) {
-		bpf_for(i, 0, 33)
+		bpf_for (i, 0, 33)
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	} else if (TRY == UNDERFLOW) {
 		scx_bpf_dispatch_cancel();

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The same from ops.dispatch: X, when it wakes up, is held by its pid and sent to CPU `target` by whoever dispatches first. */
+/* The same from ops.dispatch: X, when it wakes up, is held by its pid and sent to CPU `target` by
+ * whoever dispatches first. */
 const volatile unsigned int target = 1;
 static int held;
 
 #define SELECT_CPU(p, prev_cpu, wake_flags) (prev_cpu)
-#define ENQUEUE(p, enq_flags)                                                       \
-	do {                                                                        \
-		if (is_x(p) && ((enq_flags) & SCX_ENQ_WAKEUP))                                                      \
-			held = (p)->pid;                                            \
-		else                                                                \
-			scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);    \
+#define ENQUEUE(p, enq_flags)                                                                      \
+	do {                                                                                       \
+		if (is_x(p) && ((enq_flags) & SCX_ENQ_WAKEUP))                                     \
+			held = (p)->pid;                                                           \
+		else                                                                               \
+			scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);                    \
 	} while (0)
 #define DISPATCH(cpu, prev) send_x()
 

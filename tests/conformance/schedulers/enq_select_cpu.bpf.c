@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Inserts an idle CPU's task from ops.enqueue with the search that ops.select_cpu normally makes. */
+/* Inserts an idle CPU's task from ops.enqueue with the search that ops.select_cpu normally makes.
+ */
 #define SELECT_CPU(p, prev_cpu, wake_flags) (prev_cpu)
-#define ENQUEUE(p, enq_flags) enqueue_idle(p, enq_flags)
+#define ENQUEUE(p, enq_flags)		    enqueue_idle(p, enq_flags)
 
 struct task_struct;
 static void enqueue_idle(struct task_struct *p, unsigned long long enq_flags);

@@ -6,7 +6,7 @@
 const volatile unsigned int batch = 4;
 
 #define ENQUEUE(p, enq_flags) hold(p)
-#define DISPATCH(cpu, prev) release()
+#define DISPATCH(cpu, prev)   release()
 
 struct task_struct;
 static void hold(struct task_struct *p);
@@ -33,7 +33,7 @@ static void release(void)
 	struct task_struct *p;
 	s32 i, pid;
 
-	bpf_for(i, 0, batch) {
+	bpf_for (i, 0, batch) {
 		if (bpf_map_pop_elem(&pids, &pid))
 			break;
 		p = bpf_task_from_pid(pid);

@@ -3,11 +3,11 @@
  * Puts everything that wakes up or comes back into queue 1 and looks at it in ops.dispatch with
  * an iterator (-DREVERSE: from the end), then takes with scx_bpf_dsq_move() what it saw first.
  */
-#define QUEUE 1
+#define QUEUE		      1
 
 #define ENQUEUE(p, enq_flags) scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags)
-#define DISPATCH(cpu, prev) look_and_move()
-#define INIT() scx_bpf_create_dsq(QUEUE, -1)
+#define DISPATCH(cpu, prev)   look_and_move()
+#define INIT()		      scx_bpf_create_dsq(QUEUE, -1)
 
 static void look_and_move(void);
 
@@ -25,7 +25,7 @@ static void look_and_move(void)
 	bool moved = false;
 
 	TILT_PROBE_CPU(queued, 0, scx_bpf_dsq_nr_queued(QUEUE));
-	bpf_for_each(scx_dsq, p, QUEUE, ITER_FLAGS) {
+	bpf_for_each (scx_dsq, p, QUEUE, ITER_FLAGS) {
 		TILT_PROBE_TASK(seen, p, 0);
 		if (moved)
 			continue;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Many of everything: 1024 queues, a value for each task, a bit for each CPU. */
-#define NR_DSQS 1024
+#define NR_DSQS		      1024
 
-#define ENQUEUE(p, enq_flags) \
-	scx_bpf_dsq_insert(p, 1 + (p)->pid % NR_DSQS, slice_ns, enq_flags)
-#define DISPATCH(cpu, prev) take_any()
-#define INIT() create_all()
-#define INIT_TASK(p) remember(p)
-#define RUNNING(p) count_run(p)
+#define ENQUEUE(p, enq_flags) scx_bpf_dsq_insert(p, 1 + (p)->pid % NR_DSQS, slice_ns, enq_flags)
+#define DISPATCH(cpu, prev)   take_any()
+#define INIT()		      create_all()
+#define INIT_TASK(p)	      remember(p)
+#define RUNNING(p)	      count_run(p)
 
 struct task_struct;
 static int create_all(void);
@@ -32,7 +31,7 @@ static int create_all(void)
 {
 	s32 i, err;
 
-	bpf_for(i, 0, NR_DSQS) {
+	bpf_for (i, 0, NR_DSQS) {
 		err = scx_bpf_create_dsq(1 + i, -1);
 		if (err)
 			return err;
@@ -61,7 +60,7 @@ static void take_any(void)
 {
 	s32 i;
 
-	bpf_for(i, 0, NR_DSQS) {
+	bpf_for (i, 0, NR_DSQS) {
 		if (scx_bpf_dsq_move_to_local(1 + i, 0))
 			return;
 	}

@@ -4,12 +4,12 @@ const volatile unsigned long long tick_slice_ns = 3000000;
 const volatile unsigned int grants = ~0U;
 static unsigned int granted;
 
-#define TICK(p)                                          \
-	do {                                             \
-		if (granted < grants) {                  \
-			granted++;                       \
-			(p)->scx.slice = tick_slice_ns;  \
-		}                                        \
+#define TICK(p)                                                                                    \
+	do {                                                                                       \
+		if (granted < grants) {                                                            \
+			granted++;                                                                 \
+			(p)->scx.slice = tick_slice_ns;                                            \
+		}                                                                                  \
 	} while (0)
 
 #include "recorder.h"

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One mistake of many, chosen by -DMISTAKE: each must end the scheduler. X makes it. */
-#define BOGUS_DSQ 0xbeef
+#define BOGUS_DSQ	   0xbeef
 
-#define DOUBLE_INSERT 1
-#define BOGUS_INSERT 2
+#define DOUBLE_INSERT	   1
+#define BOGUS_INSERT	   2
 #define BOGUS_VTIME_INSERT 3
-#define VTIME_INTO_LOCAL 4
-#define MIXED_ORDER 5
-#define OTHER_TASK 6
-#define BOGUS_MOVE 7
-#define BAD_KICK 8
-#define BAD_CPU 9
-#define INSERT_IN_TICK 10
-#define KICK_IDLE_PREEMPT 11
+#define VTIME_INTO_LOCAL   4
+#define MIXED_ORDER	   5
+#define OTHER_TASK	   6
+#define BOGUS_MOVE	   7
+#define BAD_KICK	   8
+#define BAD_CPU		   9
+#define INSERT_IN_TICK	   10
+#define KICK_IDLE_PREEMPT  11
 
 struct task_struct;
 static void enqueue_wrong(struct task_struct *p, unsigned long long enq_flags);
 static void dispatch_wrong(void);
 static void tick_wrong(struct task_struct *p);
 
-#define SELECT_CPU(p, prev_cpu, wake_flags) \
-	(MISTAKE == BAD_CPU && is_x(p) ? 9999 : (prev_cpu))
-#define ENQUEUE(p, enq_flags) enqueue_wrong(p, enq_flags)
-#define DISPATCH(cpu, prev) dispatch_wrong()
-#define TICK(p) tick_wrong(p)
+#define SELECT_CPU(p, prev_cpu, wake_flags) (MISTAKE == BAD_CPU && is_x(p) ? 9999 : (prev_cpu))
+#define ENQUEUE(p, enq_flags)		    enqueue_wrong(p, enq_flags)
+#define DISPATCH(cpu, prev)		    dispatch_wrong()
+#define TICK(p)				    tick_wrong(p)
 
 #include "recorder.h"
 

@@ -183,8 +183,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_cgroup_init, struct cgroup *cgrp,
 	return 0;
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_cgroup_prep_move, struct task_struct *p,
-			     struct cgroup *from, struct cgroup *to)
+s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_cgroup_prep_move, struct task_struct *p, struct cgroup *from,
+			     struct cgroup *to)
 {
 	TILT_PROBE_TASK(cgroup_prep_move, p, to->level);
 	return 0;
@@ -247,39 +247,30 @@ void BPF_STRUCT_OPS(recorder_exit, struct scx_exit_info *ei)
 
 SCX_OPS_DEFINE(recorder_ops,
 #ifndef WITHOUT_SELECT_CPU
-	       .select_cpu	= (void *)recorder_select_cpu,
+	       .select_cpu = (void *)recorder_select_cpu,
 #endif
 #ifndef WITHOUT_ENQUEUE
-	       .enqueue		= (void *)recorder_enqueue,
+	       .enqueue = (void *)recorder_enqueue,
 #endif
-	       .dequeue		= (void *)recorder_dequeue,
-	       .dispatch	= (void *)recorder_dispatch,
-	       .tick		= (void *)recorder_tick,
-	       .runnable	= (void *)recorder_runnable,
-	       .running		= (void *)recorder_running,
-	       .stopping	= (void *)recorder_stopping,
-	       .quiescent	= (void *)recorder_quiescent,
-	       .yield		= (void *)recorder_yield,
-	       .set_weight	= (void *)recorder_set_weight,
-	       .set_cpumask	= (void *)recorder_set_cpumask,
+	       .dequeue = (void *)recorder_dequeue, .dispatch = (void *)recorder_dispatch,
+	       .tick = (void *)recorder_tick, .runnable = (void *)recorder_runnable,
+	       .running = (void *)recorder_running, .stopping = (void *)recorder_stopping,
+	       .quiescent = (void *)recorder_quiescent, .yield = (void *)recorder_yield,
+	       .set_weight = (void *)recorder_set_weight,
+	       .set_cpumask = (void *)recorder_set_cpumask,
 #ifdef WITH_UPDATE_IDLE
-	       .update_idle	= (void *)recorder_update_idle,
+	       .update_idle = (void *)recorder_update_idle,
 #endif
 #ifdef WITH_CGROUPS
-	       .cgroup_init	= (void *)recorder_cgroup_init,
+	       .cgroup_init = (void *)recorder_cgroup_init,
 	       .cgroup_prep_move = (void *)recorder_cgroup_prep_move,
-	       .cgroup_move	= (void *)recorder_cgroup_move,
+	       .cgroup_move = (void *)recorder_cgroup_move,
 #endif
-	       .cpu_acquire	= (void *)recorder_cpu_acquire,
-	       .cpu_release	= (void *)recorder_cpu_release,
-	       .init_task	= (void *)recorder_init_task,
-	       .exit_task	= (void *)recorder_exit_task,
-	       .enable		= (void *)recorder_enable,
-	       .disable		= (void *)recorder_disable,
-	       .init		= (void *)recorder_init,
-	       .exit		= (void *)recorder_exit,
-	       .flags		= OPS_FLAGS,
-	       .timeout_ms	= TIMEOUT_MS,
-	       .name		= "recorder");
+	       .cpu_acquire = (void *)recorder_cpu_acquire,
+	       .cpu_release = (void *)recorder_cpu_release, .init_task = (void *)recorder_init_task,
+	       .exit_task = (void *)recorder_exit_task, .enable = (void *)recorder_enable,
+	       .disable = (void *)recorder_disable, .init = (void *)recorder_init,
+	       .exit = (void *)recorder_exit, .flags = OPS_FLAGS, .timeout_ms = TIMEOUT_MS,
+	       .name = "recorder");
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* X goes into a shared queue with `insert_flags` or, with -DVTIME, everyone by vtime: a woken task comes behind the others. */
+/* X goes into a shared queue with `insert_flags` or, with -DVTIME, everyone by vtime: a woken task
+ * comes behind the others. */
 const volatile unsigned long long insert_flags;
 
 #ifdef VTIME
-#define ENQUEUE(p, enq_flags) \
-	scx_bpf_dsq_insert_vtime(p, SHARED_DSQ, slice_ns, (enq_flags) & SCX_ENQ_WAKEUP ? 1000 : 500, enq_flags)
+#define ENQUEUE(p, enq_flags)                                                                      \
+	scx_bpf_dsq_insert_vtime(p, SHARED_DSQ, slice_ns,                                          \
+				 (enq_flags) & SCX_ENQ_WAKEUP ? 1000 : 500, enq_flags)
 #else
-#define ENQUEUE(p, enq_flags)                              \
-	scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns,        \
+#define ENQUEUE(p, enq_flags)                                                                      \
+	scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns,                                                \
 			   is_x(p) ? (enq_flags) | insert_flags : (enq_flags))
 #endif
 

@@ -3,10 +3,10 @@
 const volatile unsigned int every = 2;
 static unsigned int ticks;
 
-#define TICK(p)                                  \
-	do {                                     \
-		if (++ticks % every == 0)        \
-			(p)->scx.slice = 0;      \
+#define TICK(p)                                                                                    \
+	do {                                                                                       \
+		if (++ticks % every == 0)                                                          \
+			(p)->scx.slice = 0;                                                        \
 	} while (0)
 
 #include "recorder.h"
