@@ -6,6 +6,22 @@ set -u
 . "$(dirname "$0")/lib.sh"
 LINT_RUST=1.95
 
+# C of the schedulers and tests: one pinned clang-format, because layouts change with it too.
+if command -v clang-format-19 >/dev/null 2>&1; then
+	git ls-files -z '*.c' '*.h' | xargs -0 clang-format-19 --dry-run -Werror || exit 1
+else
+	echo "lint: clang-format-19 is not installed: C sources are not checked" >&2
+fi
+
+# Python of the experiments and tests.
+RUFF=ruff==0.17.5
+venv=target/lint-venv
+if [ -x $venv/bin/ruff ] || { python3 -m venv $venv && $venv/bin/pip install --quiet "$RUFF"; } >/dev/null 2>&1; then
+	git ls-files -z '*.py' | xargs -0 $venv/bin/ruff check --quiet || exit 1
+else
+	echo "lint: $RUFF cannot be installed: Python sources are not checked" >&2
+fi
+
 cargo=$(find_cargo) || exit 1
 PATH="$(dirname "$cargo"):$PATH"
 export PATH

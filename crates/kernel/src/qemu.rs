@@ -25,7 +25,7 @@ pub const PACKAGE: &str = "qemu-system-x86";
 
 /// Console lines that are kept for the case of failure: a panic with its call trace and
 /// registers fits.
-const CONSOLE_LINES: usize = 40;
+const CONSOLE_LINES: usize = 80;
 /// How long QEMU may take to end after it closed its streams.
 const ENDING_LIMIT: Duration = Duration::from_secs(2);
 

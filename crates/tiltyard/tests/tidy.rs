@@ -126,6 +126,39 @@ fn short(name: &str) -> &str {
     name.strip_prefix("tiltyard-").unwrap_or(name)
 }
 
+/// The simulator's determinism rests on what it cannot see.
+#[test]
+fn the_simulator_touches_nothing_outside() {
+    let outside = [
+        "std::fs",
+        "std::env",
+        "std::time",
+        "std::thread",
+        "std::net",
+        "std::process",
+        "SystemTime",
+        "Instant::now",
+        "rand::rng",
+        "RandomState",
+    ];
+    let own = |f: &String| f.starts_with("crates/sim/src/") || f.starts_with("crates/measure/src/");
+    let mut offenders = Vec::new();
+    for file in sources().into_iter().filter(own) {
+        // Tests and micro benchmarks stand at the end of a file or in files of their own.
+        if is_test(&file) || file.ends_with("/bench.rs") {
+            continue;
+        }
+        let text = read(&file);
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let uses = outside.iter().filter(|word| code.contains(**word));
+        offenders.extend(uses.map(|word| format!("{file} uses {word}")));
+    }
+    none(
+        offenders,
+        "clocks, files, threads, the environment in the simulator or the measures",
+    );
+}
+
 #[test]
 fn every_source_names_its_licence() {
     let silent = |f: &String| {
