@@ -48,6 +48,7 @@ impl Engine<'_> {
         let rq = &mut self.rqs[cpu as usize];
         rq.in_balance = true;
         rq.keep_curr = false;
+        // ops.cpu_acquire(cpu, args): the CPU is the scheduler's again, before it is asked for a task.
         if std::mem::take(&mut rq.released) && self.ext.ops.has(Op::CpuAcquire) {
             // The one argument, struct scx_cpu_acquire_args, is empty.
             self.call_op(
@@ -256,7 +257,8 @@ impl Engine<'_> {
         Some(id)
     }
 
-    /// `set_next_task_scx()`: off the DSQ and onto the CPU. ops.running sees `rq->curr` still at the previous task.
+    /// `set_next_task_scx()`: off the DSQ and onto the CPU. ops.running(p): the task has the CPU, owned by nobody
+    /// else; `rq->curr` is still the previous task. Not called when a task goes on without a switch.
     pub(crate) fn ext_set_next(&mut self, cpu: u32, id: TaskId) {
         self.dispatch_dequeue(cpu, id);
         let now = self.now;
@@ -271,7 +273,8 @@ impl Engine<'_> {
         self.clear_runnable(id, true);
     }
 
-    /// `put_prev_task_scx()`: ops.stopping, then back into a queue if it stays runnable.
+    /// `put_prev_task_scx()`. ops.stopping(p, true): the task loses the CPU and stays runnable; the next one is
+    /// chosen already. Then it goes to the head of the local DSQ if slice is left, else through ops.enqueue.
     pub(crate) fn ext_put_prev(&mut self, cpu: u32, id: TaskId, next: TaskId) {
         if self.tasks[id.index()].cpu == cpu && self.tasks[id.index()].queued() {
             self.charge_slice(id);
@@ -305,7 +308,8 @@ impl Engine<'_> {
         self.release_cpu(cpu, PREEMPT_STOP, std::ptr::null_mut());
     }
 
-    /// `switch_class()`: tells the scheduler once that a higher class has the CPU.
+    /// `switch_class()`. ops.cpu_release(cpu, args): a higher class takes the CPU, told once until ops.cpu_acquire.
+    /// Tasks on the local DSQ wait there unless the op sends them through ops.enqueue again. Absent: they wait.
     fn release_cpu(&mut self, cpu: u32, reason: i32, task: *mut TaskStruct) {
         if self.rqs[cpu as usize].released
             || !(self.ext.ops.has(Op::CpuRelease) || self.ext.ops.has(Op::CpuAcquire))

@@ -67,6 +67,8 @@ impl Engine<'_> {
         self.set_runnable(id);
         self.tasks[id.index()].kern.scx.flags |= TASK_QUEUED;
         self.rqs[cpu as usize].nr_running += 1;
+        // ops.runnable(p, enq_flags): it may run from now on. Before ops.enqueue, and also where that is skipped
+        // (inserted by select_cpu, exiting). Not for moves between runqueues. Nobody owns the task yet.
         if self.ext.ops.has(Op::Runnable) && !migrating {
             let args = [self.task_arg(id), flags];
             self.call_op(Op::Runnable, &args, [id, TaskId::IDLE], Some(cpu));
@@ -297,11 +299,14 @@ impl Engine<'_> {
         let migrating = self.tasks[id.index()].kern.on_rq == ON_RQ_MIGRATING;
         if self.rqs[cpu as usize].curr == id && !migrating {
             self.charge_slice(id);
+            // ops.stopping(p, false): it sleeps, exits or is taken off for a change. Runtime and slice are charged.
             if self.ext.ops.has(Op::Stopping) {
                 let args = [self.task_arg(id), 0];
                 self.call_op(Op::Stopping, &args, [id, TaskId::IDLE], Some(cpu));
             }
         }
+        // ops.quiescent(p, deq_flags): the counterpart of ops.runnable. A DSQ may still hold the task; it leaves it
+        // right after. DEQ_SLEEP tells sleep and exit from the first half of a change.
         if self.ext.ops.has(Op::Quiescent) && !migrating {
             let args = [self.task_arg(id), flags];
             self.call_op(Op::Quiescent, &args, [id, TaskId::IDLE], Some(cpu));
@@ -317,7 +322,8 @@ impl Engine<'_> {
         self.dispatch_dequeue(cpu, id);
     }
 
-    /// `ops_dequeue()`: ops.dequeue is called only for a task that the scheduler holds.
+    /// `ops_dequeue()`. ops.dequeue(p, deq_flags) is called only for a task in the scheduler's custody, which ends
+    /// with it: not for one on a DSQ. Absent: custody ends in silence, and a later insert of the task is dropped.
     fn leave_custody(&mut self, cpu: u32, id: TaskId, flags: u64) {
         self.clear_runnable(id, false);
         if let OpsState::Queued(_) = self.tasks[id.index()].ext.ops_state {

@@ -46,7 +46,8 @@ impl IdleMasks {
 }
 
 impl Engine<'_> {
-    /// `__scx_update_idle()`: the mask first, then, on a real change, ops.update_idle.
+    /// `__scx_update_idle()`: the mask first, then ops.update_idle(cpu, idle), only when the CPU goes from a task
+    /// to idle or back, with the runqueue locked. If the op is there and KEEP_BUILTIN_IDLE is not set, there is no mask.
     pub(crate) fn ext_update_idle(&mut self, cpu: u32, idle: bool, notify: bool) {
         if self.ext.idle.builtin {
             self.update_idle_masks(cpu, idle);

@@ -120,6 +120,8 @@ impl Engine<'_> {
         }
     }
 
+    /// ops.set_weight(p, weight): the weight, 1..=10000, is set already. Called when the task comes under the
+    /// scheduler and when its nice value changes, never while it runs or is queued: it is taken off around it.
     pub(crate) fn ext_set_weight(&mut self, id: TaskId) {
         let task = &self.tasks[id.index()];
         let (cpu, weight) = (task.cpu, u64::from(task.kern.scx.weight));
@@ -127,6 +129,8 @@ impl Engine<'_> {
         self.call_op(Op::SetWeight, &[arg, weight], [id, TaskId::IDLE], Some(cpu));
     }
 
+    /// ops.set_cpumask(p, mask): the new affinity, in force already. A task whose CPU is no longer in it moves
+    /// afterwards. Not called for forks, which inherit.
     pub(crate) fn ext_set_cpumask(&mut self, id: TaskId) {
         let task = &self.tasks[id.index()];
         let (cpu, mask) = (task.cpu, task.kern.cpus_ptr as u64);
@@ -134,6 +138,7 @@ impl Engine<'_> {
         self.call_op(Op::SetCpumask, &[arg, mask], [id, TaskId::IDLE], Some(cpu));
     }
 
+    /// ops.cgroup_init(cgrp, {weight, ...}): parents first, all before the first ops.init_task; may refuse.
     fn ext_cgroup_init(&mut self, group: u32) -> bool {
         let args = CgroupInitArgs {
             weight: self.cgroups.groups[group as usize].weight,
@@ -155,6 +160,7 @@ impl Engine<'_> {
         true
     }
 
+    /// ops.cgroup_exit(cgrp): children first, at the end.
     fn ext_cgroup_exit(&mut self, group: u32) {
         if std::mem::take(&mut self.cgroups.groups[group as usize].inited) {
             let call = [self.cgroups.kernel_ptr(group) as u64];
@@ -175,6 +181,7 @@ impl Engine<'_> {
         self.call_op(Op::CgroupPrepMove, &call, [id, TaskId::IDLE], None) as i32 == 0
     }
 
+    /// ops.cgroup_move(p, from, to): between quiescent and runnable, when the task's cgroup is the new one already.
     pub(crate) fn ext_cgroup_move(&mut self, id: TaskId, from: u32, to: u32) {
         if !self.ext.enabled {
             return;
