@@ -56,6 +56,7 @@ pub struct Rq {
     pub rearm: bool,
     /// Overhead of this instant, not yet told to the sink, by cause.
     pub overhead_ns: [u64; NR_OVERHEAD_CAUSES],
+    pub overhead_untold: bool,
     /// Overhead charged and not yet counted in the totals below.
     pub overhead_owed_ns: u64,
     /// Sum of the working sets that were switched in here.
@@ -109,6 +110,7 @@ impl Rq {
             speed_permille: 1000,
             rearm: false,
             overhead_ns: [0; NR_OVERHEAD_CAUSES],
+            overhead_untold: false,
             overhead_owed_ns: 0,
             footprint_bytes: 0,
             spaces: Spaces::default(),

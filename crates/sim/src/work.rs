@@ -6,7 +6,7 @@
 //! to the nanosecond.
 
 use crate::clock::NEVER;
-use crate::cpu::{CAUSES, NR_OVERHEAD_CAUSES, cause_index};
+use crate::cpu::{CAUSES, cause_index};
 use crate::engine::Engine;
 use crate::task::TaskId;
 use tiltyard_model::{EventKind, OverheadCause};
@@ -42,6 +42,7 @@ impl Engine<'_> {
         rq.work_start_ns += ns;
         rq.overhead_ns[cause_index(cause)] += ns;
         rq.overhead_owed_ns += ns;
+        rq.overhead_untold = true;
         self.arm_work(cpu);
     }
 
@@ -84,7 +85,7 @@ impl Engine<'_> {
     /// the end of what is under way.
     fn tell_overhead(&mut self, cpu: u32) {
         let rq = &mut self.rqs[cpu as usize];
-        if rq.overhead_ns == [0; NR_OVERHEAD_CAUSES] {
+        if !std::mem::take(&mut rq.overhead_untold) {
             return;
         }
         let told = std::mem::take(&mut rq.overhead_ns);

@@ -41,8 +41,7 @@ impl Engine<'_> {
             direct: Direct::Expects(id),
         };
         let args = [self.task_arg(id), u64::from(prev), wake_flags];
-        let (cpu, _) = self.call_op_in(Op::SelectCpu, &args, context);
-        let cpu = cpu as i32;
+        let cpu = self.call_op_in(Op::SelectCpu, &args, context) as i32;
         self.tasks[id.index()].kern.scx.selected_cpu = cpu;
         if cpu >= 0 && (cpu as usize) < self.rqs.len() {
             return cpu as u32;

@@ -6,7 +6,7 @@ use crate::task::TaskId;
 use std::ffi::c_void;
 use std::ptr;
 use tiltyard_model::OverheadCause;
-use tiltyard_native::{EntryPoint, Instance, Object};
+use tiltyard_native::{Crash, EntryPoint, Instance, Object};
 
 macro_rules! ops {
     ($($variant:ident $name:literal $context:ident),* $(,)?) => {
@@ -143,13 +143,13 @@ impl Engine<'_> {
             subjects,
             direct: Direct::None,
         };
-        self.call_op_in(op, args, context).0
+        self.call_op_in(op, args, context)
     }
 
-    /// The same with a context of the caller's making; returns the context as the op left it.
-    pub(crate) fn call_op_in(&mut self, op: Op, args: &[u64], context: Context) -> (u64, Context) {
+    /// The same with a context of the caller's making.
+    pub(crate) fn call_op_in(&mut self, op: Op, args: &[u64], context: Context) -> u64 {
         let Some(entry) = self.ext.ops.0[op as usize] else {
-            return (0, context);
+            return 0;
         };
         // No op has more than three arguments; the rest of the context is zero.
         let arg = |i: usize| args.get(i).copied().unwrap_or(0);
@@ -165,12 +165,14 @@ impl Engine<'_> {
     pub(crate) fn call_bpf(
         &mut self,
         context: Context,
-        call: impl FnOnce(&Instance) -> Result<u64, tiltyard_native::Crash>,
-    ) -> (u64, Context) {
+        call: impl FnOnce(&Instance) -> Result<u64, Crash>,
+    ) -> u64 {
         if self.failure.is_some() {
-            return (0, context);
+            return 0;
         }
-        let outer = std::mem::replace(&mut self.ext.ctx, context);
+        // Only a nested call has a context to come back to; between calls nobody reads it.
+        let outer = (self.ext.depth > 0).then_some(self.ext.ctx);
+        self.ext.ctx = context;
         let meter = Meter {
             work_insns: self.ext.instance.work_insns(),
             outer_kfunc_ns: std::mem::take(&mut self.ext.kfunc_ns),
@@ -186,22 +188,26 @@ impl Engine<'_> {
             call(&*instance)
         };
         self.finish_call(meter);
-        let inner = std::mem::replace(&mut self.ext.ctx, outer);
-        match result {
-            Ok(value) => (value, inner),
-            Err(crash) => {
-                let op = context.op.map_or("timer", Op::name);
-                let task = self.task_label(context.subjects[0]);
-                self.fail(RunError::Crash {
-                    op,
-                    cpu: self.exec_cpu,
-                    task,
-                    time_ns: self.now,
-                    crash,
-                });
-                (0, inner)
-            }
+        if result.is_err() {
+            self.crashed(&result);
         }
+        if let Some(outer) = outer {
+            self.ext.ctx = outer;
+        }
+        result.unwrap_or(0)
+    }
+
+    #[cold]
+    fn crashed(&mut self, result: &Result<u64, Crash>) {
+        let Err(crash) = *result else { return };
+        let context = self.ext.ctx;
+        self.fail(RunError::Crash {
+            op: context.op.map_or("timer", Op::name),
+            cpu: self.exec_cpu,
+            task: self.task_label(context.subjects[0]),
+            time_ns: self.now,
+            crash,
+        });
     }
 
     fn finish_call(&mut self, meter: Meter) {
