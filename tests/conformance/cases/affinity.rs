@@ -155,12 +155,15 @@ pub fn change_of_the_running_task(arm: &impl Arm) {
     assert_eq!(log.turns(1), "A 2.5-4.5");
 }
 
-/// Two nodes of two CPUs. X, queued globally on node 0, never goes to an idle CPU of node 1.
+/// Two nodes of two CPUs. X, queued globally on node 0, never goes to a CPU of node 1, though CPU 2 looks for work
+/// again and again.
 pub fn global_queue_is_per_node(arm: &impl Arm) {
+    // All start on CPU 0; C and B leave it at once, so that A has it when X wakes up.
     let tasks = r#"
-        "X": { "loop": 1, "sleep": 1000, "run": 1000 },
-        "A": { "loop": 1, "cpus": [0], "run": 30000 },
-        "B": { "loop": 1, "cpus": [1], "run": 30000 }
+        "X": { "loop": 1, "sleep": 5000, "run": 1000 },
+        "C": { "loop": 20, "cpus": [2], "run": 1000, "sleep": 500 },
+        "B": { "loop": 1, "cpus": [1], "run": 30000 },
+        "A": { "loop": 1, "cpus": [0], "run": 30000 }
     "#;
     let log = arm.run(&Case::new("global", tasks).on("package:2 [numa] core:2 pu:1"));
     assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
@@ -170,6 +173,7 @@ pub fn global_queue_is_per_node(arm: &impl Arm) {
         .find(|r| r.task == "X")
         .expect("X ran");
     assert!(run.cpu < 2 && run.from_ns >= 20 * MS, "{run:?}");
+    assert_eq!(log.nr_exited(), 4, "node 1 serves its own");
     // Step 5 of balance takes it before ops.dispatch could be asked.
     let calls = log.calls_at(run.from_ns);
     assert!(

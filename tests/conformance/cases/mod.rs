@@ -44,6 +44,7 @@ macro_rules! for_each_case {
                 pipes_wake_synchronously,
                 idle_cores_come_first,
                 idle_search_stays_in_the_cache,
+                claimed_cpu_is_lost_until_kicked,
             }
             kicks {
                 timers_fire_and_preempt,

@@ -276,3 +276,23 @@ pub fn idle_search_stays_in_the_cache(arm: &impl Arm) {
         .expect("X ran");
     assert_eq!(run.cpu, 3);
 }
+
+/// Claiming a CPU does not wake it: its bit stays clear, and later searches miss it, until a kick sends it through
+/// an empty dispatch.
+pub fn claimed_cpu_is_lost_until_kicked(arm: &impl Arm) {
+    const EBUSY: i64 = -16;
+    let tasks = r#"
+        "X": { "loop": 3, "sleep": 1000, "run": 100 },
+        "A": { "loop": 1, "cpus": [0], "run": 90000 }
+    "#;
+    let case = Case::new("claim", tasks).on(TWO_CPUS);
+    // The shell claimed CPU 1 when it woke up, before the tasks were there.
+    let log = arm.run(&case);
+    let picked = log.values("picked", "X");
+    assert_eq!(picked, [EBUSY; 4]);
+    assert!(log.times_of("dispatch 1 -").is_empty());
+
+    let log = arm.run(&case.define("KICK"));
+    assert_eq!(log.values("picked", "X")[1], 1);
+    assert!(!log.times_of("dispatch 1 -").is_empty());
+}
