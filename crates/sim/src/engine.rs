@@ -200,8 +200,11 @@ impl<'a> Engine<'a> {
                 progress(self.now.saturating_sub(self.origin_ns));
             }
         }
-        if !self.done && self.failure.is_none() && self.ext.exit.is_none() && end_ns != u64::MAX {
-            self.now = end_ns;
+        if !self.done && self.failure.is_none() && self.ext.exit.is_none() {
+            match end_ns {
+                u64::MAX => self.ran_dry(),
+                _ => self.now = end_ns,
+            }
         }
     }
 

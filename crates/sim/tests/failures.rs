@@ -110,6 +110,22 @@ fn stall() {
     assert!(exit.dump.contains("ops_state=Queued"), "{}", exit.dump);
 }
 
+/// Without a watchdog and without an end, a run whose clock has nothing left must not look like a good one.
+#[test]
+fn stall_without_a_watchdog() {
+    let path = repository().join("tests/conformance/schedulers/never.bpf.c");
+    let machine = ideal("pu:1", 1000);
+    let arena = Arena::new(&machine, object(&path.display().to_string(), 2));
+    let ran = arena.run(&parse(ONE_TASK)).expect("an orderly end");
+    let exit = ran.outcome.exit;
+    assert_eq!(exit.kind, ExitKind::ErrorStall);
+    assert!(
+        exit.message.contains("sh-app[1] waits to run"),
+        "{}",
+        exit.message
+    );
+}
+
 #[test]
 fn bogus_queue() {
     let exit = break_by("BREAK=BOGUS_DSQ")

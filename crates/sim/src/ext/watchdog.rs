@@ -4,7 +4,7 @@
 use crate::clock::Alarm;
 use crate::engine::Engine;
 use crate::ext::exit::ExitKind;
-use crate::task::{Class, Life};
+use crate::task::{Class, Life, Task};
 
 impl Engine<'_> {
     pub(crate) fn arm_watchdog(&mut self) {
@@ -16,14 +16,8 @@ impl Engine<'_> {
 
     /// `scx_watchdog_workfn()`: every half timeout, so it fires between one and one and a half timeouts.
     pub(crate) fn watchdog_check(&mut self) {
-        let stalled = self.tasks.iter().find(|task| {
-            task.life == Life::Runnable
-                && task.class == Class::Ext
-                && !task.id.is_idle()
-                && self.rqs[task.cpu as usize].curr != task.id
-                && self.now > task.kern.scx.runnable_at + self.ext.timeout_ns
-        });
-        if let Some(task) = stalled {
+        let patience_ends_ns = self.now.saturating_sub(self.ext.timeout_ns);
+        if let Some(task) = self.waiting_since_before(patience_ends_ns) {
             let waited_ms = (self.now - task.kern.scx.runnable_at) / 1_000_000;
             let message = format!(
                 "{} failed to run for {}.{:03}s",
@@ -34,5 +28,28 @@ impl Engine<'_> {
             self.ext_exit(ExitKind::ErrorStall, 0, message);
         }
         self.arm_watchdog();
+    }
+
+    /// The clock has nothing left to do, and yet the workload is not over: the scheduler holds a task and waits for
+    /// something that will never come. The kernel has no such moment, because its clock never stops.
+    pub(crate) fn ran_dry(&mut self) {
+        if let Some(task) = self.waiting_since_before(self.now + 1) {
+            let message = format!(
+                "{} waits to run, and nothing will ever happen again",
+                self.task_label(task.id)
+            );
+            self.ext_exit(ExitKind::ErrorStall, 0, message);
+        }
+    }
+
+    /// The first task by pid that could run and has not since before this time.
+    fn waiting_since_before(&self, time_ns: u64) -> Option<&Task> {
+        self.tasks.iter().map(Box::as_ref).find(|task| {
+            task.life == Life::Runnable
+                && task.class == Class::Ext
+                && !task.id.is_idle()
+                && self.rqs[task.cpu as usize].curr != task.id
+                && task.kern.scx.runnable_at < time_ns
+        })
     }
 }
