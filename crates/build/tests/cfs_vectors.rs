@@ -3,13 +3,14 @@
 //! function at a time through schedulers/cfs/tests/vectors.bpf.c. Times are ns unless named otherwise.
 
 mod common;
+#[path = "common/vectors.rs"]
+mod vectors;
 
-use common::{Engine, build, helper, kfunc, repository, shipped};
+use common::{build, repository, shipped};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::sync::OnceLock;
-use tiltyard_native::{EntryPoint, Instance, Object, Value};
+use tiltyard_native::{Instance, Object, Value};
 
 const MS: i64 = 1_000_000;
 /// A segment of PELT.
@@ -27,28 +28,6 @@ const SKIP: i64 = 2;
 
 const POLICY_BATCH: i64 = 3;
 const POLICY_IDLE: i64 = 5;
-
-extern "C" fn iter_new(_: u64, it: &mut (i32, i32), start: i32, end: i32) -> i32 {
-    *it = (start - 1, end);
-    0
-}
-
-extern "C" fn iter_next(_: u64, it: &mut (i32, i32)) -> *const i32 {
-    it.0 += 1;
-    if it.0 < it.1 {
-        &raw const it.0
-    } else {
-        std::ptr::null()
-    }
-}
-
-fn stub(name: &str) -> Option<*const c_void> {
-    match name {
-        "bpf_iter_num_new" => Some(iter_new as *const c_void),
-        "bpf_iter_num_next" => Some(iter_next as *const c_void),
-        _ => kfunc(name),
-    }
-}
 
 fn object() -> &'static Object {
     static OBJECT: OnceLock<Object> = OnceLock::new();
@@ -89,10 +68,7 @@ struct Cfs {
 impl Cfs {
     /// `cpus` possible CPUs, `scale_cpus` that count for the factor of the tunables.
     fn new(globals: &[(String, Value)], cpus: i64, scale_cpus: i64) -> Cfs {
-        let mut instance = Instance::load(object(), globals).expect("load");
-        instance.bind(&stub, &helper).expect("bind");
-        let engine = Box::leak(Box::new(Engine::default()));
-        instance.set_engine(std::ptr::from_ref(engine) as *mut c_void);
+        let instance = vectors::load(object(), globals);
         let cfs = Cfs { instance };
         cfs.call("t_reset", &[cpus, scale_cpus]);
         cfs
@@ -115,20 +91,7 @@ impl Cfs {
     }
 
     fn call_all(&self, program: &str, words: &[i64]) -> (i64, [i64; 8]) {
-        let entry = self
-            .instance
-            .symbol(program)
-            .unwrap_or_else(|| panic!("no program {program}"));
-        let mut args = [0u64; 8];
-        for (arg, word) in args.iter_mut().zip(words) {
-            *arg = *word as u64;
-        }
-        // SAFETY: the programs of vectors.bpf.c take eight words.
-        let result = unsafe {
-            let entry = std::mem::transmute::<*mut u8, EntryPoint>(entry);
-            self.instance.call(entry, &mut args).expect(program)
-        };
-        (result as i64, args.map(|word| word as i64))
+        vectors::call(&self.instance, program, words)
     }
 
     fn call(&self, program: &str, words: &[i64]) -> i64 {

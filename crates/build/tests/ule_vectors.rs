@@ -3,11 +3,12 @@
 //! time through schedulers/ule/tests/vectors.bpf.c. Times are in hz ticks << 10 unless named otherwise.
 
 mod common;
+#[path = "common/vectors.rs"]
+mod vectors;
 
-use common::{Engine, build, helper, kfunc, shipped};
-use std::ffi::c_void;
+use common::{build, shipped};
 use std::sync::OnceLock;
-use tiltyard_native::{EntryPoint, Instance, Object, Value};
+use tiltyard_native::{Instance, Object, Value};
 
 /// FreeBSD's figures at hz 1000, stathz 127; ties without noise.
 const FREEBSD: &[(&str, i128)] = &[("mode", 1), ("hz", 1000), ("search_noise", 0)];
@@ -26,33 +27,6 @@ struct Cpus<'a> {
 }
 
 const ONE_CPU: Cpus = Cpus { count: 1, llc: &[] };
-
-extern "C" fn iter_new(_: u64, it: &mut (i32, i32), start: i32, end: i32) -> i32 {
-    *it = (start - 1, end);
-    0
-}
-
-extern "C" fn iter_next(_: u64, it: &mut (i32, i32)) -> *const i32 {
-    it.0 += 1;
-    if it.0 < it.1 {
-        &raw const it.0
-    } else {
-        std::ptr::null()
-    }
-}
-
-extern "C" fn yes(_: u64) -> u64 {
-    1
-}
-
-fn stub(name: &str) -> Option<*const c_void> {
-    match name {
-        "bpf_iter_num_new" => Some(iter_new as *const c_void),
-        "bpf_iter_num_next" => Some(iter_next as *const c_void),
-        "bpf_cpumask_test_cpu" => Some(yes as *const c_void),
-        _ => kfunc(name),
-    }
-}
 
 fn object() -> &'static Object {
     static OBJECT: OnceLock<Object> = OnceLock::new();
@@ -74,10 +48,7 @@ impl Ule {
         if !llc.is_empty() {
             globals.push(("cpu_llc_id".to_owned(), Value::Bytes(llc)));
         }
-        let mut instance = Instance::load(object(), &globals).expect("load");
-        instance.bind(&stub, &helper).expect("bind");
-        let engine = Box::leak(Box::new(Engine::default()));
-        instance.set_engine(std::ptr::from_ref(engine) as *mut c_void);
+        let instance = vectors::load(object(), &globals);
         let mut ule = Ule {
             instance,
             setup: [0; 8],
@@ -87,20 +58,7 @@ impl Ule {
     }
 
     fn call(&self, program: &str, words: &[i64]) -> [i64; 8] {
-        let entry = self
-            .instance
-            .symbol(program)
-            .unwrap_or_else(|| panic!("no program {program}"));
-        let mut args = [0u64; 8];
-        for (arg, word) in args.iter_mut().zip(words) {
-            *arg = *word as u64;
-        }
-        // SAFETY: the programs of vectors.bpf.c take eight words.
-        unsafe {
-            let entry = std::mem::transmute::<*mut u8, EntryPoint>(entry);
-            self.instance.call(entry, &mut args).expect(program);
-        }
-        args.map(|word| word as i64)
+        vectors::call(&self.instance, program, words).1
     }
 
     /// Full penalty, penalty, score.
