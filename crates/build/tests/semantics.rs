@@ -153,3 +153,24 @@ fn answers_are_those_of_the_reference_kernel() {
         [0x10, 20_000_000, 0, (6 << 16) | (18 << 8), 1000, 0, 1, 0]
     );
 }
+
+/// Elements of an array member, first and later ones, are found where the simulated kernel has the array.
+#[test]
+fn elements_of_an_array_member() {
+    let results = build_both(
+        "u64 out[2];
+         void BPF_STRUCT_OPS(test_running, struct task_struct *p) {
+             out[0] = p->comm[0]; out[1] = p->comm[3]; }",
+        ".running = (void *)test_running,",
+    )
+    .map(|object| {
+        let engine = Engine::default();
+        let instance = load(&object, &[], &engine);
+        let mut task = task();
+        task.comm[0] = b'h' as _;
+        task.comm[3] = b'k' as _;
+        call(&instance, &object, "running", &[&raw const *task as u64]).expect("running returns");
+        read::<[u64; 2]>(&instance, "out")
+    });
+    assert_eq!(results, [[u64::from(b'h'), u64::from(b'k')]; 2]);
+}

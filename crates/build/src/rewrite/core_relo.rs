@@ -218,6 +218,7 @@ impl<'m> Relocations<'m> {
         let mut path = Path {
             text: String::new(),
             index: 0,
+            is_element: false,
             ty: relocation.node,
         };
         for &step in rest {
@@ -237,6 +238,7 @@ impl<'m> Relocations<'m> {
                 }
                 Shape::Array(element, _) => {
                     path.index += u64::from(step) * self.metadata.size(element).max(1);
+                    path.is_element = true;
                     path.ty = element;
                 }
                 _ => return Err(broken()),
@@ -251,6 +253,8 @@ struct Path {
     text: String,
     /// Bytes into the array that `text` names.
     index: u64,
+    /// Whether it ends at an element of an array instead of the whole member.
+    is_element: bool,
     /// Type at the end of the path.
     ty: u32,
 }
@@ -272,7 +276,7 @@ impl Path {
         let size = metadata.size(self.ty);
         let is_aggregate = matches!(metadata.shape(self.ty), Shape::Composite(_));
         if !is_aggregate && self.index + size > field.size as u64
-            || self.index == 0 && !is_aggregate && size != field.size as u64
+            || !self.is_element && !is_aggregate && size != field.size as u64
         {
             let text = &self.text;
             return Err(Unknown::new(format!(
