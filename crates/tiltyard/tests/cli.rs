@@ -284,7 +284,15 @@ fn a_copy_of_fifo_under_another_name_decides_the_same() {
 
 #[test]
 fn twice_compares_two_runs() {
-    short_run().arg("--twice").assert().success();
+    short_run()
+        .arg("--twice")
+        .assert()
+        .success()
+        .stderr(contains("the same twice"));
+    short_run()
+        .assert()
+        .success()
+        .stderr(contains("twice").not());
 }
 
 #[test]
