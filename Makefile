@@ -30,7 +30,7 @@ run-tests:
 	scripts/tests.sh
 	$(CLEAN_ENV) scripts/lint.sh
 	-@$(CLEAN_ENV) $(CARGO) run --quiet --locked -p tiltyard -- kernel --check
-	$(CLEAN_ENV) $(CARGO) test --locked --workspace
+	$(CLEAN_ENV) scripts/cargo-tests.sh
 
 build:
 	$(CLEAN_ENV) $(CARGO) build --locked --release -p tiltyard
