@@ -30,6 +30,7 @@ macro_rules! for_each_case {
             }
             sleep_wake {
                 sleep_order,
+                exiting_tasks_pass_the_scheduler_by,
                 wake_to_idle_cpu,
                 selected_idle_cpu_looks_for_work,
                 other_idle_cpus_sleep_on,

@@ -296,3 +296,25 @@ pub fn claimed_cpu_is_lost_until_kicked(arm: &impl Arm) {
     assert_eq!(log.values("picked", "X")[1], 1);
     assert!(!log.times_of("dispatch 1 -").is_empty());
 }
+
+/// A task that loses the CPU while it exits goes to the local queue behind the scheduler's back, unless
+/// SCX_OPS_ENQ_EXITING asks for it.
+pub fn exiting_tasks_pass_the_scheduler_by(arm: &impl Arm) {
+    let case = Case::new("exiting", r#""X": { "loop": 1, "run": 1000 }"#);
+    let of_x = |log: &crate::arm::Log| {
+        let calls = log.calls_at(MS);
+        calls
+            .into_iter()
+            .filter(|call| call.contains(" X"))
+            .collect::<Vec<_>>()
+    };
+    let log = arm.run(&case);
+    let preempted = ["dispatch 0 X", "stopping X 1"];
+    let gone = ["running X", "stopping X 0", "quiescent X 0x19"];
+    assert_eq!(of_x(&log)[..5], [&preempted[..], &gone[..]].concat());
+    let log = arm.run(&case.define("OPS_FLAGS=SCX_OPS_ENQ_EXITING"));
+    assert_eq!(
+        of_x(&log)[..6],
+        [&preempted[..], &["enqueue X 0x0"], &gone[..]].concat()
+    );
+}

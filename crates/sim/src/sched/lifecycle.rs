@@ -345,31 +345,49 @@ impl Engine<'_> {
         Some(TaskId(first.kern.tgid as u32))
     }
 
-    /// `do_exit()` of the current task of `cpu`.
+    /// `do_exit()` of the current task of `cpu`: it tells its parent, and is gone at its next schedule. The parent may
+    /// take the CPU in between; the exiting task then waits for its turn to finish.
     pub(crate) fn exit_current(&mut self, cpu: u32, id: TaskId) {
-        if let Some(m) = self
-            .programs
-            .res
-            .mutexes
-            .iter()
-            .position(|m| m.owner == Some(id))
-        {
-            let (label, name) = (self.task_label(id), self.workload.mutexes[m].name.clone());
-            return self.fail(RunError::Workload(format!(
+        if self.tasks[id.index()].kern.flags & PF_EXITING == 0 {
+            if !self.begin_exit(id) {
+                return;
+            }
+            let rq = &self.rqs[cpu as usize];
+            if rq.need_resched || rq.work_start_ns > self.now {
+                // Back to the same instruction.
+                self.tasks[id.index()].cursor.pc -= 1;
+                return self.arm_work(cpu);
+            }
+        }
+        self.finish_exit(cpu, id);
+    }
+
+    /// False if the task may not exit as it is, which ends the run.
+    fn begin_exit(&mut self, id: TaskId) -> bool {
+        let mutexes = &self.programs.res.mutexes;
+        if let Some(m) = mutexes.iter().position(|m| m.owner == Some(id)) {
+            let (label, name) = (self.task_label(id), &self.workload.mutexes[m].name);
+            self.fail(RunError::Workload(format!(
                 "{label}: exits while it holds '{name}'"
             )));
+            return false;
         }
         self.tasks[id.index()].kern.flags |= PF_EXITING;
+        let parent = self.tasks[id.index()].parent;
+        if !parent.is_idle() && self.tasks[parent.index()].life != Life::Dead {
+            self.child_exited(parent);
+        }
+        true
+    }
+
+    fn finish_exit(&mut self, cpu: u32, id: TaskId) {
         self.emit(cpu, EventKind::Exit { task: id.tid() });
-        let (parent, spec) = (self.tasks[id.index()].parent, self.tasks[id.index()].spec);
+        let spec = self.tasks[id.index()].spec;
         if let Some(spec) = spec {
             self.programs.live_total -= 1;
             if !self.workload.tasks[spec as usize].daemon {
                 self.programs.live_awaited -= 1;
             }
-        }
-        if !parent.is_idle() && self.tasks[parent.index()].life != Life::Dead {
-            self.child_exited(parent);
         }
         self.schedule(cpu, Leave::Exit);
         // The reference kernel calls these when the last reference to the task goes, soon after.
