@@ -78,66 +78,73 @@ impl Clock {
         self.next_tick_ns = NEVER;
     }
 
-    /// Takes the next thing that is due, with its time; `None` when nothing ever will be.
+    /// Takes the next thing that is due, with its time; `None` when nothing is due up to `end_ns`.
     /// Work stays due until [`Clock::set_work_done`] says otherwise.
-    pub fn next(&mut self) -> Option<(u64, Due)> {
+    pub fn next(&mut self, end_ns: u64) -> Option<(u64, Due)> {
         let alarm_ns = self.alarms.peek().map_or(NEVER, |Reverse((at, _, _))| *at);
-        let (work_ns, cpu) = self.work.min();
-        if alarm_ns <= work_ns && alarm_ns <= self.next_tick_ns {
+        let work_ns = self.work.min();
+        let first_ns = alarm_ns.min(work_ns).min(self.next_tick_ns);
+        if first_ns > end_ns || first_ns == NEVER {
+            return None;
+        }
+        if alarm_ns == first_ns {
             let Reverse((at, _, alarm)) = self.alarms.pop()?;
             return Some((at, Due::Alarm(alarm)));
         }
-        if work_ns <= self.next_tick_ns {
-            return Some((work_ns, Due::WorkDone { cpu: cpu as u32 }));
+        if work_ns == first_ns {
+            let cpu = self.work.first_min() as u32;
+            return Some((work_ns, Due::WorkDone { cpu }));
         }
-        let at = self.next_tick_ns;
         self.next_tick_ns += self.tick_ns;
-        Some((at, Due::Tick))
-    }
-
-    /// Time of the next thing that is due.
-    pub fn peek_ns(&self) -> u64 {
-        let alarm_ns = self.alarms.peek().map_or(NEVER, |Reverse((at, _, _))| *at);
-        alarm_ns.min(self.work.min().0).min(self.next_tick_ns)
+        Some((first_ns, Due::Tick))
     }
 }
 
 /// Minimum over a fixed number of slots, each of which may change: a tournament tree.
 #[derive(Debug)]
 struct MinTree {
-    /// `tree[1]` is the winner, leaves start at `leaves`.
-    tree: Vec<(u64, usize)>,
+    /// `tree[1]` is the least value, leaves start at `leaves`.
+    tree: Vec<u64>,
     leaves: usize,
 }
 
 impl MinTree {
     fn new(slots: usize) -> MinTree {
         let leaves = slots.next_power_of_two().max(1);
-        let mut tree = vec![(NEVER, usize::MAX); 2 * leaves];
-        for (slot, node) in tree[leaves..].iter_mut().enumerate() {
-            *node = (NEVER, slot);
+        MinTree {
+            tree: vec![NEVER; 2 * leaves],
+            leaves,
         }
-        for i in (1..leaves).rev() {
-            tree[i] = tree[2 * i].min(tree[2 * i + 1]);
-        }
-        MinTree { tree, leaves }
     }
 
     fn set(&mut self, slot: usize, value: u64) {
         let mut i = self.leaves + slot;
-        self.tree[i].0 = value;
+        self.tree[i] = value;
         while i > 1 {
             i /= 2;
-            let winner = self.tree[2 * i].min(self.tree[2 * i + 1]);
-            if self.tree[i] == winner {
+            let least = self.tree[2 * i].min(self.tree[2 * i + 1]);
+            if self.tree[i] == least {
                 break;
             }
-            self.tree[i] = winner;
+            self.tree[i] = least;
         }
     }
 
-    fn min(&self) -> (u64, usize) {
+    fn min(&self) -> u64 {
         self.tree[1]
+    }
+
+    /// The first slot that holds the least value.
+    fn first_min(&self) -> usize {
+        let least = self.min();
+        let mut i = 1;
+        while i < self.leaves {
+            i *= 2;
+            if self.tree[i] != least {
+                i += 1;
+            }
+        }
+        i - self.leaves
     }
 }
 
@@ -155,7 +162,7 @@ mod tests {
         clock.arm(10, Alarm::Resched { cpu: 0 });
         let mut seen = Vec::new();
         for _ in 0..4 {
-            let (at, due) = clock.next().unwrap();
+            let (at, due) = clock.next(NEVER).unwrap();
             assert_eq!(at, 10);
             if let Due::WorkDone { cpu } = due {
                 clock.set_work_done(cpu, NEVER);
@@ -171,19 +178,20 @@ mod tests {
                 Due::WorkDone { cpu: 2 },
             ]
         );
-        assert_eq!(clock.next(), Some((10, Due::Tick)));
-        assert_eq!(clock.next(), Some((20, Due::Tick)));
+        assert_eq!(clock.next(NEVER), Some((10, Due::Tick)));
+        assert_eq!(clock.next(NEVER), Some((20, Due::Tick)));
     }
 
     #[test]
     fn ticks_stand_on_one_grid() {
         let mut clock = Clock::new(1, 4);
         clock.start_ticks(5);
-        assert_eq!(clock.peek_ns(), 8);
+        assert_eq!(clock.next(7), None);
+        assert_eq!(clock.next(8), Some((8, Due::Tick)));
         clock.stop_ticks();
-        assert_eq!(clock.next(), None);
+        assert_eq!(clock.next(NEVER), None);
         clock.start_ticks(12);
-        assert_eq!(clock.next(), Some((16, Due::Tick)));
+        assert_eq!(clock.next(NEVER), Some((16, Due::Tick)));
     }
 
     #[test]
@@ -192,10 +200,10 @@ mod tests {
         for slot in [4, 1, 3] {
             tree.set(slot, 6);
         }
-        assert_eq!(tree.min(), (6, 1));
+        assert_eq!((tree.min(), tree.first_min()), (6, 1));
         tree.set(1, 9);
-        assert_eq!(tree.min(), (6, 3));
+        assert_eq!((tree.min(), tree.first_min()), (6, 3));
         tree.set(4, 2);
-        assert_eq!(tree.min(), (2, 4));
+        assert_eq!((tree.min(), tree.first_min()), (2, 4));
     }
 }

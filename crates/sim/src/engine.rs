@@ -185,10 +185,7 @@ impl<'a> Engine<'a> {
     fn main_loop(&mut self, end_ns: u64, progress: &mut dyn FnMut(u64)) {
         let mut events = 0u64;
         while !self.done && self.failure.is_none() && self.ext.exit.is_none() {
-            if self.clock.peek_ns() > end_ns {
-                break;
-            }
-            let Some((at, due)) = self.clock.next() else {
+            let Some((at, due)) = self.clock.next(end_ns) else {
                 break;
             };
             debug_assert!(at >= self.now, "time runs backwards");
