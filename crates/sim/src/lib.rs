@@ -13,7 +13,7 @@
 //! | `bpf`, `kfuncs` | the BPF runtime: maps, helpers, kernel functions |
 //! | `program` | user space: executes workloads |
 
-pub mod bpf;
+mod bpf;
 mod cgroup;
 mod clock;
 mod cpu;

@@ -146,28 +146,10 @@ impl CpuMask {
         self.assign(a, b, |a, b| a ^ b);
     }
 
-    /// Becomes `a` without `b`; whether that is not empty.
-    #[inline]
-    pub fn assign_and_not(&mut self, a: &CpuMask, b: &CpuMask) -> bool {
-        self.assign(a, b, |a, b| a & !b)
-    }
-
     /// Keeps what is in `other` too; whether that is not empty.
     #[inline]
     pub fn and_with(&mut self, other: &CpuMask) -> bool {
         self.combine(other, |own, other| own & other)
-    }
-
-    /// Adds what is in `other`.
-    #[inline]
-    pub fn or_with(&mut self, other: &CpuMask) {
-        self.combine(other, |own, other| own | other);
-    }
-
-    /// Keeps what is not in `other`; whether that is not empty.
-    #[inline]
-    pub fn and_not_with(&mut self, other: &CpuMask) -> bool {
-        self.combine(other, |own, other| own & !other)
     }
 
     #[inline]
@@ -265,12 +247,6 @@ impl CpuMask {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.iter_where(|i| self.word(i))
-    }
-
-    /// CPUs of both in ascending order.
-    #[inline]
-    pub fn iter_and<'a>(&'a self, other: &'a CpuMask) -> impl Iterator<Item = u32> + 'a {
-        self.iter_where(|i| self.word(i) & other.word(i))
     }
 
     #[inline]

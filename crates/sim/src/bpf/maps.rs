@@ -27,7 +27,6 @@ use super::errno::EINVAL;
 use array::Array;
 use hash::{Hash, WhenFull};
 use queue::Queue;
-use region::Region;
 use ringbuf::RingBuf;
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -35,7 +34,6 @@ use storage::Storage;
 use tiltyard_native::object::{Map, MapKind};
 
 pub use rules::MapError;
-pub use storage::BPF_LOCAL_STORAGE_GET_F_CREATE;
 
 /// Flags of updates. 0 (BPF_ANY): create or replace.
 pub const BPF_NOEXIST: u64 = 1;
@@ -113,8 +111,6 @@ pub struct MapSet {
     /// Maps with retired entries.
     dirty: Vec<MapId>,
     misuse: Option<Misuse>,
-    /// Stand in for the variables of maps that were added at run time.
-    variables: Vec<Region>,
 }
 
 // SAFETY: a set owns its memory; the variables it points to belong to the same simulation.
@@ -128,7 +124,6 @@ impl MapSet {
             nr_cpus,
             dirty: Vec::new(),
             misuse: None,
-            variables: Vec::new(),
         };
         for decl in decls {
             set.push(decl)?;
@@ -137,16 +132,6 @@ impl MapSet {
             set.fill_nested(MapId(outer as u32), &decl.values)?;
         }
         Ok(set)
-    }
-
-    /// Adds a map at run time, as a user-space half does for the inner maps of a map-in-map.
-    pub fn add(&mut self, decl: &Map) -> Result<MapId, MapError> {
-        let id = self.push(decl)?;
-        let variable = Region::zeroed(8).ok_or_else(|| MapError::no_memory(decl))?;
-        // SAFETY: 8 fresh bytes that live as long as the set.
-        unsafe { self.bind(id, variable.at(0)) };
-        self.variables.push(variable);
-        Ok(id)
     }
 
     fn push(&mut self, decl: &Map) -> Result<MapId, MapError> {

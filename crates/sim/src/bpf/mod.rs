@@ -13,7 +13,6 @@
 //! | [`format`](mod@format) | the printf of BPF programs | bpf_trace_printk, scx_bpf_error_bstr |
 //! | [`rng`] | named random streams; exponential, log-normal and uniform draws | workload, noise |
 //! | [`prandom`] | bpf_get_prandom_u32 | helpers |
-//! | [`unsupported`] | names of what is not there, for the refusal | who binds a scheduler |
 //!
 //! Rules that hold for all of it:
 //!
@@ -39,7 +38,6 @@ pub mod maps;
 pub mod prandom;
 pub mod rng;
 pub mod timers;
-pub mod unsupported;
 
 #[cfg(test)]
 mod bench;

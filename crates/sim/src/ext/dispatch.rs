@@ -8,6 +8,7 @@ use crate::ext::flags::*;
 use crate::ext::ops::Op;
 use crate::sched::{ON_RQ_MIGRATING, ON_RQ_QUEUED};
 use crate::task::{Class, DsqRef, OpsState, TaskId};
+use tiltyard_model::OverheadCause;
 use tiltyard_native::layout::{CpuReleaseArgs, TaskStruct};
 
 /// SCX_CPU_PREEMPT_RT, SCX_CPU_PREEMPT_STOP
@@ -219,7 +220,7 @@ impl Engine<'_> {
         // SAFETY: the queue is only read, and nothing moves it before the loop ends.
         let mut at = unsafe { (*dsq(self)).first() };
         while let Some(id) = at {
-            self.ext.kfunc_ns += self.machine.costs.visit_near_ns;
+            self.charge_step();
             let from = self.tasks[id.index()].cpu;
             if from == cpu {
                 self.unlink_from_dsq(id);
@@ -235,6 +236,16 @@ impl Engine<'_> {
             at = unsafe { (*dsq(self)).neighbour(&self.tasks, id, false) };
         }
         false
+    }
+
+    /// One task of a queue was looked at: by the callback under way, or by the core itself.
+    pub(crate) fn charge_step(&mut self) {
+        let step_ns = self.machine.costs.visit_near_ns;
+        if self.ext.depth > 0 {
+            self.ext.kfunc_ns += step_ns;
+        } else {
+            self.charge(self.exec_cpu, OverheadCause::Scheduler, step_ns);
+        }
     }
 
     /// `pick_task_scx()`: the task that balance kept, else the head of the local DSQ.

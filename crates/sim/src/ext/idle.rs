@@ -182,10 +182,7 @@ impl Engine<'_> {
         } else {
             self.topology.node_cpus[place.node as usize].clone()
         };
-        {
-            let both = set.clone();
-            set.assign_and(&both, allowed);
-        };
+        set.and_with(allowed);
         Some(set)
     }
 

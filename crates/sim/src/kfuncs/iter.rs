@@ -169,7 +169,7 @@ unsafe extern "C" fn bpf_iter_scx_dsq_next(e: EnginePtr, it: *mut c_void) -> *co
     let e = unsafe { engine(e) };
     // SAFETY: the scheduler's own iterator variable, set by `new`.
     let it = unsafe { DsqIter::from(it) };
-    e.ext.kfunc_ns += e.machine.costs.visit_near_ns;
+    e.charge_step();
     it.next(e).map_or(null(), |id| {
         e.tasks[id.index()].kernel_ptr().cast_const().cast()
     })

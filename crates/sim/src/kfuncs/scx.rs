@@ -78,6 +78,18 @@ impl Engine<'_> {
         None
     }
 
+    /// Charges the callback for a look at a CPU's runqueue: nothing for the own one, more for one of another node.
+    fn visit(&mut self, cpu: u32) {
+        let (costs, cpus) = (&self.machine.costs, &self.machine.cpus);
+        self.ext.kfunc_ns += if cpu == self.exec_cpu {
+            0
+        } else if cpus[cpu as usize].node == cpus[self.exec_cpu as usize].node {
+            costs.visit_near_ns
+        } else {
+            costs.visit_far_ns
+        };
+    }
+
     fn builtin_idle_on(&mut self) -> bool {
         if !self.ext.idle.builtin {
             self.ext_error("built-in idle tracking is disabled".into());
@@ -246,9 +258,11 @@ unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
     }
     if dsq_id & DSQ_LOCAL_ON == DSQ_LOCAL_ON {
         let cpu = u64::from(dsq_id as u32);
-        return e
-            .valid_cpu(cpu, "")
-            .map_or(ENOENT, |cpu| i64::from(e.rqs[cpu as usize].local.len));
+        let Some(cpu) = e.valid_cpu(cpu, "") else {
+            return ENOENT;
+        };
+        e.visit(cpu);
+        return i64::from(e.rqs[cpu as usize].local.len);
     }
     match e.ext.dsqs.find(dsq_id) {
         Some(slot) => i64::from(e.ext.dsqs.get(slot).len),
@@ -453,6 +467,7 @@ impl Engine<'_> {
 
     /// `struct rq` of a CPU with its figures brought up to date.
     fn kernel_rq(&mut self, cpu: u32) -> *const c_void {
+        self.visit(cpu);
         let curr = self.rqs[cpu as usize].curr;
         let curr_ptr = self.tasks[curr.index()].kernel_ptr();
         let now = self.now;
@@ -471,7 +486,9 @@ unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
     let Some(id) = (unsafe { task_id(p) }) else {
         return 0;
     };
-    u64::from(e.rqs[e.tasks[id.index()].cpu as usize].curr == id)
+    let cpu = e.tasks[id.index()].cpu;
+    e.visit(cpu);
+    u64::from(e.rqs[cpu as usize].curr == id)
 }
 
 unsafe extern "C" fn scx_bpf_task_cpu(e: EnginePtr, p: u64) -> i64 {
@@ -503,10 +520,11 @@ unsafe extern "C" fn scx_bpf_locked_rq(e: EnginePtr) -> *const c_void {
 unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
     let e = unsafe { engine_for_free(e) };
     match e.valid_cpu(cpu, "") {
-        Some(cpu) => e.tasks[e.rqs[cpu as usize].curr.index()]
-            .kernel_ptr()
-            .cast_const()
-            .cast(),
+        Some(cpu) => {
+            e.visit(cpu);
+            let curr = e.rqs[cpu as usize].curr;
+            e.tasks[curr.index()].kernel_ptr().cast_const().cast()
+        }
         None => std::ptr::null(),
     }
 }

@@ -29,7 +29,8 @@ pub struct Bpf {
     pub memory: HostMemory,
     probe_map: Option<MapId>,
     probes: Vec<[u8; PROBE_NAME_BYTES]>,
-    probe_records: Vec<[u8; PROBE_RECORD_BYTES]>,
+    /// Where the record that is being read is kept.
+    probe_record: Vec<u8>,
     /// An always empty mask, for schedulers that track idle CPUs themselves.
     pub no_cpus: CpuSet,
 }
@@ -50,23 +51,6 @@ impl Bpf {
             // SAFETY: a map variable is at least as large as its `type` member, a pointer.
             unsafe { maps.bind(MapId(i as u32), variable) };
         }
-        for (outer, decl) in decls.iter().enumerate() {
-            for (key, inner) in decl
-                .values
-                .iter()
-                .enumerate()
-                .filter_map(|(k, v)| v.map(|v| (k as u32, v)))
-            {
-                // SAFETY: the key of an array is 4 bytes.
-                unsafe {
-                    maps.set_inner(
-                        MapId(outer as u32),
-                        (&raw const key).cast(),
-                        Some(MapId(inner as u32)),
-                    )
-                };
-            }
-        }
         Ok(Bpf {
             probe_map: maps.find(PROBE_MAP),
             maps,
@@ -77,7 +61,7 @@ impl Bpf {
             // SAFETY: only formats of the scheduler's own calls are printed, with the strings that they name.
             memory: unsafe { HostMemory::new() },
             probes: Vec::new(),
-            probe_records: Vec::new(),
+            probe_record: Vec::new(),
             no_cpus: CpuSet::new(nr_cpus),
         })
     }
@@ -145,19 +129,15 @@ impl Engine<'_> {
         let Some(map) = self.ext.bpf.probe_map else {
             return;
         };
-        let mut records = std::mem::take(&mut self.ext.bpf.probe_records);
-        self.ext.bpf.maps.ringbuf_drain(map, |record| {
-            if let Some(bytes) = record
-                .get(..PROBE_RECORD_BYTES)
-                .and_then(|r| r.try_into().ok())
-            {
-                records.push(bytes);
-            }
-        });
-        for record in records.drain(..) {
-            self.probe_event(&record);
+        let mut record = std::mem::take(&mut self.ext.bpf.probe_record);
+        while self.ext.bpf.maps.ringbuf_take(map, &mut record) {
+            let Ok(fields) = record.as_slice().try_into() else {
+                let what = format!("a record of {} bytes in map '{PROBE_MAP}'", record.len());
+                return self.fail(RunError::NotModelled(what));
+            };
+            self.probe_event(fields);
         }
-        self.ext.bpf.probe_records = records;
+        self.ext.bpf.probe_record = record;
     }
 
     fn probe_event(&mut self, record: &[u8; PROBE_RECORD_BYTES]) {

@@ -92,9 +92,7 @@ impl Engine<'_> {
     pub(crate) fn fallback_cpu(&self, id: TaskId) -> u32 {
         let task = &self.tasks[id.index()];
         let node = self.machine.cpus[task.cpu as usize].node as usize;
-        let near = self.topology.node_cpus[node]
-            .iter()
-            .find(|cpu| task.cpus.test(*cpu));
+        let near = self.topology.node_cpus[node].first_and(&task.cpus);
         near.or_else(|| task.cpus.first()).unwrap_or(0)
     }
 

@@ -75,6 +75,7 @@ impl Cpumasks {
     }
 
     /// Masks that the scheduler holds.
+    #[cfg(test)]
     pub fn live(&self) -> usize {
         self.live.len()
     }

@@ -137,7 +137,6 @@ proptest! {
         prop_assert_eq!(x.is_subset(&y), a.is_subset(&b));
         prop_assert_eq!(x == y, a == b);
         prop_assert_eq!(x.first_and(&y), a.intersection(&b).next().copied());
-        prop_assert_eq!(x.iter_and(&y).collect::<Vec<_>>(), a.intersection(&b).copied().collect::<Vec<_>>());
         let mut z = CpuSet::new(nr_cpus);
         prop_assert_eq!(z.assign_and(&x, &y), !a.is_disjoint(&b));
         prop_assert_eq!(list(&z), a.intersection(&b).copied().collect::<BTreeSet<_>>());
@@ -145,15 +144,9 @@ proptest! {
         prop_assert_eq!(list(&z), a.union(&b).copied().collect::<BTreeSet<_>>());
         z.assign_xor(&x, &y);
         prop_assert_eq!(list(&z), a.symmetric_difference(&b).copied().collect::<BTreeSet<_>>());
-        prop_assert_eq!(z.assign_and_not(&x, &y), !a.is_subset(&b));
-        prop_assert_eq!(list(&z), a.difference(&b).copied().collect::<BTreeSet<_>>());
         prop_assert_eq!(z.clone(), z.clone());
         let mut w = x.clone();
-        prop_assert_eq!(w.and_not_with(&y), !a.is_subset(&b));
-        prop_assert_eq!(&w, &z);
-        w.or_with(&y);
-        prop_assert_eq!(list(&w), a.union(&b).copied().collect::<BTreeSet<_>>());
-        prop_assert_eq!(w.and_with(&y), !b.is_empty());
-        prop_assert_eq!(&w, &y);
+        prop_assert_eq!(w.and_with(&y), !a.is_disjoint(&b));
+        prop_assert_eq!(list(&w), a.intersection(&b).copied().collect::<BTreeSet<_>>());
     }
 }

@@ -202,15 +202,4 @@ impl MapSet {
         record.extend_from_slice(bytes);
         true
     }
-
-    /// Takes all submitted records out of a ring, oldest first; nothing if the map is no ring.
-    pub fn ringbuf_drain(&mut self, map: MapId, mut record: impl FnMut(&[u8])) {
-        let Store::RingBuf(ring) = &mut self.maps[map.0 as usize].store else {
-            return;
-        };
-        // SAFETY: the ring is borrowed, so nothing is reserved before the record has been used.
-        while let Some(bytes) = unsafe { ring.consume() } {
-            record(bytes);
-        }
-    }
 }

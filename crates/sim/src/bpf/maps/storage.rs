@@ -151,14 +151,6 @@ impl MapSet {
         });
     }
 
-    /// The cgroup with this index is freed, and so are its values in all maps.
-    pub fn forget_cgroup(&mut self, cgroup: u32) {
-        self.forget(|store| match store {
-            Store::CgroupStorage(storage) => storage.delete(cgroup) == 0,
-            _ => false,
-        });
-    }
-
     fn forget(&mut self, mut delete: impl FnMut(&mut Store) -> bool) {
         for i in 0..self.maps.len() {
             if delete(&mut self.maps[i].store) {

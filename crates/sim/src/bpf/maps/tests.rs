@@ -311,7 +311,7 @@ fn keys_of_any_size_are_compared_as_bytes() {
             let value = unsafe { set.lookup(M, key(number).as_ptr(), 0) };
             assert_eq!(value.is_null(), number >= 5000, "{size} {number}");
             // SAFETY: as above.
-            assert!(value.is_null() || unsafe { value.cast::<u64>().read() } == number.into());
+            assert!(value.is_null() || unsafe { value.cast::<u64>().read() } == u64::from(number));
         }
     }
 }
@@ -356,7 +356,7 @@ fn task_storage_is_created_on_demand_and_dies_with_its_task() {
         assert!(set.task_storage(M, 5, none, 0).is_null());
         assert!(set.task_storage(M, 5, none, 2).is_null(), "unknown flag");
         let value = set
-            .task_storage(M, 5, none, BPF_LOCAL_STORAGE_GET_F_CREATE)
+            .task_storage(M, 5, none, storage::BPF_LOCAL_STORAGE_GET_F_CREATE)
             .cast::<u64>();
         assert_eq!(value.read(), 0);
         value.write(1);
@@ -370,7 +370,6 @@ fn task_storage_is_created_on_demand_and_dies_with_its_task() {
         assert_eq!(set.task_storage_delete(M, 6), -ENOENT);
         assert_eq!(set.task_storage_delete(M, 9), 0);
         assert_eq!(set.task_storage_delete(M, 9), -ENOENT);
-        set.forget_cgroup(5);
         assert_eq!(value.read(), 1);
         assert!(
             !set.task_storage(M, 5, none, 0).is_null(),
@@ -394,7 +393,10 @@ fn task_storage_is_created_on_demand_and_dies_with_its_task() {
 
 fn drained(set: &mut MapSet) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
-    set.ringbuf_drain(M, |record| records.push(record.to_vec()));
+    let mut record = Vec::new();
+    while set.ringbuf_take(M, &mut record) {
+        records.push(record.clone());
+    }
     records
 }
 
@@ -458,8 +460,10 @@ fn map_in_map_gives_the_variable_of_the_inner_map() {
     let mut outer = decl("outer", MapKind::ArrayOfMaps, 4, 4, 3);
     outer.inner = Some(1);
     outer.values = vec![Some(1), None, Some(2)];
-    let mut set = MapSet::new(&[outer.clone(), inner("q0"), inner("q1")], NR_CPUS).unwrap();
-    let mut variables = [[0u64; 4]; 3];
+    let array = decl("array", MapKind::Array, 4, 4, 8);
+    let all = [outer.clone(), inner("q0"), inner("q1"), inner("q2"), array];
+    let mut set = MapSet::new(&all, NR_CPUS).unwrap();
+    let mut variables = [[0u64; 4]; 5];
     for (i, variable) in variables.iter_mut().enumerate() {
         // SAFETY: 32 bytes that outlive the set's use.
         unsafe { set.bind(MapId(i as u32), variable.as_mut_ptr().cast()) };
@@ -475,8 +479,7 @@ fn map_in_map_gives_the_variable_of_the_inner_map() {
         assert_eq!(set.id_of([77u64].as_ptr().cast()), None);
         assert_eq!(set.id_of(std::ptr::null()), None);
     }
-    let added = set.add(&inner("q2")).unwrap();
-    let other = set.add(&decl("array", MapKind::Array, 4, 4, 8)).unwrap();
+    let (added, other) = (MapId(3), MapId(4));
     let key = 1u32;
     let key: *const u8 = (&raw const key).cast();
     // SAFETY: keys of 4 bytes.

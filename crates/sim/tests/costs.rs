@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The machine charges what a scheduler does.
+
+mod common;
+
+use common::{Arena, check_books, ideal, object, parse};
+use tiltyard_native::Value;
+
+/// A look at the own runqueue is free, one within the node costs a near visit, one beyond it a far one.
+#[test]
+fn looking_at_another_cpu_costs_by_distance() {
+    let mut machine = ideal("package:2 [numa] core:2 pu:1", 250);
+    machine.costs.visit_near_ns = 100;
+    machine.costs.visit_far_ns = 1000;
+    let looker = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/looker.bpf.c");
+    let workload = parse(
+        r#"{ "tasks": { "pinned": { "cpus": [0], "loop": 100, "run": 50, "sleep": 100 } } }"#,
+    );
+    let overhead_ns = |target: i128| {
+        let globals = [("target".to_owned(), Value::Int(target))];
+        let mut arena = Arena::new(&machine, object(looker, 2));
+        arena.globals = &globals;
+        let ran = arena.run(&workload).expect("a run");
+        check_books(&ran);
+        ran.outcome.cpus.iter().map(|c| c.overhead_ns).sum::<u64>()
+    };
+    let [own, near, far] = [0, 1, 2].map(overhead_ns);
+    // The task is born elsewhere: one look comes from there.
+    assert!(own <= 1000, "{own}");
+    assert!((9_900..=11_000).contains(&near), "{near}");
+    assert!((99_000..=101_000).contains(&far), "{far}");
+}
+
+/// Each task that a CPU looks at in a queue costs a step, inside a callback or, in the global queue, without one.
+#[test]
+fn steps_along_a_queue_cost() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    let global = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/conformance/schedulers/global.bpf.c"
+    );
+    let workload = parse(r#"{ "tasks": { "A": { "loop": 100, "run": 50, "sleep": 100 } } }"#);
+    let mut overhead_ns = |scheduler: &str, step_ns: u64| {
+        machine.costs.visit_near_ns = step_ns;
+        let ran = Arena::new(&machine, object(scheduler, 2)).run(&workload);
+        let ran = ran.expect("a run");
+        check_books(&ran);
+        ran.outcome.cpus[0].overhead_ns
+    };
+    for scheduler in [global, "rr"] {
+        assert_eq!(overhead_ns(scheduler, 0), 0);
+        let once = overhead_ns(scheduler, 100);
+        assert!((9_900..=11_000).contains(&once), "{scheduler}: {once}");
+    }
+}
