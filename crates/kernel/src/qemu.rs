@@ -160,8 +160,10 @@ fn arguments(kernel: &KernelImage, initrd: &str, hardware: &Hardware) -> Vec<Str
         "-display",
         "none",
         "-no-reboot",
+        // One emulation thread: the guest kernel patches its own text (static keys), and a second
+        // emulated CPU can run the half-patched place and die of a stray int3.
         "-accel",
-        "tcg,thread=multi",
+        "tcg,thread=single",
         // All that the emulation can do: the default model lacks what newer kernels expect.
         "-cpu",
         "max",
