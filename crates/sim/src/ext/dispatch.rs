@@ -55,7 +55,7 @@ impl Engine<'_> {
             self.call_op(
                 Op::CpuAcquire,
                 &[u64::from(cpu), 0],
-                [TaskId::IDLE; 2],
+                TaskId::IDLE,
                 Some(cpu),
             );
         }
@@ -106,7 +106,7 @@ impl Engine<'_> {
             self.call_op(
                 Op::Dispatch,
                 &[u64::from(cpu), prev_arg],
-                [subject, TaskId::IDLE],
+                subject,
                 Some(cpu),
             );
             self.flush_dispatch_buffer(cpu);
@@ -279,7 +279,7 @@ impl Engine<'_> {
         task.kern.se.exec_start = now;
         if self.ext.ops.has(Op::Running) && self.tasks[id.index()].queued() {
             let args = [self.task_arg(id)];
-            self.call_op(Op::Running, &args, [id, TaskId::IDLE], Some(cpu));
+            self.call_op(Op::Running, &args, id, Some(cpu));
         }
         self.clear_runnable(id, true);
     }
@@ -291,7 +291,7 @@ impl Engine<'_> {
             self.charge_slice(id);
             if self.ext.ops.has(Op::Stopping) {
                 let args = [self.task_arg(id), 1];
-                self.call_op(Op::Stopping, &args, [id, TaskId::IDLE], Some(cpu));
+                self.call_op(Op::Stopping, &args, id, Some(cpu));
             }
             self.set_runnable(id);
             if self.tasks[id.index()].kern.scx.slice > 0 && self.ext.enabled {
@@ -313,7 +313,7 @@ impl Engine<'_> {
         self.charge_slice(id);
         if self.ext.ops.has(Op::Stopping) {
             let args = [self.task_arg(id), 1];
-            self.call_op(Op::Stopping, &args, [id, TaskId::IDLE], Some(cpu));
+            self.call_op(Op::Stopping, &args, id, Some(cpu));
         }
         self.set_runnable(id);
         self.release_cpu(cpu, PREEMPT_STOP, std::ptr::null_mut());
@@ -332,7 +332,7 @@ impl Engine<'_> {
         self.call_op(
             Op::CpuRelease,
             &[u64::from(cpu), arg],
-            [TaskId::IDLE; 2],
+            TaskId::IDLE,
             Some(cpu),
         );
         self.rqs[cpu as usize].released = true;
@@ -353,7 +353,7 @@ impl Engine<'_> {
         self.charge_slice(curr);
         if self.ext.ops.has(Op::Tick) && self.ext.enabled {
             let args = [self.task_arg(curr)];
-            self.call_op(Op::Tick, &args, [curr, TaskId::IDLE], Some(cpu));
+            self.call_op(Op::Tick, &args, curr, Some(cpu));
         }
         if self.tasks[curr.index()].kern.scx.slice == 0 {
             self.resched_local(cpu);
@@ -364,7 +364,7 @@ impl Engine<'_> {
     pub(crate) fn ext_yield(&mut self, cpu: u32, curr: TaskId) {
         if self.ext.ops.has(Op::Yield) {
             let args = [self.task_arg(curr), 0];
-            self.call_op(Op::Yield, &args, [curr, TaskId::IDLE], Some(cpu));
+            self.call_op(Op::Yield, &args, curr, Some(cpu));
         } else {
             self.tasks[curr.index()].kern.scx.slice = 0;
         }

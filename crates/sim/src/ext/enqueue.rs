@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::ext::dsq::{MixedUse, Place};
 use crate::ext::flags::*;
-use crate::ext::ops::{Context, Direct, IN_ENQUEUE, IN_SELECT_CPU, Op};
+use crate::ext::ops::Op;
 use crate::sched::ON_RQ_MIGRATING;
 use crate::task::{Class, DsqRef, OpsState, TaskId};
 
@@ -33,15 +33,8 @@ impl Engine<'_> {
                 None => prev,
             };
         }
-        let context = Context {
-            op: Some(Op::SelectCpu),
-            allowed: IN_SELECT_CPU,
-            locked_cpu: None,
-            subjects: [id, TaskId::IDLE],
-            direct: Direct::Expects(id),
-        };
         let args = [self.task_arg(id), u64::from(prev), wake_flags];
-        let cpu = self.call_op_in(Op::SelectCpu, &args, context) as i32;
+        let cpu = self.call_op(Op::SelectCpu, &args, id, None) as i32;
         self.tasks[id.index()].kern.scx.selected_cpu = cpu;
         if cpu >= 0 && (cpu as usize) < self.rqs.len() {
             return cpu as u32;
@@ -70,7 +63,7 @@ impl Engine<'_> {
         // (inserted by select_cpu, exiting). Not for moves between runqueues. Nobody owns the task yet.
         if self.ext.ops.has(Op::Runnable) && !migrating {
             let args = [self.task_arg(id), flags];
-            self.call_op(Op::Runnable, &args, [id, TaskId::IDLE], Some(cpu));
+            self.call_op(Op::Runnable, &args, id, Some(cpu));
         }
         self.do_enqueue(cpu, id, flags, sticky);
     }
@@ -121,15 +114,8 @@ impl Engine<'_> {
         self.ext.qseq += 1;
         let qseq = self.ext.qseq;
         self.tasks[id.index()].ext.ops_state = OpsState::Queueing;
-        let context = Context {
-            op: Some(Op::Enqueue),
-            allowed: IN_ENQUEUE,
-            locked_cpu: Some(cpu),
-            subjects: [id, TaskId::IDLE],
-            direct: Direct::Expects(id),
-        };
         let args = [self.task_arg(id), flags];
-        self.call_op_in(Op::Enqueue, &args, context);
+        self.call_op(Op::Enqueue, &args, id, Some(cpu));
         if self.tasks[id.index()].kern.scx.ddsp_dsq_id != DSQ_INVALID {
             return self.direct_dispatch(cpu, id, flags);
         }
@@ -138,24 +124,20 @@ impl Engine<'_> {
 
     /// `mark_direct_dispatch()`: an insert from ops.select_cpu or ops.enqueue is noted and done afterwards.
     pub(crate) fn mark_direct_dispatch(&mut self, id: TaskId, dsq_id: u64, flags: u64) {
-        match self.ext.ctx.direct {
-            Direct::Expects(expected) if expected == id => {
-                let scx = &mut self.tasks[id.index()].kern.scx;
-                scx.ddsp_dsq_id = dsq_id;
-                scx.ddsp_enq_flags = flags;
-                self.ext.ctx.direct = Direct::Used(id);
-            }
-            Direct::Expects(expected) => {
-                let (expected, got) = (self.task_label(expected), self.task_label(id));
-                self.ext_error(format!(
-                    "scheduling for {expected} but trying to direct-dispatch {got}"
-                ));
-            }
-            Direct::Used(_) => {
-                let label = self.task_label(id);
-                self.ext_error(format!("{label} already direct-dispatched"));
-            }
-            Direct::None => unreachable!("callers check that a direct dispatch is possible"),
+        let expected = self.ext.ctx.subject;
+        if self.ext.ctx.inserted {
+            let label = self.task_label(id);
+            self.ext_error(format!("{label} already direct-dispatched"));
+        } else if id != expected {
+            let (expected, got) = (self.task_label(expected), self.task_label(id));
+            self.ext_error(format!(
+                "scheduling for {expected} but trying to direct-dispatch {got}"
+            ));
+        } else {
+            let scx = &mut self.tasks[id.index()].kern.scx;
+            scx.ddsp_dsq_id = dsq_id;
+            scx.ddsp_enq_flags = flags;
+            self.ext.ctx.inserted = true;
         }
     }
 
@@ -301,14 +283,14 @@ impl Engine<'_> {
             // ops.stopping(p, false): it sleeps, exits or is taken off for a change. Runtime and slice are charged.
             if self.ext.ops.has(Op::Stopping) {
                 let args = [self.task_arg(id), 0];
-                self.call_op(Op::Stopping, &args, [id, TaskId::IDLE], Some(cpu));
+                self.call_op(Op::Stopping, &args, id, Some(cpu));
             }
         }
         // ops.quiescent(p, deq_flags): the counterpart of ops.runnable. A DSQ may still hold the task; it leaves it
         // right after. DEQ_SLEEP tells sleep and exit from the first half of a change.
         if self.ext.ops.has(Op::Quiescent) && !migrating {
             let args = [self.task_arg(id), flags];
-            self.call_op(Op::Quiescent, &args, [id, TaskId::IDLE], Some(cpu));
+            self.call_op(Op::Quiescent, &args, id, Some(cpu));
         }
         let scx = &mut self.tasks[id.index()].kern.scx;
         if flags & DEQ_SLEEP != 0 {
@@ -328,7 +310,7 @@ impl Engine<'_> {
         if let OpsState::Queued(_) = self.tasks[id.index()].ext.ops_state {
             if self.ext.ops.has(Op::Dequeue) {
                 let args = [self.task_arg(id), flags];
-                self.call_op(Op::Dequeue, &args, [id, TaskId::IDLE], Some(cpu));
+                self.call_op(Op::Dequeue, &args, id, Some(cpu));
             }
             self.tasks[id.index()].ext.ops_state = OpsState::None;
         }

@@ -97,7 +97,7 @@ impl Engine<'_> {
         };
         let ctx = ptr::from_ref(&ctx) as u64;
         let mut out = String::new();
-        self.call_op(Op::Dump, &[ctx], [TaskId::IDLE; 2], None);
+        self.call_op(Op::Dump, &[ctx], TaskId::IDLE, None);
         self.take_dump(&mut out);
         for cpu in 0..self.rqs.len() as u32 {
             self.dump_cpu(cpu, ctx, &mut out);
@@ -115,7 +115,7 @@ impl Engine<'_> {
         self.call_op(
             Op::DumpCpu,
             &[ctx, u64::from(cpu), u64::from(idle)],
-            [TaskId::IDLE; 2],
+            TaskId::IDLE,
             Some(cpu),
         );
         self.take_dump(&mut own);
@@ -161,7 +161,7 @@ impl Engine<'_> {
         );
         let arg = self.task_arg(id);
         let cpu = self.tasks[id.index()].cpu;
-        self.call_op(Op::DumpTask, &[ctx, arg], [id, TaskId::IDLE], Some(cpu));
+        self.call_op(Op::DumpTask, &[ctx, arg], id, Some(cpu));
         self.take_dump(out);
     }
 
@@ -192,12 +192,7 @@ impl Engine<'_> {
             msg: message.as_ptr(),
             dump: dump.as_ptr().cast::<c_char>(),
         };
-        self.call_op(
-            Op::Exit,
-            &[ptr::from_ref(&info) as u64],
-            [TaskId::IDLE; 2],
-            None,
-        );
+        self.call_op(Op::Exit, &[ptr::from_ref(&info) as u64], TaskId::IDLE, None);
     }
 }
 

@@ -56,7 +56,7 @@ impl Engine<'_> {
             self.call_op(
                 Op::UpdateIdle,
                 &[u64::from(cpu), u64::from(idle)],
-                [TaskId::IDLE; 2],
+                TaskId::IDLE,
                 Some(cpu),
             );
         }

@@ -12,7 +12,7 @@ use tiltyard_native::layout::{CgroupInitArgs, ExitTaskArgs, InitTaskArgs};
 impl Engine<'_> {
     /// `scx_enable()`: ops.init, then cgroups from the root down, then tasks in the order of their creation.
     pub(crate) fn ext_enable(&mut self) {
-        let error = self.call_op(Op::Init, &[], [TaskId::IDLE; 2], None) as i32;
+        let error = self.call_op(Op::Init, &[], TaskId::IDLE, None) as i32;
         if error != 0 {
             return self.ext_error(format!("ops.init() failed ({error})"));
         }
@@ -69,7 +69,7 @@ impl Engine<'_> {
         };
         self.tasks[id.index()].kern.scx.disallow = false;
         let call = [self.task_arg(id), ptr::from_ref(&args) as u64];
-        let error = self.call_op(Op::InitTask, &call, [id, TaskId::IDLE], None) as i32;
+        let error = self.call_op(Op::InitTask, &call, id, None) as i32;
         if error != 0 {
             return error;
         }
@@ -84,7 +84,7 @@ impl Engine<'_> {
     /// `scx_enable_task()`: the task comes under the scheduler. Its weight is set already when ops.enable sees it.
     pub(crate) fn ext_enable_task(&mut self, id: TaskId) {
         let (arg, cpu) = (self.task_arg(id), self.tasks[id.index()].cpu);
-        self.call_op(Op::Enable, &[arg], [id, TaskId::IDLE], Some(cpu));
+        self.call_op(Op::Enable, &[arg], id, Some(cpu));
         self.tasks[id.index()].set_ext_state(ExtState::Enabled);
         self.ext_set_weight(id);
     }
@@ -95,7 +95,7 @@ impl Engine<'_> {
             return;
         }
         let (arg, cpu) = (self.task_arg(id), self.tasks[id.index()].cpu);
-        self.call_op(Op::Disable, &[arg], [id, TaskId::IDLE], Some(cpu));
+        self.call_op(Op::Disable, &[arg], id, Some(cpu));
         self.tasks[id.index()].set_ext_state(ExtState::Ready);
     }
 
@@ -111,7 +111,7 @@ impl Engine<'_> {
         self.call_op(
             Op::ExitTask,
             &[arg, ptr::from_ref(&args) as u64],
-            [id, TaskId::IDLE],
+            id,
             Some(cpu),
         );
         self.tasks[id.index()].set_ext_state(ExtState::None);
@@ -126,7 +126,7 @@ impl Engine<'_> {
         let task = &self.tasks[id.index()];
         let (cpu, weight) = (task.cpu, u64::from(task.kern.scx.weight));
         let arg = self.task_arg(id);
-        self.call_op(Op::SetWeight, &[arg, weight], [id, TaskId::IDLE], Some(cpu));
+        self.call_op(Op::SetWeight, &[arg, weight], id, Some(cpu));
     }
 
     /// ops.set_cpumask(p, mask): the new affinity, in force already. A task whose CPU is no longer in it moves
@@ -135,7 +135,7 @@ impl Engine<'_> {
         let task = &self.tasks[id.index()];
         let (cpu, mask) = (task.cpu, task.kern.cpus_ptr as u64);
         let arg = self.task_arg(id);
-        self.call_op(Op::SetCpumask, &[arg, mask], [id, TaskId::IDLE], Some(cpu));
+        self.call_op(Op::SetCpumask, &[arg, mask], id, Some(cpu));
     }
 
     /// ops.cgroup_init(cgrp, {weight, ...}): parents first, all before the first ops.init_task; may refuse.
@@ -150,7 +150,7 @@ impl Engine<'_> {
             self.cgroups.kernel_ptr(group) as u64,
             ptr::from_ref(&args) as u64,
         ];
-        let error = self.call_op(Op::CgroupInit, &call, [TaskId::IDLE; 2], None) as i32;
+        let error = self.call_op(Op::CgroupInit, &call, TaskId::IDLE, None) as i32;
         if error != 0 {
             let path = self.cgroups.groups[group as usize].path.clone();
             self.ext_error(format!("ops.cgroup_init() failed ({error}) for {path}"));
@@ -164,7 +164,7 @@ impl Engine<'_> {
     fn ext_cgroup_exit(&mut self, group: u32) {
         if std::mem::take(&mut self.cgroups.groups[group as usize].inited) {
             let call = [self.cgroups.kernel_ptr(group) as u64];
-            self.call_op(Op::CgroupExit, &call, [TaskId::IDLE; 2], None);
+            self.call_op(Op::CgroupExit, &call, TaskId::IDLE, None);
         }
     }
 
@@ -178,7 +178,7 @@ impl Engine<'_> {
             self.cgroups.kernel_ptr(from) as u64,
             self.cgroups.kernel_ptr(to) as u64,
         ];
-        self.call_op(Op::CgroupPrepMove, &call, [id, TaskId::IDLE], None) as i32 == 0
+        self.call_op(Op::CgroupPrepMove, &call, id, None) as i32 == 0
     }
 
     /// ops.cgroup_move(p, from, to): between quiescent and runnable, when the task's cgroup is the new one already.
@@ -191,6 +191,6 @@ impl Engine<'_> {
             self.cgroups.kernel_ptr(from) as u64,
             self.cgroups.kernel_ptr(to) as u64,
         ];
-        self.call_op(Op::CgroupMove, &call, [id, TaskId::IDLE], None);
+        self.call_op(Op::CgroupMove, &call, id, None);
     }
 }

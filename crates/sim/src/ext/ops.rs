@@ -96,28 +96,29 @@ impl OpTable {
     }
 }
 
-/// The task that an insert from ops.select_cpu or ops.enqueue must target.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direct {
-    /// Not in one of those two.
-    #[default]
-    None,
-    Expects(TaskId),
-    /// It was inserted already.
-    Used(TaskId),
-}
-
 /// What the current callback is and may do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
+    /// `None` for the callback of a timer.
     pub op: Option<Op>,
-    /// One of the `IN_*` bits; 0 outside of callbacks.
-    pub allowed: u32,
     /// CPU whose runqueue is locked.
     pub locked_cpu: Option<u32>,
-    /// Tasks that the op got as arguments.
-    pub subjects: [TaskId; 2],
-    pub direct: Direct,
+    /// The task that the op is about; the idle task for none.
+    pub subject: TaskId,
+    /// ops.select_cpu or ops.enqueue has inserted its task.
+    pub inserted: bool,
+}
+
+impl Context {
+    /// One of the `IN_*` bits.
+    pub fn bit(&self) -> u32 {
+        self.op.map_or(IN_UNLOCKED, Op::context)
+    }
+
+    /// Whether an insert must mean the subject, and is done when the op has returned.
+    pub fn inserts_directly(&self) -> bool {
+        self.bit() & (IN_SELECT_CPU | IN_ENQUEUE) != 0
+    }
 }
 
 /// Cost accounting around a call into the scheduler.
@@ -127,41 +128,45 @@ struct Meter {
 }
 
 impl Engine<'_> {
-    /// Calls an op if the scheduler has it. `subjects` are its task arguments, `locked_cpu` the runqueue that the
-    /// kernel holds locked around it. Returns 0 for an absent op.
-    pub(crate) fn call_op(
+    /// Calls an op if the scheduler has it. `subject` is the task among its arguments, `locked_cpu` the runqueue
+    /// that the kernel holds locked around it. Returns 0 for an absent op.
+    #[inline]
+    pub(crate) fn call_op<const N: usize>(
         &mut self,
         op: Op,
-        args: &[u64],
-        subjects: [TaskId; 2],
+        args: &[u64; N],
+        subject: TaskId,
         locked_cpu: Option<u32>,
     ) -> u64 {
-        let context = Context {
-            op: Some(op),
-            allowed: op.context(),
-            locked_cpu,
-            subjects,
-            direct: Direct::None,
-        };
-        self.call_op_in(op, args, context)
+        // No op has more than three arguments; the rest of the context is zero.
+        let mut ctx = [0; 8];
+        ctx[..N].copy_from_slice(args);
+        self.call_op_with(op, &mut ctx, subject, locked_cpu)
     }
 
-    /// The same with a context of the caller's making.
-    pub(crate) fn call_op_in(&mut self, op: Op, args: &[u64], context: Context) -> u64 {
+    fn call_op_with(
+        &mut self,
+        op: Op,
+        ctx: &mut [u64; 8],
+        subject: TaskId,
+        locked_cpu: Option<u32>,
+    ) -> u64 {
         let Some(entry) = self.ext.ops.0[op as usize] else {
             return 0;
         };
-        // No op has more than three arguments; the rest of the context is zero.
-        let arg = |i: usize| args.get(i).copied().unwrap_or(0);
-        let mut ctx = [arg(0), arg(1), arg(2), 0, 0, 0, 0, 0];
+        let context = Context {
+            op: Some(op),
+            locked_cpu,
+            subject,
+            inserted: false,
+        };
         // SAFETY: `entry` is an op of this instance, `ctx` what the kernel passes to it.
-        self.call_bpf(context, |instance| unsafe {
-            instance.call(entry, &mut ctx)
-        })
+        self.call_bpf(context, |instance| unsafe { instance.call(entry, ctx) })
     }
 
     /// Runs scheduler code: sets its context, meters it, charges its cost to the executing CPU, and turns a crash
     /// into the end of the run.
+    #[inline]
     pub(crate) fn call_bpf(
         &mut self,
         context: Context,
@@ -204,7 +209,7 @@ impl Engine<'_> {
         self.fail(RunError::Crash {
             op: context.op.map_or("timer", Op::name),
             cpu: self.exec_cpu,
-            task: self.task_label(context.subjects[0]),
+            task: self.task_label(context.subject),
             time_ns: self.now,
             crash,
         });

@@ -219,7 +219,7 @@ impl Engine<'_> {
     fn dsq_move(&mut self, it: &mut DsqIter, p: u64, dsq_id: u64, flags: u64) -> bool {
         let own = it.flags;
         it.flags &= !(HAS_SLICE | HAS_VTIME);
-        if self.ext.ctx.allowed & (IN_DISPATCH | IN_UNLOCKED) == 0 {
+        if self.ext.ctx.bit() & (IN_DISPATCH | IN_UNLOCKED) == 0 {
             self.ext_error("scx_bpf_dsq_move() called from a wrong context".into());
             return false;
         }

@@ -55,7 +55,7 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
 impl Engine<'_> {
     /// `scx_kf_allowed()`.
     fn allowed(&mut self, contexts: u32) -> bool {
-        let current = self.ext.ctx.allowed;
+        let current = self.ext.ctx.bit();
         if current & contexts != 0 {
             return true;
         }
@@ -99,7 +99,7 @@ impl Engine<'_> {
 
     /// `scx_dsq_insert_commit()`.
     fn insert_commit(&mut self, id: TaskId, dsq_id: u64, flags: u64) {
-        if self.ext.ctx.direct != Direct::None {
+        if self.ext.ctx.inserts_directly() {
             return self.mark_direct_dispatch(id, dsq_id, flags);
         }
         if self.ext.buffer.entries.len() >= self.ext.buffer.max_batch {
@@ -533,9 +533,9 @@ unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void 
     let e = unsafe { engine_for_free(e) };
     // SAFETY: the scheduler got the pointer from the engine.
     let id = unsafe { task_id(p) };
-    let subjects = e.ext.ctx.subjects;
+    let subject = e.ext.ctx.subject;
     match id {
-        Some(id) if subjects.contains(&id) && !id.is_idle() => {
+        Some(id) if id == subject && !id.is_idle() => {
             e.cgroups.kernel_ptr(e.tasks[id.index()].cgroup).cast()
         }
         _ => {

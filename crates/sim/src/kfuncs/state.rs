@@ -8,7 +8,7 @@ use crate::bpf::prandom::Prandom;
 use crate::bpf::rng::Streams;
 use crate::bpf::timers::{Arming, Timers};
 use crate::engine::{Engine, RunError, Setup};
-use crate::ext::ops::{Context, IN_UNLOCKED};
+use crate::ext::ops::Context;
 use crate::topology::Topology;
 use tiltyard_model::EventKind;
 use tiltyard_native::{Instance, Value};
@@ -177,13 +177,9 @@ impl Engine<'_> {
         };
         let map = self.ext.bpf.maps.variable(fired.map) as u64;
         let args = [map, element.key.as_ptr() as u64, element.value as u64];
-        let context = Context {
-            allowed: IN_UNLOCKED,
-            ..Context::default()
-        };
         let callback = fired.callback as *const std::ffi::c_void;
         // SAFETY: the scheduler set this callback for a timer, whose arguments these are.
-        self.call_bpf(context, |instance| unsafe {
+        self.call_bpf(Context::default(), |instance| unsafe {
             instance.call3(callback, args)
         });
         self.ext.bpf.timers.done();
