@@ -22,6 +22,7 @@ mod field {
         pub const SEQUENCE_ID: u32 = 10;
         pub const TRACK_EVENT: u32 = 11;
         pub const SEQUENCE_FLAGS: u32 = 13;
+        pub const SYSTEM_INFO: u32 = 45;
         pub const TRACK_DESCRIPTOR: u32 = 60;
     }
     pub mod bundle {
@@ -68,6 +69,12 @@ mod event_type {
 /// All track packets belong to one writer sequence; its first packet clears the incremental state.
 const SEQUENCE: u64 = 1;
 const INCREMENTAL_STATE_CLEARED: u64 = 1;
+
+/// The kernel whose numbers the events use. Without it readers take `prev_state` for that of an old kernel.
+const RELEASE: &str = "6.18.0";
+
+/// Linux's kthreadd. Perfetto takes its children for kernel threads; in a simulated machine it is any task.
+const KTHREADD: u32 = 2;
 
 /// What Linux's sched_switch prints as prev_state, from 4.14 on.
 mod prev_state {
@@ -124,7 +131,7 @@ fn probe_track(probe: u16, key: u32) -> u64 {
 
 impl<W: Write> Writer<W> {
     pub fn new(out: W, nr_cpus: usize) -> Self {
-        Writer {
+        let mut writer = Writer {
             out,
             error: None,
             bundles: vec![Vec::new(); nr_cpus],
@@ -134,7 +141,20 @@ impl<W: Write> Writer<W> {
             probes: Vec::new(),
             declared: BTreeSet::new(),
             sequence_begun: false,
-        }
+        };
+        writer.system();
+        writer
+    }
+
+    /// Tells which kernel the events are like.
+    fn system(&mut self) {
+        let mut utsname = Message::new();
+        utsname.str(1, "Linux").str(3, RELEASE);
+        let mut info = Message::new();
+        info.message(1, &utsname);
+        let mut packet = Message::new();
+        packet.message(field::packet::SYSTEM_INFO, &info);
+        self.packet(&packet);
     }
 
     /// Writes what is gathered and gives the output back, or the first error it had.
@@ -368,10 +388,11 @@ impl<W: Write> EventSink for Writer<W> {
         let mut tree = Message::new();
         if info.tid == info.tgid {
             let mut process = Message::new();
-            process
-                .int(1, info.tgid.0.into())
-                .int(2, info.parent.0.into())
-                .str(3, &info.app);
+            process.int(1, info.tgid.0.into());
+            if info.parent.0 != KTHREADD {
+                process.int(2, info.parent.0.into());
+            }
+            process.str(3, &info.app);
             tree.message(field::tree::PROCESSES, &process);
         }
         let mut thread = Message::new();

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use tiltyard_measure::testing::{Stream, random_stream};
 use tiltyard_measure::{Recorder, RecorderSpec, Summary};
+use tiltyard_model::{EventSink, TaskInfo, Tid};
 use tiltyard_report::perfetto::Writer;
 
 fn python() -> Option<PathBuf> {
@@ -163,6 +164,36 @@ fn counters_requests_and_depths_of_a_small_stream() {
     assert_eq!(
         (&found["requests"], &found["request_ns"]),
         (&1.into(), &70.into())
+    );
+}
+
+/// Perfetto reads the states of a kernel before 4.14 unless told, and calls the children of pid 2 kernel threads.
+#[test]
+fn readers_learn_the_kernel_and_no_task_passes_for_a_kernel_thread() {
+    let Some(python) = python() else {
+        eprintln!(
+            "SKIPPED: no Python with the package `perfetto` (python3, pip and a network needed)"
+        );
+        return;
+    };
+    let mut writer = Writer::new(Vec::new(), 1);
+    for (tid, parent) in [(2, 0), (3, 2), (4, 3)] {
+        writer.task(&TaskInfo {
+            tid: Tid(tid),
+            tgid: Tid(tid),
+            parent: Tid(parent),
+            name: format!("task {tid}"),
+            app: "app".to_owned(),
+            nice: 0,
+            born_ns: 0,
+        });
+    }
+    let trace = writer.finish().expect("a Vec takes everything");
+    let found = read_back(&python, &trace, 1);
+    assert_eq!(found["release"], serde_json::json!(["6.18.0"]));
+    assert_eq!(
+        found["parents"],
+        serde_json::json!({"2": 0, "3": 0, "4": 3})
     );
 }
 

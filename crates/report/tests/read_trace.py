@@ -2,7 +2,8 @@
 """Reads a Perfetto trace with the official schema and prints what it finds as JSON.
 
 Runtimes per tid (ns, from sched_switch, up to END_NS), switches, wakeups, final depth per CPU, thread
-names, the last value of each counter that belongs to a thread, and request slices (count and total ns).
+names, the last value of each counter that belongs to a thread, request slices (count and total ns), the
+kernel release that says how to read prev_state, and each process's parent.
 With a trace processor binary (TRACE_PROCESSOR, or trace_processor_shell on PATH) also the runtimes that
 its SQL gives.
 
@@ -108,6 +109,8 @@ def main():
         "counters": counters,
         "requests": requests,
         "request_ns": spent,
+        "release": [p.system_info.utsname.release for p in trace.packet if p.HasField("system_info")],
+        "parents": {p.pid: p.ppid for packet in trace.packet for p in packet.process_tree.processes},
         "sql_runtime_ns": sql_runtimes(path),
     }
     json.dump(found, sys.stdout, sort_keys=True)
