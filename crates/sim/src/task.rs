@@ -125,6 +125,13 @@ pub struct Work {
     pub exec_start_ns: u64,
 }
 
+impl Work {
+    /// The current instruction wants nothing more.
+    pub fn is_done(&self) -> bool {
+        self.rem_ns == 0 && self.until_ns.is_none()
+    }
+}
+
 /// Everything about one task. The kernel's view comes first, so that the pointer that
 /// schedulers hold is also a pointer to this.
 #[repr(C)]

@@ -64,6 +64,10 @@ impl Engine<'_> {
 
     fn arm_now(&mut self, cpu: u32) {
         self.tell_overhead(cpu);
+        let curr = self.rqs[cpu as usize].curr;
+        if self.tasks[curr.index()].work.is_done() && !curr.is_idle() {
+            self.run_ahead(cpu, curr);
+        }
         let rq = &mut self.rqs[cpu as usize];
         rq.rearm = false;
         let at = if rq.curr.is_idle() {

@@ -65,6 +65,24 @@ impl Engine<'_> {
         }
     }
 
+    /// Executes what comes next as far as it concerns nobody but the task itself: the way to its next computation.
+    /// When that is done cannot be told, and to do it now saves an event at the time when it is due.
+    pub(crate) fn run_ahead(&mut self, cpu: u32, id: TaskId) {
+        while self.next_is_private(id) && self.execute(cpu, id) == Flow::Next {}
+    }
+
+    fn next_is_private(&self, id: TaskId) -> bool {
+        let cursor = &self.tasks[id.index()].cursor;
+        matches!(
+            self.programs.code[cursor.code as usize][cursor.pc as usize],
+            Insn::Do(Op::Run(_))
+                | Insn::LoopBegin { .. }
+                | Insn::LoopEnd { .. }
+                | Insn::Chance { .. }
+                | Insn::Jump { .. }
+        )
+    }
+
     fn sleep_current(&mut self, cpu: u32, id: TaskId) {
         let task = &self.tasks[id.index()];
         let stuck = task.spec.is_some() && !task.cursor.wait.ends_by_itself();
