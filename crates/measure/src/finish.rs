@@ -40,7 +40,7 @@ impl Recorder {
             switches: self.switches,
             preemptions: self.preemptions(),
             migrations: self.migrations,
-            overhead: self.overhead,
+            overhead: self.overhead.into(),
             starvation: self.starvation_summaries(),
             runtime: self.runtime_series(end_ns),
             depth: self.depth_series(end_ns),

@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 use tiltyard_model::{
-    Event, EventKind, EventSink, OverheadCause, PrevState, SwitchCause, TaskInfo,
+    Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
 };
 
 /// Bytes gathered before they go to the hash: one call per event would cost more than the hashing.
@@ -43,6 +43,25 @@ impl TraceHash {
             self.hash.update(&self.buffer);
             self.buffer.clear();
         }
+    }
+
+    fn head(&mut self, tag: u8, event: &Event) {
+        self.u8(tag);
+        self.u64(event.time_ns);
+        self.u32(event.cpu.0);
+    }
+
+    /// One entry for each cause.
+    fn overhead(&mut self, event: &Event, overhead: &Overhead) {
+        for cause in OverheadCause::ALL {
+            let ns = overhead.ns(cause);
+            if ns > 0 {
+                self.head(10, event);
+                self.u8(overhead_cause_code(cause));
+                self.u64(ns);
+            }
+        }
+        self.flush_when_full();
     }
 
     fn u8(&mut self, value: u8) {
@@ -122,7 +141,7 @@ impl EventSink for TraceHash {
     }
 
     fn event(&mut self, event: &Event) {
-        let tag = |kind: &EventKind| match kind {
+        let tag = match event.kind {
             EventKind::Switch { .. } => 0,
             EventKind::Wakeup { .. } => 1,
             EventKind::WakeupNew { .. } => 2,
@@ -133,11 +152,9 @@ impl EventSink for TraceHash {
             EventKind::Request { .. } => 7,
             EventKind::Mark { .. } => 8,
             EventKind::Probe { .. } => 9,
-            EventKind::Overhead { .. } => 10,
+            EventKind::Overhead(ref overhead) => return self.overhead(event, overhead),
         };
-        self.u8(tag(&event.kind));
-        self.u64(event.time_ns);
-        self.u32(event.cpu.0);
+        self.head(tag, event);
         match event.kind {
             EventKind::Switch {
                 prev,
@@ -195,10 +212,7 @@ impl EventSink for TraceHash {
                 self.u32(key);
                 self.u64(value as u64);
             }
-            EventKind::Overhead { cause, ns } => {
-                self.u8(overhead_cause_code(cause));
-                self.u64(ns);
-            }
+            EventKind::Overhead(_) => unreachable!("has returned"),
         }
         self.flush_when_full();
     }

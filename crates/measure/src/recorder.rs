@@ -4,9 +4,11 @@
 use crate::grid::{Grid, fold_samples};
 use crate::histogram::AppDurations;
 use crate::probe::Probe;
-use crate::summary::{MAX_STARVATION, Overhead, Switches};
+use crate::summary::{MAX_STARVATION, Switches};
 use crate::task::{App, CpuTime, Facts, NONE, State, Task};
-use tiltyard_model::{Cpu, Event, EventKind, EventSink, PrevState, SwitchCause, TaskInfo, Tid};
+use tiltyard_model::{
+    Cpu, Event, EventKind, EventSink, Overhead, PrevState, SwitchCause, TaskInfo, Tid,
+};
 
 /// Points of a curve over time (cumulative runtime, probes of an app).
 const FINE_POINTS: usize = 1024;
@@ -518,12 +520,12 @@ impl EventSink for Recorder {
             } => self.request(task, class, start_ns),
             EventKind::Mark { class, .. } => self.mark(class),
             EventKind::Probe { probe, key, value } => self.probe(probe, key, value),
-            EventKind::Overhead { cause, ns } => {
+            EventKind::Overhead(ref overhead) => {
                 let now_ns = self.now_ns;
                 self.settle_cpu(event.cpu.index(), now_ns);
-                self.cpus[event.cpu.index()].charge(now_ns, ns);
+                self.cpus[event.cpu.index()].charge(now_ns, overhead.total_ns());
                 if self.counts() {
-                    self.overhead.charge(cause, ns);
+                    self.overhead += overhead;
                 }
             }
         }

@@ -244,18 +244,20 @@ pub struct Overhead {
     pub scheduler_ns: u64,
 }
 
-impl Overhead {
-    pub(crate) fn charge(&mut self, cause: OverheadCause, ns: u64) {
-        *match cause {
-            OverheadCause::Switch => &mut self.switch_ns,
-            OverheadCause::CacheRefill => &mut self.cache_refill_ns,
-            OverheadCause::Tick => &mut self.tick_ns,
-            OverheadCause::Wakeup => &mut self.wakeup_ns,
-            OverheadCause::Ipi => &mut self.ipi_ns,
-            OverheadCause::Scheduler => &mut self.scheduler_ns,
-        } += ns;
+impl From<tiltyard_model::Overhead> for Overhead {
+    fn from(spent: tiltyard_model::Overhead) -> Overhead {
+        Overhead {
+            switch_ns: spent.ns(OverheadCause::Switch),
+            cache_refill_ns: spent.ns(OverheadCause::CacheRefill),
+            tick_ns: spent.ns(OverheadCause::Tick),
+            wakeup_ns: spent.ns(OverheadCause::Wakeup),
+            ipi_ns: spent.ns(OverheadCause::Ipi),
+            scheduler_ns: spent.ns(OverheadCause::Scheduler),
+        }
     }
+}
 
+impl Overhead {
     /// Names for people, with times in ns, in a fixed order.
     pub fn named(&self) -> [(&'static str, u64); 6] {
         [

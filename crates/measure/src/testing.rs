@@ -2,7 +2,8 @@
 //! Streams of events for tests: by hand, and legal ones at random.
 
 use tiltyard_model::{
-    Cpu, Event, EventKind, EventSink, OverheadCause, PrevState, SwitchCause, TaskInfo, Tid,
+    Cpu, Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
+    Tid,
 };
 
 /// What a sink can be told.
@@ -178,7 +179,7 @@ impl Stream {
     }
 
     pub fn overhead(&mut self, time_ns: u64, cpu: u32, cause: OverheadCause, ns: u64) -> &mut Self {
-        self.event(time_ns, cpu, EventKind::Overhead { cause, ns })
+        self.event(time_ns, cpu, EventKind::Overhead(Overhead::of(cause, ns)))
     }
 
     pub fn request(&mut self, time_ns: u64, tid: u32, class: u16, start_ns: u64) -> &mut Self {

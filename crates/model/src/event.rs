@@ -3,6 +3,7 @@
 //! everything that measures or draws hears nothing else.
 
 use crate::ids::{Cpu, Tid};
+use std::ops::AddAssign;
 
 /// One thing that happened, at `time_ns` on the arena's clock, on `cpu`.
 ///
@@ -49,8 +50,9 @@ pub enum EventKind {
     Mark { task: Tid, class: u16 },
     /// A scheduler's own figure, declared through [`EventSink::probe_name`]. `key` is a task's id or a CPU's number.
     Probe { probe: u16, key: u32, value: i64 },
-    /// The machine or the scheduler took `ns` of this CPU's time away from the task that runs on it.
-    Overhead { cause: OverheadCause, ns: u64 },
+    /// The machine and the scheduler took time of this CPU away from the task that runs on it: all that struck at
+    /// one instant.
+    Overhead(Overhead),
 }
 
 /// What a task that leaves a CPU does next.
@@ -99,6 +101,49 @@ pub enum OverheadCause {
     Ipi,
     /// The scheduler's own callbacks.
     Scheduler,
+}
+
+impl OverheadCause {
+    pub const ALL: [OverheadCause; 6] = [
+        OverheadCause::Switch,
+        OverheadCause::CacheRefill,
+        OverheadCause::Tick,
+        OverheadCause::Wakeup,
+        OverheadCause::Ipi,
+        OverheadCause::Scheduler,
+    ];
+}
+
+/// Time taken from tasks, in ns, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overhead([u64; OverheadCause::ALL.len()]);
+
+impl Overhead {
+    pub fn of(cause: OverheadCause, ns: u64) -> Overhead {
+        let mut overhead = Overhead::default();
+        overhead.charge(cause, ns);
+        overhead
+    }
+
+    pub fn charge(&mut self, cause: OverheadCause, ns: u64) {
+        self.0[cause as usize] += ns;
+    }
+
+    pub fn ns(&self, cause: OverheadCause) -> u64 {
+        self.0[cause as usize]
+    }
+
+    pub fn total_ns(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+impl AddAssign<&Overhead> for Overhead {
+    fn add_assign(&mut self, other: &Overhead) {
+        for (sum, ns) in self.0.iter_mut().zip(other.0) {
+            *sum += ns;
+        }
+    }
 }
 
 /// Facts about a task that do not change, or that measures want to start from.

@@ -8,6 +8,8 @@ pub mod event;
 pub mod ids;
 pub mod machine;
 
-pub use event::{Event, EventKind, EventSink, OverheadCause, PrevState, SwitchCause, TaskInfo};
+pub use event::{
+    Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
+};
 pub use ids::{Cpu, Tid};
 pub use machine::Machine;

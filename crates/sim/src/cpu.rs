@@ -5,10 +5,8 @@ use crate::ext::dsq::Dsq;
 use crate::sched::rt::RtQueue;
 use crate::task::TaskId;
 use crate::work::Spaces;
-use tiltyard_model::OverheadCause;
+use tiltyard_model::Overhead;
 use tiltyard_native::layout::{Rq as KernelRq, ScxRq};
-
-pub const NR_OVERHEAD_CAUSES: usize = 6;
 
 /// Kicks that an op has asked for and that take effect once it has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,8 +52,8 @@ pub struct Rq {
     pub speed_permille: u64,
     /// On the engine's list of CPUs whose work's end has changed.
     pub rearm: bool,
-    /// Overhead of this instant, not yet told to the sink, by cause.
-    pub overhead_ns: [u64; NR_OVERHEAD_CAUSES],
+    /// Overhead of this instant, not yet told to the sink.
+    pub overhead: Overhead,
     pub overhead_untold: bool,
     /// Overhead charged and not yet counted in the totals below.
     pub overhead_owed_ns: u64,
@@ -109,7 +107,7 @@ impl Rq {
             work_start_ns: 0,
             speed_permille: 1000,
             rearm: false,
-            overhead_ns: [0; NR_OVERHEAD_CAUSES],
+            overhead: Overhead::default(),
             overhead_untold: false,
             overhead_owed_ns: 0,
             footprint_bytes: 0,
@@ -121,24 +119,3 @@ impl Rq {
         }
     }
 }
-
-/// Index of a cause in [`Rq::overhead_ns`].
-pub fn cause_index(cause: OverheadCause) -> usize {
-    match cause {
-        OverheadCause::Switch => 0,
-        OverheadCause::CacheRefill => 1,
-        OverheadCause::Tick => 2,
-        OverheadCause::Wakeup => 3,
-        OverheadCause::Ipi => 4,
-        OverheadCause::Scheduler => 5,
-    }
-}
-
-pub const CAUSES: [OverheadCause; NR_OVERHEAD_CAUSES] = [
-    OverheadCause::Switch,
-    OverheadCause::CacheRefill,
-    OverheadCause::Tick,
-    OverheadCause::Wakeup,
-    OverheadCause::Ipi,
-    OverheadCause::Scheduler,
-];

@@ -6,7 +6,6 @@
 //! to the nanosecond.
 
 use crate::clock::NEVER;
-use crate::cpu::{CAUSES, cause_index};
 use crate::engine::Engine;
 use crate::task::TaskId;
 use tiltyard_model::{EventKind, OverheadCause};
@@ -40,7 +39,7 @@ impl Engine<'_> {
         self.settle(cpu);
         let rq = &mut self.rqs[cpu as usize];
         rq.work_start_ns += ns;
-        rq.overhead_ns[cause_index(cause)] += ns;
+        rq.overhead.charge(cause, ns);
         rq.overhead_owed_ns += ns;
         rq.overhead_untold = true;
         self.arm_work(cpu);
@@ -92,12 +91,8 @@ impl Engine<'_> {
         if !std::mem::take(&mut rq.overhead_untold) {
             return;
         }
-        let told = std::mem::take(&mut rq.overhead_ns);
-        for (cause, ns) in CAUSES.into_iter().zip(told) {
-            if ns > 0 {
-                self.emit(cpu, EventKind::Overhead { cause, ns });
-            }
-        }
+        let overhead = std::mem::take(&mut rq.overhead);
+        self.emit(cpu, EventKind::Overhead(overhead));
     }
 
     /// Counts the overhead that has elapsed by now on this CPU.
