@@ -129,6 +129,9 @@ impl Engine<'_> {
 
     /// `flush_dispatch_buf()`.
     pub(crate) fn flush_dispatch_buffer(&mut self, cpu: u32) {
+        if self.ext.buffer.entries.is_empty() {
+            return;
+        }
         let mut entries = std::mem::take(&mut self.ext.buffer.entries);
         for entry in &entries {
             self.finish_dispatch(cpu, entry);

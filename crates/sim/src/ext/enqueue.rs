@@ -162,10 +162,14 @@ impl Engine<'_> {
     }
 
     /// Does the inserts into other CPUs' local DSQs that had to wait for this runqueue.
+    #[inline]
     pub(crate) fn run_deferred(&mut self, cpu: u32) {
-        if self.rqs[cpu as usize].deferred.is_empty() {
-            return;
+        if !self.rqs[cpu as usize].deferred.is_empty() {
+            self.move_deferred(cpu);
         }
+    }
+
+    fn move_deferred(&mut self, cpu: u32) {
         for id in std::mem::take(&mut self.rqs[cpu as usize].deferred) {
             let task = &mut self.tasks[id.index()];
             let (Some(target), flags) = (task.ext.deferred_to.take(), task.kern.scx.ddsp_enq_flags)

@@ -27,16 +27,21 @@ impl Engine<'_> {
     }
 
     /// The interrupt work that ops asked for: deferred inserts, then kicks in CPU order.
+    #[inline]
     pub(crate) fn run_irq_work(&mut self) {
         while !self.ext.deferred_cpus.is_empty() || !self.ext.kicked.is_empty() {
-            for cpu in std::mem::take(&mut self.ext.deferred_cpus) {
-                self.run_deferred(cpu);
-            }
-            let mut kicked = std::mem::take(&mut self.ext.kicked);
-            kicked.sort_unstable();
-            for cpu in kicked {
-                self.do_kick(cpu);
-            }
+            self.irq_work();
+        }
+    }
+
+    fn irq_work(&mut self) {
+        for cpu in std::mem::take(&mut self.ext.deferred_cpus) {
+            self.run_deferred(cpu);
+        }
+        let mut kicked = std::mem::take(&mut self.ext.kicked);
+        kicked.sort_unstable();
+        for cpu in kicked {
+            self.do_kick(cpu);
         }
     }
 

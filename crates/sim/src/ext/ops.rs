@@ -215,6 +215,7 @@ impl Engine<'_> {
         });
     }
 
+    #[inline]
     fn finish_call(&mut self, meter: Meter) {
         let costs = &self.machine.costs;
         let insns = self.ext.instance.work_insns() - meter.work_insns;

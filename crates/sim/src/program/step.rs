@@ -73,13 +73,17 @@ impl Engine<'_> {
 
     fn next_is_private(&self, id: TaskId) -> bool {
         let cursor = &self.tasks[id.index()].cursor;
+        // A task that has executed its exit has nothing left.
+        let next = self.programs.code[cursor.code as usize].get(cursor.pc as usize);
         matches!(
-            self.programs.code[cursor.code as usize][cursor.pc as usize],
-            Insn::Do(Op::Run(_))
-                | Insn::LoopBegin { .. }
-                | Insn::LoopEnd { .. }
-                | Insn::Chance { .. }
-                | Insn::Jump { .. }
+            next,
+            Some(
+                Insn::Do(Op::Run(_))
+                    | Insn::LoopBegin { .. }
+                    | Insn::LoopEnd { .. }
+                    | Insn::Chance { .. }
+                    | Insn::Jump { .. }
+            )
         )
     }
 
