@@ -80,6 +80,9 @@ pub enum RunError {
 /// More tasks at once than any workload means: a fork bomb.
 pub const MAX_LIVE_TASKS: u32 = 200_000;
 
+/// Reschedules that one event may entail: more than there are CPUs in any machine, several times.
+const MAX_RESCHEDULES: u32 = 1 << 16;
+
 pub struct Engine<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) workload: &'a Workload,
@@ -227,15 +230,26 @@ impl<'a> Engine<'a> {
 
     /// Does what this instant still owes: interrupts that ops asked for, reschedules in CPU order.
     pub(crate) fn settle_instant(&mut self) {
-        loop {
+        for turn in 0.. {
             self.run_irq_work();
             let Some(cpu) = self.pop_pending() else { break };
+            if turn == MAX_RESCHEDULES {
+                return self.never_settles(cpu);
+            }
             if self.rqs[cpu as usize].need_resched && self.failure.is_none() {
                 self.exec_cpu = cpu;
                 self.preempt_schedule(cpu);
             }
         }
         self.arm_pending_work();
+    }
+
+    #[cold]
+    fn never_settles(&mut self, cpu: u32) {
+        let now = self.now;
+        self.fail(RunError::Scheduler(format!(
+            "CPU {cpu} reschedules again and again at {now} ns: it is kicked, or ops.dispatch inserts, without end"
+        )));
     }
 
     fn tick_all(&mut self) {

@@ -318,6 +318,23 @@ fn what_is_not_modelled_is_named() {
     }
 }
 
+/// A CPU with nothing to run that is told again and again that something was dispatched: in a kernel it would spin.
+#[test]
+fn dispatch_that_never_settles() {
+    let path = repository().join("tests/conformance/schedulers/restless.bpf.c");
+    let forever = [("forever".to_owned(), Value::Int(1))];
+    let machine = ideal("core:2 pu:1", 1000);
+    let mut arena = Arena::new(&machine, object(&path.display().to_string(), 2));
+    arena.globals = &forever;
+    let tasks = r#"{ "tasks": {
+        "X": { "loop": 1, "run": 1000 },
+        "H": { "loop": 1, "cpus": [1], "run": 1000 } } }"#;
+    match arena.run(&parse(tasks)) {
+        Err(RunError::Scheduler(text)) => assert!(text.contains("CPU 1 reschedules"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A kick that waits would hold its CPU still inside one instant; the simulated machine says that it cannot.
 #[test]
 fn kick_that_waits_is_not_modelled() {

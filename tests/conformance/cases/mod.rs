@@ -5,6 +5,7 @@ pub mod affinity;
 pub mod arithmetic;
 pub mod classes;
 pub mod errors;
+pub mod idle;
 pub mod kicks;
 pub mod limits;
 pub mod sleep_wake;
@@ -27,6 +28,9 @@ macro_rules! for_each_case {
                 yield_is_what_the_op_makes_of_it,
                 enq_last_brings_the_last_task_back,
                 slice_survives_sleep,
+                dispatch_is_asked_32_times_at_most,
+                idle_cpu_asks_again_after_32_times,
+                dropped_entries_count,
             }
             sleep_wake {
                 sleep_order,
@@ -59,6 +63,13 @@ macro_rules! for_each_case {
                 iteration_and_move,
                 dispatch_buffer,
                 vtime_order,
+            }
+            idle {
+                select_cpu_and_stays_in_the_mask,
+                select_cpu_and_finds_nothing_outside,
+                select_cpu_and_tests_one_cpu_for_a_pinned_task,
+                select_cpu_and_may_want_a_whole_core,
+                select_cpu_and_wants_sense,
             }
             affinity {
                 consume_skips_pinned_tasks,

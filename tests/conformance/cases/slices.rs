@@ -3,6 +3,9 @@
 
 use crate::arm::{Arm, Case, EndKind, MS};
 
+/// SCX_DSQ_LOCAL_ON | 0
+const LOCAL_ON_0: i128 = 3 << 62;
+
 const TWO_JOBS: &str = r#"
     "A": { "loop": 1, "run": 200000 },
     "B": { "loop": 1, "run": 200000 }
@@ -174,4 +177,48 @@ pub fn slice_survives_sleep(arm: &impl Arm) {
     // 6.5 ms and 15 more: the first tick after that.
     assert_eq!(log.times_of("dispatch 0 A").last(), Some(&(26_500_000)));
     assert_eq!(log.times_of("dispatch 0 A")[1], 22 * MS);
+}
+
+/// X is 40 tasks that the scheduler holds. Asked on CPU 1, which H has for a while, it gives them to others.
+fn restless(run_us: u64) -> Case {
+    let tasks = format!(
+        r#"
+        "X": {{ "instance": 40, "loop": 1, "run": 100 }},
+        "H": {{ "loop": 1, "cpus": [1], "run": {run_us} }},
+        "B": {{ "loop": 1, "cpus": [0], "run": 70000 }}
+    "#
+    );
+    Case::new("restless", tasks).on("core:2 pu:1")
+}
+
+/// ops.dispatch that always inserts something and never anything for its CPU: after 32 times the core goes on
+/// without, here with the task it has. What the scheduler still holds waits for the next slice end.
+pub fn dispatch_is_asked_32_times_at_most(arm: &impl Arm) {
+    for give_to in [0, LOCAL_ON_0] {
+        let log = arm.run(&restless(70_000).tunable("give_to", give_to));
+        assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
+        let asked = log.times_of("dispatch 1 H");
+        let at = |time_ns| asked.iter().filter(|at| **at == time_ns).count();
+        assert_eq!([at(20 * MS), at(40 * MS)], [32, 8 + 1], "{give_to:#x}");
+        assert_eq!(log.turns(1), "H 0-70");
+        assert_eq!(log.nr_exited(), 42);
+    }
+}
+
+/// A CPU that has no task left kicks itself after the 32nd time: it is idle first, and then asks again.
+pub fn idle_cpu_asks_again_after_32_times(arm: &impl Arm) {
+    let case = restless(5_000).define("WITH_UPDATE_IDLE");
+    let log = arm.run(&case.define("OPS_FLAGS=SCX_OPS_KEEP_BUILTIN_IDLE"));
+    let mut calls = log.calls_at(5 * MS);
+    calls.retain(|call| call.starts_with("dispatch 1") || call.starts_with("update_idle 1"));
+    let mut expected = vec!["dispatch 1 H"; 32];
+    expected.push("update_idle 1 1");
+    expected.extend(["dispatch 1 -"; 8 + 1]);
+    assert_eq!(calls, expected);
+}
+
+/// An entry for a task that is not the scheduler's to give is dropped, and counts as one all the same.
+pub fn dropped_entries_count(arm: &impl Arm) {
+    let log = arm.run(&restless(35_000).tunable("forever", 1).for_ms(30));
+    assert_eq!(log.times_of("dispatch 1 H"), [20 * MS; 32]);
 }

@@ -339,10 +339,13 @@ impl Engine<'_> {
         };
         let task = &self.tasks[id.index()];
         if task.kern.nr_cpus_allowed == 1 || task.kern.migration_disabled > 0 {
-            // SAFETY: a mask that the scheduler got from the engine.
-            let in_mask = mask.is_none_or(|m| unsafe { self.mask(m) }.test(prev));
-            let allowed = self.tasks[id.index()].may_run_on(prev);
-            return if in_mask && allowed && self.claim_idle(prev) {
+            // As in the kernel, a mask stands in for the task's own.
+            let allowed = match mask {
+                // SAFETY: a mask that the scheduler got from the engine.
+                Some(mask) => unsafe { self.mask(mask) }.test(prev),
+                None => task.may_run_on(prev),
+            };
+            return if allowed && self.claim_idle(prev) {
                 Ok(i64::from(prev))
             } else {
                 Err(EBUSY)
