@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Searches for idle CPUs that the scheduler narrows itself.
+//! Searches for idle CPUs within a mask or a node.
 
 use crate::arm::{Arm, Case, EndKind, Log};
 
+const ENOENT: i64 = -2;
 const EBUSY: i64 = -16;
 const EINVAL: i64 = -22;
+const EOPNOTSUPP: i64 = -95;
 const PICK_IDLE_CORE: i128 = 1;
+const PER_NODE: &str = "OPS_FLAGS=SCX_OPS_BUILTIN_IDLE_PER_NODE";
 const FOUR_CPUS: &str = "core:4 pu:1";
 
 /// What X was told, and that nothing it got was left unclaimed.
@@ -95,5 +98,166 @@ pub fn select_cpu_and_wants_sense(arm: &impl Arm) {
         assert_eq!(log.end.kind, EndKind::Error, "{message}");
         assert!(log.end.message.contains(message), "{}", log.end.message);
         assert_eq!(log.values("answer", "X"), [answer], "{message}");
+    }
+}
+
+/// Two nodes of two CPUs.
+const TWO_NODES: &str = "package:2 [numa] core:2 pu:1";
+
+/// Each node has its own masks, with its own CPUs and no others, and a search that is told to stays in its node, for
+/// busy CPUs too.
+pub fn idle_masks_are_per_node(arm: &impl Arm) {
+    let tasks = r#"
+        "A": { "instance": 4, "loop": 20, "run": 700, "sleep": 500 },
+        "B": { "instance": 3, "loop": 1, "phases": {
+            "there": { "loop": 1, "cpus": [2, 3], "run": 100 },
+            "all": { "loop": 20, "cpus": [0, 1, 2, 3], "run": 700, "sleep": 500 } } }
+    "#;
+    for topology in [TWO_NODES, "package:2 [numa] core:1 pu:2"] {
+        let case = Case::new("nodes", tasks).on(topology).define(PER_NODE);
+        let log = arm.run(&case);
+        assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
+        let mut idle = Vec::new();
+        for i in 0..7 {
+            let (task, node) = match i {
+                0..4 => (format!("A-{i}"), 0),
+                _ => (format!("B-{}", i - 4), 1),
+            };
+            let zero = |figure| log.values(figure, &task).iter().all(|value| *value == 0);
+            assert!(zero("foreign") && zero("unclaimed"), "{task}");
+            let cpus = [2 * node, 2 * node + 1];
+            let mut picked = log.values("any_cpu", &task);
+            // A birth is on the shell's node.
+            assert!(picked.remove(0) < 2);
+            assert!(
+                picked.iter().all(|cpu| cpus.contains(cpu)),
+                "{task}: {picked:?}"
+            );
+            idle.extend(log.values("idle_cpu", &task));
+        }
+        assert!(idle.contains(&EBUSY), "no node was ever full");
+        assert!(idle.contains(&1) && idle.contains(&3), "none was ever idle");
+    }
+}
+
+/// The built-in search looks in the last CPU's node first and then in the others, nearest first.
+pub fn default_search_goes_from_node_to_node(arm: &impl Arm) {
+    // X sleeps behind the hog of CPU 2, which has a node for itself, as each CPU has.
+    let tasks = |hogs: &[u32]| {
+        let hogs: String = hogs
+            .iter()
+            .map(|cpu| format!(r#""H{cpu}": {{ "loop": 1, "cpus": [{cpu}], "run": 50000 }}, "#))
+            .collect();
+        hogs + r#""X": { "loop": 1, "phases": {
+            "there": { "loop": 1, "cpus": [2], "run": 100, "sleep": 5000 },
+            "all": { "loop": 1, "cpus": [0, 1, 2, 3], "run": 100, "sleep": 5000, "run1": 1000 } } }"#
+    };
+    for (hogs, cpu) in [(&[][..], 2), (&[2], 3), (&[2, 3], 0), (&[0, 2, 3], 1)] {
+        let case = Case::new("nodes", tasks(hogs))
+            .on("package:2 group:2 [numa] core:1 pu:1")
+            .define("DEFAULT_SEARCH")
+            .define(PER_NODE);
+        let log = arm.run(&case);
+        assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
+        let run = log.runs().into_iter().rfind(|r| r.task == "X");
+        assert_eq!(run.expect("X ran").cpu, cpu, "{hogs:?}");
+    }
+}
+
+/// Who asks for one node's CPUs must have asked for nodes, and who has, for a node that exists.
+pub fn node_functions_and_their_mistakes(arm: &impl Arm) {
+    let disabled = Some("per-node idle tracking is disabled");
+    let picks = Some("per-node idle tracking is enabled");
+    let masks = Some("SCX_OPS_BUILTIN_IDLE_PER_NODE enabled");
+    let bad_node = Some("invalid node 2");
+    // The answers are those at X's birth, when the shell has CPU 0 and the other three are idle.
+    let without = [
+        ("ASK=IDLE_CPU_NODE(0)", EOPNOTSUPP, disabled),
+        ("ASK=ANY_CPU_NODE(0)", EOPNOTSUPP, disabled),
+        ("ASK=MASK_NODE(0)", 0, disabled),
+        ("ASK=CORES_NODE(0)", 0, disabled),
+        ("ASK=MASK", 3, None),
+        ("ASK=CORES", 3, None),
+        ("ASK=NODE_OF(3)", 1, None),
+        ("ASK=NODE_OF(4)", -1, Some("invalid CPU 4")),
+    ];
+    let with = [
+        ("ASK=IDLE_CPU", EBUSY, picks),
+        ("ASK=ANY_CPU", EBUSY, picks),
+        ("ASK=MASK", 0, masks),
+        ("ASK=CORES", 0, masks),
+        ("ASK=IDLE_CPU_NODE(2)", EINVAL, bad_node),
+        ("ASK=ANY_CPU_NODE(2)", EINVAL, bad_node),
+        ("ASK=MASK_NODE(2)", 0, bad_node),
+        ("ASK=CORES_NODE(2)", 0, bad_node),
+        ("ASK=IDLE_CPU_NODE(-1)", ENOENT, None),
+        ("ASK=ANY_CPU_NODE(-1)", ENOENT, None),
+        ("ASK=MASK_NODE(-1)", 0, None),
+        ("ASK=CORES_NODE(-1)", 0, None),
+        ("ASK=MASK_NODE(1)", 2, None),
+        ("ASK=CORES_NODE(1)", 2, None),
+        ("ASK=IDLE_CPU_NODE(1)", 2, None),
+        ("ASK=NODE_OF(3)", 1, None),
+        ("ASK=CLAIM(3)", 1, None),
+    ];
+    let asleep = r#""X": { "loop": 1, "sleep": 1000, "run": 1000 }"#;
+    let case = Case::new("node_calls", asleep).on(TWO_NODES);
+    let cases = without
+        .map(|call| (case.clone(), call))
+        .into_iter()
+        .chain(with.map(|call| (case.clone().define(PER_NODE), call)));
+    for (case, (call, answer, message)) in cases {
+        let log = arm.run(&case.define(call));
+        let (kind, message) = match message {
+            Some(message) => (EndKind::Error, message),
+            None => (EndKind::Unregistered, ""),
+        };
+        assert_eq!(log.end.kind, kind, "{call}: {}", log.end.message);
+        assert!(
+            log.end.message.contains(message),
+            "{call}: {}",
+            log.end.message
+        );
+        let answers = log.values("answer", "X");
+        assert_eq!(answers.first(), Some(&answer), "{call}");
+    }
+}
+
+/// Masks per node are the built-in ones, so they want these.
+pub fn idle_masks_per_node_want_built_in_ones(arm: &impl Arm) {
+    let case = Case::new("nodes", r#""X": { "loop": 1, "run": 1000 }"#).define("WITH_UPDATE_IDLE");
+    let log = arm.run(&case.define(PER_NODE));
+    assert_eq!(log.end.kind, EndKind::Refused);
+    assert!(
+        log.end.message.contains("SCX_OPS_BUILTIN_IDLE_PER_NODE"),
+        "{}",
+        log.end.message
+    );
+}
+
+/// A synchronous wakeup comes to the waker's CPU only where somebody is idle: in the machine or, per node, in its node.
+pub fn synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_set(arm: &impl Arm) {
+    // Node 1 is idle; X slept behind the hog of CPU 1.
+    let tasks = r#"
+        "X": { "loop": 1, "phases": {
+            "there": { "loop": 1, "cpus": [1], "run": 100 },
+            "all": { "loop": 1, "cpus": [0, 1, 2, 3],
+                     "tiltyard": { "read": { "pipe": "p", "bytes": 10 } }, "run": 1000 } } },
+        "H": { "loop": 1, "cpus": [1], "sleep": 2000, "run": 50000 },
+        "A": { "loop": 1, "cpus": [0], "run": 10000,
+               "tiltyard": { "write": { "pipe": "p", "bytes": 10 } }, "run1": 5000 }
+    "#;
+    let case = Case::new("nodes", tasks)
+        .on(TWO_NODES)
+        .define("DEFAULT_SEARCH");
+    for (case, near) in [(case.clone(), true), (case.define(PER_NODE), false)] {
+        let log = arm.run(&case);
+        let run = log
+            .runs()
+            .into_iter()
+            .rfind(|r| r.task == "X")
+            .expect("X ran");
+        assert_eq!(run.cpu == 0, near, "{run:?}");
+        assert_eq!(run.cpu >= 2, !near, "{run:?}");
     }
 }

@@ -70,6 +70,11 @@ macro_rules! for_each_case {
                 select_cpu_and_tests_one_cpu_for_a_pinned_task,
                 select_cpu_and_may_want_a_whole_core,
                 select_cpu_and_wants_sense,
+                idle_masks_are_per_node,
+                default_search_goes_from_node_to_node,
+                node_functions_and_their_mistakes,
+                idle_masks_per_node_want_built_in_ones,
+                synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_set,
             }
             affinity {
                 consume_skips_pinned_tasks,

@@ -51,6 +51,7 @@ pub const KICK_PREEMPT: u64 = 2;
 pub const KICK_WAIT: u64 = 4;
 
 pub const PICK_IDLE_CORE: u64 = 1;
+pub const PICK_IDLE_IN_NODE: u64 = 2;
 
 /// `p->scx.flags`
 pub const TASK_QUEUED: u32 = 1;
@@ -67,6 +68,7 @@ pub const ENOENT: i64 = -2;
 pub const EBUSY: i64 = -16;
 pub const EEXIST: i64 = -17;
 pub const EINVAL: i64 = -22;
+pub const EOPNOTSUPP: i64 = -95;
 
 /// Passes of one balance over ops.dispatch (SCX_DSP_MAX_LOOPS).
 pub const DISPATCH_MAX_LOOPS: u32 = 32;

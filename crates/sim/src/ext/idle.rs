@@ -7,14 +7,30 @@ use crate::ext::flags::*;
 use crate::ext::ops::{Op, OpTable};
 use crate::task::{Class, TaskId};
 use crate::topology::Topology;
+use tiltyard_model::Machine;
+use tiltyard_model::machine::CpuPlace;
 
-/// Idle CPUs and wholly idle cores, as schedulers see them.
+/// Idle CPUs and wholly idle cores, as schedulers see them: of the machine, or of one node.
+#[derive(Debug)]
+pub struct IdleSet {
+    pub cpus: CpuSet,
+    pub cores: CpuSet,
+}
+
+/// Index of a set: the node's number where there is one for each node.
+pub type SetId = usize;
+
 #[derive(Debug)]
 pub struct IdleMasks {
     /// Off when the scheduler tracks idle CPUs itself.
     pub builtin: bool,
-    pub cpus: CpuSet,
-    pub cores: CpuSet,
+    /// SCX_OPS_BUILTIN_IDLE_PER_NODE
+    pub per_node: bool,
+    sets: Vec<IdleSet>,
+    /// The set that a CPU is in.
+    set_of: Vec<SetId>,
+    /// Where a search goes on that found nothing in a set: the other sets, nearest first.
+    others: Vec<Vec<SetId>>,
     /// Whether the last-level cache or the NUMA node narrow a search at all.
     narrow_by_llc: bool,
     narrow_by_node: bool,
@@ -23,7 +39,7 @@ pub struct IdleMasks {
 }
 
 impl IdleMasks {
-    pub fn new(topology: &Topology, flags: u64, ops: &OpTable) -> IdleMasks {
+    pub fn new(machine: &Machine, topology: &Topology, flags: u64, ops: &OpTable) -> IdleMasks {
         let nr = topology.online.weight();
         let first_llc = topology.llc_cpus.first().map_or(0, |set| set.weight());
         let first_node = topology.node_cpus.first().map_or(0, |set| set.weight());
@@ -34,15 +50,45 @@ impl IdleMasks {
                 .find(|n| llc.first().is_some_and(|c| n.test(c)));
             node.is_some_and(|n| n.weight() == llc.weight())
         });
+        let per_node = flags & OPS_BUILTIN_IDLE_PER_NODE != 0;
+        let whole = std::slice::from_ref(&topology.online);
+        let spans = if per_node { &topology.node_cpus } else { whole };
+        let set_of = |place: &CpuPlace| if per_node { place.node as SetId } else { 0 };
         IdleMasks {
             builtin: flags & OPS_KEEP_BUILTIN_IDLE != 0 || !ops.has(Op::UpdateIdle),
-            cpus: topology.online.clone(),
-            cores: topology.online.clone(),
+            per_node,
+            sets: spans
+                .iter()
+                .map(|span| IdleSet {
+                    cpus: span.clone(),
+                    cores: span.clone(),
+                })
+                .collect(),
+            set_of: machine.cpus.iter().map(set_of).collect(),
+            others: (0..spans.len())
+                .map(|set| others(machine, set, spans.len()))
+                .collect(),
             narrow_by_llc: first_llc < nr,
-            narrow_by_node: first_node < nr && !llc_is_node,
+            narrow_by_node: !per_node && first_node < nr && !llc_is_node,
             rotors: vec![0; nr as usize],
         }
     }
+
+    /// The set that has `cpu`.
+    fn set_with(&mut self, cpu: u32) -> &mut IdleSet {
+        &mut self.sets[self.set_of[cpu as usize]]
+    }
+
+    pub fn set(&self, set: SetId) -> &IdleSet {
+        &self.sets[set]
+    }
+}
+
+/// The sets but one, by their distance from it; equals by their numbers.
+fn others(machine: &Machine, set: SetId, nr_sets: usize) -> Vec<SetId> {
+    let mut others: Vec<SetId> = (0..nr_sets).filter(|other| *other != set).collect();
+    others.sort_by_key(|other| machine.node_distance[set][*other]);
+    others
 }
 
 impl Engine<'_> {
@@ -63,7 +109,7 @@ impl Engine<'_> {
     }
 
     fn update_idle_masks(&mut self, cpu: u32, idle: bool) {
-        let masks = &mut self.ext.idle;
+        let masks = self.ext.idle.set_with(cpu);
         if idle {
             masks.cpus.set(cpu);
         } else {
@@ -79,28 +125,39 @@ impl Engine<'_> {
 
     /// `scx_idle_test_and_clear_cpu()`: claims a CPU. The whole core leaves the core mask even if the claim fails.
     pub(crate) fn claim_idle(&mut self, cpu: u32) -> bool {
+        let masks = self.ext.idle.set_with(cpu);
         if self.topology.has_smt {
-            let masks = &mut self.ext.idle;
             self.topology.siblings[cpu as usize]
                 .iter()
                 .for_each(|c| masks.cores.clear(*c));
         }
-        let was_idle = self.ext.idle.cpus.test(cpu);
-        self.ext.idle.cpus.clear(cpu);
-        was_idle
+        masks.cpus.test_and_clear(cpu)
     }
 
-    /// `scx_pick_idle_cpu()`: claims an idle CPU of `allowed`, wholly idle cores first.
-    pub(crate) fn pick_idle(&mut self, allowed: &CpuMask, flags: u64) -> Option<u32> {
+    /// `scx_pick_idle_cpu()`: claims an idle CPU of `allowed`, from `set` if it can. With SCX_PICK_IDLE_IN_NODE it
+    /// looks nowhere else.
+    pub(crate) fn pick_idle(&mut self, allowed: &CpuMask, set: SetId, flags: u64) -> Option<u32> {
+        let found = self.pick_idle_in(allowed, set, flags);
+        if found.is_some() || flags & PICK_IDLE_IN_NODE != 0 {
+            return found;
+        }
+        (0..self.ext.idle.others[set].len()).find_map(|i| {
+            let other = self.ext.idle.others[set][i];
+            self.pick_idle_in(allowed, other, flags)
+        })
+    }
+
+    /// `pick_idle_cpu_in_node()`: wholly idle cores first.
+    fn pick_idle_in(&mut self, allowed: &CpuMask, set: SetId, flags: u64) -> Option<u32> {
         loop {
             let mut found = None;
             if self.topology.has_smt {
-                found = self.next_by_rotor(true, allowed);
+                found = self.next_by_rotor(set, true, allowed);
                 if found.is_none() && flags & PICK_IDLE_CORE != 0 {
                     return None;
                 }
             }
-            let cpu = found.or_else(|| self.next_by_rotor(false, allowed))?;
+            let cpu = found.or_else(|| self.next_by_rotor(set, false, allowed))?;
             if self.claim_idle(cpu) {
                 return Some(cpu);
             }
@@ -108,9 +165,10 @@ impl Engine<'_> {
     }
 
     /// `cpumask_any_and_distribute()`: the next common bit after the executing CPU's rotor, wrapping.
-    fn next_by_rotor(&mut self, cores: bool, allowed: &CpuMask) -> Option<u32> {
+    fn next_by_rotor(&mut self, set: SetId, cores: bool, allowed: &CpuMask) -> Option<u32> {
         let masks = &mut self.ext.idle;
-        let mask = if cores { &masks.cores } else { &masks.cpus };
+        let set = &masks.sets[set];
+        let mask = if cores { &set.cores } else { &set.cpus };
         let rotor = &mut masks.rotors[self.exec_cpu as usize];
         mask.any_and_distribute(allowed, rotor)
     }
@@ -141,34 +199,48 @@ impl Engine<'_> {
         flags: u64,
     ) -> Option<u32> {
         let prev_allowed = allowed.test(prev);
+        let set = self.ext.idle.set_of[prev as usize];
         let llc = self.domain(self.ext.idle.narrow_by_llc, prev, allowed, true);
         let node = self.domain(self.ext.idle.narrow_by_node, prev, allowed, false);
         if wake_flags & WAKE_SYNC != 0
-            && let Some(cpu) = self.select_for_sync(prev, prev_allowed, allowed)
+            && let Some(cpu) = self.select_for_sync(prev, prev_allowed, allowed, flags)
         {
             return Some(cpu);
         }
-        let domains = [llc.as_deref(), node.as_deref(), Some(allowed)];
+        let domains = [llc.as_deref(), node.as_deref()];
         if self.topology.has_smt {
-            if prev_allowed && self.ext.idle.cores.test(prev) && self.claim_idle(prev) {
+            if prev_allowed && self.is_idle_core(prev) && self.claim_idle(prev) {
                 return Some(prev);
             }
-            for domain in domains.into_iter().flatten() {
-                if let Some(cpu) = self.pick_idle(domain, PICK_IDLE_CORE) {
-                    return Some(cpu);
-                }
-            }
-            if flags & PICK_IDLE_CORE != 0 {
-                return None;
+            let found = self.pick_near(domains, allowed, set, flags | PICK_IDLE_CORE);
+            if found.is_some() || flags & PICK_IDLE_CORE != 0 {
+                return found;
             }
         }
         if prev_allowed && self.claim_idle(prev) {
             return Some(prev);
         }
+        self.pick_near(domains, allowed, set, flags)
+    }
+
+    fn is_idle_core(&self, cpu: u32) -> bool {
+        let idle = &self.ext.idle;
+        idle.sets[idle.set_of[cpu as usize]].cores.test(cpu)
+    }
+
+    /// In each of the domains that narrow the search, then anywhere in `allowed`.
+    fn pick_near(
+        &mut self,
+        domains: [Option<&CpuMask>; 2],
+        allowed: &CpuMask,
+        set: SetId,
+        flags: u64,
+    ) -> Option<u32> {
         domains
             .into_iter()
             .flatten()
-            .find_map(|domain| self.pick_idle(domain, 0))
+            .find_map(|domain| self.pick_idle_in(domain, set, flags))
+            .or_else(|| self.pick_idle(allowed, set, flags))
     }
 
     /// CPUs of `allowed` that share prev's cache (or node); `None` when that narrows nothing.
@@ -188,7 +260,13 @@ impl Engine<'_> {
 
     /// A waker that is about to sleep wants the wakee near: prev if it is idle and shares the cache, else the waker's
     /// own CPU if nothing else is queued there.
-    fn select_for_sync(&mut self, prev: u32, prev_allowed: bool, allowed: &CpuMask) -> Option<u32> {
+    fn select_for_sync(
+        &mut self,
+        prev: u32,
+        prev_allowed: bool,
+        allowed: &CpuMask,
+        flags: u64,
+    ) -> Option<u32> {
         let here = self.exec_cpu;
         let shares = self.machine.cpus[here as usize].llc == self.machine.cpus[prev as usize].llc;
         if prev_allowed && shares && self.claim_idle(prev) {
@@ -199,8 +277,12 @@ impl Engine<'_> {
             Class::Idle => false,
             _ => self.tasks[rq.curr.index()].kern.flags & PF_EXITING != 0,
         };
-        let node = &self.topology.node_cpus[self.machine.cpus[here as usize].node as usize];
-        let node_has_idle = node.intersects(&self.ext.idle.cpus);
-        (!waker_exits && rq.local.is_empty() && node_has_idle && allowed.test(here)).then_some(here)
+        let idle = &self.ext.idle;
+        let (set, set_of_prev) = (idle.set_of[here as usize], idle.set_of[prev as usize]);
+        let near = flags & PICK_IDLE_IN_NODE == 0 || set == set_of_prev;
+        // Only where somebody is idle at all: a queue of wakees on a busy machine would be unfair to others.
+        let some_idle = !idle.sets[set].cpus.is_empty();
+        (!waker_exits && rq.local.is_empty() && near && some_idle && allowed.test(here))
+            .then_some(here)
     }
 }

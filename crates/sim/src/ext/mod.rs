@@ -171,7 +171,7 @@ impl Ext {
         Ok(Ext {
             bpf: Bpf::new(setup, &instance, topology)?,
             instance,
-            idle: IdleMasks::new(topology, flags, &ops),
+            idle: IdleMasks::new(setup.machine, topology, flags, &ops),
             ops,
             flags,
             timeout_ns: u64::from(timeout_ms) * 1_000_000,
@@ -215,11 +215,6 @@ fn check_flags(flags: u64, ops: &OpTable) -> Result<(), RunError> {
     if flags & OPS_SWITCH_PARTIAL != 0 {
         return Err(RunError::NotModelled(
             "SCX_OPS_SWITCH_PARTIAL: the simulated kernel has no fair class".into(),
-        ));
-    }
-    if flags & OPS_BUILTIN_IDLE_PER_NODE != 0 {
-        return Err(RunError::NotModelled(
-            "SCX_OPS_BUILTIN_IDLE_PER_NODE".into(),
         ));
     }
     Ok(())

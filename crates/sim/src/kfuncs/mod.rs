@@ -8,6 +8,7 @@
 mod cpumask;
 mod generic;
 mod helpers;
+mod idle;
 mod iter;
 mod scx;
 mod state;
@@ -68,6 +69,7 @@ pub(crate) use functions;
 fn find(name: &str) -> Option<*const c_void> {
     let tables = [
         scx::FUNCTIONS,
+        idle::FUNCTIONS,
         iter::FUNCTIONS,
         cpumask::FUNCTIONS,
         generic::FUNCTIONS,
@@ -95,8 +97,9 @@ pub fn helper_address(number: u32) -> Option<*const c_void> {
 
 /// Names of all kernel functions that the simulated kernel has.
 pub fn bound_kfuncs() -> impl Iterator<Item = &'static str> {
-    let tables: [&[Entry]; 4] = [
+    let tables: [&[Entry]; 5] = [
         scx::FUNCTIONS,
+        idle::FUNCTIONS,
         iter::FUNCTIONS,
         cpumask::FUNCTIONS,
         generic::FUNCTIONS,

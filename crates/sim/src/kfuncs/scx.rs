@@ -2,7 +2,6 @@
 //! The kernel functions of sched_ext itself.
 
 use super::{EnginePtr, Entry, engine, engine_for_free, functions, task_id};
-use crate::bpf::cpumask::CpuSet;
 use crate::engine::Engine;
 use crate::ext::dispatch::BufferedInsert;
 use crate::ext::enqueue::ENQ_DSQ_PRIQ;
@@ -13,8 +12,6 @@ use crate::task::{DsqRef, TaskId};
 use std::ffi::c_void;
 
 pub(super) const FUNCTIONS: &[Entry] = functions![
-    scx_bpf_select_cpu_dfl,
-    scx_bpf_select_cpu_and,
     scx_bpf_dsq_insert,
     scx_bpf_dsq_insert_vtime,
     scx_bpf_dispatch_nr_slots,
@@ -30,13 +27,6 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
     scx_bpf_get_possible_cpumask,
     scx_bpf_get_online_cpumask,
     scx_bpf_put_cpumask,
-    scx_bpf_cpu_node,
-    scx_bpf_get_idle_cpumask,
-    scx_bpf_get_idle_smtmask,
-    scx_bpf_put_idle_cpumask,
-    scx_bpf_test_and_clear_cpu_idle,
-    scx_bpf_pick_idle_cpu,
-    scx_bpf_pick_any_cpu,
     scx_bpf_task_running,
     scx_bpf_task_cpu,
     scx_bpf_cpu_rq,
@@ -54,7 +44,7 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
 
 impl Engine<'_> {
     /// `scx_kf_allowed()`.
-    fn allowed(&mut self, contexts: u32) -> bool {
+    pub(super) fn allowed(&mut self, contexts: u32) -> bool {
         let current = self.ext.ctx.bit();
         if current & contexts != 0 {
             return true;
@@ -66,7 +56,7 @@ impl Engine<'_> {
     }
 
     /// `ops_cpu_valid()`.
-    fn valid_cpu(&mut self, cpu: u64, what: &str) -> Option<u32> {
+    pub(super) fn valid_cpu(&mut self, cpu: u64, what: &str) -> Option<u32> {
         let cpu = cpu as i32;
         if cpu >= 0 && (cpu as usize) < self.rqs.len() {
             return Some(cpu as u32);
@@ -88,13 +78,6 @@ impl Engine<'_> {
         } else {
             costs.visit_far_ns
         };
-    }
-
-    fn builtin_idle_on(&mut self) -> bool {
-        if !self.ext.idle.builtin {
-            self.ext_error("built-in idle tracking is disabled".into());
-        }
-        self.ext.idle.builtin
     }
 
     /// `scx_dsq_insert_commit()`.
@@ -288,95 +271,6 @@ unsafe extern "C" fn scx_bpf_kick_cpu(e: EnginePtr, cpu: u64, flags: u64) {
     e.kick(cpu, flags);
 }
 
-unsafe extern "C" fn scx_bpf_select_cpu_dfl(
-    e: EnginePtr,
-    p: u64,
-    prev: u64,
-    wake_flags: u64,
-    is_idle: *mut u8,
-) -> i64 {
-    let e = unsafe { engine(e) };
-    let prev_cpu = prev as i32;
-    let found = e.select_idle(p, prev, wake_flags, None, 0);
-    // SAFETY: the scheduler's own variable.
-    unsafe { *is_idle = u8::from(found.is_ok()) };
-    found.unwrap_or(i64::from(prev_cpu))
-}
-
-unsafe extern "C" fn scx_bpf_select_cpu_and(
-    e: EnginePtr,
-    p: u64,
-    prev: u64,
-    wake_flags: u64,
-    allowed: u64,
-    flags: u64,
-) -> i64 {
-    let e = unsafe { engine(e) };
-    match e.select_idle(p, prev, wake_flags, Some(allowed), flags) {
-        Ok(cpu) | Err(cpu) => cpu,
-    }
-}
-
-impl Engine<'_> {
-    /// Both forms of the idle search: within the task's affinity, and within a mask as well.
-    fn select_idle(
-        &mut self,
-        p: u64,
-        prev: u64,
-        wake_flags: u64,
-        mask: Option<u64>,
-        flags: u64,
-    ) -> Result<i64, i64> {
-        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_UNLOCKED) {
-            return Err(EINVAL);
-        }
-        let Some(prev) = self.valid_cpu(prev, "") else {
-            return Err(EINVAL);
-        };
-        // SAFETY: the scheduler got the pointer from the engine.
-        let (Some(id), true) = (unsafe { task_id(p) }, self.builtin_idle_on()) else {
-            return Err(EBUSY);
-        };
-        let task = &self.tasks[id.index()];
-        if task.kern.nr_cpus_allowed == 1 || task.kern.migration_disabled > 0 {
-            // As in the kernel, a mask stands in for the task's own.
-            let allowed = match mask {
-                // SAFETY: a mask that the scheduler got from the engine.
-                Some(mask) => unsafe { self.mask(mask) }.test(prev),
-                None => task.may_run_on(prev),
-            };
-            return if allowed && self.claim_idle(prev) {
-                Ok(i64::from(prev))
-            } else {
-                Err(EBUSY)
-            };
-        }
-        self.find_idle(id, prev, wake_flags, mask, flags)
-            .map(i64::from)
-            .ok_or(EBUSY)
-    }
-
-    fn find_idle(
-        &mut self,
-        id: TaskId,
-        prev: u32,
-        wake_flags: u64,
-        mask: Option<u64>,
-        flags: u64,
-    ) -> Option<u32> {
-        let own = self.allowed_cpus(id);
-        let Some(mask) = mask else {
-            return self.select_cpu_in(prev, wake_flags, &own, flags);
-        };
-        // SAFETY: a mask that the scheduler got from the engine.
-        let mask = unsafe { self.mask(mask) };
-        let mut both = CpuSet::new(own.nr_cpus());
-        both.assign_and(&own, &mask)
-            .then(|| self.select_cpu_in(prev, wake_flags, &both, flags))
-            .flatten()
-    }
-}
-
 unsafe extern "C" fn scx_bpf_nr_node_ids(e: EnginePtr) -> u64 {
     let e = unsafe { engine_for_free(e) };
     e.topology.nr_nodes as u64
@@ -399,75 +293,7 @@ unsafe extern "C" fn scx_bpf_get_online_cpumask(e: EnginePtr) -> *const c_void {
 
 unsafe extern "C" fn scx_bpf_put_cpumask(_e: EnginePtr, _mask: u64) {}
 
-unsafe extern "C" fn scx_bpf_cpu_node(e: EnginePtr, cpu: u64) -> i64 {
-    let e = unsafe { engine_for_free(e) };
-    match e.valid_cpu(cpu, "") {
-        Some(cpu) => i64::from(e.machine.cpus[cpu as usize].node),
-        None => -1,
-    }
-}
-
-unsafe extern "C" fn scx_bpf_get_idle_cpumask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
-    let on = e.builtin_idle_on();
-    if on {
-        e.ext.idle.cpus.as_ptr().cast()
-    } else {
-        e.ext.bpf.no_cpus.as_ptr().cast()
-    }
-}
-
-unsafe extern "C" fn scx_bpf_get_idle_smtmask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
-    let on = e.builtin_idle_on();
-    match (on, e.topology.has_smt) {
-        (false, _) => e.ext.bpf.no_cpus.as_ptr().cast(),
-        (true, true) => e.ext.idle.cores.as_ptr().cast(),
-        (true, false) => e.ext.idle.cpus.as_ptr().cast(),
-    }
-}
-
-unsafe extern "C" fn scx_bpf_put_idle_cpumask(_e: EnginePtr, _mask: u64) {}
-
-unsafe extern "C" fn scx_bpf_test_and_clear_cpu_idle(e: EnginePtr, cpu: u64) -> u64 {
-    let e = unsafe { engine(e) };
-    if !e.builtin_idle_on() {
-        return 0;
-    }
-    match e.valid_cpu(cpu, "") {
-        Some(cpu) => u64::from(e.claim_idle(cpu)),
-        None => 0,
-    }
-}
-
-unsafe extern "C" fn scx_bpf_pick_idle_cpu(e: EnginePtr, mask: u64, flags: u64) -> i64 {
-    let e = unsafe { engine(e) };
-    if !e.builtin_idle_on() {
-        return EBUSY;
-    }
-    e.pick_in(mask, flags).map_or(EBUSY, i64::from)
-}
-
-unsafe extern "C" fn scx_bpf_pick_any_cpu(e: EnginePtr, mask: u64, flags: u64) -> i64 {
-    let e = unsafe { engine(e) };
-    if e.ext.idle.builtin
-        && let Some(cpu) = e.pick_in(mask, flags)
-    {
-        return i64::from(cpu);
-    }
-    // SAFETY: a mask that the scheduler got from the engine.
-    let mask = unsafe { e.mask(mask) };
-    let rotor = &mut e.ext.idle.rotors[e.exec_cpu as usize];
-    mask.any_distribute(rotor).map_or(EBUSY, i64::from)
-}
-
 impl Engine<'_> {
-    fn pick_in(&mut self, mask: u64, flags: u64) -> Option<u32> {
-        // SAFETY: a mask that the scheduler got from the engine.
-        let mask = unsafe { self.mask(mask) };
-        self.pick_idle(&mask, flags)
-    }
-
     /// `struct rq` of a CPU with its figures brought up to date.
     fn kernel_rq(&mut self, cpu: u32) -> *const c_void {
         self.visit(cpu);
