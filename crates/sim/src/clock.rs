@@ -22,6 +22,10 @@ pub enum Alarm {
     Device { device: u32 },
     /// Look for tasks that wait too long.
     Watchdog,
+    /// A CPU that stood still goes on.
+    WaitOver { cpu: u32 },
+    /// Has this CPU stood still for too long?
+    WaitStall { cpu: u32 },
 }
 
 /// What [`Clock::next`] found.

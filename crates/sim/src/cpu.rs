@@ -30,6 +30,8 @@ pub struct Rq {
     pub need_resched: bool,
     /// An IPI is on its way: `need_resched` will be set when it arrives.
     pub resched_in_flight: bool,
+    /// Waits in a kick, with interrupts off.
+    pub stands_still: bool,
     pub local: Dsq,
     pub rt: RtQueue,
     /// Runnable tasks of all classes, the running one included.
@@ -95,6 +97,7 @@ impl Rq {
             curr: TaskId::IDLE,
             need_resched: false,
             resched_in_flight: false,
+            stands_still: false,
             local: Dsq::new(crate::ext::flags::DSQ_LOCAL_ON | u64::from(cpu)),
             rt: RtQueue::default(),
             nr_running: 0,
@@ -117,5 +120,11 @@ impl Rq {
             idle_overhead_ns: 0,
             overhead_total_ns: 0,
         }
+    }
+
+    /// The current task cannot go on at once: it should leave, or the CPU has something else to do.
+    #[inline]
+    pub fn is_interrupted(&self, now_ns: u64) -> bool {
+        self.need_resched || self.stands_still || self.work_start_ns > now_ns
     }
 }

@@ -192,6 +192,9 @@ impl<'a> Engine<'a> {
                 break;
             };
             debug_assert!(at >= self.now, "time runs backwards");
+            if !self.ext.still.is_empty() {
+                self.stand_still_until(at);
+            }
             self.now = at;
             self.handle(due);
             self.settle_instant();
@@ -203,13 +206,17 @@ impl<'a> Engine<'a> {
         if !self.done && self.failure.is_none() && self.ext.exit.is_none() {
             match end_ns {
                 u64::MAX => self.ran_dry(),
-                _ => self.now = end_ns,
+                _ => {
+                    self.stand_still_until(end_ns);
+                    self.now = end_ns;
+                }
             }
         }
     }
 
     fn handle(&mut self, due: Due) {
         match due {
+            Due::Alarm(alarm) if !self.ext.still.is_empty() && self.put_off(alarm) => {}
             Due::Alarm(Alarm::Task { task, generation }) => {
                 self.task_alarm(TaskId(task), generation)
             }
@@ -223,6 +230,8 @@ impl<'a> Engine<'a> {
             }
             Due::Alarm(Alarm::Device { device }) => self.device_done(device),
             Due::Alarm(Alarm::Watchdog) => self.watchdog_check(),
+            Due::Alarm(Alarm::WaitOver { cpu }) => self.wait_over(cpu),
+            Due::Alarm(Alarm::WaitStall { cpu }) => self.wait_stalled(cpu),
             Due::WorkDone { cpu } => self.work_done(cpu),
             Due::Tick => self.tick_all(),
         }
@@ -236,7 +245,8 @@ impl<'a> Engine<'a> {
             if turn == MAX_RESCHEDULES {
                 return self.never_settles(cpu);
             }
-            if self.rqs[cpu as usize].need_resched && self.failure.is_none() {
+            let rq = &self.rqs[cpu as usize];
+            if rq.need_resched && !rq.stands_still && self.failure.is_none() {
                 self.exec_cpu = cpu;
                 self.preempt_schedule(cpu);
             }
@@ -254,12 +264,19 @@ impl<'a> Engine<'a> {
 
     fn tick_all(&mut self) {
         for cpu in 0..self.rqs.len() as u32 {
-            if !self.rqs[cpu as usize].curr.is_idle() {
-                self.exec_cpu = cpu;
-                self.tick(cpu);
-                self.run_irq_work();
+            let rq = &self.rqs[cpu as usize];
+            match (rq.curr.is_idle(), rq.stands_still) {
+                (true, _) => {}
+                (false, true) => self.miss_tick(cpu),
+                (false, false) => self.tick_one(cpu),
             }
         }
+    }
+
+    pub(crate) fn tick_one(&mut self, cpu: u32) {
+        self.exec_cpu = cpu;
+        self.tick(cpu);
+        self.run_irq_work();
     }
 
     /// The current task of `cpu` should leave it at the next chance, because of something that happens on it.

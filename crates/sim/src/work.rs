@@ -69,7 +69,7 @@ impl Engine<'_> {
         }
         let rq = &mut self.rqs[cpu as usize];
         rq.rearm = false;
-        let at = if rq.curr.is_idle() {
+        let at = if rq.curr.is_idle() || rq.stands_still {
             NEVER
         } else {
             let work = &self.tasks[rq.curr.index()].work;

@@ -335,16 +335,23 @@ fn dispatch_that_never_settles() {
     }
 }
 
-/// A kick that waits would hold its CPU still inside one instant; the simulated machine says that it cannot.
+/// The stopper thread would have to wait for a CPU that waits in a kick, and so would whoever sent it.
 #[test]
-fn kick_that_waits_is_not_modelled() {
+fn moving_the_task_of_a_waiting_cpu_is_not_modelled() {
     let path = repository().join("tests/conformance/schedulers/timer_kick.bpf.c");
-    let kick_wait = [("kick_flags".to_owned(), Value::Int(4))];
-    let machine = ideal("core:2 pu:1", 1000);
+    let kick_wait = [("kick_flags", 4), ("kick_cpu", 1)]
+        .map(|(name, value)| (name.to_owned(), Value::Int(value)));
+    let machine = ideal("core:3 pu:1", 1000);
     let mut arena = Arena::new(&machine, object(&path.display().to_string(), 2));
     arena.globals = &kick_wait;
-    match arena.run(&parse(ONE_TASK)) {
+    // CPU 0 waits for CPU 1 from 5 ms on, to 20 ms.
+    let tasks = r#"{ "tiltyard": { "apps": { "rt-app": { "history": 0 } } }, "tasks": {
+        "Y": { "loop": 1, "cpus": [1], "run": 20000 },
+        "M": { "loop": 1, "cpus": [2], "run": 7000,
+               "tiltyard": { "set_other": { "task": "A", "cpus": [2] } }, "run1": 1000 },
+        "A": { "loop": 1, "cpus": [0], "run": 20000 } } }"#;
+    match arena.run(&parse(tasks)) {
         Err(RunError::NotModelled(text)) => assert!(text.contains("SCX_KICK_WAIT"), "{text}"),
-        other => panic!("{other:?}"),
+        other => panic!("{:?}", other.map(|ran| ran.outcome)),
     }
 }

@@ -10,6 +10,7 @@ pub mod kicks;
 pub mod limits;
 pub mod sleep_wake;
 pub mod slices;
+pub mod waits;
 
 /// Hands the list of all cases to another macro.
 #[macro_export]
@@ -75,6 +76,16 @@ macro_rules! for_each_case {
                 node_functions_and_their_mistakes,
                 idle_masks_per_node_want_built_in_ones,
                 synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_set,
+            }
+            waits {
+                kicking_cpu_stands_still,
+                only_another_class_ends_a_wait,
+                idle_target_is_waited_for,
+                no_wait_for_oneself,
+                interrupts_wait_as_well,
+                preemption_waits_as_well,
+                ring_of_waits_is_an_error,
+                long_wait_is_a_stall,
             }
             affinity {
                 consume_skips_pinned_tasks,

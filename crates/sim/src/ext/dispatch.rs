@@ -306,6 +306,9 @@ impl Engine<'_> {
                 self.do_enqueue(cpu, id, 0, -1);
             }
         }
+        if self.class_of(next) != Class::Ext {
+            self.left_ext(cpu);
+        }
         if let Class::Rt { .. } = self.class_of(next) {
             self.release_cpu(cpu, PREEMPT_RT, self.tasks[next.index()].kernel_ptr());
         }
@@ -319,6 +322,7 @@ impl Engine<'_> {
             self.call_op(Op::Stopping, &args, id, Some(cpu));
         }
         self.set_runnable(id);
+        self.left_ext(cpu);
         self.release_cpu(cpu, PREEMPT_STOP, std::ptr::null_mut());
     }
 

@@ -17,6 +17,9 @@ impl Engine<'_> {
         if !kick.any() {
             self.ext.kicked.push(cpu);
         }
+        if flags & KICK_WAIT != 0 {
+            self.ext.waits.push((self.exec_cpu, cpu));
+        }
         if idle_only {
             kick.idle |= !kick.normal;
         } else {
@@ -26,7 +29,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The interrupt work that ops asked for: deferred inserts, then kicks in CPU order.
+    /// The interrupt work that ops asked for: deferred inserts, then kicks in CPU order, then waits.
     #[inline]
     pub(crate) fn run_irq_work(&mut self) {
         while !self.ext.deferred_cpus.is_empty() || !self.ext.kicked.is_empty() {
@@ -43,6 +46,7 @@ impl Engine<'_> {
         for cpu in kicked {
             self.do_kick(cpu);
         }
+        self.begin_waits();
     }
 
     /// `kick_one_cpu()`.

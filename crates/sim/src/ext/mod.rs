@@ -11,6 +11,7 @@ pub mod idle;
 pub mod kick;
 pub mod load;
 pub mod ops;
+pub mod wait;
 pub mod watchdog;
 
 use crate::engine::{RunError, Setup};
@@ -24,6 +25,7 @@ use idle::IdleMasks;
 use ops::{Context, OpTable};
 use std::collections::HashMap;
 use tiltyard_native::Instance;
+use wait::Standstill;
 
 /// State of the one loaded scheduler.
 pub struct Ext {
@@ -42,6 +44,9 @@ pub struct Ext {
     pub idle: IdleMasks,
     /// CPUs with a kick waiting, and whether any CPU has deferred inserts.
     pub kicked: Vec<u32>,
+    /// Who waits for whom once the kicks are done, and the CPUs that stand still meanwhile.
+    pub waits: Vec<(u32, u32)>,
+    pub still: Vec<Standstill>,
     pub deferred_cpus: Vec<u32>,
     /// Number of the newest pass of any task through ops.enqueue.
     pub qseq: u64,
@@ -184,6 +189,8 @@ impl Ext {
                 .map(|_| Dsq::new(DSQ_GLOBAL))
                 .collect(),
             kicked: Vec::new(),
+            waits: Vec::new(),
+            still: Vec::new(),
             deferred_cpus: Vec::new(),
             qseq: 0,
             callbacks: 0,

@@ -263,11 +263,6 @@ unsafe extern "C" fn scx_bpf_kick_cpu(e: EnginePtr, cpu: u64, flags: u64) {
             "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE (flags {flags:#x})"
         ));
     }
-    if flags & KICK_WAIT != 0 {
-        let what =
-            "SCX_KICK_WAIT: the kicking CPU would have to stand still inside one instant".into();
-        return e.fail(crate::engine::RunError::NotModelled(what));
-    }
     e.kick(cpu, flags);
 }
 

@@ -46,7 +46,7 @@ impl Engine<'_> {
     fn step(&mut self, cpu: u32, id: TaskId) {
         loop {
             let rq = &self.rqs[cpu as usize];
-            if rq.need_resched || rq.work_start_ns > self.now || self.failure.is_some() {
+            if rq.is_interrupted(self.now) || self.failure.is_some() {
                 return self.arm_work(cpu);
             }
             match self.execute(cpu, id) {

@@ -377,6 +377,12 @@ impl Engine<'_> {
         self.clock.arm(at, Alarm::Device { device: d as u32 });
     }
 
+    /// Whose request this device has done next.
+    pub(crate) fn served_next(&self, d: u32) -> Option<TaskId> {
+        let serving = &self.programs.res.devices[d as usize].serving;
+        serving.first().map(|(_, _, id)| *id)
+    }
+
     /// A device interrupt: the first request is done, the next in line starts. It arrives on the CPU of the requester.
     pub(crate) fn device_done(&mut self, d: u32) {
         let device = &mut self.programs.res.devices[d as usize];

@@ -242,6 +242,9 @@ impl Engine<'_> {
     /// The stopper thread takes the CPU from a running task that may no longer be there and moves it.
     fn push_away(&mut self, id: TaskId, target: u32) {
         let from = self.tasks[id.index()].cpu;
+        if self.refuses_stopper(from) {
+            return;
+        }
         self.settle(from);
         if self.class_of(id) == Class::Ext {
             self.ext_stopped_for_migration(from, id);

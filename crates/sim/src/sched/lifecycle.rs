@@ -353,7 +353,7 @@ impl Engine<'_> {
                 return;
             }
             let rq = &self.rqs[cpu as usize];
-            if rq.need_resched || rq.work_start_ns > self.now {
+            if rq.is_interrupted(self.now) {
                 // Back to the same instruction.
                 self.tasks[id.index()].cursor.pc -= 1;
                 return self.arm_work(cpu);

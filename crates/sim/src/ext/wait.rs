@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Kicks that wait (SCX_KICK_WAIT): the kicking CPU stands still, with interrupts off, until each CPU it waits for
+//! has gone from an ext task to a task of another class or to idle. In the reference kernel nothing else counts: not
+//! from one ext task to the next, and a CPU that is idle already must have run one first.
+//!
+//! How long that takes nobody knows beforehand. But nothing happens between one event and the next, so a CPU that
+//! stands still is charged up to the next event, again and again, until one sets it free.
+
+use crate::clock::Alarm;
+use crate::engine::{Engine, RunError};
+use crate::task::TaskId;
+use tiltyard_model::OverheadCause;
+
+/// A CPU that never lets interrupts in is reported by RCU after this time, and the report ends the scheduler
+/// (CONFIG_RCU_CPU_STALL_TIMEOUT, its default).
+const STALL_NS: u64 = 21_000_000_000;
+
+/// A CPU that stands still.
+#[derive(Debug)]
+pub struct Standstill {
+    cpu: u32,
+    /// CPUs that it waits for; empty when it is about to go on.
+    for_cpus: Vec<u32>,
+    since_ns: u64,
+    missed_tick: bool,
+    /// Interrupts that wait for it.
+    put_off: Vec<Alarm>,
+}
+
+impl Engine<'_> {
+    /// After the kicks: who asked for it waits. A CPU does not wait for itself.
+    pub(crate) fn begin_waits(&mut self) {
+        for (cpu, target) in std::mem::take(&mut self.ext.waits) {
+            if cpu != target {
+                self.begin_wait(cpu, target);
+            }
+        }
+    }
+
+    fn begin_wait(&mut self, cpu: u32, target: u32) {
+        let now = self.now;
+        let still = match self.ext.still.iter_mut().find(|s| s.cpu == cpu) {
+            Some(still) => still,
+            None => {
+                self.clock.arm(now + STALL_NS, Alarm::WaitStall { cpu });
+                self.ext.still.push(Standstill {
+                    cpu,
+                    for_cpus: Vec::new(),
+                    since_ns: now,
+                    missed_tick: false,
+                    put_off: Vec::new(),
+                });
+                self.ext.still.last_mut().expect("just pushed")
+            }
+        };
+        if !still.for_cpus.contains(&target) {
+            still.for_cpus.push(target);
+        }
+        self.rqs[cpu as usize].stands_still = true;
+        self.settle(cpu);
+        self.arm_work(cpu);
+        self.refuse_ring(cpu);
+    }
+
+    /// CPUs that wait for each other never go on.
+    fn refuse_ring(&mut self, cpu: u32) {
+        let mut reached = vec![cpu];
+        let mut i = 0;
+        while i < reached.len() {
+            let waits = self.ext.still.iter().find(|s| s.cpu == reached[i]);
+            for next in waits.map_or(&[][..], |s| &s.for_cpus) {
+                if *next == cpu {
+                    return self.ext_error(format!(
+                        "CPU {cpu} and CPU {} wait for each other for ever (SCX_KICK_WAIT)",
+                        reached[i]
+                    ));
+                }
+                if !reached.contains(next) {
+                    reached.push(*next);
+                }
+            }
+            i += 1;
+        }
+    }
+
+    /// The time up to the next event is lost to CPUs that stand still.
+    pub(crate) fn stand_still_until(&mut self, at_ns: u64) {
+        for i in 0..self.ext.still.len() {
+            let cpu = self.ext.still[i].cpu;
+            let from_ns = self.rqs[cpu as usize].work_start_ns.max(self.now);
+            self.charge(cpu, OverheadCause::Ipi, at_ns.saturating_sub(from_ns));
+        }
+        self.arm_pending_work();
+    }
+
+    /// `cpu` went from an ext task to another class or to idle.
+    pub(crate) fn left_ext(&mut self, cpu: u32) {
+        for still in &mut self.ext.still {
+            let before = still.for_cpus.len();
+            still.for_cpus.retain(|target| *target != cpu);
+            if still.for_cpus.is_empty() && before > 0 {
+                self.clock.arm(self.now, Alarm::WaitOver { cpu: still.cpu });
+            }
+        }
+    }
+
+    /// Interrupts are on again: those that waited come in, and what was asked of the CPU is done.
+    pub(crate) fn wait_over(&mut self, cpu: u32) {
+        let over = |s: &Standstill| s.cpu == cpu && s.for_cpus.is_empty();
+        let Some(at) = self.ext.still.iter().position(over) else {
+            return;
+        };
+        let still = self.ext.still.remove(at);
+        let rq = &mut self.rqs[cpu as usize];
+        rq.stands_still = false;
+        if rq.need_resched {
+            self.resched_local(cpu);
+        }
+        self.arm_work(cpu);
+        for alarm in still.put_off {
+            self.clock.arm(self.now, alarm);
+        }
+        if still.missed_tick {
+            self.tick_one(cpu);
+        }
+    }
+
+    pub(crate) fn wait_stalled(&mut self, cpu: u32) {
+        let since_ns = self.now - STALL_NS;
+        let Some(still) = self.ext.still.iter().find(|s| s.cpu == cpu) else {
+            return;
+        };
+        if still.since_ns == since_ns {
+            let targets = still.for_cpus.clone();
+            self.ext_error(format!(
+                "RCU CPU stall: CPU {cpu} has waited {} s for CPUs {targets:?} to leave the ext class (SCX_KICK_WAIT)",
+                STALL_NS / 1_000_000_000
+            ));
+        }
+    }
+
+    /// One tick that comes late stands for all that a CPU missed.
+    pub(crate) fn miss_tick(&mut self, cpu: u32) {
+        if let Some(still) = self.ext.still.iter_mut().find(|s| s.cpu == cpu) {
+            still.missed_tick = true;
+        }
+    }
+
+    /// Whether the interrupt has to wait because its CPU stands still.
+    pub(crate) fn put_off(&mut self, alarm: Alarm) -> bool {
+        let cpu = match alarm {
+            Alarm::Task { task, .. } => self.tasks[TaskId(task).index()].cpu,
+            Alarm::BpfTimer { cpu, .. } | Alarm::Resched { cpu } => cpu,
+            Alarm::Device { device } => match self.served_next(device) {
+                Some(id) => self.tasks[id.index()].cpu,
+                None => return false,
+            },
+            Alarm::Watchdog | Alarm::WaitOver { .. } | Alarm::WaitStall { .. } => return false,
+        };
+        match self.ext.still.iter_mut().find(|s| s.cpu == cpu) {
+            Some(still) => {
+                still.put_off.push(alarm);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The stopper thread cannot come to a CPU whose interrupts are off, and whoever sent it would have to wait.
+    pub(crate) fn refuses_stopper(&mut self, cpu: u32) -> bool {
+        let refuses = self.rqs[cpu as usize].stands_still;
+        if refuses {
+            self.fail(RunError::NotModelled(format!(
+                "SCX_KICK_WAIT: CPU {cpu} stands still and its task is to be moved away"
+            )));
+        }
+        refuses
+    }
+}
