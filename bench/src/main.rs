@@ -20,7 +20,8 @@ struct Case {
     what: &'static str,
     topology: &'static str,
     seconds: u64,
-    /// Wall time of the nearest peer with scx_simple on this kind of machine, in seconds.
+    /// Wall time of the nearest peer with scx_simple, in seconds: the median of seven runs that alternated with ours,
+    /// on the machine of docs/explanation/speed.md. On another machine the ratio is only a hint.
     peer_s: Option<f64>,
 }
 
@@ -30,21 +31,21 @@ const CASES: &[Case] = &[
         what: "512 hogs on 32 CPUs",
         topology: "package:4 [numa] l3:1 core:8 pu:1",
         seconds: 60,
-        peer_s: Some(0.61),
+        peer_s: Some(0.405),
     },
     Case {
         name: "pingpong",
         what: "4 ping-pong pairs, 50 us each way, on 4 CPUs",
         topology: "package:1 [numa] l3:1 core:4 pu:1",
         seconds: 10,
-        peer_s: Some(0.72),
+        peer_s: Some(0.540),
     },
     Case {
         name: "io",
         what: "512 tasks of 200 us run + 800 us sleep on 32 CPUs",
         topology: "package:4 [numa] l3:1 core:8 pu:1",
         seconds: 2,
-        peer_s: Some(0.44),
+        peer_s: Some(0.317),
     },
     Case {
         name: "mixed",
