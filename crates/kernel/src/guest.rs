@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use crate::loader::{self, KernelEnums};
 use crate::protocol::{
-    CommandStatus, GuestJob, GuestRun, JOB_PATH, Message, PORT_NAME, RunOutcome, RunReport,
+    CommandStatus, GuestJob, JOB_PATH, Message, PORT_NAME, RunOutcome, RunReport, TRACE_PORT_NAME,
 };
+use crate::trace::tracer::Tracer;
 
 /// The argument with which the guest's kernel starts init: the hidden subcommand.
 pub const ARGUMENT: &str = "kernel-guest";
@@ -61,11 +62,11 @@ fn work(host: &mut Host) -> Result<(), Error> {
         kernel_release: kernel_release.trim().to_owned(),
     })?;
     let enums = KernelEnums::of_this_kernel()?;
-    for run in &job.runs {
+    for (index, run) in job.runs.iter().enumerate() {
         host.send(&Message::RunStarted {
             scheduler: run.scheduler.clone(),
         })?;
-        let outcome = do_run(&job, run, &enums, host)?;
+        let outcome = do_run(&job, index, &enums, host)?;
         let report = RunReport {
             scheduler: run.scheduler.clone(),
             outcome,
@@ -82,10 +83,11 @@ fn work(host: &mut Host) -> Result<(), Error> {
 /// itself is broken.
 fn do_run(
     job: &GuestJob,
-    run: &GuestRun,
+    index: usize,
     enums: &KernelEnums,
     host: &mut Host,
 ) -> Result<RunOutcome, Error> {
+    let run = &job.runs[index];
     let start = Instant::now();
     let scheduler = match &run.object {
         None => None,
@@ -103,10 +105,22 @@ fn do_run(
         .as_ref()
         .and_then(|scheduler| scheduler.ops_name().ok());
     let load_ms = millis(start);
+    let mut recording = job
+        .tracer
+        .as_ref()
+        .map(|object| Recording::begin(Path::new(object), index))
+        .transpose()?;
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
-    let command = run_command(&job.command, limit, scheduler.is_some(), host)?;
+    let command = run_command(
+        &job.command,
+        limit,
+        scheduler.is_some(),
+        host,
+        recording.as_mut(),
+    )?;
     let command_ms = millis(start);
+    recording.map(Recording::end).transpose()?;
     let start = Instant::now();
     let exit = scheduler
         .map(|scheduler| scheduler.detach(enums))
@@ -133,6 +147,7 @@ fn run_command(
     limit: Duration,
     is_loaded: bool,
     host: &mut Host,
+    recording: Option<&mut Recording>,
 ) -> Result<CommandStatus, Error> {
     let (mut output, input) = io::pipe()?;
     let (program, arguments) = words.split_first().ok_or("the job has no command")?;
@@ -154,7 +169,7 @@ fn run_command(
     // The builder holds the pipe's writing ends; without them the pipe ends with the command.
     drop(command);
     set_nonblocking(&output)?;
-    let early = watch(&mut child, &mut output, limit, is_loaded, host)?;
+    let early = watch(&mut child, &mut output, limit, is_loaded, host, recording)?;
     // As process 1, kill(-1) means everyone else in this guest.
     // SAFETY: a plain system call.
     unsafe { libc::kill(-1, libc::SIGKILL) };
@@ -172,6 +187,7 @@ fn watch(
     limit: Duration,
     is_loaded: bool,
     host: &mut Host,
+    mut recording: Option<&mut Recording>,
 ) -> Result<Option<CommandStatus>, Error> {
     let end = Instant::now() + limit;
     let process = pidfd(child)?;
@@ -184,6 +200,9 @@ fn watch(
         // SAFETY: the array is as long as stated and outlives the call.
         unsafe { libc::poll(wanted.as_mut_ptr(), 2, WATCH.as_millis() as i32) };
         forward(output, host)?;
+        if let Some(recording) = &mut recording {
+            recording.fetch()?;
+        }
         if is_loaded && loader::state()? != "enabled" {
             return Ok(Some(CommandStatus::Ejected));
         }
@@ -302,26 +321,39 @@ fn power_off() -> ! {
     unreachable!("process 1 may reboot")
 }
 
+/// The tracer, and the line on which its records leave.
+struct Recording {
+    tracer: Tracer,
+    port: File,
+}
+
+impl Recording {
+    fn begin(object: &Path, run: usize) -> Result<Self, Error> {
+        let mut port = open_port(TRACE_PORT_NAME)?;
+        let mut tracer = Tracer::attach(object)?;
+        tracer.begin(&mut port, run as u32)?;
+        Ok(Self { tracer, port })
+    }
+
+    fn fetch(&mut self) -> Result<(), Error> {
+        Ok(self.tracer.fetch(&mut self.port)?)
+    }
+
+    fn end(mut self) -> Result<(), Error> {
+        Ok(self.tracer.end(&mut self.port)?)
+    }
+}
+
 /// The line to the host.
 struct Host {
     port: File,
 }
 
 impl Host {
-    /// Opens the virtio port of our name; its driver may still be coming up.
     fn connect() -> Result<Self, Error> {
-        let give_up = Instant::now() + PORT_LIMIT;
-        loop {
-            if let Some(path) = find_port()? {
-                return Ok(Self {
-                    port: File::options().write(true).open(path)?,
-                });
-            }
-            if Instant::now() >= give_up {
-                return Err(format!("no virtio port named {PORT_NAME}").into());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        Ok(Self {
+            port: open_port(PORT_NAME)?,
+        })
     }
 
     fn send(&mut self, message: &Message) -> Result<(), Error> {
@@ -331,8 +363,22 @@ impl Host {
     }
 }
 
-/// The device node of the port that is named [`PORT_NAME`], once there is one.
-fn find_port() -> io::Result<Option<PathBuf>> {
+/// Opens the virtio port of this name; its driver may still be coming up.
+fn open_port(name: &str) -> Result<File, Error> {
+    let give_up = Instant::now() + PORT_LIMIT;
+    loop {
+        if let Some(path) = find_port(name)? {
+            return Ok(File::options().write(true).open(path)?);
+        }
+        if Instant::now() >= give_up {
+            return Err(format!("no virtio port named {name}").into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The device node of a port, once there is one.
+fn find_port(wanted: &str) -> io::Result<Option<PathBuf>> {
     let ports = match std::fs::read_dir("/sys/class/virtio-ports") {
         Ok(ports) => ports,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -343,7 +389,7 @@ fn find_port() -> io::Result<Option<PathBuf>> {
         // The name comes in a control message after the port itself.
         let name = std::fs::read_to_string(port.path().join("name")).unwrap_or_default();
         let node = Path::new("/dev").join(port.file_name());
-        if name.trim() == PORT_NAME && node.exists() {
+        if name.trim() == wanted && node.exists() {
             return Ok(Some(node));
         }
     }

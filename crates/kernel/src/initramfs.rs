@@ -14,6 +14,8 @@ use crate::vm::VmJob;
 /// Where init lies in the guest.
 pub const INIT_PATH: &str = "/tiltyard/init";
 
+const TRACER_PATH: &str = "/tiltyard/tracer.bpf.o";
+
 /// Mount points that init expects, and a place for what commands write.
 const FOLDERS: [&str; 4] = ["/proc", "/sys", "/dev", "/tmp"];
 
@@ -62,9 +64,17 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
             tunables: scheduler.tunables.clone(),
         });
     }
+    let tracer = match &job.tracer {
+        None => None,
+        Some(path) => {
+            add_file(archive, path, TRACER_PATH)?;
+            Some(TRACER_PATH.to_owned())
+        }
+    };
     Ok(GuestJob {
         command,
         runs,
+        tracer,
         run_limit_s: job.run_limit_s,
     })
 }

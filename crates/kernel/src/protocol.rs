@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub const JOB_PATH: &str = "/tiltyard/job.json";
 /// Name of the virtio port that carries the messages.
 pub const PORT_NAME: &str = "tiltyard";
+/// Name of the one that carries the scheduler's events, as [`crate::trace::record`] writes them.
+pub const TRACE_PORT_NAME: &str = "tiltyard.trace";
 
 /// Everything the guest has to do, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +18,8 @@ pub struct GuestJob {
     /// Program path in the guest, then its arguments.
     pub command: Vec<String>,
     pub runs: Vec<GuestRun>,
+    /// Path of the tracer's object in the guest; none to record nothing.
+    pub tracer: Option<String>,
     /// How long one command may take, s.
     pub run_limit_s: u64,
 }

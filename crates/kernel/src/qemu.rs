@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::KernelError;
 use crate::packages::KernelImage;
-use crate::protocol::PORT_NAME;
+use crate::protocol::{PORT_NAME, TRACE_PORT_NAME};
 use crate::{guest, initramfs};
 
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -42,6 +42,8 @@ pub struct Guest {
     reader: Option<std::thread::JoinHandle<()>>,
     /// Lines that the guest wrote to its port; closed when QEMU is gone.
     pub lines: Receiver<String>,
+    /// What it wrote to its trace port.
+    pub trace: File,
 }
 
 impl Guest {
@@ -53,11 +55,12 @@ impl Guest {
     ) -> Result<Self, KernelError> {
         let initrd =
             memory_file(initramfs).map_err(KernelError::io("initramfs", "hold in memory"))?;
+        let trace = memory_file(&[]).map_err(KernelError::io("trace", "hold in memory"))?;
         let mut command = Command::new(PROGRAM);
         command
             .args(arguments(
                 kernel,
-                &format!("/proc/self/fd/{}", initrd.as_raw_fd()),
+                &[&initrd, &trace].map(|file| format!("/proc/self/fd/{}", file.as_raw_fd())),
                 hardware,
             ))
             .stdin(Stdio::null())
@@ -65,7 +68,7 @@ impl Guest {
             .stderr(Stdio::piped())
             // Ctrl-C is for Tiltyard to handle; QEMU would only add a complaint of its own.
             .process_group(0);
-        bind_to_us(&mut command, &initrd);
+        bind_to_us(&mut command, [&initrd, &trace]);
         let mut child = command.spawn().map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => KernelError::ToolMissing {
                 tool: PROGRAM,
@@ -86,6 +89,7 @@ impl Guest {
             console,
             reader: Some(reader),
             lines: send_lines(messages),
+            trace,
         })
     }
 
@@ -141,7 +145,11 @@ impl Drop for Guest {
     }
 }
 
-fn arguments(kernel: &KernelImage, initrd: &str, hardware: &Hardware) -> Vec<String> {
+fn arguments(
+    kernel: &KernelImage,
+    [initrd, trace]: &[String; 2],
+    hardware: &Hardware,
+) -> Vec<String> {
     // loglevel=7: the console is shown only when the guest fails, and should then say why.
     // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
     let kernel_command_line = format!(
@@ -153,6 +161,8 @@ fn arguments(kernel: &KernelImage, initrd: &str, hardware: &Hardware) -> Vec<Str
     let memory = format!("{}M", hardware.memory_mib);
     let image = kernel.image.display().to_string();
     let port = format!("virtserialport,chardev=messages,name={PORT_NAME}");
+    let trace = format!("file,id=trace,path={trace}");
+    let trace_port = format!("virtserialport,chardev=trace,name={TRACE_PORT_NAME}");
     [
         // No display, network or disk: the guest boots faster without them.
         "-nodefaults",
@@ -183,10 +193,14 @@ fn arguments(kernel: &KernelImage, initrd: &str, hardware: &Hardware) -> Vec<Str
         "chardev:console",
         "-chardev",
         "file,id=messages,path=/dev/stdout",
+        "-chardev",
+        &trace,
         "-device",
         "virtio-serial-pci",
         "-device",
         &port,
+        "-device",
+        &trace_port,
     ]
     .map(str::to_owned)
     .to_vec()
@@ -205,14 +219,14 @@ fn memory_file(bytes: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Lets the child keep the initramfs, and die with the thread that starts it.
-fn bind_to_us(command: &mut Command, initrd: &File) {
-    let (fd, parent) = (initrd.as_raw_fd(), std::process::id());
+/// Lets the child keep the files, and die with the thread that starts it.
+fn bind_to_us(command: &mut Command, files: [&File; 2]) {
+    let (fds, parent) = (files.map(AsRawFd::as_raw_fd), std::process::id());
     // SAFETY: only async-signal-safe system calls run between fork and exec.
     unsafe {
         command.pre_exec(move || {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0
-                || libc::fcntl(fd, libc::F_SETFD, 0) < 0
+                || fds.iter().any(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) < 0)
             {
                 return Err(std::io::Error::last_os_error());
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Boots a guest for one job and brings back what came of it.
 
+use std::io::{BufReader, Seek};
 use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use crate::packages;
 use crate::progress::Progress;
 use crate::protocol::{Message, RunReport, Tunable};
 use crate::qemu::{Guest, Hardware};
+use crate::trace::replay::{Trace, read_runs};
 use crate::{elf, host, initramfs};
 
 /// A command to be run once under each of several schedulers, one after another, in one boot.
@@ -20,6 +22,8 @@ pub struct VmJob {
     /// Program (a path, or a name on PATH) and its arguments.
     pub command: Vec<String>,
     pub schedulers: Vec<SchedulerJob>,
+    /// Compiled from [`crate::trace::SOURCE`]: tells what the scheduler does. None to record nothing.
+    pub tracer: Option<PathBuf>,
     /// Version of the kernel package: "6.18" takes the newest 6.18.x.
     pub kernel_version: String,
     /// The program that becomes the guest's init: one that calls [`crate::guest::main`] when
@@ -50,6 +54,7 @@ impl VmJob {
         Self {
             command,
             schedulers: Vec::new(),
+            tracer: None,
             kernel_version: "6.18".to_owned(),
             // The link is read when the guest is packed; a failure shows there, by name.
             init: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
@@ -88,6 +93,9 @@ pub struct VmReport {
     pub total_ms: u64,
     /// One entry a scheduler, in the job's order.
     pub runs: Vec<RunReport>,
+    /// Of those runs that were recorded, in their order.
+    #[serde(skip)]
+    pub traces: Vec<Trace>,
 }
 
 impl VmReport {
@@ -180,6 +188,7 @@ impl Session<'_> {
                 Message::Done => {
                     let mut report = self.report.take().ok_or(End::Closed)?;
                     report.total_ms = millis(self.start);
+                    report.traces = traces(guest).map_err(End::Error)?;
                     return Ok(report);
                 }
             }
@@ -196,6 +205,7 @@ impl Session<'_> {
             boot_ms: millis(self.start),
             total_ms: 0,
             runs: Vec::new(),
+            traces: Vec::new(),
         });
     }
 
@@ -219,6 +229,16 @@ impl Session<'_> {
             },
         }
     }
+}
+
+fn traces(guest: &Guest) -> Result<Vec<Trace>, KernelError> {
+    let failed = KernelError::io("trace", "read");
+    let mut file = &guest.trace;
+    // QEMU has written to the file behind our back, from its own position.
+    let read = file
+        .rewind()
+        .and_then(|()| read_runs(&mut BufReader::new(file)));
+    read.map_err(failed)
 }
 
 fn parse(line: String) -> Result<Message, KernelError> {

@@ -82,7 +82,7 @@ fn number(text: &str) -> Option<i128> {
 }
 
 /// What a failed build means to the caller. Messages of compilers stand below the first line.
-fn failure(error: BuildError) -> Failure {
+pub fn failure(error: BuildError) -> Failure {
     let code = match &error {
         BuildError::Compile { .. } | BuildError::Unsupported { .. } | BuildError::Lower { .. } => {
             Code::Build

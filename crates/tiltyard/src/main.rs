@@ -12,6 +12,7 @@ mod machines;
 mod nearest;
 mod output;
 mod progress;
+mod recorded;
 mod schedulers;
 mod simulate;
 mod terminal;

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard kernel`: the same schedulers in a real Linux kernel.
 
+use std::path::PathBuf;
+
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::host;
 use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport, Tunable};
 use tiltyard_kernel::vm::{self, SchedulerJob, VmJob, VmReport};
+use tiltyard_measure::{Comparison, Summary, compare};
+use tiltyard_report::{ReportInput, html, table};
 
 use super::list::Format;
 use crate::built;
 use crate::failure::{Code, Failure};
+use crate::output::Output;
 use crate::progress::Steps;
-use crate::schedulers;
+use crate::{recorded, schedulers, terminal};
 
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
@@ -56,6 +61,15 @@ pub struct Args {
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
+    /// Do not record what the scheduler does: no figures but the command's own, and no cost of measuring.
+    #[arg(long)]
+    no_events: bool,
+    /// Write a Perfetto trace; for one scheduler.
+    #[arg(long, value_name = "FILE.pftrace", conflicts_with = "no_events")]
+    trace: Option<PathBuf>,
+    /// Write a report with curves: one HTML file that needs no network.
+    #[arg(long, value_name = "FILE.html", conflicts_with = "no_events")]
+    report: Option<PathBuf>,
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -68,6 +82,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.check {
         return check(&args.version);
     }
+    if args.trace.is_some() && args.schedulers.len() != 1 {
+        return Err(Failure::usage(
+            "--trace: a trace is of one run; name one scheduler",
+        ));
+    }
+    let trace = args.trace.as_deref().map(Output::create).transpose()?;
+    let report_file = args.report.as_deref().map(Output::create).transpose()?;
     let mut job = VmJob::new(args.command.clone());
     (job.cpus, job.memory_mib, job.run_limit_s) = (args.cpus, args.memory, args.limit);
     job.kernel_version.clone_from(&args.version);
@@ -79,11 +100,34 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         progress.steps.step(&format!("building {scheduler}"));
         job.schedulers.push(scheduler_job(scheduler)?);
     }
+    if !args.no_events {
+        progress.steps.step("building the tracer");
+        job.tracer = Some(recorded::tracer()?);
+    }
     let report = vm::run(&job, &mut progress).map_err(|e| failure(&e))?;
     drop(progress);
+    let runs = recorded::summaries(&report);
+    let comparison = compare(&runs);
+    if let (Some(output), Some(recorded)) = (trace, report.traces.first()) {
+        recorded::write_perfetto(recorded, report.cpus, output)?;
+    }
+    if let Some(output) = report_file
+        && !runs.is_empty()
+    {
+        let page = html::render(&ReportInput {
+            title: &args.command.join(" "),
+            about: "A command under schedulers in a real Linux kernel.",
+            machine: &machine(&report),
+            command: &repeat_line(),
+            shown: "run 1",
+            comparison: &comparison,
+            runs: &runs,
+        });
+        output.fill(page.as_bytes())?;
+    }
     match args.format {
-        Format::Table => super::print(&page(&report))?,
-        Format::Json => super::print(&format!("{:#}\n", serde_json::json!(report)))?,
+        Format::Table => super::print(&page(&report, &comparison))?,
+        Format::Json => super::print(&json(&report, &runs, &comparison))?,
     }
     verdict(&report)
 }
@@ -151,11 +195,34 @@ impl tiltyard_kernel::Progress for Progress {
     }
 }
 
-fn page(report: &VmReport) -> String {
+fn machine(report: &VmReport) -> String {
+    let (release, cpus) = (&report.kernel_release, report.cpus);
+    format!("Linux {release}, {cpus} CPUs, emulated")
+}
+
+/// The command that was typed.
+fn repeat_line() -> String {
+    let mut words: Vec<String> = std::env::args().collect();
+    words[0] = "tiltyard".to_owned();
+    terminal::shell_line(&words)
+}
+
+fn json(report: &VmReport, runs: &[(String, Vec<Summary>)], comparison: &Comparison) -> String {
+    let recorded = report.traces.iter().zip(runs).map(|(trace, (name, runs))| {
+        serde_json::json!({ "scheduler": name, "lost_events": trace.lost, "summary": runs[0] })
+    });
+    let all = serde_json::json!({
+        "report": report,
+        "comparison": comparison,
+        "recorded": recorded.collect::<Vec<_>>(),
+    });
+    format!("{all:#}\n")
+}
+
+fn page(report: &VmReport, comparison: &Comparison) -> String {
     let mut page = format!(
-        "Linux {}, {} CPUs, emulated; booted in {:.1} s, all done after {:.1} s\n\n",
-        report.kernel_release,
-        report.cpus,
+        "{}; booted in {:.1} s, all done after {:.1} s\n\n",
+        machine(report),
         report.boot_ms as f64 / 1e3,
         report.total_ms as f64 / 1e3,
     );
@@ -164,6 +231,13 @@ fn page(report: &VmReport) -> String {
         for line in lines(run) {
             page += &format!("  {line}\n");
         }
+    }
+    if !report.traces.is_empty() {
+        page += &format!("\n{}\n", table::render(comparison, terminal::width()));
+    }
+    let lost: u64 = report.traces.iter().map(|trace| trace.lost).sum();
+    if lost > 0 {
+        page += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
     }
     page
 }

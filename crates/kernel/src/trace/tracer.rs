@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Takes the scheduler's events from the running kernel.
+
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::rc::Rc;
+
+use libbpf_rs::{
+    Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
+};
+
+use super::record::{Record, kind};
+use crate::verifier;
+
+/// Room for events that nobody has fetched yet, bytes: a quarter of a million switches between two visits.
+const RING_BYTES: u32 = 16 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    #[error("the kernel refuses the tracer: {0}")]
+    Load(String),
+    #[error("the tracer has no {0}")]
+    Damaged(&'static str),
+    #[error("libbpf: {0}")]
+    Libbpf(#[from] libbpf_rs::Error),
+    #[error("events: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Records from its making to its end.
+pub struct Tracer {
+    // Field order is drop order: nothing is recorded any more before the ring goes.
+    links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    fetched: Rc<RefCell<Vec<u8>>>,
+    object: Object,
+}
+
+impl Tracer {
+    /// Attaches `object`, compiled from [`super::SOURCE`]. Events gather in the ring from now on.
+    pub fn attach(object: &Path) -> Result<Tracer, TracerError> {
+        let mut opened = ObjectBuilder::default().open_file(object)?;
+        let mut events = opened
+            .maps_mut()
+            .find(|map| map.name() == "tilt_events")
+            .ok_or(TracerError::Damaged("ring buffer"))?;
+        events.set_max_entries(RING_BYTES)?;
+        let (loaded, log) = verifier::capture(|| opened.load());
+        let loaded = loaded.map_err(|error| {
+            let account = verifier::cut(&log);
+            TracerError::Load(if account.is_empty() {
+                error.to_string()
+            } else {
+                account
+            })
+        })?;
+        let fetched = Rc::new(RefCell::new(Vec::new()));
+        let mut builder = RingBufferBuilder::new();
+        let into = Rc::clone(&fetched);
+        let events = loaded
+            .maps()
+            .find(|map| map.name() == "tilt_events")
+            .ok_or(TracerError::Damaged("ring buffer"))?;
+        builder.add(&events, move |bytes| {
+            into.borrow_mut().extend_from_slice(bytes);
+            0
+        })?;
+        let ring = builder.build()?;
+        let mut tracer = Tracer {
+            links: Vec::new(),
+            ring,
+            fetched,
+            object: loaded,
+        };
+        tracer.links = tracer
+            .object
+            .progs_mut()
+            .filter(|program| program.name() != "found")
+            .map(|program| program.attach())
+            .collect::<Result<_, _>>()?;
+        Ok(tracer)
+    }
+
+    /// Tells which tasks there are, and that the command of run number `run` starts now.
+    pub fn begin(&mut self, out: &mut impl Write, run: u32) -> Result<(), TracerError> {
+        let program = self
+            .object
+            .progs_mut()
+            .find(|program| program.name() == "found")
+            .ok_or(TracerError::Damaged("task iterator"))?;
+        let link = program.attach()?;
+        let mut tasks = Vec::new();
+        Iter::new(&link)?.read_to_end(&mut tasks)?;
+        out.write_all(&tasks)?;
+        frame(out, kind::BEGIN, now_ns(), u64::from(run))
+    }
+
+    /// Passes on what has gathered. To be called again and again while the command runs.
+    pub fn fetch(&mut self, out: &mut impl Write) -> Result<(), TracerError> {
+        self.ring.consume()?;
+        let mut fetched = self.fetched.borrow_mut();
+        out.write_all(&fetched)?;
+        fetched.clear();
+        Ok(())
+    }
+
+    /// The command has ended: passes on the rest and how many records were lost, and records no more.
+    pub fn end(mut self, out: &mut impl Write) -> Result<(), TracerError> {
+        let end_ns = now_ns();
+        self.links.clear();
+        self.fetch(out)?;
+        frame(out, kind::END, end_ns, self.lost()?)
+    }
+
+    fn lost(&self) -> Result<u64, TracerError> {
+        let bss = self
+            .object
+            .maps()
+            .find(|map| map.name().to_string_lossy().ends_with(".bss"))
+            .ok_or(TracerError::Damaged("counter of lost records"))?;
+        let bytes = bss
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?
+            .ok_or(TracerError::Damaged("counter of lost records"))?;
+        let lost = bytes
+            .first_chunk()
+            .ok_or(TracerError::Damaged("counter of lost records"))?;
+        Ok(u64::from_ne_bytes(*lost))
+    }
+}
+
+fn frame(out: &mut impl Write, kind: u32, time_ns: u64, number: u64) -> Result<(), TracerError> {
+    let frame = Record {
+        time_ns,
+        kind,
+        tid: number as u32,
+        other: (number >> 32) as u32,
+        ..Record::default()
+    };
+    Ok(out.write_all(&frame.bytes())?)
+}
+
+/// The clock of the records (bpf_ktime_get_ns).
+fn now_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists and `now` outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
