@@ -41,13 +41,9 @@ pub enum KernelError {
         output: String,
     },
 
-    /// The suite has no kernel of that version.
-    #[error(
-        "suite {suite} offers no cloud kernel {version}: it offers {}",
-        list(offered)
-    )]
+    /// The suites have no kernel of that version.
+    #[error("Debian offers no cloud kernel {version}: it offers {}", list(offered))]
     NoKernel {
-        suite: String,
         version: String,
         offered: Vec<String>,
     },

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use crate::loader::{self, KernelEnums};
 use crate::protocol::{
-    CommandStatus, GuestJob, JOB_PATH, Message, PORT_NAME, RunOutcome, RunReport, TRACE_PORT_NAME,
+    CommandStatus, GuestJob, GuestRun, JOB_PATH, Message, PORT_NAME, RunOutcome, RunReport,
+    TRACE_PORT_NAME,
 };
+use crate::rounds::{Spread, Turns};
 use crate::trace::tracer::Tracer;
 
 /// The argument with which the guest's kernel starts init: the hidden subcommand.
@@ -29,23 +31,25 @@ const PORT_LIMIT: Duration = Duration::from_secs(10);
 type Error = Box<dyn std::error::Error>;
 
 /// The guest's whole life. Refuses to be anything but process 1; never returns.
-pub fn main() -> ! {
+///
+/// `spread` tells how well a scheduler's times are known.
+pub fn main(spread: Spread) -> ! {
     if std::process::id() != 1 {
         eprintln!("tiltyard {ARGUMENT}: this is the init of Tiltyard's own virtual machine");
         std::process::exit(2);
     }
-    if let Err(error) = live() {
+    if let Err(error) = live(spread) {
         // The host shows the console when the port stays silent.
         eprintln!("tiltyard guest: {error}");
     }
     power_off()
 }
 
-fn live() -> Result<(), Error> {
+fn live(spread: Spread) -> Result<(), Error> {
     mount_all()?;
     become_realtime()?;
     let mut host = Host::connect()?;
-    let result = work(&mut host);
+    let result = work(&mut host, spread);
     host.send(&match &result {
         Ok(()) => Message::Done,
         Err(error) => Message::Failed {
@@ -54,7 +58,7 @@ fn live() -> Result<(), Error> {
     })
 }
 
-fn work(host: &mut Host) -> Result<(), Error> {
+fn work(host: &mut Host, spread: Spread) -> Result<(), Error> {
     let job = std::fs::read(JOB_PATH).map_err(|error| format!("{JOB_PATH}: {error}"))?;
     let job: GuestJob = serde_json::from_slice(&job)?;
     let kernel_release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
@@ -62,32 +66,61 @@ fn work(host: &mut Host) -> Result<(), Error> {
         kernel_release: kernel_release.trim().to_owned(),
     })?;
     let enums = KernelEnums::of_this_kernel()?;
-    for (index, run) in job.runs.iter().enumerate() {
-        host.send(&Message::RunStarted {
-            scheduler: run.scheduler.clone(),
-        })?;
-        let outcome = do_run(&job, index, &enums, host)?;
-        let report = RunReport {
-            scheduler: run.scheduler.clone(),
-            outcome,
-            state_after: loader::state()?,
-        };
-        host.send(&Message::RunEnded {
-            report: Box::new(report),
-        })?;
+    let mut turns = Turns::new(job.rounds, job.schedulers.len(), spread);
+    let (start, mut runs) = (Instant::now(), 0);
+    loop {
+        for index in 0..job.schedulers.len() {
+            if turns.wants(index) {
+                let time_s = do_turn(&job, index, turns.round(), runs, &enums, host)?;
+                turns.ran(index, time_s);
+                runs += 1;
+            }
+        }
+        if !turns.next_round(start.elapsed()) {
+            return Ok(());
+        }
     }
-    Ok(())
+}
+
+/// One scheduler's turn, with what the host hears of it. The time if all went well, s.
+fn do_turn(
+    job: &GuestJob,
+    index: usize,
+    round: u32,
+    run: usize,
+    enums: &KernelEnums,
+    host: &mut Host,
+) -> Result<Option<f64>, Error> {
+    let scheduler = &job.schedulers[index];
+    let name = scheduler.scheduler.clone();
+    host.send(&Message::RunStarted {
+        scheduler: name.clone(),
+        round,
+    })?;
+    let tracer = job.tracer.as_deref().filter(|_| round > 0);
+    let outcome = do_run(job, scheduler, tracer.map(|path| (path, run)), enums, host)?;
+    let report = RunReport {
+        scheduler: name,
+        round,
+        outcome,
+        state_after: loader::state()?,
+    };
+    let time_s = report.time_s();
+    host.send(&Message::RunEnded {
+        report: Box::new(report),
+    })?;
+    Ok(time_s)
 }
 
 /// Loads the scheduler, runs the command, takes the scheduler out. Err only if the guest
 /// itself is broken.
 fn do_run(
     job: &GuestJob,
-    index: usize,
+    run: &GuestRun,
+    tracer: Option<(&str, usize)>,
     enums: &KernelEnums,
     host: &mut Host,
 ) -> Result<RunOutcome, Error> {
-    let run = &job.runs[index];
     let start = Instant::now();
     let scheduler = match &run.object {
         None => None,
@@ -105,10 +138,8 @@ fn do_run(
         .as_ref()
         .and_then(|scheduler| scheduler.ops_name().ok());
     let load_ms = millis(start);
-    let mut recording = job
-        .tracer
-        .as_ref()
-        .map(|object| Recording::begin(Path::new(object), index))
+    let mut recording = tracer
+        .map(|(object, number)| Recording::begin(Path::new(object), number))
         .transpose()?;
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();

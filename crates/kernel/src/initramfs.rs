@@ -48,7 +48,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
     add_program(archive, &program, program_path)?;
     let mut command = vec![program_path.to_owned()];
     command.extend_from_slice(arguments);
-    let mut runs = Vec::new();
+    let mut schedulers = Vec::new();
     for (index, scheduler) in job.schedulers.iter().enumerate() {
         let object = match &scheduler.object {
             None => None,
@@ -58,7 +58,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
                 Some(inside)
             }
         };
-        runs.push(GuestRun {
+        schedulers.push(GuestRun {
             scheduler: scheduler.name.clone(),
             object,
             tunables: scheduler.tunables.clone(),
@@ -73,7 +73,8 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
     };
     Ok(GuestJob {
         command,
-        runs,
+        schedulers,
+        rounds: job.rounds,
         tracer,
         run_limit_s: job.run_limit_s,
     })

@@ -20,6 +20,7 @@ pub mod packages;
 mod progress;
 pub mod protocol;
 mod qemu;
+pub mod rounds;
 pub mod sources;
 pub mod trace;
 mod tunables;

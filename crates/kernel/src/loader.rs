@@ -180,10 +180,16 @@ impl Attached {
     }
 }
 
+/// What [`state`] says of a kernel without sched_ext.
+pub const ABSENT: &str = "absent";
+
 /// `/sys/kernel/sched_ext/state`: "enabled" while a scheduler is loaded, "disabled" when the
-/// kernel's own rules.
+/// kernel's own rules. "absent" where there is nothing else.
 pub fn state() -> Result<String, LoadError> {
-    read_sysfs(STATE)
+    match Path::new(STATE).exists() {
+        true => read_sysfs(STATE),
+        false => Ok(ABSENT.to_owned()),
+    }
 }
 
 fn read_sysfs(path: &'static str) -> Result<String, LoadError> {

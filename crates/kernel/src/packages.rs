@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Kernels from the distribution's packages, unpacked into the user's cache.
 //!
-//! Debian's backports have kernels with sched_ext. Their suite is reached with a source list
-//! and folders of our own, so the machine's apt set-up stays as it is; apt checks signature
+//! Debian's backports have kernels with sched_ext, its release before the last one whose own
+//! scheduler is still CFS. Their suites are reached with a source list and folders of our own, so the machine's apt set-up stays as it is; apt checks signature
 //! and checksum as for any package. No root is needed.
 
 use std::path::{Path, PathBuf};
@@ -12,8 +12,9 @@ use crate::error::KernelError;
 use crate::progress::Progress;
 use crate::sources::{self, Archive};
 
-/// The suite with sched_ext kernels (6.12 of the release before has the option off).
-const SUITE: &str = "trixie-backports";
+/// The suites with kernels of interest: 6.1, the last long-term one with CFS; 6.18, with sched_ext
+/// (6.12 of the release in between has the option off).
+const SUITES: [&str; 2] = ["bookworm", "trixie-backports"];
 /// The flavour made for virtual machines: virtio drivers built in.
 const FLAVOUR: &str = "-cloud-amd64";
 const PREFIX: &str = "linux-image-";
@@ -29,7 +30,7 @@ pub struct KernelImage {
 }
 
 /// The newest kernel of `version` ("6.18" means any 6.18.x) in the cache, else the newest that
-/// the suite offers, put there. Needs the network only in the second case.
+/// the suites offer, put there. Needs the network only in the second case.
 pub fn find_or_fetch(
     version: &str,
     progress: &mut dyn Progress,
@@ -47,7 +48,10 @@ pub fn find_or_fetch(
         .tempdir_in(&cache)
         .map_err(KernelError::io(&cache, "write"))?;
     let apt = Apt::new(&archive, staging.path())?;
-    progress.step(&format!("asking {SUITE} for Linux {version}"));
+    progress.step(&format!(
+        "asking {} for Linux {version}",
+        SUITES.join(" and ")
+    ));
     apt.run("apt-get", &["update"])?;
     let release = apt.newest(version)?;
     progress.step(&format!("fetching Linux {release}"));
@@ -120,14 +124,12 @@ fn matches(release: &str, version: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '+', '-']))
 }
 
-/// The numbers before the first character that is neither digit nor dot, for ordering.
+/// The numbers at its beginning, for ordering: 6, 18, 15 of "6.18.15+deb13-cloud-amd64", and
+/// 6, 1, 0, 41 of "6.1.0-41-cloud-amd64".
 fn numbers(release: &str) -> Vec<u32> {
-    let end = release
-        .find(|c: char| c != '.' && !c.is_ascii_digit())
-        .unwrap_or(release.len());
-    release[..end]
-        .split('.')
-        .map(|number| number.parse().unwrap_or(0))
+    release
+        .split(['.', '-', '+'])
+        .map_while(|number| number.parse().ok())
         .collect()
 }
 
@@ -141,7 +143,7 @@ impl Apt {
     fn new(archive: &Archive, folder: &Path) -> Result<Self, KernelError> {
         if !archive.keyring.exists() {
             return Err(KernelError::Package {
-                what: format!("verifying {SUITE}"),
+                what: format!("verifying {}", SUITES.join(", ")),
                 status: format!("{} is missing", archive.keyring.display()),
                 output: "install the package debian-archive-keyring".to_owned(),
             });
@@ -156,12 +158,9 @@ impl Apt {
             std::fs::create_dir_all(&path).map_err(KernelError::io(&path, "create"))?;
         }
         let list = folder.join("sources.list");
-        let line = format!(
-            "deb [signed-by={}] {} {SUITE} main\n",
-            archive.keyring.display(),
-            archive.uri
-        );
-        std::fs::write(&list, line).map_err(KernelError::io(&list, "write"))?;
+        let (keyring, uri) = (archive.keyring.display(), &archive.uri);
+        let lines = SUITES.map(|suite| format!("deb [signed-by={keyring}] {uri} {suite} main\n"));
+        std::fs::write(&list, lines.concat()).map_err(KernelError::io(&list, "write"))?;
         let at = |name: &str| folder.join(name).display().to_string();
         let options = [
             format!("Dir::Etc::sourcelist={}", list.display()),
@@ -197,11 +196,10 @@ impl Apt {
         )
     }
 
-    /// The newest release of `version` that the suite offers.
+    /// The newest release of `version` that the suites offer.
     fn newest(&self, version: &str) -> Result<String, KernelError> {
         let names = self.run("apt-cache", &["pkgnames", PREFIX])?;
         pick(&names, version).ok_or_else(|| KernelError::NoKernel {
-            suite: SUITE.to_owned(),
             version: version.to_owned(),
             offered: offered(&names),
         })
@@ -309,7 +307,9 @@ linux-image-6.18.9+deb13-cloud-amd64
 linux-image-6.18.15+deb13-cloud-amd64
 linux-image-6.18.15+deb13-cloud-amd64-dbg
 linux-image-6.18.20+deb13-amd64
-linux-image-6.1.80+deb13-cloud-amd64
+linux-image-6.1.0-9-cloud-amd64
+linux-image-6.1.0-41-cloud-amd64
+linux-image-6.1.0-41-cloud-amd64-unsigned
 linux-image-cloud-amd64
 ";
 
@@ -323,10 +323,7 @@ linux-image-cloud-amd64
             pick(NAMES, "6.18.9").as_deref(),
             Some("6.18.9+deb13-cloud-amd64")
         );
-        assert_eq!(
-            pick(NAMES, "6.1").as_deref(),
-            Some("6.1.80+deb13-cloud-amd64")
-        );
+        assert_eq!(pick(NAMES, "6.1").as_deref(), Some("6.1.0-41-cloud-amd64"));
         assert_eq!(pick(NAMES, "6.2"), None);
         assert_eq!(offered(NAMES), ["6.1", "6.18"]);
     }

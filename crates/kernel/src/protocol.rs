@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::loader;
+use crate::rounds::Rounds;
+
 /// Where the job lies in the guest.
 pub const JOB_PATH: &str = "/tiltyard/job.json";
 /// Name of the virtio port that carries the messages.
@@ -13,18 +16,19 @@ pub const PORT_NAME: &str = "tiltyard";
 pub const TRACE_PORT_NAME: &str = "tiltyard.trace";
 
 /// Everything the guest has to do, in order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestJob {
     /// Program path in the guest, then its arguments.
     pub command: Vec<String>,
-    pub runs: Vec<GuestRun>,
+    pub schedulers: Vec<GuestRun>,
+    pub rounds: Rounds,
     /// Path of the tracer's object in the guest; none to record nothing.
     pub tracer: Option<String>,
     /// How long one command may take, s.
     pub run_limit_s: u64,
 }
 
-/// One scheduler under which the command runs once.
+/// One scheduler under which the command runs, once a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestRun {
     pub scheduler: String,
@@ -50,6 +54,8 @@ pub enum Message {
     /// The run of this scheduler begins.
     RunStarted {
         scheduler: String,
+        /// 0 for the warm-up.
+        round: u32,
     },
     /// The command wrote this to stdout or stderr.
     Output {
@@ -66,10 +72,12 @@ pub enum Message {
     Done,
 }
 
-/// What came of one scheduler.
+/// What came of one scheduler in one round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {
     pub scheduler: String,
+    /// 0 for the warm-up, whose figures do not count.
+    pub round: u32,
     pub outcome: RunOutcome,
     /// `/sys/kernel/sched_ext/state` after the run: "disabled" when the kernel's own
     /// scheduler is back in charge.
@@ -77,9 +85,19 @@ pub struct RunReport {
 }
 
 impl RunReport {
+    /// How long the command took, s; `None` if anything went wrong.
+    pub fn time_s(&self) -> Option<f64> {
+        match &self.outcome {
+            RunOutcome::Ran { command_ms, .. } if self.is_success() => {
+                Some(*command_ms as f64 / 1e3)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the kernel's own scheduler rules again.
     pub fn default_is_back(&self) -> bool {
-        self.state_after == "disabled"
+        matches!(self.state_after.as_str(), "disabled" | loader::ABSENT)
     }
 
     /// Whether all went as it should: the command succeeded, the scheduler stayed until it was
@@ -175,6 +193,7 @@ mod tests {
         let command = CommandStatus::Exited { code };
         RunReport {
             scheduler: "fifo".to_owned(),
+            round: 1,
             outcome: RunOutcome::Ran {
                 ops_name: None,
                 command,

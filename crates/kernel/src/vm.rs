@@ -13,15 +13,17 @@ use crate::packages;
 use crate::progress::Progress;
 use crate::protocol::{Message, RunReport, Tunable};
 use crate::qemu::{Guest, Hardware};
+use crate::rounds::Rounds;
 use crate::trace::replay::{Trace, read_runs};
 use crate::{elf, host, initramfs};
 
-/// A command to be run once under each of several schedulers, one after another, in one boot.
+/// A command to be run under each of several schedulers, in rounds, in one boot.
 #[derive(Debug, Clone)]
 pub struct VmJob {
     /// Program (a path, or a name on PATH) and its arguments.
     pub command: Vec<String>,
     pub schedulers: Vec<SchedulerJob>,
+    pub rounds: Rounds,
     /// Compiled from [`crate::trace::SOURCE`]: tells what the scheduler does. None to record nothing.
     pub tracer: Option<PathBuf>,
     /// Version of the kernel package: "6.18" takes the newest 6.18.x.
@@ -48,12 +50,13 @@ pub struct SchedulerJob {
 }
 
 impl VmJob {
-    /// A job with the defaults: two CPUs, 2 GiB, kernel 6.18, this program as init, no
+    /// A job with the defaults: one round, two CPUs, 2 GiB, kernel 6.18, this program as init, no
     /// scheduler yet.
     pub fn new(command: Vec<String>) -> Self {
         Self {
             command,
             schedulers: Vec::new(),
+            rounds: Rounds::ONE,
             tracer: None,
             kernel_version: "6.18".to_owned(),
             // The link is read when the guest is packed; a failure shows there, by name.
@@ -91,11 +94,8 @@ pub struct VmReport {
     /// Wall-clock time on the host, ms: from QEMU's start to init, and to the end of all runs.
     pub boot_ms: u64,
     pub total_ms: u64,
-    /// One entry a scheduler, in the job's order.
+    /// In the order in which they were done: round by round, in each the schedulers in the job's order.
     pub runs: Vec<RunReport>,
-    /// Of those runs that were recorded, in their order.
-    #[serde(skip)]
-    pub traces: Vec<Trace>,
 }
 
 impl VmReport {
@@ -111,8 +111,13 @@ const RUN_GRACE_S: u64 = 60;
 /// Runs the whole job. The guest is gone when this returns, and when this process dies.
 ///
 /// A scheduler that cannot be loaded or is ejected, and a command that fails, stand in the
-/// report; an error means that there is no report.
-pub fn run(job: &VmJob, progress: &mut dyn Progress) -> Result<VmReport, KernelError> {
+/// report; an error means that there is no report. `hear` gets the events of each run that was recorded, with its
+/// index among the report's runs, after the last has ended.
+pub fn run(
+    job: &VmJob,
+    progress: &mut dyn Progress,
+    hear: &mut dyn FnMut(Trace),
+) -> Result<VmReport, KernelError> {
     host::require_vm_tools()?;
     job.check()?;
     progress.step(&format!("looking for Linux {}", job.kernel_version));
@@ -134,7 +139,7 @@ pub fn run(job: &VmJob, progress: &mut dyn Progress) -> Result<VmReport, KernelE
         during: "at boot".into(),
     };
     match session.listen(&guest, progress) {
-        Ok(report) => Ok(report),
+        Ok(report) => traces(&guest, hear).map(|()| report),
         Err(end) => Err(session.explain(end, guest)),
     }
 }
@@ -171,8 +176,11 @@ impl Session<'_> {
                 })?;
             match parse(line).map_err(End::Error)? {
                 Message::Ready { kernel_release } => self.booted(kernel_release),
-                Message::RunStarted { scheduler: name } => {
-                    progress.step(&format!("{name}: {}", self.job.command.join(" ")));
+                Message::RunStarted {
+                    scheduler: name,
+                    round,
+                } => {
+                    progress.step(&self.describe(&name, round));
                     self.during = format!("under {name}");
                     scheduler = name;
                 }
@@ -188,12 +196,20 @@ impl Session<'_> {
                 Message::Done => {
                     let mut report = self.report.take().ok_or(End::Closed)?;
                     report.total_ms = millis(self.start);
-                    report.traces = traces(guest).map_err(End::Error)?;
                     return Ok(report);
                 }
             }
             limit_s = self.job.run_limit_s + RUN_GRACE_S;
             deadline = Instant::now() + Duration::from_secs(limit_s);
+        }
+    }
+
+    fn describe(&self, scheduler: &str, round: u32) -> String {
+        let command = self.job.command.join(" ");
+        match (round, self.job.rounds.max) {
+            (_, 1) => format!("{scheduler}: {command}"),
+            (0, _) => format!("warming up, {scheduler}: {command}"),
+            (_, max) => format!("round {round} of {max} at most, {scheduler}: {command}"),
         }
     }
 
@@ -205,7 +221,6 @@ impl Session<'_> {
             boot_ms: millis(self.start),
             total_ms: 0,
             runs: Vec::new(),
-            traces: Vec::new(),
         });
     }
 
@@ -231,13 +246,13 @@ impl Session<'_> {
     }
 }
 
-fn traces(guest: &Guest) -> Result<Vec<Trace>, KernelError> {
+fn traces(guest: &Guest, hear: &mut dyn FnMut(Trace)) -> Result<(), KernelError> {
     let failed = KernelError::io("trace", "read");
     let mut file = &guest.trace;
     // QEMU has written to the file behind our back, from its own position.
     let read = file
         .rewind()
-        .and_then(|()| read_runs(&mut BufReader::new(file)));
+        .and_then(|()| read_runs(&mut BufReader::new(file), hear));
     read.map_err(failed)
 }
 

@@ -290,7 +290,7 @@ fn boot(
     }
     change(&mut job);
     let mut output = Output::default();
-    let report = vm::run(&job, &mut output).unwrap_or_else(|error| panic!("{error}"));
+    let report = vm::run(&job, &mut output, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
     Some((report, output.0))
 }
 
@@ -299,7 +299,7 @@ fn fail(command: &[&str], change: impl FnOnce(&mut VmJob)) -> Option<KernelError
     let (mut job, _turn) = prepare(command)?;
     job.schedulers = vec![default()];
     change(&mut job);
-    Some(vm::run(&job, &mut Output::default()).expect_err("this job cannot succeed"))
+    Some(vm::run(&job, &mut Output::default(), &mut |_| {}).expect_err("this job cannot succeed"))
 }
 
 /// A job for this crate's guest program, and the right to boot: one guest at a time, as each

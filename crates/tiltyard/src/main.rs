@@ -25,7 +25,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     // The guest's init must not touch signals or flags: its command line is the kernel's.
     if std::env::args().nth(1).as_deref() == Some(tiltyard_kernel::guest::ARGUMENT) {
-        tiltyard_kernel::guest::main();
+        tiltyard_kernel::guest::main(recorded::spread);
     }
     interrupt::watch();
     match commands::run(cli::Cli::parse()) {

@@ -3,5 +3,5 @@
 //! hidden subcommand.
 
 fn main() {
-    tiltyard_kernel::guest::main();
+    tiltyard_kernel::guest::main(|_| None);
 }

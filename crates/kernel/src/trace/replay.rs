@@ -26,8 +26,7 @@ pub struct Trace {
 }
 
 /// Reads the runs of a stream, one after another; the last may be cut short, and then ends with its last record.
-pub fn read_runs(stream: &mut impl Read) -> io::Result<Vec<Trace>> {
-    let mut runs = Vec::new();
+pub fn read_runs(stream: &mut impl Read, hear: &mut dyn FnMut(Trace)) -> io::Result<()> {
     let mut run = Trace::default();
     while let Some((record, description)) = record::read(stream)? {
         match (record.kind, description) {
@@ -35,7 +34,7 @@ pub fn read_runs(stream: &mut impl Read) -> io::Result<Vec<Trace>> {
             (kind::END, _) => {
                 run.end_ns = record.time_ns;
                 run.lost = u64::from(record.other) << 32 | u64::from(record.tid);
-                runs.push(std::mem::take(&mut run).sorted());
+                hear(std::mem::take(&mut run).sorted());
             }
             (kind::FOUND, Some(description)) => run.found.push((record, description)),
             (_, description) => run.records.push((record, description)),
@@ -44,9 +43,9 @@ pub fn read_runs(stream: &mut impl Read) -> io::Result<Vec<Trace>> {
     if run.origin_ns > 0 {
         let mut run = run.sorted();
         run.end_ns = run.records.last().map_or(run.origin_ns, |(r, _)| r.time_ns);
-        runs.push(run);
+        hear(run);
     }
-    Ok(runs)
+    Ok(())
 }
 
 impl Trace {
@@ -317,6 +316,12 @@ mod tests {
         bytes
     }
 
+    fn runs(stream: &[u8]) -> Vec<Trace> {
+        let mut runs = Vec::new();
+        read_runs(&mut &*stream, &mut |run| runs.push(run)).expect("memory can be read");
+        runs
+    }
+
     fn heard(trace: &Trace) -> Vec<String> {
         let mut heard = Heard::default();
         trace.replay(&mut heard);
@@ -342,7 +347,7 @@ mod tests {
             event(31, kind::BEGIN, 0, 4, 0, 0),
         ]
         .concat();
-        let runs = read_runs(&mut stream.as_slice()).unwrap();
+        let runs = runs(&stream);
         let [run, cut] = &runs[..] else {
             panic!("{runs:?}")
         };
@@ -380,7 +385,6 @@ mod tests {
             event(8, kind::END, 0, 0, 0, 0),
         ]
         .concat();
-        let runs = read_runs(&mut stream.as_slice()).unwrap();
-        assert_eq!(heard(&runs[0]).len(), 1);
+        assert_eq!(heard(&runs(&stream)[0]).len(), 1);
     }
 }

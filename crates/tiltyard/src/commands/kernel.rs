@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::host;
 use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport, Tunable};
+use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::vm::{self, SchedulerJob, VmJob, VmReport};
-use tiltyard_measure::{Comparison, Summary, compare};
+use tiltyard_measure::Comparison;
 use tiltyard_report::{ReportInput, html, table};
 
 use super::list::Format;
@@ -15,7 +16,8 @@ use crate::built;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::Steps;
-use crate::{recorded, schedulers, terminal};
+use crate::recorded::{self, Recorded};
+use crate::{schedulers, terminal};
 
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
@@ -61,6 +63,15 @@ pub struct Args {
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
+    /// Measured rounds at most; in each, every scheduler runs the command once. One round has no warm-up.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Enough rounds when each median time is known to this many percent (95 % interval).
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    tight: f64,
+    /// Begin no new round after this many seconds.
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    budget: u64,
     /// Do not record what the scheduler does: no figures but the command's own, and no cost of measuring.
     #[arg(long)]
     no_events: bool,
@@ -92,6 +103,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut job = VmJob::new(args.command.clone());
     (job.cpus, job.memory_mib, job.run_limit_s) = (args.cpus, args.memory, args.limit);
     job.kernel_version.clone_from(&args.version);
+    job.rounds = Rounds {
+        max: args.rounds,
+        tight: args.tight / 100.0,
+        budget_s: args.budget,
+    };
     let mut progress = Progress {
         steps: Steps::new(),
         shown: args.format == Format::Table,
@@ -104,32 +120,46 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         progress.steps.step("building the tracer");
         job.tracer = Some(recorded::tracer()?);
     }
-    let report = vm::run(&job, &mut progress).map_err(|e| failure(&e))?;
+    let (mut trace, mut written) = (trace, Ok(()));
+    let mut recorded: Vec<Recorded> = Vec::new();
+    let report = vm::run(&job, &mut progress, &mut |run| {
+        recorded.push(recorded::summarise(&run, args.cpus));
+        if let Some(output) = trace.take() {
+            written = recorded::write_perfetto(&run, args.cpus, output);
+        }
+    })
+    .map_err(|e| failure(&e))?;
+    written?;
     drop(progress);
-    let runs = recorded::summaries(&report);
-    let comparison = compare(&runs);
-    if let (Some(output), Some(recorded)) = (trace, report.traces.first()) {
-        recorded::write_perfetto(recorded, report.cpus, output)?;
-    }
-    if let Some(output) = report_file
-        && !runs.is_empty()
-    {
+    publish(args, &report, &recorded, report_file)?;
+    verdict(&report)
+}
+
+/// Prints the comparison and writes the report.
+fn publish(
+    args: &Args,
+    report: &VmReport,
+    recorded: &[Recorded],
+    file: Option<Output>,
+) -> Result<(), Failure> {
+    let runs = recorded::by_scheduler(report, recorded);
+    let comparison = recorded::comparison(report, &runs);
+    if let Some(file) = file {
         let page = html::render(&ReportInput {
             title: &args.command.join(" "),
             about: "A command under schedulers in a real Linux kernel.",
-            machine: &machine(&report),
+            machine: &machine(report),
             command: &repeat_line(),
-            shown: "run 1",
+            shown: "round 1",
             comparison: &comparison,
             runs: &runs,
         });
-        output.fill(page.as_bytes())?;
+        file.fill(page.as_bytes())?;
     }
     match args.format {
-        Format::Table => super::print(&page(&report, &comparison))?,
-        Format::Json => super::print(&json(&report, &runs, &comparison))?,
+        Format::Table => super::print(&page(report, recorded, &comparison)),
+        Format::Json => super::print(&json(report, recorded, &comparison)),
     }
-    verdict(&report)
 }
 
 /// Prints what keeps schedulers from real kernels. Fails where there is no way at all.
@@ -207,9 +237,15 @@ fn repeat_line() -> String {
     terminal::shell_line(&words)
 }
 
-fn json(report: &VmReport, runs: &[(String, Vec<Summary>)], comparison: &Comparison) -> String {
-    let recorded = report.traces.iter().zip(runs).map(|(trace, (name, runs))| {
-        serde_json::json!({ "scheduler": name, "lost_events": trace.lost, "summary": runs[0] })
+fn json(report: &VmReport, recorded: &[Recorded], comparison: &Comparison) -> String {
+    let recorded = recorded.iter().map(|recorded| {
+        let run = &report.runs[recorded.run];
+        serde_json::json!({
+            "scheduler": run.scheduler,
+            "round": run.round,
+            "lost_events": recorded.lost,
+            "summary": recorded.summary,
+        })
     });
     let all = serde_json::json!({
         "report": report,
@@ -219,27 +255,33 @@ fn json(report: &VmReport, runs: &[(String, Vec<Summary>)], comparison: &Compari
     format!("{all:#}\n")
 }
 
-fn page(report: &VmReport, comparison: &Comparison) -> String {
+/// What happened to each scheduler, then the schedulers side by side.
+fn page(report: &VmReport, recorded: &[Recorded], comparison: &Comparison) -> String {
     let mut page = format!(
         "{}; booted in {:.1} s, all done after {:.1} s\n\n",
         machine(report),
         report.boot_ms as f64 / 1e3,
         report.total_ms as f64 / 1e3,
     );
-    for run in &report.runs {
-        page += &format!("{}\n", run.scheduler);
-        for line in lines(run) {
+    for name in &comparison.schedulers {
+        let own: Vec<&RunReport> = report
+            .runs
+            .iter()
+            .filter(|run| run.scheduler == *name)
+            .collect();
+        // Rounds that went well are alike; the one that did not is what a reader wants to know of.
+        let shown = own.iter().find(|run| !run.is_success()).or(own.last());
+        page += &format!("{name}\n");
+        for line in shown.map_or(Vec::new(), |run| lines(run)) {
             page += &format!("  {line}\n");
         }
     }
-    if !report.traces.is_empty() {
-        page += &format!("\n{}\n", table::render(comparison, terminal::width()));
-    }
-    let lost: u64 = report.traces.iter().map(|trace| trace.lost).sum();
+    page += &format!("\n{}\n", table::render(comparison, terminal::width()));
+    let lost: u64 = recorded.iter().map(|recorded| recorded.lost).sum();
     if lost > 0 {
         page += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
     }
-    page
+    page + &format!("Repeat  {}\n", repeat_line())
 }
 
 fn lines(run: &RunReport) -> Vec<String> {
