@@ -5,7 +5,11 @@
  *
  * The layout of the records is src/trace/record.rs; the two change together.
  */
-#include <scx/common.bpf.h>
+#include "vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
 
 char _license[] SEC("license") = "GPL";
 
@@ -68,9 +72,10 @@ enum tilt_cause {
 #define DEFAULT_PRIO	  120
 #define SCX_STATE_SHIFT	  8
 #define SCX_STATE_ENABLED 3
-#define NOT_TASK_CONTEXT  0x00ff0000 /* hard interrupts and NMIs; soft ones below count by offset  \
-				      */
-#define SOFTIRQ_SERVING	  0x00000100
+#define NOT_TASK_CONTEXT                                                                           \
+	0x00ff0000 /* hard interrupts and NMIs; soft ones below count by offset                    \
+		    */
+#define SOFTIRQ_SERVING 0x00000100
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

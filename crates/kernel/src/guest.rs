@@ -21,6 +21,9 @@ use crate::trace::tracer::Tracer;
 /// The argument with which the guest's kernel starts init: the hidden subcommand.
 pub const ARGUMENT: &str = "kernel-guest";
 
+/// A further argument: the host listens at serial lines.
+pub const SERIAL: &str = "serial";
+
 /// How often a running command's scheduler is looked at.
 const WATCH: Duration = Duration::from_millis(50);
 /// Where the command's own children are looked for: the kernel gives init no PATH.
@@ -48,6 +51,9 @@ pub fn main(spread: Spread) -> ! {
 fn live(spread: Spread) -> Result<(), Error> {
     mount_all()?;
     become_realtime()?;
+    // Among the figures of a run its own share stands under this name.
+    // SAFETY: the name is a C string; the call copies it.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"tiltyard".as_ptr()) };
     let mut host = Host::connect()?;
     let result = work(&mut host, spread);
     host.send(&match &result {
@@ -65,7 +71,8 @@ fn work(host: &mut Host, spread: Spread) -> Result<(), Error> {
     host.send(&Message::Ready {
         kernel_release: kernel_release.trim().to_owned(),
     })?;
-    let enums = KernelEnums::of_this_kernel()?;
+    // A kernel without sched_ext is a guest like any other, for its own scheduler.
+    let enums = KernelEnums::of_this_kernel();
     let mut turns = Turns::new(job.rounds, job.schedulers.len(), spread);
     let (start, mut runs) = (Instant::now(), 0);
     loop {
@@ -88,7 +95,7 @@ fn do_turn(
     index: usize,
     round: u32,
     run: usize,
-    enums: &KernelEnums,
+    enums: &Result<KernelEnums, String>,
     host: &mut Host,
 ) -> Result<Option<f64>, Error> {
     let scheduler = &job.schedulers[index];
@@ -98,7 +105,13 @@ fn do_turn(
         round,
     })?;
     let tracer = job.tracer.as_deref().filter(|_| round > 0);
-    let outcome = do_run(job, scheduler, tracer.map(|path| (path, run)), enums, host)?;
+    let tracer = tracer.map(|path| (path, run));
+    let outcome = match enums {
+        Err(reason) if scheduler.object.is_some() => RunOutcome::NotLoaded {
+            reason: reason.clone(),
+        },
+        enums => do_run(job, scheduler, tracer, enums.as_ref().ok(), host)?,
+    };
     let report = RunReport {
         scheduler: name,
         round,
@@ -118,14 +131,15 @@ fn do_run(
     job: &GuestJob,
     run: &GuestRun,
     tracer: Option<(&str, usize)>,
-    enums: &KernelEnums,
+    enums: Option<&KernelEnums>,
     host: &mut Host,
 ) -> Result<RunOutcome, Error> {
     let start = Instant::now();
-    let scheduler = match &run.object {
+    let object = run.object.as_deref().zip(enums);
+    let scheduler = match object {
         None => None,
-        Some(object) => match loader::attach(Path::new(object), &run.tunables, enums) {
-            Ok(attached) => Some(attached),
+        Some((object, enums)) => match loader::attach(Path::new(object), &run.tunables, enums) {
+            Ok(attached) => Some((attached, enums)),
             Err(error) => {
                 return Ok(RunOutcome::NotLoaded {
                     reason: error.to_string(),
@@ -136,7 +150,7 @@ fn do_run(
     // One that was thrown out already has no name any more; its exit info tells the rest.
     let ops_name = scheduler
         .as_ref()
-        .and_then(|scheduler| scheduler.ops_name().ok());
+        .and_then(|(scheduler, _)| scheduler.ops_name().ok());
     let load_ms = millis(start);
     let mut recording = tracer
         .map(|(object, number)| Recording::begin(Path::new(object), number))
@@ -154,7 +168,7 @@ fn do_run(
     recording.map(Recording::end).transpose()?;
     let start = Instant::now();
     let exit = scheduler
-        .map(|scheduler| scheduler.detach(enums))
+        .map(|(scheduler, enums)| scheduler.detach(enums))
         .transpose()?
         .flatten();
     Ok(RunOutcome::Ran {
@@ -394,8 +408,15 @@ impl Host {
     }
 }
 
-/// Opens the virtio port of this name; its driver may still be coming up.
+/// Opens a line to the host: the virtio port of this name, whose driver may still be coming up, or the serial line
+/// that stands for it.
 fn open_port(name: &str) -> Result<File, Error> {
+    if std::env::args().any(|argument| argument == SERIAL) {
+        return Ok(open_serial(match name {
+            PORT_NAME => "/dev/ttyS1",
+            _ => "/dev/ttyS2",
+        })?);
+    }
     let give_up = Instant::now() + PORT_LIMIT;
     loop {
         if let Some(path) = find_port(name)? {
@@ -406,6 +427,19 @@ fn open_port(name: &str) -> Result<File, Error> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A serial line that carries bytes as they are.
+fn open_serial(path: &str) -> io::Result<File> {
+    let port = File::options().write(true).open(path)?;
+    // SAFETY: plain data that the call fills; the descriptor is open.
+    unsafe {
+        let mut mode: libc::termios = std::mem::zeroed();
+        check(libc::tcgetattr(port.as_raw_fd(), &mut mode).into())?;
+        libc::cfmakeraw(&mut mode);
+        check(libc::tcsetattr(port.as_raw_fd(), libc::TCSANOW, &mode).into())?;
+    }
+    Ok(port)
 }
 
 /// The device node of a port, once there is one.

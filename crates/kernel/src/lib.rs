@@ -13,6 +13,7 @@ pub mod cpio;
 pub mod elf;
 pub mod error;
 pub mod guest;
+pub mod hardware;
 pub mod host;
 pub mod initramfs;
 pub mod loader;
@@ -29,6 +30,7 @@ mod verifier;
 pub mod vm;
 
 pub use error::KernelError;
+pub use hardware::Accel;
 pub use packages::KernelImage;
 pub use progress::Progress;
 pub use protocol::{CommandStatus, ExitInfo, RunOutcome, RunReport, Tunable};

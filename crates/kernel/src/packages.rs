@@ -116,6 +116,14 @@ fn at(tree: &Path, release: &str) -> Option<KernelImage> {
     })
 }
 
+/// The scheduler that a kernel has of its own: CFS until EEVDF took its place in 6.6.
+pub fn own_scheduler(release: &str) -> &'static str {
+    match numbers(release)[..] {
+        [major, minor, ..] if (major, minor) < (6, 6) => "CFS",
+        _ => "EEVDF",
+    }
+}
+
 /// Whether `release` ("6.18.15+deb13-cloud-amd64") is of `version` ("6.18", "6.18.15" or the
 /// whole release).
 fn matches(release: &str, version: &str) -> bool {
@@ -326,6 +334,14 @@ linux-image-cloud-amd64
         assert_eq!(pick(NAMES, "6.1").as_deref(), Some("6.1.0-41-cloud-amd64"));
         assert_eq!(pick(NAMES, "6.2"), None);
         assert_eq!(offered(NAMES), ["6.1", "6.18"]);
+    }
+
+    #[test]
+    fn what_default_means() {
+        assert_eq!(own_scheduler("6.1.0-41-cloud-amd64"), "CFS");
+        assert_eq!(own_scheduler("5.15.0"), "CFS");
+        assert_eq!(own_scheduler("6.6.1"), "EEVDF");
+        assert_eq!(own_scheduler("6.18.15+deb13-cloud-amd64"), "EEVDF");
     }
 
     #[test]

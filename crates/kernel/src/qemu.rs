@@ -15,7 +15,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tiltyard_model::Machine;
+
 use crate::error::KernelError;
+use crate::hardware::{self, Accel};
 use crate::packages::KernelImage;
 use crate::protocol::{PORT_NAME, TRACE_PORT_NAME};
 use crate::{guest, initramfs};
@@ -30,9 +33,10 @@ const CONSOLE_LINES: usize = 80;
 const ENDING_LIMIT: Duration = Duration::from_secs(2);
 
 /// The guest's hardware.
-pub struct Hardware {
-    pub cpus: u32,
+pub struct Hardware<'a> {
+    pub machine: &'a Machine,
     pub memory_mib: u32,
+    pub accel: Accel,
 }
 
 /// A running guest.
@@ -61,8 +65,10 @@ impl Guest {
             .args(arguments(
                 kernel,
                 &[&initrd, &trace].map(|file| format!("/proc/self/fd/{}", file.as_raw_fd())),
-                hardware,
+                hardware.accel,
             ))
+            .args(hardware.accel.arguments())
+            .args(hardware::arguments(hardware.machine, hardware.memory_mib)?)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -145,24 +151,18 @@ impl Drop for Guest {
     }
 }
 
-fn arguments(
-    kernel: &KernelImage,
-    [initrd, trace]: &[String; 2],
-    hardware: &Hardware,
-) -> Vec<String> {
+fn arguments(kernel: &KernelImage, [initrd, trace]: &[String; 2], accel: Accel) -> Vec<String> {
     // loglevel=7: the console is shown only when the guest fails, and should then say why.
     // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
     let kernel_command_line = format!(
-        "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable rdinit={} -- {}",
+        "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable{} rdinit={} -- {} {}",
+        accel.kernel_options(),
         initramfs::INIT_PATH,
-        guest::ARGUMENT
+        guest::ARGUMENT,
+        accel.init_arguments(),
     );
-    let cpus = hardware.cpus.to_string();
-    let memory = format!("{}M", hardware.memory_mib);
     let image = kernel.image.display().to_string();
-    let port = format!("virtserialport,chardev=messages,name={PORT_NAME}");
     let trace = format!("file,id=trace,path={trace}");
-    let trace_port = format!("virtserialport,chardev=trace,name={TRACE_PORT_NAME}");
     [
         // No display, network or disk: the guest boots faster without them.
         "-nodefaults",
@@ -170,17 +170,6 @@ fn arguments(
         "-display",
         "none",
         "-no-reboot",
-        // One emulation thread: the guest kernel patches its own text (static keys), and a second
-        // emulated CPU can run the half-patched place and die of a stray int3.
-        "-accel",
-        "tcg,thread=single",
-        // All that the emulation can do: the default model lacks what newer kernels expect.
-        "-cpu",
-        "max",
-        "-smp",
-        &cpus,
-        "-m",
-        &memory,
         "-kernel",
         &image,
         "-initrd",
@@ -195,15 +184,28 @@ fn arguments(
         "file,id=messages,path=/dev/stdout",
         "-chardev",
         &trace,
-        "-device",
-        "virtio-serial-pci",
-        "-device",
-        &port,
-        "-device",
-        &trace_port,
     ]
     .map(str::to_owned)
-    .to_vec()
+    .into_iter()
+    .chain(lines(accel))
+    .collect()
+}
+
+/// The two lines from the guest to us. Virtio is fast, but its host side works whenever it gets to it; a serial
+/// line is part of what the guest's instructions do.
+fn lines(accel: Accel) -> Vec<String> {
+    let words = match accel {
+        Accel::Counted => ["-serial chardev:messages", "-serial chardev:trace"]
+            .map(str::to_owned)
+            .to_vec(),
+        Accel::Kvm | Accel::Emulated => vec![
+            "-device virtio-serial-pci".to_owned(),
+            format!("-device virtserialport,chardev=messages,name={PORT_NAME}"),
+            format!("-device virtserialport,chardev=trace,name={TRACE_PORT_NAME}"),
+        ],
+    };
+    let pairs = words.iter().flat_map(|pair| pair.split(' '));
+    pairs.map(str::to_owned).collect()
 }
 
 /// An anonymous file in memory: gone with its last user.
@@ -285,11 +287,13 @@ mod tests {
             let _ = writeln!(std::io::stderr(), "skipped: no kernel 6.18 in the cache");
             return;
         };
-        let hardware = Hardware {
-            cpus: 1,
-            memory_mib: 256,
-        };
         let starter = std::thread::spawn(move || {
+            let machine = Machine::parse_hwloc_synthetic("pu:1").expect("one CPU");
+            let hardware = Hardware {
+                machine: &machine,
+                memory_mib: 256,
+                accel: Accel::Emulated,
+            };
             let guest = Guest::start(&kernel, b"", &hardware).unwrap();
             let pid = guest.child.id();
             // No destructor runs after kill -9 either.

@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use tiltyard_model::Machine;
+
 use crate::error::KernelError;
-use crate::packages;
+use crate::hardware::Accel;
+use crate::packages::{self, KernelImage};
 use crate::progress::Progress;
 use crate::protocol::{Message, RunReport, Tunable};
 use crate::qemu::{Guest, Hardware};
@@ -31,8 +34,11 @@ pub struct VmJob {
     /// The program that becomes the guest's init: one that calls [`crate::guest::main`] when
     /// its first argument is [`crate::guest::ARGUMENT`].
     pub init: PathBuf,
-    pub cpus: u32,
+    /// What the guest's CPUs share; its costs mean nothing here.
+    pub machine: Machine,
     pub memory_mib: u32,
+    /// None: the fastest that works.
+    pub accel: Option<Accel>,
     /// How long the guest may take to reach init, s.
     pub boot_limit_s: u64,
     /// How long one run of the command may take, s.
@@ -61,8 +67,9 @@ impl VmJob {
             kernel_version: "6.18".to_owned(),
             // The link is read when the guest is packed; a failure shows there, by name.
             init: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
-            cpus: 2,
+            machine: Machine::parse_hwloc_synthetic("package:1 core:2 pu:1").expect("two CPUs"),
             memory_mib: 2048,
+            accel: None,
             boot_limit_s: 60,
             run_limit_s: 300,
         }
@@ -76,6 +83,11 @@ impl VmJob {
             .first()
             .ok_or_else(|| missing("no command given: name one after --"))?;
         elf::find_command(command)?;
+        if self.accel == Some(Accel::Counted) && self.machine.nr_cpus() > 1 {
+            return Err(missing(
+                "counting instructions is exact for one CPU only: leave --icount out, or take one CPU",
+            ));
+        }
         if self.schedulers.is_empty() {
             return Err(missing("no scheduler given: name one with -s"));
         }
@@ -91,6 +103,8 @@ impl VmJob {
 pub struct VmReport {
     pub kernel_release: String,
     pub cpus: u32,
+    /// What ran the guest's instructions.
+    pub accel: Accel,
     /// Wall-clock time on the host, ms: from QEMU's start to init, and to the end of all runs.
     pub boot_ms: u64,
     pub total_ms: u64,
@@ -124,23 +138,91 @@ pub fn run(
     let kernel = packages::find_or_fetch(&job.kernel_version, progress)?;
     progress.step("packing the guest");
     let archive = initramfs::build(job, &kernel)?;
-    progress.step(&format!("booting Linux {}", kernel.release));
-    let start = Instant::now();
-    let hardware = Hardware {
-        cpus: job.cpus,
-        memory_mib: job.memory_mib,
-    };
-    let guest = Guest::start(&kernel, &archive, &hardware)?;
-    drop(archive);
+    let accels = job.accel.map_or_else(accels, |accel| vec![accel]);
+    let (last, before) = accels.split_last().expect("there is always one");
+    for accel in before {
+        let what = accel.name();
+        progress.step(&format!("booting Linux {}, {what}", kernel.release));
+        let limit_s = KVM_BOOT_LIMIT_S.min(job.boot_limit_s);
+        match attempt(job, &kernel, &archive, (*accel, limit_s), progress, hear) {
+            Err(Failed { came_up: false, .. }) => {
+                progress.step(&format!("{what} does not work here"));
+            }
+            outcome => return outcome.map_err(|failed| failed.error),
+        }
+    }
+    progress.step(&format!(
+        "booting Linux {}, {}",
+        kernel.release,
+        last.name()
+    ));
+    let outcome = attempt(
+        job,
+        &kernel,
+        &archive,
+        (*last, job.boot_limit_s),
+        progress,
+        hear,
+    );
+    outcome.map_err(|failed| failed.error)
+}
+
+/// How long a guest under KVM may take to reach init, s: it takes two where KVM works, and for ever where it only
+/// looks as if it did.
+const KVM_BOOT_LIMIT_S: u64 = 15;
+
+/// What may run the guest, the best first.
+fn accels() -> Vec<Accel> {
+    let kvm = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm");
+    match kvm {
+        Ok(_) => vec![Accel::Kvm, Accel::Emulated],
+        Err(_) => vec![Accel::Emulated],
+    }
+}
+
+/// An attempt that gave no report.
+struct Failed {
+    error: KernelError,
+    /// Whether the guest got as far as its init.
+    came_up: bool,
+}
+
+/// Boots the guest and does the job.
+fn attempt(
+    job: &VmJob,
+    kernel: &KernelImage,
+    archive: &[u8],
+    (accel, boot_limit_s): (Accel, u64),
+    progress: &mut dyn Progress,
+    hear: &mut dyn FnMut(Trace),
+) -> Result<VmReport, Failed> {
     let mut session = Session {
         job,
-        start,
+        accel,
+        boot_limit_s,
+        start: Instant::now(),
         report: None,
         during: "at boot".into(),
     };
+    let hardware = Hardware {
+        machine: &job.machine,
+        memory_mib: job.memory_mib,
+        accel,
+    };
+    let failed = |error, came_up| Failed { error, came_up };
+    let guest = Guest::start(kernel, archive, &hardware).map_err(|e| failed(e, false))?;
     match session.listen(&guest, progress) {
-        Ok(report) => traces(&guest, hear).map(|()| report),
-        Err(end) => Err(session.explain(end, guest)),
+        Ok(report) => match traces(&guest, hear) {
+            Ok(()) => Ok(report),
+            Err(error) => Err(failed(error, true)),
+        },
+        Err(end) => Err(failed(
+            session.explain(end, guest),
+            session.report.is_some(),
+        )),
     }
 }
 
@@ -153,6 +235,8 @@ enum End {
 
 struct Session<'a> {
     job: &'a VmJob,
+    accel: Accel,
+    boot_limit_s: u64,
     start: Instant,
     /// Filled from the first message on.
     report: Option<VmReport>,
@@ -163,7 +247,7 @@ struct Session<'a> {
 impl Session<'_> {
     fn listen(&mut self, guest: &Guest, progress: &mut dyn Progress) -> Result<VmReport, End> {
         let mut scheduler = String::new();
-        let mut limit_s = self.job.boot_limit_s;
+        let mut limit_s = self.boot_limit_s;
         let mut deadline = self.start + Duration::from_secs(limit_s);
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
@@ -188,9 +272,11 @@ impl Session<'_> {
                     progress.output(&scheduler, &text);
                     continue;
                 }
-                Message::RunEnded { report } => {
+                Message::RunEnded { mut report } => {
                     self.during = format!("after {}", report.scheduler);
-                    self.report.as_mut().ok_or(End::Closed)?.runs.push(*report);
+                    let all = self.report.as_mut().ok_or(End::Closed)?;
+                    report.scheduler = label(self.job, report.scheduler, &all.kernel_release);
+                    all.runs.push(*report);
                 }
                 Message::Failed { reason } => return Err(End::Error(KernelError::Guest(reason))),
                 Message::Done => {
@@ -217,7 +303,8 @@ impl Session<'_> {
         self.during = "before the first run".to_owned();
         self.report = Some(VmReport {
             kernel_release,
-            cpus: self.job.cpus,
+            cpus: self.job.machine.nr_cpus() as u32,
+            accel: self.accel,
             boot_ms: millis(self.start),
             total_ms: 0,
             runs: Vec::new(),
@@ -243,6 +330,15 @@ impl Session<'_> {
                 console,
             },
         }
+    }
+}
+
+/// What reports call a scheduler: the kernel's own by what it is.
+fn label(job: &VmJob, name: String, release: &str) -> String {
+    let own = |scheduler: &SchedulerJob| scheduler.name == name && scheduler.object.is_none();
+    match job.schedulers.iter().any(own) {
+        true => format!("{name} ({})", packages::own_scheduler(release)),
+        false => name,
     }
 }
 

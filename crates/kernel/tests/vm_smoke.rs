@@ -13,6 +13,7 @@ use tiltyard_kernel::{
     CommandStatus, ExitInfo, KernelError, Progress, RunOutcome, RunReport, SchedulerJob, Tunable,
     VmJob, VmReport, elf, host, packages, vm,
 };
+use tiltyard_model::Machine;
 
 /// Every scheduler that ships. A name is enough.
 const SHIPPED: [&str; 4] = ["fifo", "rr", "cfs", "ule"];
@@ -207,7 +208,9 @@ fn a_guest_that_does_not_come_up_is_ended() {
 
 #[test]
 fn qemus_own_complaint_is_shown() {
-    let Some(error) = fail(&["true"], |job| job.cpus = 100_000) else {
+    let Some(error) = fail(&["true"], |job| {
+        job.machine = Machine::parse_hwloc_synthetic("package:1 core:3000 pu:1").expect("large");
+    }) else {
         return;
     };
     assert!(matches!(error, KernelError::GuestDied { .. }), "{error}");

@@ -16,6 +16,9 @@ use crate::verifier;
 /// Room for events that nobody has fetched yet, bytes: a quarter of a million switches between two visits.
 const RING_BYTES: u32 = 16 << 20;
 
+/// Events held in memory before they are passed on, bytes: a command of some minutes needs no more.
+const HELD_BYTES: usize = 64 << 20;
+
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     #[error("the kernel refuses the tracer: {0}")]
@@ -96,9 +99,17 @@ impl Tracer {
         frame(out, kind::BEGIN, now_ns(), u64::from(run))
     }
 
-    /// Passes on what has gathered. To be called again and again while the command runs.
+    /// Makes room in the ring. To be called again and again while the command runs, which it should disturb as
+    /// little as it can: what was fetched is passed on when it has become much.
     pub fn fetch(&mut self, out: &mut impl Write) -> Result<(), TracerError> {
         self.ring.consume()?;
+        if self.fetched.borrow().len() > HELD_BYTES {
+            self.pass_on(out)?;
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self, out: &mut impl Write) -> Result<(), TracerError> {
         let mut fetched = self.fetched.borrow_mut();
         out.write_all(&fetched)?;
         fetched.clear();
@@ -109,7 +120,8 @@ impl Tracer {
     pub fn end(mut self, out: &mut impl Write) -> Result<(), TracerError> {
         let end_ns = now_ns();
         self.links.clear();
-        self.fetch(out)?;
+        self.ring.consume()?;
+        self.pass_on(out)?;
         frame(out, kind::END, end_ns, self.lost()?)
     }
 

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use tiltyard_kernel::Accel;
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::host;
 use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport, Tunable};
@@ -17,7 +18,7 @@ use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
-use crate::{schedulers, terminal};
+use crate::{machines, schedulers, terminal};
 
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
@@ -54,6 +55,15 @@ pub struct Args {
     /// CPUs of the virtual machine.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     cpus: u32,
+    /// What its CPUs share, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
+    #[arg(short, long, value_name = "MACHINE", conflicts_with = "cpus")]
+    machine: Option<String>,
+    /// What runs it: the host's CPU, or emulation, whose times mean little.
+    #[arg(long, value_enum, default_value_t = AccelChoice::Auto)]
+    accel: AccelChoice,
+    /// Emulate with a clock that counts instructions: every run comes out exactly the same. Needs --cpus 1.
+    #[arg(long, conflicts_with = "accel")]
+    icount: bool,
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
@@ -89,6 +99,24 @@ pub struct Args {
     command: Vec<String>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum AccelChoice {
+    /// KVM if it works here, else emulation.
+    Auto,
+    Kvm,
+    Emulated,
+}
+
+impl AccelChoice {
+    fn accel(self) -> Option<Accel> {
+        match self {
+            AccelChoice::Auto => None,
+            AccelChoice::Kvm => Some(Accel::Kvm),
+            AccelChoice::Emulated => Some(Accel::Emulated),
+        }
+    }
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.check {
         return check(&args.version);
@@ -101,7 +129,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
     let mut job = VmJob::new(args.command.clone());
-    (job.cpus, job.memory_mib, job.run_limit_s) = (args.cpus, args.memory, args.limit);
+    (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
+    job.machine = match &args.machine {
+        Some(machine) => machines::load(machine)?,
+        None => machines::load(&format!("package:1 core:{} pu:1", args.cpus))?,
+    };
+    let nr_cpus = job.machine.nr_cpus() as u32;
+    job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
     job.kernel_version.clone_from(&args.version);
     job.rounds = Rounds {
         max: args.rounds,
@@ -123,9 +157,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (mut trace, mut written) = (trace, Ok(()));
     let mut recorded: Vec<Recorded> = Vec::new();
     let report = vm::run(&job, &mut progress, &mut |run| {
-        recorded.push(recorded::summarise(&run, args.cpus));
+        recorded.push(recorded::summarise(&run, nr_cpus));
         if let Some(output) = trace.take() {
-            written = recorded::write_perfetto(&run, args.cpus, output);
+            written = recorded::write_perfetto(&run, nr_cpus, output);
         }
     })
     .map_err(|e| failure(&e))?;
@@ -227,7 +261,8 @@ impl tiltyard_kernel::Progress for Progress {
 
 fn machine(report: &VmReport) -> String {
     let (release, cpus) = (&report.kernel_release, report.cpus);
-    format!("Linux {release}, {cpus} CPUs, emulated")
+    let s = if cpus == 1 { "" } else { "s" };
+    format!("Linux {release}, {cpus} CPU{s}, {}", report.accel.name())
 }
 
 /// The command that was typed.

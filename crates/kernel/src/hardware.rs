@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A machine as QEMU is told to build it: sockets, dies (one for each last-level cache), cores, threads, and
+//! memory nodes with their distances.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use tiltyard_model::Machine;
+use tiltyard_model::machine::CpuPlace;
+
+use crate::error::KernelError;
+use crate::guest;
+
+/// What runs the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Accel {
+    /// The host's own CPU.
+    Kvm,
+    /// Emulation in software: decisions are real, times are not.
+    Emulated,
+    /// The same with a clock that counts instructions: exactly repeatable. For one CPU.
+    Counted,
+}
+
+impl Accel {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Accel::Kvm => "KVM",
+            Accel::Emulated => "emulated",
+            Accel::Counted => "emulated, instructions counted",
+        }
+    }
+
+    /// For the guest kernel's command line.
+    pub(crate) fn kernel_options(self) -> &'static str {
+        match self {
+            Accel::Counted => " nokaslr norandmaps",
+            Accel::Kvm | Accel::Emulated => "",
+        }
+    }
+
+    /// Further arguments of the guest's init.
+    pub(crate) fn init_arguments(self) -> &'static str {
+        match self {
+            Accel::Counted => guest::SERIAL,
+            Accel::Kvm | Accel::Emulated => "",
+        }
+    }
+
+    pub(crate) fn arguments(self) -> Vec<String> {
+        let words: &[&str] = match self {
+            Accel::Kvm => &["-accel", "kvm", "-cpu", "host"],
+            // One emulation thread: the guest kernel patches its own text (static keys), and a second
+            // emulated CPU can run the half-patched place and die of a stray int3.
+            // -cpu max: the default model lacks what newer kernels expect.
+            Accel::Emulated => &["-accel", "tcg,thread=single", "-cpu", "max"],
+            Accel::Counted => &[
+                "-accel",
+                "tcg,thread=single",
+                "-cpu",
+                "max",
+                "-icount",
+                "shift=0,sleep=off",
+                // Whatever else could differ between two boots: random numbers and the date.
+                "-seed",
+                "1",
+                "-rtc",
+                "base=2000-01-01,clock=vm",
+            ],
+        };
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+}
+
+/// `-smp`, `-m` and `-numa` for `machine`, with `memory_mib` spread evenly over its nodes.
+pub(crate) fn arguments(machine: &Machine, memory_mib: u32) -> Result<Vec<String>, KernelError> {
+    let refuse = |why: &str| {
+        let name = &machine.name;
+        KernelError::Job(format!("machine {name}: QEMU cannot build it: {why}"))
+    };
+    let cpus = &machine.cpus;
+    if cpus.iter().any(|cpu| cpu.capacity != 1024) {
+        return Err(refuse("its CPUs differ in speed"));
+    }
+    let (sockets, caches, cores) = (
+        groups(cpus, |cpu| cpu.package),
+        groups(cpus, |cpu| cpu.llc),
+        groups(cpus, |cpu| cpu.core),
+    );
+    let nodes = groups(cpus, |cpu| cpu.node);
+    let all = [&sockets, &caches, &cores, &nodes];
+    let [Some(sockets), Some(caches), Some(cores), Some(nodes)] = all else {
+        return Err(refuse(
+            "the CPUs of a package, cache, core or node are not neighbours",
+        ));
+    };
+    let even = [sockets, caches, cores].iter().all(|groups| {
+        let len = groups[0].len();
+        groups.iter().all(|group| group.len() == len)
+    });
+    if !even || caches.len() % sockets.len() != 0 || cores.len() % caches.len() != 0 {
+        return Err(refuse("its packages, caches or cores are not all alike"));
+    }
+    let mut words = vec![
+        "-smp".to_owned(),
+        format!(
+            "{},sockets={},dies={},cores={},threads={}",
+            cpus.len(),
+            sockets.len(),
+            caches.len() / sockets.len(),
+            cores.len() / caches.len(),
+            cores[0].len()
+        ),
+        "-m".to_owned(),
+        format!("{memory_mib}M"),
+    ];
+    if nodes.len() > 1 {
+        words.extend(memory_nodes(machine, nodes, memory_mib));
+    }
+    Ok(words)
+}
+
+fn memory_nodes(machine: &Machine, nodes: &[Range<usize>], memory_mib: u32) -> Vec<String> {
+    let (each, count) = (memory_mib as usize / nodes.len(), nodes.len());
+    let mut words = Vec::new();
+    for (id, cpus) in nodes.iter().enumerate() {
+        // What does not divide evenly goes to the last.
+        let size = match id + 1 == count {
+            true => memory_mib as usize - each * id,
+            false => each,
+        };
+        let (first, last) = (cpus.start, cpus.end - 1);
+        words.extend([
+            "-object".to_owned(),
+            format!("memory-backend-ram,id=memory{id},size={size}M"),
+            "-numa".to_owned(),
+            format!("node,nodeid={id},cpus={first}-{last},memdev=memory{id}"),
+        ]);
+    }
+    for (from, row) in machine.node_distance.iter().enumerate() {
+        for (to, distance) in row.iter().enumerate() {
+            words.extend([
+                "-numa".to_owned(),
+                format!("dist,src={from},dst={to},val={distance}"),
+            ]);
+        }
+    }
+    words
+}
+
+/// CPUs that share what `key` names, group by group; `None` unless each is a run of neighbours.
+fn groups(cpus: &[CpuPlace], key: fn(&CpuPlace) -> u32) -> Option<Vec<Range<usize>>> {
+    let mut groups: Vec<(u32, Range<usize>)> = Vec::new();
+    for (cpu, place) in cpus.iter().enumerate() {
+        let known = groups.iter().position(|(name, _)| *name == key(place));
+        match known {
+            None => groups.push((key(place), cpu..cpu + 1)),
+            Some(at) if at + 1 == groups.len() => groups[at].1.end = cpu + 1,
+            Some(_) => return None,
+        }
+    }
+    Some(groups.into_iter().map(|(_, group)| group).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(topology: &str) -> Result<String, String> {
+        let machine = Machine::parse_hwloc_synthetic(topology).expect("a topology");
+        arguments(&machine, 2049)
+            .map(|words| words.join(" "))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn threads_cores_caches_and_packages() {
+        assert_eq!(
+            built("package:2 [numa] l3:2 core:3 pu:2").unwrap(),
+            "-smp 24,sockets=2,dies=2,cores=3,threads=2 -m 2049M \
+             -object memory-backend-ram,id=memory0,size=1024M -numa node,nodeid=0,cpus=0-11,memdev=memory0 \
+             -object memory-backend-ram,id=memory1,size=1025M -numa node,nodeid=1,cpus=12-23,memdev=memory1 \
+             -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=20 \
+             -numa dist,src=1,dst=0,val=20 -numa dist,src=1,dst=1,val=10"
+        );
+        assert_eq!(
+            built("pu:1").unwrap(),
+            "-smp 1,sockets=1,dies=1,cores=1,threads=1 -m 2049M"
+        );
+    }
+
+    #[test]
+    fn what_qemu_cannot_build_is_said() {
+        let mut machine = Machine::parse_hwloc_synthetic("package:2 core:2 pu:1").expect("fine");
+        machine.cpus.swap(1, 2);
+        let error = arguments(&machine, 512).unwrap_err().to_string();
+        assert!(error.contains("not neighbours"), "{error}");
+        machine.cpus.swap(1, 2);
+        machine.cpus[0].capacity = 512;
+        let error = arguments(&machine, 512).unwrap_err().to_string();
+        assert!(error.contains("differ in speed"), "{error}");
+        machine.cpus[0].capacity = 1024;
+        machine.cpus.pop();
+        let error = arguments(&machine, 512).unwrap_err().to_string();
+        assert!(error.contains("not all alike"), "{error}");
+    }
+}
