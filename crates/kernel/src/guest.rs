@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -134,27 +134,34 @@ fn do_run(
     enums: Option<&KernelEnums>,
     host: &mut Host,
 ) -> Result<RunOutcome, Error> {
+    let mut recording = tracer
+        .map(|(object, number)| Recording::load(Path::new(object), number))
+        .transpose()?;
+    let ring = recording.as_ref().map(|r| r.tracer.ring()).transpose()?;
+    let ring = ring.as_ref().map(AsFd::as_fd);
     let start = Instant::now();
     let object = run.object.as_deref().zip(enums);
     let scheduler = match object {
         None => None,
-        Some((object, enums)) => match loader::attach(Path::new(object), &run.tunables, enums) {
-            Ok(attached) => Some((attached, enums)),
-            Err(error) => {
-                return Ok(RunOutcome::NotLoaded {
-                    reason: error.to_string(),
-                });
+        Some((object, enums)) => {
+            match loader::attach(Path::new(object), &run.tunables, ring, enums) {
+                Ok(attached) => Some((attached, enums)),
+                Err(error) => {
+                    return Ok(RunOutcome::NotLoaded {
+                        reason: error.to_string(),
+                    });
+                }
             }
-        },
+        }
     };
     // One that was thrown out already has no name any more; its exit info tells the rest.
     let ops_name = scheduler
         .as_ref()
         .and_then(|(scheduler, _)| scheduler.ops_name().ok());
     let load_ms = millis(start);
-    let mut recording = tracer
-        .map(|(object, number)| Recording::begin(Path::new(object), number))
-        .transpose()?;
+    if let Some(recording) = &mut recording {
+        recording.begin()?;
+    }
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
     let command = run_command(
@@ -370,14 +377,19 @@ fn power_off() -> ! {
 struct Recording {
     tracer: Tracer,
     port: File,
+    /// Number of the run.
+    run: usize,
 }
 
 impl Recording {
-    fn begin(object: &Path, run: usize) -> Result<Self, Error> {
-        let mut port = open_port(TRACE_PORT_NAME)?;
-        let mut tracer = Tracer::attach(object)?;
-        tracer.begin(&mut port, run as u32)?;
-        Ok(Self { tracer, port })
+    fn load(object: &Path, run: usize) -> Result<Self, Error> {
+        let port = open_port(TRACE_PORT_NAME)?;
+        let tracer = Tracer::load(object)?;
+        Ok(Self { tracer, port, run })
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        Ok(self.tracer.begin(&mut self.port, self.run as u32)?)
     }
 
     fn fetch(&mut self) -> Result<(), Error> {

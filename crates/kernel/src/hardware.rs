@@ -182,8 +182,8 @@ mod tests {
             "-smp 24,sockets=2,dies=2,cores=3,threads=2 -m 2049M \
              -object memory-backend-ram,id=memory0,size=1024M -numa node,nodeid=0,cpus=0-11,memdev=memory0 \
              -object memory-backend-ram,id=memory1,size=1025M -numa node,nodeid=1,cpus=12-23,memdev=memory1 \
-             -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=20 \
-             -numa dist,src=1,dst=0,val=20 -numa dist,src=1,dst=1,val=10"
+             -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=16 \
+             -numa dist,src=1,dst=0,val=16 -numa dist,src=1,dst=1,val=10"
         );
         assert_eq!(
             built("pu:1").unwrap(),

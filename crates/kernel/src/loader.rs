@@ -6,6 +6,7 @@
 //! here everything is found by name in the object's own type information, so that any
 //! scheduler loads without a line of glue.
 
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -90,10 +91,12 @@ pub struct Attached {
     exit: Option<ExitLayout>,
 }
 
-/// Loads `object` with these tunables and hands the CPUs to it. On return it is in charge.
+/// Loads `object` with these tunables and hands the CPUs to it. On return it is in charge. Its probes, if it has
+/// any, go to the ring buffer `probes`.
 pub fn attach(
     object: &Path,
     tunables: &[Tunable],
+    probes: Option<BorrowedFd>,
     enums: &KernelEnums,
 ) -> Result<Attached, LoadError> {
     let (opened, log) = verifier::capture(|| ObjectBuilder::default().open_file(object));
@@ -105,6 +108,9 @@ pub fn attach(
     choose_programs(&mut opened)?;
     prepare_ops(&mut opened, &layout)?;
     prepare_data(&mut opened, &layout, tunables, enums)?;
+    if let Some(ring) = probes {
+        listen_to_probes(&mut opened, &layout, ring)?;
+    }
 
     let (loaded, log) = verifier::capture(|| opened.load());
     let mut loaded = loaded.map_err(|error| LoadError::Load(why(error, &log)))?;
@@ -274,6 +280,25 @@ fn prepare_ops(opened: &mut OpenObject, layout: &Layout) -> Result<(), LoadError
     let mut map = find_map(opened, &layout.ops).ok_or_else(damaged)?;
     let ops = map.initial_value_mut().ok_or_else(damaged)?;
     ops[field.offset..field.offset + 8].copy_from_slice(&sequence.to_ne_bytes());
+    Ok(())
+}
+
+/// Switches the probes of schedulers/include/tiltyard.bpf.h on and sends them to `ring`.
+fn listen_to_probes(
+    opened: &mut OpenObject,
+    layout: &Layout,
+    ring: BorrowedFd,
+) -> Result<(), LoadError> {
+    let switch = layout.rodata.iter().find(|p| p.name == "tilt_probes_on");
+    let (Some(switch), Some(mut map)) = (switch, find_map(opened, "tilt_probes")) else {
+        return Ok(());
+    };
+    map.reuse_fd(ring)?;
+    if let Some(mut rodata) = find_map(opened, ".rodata")
+        && let Some(rodata) = rodata.initial_value_mut()
+    {
+        rodata[switch.offset] = 1;
+    }
     Ok(())
 }
 

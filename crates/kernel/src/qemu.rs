@@ -153,9 +153,10 @@ impl Drop for Guest {
 
 fn arguments(kernel: &KernelImage, [initrd, trace]: &[String; 2], accel: Accel) -> Vec<String> {
     // loglevel=7: the console is shown only when the guest fails, and should then say why.
+    // cryptomgr.notests: self-tests of ciphers would run on beside the first command.
     // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
     let kernel_command_line = format!(
-        "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable{} rdinit={} -- {} {}",
+        "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable cryptomgr.notests{} rdinit={} -- {} {}",
         accel.kernel_options(),
         initramfs::INIT_PATH,
         guest::ARGUMENT,

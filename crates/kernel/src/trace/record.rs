@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The records of bpf/tracer.bpf.c as they travel from the kernel to the host: little-endian, 32 bytes, or 64 for
-//! those that describe a task. Two more frame a run.
+//! those that describe a task or hold a scheduler's probe. Two more frame a run.
 
 use std::io::{self, Read};
 
-/// `sizeof(struct tilt_event)`, `sizeof(struct tilt_task)`.
+/// `sizeof(struct tilt_event)`.
 pub const EVENT_BYTES: usize = 32;
-pub const TASK_BYTES: usize = 64;
+/// What follows it in a record that has more to say: the rest of `struct tilt_task`, or a probe.
+pub const REST_BYTES: usize = 32;
+
+/// `sizeof(struct tilt_probe)` of schedulers/include/tiltyard.bpf.h: name, per_cpu, key, value.
+pub const PROBE_BYTES: usize = 40;
+const PROBE_NAME_BYTES: usize = 20;
 
 /// `enum tilt_kind`, and the two of this program.
 pub mod kind {
@@ -18,6 +23,8 @@ pub mod kind {
     pub const FORK: u32 = 5;
     pub const EXEC: u32 = 6;
     pub const FOUND: u32 = 7;
+    /// A figure of the scheduler's own: `tid` is its key.
+    pub const PROBE: u32 = 8;
     /// The command of a run starts: `tid` is the run's number.
     pub const BEGIN: u32 = 0x100;
     /// It has ended: `tid` and `other` are the low and the high half of the number of lost records.
@@ -36,6 +43,14 @@ pub struct Record {
     pub tgid: u32,
 }
 
+/// What more a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rest {
+    Nothing,
+    Task(Description),
+    Probe(Probe),
+}
+
 /// The rest of `struct tilt_task`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
@@ -43,6 +58,30 @@ pub struct Description {
     pub nice: i8,
     pub comm: String,
     pub is_kernel: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    pub name: String,
+    /// The key is a CPU's number, else a task's.
+    pub per_cpu: bool,
+    pub value: i64,
+}
+
+/// A probe as the scheduler wrote it, as a record of that time.
+pub fn of_probe(bytes: &[u8; PROBE_BYTES], time_ns: u64) -> [u8; EVENT_BYTES + REST_BYTES] {
+    let event = Record {
+        time_ns,
+        kind: kind::PROBE,
+        tid: u64_at(bytes, 24) as u32,
+        ..Record::default()
+    };
+    let mut record = [0; EVENT_BYTES + REST_BYTES];
+    record[..EVENT_BYTES].copy_from_slice(&event.bytes());
+    let rest = &mut record[EVENT_BYTES..];
+    rest[..24].copy_from_slice(&bytes[..24]);
+    rest[24..].copy_from_slice(&bytes[32..]);
+    record
 }
 
 impl Record {
@@ -75,20 +114,29 @@ impl Record {
             tgid: word(28),
         }
     }
+}
 
-    fn describes_a_task(&self) -> bool {
-        matches!(self.kind, kind::FORK | kind::EXEC | kind::FOUND)
+impl Probe {
+    fn parse(bytes: &[u8; REST_BYTES]) -> Probe {
+        Probe {
+            name: text(&bytes[..PROBE_NAME_BYTES]),
+            per_cpu: u32_at(bytes, 20) != 0,
+            value: u64_at(bytes, 24) as i64,
+        }
     }
 }
 
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
 impl Description {
-    fn parse(bytes: &[u8; TASK_BYTES - EVENT_BYTES]) -> Description {
-        let comm = &bytes[12..28];
-        let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
+    fn parse(bytes: &[u8; REST_BYTES]) -> Description {
         Description {
             born_ns: u64_at(bytes, 0),
             nice: u32_at(bytes, 8) as i8,
-            comm: String::from_utf8_lossy(&comm[..end]).into_owned(),
+            comm: text(&bytes[12..28]),
             is_kernel: u32_at(bytes, 28) != 0,
         }
     }
@@ -103,20 +151,22 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// The next record, `None` at the end of the stream or where it is cut short.
-pub fn read(stream: &mut impl Read) -> io::Result<Option<(Record, Option<Description>)>> {
+pub fn read(stream: &mut impl Read) -> io::Result<Option<(Record, Rest)>> {
     let mut event = [0; EVENT_BYTES];
     if !fill(stream, &mut event)? {
         return Ok(None);
     }
     let record = Record::parse(&event);
-    if !record.describes_a_task() {
-        return Ok(Some((record, None)));
+    let parse: fn(&[u8; REST_BYTES]) -> Rest = match record.kind {
+        kind::FORK | kind::EXEC | kind::FOUND => |rest| Rest::Task(Description::parse(rest)),
+        kind::PROBE => |rest| Rest::Probe(Probe::parse(rest)),
+        _ => return Ok(Some((record, Rest::Nothing))),
+    };
+    let mut rest = [0; REST_BYTES];
+    match fill(stream, &mut rest)? {
+        true => Ok(Some((record, parse(&rest)))),
+        false => Ok(None),
     }
-    let mut rest = [0; TASK_BYTES - EVENT_BYTES];
-    if !fill(stream, &mut rest)? {
-        return Ok(None);
-    }
-    Ok(Some((record, Some(Description::parse(&rest)))))
 }
 
 /// Whether there was enough.
@@ -131,6 +181,26 @@ fn fill(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_probe_becomes_a_record() {
+        let mut probe = [0; PROBE_BYTES];
+        probe[..7].copy_from_slice(b"penalty");
+        probe[20] = 1;
+        probe[24] = 3;
+        probe[32..].copy_from_slice(&(-7i64).to_le_bytes());
+        let (record, rest) = read(&mut &of_probe(&probe, 99)[..]).unwrap().unwrap();
+        assert_eq!(
+            (record.time_ns, record.kind, record.tid),
+            (99, kind::PROBE, 3)
+        );
+        let expected = Probe {
+            name: "penalty".to_owned(),
+            per_cpu: true,
+            value: -7,
+        };
+        assert_eq!(rest, Rest::Probe(expected));
+    }
 
     #[test]
     fn records_of_both_sizes_come_back_and_a_cut_one_ends_the_stream() {
@@ -155,14 +225,17 @@ mod tests {
         stream.extend(1u32.to_le_bytes());
         stream.extend(&switch.bytes()[..20]);
         let mut stream = stream.as_slice();
-        assert_eq!(read(&mut stream).unwrap(), Some((switch, None)));
+        assert_eq!(read(&mut stream).unwrap(), Some((switch, Rest::Nothing)));
         let description = Description {
             born_ns: 9,
             nice: -5,
             comm: "a name of 16 byt".to_owned(),
             is_kernel: true,
         };
-        assert_eq!(read(&mut stream).unwrap(), Some((fork, Some(description))));
+        assert_eq!(
+            read(&mut stream).unwrap(),
+            Some((fork, Rest::Task(description)))
+        );
         assert_eq!(read(&mut stream).unwrap(), None);
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What came of a run, told to a sink.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read};
 
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, PrevState, SwitchCause, TaskInfo, Tid};
 
-use super::record::{self, Description, Record, kind};
+use super::record::{self, Description, Probe, Record, Rest, kind};
 
 /// App of the kernel's own threads.
 const KERNEL_APP: &str = "kernel";
@@ -22,22 +22,22 @@ pub struct Trace {
     /// Records that the kernel had no room for.
     pub lost: u64,
     found: Vec<(Record, Description)>,
-    records: Vec<(Record, Option<Description>)>,
+    records: Vec<(Record, Rest)>,
 }
 
 /// Reads the runs of a stream, one after another; the last may be cut short, and then ends with its last record.
 pub fn read_runs(stream: &mut impl Read, hear: &mut dyn FnMut(Trace)) -> io::Result<()> {
     let mut run = Trace::default();
-    while let Some((record, description)) = record::read(stream)? {
-        match (record.kind, description) {
+    while let Some((record, rest)) = record::read(stream)? {
+        match (record.kind, rest) {
             (kind::BEGIN, _) => (run.origin_ns, run.run) = (record.time_ns, record.tid as usize),
             (kind::END, _) => {
                 run.end_ns = record.time_ns;
                 run.lost = u64::from(record.other) << 32 | u64::from(record.tid);
                 hear(std::mem::take(&mut run).sorted());
             }
-            (kind::FOUND, Some(description)) => run.found.push((record, description)),
-            (_, description) => run.records.push((record, description)),
+            (kind::FOUND, Rest::Task(description)) => run.found.push((record, description)),
+            (_, rest) => run.records.push((record, rest)),
         }
     }
     if run.origin_ns > 0 {
@@ -73,6 +73,8 @@ impl Trace {
             sink,
             names: Names::new(&self.records),
             apps: HashMap::new(),
+            introduced: HashSet::new(),
+            probes: Vec::new(),
         };
         let begin_ns = self
             .records
@@ -85,9 +87,9 @@ impl Trace {
         for (record, cpu) in self.running_first() {
             teller.runs(record, cpu, begin_ns);
         }
-        for (index, (record, description)) in self.records.iter().enumerate() {
+        for (index, (record, rest)) in self.records.iter().enumerate() {
             if record.time_ns <= self.end_ns {
-                teller.tell(index, record, description.as_ref());
+                teller.tell(index, record, rest);
             }
         }
     }
@@ -102,11 +104,11 @@ struct Names {
 }
 
 impl Names {
-    fn new(records: &[(Record, Option<Description>)]) -> Names {
+    fn new(records: &[(Record, Rest)]) -> Names {
         let mut forked = HashMap::new();
         let mut later: HashMap<u32, String> = HashMap::new();
-        for (index, (record, description)) in records.iter().enumerate().rev() {
-            let Some(description) = description else {
+        for (index, (record, rest)) in records.iter().enumerate().rev() {
+            let Rest::Task(description) = rest else {
                 continue;
             };
             match record.kind {
@@ -135,6 +137,9 @@ struct Teller<'a> {
     names: Names,
     /// App of each process.
     apps: HashMap<u32, String>,
+    introduced: HashSet<u32>,
+    /// Names of the scheduler's probes by their numbers.
+    probes: Vec<String>,
 }
 
 impl Teller<'_> {
@@ -163,9 +168,9 @@ impl Teller<'_> {
         self.sink.event(&Event { time_ns, cpu, kind });
     }
 
-    fn tell(&mut self, index: usize, record: &Record, description: Option<&Description>) {
+    fn tell(&mut self, index: usize, record: &Record, rest: &Rest) {
         let task = Tid(record.tid);
-        let kind = match (record.kind, description) {
+        let kind = match (record.kind, rest) {
             (kind::SWITCH, _) => EventKind::Switch {
                 prev: task,
                 prev_state: state(record.detail & 0xff),
@@ -186,8 +191,11 @@ impl Teller<'_> {
                 from: Cpu(record.other),
                 to: Cpu(record.detail),
             },
-            (kind::EXIT, _) => EventKind::Exit { task },
-            (kind::FORK, Some(description)) => {
+            (kind::EXIT, _) => {
+                self.introduced.remove(&record.tid);
+                EventKind::Exit { task }
+            }
+            (kind::FORK, Rest::Task(description)) => {
                 if record.tid == record.tgid {
                     let app = match self.names.forked.remove(&index) {
                         Some(name) => name,
@@ -201,9 +209,20 @@ impl Teller<'_> {
                     child: task,
                 }
             }
-            (kind::EXEC, Some(description)) => {
+            (kind::EXEC, Rest::Task(description)) => {
                 return self.introduce(record, description, record.time_ns);
             }
+            // Schedulers hear of a new task before the kernel announces it.
+            (kind::PROBE, Rest::Probe(probe))
+                if !probe.per_cpu && !self.introduced.contains(&record.tid) =>
+            {
+                return;
+            }
+            (kind::PROBE, Rest::Probe(probe)) => EventKind::Probe {
+                probe: self.probe(probe),
+                key: record.tid,
+                value: probe.value,
+            },
             _ => return,
         };
         self.sink.event(&Event {
@@ -211,6 +230,18 @@ impl Teller<'_> {
             cpu: Cpu(record.cpu),
             kind,
         });
+    }
+
+    /// The number of a probe; a new one is declared.
+    fn probe(&mut self, probe: &Probe) -> u16 {
+        let known = self.probes.iter().position(|name| *name == probe.name);
+        known.unwrap_or_else(|| {
+            let number = self.probes.len();
+            self.sink
+                .probe_name(number as u16, &probe.name, probe.per_cpu);
+            self.probes.push(probe.name.clone());
+            number
+        }) as u16
     }
 
     /// A process that never becomes another program belongs to its parent's application.
@@ -221,6 +252,7 @@ impl Teller<'_> {
 
     fn introduce(&mut self, record: &Record, description: &Description, born_ns: u64) {
         let of_process = self.apps.get(&record.tgid).cloned();
+        self.introduced.insert(record.tid);
         self.sink.task(&TaskInfo {
             tid: Tid(record.tid),
             tgid: Tid(record.tgid),
@@ -374,6 +406,30 @@ mod tests {
                 "20 cpu 1: 30 -> 20 Block",
             ]
         );
+    }
+
+    #[test]
+    fn probes_of_tasks_that_are_known_are_told() {
+        let probe = |tid: u64, time_ns| {
+            let mut bytes = [0; record::PROBE_BYTES];
+            bytes[..5].copy_from_slice(b"score");
+            bytes[24..32].copy_from_slice(&tid.to_le_bytes());
+            bytes[32] = 7;
+            record::of_probe(&bytes, time_ns).to_vec()
+        };
+        let stream = [
+            event(1, kind::BEGIN, 0, 0, 0, 0),
+            probe(10, 2),
+            task(2, kind::FORK, 10, 0, 0, "a"),
+            probe(10, 3),
+            event(4, kind::EXIT, 0, 10, 0, 0),
+            probe(10, 5),
+            event(8, kind::END, 0, 0, 0, 0),
+        ]
+        .concat();
+        let told = heard(&runs(&stream)[0]);
+        let probes: Vec<&String> = told.iter().filter(|t| t.contains("Probe")).collect();
+        assert_eq!(probes, ["3: Probe { probe: 0, key: 10, value: 7 }"]);
     }
 
     #[test]

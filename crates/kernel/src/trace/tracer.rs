@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -10,7 +11,7 @@ use libbpf_rs::{
     Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
 };
 
-use super::record::{Record, kind};
+use super::record::{self, PROBE_BYTES, Record, kind};
 use crate::verifier;
 
 /// Room for events that nobody has fetched yet, bytes: a quarter of a million switches between two visits.
@@ -41,8 +42,8 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Attaches `object`, compiled from [`super::SOURCE`]. Events gather in the ring from now on.
-    pub fn attach(object: &Path) -> Result<Tracer, TracerError> {
+    /// Loads `object`, compiled from [`super::SOURCE`].
+    pub fn load(object: &Path) -> Result<Tracer, TracerError> {
         let mut opened = ObjectBuilder::default().open_file(object)?;
         let mut events = opened
             .maps_mut()
@@ -60,33 +61,47 @@ impl Tracer {
         })?;
         let fetched = Rc::new(RefCell::new(Vec::new()));
         let mut builder = RingBufferBuilder::new();
-        let into = Rc::clone(&fetched);
+        let (into, mut last_ns) = (Rc::clone(&fetched), now_ns());
         let events = loaded
             .maps()
             .find(|map| map.name() == "tilt_events")
             .ok_or(TracerError::Damaged("ring buffer"))?;
         builder.add(&events, move |bytes| {
-            into.borrow_mut().extend_from_slice(bytes);
+            let mut into = into.borrow_mut();
+            match <&[u8; PROBE_BYTES]>::try_from(bytes) {
+                // It has no time of its own: that of its neighbour in the ring.
+                Ok(probe) => into.extend_from_slice(&record::of_probe(probe, last_ns)),
+                Err(_) => {
+                    last_ns = u64::from_ne_bytes(*bytes.first_chunk().unwrap_or(&[0; 8]));
+                    into.extend_from_slice(bytes);
+                }
+            }
             0
         })?;
         let ring = builder.build()?;
-        let mut tracer = Tracer {
+        Ok(Tracer {
             links: Vec::new(),
             ring,
             fetched,
             object: loaded,
-        };
-        tracer.links = tracer
+        })
+    }
+
+    /// The ring, for a scheduler that is to write its probes among the events.
+    pub fn ring(&self) -> Result<OwnedFd, TracerError> {
+        let events = self.object.maps().find(|map| map.name() == "tilt_events");
+        let events = events.ok_or(TracerError::Damaged("ring buffer"))?;
+        Ok(events.as_fd().try_clone_to_owned()?)
+    }
+
+    /// Events gather from now on. Tells which tasks there are, and that the command of run number `run` starts now.
+    pub fn begin(&mut self, out: &mut impl Write, run: u32) -> Result<(), TracerError> {
+        self.links = self
             .object
             .progs_mut()
             .filter(|program| program.name() != "found")
             .map(|program| program.attach())
             .collect::<Result<_, _>>()?;
-        Ok(tracer)
-    }
-
-    /// Tells which tasks there are, and that the command of run number `run` starts now.
-    pub fn begin(&mut self, out: &mut impl Write, run: u32) -> Result<(), TracerError> {
         let program = self
             .object
             .progs_mut()

@@ -5,25 +5,29 @@ use super::markup::escape;
 use crate::table::cell_text;
 use tiltyard_measure::{Better, Comparison, Row};
 
-const LABEL_WIDTH: f64 = 190.0;
-const BAR_WIDTH: f64 = 380.0;
-const VALUE_WIDTH: f64 = 190.0;
+const LABEL_WIDTH: f64 = 235.0;
+const BAR_WIDTH: f64 = 350.0;
+const VALUE_WIDTH: f64 = 175.0;
 /// Room for the total behind a bar of parts.
 const STACKED_VALUE_WIDTH: f64 = 90.0;
 const BAR_HEIGHT: f64 = 15.0;
 const ROW_GAP: f64 = 14.0;
+/// A label of two lines needs it, however few bars there are.
+const LABEL_HEIGHT: f64 = 30.0;
 
 /// One drawing for the rows of a group: a bar per scheduler, a whisker for the interval, all bars of a
 /// row to the same scale.
 pub fn group(comparison: &Comparison, rows: &[&Row]) -> String {
-    let row_height = BAR_HEIGHT * comparison.schedulers.len() as f64 + ROW_GAP;
+    let bars_height = BAR_HEIGHT * comparison.schedulers.len() as f64;
+    let row_height = bars_height.max(LABEL_HEIGHT) + ROW_GAP;
     let height = row_height * rows.len() as f64;
     let width = LABEL_WIDTH + BAR_WIDTH + VALUE_WIDTH;
     let mut svg = format!(
         "<svg class=\"bars\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"bars per scheduler\">\n"
     );
     for (i, row) in rows.iter().enumerate() {
-        svg += &bars(comparison, row, i as f64 * row_height);
+        let middle = (i as f64 + 0.5) * row_height;
+        svg += &bars(comparison, row, middle - bars_height / 2.0);
     }
     svg + "</svg>\n"
 }
