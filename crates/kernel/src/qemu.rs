@@ -8,8 +8,9 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::error::KernelError;
 use crate::packages::KernelImage;
 use crate::protocol::{PORT_NAME, TRACE_PORT_NAME};
+use crate::share::{self, Share};
 use crate::{guest, initramfs};
 
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -44,6 +46,8 @@ pub struct Guest {
     pub lines: Receiver<String>,
     /// What it wrote to its trace port.
     pub trace: File,
+    /// The host's files, as long as they are asked for.
+    _share: Share,
 }
 
 impl Guest {
@@ -56,19 +60,18 @@ impl Guest {
         let initrd =
             memory_file(initramfs).map_err(KernelError::io("initramfs", "hold in memory"))?;
         let trace = memory_file(&[]).map_err(KernelError::io("trace", "hold in memory"))?;
+        let root = Path::new("/");
+        let (share, stream) = Share::new(root).map_err(KernelError::io(root, "share"))?;
+        let inherited = [initrd.as_raw_fd(), trace.as_raw_fd(), stream.as_raw_fd()];
         let mut command = Command::new(PROGRAM);
         command
-            .args(arguments(
-                kernel,
-                &[&initrd, &trace].map(|file| format!("/proc/self/fd/{}", file.as_raw_fd())),
-                hardware,
-            ))
+            .args(arguments(kernel, inherited, hardware))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // Ctrl-C is for Tiltyard to handle; QEMU would only add a complaint of its own.
             .process_group(0);
-        bind_to_us(&mut command, [&initrd, &trace]);
+        bind_to_us(&mut command, inherited);
         let mut child = command.spawn().map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => KernelError::ToolMissing {
                 tool: PROGRAM,
@@ -90,6 +93,7 @@ impl Guest {
             reader: Some(reader),
             lines: send_lines(messages),
             trace,
+            _share: share,
         })
     }
 
@@ -147,7 +151,7 @@ impl Drop for Guest {
 
 fn arguments(
     kernel: &KernelImage,
-    [initrd, trace]: &[String; 2],
+    [initrd, trace, share]: [RawFd; 3],
     hardware: &Hardware,
 ) -> Vec<String> {
     // loglevel=7: the console is shown only when the guest fails, and should then say why.
@@ -158,10 +162,23 @@ fn arguments(
         guest::ARGUMENT
     );
     let cpus = hardware.cpus.to_string();
+    let initrd = format!("/proc/self/fd/{initrd}");
     let memory = format!("{}M", hardware.memory_mib);
+    // Shared with Tiltyard, which reads requests for files there and writes the answers.
+    let memory_object = format!(
+        "memory-backend-memfd,id={},size={memory},share=on",
+        share::MEMORY
+    );
+    let machine = format!("memory-backend={}", share::MEMORY);
+    let share = format!("socket,id=share,fd={share}");
+    let share_device = format!(
+        "vhost-user-fs-pci,chardev=share,tag={},queue-size={}",
+        share::TAG,
+        share::QUEUE_SIZE
+    );
     let image = kernel.image.display().to_string();
     let port = format!("virtserialport,chardev=messages,name={PORT_NAME}");
-    let trace = format!("file,id=trace,path={trace}");
+    let trace = format!("file,id=trace,path=/proc/self/fd/{trace}");
     let trace_port = format!("virtserialport,chardev=trace,name={TRACE_PORT_NAME}");
     [
         // No display, network or disk: the guest boots faster without them.
@@ -181,10 +198,14 @@ fn arguments(
         &cpus,
         "-m",
         &memory,
+        "-object",
+        &memory_object,
+        "-machine",
+        &machine,
         "-kernel",
         &image,
         "-initrd",
-        initrd,
+        &initrd,
         "-append",
         &kernel_command_line,
         "-chardev",
@@ -201,6 +222,10 @@ fn arguments(
         &port,
         "-device",
         &trace_port,
+        "-chardev",
+        &share,
+        "-device",
+        &share_device,
     ]
     .map(str::to_owned)
     .to_vec()
@@ -219,9 +244,9 @@ fn memory_file(bytes: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Lets the child keep the files, and die with the thread that starts it.
-fn bind_to_us(command: &mut Command, files: [&File; 2]) {
-    let (fds, parent) = (files.map(AsRawFd::as_raw_fd), std::process::id());
+/// Lets the child keep these descriptors, and die with the thread that starts it.
+fn bind_to_us(command: &mut Command, fds: [RawFd; 3]) {
+    let parent = std::process::id();
     // SAFETY: only async-signal-safe system calls run between fork and exec.
     unsafe {
         command.pre_exec(move || {
