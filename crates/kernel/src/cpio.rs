@@ -29,8 +29,7 @@ impl Archive {
         }
     }
 
-    /// Adds a file with these permission bits. A path that was added before is left alone:
-    /// libraries are shared between programs.
+    /// Adds a file with these permission bits. A path that was added before is left alone.
     pub fn file(&mut self, path: &str, permissions: u32, data: &[u8]) {
         self.parents(path);
         if self.seen.insert(path.to_owned()) {
@@ -44,10 +43,6 @@ impl Archive {
         if self.seen.insert(path.to_owned()) {
             self.entry(path, CHAR_DEVICE | permissions, (major, minor), &[]);
         }
-    }
-
-    pub fn contains(&self, path: &str) -> bool {
-        self.seen.contains(path)
     }
 
     /// The finished archive.

@@ -28,8 +28,8 @@ pub enum KernelError {
     /// No Debian archive among the machine's package sources.
     #[error(
         "no Debian archive in /etc/apt/sources.list or /etc/apt/sources.list.d, where kernel \
-         packages come from: add one, or put a kernel's vmlinuz-RELEASE and config-RELEASE into \
-         ~/.cache/tiltyard/kernels/RELEASE/boot"
+         packages come from: add one, or unpack a kernel's package into \
+         ~/.cache/tiltyard/kernels/RELEASE"
     )]
     NoArchive,
 
@@ -48,15 +48,23 @@ pub enum KernelError {
         offered: Vec<String>,
     },
 
-    /// The command is not on this host, so it cannot be carried into the guest.
-    #[error("{command}: command not found on this host; the guest gets its programs from here")]
+    /// The kernel has a driver neither built in nor as a module that it can load.
+    #[error(
+        "the package of Linux {release} lacks CONFIG_{option} ({module}), without which a guest cannot \
+         reach the host: name another version with --linux"
+    )]
+    NoDriver {
+        release: String,
+        option: &'static str,
+        module: &'static str,
+    },
+
+    /// The command is not on this host, whose programs are the guest's.
+    #[error("{command}: command not found on this host, whose programs are those of the guest")]
     CommandNotFound { command: String },
 
-    /// The command is there, but it is not an ELF program.
-    #[error(
-        "{}: not an ELF program; the guest holds only the command and its libraries, no \
-         interpreter: give the program itself", path.display()
-    )]
+    /// What should become init is not an ELF program.
+    #[error("{}: not an ELF program, so it cannot be the guest's init", path.display())]
     NotElf { path: PathBuf },
 
     /// The program's own loader could not name its libraries.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tiltyard as the init of its own guest: mounts what a scheduler and a command need, does the
+//! Tiltyard as the init of its own guest: sets up what a scheduler and a command need, does the
 //! runs of its job one after another, tells the host, and goes down.
 
 use std::fs::File;
@@ -15,8 +15,10 @@ use crate::protocol::{
     CommandStatus, GuestJob, GuestRun, JOB_PATH, Message, PORT_NAME, RunOutcome, RunReport,
     TRACE_PORT_NAME,
 };
+use crate::root::{self, Root};
 use crate::rounds::{Spread, Turns};
 use crate::trace::tracer::Tracer;
+use crate::{modules, network};
 
 /// The argument with which the guest's kernel starts init: the hidden subcommand.
 pub const ARGUMENT: &str = "kernel-guest";
@@ -26,8 +28,6 @@ pub const SERIAL: &str = "serial";
 
 /// How often a running command's scheduler is looked at.
 const WATCH: Duration = Duration::from_millis(50);
-/// Where the command's own children are looked for: the kernel gives init no PATH.
-const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// How long the port to the host may take to appear.
 const PORT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -50,6 +50,7 @@ pub fn main(spread: Spread) -> ! {
 
 fn live(spread: Spread) -> Result<(), Error> {
     mount_all()?;
+    modules::load_all()?;
     become_realtime()?;
     // Among the figures of a run its own share stands under this name.
     // SAFETY: the name is a C string; the call copies it.
@@ -71,6 +72,10 @@ fn work(host: &mut Host, spread: Spread) -> Result<(), Error> {
     host.send(&Message::Ready {
         kernel_release: kernel_release.trim().to_owned(),
     })?;
+    if !job.packed {
+        root::mount_host()?;
+    }
+    network::bring_up_loopback()?;
     // A kernel without sched_ext is a guest like any other, for its own scheduler.
     let enums = KernelEnums::of_this_kernel();
     let mut turns = Turns::new(job.rounds, job.schedulers.len(), spread);
@@ -159,19 +164,21 @@ fn do_run(
         .as_ref()
         .and_then(|(scheduler, _)| scheduler.ops_name().ok());
     let load_ms = millis(start);
+    let (root, mut command) = prepare(job)?;
     if let Some(recording) = &mut recording {
         recording.begin()?;
     }
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
     let command = run_command(
-        &job.command,
+        &mut command,
         limit,
         scheduler.is_some(),
         host,
         recording.as_mut(),
     )?;
     let command_ms = millis(start);
+    drop(root);
     recording.map(Recording::end).transpose()?;
     let start = Instant::now();
     let exit = scheduler
@@ -192,21 +199,33 @@ fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The command, and the tree in which it will run; none where all that it has was packed.
+fn prepare(job: &GuestJob) -> Result<(Option<Root>, Command), Error> {
+    let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    command.envs(job.environment.iter().map(|(name, value)| (name, value)));
+    if job.packed {
+        // What commands expect to be there.
+        std::fs::create_dir_all("/tmp")?;
+        return Ok((None, command));
+    }
+    let root = Root::new()?;
+    root.enter(&mut command, &job.folder)?;
+    Ok((Some(root), command))
+}
+
 /// Runs the command to its end, its limit, or the scheduler's ejection. Its output goes to the
 /// host as it comes. Nothing that it started outlives it.
 fn run_command(
-    words: &[String],
+    command: &mut Command,
     limit: Duration,
     is_loaded: bool,
     host: &mut Host,
     recording: Option<&mut Recording>,
 ) -> Result<CommandStatus, Error> {
     let (mut output, input) = io::pipe()?;
-    let (program, arguments) = words.split_first().ok_or("the job has no command")?;
-    let mut command = Command::new(program);
     command
-        .args(arguments)
-        .env("PATH", SEARCH_PATH)
         .stdin(Stdio::null())
         .stdout(input.try_clone()?)
         .stderr(input);
@@ -214,12 +233,12 @@ fn run_command(
         Ok(child) => child,
         Err(error) => {
             return Ok(CommandStatus::NotStarted {
-                reason: format!("{program}: {error}"),
+                reason: format!("{}: {error}", command.get_program().display()),
             });
         }
     };
     // The builder holds the pipe's writing ends; without them the pipe ends with the command.
-    drop(command);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     set_nonblocking(&output)?;
     let early = watch(&mut child, &mut output, limit, is_loaded, host, recording)?;
     // As process 1, kill(-1) means everyone else in this guest.
@@ -326,31 +345,15 @@ fn become_realtime() -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel's own file systems. The root is a tmpfs already, so /tmp needs none; one mounted
-/// there would hide a command that was packed from the host's /tmp.
-fn mount_all() -> Result<(), Error> {
-    for (kind, target) in [
+/// The kernel's own file systems.
+fn mount_all() -> io::Result<()> {
+    for (kind, place) in [
         ("proc", "/proc"),
         ("sysfs", "/sys"),
         ("bpf", "/sys/fs/bpf"),
         ("devtmpfs", "/dev"),
     ] {
-        let (kind_c, target_c) = (
-            std::ffi::CString::new(kind)?,
-            std::ffi::CString::new(target)?,
-        );
-        // SAFETY: the strings outlive the call; no data is passed.
-        let result = unsafe {
-            libc::mount(
-                kind_c.as_ptr(),
-                target_c.as_ptr(),
-                kind_c.as_ptr(),
-                0,
-                std::ptr::null(),
-            )
-        };
-        check(result.into())
-            .map_err(|error| format!("cannot mount {kind} on {target}: {error}"))?;
+        root::mount(kind, kind, place, 0, "")?;
     }
     Ok(())
 }

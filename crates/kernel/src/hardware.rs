@@ -116,10 +116,21 @@ pub(crate) fn arguments(machine: &Machine, memory_mib: u32) -> Result<Vec<String
         "-m".to_owned(),
         format!("{memory_mib}M"),
     ];
-    if nodes.len() > 1 {
-        words.extend(memory_nodes(machine, nodes, memory_mib));
-    }
+    words.extend(match nodes.as_slice() {
+        [_] => vec![
+            "-object".to_owned(),
+            memory(0, memory_mib as usize),
+            "-machine".to_owned(),
+            "memory-backend=memory0".to_owned(),
+        ],
+        nodes => memory_nodes(machine, nodes, memory_mib),
+    });
     Ok(words)
+}
+
+/// Shared with Tiltyard, which reads requests for files there and writes the answers.
+fn memory(id: usize, size_mib: usize) -> String {
+    format!("memory-backend-memfd,id=memory{id},size={size_mib}M,share=on")
 }
 
 fn memory_nodes(machine: &Machine, nodes: &[Range<usize>], memory_mib: u32) -> Vec<String> {
@@ -134,7 +145,7 @@ fn memory_nodes(machine: &Machine, nodes: &[Range<usize>], memory_mib: u32) -> V
         let (first, last) = (cpus.start, cpus.end - 1);
         words.extend([
             "-object".to_owned(),
-            format!("memory-backend-ram,id=memory{id},size={size}M"),
+            memory(id, size),
             "-numa".to_owned(),
             format!("node,nodeid={id},cpus={first}-{last},memdev=memory{id}"),
         ]);
@@ -180,14 +191,15 @@ mod tests {
         assert_eq!(
             built("package:2 [numa] l3:2 core:3 pu:2").unwrap(),
             "-smp 24,sockets=2,dies=2,cores=3,threads=2 -m 2049M \
-             -object memory-backend-ram,id=memory0,size=1024M -numa node,nodeid=0,cpus=0-11,memdev=memory0 \
-             -object memory-backend-ram,id=memory1,size=1025M -numa node,nodeid=1,cpus=12-23,memdev=memory1 \
+             -object memory-backend-memfd,id=memory0,size=1024M,share=on -numa node,nodeid=0,cpus=0-11,memdev=memory0 \
+             -object memory-backend-memfd,id=memory1,size=1025M,share=on -numa node,nodeid=1,cpus=12-23,memdev=memory1 \
              -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=16 \
              -numa dist,src=1,dst=0,val=16 -numa dist,src=1,dst=1,val=10"
         );
         assert_eq!(
             built("pu:1").unwrap(),
-            "-smp 1,sockets=1,dies=1,cores=1,threads=1 -m 2049M"
+            "-smp 1,sockets=1,dies=1,cores=1,threads=1 -m 2049M \
+             -object memory-backend-memfd,id=memory0,size=2049M,share=on -machine memory-backend=memory0"
         );
     }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packs the guest: Tiltyard itself as init, the command, the libraries of both, the BPF
-//! objects, the kernel's configuration and the job. Held in memory, never on disk.
+//! Packs what the guest needs before it sees the host's files: Tiltyard itself as init with its
+//! libraries, drivers, the BPF objects, the kernel's configuration and the job. Held in memory,
+//! never on disk.
 
 use std::path::Path;
 
 use crate::cpio::Archive;
 use crate::elf::{self, Program};
 use crate::error::KernelError;
+use crate::hardware::Accel;
+use crate::modules;
 use crate::packages::KernelImage;
 use crate::protocol::{GuestJob, GuestRun, JOB_PATH};
 use crate::vm::VmJob;
@@ -16,18 +19,18 @@ pub const INIT_PATH: &str = "/tiltyard/init";
 
 const TRACER_PATH: &str = "/tiltyard/tracer.bpf.o";
 
-/// Mount points that init expects, and a place for what commands write.
-const FOLDERS: [&str; 4] = ["/proc", "/sys", "/dev", "/tmp"];
-
 /// The archive for `job` on `kernel`, as QEMU's `-initrd` takes it.
 pub fn build(job: &VmJob, kernel: &KernelImage) -> Result<Vec<u8>, KernelError> {
     let mut archive = Archive::new();
-    for path in FOLDERS {
-        archive.directory(path);
-    }
     // Init's first output goes here, before /dev is mounted.
     archive.char_device("/dev/console", 0o600, 5, 1);
     add_program(&mut archive, &job.init, INIT_PATH)?;
+    for (index, module) in modules::needed(kernel)?.iter().enumerate() {
+        let name = module.file_name().and_then(|name| name.to_str());
+        let name = name.expect("the name of a module is one of ours");
+        let inside = format!("{}/{index}-{name}", modules::FOLDER);
+        add_file(&mut archive, module, &inside)?;
+    }
     // libbpf takes the value of kernel configuration externs (__kconfig) from this file.
     add_file(
         &mut archive,
@@ -44,9 +47,11 @@ pub fn build(job: &VmJob, kernel: &KernelImage) -> Result<Vec<u8>, KernelError> 
 fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError> {
     let (name, arguments) = job.command.split_first().expect("a job is checked first");
     let program = elf::find_command(name)?;
-    let program_path = utf8(&program)?;
-    add_program(archive, &program, program_path)?;
-    let mut command = vec![program_path.to_owned()];
+    let packed = job.accel == Some(Accel::Counted);
+    if packed {
+        add_program(archive, &program, utf8(&program)?)?;
+    }
+    let mut command = vec![utf8(&program)?.to_owned()];
     command.extend_from_slice(arguments);
     let mut schedulers = Vec::new();
     for (index, scheduler) in job.schedulers.iter().enumerate() {
@@ -71,8 +76,15 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
             Some(TRACER_PATH.to_owned())
         }
     };
+    let folder = std::env::current_dir().map_err(KernelError::io(".", "find"))?;
+    // What is not UTF-8 nobody can have meant for the command.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     Ok(GuestJob {
         command,
+        folder: utf8(&folder)?.to_owned(),
+        environment: environment.collect(),
+        packed,
         schedulers,
         rounds: job.rounds,
         tracer,
@@ -88,15 +100,12 @@ fn object_path(index: usize, scheduler: &str) -> String {
     format!("/tiltyard/{index}/{name}.bpf.o")
 }
 
-/// Adds a program at `inside` and its libraries at their own paths.
+/// Adds the program at `inside` and, at their own paths, its libraries.
 fn add_program(archive: &mut Archive, path: &Path, inside: &str) -> Result<(), KernelError> {
     let program = Program::read(path)?;
     archive.file(inside, 0o755, program.loadable());
     for library in program.libraries()? {
-        let library_path = utf8(&library)?;
-        if !archive.contains(library_path) {
-            archive.file(library_path, 0o755, Program::read(&library)?.loadable());
-        }
+        archive.file(utf8(&library)?, 0o755, Program::read(&library)?.loadable());
     }
     // The loader's own index, so that it finds libraries outside the default folders.
     let cache = Path::new("/etc/ld.so.cache");
@@ -143,15 +152,24 @@ mod tests {
     }
 
     #[test]
-    fn holds_the_command_its_libraries_the_object_and_the_configuration() {
+    fn holds_init_its_libraries_drivers_the_object_and_the_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let (object, config) = (
             folder.path().join("fifo.bpf.o"),
-            folder.path().join("config"),
+            folder.path().join("boot/config"),
         );
+        let overlay = "lib/modules/6.18.0/kernel/fs/overlayfs/overlay.ko";
+        let overlay = folder.path().join(overlay);
+        for path in [&config, &overlay] {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        }
         std::fs::write(&object, "object").unwrap();
-        std::fs::write(&config, "CONFIG_HZ=250").unwrap();
-        let image = config.clone();
+        std::fs::write(&overlay, "module").unwrap();
+        let built_in = "CONFIG_VIRTIO=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_PCI_LIB=y\n\
+            CONFIG_VIRTIO_PCI_LIB_LEGACY=y\nCONFIG_VIRTIO_CONSOLE=y\nCONFIG_FUSE_FS=y\n\
+            CONFIG_VIRTIO_FS=y\nCONFIG_OVERLAY_FS=m\n";
+        std::fs::write(&config, built_in).unwrap();
+        let image = folder.path().join("boot/vmlinuz");
         let kernel = KernelImage {
             release: "6.18.0".to_owned(),
             image,
@@ -165,15 +183,16 @@ mod tests {
         };
         for text in [
             "tiltyard/init\0",
-            "bin/true\0",
             "libc.so",
+            "tiltyard/modules/0-overlay.ko\0",
             "boot/config-6.18.0\0",
-            "CONFIG_HZ=250",
+            built_in,
             "tiltyard/0/fifo.bpf.o\0",
             "dev/console\0",
             r#""command":["#,
         ] {
             assert!(has(text), "{text} is missing");
         }
+        assert!(!has("bin/true\0"), "the command stays where it is");
     }
 }

@@ -3,9 +3,10 @@
 //! under it and takes it out again. For now in a virtual machine that is booted for the job.
 //!
 //! Host side: [`packages`] finds a sched_ext kernel, [`initramfs`] packs a guest around the
-//! program, [`vm::run`] boots it under QEMU and collects what it says. Guest side: the same
-//! program, started as init, is [`guest::main`]; [`loader`] is the part that talks to libbpf.
-//! The two sides speak [`protocol`].
+//! program, [`share`] gives it the host's files, [`vm::run`] boots it under QEMU and collects what
+//! it says. Guest side: the same program, started as init, is [`guest::main`]; [`loader`] is the
+//! part that talks to libbpf, [`root`] makes the tree in which the command runs. The two sides
+//! speak [`protocol`].
 //!
 //! The only crate that needs Linux, libbpf or root, and it knows nothing of the simulator.
 
@@ -17,11 +18,15 @@ pub mod hardware;
 pub mod host;
 pub mod initramfs;
 pub mod loader;
+mod modules;
+mod network;
 pub mod packages;
 mod progress;
 pub mod protocol;
 mod qemu;
+mod root;
 pub mod rounds;
+mod share;
 pub mod sources;
 pub mod trace;
 mod tunables;

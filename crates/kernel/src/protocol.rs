@@ -18,8 +18,13 @@ pub const TRACE_PORT_NAME: &str = "tiltyard.trace";
 /// Everything the guest has to do, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestJob {
-    /// Program path in the guest, then its arguments.
+    /// The program's path, then its arguments.
     pub command: Vec<String>,
+    /// Where it runs, and with which variables.
+    pub folder: String,
+    pub environment: Vec<(String, String)>,
+    /// The command and its libraries are in the guest's first file system, and no others.
+    pub packed: bool,
     pub schedulers: Vec<GuestRun>,
     pub rounds: Rounds,
     /// Path of the tracer's object in the guest; none to record nothing.

@@ -8,8 +8,9 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,7 @@ use crate::error::KernelError;
 use crate::hardware::{self, Accel};
 use crate::packages::KernelImage;
 use crate::protocol::{PORT_NAME, TRACE_PORT_NAME};
+use crate::share::{self, Share};
 use crate::{guest, initramfs};
 
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -48,6 +50,8 @@ pub struct Guest {
     pub lines: Receiver<String>,
     /// What it wrote to its trace port.
     pub trace: File,
+    /// The host's files, as long as they are asked for.
+    _share: Share,
 }
 
 impl Guest {
@@ -60,13 +64,12 @@ impl Guest {
         let initrd =
             memory_file(initramfs).map_err(KernelError::io("initramfs", "hold in memory"))?;
         let trace = memory_file(&[]).map_err(KernelError::io("trace", "hold in memory"))?;
+        let root = Path::new("/");
+        let (share, stream) = Share::new(root).map_err(KernelError::io(root, "share"))?;
+        let inherited = [initrd.as_raw_fd(), trace.as_raw_fd(), stream.as_raw_fd()];
         let mut command = Command::new(PROGRAM);
         command
-            .args(arguments(
-                kernel,
-                &[&initrd, &trace].map(|file| format!("/proc/self/fd/{}", file.as_raw_fd())),
-                hardware.accel,
-            ))
+            .args(arguments(kernel, inherited, hardware.accel))
             .args(hardware.accel.arguments())
             .args(hardware::arguments(hardware.machine, hardware.memory_mib)?)
             .stdin(Stdio::null())
@@ -74,7 +77,7 @@ impl Guest {
             .stderr(Stdio::piped())
             // Ctrl-C is for Tiltyard to handle; QEMU would only add a complaint of its own.
             .process_group(0);
-        bind_to_us(&mut command, [&initrd, &trace]);
+        bind_to_us(&mut command, inherited);
         let mut child = command.spawn().map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => KernelError::ToolMissing {
                 tool: PROGRAM,
@@ -96,6 +99,7 @@ impl Guest {
             reader: Some(reader),
             lines: send_lines(messages),
             trace,
+            _share: share,
         })
     }
 
@@ -151,7 +155,11 @@ impl Drop for Guest {
     }
 }
 
-fn arguments(kernel: &KernelImage, [initrd, trace]: &[String; 2], accel: Accel) -> Vec<String> {
+fn arguments(
+    kernel: &KernelImage,
+    [initrd, trace, share]: [RawFd; 3],
+    accel: Accel,
+) -> Vec<String> {
     // loglevel=7: the console is shown only when the guest fails, and should then say why.
     // cryptomgr.notests: self-tests of ciphers would run on beside the first command.
     // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
@@ -162,8 +170,9 @@ fn arguments(kernel: &KernelImage, [initrd, trace]: &[String; 2], accel: Accel) 
         guest::ARGUMENT,
         accel.init_arguments(),
     );
+    let initrd = format!("/proc/self/fd/{initrd}");
+    let trace = format!("file,id=trace,path=/proc/self/fd/{trace}");
     let image = kernel.image.display().to_string();
-    let trace = format!("file,id=trace,path={trace}");
     [
         // No display, network or disk: the guest boots faster without them.
         "-nodefaults",
@@ -174,7 +183,7 @@ fn arguments(kernel: &KernelImage, [initrd, trace]: &[String; 2], accel: Accel) 
         "-kernel",
         &image,
         "-initrd",
-        initrd,
+        &initrd,
         "-append",
         &kernel_command_line,
         "-chardev",
@@ -188,13 +197,13 @@ fn arguments(kernel: &KernelImage, [initrd, trace]: &[String; 2], accel: Accel) 
     ]
     .map(str::to_owned)
     .into_iter()
-    .chain(lines(accel))
+    .chain(devices(accel, share))
     .collect()
 }
 
-/// The two lines from the guest to us. Virtio is fast, but its host side works whenever it gets to it; a serial
-/// line is part of what the guest's instructions do.
-fn lines(accel: Accel) -> Vec<String> {
+/// The two lines from the guest to us, and the host's files. Virtio is fast, but its host side works whenever it
+/// gets to it; a serial line is part of what the guest's instructions do, and such a guest has all it needs packed.
+fn devices(accel: Accel, share: RawFd) -> Vec<String> {
     let words = match accel {
         Accel::Counted => ["-serial chardev:messages", "-serial chardev:trace"]
             .map(str::to_owned)
@@ -203,6 +212,12 @@ fn lines(accel: Accel) -> Vec<String> {
             "-device virtio-serial-pci".to_owned(),
             format!("-device virtserialport,chardev=messages,name={PORT_NAME}"),
             format!("-device virtserialport,chardev=trace,name={TRACE_PORT_NAME}"),
+            format!("-chardev socket,id=share,fd={share}"),
+            format!(
+                "-device vhost-user-fs-pci,chardev=share,tag={},queue-size={}",
+                share::TAG,
+                share::QUEUE_SIZE
+            ),
         ],
     };
     let pairs = words.iter().flat_map(|pair| pair.split(' '));
@@ -222,9 +237,9 @@ fn memory_file(bytes: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Lets the child keep the files, and die with the thread that starts it.
-fn bind_to_us(command: &mut Command, files: [&File; 2]) {
-    let (fds, parent) = (files.map(AsRawFd::as_raw_fd), std::process::id());
+/// Lets the child keep these descriptors, and die with the thread that starts it.
+fn bind_to_us(command: &mut Command, fds: [RawFd; 3]) {
+    let parent = std::process::id();
     // SAFETY: only async-signal-safe system calls run between fork and exec.
     unsafe {
         command.pre_exec(move || {

@@ -23,7 +23,8 @@ use crate::{elf, host, initramfs};
 /// A command to be run under each of several schedulers, in rounds, in one boot.
 #[derive(Debug, Clone)]
 pub struct VmJob {
-    /// Program (a path, or a name on PATH) and its arguments.
+    /// Program (a path, or a name on PATH) and its arguments. It runs where this process is, with
+    /// the same variables.
     pub command: Vec<String>,
     pub schedulers: Vec<SchedulerJob>,
     pub rounds: Rounds,

@@ -158,9 +158,9 @@ fn a_command_that_takes_too_long_is_ended() {
 
 #[test]
 fn exit_status_and_signal_come_back() {
-    // The guest outlives a run, so the second one finds what the first one left.
-    let script = "if [ -e /tmp/x ]; then kill -9 $$; fi; : > /tmp/x; exit 3";
-    let Some((report, _)) = boot(&["sh", "-c", script], vec![default(), default()], |_| {}) else {
+    let script = "grep enabled /sys/kernel/sched_ext/state && kill -9 $$; exit 3";
+    let schedulers = vec![default(), scheduler("fifo", &shipped("fifo"))];
+    let Some((report, _)) = boot(&["sh", "-c", script], schedulers, |_| {}) else {
         return;
     };
     let statuses: Vec<_> = report.runs.iter().map(command_status).collect();
@@ -171,16 +171,73 @@ fn exit_status_and_signal_come_back() {
     assert_eq!(statuses, expected);
 }
 
-/// People's own benchmarks lie anywhere, and nothing may be mounted over them.
+/// Of the host: programs, files, the folder, the variables. Of the guest: its kernel, its
+/// devices, its network.
 #[test]
-fn a_command_may_lie_below_tmp() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("mine");
-    std::fs::copy(elf::find_command("true").unwrap(), &program).unwrap();
-    let Some((report, _)) = boot(&[program.to_str().unwrap()], vec![default()], |_| {}) else {
+fn the_command_finds_what_it_finds_on_the_host() {
+    let script = "
+        set -e
+        pwd; echo $HOME
+        grep -q tiltyard-kernel Cargo.toml
+        uname -r
+        ls -d /proc/self /sys/kernel/sched_ext /dev/null /dev/fd/0 /dev/pts /dev/shm >/dev/null
+        [ -w /run ] && [ -z \"$(ls /run)\" ]
+        # IFF_UP, IFF_LOOPBACK
+        grep -qx 0x9 /sys/class/net/lo/flags
+        unshare --user --map-root-user true";
+    let Some((report, output)) = boot(&["sh", "-c", script], vec![default()], |_| {}) else {
         return;
     };
-    assert!(report.is_success(), "{report:#?}");
+    assert!(report.is_success(), "{report:#?}\n{output}");
+    let here = std::env::current_dir().unwrap();
+    let home = std::env::var("HOME").unwrap_or_default();
+    let expected = format!("{}\n{home}\n{}\n", here.display(), report.kernel_release);
+    assert_eq!(output, expected);
+}
+
+/// Not even by mounting the host's files again. And no run sees what another one wrote.
+#[test]
+fn what_a_script_writes_stays_in_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, kept) = (folder.path().join("script"), folder.path().join("kept"));
+    let text = "#!/usr/bin/env sh
+        set -e
+        cd ${0%/*}
+        for file in written /tmp/written-by-tiltyard /etc/hostname; do
+            grep -s 'by the guest' $file && exit 1
+            echo by the guest > $file
+        done
+        cat written /tmp/written-by-tiltyard /etc/hostname
+        echo by the guest >> kept
+        mv kept moved
+        mkdir /tmp/direct
+        mount -t virtiofs -o ro host /tmp/direct
+        mount -o remount,rw /tmp/direct || true
+        cat /tmp/direct$PWD/kept
+        ! echo by the guest > /tmp/direct$PWD/kept
+        ! rm /tmp/direct$PWD/kept
+        ! touch /tmp/direct$PWD/new";
+    std::fs::write(&script, text).unwrap();
+    std::fs::write(&kept, "the host's\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, executable).unwrap();
+    let host_name = std::fs::read("/etc/hostname").ok();
+    let command = [script.to_str().unwrap()];
+    let Some((report, output)) = boot(&command, vec![default(), default()], |_| {}) else {
+        return;
+    };
+    assert!(report.is_success(), "{report:#?}\n{output}");
+    assert_eq!(output.matches("by the guest\n").count(), 6, "{output}");
+    assert_eq!(output.matches("the host's\n").count(), 2, "{output}");
+    let mut names: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["kept", "script"]);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "the host's\n");
+    assert!(!Path::new("/tmp/written-by-tiltyard").exists());
+    assert_eq!(std::fs::read("/etc/hostname").ok(), host_name);
 }
 
 #[test]

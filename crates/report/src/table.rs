@@ -210,21 +210,20 @@ fn groups(comparison: &Comparison) -> Vec<&str> {
     groups
 }
 
-/// The apps with the most runtime under any scheduler, and the machine.
+/// The apps with the most runtime under any scheduler, and the groups that are no apps (the machine, the command).
 fn busiest_apps(comparison: &Comparison) -> Vec<&str> {
     let runtime = |group: &str| {
         let mut rows = comparison.rows.iter();
-        let row = rows.find(|r| r.group == group && r.metric == "runtime");
-        let cells = row.map_or(&[][..], |r| &r.cells);
-        cells.iter().flatten().map(|c| c.median).fold(0.0, f64::max)
+        let row = rows.find(|r| r.group == group && r.metric == "runtime")?;
+        let medians = row.cells.iter().flatten().map(|c| c.median);
+        Some(medians.fold(0.0, f64::max))
     };
-    let mut apps = groups(comparison);
-    apps.sort_by(|a, b| {
-        let machine_first = (*b == "machine").cmp(&(*a == "machine"));
-        machine_first.then(runtime(b).total_cmp(&runtime(a)))
-    });
-    apps.truncate(MAX_APPS + 1);
-    apps
+    let (mut apps, mut kept): (Vec<&str>, Vec<&str>) = groups(comparison)
+        .into_iter()
+        .partition(|group| runtime(group).is_some());
+    apps.sort_by(|a, b| f64::total_cmp(&runtime(b).unwrap_or(0.0), &runtime(a).unwrap_or(0.0)));
+    kept.extend(apps.into_iter().take(MAX_APPS));
+    kept
 }
 
 fn all_zero(row: &Row) -> bool {

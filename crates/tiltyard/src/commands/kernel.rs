@@ -35,7 +35,7 @@ Examples:
   tiltyard kernel --vm -s fifo:slice_ms=5 --cpus 4 -- hackbench -g 1
   tiltyard kernel --check                                       # what is missing here
 
-The command and the libraries that it needs are copied into the virtual machine.")]
+The command finds this machine's files and its own folder, and writes to a private layer: nothing changes here.")]
 pub struct Args {
     /// Boot a virtual machine. Required: loading schedulers into the running kernel is not there yet.
     #[arg(long, required_unless_present = "check")]
