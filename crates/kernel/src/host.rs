@@ -20,12 +20,25 @@ pub struct HostReport {
 
 /// Looks at this host. `kernel_version` is the kernel wanted for guests, such as "6.18".
 pub fn check(kernel_version: &str) -> HostReport {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     HostReport {
-        kernel_release: release.trim().to_owned(),
+        kernel_release: kernel_release(),
         here: missing_here(),
         vm: missing_for_vm(kernel_version),
     }
+}
+
+/// One more than the highest number of a CPU.
+pub fn nr_cpus() -> u32 {
+    let present = std::fs::read_to_string("/sys/devices/system/cpu/present").unwrap_or_default();
+    let last = present.trim().rsplit([',', '-']).next();
+    last.and_then(|last| last.parse::<u32>().ok())
+        .map_or(1, |last| last + 1)
+}
+
+/// `uname -r`; empty if /proc is not mounted.
+pub(crate) fn kernel_release() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_owned()
 }
 
 fn missing_here() -> Vec<String> {

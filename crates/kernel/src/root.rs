@@ -62,6 +62,15 @@ impl Root {
         Ok(root)
     }
 
+    /// Puts a file of init's own into the tree, at the same path.
+    pub fn bring(&self, path: &str) -> io::Result<()> {
+        let target = format!("{ROOT}{path}");
+        if let Some(folder) = std::path::Path::new(&target).parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::copy(path, target).map(drop)
+    }
+
     /// Lets the command find itself in `folder` of this tree, as on any machine: a mere chroot
     /// would not let it make user namespaces.
     pub fn enter(&self, command: &mut Command, folder: &str) -> io::Result<()> {

@@ -77,7 +77,7 @@ impl VmJob {
     }
 
     /// Finds at once what would otherwise show only after a kernel was fetched.
-    fn check(&self) -> Result<(), KernelError> {
+    pub(crate) fn check(&self) -> Result<(), KernelError> {
         let missing = |what: &str| KernelError::Job(what.to_owned());
         let command = self
             .command
@@ -101,11 +101,11 @@ impl VmJob {
 
 /// What came of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VmReport {
+pub struct Report {
     pub kernel_release: String,
     pub cpus: u32,
-    /// What ran the guest's instructions.
-    pub accel: Accel,
+    /// What ran the guest's instructions; none without a guest.
+    pub accel: Option<Accel>,
     /// Wall-clock time on the host, ms: from QEMU's start to init, and to the end of all runs.
     pub boot_ms: u64,
     pub total_ms: u64,
@@ -113,7 +113,7 @@ pub struct VmReport {
     pub runs: Vec<RunReport>,
 }
 
-impl VmReport {
+impl Report {
     /// Whether every run went as it should.
     pub fn is_success(&self) -> bool {
         self.runs.iter().all(RunReport::is_success)
@@ -132,7 +132,7 @@ pub fn run(
     job: &VmJob,
     progress: &mut dyn Progress,
     hear: &mut dyn FnMut(Trace),
-) -> Result<VmReport, KernelError> {
+) -> Result<Report, KernelError> {
     host::require_vm_tools()?;
     job.check()?;
     progress.step(&format!("looking for Linux {}", job.kernel_version));
@@ -199,7 +199,7 @@ fn attempt(
     (accel, boot_limit_s): (Accel, u64),
     progress: &mut dyn Progress,
     hear: &mut dyn FnMut(Trace),
-) -> Result<VmReport, Failed> {
+) -> Result<Report, Failed> {
     let mut session = Session {
         job,
         accel,
@@ -240,13 +240,13 @@ struct Session<'a> {
     boot_limit_s: u64,
     start: Instant,
     /// Filled from the first message on.
-    report: Option<VmReport>,
+    report: Option<Report>,
     /// What the guest is at, for error messages.
     during: String,
 }
 
 impl Session<'_> {
-    fn listen(&mut self, guest: &Guest, progress: &mut dyn Progress) -> Result<VmReport, End> {
+    fn listen(&mut self, guest: &Guest, progress: &mut dyn Progress) -> Result<Report, End> {
         let mut scheduler = String::new();
         let mut limit_s = self.boot_limit_s;
         let mut deadline = self.start + Duration::from_secs(limit_s);
@@ -265,7 +265,7 @@ impl Session<'_> {
                     scheduler: name,
                     round,
                 } => {
-                    progress.step(&self.describe(&name, round));
+                    progress.step(&describe(self.job, &name, round));
                     self.during = format!("under {name}");
                     scheduler = name;
                 }
@@ -291,21 +291,12 @@ impl Session<'_> {
         }
     }
 
-    fn describe(&self, scheduler: &str, round: u32) -> String {
-        let command = self.job.command.join(" ");
-        match (round, self.job.rounds.max) {
-            (_, 1) => format!("{scheduler}: {command}"),
-            (0, _) => format!("warming up, {scheduler}: {command}"),
-            (_, max) => format!("round {round} of {max} at most, {scheduler}: {command}"),
-        }
-    }
-
     fn booted(&mut self, kernel_release: String) {
         self.during = "before the first run".to_owned();
-        self.report = Some(VmReport {
+        self.report = Some(Report {
             kernel_release,
             cpus: self.job.machine.nr_cpus() as u32,
-            accel: self.accel,
+            accel: Some(self.accel),
             boot_ms: millis(self.start),
             total_ms: 0,
             runs: Vec::new(),
@@ -334,8 +325,18 @@ impl Session<'_> {
     }
 }
 
+/// What a run is, for who waits for it.
+pub(crate) fn describe(job: &VmJob, scheduler: &str, round: u32) -> String {
+    let command = job.command.join(" ");
+    match (round, job.rounds.max) {
+        (_, 1) => format!("{scheduler}: {command}"),
+        (0, _) => format!("warming up, {scheduler}: {command}"),
+        (_, max) => format!("round {round} of {max} at most, {scheduler}: {command}"),
+    }
+}
+
 /// What reports call a scheduler: the kernel's own by what it is.
-fn label(job: &VmJob, name: String, release: &str) -> String {
+pub(crate) fn label(job: &VmJob, name: String, release: &str) -> String {
     let own = |scheduler: &SchedulerJob| scheduler.name == name && scheduler.object.is_none();
     match job.schedulers.iter().any(own) {
         true => format!("{name} ({})", packages::own_scheduler(release)),
@@ -344,13 +345,16 @@ fn label(job: &VmJob, name: String, release: &str) -> String {
 }
 
 fn traces(guest: &Guest, hear: &mut dyn FnMut(Trace)) -> Result<(), KernelError> {
-    let failed = KernelError::io("trace", "read");
     let mut file = &guest.trace;
     // QEMU has written to the file behind our back, from its own position.
     let read = file
         .rewind()
         .and_then(|()| read_runs(&mut BufReader::new(file), hear));
-    read.map_err(failed)
+    read.map_err(traces_failed())
+}
+
+pub(crate) fn traces_failed() -> impl FnOnce(std::io::Error) -> KernelError {
+    KernelError::io("trace", "read")
 }
 
 fn parse(line: String) -> Result<Message, KernelError> {

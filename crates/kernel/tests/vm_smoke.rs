@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use tiltyard_build::{Builder, Source};
 use tiltyard_kernel::{
-    CommandStatus, ExitInfo, KernelError, Progress, RunOutcome, RunReport, SchedulerJob, Tunable,
-    VmJob, VmReport, elf, host, packages, vm,
+    CommandStatus, ExitInfo, KernelError, Progress, Report, RunOutcome, RunReport, SchedulerJob,
+    Tunable, VmJob, elf, host, packages, vm,
 };
 use tiltyard_model::Machine;
 
@@ -340,7 +340,7 @@ fn boot(
     command: &[&str],
     schedulers: Vec<SchedulerJob>,
     change: impl FnOnce(&mut VmJob),
-) -> Option<(VmReport, String)> {
+) -> Option<(Report, String)> {
     let (mut job, _turn) = prepare(command)?;
     job.schedulers = schedulers;
     for scheduler in &mut job.schedulers {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tiltyard_build::{Builder, Source, default_cache_dir};
-use tiltyard_kernel::{Trace, VmReport, trace};
+use tiltyard_kernel::{Report, Trace, trace};
 use tiltyard_measure::{
     Better, Comparison, Recorder, RecorderSpec, Row, Summary, Unit, compare, median_interval,
 };
@@ -62,7 +62,7 @@ pub fn summarise(trace: &Trace, nr_cpus: u32) -> Recorded {
 }
 
 /// The runs of each scheduler that count, in the order in which schedulers first ran.
-pub fn by_scheduler(report: &VmReport, recorded: &[Recorded]) -> Vec<(String, Vec<Summary>)> {
+pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<Summary>)> {
     let mut all: Vec<(String, Vec<Summary>)> = Vec::new();
     for (index, run) in report.runs.iter().enumerate() {
         let at = all.iter().position(|(name, _)| *name == run.scheduler);
@@ -79,7 +79,7 @@ pub fn by_scheduler(report: &VmReport, recorded: &[Recorded]) -> Vec<(String, Ve
 }
 
 /// The schedulers side by side: how long the command took, then whatever was recorded.
-pub fn comparison(report: &VmReport, runs: &[(String, Vec<Summary>)]) -> Comparison {
+pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Comparison {
     let mut comparison = compare(runs);
     let times = |name: &str| {
         let counts = report.runs.iter().filter(|run| run.round > 0);

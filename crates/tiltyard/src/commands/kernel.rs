@@ -3,12 +3,11 @@
 
 use std::path::PathBuf;
 
-use tiltyard_kernel::Accel;
 use tiltyard_kernel::error::KernelError;
-use tiltyard_kernel::host;
 use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport, Tunable};
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::vm::{self, SchedulerJob, VmJob, VmReport};
+use tiltyard_kernel::vm::{self, Report, SchedulerJob, VmJob};
+use tiltyard_kernel::{Accel, Trace, here, host};
 use tiltyard_measure::Comparison;
 use tiltyard_report::{ReportInput, html, table};
 
@@ -37,8 +36,8 @@ Examples:
 
 The command finds this machine's files and its own folder, and writes to a private layer: nothing changes here.")]
 pub struct Args {
-    /// Boot a virtual machine. Required: loading schedulers into the running kernel is not there yet.
-    #[arg(long, required_unless_present = "check")]
+    /// Do it in a virtual machine that Tiltyard boots. Without: in the kernel that runs here, as root.
+    #[arg(long)]
     vm: bool,
     /// Only say what this machine lacks for real kernels, and how to get it.
     #[arg(long)]
@@ -56,13 +55,19 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     cpus: u32,
     /// What its CPUs share, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
-    #[arg(short, long, value_name = "MACHINE", conflicts_with = "cpus")]
+    #[arg(
+        short,
+        long,
+        value_name = "MACHINE",
+        conflicts_with = "cpus",
+        requires = "vm"
+    )]
     machine: Option<String>,
     /// What runs it: the host's CPU, or emulation, whose times mean little.
     #[arg(long, value_enum, default_value_t = AccelChoice::Auto)]
     accel: AccelChoice,
     /// Emulate with a clock that counts instructions: every run comes out exactly the same. Needs --cpus 1.
-    #[arg(long, conflicts_with = "accel")]
+    #[arg(long, conflicts_with = "accel", requires = "vm")]
     icount: bool,
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(256..))]
@@ -134,7 +139,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(machine) => machines::load(machine)?,
         None => machines::load(&format!("package:1 core:{} pu:1", args.cpus))?,
     };
-    let nr_cpus = job.machine.nr_cpus() as u32;
+    let nr_cpus = match args.vm {
+        true => job.machine.nr_cpus() as u32,
+        false => host::nr_cpus(),
+    };
     job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
     job.kernel_version.clone_from(&args.version);
     job.rounds = Rounds {
@@ -156,13 +164,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut trace, mut written) = (trace, Ok(()));
     let mut recorded: Vec<Recorded> = Vec::new();
-    let report = vm::run(&job, &mut progress, &mut |run| {
+    let mut hear = |run: Trace| {
         recorded.push(recorded::summarise(&run, nr_cpus));
         if let Some(output) = trace.take() {
             written = recorded::write_perfetto(&run, nr_cpus, output);
         }
-    })
-    .map_err(|e| failure(&e))?;
+    };
+    let report = match args.vm {
+        true => vm::run(&job, &mut progress, &mut hear),
+        false => here::run(&job, recorded::spread, &mut progress, &mut hear),
+    };
+    let report = report.map_err(|e| failure(&e))?;
     written?;
     drop(progress);
     publish(args, &report, &recorded, report_file)?;
@@ -172,7 +184,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Prints the comparison and writes the report.
 fn publish(
     args: &Args,
-    report: &VmReport,
+    report: &Report,
     recorded: &[Recorded],
     file: Option<Output>,
 ) -> Result<(), Failure> {
@@ -259,10 +271,11 @@ impl tiltyard_kernel::Progress for Progress {
     }
 }
 
-fn machine(report: &VmReport) -> String {
+fn machine(report: &Report) -> String {
     let (release, cpus) = (&report.kernel_release, report.cpus);
     let s = if cpus == 1 { "" } else { "s" };
-    format!("Linux {release}, {cpus} CPU{s}, {}", report.accel.name())
+    let how = report.accel.map_or("this machine", Accel::name);
+    format!("Linux {release}, {cpus} CPU{s}, {how}")
 }
 
 /// The command that was typed.
@@ -272,7 +285,7 @@ fn repeat_line() -> String {
     terminal::shell_line(&words)
 }
 
-fn json(report: &VmReport, recorded: &[Recorded], comparison: &Comparison) -> String {
+fn json(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> String {
     let recorded = recorded.iter().map(|recorded| {
         let run = &report.runs[recorded.run];
         serde_json::json!({
@@ -291,12 +304,15 @@ fn json(report: &VmReport, recorded: &[Recorded], comparison: &Comparison) -> St
 }
 
 /// What happened to each scheduler, then the schedulers side by side.
-fn page(report: &VmReport, recorded: &[Recorded], comparison: &Comparison) -> String {
+fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> String {
+    let boot = match report.accel {
+        Some(_) => format!("booted in {:.1} s, ", report.boot_ms as f64 / 1e3),
+        None => String::new(),
+    };
+    let total_s = report.total_ms as f64 / 1e3;
     let mut page = format!(
-        "{}; booted in {:.1} s, all done after {:.1} s\n\n",
-        machine(report),
-        report.boot_ms as f64 / 1e3,
-        report.total_ms as f64 / 1e3,
+        "{}; {boot}all done after {total_s:.1} s\n\n",
+        machine(report)
     );
     for name in &comparison.schedulers {
         let own: Vec<&RunReport> = report
@@ -372,7 +388,7 @@ fn status(command: &CommandStatus) -> String {
 }
 
 /// Success, or what went wrong first.
-fn verdict(report: &VmReport) -> Result<(), Failure> {
+fn verdict(report: &Report) -> Result<(), Failure> {
     let Some(run) = report.runs.iter().find(|run| !run.is_success()) else {
         return Ok(());
     };

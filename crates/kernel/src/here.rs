@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A job in the kernel on which Tiltyard itself runs. The schedulers are held by this process: however it ends,
+//! the kernel takes out what is loaded and its own scheduler rules again.
+
+use std::fs::File;
+use std::io::{BufReader, Seek};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::error::KernelError;
+use crate::job::{self, Error, Place};
+use crate::progress::Progress;
+use crate::protocol::{GuestJob, GuestRun, Message};
+use crate::root::Root;
+use crate::rounds::Spread;
+use crate::trace::replay::{Trace, read_runs};
+use crate::vm::{Report, VmJob, describe, label, traces_failed};
+use crate::{elf, host, loader};
+
+/// Runs the whole job here; as [`crate::vm::run`], without a guest. `spread` tells how well times are known.
+pub fn run(
+    job: &VmJob,
+    spread: Spread,
+    progress: &mut dyn Progress,
+    hear: &mut dyn FnMut(Trace),
+) -> Result<Report, KernelError> {
+    job.check()?;
+    let own_only = job
+        .schedulers
+        .iter()
+        .all(|scheduler| scheduler.object.is_none());
+    let missing = host::check(&job.kernel_version).here;
+    if !missing.is_empty() && !(own_only && job.tracer.is_none()) {
+        return Err(KernelError::Job(missing.join("; ")));
+    }
+    refuse_another_scheduler()?;
+    let records = tempfile::tempfile().map_err(KernelError::io("trace", "hold"))?;
+    let mut here = Here {
+        job,
+        progress,
+        records,
+        report: Report {
+            kernel_release: host::kernel_release(),
+            cpus: host::nr_cpus(),
+            accel: None,
+            boot_ms: 0,
+            total_ms: 0,
+            runs: Vec::new(),
+        },
+        scheduler: String::new(),
+    };
+    let start = Instant::now();
+    adopt_orphans();
+    // Without the right to it the watch is merely less certain.
+    let _ = job::become_realtime();
+    let done = job::run(&guest_job(job)?, spread, &mut here);
+    done.map_err(|error| KernelError::Job(error.to_string()))?;
+    let Here {
+        mut report,
+        mut records,
+        ..
+    } = here;
+    report.total_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    records
+        .rewind()
+        .and_then(|()| read_runs(&mut BufReader::new(records), hear))
+        .map_err(traces_failed())?;
+    Ok(report)
+}
+
+/// Two cannot be loaded at once, and whoever loaded the other one did so on purpose.
+fn refuse_another_scheduler() -> Result<(), KernelError> {
+    match loader::state() {
+        Ok(state) if state == "disabled" || state == loader::ABSENT => Ok(()),
+        _ => Err(KernelError::Job(
+            "a sched_ext scheduler is loaded already (/sys/kernel/sched_ext/root/ops tells which): \
+             stop it first"
+                .to_owned(),
+        )),
+    }
+}
+
+fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
+    let text = |path: &std::path::Path| path.display().to_string();
+    let mut command = job.command.clone();
+    command[0] = text(&elf::find_command(&command[0])?);
+    let schedulers = job.schedulers.iter().map(|scheduler| GuestRun {
+        scheduler: scheduler.name.clone(),
+        object: scheduler.object.as_deref().map(text),
+        tunables: scheduler.tunables.clone(),
+    });
+    Ok(GuestJob {
+        command,
+        // Where it is started, with what it inherits.
+        folder: String::new(),
+        environment: Vec::new(),
+        packed: false,
+        schedulers: schedulers.collect(),
+        rounds: job.rounds,
+        tracer: job.tracer.as_deref().map(text),
+        run_limit_s: job.run_limit_s,
+    })
+}
+
+/// What the command leaves behind becomes ours, to be ended.
+fn adopt_orphans() {
+    // SAFETY: a plain system call.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+}
+
+struct Here<'a> {
+    job: &'a VmJob,
+    progress: &'a mut dyn Progress,
+    records: File,
+    report: Report,
+    scheduler: String,
+}
+
+impl Place for Here<'_> {
+    fn tell(&mut self, message: &Message) -> Result<(), Error> {
+        match message {
+            Message::RunStarted { scheduler, round } => {
+                self.progress.step(&describe(self.job, scheduler, *round));
+                self.scheduler.clone_from(scheduler);
+            }
+            Message::Output { text } => self.progress.output(&self.scheduler, text),
+            Message::RunEnded { report } => {
+                let mut report = (**report).clone();
+                report.scheduler = label(self.job, report.scheduler, &self.report.kernel_release);
+                self.report.runs.push(report);
+            }
+            Message::Ready { .. } | Message::Failed { .. } | Message::Done => {}
+        }
+        Ok(())
+    }
+
+    fn records(&mut self) -> Result<File, Error> {
+        Ok(self.records.try_clone()?)
+    }
+
+    fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error> {
+        let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        // SAFETY: a plain system call between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        Ok((None, command))
+    }
+
+    fn clean_up(&mut self, group: u32) {
+        // SAFETY: plain system calls. The group is the command's own: it was started with it.
+        unsafe { libc::kill(-(group as i32), libc::SIGKILL) };
+        // What left the group has come to us as an orphan; its own children come next.
+        loop {
+            let orphans: Vec<i32> = children()
+                .into_iter()
+                .filter(|pid| *pid != group as i32)
+                .collect();
+            if orphans.is_empty() {
+                return;
+            }
+            for pid in orphans {
+                // SAFETY: plain system calls; it is our own child until we have waited for it.
+                unsafe {
+                    libc::kill(pid, libc::SIGKILL);
+                    libc::waitpid(pid, std::ptr::null_mut(), 0);
+                }
+            }
+        }
+    }
+}
+
+/// Processes whose parent is this one.
+fn children() -> Vec<i32> {
+    let own = std::process::id();
+    let threads = std::fs::read_dir(format!("/proc/{own}/task"))
+        .into_iter()
+        .flatten();
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|text| {
+            let pids = text.split_whitespace().filter_map(|pid| pid.parse().ok());
+            pids.collect::<Vec<i32>>()
+        })
+        .collect()
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Does a job in the kernel that runs here, be it a guest's or the host's own: the schedulers in turn, round by
+//! round, the command under each.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::loader::{self, KernelEnums};
+use crate::protocol::{CommandStatus, GuestJob, GuestRun, Message, RunOutcome, RunReport};
+use crate::root::Root;
+use crate::rounds::{Spread, Turns};
+use crate::trace::tracer::Tracer;
+
+/// How often a running command's scheduler is looked at.
+const WATCH: Duration = Duration::from_millis(50);
+
+pub type Error = Box<dyn std::error::Error>;
+
+/// Where a job is done: what differs between a guest and the machine on which Tiltyard was started.
+pub trait Place {
+    /// Whoever waits for the job hears of it.
+    fn tell(&mut self, message: &Message) -> Result<(), Error>;
+    /// Where the records of events go.
+    fn records(&mut self) -> Result<File, Error>;
+    /// The command, and the tree in which it will run if that is made for it.
+    fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error>;
+    /// Ends whatever the command has left behind; `group` is its process group.
+    fn clean_up(&mut self, group: u32);
+}
+
+/// The whole job. Err only if the place itself is broken.
+pub fn run(job: &GuestJob, spread: Spread, place: &mut dyn Place) -> Result<(), Error> {
+    // A kernel without sched_ext is as good as any other for its own scheduler.
+    let enums = KernelEnums::of_this_kernel();
+    let mut turns = Turns::new(job.rounds, job.schedulers.len(), spread);
+    let (start, mut runs) = (Instant::now(), 0);
+    loop {
+        for index in 0..job.schedulers.len() {
+            if turns.wants(index) {
+                let time_s = do_turn(job, index, turns.round(), runs, &enums, place)?;
+                turns.ran(index, time_s);
+                runs += 1;
+            }
+        }
+        if !turns.next_round(start.elapsed()) {
+            return Ok(());
+        }
+    }
+}
+
+/// One scheduler's turn, with what is told of it. The time if all went well, s.
+fn do_turn(
+    job: &GuestJob,
+    index: usize,
+    round: u32,
+    run: usize,
+    enums: &Result<KernelEnums, String>,
+    place: &mut dyn Place,
+) -> Result<Option<f64>, Error> {
+    let scheduler = &job.schedulers[index];
+    let name = scheduler.scheduler.clone();
+    place.tell(&Message::RunStarted {
+        scheduler: name.clone(),
+        round,
+    })?;
+    let tracer = job.tracer.as_deref().filter(|_| round > 0);
+    let tracer = tracer.map(|path| (path, run));
+    let outcome = match enums {
+        Err(reason) if scheduler.object.is_some() => RunOutcome::NotLoaded {
+            reason: reason.clone(),
+        },
+        enums => do_run(job, scheduler, tracer, enums.as_ref().ok(), place)?,
+    };
+    let report = RunReport {
+        scheduler: name,
+        round,
+        outcome,
+        state_after: loader::state()?,
+    };
+    let time_s = report.time_s();
+    place.tell(&Message::RunEnded {
+        report: Box::new(report),
+    })?;
+    Ok(time_s)
+}
+
+/// Loads the scheduler, runs the command, takes the scheduler out. Err only if the place
+/// itself is broken.
+fn do_run(
+    job: &GuestJob,
+    run: &GuestRun,
+    tracer: Option<(&str, usize)>,
+    enums: Option<&KernelEnums>,
+    place: &mut dyn Place,
+) -> Result<RunOutcome, Error> {
+    let mut recording = tracer
+        .map(|(object, number)| Recording::load(Path::new(object), number, place.records()?))
+        .transpose()?;
+    let ring = recording.as_ref().map(|r| r.tracer.ring()).transpose()?;
+    let ring = ring.as_ref().map(AsFd::as_fd);
+    let start = Instant::now();
+    let object = run.object.as_deref().zip(enums);
+    let scheduler = match object {
+        None => None,
+        Some((object, enums)) => {
+            match loader::attach(Path::new(object), &run.tunables, ring, enums) {
+                Ok(attached) => Some((attached, enums)),
+                Err(error) => {
+                    return Ok(RunOutcome::NotLoaded {
+                        reason: error.to_string(),
+                    });
+                }
+            }
+        }
+    };
+    // One that was thrown out already has no name any more; its exit info tells the rest.
+    let ops_name = scheduler
+        .as_ref()
+        .and_then(|(scheduler, _)| scheduler.ops_name().ok());
+    let load_ms = millis(start);
+    let (root, mut command) = place.command(job)?;
+    if let Some(recording) = &mut recording {
+        recording.begin()?;
+    }
+    let limit = Duration::from_secs(job.run_limit_s);
+    let start = Instant::now();
+    let command = run_command(
+        &mut command,
+        limit,
+        scheduler.is_some(),
+        place,
+        recording.as_mut(),
+    )?;
+    let command_ms = millis(start);
+    drop(root);
+    recording.map(Recording::end).transpose()?;
+    let start = Instant::now();
+    let exit = scheduler
+        .map(|(scheduler, enums)| scheduler.detach(enums))
+        .transpose()?
+        .flatten();
+    Ok(RunOutcome::Ran {
+        ops_name,
+        command,
+        exit,
+        load_ms,
+        command_ms,
+        unload_ms: millis(start),
+    })
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Runs the command to its end, its limit, or the scheduler's ejection. Its output is
+/// told as it comes. Nothing that it started outlives it.
+fn run_command(
+    command: &mut Command,
+    limit: Duration,
+    is_loaded: bool,
+    place: &mut dyn Place,
+    recording: Option<&mut Recording>,
+) -> Result<CommandStatus, Error> {
+    let (mut output, input) = io::pipe()?;
+    command
+        .stdin(Stdio::null())
+        .stdout(input.try_clone()?)
+        .stderr(input);
+    let mut child = match command.process_group(0).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            return Ok(CommandStatus::NotStarted {
+                reason: format!("{}: {error}", command.get_program().display()),
+            });
+        }
+    };
+    // The builder holds the pipe's writing ends; without them the pipe ends with the command.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    set_nonblocking(&output)?;
+    let early = watch(&mut child, &mut output, limit, is_loaded, place, recording)?;
+    place.clean_up(child.id());
+    let status = child.wait()?;
+    reap();
+    forward(&mut output, place)?;
+    Ok(early.unwrap_or_else(|| ended(status)))
+}
+
+/// Waits for the command, forwarding its output. Some(status) if something else than its own
+/// end decides.
+fn watch(
+    child: &mut Child,
+    output: &mut io::PipeReader,
+    limit: Duration,
+    is_loaded: bool,
+    place: &mut dyn Place,
+    mut recording: Option<&mut Recording>,
+) -> Result<Option<CommandStatus>, Error> {
+    let end = Instant::now() + limit;
+    let process = pidfd(child)?;
+    loop {
+        let mut wanted = [process.as_raw_fd(), output.as_raw_fd()].map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        // SAFETY: the array is as long as stated and outlives the call.
+        unsafe { libc::poll(wanted.as_mut_ptr(), 2, WATCH.as_millis() as i32) };
+        forward(output, place)?;
+        if let Some(recording) = &mut recording {
+            recording.fetch()?;
+        }
+        if is_loaded && loader::state()? != "enabled" {
+            return Ok(Some(CommandStatus::Ejected));
+        }
+        if wanted[0].revents != 0 {
+            return Ok(None);
+        }
+        if Instant::now() >= end {
+            let limit_s = limit.as_secs();
+            return Ok(Some(CommandStatus::TimedOut { limit_s }));
+        }
+        if wanted[1].revents & (libc::POLLIN | libc::POLLHUP) == libc::POLLHUP {
+            // Output closed, still running: poll() would not wait any more.
+            std::thread::sleep(WATCH);
+        }
+    }
+}
+
+fn ended(status: ExitStatus) -> CommandStatus {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => CommandStatus::Exited { code },
+        (None, signal) => CommandStatus::Signalled {
+            signal: signal.unwrap_or(0),
+        },
+    }
+}
+
+/// Sends on whatever the pipe holds now.
+fn forward(output: &mut io::PipeReader, place: &mut dyn Place) -> Result<(), Error> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match output.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => {
+                let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                place.tell(&Message::Output { text })?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Collects the children that are left.
+fn reap() {
+    // SAFETY: a plain system call; no status is asked for.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
+}
+
+fn pidfd(child: &Child) -> io::Result<OwnedFd> {
+    // SAFETY: a system call without pointers; on success it returns a new descriptor.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) })?;
+    // SAFETY: as above, ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn set_nonblocking(pipe: &io::PipeReader) -> io::Result<()> {
+    // SAFETY: a system call without pointers.
+    check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }.into())?;
+    Ok(())
+}
+
+/// Watches from the realtime class, so that a scheduler that starves everyone still gets
+/// reported. The command does not inherit it.
+pub fn become_realtime() -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the parameter outlives the call; 0 is the caller.
+    check(unsafe { libc::sched_setscheduler(0, policy, &parameter) }.into())?;
+    Ok(())
+}
+
+pub fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// The tracer, and the line on which its records leave.
+struct Recording {
+    tracer: Tracer,
+    port: File,
+    /// Number of the run.
+    run: usize,
+}
+
+impl Recording {
+    fn load(object: &Path, run: usize, port: File) -> Result<Self, Error> {
+        let tracer = Tracer::load(object)?;
+        Ok(Self { tracer, port, run })
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        Ok(self.tracer.begin(&mut self.port, self.run as u32)?)
+    }
+
+    fn fetch(&mut self) -> Result<(), Error> {
+        Ok(self.tracer.fetch(&mut self.port)?)
+    }
+
+    fn end(mut self) -> Result<(), Error> {
+        Ok(self.tracer.end(&mut self.port)?)
+    }
+}
