@@ -54,7 +54,8 @@ impl Root {
         let (upper, work) = (format!("{LAYER}/upper"), format!("{LAYER}/work"));
         std::fs::create_dir(&upper)?;
         std::fs::create_dir(&work)?;
-        let layers = format!("lowerdir={LOWER},upperdir={upper},workdir={work}");
+        // Without redirect_dir, a folder of the host could not be renamed.
+        let layers = format!("lowerdir={LOWER},upperdir={upper},workdir={work},redirect_dir=on");
         mount("overlay", "root", ROOT, 0, &layers)?;
         for (kind, place, options) in FRESH {
             mount(kind, kind, &format!("{ROOT}/{place}"), 0, options)?;

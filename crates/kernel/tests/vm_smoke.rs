@@ -210,15 +210,17 @@ fn what_a_script_writes_stays_in_its_run() {
         cat written /tmp/written-by-tiltyard /etc/hostname
         echo by the guest >> kept
         mv kept moved
+        perl -e 'rename(\"folder\", \"renamed\") or die $!'
         mkdir /tmp/direct
         mount -t virtiofs -o ro host /tmp/direct
         mount -o remount,rw /tmp/direct || true
         cat /tmp/direct$PWD/kept
-        ! echo by the guest > /tmp/direct$PWD/kept
-        ! rm /tmp/direct$PWD/kept
-        ! touch /tmp/direct$PWD/new";
+        echo by the guest > /tmp/direct$PWD/kept || true
+        rm /tmp/direct$PWD/kept || true
+        touch /tmp/direct$PWD/new || true";
     std::fs::write(&script, text).unwrap();
     std::fs::write(&kept, "the host's\n").unwrap();
+    std::fs::create_dir(folder.path().join("folder")).unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&script, executable).unwrap();
     let host_name = std::fs::read("/etc/hostname").ok();
@@ -234,7 +236,7 @@ fn what_a_script_writes_stays_in_its_run() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     names.sort();
-    assert_eq!(names, ["kept", "script"]);
+    assert_eq!(names, ["folder", "kept", "script"]);
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), "the host's\n");
     assert!(!Path::new("/tmp/written-by-tiltyard").exists());
     assert_eq!(std::fs::read("/etc/hostname").ok(), host_name);

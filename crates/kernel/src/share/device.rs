@@ -136,3 +136,15 @@ impl VhostUserBackendMut for Device {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_share_hangs_up() {
+        let (share, mut stream) = Share::new(Path::new("/")).unwrap();
+        drop(share);
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    }
+}
