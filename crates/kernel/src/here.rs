@@ -26,12 +26,12 @@ pub fn run(
     hear: &mut dyn FnMut(Trace),
 ) -> Result<Report, KernelError> {
     job.check()?;
-    let own_only = job
+    let loads = job
         .schedulers
         .iter()
-        .all(|scheduler| scheduler.object.is_none());
+        .any(|scheduler| scheduler.object.is_some());
     let missing = host::check(&job.kernel_version).here;
-    if !missing.is_empty() && !(own_only && job.tracer.is_none()) {
+    if !missing.is_empty() && (loads || job.tracer.is_some()) {
         return Err(KernelError::Job(missing.join("; ")));
     }
     refuse_another_scheduler()?;

@@ -15,19 +15,20 @@ const MAX_TEST_LINES: usize = 800;
 const TOO_LONG: [&str; 0] = [];
 
 /// Which crates a crate may use, as ARCHITECTURE.md states it.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("model", &[]),
     ("workload", &["model"]),
     ("native", &[]),
     ("build", &["native"]),
     ("sim", &["model", "workload", "native"]),
     ("kernel", &["model", "workload"]),
+    ("exec", &["model", "workload"]),
     ("measure", &["model"]),
     ("report", &["model", "measure"]),
     (
         "tiltyard",
         &[
-            "model", "workload", "native", "build", "sim", "kernel", "measure", "report",
+            "model", "workload", "native", "build", "sim", "kernel", "exec", "measure", "report",
         ],
     ),
     (

@@ -2,7 +2,8 @@
 //! Workloads: the rt-app JSON dialect, its one extension key, and what both mean.
 //!
 //! [`read`] turns the text of a file into a [`Workload`] or into errors that point into it; [`write`]
-//! does the reverse, in full or as plain rt-app. No function here does I/O. What each key means stands
+//! does the reverse, in full or as plain rt-app; [`rng`] draws what a workload leaves to chance, the same in
+//! every arena. No function here does I/O. What each key means stands
 //! in `docs/reference/workload-files.md`, what each part of a workload means in [`program`].
 //!
 //! ```
@@ -23,6 +24,7 @@ mod json;
 mod keys;
 pub mod program;
 mod read;
+pub mod rng;
 mod units;
 mod write;
 

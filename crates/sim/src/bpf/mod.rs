@@ -11,7 +11,7 @@
 //! | [`cpumask`] | sets of CPUs in the layout that schedulers see, bpf_cpumask_* | engine, kfuncs |
 //! | [`timers`] | which bpf_timer is initialised, armed, running | helpers, event queue |
 //! | [`format`](mod@format) | the printf of BPF programs | bpf_trace_printk, scx_bpf_error_bstr |
-//! | [`rng`] | named random streams; exponential, log-normal and uniform draws | workload, noise |
+//! | [`rng`] | the workload's named random streams, which schedulers' draws come from too | workload, noise |
 //! | [`prandom`] | bpf_get_prandom_u32 | helpers |
 //!
 //! Rules that hold for all of it:
@@ -36,8 +36,9 @@ pub mod errno;
 pub mod format;
 pub mod maps;
 pub mod prandom;
-pub mod rng;
 pub mod timers;
+
+pub use tiltyard_workload::rng;
 
 #[cfg(test)]
 mod bench;

@@ -3,6 +3,7 @@
 
 pub mod build;
 pub mod completions;
+pub mod exec;
 pub mod kernel;
 pub mod list;
 mod man;
@@ -19,6 +20,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Kernel(args) => kernel::run(&args),
+        Command::Exec(args) => exec::run(&args),
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -8,10 +8,10 @@
 mod fixed;
 mod normal;
 
+use crate::program::Dist;
 use rand_core::RngCore;
 use rand_pcg::Pcg64;
 use sha2::{Digest, Sha256};
-use tiltyard_workload::program::Dist;
 
 /// All streams of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The workload's cgroups, below one of this run's own, in the cgroup v2 hierarchy.
+//!
+//! They are threaded: threads of one process may be in different groups, as in the simulated machine.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tiltyard_workload::Workload;
+
+/// Where the hierarchy can be; with version 1 beside it, it has no cpu controller.
+const MOUNTS: &str = "/proc/self/mounts";
+
+pub struct Groups {
+    /// Parent of this run's folder; who leaves goes there.
+    base: PathBuf,
+    root: PathBuf,
+    folders: Vec<PathBuf>,
+}
+
+impl Groups {
+    /// Makes the groups. The error is why there can be none here, and the way out.
+    pub fn new(workload: &Workload) -> Result<Groups, String> {
+        let mounts = fs::read_to_string(MOUNTS).unwrap_or_default();
+        let mount = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let folder = words.next()?;
+            (words.next()? == "cgroup2").then(|| PathBuf::from(folder))
+        });
+        let mount = mount.ok_or("no cgroup v2 hierarchy is mounted")?;
+        let base = [Some(mount.clone()), own_folder(&mount)];
+        let mut bases = base.into_iter().flatten();
+        bases
+            .find(|base| enable_cpu(base).is_ok())
+            .ok_or(format!(
+                "{}: the cpu controller cannot be given to groups there; it takes root and a machine without cgroup v1",
+                mount.display()
+            ))
+            .and_then(|base| Groups::below(base, workload))
+    }
+
+    fn below(base: PathBuf, workload: &Workload) -> Result<Groups, String> {
+        let root = base.join(format!("tiltyard-{}", std::process::id()));
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for group in &workload.groups {
+            let name = group.path.trim_matches('/').rsplit('/').next();
+            let name = name.unwrap_or_default();
+            let parent = group.parent.map_or(&root, |p| &folders[p]);
+            folders.push(parent.join(name));
+        }
+        let groups = Groups {
+            base,
+            root,
+            folders,
+        };
+        groups.make(workload).map_err(|(folder, error)| {
+            groups.remove();
+            format!("{}: {error}", folder.display())
+        })?;
+        Ok(groups)
+    }
+
+    fn make(&self, workload: &Workload) -> Result<(), (PathBuf, io::Error)> {
+        let at = |folder: &Path| {
+            let folder = folder.to_owned();
+            move |error| (folder, error)
+        };
+        fs::create_dir(&self.root).map_err(at(&self.root))?;
+        for (folder, group) in self.folders.iter().zip(&workload.groups) {
+            if *folder != self.root.join("") && group.path != "/" {
+                fs::create_dir_all(folder).map_err(at(folder))?;
+                fs::write(folder.join("cgroup.type"), "threaded").map_err(at(folder))?;
+            }
+        }
+        enable_cpu(&self.root).map_err(at(&self.root))?;
+        for (folder, group) in self.folders.iter().zip(&workload.groups) {
+            if group.path == "/" {
+                continue;
+            }
+            let weight = group.weight.to_string();
+            fs::write(folder.join("cpu.weight"), weight).map_err(at(folder))?;
+            enable_cpu(folder).map_err(at(folder))?;
+        }
+        Ok(())
+    }
+
+    /// The calling process joins this run; those that it forks are born there.
+    pub fn enter(&self) -> io::Result<()> {
+        fs::write(self.root.join("cgroup.procs"), "0")
+    }
+
+    pub fn join(&self, group: usize, tid: u32) -> io::Result<()> {
+        fs::write(self.folders[group].join("cgroup.threads"), tid.to_string())
+    }
+
+    /// After all others have ended: leaves, and removes what [`Groups::new`] made.
+    pub fn remove(&self) {
+        let _ = fs::write(self.base.join("cgroup.procs"), "0");
+        for folder in self.folders.iter().rev().chain([&self.root]) {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+fn enable_cpu(folder: &Path) -> io::Result<()> {
+    fs::write(folder.join("cgroup.subtree_control"), "+cpu")
+}
+
+/// Folder of the cgroup in which this process is.
+fn own_folder(mount: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(mount.join(path))
+}

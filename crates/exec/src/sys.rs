@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The system calls that the standard library does not offer, each behind a safe function.
+
+use std::io;
+use std::sync::atomic::AtomicU32;
+
+/// What CLOCK_MONOTONIC says. No system call: the vDSO answers.
+pub fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills the struct; both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    }
+}
+
+/// Sleeps until the monotonic clock shows `at_ns`; a time that has passed costs nothing.
+pub fn sleep_until(at_ns: u64) {
+    if at_ns <= now_ns() {
+        return;
+    }
+    let at = timespec(at_ns);
+    // SAFETY: reads the struct. A signal only makes it start again, for the time is absolute.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &at,
+            std::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+/// Sleeps while the word holds `expected`, until somebody wakes one of `bits`, or until `at_ns`.
+/// May return early for no reason: look again.
+pub fn futex_wait(word: &AtomicU32, expected: u32, bits: u32, at_ns: Option<u64>) {
+    let at = at_ns.map(timespec);
+    let at = at.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the word lives as long as the reference. It is no private futex: processes share it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT_BITSET,
+            expected,
+            at,
+            std::ptr::null::<u32>(),
+            bits,
+        )
+    };
+}
+
+/// Wakes up to `count` that wait for one of `bits`, in the order in which they came.
+pub fn futex_wake(word: &AtomicU32, count: u32, bits: u32) {
+    // SAFETY: as above; a wake touches no memory.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE_BITSET,
+            count.min(i32::MAX as u32),
+            std::ptr::null::<libc::timespec>(),
+            std::ptr::null::<u32>(),
+            bits,
+        )
+    };
+}
+
+/// `FUTEX_LOCK_PI`, `FUTEX_UNLOCK_PI`: the kernel keeps the owner in the word and lends it the waiters' priority.
+pub fn futex_pi(word: &AtomicU32, operation: libc::c_int) -> io::Result<()> {
+    // SAFETY: as above.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            operation,
+            0,
+            std::ptr::null::<libc::timespec>(),
+        )
+    };
+    checked(done)
+}
+
+pub fn checked(result: libc::c_long) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+pub fn tid() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Name of the calling thread as the kernel reports it, cut to its 15 bytes.
+pub fn set_name(name: &str) {
+    let mut comm = [0u8; 16];
+    let len = name.len().min(15);
+    comm[..len].copy_from_slice(&name.as_bytes()[..len]);
+    // SAFETY: reads 16 bytes that end in 0.
+    unsafe { libc::prctl(libc::PR_SET_NAME, comm.as_ptr()) };
+}
+
+/// Timed sleeps of this thread and its children end on time, not up to 50 us later, which would be
+/// the timer's doing and not the scheduler's.
+pub fn exact_timers() {
+    // SAFETY: plain numbers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+pub fn yield_now() {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_yield() };
+}
+
+/// Ends the calling thread, the main thread of a process too: the process goes on with its others.
+pub fn end_thread() -> ! {
+    loop {
+        // SAFETY: does not return. Nothing on this stack is needed by anybody: threads own what they use.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+}
+
+/// Ends the process without what `exit` does at the end: that is the parent's to do.
+pub fn end_process(code: i32) -> ! {
+    // SAFETY: does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Forks; the child does `body` and ends. Never returns in the child, not even by a panic: the callers on its copy
+/// of the stack are the parent's.
+pub fn fork(body: impl FnOnce()) -> io::Result<libc::pid_t> {
+    // SAFETY: the child only runs `body`; glibc makes its own locks, malloc's among them, usable there.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => match std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
+            Ok(()) => end_thread(),
+            Err(_) => end_process(101),
+        },
+        pid => Ok(pid),
+    }
+}
+
+/// The signal that this process gets when its parent ends.
+pub fn on_parents_death(signal: libc::c_int) {
+    // SAFETY: plain numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) };
+}
+
+/// Makes orphans below this process its children.
+pub fn adopt_orphans() {
+    // SAFETY: plain numbers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) };
+}
+
+/// Children that end leave nothing behind that must be waited for.
+pub fn forget_children() {
+    // SAFETY: SIG_IGN is no code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+}
+
+pub fn kill(pid: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: plain numbers; a process that has gone is no harm.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// Waits until there are no children of this process left.
+pub fn wait_for_all_children() {
+    loop {
+        // SAFETY: a null status is not written to.
+        let ended = unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
+        if ended == -1 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return;
+        }
+    }
+}
