@@ -19,10 +19,12 @@ enum tilt_kind {
 	TILT_WAKEUP_NEW = 2,
 	TILT_MIGRATE = 3,
 	TILT_EXIT = 4,
-	/* These three are followed by the rest of struct tilt_task. */
+	/* These and TILT_RENAME are followed by the rest of struct tilt_task. */
 	TILT_FORK = 5,
 	TILT_EXEC = 6,
 	TILT_FOUND = 7,
+	/* 8 is a scheduler's probe. */
+	TILT_RENAME = 9,
 };
 
 struct tilt_event {
@@ -128,7 +130,8 @@ static void describe(struct tilt_task *task, struct task_struct *p)
 	BPF_CORE_READ_STR_INTO(&task->comm, p, comm);
 }
 
-static void record_task(u32 kind, struct task_struct *p, u32 parent)
+/* name: what it will be called, if not what it is. */
+static void record_task(u32 kind, struct task_struct *p, u32 parent, const char *name)
 {
 	struct tilt_task *task;
 
@@ -139,6 +142,8 @@ static void record_task(u32 kind, struct task_struct *p, u32 parent)
 	}
 	fill(&task->event, kind, p, parent, 0);
 	describe(task, p);
+	if (name)
+		bpf_probe_read_kernel_str(task->comm, sizeof(task->comm), name);
 	bpf_ringbuf_submit(task, BPF_RB_NO_WAKEUP);
 }
 
@@ -209,14 +214,21 @@ int BPF_PROG(on_exit, struct task_struct *p)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	record_task(TILT_FORK, child, parent->pid);
+	record_task(TILT_FORK, child, parent->pid, NULL);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p)
 {
-	record_task(TILT_EXEC, p, 0);
+	record_task(TILT_EXEC, p, 0, NULL);
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *p, const char *comm)
+{
+	record_task(TILT_RENAME, p, 0, comm);
 	return 0;
 }
 

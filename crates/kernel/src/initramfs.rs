@@ -50,6 +50,12 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
     let packed = job.accel == Some(Accel::Counted);
     if packed {
         add_program(archive, &program, utf8(&program)?)?;
+        // Such a guest sees nothing of the host: what the command is told to read goes along.
+        for path in arguments.iter().map(Path::new) {
+            if path.is_absolute() && path.is_file() {
+                add_file(archive, path, utf8(path)?)?;
+            }
+        }
     }
     let mut command = vec![utf8(&program)?.to_owned()];
     command.extend_from_slice(arguments);

@@ -25,6 +25,7 @@ pub mod kind {
     pub const FOUND: u32 = 7;
     /// A figure of the scheduler's own: `tid` is its key.
     pub const PROBE: u32 = 8;
+    pub const RENAME: u32 = 9;
     /// The command of a run starts: `tid` is the run's number.
     pub const BEGIN: u32 = 0x100;
     /// It has ended: `tid` and `other` are the low and the high half of the number of lost records.
@@ -158,7 +159,9 @@ pub fn read(stream: &mut impl Read) -> io::Result<Option<(Record, Rest)>> {
     }
     let record = Record::parse(&event);
     let parse: fn(&[u8; REST_BYTES]) -> Rest = match record.kind {
-        kind::FORK | kind::EXEC | kind::FOUND => |rest| Rest::Task(Description::parse(rest)),
+        kind::FORK | kind::EXEC | kind::FOUND | kind::RENAME => {
+            |rest| Rest::Task(Description::parse(rest))
+        }
         kind::PROBE => |rest| Rest::Probe(Probe::parse(rest)),
         _ => return Ok(Some((record, Rest::Nothing))),
     };

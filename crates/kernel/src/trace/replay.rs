@@ -11,6 +11,10 @@ use super::record::{self, Description, Probe, Record, Rest, kind};
 /// App of the kernel's own threads.
 const KERNEL_APP: &str = "kernel";
 
+/// What the shell of a workload's application is called, followed by the application's name, in the simulated machine
+/// and where a workload runs with real threads. What it starts belongs to that application.
+const SHELL_PREFIX: &str = "sh-";
+
 /// The records of one run, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
@@ -212,6 +216,12 @@ impl Teller<'_> {
             (kind::EXEC, Rest::Task(description)) => {
                 return self.introduce(record, description, record.time_ns);
             }
+            (kind::RENAME, Rest::Task(description)) => {
+                if let Some(app) = description.comm.strip_prefix(SHELL_PREFIX) {
+                    self.apps.insert(record.tgid, app.to_owned());
+                }
+                return self.introduce(record, description, record.time_ns);
+            }
             // Schedulers hear of a new task before the kernel announces it.
             (kind::PROBE, Rest::Probe(probe))
                 if !probe.per_cpu && !self.introduced.contains(&record.tid) =>
@@ -372,7 +382,9 @@ mod tests {
             event(12, kind::WAKING, 0, 20, 30, 1),
             event(9, kind::SWITCH, 1, 10, 30, 7 << 8),
             task(10, kind::EXEC, 30, 0, 0, "bench"),
+            task(11, kind::RENAME, 20, 0, 0, "sh-app"),
             task(11, kind::FORK, 31, 30, 0, "bench"),
+            task(11, kind::FORK, 50, 20, 0, "sh-app"),
             task(11, kind::FORK, 40, 30, 0, "bench"),
             event(20, kind::SWITCH, 1, 30, 20, 1),
             event(30, kind::END, 0, 2, 1, 0),
@@ -398,8 +410,11 @@ mod tests {
                 "7 cpu 0: new 30",
                 "9 cpu 1: 10 -> 30 Unknown",
                 "30 bench of bench",
+                "20 sh-app of app",
                 "31 bench of bench",
                 "11: 30 makes 31",
+                "50 sh-app of app",
+                "11: 20 makes 50",
                 "40 bench of bench",
                 "11: 30 makes 40",
                 "12 cpu 0: 30 wakes 20 on 1",

@@ -17,7 +17,7 @@ use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
-use crate::{machines, schedulers, terminal};
+use crate::{duration, machines, schedulers, terminal, workloads};
 
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
@@ -32,6 +32,8 @@ Examples:
   tiltyard kernel --vm -s ule -- hackbench -g 2 -l 200
   tiltyard kernel --vm -s default,ule,cfs -- ./my-benchmark     # one boot, three runs
   tiltyard kernel --vm -s fifo:slice_ms=5 --cpus 4 -- hackbench -g 1
+  tiltyard kernel --vm -s default,ule -w fibo-sysbench-1c --cpus 1   # a workload file, real threads
+  sudo tiltyard kernel -s default,ule -- make -j8               # this machine, its own kernel
   tiltyard kernel --check                                       # what is missing here
 
 The command finds this machine's files and its own folder, and writes to a private layer: nothing changes here.")]
@@ -99,8 +101,14 @@ pub struct Args {
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// Instead of a command: a workload as for tiltyard run, with real threads (tiltyard exec).
+    #[arg(short, long, value_name = "W", conflicts_with = "command")]
+    workload: Option<String>,
+    /// End the workload after this much time; default: its own end.
+    #[arg(long, value_name = "TIME", requires = "workload", value_parser = duration::parse_ns)]
+    duration: Option<u64>,
     /// The command.
-    #[arg(last = true, required_unless_present = "check", value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["check", "workload"], value_name = "CMD")]
     command: Vec<String>,
 }
 
@@ -133,7 +141,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
-    let mut job = VmJob::new(args.command.clone());
+    let mut job = VmJob::new(command(args)?);
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     job.machine = match &args.machine {
         Some(machine) => machines::load(machine)?,
@@ -192,7 +200,7 @@ fn publish(
     let comparison = recorded::comparison(report, &runs);
     if let Some(file) = file {
         let page = html::render(&ReportInput {
-            title: &args.command.join(" "),
+            title: &args.workload.clone().unwrap_or(args.command.join(" ")),
             about: "A command under schedulers in a real Linux kernel.",
             machine: &machine(report),
             command: &repeat_line(),
@@ -229,6 +237,28 @@ fn check(version: &str) -> Result<(), Failure> {
             "no virtual machine can be booted here; see above",
         )),
     }
+}
+
+/// What runs under each scheduler. A workload is looked at here, where its errors can be shown.
+fn command(args: &Args) -> Result<Vec<String>, Failure> {
+    let Some(workload) = &args.workload else {
+        return Ok(args.command.clone());
+    };
+    workloads::load(workload)?;
+    let text = |path: std::io::Result<PathBuf>, what: &str| {
+        let path = path.map_err(|e| Failure::new(Code::Environment, format!("{what}: {e}")))?;
+        Ok::<String, Failure>(path.display().to_string())
+    };
+    let mut words = vec![
+        text(std::env::current_exe(), "tiltyard itself")?,
+        "exec".to_owned(),
+        "-w".to_owned(),
+        text(workloads::path(workload)?.canonicalize(), workload)?,
+    ];
+    if let Some(ns) = args.duration {
+        words.extend(["--duration".to_owned(), duration::write(ns)]);
+    }
+    Ok(words)
 }
 
 fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
