@@ -51,7 +51,7 @@ pub enum KernelError {
     /// The kernel has a driver neither built in nor as a module that it can load.
     #[error(
         "the package of Linux {release} lacks CONFIG_{option} ({module}), without which a guest cannot \
-         reach the host: name another version with --linux"
+         reach the host: name another version with --kernel"
     )]
     NoDriver {
         release: String,

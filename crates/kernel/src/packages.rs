@@ -29,13 +29,17 @@ pub struct KernelImage {
     pub config: PathBuf,
 }
 
-/// The newest kernel of `version` ("6.18" means any 6.18.x) in the cache, else the newest that
-/// the suites offer, put there. Needs the network only in the second case.
+/// The kernel that `choice` means: a file if it has a slash, else the newest of that version
+/// ("6.18" means any 6.18.x) in the cache, else the newest that the suites offer, put there.
+/// Needs the network only in the last case.
 pub fn find_or_fetch(
-    version: &str,
+    choice: &str,
     progress: &mut dyn Progress,
 ) -> Result<KernelImage, KernelError> {
-    let cache = cache_folder()?;
+    if choice.contains('/') {
+        return from_file(Path::new(choice));
+    }
+    let (version, cache) = (choice, cache_folder()?);
     if let Some(kernel) = find(&cache, version) {
         return Ok(kernel);
     }
@@ -114,6 +118,40 @@ fn at(tree: &Path, release: &str) -> Option<KernelImage> {
         image,
         config,
     })
+}
+
+/// A kernel as it lies in a boot folder: its configuration beside it, its modules where its
+/// distribution puts them.
+fn from_file(path: &Path) -> Result<KernelImage, KernelError> {
+    let bytes = std::fs::read(path).map_err(KernelError::io(path, "read"))?;
+    let release = release_of(&bytes).ok_or_else(|| {
+        let path = path.display();
+        KernelError::Job(format!("{path}: no kernel image (bzImage) of x86"))
+    })?;
+    let image = std::path::absolute(path).map_err(KernelError::io(path, "find"))?;
+    let config = image.with_file_name(format!("config-{release}"));
+    match config.is_file() {
+        true => Ok(KernelImage {
+            release,
+            image,
+            config,
+        }),
+        false => Err(KernelError::Job(format!(
+            "{}: its configuration is missing: put it beside the kernel",
+            config.display()
+        ))),
+    }
+}
+
+/// What a bzImage calls itself: the first word of the text to which its header points
+/// (Documentation/arch/x86/boot.rst: magic at 0x202, pointer at 0x20e).
+fn release_of(image: &[u8]) -> Option<String> {
+    let magic = image.get(0x202..0x206)?;
+    let at = u16::from_le_bytes(image.get(0x20e..0x210)?.try_into().ok()?);
+    let text = image.get(0x200 + usize::from(at)..)?;
+    let end = text.iter().position(|b| *b == b' ' || *b == 0)?;
+    let release = std::str::from_utf8(&text[..end]).ok()?;
+    (magic == b"HdrS" && !release.is_empty()).then(|| release.to_owned())
 }
 
 /// The scheduler that a kernel has of its own: CFS until EEVDF took its place in 6.6.
@@ -334,6 +372,32 @@ linux-image-cloud-amd64
         assert_eq!(pick(NAMES, "6.1").as_deref(), Some("6.1.0-41-cloud-amd64"));
         assert_eq!(pick(NAMES, "6.2"), None);
         assert_eq!(offered(NAMES), ["6.1", "6.18"]);
+    }
+
+    #[test]
+    fn a_file_says_which_kernel_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("bzImage");
+        let mut bytes = vec![0; 0x300];
+        bytes[0x202..0x206].copy_from_slice(b"HdrS");
+        bytes[0x20e..0x210].copy_from_slice(&0x80u16.to_le_bytes());
+        bytes[0x280..0x292].copy_from_slice(b"6.18.2-mine (me@x)");
+        std::fs::write(&image, &bytes).unwrap();
+        let error = from_file(&image).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "config-6.18.2-mine: its configuration is missing: put it beside the kernel"
+            ),
+            "{error}"
+        );
+        std::fs::write(folder.path().join("config-6.18.2-mine"), "").unwrap();
+        assert_eq!(from_file(&image).unwrap().release, "6.18.2-mine");
+        std::fs::write(&image, &bytes[..0x210]).unwrap();
+        let error = from_file(&image).unwrap_err().to_string();
+        assert!(
+            error.ends_with("no kernel image (bzImage) of x86"),
+            "{error}"
+        );
     }
 
     #[test]

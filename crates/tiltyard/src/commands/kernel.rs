@@ -74,9 +74,10 @@ pub struct Args {
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
-    /// Version of the kernel; the newest package of it is taken.
-    #[arg(long = "linux", value_name = "VERSION", default_value = "6.18")]
-    version: String,
+    /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
+    /// bzImage with its configuration beside it.
+    #[arg(long, value_name = "PATH|VERSION", default_value = "6.18")]
+    kernel: String,
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
@@ -132,7 +133,7 @@ impl AccelChoice {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.check {
-        return check(&args.version);
+        return check(&args.kernel);
     }
     if args.trace.is_some() && args.schedulers.len() != 1 {
         return Err(Failure::usage(
@@ -152,7 +153,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => host::nr_cpus(),
     };
     job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
-    job.kernel_version.clone_from(&args.version);
+    job.kernel_version.clone_from(&args.kernel);
     job.rounds = Rounds {
         max: args.rounds,
         tight: args.tight / 100.0,
