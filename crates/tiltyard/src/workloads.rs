@@ -15,10 +15,15 @@ pub fn names() -> Result<Vec<String>, Failure> {
 
 /// The file that `argument` means.
 pub fn path(argument: &str) -> Result<PathBuf, Failure> {
+    // Where nothing is shipped, in a virtual machine for one, files can still be run.
+    let file = Path::new(argument);
+    if argument.contains('/') && file.is_file() {
+        return Ok(file.to_owned());
+    }
     let shipped = data::folder()?
         .join("workloads")
         .join(format!("{argument}.json"));
-    match Path::new(argument) {
+    match file {
         _ if !argument.contains('/') && shipped.is_file() => Ok(shipped),
         file if file.is_file() => Ok(file.to_owned()),
         _ => {
