@@ -198,8 +198,8 @@ fn parents_wait_for_the_whole_tree_below_them() {
 #[test]
 fn the_run_does_not_wait_for_daemons() {
     let outcome = finishes(
-        r#""worker" : { "loop" : 3, "sleep" : 1000 },
-           "server" : { "loop" : -1, "tiltyard" : { "daemon" : true, "sem_wait" : "never" } }"#,
+        r#""worker" : { "loop" : 3, "sem_wait" : "up", "sleep" : 1000 },
+           "server" : { "loop" : -1, "tiltyard" : { "daemon" : true, "repeat" : { "count" : 3, "do" : { "sem_post" : "up" } }, "sem_wait" : "never" } }"#,
         "",
     );
     assert_eq!(ends(&outcome), [("worker", 1, 1), ("server", 1, 0)]);
@@ -209,7 +209,7 @@ fn the_run_does_not_wait_for_daemons() {
 fn a_resume_wakes_all_who_are_suspended_there() {
     let outcome = finishes(
         r#""sleeper" : { "instance" : 3, "loop" : 1, "sem_post" : "ready", "suspend" : "sleeper", "tiltyard" : { "done" : "resumed" } },
-           "waker" : { "loop" : 1, "tiltyard" : { "repeat" : { "count" : 3, "do" : { "sem_wait" : "ready" } } }, "sleep" : 100000, "resume" : "sleeper" }"#,
+           "waker" : { "loop" : 1, "tiltyard" : { "repeat" : { "count" : 3, "do" : { "sem_wait" : "ready" } } }, "sleep" : 500000, "resume" : "sleeper" }"#,
         "",
     );
     assert_eq!(count(&outcome, "resumed"), 3);
@@ -314,11 +314,11 @@ fn a_run_ends_with_its_time() {
     let text = r#"{ "tasks" : { "hog" : { "loop" : -1, "run" : 1000 }, "late" : { "loop" : 1, "delay" : 60000000, "run" : 1 } } }"#;
     let workload = read(text, "test.json").unwrap();
     let short = Setup {
-        duration_ns: Some(50_000_000),
+        duration_ns: Some(300_000_000),
         ..setup()
     };
     let outcome = run(&workload, &short, &mut |_| {}).unwrap();
-    assert!(!outcome.done && outcome.duration_ns >= 50_000_000);
+    assert!(!outcome.done && outcome.duration_ns >= 300_000_000);
     assert_eq!(ends(&outcome), [("hog", 1, 0), ("late", 0, 0)]);
     assert!(outcome.tasks[0].cpu_ns > 0);
 }

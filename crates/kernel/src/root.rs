@@ -18,9 +18,10 @@ const ROOT: &str = "/tiltyard/root";
 
 /// What must not be the host's: views of its kernel, and what its services left for each other.
 /// /tmp is the host's, because people's programs and data lie there too.
-const FRESH: [(&str, &str, &str); 6] = [
+const FRESH: [(&str, &str, &str); 7] = [
     ("proc", "proc", ""),
     ("sysfs", "sys", ""),
+    ("cgroup2", "sys/fs/cgroup", ""),
     ("devtmpfs", "dev", ""),
     ("devpts", "dev/pts", "ptmxmode=666"),
     ("tmpfs", "dev/shm", "mode=1777"),
