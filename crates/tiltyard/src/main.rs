@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line: flags and glue. What a command does lives in the other crates.
 
+mod applications;
 mod built;
 mod cli;
 mod commands;

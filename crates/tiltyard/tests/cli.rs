@@ -68,6 +68,27 @@ fn lists_name_what_is_shipped() {
 }
 
 #[test]
+fn applications_say_what_they_are_and_what_they_need() {
+    tiltyard()
+        .args(["kernel", "--list"])
+        .env("PATH", "/nowhere")
+        .assert()
+        .success()
+        .stdout(contains("hackbench").and(contains("missing here: hackbench; packages rt-tests")));
+    let kernel = |arguments: [&'static str; 4]| [&["kernel"][..], &arguments].concat();
+    refused(
+        &kernel(["-s", "default", "-a", "hackbnch"]),
+        2,
+        &["did you mean hackbench?"],
+    );
+    refused(
+        &kernel(["-s", "default", "-a", "gzip:huge"]),
+        2,
+        &["huge is no size", "small or full"],
+    );
+}
+
+#[test]
 fn show_explains_all_of_a_kind_or_one() {
     tiltyard()
         .args(["show", "machines", "pack:2 [numa] core:4 pu:2"])
@@ -168,7 +189,11 @@ fn what_is_typed_wrongly_is_named_with_the_way_out() {
         1,
         &["/nowhere/r.html"],
     );
-    refused(&["kernel", "-s", "fifo", "--", "true"], 2, &["--vm"]);
+    refused(
+        &["kernel", "-s", "fifo", "--icount", "--", "true"],
+        2,
+        &["--vm"],
+    );
     refused(
         &["run", "-w", "pingpong", "-s", "fifo:slice_ms=5000000000"],
         2,

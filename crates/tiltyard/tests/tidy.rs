@@ -174,6 +174,25 @@ fn every_source_names_its_licence() {
     );
 }
 
+/// `tiltyard kernel --list` shows it.
+#[test]
+fn every_application_says_what_it_is_and_what_it_needs() {
+    let applications: Vec<String> = files()
+        .into_iter()
+        .filter(|f| f.starts_with("applications/"))
+        .collect();
+    assert!(!applications.is_empty());
+    let lacks = |f: &String| {
+        let text = read(f);
+        let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+        !(has("# about: ") && has("# needs: ") && has("# packages: "))
+    };
+    none(
+        applications.into_iter().filter(lacks).collect(),
+        "no about, needs or packages",
+    );
+}
+
 #[test]
 fn files_stay_short() {
     let is_long = |f: &str| {

@@ -17,7 +17,7 @@ use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
-use crate::{duration, machines, schedulers, terminal, workloads};
+use crate::{applications, duration, machines, schedulers, terminal, workloads};
 
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
@@ -32,6 +32,7 @@ Examples:
   tiltyard kernel --vm -s ule -- hackbench -g 2 -l 200
   tiltyard kernel --vm -s default,ule,cfs -- ./my-benchmark     # one boot, three runs
   tiltyard kernel --vm -s fifo:slice_ms=5 --cpus 4 -- hackbench -g 1
+  tiltyard kernel --vm -s default,ule,fifo -a sysbench-mariadb --memory 4096
   tiltyard kernel --vm -s default,ule -w fibo-sysbench-1c --cpus 1   # a workload file, real threads
   sudo tiltyard kernel -s default,ule -- make -j8               # this machine, its own kernel
   tiltyard kernel --check                                       # what is missing here
@@ -50,7 +51,7 @@ pub struct Args {
         long = "scheduler",
         value_name = "S",
         value_delimiter = ',',
-        required_unless_present = "check"
+        required_unless_present_any = ["check", "list"]
     )]
     schedulers: Vec<String>,
     /// CPUs of the virtual machine.
@@ -102,6 +103,12 @@ pub struct Args {
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// Instead of a command: a real application, NAME or NAME:full (--list shows them).
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload"])]
+    application: Option<String>,
+    /// List the applications and what each lacks on this machine.
+    #[arg(long)]
+    list: bool,
     /// Instead of a command: a workload as for tiltyard run, with real threads (tiltyard exec).
     #[arg(short, long, value_name = "W", conflicts_with = "command")]
     workload: Option<String>,
@@ -109,7 +116,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", requires = "workload", value_parser = duration::parse_ns)]
     duration: Option<u64>,
     /// The command.
-    #[arg(last = true, required_unless_present_any = ["check", "workload"], value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["check", "list", "workload", "application"], value_name = "CMD")]
     command: Vec<String>,
 }
 
@@ -132,6 +139,9 @@ impl AccelChoice {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.list {
+        return super::print(&applications::page()?);
+    }
     if args.check {
         return check(&args.kernel);
     }
@@ -201,7 +211,7 @@ fn publish(
     let comparison = recorded::comparison(report, &runs);
     if let Some(file) = file {
         let page = html::render(&ReportInput {
-            title: &args.workload.clone().unwrap_or(args.command.join(" ")),
+            title: &title(args),
             about: "A command under schedulers in a real Linux kernel.",
             machine: &machine(report),
             command: &repeat_line(),
@@ -242,6 +252,9 @@ fn check(version: &str) -> Result<(), Failure> {
 
 /// What runs under each scheduler. A workload is looked at here, where its errors can be shown.
 fn command(args: &Args) -> Result<Vec<String>, Failure> {
+    if let Some(application) = &args.application {
+        return applications::command(application);
+    }
     let Some(workload) = &args.workload else {
         return Ok(args.command.clone());
     };
@@ -260,6 +273,12 @@ fn command(args: &Args) -> Result<Vec<String>, Failure> {
         words.extend(["--duration".to_owned(), duration::write(ns)]);
     }
     Ok(words)
+}
+
+/// What a report is about.
+fn title(args: &Args) -> String {
+    let named = args.application.as_ref().or(args.workload.as_ref());
+    named.cloned().unwrap_or_else(|| args.command.join(" "))
 }
 
 fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
