@@ -44,6 +44,7 @@ pub fn run(
             kernel_release: host::kernel_release(),
             cpus: host::nr_cpus(),
             accel: None,
+            load_percent: host::load_percent(),
             boot_ms: 0,
             total_ms: 0,
             runs: Vec::new(),

@@ -106,6 +106,8 @@ pub struct Report {
     pub cpus: u32,
     /// What ran the guest's instructions; none without a guest.
     pub accel: Option<Accel>,
+    /// The host's load when the job began: tasks that wanted a CPU, averaged over a minute, in hundredths.
+    pub load_percent: u32,
     /// Wall-clock time on the host, ms: from QEMU's start to init, and to the end of all runs.
     pub boot_ms: u64,
     pub total_ms: u64,
@@ -204,6 +206,7 @@ fn attempt(
         job,
         accel,
         boot_limit_s,
+        load_percent: host::load_percent(),
         start: Instant::now(),
         report: None,
         during: "at boot".into(),
@@ -238,6 +241,7 @@ struct Session<'a> {
     job: &'a VmJob,
     accel: Accel,
     boot_limit_s: u64,
+    load_percent: u32,
     start: Instant,
     /// Filled from the first message on.
     report: Option<Report>,
@@ -297,6 +301,7 @@ impl Session<'_> {
             kernel_release,
             cpus: self.job.machine.nr_cpus() as u32,
             accel: Some(self.accel),
+            load_percent: self.load_percent,
             boot_ms: millis(self.start),
             total_ms: 0,
             runs: Vec::new(),

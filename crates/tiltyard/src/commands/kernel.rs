@@ -19,6 +19,9 @@ use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
 use crate::{applications, duration, machines, schedulers, terminal, workloads};
 
+/// Load for each CPU from which on times are not to be trusted.
+const NOISY_LOAD: f64 = 0.5;
+
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
 
@@ -381,6 +384,13 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     let lost: u64 = recorded.iter().map(|recorded| recorded.lost).sum();
     if lost > 0 {
         page += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
+    }
+    let busy = f64::from(report.load_percent) / 100.0;
+    let exact = report.accel == Some(Accel::Counted);
+    if !exact && busy > NOISY_LOAD * f64::from(host::nr_cpus()) {
+        page += &format!(
+            "Noise   others kept this machine busy when it began (load {busy:.1}): times may be off\n"
+        );
     }
     page + &format!("Repeat  {}\n", repeat_line())
 }
