@@ -25,10 +25,11 @@ const NOISY_LOAD: f64 = 0.5;
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
 
-/// Run a command under schedulers in a real Linux kernel, in a virtual machine that Tiltyard boots.
+/// Run a command under schedulers in a real Linux kernel: in a virtual machine (--vm), or in the one that runs here.
 ///
-/// Loads the scheduler, runs the command, unloads the scheduler; tells the command's exit status, why
-/// the scheduler left, and that the kernel's own scheduler is back. Needs no root and no KVM.
+/// Loads each scheduler in turn, runs the command under it and unloads it, round by round. Prints how long the
+/// command took and what the scheduler did, in the words of tiltyard run; tells why a scheduler left and that the
+/// kernel's own is back. With --vm it needs neither root nor KVM.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
