@@ -175,16 +175,21 @@ mod tests {
     /// The cut program must still start: that is the whole claim.
     #[test]
     fn a_program_without_its_debug_information_still_runs() {
-        use std::os::unix::fs::PermissionsExt;
         let whole = Program::read(&std::env::current_exe().unwrap()).unwrap();
         assert!(
             whole.loadable().len() < whole.bytes.len(),
             "a test has debug information"
         );
         let folder = tempfile::tempdir().unwrap();
-        let cut = folder.path().join("cut");
-        std::fs::write(&cut, whole.loadable()).unwrap();
-        std::fs::set_permissions(&cut, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (data, cut) = (folder.path().join("data"), folder.path().join("cut"));
+        std::fs::write(&data, whole.loadable()).unwrap();
+        // By another process: what this one has open for writing, a fork in another test's thread has too, and
+        // then it cannot be started (ETXTBSY).
+        let install = Command::new("install")
+            .args(["-m", "755"])
+            .args([&data, &cut])
+            .status();
+        assert!(install.unwrap().success());
         let status = Command::new(&cut).arg("--list").output().unwrap().status;
         assert!(status.success(), "{status}");
     }
