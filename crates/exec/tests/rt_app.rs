@@ -76,6 +76,8 @@ fn with_rt_app(file: &Path) -> Option<Seen> {
     let mut command = Command::new("rt-app");
     command
         .arg(file)
+        // It leaves a log of each thread where it is started.
+        .current_dir(file.parent().expect("a file lies in a folder"))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut child = command.spawn().ok()?;

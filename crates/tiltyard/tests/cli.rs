@@ -189,11 +189,17 @@ fn what_is_typed_wrongly_is_named_with_the_way_out() {
         1,
         &["/nowhere/r.html"],
     );
-    refused(
-        &["kernel", "-s", "fifo", "--icount", "--", "true"],
-        2,
-        &["--vm"],
-    );
+    // What is about the guest alone is not ignored where there is none.
+    for of_guest in [
+        &["--icount"][..],
+        &["--cpus", "4"],
+        &["--memory", "512"],
+        &["--accel", "kvm"],
+        &["-m", "opteron32"],
+    ] {
+        let arguments = [&["kernel", "-s", "fifo"], of_guest, &["--", "true"]].concat();
+        refused(&arguments, 2, &["--vm"]);
+    }
     refused(
         &["run", "-w", "pingpong", "-s", "fifo:slice_ms=5000000000"],
         2,

@@ -59,7 +59,7 @@ pub struct Args {
     )]
     schedulers: Vec<String>,
     /// CPUs of the virtual machine.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "vm", value_parser = clap::value_parser!(u32).range(1..=256))]
     cpus: u32,
     /// What its CPUs share, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
     #[arg(
@@ -71,13 +71,13 @@ pub struct Args {
     )]
     machine: Option<String>,
     /// What runs it: the host's CPU, or emulation, whose times mean little.
-    #[arg(long, value_enum, default_value_t = AccelChoice::Auto)]
+    #[arg(long, value_enum, default_value_t = AccelChoice::Auto, requires = "vm")]
     accel: AccelChoice,
     /// Emulate with a clock that counts instructions: every run comes out exactly the same. Needs --cpus 1.
     #[arg(long, conflicts_with = "accel", requires = "vm")]
     icount: bool,
     /// Memory of the virtual machine.
-    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(256..))]
+    #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
     /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
     /// bzImage with its configuration beside it.
