@@ -57,7 +57,7 @@ pub fn interval_note(comparison: &Comparison) -> String {
         false => format!("{fewest} to {most}"),
     };
     match fewest {
-        0 | 1 => "One run of a scheduler: no interval. More seeds give one.".to_owned(),
+        0 | 1 => "One run of a scheduler: no interval. More runs give one.".to_owned(),
         _ => format!(
             "Median of {runs} runs; ± is the larger side of the {:.1} % interval (order statistics).",
             f64::from(comparison.coverage_ppm) / 1e4
