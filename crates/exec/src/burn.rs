@@ -64,7 +64,9 @@ impl Speed {
     /// The highest of several measurements, on one CPU: what disturbs can only slow it down.
     pub fn measure() -> Speed {
         let mut set = WorkingSet::new(0);
-        let before = pin();
+        let before = sys::allowed_cpus();
+        // Where it cannot be bound it is merely measured less well.
+        let _ = sys::pin(sys::current_cpu());
         set.work(TRIAL_STEPS);
         let trial = |_| {
             let begun_ns = sys::now_ns();
@@ -72,7 +74,7 @@ impl Speed {
             sys::now_ns() - begun_ns
         };
         let best_ns = (0..TRIALS).map(trial).min().unwrap_or(1);
-        unpin(before);
+        let _ = sys::pin_to(&before);
         Speed {
             kilostep_ns: (best_ns * 1000 / TRIAL_STEPS).max(1),
         }
@@ -81,25 +83,6 @@ impl Speed {
     pub fn steps(self, ns: u64) -> u64 {
         (u128::from(ns) * 1000 / u128::from(self.kilostep_ns)) as u64
     }
-}
-
-/// Binds this thread to the CPU on which it is; gives the CPUs that it had before.
-fn pin() -> libc::cpu_set_t {
-    // SAFETY: the sets live on this stack and are as large as is said; all bits 0 is an empty one.
-    unsafe {
-        let mut before: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of_val(&before), &mut before);
-        let mut here: libc::cpu_set_t = std::mem::zeroed();
-        let cpu = usize::try_from(libc::sched_getcpu()).unwrap_or(0);
-        libc::CPU_SET(cpu, &mut here);
-        libc::sched_setaffinity(0, size_of_val(&here), &here);
-        before
-    }
-}
-
-fn unpin(before: libc::cpu_set_t) {
-    // SAFETY: as above.
-    unsafe { libc::sched_setaffinity(0, size_of_val(&before), &before) };
 }
 
 #[cfg(test)]

@@ -14,11 +14,13 @@
 //! | `sync`, `shared`, `sys` | locks and gates, shared memory, system calls |
 //! | `burn`, `memory`, `files` | work, memory, pipes and files |
 //! | `attrs`, `groups` | scheduling attributes, cgroups |
+//! | `costs` | readings of what things take on this machine |
 //! | `measure`, `outcome` | requests, marks and CPU time |
 
 mod attrs;
 mod birth;
 mod burn;
+pub mod costs;
 mod files;
 mod groups;
 mod measure;

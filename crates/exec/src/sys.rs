@@ -9,6 +9,22 @@ pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// The same as of the last tick.
+pub fn coarse_now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// From tick to tick.
+pub fn coarse_step_ns() -> u64 {
+    let mut step = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills the struct; the clock exists on every Linux.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut step) };
+    step.tv_nsec as u64
+}
+
 /// CPU time of the calling thread.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -193,4 +209,48 @@ pub fn wait_for_all_children() {
             return;
         }
     }
+}
+
+/// CPUs on which the calling thread may run.
+pub fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: the set lives on this stack and is as large as is said; all bits 0 is an empty one.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        set
+    };
+    // SAFETY: the numbers are within the set.
+    (0..libc::CPU_SETSIZE as usize)
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .collect()
+}
+
+/// The CPU on which the calling thread runs.
+pub fn current_cpu() -> usize {
+    // SAFETY: no arguments.
+    usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+}
+
+/// Binds the calling thread to one CPU.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    pin_to(&[cpu])
+}
+
+/// Binds the calling thread to these CPUs.
+pub fn pin_to(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: as in allowed_cpus().
+    checked(unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for cpu in cpus {
+            libc::CPU_SET(*cpu, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of_val(&set), &set).into()
+    })
+}
+
+/// Makes the calling thread one that does not preempt when it wakes up (SCHED_BATCH).
+pub fn become_batch() -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter outlives the call; 0 is the caller.
+    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameter) }.into())
 }

@@ -43,3 +43,6 @@ pub use progress::Progress;
 pub use protocol::{CommandStatus, ExitInfo, RunOutcome, RunReport, Tunable};
 pub use trace::replay::Trace;
 pub use vm::{Report, SchedulerJob, VmJob};
+
+/// A scheduler to weigh others' work with; its head says how.
+pub const COSTS_SOURCE: &str = include_str!("../bpf/costs.bpf.c");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Chosen schedulers, built: objects, and values for their tunables.
 
+use std::fs;
 use std::path::PathBuf;
 
-use tiltyard_build::{BuildError, Builder, Source};
+use tiltyard_build::{BuildError, Builder, Source, default_cache_dir};
 use tiltyard_native::{Object, Value};
 
 use crate::data;
@@ -39,6 +40,20 @@ pub fn bpf(choice: &Choice) -> Result<PathBuf, Failure> {
     Builder::default()
         .bpf_object(&source(choice)?)
         .map_err(failure)
+}
+
+/// A BPF program of Tiltyard's own, `text`, as a file that a compiler can read.
+pub fn shipped(name: &str, text: &str) -> Result<Source, Failure> {
+    let no_cache = || Failure::new(Code::Environment, "no folder for the cache: set HOME");
+    let folder = default_cache_dir().ok_or_else(no_cache)?;
+    let path = folder.join(name);
+    // Written anew only when it changed, so that runs side by side do not disturb each other's compiler.
+    if fs::read_to_string(&path).ok().as_deref() != Some(text) {
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|e| Failure::io(Code::Environment, &path, "write", &e))?;
+    }
+    Ok(Source::new(path))
 }
 
 fn source(choice: &Choice) -> Result<Source, Failure> {

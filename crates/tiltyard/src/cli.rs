@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, completions, exec, kernel, list, run, show};
+use crate::commands::{build, calibrate, completions, exec, kernel, list, run, show};
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
 #[derive(Debug, Parser)]
@@ -35,6 +35,7 @@ pub enum Command {
     Build(build::Args),
     Kernel(kernel::Args),
     Exec(exec::Args),
+    Calibrate(calibrate::Args),
     Completions(completions::Args),
     /// Print the man page, in roff.
     #[command(after_help = "Example:\n  tiltyard man | man -l -")]

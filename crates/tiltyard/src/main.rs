@@ -3,6 +3,7 @@
 
 mod applications;
 mod built;
+mod calibration;
 mod cli;
 mod commands;
 mod data;

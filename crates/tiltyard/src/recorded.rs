@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs in a real kernel: the recorded events of each give the same figures as those of the simulated machine.
 
-use std::fs;
 use std::path::PathBuf;
 
-use tiltyard_build::{Builder, Source, default_cache_dir};
+use tiltyard_build::Builder;
 use tiltyard_kernel::{Report, Trace, trace};
 use tiltyard_measure::{
     Better, Comparison, Recorder, RecorderSpec, Row, Summary, Unit, compare, median_interval,
@@ -17,17 +16,9 @@ use crate::output::Output;
 
 /// The tracer's object for a kernel.
 pub fn tracer() -> Result<PathBuf, Failure> {
-    let no_cache = || Failure::new(Code::Environment, "no folder for the cache: set HOME");
-    let folder = default_cache_dir().ok_or_else(no_cache)?;
-    let path = folder.join("tracer.bpf.c");
-    // Written anew only when it changed, so that runs side by side do not disturb each other's compiler.
-    if fs::read_to_string(&path).ok().as_deref() != Some(trace::SOURCE) {
-        fs::create_dir_all(&folder)
-            .and_then(|()| fs::write(&path, trace::SOURCE))
-            .map_err(|e| Failure::io(Code::Environment, &path, "write", &e))?;
-    }
+    let source = built::shipped("tracer.bpf.c", trace::SOURCE)?;
     Builder::default()
-        .bpf_object(&Source::new(path))
+        .bpf_object(&source)
         .map_err(built::failure)
 }
 

@@ -2,6 +2,7 @@
 //! One module a subcommand.
 
 pub mod build;
+pub mod calibrate;
 pub mod completions;
 pub mod exec;
 pub mod kernel;
@@ -21,6 +22,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Build(args) => build::run(&args),
         Command::Kernel(args) => kernel::run(&args),
         Command::Exec(args) => exec::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Ticks, wakeups, switches, and what is between CPUs.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use super::median;
+use crate::burn::WorkingSet;
+use crate::sys;
+
+/// Every futex waits for and wakes this.
+const ANY: u32 = u32::MAX;
+/// How long a thread looks at the clock to see ticks, ns.
+const TICK_WATCH_NS: u64 = 500_000_000;
+const WAKEUPS: usize = 300;
+/// A thread that was woken is asleep again after this much time, ns.
+const ASLEEP_NS: u64 = 1_000_000;
+const CHUNKS: usize = 40;
+const ROUNDS: u32 = 100;
+const TOTAL: u32 = CHUNKS as u32 * ROUNDS;
+
+/// Ticks a second, and what one takes: the coarse clock moves at ticks alone, and the fine one tells how long a
+/// thread that does nothing but look at them was away meanwhile.
+pub fn tick() -> (u32, u64) {
+    let period_ns = sys::coarse_step_ns().max(1);
+    let mut away = Vec::with_capacity(1 + (TICK_WATCH_NS / period_ns) as usize);
+    let (mut last_ns, mut coarse_ns) = (sys::now_ns(), sys::coarse_now_ns());
+    let (end_ns, mut step_ns) = (last_ns + TICK_WATCH_NS, u64::MAX);
+    while last_ns < end_ns {
+        let (now_ns, coarse_now_ns) = (sys::now_ns(), sys::coarse_now_ns());
+        step_ns = step_ns.min(now_ns - last_ns);
+        if coarse_now_ns != coarse_ns {
+            away.push(now_ns - last_ns);
+        }
+        (last_ns, coarse_ns) = (now_ns, coarse_now_ns);
+    }
+    let hz = (1_000_000_000 + period_ns / 2) / period_ns;
+    (hz as u32, median(away).saturating_sub(step_ns))
+}
+
+/// A sleeper on the same CPU. It is a batch thread: woken, it does not preempt.
+pub fn wakeup(cpu: usize) -> io::Result<u64> {
+    let (word, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| -> io::Result<()> {
+            sys::pin(cpu)?;
+            sys::become_batch()?;
+            while !stop.load(SeqCst) {
+                let seen = word.load(SeqCst);
+                sys::futex_wait(&word, seen, ANY, None);
+            }
+            Ok(())
+        });
+        let mut readings = Vec::with_capacity(WAKEUPS);
+        for _ in 0..WAKEUPS {
+            sys::sleep_until(sys::now_ns() + ASLEEP_NS);
+            let begun_ns = sys::now_ns();
+            word.fetch_add(1, SeqCst);
+            sys::futex_wake(&word, 1, ANY);
+            readings.push(sys::now_ns() - begun_ns);
+        }
+        stop.store(true, SeqCst);
+        while !sleeper.is_finished() {
+            word.fetch_add(1, SeqCst);
+            sys::futex_wake(&word, 1, ANY);
+            sys::sleep_until(sys::now_ns() + ASLEEP_NS);
+        }
+        sleeper.join().expect("the sleeper does not panic")?;
+        Ok(median(readings))
+    })
+}
+
+/// Two threads on one CPU that wake each other and wait.
+pub fn round(cpu: usize) -> io::Result<u64> {
+    let turn = AtomicU32::new(0);
+    thread::scope(|scope| {
+        let partner = scope.spawn(|| -> io::Result<()> {
+            sys::pin(cpu)?;
+            for round in 0..TOTAL {
+                await_turn(&turn, 2 * round + 1);
+                pass_turn(&turn);
+            }
+            Ok(())
+        });
+        let mut readings = Vec::with_capacity(CHUNKS);
+        let mut round = 0;
+        for _ in 0..CHUNKS {
+            let begun_ns = sys::now_ns();
+            for _ in 0..ROUNDS {
+                pass_turn(&turn);
+                round += 1;
+                await_turn(&turn, 2 * round);
+            }
+            readings.push((sys::now_ns() - begun_ns) / u64::from(ROUNDS));
+        }
+        partner.join().expect("the partner does not panic")?;
+        Ok(median(readings))
+    })
+}
+
+fn pass_turn(turn: &AtomicU32) {
+    turn.fetch_add(1, SeqCst);
+    sys::futex_wake(turn, 1, ANY);
+}
+
+fn await_turn(turn: &AtomicU32, wanted: u32) {
+    loop {
+        let seen = turn.load(SeqCst);
+        if seen >= wanted {
+            return;
+        }
+        sys::futex_wait(turn, seen, ANY, None);
+    }
+}
+
+/// A thread sleeps on `cpu`, which is idle, and says when it woke.
+pub fn remote_wakeup(cpu: usize) -> io::Result<u64> {
+    let (word, woken_ns) = (AtomicU32::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| -> io::Result<()> {
+            sys::pin(cpu)?;
+            for turn in 0..WAKEUPS as u32 {
+                await_turn(&word, turn + 1);
+                woken_ns.store(sys::now_ns(), SeqCst);
+            }
+            Ok(())
+        });
+        let mut readings = Vec::with_capacity(WAKEUPS);
+        for _ in 0..WAKEUPS {
+            sys::sleep_until(sys::now_ns() + ASLEEP_NS);
+            woken_ns.store(0, SeqCst);
+            let begun_ns = sys::now_ns();
+            pass_turn(&word);
+            while woken_ns.load(SeqCst) == 0 {
+                sys::sleep_until(sys::now_ns() + ASLEEP_NS);
+            }
+            readings.push(woken_ns.load(SeqCst).saturating_sub(begun_ns));
+        }
+        sleeper.join().expect("the sleeper does not panic")?;
+        Ok(median(readings))
+    })
+}
+
+/// This thread moves to and fro; it ends on `home`.
+pub fn migration(home: usize, other: usize) -> io::Result<u64> {
+    let mut readings = Vec::with_capacity(WAKEUPS);
+    for _ in 0..WAKEUPS {
+        let begun_ns = sys::now_ns();
+        sys::pin(other)?;
+        sys::pin(home)?;
+        readings.push((sys::now_ns() - begun_ns) / 2);
+    }
+    Ok(median(readings))
+}
+
+/// Two CPUs write the same line in turn.
+pub fn handover(other: usize) -> io::Result<u64> {
+    let turn = AtomicU32::new(0);
+    thread::scope(|scope| {
+        let partner = scope.spawn(|| -> io::Result<()> {
+            sys::pin(other)?;
+            for round in 0..TOTAL {
+                while turn.load(SeqCst) != 2 * round + 1 {
+                    std::hint::spin_loop();
+                }
+                turn.store(2 * round + 2, SeqCst);
+            }
+            Ok(())
+        });
+        let mut readings = Vec::with_capacity(CHUNKS);
+        let mut round = 0;
+        for _ in 0..CHUNKS {
+            let begun_ns = sys::now_ns();
+            for _ in 0..ROUNDS {
+                turn.store(2 * round + 1, SeqCst);
+                round += 1;
+                while turn.load(SeqCst) != 2 * round {
+                    std::hint::spin_loop();
+                }
+            }
+            readings.push((sys::now_ns() - begun_ns) / u64::from(2 * ROUNDS));
+        }
+        partner.join().expect("the partner does not panic")?;
+        Ok(median(readings))
+    })
+}
+
+/// The same work alone and beside a busy sibling.
+pub fn smt_permille(sibling: usize) -> io::Result<u64> {
+    const STEPS: u64 = 200_000;
+    let mut set = WorkingSet::new(0);
+    let mut timed = || {
+        let trials = (0..CHUNKS).map(|_| {
+            let begun_ns = sys::now_ns();
+            set.work(STEPS);
+            sys::now_ns() - begun_ns
+        });
+        median(trials.collect())
+    };
+    let alone_ns = timed();
+    let stop = AtomicBool::new(false);
+    let both_ns = thread::scope(|scope| {
+        let busy = scope.spawn(|| -> io::Result<()> {
+            sys::pin(sibling)?;
+            let mut set = WorkingSet::new(0);
+            while !stop.load(SeqCst) {
+                set.work(STEPS / 100);
+            }
+            Ok(())
+        });
+        let both_ns = timed();
+        stop.store(true, SeqCst);
+        busy.join().expect("the sibling does not panic")?;
+        Ok::<u64, io::Error>(both_ns)
+    })?;
+    Ok((alone_ns * 1000 / both_ns.max(1)).min(1000))
+}

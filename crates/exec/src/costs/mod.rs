@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What things take on this machine, under whatever scheduler is in charge of it: the raw readings from which a
+//! machine file is made.
+//!
+//! Each is the median of many, so that an interrupt in one of them does not count.
+
+mod kernel;
+mod memory;
+mod place;
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sys;
+
+/// Readings of one measurement. Those that need a second CPU are `None` on a machine with one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Readings {
+    /// What its CPUs share, as hwloc's synthetic description.
+    pub topology: String,
+    /// Ticks a second of a CPU that is busy.
+    pub tick_hz: u32,
+    /// What one of them takes.
+    pub tick_ns: u64,
+    /// Waking a thread that sleeps on this CPU and does not preempt, from call to return.
+    pub wakeup_ns: u64,
+    /// Two threads on one CPU wake each other in turn: from one turn of a thread to its next.
+    pub round_ns: u64,
+    /// From before the call that wakes a thread on an idle CPU to its first instruction there.
+    pub remote_wakeup_ns: Option<u64>,
+    /// A thread moves itself to another CPU.
+    pub migration_ns: Option<u64>,
+    /// A cache line goes from one CPU to the next, and to the last.
+    pub handover_ns: Option<[u64; 2]>,
+    /// Reading a line that lies in the first, second, third level and in memory: one after the other, each read
+    /// depending on the one before; picoseconds. A level that is not there is as the one before it.
+    pub line_ps: [u64; 4],
+    /// The same of memory when the reads are independent and in order, as a task refills its working set.
+    pub stream_line_ps: u64,
+    /// Speed of one of two busy siblings against one alone, in 1/1000; `None`: no core has two.
+    pub smt_permille: Option<u64>,
+}
+
+/// Takes all readings; some seconds. The CPUs are those on which the calling thread may run.
+pub fn measure() -> io::Result<Readings> {
+    let cpus = sys::allowed_cpus();
+    let home = *cpus.first().ok_or(io::ErrorKind::NotFound)?;
+    let other = cpus.get(1).copied();
+    sys::pin(home)?;
+    let (tick_hz, tick_ns) = kernel::tick();
+    let caches = memory::Caches::of(home);
+    let handover = |next| {
+        let last = cpus.last().copied().unwrap_or(next);
+        Ok::<_, io::Error>([kernel::handover(next)?, kernel::handover(last)?])
+    };
+    let readings = Readings {
+        topology: place::topology(&cpus),
+        tick_hz,
+        tick_ns,
+        wakeup_ns: kernel::wakeup(home)?,
+        round_ns: kernel::round(home)?,
+        remote_wakeup_ns: other.map(kernel::remote_wakeup).transpose()?,
+        migration_ns: other.map(|cpu| kernel::migration(home, cpu)).transpose()?,
+        handover_ns: other.map(handover).transpose()?,
+        line_ps: memory::lines_ps(&caches),
+        stream_line_ps: memory::stream_line_ps(&caches),
+        smt_permille: place::sibling(home).map(kernel::smt_permille).transpose()?,
+    };
+    sys::pin_to(&cpus)?;
+    Ok(readings)
+}
+
+fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Measures a machine: the readings under its own scheduler, and under ones of known weight.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tiltyard_build::Builder;
+use tiltyard_exec::costs::Readings;
+use tiltyard_fidelity::costs::{Bpf, INSNS, Weighed};
+use tiltyard_kernel::loader::ABSENT;
+use tiltyard_kernel::vm::{self, SchedulerJob, VmJob};
+use tiltyard_kernel::{Accel, Progress, RunOutcome, RunReport, Tunable, here};
+
+use crate::failure::{Code, Failure};
+use crate::progress::Steps;
+use crate::{built, machines, recorded};
+
+/// Which machine.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Guest {
+    /// A virtual machine that Tiltyard boots. Without: this machine, as root.
+    #[arg(long)]
+    pub vm: bool,
+    /// CPUs of the virtual machine.
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "vm", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub cpus: u32,
+    /// What its CPUs share, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
+    #[arg(
+        short,
+        long,
+        value_name = "MACHINE",
+        conflicts_with = "cpus",
+        requires = "vm"
+    )]
+    pub machine: Option<String>,
+    /// Emulate with a clock that counts instructions: every time the same. Needs --cpus 1.
+    #[arg(long, requires = "vm")]
+    pub icount: bool,
+    /// Kernel of the virtual machine: a version, or a bzImage with its configuration beside it.
+    #[arg(long, value_name = "PATH|VERSION", default_value = "6.18")]
+    pub kernel: String,
+}
+
+impl Guest {
+    /// A job on this machine: the command under each of `schedulers`, once.
+    pub fn job(
+        &self,
+        command: Vec<String>,
+        schedulers: Vec<SchedulerJob>,
+    ) -> Result<VmJob, Failure> {
+        let mut job = VmJob::new(command);
+        job.machine = match &self.machine {
+            Some(machine) => machines::load(machine)?,
+            None => machines::load(&format!("package:1 core:{} pu:1", self.cpus))?,
+        };
+        job.accel = self.icount.then_some(Accel::Counted);
+        job.kernel_version.clone_from(&self.kernel);
+        job.schedulers = schedulers;
+        Ok(job)
+    }
+
+    /// One line for a machine file.
+    pub fn description(&self, weighed: &Weighed) -> String {
+        let release = &weighed.kernel_release;
+        match (self.vm, self.icount) {
+            (false, _) => format!("the machine at hand under Linux {release}"),
+            (true, false) => format!("a virtual machine under Linux {release}"),
+            (true, true) => {
+                format!("an emulated CPU whose clock counts instructions, under Linux {release}")
+            }
+        }
+    }
+}
+
+/// Name of the kernel's own scheduler in a job; reports add what it is.
+const OWN: &str = "default";
+
+/// Takes the readings. Under emulation that counts instructions they are the same every time.
+pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Failure> {
+    steps.step("building the schedulers to weigh with");
+    let (plain, callbacks) = (object(&[])?, object(&["CALLBACKS"])?);
+    let insns = INSNS.to_string();
+    let schedulers = vec![
+        scheduler(OWN, None, &[]),
+        scheduler("base", Some(&plain), &[]),
+        scheduler("callbacks", Some(&callbacks), &[]),
+        scheduler("insns", Some(&plain), &[("insns", &insns)]),
+        scheduler("queue", Some(&plain), &[("queue", "true")]),
+    ];
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::new(Code::Environment, format!("tiltyard itself: {e}")))?;
+    let command = [&*program.display().to_string(), "calibrate", "--readings"];
+    let mut job = guest.job(command.map(str::to_owned).to_vec(), schedulers)?;
+    if recorded {
+        job.tracer = Some(recorded::tracer()?);
+    }
+    let mut heard = Heard {
+        steps,
+        output: BTreeMap::new(),
+    };
+    let report = match guest.vm {
+        true => vm::run(&job, &mut heard, &mut |_| {}),
+        false => here::run(&job, recorded::spread, &mut heard, &mut |_| {}),
+    };
+    let report = report.map_err(|e| Failure::new(Code::Environment, e.to_string()))?;
+    let mut readings = BTreeMap::new();
+    for run in &report.runs {
+        // The weights have no place in a kernel without sched_ext.
+        if !matches!(run.outcome, RunOutcome::NotLoaded { .. }) || run.state_after != ABSENT {
+            readings.insert(run.scheduler.as_str(), parse(run, &heard.output)?);
+        }
+    }
+    let own = report
+        .runs
+        .first()
+        .and_then(|run| readings.remove(run.scheduler.as_str()));
+    let mut of = |name: &str| readings.remove(name);
+    let bpf = of("base")
+        .zip(of("callbacks"))
+        .zip(of("insns").zip(of("queue")));
+    Ok(Weighed {
+        kernel_release: report.kernel_release.clone(),
+        recorded,
+        own: own.ok_or_else(|| Failure::new(Code::Other, "no readings came back"))?,
+        bpf: bpf.map(|((base, callbacks), (insns, queue))| Bpf {
+            base,
+            callbacks,
+            insns,
+            queue,
+        }),
+    })
+}
+
+fn scheduler(name: &str, object: Option<&PathBuf>, tunables: &[(&str, &str)]) -> SchedulerJob {
+    let tunable = |(name, value): &(&str, &str)| Tunable {
+        name: (*name).to_owned(),
+        value: (*value).to_owned(),
+    };
+    SchedulerJob {
+        name: name.to_owned(),
+        object: object.cloned(),
+        tunables: tunables.iter().map(tunable).collect(),
+    }
+}
+
+fn object(defines: &[&str]) -> Result<PathBuf, Failure> {
+    let mut source = built::shipped("costs.bpf.c", tiltyard_kernel::COSTS_SOURCE)?;
+    source.defines = defines.iter().map(|d| (*d).to_owned()).collect();
+    Builder::default()
+        .bpf_object(&source)
+        .map_err(built::failure)
+}
+
+/// What the command printed under this scheduler.
+fn parse(run: &RunReport, output: &BTreeMap<String, String>) -> Result<Readings, Failure> {
+    let name = &run.scheduler;
+    // "default (EEVDF)" printed as "default".
+    let printed = name.split(' ').next().and_then(|name| output.get(name));
+    let text = printed.map_or("", |text| text.trim());
+    let error = |what: String| Failure::new(Code::Environment, format!("under {name}: {what}"));
+    match &run.outcome {
+        RunOutcome::NotLoaded { reason } => Err(error(reason.clone())),
+        _ if !run.is_success() => Err(error(format!("the measurement failed: {text}"))),
+        _ => serde_json::from_str(text).map_err(|e| error(format!("no readings: {e}"))),
+    }
+}
+
+/// Keeps what the command prints, by scheduler.
+struct Heard<'a> {
+    steps: &'a Steps,
+    output: BTreeMap<String, String>,
+}
+
+impl Progress for Heard<'_> {
+    fn step(&mut self, what: &str) {
+        self.steps.step(what);
+    }
+
+    fn output(&mut self, scheduler: &str, text: &str) {
+        self.output
+            .entry(scheduler.to_owned())
+            .or_default()
+            .push_str(text);
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard calibrate`: what things cost on a machine, as a machine file.
+
+use std::path::PathBuf;
+
+use tiltyard_exec::costs;
+
+use crate::calibration::{self, Guest};
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::progress::Steps;
+
+/// Measure what this machine, or a virtual one, charges, and write a machine file for tiltyard run.
+///
+/// Measures switches, wakeups, ticks, interrupts between CPUs, cache lines, and, where the kernel has sched_ext, what
+/// a scheduler of BPF costs: a callback, an instruction, a kernel function. Beside each number stands how it was found.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo tiltyard calibrate -o mymachine.toml
+  tiltyard run -w fibo-sysbench-1c -s ule,cfs -m mymachine.toml
+  tiltyard calibrate --vm --icount --cpus 1              # an emulated machine, exactly the same every time
+
+Takes about a minute; the machine should have nothing else to do.")]
+pub struct Args {
+    #[command(flatten)]
+    guest: Guest,
+    /// Measure while the scheduler's events are recorded, as tiltyard kernel does: the costs then include that.
+    #[arg(long)]
+    recorded: bool,
+    /// Where to write the machine file [default: standard output].
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+    /// Print the readings under the scheduler that is in charge, and nothing else.
+    #[arg(long, hide = true)]
+    readings: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.readings {
+        let error = |e| Failure::new(Code::Environment, format!("cannot measure: {e}"));
+        let readings = costs::measure().map_err(error)?;
+        return super::print(&format!("{}\n", serde_json::json!(readings)));
+    }
+    let steps = Steps::new();
+    let weighed = calibration::weigh(&args.guest, args.recorded, &steps)?;
+    drop(steps);
+    let file = weighed.machine_file(&args.guest.description(&weighed));
+    match &args.output {
+        Some(path) => output::write(path, file.as_bytes()),
+        None => super::print(&file),
+    }
+}
