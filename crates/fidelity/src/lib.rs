@@ -3,3 +3,6 @@
 //! ([`costs`]), figures of one workload in both arenas become errors ([`judge`]), the errors a page ([`page`]).
 
 pub mod costs;
+pub mod judge;
+pub mod page;
+pub mod set;

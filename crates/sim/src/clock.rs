@@ -18,6 +18,8 @@ pub enum Alarm {
     BpfTimer { arming: Arming, cpu: u32 },
     /// An inter-processor interrupt asks this CPU to reschedule.
     Resched { cpu: u32 },
+    /// A CPU has done what the kernel was busy with there, and comes to `schedule()`.
+    Schedule { cpu: u32 },
     /// A device has served a request.
     Device { device: u32 },
     /// Look for tasks that wait too long.

@@ -30,6 +30,10 @@ pub struct Rq {
     pub need_resched: bool,
     /// An IPI is on its way: `need_resched` will be set when it arrives.
     pub resched_in_flight: bool,
+    /// On its way into `schedule()`: the half of a switch that comes before it is charged.
+    pub in_schedule: bool,
+    /// It will come to `schedule()` when it has done what it is busy with.
+    pub schedule_armed: bool,
     /// Waits in a kick, with interrupts off.
     pub stands_still: bool,
     pub local: Dsq,
@@ -97,6 +101,8 @@ impl Rq {
             curr: TaskId::IDLE,
             need_resched: false,
             resched_in_flight: false,
+            in_schedule: false,
+            schedule_armed: false,
             stands_still: false,
             local: Dsq::new(crate::ext::flags::DSQ_LOCAL_ON | u64::from(cpu)),
             rt: RtQueue::default(),

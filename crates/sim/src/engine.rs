@@ -228,6 +228,12 @@ impl<'a> Engine<'a> {
                 self.charge(cpu, OverheadCause::Ipi, self.machine.costs.ipi_ns);
                 self.resched_local(cpu);
             }
+            Due::Alarm(Alarm::Schedule { cpu }) => {
+                self.rqs[cpu as usize].schedule_armed = false;
+                if self.rqs[cpu as usize].need_resched {
+                    self.resched_local(cpu);
+                }
+            }
             Due::Alarm(Alarm::Device { device }) => self.device_done(device),
             Due::Alarm(Alarm::Watchdog) => self.watchdog_check(),
             Due::Alarm(Alarm::WaitOver { cpu }) => self.wait_over(cpu),
@@ -248,7 +254,7 @@ impl<'a> Engine<'a> {
             let rq = &self.rqs[cpu as usize];
             if rq.need_resched && !rq.stands_still && self.failure.is_none() {
                 self.exec_cpu = cpu;
-                self.preempt_schedule(cpu);
+                self.come_to_schedule(cpu);
             }
         }
         self.arm_pending_work();
@@ -296,7 +302,9 @@ impl<'a> Engine<'a> {
             self.resched_local(cpu);
         } else {
             rq.resched_in_flight = true;
-            self.clock.arm(self.now + ipi_ns, Alarm::Resched { cpu });
+            // Sent when the sender has done what it is busy with.
+            let sent_ns = self.rqs[self.exec_cpu as usize].work_start_ns.max(self.now);
+            self.clock.arm(sent_ns + ipi_ns, Alarm::Resched { cpu });
         }
     }
 

@@ -42,6 +42,17 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// A virtual machine of `cpus` CPUs that share a package.
+    pub fn of(kernel: &str, cpus: u32, exact: bool) -> Guest {
+        Guest {
+            vm: true,
+            cpus,
+            machine: None,
+            icount: exact,
+            kernel: kernel.to_owned(),
+        }
+    }
+
     /// A job on this machine: the command under each of `schedulers`, once.
     pub fn job(
         &self,

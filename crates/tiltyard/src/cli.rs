@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, calibrate, completions, exec, kernel, list, run, show};
+use crate::commands::{build, calibrate, completions, exec, fidelity, kernel, list, run, show};
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
 #[derive(Debug, Parser)]
@@ -36,6 +36,7 @@ pub enum Command {
     Kernel(kernel::Args),
     Exec(exec::Args),
     Calibrate(calibrate::Args),
+    Fidelity(fidelity::Args),
     Completions(completions::Args),
     /// Print the man page, in roff.
     #[command(after_help = "Example:\n  tiltyard man | man -l -")]

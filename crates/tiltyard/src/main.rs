@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod recorded;
 mod schedulers;
+mod side_by_side;
 mod simulate;
 mod terminal;
 mod workloads;

@@ -150,7 +150,7 @@ impl Engine<'_> {
     pub(crate) fn put_off(&mut self, alarm: Alarm) -> bool {
         let cpu = match alarm {
             Alarm::Task { task, .. } => self.tasks[TaskId(task).index()].cpu,
-            Alarm::BpfTimer { cpu, .. } | Alarm::Resched { cpu } => cpu,
+            Alarm::BpfTimer { cpu, .. } | Alarm::Resched { cpu } | Alarm::Schedule { cpu } => cpu,
             Alarm::Device { device } => match self.served_next(device) {
                 Some(id) => self.tasks[id.index()].cpu,
                 None => return false,

@@ -68,6 +68,8 @@ pub struct Cursor {
     /// How far a blocking instruction has come; each kind gives its own meaning to the number.
     pub stage: u8,
     pub wait: Wait,
+    /// It must wait and is on its way into `schedule()`; it may still be woken before it comes there.
+    pub leaves: bool,
     /// Requests begun and not ended: class and time.
     pub begun: Vec<(u16, u64)>,
     /// Next base of each rt-app timer that this task has used.

@@ -40,6 +40,16 @@ impl Engine<'_> {
         let work = &mut self.tasks[id.index()].work;
         work.until_ns = None;
         work.rem_ns = 0;
+        let cursor = &mut self.tasks[id.index()].cursor;
+        if std::mem::take(&mut cursor.leaves) {
+            if cursor.wait != Wait::Nothing {
+                return self.sleep_current(cpu, id);
+            }
+            // Woken on the way: it goes on, unless it should leave for another reason.
+            if self.rqs[cpu as usize].need_resched {
+                self.resched_local(cpu);
+            }
+        }
         self.step(cpu, id);
     }
 
@@ -52,6 +62,10 @@ impl Engine<'_> {
             match self.execute(cpu, id) {
                 Flow::Next => {}
                 Flow::Busy => return self.arm_work(cpu),
+                Flow::Block if self.enters_schedule(cpu) => {
+                    self.tasks[id.index()].cursor.leaves = true;
+                    return self.arm_work(cpu);
+                }
                 Flow::Block => return self.sleep_current(cpu, id),
                 Flow::Exit => return self.exit_current(cpu, id),
                 Flow::Yield => {
@@ -73,6 +87,9 @@ impl Engine<'_> {
 
     fn next_is_private(&self, id: TaskId) -> bool {
         let cursor = &self.tasks[id.index()].cursor;
+        if cursor.leaves {
+            return false;
+        }
         // A task that has executed its exit has nothing left.
         let next = self.programs.code[cursor.code as usize].get(cursor.pc as usize);
         matches!(
@@ -345,7 +362,7 @@ impl Engine<'_> {
     /// A timed sleep ends: the timer interrupt arrives on the CPU where the task went to sleep.
     pub(crate) fn task_alarm(&mut self, id: TaskId, generation: u32) {
         let task = &mut self.tasks[id.index()];
-        if task.generation != generation || task.life != Life::Blocked {
+        if task.generation != generation || task.life != Life::Blocked && !task.cursor.leaves {
             return;
         }
         task.cursor.wait = Wait::Nothing;

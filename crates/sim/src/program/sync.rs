@@ -75,7 +75,7 @@ impl Engine<'_> {
     fn wake_waiter(&mut self, id: TaskId, sync: bool) {
         let task = &mut self.tasks[id.index()];
         task.cursor.wait = Wait::Nothing;
-        if task.spec.is_some() {
+        if task.spec.is_some() && task.life == Life::Blocked {
             self.programs.stuck -= 1;
         }
         self.wake(id, false, sync);
@@ -409,10 +409,8 @@ impl Engine<'_> {
     pub(crate) fn child_exited(&mut self, parent: TaskId) {
         let task = &mut self.tasks[parent.index()];
         task.live_children -= 1;
-        if task.live_children == 0
-            && task.life == Life::Blocked
-            && task.cursor.wait == Wait::Children
-        {
+        let waits = task.life == Life::Blocked || task.cursor.leaves;
+        if task.live_children == 0 && waits && task.cursor.wait == Wait::Children {
             self.wake_waiter(parent, false);
         }
     }

@@ -6,6 +6,7 @@ pub mod lifecycle;
 pub mod rt;
 pub mod wakeup;
 
+use crate::clock::Alarm;
 use crate::cpu::PreemptHint;
 use crate::engine::Engine;
 use crate::ext::flags::*;
@@ -26,9 +27,35 @@ pub enum Leave {
 }
 
 impl Engine<'_> {
-    /// `schedule()` because `need_resched` was set.
-    pub(crate) fn preempt_schedule(&mut self, cpu: u32) {
-        self.schedule(cpu, Leave::Runnable);
+    /// `schedule()` because `need_resched` was set, as soon as the kernel has done what it is busy with there.
+    pub(crate) fn come_to_schedule(&mut self, cpu: u32) {
+        if self.is_leaving(cpu) {
+            // The current task is on its way there itself.
+            return;
+        }
+        if !self.enters_schedule(cpu) {
+            return self.schedule(cpu, Leave::Runnable);
+        }
+        let rq = &mut self.rqs[cpu as usize];
+        if !rq.schedule_armed {
+            rq.schedule_armed = true;
+            self.clock.arm(rq.work_start_ns, Alarm::Schedule { cpu });
+        }
+    }
+
+    /// Half of a switch lies before the event that tells of it, in the kernel as here: the way into `schedule()` and the
+    /// choice. Returns whether the CPU is still busy with that, or with what it was doing in the kernel before.
+    pub(crate) fn enters_schedule(&mut self, cpu: u32) -> bool {
+        if !self.rqs[cpu as usize].in_schedule {
+            self.rqs[cpu as usize].in_schedule = true;
+            self.charge(cpu, OverheadCause::Switch, self.machine.costs.switch_ns / 2);
+        }
+        self.rqs[cpu as usize].work_start_ns > self.now
+    }
+
+    fn is_leaving(&self, cpu: u32) -> bool {
+        let curr = self.rqs[cpu as usize].curr;
+        self.tasks[curr.index()].cursor.leaves
     }
 
     /// `__schedule()`: the current task of `cpu` leaves or may stay; the best one runs next.
@@ -40,6 +67,7 @@ impl Engine<'_> {
             self.block(cpu, prev, leave);
         }
         let next = self.pick_next(cpu, prev);
+        let entered = std::mem::take(&mut self.rqs[cpu as usize].in_schedule);
         if next == prev {
             self.rqs[cpu as usize].preempt_hint = PreemptHint::None;
             self.still_idle(cpu, prev);
@@ -49,6 +77,15 @@ impl Engine<'_> {
             self.put_prev(cpu, prev, next);
             self.set_next(cpu, next);
             self.switch_to(cpu, prev, next, leave, cause);
+            let switch_ns = self.machine.costs.switch_ns;
+            let left_ns = if entered {
+                switch_ns - switch_ns / 2
+            } else {
+                switch_ns
+            };
+            if !next.is_idle() {
+                self.charge(cpu, OverheadCause::Switch, left_ns);
+            }
         }
         self.run_deferred(cpu);
     }
@@ -200,7 +237,6 @@ impl Engine<'_> {
         task.kern.on_cpu = 1;
         task.kern.recent_used_cpu = cpu as i32;
         let refill_ns = self.refill_ns(cpu, next);
-        self.charge(cpu, OverheadCause::Switch, self.machine.costs.switch_ns);
         self.charge(cpu, OverheadCause::CacheRefill, refill_ns);
         self.arm_work(cpu);
     }

@@ -5,6 +5,7 @@ pub mod build;
 pub mod calibrate;
 pub mod completions;
 pub mod exec;
+pub mod fidelity;
 pub mod kernel;
 pub mod list;
 mod man;
@@ -23,6 +24,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Kernel(args) => kernel::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Fidelity(args) => fidelity::run(&args),
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The same workload in both arenas: each figure, and how far apart they are.
+//!
+//! Only what the scheduler decides is held against each other. Time and switches that a higher class took (in a real
+//! kernel: whoever watches the run) are no decision of its own.
+
+use serde::{Deserialize, Serialize};
+use tiltyard_measure::{AppSummary, Latency, Summary};
+
+/// How near is near enough.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tolerance {
+    pub share_points: f64,
+    pub switches_percent: f64,
+    pub latency_percent: f64,
+    pub throughput_percent: f64,
+}
+
+/// Percentiles of fewer values are not judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Least {
+    pub p50: u64,
+    pub p99: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    Share,
+    Switches,
+    WaitP50,
+    WaitP99,
+    WakeupP50,
+    WakeupP99,
+    Throughput,
+    RequestP50,
+    RequestP99,
+}
+
+impl Figure {
+    pub fn name(self) -> &'static str {
+        match self {
+            Figure::Share => "share of CPU",
+            Figure::Switches => "switches",
+            Figure::WaitP50 => "wait p50",
+            Figure::WaitP99 => "wait p99",
+            Figure::WakeupP50 => "wakeup p50",
+            Figure::WakeupP99 => "wakeup p99",
+            Figure::Throughput => "throughput",
+            Figure::RequestP50 => "latency p50",
+            Figure::RequestP99 => "latency p99",
+        }
+    }
+
+    /// Errors of shares are points of the machine, all others percent of the real value.
+    pub fn is_points(self) -> bool {
+        self == Figure::Share
+    }
+
+    fn tolerance(self, tolerance: &Tolerance) -> f64 {
+        match self {
+            Figure::Share => tolerance.share_points,
+            Figure::Switches => tolerance.switches_percent,
+            Figure::Throughput => tolerance.throughput_percent,
+            _ => tolerance.latency_percent,
+        }
+    }
+}
+
+/// What one run of a workload was, in either arena: shares in percent of the machine, times in us, the rest per s.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    pub values: Vec<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// An app, or a class of requests.
+    pub of: String,
+    pub figure: Figure,
+    pub value: f64,
+}
+
+/// Requests of one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requests {
+    pub class: String,
+    pub count: u64,
+    pub per_s: f64,
+    /// `None`: they were only counted.
+    pub p50_p99_ns: Option<(u64, u64)>,
+}
+
+impl Measured {
+    /// Figures of the apps of this name in a run of `nr_cpus` CPUs whose workload took `duration_ns`.
+    pub fn new(
+        summary: &Summary,
+        apps: &[String],
+        duration_ns: u64,
+        requests: &[Requests],
+        least: Least,
+    ) -> Measured {
+        let mut measured = Measured::default();
+        let seconds = duration_ns as f64 / 1e9;
+        for name in apps {
+            if let Some(app) = summary.apps.iter().find(|app| app.app == *name) {
+                measured.add_app(app, seconds, summary.cpus.len(), least);
+            }
+        }
+        for class in requests {
+            measured.push(&class.class, Figure::Throughput, class.per_s);
+            if let Some((p50_ns, p99_ns)) = class.p50_p99_ns {
+                let enough = [class.count >= least.p50, class.count >= least.p99];
+                measured.push_times(
+                    &class.class,
+                    [Figure::RequestP50, Figure::RequestP99],
+                    [p50_ns, p99_ns],
+                    enough,
+                );
+            }
+        }
+        measured
+    }
+
+    fn add_app(&mut self, app: &AppSummary, seconds: f64, nr_cpus: usize, least: Least) {
+        let share = app.runtime_ns as f64 / 1e7 / seconds / nr_cpus as f64;
+        let own = app.switches.total() - app.switches.higher_class;
+        self.push(&app.app, Figure::Share, share);
+        self.push(&app.app, Figure::Switches, own as f64 / seconds);
+        let mut latency = |figures, latency: &Latency| {
+            let enough = [latency.count >= least.p50, latency.count >= least.p99];
+            self.push_times(&app.app, figures, [latency.p50_ns, latency.p99_ns], enough);
+        };
+        latency([Figure::WaitP50, Figure::WaitP99], &app.wait);
+        latency([Figure::WakeupP50, Figure::WakeupP99], &app.wakeup);
+    }
+
+    fn push_times(
+        &mut self,
+        of: &str,
+        figures: [Figure; 2],
+        times_ns: [u64; 2],
+        enough: [bool; 2],
+    ) {
+        for ((figure, time_ns), enough) in figures.into_iter().zip(times_ns).zip(enough) {
+            if enough {
+                self.push(of, figure, time_ns as f64 / 1e3);
+            }
+        }
+    }
+
+    fn push(&mut self, of: &str, figure: Figure, value: f64) {
+        self.values.push(Value {
+            of: of.to_owned(),
+            figure,
+            value,
+        });
+    }
+
+    /// Medians over several runs; what one of them lacks is left out.
+    pub fn median(runs: &[Measured]) -> Measured {
+        let Some(first) = runs.first() else {
+            return Measured::default();
+        };
+        let median = |value: &Value| {
+            let mut all: Vec<f64> = runs.iter().filter_map(|run| run.find(value)).collect();
+            all.sort_by(f64::total_cmp);
+            (all.len() == runs.len()).then(|| Value {
+                value: (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0,
+                ..value.clone()
+            })
+        };
+        Measured {
+            values: first.values.iter().filter_map(median).collect(),
+        }
+    }
+
+    fn find(&self, wanted: &Value) -> Option<f64> {
+        let same = |value: &&Value| value.of == wanted.of && value.figure == wanted.figure;
+        self.values.iter().find(same).map(|value| value.value)
+    }
+}
+
+/// One figure in both arenas.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub of: String,
+    pub figure: Figure,
+    pub simulated: f64,
+    pub real: f64,
+    /// Simulated against real: points, or percent.
+    pub error: f64,
+    pub within: bool,
+}
+
+/// Both arenas side by side, in the simulated one's order. A figure that one of them lacks has no row.
+pub fn judge(simulated: &Measured, real: &Measured, tolerance: &Tolerance) -> Vec<Row> {
+    let row = |value: &Value| {
+        let (simulated, real) = (value.value, real.find(value)?);
+        let error = match value.figure.is_points() {
+            true => simulated - real,
+            false if real == simulated => 0.0,
+            false => (simulated - real) / real * 100.0,
+        };
+        Some(Row {
+            of: value.of.clone(),
+            figure: value.figure,
+            simulated,
+            real,
+            error,
+            // What is not a number is not near.
+            within: error.abs() <= value.figure.tolerance(tolerance),
+        })
+    };
+    simulated.values.iter().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLERANCE: Tolerance = Tolerance {
+        share_points: 2.0,
+        switches_percent: 10.0,
+        latency_percent: 25.0,
+        throughput_percent: 10.0,
+    };
+
+    fn measured(values: &[(Figure, f64)]) -> Measured {
+        let value = |&(figure, value): &(Figure, f64)| Value {
+            of: "a".to_owned(),
+            figure,
+            value,
+        };
+        Measured {
+            values: values.iter().map(value).collect(),
+        }
+    }
+
+    fn one(figure: Figure, simulated: f64, real: f64) -> Row {
+        judge(
+            &measured(&[(figure, simulated)]),
+            &measured(&[(figure, real)]),
+            &TOLERANCE,
+        )
+        .remove(0)
+    }
+
+    #[test]
+    fn shares_are_held_against_each_other_in_points_and_the_rest_in_percent() {
+        let row = one(Figure::Share, 48.5, 50.0);
+        assert_eq!((row.error, row.within), (-1.5, true));
+        assert!(!one(Figure::Share, 52.5, 50.0).within);
+        let row = one(Figure::Switches, 90.0, 80.0);
+        assert_eq!((row.error, row.within), (12.5, false));
+        assert!(one(Figure::WaitP99, 1.25, 1.0).within);
+        assert!(!one(Figure::Throughput, 1.25, 1.0).within);
+    }
+
+    #[test]
+    fn nothing_against_something_is_not_near() {
+        assert!(!one(Figure::WakeupP50, 0.0, 3.0).within);
+        assert!(!one(Figure::WakeupP50, 3.0, 0.0).within);
+        assert!(one(Figure::WakeupP50, 0.0, 0.0).within);
+    }
+
+    #[test]
+    fn what_one_arena_lacks_has_no_row() {
+        let both = measured(&[(Figure::Share, 1.0), (Figure::WaitP50, 2.0)]);
+        let rows = judge(&both, &measured(&[(Figure::WaitP50, 2.0)]), &TOLERANCE);
+        assert_eq!(
+            rows.iter().map(|r| r.figure).collect::<Vec<_>>(),
+            [Figure::WaitP50]
+        );
+    }
+
+    #[test]
+    fn runs_are_summed_up_by_their_medians() {
+        let runs = [3.0, 1.0, 2.0].map(|share| measured(&[(Figure::Share, share)]));
+        assert_eq!(Measured::median(&runs).values[0].value, 2.0);
+        let less = [measured(&[(Figure::Share, 1.0)]), measured(&[])];
+        assert_eq!(Measured::median(&less).values, []);
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The page that tells it all, in Markdown, from results that are kept.
+
+use std::fmt::Write;
+
+use crate::judge::{Figure, Row};
+use crate::set::{Comparison, Results};
+
+/// Columns of a table: what stands in one cell.
+const COLUMNS: [(&str, Figure); 9] = [
+    ("share, %", Figure::Share),
+    ("switches /s", Figure::Switches),
+    ("wait p50, us", Figure::WaitP50),
+    ("wait p99, us", Figure::WaitP99),
+    ("wakeup p50, us", Figure::WakeupP50),
+    ("wakeup p99, us", Figure::WakeupP99),
+    ("requests /s", Figure::Throughput),
+    ("request p50, us", Figure::RequestP50),
+    ("request p99, us", Figure::RequestP99),
+];
+
+/// `reasons` tells what stays off, and why.
+pub fn render(results: &[Results], workloads: &[(String, String)], reasons: &str) -> String {
+    let mut page = head(results);
+    for result in results {
+        arena(&mut page, result);
+    }
+    page += "\n## What stays off, and why\n\n";
+    page += reasons.trim();
+    page += "\n\n## The workloads\n\n";
+    for (name, about) in workloads {
+        let _ = writeln!(page, "* `{name}`: {about}");
+    }
+    page
+}
+
+fn head(results: &[Results]) -> String {
+    let mut page = String::from(
+        "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n\
+         <!-- Made by `tiltyard fidelity --page fidelity/results` from the results kept there. -->\n\
+         # How far the simulated machine is from the kernel\n\n\
+         The same scheduler sources and the same workload files ran in both. In the kernel `tiltyard exec` did what the\n\
+         files say, with real threads, and a BPF program recorded the scheduler's events. The simulated machine got the\n\
+         costs that `tiltyard calibrate` had measured in that very guest beforehand. `tiltyard fidelity` does it all again.\n",
+    );
+    if let Some(first) = results.first() {
+        let t = &first.tolerance;
+        let _ = write!(
+            page,
+            "\nNear enough, as was written down before the first run (`fidelity/set.toml`): shares of the CPU within {} points,\n\
+             switches within {} %, percentiles of latencies within {} %, throughput within {} %. A median of fewer than {} values\n\
+             and a 99th percentile of fewer than {} are chance and not judged. Switches to a higher class do not count: in the\n\
+             kernel that is whoever watches the run.\n",
+            t.share_points,
+            t.switches_percent,
+            t.latency_percent,
+            t.throughput_percent,
+            first.least.p50,
+            first.least.p99,
+        );
+    }
+    page += "\n| where | simulated | real | near enough |\n| --- | --- | --- | --- |\n";
+    for result in results {
+        for (simulated, real) in &result.arena.pairs {
+            let rows = || {
+                let own = result.comparisons.iter();
+                own.filter(|c| c.simulated == *simulated && &c.real == real)
+                    .flat_map(|c| &c.rows)
+            };
+            let near = rows().filter(|row| row.within).count();
+            let _ = writeln!(
+                page,
+                "| {} | {simulated} | {} | {near} of {} |",
+                result.arena.name,
+                named(result, real),
+                rows().count()
+            );
+        }
+    }
+    page
+}
+
+/// A scheduler of the kernel; its own by what it is.
+fn named(result: &Results, real: &str) -> String {
+    match result.comparisons.iter().find(|c| c.real == real) {
+        Some(comparison) => comparison.label.clone(),
+        None => real.to_owned(),
+    }
+}
+
+fn arena(page: &mut String, result: &Results) {
+    let (near, all) = result.score();
+    let _ = writeln!(
+        page,
+        "\n## {}: {near} of {all}\n\n{}: Linux {}, {}{}.\n\nEach cell: simulated / real (error). **Bold** is off.",
+        result.arena.name,
+        capital(&result.arena.about),
+        result.kernel_release,
+        result.accel,
+        match result.arena.rounds {
+            1 => String::new(),
+            rounds => format!(", medians of {rounds} runs"),
+        },
+    );
+    for (simulated, real) in &result.arena.pairs {
+        let own: Vec<&Comparison> = result
+            .comparisons
+            .iter()
+            .filter(|c| c.simulated == *simulated && &c.real == real)
+            .collect();
+        if own.is_empty() {
+            continue;
+        }
+        let _ = writeln!(page, "\n### {} and {}\n", simulated, named(result, real));
+        table(page, &own);
+        let lost: u64 = own.iter().map(|c| c.lost_events).sum();
+        if lost > 0 {
+            let _ = writeln!(page, "\n{lost} events of the kernel were lost.");
+        }
+    }
+}
+
+fn table(page: &mut String, comparisons: &[&Comparison]) {
+    let has = |figure| {
+        let rows = comparisons.iter().flat_map(|c| &c.rows);
+        rows.into_iter().any(|row: &Row| row.figure == figure)
+    };
+    let columns: Vec<(&str, Figure)> = COLUMNS.into_iter().filter(|c| has(c.1)).collect();
+    let heads: Vec<&str> = columns.iter().map(|c| c.0).collect();
+    let _ = writeln!(page, "| workload | of | {} |", heads.join(" | "));
+    let _ = writeln!(page, "| --- | --- |{}", " --- |".repeat(heads.len()));
+    for comparison in comparisons {
+        let mut names: Vec<&str> = Vec::new();
+        for row in &comparison.rows {
+            if !names.contains(&row.of.as_str()) {
+                names.push(&row.of);
+            }
+        }
+        for name in names {
+            let cells: Vec<String> = columns
+                .iter()
+                .map(|(_, figure)| {
+                    let row = comparison
+                        .rows
+                        .iter()
+                        .find(|r| r.of == name && r.figure == *figure);
+                    row.map_or(String::new(), cell)
+                })
+                .collect();
+            let _ = writeln!(
+                page,
+                "| {} | {name} | {} |",
+                comparison.workload,
+                cells.join(" | ")
+            );
+        }
+    }
+}
+
+fn cell(row: &Row) -> String {
+    let unit = if row.figure.is_points() { "" } else { " %" };
+    let digits = usize::from(row.figure.is_points() || row.error.abs() < 9.95);
+    let error = format!("{:+.digits$}{unit}", row.error);
+    let text = format!("{} / {} ({error})", number(row.simulated), number(row.real));
+    match row.within {
+        true => text,
+        false => format!("**{text}**"),
+    }
+}
+
+/// Three digits that count.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is compared, from `fidelity/set.toml`: kernels, schedulers, tolerances.
+
+use serde::{Deserialize, Serialize};
+
+use crate::judge::{Least, Row, Tolerance};
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    pub tolerance: Tolerance,
+    pub least: Least,
+    #[serde(rename = "arena")]
+    pub arenas: Vec<Arena>,
+}
+
+/// A virtual machine and the schedulers that run there.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arena {
+    pub name: String,
+    /// What it is, in one line.
+    pub about: String,
+    /// Version of its kernel.
+    pub kernel: String,
+    pub cpus: u32,
+    /// Its clock counts instructions: every run comes out the same.
+    pub exact: bool,
+    /// Measured runs of each scheduler; medians count.
+    pub rounds: u32,
+    /// A scheduler of the simulated machine, and whom it is held against in the kernel.
+    pub pairs: Vec<(String, String)>,
+}
+
+impl Set {
+    pub fn parse(text: &str) -> Result<Set, toml::de::Error> {
+        toml::from_str(text)
+    }
+}
+
+/// What came out in one arena.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    pub arena: Arena,
+    pub kernel_release: String,
+    /// How the guest was run: under KVM, emulated.
+    pub accel: String,
+    /// The host's load when the first workload began, in hundredths.
+    pub load_percent: u32,
+    pub tolerance: Tolerance,
+    pub least: Least,
+    pub comparisons: Vec<Comparison>,
+}
+
+/// One workload under one scheduler in both arenas.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    pub workload: String,
+    pub simulated: String,
+    pub real: String,
+    /// What reports call the latter: the kernel's own by what it is.
+    pub label: String,
+    /// Events that the kernel had no room to tell, over all rounds.
+    pub lost_events: u64,
+    pub rows: Vec<Row>,
+}
+
+impl Results {
+    /// Figures within the tolerance, and all.
+    pub fn score(&self) -> (usize, usize) {
+        let rows = || {
+            self.comparisons
+                .iter()
+                .flat_map(|comparison| &comparison.rows)
+        };
+        (rows().filter(|row| row.within).count(), rows().count())
+    }
+}

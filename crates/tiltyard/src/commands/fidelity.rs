@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard fidelity`: how far the simulated machine is from real kernels.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use comfy_table::{CellAlignment, Table, presets};
+use tiltyard_fidelity::page::{self, number};
+use tiltyard_fidelity::set::{Results, Set};
+use tiltyard_model::Machine;
+
+use super::list::Format;
+use crate::failure::{Code, Failure};
+use crate::progress::Steps;
+use crate::{calibration, data, nearest, output, side_by_side, workloads};
+
+/// Run a fixed set of workloads in real kernels and in the simulated machine, and tell how far apart they are.
+///
+/// For each arena of fidelity/set.toml: boots its kernel in a virtual machine, measures what that machine charges
+/// (tiltyard calibrate), runs every workload under every scheduler with real threads, runs the same in the simulated
+/// machine with those costs, and prints each figure: simulated, real, error, and whether that is within the
+/// tolerance that the file states. Takes about twenty minutes for all arenas.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard fidelity --arena exact-6.1                    # one arena: CFS against the real one
+  tiltyard fidelity --arena exact-6.18 -w bursts
+  tiltyard fidelity --out fidelity/results               # all; keeps results and machine files
+  tiltyard fidelity --page fidelity/results              # the page docs/fidelity.md, from what is kept there
+
+Exit code 0 whatever the errors are: they are the result.")]
+pub struct Args {
+    /// Only this arena of the set; may be given more than once.
+    #[arg(long = "arena", value_name = "NAME", value_delimiter = ',')]
+    arenas: Vec<String>,
+    /// Only this workload of the set; may be given more than once.
+    #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]
+    workloads: Vec<String>,
+    /// Write ARENA.json (results) and ARENA.toml (the machine as measured) to this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Run nothing: print the page about the results in this folder.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["arenas", "workloads", "out", "format"])]
+    page: Option<PathBuf>,
+    /// How to print what came of it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let folder = data::folder()?.join("fidelity");
+    let set = read_set(&folder.join("set.toml"))?;
+    let shipped = data::names(&folder.join("workloads"), ".json")?;
+    if let Some(results) = &args.page {
+        return super::print(&render(&set, &folder, &shipped, results)?);
+    }
+    let arena_names: Vec<String> = set.arenas.iter().map(|arena| arena.name.clone()).collect();
+    check("--arena", &args.arenas, &arena_names)?;
+    check("--workload", &args.workloads, &shipped)?;
+    let chosen = |wanted: &[String], name: &String| wanted.is_empty() || wanted.contains(name);
+    let workloads: Vec<PathBuf> = shipped
+        .iter()
+        .filter(|name| chosen(&args.workloads, name))
+        .map(|name| folder.join(format!("workloads/{name}.json")))
+        .collect();
+    if let Some(out) = &args.out {
+        fs::create_dir_all(out).map_err(|e| Failure::io(Code::Other, out, "make", &e))?;
+    }
+    let mut all = Vec::new();
+    for arena in set
+        .arenas
+        .iter()
+        .filter(|arena| chosen(&args.arenas, &arena.name))
+    {
+        let steps = Steps::new();
+        let guest = calibration::Guest::of(&arena.kernel, arena.cpus, arena.exact);
+        steps.step(&format!("{}: measuring the machine", arena.name));
+        let weighed = calibration::weigh(&guest, true, &steps)?;
+        let file = weighed.machine_file(&guest.description(&weighed));
+        let machine = Machine::parse_toml(&file, &arena.name)
+            .map_err(|e| Failure::new(Code::Other, format!("the measured machine: {e}\n{file}")))?;
+        let results = side_by_side::run(&set, arena, &guest, &machine, &workloads, &steps)?;
+        drop(steps);
+        if let Some(out) = &args.out {
+            let json = format!("{:#}\n", serde_json::json!(results));
+            output::write(&out.join(format!("{}.json", arena.name)), json.as_bytes())?;
+            output::write(&out.join(format!("{}.toml", arena.name)), file.as_bytes())?;
+        }
+        if args.format == Format::Table {
+            super::print(&tables(&results))?;
+        }
+        all.push(results);
+    }
+    match args.format {
+        Format::Table => Ok(()),
+        Format::Json => super::print(&format!("{:#}\n", serde_json::json!(all))),
+    }
+}
+
+fn read_set(path: &Path) -> Result<Set, Failure> {
+    Set::parse(&data::read(path)?).map_err(|e| {
+        let what = e.message().lines().collect::<Vec<_>>().join(", ");
+        Failure::new(Code::Input, format!("{}: {what}", data::shown(path)))
+    })
+}
+
+fn check(flag: &str, wanted: &[String], known: &[String]) -> Result<(), Failure> {
+    match wanted.iter().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!(
+            "{flag} {name}: not in the set; {}",
+            nearest::hint(name, known)
+        ))),
+    }
+}
+
+/// The page, from the results of those arenas that are kept.
+fn render(set: &Set, folder: &Path, shipped: &[String], results: &Path) -> Result<String, Failure> {
+    let mut kept = Vec::new();
+    for arena in &set.arenas {
+        let path = results.join(format!("{}.json", arena.name));
+        if path.is_file() {
+            let parsed: Results = serde_json::from_str(&data::read(&path)?)
+                .map_err(|e| Failure::new(Code::Input, format!("{}: {e}", data::shown(&path))))?;
+            kept.push(parsed);
+        }
+    }
+    if kept.is_empty() {
+        let line = format!(
+            "{}: no results there; tiltyard fidelity --out makes them",
+            results.display()
+        );
+        return Err(Failure::new(Code::Input, line));
+    }
+    let mut about = Vec::new();
+    for name in shipped {
+        let path = folder.join(format!("workloads/{name}.json"));
+        let workload = workloads::load(&path.display().to_string())?;
+        about.push((name.clone(), workload.description.replace('\n', " ")));
+    }
+    let reasons = data::read(&folder.join("reasons.md"))?;
+    Ok(page::render(&kept, &about, &reasons))
+}
+
+fn tables(results: &Results) -> String {
+    let (near, all) = results.score();
+    let mut page = format!(
+        "{}: {} (Linux {}, {})\n{near} of {all} figures are within the tolerance\n",
+        results.arena.name, results.arena.about, results.kernel_release, results.accel
+    );
+    for comparison in &results.comparisons {
+        page += &format!(
+            "\n{}: {} simulated, {} in the kernel\n",
+            comparison.workload, comparison.simulated, comparison.label
+        );
+        let mut table = Table::new();
+        table
+            .load_preset(presets::NOTHING)
+            .set_header(["", "", "simulated", "real", "error", ""]);
+        for row in &comparison.rows {
+            let unit = if row.figure.is_points() {
+                "points"
+            } else {
+                "%"
+            };
+            table.add_row([
+                row.of.clone(),
+                row.figure.name().to_owned(),
+                number(row.simulated),
+                number(row.real),
+                format!("{:+.1} {unit}", row.error),
+                if row.within { "" } else { "off" }.to_owned(),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(2).take(3) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for line in table.lines() {
+            page += &format!("{}\n", line.trim_end());
+        }
+        if comparison.lost_events > 0 {
+            page += &format!(" {} events were lost\n", comparison.lost_events);
+        }
+    }
+    page + "\n"
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The same workloads under the same schedulers in a real kernel and in the simulated machine.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tiltyard_fidelity::judge::{Measured, Requests, judge};
+use tiltyard_fidelity::set::{Arena, Comparison, Results, Set};
+use tiltyard_kernel::rounds::Rounds;
+use tiltyard_kernel::vm::{self, SchedulerJob};
+use tiltyard_kernel::{Accel, Progress, Report, Trace, Tunable};
+use tiltyard_measure::Summary;
+use tiltyard_model::Machine;
+use tiltyard_workload::Workload;
+
+use crate::calibration::Guest;
+use crate::failure::{Code, Failure};
+use crate::progress::{self, Steps};
+use crate::simulate::{self, Experiment};
+use crate::{built, recorded, schedulers, workloads};
+
+/// The seed of all draws, in both.
+const SEED: u64 = 1;
+
+/// All workloads in one arena.
+pub fn run(
+    set: &Set,
+    arena: &Arena,
+    guest: &Guest,
+    machine: &Machine,
+    files: &[PathBuf],
+    steps: &Steps,
+) -> Result<Results, Failure> {
+    let mut results = Results {
+        arena: arena.clone(),
+        kernel_release: String::new(),
+        accel: String::new(),
+        load_percent: 0,
+        tolerance: set.tolerance,
+        least: set.least,
+        comparisons: Vec::new(),
+    };
+    for file in files {
+        let workload = workloads::load(&file.display().to_string())?;
+        let real = in_kernel(set, arena, guest, file, &workload, steps)?;
+        if results.kernel_release.is_empty() {
+            results
+                .kernel_release
+                .clone_from(&real.report.kernel_release);
+            results.accel = real.report.accel.map_or("", Accel::name).to_owned();
+            results.load_percent = real.report.load_percent;
+        }
+        for (index, (simulated, name)) in arena.pairs.iter().enumerate() {
+            steps.step(&format!(
+                "{}: {} under {simulated}, simulated",
+                arena.name, workload.name
+            ));
+            let figures = in_simulation(set, machine, simulated, &workload)?;
+            let (label, runs, lost_events) = &real.schedulers[index];
+            results.comparisons.push(Comparison {
+                workload: workload.name.clone(),
+                simulated: simulated.clone(),
+                real: name.clone(),
+                label: label.clone(),
+                lost_events: *lost_events,
+                rows: judge(&figures, &Measured::median(runs), &set.tolerance),
+            });
+        }
+    }
+    Ok(results)
+}
+
+fn app_names(workload: &Workload) -> Vec<String> {
+    workload.apps.iter().map(|app| app.name.clone()).collect()
+}
+
+fn in_simulation(
+    set: &Set,
+    machine: &Machine,
+    scheduler: &str,
+    workload: &Workload,
+) -> Result<Measured, Failure> {
+    let built = built::native(&schedulers::choose(scheduler)?)?;
+    let experiment = Experiment {
+        machine,
+        workload,
+        duration_ns: None,
+        watchdog: None,
+        probes: false,
+        twice: false,
+    };
+    let silent = progress::Progress::new(0);
+    let run = simulate::run(&experiment, &built, SEED, None, &silent)?;
+    let requests: Vec<Requests> = run.summary.requests.iter().filter_map(requests).collect();
+    let (summary, duration_ns) = (&run.summary, run.summary.duration_ns);
+    Ok(Measured::new(
+        summary,
+        &app_names(workload),
+        duration_ns,
+        &requests,
+        set.least,
+    ))
+}
+
+fn requests(class: &tiltyard_measure::RequestSummary) -> Option<Requests> {
+    let latency = &class.latency;
+    Some(Requests {
+        class: class.class.clone(),
+        count: latency.count,
+        per_s: class.throughput_per_s()?,
+        p50_p99_ns: (latency.max_ns > 0).then_some((latency.p50_ns, latency.p99_ns)),
+    })
+}
+
+/// What the kernel did: of each scheduler of the arena its name, its runs, and events that were lost.
+struct Real {
+    report: Report,
+    schedulers: Vec<(String, Vec<Measured>, u64)>,
+}
+
+fn in_kernel(
+    set: &Set,
+    arena: &Arena,
+    guest: &Guest,
+    file: &Path,
+    workload: &Workload,
+    steps: &Steps,
+) -> Result<Real, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::new(Code::Environment, format!("tiltyard itself: {e}")))?;
+    let words = [
+        &*program.display().to_string(),
+        "exec",
+        "--format",
+        "json",
+        "-w",
+    ];
+    let mut command: Vec<String> = words.map(str::to_owned).to_vec();
+    command.push(file.display().to_string());
+    let jobs = arena.pairs.iter().map(|(_, real)| scheduler_job(real));
+    let mut job = guest.job(command, jobs.collect::<Result<_, _>>()?)?;
+    job.tracer = Some(recorded::tracer()?);
+    job.rounds = match arena.rounds {
+        1 => Rounds::ONE,
+        max => Rounds {
+            max,
+            tight: 0.0,
+            budget_s: u64::MAX,
+        },
+    };
+    let mut heard = Heard {
+        arena,
+        workload,
+        steps,
+        command: job.command.join(" "),
+        printed: Vec::new(),
+    };
+    let mut summaries: Vec<(usize, u64, Summary)> = Vec::new();
+    let mut hear = |trace: Trace| {
+        let run = recorded::summarise(&trace, arena.cpus);
+        summaries.push((run.run, run.lost, run.summary));
+    };
+    let report = vm::run(&job, &mut heard, &mut hear)
+        .map_err(|e| Failure::new(Code::Environment, format!("{}: {e}", arena.name)))?;
+    let mut schedulers: Vec<(String, Vec<Measured>, u64)> =
+        vec![Default::default(); arena.pairs.len()];
+    for (index, run) in report.runs.iter().enumerate() {
+        let (label, figures, lost) = &mut schedulers[index % arena.pairs.len()];
+        label.clone_from(&run.scheduler);
+        let failed = |what: &str| {
+            let place = format!("{}: {} under {label}", arena.name, workload.name);
+            Failure::new(Code::Scheduler, format!("{place}: {what}"))
+        };
+        if !run.is_success() {
+            return Err(failed(&format!("{:?}", run.outcome)));
+        }
+        let Some((_, events, summary)) = summaries.iter().find(|(of, ..)| *of == index) else {
+            continue; // the warm-up is not recorded
+        };
+        let printed = heard.printed.get(index).map_or("", String::as_str);
+        // Notes come first, on its standard error.
+        let json = printed.find('{').map_or("", |at| &printed[at..]);
+        let told: Printed = serde_json::from_str(json)
+            .map_err(|e| failed(&format!("the workload's result: {e}: {printed}")))?;
+        *lost += events;
+        figures.push(told.outcome.measured(summary, &app_names(workload), set));
+    }
+    Ok(Real { report, schedulers })
+}
+
+fn scheduler_job(name: &str) -> Result<SchedulerJob, Failure> {
+    if name == "default" {
+        return Ok(SchedulerJob {
+            name: name.to_owned(),
+            object: None,
+            tunables: Vec::new(),
+        });
+    }
+    let choice = schedulers::choose(name)?;
+    let object = Some(built::bpf(&choice)?);
+    let tunables = choice
+        .tunables
+        .into_iter()
+        .map(|(name, value)| Tunable { name, value });
+    Ok(SchedulerJob {
+        name: name.to_owned(),
+        object,
+        tunables: tunables.collect(),
+    })
+}
+
+/// What `tiltyard exec --format json` prints, as far as it matters here.
+#[derive(Deserialize)]
+struct Printed {
+    outcome: Outcome,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    duration_ns: u64,
+    requests: Vec<Request>,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    name: String,
+    count: u64,
+    per_s: f64,
+    latency: Option<Latency>,
+}
+
+#[derive(Deserialize)]
+struct Latency {
+    p50_ns: u64,
+    p99_ns: u64,
+}
+
+impl Outcome {
+    fn measured(&self, summary: &Summary, apps: &[String], set: &Set) -> Measured {
+        let requests = self.requests.iter().map(|request| Requests {
+            class: request.name.clone(),
+            count: request.count,
+            per_s: request.per_s,
+            p50_p99_ns: request.latency.as_ref().map(|l| (l.p50_ns, l.p99_ns)),
+        });
+        Measured::new(
+            summary,
+            apps,
+            self.duration_ns,
+            &requests.collect::<Vec<_>>(),
+            set.least,
+        )
+    }
+}
+
+/// Keeps what each run prints on its standard output.
+struct Heard<'a> {
+    arena: &'a Arena,
+    workload: &'a Workload,
+    steps: &'a Steps,
+    command: String,
+    printed: Vec<String>,
+}
+
+impl Progress for Heard<'_> {
+    fn step(&mut self, what: &str) {
+        self.steps.step(&format!(
+            "{}: {}: {what}",
+            self.arena.name, self.workload.name
+        ));
+        // Each run is announced with its command before it prints anything.
+        if what.ends_with(&self.command) {
+            self.printed.push(String::new());
+        }
+    }
+
+    fn output(&mut self, _: &str, text: &str) {
+        if let Some(last) = self.printed.last_mut() {
+            last.push_str(text);
+        }
+    }
+}
