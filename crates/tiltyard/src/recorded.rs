@@ -94,7 +94,7 @@ pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Compariso
         Unit::TimeNs,
         Better::Lower,
         true,
-        times.iter().map(|times| median_interval(times)).collect(),
+        &times,
     );
     comparison.rows.insert(0, row);
     comparison.runs = times.iter().map(Vec::len).collect();
