@@ -28,6 +28,7 @@ pub mod protocol;
 mod qemu;
 mod root;
 pub mod rounds;
+pub mod scores;
 mod share;
 pub mod sources;
 pub mod trace;

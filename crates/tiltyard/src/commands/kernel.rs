@@ -386,6 +386,11 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     if lost > 0 {
         page += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
     }
+    if let Some(line) = recorded::bad_score(report) {
+        page += &format!(
+            "Score   not understood: \"{line}\"; write score: NAME VALUE, or score: NAME VALUE higher|lower\n"
+        );
+    }
     let busy = f64::from(report.load_percent) / 100.0;
     let exact = report.accel == Some(Accel::Counted);
     if !exact && busy > NOISY_LOAD * f64::from(host::nr_cpus()) {
@@ -407,6 +412,7 @@ fn lines(run: &RunReport) -> Vec<String> {
             load_ms,
             command_ms,
             unload_ms,
+            ..
         } => {
             let ops = ops_name.as_deref().unwrap_or("the kernel's own");
             lines.push(format!("in charge       {ops}"));
