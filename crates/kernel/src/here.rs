@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Instant;
 
+use crate::config::KernelConfig;
 use crate::error::KernelError;
 use crate::job::{self, Error, Place};
 use crate::progress::Progress;
@@ -41,8 +42,10 @@ pub fn run(
         progress,
         records,
         report: Report {
+            kernel_config: KernelConfig::of_this_kernel(&host::kernel_release()),
             kernel_release: host::kernel_release(),
             cpus: host::nr_cpus(),
+            host_cpu: host::cpu_model(),
             accel: None,
             load_percent: host::load_percent(),
             boot_ms: 0,

@@ -37,6 +37,14 @@ pub(crate) fn load_percent() -> u32 {
     first.map_or(0, |load| (load * 100.0).round() as u32)
 }
 
+/// What the CPUs of this machine call themselves; empty where nobody tells.
+pub(crate) fn cpu_model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("model name"));
+    let model = line.and_then(|line| line.split_once(':'));
+    model.map_or("", |(_, model)| model.trim()).to_owned()
+}
+
 /// One more than the highest number of a CPU.
 pub fn nr_cpus() -> u32 {
     let present = std::fs::read_to_string("/sys/devices/system/cpu/present").unwrap_or_default();

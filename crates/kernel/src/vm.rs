@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use tiltyard_model::Machine;
 
+use crate::config::KernelConfig;
 use crate::error::KernelError;
 use crate::hardware::Accel;
 use crate::packages::{self, KernelImage};
@@ -103,7 +104,11 @@ impl VmJob {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub kernel_release: String,
+    /// None where it cannot be found.
+    pub kernel_config: Option<KernelConfig>,
     pub cpus: u32,
+    /// The CPU's name, in a guest the host's.
+    pub host_cpu: String,
     /// What ran the guest's instructions; none without a guest.
     pub accel: Option<Accel>,
     /// The host's load when the job began: tasks that wanted a CPU, averaged over a minute, in hundredths.
@@ -204,6 +209,7 @@ fn attempt(
 ) -> Result<Report, Failed> {
     let mut session = Session {
         job,
+        kernel_config: KernelConfig::read(&kernel.config).ok(),
         accel,
         boot_limit_s,
         load_percent: host::load_percent(),
@@ -239,6 +245,7 @@ enum End {
 
 struct Session<'a> {
     job: &'a VmJob,
+    kernel_config: Option<KernelConfig>,
     accel: Accel,
     boot_limit_s: u64,
     load_percent: u32,
@@ -299,6 +306,8 @@ impl Session<'_> {
         self.during = "before the first run".to_owned();
         self.report = Some(Report {
             kernel_release,
+            kernel_config: self.kernel_config.take(),
+            host_cpu: host::cpu_model(),
             cpus: self.job.machine.nr_cpus() as u32,
             accel: Some(self.accel),
             load_percent: self.load_percent,

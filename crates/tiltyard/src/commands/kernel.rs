@@ -37,6 +37,7 @@ Examples:
   tiltyard kernel --vm -s default,ule,cfs -- ./my-benchmark     # one boot, three runs
   tiltyard kernel --vm -s fifo:slice_ms=5 --cpus 4 -- hackbench -g 1
   tiltyard kernel --vm -s default,ule,fifo -a sysbench-mariadb --memory 4096
+  tiltyard kernel --list                                        # which applications there are
   tiltyard kernel --vm -s default,ule -w fibo-sysbench-1c --cpus 1   # a workload file, real threads
   sudo tiltyard kernel -s default,ule -- make -j8               # this machine, its own kernel
   tiltyard kernel --check                                       # what is missing here
@@ -107,7 +108,7 @@ pub struct Args {
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Instead of a command: a real application, NAME or NAME:full (--list shows them).
+    /// Instead of a command: a real application, NAME or NAME:SIZE (--list shows them).
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload"])]
     application: Option<String>,
     /// List the applications and what each lacks on this machine.
@@ -329,7 +330,9 @@ fn machine(report: &Report) -> String {
     let (release, cpus) = (&report.kernel_release, report.cpus);
     let s = if cpus == 1 { "" } else { "s" };
     let how = report.accel.map_or("this machine", Accel::name);
-    format!("Linux {release}, {cpus} CPU{s}, {how}")
+    let config = report.kernel_config.as_ref();
+    let config = config.map_or(String::new(), |config| format!(" ({})", config.brief()));
+    format!("Linux {release}{config}, {cpus} CPU{s}, {how}")
 }
 
 /// The command that was typed.
