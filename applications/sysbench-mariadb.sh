@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # about: sysbench's OLTP read-write against a MariaDB server, both on loopback, beside a process that only computes
-# needs: mariadbd mariadb-install-db sysbench
-# packages: mariadb-server sysbench
+# needs: mariadbd mariadb mariadb-install-db sysbench
+# packages: mariadb-server mariadb-client sysbench
 # sizes: small full full128
 # scores: transactions_per_s latency_mean_ms latency_p99_ms
 #
