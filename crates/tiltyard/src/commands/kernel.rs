@@ -22,6 +22,9 @@ use crate::{applications, duration, machines, schedulers, terminal, workloads};
 /// Load for each CPU from which on times are not to be trusted.
 const NOISY_LOAD: f64 = 0.5;
 
+/// Lines of the kernel's debug dump that are printed.
+const MAX_DUMP_LINES: usize = 40;
+
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
 
@@ -80,6 +83,9 @@ pub struct Args {
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
+    /// Give the virtual machine up when it has not come up after this many seconds.
+    #[arg(long, value_name = "S", default_value_t = 60, requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
+    boot_limit: u64,
     /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
     /// bzImage with its configuration beside it.
     #[arg(long, value_name = "PATH|VERSION", default_value = "6.18")]
@@ -159,6 +165,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
     let mut job = VmJob::new(command(args)?);
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
+    job.boot_limit_s = args.boot_limit;
     job.machine = match &args.machine {
         Some(machine) => machines::load(machine)?,
         None => machines::load(&format!("package:1 core:{} pu:1", args.cpus))?,
@@ -178,6 +185,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         steps: Steps::new(),
         shown: args.format == Format::Table,
     };
+    require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
         progress.steps.step(&format!("building {scheduler}"));
         job.schedulers.push(scheduler_job(scheduler)?);
@@ -229,6 +237,15 @@ fn publish(
     match args.format {
         Format::Table => super::print(&page(report, recorded, &comparison)),
         Format::Json => super::print(&json(report, recorded, &comparison)),
+    }
+}
+
+/// What this machine lacks is said before anything is built.
+fn require(args: &Args) -> Result<(), KernelError> {
+    match args.vm {
+        true => host::require_guest(args.memory),
+        false if args.no_events && args.schedulers.iter().all(|s| s == DEFAULT) => Ok(()),
+        false => here::require(),
     }
 }
 
@@ -302,7 +319,7 @@ fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
         .map(|(name, value)| Tunable { name, value })
         .collect();
     Ok(SchedulerJob {
-        name: choice.argument,
+        name: choice.label,
         object,
         tunables,
     })
@@ -434,7 +451,7 @@ fn lines(run: &RunReport) -> Vec<String> {
                     "scheduler left  {} ({}){msg}",
                     exit.reason, exit.kind_name
                 ));
-                lines.extend(exit.dump.lines().map(|l| format!("  {l}")));
+                lines.extend(cut(&exit.dump).iter().map(|l| format!("  {l}")));
             }
             lines.push(format!("load, unload    {load_ms} ms, {unload_ms} ms"));
         }
@@ -447,6 +464,15 @@ fn lines(run: &RunReport) -> Vec<String> {
     lines
 }
 
+/// The beginning of the kernel's debug dump, where the culprit and the first CPUs stand.
+fn cut(dump: &str) -> Vec<String> {
+    let left = dump.lines().count().saturating_sub(MAX_DUMP_LINES);
+    let more =
+        (left > 0).then(|| format!("... {left} more lines of the dump: --format json has them"));
+    let lines = dump.lines().take(MAX_DUMP_LINES).map(str::to_owned);
+    lines.chain(more).collect()
+}
+
 fn status(command: &CommandStatus) -> String {
     match command {
         CommandStatus::Exited { code } => format!("exited with {code}"),
@@ -457,31 +483,59 @@ fn status(command: &CommandStatus) -> String {
     }
 }
 
-/// Success, or what went wrong first.
+/// Success, or what went wrong first, in one line.
 fn verdict(report: &Report) -> Result<(), Failure> {
     let Some(run) = report.runs.iter().find(|run| !run.is_success()) else {
         return Ok(());
     };
-    let command_failed = match &run.outcome {
-        RunOutcome::NotLoaded { .. } => None,
+    let (mut code, mut line) = match &run.outcome {
+        RunOutcome::NotLoaded { reason } => (
+            Code::Scheduler,
+            format!("scheduler not loaded: {}", first_and_last(reason)),
+        ),
+        RunOutcome::Ran {
+            exit: Some(exit), ..
+        } if exit.is_ejection() => {
+            let words = [exit.reason.as_str(), &exit.msg].map(str::trim);
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            (
+                Code::Scheduler,
+                format!(
+                    "scheduler ejected: {} ({})",
+                    words.join(": "),
+                    exit.kind_name
+                ),
+            )
+        }
         RunOutcome::Ran {
             command: CommandStatus::Ejected,
             ..
-        } => None,
-        RunOutcome::Ran {
-            exit: Some(exit), ..
-        } if exit.is_ejection() => None,
-        RunOutcome::Ran { command, .. } => Some(command),
+        } => {
+            let why = "it records no reason (UEI_DEFINE in its source would)";
+            (Code::Scheduler, format!("scheduler ejected: {why}"))
+        }
+        RunOutcome::Ran { command, .. } => {
+            (Code::Workload, format!("the command {}", status(command)))
+        }
     };
-    match command_failed.filter(|_| run.default_is_back()) {
-        Some(command) => Err(Failure::new(
-            Code::Workload,
-            format!("{}: the command {}", run.scheduler, status(command)),
-        )),
-        None => Err(Failure::new(
-            Code::Scheduler,
-            format!("{}: the scheduler failed; see above", run.scheduler),
-        )),
+    if !run.default_is_back() {
+        code = Code::Scheduler;
+        line += &format!(
+            "; the kernel's own scheduler is NOT back (sched_ext {})",
+            run.state_after
+        );
+    }
+    Err(Failure::new(code, format!("{}: {line}", run.scheduler)))
+}
+
+/// Of evidence in many lines, what was done and how it ended.
+fn first_and_last(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    match lines.next_back() {
+        None => first.to_owned(),
+        Some(last) if first.ends_with(':') => format!("{first} {last}"),
+        Some(last) => format!("{first}; {last}"),
     }
 }
 
