@@ -114,8 +114,9 @@ pub struct Args {
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Instead of a command: a real application, NAME or NAME:SIZE (--list shows them).
-    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload"])]
+    /// Instead of a command: a real application, NAME or NAME:SIZE (--list shows them). Its programs are not in the guest
+    /// of --icount.
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload", "icount"])]
     application: Option<String>,
     /// List the applications and what each lacks on this machine.
     #[arg(long)]
@@ -226,7 +227,7 @@ fn publish(
         let page = html::render(&ReportInput {
             title: &title(args),
             about: "A command under schedulers in a real Linux kernel.",
-            machine: &machine(report),
+            machine: &format!("{}{}", machine(report), circumstances(report)),
             command: &repeat_line(),
             shown: "round 1",
             comparison: &comparison,
@@ -352,6 +353,20 @@ fn machine(report: &Report) -> String {
     format!("Linux {release}{config}, {cpus} CPU{s}, {how}")
 }
 
+/// What else times depend on.
+fn circumstances(report: &Report) -> String {
+    let cpu = match report.host_cpu.as_str() {
+        "" => String::new(),
+        name => format!(", {name}"),
+    };
+    format!("{cpu}, load {:.1} when it began", load(report))
+}
+
+/// Tasks that wanted a CPU of this machine when the job began.
+fn load(report: &Report) -> f64 {
+    f64::from(report.load_percent) / 100.0
+}
+
 /// The command that was typed.
 fn repeat_line() -> String {
     let mut words: Vec<String> = std::env::args().collect();
@@ -411,7 +426,7 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
             "Score   not understood: \"{line}\"; write score: NAME VALUE, or score: NAME VALUE higher|lower\n"
         );
     }
-    let busy = f64::from(report.load_percent) / 100.0;
+    let busy = load(report);
     let exact = report.accel == Some(Accel::Counted);
     if !exact && busy > NOISY_LOAD * f64::from(host::nr_cpus()) {
         page += &format!(
