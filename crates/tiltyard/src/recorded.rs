@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs in a real kernel: the recorded events of each give the same figures as those of the simulated machine.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -82,6 +83,7 @@ pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<
 /// The schedulers side by side: how long the command took, what it told of itself, then whatever was recorded.
 pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Comparison {
     let mut comparison = compare(runs);
+    busiest_first(&mut comparison.rows);
     let counting: Vec<Vec<Vec<Score>>> = runs
         .iter()
         .map(|(name, _)| own_figures(report, name))
@@ -106,6 +108,17 @@ pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Compariso
     let fewest = comparison.runs.iter().copied().min().unwrap_or(0);
     comparison.coverage_ppm = median_interval(&vec![0.0; fewest]).map_or(0, |i| i.coverage_ppm);
     comparison
+}
+
+/// A real kernel has apps that nobody asked for: those with most CPU time come first, the machine last.
+fn busiest_first(rows: &mut [Row]) {
+    let mut runtimes: BTreeMap<String, f64> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.metric == "runtime") {
+        let medians = row.cells.iter().flatten().map(|cell| cell.median);
+        runtimes.insert(row.group.clone(), medians.fold(0.0, f64::max));
+    }
+    let runtime = |row: &Row| runtimes.get(&row.group).copied().unwrap_or(-1.0);
+    rows.sort_by(|a, b| runtime(b).total_cmp(&runtime(a)));
 }
 
 /// The command's own figures, run by run of those that count: how long it took, and what it told.
@@ -149,4 +162,38 @@ pub fn write_perfetto(trace: &Trace, nr_cpus: u32, output: Output) -> Result<(),
         .finish()
         .map_err(|e| Failure::new(Code::Other, format!("--trace: cannot write: {e}")))?;
     output.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_app_comes_first_and_the_machine_last() {
+        let row = |group: &str, metric: &str, value: f64| {
+            let (group, metric) = (group.to_owned(), metric.to_owned());
+            Row::new(
+                group,
+                metric,
+                Unit::TimeNs,
+                Better::Neither,
+                true,
+                &[vec![value], vec![1.0]],
+            )
+        };
+        let mut rows = [
+            row("kernel", "longest wait", 70.0),
+            row("kernel", "runtime", 2.0),
+            row("server", "longest wait", 5.0),
+            row("server", "runtime", 30.0),
+            row("machine", "busy", 99.0),
+        ];
+        busiest_first(&mut rows);
+        let order: Vec<&str> = rows.iter().map(|row| row.group.as_str()).collect();
+        assert_eq!(order, ["server", "server", "kernel", "kernel", "machine"]);
+        assert_eq!(
+            rows[0].metric, "longest wait",
+            "rows of a group keep their order"
+        );
+    }
 }
