@@ -8,7 +8,7 @@
 set -eu
 
 case ${1:-small} in
-small) size=640x360 seconds=10 ;;
+small) size=640x360 seconds=6 ;;
 full) size=1280x720 seconds=60 ;;
 *) echo "$0: small or full, not $1" >&2 && exit 2 ;;
 esac

@@ -177,7 +177,12 @@ fn run_command(
     let mut child = match command.process_group(0).spawn() {
         Ok(child) => child,
         Err(error) => {
-            let reason = format!("{}: {error}", command.get_program().display());
+            // It was looked for before, so it is most likely its interpreter that is not there.
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => ": it, or the interpreter in its first line",
+                _ => "",
+            };
+            let reason = format!("{}: {error}{hint}", command.get_program().display());
             return Ok((CommandStatus::NotStarted { reason }, Vec::new()));
         }
     };

@@ -126,6 +126,38 @@ fn a_command_that_is_nowhere_is_named() {
     refused(command, 7, &["no-such-command: command not found", "PATH"]);
 }
 
+/// Needs neither root nor sched_ext: no scheduler is loaded and nothing recorded.
+#[test]
+fn a_command_that_cannot_start_fails_or_takes_too_long_is_a_workload_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#!/nowhere/interpreter\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, executable).unwrap();
+    let run = |command: &str| {
+        kernel(&format!(
+            "-s default --no-events --rounds 1 --limit 2 -- {command}"
+        ))
+    };
+    let script = script.display().to_string();
+    refused(
+        run(&script),
+        6,
+        &[
+            "command not started: ",
+            &script,
+            "No such file",
+            "first line",
+        ],
+    );
+    refused(run("false"), 6, &["command exited with 1"]);
+    refused(
+        run("sleep 100"),
+        6,
+        &["command killed: over the limit of 2 s"],
+    );
+}
+
 #[test]
 fn a_file_that_is_no_kernel_is_named() {
     if !has_qemu() {

@@ -529,9 +529,7 @@ fn verdict(report: &Report) -> Result<(), Failure> {
             let why = "it records no reason (UEI_DEFINE in its source would)";
             (Code::Scheduler, format!("scheduler ejected: {why}"))
         }
-        RunOutcome::Ran { command, .. } => {
-            (Code::Workload, format!("the command {}", status(command)))
-        }
+        RunOutcome::Ran { command, .. } => (Code::Workload, format!("command {}", status(command))),
     };
     if !run.default_is_back() {
         code = Code::Scheduler;
