@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# about: MPlayer plays a film in real time beside two processes a CPU that only compute, and drops the frames it is late for
+# about: MPlayer plays a film in real time beside one process a CPU that only computes, and drops the frames it is late for
 # needs: ffmpeg mplayer
 # packages: ffmpeg mplayer
 # sizes: small full
@@ -27,7 +27,7 @@ trap 'exit 130' INT TERM
 ffmpeg -loglevel error -f lavfi -i testsrc2=size=$size:rate=25:duration=$seconds -f lavfi -i sine=duration=$seconds \
 	-c:v mpeg4 -q:v 5 -c:a pcm_s16le -ar 8000 "$folder/film.avi"
 
-for _ in $(seq $((2 * $(nproc)))); do
+for _ in $(seq "$(nproc)"); do
 	awk 'BEGIN { while (1) n++ }' &
 	hogs="$hogs $!"
 done
