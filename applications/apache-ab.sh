@@ -3,6 +3,8 @@
 # about: Apache's ab asks an Apache server for a small page, a hundred requests at a time, over loopback
 # needs: apache2 ab
 # packages: apache2 apache2-utils
+# sizes: small full
+# scores: requests_per_s request_p99_ms
 #
 # As in section 5.3 of "The Battle of the Schedulers", where ULE's lack of wakeup preemption wins.
 set -eu
@@ -45,7 +47,15 @@ server=$!
 tries=0
 until ab -n 1 http://127.0.0.1:8642/index.html >/dev/null 2>&1; do
 	tries=$((tries + 1))
-	[ $tries -lt 100 ] && kill -0 $server 2>/dev/null || { cat "$root/log" >&2 && exit 1; }
+	if [ $tries -gt 100 ] || ! kill -0 $server 2>/dev/null; then
+		cat "$root/log" >&2
+		exit 1
+	fi
 	sleep 0.2
 done
-ab -q -n $requests -c 100 http://127.0.0.1:8642/index.html | grep -E 'Requests per second|Time per request|99%|Failed'
+ab -q -n $requests -c 100 http://127.0.0.1:8642/index.html | awk '
+	/Failed|Time per request/
+	/^Requests per second/ { print; print "score: requests_per_s", $4; found++ }
+	/^ *99%/ { print "score: request_p99_ms", $2; found++ }
+	END { exit found != 2 }
+'

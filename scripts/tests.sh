@@ -49,9 +49,9 @@ for script in *.sh; do
 	check $? 0 "$script does not parse"
 done
 if command -v shellcheck >/dev/null; then
-	# SC2086: lists of packages are meant to split. SC1091, SC2034: lib.sh is checked by itself.
+	# SC2086: lists of packages are meant to split, and numbers cannot. SC1091, SC2034: lib.sh is checked by itself.
 	# SC2016: apt-get fills in those dollars.
-	shellcheck -s sh -e SC2086,SC1091,SC2034,SC2016 ./*.sh
+	shellcheck -s sh -e SC2086,SC1091,SC2034,SC2016 ./*.sh ../applications/*.sh
 	check $? 0 "shellcheck"
 else
 	echo "scripts: shellcheck is not installed: skipped" >&2

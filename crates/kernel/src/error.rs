@@ -13,6 +13,21 @@ pub enum KernelError {
         package: &'static str,
     },
 
+    /// A guest larger than what this machine has left.
+    #[error(
+        "a guest of {memory_mib} MiB does not fit: this machine has {free_mib} MiB free; give it less with --memory"
+    )]
+    Memory { memory_mib: u32, free_mib: u64 },
+
+    /// A kernel into which no scheduler can be loaded.
+    #[error(
+        "Linux {release} {lacks}: only its own scheduler (-s default) runs there; name one from 6.12 on with --kernel"
+    )]
+    NoSchedExt {
+        release: String,
+        lacks: &'static str,
+    },
+
     /// Only x86-64 hosts boot x86-64 guests for now.
     #[error("no guest for {arch} machines yet: only x86_64 is supported")]
     Architecture { arch: &'static str },
@@ -60,7 +75,9 @@ pub enum KernelError {
     },
 
     /// The command is not on this host, whose programs are the guest's.
-    #[error("{command}: command not found on this host, whose programs are those of the guest")]
+    #[error(
+        "{command}: command not found on this machine, whose programs are also a guest's: mind PATH, or install it"
+    )]
     CommandNotFound { command: String },
 
     /// What should become init is not an ELF program.
@@ -77,10 +94,14 @@ pub enum KernelError {
 
     /// The guest did not reach its init in time.
     #[error(
-        "the guest did not come up within {limit_s} s; raise the limit if this host is busy. \
-         Last console lines:\n{console}"
+        "the guest did not come up within {limit_s} s: is {image} a kernel for it? If this machine is busy, raise \
+         --boot-limit. Last console lines:\n{console}"
     )]
-    BootTimeout { limit_s: u64, console: String },
+    BootTimeout {
+        limit_s: u64,
+        image: String,
+        console: String,
+    },
 
     /// The guest came up and then said nothing for too long.
     #[error("the guest fell silent for {limit_s} s {during}. Last console lines:\n{console}")]

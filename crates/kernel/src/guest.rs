@@ -76,6 +76,7 @@ fn mount_all() -> io::Result<()> {
         ("proc", "/proc"),
         ("sysfs", "/sys"),
         ("bpf", "/sys/fs/bpf"),
+        ("cgroup2", "/sys/fs/cgroup"),
         ("devtmpfs", "/dev"),
     ] {
         root::mount(kind, kind, place, 0, "")?;

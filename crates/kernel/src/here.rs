@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Instant;
 
+use crate::config::KernelConfig;
 use crate::error::KernelError;
 use crate::job::{self, Error, Place};
 use crate::progress::Progress;
@@ -26,13 +27,8 @@ pub fn run(
     hear: &mut dyn FnMut(Trace),
 ) -> Result<Report, KernelError> {
     job.check()?;
-    let loads = job
-        .schedulers
-        .iter()
-        .any(|scheduler| scheduler.object.is_some());
-    let missing = host::check(&job.kernel_version).here;
-    if !missing.is_empty() && (loads || job.tracer.is_some()) {
-        return Err(KernelError::Job(missing.join("; ")));
+    if job.loads() || job.tracer.is_some() {
+        require()?;
     }
     refuse_another_scheduler()?;
     let records = tempfile::tempfile().map_err(KernelError::io("trace", "hold"))?;
@@ -41,8 +37,10 @@ pub fn run(
         progress,
         records,
         report: Report {
+            kernel_config: KernelConfig::of_this_kernel(&host::kernel_release()),
             kernel_release: host::kernel_release(),
             cpus: host::nr_cpus(),
+            host_cpu: host::cpu_model(),
             accel: None,
             load_percent: host::load_percent(),
             boot_ms: 0,
@@ -68,6 +66,15 @@ pub fn run(
         .and_then(|()| read_runs(&mut BufReader::new(records), hear))
         .map_err(traces_failed())?;
     Ok(report)
+}
+
+/// An error if neither schedulers nor the tracer can be loaded into the kernel that runs here.
+pub fn require() -> Result<(), KernelError> {
+    let missing = host::missing_here();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(KernelError::Job(missing.join("; "))),
+    }
 }
 
 /// Two cannot be loaded at once, and whoever loaded the other one did so on purpose.

@@ -37,6 +37,40 @@ pub(crate) fn load_percent() -> u32 {
     first.map_or(0, |load| (load * 100.0).round() as u32)
 }
 
+/// An error if a guest with this much memory cannot even be started.
+pub fn require_guest(memory_mib: u32) -> Result<(), KernelError> {
+    require_vm_tools()?;
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    match free_mib(&text) {
+        Some(free_mib) if free_mib < u64::from(memory_mib) => Err(KernelError::Memory {
+            memory_mib,
+            free_mib,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What /proc/meminfo says programs may still take; a guest takes what it was promised sooner or later.
+fn free_mib(meminfo: &str) -> Option<u64> {
+    let kib = |key: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
+        line.trim_start_matches(':')
+            .split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+    };
+    Some((kib("MemAvailable")? + kib("SwapFree").unwrap_or(0)) / 1024)
+}
+
+/// What the CPUs of this machine call themselves; empty where nobody tells.
+pub(crate) fn cpu_model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("model name"));
+    let model = line.and_then(|line| line.split_once(':'));
+    model.map_or("", |(_, model)| model.trim()).to_owned()
+}
+
 /// One more than the highest number of a CPU.
 pub fn nr_cpus() -> u32 {
     let present = std::fs::read_to_string("/sys/devices/system/cpu/present").unwrap_or_default();
@@ -51,7 +85,7 @@ pub(crate) fn kernel_release() -> String {
     release.trim().to_owned()
 }
 
-fn missing_here() -> Vec<String> {
+pub(crate) fn missing_here() -> Vec<String> {
     let mut missing = Vec::new();
     if !Path::new("/sys/kernel/sched_ext").exists() {
         missing.push(
@@ -92,7 +126,7 @@ fn missing_for_vm(kernel_version: &str) -> Vec<String> {
 }
 
 /// An error if a guest cannot even be started.
-pub(crate) fn require_vm_tools() -> Result<(), KernelError> {
+fn require_vm_tools() -> Result<(), KernelError> {
     if std::env::consts::ARCH != "x86_64" {
         return Err(KernelError::Architecture {
             arch: std::env::consts::ARCH,
@@ -104,5 +138,17 @@ pub(crate) fn require_vm_tools() -> Result<(), KernelError> {
             tool: qemu::PROGRAM,
             package: qemu::PACKAGE,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_free_is_what_is_available_and_swap() {
+        let text = "MemTotal: 9000000 kB\nMemFree: 5 kB\nMemAvailable:    2048000 kB\nSwapFree:  1024000 kB\n";
+        assert_eq!(free_mib(text), Some(3000));
+        assert_eq!(free_mib("MemFree: 5 kB\n"), None);
     }
 }

@@ -14,6 +14,7 @@ use crate::loader::{self, KernelEnums};
 use crate::protocol::{CommandStatus, GuestJob, GuestRun, Message, RunOutcome, RunReport};
 use crate::root::Root;
 use crate::rounds::{Spread, Turns};
+use crate::scores::Scores;
 use crate::trace::tracer::Tracer;
 
 /// How often a running command's scheduler is looked at.
@@ -129,7 +130,7 @@ fn do_run(
     }
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
-    let command = run_command(
+    let (command, scores) = run_command(
         &mut command,
         limit,
         scheduler.is_some(),
@@ -147,6 +148,7 @@ fn do_run(
     Ok(RunOutcome::Ran {
         ops_name,
         command,
+        scores,
         exit,
         load_ms,
         command_ms,
@@ -159,15 +161,15 @@ fn millis(since: Instant) -> u64 {
 }
 
 /// Runs the command to its end, its limit, or the scheduler's ejection. Its output is
-/// told as it comes. Nothing that it started outlives it.
+/// told as it comes; the scores in it are returned too. Nothing that it started outlives it.
 fn run_command(
     command: &mut Command,
     limit: Duration,
     is_loaded: bool,
     place: &mut dyn Place,
     recording: Option<&mut Recording>,
-) -> Result<CommandStatus, Error> {
-    let (mut output, input) = io::pipe()?;
+) -> Result<(CommandStatus, Vec<String>), Error> {
+    let (output, input) = io::pipe()?;
     command
         .stdin(Stdio::null())
         .stdout(input.try_clone()?)
@@ -175,27 +177,36 @@ fn run_command(
     let mut child = match command.process_group(0).spawn() {
         Ok(child) => child,
         Err(error) => {
-            return Ok(CommandStatus::NotStarted {
-                reason: format!("{}: {error}", command.get_program().display()),
-            });
+            // It was looked for before, so it is most likely its interpreter that is not there.
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => ": it, or the interpreter in its first line",
+                _ => "",
+            };
+            let reason = format!("{}: {error}{hint}", command.get_program().display());
+            return Ok((CommandStatus::NotStarted { reason }, Vec::new()));
         }
     };
     // The builder holds the pipe's writing ends; without them the pipe ends with the command.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     set_nonblocking(&output)?;
+    let mut output = Output {
+        pipe: output,
+        scores: Scores::default(),
+    };
     let early = watch(&mut child, &mut output, limit, is_loaded, place, recording)?;
     place.clean_up(child.id());
     let status = child.wait()?;
     reap();
-    forward(&mut output, place)?;
-    Ok(early.unwrap_or_else(|| ended(status)))
+    output.forward(place)?;
+    let status = early.unwrap_or_else(|| ended(status));
+    Ok((status, output.scores.finish()))
 }
 
 /// Waits for the command, forwarding its output. Some(status) if something else than its own
 /// end decides.
 fn watch(
     child: &mut Child,
-    output: &mut io::PipeReader,
+    output: &mut Output,
     limit: Duration,
     is_loaded: bool,
     place: &mut dyn Place,
@@ -204,14 +215,14 @@ fn watch(
     let end = Instant::now() + limit;
     let process = pidfd(child)?;
     loop {
-        let mut wanted = [process.as_raw_fd(), output.as_raw_fd()].map(|fd| libc::pollfd {
+        let mut wanted = [process.as_raw_fd(), output.pipe.as_raw_fd()].map(|fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,
         });
         // SAFETY: the array is as long as stated and outlives the call.
         unsafe { libc::poll(wanted.as_mut_ptr(), 2, WATCH.as_millis() as i32) };
-        forward(output, place)?;
+        output.forward(place)?;
         if let Some(recording) = &mut recording {
             recording.fetch()?;
         }
@@ -241,18 +252,27 @@ fn ended(status: ExitStatus) -> CommandStatus {
     }
 }
 
-/// Sends on whatever the pipe holds now.
-fn forward(output: &mut io::PipeReader, place: &mut dyn Place) -> Result<(), Error> {
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        match output.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(length) => {
-                let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
-                place.tell(&Message::Output { text })?;
+/// What the command writes.
+struct Output {
+    pipe: io::PipeReader,
+    scores: Scores,
+}
+
+impl Output {
+    /// Sends on whatever the pipe holds now.
+    fn forward(&mut self, place: &mut dyn Place) -> Result<(), Error> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            match self.pipe.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(length) => {
+                    let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                    self.scores.hear(&text);
+                    place.tell(&Message::Output { text })?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error.into()),
         }
     }
 }

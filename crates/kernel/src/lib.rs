@@ -10,6 +10,7 @@
 //!
 //! The only crate that needs Linux, libbpf or root, and it knows nothing of the simulator.
 
+pub mod config;
 pub mod cpio;
 pub mod elf;
 pub mod error;
@@ -28,6 +29,7 @@ pub mod protocol;
 mod qemu;
 mod root;
 pub mod rounds;
+pub mod scores;
 mod share;
 pub mod sources;
 pub mod trace;
@@ -36,6 +38,7 @@ mod types;
 mod verifier;
 pub mod vm;
 
+pub use config::KernelConfig;
 pub use error::KernelError;
 pub use hardware::Accel;
 pub use packages::KernelImage;

@@ -128,6 +128,8 @@ pub enum RunOutcome {
         /// What the kernel called the scheduler in charge; none for its own.
         ops_name: Option<String>,
         command: CommandStatus,
+        /// What it told of itself, without [`crate::scores::PREFIX`].
+        scores: Vec<String>,
         /// How the scheduler left. None for the kernel's own, and for one that does not record
         /// its exit (no UEI_DEFINE in its source).
         exit: Option<ExitInfo>,
@@ -202,6 +204,7 @@ mod tests {
             outcome: RunOutcome::Ran {
                 ops_name: None,
                 command,
+                scores: Vec::new(),
                 exit,
                 load_ms: 1,
                 command_ms: 2,

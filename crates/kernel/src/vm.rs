@@ -2,7 +2,7 @@
 //! Boots a guest for one job and brings back what came of it.
 
 use std::io::{BufReader, Seek};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use tiltyard_model::Machine;
 
+use crate::config::KernelConfig;
 use crate::error::KernelError;
 use crate::hardware::Accel;
 use crate::packages::{self, KernelImage};
@@ -97,13 +98,53 @@ impl VmJob {
         }
         Ok(())
     }
+
+    /// Finds what would otherwise show only after the boot, one scheduler after the other.
+    fn check_kernel(&self, kernel: &KernelImage) -> Result<(), KernelError> {
+        let config = std::fs::read_to_string(&kernel.config)
+            .map_err(KernelError::io(&kernel.config, "read"))?;
+        let is_on = |option: &str| {
+            config
+                .lines()
+                .any(|line| line == format!("CONFIG_{option}=y"))
+        };
+        let wanted = [
+            (
+                "SCHED_CLASS_EXT",
+                "has no sched_ext (CONFIG_SCHED_CLASS_EXT)",
+            ),
+            (
+                "DEBUG_INFO_BTF",
+                "carries no type information (CONFIG_DEBUG_INFO_BTF)",
+            ),
+        ];
+        let lacks = wanted.into_iter().find(|(option, _)| !is_on(option));
+        match lacks {
+            Some((_, lacks)) if self.loads() => Err(KernelError::NoSchedExt {
+                release: kernel.release.clone(),
+                lacks,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a scheduler other than the kernel's own is to run.
+    pub(crate) fn loads(&self) -> bool {
+        self.schedulers
+            .iter()
+            .any(|scheduler| scheduler.object.is_some())
+    }
 }
 
 /// What came of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub kernel_release: String,
+    /// None where it cannot be found.
+    pub kernel_config: Option<KernelConfig>,
     pub cpus: u32,
+    /// The CPU's name, in a guest the host's.
+    pub host_cpu: String,
     /// What ran the guest's instructions; none without a guest.
     pub accel: Option<Accel>,
     /// The host's load when the job began: tasks that wanted a CPU, averaged over a minute, in hundredths.
@@ -135,10 +176,11 @@ pub fn run(
     progress: &mut dyn Progress,
     hear: &mut dyn FnMut(Trace),
 ) -> Result<Report, KernelError> {
-    host::require_vm_tools()?;
+    host::require_guest(job.memory_mib)?;
     job.check()?;
     progress.step(&format!("looking for Linux {}", job.kernel_version));
     let kernel = packages::find_or_fetch(&job.kernel_version, progress)?;
+    job.check_kernel(&kernel)?;
     progress.step("packing the guest");
     let archive = initramfs::build(job, &kernel)?;
     let accels = job.accel.map_or_else(accels, |accel| vec![accel]);
@@ -204,6 +246,8 @@ fn attempt(
 ) -> Result<Report, Failed> {
     let mut session = Session {
         job,
+        kernel_config: KernelConfig::read(&kernel.config).ok(),
+        image: &kernel.image,
         accel,
         boot_limit_s,
         load_percent: host::load_percent(),
@@ -239,6 +283,8 @@ enum End {
 
 struct Session<'a> {
     job: &'a VmJob,
+    kernel_config: Option<KernelConfig>,
+    image: &'a Path,
     accel: Accel,
     boot_limit_s: u64,
     load_percent: u32,
@@ -299,6 +345,8 @@ impl Session<'_> {
         self.during = "before the first run".to_owned();
         self.report = Some(Report {
             kernel_release,
+            kernel_config: self.kernel_config.take(),
+            host_cpu: host::cpu_model(),
             cpus: self.job.machine.nr_cpus() as u32,
             accel: Some(self.accel),
             load_percent: self.load_percent,
@@ -319,7 +367,12 @@ impl Session<'_> {
                 console,
             },
             End::Silent { limit_s } if self.report.is_none() => {
-                KernelError::BootTimeout { limit_s, console }
+                let image = self.image.display().to_string();
+                KernelError::BootTimeout {
+                    limit_s,
+                    image,
+                    console,
+                }
             }
             End::Silent { limit_s } => KernelError::Silent {
                 limit_s,
@@ -393,5 +446,44 @@ mod tests {
         );
         job.schedulers[0].object = None;
         assert!(job.check().is_ok());
+    }
+
+    #[test]
+    fn a_kernel_that_takes_no_scheduler_is_refused_before_it_is_booted() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = KernelImage {
+            release: "6.1.0".to_owned(),
+            image: "/boot/vmlinuz".into(),
+            config: folder.path().join("config"),
+        };
+        let mut job = VmJob::new(vec!["true".to_owned()]);
+        job.schedulers = vec![SchedulerJob {
+            name: "fifo".to_owned(),
+            object: Some("/fifo.bpf.o".into()),
+            tunables: Vec::new(),
+        }];
+        let check = |job: &VmJob, config: &str| {
+            std::fs::write(&kernel.config, config).unwrap();
+            job.check_kernel(&kernel)
+                .err()
+                .map(|error| error.to_string())
+        };
+        let error = check(
+            &job,
+            "CONFIG_DEBUG_INFO_BTF=y\n# CONFIG_SCHED_CLASS_EXT is not set\n",
+        )
+        .unwrap();
+        assert!(
+            error.starts_with("Linux 6.1.0 has no sched_ext (CONFIG_SCHED_CLASS_EXT): only"),
+            "{error}"
+        );
+        let error = check(&job, "CONFIG_SCHED_CLASS_EXT=y\n").unwrap();
+        assert!(error.contains("no type information"), "{error}");
+        assert_eq!(
+            check(&job, "CONFIG_SCHED_CLASS_EXT=y\nCONFIG_DEBUG_INFO_BTF=y\n"),
+            None
+        );
+        job.schedulers[0].object = None;
+        assert_eq!(check(&job, ""), None, "its own scheduler needs none of it");
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One row of a comparison: a figure under each scheduler, and what to make of the difference.
 
-use crate::stats::Interval;
+use crate::effect::{Effect, effect};
+use crate::stats::{Interval, median_interval};
 use crate::units;
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +108,8 @@ pub struct Row {
     pub headline: bool,
     /// `None` where no run of that scheduler gave the figure.
     pub cells: Vec<Option<Cell>>,
+    /// Each scheduler against the first one; `None` for the first itself and where a figure is missing.
+    pub effects: Vec<Option<Effect>>,
     /// First median over second, with exactly two schedulers and a second that is not 0.
     pub ratio: Option<f64>,
     /// With exactly two schedulers.
@@ -116,15 +119,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// Judges the cells.
+    /// `values`: what the runs of each scheduler gave.
     pub fn new(
         group: String,
         metric: String,
         unit: Unit,
         better: Better,
         headline: bool,
-        cells: Vec<Option<Cell>>,
+        values: &[Vec<f64>],
     ) -> Self {
+        let cells: Vec<Option<Cell>> = values.iter().map(|runs| median_interval(runs)).collect();
+        let against_first = |(i, runs): (usize, &Vec<f64>)| match i {
+            0 => None,
+            _ => effect(&values[0], runs),
+        };
         let (ratio, verdict) = match cells.as_slice() {
             [Some(first), Some(second)] => (
                 (second.median != 0.0).then(|| first.median / second.median),
@@ -133,6 +141,7 @@ impl Row {
             _ => (None, None),
         };
         Row {
+            effects: values.iter().enumerate().map(against_first).collect(),
             best: best(&cells, better),
             group,
             metric,
@@ -214,17 +223,7 @@ mod tests {
 
     #[test]
     fn the_best_of_three_must_beat_both() {
-        let row = |cells: Vec<_>| {
-            Row::new(
-                "a".into(),
-                "m".into(),
-                Unit::Count,
-                Better::Lower,
-                true,
-                cells,
-            )
-            .best
-        };
+        let row = |cells: Vec<_>| best(&cells, Better::Lower);
         let (low, mid, high) = (cell(1., 2., 3.), cell(4., 5., 6.), cell(7., 8., 9.));
         assert_eq!(row(vec![Some(mid), Some(low), Some(high)]), Some(1));
         assert_eq!(row(vec![Some(low), Some(low), Some(high)]), None);

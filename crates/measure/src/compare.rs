@@ -70,17 +70,18 @@ fn row((key, headline): (&Figure, bool), figures: &[Vec<Vec<Figure>>]) -> Row {
         let same = |f: &&Figure| f.metric == key.metric && f.group == key.group;
         run.iter().find(same).map(|f| f.value)
     };
-    let cells = figures.iter().map(|runs| {
+    let values = figures.iter().map(|runs| {
         let values: Vec<f64> = runs.iter().filter_map(value_of).collect();
-        median_interval(&values)
+        values
     });
+    let values: Vec<Vec<f64>> = values.collect();
     Row::new(
         key.group.clone(),
         key.metric.clone(),
         key.unit,
         key.better,
         headline,
-        cells.collect(),
+        &values,
     )
 }
 

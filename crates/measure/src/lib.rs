@@ -4,6 +4,7 @@
 //! * [`Recorder`] hears the events of one run and keeps figures, not events: its memory depends on
 //!   the number of tasks, apps and CPUs and not on simulated time.
 //! * [`Summary`] is what a run gave; [`compare`] puts runs of several schedulers side by side.
+//! * [`effect`] tells how large a difference is; every row of a comparison has it.
 //! * [`TraceHash`] gives every event to a hash, for tests of determinism.
 //!
 //! # What the words mean here
@@ -28,6 +29,7 @@
 
 mod cell;
 mod compare;
+mod effect;
 mod figures;
 mod finish;
 mod grid;
@@ -35,6 +37,7 @@ mod hash;
 mod histogram;
 mod probe;
 mod recorder;
+mod score;
 mod stats;
 mod summary;
 mod task;
@@ -45,8 +48,10 @@ mod why;
 
 pub use cell::{Better, Cell, Row, Unit, Verdict};
 pub use compare::{Comparison, compare};
+pub use effect::{Effect, effect};
 pub use hash::TraceHash;
 pub use histogram::QUANTILES_PPM;
 pub use recorder::{Recorder, RecorderSpec};
+pub use score::{Score, score};
 pub use stats::{Interval, median_interval};
 pub use summary::*;

@@ -16,7 +16,7 @@ pub struct Interval {
 }
 
 /// The coverage asked for where the number of runs allows it: from six runs on.
-const WANTED: f64 = 0.95;
+pub(crate) const WANTED: f64 = 0.95;
 
 /// For n sorted values the k-th smallest and k-th largest enclose the median of the population unless
 /// fewer than k of n fair coins fall on one side: coverage 1 - 2 P(Bin(n, 1/2) < k). Takes the largest k
@@ -27,7 +27,7 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
     let (first, last) = (*sorted.first()?, *sorted.last()?);
-    let median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
+    let median = middle(&sorted);
     let (mut low, mut high, mut coverage) = (first, last, coverage(n, 1));
     for k in 2..=n / 2 {
         let narrower = self::coverage(n, k);
@@ -43,6 +43,12 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
         coverage_ppm: (coverage.max(0.0) * 1e6).round() as u32,
         n,
     })
+}
+
+/// The median of sorted values, of which there is one at least.
+pub(crate) fn middle(sorted: &[f64]) -> f64 {
+    let n = sorted.len();
+    (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
 }
 
 /// 1 - 2 P(Bin(n, 1/2) < k).

@@ -52,6 +52,22 @@ pub fn share(fraction: f64) -> String {
     }
 }
 
+/// A difference as a percentage, with its sign.
+pub fn change(fraction: f64) -> String {
+    format!("{} %", signed_percent(fraction))
+}
+
+/// The same without its unit.
+pub fn signed_percent(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    match percent.abs() {
+        size if size < 0.05 => "0.0".to_owned(),
+        size if size < 99.95 => format!("{percent:+.1}"),
+        _ if percent > 0.0 => format!("+{}", count(percent)),
+        _ => count(percent),
+    }
+}
+
 /// A rate.
 pub fn per_second(value: f64) -> String {
     match value.abs() {
@@ -90,6 +106,12 @@ mod tests {
         for (ns, text) in cases {
             assert_eq!(time(ns), text);
         }
+    }
+
+    #[test]
+    fn changes_have_a_sign() {
+        let got = [0.1234, -0.0512, 0.0001, -1.0, 12.346].map(change);
+        assert_eq!(got, ["+12.3 %", "-5.1 %", "0.0 %", "-100 %", "+1 235 %"]);
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //! The comparison on a terminal.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
-use tiltyard_measure::{Cell, Comparison, Row};
+use tiltyard_measure::{Better, Cell, Comparison, Effect, Row, units};
 
 /// Apps listed before the rest is only counted.
 const MAX_APPS: usize = 8;
+
+/// Figures of the short table whose differences are told.
+const MAX_EFFECTS: usize = 10;
 
 /// Headline figures of the busiest apps and of the machine, then why. Lines fit into `width` columns
 /// where the figures allow it.
@@ -20,13 +23,14 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
             "\n{left_out} more apps with less CPU time stand in the report and in --format json.\n"
         );
     }
-    text + &notes(comparison, width)
+    text + &notes(comparison, width) + &differences(comparison, &rows, MAX_EFFECTS, width)
 }
 
 /// Every figure.
 pub fn render_all(comparison: &Comparison, width: usize) -> String {
     let rows: Vec<&Row> = comparison.rows.iter().collect();
-    table(comparison, &rows, width) + &notes(comparison, width)
+    let text = table(comparison, &rows, width) + &notes(comparison, width);
+    text + &differences(comparison, &rows, usize::MAX, width)
 }
 
 /// A median with the larger side of its interval: "531 /s ± 0.3 %".
@@ -48,6 +52,77 @@ pub fn cell_text(row: &Row, cell: &Cell) -> String {
     }
 }
 
+/// "+14.2 % [+13.9, +15.1], 1.00": the change, its interval, the delta.
+pub fn effect_text(effect: &Effect) -> String {
+    let delta = format!("{:.2}", effect.delta);
+    effect.change.map_or_else(
+        || delta.clone(),
+        |change| {
+            let (low, high) = (
+                units::signed_percent(change.low),
+                units::signed_percent(change.high),
+            );
+            format!("{} [{low}, {high}], {delta}", units::change(change.median))
+        },
+    )
+}
+
+/// The rows whose differences are worth telling: of figures that should be high or low, from two runs on.
+pub fn with_effects<'a>(comparison: &Comparison, rows: &[&'a Row]) -> Vec<&'a Row> {
+    let many = comparison.runs.iter().all(|runs| *runs > 1);
+    let has =
+        |row: &&&Row| row.better != Better::Neither && row.effects.iter().any(Option::is_some);
+    rows.iter().filter(|_| many).filter(has).copied().collect()
+}
+
+/// What stands with differences about how to read them.
+pub fn effect_note(comparison: &Comparison) -> String {
+    let first = comparison.schedulers.first().map_or("", String::as_str);
+    let rows = comparison
+        .rows
+        .iter()
+        .flat_map(|row| &row.effects)
+        .flatten();
+    let coverages = rows.filter_map(|effect| Some(effect.change?.coverage_ppm));
+    format!(
+        "Against {first}: by how much a figure is larger, its {:.1} % interval (Mann-Whitney), and Cliff's delta: \
+         1 or -1 when the runs of the two do not mix, 0 when they mix evenly.",
+        f64::from(coverages.min().unwrap_or(0)) / 1e4
+    )
+}
+
+/// How large the differences to the first scheduler are.
+fn differences(comparison: &Comparison, rows: &[&Row], most: usize, width: usize) -> String {
+    let rows = with_effects(comparison, rows);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = bare_table(width);
+    let mut header = vec!["change".to_owned(), String::new()];
+    header.extend(comparison.schedulers.iter().skip(1).cloned());
+    table.set_header(header);
+    let mut group = "";
+    for row in rows.iter().take(most) {
+        let name = if row.group == group {
+            ""
+        } else {
+            row.group.as_str()
+        };
+        group = &row.group;
+        let effects = row.effects.iter().skip(1);
+        let effects = effects.map(|effect| effect.as_ref().map_or("none".to_owned(), effect_text));
+        let mut line = vec![name.to_owned(), row.metric.clone()];
+        line.extend(effects);
+        table.add_row(line);
+    }
+    let left_out = match rows.len().saturating_sub(most) {
+        0 => String::new(),
+        left => format!(" {left} more stand in the report and in --format json."),
+    };
+    let note = effect_note(comparison) + &left_out;
+    format!("\n{}\n{}", lines(table), wrap(&note, width, ""))
+}
+
 /// What stands under the table about its intervals.
 pub fn interval_note(comparison: &Comparison) -> String {
     let fewest = comparison.runs.iter().min().copied().unwrap_or(0);
@@ -66,11 +141,7 @@ pub fn interval_note(comparison: &Comparison) -> String {
 }
 
 fn table(comparison: &Comparison, rows: &[&Row], width: usize) -> String {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width.clamp(40, u16::MAX.into()) as u16);
+    let mut table = bare_table(width);
     let pair = comparison.schedulers.len() == 2;
     let mut header = vec![String::new(), String::new()];
     header.extend(comparison.schedulers.iter().cloned());
@@ -85,9 +156,6 @@ fn table(comparison: &Comparison, rows: &[&Row], width: usize) -> String {
         table.add_row(line(comparison, row, group != row.group));
         group = &row.group;
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
     for at in 2..columns {
         let column = table.column_mut(at).expect("the header has it");
         let last = pair && at == columns - 1;
@@ -99,6 +167,23 @@ fn table(comparison: &Comparison, rows: &[&Row], width: usize) -> String {
         if last {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(4)));
         }
+    }
+    lines(table)
+}
+
+/// A table without lines that keeps to the width if it can.
+fn bare_table(width: usize) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.clamp(40, u16::MAX.into()) as u16);
+    table
+}
+
+fn lines(mut table: Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
     let lines = table.to_string();
     lines

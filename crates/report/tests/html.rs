@@ -27,6 +27,11 @@ fn the_page_is_offline_and_has_all_its_figures() {
             "no section {id}"
         );
     }
+    assert_eq!(
+        page.matches("How large the differences are").count(),
+        2,
+        "of the headline, and of all figures"
+    );
     // What could load something; a comment that names a project's home loads nothing.
     for remote in [
         "src=",

@@ -53,12 +53,34 @@ fn of_three_the_best_is_marked() {
 }
 
 #[test]
+fn differences_to_the_first_have_interval_and_rank() {
+    let text = render(&pair(), 100);
+    let (_, changes) = text.split_once("\nchange ").expect("a table of changes");
+    let throughput = line(changes, "sysbench", "throughput");
+    assert!(
+        throughput.starts_with("sysbench throughput -50."),
+        "{throughput}"
+    );
+    assert!(throughput.ends_with("], -1.00"), "{throughput}");
+    assert!(
+        !changes.contains("switches"),
+        "which is neither good nor bad: {changes}"
+    );
+    let note = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        note.contains("Against first: by how much a figure is larger, its 90.0 % interval"),
+        "{note}"
+    );
+}
+
+#[test]
 fn one_run_has_no_interval_and_says_so() {
     let mut runs = common::runs(1);
     runs.iter_mut().for_each(|(_, runs)| runs.truncate(1));
     let text = render(&compare(&runs), 100);
     assert!(!text.contains('±'), "{text}");
     assert!(text.contains("One run of a scheduler: no interval."));
+    assert!(!text.contains("Cliff"), "one run has no difference: {text}");
 }
 
 #[test]

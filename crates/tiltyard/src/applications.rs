@@ -7,16 +7,19 @@ use crate::data;
 use crate::failure::{Code, Failure};
 use crate::nearest;
 
-/// Sizes of each: for a small virtual machine, for a server.
-pub const SIZES: [&str; 2] = ["small", "full"];
-
 pub struct Application {
     pub name: String,
     pub script: PathBuf,
     pub about: String,
-    /// Programs that must be there, and the packages that have them.
+    /// Programs that must be there, and the packages of Debian that have them; none if Debian has none.
     pub needs: Vec<String>,
-    pub packages: String,
+    pub packages: Option<String>,
+    /// Where its source is, if no package has it.
+    pub source: Option<String>,
+    /// The first is for a small virtual machine, the others are for servers.
+    pub sizes: Vec<String>,
+    /// What it tells of itself, as [`tiltyard_measure::score`] names it.
+    pub scores: Vec<String>,
 }
 
 impl Application {
@@ -30,6 +33,17 @@ impl Application {
         let missing = self.needs.iter().filter(|program| !is_there(program));
         missing.map(String::as_str).collect()
     }
+
+    /// How to get what is missing.
+    fn remedy(&self) -> String {
+        match (&self.packages, &self.source) {
+            (Some(packages), _) => format!("install the packages {packages}"),
+            (None, source) => format!(
+                "not packaged in Debian: build it from {} and put it on PATH",
+                source.as_deref().unwrap_or("its source")
+            ),
+        }
+    }
 }
 
 pub fn all() -> Result<Vec<Application>, Failure> {
@@ -41,15 +55,19 @@ pub fn all() -> Result<Vec<Application>, Failure> {
         let field = |key: &str| {
             let mut lines = text.lines();
             let value = lines.find_map(|line| line.strip_prefix(&format!("# {key}: ")));
-            value.unwrap_or_default().to_owned()
+            value.map(str::to_owned)
+        };
+        let words = |key: &str| -> Vec<String> {
+            let field = field(key).unwrap_or_default();
+            field.split_whitespace().map(str::to_owned).collect()
         };
         Ok(Application {
-            about: field("about"),
-            needs: field("needs")
-                .split_whitespace()
-                .map(str::to_owned)
-                .collect(),
+            about: field("about").unwrap_or_default(),
+            needs: words("needs"),
             packages: field("packages"),
+            source: field("source"),
+            sizes: words("sizes"),
+            scores: words("scores"),
             name,
             script,
         })
@@ -59,7 +77,10 @@ pub fn all() -> Result<Vec<Application>, Failure> {
 
 /// The command of `NAME` or `NAME:SIZE`.
 pub fn command(argument: &str) -> Result<Vec<String>, Failure> {
-    let (name, size) = argument.split_once(':').unwrap_or((argument, SIZES[0]));
+    let (name, size) = match argument.split_once(':') {
+        Some((name, size)) => (name, Some(size)),
+        None => (argument, None),
+    };
     let applications = all()?;
     let Some(application) = applications.iter().find(|a| a.name == name) else {
         let known: Vec<String> = applications.into_iter().map(|a| a.name).collect();
@@ -67,15 +88,18 @@ pub fn command(argument: &str) -> Result<Vec<String>, Failure> {
         let line = format!("--application {name}: there is no such application; {hint}");
         return Err(Failure::usage(line));
     };
-    if !SIZES.contains(&size) {
-        let sizes = SIZES.join(" or ");
+    let sizes = &application.sizes;
+    let smallest = sizes.first().map_or("small", String::as_str);
+    let size = size.unwrap_or(smallest);
+    if !sizes.iter().any(|known| known == size) {
+        let sizes = sizes.join(" or ");
         let line = format!("--application {argument}: {size} is no size; write {sizes}");
         return Err(Failure::usage(line));
     }
     let missing = application.missing();
     if !missing.is_empty() {
-        let (missing, packages) = (missing.join(", "), &application.packages);
-        let line = format!("{name} needs {missing}: install the packages {packages}");
+        let (missing, remedy) = (missing.join(", "), application.remedy());
+        let line = format!("--application {name} needs {missing}: {remedy}");
         return Err(Failure::new(Code::Environment, line));
     }
     let script = application.script.display().to_string();
@@ -86,18 +110,29 @@ pub fn command(argument: &str) -> Result<Vec<String>, Failure> {
 pub fn page() -> Result<String, Failure> {
     let mut page = String::new();
     for application in all()? {
-        page += &format!("{:<18}{}\n", application.name, application.about);
+        let (sizes, scores) = (application.sizes.join(", "), application.scores.join(", "));
+        let mut lines = vec![
+            application.about.clone(),
+            format!("sizes {sizes}; tells {scores}"),
+        ];
         let missing = application.missing();
         if !missing.is_empty() {
-            let packages = &application.packages;
-            page += &format!(
-                "{:<18}missing here: {}; packages {packages}\n",
-                "",
-                missing.join(", ")
-            );
+            lines.push(format!(
+                "missing here: {}; {}",
+                missing.join(", "),
+                application.remedy()
+            ));
+        }
+        for (i, line) in lines.iter().enumerate() {
+            let name = if i == 0 {
+                application.name.as_str()
+            } else {
+                ""
+            };
+            page += &format!("{name:<18}{line}\n");
         }
     }
     Ok(
-        page + "\nEach takes a size: NAME:small (the default) fits two emulated CPUs, NAME:full a server.\n"
+        page + "\nNAME:SIZE takes a size; the first, the default, fits two emulated CPUs, the others a server.\n"
     )
 }

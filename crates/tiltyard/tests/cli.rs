@@ -74,7 +74,15 @@ fn applications_say_what_they_are_and_what_they_need() {
         .env("PATH", "/nowhere")
         .assert()
         .success()
-        .stdout(contains("hackbench").and(contains("missing here: hackbench; packages rt-tests")));
+        .stdout(
+            contains("missing here: hackbench; install the packages rt-tests")
+                .and(contains(
+                    "missing here: schbench; not packaged in Debian: build it from https://",
+                ))
+                .and(contains(
+                    "sizes small, full, full128; tells transactions_per_s",
+                )),
+        );
     let kernel = |arguments: [&'static str; 4]| [&["kernel"][..], &arguments].concat();
     refused(
         &kernel(["-s", "default", "-a", "hackbnch"]),
@@ -86,6 +94,23 @@ fn applications_say_what_they_are_and_what_they_need() {
         2,
         &["huge is no size", "small or full"],
     );
+    refused(
+        &kernel(["-s", "default", "-a", "hackbench:full128"]),
+        2,
+        &["full128 is no size"],
+    );
+    // Only what a command line names is in such a guest; an application is a script that calls others.
+    let counted = "kernel --vm --icount --cpus 1 -s default -a gzip";
+    let counted: Vec<&str> = counted.split(' ').collect();
+    refused(&counted, 2, &["--application", "--icount"]);
+    tiltyard()
+        .args(kernel(["-s", "default", "-a", "rocksdb"]))
+        .env("PATH", "/nowhere")
+        .assert()
+        .code(7)
+        .stderr(contains(
+            "--application rocksdb needs db_bench: install the packages rocksdb-tools",
+        ));
 }
 
 #[test]

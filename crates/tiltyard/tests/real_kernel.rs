@@ -53,8 +53,57 @@ fn a_second_scheduler_is_refused_and_the_first_stays() {
     assert!(output.status.success(), "{text}");
 }
 
+#[test]
+fn results_carry_the_commands_scores_and_the_kernels_configuration() {
+    let script =
+        "echo score: transactions_per_s 532.1; echo score: dropped 7 lower; echo score: nonsense";
+    let arguments = ["--no-events", "--", "sh", "-c", script];
+    let Some(json) = in_vm(&[&["--format", "json"], &arguments[..]].concat()) else {
+        return;
+    };
+    let all: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let rows = all["comparison"]["rows"].as_array().unwrap();
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            format!(
+                "{} {} {}",
+                row["metric"], row["better"], row["cells"][0]["median"]
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows[1..],
+        [
+            r#""transactions" "higher" 532.1"#,
+            r#""dropped" "lower" 7.0"#
+        ]
+    );
+    let config = &all["report"]["kernel_config"];
+    assert_eq!(config["options"]["SCHED_CLASS_EXT"], "y", "{config}");
+    assert_eq!(config["sha256"].as_str().map(str::len), Some(64));
+    assert!(all["report"]["load_percent"].is_u64());
+
+    let table = in_vm(&arguments).expect("as before");
+    let text = String::from_utf8_lossy(&table.stdout);
+    assert!(
+        text.contains("transactions") && text.contains("532 /s"),
+        "{text}"
+    );
+    assert!(
+        text.contains("not understood: \"score: nonsense\""),
+        "{text}"
+    );
+    assert!(text.contains(", configuration "), "{text}");
+}
+
 /// What came of a script in a guest whose kernel has sched_ext; what it prints goes to stderr.
 fn in_guest(script: &str) -> Option<Output> {
+    in_vm(&["--no-events", "--", "sh", "-c", script])
+}
+
+/// What came of one round under the kernel's own scheduler, with these further arguments.
+fn in_vm(arguments: &[&str]) -> Option<Output> {
     let check = Command::new(TILTYARD).args(["kernel", "--check"]).output();
     if !check.expect("tiltyard starts").status.success() {
         // Not eprintln!, which the test harness keeps to itself when a test passes.
@@ -63,7 +112,7 @@ fn in_guest(script: &str) -> Option<Output> {
     }
     let output = Command::new(TILTYARD)
         .args(["kernel", "--vm", "-s", "default", "--rounds", "1"])
-        .args(["--no-events", "--", "sh", "-c", script])
+        .args(arguments)
         .env("TILTYARD", TILTYARD)
         .output();
     Some(output.expect("tiltyard starts"))

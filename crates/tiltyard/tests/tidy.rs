@@ -174,23 +174,74 @@ fn every_source_names_its_licence() {
     );
 }
 
-/// `tiltyard kernel --list` shows it.
+/// `tiltyard kernel --list` shows the head; what it promises, the script does.
 #[test]
-fn every_application_says_what_it_is_and_what_it_needs() {
+fn every_application_has_a_head_that_its_script_keeps() {
     let applications: Vec<String> = files()
         .into_iter()
         .filter(|f| f.starts_with("applications/"))
         .collect();
     assert!(!applications.is_empty());
-    let lacks = |f: &String| {
-        let text = read(f);
-        let has = |key: &str| text.lines().any(|line| line.starts_with(key));
-        !(has("# about: ") && has("# needs: ") && has("# packages: "))
+    let offenders = applications.iter().flat_map(|file| {
+        let faults = application_faults(&read(file)).into_iter();
+        faults.map(move |fault| format!("{file}: {fault}"))
+    });
+    none(offenders.collect(), "applications");
+}
+
+fn application_faults(text: &str) -> Vec<String> {
+    let field = |key: &str| {
+        let prefix = format!("# {key}: ");
+        text.lines().find_map(|line| line.strip_prefix(&prefix))
     };
-    none(
-        applications.into_iter().filter(lacks).collect(),
-        "no about, needs or packages",
-    );
+    let mut faults = Vec::new();
+    let missing = ["about", "needs", "sizes", "scores"]
+        .into_iter()
+        .filter(|key| field(key).is_none());
+    faults.extend(missing.map(|key| format!("no {key}")));
+    if field("packages").is_some() == field("source").is_some() {
+        faults.push("either packages or source".to_owned());
+    }
+    let words = |key: &str| field(key).unwrap_or_default().split_whitespace();
+    if words("sizes").next() != Some("small") {
+        faults.push("the first size is small".to_owned());
+    }
+    let no_case = words("sizes").filter(|size| !text.contains(&format!("\n{size}) ")));
+    faults.extend(no_case.map(|size| format!("no case for the size {size}")));
+    let is_printed = |score: &&str| {
+        let ending = score.find('_').map_or("", |at| &score[at..]);
+        // Whole, or put together from a variable and its ending, by printf or by awk.
+        let forms = [
+            format!("score: {score}"),
+            format!("score: %s{ending}"),
+            format!("\"{ending}\""),
+        ];
+        forms.iter().any(|form| text.contains(form))
+    };
+    let silent = words("scores").filter(|score| !is_printed(score));
+    faults.extend(silent.map(|score| format!("does not print the score {score}")));
+    faults
+}
+
+#[test]
+fn faults_of_applications_are_found() {
+    let head = "# about: a\n# needs: b\n# packages: b\n# sizes: small full\n# scores: c_per_s\n";
+    let body = "case $1 in\nsmall) n=1 ;;\nfull) n=2 ;;\nesac\necho score: c_per_s $n\n";
+    assert_eq!(application_faults(&format!("{head}{body}")), [""; 0]);
+    for (from, to, fault) in [
+        ("# about: a\n", "", "no about"),
+        ("# packages", "# parcels", "either packages or source"),
+        ("small full", "full small", "the first size is small"),
+        ("full) n", "large) n", "no case for the size full"),
+        (
+            "score: c_per_s $n",
+            "it took $n",
+            "does not print the score c_per_s",
+        ),
+    ] {
+        let text = format!("{head}{body}").replace(from, to);
+        assert_eq!(application_faults(&text), [fault]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::ReportInput;
 use super::bars;
 use super::markup::{Table, escape};
-use crate::table::{cell_text, interval_note, unbroken};
+use crate::table::{cell_text, effect_note, effect_text, interval_note, unbroken, with_effects};
 use tiltyard_measure::{Better, Row, Summary, TaskSummary, Verdict, units};
 
 /// Tasks listed per scheduler, and starvation episodes.
@@ -62,8 +62,41 @@ pub fn overview(input: &ReportInput) -> String {
     format!(
         "<section id=\"overview\"><h2>Overview</h2><p class=\"lead\">The figures that matter most, scheduler by \
          scheduler, on the same machine with the same workload.</p>\n{table}<p class=\"note\">{}</p>\n\
-         <div class=\"why\">{why}</div>\n<details open><summary>As bars</summary>{drawings}</details></section>\n",
-        escape(&interval_note(comparison))
+         <div class=\"why\">{why}</div>\n{}<details open><summary>As bars</summary>{drawings}</details></section>\n",
+        escape(&interval_note(comparison)),
+        differences(input, &rows)
+    )
+}
+
+/// How large the differences to the first scheduler are.
+fn differences(input: &ReportInput, rows: &[&Row]) -> String {
+    let rows = with_effects(input.comparison, rows);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut header = vec!["", ""];
+    header.extend(
+        input
+            .comparison
+            .schedulers
+            .iter()
+            .skip(1)
+            .map(String::as_str),
+    );
+    let mut table = Table::new(2, &header);
+    let mut group = "";
+    for row in rows {
+        let name = if row.group == group { "" } else { &row.group };
+        group = &row.group;
+        let effects = row.effects.iter().skip(1);
+        let mut cells = vec![name.to_owned(), row.metric.clone()];
+        cells.extend(effects.map(|e| e.as_ref().map_or("none".to_owned(), effect_text)));
+        table.row(&cells);
+    }
+    format!(
+        "<details><summary>How large the differences are</summary>{}<p class=\"note\">{}</p></details>\n",
+        table.finish(),
+        escape(&effect_note(input.comparison))
     )
 }
 
@@ -221,10 +254,11 @@ pub fn everything(input: &ReportInput) -> String {
     let rows: Vec<&Row> = input.comparison.rows.iter().collect();
     format!(
         "<section id=\"everything\"><h2>All figures</h2><p class=\"lead\">Every figure that was compared.</p>\
-         <details><summary>Table and command</summary>{}<p class=\"note\">{}</p><pre>{}</pre></details></section>\n",
+         <details><summary>Table and command</summary>{}<p class=\"note\">{}</p><pre>{}</pre></details>{}</section>\n",
         comparison_table(input, &rows),
         escape(&interval_note(input.comparison)),
-        escape(input.command)
+        escape(input.command),
+        differences(input, &rows)
     )
 }
 

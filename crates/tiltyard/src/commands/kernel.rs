@@ -22,6 +22,9 @@ use crate::{applications, duration, machines, schedulers, terminal, workloads};
 /// Load for each CPU from which on times are not to be trusted.
 const NOISY_LOAD: f64 = 0.5;
 
+/// Lines of the kernel's debug dump that are printed.
+const MAX_DUMP_LINES: usize = 40;
+
 /// Name of the kernel's own scheduler among those of `-s`.
 const DEFAULT: &str = "default";
 
@@ -37,6 +40,7 @@ Examples:
   tiltyard kernel --vm -s default,ule,cfs -- ./my-benchmark     # one boot, three runs
   tiltyard kernel --vm -s fifo:slice_ms=5 --cpus 4 -- hackbench -g 1
   tiltyard kernel --vm -s default,ule,fifo -a sysbench-mariadb --memory 4096
+  tiltyard kernel --list                                        # which applications there are
   tiltyard kernel --vm -s default,ule -w fibo-sysbench-1c --cpus 1   # a workload file, real threads
   sudo tiltyard kernel -s default,ule -- make -j8               # this machine, its own kernel
   tiltyard kernel --check                                       # what is missing here
@@ -79,6 +83,9 @@ pub struct Args {
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
+    /// Give the virtual machine up when it has not come up after this many seconds.
+    #[arg(long, value_name = "S", default_value_t = 60, requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
+    boot_limit: u64,
     /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
     /// bzImage with its configuration beside it.
     #[arg(long, value_name = "PATH|VERSION", default_value = "6.18")]
@@ -107,8 +114,9 @@ pub struct Args {
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Instead of a command: a real application, NAME or NAME:full (--list shows them).
-    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload"])]
+    /// Instead of a command: a real application, NAME or NAME:SIZE (--list shows them). Its programs are not in the guest
+    /// of --icount.
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload", "icount"])]
     application: Option<String>,
     /// List the applications and what each lacks on this machine.
     #[arg(long)]
@@ -158,6 +166,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
     let mut job = VmJob::new(command(args)?);
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
+    job.boot_limit_s = args.boot_limit;
     job.machine = match &args.machine {
         Some(machine) => machines::load(machine)?,
         None => machines::load(&format!("package:1 core:{} pu:1", args.cpus))?,
@@ -177,6 +186,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         steps: Steps::new(),
         shown: args.format == Format::Table,
     };
+    require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
         progress.steps.step(&format!("building {scheduler}"));
         job.schedulers.push(scheduler_job(scheduler)?);
@@ -217,7 +227,7 @@ fn publish(
         let page = html::render(&ReportInput {
             title: &title(args),
             about: "A command under schedulers in a real Linux kernel.",
-            machine: &machine(report),
+            machine: &format!("{}{}", machine(report), circumstances(report)),
             command: &repeat_line(),
             shown: "round 1",
             comparison: &comparison,
@@ -228,6 +238,15 @@ fn publish(
     match args.format {
         Format::Table => super::print(&page(report, recorded, &comparison)),
         Format::Json => super::print(&json(report, recorded, &comparison)),
+    }
+}
+
+/// What this machine lacks is said before anything is built.
+fn require(args: &Args) -> Result<(), KernelError> {
+    match args.vm {
+        true => host::require_guest(args.memory),
+        false if args.no_events && args.schedulers.iter().all(|s| s == DEFAULT) => Ok(()),
+        false => here::require(),
     }
 }
 
@@ -301,7 +320,7 @@ fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
         .map(|(name, value)| Tunable { name, value })
         .collect();
     Ok(SchedulerJob {
-        name: choice.argument,
+        name: choice.label,
         object,
         tunables,
     })
@@ -329,7 +348,23 @@ fn machine(report: &Report) -> String {
     let (release, cpus) = (&report.kernel_release, report.cpus);
     let s = if cpus == 1 { "" } else { "s" };
     let how = report.accel.map_or("this machine", Accel::name);
-    format!("Linux {release}, {cpus} CPU{s}, {how}")
+    let config = report.kernel_config.as_ref();
+    let config = config.map_or(String::new(), |config| format!(" ({})", config.brief()));
+    format!("Linux {release}{config}, {cpus} CPU{s}, {how}")
+}
+
+/// What else times depend on.
+fn circumstances(report: &Report) -> String {
+    let cpu = match report.host_cpu.as_str() {
+        "" => String::new(),
+        name => format!(", {name}"),
+    };
+    format!("{cpu}, load {:.1} when it began", load(report))
+}
+
+/// Tasks that wanted a CPU of this machine when the job began.
+fn load(report: &Report) -> f64 {
+    f64::from(report.load_percent) / 100.0
 }
 
 /// The command that was typed.
@@ -386,7 +421,12 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     if lost > 0 {
         page += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
     }
-    let busy = f64::from(report.load_percent) / 100.0;
+    if let Some(line) = recorded::bad_score(report) {
+        page += &format!(
+            "Score   not understood: \"{line}\"; write score: NAME VALUE, or score: NAME VALUE higher|lower\n"
+        );
+    }
+    let busy = load(report);
     let exact = report.accel == Some(Accel::Counted);
     if !exact && busy > NOISY_LOAD * f64::from(host::nr_cpus()) {
         page += &format!(
@@ -407,6 +447,7 @@ fn lines(run: &RunReport) -> Vec<String> {
             load_ms,
             command_ms,
             unload_ms,
+            ..
         } => {
             let ops = ops_name.as_deref().unwrap_or("the kernel's own");
             lines.push(format!("in charge       {ops}"));
@@ -425,7 +466,7 @@ fn lines(run: &RunReport) -> Vec<String> {
                     "scheduler left  {} ({}){msg}",
                     exit.reason, exit.kind_name
                 ));
-                lines.extend(exit.dump.lines().map(|l| format!("  {l}")));
+                lines.extend(cut(&exit.dump).iter().map(|l| format!("  {l}")));
             }
             lines.push(format!("load, unload    {load_ms} ms, {unload_ms} ms"));
         }
@@ -438,6 +479,15 @@ fn lines(run: &RunReport) -> Vec<String> {
     lines
 }
 
+/// The beginning of the kernel's debug dump, where the culprit and the first CPUs stand.
+fn cut(dump: &str) -> Vec<String> {
+    let left = dump.lines().count().saturating_sub(MAX_DUMP_LINES);
+    let more =
+        (left > 0).then(|| format!("... {left} more lines of the dump: --format json has them"));
+    let lines = dump.lines().take(MAX_DUMP_LINES).map(str::to_owned);
+    lines.chain(more).collect()
+}
+
 fn status(command: &CommandStatus) -> String {
     match command {
         CommandStatus::Exited { code } => format!("exited with {code}"),
@@ -448,31 +498,57 @@ fn status(command: &CommandStatus) -> String {
     }
 }
 
-/// Success, or what went wrong first.
+/// Success, or what went wrong first, in one line.
 fn verdict(report: &Report) -> Result<(), Failure> {
     let Some(run) = report.runs.iter().find(|run| !run.is_success()) else {
         return Ok(());
     };
-    let command_failed = match &run.outcome {
-        RunOutcome::NotLoaded { .. } => None,
+    let (mut code, mut line) = match &run.outcome {
+        RunOutcome::NotLoaded { reason } => (
+            Code::Scheduler,
+            format!("scheduler not loaded: {}", first_and_last(reason)),
+        ),
+        RunOutcome::Ran {
+            exit: Some(exit), ..
+        } if exit.is_ejection() => {
+            let words = [exit.reason.as_str(), &exit.msg].map(str::trim);
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            (
+                Code::Scheduler,
+                format!(
+                    "scheduler ejected: {} ({})",
+                    words.join(": "),
+                    exit.kind_name
+                ),
+            )
+        }
         RunOutcome::Ran {
             command: CommandStatus::Ejected,
             ..
-        } => None,
-        RunOutcome::Ran {
-            exit: Some(exit), ..
-        } if exit.is_ejection() => None,
-        RunOutcome::Ran { command, .. } => Some(command),
+        } => {
+            let why = "it records no reason (UEI_DEFINE in its source would)";
+            (Code::Scheduler, format!("scheduler ejected: {why}"))
+        }
+        RunOutcome::Ran { command, .. } => (Code::Workload, format!("command {}", status(command))),
     };
-    match command_failed.filter(|_| run.default_is_back()) {
-        Some(command) => Err(Failure::new(
-            Code::Workload,
-            format!("{}: the command {}", run.scheduler, status(command)),
-        )),
-        None => Err(Failure::new(
-            Code::Scheduler,
-            format!("{}: the scheduler failed; see above", run.scheduler),
-        )),
+    if !run.default_is_back() {
+        code = Code::Scheduler;
+        line += &format!(
+            "; the kernel's own scheduler is NOT back (sched_ext {})",
+            run.state_after
+        );
+    }
+    Err(Failure::new(code, format!("{}: {line}", run.scheduler)))
+}
+
+/// Of evidence in many lines, what was done and how it ended.
+fn first_and_last(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    match lines.next_back() {
+        None => first.to_owned(),
+        Some(last) if first.ends_with(':') => format!("{first} {last}"),
+        Some(last) => format!("{first}; {last}"),
     }
 }
 
