@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use tiltyard_build::Builder;
 use tiltyard_exec::costs::Readings;
 use tiltyard_fidelity::costs::{Bpf, INSNS, Weighed};
-use tiltyard_kernel::loader::ABSENT;
-use tiltyard_kernel::vm::{self, SchedulerJob, VmJob};
-use tiltyard_kernel::{Accel, Progress, RunOutcome, RunReport, Tunable, here};
+use tiltyard_kernel::error::KernelError;
+use tiltyard_kernel::vm::{self, Report, SchedulerJob, VmJob};
+use tiltyard_kernel::{Accel, Progress, RunOutcome, RunReport, Tunable, here, host};
 
 use crate::failure::{Code, Failure};
 use crate::progress::Steps;
@@ -109,17 +109,19 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Fa
         steps,
         output: BTreeMap::new(),
     };
-    let report = match guest.vm {
-        true => vm::run(&job, &mut heard, &mut |_| {}),
-        false => here::run(&job, recorded::spread, &mut heard, &mut |_| {}),
-    };
-    let report = report.map_err(|e| Failure::new(Code::Environment, e.to_string()))?;
+    // The weights have no place in a kernel without sched_ext.
+    if !guest.vm && !host::check(&guest.kernel).here.is_empty() {
+        job.schedulers.truncate(1);
+    }
+    let mut done = run(&job, guest.vm, &mut heard);
+    if let Err(KernelError::NoSchedExt { .. }) = done {
+        job.schedulers.truncate(1);
+        done = run(&job, guest.vm, &mut heard);
+    }
+    let report = done.map_err(|e| Failure::new(Code::Environment, e.to_string()))?;
     let mut readings = BTreeMap::new();
     for run in &report.runs {
-        // The weights have no place in a kernel without sched_ext.
-        if !matches!(run.outcome, RunOutcome::NotLoaded { .. }) || run.state_after != ABSENT {
-            readings.insert(run.scheduler.as_str(), parse(run, &heard.output)?);
-        }
+        readings.insert(run.scheduler.as_str(), parse(run, &heard.output)?);
     }
     let own = report
         .runs
@@ -140,6 +142,13 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Fa
             queue,
         }),
     })
+}
+
+fn run(job: &VmJob, is_vm: bool, heard: &mut Heard) -> Result<Report, KernelError> {
+    match is_vm {
+        true => vm::run(job, heard, &mut |_| {}),
+        false => here::run(job, recorded::spread, heard, &mut |_| {}),
+    }
 }
 
 fn scheduler(name: &str, object: Option<&PathBuf>, tunables: &[(&str, &str)]) -> SchedulerJob {
