@@ -261,7 +261,7 @@ impl Apt {
 
     /// The newest release of `version` that the suites offer.
     fn newest(&self, version: &str) -> Result<String, KernelError> {
-        let names = self.run("apt-cache", &["pkgnames", PREFIX])?;
+        let names = self.run("apt-cache", &["pkgnames", "linux-"])?;
         pick(&names, version).ok_or_else(|| KernelError::NoKernel {
             version: version.to_owned(),
             offered: offered(&names),
@@ -342,12 +342,15 @@ fn packages_of(names: &str, release: &str) -> Vec<String> {
         .collect()
 }
 
-/// Releases of the flavour among package names.
+/// Releases of the flavour among package names. Archives keep image packages for longer than other parts: a release
+/// that is in parts and lacks one is none.
 fn releases(names: &str) -> impl Iterator<Item = &str> {
+    let is_whole = |release: &str| matches!(packages_of(names, release).len(), 1 | 4);
     names
         .lines()
         .filter_map(|name| name.strip_prefix(PREFIX))
         .filter(|release| release.ends_with(FLAVOUR) && release.starts_with(char::is_numeric))
+        .filter(move |release| is_whole(release))
 }
 
 fn pick(names: &str, version: &str) -> Option<String> {
@@ -385,6 +388,8 @@ linux-image-6.18.9+deb13-cloud-amd64
 linux-image-6.18.15+deb13-cloud-amd64
 linux-image-6.18.15+deb13-cloud-amd64-dbg
 linux-image-6.18.20+deb13-amd64
+linux-image-6.19.3+deb13-cloud-amd64
+linux-binary-6.19.3+deb13-cloud-amd64
 linux-image-6.1.0-9-cloud-amd64
 linux-image-6.1.0-41-cloud-amd64
 linux-image-6.1.0-41-cloud-amd64-unsigned
@@ -403,6 +408,7 @@ linux-image-cloud-amd64
         );
         assert_eq!(pick(NAMES, "6.1").as_deref(), Some("6.1.0-41-cloud-amd64"));
         assert_eq!(pick(NAMES, "6.2"), None);
+        assert_eq!(pick(NAMES, "6.19"), None, "its modules are not there");
         assert_eq!(offered(NAMES), ["6.1", "6.18"]);
     }
 
