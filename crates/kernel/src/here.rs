@@ -90,6 +90,7 @@ fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
         scheduler: scheduler.name.clone(),
         object: scheduler.object.as_deref().map(text),
         tunables: scheduler.tunables.clone(),
+        deviations: scheduler.deviations.clone(),
     });
     Ok(GuestJob {
         command,

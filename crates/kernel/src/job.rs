@@ -79,6 +79,7 @@ fn do_turn(
     let report = RunReport {
         scheduler: name,
         round,
+        tunables: scheduler.tunables.clone(),
         outcome,
         state_after: loader::state()?,
     };
@@ -107,16 +108,14 @@ fn do_run(
     let object = run.object.as_deref().zip(enums);
     let scheduler = match object {
         None => None,
-        Some((object, enums)) => {
-            match loader::attach(Path::new(object), &run.tunables, ring, enums) {
-                Ok(attached) => Some((attached, enums)),
-                Err(error) => {
-                    return Ok(RunOutcome::NotLoaded {
-                        reason: error.to_string(),
-                    });
-                }
+        Some((object, enums)) => match loader::attach(Path::new(object), run, ring, enums) {
+            Ok(attached) => Some((attached, enums)),
+            Err(error) => {
+                return Ok(RunOutcome::NotLoaded {
+                    reason: error.to_string(),
+                });
             }
-        }
+        },
     };
     // One that was thrown out already has no name any more; its exit info tells the rest.
     let ops_name = scheduler
@@ -140,14 +139,15 @@ fn do_run(
     drop(root);
     recording.map(Recording::end).transpose()?;
     let start = Instant::now();
-    let exit = scheduler
+    let left = scheduler
         .map(|(scheduler, enums)| scheduler.detach(enums))
-        .transpose()?
-        .flatten();
+        .transpose()?;
+    let (exit, deviations) = left.map_or((None, Vec::new()), |left| (left.exit, left.deviations));
     Ok(RunOutcome::Ran {
         ops_name,
         command,
         exit,
+        deviations,
         load_ms,
         command_ms,
         unload_ms: millis(start),

@@ -40,6 +40,6 @@ pub use error::KernelError;
 pub use hardware::Accel;
 pub use packages::KernelImage;
 pub use progress::Progress;
-pub use protocol::{CommandStatus, ExitInfo, RunOutcome, RunReport, Tunable};
+pub use protocol::{CommandStatus, Counter, Deviation, ExitInfo, RunOutcome, RunReport, Tunable};
 pub use trace::replay::Trace;
 pub use vm::{Report, SchedulerJob, VmJob};

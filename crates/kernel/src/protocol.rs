@@ -40,6 +40,24 @@ pub struct GuestRun {
     /// Path of the BPF object in the guest; none for the kernel's own scheduler.
     pub object: Option<String>,
     pub tunables: Vec<Tunable>,
+    /// Counters that are read when it has left.
+    pub deviations: Vec<Counter>,
+}
+
+/// A global of the scheduler that counts how often it was not itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    pub name: String,
+    /// What is counted, in words that follow a number.
+    pub what: String,
+}
+
+/// A [`Counter`] after a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deviation {
+    #[serde(flatten)]
+    pub counter: Counter,
+    pub count: u64,
 }
 
 /// A `const volatile` global of the scheduler and the value it gets.
@@ -83,6 +101,8 @@ pub struct RunReport {
     pub scheduler: String,
     /// 0 for the warm-up, whose figures do not count.
     pub round: u32,
+    /// What was set; all others had their defaults.
+    pub tunables: Vec<Tunable>,
     pub outcome: RunOutcome,
     /// `/sys/kernel/sched_ext/state` after the run: "disabled" when the kernel's own
     /// scheduler is back in charge.
@@ -131,6 +151,8 @@ pub enum RunOutcome {
         /// How the scheduler left. None for the kernel's own, and for one that does not record
         /// its exit (no UEI_DEFINE in its source).
         exit: Option<ExitInfo>,
+        /// What the scheduler did otherwise than it would have by itself.
+        deviations: Vec<Deviation>,
         /// Wall-clock time in the guest, ms: load and attach, the command, detach.
         load_ms: u64,
         command_ms: u64,
@@ -199,10 +221,12 @@ mod tests {
         RunReport {
             scheduler: "fifo".to_owned(),
             round: 1,
+            tunables: Vec::new(),
             outcome: RunOutcome::Ran {
                 ops_name: None,
                 command,
                 exit,
+                deviations: Vec::new(),
                 load_ms: 1,
                 command_ms: 2,
                 unload_ms: 3,

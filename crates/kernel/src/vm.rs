@@ -14,7 +14,7 @@ use crate::error::KernelError;
 use crate::hardware::Accel;
 use crate::packages::{self, KernelImage};
 use crate::progress::Progress;
-use crate::protocol::{Message, RunReport, Tunable};
+use crate::protocol::{Counter, Message, RunReport, Tunable};
 use crate::qemu::{Guest, Hardware};
 use crate::rounds::Rounds;
 use crate::trace::replay::{Trace, read_runs};
@@ -54,6 +54,20 @@ pub struct SchedulerJob {
     /// Its BPF object; none for the kernel's own scheduler.
     pub object: Option<PathBuf>,
     pub tunables: Vec<Tunable>,
+    /// What it counts of its deviations from itself.
+    pub deviations: Vec<Counter>,
+}
+
+impl SchedulerJob {
+    /// The kernel's own scheduler, called `name`.
+    pub fn own(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            object: None,
+            tunables: Vec::new(),
+            deviations: Vec::new(),
+        }
+    }
 }
 
 impl VmJob {
@@ -382,9 +396,8 @@ mod tests {
         job.command = vec!["true".to_owned()];
         assert_eq!(error(&job), "no scheduler given: name one with -s");
         job.schedulers = vec![SchedulerJob {
-            name: "gone".to_owned(),
             object: Some("/gone.bpf.o".into()),
-            tunables: Vec::new(),
+            ..SchedulerJob::own("gone")
         }];
         assert!(
             error(&job).starts_with("/gone.bpf.o: cannot read"),

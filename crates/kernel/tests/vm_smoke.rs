@@ -312,11 +312,9 @@ fn own(name: &str) -> PathBuf {
 
 /// A scheduler by its source; compiled by [`boot`].
 fn scheduler(name: &str, source: &Path) -> SchedulerJob {
-    let object = Some(source.to_owned());
     SchedulerJob {
-        name: name.to_owned(),
-        object,
-        tunables: Vec::new(),
+        object: Some(source.to_owned()),
+        ..SchedulerJob::own(name)
     }
 }
 
@@ -329,11 +327,7 @@ fn compile(source: &Path) -> PathBuf {
 }
 
 fn default() -> SchedulerJob {
-    SchedulerJob {
-        name: "default".to_owned(),
-        object: None,
-        tunables: Vec::new(),
-    }
+    SchedulerJob::own("default")
 }
 
 /// Runs the job after `change`; its report and all that the command wrote. None, with a word

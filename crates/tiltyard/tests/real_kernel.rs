@@ -53,18 +53,52 @@ fn a_second_scheduler_is_refused_and_the_first_stays() {
     assert!(output.status.success(), "{text}");
 }
 
-/// What came of a script in a guest whose kernel has sched_ext; what it prints goes to stderr.
-fn in_guest(script: &str) -> Option<Output> {
+/// 20 tasks that run 1 ms each 9 ms are more than one CPU can do; the hog turns batch after 0.3 s.
+const FLOOD: &str = r#"{ "tasks": {
+    "hog": { "run": 60000000 },
+    "sleeper": { "instance": 20, "loop": -1, "run": 1000, "sleep": 8000 } } }"#;
+
+#[test]
+fn a_starving_task_runs_in_time_and_the_run_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let workload = folder.path().join("flood.json");
+    std::fs::write(&workload, FLOOD).unwrap();
+    let schedulers = "ule_source:starve_limit_ms=1000,ule_source:starve_limit_ms=0,ule_source";
+    let arguments = ["--cpus", "1", "--no-events", "--duration", "6s", "-w"];
+    let Some(mut command) = vm(&["-s", schedulers]) else {
+        return;
+    };
+    command.args(arguments).arg(&workload);
+    let table = command.output().unwrap();
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    let [guarded, free, default] = &table.split("\nule_source").collect::<Vec<_>>()[1..] else {
+        panic!("{table}");
+    };
+    let deviation = |part: &str| part.contains(": starving tasks were run early (nr_rescued)");
+    assert!(deviation(guarded), "{table}");
+    assert!(!deviation(free), "{table}");
+    assert!(free.contains(" ule starve_limit_ms=0\n"), "{table}");
+    // What a kernel gets without being told.
+    assert!(default.contains(" ule starve_limit_ms=20000\n"), "{table}");
+    assert!(!deviation(default), "{table}");
+}
+
+/// `tiltyard kernel --vm` with these arguments, one round; none where no guest can be booted.
+fn vm(arguments: &[&str]) -> Option<Command> {
     let check = Command::new(TILTYARD).args(["kernel", "--check"]).output();
     if !check.expect("tiltyard starts").status.success() {
         // Not eprintln!, which the test harness keeps to itself when a test passes.
         let _ = writeln!(std::io::stderr(), "skipped: no guest can be booted here");
         return None;
     }
-    let output = Command::new(TILTYARD)
-        .args(["kernel", "--vm", "-s", "default", "--rounds", "1"])
-        .args(["--no-events", "--", "sh", "-c", script])
-        .env("TILTYARD", TILTYARD)
-        .output();
-    Some(output.expect("tiltyard starts"))
+    let mut command = Command::new(TILTYARD);
+    command.args(["kernel", "--vm", "--rounds", "1"]);
+    command.args(arguments).env("TILTYARD", TILTYARD);
+    Some(command)
+}
+
+/// What came of a script in a guest whose kernel has sched_ext; what it prints goes to stderr.
+fn in_guest(script: &str) -> Option<Output> {
+    let mut command = vm(&["-s", "default", "--no-events", "--", "sh", "-c", script])?;
+    Some(command.output().expect("tiltyard starts"))
 }

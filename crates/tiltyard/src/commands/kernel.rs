@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use tiltyard_kernel::error::KernelError;
-use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport, Tunable};
+use tiltyard_kernel::protocol::{CommandStatus, Counter, RunOutcome, RunReport, Tunable};
 use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::vm::{self, Report, SchedulerJob, VmJob};
 use tiltyard_kernel::{Accel, Trace, here, host};
@@ -287,23 +287,22 @@ fn title(args: &Args) -> String {
 
 fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
     if argument == DEFAULT {
-        return Ok(SchedulerJob {
-            name: DEFAULT.to_owned(),
-            object: None,
-            tunables: Vec::new(),
-        });
+        return Ok(SchedulerJob::own(DEFAULT));
     }
     let choice = schedulers::choose(argument)?;
     let object = Some(built::bpf(&choice)?);
-    let tunables = choice
-        .tunables
-        .into_iter()
-        .map(|(name, value)| Tunable { name, value })
-        .collect();
+    let (own, kernel) = (choice.tunables.into_iter(), choice.kernel);
+    let tunables = own.chain(kernel.tunables);
+    let deviations = kernel.deviations.into_iter();
     Ok(SchedulerJob {
         name: choice.argument,
         object,
-        tunables,
+        tunables: tunables
+            .map(|(name, value)| Tunable { name, value })
+            .collect(),
+        deviations: deviations
+            .map(|(name, what)| Counter { name, what })
+            .collect(),
     })
 }
 
@@ -380,6 +379,12 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
         for line in shown.map_or(Vec::new(), |run| lines(run)) {
             page += &format!("  {line}\n");
         }
+        for (counter, count) in deviations(&own) {
+            page += &format!(
+                "  deviation       {count}: {} ({})\n",
+                counter.what, counter.name
+            );
+        }
     }
     page += &format!("\n{}\n", table::render(comparison, terminal::width()));
     let lost: u64 = recorded.iter().map(|recorded| recorded.lost).sum();
@@ -396,6 +401,25 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     page + &format!("Repeat  {}\n", repeat_line())
 }
 
+/// What a scheduler's counters of deviations say of all its runs together.
+fn deviations(runs: &[&RunReport]) -> Vec<(Counter, u64)> {
+    let mut all: Vec<(Counter, u64)> = Vec::new();
+    let counts = runs.iter().flat_map(|run| match &run.outcome {
+        RunOutcome::Ran { deviations, .. } => deviations.as_slice(),
+        RunOutcome::NotLoaded { .. } => &[],
+    });
+    for deviation in counts.filter(|deviation| deviation.count > 0) {
+        match all
+            .iter_mut()
+            .find(|(known, _)| *known == deviation.counter)
+        {
+            Some((_, count)) => *count += deviation.count,
+            None => all.push((deviation.counter.clone(), deviation.count)),
+        }
+    }
+    all
+}
+
 fn lines(run: &RunReport) -> Vec<String> {
     let mut lines = Vec::new();
     match &run.outcome {
@@ -407,9 +431,15 @@ fn lines(run: &RunReport) -> Vec<String> {
             load_ms,
             command_ms,
             unload_ms,
+            ..
         } => {
             let ops = ops_name.as_deref().unwrap_or("the kernel's own");
-            lines.push(format!("in charge       {ops}"));
+            let set = run
+                .tunables
+                .iter()
+                .map(|t| format!(" {}={}", t.name, t.value));
+            let set: String = set.collect();
+            lines.push(format!("in charge       {ops}{set}"));
             lines.push(format!(
                 "command         {} after {:.3} s",
                 status(command),
