@@ -48,6 +48,7 @@ pub fn run(
             boot_ms: 0,
             total_ms: 0,
             runs: Vec::new(),
+            cut_short: None,
         },
         scheduler: String::new(),
     };
@@ -57,6 +58,7 @@ pub fn run(
     let _ = job::become_realtime();
     let done = job::run(&guest_job(job)?, spread, &mut here);
     done.map_err(|error| KernelError::Job(error.to_string()))?;
+    here.report.cut_short = here.progress.stop();
     let Here {
         mut report,
         mut records,
@@ -131,6 +133,7 @@ impl Place for Here<'_> {
                 let mut report = (**report).clone();
                 report.scheduler = label(self.job, report.scheduler, &self.report.kernel_release);
                 self.report.runs.push(report);
+                self.progress.ran(&self.report);
             }
             Message::Ready { .. } | Message::Failed { .. } | Message::Done => {}
         }
@@ -153,6 +156,10 @@ impl Place for Here<'_> {
             });
         }
         Ok((None, command))
+    }
+
+    fn stop(&mut self) -> Option<String> {
+        self.progress.stop()
     }
 
     fn clean_up(&mut self, group: u32) {

@@ -31,6 +31,10 @@ pub trait Place {
     fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error>;
     /// Ends whatever the command has left behind; `group` is its process group.
     fn clean_up(&mut self, group: u32);
+    /// Why the job is to end before it is done.
+    fn stop(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// The whole job. Err only if the place itself is broken.
@@ -45,6 +49,9 @@ pub fn run(job: &GuestJob, spread: Spread, place: &mut dyn Place) -> Result<(), 
                 let time_s = do_turn(job, index, turns.round(), runs, &enums, place)?;
                 turns.ran(index, time_s);
                 runs += 1;
+            }
+            if place.stop().is_some() {
+                return Ok(());
             }
         }
         if !turns.next_round(start.elapsed()) {
@@ -221,6 +228,9 @@ fn watch(
         if wanted[0].revents != 0 {
             return Ok(None);
         }
+        if let Some(reason) = place.stop() {
+            return Ok(Some(CommandStatus::Stopped { reason }));
+        }
         if Instant::now() >= end {
             let limit_s = limit.as_secs();
             return Ok(Some(CommandStatus::TimedOut { limit_s }));
@@ -276,13 +286,16 @@ fn set_nonblocking(pipe: &io::PipeReader) -> io::Result<()> {
     Ok(())
 }
 
-/// Watches from the realtime class, so that a scheduler that starves everyone still gets
-/// reported. The command does not inherit it.
+/// Watches from the realtime class, with all threads that there are, so that a scheduler that starves everyone still
+/// gets reported, and Ctrl-C heard. The command does not inherit it.
 pub fn become_realtime() -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the parameter outlives the call; 0 is the caller.
-    check(unsafe { libc::sched_setscheduler(0, policy, &parameter) }.into())?;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let tid = thread?.file_name().to_string_lossy().parse().unwrap_or(0);
+        // SAFETY: the parameter outlives the call.
+        check(unsafe { libc::sched_setscheduler(tid, policy, &parameter) }.into())?;
+    }
     Ok(())
 }
 

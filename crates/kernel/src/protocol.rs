@@ -174,6 +174,10 @@ pub enum CommandStatus {
     TimedOut {
         limit_s: u64,
     },
+    /// Killed because whoever waited for it wants it no more.
+    Stopped {
+        reason: String,
+    },
     /// The kernel took the scheduler out under it; killed, if it still ran.
     Ejected,
     NotStarted {

@@ -3,35 +3,195 @@
 //! process that loaded it, however that ends. Skips, with a word why, where no guest can be booted.
 
 use std::io::Write;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
-/// Loads fifo for a long command, ends Tiltyard by the signal named, and tells what is left: the state of sched_ext,
-/// and how many of the command's processes (a dead one that nobody has asked after is none).
+/// Ends Tiltyard by each signal while fifo is loaded for the second time, and tells what is left: how it ended, the
+/// state of sched_ext, how many of the command's processes (a dead one that nobody has asked after is none), and the
+/// result file. A shell's background job would not hear SIGINT; a lone SIGSEGV is taken by Rust's handler.
 const SCRIPT: &str = r#"
+await() { n=0; until eval "$1" || [ $n = 300 ]; do n=$((n+1)); sleep 0.1; done; }
 state() { cat /sys/kernel/sched_ext/state; }
-await() { n=0; until [ "$(state)" = $1 ] || [ $n = 300 ]; do n=$((n+1)); sleep 0.1; done; }
-for signal in KILL TERM; do
-    $TILTYARD kernel -s fifo --rounds 1 --no-events -- sleep 1234 &
-    await enabled
-    echo $signal $(state)
+sleeps() { cat /proc/[0-9]*/stat | grep -c '(sleep) [^Z]'; }
+for signal in KILL TERM INT ABRT SEGV; do
+    rm -f /tmp/out.json /tmp/second
+    env --default-signal=INT $TILTYARD kernel -s fifo --rounds 5 --no-events --out /tmp/out.json -- \
+        sh -c 'test -e /tmp/second && exec sleep 1234; touch /tmp/second' &
+    await 'grep -qs state_after /tmp/out.json && [ "$(sleeps)" = 1 ]'
+    echo $signal before: $(state)
     kill -$signal $!
-    await disabled
-    echo $signal $(state) $(cat /proc/[0-9]*/stat | grep -c '(sleep) [^Z]')
+    [ $signal = SEGV ] && sleep 0.3 && kill -$signal $! 2>/dev/null
+    wait $!
+    echo $signal code $?
+    await '[ "$(state)" = disabled ] && [ "$(sleeps)" = 0 ]'
+    echo $signal after: $(state) $(sleeps)
+    echo $signal says: $(grep -m1 cut_short /tmp/out.json) $(grep -c state_after /tmp/out.json)
 done
 "#;
 
 #[test]
-fn however_tiltyard_ends_the_kernels_own_scheduler_is_back() {
+fn however_tiltyard_ends_the_kernels_own_scheduler_is_back_and_the_result_says_so() {
     let Some(output) = in_guest(SCRIPT) else {
         return;
     };
     let text = String::from_utf8_lossy(&output.stderr);
-    for signal in ["KILL", "TERM"] {
-        assert!(text.contains(&format!("{signal} enabled")), "{text}");
-        assert!(text.contains(&format!("{signal} disabled 0")), "{text}");
+    let still = r#""cut_short": "still running when this was written", 1"#;
+    // Where it could still do something, the run that was ended is told of, too.
+    let interrupted = |signal| format!(r#""cut_short": "interrupted by {signal}", 2"#);
+    for (signal, code, says) in [
+        ("KILL", 137, still.to_owned()),
+        ("TERM", 130, interrupted("SIGTERM")),
+        ("INT", 130, interrupted("SIGINT")),
+        ("ABRT", 134, still.to_owned()),
+        ("SEGV", 139, still.to_owned()),
+    ] {
+        for line in [
+            "before: enabled".to_owned(),
+            format!("code {code}"),
+            "after: disabled 0".to_owned(),
+            format!("says: {says}"),
+        ] {
+            assert!(
+                text.contains(&format!("{signal} {line}\n")),
+                "{line}\n{text}"
+            );
+        }
     }
+}
+
+/// Two runs in a guest, of which the second does not end by itself.
+struct Unfinished {
+    tiltyard: Child,
+    qemu: libc::pid_t,
+    out: tempfile::NamedTempFile,
+}
+
+impl Unfinished {
+    /// When it is in the second run. `second` is what the command does there.
+    fn start(second: &str) -> Option<Unfinished> {
+        let script = format!("[ $(cat /sys/kernel/sched_ext/state) = disabled ] || {second}");
+        let out = tempfile::NamedTempFile::new().unwrap();
+        let mut command = vm(&["-s", "default,fifo"])?;
+        command.arg("--out").arg(out.path());
+        command.args(["--", "sh", "-c", &script]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let tiltyard = command.spawn().unwrap();
+        let mut this = Unfinished {
+            tiltyard,
+            qemu: 0,
+            out,
+        };
+        let give_up = Instant::now() + Duration::from_secs(180);
+        while this.runs() == 0 {
+            assert!(Instant::now() < give_up, "no run was told of");
+            assert!(this.tiltyard.try_wait().unwrap().is_none(), "it runs");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let threads = format!("/proc/{}/task", this.tiltyard.id());
+        let children = std::fs::read_dir(threads).unwrap().map(|thread| {
+            std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default()
+        });
+        this.qemu = children.collect::<String>().trim().parse().unwrap();
+        Some(this)
+    }
+
+    /// The result file; it is whole whenever it is read.
+    fn result(&self) -> serde_json::Value {
+        let text = std::fs::read_to_string(self.out.path()).unwrap();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    fn runs(&self) -> usize {
+        let result = self.result();
+        result["report"]["runs"].as_array().map_or(0, Vec::len)
+    }
+
+    fn send(&self, signal: libc::c_int, to_qemu: bool) {
+        let tiltyard = self.tiltyard.id() as libc::pid_t;
+        let pid = if to_qemu { self.qemu } else { tiltyard };
+        // SAFETY: a system call without pointers.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    }
+
+    /// Waits for the end. The exit code (none after a signal), why it was cut short, what it printed, and what is
+    /// left of the events. QEMU is gone, and the first run is told of.
+    fn end(self) -> (Option<i32>, String, String, usize) {
+        let (out, qemu) = (self.out, self.qemu);
+        let output = self.tiltyard.wait_with_output().unwrap();
+        let qemu = format!("/proc/{qemu}/cmdline");
+        let is_there = || std::fs::read(&qemu).is_ok_and(|line| !line.is_empty());
+        for _ in 0..100 {
+            if is_there() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        assert!(!is_there(), "QEMU is left");
+        let text = std::fs::read_to_string(out.path()).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let runs = result["report"]["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 1, "{runs:#?}");
+        assert_eq!(runs[0]["state_after"], "disabled");
+        let why = result["cut_short"].as_str().unwrap().to_owned();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let recorded = result["recorded"].as_array().unwrap().len();
+        (output.status.code(), why, printed, recorded)
+    }
+}
+
+#[test]
+fn what_was_whole_is_kept_when_a_guest_is_interrupted() {
+    let Some(unfinished) = Unfinished::start("exec sleep 1234") else {
+        return;
+    };
+    unfinished.send(libc::SIGINT, false);
+    let (code, why, printed, recorded) = unfinished.end();
+    assert_eq!(code, Some(130), "{printed}");
+    assert_eq!(why, "interrupted by SIGINT");
+    assert_eq!(recorded, 1, "the events of the first run");
+    assert!(
+        printed.contains("Cut short  interrupted by SIGINT\n"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn what_was_whole_is_kept_when_a_guest_ends_suddenly() {
+    let Some(unfinished) = Unfinished::start("exec sleep 1234") else {
+        return;
+    };
+    unfinished.send(libc::SIGKILL, true);
+    let (code, why, printed, recorded) = unfinished.end();
+    assert_eq!(code, Some(7), "{printed}");
+    assert!(
+        why.starts_with("QEMU ended (signal: 9 (SIGKILL)) under fifo"),
+        "{why}"
+    );
+    assert!(printed.contains("Cut short  QEMU ended"), "{printed}");
+    assert_eq!(recorded, 1, "the events of the first run");
+
+    let panic = "echo c > /proc/sysrq-trigger";
+    let Some(unfinished) = Unfinished::start(panic) else {
+        return;
+    };
+    let (code, why, printed, recorded) = unfinished.end();
+    assert_eq!((code, recorded), (Some(7), 1), "{printed}");
+    assert!(
+        why.contains("Kernel panic - not syncing: sysrq triggered crash"),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_was_whole_is_kept_when_tiltyard_is_killed() {
+    let Some(unfinished) = Unfinished::start("exec sleep 1234") else {
+        return;
+    };
+    unfinished.send(libc::SIGKILL, false);
+    let (code, why, ..) = unfinished.end();
+    assert_eq!(code, None);
+    assert_eq!(why, "still running when this was written");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard kernel`: the same schedulers in a real Linux kernel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::protocol::{CommandStatus, Counter, RunOutcome, RunReport, Tunable};
@@ -14,10 +14,10 @@ use tiltyard_report::{ReportInput, html, table};
 use super::list::Format;
 use crate::built;
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
-use crate::{applications, duration, machines, schedulers, terminal, workloads};
+use crate::{applications, duration, interrupt, machines, schedulers, terminal, workloads};
 
 /// Load for each CPU from which on times are not to be trusted.
 const NOISY_LOAD: f64 = 0.5;
@@ -107,6 +107,10 @@ pub struct Args {
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// Write what came of it as JSON: anew after each run, so that something is left whatever happens ("cut_short"
+    /// says so), and with all figures at the end.
+    #[arg(long, value_name = "FILE.json")]
+    out: Option<PathBuf>,
     /// Instead of a command: a real application, NAME or NAME:full (--list shows them).
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload"])]
     application: Option<String>,
@@ -176,6 +180,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress {
         steps: Steps::new(),
         shown: args.format == Format::Table,
+        out: args.out.clone(),
     };
     for scheduler in &args.schedulers {
         progress.steps.step(&format!("building {scheduler}"));
@@ -193,11 +198,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             written = recorded::write_perfetto(&run, nr_cpus, output);
         }
     };
+    save(args.out.as_deref(), &no_result(STILL_RUNNING))?;
+    interrupt::leave_to_command();
     let report = match args.vm {
         true => vm::run(&job, &mut progress, &mut hear),
         false => here::run(&job, recorded::spread, &mut progress, &mut hear),
     };
-    let report = report.map_err(|e| failure(&e))?;
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            save(args.out.as_deref(), &no_result(&error.to_string()))?;
+            return Err(failure(&error));
+        }
+    };
     written?;
     drop(progress);
     publish(args, &report, &recorded, report_file)?;
@@ -213,10 +226,16 @@ fn publish(
 ) -> Result<(), Failure> {
     let runs = recorded::by_scheduler(report, recorded);
     let comparison = recorded::comparison(report, &runs);
+    let json = json(report, recorded, &comparison);
+    save(args.out.as_deref(), &json)?;
     if let Some(file) = file {
+        let mut about = "A command under schedulers in a real Linux kernel.".to_owned();
+        if let Some(reason) = cut_short(report) {
+            about += &format!(" Cut short: {reason}.");
+        }
         let page = html::render(&ReportInput {
             title: &title(args),
-            about: "A command under schedulers in a real Linux kernel.",
+            about: &about,
             machine: &machine(report),
             command: &repeat_line(),
             shown: "round 1",
@@ -227,8 +246,26 @@ fn publish(
     }
     match args.format {
         Format::Table => super::print(&page(report, recorded, &comparison)),
-        Format::Json => super::print(&json(report, recorded, &comparison)),
+        Format::Json => super::print(&json),
     }
+}
+
+/// What `--out` says as long as nothing else does.
+const STILL_RUNNING: &str = "still running when this was written";
+
+/// The result of a job that has none.
+fn no_result(why: &str) -> String {
+    format!("{:#}\n", serde_json::json!({ "cut_short": why }))
+}
+
+/// The result so far, for `--out`.
+fn save(out: Option<&Path>, json: &str) -> Result<(), Failure> {
+    out.map_or(Ok(()), |path| output::write(path, json.as_bytes()))
+}
+
+/// Why the job ended before it was done, in one line; a guest's last words follow below it.
+fn cut_short(report: &Report) -> Option<&str> {
+    report.cut_short.as_deref()?.lines().next()
 }
 
 /// Prints what keeps schedulers from real kernels. Fails where there is no way at all.
@@ -310,6 +347,7 @@ fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
 struct Progress {
     steps: Steps,
     shown: bool,
+    out: Option<PathBuf>,
 }
 
 impl tiltyard_kernel::Progress for Progress {
@@ -321,6 +359,19 @@ impl tiltyard_kernel::Progress for Progress {
         if self.shown {
             self.steps.suspend(|| eprint!("{text}"));
         }
+    }
+
+    fn ran(&mut self, so_far: &Report) {
+        let mut so_far = so_far.clone();
+        so_far.cut_short = Some(STILL_RUNNING.to_owned());
+        let runs = recorded::by_scheduler(&so_far, &[]);
+        let comparison = recorded::comparison(&so_far, &runs);
+        // That it can be written has been seen at the start; what fails now is told at the end.
+        let _ = save(self.out.as_deref(), &json(&so_far, &[], &comparison));
+    }
+
+    fn stop(&mut self) -> Option<String> {
+        interrupt::signal().map(|signal| format!("interrupted by {signal}"))
     }
 }
 
@@ -349,6 +400,7 @@ fn json(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
         })
     });
     let all = serde_json::json!({
+        "cut_short": report.cut_short,
         "report": report,
         "comparison": comparison,
         "recorded": recorded.collect::<Vec<_>>(),
@@ -386,7 +438,12 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
             );
         }
     }
-    page += &format!("\n{}\n", table::render(comparison, terminal::width()));
+    if !report.runs.is_empty() {
+        page += &format!("\n{}\n", table::render(comparison, terminal::width()));
+    }
+    if let Some(reason) = &report.cut_short {
+        page += &format!("Cut short  {reason}\n");
+    }
     let lost: u64 = recorded.iter().map(|recorded| recorded.lost).sum();
     if lost > 0 {
         page += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
@@ -473,6 +530,7 @@ fn status(command: &CommandStatus) -> String {
         CommandStatus::Exited { code } => format!("exited with {code}"),
         CommandStatus::Signalled { signal } => format!("killed by signal {signal}"),
         CommandStatus::TimedOut { limit_s } => format!("killed: over the limit of {limit_s} s"),
+        CommandStatus::Stopped { reason } => format!("killed: {reason}"),
         CommandStatus::Ejected => "killed: the kernel ejected the scheduler".to_owned(),
         CommandStatus::NotStarted { reason } => format!("not started: {reason}"),
     }
@@ -480,6 +538,11 @@ fn status(command: &CommandStatus) -> String {
 
 /// Success, or what went wrong first.
 fn verdict(report: &Report) -> Result<(), Failure> {
+    if let Some(reason) = cut_short(report) {
+        let runs = report.runs.iter().filter(|run| run.is_success()).count();
+        let line = format!("cut short after {runs} whole runs: {reason}");
+        return Err(Failure::new(ended_early(), line));
+    }
     let Some(run) = report.runs.iter().find(|run| !run.is_success()) else {
         return Ok(());
     };
@@ -507,5 +570,13 @@ fn verdict(report: &Report) -> Result<(), Failure> {
 }
 
 fn failure(error: &KernelError) -> Failure {
-    Failure::new(Code::Environment, error.to_string())
+    Failure::new(ended_early(), error.to_string())
+}
+
+/// Whose doing it is that there is no whole result: who interrupted, or this machine's.
+fn ended_early() -> Code {
+    match interrupt::signal() {
+        Some(_) => Code::Interrupted,
+        None => Code::Environment,
+    }
 }
