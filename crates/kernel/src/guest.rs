@@ -13,7 +13,7 @@ use crate::job::{self, Error, Place, check};
 use crate::protocol::{GuestJob, JOB_PATH, Message, PORT_NAME, TRACE_PORT_NAME};
 use crate::root::{self, Root};
 use crate::rounds::Spread;
-use crate::{modules, network};
+use crate::{limits, modules, network};
 
 /// The argument with which the guest's kernel starts init: the hidden subcommand.
 pub const ARGUMENT: &str = "kernel-guest";
@@ -67,6 +67,9 @@ fn work(host: &mut Host, spread: Spread) -> Result<(), Error> {
         root::mount_host()?;
     }
     network::bring_up_loopback()?;
+    if !job.limits.is_none() {
+        root::mount("cgroup2", "cgroup2", limits::TREE, 0, "")?;
+    }
     job::run(&job, spread, host)
 }
 

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{BufReader, Seek};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::root::Root;
 use crate::rounds::Spread;
 use crate::trace::replay::{Trace, read_runs};
 use crate::vm::{Report, VmJob, describe, label, traces_failed};
-use crate::{elf, host, loader};
+use crate::{elf, host, limits, loader};
 
 /// Runs the whole job here; as [`crate::vm::run`], without a guest. `spread` tells how well times are known.
 pub fn run(
@@ -35,6 +36,8 @@ pub fn run(
         return Err(KernelError::Job(missing.join("; ")));
     }
     refuse_another_scheduler()?;
+    let limits = job.limits.check(Path::new(limits::TREE));
+    limits.map_err(KernelError::Job)?;
     let records = tempfile::tempfile().map_err(KernelError::io("trace", "hold"))?;
     let mut here = Here {
         job,
@@ -85,7 +88,7 @@ fn refuse_another_scheduler() -> Result<(), KernelError> {
 }
 
 fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
-    let text = |path: &std::path::Path| path.display().to_string();
+    let text = |path: &Path| path.display().to_string();
     let mut command = job.command.clone();
     command[0] = text(&elf::find_command(&command[0])?);
     let schedulers = job.schedulers.iter().map(|scheduler| GuestRun {
@@ -104,6 +107,7 @@ fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
         rounds: job.rounds,
         tracer: job.tracer.as_deref().map(text),
         run_limit_s: job.run_limit_s,
+        limits: job.limits,
     })
 }
 

@@ -96,6 +96,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
         rounds: job.rounds,
         tracer,
         run_limit_s: job.run_limit_s,
+        limits: job.limits,
     })
 }
 

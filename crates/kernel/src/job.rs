@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::limits::Group;
 use crate::loader::{self, KernelEnums};
 use crate::protocol::{CommandStatus, GuestJob, GuestRun, Message, RunOutcome, RunReport};
 use crate::root::Root;
@@ -130,12 +131,14 @@ fn do_run(
         .and_then(|(scheduler, _)| scheduler.ops_name().ok());
     let load_ms = millis(start);
     let (root, mut command) = place.command(job)?;
+    let group = Group::new(job.limits)?;
+    group.as_ref().map_or(Ok(()), |g| g.enter(&mut command))?;
     if let Some(recording) = &mut recording {
         recording.begin()?;
     }
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
-    let command = run_command(
+    let ended = run_command(
         &mut command,
         limit,
         scheduler.is_some(),
@@ -143,6 +146,9 @@ fn do_run(
         recording.as_mut(),
     )?;
     let command_ms = millis(start);
+    let exceeded = group.as_ref().and_then(Group::was_exceeded);
+    let command = exceeded.map_or(ended, |limit_mib| CommandStatus::OverMemory { limit_mib });
+    drop(group);
     drop(root);
     recording.map(Recording::end).transpose()?;
     let start = Instant::now();

@@ -19,6 +19,7 @@ pub mod here;
 pub mod host;
 pub mod initramfs;
 mod job;
+pub mod limits;
 pub mod loader;
 mod modules;
 mod network;
@@ -38,6 +39,7 @@ pub mod vm;
 
 pub use error::KernelError;
 pub use hardware::Accel;
+pub use limits::Limits;
 pub use packages::KernelImage;
 pub use progress::Progress;
 pub use protocol::{CommandStatus, Counter, Deviation, ExitInfo, RunOutcome, RunReport, Tunable};

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::Limits;
 use crate::loader;
 use crate::rounds::Rounds;
 
@@ -31,6 +32,7 @@ pub struct GuestJob {
     pub tracer: Option<String>,
     /// How long one command may take, s.
     pub run_limit_s: u64,
+    pub limits: Limits,
 }
 
 /// One scheduler under which the command runs, once a round.
@@ -173,6 +175,10 @@ pub enum CommandStatus {
     /// Killed because the limit was over.
     TimedOut {
         limit_s: u64,
+    },
+    /// Killed because it took more memory than it may.
+    OverMemory {
+        limit_mib: u32,
     },
     /// Killed because whoever waited for it wants it no more.
     Stopped {

@@ -13,6 +13,7 @@ use tiltyard_model::Machine;
 
 use crate::error::KernelError;
 use crate::hardware::Accel;
+use crate::limits::Limits;
 use crate::packages::{self, KernelImage};
 use crate::progress::Progress;
 use crate::protocol::{Counter, Message, RunReport, Tunable};
@@ -45,6 +46,8 @@ pub struct VmJob {
     pub boot_limit_s: u64,
     /// How long one run of the command may take, s.
     pub run_limit_s: u64,
+    /// What it may take of the machine.
+    pub limits: Limits,
 }
 
 /// One scheduler of a job.
@@ -88,6 +91,7 @@ impl VmJob {
             accel: None,
             boot_limit_s: 60,
             run_limit_s: 300,
+            limits: Limits::default(),
         }
     }
 

@@ -213,6 +213,38 @@ fn a_second_scheduler_is_refused_and_the_first_stays() {
     assert!(output.status.success(), "{text}");
 }
 
+/// On the machine at hand, which is a guest that has limits, too. cfs makes groups of its own of them.
+#[test]
+fn a_command_takes_no_more_than_it_may() {
+    let script = r#"
+        echo outside: $(nproc) CPUs
+        $TILTYARD kernel -s cfs --rounds 1 --no-events --limit-cpus 1 --limit-memory 50 -- sh -c '
+            echo inside: $(nproc) CPU
+            head -c 100M /dev/zero | tail > /dev/null
+            echo survived inside'
+        echo code $?, groups: $(ls -d /sys/fs/cgroup/tiltyard-*)
+        head -c 100M /dev/zero | tail > /dev/null
+        echo survived outside"#;
+    let limits = ["--limit-cpus", "2", "--limit-memory", "400"];
+    let Some(mut command) = vm(&["--cpus", "3", "-s", "default", "--no-events"]) else {
+        return;
+    };
+    command.args(limits).args(["--", "sh", "-c", script]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    for line in [
+        "outside: 2 CPUs",
+        "inside: 1 CPU",
+        "tiltyard: cfs: the command killed: over the limit of 50 MiB of memory",
+        "code 6, groups: /sys/fs/cgroup/tiltyard-1",
+        "survived outside",
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
+    }
+    assert!(!text.contains("survived inside"), "{text}");
+}
+
 /// 20 tasks that run 1 ms each 9 ms are more than one CPU can do; the hog turns batch after 0.3 s.
 const FLOOD: &str = r#"{ "tasks": {
     "hog": { "run": 60000000 },

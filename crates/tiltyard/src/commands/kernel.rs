@@ -7,7 +7,7 @@ use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::protocol::{CommandStatus, Counter, RunOutcome, RunReport, Tunable};
 use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::vm::{self, Report, SchedulerJob, VmJob};
-use tiltyard_kernel::{Accel, Trace, here, host};
+use tiltyard_kernel::{Accel, Limits, Trace, here, host};
 use tiltyard_measure::Comparison;
 use tiltyard_report::{ReportInput, html, table};
 
@@ -86,6 +86,12 @@ pub struct Args {
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
+    /// Kill the command if it and all that it starts take more memory than this; files in memory count.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
+    limit_memory: Option<u32>,
+    /// Run the command on the first N CPUs only.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit_cpus: Option<u32>,
     /// Measured rounds at most; in each, every scheduler runs the command once. One round has no warm-up.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -171,6 +177,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => host::nr_cpus(),
     };
     job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
+    if let Some(cpus) = args.limit_cpus.filter(|cpus| *cpus > nr_cpus) {
+        let line = format!("--limit-cpus {cpus}: there are {nr_cpus}; name fewer");
+        return Err(Failure::usage(line));
+    }
+    job.limits = Limits {
+        memory_mib: args.limit_memory,
+        cpus: args.limit_cpus,
+    };
     job.kernel_version.clone_from(&args.kernel);
     job.rounds = Rounds {
         max: args.rounds,
@@ -530,6 +544,9 @@ fn status(command: &CommandStatus) -> String {
         CommandStatus::Exited { code } => format!("exited with {code}"),
         CommandStatus::Signalled { signal } => format!("killed by signal {signal}"),
         CommandStatus::TimedOut { limit_s } => format!("killed: over the limit of {limit_s} s"),
+        CommandStatus::OverMemory { limit_mib } => {
+            format!("killed: over the limit of {limit_mib} MiB of memory")
+        }
         CommandStatus::Stopped { reason } => format!("killed: {reason}"),
         CommandStatus::Ejected => "killed: the kernel ejected the scheduler".to_owned(),
         CommandStatus::NotStarted { reason } => format!("not started: {reason}"),
