@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::kernel_log::KernelLog;
 use crate::limits::Group;
 use crate::loader::{self, KernelEnums};
 use crate::protocol::{CommandStatus, GuestJob, GuestRun, Message, RunOutcome, RunReport};
@@ -78,6 +79,7 @@ fn do_turn(
     })?;
     let tracer = job.tracer.as_deref().filter(|_| round > 0);
     let tracer = tracer.map(|path| (path, run));
+    let log = KernelLog::from_now_on();
     let outcome = match enums {
         Err(reason) if scheduler.object.is_some() => RunOutcome::NotLoaded {
             reason: reason.clone(),
@@ -89,6 +91,7 @@ fn do_turn(
         round,
         tunables: scheduler.tunables.clone(),
         outcome,
+        complaints: log.complaints(),
         state_after: loader::state()?,
     };
     let time_s = report.time_s();

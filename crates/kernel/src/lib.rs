@@ -19,6 +19,7 @@ pub mod here;
 pub mod host;
 pub mod initramfs;
 mod job;
+mod kernel_log;
 pub mod limits;
 pub mod loader;
 mod modules;

@@ -106,6 +106,8 @@ pub struct RunReport {
     /// What was set; all others had their defaults.
     pub tunables: Vec<Tunable>,
     pub outcome: RunOutcome,
+    /// Errors and warnings in the kernel's log during the run, whoever caused them.
+    pub complaints: Vec<String>,
     /// `/sys/kernel/sched_ext/state` after the run: "disabled" when the kernel's own
     /// scheduler is back in charge.
     pub state_after: String,
@@ -241,6 +243,7 @@ mod tests {
                 command_ms: 2,
                 unload_ms: 3,
             },
+            complaints: Vec::new(),
             state_after: state_after.to_owned(),
         }
     }

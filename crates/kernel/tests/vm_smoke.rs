@@ -95,8 +95,17 @@ fn a_scheduler_that_fails_is_reported_and_the_guest_goes_on() {
     let exit = exit_info(stall);
     assert_eq!(command_status(stall), CommandStatus::Ejected);
     assert_eq!(exit.kind_name, "SCX_EXIT_ERROR_STALL");
+    assert!(
+        stall
+            .complaints
+            .iter()
+            .any(|line| line.contains("runnable task stall")),
+        "{:?}",
+        stall.complaints
+    );
     assert!(exit.dump.contains("CPU states"), "the kernel's: {exit:?}");
     assert!(fine.is_success(), "{fine:#?}");
+    assert_eq!(fine.complaints, [""; 0], "a clean log");
     assert!(
         report.runs.iter().all(RunReport::default_is_back),
         "{report:#?}"

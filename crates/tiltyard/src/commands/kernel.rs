@@ -531,6 +531,8 @@ fn lines(run: &RunReport) -> Vec<String> {
             lines.push(format!("load, unload    {load_ms} ms, {unload_ms} ms"));
         }
     }
+    let complaints = run.complaints.iter();
+    lines.extend(complaints.map(|line| format!("kernel says     {line}")));
     let back = if run.default_is_back() { "yes" } else { "NO" };
     lines.push(format!(
         "default is back {back} (sched_ext {})",
