@@ -19,7 +19,8 @@ const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 const KERNELS: [&str; 2] = ["6.16", "6.18"];
 
 /// Seconds are its argument. CPU affinity changed by the tasks themselves; affinity and nice values changed from
-/// outside, of tasks that compute, sleep and wait for each other; and tasks that come and go.
+/// outside, of tasks that compute, sleep and wait for each other, while kernel threads are needed; and tasks that come and
+/// go.
 const STRESS: &str = r#"
 set -e
 cd /tmp
@@ -35,6 +36,8 @@ while kill -0 $! 2>/dev/null; do
         taskset -cp 0,1 $task
         renice -n $((n % 40 - 20)) -p $task
     done >/dev/null 2>&1 || true
+    # Waits for a kernel thread of each CPU.
+    echo 1 > /proc/sys/vm/stat_refresh
 done
 wait $!
 load --fork 4 --vfork 2
