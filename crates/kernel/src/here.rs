@@ -3,10 +3,10 @@
 //! the kernel takes out what is loaded and its own scheduler rules again.
 
 use std::fs::File;
-use std::io::{BufReader, Seek};
+use std::io::{BufReader, Seek, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::error::KernelError;
@@ -54,6 +54,7 @@ pub fn run(
             cut_short: None,
         },
         scheduler: String::new(),
+        warden: None,
     };
     let start = Instant::now();
     adopt_orphans();
@@ -117,12 +118,24 @@ fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
+/// Ends the process group that it is told as soon as nobody holds its standard input any more: however Tiltyard dies.
+const WARDEN: &str = "read group; while read -r more; do :; done; kill -KILL -$group";
+
+fn warden() -> Result<Child, Error> {
+    let mut command = Command::new("sh");
+    command.args(["-c", WARDEN]).stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    // Ctrl-C is not for it.
+    Ok(command.process_group(0).spawn()?)
+}
+
 struct Here<'a> {
     job: &'a VmJob,
     progress: &'a mut dyn Progress,
     records: File,
     report: Report,
     scheduler: String,
+    warden: Option<Child>,
 }
 
 impl Place for Here<'_> {
@@ -149,6 +162,7 @@ impl Place for Here<'_> {
     }
 
     fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error> {
+        self.warden = Some(warden()?);
         let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
         let mut command = Command::new(program);
         command.args(arguments);
@@ -162,6 +176,14 @@ impl Place for Here<'_> {
         Ok((None, command))
     }
 
+    fn started(&mut self, group: u32) {
+        let line = format!("{group}\n");
+        if let Some(stdin) = self.warden.as_mut().and_then(|w| w.stdin.as_mut()) {
+            // If it is gone already, the command's first process still ends with us.
+            let _ = stdin.write_all(line.as_bytes());
+        }
+    }
+
     fn stop(&mut self) -> Option<String> {
         self.progress.stop()
     }
@@ -169,7 +191,7 @@ impl Place for Here<'_> {
     fn clean_up(&mut self, group: u32) {
         // SAFETY: plain system calls. The group is the command's own: it was started with it.
         unsafe { libc::kill(-(group as i32), libc::SIGKILL) };
-        // What left the group has come to us as an orphan; its own children come next.
+        // What left the group has come to us as an orphan; its own children come next. The warden is among them.
         loop {
             let orphans: Vec<i32> = children()
                 .into_iter()

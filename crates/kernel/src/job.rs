@@ -31,6 +31,8 @@ pub trait Place {
     fn records(&mut self) -> Result<File, Error>;
     /// The command, and the tree in which it will run if that is made for it.
     fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error>;
+    /// The command runs, as the first of this process group.
+    fn started(&mut self, _group: u32) {}
     /// Ends whatever the command has left behind; `group` is its process group.
     fn clean_up(&mut self, group: u32);
     /// Why the job is to end before it is done.
@@ -196,6 +198,7 @@ fn run_command(
             });
         }
     };
+    place.started(child.id());
     // The builder holds the pipe's writing ends; without them the pipe ends with the command.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     set_nonblocking(&output)?;

@@ -18,7 +18,7 @@ sleeps() { cat /proc/[0-9]*/stat | grep -c '(sleep) [^Z]'; }
 for signal in KILL TERM INT ABRT SEGV; do
     rm -f /tmp/out.json /tmp/second
     env --default-signal=INT $TILTYARD kernel -s fifo --rounds 5 --no-events --out /tmp/out.json -- \
-        sh -c 'test -e /tmp/second && exec sleep 1234; touch /tmp/second' &
+        sh -c 'test -e /tmp/second && { sleep 1234 & wait; }; touch /tmp/second' &
     await 'grep -qs state_after /tmp/out.json && [ "$(sleeps)" = 1 ]'
     echo $signal before: $(state)
     kill -$signal $!
