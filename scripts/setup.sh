@@ -14,9 +14,9 @@ CLANG=clang-19
 BUILD_PACKAGES="gcc libc6-dev make git pkg-config libelf-dev zlib1g-dev ca-certificates $CLANG"
 
 # What tests run, and which tests say so plainly where it is missing:
-# hwloc: our reading of topologies beside lstopo's; qemu, rt-tests: a real kernel;
+# hwloc: our reading of topologies beside lstopo's; qemu, rt-tests, stress-ng: a real kernel;
 # linux-source: the kernel's own example schedulers; rt-app: its example files; chromium: reports; python3: traces, vectors.
-TEST_PACKAGES="hwloc qemu-system-x86 rt-tests linux-source-6.12 xz-utils chromium rt-app python3 python3-venv clang-format-19 shellcheck"
+TEST_PACKAGES="hwloc qemu-system-x86 rt-tests linux-source-6.12 xz-utils chromium rt-app stress-ng python3 python3-venv clang-format-19 shellcheck"
 
 say() {
 	echo "setup: $*" >&2

@@ -463,10 +463,13 @@ void BPF_STRUCT_OPS(cfs_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 		group(g)->shares = clamp_shares(shares_of_weight(weight));
 }
 
+/* Not a local: of those the verifier tries every value that they can have in a loop. */
+static u32 nr_online;
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	u32 cpu, n = 0;
+	u32 cpu;
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS) {
@@ -475,9 +478,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 		return -E2BIG;
 	}
 	bpf_for (cpu, 0, nr_cpus)
-		n += bpf_cpumask_test_cpu(cpu, online);
+		nr_online += bpf_cpumask_test_cpu(cpu, online);
 	scx_bpf_put_cpumask(online);
-	scale_tunables(n);
+	scale_tunables(nr_online);
 	setup_group(0, 0, NICE_0_WEIGHT);
 	link_llcs();
 	return 0;

@@ -225,7 +225,10 @@ static u64 balance_delay_ns(void)
 
 static int balance_fire(void *map, u32 *key, struct balance_timer *b)
 {
+	/* Until 6.17 the verifier takes a timer that a sleepable op starts for sleepable too. */
+	bpf_rcu_read_lock();
 	balance_pass();
+	bpf_rcu_read_unlock();
 	bpf_timer_start(&b->timer, balance_delay_ns(), 0);
 	return 0;
 }

@@ -38,7 +38,8 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Starving tasks that starve_limit_ms has let run: each is a deviation from ULE. */
+/* Starving tasks that starve_limit_ms has let run: each is a deviation from ULE. presets.toml names
+ * it. */
 u64 nr_rescued;
 
 /* Wakeups and placement ----------------------------------------------------------------- */
@@ -141,6 +142,24 @@ static u64 requeue_key(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct
 	return runq_key(cpu, c, t->pri, head);
 }
 
+/*
+ * The guard: a task waits from here on, unless it does already. A change of its nice value or its
+ * affinity brings it here in the middle of a wait, which the kernel's watchdog does not forget
+ * either. A CPU's own kernel threads, for which others wait, do not queue; true if it is one. Apart
+ * from enqueue(), which must not change by it: what is simulated costs what is executed.
+ */
+static __noinline bool guard_wait(struct task_struct *p, struct ule_task *t, u64 enq_flags)
+{
+	bool was_running = !enq_flags || (enq_flags & SCX_ENQ_LAST);
+
+	if (was_running || (enq_flags & SCX_ENQ_WAKEUP) || !t->queued_ns)
+		t->queued_ns = scx_bpf_now();
+	if (!is_kthread(p) || p->nr_cpus_allowed > 1)
+		return false;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_UNTIL_TICK, enq_flags);
+	return true;
+}
+
 void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct ule_task *t = task_ctx(p);
@@ -162,8 +181,8 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		t->key = runq_key(cpu, c, t->pri, false);
 	}
 	t->key_ready = false;
-	if (starve_limit_ms)
-		t->queued_ns = scx_bpf_now();
+	if (starve_limit_ms && guard_wait(p, t, enq_flags))
+		return;
 	if (t->pri < c->lowpri)
 		c->lowpri = t->pri;
 	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(t->key)), SLICE_UNTIL_TICK, t->key,
@@ -184,12 +203,16 @@ static bool rescue(s32 cpu, struct ule_cpu *c)
 		bpf_for (q, RUNQ_RT, RUNQ_STARVED) {
 			bpf_for_each (scx_dsq, p, runq_id(cpu, q), 0) {
 				struct ule_task *t = task_ctx(p);
+				u64 waited_ns;
 
 				if (!t || (s64)(now - t->queued_ns) < (s64)limit_ns)
 					continue;
-				if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p,
-						     runq_id(cpu, RUNQ_STARVED), 0))
-					__sync_fetch_and_add(&nr_rescued, 1);
+				waited_ns = now - t->queued_ns;
+				if (!scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p,
+						      runq_id(cpu, RUNQ_STARVED), 0))
+					continue;
+				__sync_fetch_and_add(&nr_rescued, 1);
+				TILT_PROBE_TASK(rescued_ms, p, waited_ns / NSEC_PER_MSEC);
 			}
 		}
 	}

@@ -119,6 +119,10 @@ pub enum KernelError {
         console: String,
     },
 
+    /// Whoever waited for it wants it no more; [`crate::Progress::stop`] said why.
+    #[error("{0}")]
+    Stopped(String),
+
     /// The guest reports that it cannot do its job.
     #[error("inside the guest: {0}")]
     Guest(String),

@@ -13,7 +13,7 @@ use crate::job::{self, Error, Place, check};
 use crate::protocol::{GuestJob, JOB_PATH, Message, PORT_NAME, TRACE_PORT_NAME};
 use crate::root::{self, Root};
 use crate::rounds::Spread;
-use crate::{modules, network};
+use crate::{limits, modules, network};
 
 /// The argument with which the guest's kernel starts init: the hidden subcommand.
 pub const ARGUMENT: &str = "kernel-guest";
@@ -76,7 +76,7 @@ fn mount_all() -> io::Result<()> {
         ("proc", "/proc"),
         ("sysfs", "/sys"),
         ("bpf", "/sys/fs/bpf"),
-        ("cgroup2", "/sys/fs/cgroup"),
+        ("cgroup2", limits::TREE),
         ("devtmpfs", "/dev"),
     ] {
         root::mount(kind, kind, place, 0, "")?;

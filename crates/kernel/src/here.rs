@@ -3,9 +3,10 @@
 //! the kernel takes out what is loaded and its own scheduler rules again.
 
 use std::fs::File;
-use std::io::{BufReader, Seek};
+use std::io::{BufReader, Seek, Write};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::config::KernelConfig;
@@ -17,7 +18,7 @@ use crate::root::Root;
 use crate::rounds::Spread;
 use crate::trace::replay::{Trace, read_runs};
 use crate::vm::{Report, VmJob, describe, label, traces_failed};
-use crate::{elf, host, loader};
+use crate::{elf, host, limits, loader};
 
 /// Runs the whole job here; as [`crate::vm::run`], without a guest. `spread` tells how well times are known.
 pub fn run(
@@ -31,6 +32,8 @@ pub fn run(
         require()?;
     }
     refuse_another_scheduler()?;
+    let limits = job.limits.check(Path::new(limits::TREE));
+    limits.map_err(KernelError::Job)?;
     let records = tempfile::tempfile().map_err(KernelError::io("trace", "hold"))?;
     let mut here = Here {
         job,
@@ -46,8 +49,10 @@ pub fn run(
             boot_ms: 0,
             total_ms: 0,
             runs: Vec::new(),
+            cut_short: None,
         },
         scheduler: String::new(),
+        warden: None,
     };
     let start = Instant::now();
     adopt_orphans();
@@ -55,6 +60,7 @@ pub fn run(
     let _ = job::become_realtime();
     let done = job::run(&guest_job(job)?, spread, &mut here);
     done.map_err(|error| KernelError::Job(error.to_string()))?;
+    here.report.cut_short = here.progress.stop();
     let Here {
         mut report,
         mut records,
@@ -90,13 +96,14 @@ fn refuse_another_scheduler() -> Result<(), KernelError> {
 }
 
 fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
-    let text = |path: &std::path::Path| path.display().to_string();
+    let text = |path: &Path| path.display().to_string();
     let mut command = job.command.clone();
     command[0] = text(&elf::find_command(&command[0])?);
     let schedulers = job.schedulers.iter().map(|scheduler| GuestRun {
         scheduler: scheduler.name.clone(),
         object: scheduler.object.as_deref().map(text),
         tunables: scheduler.tunables.clone(),
+        deviations: scheduler.deviations.clone(),
     });
     Ok(GuestJob {
         command,
@@ -108,6 +115,7 @@ fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
         rounds: job.rounds,
         tracer: job.tracer.as_deref().map(text),
         run_limit_s: job.run_limit_s,
+        limits: job.limits,
     })
 }
 
@@ -117,12 +125,24 @@ fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
+/// Ends the process group that it is told as soon as nobody holds its standard input any more: however Tiltyard dies.
+const WARDEN: &str = "read group; while read -r more; do :; done; kill -KILL -$group";
+
+fn warden() -> Result<Child, Error> {
+    let mut command = Command::new("sh");
+    command.args(["-c", WARDEN]).stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    // Ctrl-C is not for it.
+    Ok(command.process_group(0).spawn()?)
+}
+
 struct Here<'a> {
     job: &'a VmJob,
     progress: &'a mut dyn Progress,
     records: File,
     report: Report,
     scheduler: String,
+    warden: Option<Child>,
 }
 
 impl Place for Here<'_> {
@@ -137,6 +157,7 @@ impl Place for Here<'_> {
                 let mut report = (**report).clone();
                 report.scheduler = label(self.job, report.scheduler, &self.report.kernel_release);
                 self.report.runs.push(report);
+                self.progress.ran(&self.report);
             }
             Message::Ready { .. } | Message::Failed { .. } | Message::Done => {}
         }
@@ -148,6 +169,7 @@ impl Place for Here<'_> {
     }
 
     fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error> {
+        self.warden = Some(warden()?);
         let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
         let mut command = Command::new(program);
         command.args(arguments);
@@ -161,10 +183,22 @@ impl Place for Here<'_> {
         Ok((None, command))
     }
 
+    fn started(&mut self, group: u32) {
+        let line = format!("{group}\n");
+        if let Some(stdin) = self.warden.as_mut().and_then(|w| w.stdin.as_mut()) {
+            // If it is gone already, the command's first process still ends with us.
+            let _ = stdin.write_all(line.as_bytes());
+        }
+    }
+
+    fn stop(&mut self) -> Option<String> {
+        self.progress.stop()
+    }
+
     fn clean_up(&mut self, group: u32) {
         // SAFETY: plain system calls. The group is the command's own: it was started with it.
         unsafe { libc::kill(-(group as i32), libc::SIGKILL) };
-        // What left the group has come to us as an orphan; its own children come next.
+        // What left the group has come to us as an orphan; its own children come next. The warden is among them.
         loop {
             let orphans: Vec<i32> = children()
                 .into_iter()

@@ -73,6 +73,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
             scheduler: scheduler.name.clone(),
             object,
             tunables: scheduler.tunables.clone(),
+            deviations: scheduler.deviations.clone(),
         });
     }
     let tracer = match &job.tracer {
@@ -95,6 +96,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
         rounds: job.rounds,
         tracer,
         run_limit_s: job.run_limit_s,
+        limits: job.limits,
     })
 }
 
@@ -150,9 +152,8 @@ mod tests {
     fn job(command: &[&str], object: &Path) -> VmJob {
         let mut job = VmJob::new(command.iter().map(|word| (*word).to_owned()).collect());
         job.schedulers = vec![SchedulerJob {
-            name: "fifo".to_owned(),
             object: Some(object.to_owned()),
-            tunables: Vec::new(),
+            ..SchedulerJob::own("fifo")
         }];
         job
     }

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::kernel_log::KernelLog;
+use crate::limits::Group;
 use crate::loader::{self, KernelEnums};
 use crate::protocol::{CommandStatus, GuestJob, GuestRun, Message, RunOutcome, RunReport};
 use crate::root::Root;
@@ -17,8 +19,8 @@ use crate::rounds::{Spread, Turns};
 use crate::scores::Scores;
 use crate::trace::tracer::Tracer;
 
-/// How often a running command's scheduler is looked at.
-const WATCH: Duration = Duration::from_millis(50);
+/// How often a running command's scheduler is looked at: seldom enough not to be one of its tasks.
+const WATCH: Duration = Duration::from_millis(500);
 
 pub type Error = Box<dyn std::error::Error>;
 
@@ -30,8 +32,14 @@ pub trait Place {
     fn records(&mut self) -> Result<File, Error>;
     /// The command, and the tree in which it will run if that is made for it.
     fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error>;
+    /// The command runs, as the first of this process group.
+    fn started(&mut self, _group: u32) {}
     /// Ends whatever the command has left behind; `group` is its process group.
     fn clean_up(&mut self, group: u32);
+    /// Why the job is to end before it is done.
+    fn stop(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// The whole job. Err only if the place itself is broken.
@@ -46,6 +54,9 @@ pub fn run(job: &GuestJob, spread: Spread, place: &mut dyn Place) -> Result<(), 
                 let time_s = do_turn(job, index, turns.round(), runs, &enums, place)?;
                 turns.ran(index, time_s);
                 runs += 1;
+            }
+            if place.stop().is_some() {
+                return Ok(());
             }
         }
         if !turns.next_round(start.elapsed()) {
@@ -71,6 +82,7 @@ fn do_turn(
     })?;
     let tracer = job.tracer.as_deref().filter(|_| round > 0);
     let tracer = tracer.map(|path| (path, run));
+    let log = KernelLog::from_now_on();
     let outcome = match enums {
         Err(reason) if scheduler.object.is_some() => RunOutcome::NotLoaded {
             reason: reason.clone(),
@@ -80,7 +92,9 @@ fn do_turn(
     let report = RunReport {
         scheduler: name,
         round,
+        tunables: scheduler.tunables.clone(),
         outcome,
+        complaints: log.complaints(),
         state_after: loader::state()?,
     };
     let time_s = report.time_s();
@@ -108,16 +122,14 @@ fn do_run(
     let object = run.object.as_deref().zip(enums);
     let scheduler = match object {
         None => None,
-        Some((object, enums)) => {
-            match loader::attach(Path::new(object), &run.tunables, ring, enums) {
-                Ok(attached) => Some((attached, enums)),
-                Err(error) => {
-                    return Ok(RunOutcome::NotLoaded {
-                        reason: error.to_string(),
-                    });
-                }
+        Some((object, enums)) => match loader::attach(Path::new(object), run, ring, enums) {
+            Ok(attached) => Some((attached, enums)),
+            Err(error) => {
+                return Ok(RunOutcome::NotLoaded {
+                    reason: error.to_string(),
+                });
             }
-        }
+        },
     };
     // One that was thrown out already has no name any more; its exit info tells the rest.
     let ops_name = scheduler
@@ -125,12 +137,14 @@ fn do_run(
         .and_then(|(scheduler, _)| scheduler.ops_name().ok());
     let load_ms = millis(start);
     let (root, mut command) = place.command(job)?;
+    let group = Group::new(job.limits)?;
+    group.as_ref().map_or(Ok(()), |g| g.enter(&mut command))?;
     if let Some(recording) = &mut recording {
         recording.begin()?;
     }
     let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
-    let (command, scores) = run_command(
+    let (ended, scores) = run_command(
         &mut command,
         limit,
         scheduler.is_some(),
@@ -138,18 +152,22 @@ fn do_run(
         recording.as_mut(),
     )?;
     let command_ms = millis(start);
+    let exceeded = group.as_ref().and_then(Group::was_exceeded);
+    let command = exceeded.map_or(ended, |limit_mib| CommandStatus::OverMemory { limit_mib });
+    drop(group);
     drop(root);
     recording.map(Recording::end).transpose()?;
     let start = Instant::now();
-    let exit = scheduler
+    let left = scheduler
         .map(|(scheduler, enums)| scheduler.detach(enums))
-        .transpose()?
-        .flatten();
+        .transpose()?;
+    let (exit, deviations) = left.map_or((None, Vec::new()), |left| (left.exit, left.deviations));
     Ok(RunOutcome::Ran {
         ops_name,
         command,
         scores,
         exit,
+        deviations,
         load_ms,
         command_ms,
         unload_ms: millis(start),
@@ -186,6 +204,7 @@ fn run_command(
             return Ok((CommandStatus::NotStarted { reason }, Vec::new()));
         }
     };
+    place.started(child.id());
     // The builder holds the pipe's writing ends; without them the pipe ends with the command.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     set_nonblocking(&output)?;
@@ -231,6 +250,9 @@ fn watch(
         }
         if wanted[0].revents != 0 {
             return Ok(None);
+        }
+        if let Some(reason) = place.stop() {
+            return Ok(Some(CommandStatus::Stopped { reason }));
         }
         if Instant::now() >= end {
             let limit_s = limit.as_secs();
@@ -296,13 +318,16 @@ fn set_nonblocking(pipe: &io::PipeReader) -> io::Result<()> {
     Ok(())
 }
 
-/// Watches from the realtime class, so that a scheduler that starves everyone still gets
-/// reported. The command does not inherit it.
+/// Watches from the realtime class, with all threads that there are, so that a scheduler that starves everyone still
+/// gets reported, and Ctrl-C heard. The command does not inherit it.
 pub fn become_realtime() -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the parameter outlives the call; 0 is the caller.
-    check(unsafe { libc::sched_setscheduler(0, policy, &parameter) }.into())?;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let tid = thread?.file_name().to_string_lossy().parse().unwrap_or(0);
+        // SAFETY: the parameter outlives the call.
+        check(unsafe { libc::sched_setscheduler(tid, policy, &parameter) }.into())?;
+    }
     Ok(())
 }
 

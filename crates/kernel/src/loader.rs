@@ -17,7 +17,7 @@ use libbpf_rs::{
     ProgramType,
 };
 
-use crate::protocol::{ExitInfo, Tunable};
+use crate::protocol::{Counter, Deviation, ExitInfo, GuestRun, Tunable};
 use crate::tunables;
 use crate::types::{self, Kind, Place};
 use crate::verifier;
@@ -44,6 +44,11 @@ pub enum LoadError {
     #[error(transparent)]
     Tunable(#[from] TunableError),
 
+    #[error(
+        "the scheduler has no counter {name:?}; [kernel] deviations in its presets.toml names one"
+    )]
+    Counter { name: String },
+
     #[error("the object is damaged: it has no {what}")]
     Damaged { what: &'static str },
 
@@ -69,6 +74,8 @@ pub enum LoadError {
 /// What the loader must know of an object; read from its BTF before anything is loaded.
 struct Layout {
     rodata: Vec<Place>,
+    /// Its variables, by their sections.
+    data: Vec<(&'static str, Place)>,
     /// Name of the struct_ops map, and the fields of its struct.
     ops: String,
     ops_fields: Vec<Place>,
@@ -89,13 +96,28 @@ pub struct Attached {
     link: Link,
     object: Object,
     exit: Option<ExitLayout>,
+    counters: Vec<CounterPlace>,
 }
 
-/// Loads `object` with these tunables and hands the CPUs to it. On return it is in charge. Its probes, if it has
-/// any, go to the ring buffer `probes`.
+/// Where a counter stands.
+struct CounterPlace {
+    counter: Counter,
+    section: &'static str,
+    place: Place,
+}
+
+/// What a scheduler leaves behind.
+pub struct Left {
+    /// None if the scheduler keeps no record.
+    pub exit: Option<ExitInfo>,
+    pub deviations: Vec<Deviation>,
+}
+
+/// Loads the object of `run` with its tunables and hands the CPUs to it. On return it is in charge. Its probes, if it
+/// has any, go to the ring buffer `probes`.
 pub fn attach(
     object: &Path,
-    tunables: &[Tunable],
+    run: &GuestRun,
     probes: Option<BorrowedFd>,
     enums: &KernelEnums,
 ) -> Result<Attached, LoadError> {
@@ -107,7 +129,8 @@ pub fn attach(
     let layout = Layout::read(&opened)?;
     choose_programs(&mut opened)?;
     prepare_ops(&mut opened, &layout)?;
-    prepare_data(&mut opened, &layout, tunables, enums)?;
+    prepare_data(&mut opened, &layout, &run.tunables, enums)?;
+    let counters = layout.counters(&run.deviations)?;
     if let Some(ring) = probes {
         listen_to_probes(&mut opened, &layout, ring)?;
     }
@@ -133,6 +156,7 @@ pub fn attach(
         link,
         object: loaded,
         exit: layout.exit,
+        counters,
     };
     attached.confirm(enums)
 }
@@ -161,7 +185,7 @@ impl Attached {
         if state()? == "enabled" {
             return Ok(self);
         }
-        let exit = self.detach(enums)?;
+        let exit = self.detach(enums)?.exit;
         Err(exit.as_ref().map_or_else(
             || LoadError::Attach("it left at once and keeps no record of why".to_owned()),
             refused,
@@ -173,16 +197,38 @@ impl Attached {
         read_sysfs(ROOT_OPS)
     }
 
-    /// Takes the scheduler out and waits until the kernel's own is back. The exit info is none
-    /// if the scheduler keeps no record.
-    pub fn detach(self, enums: &KernelEnums) -> Result<Option<ExitInfo>, LoadError> {
-        let Attached { link, object, exit } = self;
+    /// Takes the scheduler out and waits until the kernel's own is back.
+    pub fn detach(self, enums: &KernelEnums) -> Result<Left, LoadError> {
+        let Attached {
+            link,
+            object,
+            exit,
+            counters,
+        } = self;
         drop(link);
         let give_up = Instant::now() + UNLOAD_LIMIT;
         while state()? != "disabled" && Instant::now() < give_up {
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(exit.and_then(|exit| exit.read(&object, enums)))
+        Ok(Left {
+            exit: exit.and_then(|exit| exit.read(&object, enums)),
+            deviations: counters
+                .into_iter()
+                .map(|counter| counter.read(&object))
+                .collect(),
+        })
+    }
+}
+
+impl CounterPlace {
+    fn read(self, object: &Object) -> Deviation {
+        let range = self.place.offset..self.place.offset + 8;
+        let data = section_bytes(object, self.section).unwrap_or_default();
+        let bytes = data.get(range).and_then(|bytes| bytes.try_into().ok());
+        Deviation {
+            counter: self.counter,
+            count: bytes.map_or(0, u64::from_ne_bytes),
+        }
     }
 }
 
@@ -227,12 +273,35 @@ impl Layout {
             offset: place.offset,
             fields: types::fields(&btf, "user_exit_info").unwrap_or_default(),
         });
+        let data = [".data", ".bss"].into_iter().flat_map(|section| {
+            let variables = types::variables(&btf, section);
+            variables.into_iter().map(move |place| (section, place))
+        });
         Ok(Self {
+            data: data.collect(),
             rodata: types::variables(&btf, ".rodata"),
             ops: ops.name,
             ops_fields: types::fields(&btf, "sched_ext_ops").unwrap_or_default(),
             exit,
         })
+    }
+
+    /// Where these counters stand: unsigned variables of eight bytes.
+    fn counters(&self, counters: &[Counter]) -> Result<Vec<CounterPlace>, LoadError> {
+        let find = |counter: &Counter| {
+            let found = self.data.iter().find(|(_, place)| {
+                place.name == counter.name && place.kind == Kind::Unsigned && place.size == 8
+            });
+            let (section, place) = found.ok_or_else(|| LoadError::Counter {
+                name: counter.name.clone(),
+            })?;
+            Ok(CounterPlace {
+                counter: counter.clone(),
+                section,
+                place: place.clone(),
+            })
+        };
+        counters.iter().map(find).collect()
     }
 }
 

@@ -2,8 +2,8 @@
 //! Kernels from the distribution's packages, unpacked into the user's cache.
 //!
 //! Debian's backports have kernels with sched_ext, its release before the last one whose own
-//! scheduler is still CFS. Their suites are reached with a source list and folders of our own, so the machine's apt set-up stays as it is; apt checks signature
-//! and checksum as for any package. No root is needed.
+//! scheduler is still CFS. Their suites are reached with a source list and folders of our own, so the machine's apt
+//! set-up stays as it is; apt checks signature and checksum as for any package. No root is needed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,12 +12,14 @@ use crate::error::KernelError;
 use crate::progress::Progress;
 use crate::sources::{self, Archive};
 
-/// The suites with kernels of interest: 6.1, the last long-term one with CFS; 6.18, with sched_ext
+/// The suites with kernels of interest: 6.1, the last long-term one with CFS; from 6.16 on, with sched_ext
 /// (6.12 of the release in between has the option off).
 const SUITES: [&str; 2] = ["bookworm", "trixie-backports"];
 /// The flavour made for virtual machines: virtio drivers built in.
 const FLAVOUR: &str = "-cloud-amd64";
 const PREFIX: &str = "linux-image-";
+/// What else some kernels from 6.19 on are in, whose image package is empty: configuration, image, modules.
+const PARTS: [&str; 3] = ["linux-base-", "linux-binary-", "linux-modules-"];
 
 /// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,11 +62,12 @@ pub fn find_or_fetch(
     let release = apt.newest(version)?;
     progress.step(&format!("fetching Linux {release}"));
     let tree = apt.download(&release)?;
+    gather(&tree, &release)?;
     if at(&tree, &release).is_none() {
         return Err(KernelError::Package {
             what: format!("unpacking {PREFIX}{release}"),
             status: "no kernel image inside".to_owned(),
-            output: "packages from 7.x on are split; name a 6.x version".to_owned(),
+            output: "name another version".to_owned(),
         });
     }
     let place = cache.join(&release);
@@ -118,6 +121,20 @@ fn at(tree: &Path, release: &str) -> Option<KernelImage> {
         image,
         config,
     })
+}
+
+/// Packages in parts keep image and configuration beside the modules: puts them where all others have them.
+fn gather(tree: &Path, release: &str) -> Result<(), KernelError> {
+    let boot = tree.join("boot");
+    for part in ["vmlinuz", "config"] {
+        let from = tree.join(format!("usr/lib/modules/{release}/{part}"));
+        if from.is_file() {
+            std::fs::create_dir_all(&boot).map_err(KernelError::io(&boot, "create"))?;
+            let to = boot.join(format!("{part}-{release}"));
+            std::fs::rename(&from, to).map_err(KernelError::io(&from, "move"))?;
+        }
+    }
+    Ok(())
 }
 
 /// A kernel as it lies in a boot folder: its configuration beside it, its modules where its
@@ -244,37 +261,41 @@ impl Apt {
 
     /// The newest release of `version` that the suites offer.
     fn newest(&self, version: &str) -> Result<String, KernelError> {
-        let names = self.run("apt-cache", &["pkgnames", PREFIX])?;
+        let names = self.run("apt-cache", &["pkgnames", "linux-"])?;
         pick(&names, version).ok_or_else(|| KernelError::NoKernel {
             version: version.to_owned(),
             offered: offered(&names),
         })
     }
 
-    /// Fetches and unpacks the package of `release`; the folder with its files.
+    /// Fetches and unpacks the packages of `release`; the folder with their files.
     fn download(&self, release: &str) -> Result<PathBuf, KernelError> {
-        let package = format!("{PREFIX}{release}");
-        self.run("apt-get", &["download", &package])?;
+        let names = self.run("apt-cache", &["pkgnames", "linux-"])?;
+        let packages = packages_of(&names, release);
+        let mut words = vec!["download"];
+        words.extend(packages.iter().map(String::as_str));
+        self.run("apt-get", &words)?;
         let folder = self.folder.join("download");
-        let file = std::fs::read_dir(&folder)
+        let files: Vec<PathBuf> = std::fs::read_dir(&folder)
             .map_err(KernelError::io(&folder, "read"))?
             .flatten()
             .map(|entry| entry.path())
-            .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
-        let file = file.ok_or_else(|| KernelError::Package {
-            what: format!("apt-get download {package}"),
-            status: "no package file".to_owned(),
-            output: folder.display().to_string(),
-        })?;
+            .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+            .collect();
+        if files.len() != packages.len() {
+            return Err(KernelError::Package {
+                what: format!("apt-get {}", words.join(" ")),
+                status: format!("{} package files", files.len()),
+                output: folder.display().to_string(),
+            });
+        }
         let tree = self.folder.join("tree");
-        let mut command = Command::new("dpkg-deb");
-        command.arg("--extract").arg(&file).arg(&tree);
-        checked(
-            command,
-            "dpkg-deb",
-            "dpkg",
-            &format!("dpkg-deb --extract {package}"),
-        )?;
+        for file in &files {
+            let mut command = Command::new("dpkg-deb");
+            command.arg("--extract").arg(file).arg(&tree);
+            let what = format!("dpkg-deb --extract {}", file.display());
+            checked(command, "dpkg-deb", "dpkg", &what)?;
+        }
         Ok(tree)
     }
 }
@@ -310,12 +331,26 @@ fn checked(
     })
 }
 
-/// Releases of the flavour among package names.
+/// The package of a release, and those that hold parts of it.
+fn packages_of(names: &str, release: &str) -> Vec<String> {
+    let parts = PARTS.map(|part| format!("{part}{release}"));
+    let offered = parts
+        .into_iter()
+        .filter(|part| names.lines().any(|n| n == part));
+    std::iter::once(format!("{PREFIX}{release}"))
+        .chain(offered)
+        .collect()
+}
+
+/// Releases of the flavour among package names. Archives keep image packages for longer than other parts: a release
+/// that is in parts and lacks one is none.
 fn releases(names: &str) -> impl Iterator<Item = &str> {
+    let is_whole = |release: &str| matches!(packages_of(names, release).len(), 1 | 4);
     names
         .lines()
         .filter_map(|name| name.strip_prefix(PREFIX))
         .filter(|release| release.ends_with(FLAVOUR) && release.starts_with(char::is_numeric))
+        .filter(move |release| is_whole(release))
 }
 
 fn pick(names: &str, version: &str) -> Option<String> {
@@ -353,6 +388,8 @@ linux-image-6.18.9+deb13-cloud-amd64
 linux-image-6.18.15+deb13-cloud-amd64
 linux-image-6.18.15+deb13-cloud-amd64-dbg
 linux-image-6.18.20+deb13-amd64
+linux-image-6.19.3+deb13-cloud-amd64
+linux-binary-6.19.3+deb13-cloud-amd64
 linux-image-6.1.0-9-cloud-amd64
 linux-image-6.1.0-41-cloud-amd64
 linux-image-6.1.0-41-cloud-amd64-unsigned
@@ -371,6 +408,7 @@ linux-image-cloud-amd64
         );
         assert_eq!(pick(NAMES, "6.1").as_deref(), Some("6.1.0-41-cloud-amd64"));
         assert_eq!(pick(NAMES, "6.2"), None);
+        assert_eq!(pick(NAMES, "6.19"), None, "its modules are not there");
         assert_eq!(offered(NAMES), ["6.1", "6.18"]);
     }
 
@@ -398,6 +436,23 @@ linux-image-cloud-amd64
             error.ends_with("no kernel image (bzImage) of x86"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_kernel_in_parts_becomes_whole() {
+        let names = "linux-base-7.2.1+x\nlinux-binary-7.2.1+x\nlinux-modules-7.2.1+x\nlinux-base-7.2.1+x-dbg\n";
+        let expected = ["image", "base", "binary", "modules"].map(|p| format!("linux-{p}-7.2.1+x"));
+        assert_eq!(packages_of(names, "7.2.1+x"), expected);
+        assert_eq!(packages_of(names, "6.18.1+x"), ["linux-image-6.18.1+x"]);
+        let tree = tempfile::tempdir().unwrap();
+        let modules = tree.path().join("usr/lib/modules/7.2.1+x");
+        std::fs::create_dir_all(&modules).unwrap();
+        for part in ["vmlinuz", "config"] {
+            std::fs::write(modules.join(part), "").unwrap();
+        }
+        assert_eq!(at(tree.path(), "7.2.1+x"), None);
+        gather(tree.path(), "7.2.1+x").unwrap();
+        assert!(at(tree.path(), "7.2.1+x").is_some());
     }
 
     #[test]

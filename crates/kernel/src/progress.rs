@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How this crate tells its caller what it is at. It never prints by itself.
 
+use crate::vm::Report;
+
 /// Told what goes on, for progress bars and for the command's output.
 pub trait Progress {
     /// A new step began, such as "booting Linux 6.18.15".
     fn step(&mut self, what: &str);
     /// The command wrote this under that scheduler; not cut at line ends.
     fn output(&mut self, scheduler: &str, text: &str);
+    /// A run ended; all that is known so far, in case that nothing more comes.
+    fn ran(&mut self, _so_far: &Report) {}
+    /// Why the job is to end before it is done ("interrupted by SIGINT"); asked all the time.
+    fn stop(&mut self) -> Option<String> {
+        None
+    }
 }

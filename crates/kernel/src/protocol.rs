@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::Limits;
 use crate::loader;
 use crate::rounds::Rounds;
 
@@ -31,6 +32,7 @@ pub struct GuestJob {
     pub tracer: Option<String>,
     /// How long one command may take, s.
     pub run_limit_s: u64,
+    pub limits: Limits,
 }
 
 /// One scheduler under which the command runs, once a round.
@@ -40,6 +42,24 @@ pub struct GuestRun {
     /// Path of the BPF object in the guest; none for the kernel's own scheduler.
     pub object: Option<String>,
     pub tunables: Vec<Tunable>,
+    /// Counters that are read when it has left.
+    pub deviations: Vec<Counter>,
+}
+
+/// A global of the scheduler that counts how often it was not itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    pub name: String,
+    /// What is counted, in words that follow a number.
+    pub what: String,
+}
+
+/// A [`Counter`] after a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deviation {
+    #[serde(flatten)]
+    pub counter: Counter,
+    pub count: u64,
 }
 
 /// A `const volatile` global of the scheduler and the value it gets.
@@ -83,7 +103,11 @@ pub struct RunReport {
     pub scheduler: String,
     /// 0 for the warm-up, whose figures do not count.
     pub round: u32,
+    /// What was set; all others had their defaults.
+    pub tunables: Vec<Tunable>,
     pub outcome: RunOutcome,
+    /// Errors and warnings in the kernel's log during the run, whoever caused them.
+    pub complaints: Vec<String>,
     /// `/sys/kernel/sched_ext/state` after the run: "disabled" when the kernel's own
     /// scheduler is back in charge.
     pub state_after: String,
@@ -133,6 +157,8 @@ pub enum RunOutcome {
         /// How the scheduler left. None for the kernel's own, and for one that does not record
         /// its exit (no UEI_DEFINE in its source).
         exit: Option<ExitInfo>,
+        /// What the scheduler did otherwise than it would have by itself.
+        deviations: Vec<Deviation>,
         /// Wall-clock time in the guest, ms: load and attach, the command, detach.
         load_ms: u64,
         command_ms: u64,
@@ -153,6 +179,14 @@ pub enum CommandStatus {
     /// Killed because the limit was over.
     TimedOut {
         limit_s: u64,
+    },
+    /// Killed because it took more memory than it may.
+    OverMemory {
+        limit_mib: u32,
+    },
+    /// Killed because whoever waited for it wants it no more.
+    Stopped {
+        reason: String,
     },
     /// The kernel took the scheduler out under it; killed, if it still ran.
     Ejected,
@@ -201,15 +235,18 @@ mod tests {
         RunReport {
             scheduler: "fifo".to_owned(),
             round: 1,
+            tunables: Vec::new(),
             outcome: RunOutcome::Ran {
                 ops_name: None,
                 command,
                 scores: Vec::new(),
                 exit,
+                deviations: Vec::new(),
                 load_ms: 1,
                 command_ms: 2,
                 unload_ms: 3,
             },
+            complaints: Vec::new(),
             state_after: state_after.to_owned(),
         }
     }

@@ -48,8 +48,8 @@ pub struct Guest {
     reader: Option<std::thread::JoinHandle<()>>,
     /// Lines that the guest wrote to its port; closed when QEMU is gone.
     pub lines: Receiver<String>,
-    /// What it wrote to its trace port.
-    pub trace: File,
+    /// What it writes to its trace port.
+    trace: File,
     /// The host's files, as long as they are asked for.
     _share: Share,
 }
@@ -101,6 +101,11 @@ impl Guest {
             trace,
             _share: share,
         })
+    }
+
+    /// What it writes to its trace port, which outlives it.
+    pub fn trace(&self) -> std::io::Result<File> {
+        self.trace.try_clone()
     }
 
     /// Kills QEMU, or, if it `is_ending` by itself, lets it. How it ended, and the last

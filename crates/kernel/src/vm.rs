@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Boots a guest for one job and brings back what came of it.
 
+use std::fs::File;
 use std::io::{BufReader, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
@@ -13,9 +14,10 @@ use tiltyard_model::Machine;
 use crate::config::KernelConfig;
 use crate::error::KernelError;
 use crate::hardware::Accel;
+use crate::limits::Limits;
 use crate::packages::{self, KernelImage};
 use crate::progress::Progress;
-use crate::protocol::{Message, RunReport, Tunable};
+use crate::protocol::{Counter, Message, RunReport, Tunable};
 use crate::qemu::{Guest, Hardware};
 use crate::rounds::Rounds;
 use crate::trace::replay::{Trace, read_runs};
@@ -45,6 +47,8 @@ pub struct VmJob {
     pub boot_limit_s: u64,
     /// How long one run of the command may take, s.
     pub run_limit_s: u64,
+    /// What it may take of the machine.
+    pub limits: Limits,
 }
 
 /// One scheduler of a job.
@@ -55,6 +59,20 @@ pub struct SchedulerJob {
     /// Its BPF object; none for the kernel's own scheduler.
     pub object: Option<PathBuf>,
     pub tunables: Vec<Tunable>,
+    /// What it counts of its deviations from itself.
+    pub deviations: Vec<Counter>,
+}
+
+impl SchedulerJob {
+    /// The kernel's own scheduler, called `name`.
+    pub fn own(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            object: None,
+            tunables: Vec::new(),
+            deviations: Vec::new(),
+        }
+    }
 }
 
 impl VmJob {
@@ -74,6 +92,7 @@ impl VmJob {
             accel: None,
             boot_limit_s: 60,
             run_limit_s: 300,
+            limits: Limits::default(),
         }
     }
 
@@ -154,12 +173,14 @@ pub struct Report {
     pub total_ms: u64,
     /// In the order in which they were done: round by round, in each the schedulers in the job's order.
     pub runs: Vec<RunReport>,
+    /// Why there are not more of them, if something ended the job before it was done.
+    pub cut_short: Option<String>,
 }
 
 impl Report {
     /// Whether every run went as it should.
     pub fn is_success(&self) -> bool {
-        self.runs.iter().all(RunReport::is_success)
+        self.cut_short.is_none() && self.runs.iter().all(RunReport::is_success)
     }
 }
 
@@ -169,8 +190,8 @@ const RUN_GRACE_S: u64 = 60;
 /// Runs the whole job. The guest is gone when this returns, and when this process dies.
 ///
 /// A scheduler that cannot be loaded or is ejected, and a command that fails, stand in the
-/// report; an error means that there is no report. `hear` gets the events of each run that was recorded, with its
-/// index among the report's runs, after the last has ended.
+/// report, and so do the runs before a guest's sudden end; an error means that there is no report. `hear` gets the
+/// events of each run that was recorded, with its index among the report's runs, after the last has ended.
 pub fn run(
     job: &VmJob,
     progress: &mut dyn Progress,
@@ -190,6 +211,9 @@ pub fn run(
         progress.step(&format!("booting Linux {}, {what}", kernel.release));
         let limit_s = KVM_BOOT_LIMIT_S.min(job.boot_limit_s);
         match attempt(job, &kernel, &archive, (*accel, limit_s), progress, hear) {
+            Err(Failed { error, .. }) if matches!(error, KernelError::Stopped(_)) => {
+                return Err(error);
+            }
             Err(Failed { came_up: false, .. }) => {
                 progress.step(&format!("{what} does not work here"));
             }
@@ -262,21 +286,28 @@ fn attempt(
     };
     let failed = |error, came_up| Failed { error, came_up };
     let guest = Guest::start(kernel, archive, &hardware).map_err(|e| failed(e, false))?;
-    match session.listen(&guest, progress) {
-        Ok(report) => match traces(&guest, hear) {
-            Ok(()) => Ok(report),
-            Err(error) => Err(failed(error, true)),
-        },
-        Err(end) => Err(failed(
-            session.explain(end, guest),
-            session.report.is_some(),
-        )),
+    let (ended, trace) = (session.listen(&guest, progress), guest.trace());
+    let trace = trace.map_err(|e| failed(KernelError::io("trace", "read")(e), true))?;
+    let (cut_short, _guest) = match ended {
+        Ok(()) => (None, Some(guest)),
+        Err(end) => (Some(session.explain(end, guest)), None),
+    };
+    let Some(mut report) = session.report else {
+        let error = cut_short.unwrap_or_else(|| KernelError::Guest("it did nothing".to_owned()));
+        return Err(failed(error, false));
+    };
+    report.total_ms = millis(session.start);
+    report.cut_short = cut_short.map(|error| error.to_string());
+    match traces(trace, report.runs.len(), hear) {
+        Ok(()) => Ok(report),
+        Err(error) => Err(failed(error, true)),
     }
 }
 
 /// Why the guest's messages stopped before [`Message::Done`].
 enum End {
     Closed,
+    Stopped(String),
     Silent { limit_s: u64 },
     Error(KernelError),
 }
@@ -295,20 +326,28 @@ struct Session<'a> {
     during: String,
 }
 
+/// How often a guest that says nothing is asked whether it shall go on.
+const LOOK: Duration = Duration::from_millis(100);
+
 impl Session<'_> {
-    fn listen(&mut self, guest: &Guest, progress: &mut dyn Progress) -> Result<Report, End> {
+    /// Ok when the guest has done its job. What it has done stands in the report in any case.
+    fn listen(&mut self, guest: &Guest, progress: &mut dyn Progress) -> Result<(), End> {
         let mut scheduler = String::new();
         let mut limit_s = self.boot_limit_s;
         let mut deadline = self.start + Duration::from_secs(limit_s);
         loop {
+            if let Some(reason) = progress.stop() {
+                return Err(End::Stopped(reason));
+            }
             let wait = deadline.saturating_duration_since(Instant::now());
-            let line = guest
-                .lines
-                .recv_timeout(wait)
-                .map_err(|error| match error {
-                    RecvTimeoutError::Timeout => End::Silent { limit_s },
-                    RecvTimeoutError::Disconnected => End::Closed,
-                })?;
+            let line = match guest.lines.recv_timeout(wait.min(LOOK)) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Disconnected) => return Err(End::Closed),
+                Err(RecvTimeoutError::Timeout) if wait.is_zero() => {
+                    return Err(End::Silent { limit_s });
+                }
+                Err(RecvTimeoutError::Timeout) => continue,
+            };
             match parse(line).map_err(End::Error)? {
                 Message::Ready { kernel_release } => self.booted(kernel_release),
                 Message::RunStarted {
@@ -328,13 +367,10 @@ impl Session<'_> {
                     let all = self.report.as_mut().ok_or(End::Closed)?;
                     report.scheduler = label(self.job, report.scheduler, &all.kernel_release);
                     all.runs.push(*report);
+                    progress.ran(all);
                 }
                 Message::Failed { reason } => return Err(End::Error(KernelError::Guest(reason))),
-                Message::Done => {
-                    let mut report = self.report.take().ok_or(End::Closed)?;
-                    report.total_ms = millis(self.start);
-                    return Ok(report);
-                }
+                Message::Done => return Ok(()),
             }
             limit_s = self.job.run_limit_s + RUN_GRACE_S;
             deadline = Instant::now() + Duration::from_secs(limit_s);
@@ -353,6 +389,7 @@ impl Session<'_> {
             boot_ms: millis(self.start),
             total_ms: 0,
             runs: Vec::new(),
+            cut_short: None,
         });
     }
 
@@ -361,6 +398,7 @@ impl Session<'_> {
         let (status, console) = guest.end(matches!(end, End::Closed));
         match end {
             End::Error(error) => error,
+            End::Stopped(reason) => KernelError::Stopped(reason),
             End::Closed => KernelError::GuestDied {
                 status,
                 during,
@@ -402,12 +440,17 @@ pub(crate) fn label(job: &VmJob, name: String, release: &str) -> String {
     }
 }
 
-fn traces(guest: &Guest, hear: &mut dyn FnMut(Trace)) -> Result<(), KernelError> {
-    let mut file = &guest.trace;
+/// Tells of the runs that the report has; one more may have begun.
+fn traces(mut file: File, nr_runs: usize, hear: &mut dyn FnMut(Trace)) -> Result<(), KernelError> {
+    let mut hear_whole = |trace: Trace| {
+        if trace.run < nr_runs {
+            hear(trace);
+        }
+    };
     // QEMU has written to the file behind our back, from its own position.
     let read = file
         .rewind()
-        .and_then(|()| read_runs(&mut BufReader::new(file), hear));
+        .and_then(|()| read_runs(&mut BufReader::new(file), &mut hear_whole));
     read.map_err(traces_failed())
 }
 
@@ -435,9 +478,8 @@ mod tests {
         job.command = vec!["true".to_owned()];
         assert_eq!(error(&job), "no scheduler given: name one with -s");
         job.schedulers = vec![SchedulerJob {
-            name: "gone".to_owned(),
             object: Some("/gone.bpf.o".into()),
-            tunables: Vec::new(),
+            ..SchedulerJob::own("gone")
         }];
         assert!(
             error(&job).starts_with("/gone.bpf.o: cannot read"),

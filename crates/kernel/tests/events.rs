@@ -113,9 +113,8 @@ fn scheduler(name: &str) -> SchedulerJob {
         Builder::default().bpf_object(&source).expect("it builds")
     };
     SchedulerJob {
-        name: name.to_owned(),
         object: (name != "default").then(compiled),
-        tunables: Vec::new(),
+        ..SchedulerJob::own(name)
     }
 }
 

@@ -95,8 +95,17 @@ fn a_scheduler_that_fails_is_reported_and_the_guest_goes_on() {
     let exit = exit_info(stall);
     assert_eq!(command_status(stall), CommandStatus::Ejected);
     assert_eq!(exit.kind_name, "SCX_EXIT_ERROR_STALL");
+    assert!(
+        stall
+            .complaints
+            .iter()
+            .any(|line| line.contains("runnable task stall")),
+        "{:?}",
+        stall.complaints
+    );
     assert!(exit.dump.contains("CPU states"), "the kernel's: {exit:?}");
     assert!(fine.is_success(), "{fine:#?}");
+    assert_eq!(fine.complaints, [""; 0], "a clean log");
     assert!(
         report.runs.iter().all(RunReport::default_is_back),
         "{report:#?}"
@@ -312,11 +321,9 @@ fn own(name: &str) -> PathBuf {
 
 /// A scheduler by its source; compiled by [`boot`].
 fn scheduler(name: &str, source: &Path) -> SchedulerJob {
-    let object = Some(source.to_owned());
     SchedulerJob {
-        name: name.to_owned(),
-        object,
-        tunables: Vec::new(),
+        object: Some(source.to_owned()),
+        ..SchedulerJob::own(name)
     }
 }
 
@@ -329,11 +336,7 @@ fn compile(source: &Path) -> PathBuf {
 }
 
 fn default() -> SchedulerJob {
-    SchedulerJob {
-        name: "default".to_owned(),
-        object: None,
-        tunables: Vec::new(),
-    }
+    SchedulerJob::own("default")
 }
 
 /// Runs the job after `change`; its report and all that the command wrote. None, with a word

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tiltyard_build::{Builder, Source};
 use tiltyard_model::event::{EventKind, SwitchCause};
+use tiltyard_model::machine::Noise;
 use tiltyard_model::{Event, EventSink, Machine, TaskInfo, Tid};
 use tiltyard_native::{Object, Value};
-use tiltyard_sim::{Setup, run};
+use tiltyard_sim::{ExitKind, Outcome, Setup, run};
 
 const MS: u64 = 1_000_000;
 /// A tick of the machine, and of the port.
@@ -33,6 +34,8 @@ struct Seen {
     probes: BTreeMap<u16, String>,
     /// Penalties of each task, in time.
     penalties: BTreeMap<Tid, Vec<(u64, i64)>>,
+    /// How long each task had waited that the guard let run, ms.
+    rescued_ms: Vec<(Tid, i64)>,
 }
 
 impl EventSink for Seen {
@@ -59,10 +62,14 @@ impl EventSink for Seen {
                     });
                 }
             }
-            EventKind::Probe { probe, key, value } if self.probes[&probe] == "penalty" => {
-                let penalties = self.penalties.entry(Tid(key)).or_default();
-                penalties.push((event.time_ns, value));
-            }
+            EventKind::Probe { probe, key, value } => match self.probes[&probe].as_str() {
+                "penalty" => {
+                    let penalties = self.penalties.entry(Tid(key)).or_default();
+                    penalties.push((event.time_ns, value));
+                }
+                "rescued_ms" => self.rescued_ms.push((Tid(key), value)),
+                _ => {}
+            },
             _ => {}
         }
     }
@@ -106,31 +113,8 @@ fn ule() -> &'static Object {
 
 /// Runs `workload` for a time and returns what was seen; the run's origin is the time 0.
 fn watch(cpus: u32, tunables: &[(&str, i128)], workload: &str, seconds: u64) -> Seen {
-    let workload = tiltyard_workload::read(workload, "test").unwrap_or_else(|e| panic!("{}", e[0]));
-    let file = repository().join("machines/ideal1.toml");
-    let text = std::fs::read_to_string(file).expect("ideal1");
-    let line = text
-        .lines()
-        .find(|l| l.starts_with("topology"))
-        .expect("topology");
-    let topology = format!("topology = \"package:1 l3:1 core:{cpus} pu:1\"");
-    let machine = Machine::parse_toml(&text.replace(line, &topology), "test").expect("machine");
-    let globals: Vec<_> = tunables
-        .iter()
-        .map(|&(n, v)| (n.to_owned(), Value::Int(v)))
-        .collect();
-    let setup = Setup {
-        machine: &machine,
-        workload: &workload,
-        object: ule(),
-        globals: &globals,
-        seed: 1,
-        duration_ns: Some(seconds * 1000 * MS),
-        watchdog: false,
-        probes: true,
-    };
-    let mut seen = Seen::default();
-    let outcome = run(&setup, &mut seen, &mut |_| {}).expect("run");
+    let machine = machine(cpus);
+    let (mut seen, outcome) = try_run(&machine, tunables, workload, seconds, false);
     assert_eq!(outcome.exit.message, "");
     for turn in &mut seen.turns {
         turn.from_ns = turn.from_ns.saturating_sub(outcome.origin_ns);
@@ -140,6 +124,44 @@ fn watch(cpus: u32, tunables: &[(&str, i128)], workload: &str, seconds: u64) -> 
         *at_ns = at_ns.saturating_sub(outcome.origin_ns);
     }
     seen
+}
+
+fn machine(cpus: u32) -> Machine {
+    let file = repository().join("machines/ideal1.toml");
+    let text = std::fs::read_to_string(file).expect("ideal1");
+    let line = text
+        .lines()
+        .find(|l| l.starts_with("topology"))
+        .expect("topology");
+    let topology = format!("topology = \"package:1 l3:1 core:{cpus} pu:1\"");
+    Machine::parse_toml(&text.replace(line, &topology), "test").expect("machine")
+}
+
+fn try_run(
+    machine: &Machine,
+    tunables: &[(&str, i128)],
+    workload: &str,
+    seconds: u64,
+    watchdog: bool,
+) -> (Seen, Outcome) {
+    let workload = tiltyard_workload::read(workload, "test").unwrap_or_else(|e| panic!("{}", e[0]));
+    let globals: Vec<_> = tunables
+        .iter()
+        .map(|&(n, v)| (n.to_owned(), Value::Int(v)))
+        .collect();
+    let setup = Setup {
+        machine,
+        workload: &workload,
+        object: ule(),
+        globals: &globals,
+        seed: 1,
+        duration_ns: Some(seconds * 1000 * MS),
+        watchdog,
+        probes: true,
+    };
+    let mut seen = Seen::default();
+    let outcome = run(&setup, &mut seen, &mut |_| {}).expect("run");
+    (seen, outcome)
 }
 
 fn hogs(count: u32) -> String {
@@ -185,12 +207,13 @@ fn batch_tasks_share_fairly_and_waiting_is_no_sleep() {
 }
 
 /// 20 tasks of 1 ms each 16 ms are more than one CPU can do.
+const FLOOD: &str = r#"{ "tasks": {
+    "hog": { "run": 1000000000 },
+    "sleeper": { "instance": 20, "loop": -1, "run": 1000, "sleep": 15000 } } }"#;
+
 #[test]
 fn interactive_tasks_starve_batch_tasks() {
-    let flood = r#"{ "tasks": {
-        "hog": { "run": 1000000000 },
-        "sleeper": { "instance": 20, "loop": -1, "run": 1000, "sleep": 15000 } } }"#;
-    let seen = watch(1, &[], flood, 30);
+    let seen = watch(1, &[], FLOOD, 30);
     assert!(
         !seen.turns("hog", 0, 1000 * MS).is_empty(),
         "interactive at first"
@@ -199,8 +222,9 @@ fn interactive_tasks_starve_batch_tasks() {
         seen.turns("hog", 2000 * MS, 30_000 * MS).is_empty(),
         "then never again"
     );
+    assert!(seen.rescued_ms.is_empty());
 
-    let guarded = watch(1, &[("starve_limit_ms", 1000)], flood, 30);
+    let guarded = watch(1, &[("starve_limit_ms", 1000)], FLOOD, 30);
     let turns = guarded.turns("hog", 2000 * MS, 30_000 * MS);
     for pair in turns.windows(2) {
         let wait_ns = pair[1].from_ns - pair[0].to_ns;
@@ -210,6 +234,43 @@ fn interactive_tasks_starve_batch_tasks() {
         );
     }
     assert!(turns.len() >= 20, "{}", turns.len());
+    let rescued = guarded.rescued_ms.len();
+    assert!(rescued.abs_diff(turns.len()) <= 2, "{rescued}: each counts");
+    for (tid, waited_ms) in guarded.rescued_ms {
+        assert!(guarded.names[&tid].starts_with("hog"), "{tid:?}");
+        assert!((1000..=1200).contains(&waited_ms), "{waited_ms}");
+    }
+}
+
+/// As a kernel would; with the guard that a kernel gets, it has no reason.
+#[test]
+fn the_watchdog_ejects_a_scheduler_that_starves_unless_it_is_guarded() {
+    let (_, starved) = try_run(&machine(1), &[], FLOOD, 120, true);
+    assert_eq!(starved.exit.kind, ExitKind::ErrorStall);
+    let guard = [("starve_limit_ms", 20_000)];
+    let (seen, guarded) = try_run(&machine(1), &guard, FLOOD, 120, true);
+    assert_eq!(guarded.exit.message, "");
+    assert!(seen.rescued_ms.len() >= 4, "{:?}", seen.rescued_ms);
+}
+
+/// One that has much to do counts as a batch task, which waits for all interactive ones.
+#[test]
+fn under_the_guard_kernel_threads_of_a_cpu_are_always_served() {
+    let mut machine = machine(1);
+    machine.noise = Some(Noise {
+        sleep_mean_ns: 20 * MS,
+        run_mean_ns: 100 * MS,
+    });
+    let ran_ms = |limit_ms| {
+        let tunables = [("starve_limit_ms", limit_ms)];
+        let (seen, outcome) = try_run(&machine, &tunables, FLOOD, 30, false);
+        assert_eq!(outcome.exit.message, "");
+        let turns = seen.turns("kworker", 15_000 * MS, u64::MAX);
+        turns.iter().map(|t| t.to_ns - t.from_ns).sum::<u64>() / MS
+    };
+    assert_eq!(ran_ms(0), 0, "ULE itself");
+    let ran_ms = ran_ms(20_000);
+    assert!(ran_ms > 1000, "{ran_ms} of 15 s");
 }
 
 #[test]

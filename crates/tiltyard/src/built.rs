@@ -5,12 +5,17 @@ use std::fs;
 use std::path::PathBuf;
 
 use tiltyard_build::{BuildError, Builder, Source, default_cache_dir};
+use tiltyard_kernel::protocol::{Counter, Tunable};
+use tiltyard_kernel::vm::SchedulerJob;
 use tiltyard_native::{Object, Value};
 
 use crate::data;
 use crate::failure::{Code, Failure};
 use crate::nearest;
-use crate::schedulers::Choice;
+use crate::schedulers::{self, Choice};
+
+/// Name of the kernel's own scheduler among those of `-s`.
+pub const DEFAULT: &str = "default";
 
 /// A scheduler for the simulated machine.
 pub struct Built {
@@ -40,6 +45,28 @@ pub fn bpf(choice: &Choice) -> Result<PathBuf, Failure> {
     Builder::default()
         .bpf_object(&source(choice)?)
         .map_err(failure)
+}
+
+/// What a job in a kernel needs of the scheduler that `argument` names, with what it gets in kernels alone.
+pub fn job(argument: &str) -> Result<SchedulerJob, Failure> {
+    if argument == DEFAULT {
+        return Ok(SchedulerJob::own(DEFAULT));
+    }
+    let choice = schedulers::choose(argument)?;
+    let object = Some(bpf(&choice)?);
+    let (own, kernel) = (choice.tunables.into_iter(), choice.kernel);
+    let tunables = own.chain(kernel.tunables);
+    let deviations = kernel.deviations.into_iter();
+    Ok(SchedulerJob {
+        name: choice.label,
+        object,
+        tunables: tunables
+            .map(|(name, value)| Tunable { name, value })
+            .collect(),
+        deviations: deviations
+            .map(|(name, what)| Counter { name, what })
+            .collect(),
+    })
 }
 
 /// A BPF program of Tiltyard's own, `text`, as a file that a compiler can read.

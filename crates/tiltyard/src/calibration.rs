@@ -83,16 +83,13 @@ impl Guest {
     }
 }
 
-/// Name of the kernel's own scheduler in a job; reports add what it is.
-const OWN: &str = "default";
-
 /// Takes the readings. Under emulation that counts instructions they are the same every time.
 pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Failure> {
     steps.step("building the schedulers to weigh with");
     let (plain, callbacks) = (object(&[])?, object(&["CALLBACKS"])?);
     let insns = INSNS.to_string();
     let schedulers = vec![
-        scheduler(OWN, None, &[]),
+        scheduler(built::DEFAULT, None, &[]),
         scheduler("base", Some(&plain), &[]),
         scheduler("callbacks", Some(&callbacks), &[]),
         scheduler("insns", Some(&plain), &[("insns", &insns)]),
@@ -160,6 +157,7 @@ fn scheduler(name: &str, object: Option<&PathBuf>, tunables: &[(&str, &str)]) ->
         name: name.to_owned(),
         object: object.cloned(),
         tunables: tunables.iter().map(tunable).collect(),
+        deviations: Vec::new(),
     }
 }
 

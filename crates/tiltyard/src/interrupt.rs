@@ -1,13 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ctrl-C: half-written files go away, and the exit code says what happened.
+//! Ctrl-C: half-written files go away, and the exit code says what happened. A command that has something to put in
+//! order first asks for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use crate::failure::Code;
 
 /// Files to remove when the user interrupts. Those that are gone already do no harm.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Whether the first signal is left to the command, and which one it was.
+static IS_LEFT_TO_COMMAND: AtomicBool = AtomicBool::new(false);
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// From now on the first signal ends nothing: the command asks for it by [`signal`], and ends by itself. The second
+/// one does.
+pub fn leave_to_command() {
+    IS_LEFT_TO_COMMAND.store(true, Ordering::SeqCst);
+}
+
+/// The signal that has come, if it was left to the command.
+pub fn signal() -> Option<&'static str> {
+    match SIGNAL.load(Ordering::SeqCst) {
+        0 => None,
+        libc::SIGINT => Some("SIGINT"),
+        _ => Some("SIGTERM"),
+    }
+}
 
 /// Registers a file that means nothing unless this process ends well.
 pub fn remove_on_interrupt(path: &Path) {
@@ -32,6 +53,11 @@ pub fn watch() {
         let mut signal = 0;
         // SAFETY: waits for the blocked signals of the set above.
         unsafe { libc::sigwait(&signals, &mut signal) };
+        if IS_LEFT_TO_COMMAND.swap(false, Ordering::SeqCst) {
+            SIGNAL.store(signal, Ordering::SeqCst);
+            // SAFETY: as above.
+            unsafe { libc::sigwait(&signals, &mut signal) };
+        }
         for file in TEMPORARY
             .lock()
             .map(|files| files.clone())

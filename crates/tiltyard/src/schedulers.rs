@@ -22,6 +22,17 @@ pub struct Choice {
     pub tunables: Vec<(String, String)>,
     /// Whether a run with it should eject it for starving tasks, as the kernel would.
     pub watchdog: bool,
+    /// What is different in a real kernel.
+    pub kernel: InKernel,
+}
+
+/// What a scheduler needs in a real kernel, which does not let it do all that the simulated machine does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InKernel {
+    /// Tunables and their values, for those that were not given otherwise.
+    pub tunables: Vec<(String, String)>,
+    /// Counters of the scheduler's deviations from itself, and what each counts.
+    pub deviations: Vec<(String, String)>,
 }
 
 /// A scheduler and a set of values with a name, from `schedulers/NAME/presets.toml`.
@@ -38,8 +49,19 @@ struct PresetFile {
     /// False for a scheduler that starves tasks by design: the simulated machine then lets it.
     #[serde(default = "yes")]
     watchdog: bool,
+    #[serde(default)]
+    kernel: KernelTable,
     #[serde(flatten)]
     presets: BTreeMap<String, PresetTable>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelTable {
+    #[serde(default)]
+    set: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    deviations: BTreeMap<String, String>,
 }
 
 fn yes() -> bool {
@@ -80,31 +102,33 @@ pub fn presets() -> Result<Vec<Preset>, Failure> {
 }
 
 fn read_presets(file: &Path, scheduler: &str) -> Result<Vec<Preset>, Failure> {
-    let mut presets = Vec::new();
-    for (name, table) in read_file(file)?.presets {
-        let mut tunables = Vec::new();
-        for (tunable, value) in table.set {
-            let value = match value {
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Boolean(flag) => flag.to_string(),
-                other => {
-                    let place = format!("{}: [{name}] {tunable} = {other}", data::shown(file));
-                    let line =
-                        format!("{place}: neither an integer nor a boolean; tunables are numbers");
-                    return Err(Failure::new(Code::Input, line));
-                }
-            };
-            tunables.push((tunable, value));
-        }
-        let (scheduler, description) = (scheduler.to_owned(), table.description);
-        presets.push(Preset {
+    let presets = read_file(file)?.presets.into_iter().map(|(name, table)| {
+        Ok(Preset {
+            tunables: values(file, &name, table.set)?,
             name,
-            scheduler,
-            description,
-            tunables,
-        });
-    }
-    Ok(presets)
+            scheduler: scheduler.to_owned(),
+            description: table.description,
+        })
+    });
+    presets.collect()
+}
+
+/// The values of a table of this name.
+fn values(
+    file: &Path,
+    name: &str,
+    set: BTreeMap<String, toml::Value>,
+) -> Result<Vec<(String, String)>, Failure> {
+    let value = |(tunable, value): (String, toml::Value)| match value {
+        toml::Value::Integer(number) => Ok((tunable, number.to_string())),
+        toml::Value::Boolean(flag) => Ok((tunable, flag.to_string())),
+        other => {
+            let place = format!("{}: [{name}] {tunable} = {other}", data::shown(file));
+            let line = format!("{place}: neither an integer nor a boolean; tunables are numbers");
+            Err(Failure::new(Code::Input, line))
+        }
+    };
+    set.into_iter().map(value).collect()
 }
 
 fn read_file(file: &Path) -> Result<PresetFile, Failure> {
@@ -118,13 +142,18 @@ fn read_file(file: &Path) -> Result<PresetFile, Failure> {
     })
 }
 
-/// What the file beside `source` says about the watchdog.
-fn watchdog_of(source: &Path) -> Result<bool, Failure> {
+/// What the file beside `source` says about the watchdog, and about real kernels.
+fn beside(source: &Path) -> Result<(bool, InKernel), Failure> {
     let file = source.with_file_name("presets.toml");
-    match file.is_file() {
-        true => Ok(read_file(&file)?.watchdog),
-        false => Ok(true),
+    if !file.is_file() {
+        return Ok((true, InKernel::default()));
     }
+    let read = read_file(&file)?;
+    let kernel = InKernel {
+        tunables: values(&file, "kernel", read.kernel.set)?,
+        deviations: read.kernel.deviations.into_iter().collect(),
+    };
+    Ok((read.watchdog, kernel))
 }
 
 /// What `argument` means. Names of tunables are checked when the scheduler has been built.
@@ -143,13 +172,16 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
         tunables.retain(|(known, _)| known != tunable);
         tunables.push((tunable.to_owned(), value.to_owned()));
     }
-    let watchdog = watchdog_of(&source)?;
+    let (watchdog, mut kernel) = beside(&source)?;
+    let is_given = |name: &String| tunables.iter().any(|(given, _)| given == name);
+    kernel.tunables.retain(|(name, _)| !is_given(name));
     Ok(Choice {
         argument: argument.to_owned(),
         label: label(argument),
         source,
         tunables,
         watchdog,
+        kernel,
     })
 }
 
@@ -230,6 +262,28 @@ mod tests {
         let choice = choose("fifo:slice_ms=5:slice_ms=6").unwrap();
         assert_eq!(choice.tunables, [("slice_ms".to_owned(), "6".to_owned())]);
         assert!(choice.source.ends_with("schedulers/fifo/fifo.bpf.c"));
+    }
+
+    #[test]
+    fn what_is_given_counts_for_more_than_what_a_kernel_needs() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("my.bpf.c");
+        std::fs::write(&source, "").unwrap();
+        let file = "watchdog = false\n[kernel]\nset = { guard_ms = 5, other = true }\n\
+            deviations = { nr_saved = \"tasks were saved\" }\n[one]\ndescription = \"\"\n";
+        std::fs::write(folder.path().join("presets.toml"), file).unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let choice = choose(source.to_str().unwrap()).unwrap();
+        let both = [pair("guard_ms", "5"), pair("other", "true")];
+        assert_eq!(choice.kernel.tunables, both);
+        assert_eq!(
+            choice.kernel.deviations,
+            [pair("nr_saved", "tasks were saved")]
+        );
+        assert!(!choice.watchdog && choice.tunables.is_empty());
+        let choice = choose(&format!("{}:guard_ms=0", source.display())).unwrap();
+        assert_eq!(choice.tunables, [pair("guard_ms", "0")]);
+        assert_eq!(choice.kernel.tunables, [pair("other", "true")]);
     }
 
     #[test]

@@ -7,8 +7,7 @@ use serde::Deserialize;
 use tiltyard_fidelity::judge::{Measured, Requests, judge};
 use tiltyard_fidelity::set::{Arena, Comparison, Results, Set};
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::vm::{self, SchedulerJob};
-use tiltyard_kernel::{Accel, Progress, Report, Trace, Tunable};
+use tiltyard_kernel::{Accel, Progress, Report, Trace, vm};
 use tiltyard_measure::Summary;
 use tiltyard_model::Machine;
 use tiltyard_workload::Workload;
@@ -137,7 +136,7 @@ fn in_kernel(
     ];
     let mut command: Vec<String> = words.map(str::to_owned).to_vec();
     command.push(file.display().to_string());
-    let jobs = arena.pairs.iter().map(|(_, real)| scheduler_job(real));
+    let jobs = arena.pairs.iter().map(|(_, real)| built::job(real));
     let mut job = guest.job(command, jobs.collect::<Result<_, _>>()?)?;
     job.tracer = Some(recorded::tracer()?);
     job.rounds = match arena.rounds {
@@ -186,27 +185,6 @@ fn in_kernel(
         figures.push(told.outcome.measured(summary, &app_names(workload), set));
     }
     Ok(Real { report, schedulers })
-}
-
-fn scheduler_job(name: &str) -> Result<SchedulerJob, Failure> {
-    if name == "default" {
-        return Ok(SchedulerJob {
-            name: name.to_owned(),
-            object: None,
-            tunables: Vec::new(),
-        });
-    }
-    let choice = schedulers::choose(name)?;
-    let object = Some(built::bpf(&choice)?);
-    let tunables = choice
-        .tunables
-        .into_iter()
-        .map(|(name, value)| Tunable { name, value });
-    Ok(SchedulerJob {
-        name: name.to_owned(),
-        object,
-        tunables: tunables.collect(),
-    })
 }
 
 /// What `tiltyard exec --format json` prints, as far as it matters here.

@@ -388,7 +388,8 @@ fn presets_set_tunables_that_exist() {
         let code = files()
             .into_iter()
             .filter(|f| f.starts_with(&folder) && (f.ends_with(".c") || f.ends_with(".h")));
-        let known: Vec<String> = code.flat_map(|f| tunables(&read(&f))).collect();
+        let code: String = code.map(|f| read(&f)).collect();
+        let known = tunables(&code);
         let text = read(&format!("{folder}presets.toml"));
         let presets: toml::Table =
             toml::from_str(&text).unwrap_or_else(|e| panic!("{folder}: {e}"));
@@ -399,6 +400,10 @@ fn presets_set_tunables_that_exist() {
                 .flat_map(|s| s.keys())
                 .filter(|k| !known.contains(k));
             offenders.extend(unknown.map(|k| format!("{folder}presets.toml: [{preset}] {k}")));
+            let counters = table.get("deviations").and_then(|s| s.as_table());
+            let counters = counters.into_iter().flat_map(|s| s.keys());
+            let missing = counters.filter(|k| !code.contains(&format!("\nu64 {k};\n")));
+            offenders.extend(missing.map(|k| format!("{folder}presets.toml: [{preset}] {k}")));
         }
     }
     none(offenders, "presets that set what is no tunable");

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard kernel`: the same schedulers in a real Linux kernel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tiltyard_kernel::error::KernelError;
-use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport, Tunable};
+use tiltyard_kernel::protocol::{CommandStatus, Counter, RunOutcome, RunReport};
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::vm::{self, Report, SchedulerJob, VmJob};
-use tiltyard_kernel::{Accel, Trace, here, host};
+use tiltyard_kernel::vm::{self, Report, VmJob};
+use tiltyard_kernel::{Accel, Limits, Trace, here, host};
 use tiltyard_measure::Comparison;
 use tiltyard_report::{ReportInput, html, table};
 
 use super::list::Format;
-use crate::built;
+use crate::built::{self, DEFAULT};
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
-use crate::{applications, duration, machines, schedulers, terminal, workloads};
+use crate::{applications, duration, interrupt, machines, terminal, workloads};
 
 /// Load for each CPU from which on times are not to be trusted.
 const NOISY_LOAD: f64 = 0.5;
 
 /// Lines of the kernel's debug dump that are printed.
 const MAX_DUMP_LINES: usize = 40;
-
-/// Name of the kernel's own scheduler among those of `-s`.
-const DEFAULT: &str = "default";
 
 /// Run a command under schedulers in a real Linux kernel: in a virtual machine (--vm), or in the one that runs here.
 ///
@@ -93,6 +90,12 @@ pub struct Args {
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
+    /// Kill the command if it and all that it starts take more memory than this; files in memory count.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
+    limit_memory: Option<u32>,
+    /// Run the command on the first N CPUs only.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit_cpus: Option<u32>,
     /// Measured rounds at most; in each, every scheduler runs the command once. One round has no warm-up.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -114,6 +117,10 @@ pub struct Args {
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// Write what came of it as JSON: anew after each run, so that something is left whatever happens ("cut_short"
+    /// says so), and with all figures at the end.
+    #[arg(long, value_name = "FILE.json")]
+    out: Option<PathBuf>,
     /// Instead of a command: a real application, NAME or NAME:SIZE (--list shows them). Its programs are not in the guest
     /// of --icount.
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload", "icount"])]
@@ -176,6 +183,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => host::nr_cpus(),
     };
     job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
+    if let Some(cpus) = args.limit_cpus.filter(|cpus| *cpus > nr_cpus) {
+        let line = format!("--limit-cpus {cpus}: there are {nr_cpus}; name fewer");
+        return Err(Failure::usage(line));
+    }
+    job.limits = Limits {
+        memory_mib: args.limit_memory,
+        cpus: args.limit_cpus,
+    };
     job.kernel_version.clone_from(&args.kernel);
     job.rounds = Rounds {
         max: args.rounds,
@@ -185,11 +200,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress {
         steps: Steps::new(),
         shown: args.format == Format::Table,
+        out: args.out.clone(),
     };
     require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
         progress.steps.step(&format!("building {scheduler}"));
-        job.schedulers.push(scheduler_job(scheduler)?);
+        job.schedulers.push(built::job(scheduler)?);
     }
     if !args.no_events {
         progress.steps.step("building the tracer");
@@ -203,11 +219,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             written = recorded::write_perfetto(&run, nr_cpus, output);
         }
     };
+    save(args.out.as_deref(), &no_result(STILL_RUNNING))?;
+    interrupt::leave_to_command();
     let report = match args.vm {
         true => vm::run(&job, &mut progress, &mut hear),
         false => here::run(&job, recorded::spread, &mut progress, &mut hear),
     };
-    let report = report.map_err(|e| failure(&e))?;
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            save(args.out.as_deref(), &no_result(&error.to_string()))?;
+            return Err(failure(&error));
+        }
+    };
     written?;
     drop(progress);
     publish(args, &report, &recorded, report_file)?;
@@ -223,10 +247,16 @@ fn publish(
 ) -> Result<(), Failure> {
     let runs = recorded::by_scheduler(report, recorded);
     let comparison = recorded::comparison(report, &runs);
+    let json = json(report, recorded, &comparison);
+    save(args.out.as_deref(), &json)?;
     if let Some(file) = file {
+        let mut about = "A command under schedulers in a real Linux kernel.".to_owned();
+        if let Some(reason) = cut_short(report) {
+            about += &format!(" Cut short: {reason}.");
+        }
         let page = html::render(&ReportInput {
             title: &title(args),
-            about: "A command under schedulers in a real Linux kernel.",
+            about: &about,
             machine: &format!("{}{}", machine(report), circumstances(report)),
             command: &repeat_line(),
             shown: "round 1",
@@ -237,7 +267,7 @@ fn publish(
     }
     match args.format {
         Format::Table => super::print(&page(report, recorded, &comparison)),
-        Format::Json => super::print(&json(report, recorded, &comparison)),
+        Format::Json => super::print(&json),
     }
 }
 
@@ -248,6 +278,24 @@ fn require(args: &Args) -> Result<(), KernelError> {
         false if args.no_events && args.schedulers.iter().all(|s| s == DEFAULT) => Ok(()),
         false => here::require(),
     }
+}
+
+/// What `--out` says as long as nothing else does.
+const STILL_RUNNING: &str = "still running when this was written";
+
+/// The result of a job that has none.
+fn no_result(why: &str) -> String {
+    format!("{:#}\n", serde_json::json!({ "cut_short": why }))
+}
+
+/// The result so far, for `--out`.
+fn save(out: Option<&Path>, json: &str) -> Result<(), Failure> {
+    out.map_or(Ok(()), |path| output::write(path, json.as_bytes()))
+}
+
+/// Why the job ended before it was done, in one line; a guest's last words follow below it.
+fn cut_short(report: &Report) -> Option<&str> {
+    report.cut_short.as_deref()?.lines().next()
 }
 
 /// Prints what keeps schedulers from real kernels. Fails where there is no way at all.
@@ -304,32 +352,11 @@ fn title(args: &Args) -> String {
     named.cloned().unwrap_or_else(|| args.command.join(" "))
 }
 
-fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
-    if argument == DEFAULT {
-        return Ok(SchedulerJob {
-            name: DEFAULT.to_owned(),
-            object: None,
-            tunables: Vec::new(),
-        });
-    }
-    let choice = schedulers::choose(argument)?;
-    let object = Some(built::bpf(&choice)?);
-    let tunables = choice
-        .tunables
-        .into_iter()
-        .map(|(name, value)| Tunable { name, value })
-        .collect();
-    Ok(SchedulerJob {
-        name: choice.label,
-        object,
-        tunables,
-    })
-}
-
 /// The command's own output goes to stderr, so that stdout holds the result alone.
 struct Progress {
     steps: Steps,
     shown: bool,
+    out: Option<PathBuf>,
 }
 
 impl tiltyard_kernel::Progress for Progress {
@@ -341,6 +368,19 @@ impl tiltyard_kernel::Progress for Progress {
         if self.shown {
             self.steps.suspend(|| eprint!("{text}"));
         }
+    }
+
+    fn ran(&mut self, so_far: &Report) {
+        let mut so_far = so_far.clone();
+        so_far.cut_short = Some(STILL_RUNNING.to_owned());
+        let runs = recorded::by_scheduler(&so_far, &[]);
+        let comparison = recorded::comparison(&so_far, &runs);
+        // That it can be written has been seen at the start; what fails now is told at the end.
+        let _ = save(self.out.as_deref(), &json(&so_far, &[], &comparison));
+    }
+
+    fn stop(&mut self) -> Option<String> {
+        interrupt::signal().map(|signal| format!("interrupted by {signal}"))
     }
 }
 
@@ -385,6 +425,7 @@ fn json(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
         })
     });
     let all = serde_json::json!({
+        "cut_short": report.cut_short,
         "report": report,
         "comparison": comparison,
         "recorded": recorded.collect::<Vec<_>>(),
@@ -415,8 +456,19 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
         for line in shown.map_or(Vec::new(), |run| lines(run)) {
             page += &format!("  {line}\n");
         }
+        for (counter, count) in deviations(&own) {
+            page += &format!(
+                "  deviation       {count}: {} ({})\n",
+                counter.what, counter.name
+            );
+        }
     }
-    page += &format!("\n{}\n", table::render(comparison, terminal::width()));
+    if !report.runs.is_empty() {
+        page += &format!("\n{}\n", table::render(comparison, terminal::width()));
+    }
+    if let Some(reason) = &report.cut_short {
+        page += &format!("Cut short  {reason}\n");
+    }
     let lost: u64 = recorded.iter().map(|recorded| recorded.lost).sum();
     if lost > 0 {
         page += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
@@ -436,6 +488,25 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     page + &format!("Repeat  {}\n", repeat_line())
 }
 
+/// What a scheduler's counters of deviations say of all its runs together.
+fn deviations(runs: &[&RunReport]) -> Vec<(Counter, u64)> {
+    let mut all: Vec<(Counter, u64)> = Vec::new();
+    let counts = runs.iter().flat_map(|run| match &run.outcome {
+        RunOutcome::Ran { deviations, .. } => deviations.as_slice(),
+        RunOutcome::NotLoaded { .. } => &[],
+    });
+    for deviation in counts.filter(|deviation| deviation.count > 0) {
+        match all
+            .iter_mut()
+            .find(|(known, _)| *known == deviation.counter)
+        {
+            Some((_, count)) => *count += deviation.count,
+            None => all.push((deviation.counter.clone(), deviation.count)),
+        }
+    }
+    all
+}
+
 fn lines(run: &RunReport) -> Vec<String> {
     let mut lines = Vec::new();
     match &run.outcome {
@@ -450,7 +521,12 @@ fn lines(run: &RunReport) -> Vec<String> {
             ..
         } => {
             let ops = ops_name.as_deref().unwrap_or("the kernel's own");
-            lines.push(format!("in charge       {ops}"));
+            let set = run
+                .tunables
+                .iter()
+                .map(|t| format!(" {}={}", t.name, t.value));
+            let set: String = set.collect();
+            lines.push(format!("in charge       {ops}{set}"));
             lines.push(format!(
                 "command         {} after {:.3} s",
                 status(command),
@@ -471,6 +547,8 @@ fn lines(run: &RunReport) -> Vec<String> {
             lines.push(format!("load, unload    {load_ms} ms, {unload_ms} ms"));
         }
     }
+    let complaints = run.complaints.iter();
+    lines.extend(complaints.map(|line| format!("kernel says     {line}")));
     let back = if run.default_is_back() { "yes" } else { "NO" };
     lines.push(format!(
         "default is back {back} (sched_ext {})",
@@ -493,6 +571,10 @@ fn status(command: &CommandStatus) -> String {
         CommandStatus::Exited { code } => format!("exited with {code}"),
         CommandStatus::Signalled { signal } => format!("killed by signal {signal}"),
         CommandStatus::TimedOut { limit_s } => format!("killed: over the limit of {limit_s} s"),
+        CommandStatus::OverMemory { limit_mib } => {
+            format!("killed: over the limit of {limit_mib} MiB of memory")
+        }
+        CommandStatus::Stopped { reason } => format!("killed: {reason}"),
         CommandStatus::Ejected => "killed: the kernel ejected the scheduler".to_owned(),
         CommandStatus::NotStarted { reason } => format!("not started: {reason}"),
     }
@@ -500,6 +582,11 @@ fn status(command: &CommandStatus) -> String {
 
 /// Success, or what went wrong first, in one line.
 fn verdict(report: &Report) -> Result<(), Failure> {
+    if let Some(reason) = cut_short(report) {
+        let runs = report.runs.iter().filter(|run| run.is_success()).count();
+        let line = format!("cut short after {runs} whole runs: {reason}");
+        return Err(Failure::new(ended_early(), line));
+    }
     let Some(run) = report.runs.iter().find(|run| !run.is_success()) else {
         return Ok(());
     };
@@ -553,5 +640,13 @@ fn first_and_last(text: &str) -> String {
 }
 
 fn failure(error: &KernelError) -> Failure {
-    Failure::new(Code::Environment, error.to_string())
+    Failure::new(ended_early(), error.to_string())
+}
+
+/// Whose doing it is that there is no whole result: who interrupted, or this machine's.
+fn ended_early() -> Code {
+    match interrupt::signal() {
+        Some(_) => Code::Interrupted,
+        None => Code::Environment,
+    }
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Kernel threads that belong to a CPU are served under every scheduler that ships, whatever else wants the CPU.
+
+mod common;
+
+use common::{Arena, ideal, object, parse, repository};
+use tiltyard_model::machine::Noise;
+use tiltyard_native::Value;
+
+const MS: u64 = 1_000_000;
+
+/// Twice what two CPUs can do, of tasks that sleep most of the time; and kernel threads that have much to do.
+const FLOOD: &str = r#"{ "tasks": {
+    "hog": { "instance": 2, "run": 60000000 },
+    "sleeper": { "instance": 40, "loop": -1, "run": 1000, "sleep": 9000 } } }"#;
+
+/// What a real kernel gets: the scheduler's `[kernel]` table.
+fn in_kernel(scheduler: &str) -> Vec<(String, Value)> {
+    let file = repository().join(format!("schedulers/{scheduler}/presets.toml"));
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let table = text.split("[kernel]\n").nth(1).unwrap_or_default();
+    let set = table.lines().next().unwrap_or_default();
+    let values = set
+        .trim_start_matches("set = {")
+        .trim_end_matches('}')
+        .split(',');
+    values
+        .filter_map(|value| value.split_once('='))
+        .map(|(name, value)| {
+            let number = value.trim().parse().expect("a number");
+            (name.trim().to_owned(), Value::Int(number))
+        })
+        .collect()
+}
+
+#[test]
+fn a_cpus_kernel_thread_never_waits_for_long() {
+    let mut machine = ideal("package:1 core:2 pu:1", 250);
+    machine.noise = Some(Noise {
+        sleep_mean_ns: 20 * MS,
+        run_mean_ns: 50 * MS,
+    });
+    let workload = parse(FLOOD);
+    for entry in std::fs::read_dir(repository().join("schedulers")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !entry.path().join(format!("{name}.bpf.c")).is_file() {
+            continue;
+        }
+        let globals = in_kernel(&name);
+        let mut arena = Arena::new(&machine, object(&name, 2));
+        arena.globals = &globals;
+        arena.duration_ns = Some(10_000 * MS);
+        let ran = arena
+            .run(&workload)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let threads = ran.summary.tasks.iter();
+        let threads: Vec<_> = threads.filter(|t| t.name.starts_with("kworker/")).collect();
+        assert_eq!(threads.len(), 2, "{name}: one for each CPU");
+        for thread in threads {
+            let wait_ms = thread.longest_wait_ns / MS;
+            // Its turn in a queue of 40 tasks that run for 1 ms, and of hogs that have whole slices.
+            assert!(wait_ms < 500, "{name}: {} waited {wait_ms} ms", thread.name);
+            assert!(thread.runtime_ns > 100 * MS, "{name}: {thread:?}");
+        }
+    }
+}

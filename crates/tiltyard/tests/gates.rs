@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a scheduler has to pass before it ships: the verifiers of the oldest and the newest kernel for which there are
+//! packages, and load that changes all the time. Each test boots a guest under each of these kernels; it says so and
+//! passes where a guest, a kernel or a command is missing.
+//!
+//! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test gates` is the whole gate, a minute of each kind of load. Without
+//! the variable it is two seconds.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
+
+/// The oldest kernel with sched_ext that Debian's packages offer, and the newest into which anything can be loaded.
+/// docs/how-to/real-kernel.md says what is wrong with the others.
+const KERNELS: [&str; 2] = ["6.16", "6.18"];
+
+/// Seconds are its argument. CPU affinity changed by the tasks themselves; affinity and nice values changed from
+/// outside, of tasks that compute, sleep and wait for each other, while kernel threads are needed; and tasks that come and
+/// go.
+const STRESS: &str = r#"
+set -e
+cd /tmp
+load() { stress-ng --quiet --timeout ${0}s "$@"; }
+load --affinity 4 --affinity-rand
+load --cpu 2 --switch 2 --nanosleep 1 &
+n=0
+while kill -0 $! 2>/dev/null; do
+    for task in $(ls /proc/[0-9]*/task | grep -x '[0-9]*'); do
+        grep -qs stress-ng /proc/$task/comm || continue
+        n=$((n + 7))
+        taskset -cp $((n % 2)) $task
+        taskset -cp 0,1 $task
+        renice -n $((n % 40 - 20)) -p $task
+    done >/dev/null 2>&1 || true
+    # Waits for a kernel thread of each CPU.
+    echo 1 > /proc/sys/vm/stat_refresh
+done
+wait $!
+load --fork 4 --vfork 2
+echo changed: $n
+"#;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Folders that hold a source of their own name.
+fn schedulers() -> Vec<String> {
+    let folders = std::fs::read_dir(root().join("schedulers")).unwrap();
+    let names = folders.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names
+        .filter(|n| root().join(format!("schedulers/{n}/{n}.bpf.c")).is_file())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Their presets: values decide which code the verifier sees.
+fn presets(scheduler: &str) -> Vec<String> {
+    let file = root().join(format!("schedulers/{scheduler}/presets.toml"));
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let tables: toml::Table = toml::from_str(&text).unwrap();
+    let presets = tables.into_iter().filter(|(_, table)| {
+        let description = table.get("description");
+        description.is_some()
+    });
+    presets.map(|(name, _)| name).collect()
+}
+
+#[test]
+fn every_scheduler_passes_the_verifiers() {
+    let mut all = schedulers();
+    all.extend(schedulers().iter().flat_map(|name| presets(name)));
+    all.sort();
+    all.dedup();
+    for kernel in KERNELS {
+        pass(kernel, &all, &["true"]);
+    }
+}
+
+#[test]
+fn every_scheduler_survives_changing_load() {
+    if let Err(error) = Command::new("stress-ng").arg("--version").output() {
+        return skip(&format!("stress-ng: {error}"));
+    }
+    let seconds = std::env::var("TILTYARD_GATE_S").unwrap_or("2".to_owned());
+    for kernel in KERNELS {
+        let output = pass(kernel, &schedulers(), &["sh", "-c", STRESS, &seconds]);
+        for line in output.lines().filter(|line| line.starts_with("changed: ")) {
+            assert_ne!(line, "changed: 0", "{output}");
+        }
+    }
+}
+
+/// Runs the command under each scheduler, in one guest: all of it succeeds, each scheduler stays until it is taken out,
+/// and the kernel has nothing to complain about. What the command printed.
+fn pass(kernel: &str, schedulers: &[String], command: &[&str]) -> String {
+    let mut tiltyard = Command::new(TILTYARD);
+    tiltyard.args(["kernel", "--vm", "--kernel", kernel, "--rounds", "1"]);
+    tiltyard.args(["--no-events", "--limit", "900", "--format", "json"]);
+    let out = tempfile::NamedTempFile::new().unwrap();
+    tiltyard.args(["-s", &schedulers.join(","), "--out"]);
+    let output = tiltyard.arg(out.path()).arg("--").args(command).output();
+    let output = output.expect("tiltyard starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let result: Value = serde_json::from_slice(&std::fs::read(out.path()).unwrap()).unwrap();
+    let report = &result["report"];
+    // No guest, or no package: what went wrong inside of a guest has a report.
+    if output.status.code() == Some(7) && report.is_null() {
+        skip(&said);
+        return String::new();
+    }
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), schedulers.len(), "{said}");
+    for run in runs {
+        let about = format!("Linux {}, {run:#}\n{said}", report["kernel_release"]);
+        let outcome = &run["outcome"];
+        assert_eq!(outcome["outcome"], "ran", "{about}");
+        assert_eq!(outcome["command"]["status"], "exited", "{about}");
+        assert_eq!(outcome["command"]["code"], 0, "{about}");
+        assert_eq!(outcome["exit"]["kind_name"], "SCX_EXIT_UNREG", "{about}");
+        assert_eq!(run["state_after"], "disabled", "{about}");
+        assert_eq!(run["complaints"], Value::Array(Vec::new()), "{about}");
+    }
+    said
+}
+
+/// Not eprintln!, which the test harness keeps to itself when a test passes.
+fn skip(why: &str) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+}
