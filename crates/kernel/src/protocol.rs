@@ -145,6 +145,7 @@ impl RunReport {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "there is one for each run")]
 pub enum RunOutcome {
     /// The scheduler never took charge: refused object, unknown tunable, failed verification.
     NotLoaded { reason: String },

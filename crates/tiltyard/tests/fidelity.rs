@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The fidelity set, its results as they are kept, and the way to make them anew.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+use tiltyard_fidelity::set::{Results, Set};
+use tiltyard_model::Machine;
+
+const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn set() -> Set {
+    Set::parse(&read("fidelity/set.toml")).expect("the set")
+}
+
+fn results(arena: &str) -> Results {
+    serde_json::from_str(&read(&format!("fidelity/results/{arena}.json"))).expect("results")
+}
+
+#[test]
+fn the_page_is_what_the_kept_results_say() {
+    let output = Command::new(TILTYARD)
+        .args(["fidelity", "--page"])
+        .arg(root().join("fidelity/results"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        page == read("docs/fidelity.md"),
+        "docs/fidelity.md is not what `tiltyard fidelity --page fidelity/results` prints"
+    );
+}
+
+/// Nobody changed a tolerance, a scheduler or a workload after the results were there.
+#[test]
+fn the_kept_results_are_of_the_set_as_it_is() {
+    let set = set();
+    let mut workloads: Vec<String> = std::fs::read_dir(root().join("fidelity/workloads"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    workloads.sort();
+    for arena in &set.arenas {
+        let results = results(&arena.name);
+        assert_eq!(results.arena, *arena);
+        assert_eq!((results.tolerance, results.least), (set.tolerance, set.least));
+        for (simulated, real) in &arena.pairs {
+            let of_pair = results.comparisons.iter();
+            let of_pair = of_pair.filter(|c| c.simulated == *simulated && c.real == *real);
+            let done: Vec<&str> = of_pair.map(|c| c.workload.as_str()).collect();
+            assert_eq!(done, workloads, "{} under {simulated}", arena.name);
+        }
+        for row in results.comparisons.iter().flat_map(|c| &c.rows) {
+            let percent = (row.simulated - row.real) / row.real * 100.0;
+            let error = if row.figure.is_points() { row.simulated - row.real } else { percent };
+            assert!((row.error - error).abs() < 1e-6, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn the_kept_machines_are_machines_of_the_arenas() {
+    for arena in set().arenas {
+        let file = format!("fidelity/results/{}.toml", arena.name);
+        let machine = Machine::parse_toml(&read(&file), &file).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(machine.nr_cpus(), arena.cpus as usize, "{file}");
+    }
+}
+
+#[test]
+fn what_is_not_in_the_set_is_refused_before_anything_runs() {
+    let run = |arguments: &[&str]| assert_cmd::Command::new(TILTYARD).arg("fidelity").args(arguments).assert();
+    run(&["--arena", "exact-6.2"]).code(2).stderr(contains("--arena exact-6.2: not in the set; did you mean"));
+    run(&["-w", "burst"]).code(2).stderr(contains("--workload burst: not in the set").and(contains("bursts")));
+    let empty = tempfile::tempdir().unwrap();
+    run(&["--page", empty.path().to_str().unwrap()])
+        .code(3)
+        .stderr(contains("no results there; tiltyard fidelity --out makes them"));
+}
+
+/// None where no guest can be booted.
+fn in_vm(arguments: &[&str]) -> Option<Output> {
+    let check = Command::new(TILTYARD).args(["kernel", "--check"]).output();
+    if !check.expect("tiltyard starts").status.success() {
+        // Not eprintln!, which the test harness keeps to itself when a test passes.
+        let _ = writeln!(std::io::stderr(), "skipped: no guest can be booted here");
+        return None;
+    }
+    let output = Command::new(TILTYARD).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(output)
+}
+
+/// Where an instruction is a nanosecond, one of BPF is about one, and a callback some dozens.
+#[test]
+fn an_exact_machine_is_measured() {
+    let Some(output) = in_vm(&["calibrate", "--vm", "--icount", "--cpus", "1"]) else {
+        return;
+    };
+    let file = String::from_utf8(output.stdout).unwrap();
+    let machine = Machine::parse_toml(&file, "measured").unwrap_or_else(|e| panic!("{e}\n{file}"));
+    let costs = machine.costs;
+    assert_eq!((machine.nr_cpus(), machine.tick_hz), (1, 250));
+    assert!((900..2000).contains(&costs.insn_ps), "{file}");
+    assert!((20..500).contains(&costs.callback_ns), "{file}");
+    assert!((100..3000).contains(&costs.kfunc_ns), "{file}");
+    assert!((1000..10_000).contains(&costs.switch_ns), "{file}");
+    assert!((500..10_000).contains(&costs.wakeup_ns), "{file}");
+    assert!((500..20_000).contains(&costs.tick_ns), "{file}");
+}
+
+/// One CPU and the real CFS: weights of nice values have no costs in them, so this comes out whatever built the
+/// program.
+#[test]
+fn the_real_cfs_shares_the_cpu_as_ours_does() {
+    let arguments = ["fidelity", "--arena", "exact-6.1", "-w", "shares", "--format", "json"];
+    let Some(output) = in_vm(&arguments) else {
+        return;
+    };
+    let all: Vec<Results> = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = &all[0].comparisons[0].rows;
+    let shares: Vec<_> = rows.iter().filter(|row| row.figure.is_points()).collect();
+    assert_eq!(shares.len(), 3, "{rows:?}");
+    assert!(shares.iter().all(|row| row.within), "{shares:?}");
+    // 2 x 1024, 335 and 3121 of 5504.
+    assert!((shares[0].real - 37.2).abs() < 1.0, "{shares:?}");
+}
