@@ -90,6 +90,7 @@ fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
         scheduler: scheduler.name.clone(),
         object: scheduler.object.as_deref().map(text),
         tunables: scheduler.tunables.clone(),
+        arguments: scheduler.arguments.clone(),
     });
     Ok(GuestJob {
         command,
@@ -101,6 +102,7 @@ fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
         rounds: job.rounds,
         tracer: job.tracer.as_deref().map(text),
         run_limit_s: job.run_limit_s,
+        watch_ms: job.watch_ms,
     })
 }
 
@@ -140,10 +142,14 @@ impl Place for Here<'_> {
         Ok(self.records.try_clone()?)
     }
 
-    fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error> {
+    fn command(
+        &mut self,
+        job: &GuestJob,
+        run: &GuestRun,
+    ) -> Result<(Option<Root>, Command), Error> {
         let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
         let mut command = Command::new(program);
-        command.args(arguments);
+        command.args(arguments).args(&run.arguments);
         // SAFETY: a plain system call between fork and exec.
         unsafe {
             command.pre_exec(|| {

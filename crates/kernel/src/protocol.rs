@@ -31,6 +31,8 @@ pub struct GuestJob {
     pub tracer: Option<String>,
     /// How long one command may take, s.
     pub run_limit_s: u64,
+    /// How often a run is looked at, ms.
+    pub watch_ms: u64,
 }
 
 /// One scheduler under which the command runs, once a round.
@@ -40,6 +42,8 @@ pub struct GuestRun {
     /// Path of the BPF object in the guest; none for the kernel's own scheduler.
     pub object: Option<String>,
     pub tunables: Vec<Tunable>,
+    /// What the command is told beside the job's own arguments.
+    pub arguments: Vec<String>,
 }
 
 /// A `const volatile` global of the scheduler and the value it gets.
@@ -123,7 +127,11 @@ impl RunReport {
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum RunOutcome {
     /// The scheduler never took charge: refused object, unknown tunable, failed verification.
-    NotLoaded { reason: String },
+    NotLoaded {
+        reason: String,
+        /// What the scheduler recorded, if it came so far as to fail by itself.
+        exit: Option<ExitInfo>,
+    },
     Ran {
         /// What the kernel called the scheduler in charge; none for its own.
         ops_name: Option<String>,

@@ -44,6 +44,8 @@ pub struct VmJob {
     pub boot_limit_s: u64,
     /// How long one run of the command may take, s.
     pub run_limit_s: u64,
+    /// How often a run is looked at, ms. Each look takes a CPU from whoever has it.
+    pub watch_ms: u64,
 }
 
 /// One scheduler of a job.
@@ -54,6 +56,8 @@ pub struct SchedulerJob {
     /// Its BPF object; none for the kernel's own scheduler.
     pub object: Option<PathBuf>,
     pub tunables: Vec<Tunable>,
+    /// Further arguments of the command under it. Files among them are there in the guest.
+    pub arguments: Vec<String>,
 }
 
 impl VmJob {
@@ -73,6 +77,7 @@ impl VmJob {
             accel: None,
             boot_limit_s: 60,
             run_limit_s: 300,
+            watch_ms: 50,
         }
     }
 
@@ -84,11 +89,6 @@ impl VmJob {
             .first()
             .ok_or_else(|| missing("no command given: name one after --"))?;
         elf::find_command(command)?;
-        if self.accel == Some(Accel::Counted) && self.machine.nr_cpus() > 1 {
-            return Err(missing(
-                "counting instructions is exact for one CPU only: leave --icount out, or take one CPU",
-            ));
-        }
         if self.schedulers.is_empty() {
             return Err(missing("no scheduler given: name one with -s"));
         }
@@ -385,6 +385,7 @@ mod tests {
             name: "gone".to_owned(),
             object: Some("/gone.bpf.o".into()),
             tunables: Vec::new(),
+            arguments: Vec::new(),
         }];
         assert!(
             error(&job).starts_with("/gone.bpf.o: cannot read"),

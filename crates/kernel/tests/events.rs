@@ -116,6 +116,7 @@ fn scheduler(name: &str) -> SchedulerJob {
         name: name.to_owned(),
         object: (name != "default").then(compiled),
         tunables: Vec::new(),
+        arguments: Vec::new(),
     }
 }
 

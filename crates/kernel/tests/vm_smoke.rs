@@ -294,7 +294,7 @@ fn exit_info(run: &RunReport) -> &ExitInfo {
 
 fn not_loaded(run: &RunReport) -> &str {
     match &run.outcome {
-        RunOutcome::NotLoaded { reason } => reason,
+        RunOutcome::NotLoaded { reason, .. } => reason,
         RunOutcome::Ran { .. } => panic!("{run:#?}"),
     }
 }
@@ -317,6 +317,7 @@ fn scheduler(name: &str, source: &Path) -> SchedulerJob {
         name: name.to_owned(),
         object,
         tunables: Vec::new(),
+        arguments: Vec::new(),
     }
 }
 
@@ -333,6 +334,7 @@ fn default() -> SchedulerJob {
         name: "default".to_owned(),
         object: None,
         tunables: Vec::new(),
+        arguments: Vec::new(),
     }
 }
 

@@ -166,6 +166,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => job.machine.nr_cpus() as u32,
         false => host::nr_cpus(),
     };
+    if args.icount && job.machine.nr_cpus() > 1 {
+        return Err(Failure::usage(
+            "--icount: with several CPUs they share one stream of instructions: take one",
+        ));
+    }
     job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
     job.kernel_version.clone_from(&args.kernel);
     job.rounds = Rounds {
@@ -291,6 +296,7 @@ fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
             name: DEFAULT.to_owned(),
             object: None,
             tunables: Vec::new(),
+            arguments: Vec::new(),
         });
     }
     let choice = schedulers::choose(argument)?;
@@ -304,6 +310,7 @@ fn scheduler_job(argument: &str) -> Result<SchedulerJob, Failure> {
         name: choice.argument,
         object,
         tunables,
+        arguments: Vec::new(),
     })
 }
 
@@ -399,7 +406,7 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
 fn lines(run: &RunReport) -> Vec<String> {
     let mut lines = Vec::new();
     match &run.outcome {
-        RunOutcome::NotLoaded { reason } => lines.push(format!("not loaded: {reason}")),
+        RunOutcome::NotLoaded { reason, .. } => lines.push(format!("not loaded: {reason}")),
         RunOutcome::Ran {
             ops_name,
             command,
