@@ -2,14 +2,22 @@
 //! What a case asks of an arena, and what it gets back.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use tiltyard_build::Source;
 
 /// An arena that can run a case: the simulated machine, or a kernel.
 pub trait Arm {
-    fn run(&self, case: &Case) -> Log;
+    /// Several at once cost a kernel one boot.
+    fn run_all(&self, cases: &[Case]) -> Vec<Log>;
+
+    fn run(&self, case: &Case) -> Log {
+        let logs = self.run_all(std::slice::from_ref(case));
+        logs.into_iter().next().expect("a log for each case")
+    }
 }
 
-/// One scheduler on one workload on one machine on which nothing costs anything.
-#[derive(Clone, Debug)]
+/// One scheduler on one workload on one machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
     /// Name of a file in `schedulers/`, without `.bpf.c`.
     pub scheduler: &'static str,
@@ -28,7 +36,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// On one CPU with 1000 ticks a second, to the end.
+    /// On one CPU with 250 ticks a second, as Debian's kernel has them, to the end.
     pub fn new(scheduler: &'static str, tasks: impl Into<String>) -> Case {
         Case {
             scheduler,
@@ -36,7 +44,7 @@ impl Case {
             tunables: Vec::new(),
             tasks: tasks.into(),
             topology: "pu:1",
-            tick_hz: 1000,
+            tick_hz: 250,
             duration_ms: None,
             watchdog: false,
         }
@@ -68,6 +76,38 @@ impl Case {
     }
 }
 
+/// The trap.
+pub fn source(case: &Case) -> Source {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/conformance/schedulers");
+    let mut source = Source::new(here.join(format!("{}.bpf.c", case.scheduler)));
+    let shared = here.join("../../../schedulers/include");
+    source.include_dirs.push(shared);
+    source.defines = case.defines.iter().map(|d| (*d).to_owned()).collect();
+    source
+}
+
+/// The shell has no past, so that the workload starts at time 0.
+pub fn workload_file(case: &Case) -> String {
+    let groups = match case.tasks.contains("taskgroup") {
+        true => r#""groups": { "/g": {} },"#,
+        false => "",
+    };
+    format!(
+        r#"{{
+            "tiltyard": {{
+                "apps": {{ "app": {{ "history": 0 }} }},
+                {groups}
+                "pipes": {{ "p": {{}} }}
+            }},
+            "tasks": {{ {} }}
+        }}"#,
+        case.tasks
+    )
+}
+
+/// A record that tells only what time it is.
+pub const TIME: &str = "time";
+
 /// Everything that happened, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -75,6 +115,8 @@ pub struct Log {
     /// Names of tasks by their pid.
     pub names: BTreeMap<u32, String>,
     pub end: End,
+    /// Whether nothing cost anything. Else the kernel's own work took time.
+    pub is_exact: bool,
 }
 
 /// Times count from the start of the workload.
@@ -236,6 +278,18 @@ impl Log {
             .map(|r| format!("{} {}-{}", r.task, ms(r.from_ns), ms(r.to_ns)))
             .collect();
         turns.join(", ")
+    }
+
+    /// Where the kernel's own work takes time, sums may be off by a fiftieth and half a millisecond.
+    pub fn assert_about(&self, actual_ns: u64, expected_ns: u64) {
+        let slack_ns = match self.is_exact {
+            true => 0,
+            false => expected_ns / 50 + MS / 2,
+        };
+        assert!(
+            actual_ns.abs_diff(expected_ns) <= slack_ns,
+            "{actual_ns} ns, not {expected_ns}"
+        );
     }
 
     pub fn runtime_ns(&self, task: &str) -> u64 {

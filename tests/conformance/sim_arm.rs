@@ -6,10 +6,9 @@
 mod arm;
 mod cases;
 
-use arm::{Arm, Case, End, EndKind, Entry, Log, SHELL, What};
+use arm::{Arm, Case, End, EndKind, Entry, Log, SHELL, TIME, What};
 use std::collections::BTreeMap;
-use std::path::Path;
-use tiltyard_build::{Builder, Source};
+use tiltyard_build::Builder;
 use tiltyard_model::{Event, EventKind, EventSink, Machine, TaskInfo};
 use tiltyard_native::Value;
 use tiltyard_sim::{ExitKind, Outcome, RunError, Setup, run};
@@ -30,41 +29,40 @@ macro_rules! tests {
 for_each_case!(tests);
 
 impl Arm for Sim {
-    fn run(&self, case: &Case) -> Log {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/conformance/schedulers");
-        let mut source = Source::new(here.join(format!("{}.bpf.c", case.scheduler)));
-        source
-            .include_dirs
-            .push(here.join("../../../schedulers/include"));
-        source.defines = case.defines.iter().map(|d| (*d).to_owned()).collect();
-        let object = Builder::default()
-            .native(&source)
-            .expect("the trap compiles");
-        let machine = Machine::parse_toml(&machine_file(case), "machine").expect("a machine");
-        let workload = tiltyard_workload::read(&workload_file(case), "case")
-            .unwrap_or_else(|errors| panic!("{}", errors[0]));
-        let globals: Vec<(String, Value)> = case
-            .tunables
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), Value::Int(*value)))
-            .collect();
-        let setup = Setup {
-            machine: &machine,
-            workload: &workload,
-            object: &object,
-            globals: &globals,
-            seed: 1,
-            duration_ns: case.duration_ms.map(|ms| ms * arm::MS),
-            watchdog: case.watchdog,
-            probes: true,
-        };
-        let mut sink = Sink::default();
-        let result = run(&setup, &mut sink, &mut |_| {});
-        Log {
-            entries: sink.entries,
-            names: sink.names,
-            end: end(result),
-        }
+    fn run_all(&self, cases: &[Case]) -> Vec<Log> {
+        cases.iter().map(simulate).collect()
+    }
+}
+
+fn simulate(case: &Case) -> Log {
+    let object = Builder::default()
+        .native(&arm::source(case))
+        .expect("the trap compiles");
+    let machine = Machine::parse_toml(&machine_file(case), "machine").expect("a machine");
+    let workload = tiltyard_workload::read(&arm::workload_file(case), "case")
+        .unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let globals: Vec<(String, Value)> = case
+        .tunables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Value::Int(*value)))
+        .collect();
+    let setup = Setup {
+        machine: &machine,
+        workload: &workload,
+        object: &object,
+        globals: &globals,
+        seed: 1,
+        duration_ns: case.duration_ms.map(|ms| ms * arm::MS),
+        watchdog: case.watchdog,
+        probes: true,
+    };
+    let mut sink = Sink::default();
+    let result = run(&setup, &mut sink, &mut |_| {});
+    Log {
+        entries: sink.entries,
+        names: sink.names,
+        end: end(result),
+        is_exact: true,
     }
 }
 
@@ -91,21 +89,6 @@ fn machine_file(case: &Case) -> String {
         "description = \"ideal\"\ntopology = \"{}\"\ntick_hz = {}\n\
          [costs]\n{free}refill_overlap_permille = 1000\nsmt_permille = 1000\n",
         case.topology, case.tick_hz
-    )
-}
-
-/// The shell has no past, so that the workload starts at time 0.
-fn workload_file(case: &Case) -> String {
-    format!(
-        r#"{{
-            "tiltyard": {{
-                "apps": {{ "app": {{ "history": 0 }} }},
-                "pipes": {{ "p": {{}} }},
-                "groups": {{ "/g": {{}} }}
-            }},
-            "tasks": {{ {} }}
-        }}"#,
-        case.tasks
     )
 }
 
@@ -156,6 +139,9 @@ impl EventSink for Sink {
         let what = match event.kind {
             EventKind::Probe { probe, key, value } => {
                 let (name, of_cpu) = self.probes[usize::from(probe)].clone();
+                if name == TIME {
+                    return;
+                }
                 What::Call {
                     name,
                     of_cpu,

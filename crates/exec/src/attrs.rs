@@ -77,6 +77,22 @@ fn describe(attrs: &Attrs) -> String {
 
 /// Reads what the task has and changes what is given.
 fn set_sched(tid: u32, attrs: &Attrs) -> io::Result<()> {
+    let only_nice = Attrs {
+        nice: attrs.nice,
+        cpus: attrs.cpus.clone(),
+        nodes_membind: attrs.nodes_membind.clone(),
+        group: attrs.group,
+        ..Attrs::default()
+    };
+    if let Some(nice) = attrs.nice
+        && *attrs == only_nice
+    {
+        // As nice(1) does, which to the kernel is less of a change.
+        // SAFETY: plain numbers.
+        return sys::checked(
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, tid, nice.into()) }.into(),
+        );
+    }
     let size = size_of::<SchedAttr>() as u32;
     let mut sched = SchedAttr::default();
     // SAFETY: fills at most `size` bytes of the struct.

@@ -29,12 +29,23 @@ struct Start {
 pub fn give(world: &Arc<World>, spec: usize, parent: u32, base_ns: Option<u64>) -> io::Result<()> {
     let at = world.claim(spec, parent, base_ns.is_some());
     let base_ns = base_ns.unwrap_or_else(sys::now_ns);
-    if world.workload.tasks[spec].thread {
-        let world = Arc::clone(world);
-        thread(move || task::live(&world, at, base_ns))
-    } else {
-        sys::fork(|| task::live(world, at, base_ns)).map(|_| ())
-    }
+    with_name_of(world, at, parent, || {
+        if world.workload.tasks[spec].thread || world.exact {
+            let world = Arc::clone(world);
+            thread(move || task::live(&world, at, base_ns))
+        } else {
+            sys::fork(|| task::live(world, at, base_ns)).map(|_| ())
+        }
+    })
+}
+
+/// A newborn has its parent's name until it runs, but schedulers meet it before. So for as long as `start` takes this
+/// thread, which is or stands for the task in slot `parent`, is called like the one in slot `child`.
+fn with_name_of<T>(world: &World, child: u32, parent: u32, start: impl FnOnce() -> T) -> T {
+    sys::set_name(&world.name(&world.slots[child as usize]));
+    let started = start();
+    sys::set_name(&world.name(&world.slots[parent as usize]));
+    started
 }
 
 fn thread(body: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -66,7 +77,13 @@ pub fn shell(world: &Arc<World>, app: usize) {
         )));
     }
     let mut starts = starts(world, app).into_iter();
-    if let Some(first) = starts.next() {
+    if world.exact {
+        // The first thread of a process takes longest.
+        let warm_up = std::thread::spawn(|| ());
+        let _ = warm_up.join();
+        let starts: Vec<Start> = starts.collect();
+        start_all(world, at, &starts);
+    } else if let Some(first) = starts.next() {
         let (threads, processes): (Vec<Start>, Vec<Start>) =
             starts.partition(|s| world.workload.tasks[s.spec].thread);
         sleep_until_due(world, first);
@@ -118,20 +135,23 @@ fn first_process(world: &Arc<World>, shell: u32, first: Start, threads: Vec<Star
     let base_ns = world.origin_ns() + first.delay_ns;
     // The shell must not end while another thread starts tasks in its name.
     world.slots[shell as usize].holders.fetch_add(1, SeqCst);
-    let forked = sys::fork(|| {
-        if threads.is_empty() {
-            world.release(shell);
-        } else {
-            let own = Arc::clone(world);
-            let started = thread(move || {
-                start_all(&own, shell, &threads);
-                own.release(shell);
-            });
-            if let Err(error) = started {
-                cannot_start(world, first.spec, &error);
+    let forked = with_name_of(world, at, shell, || {
+        sys::fork(|| {
+            if threads.is_empty() {
+                world.release(shell);
+            } else {
+                let own = Arc::clone(world);
+                let started = thread(move || {
+                    sys::set_name(&own.name(&own.slots[shell as usize]));
+                    start_all(&own, shell, &threads);
+                    own.release(shell);
+                });
+                if let Err(error) = started {
+                    cannot_start(world, first.spec, &error);
+                }
             }
-        }
-        task::live(world, at, base_ns);
+            task::live(world, at, base_ns);
+        })
     });
     if let Err(error) = forked {
         cannot_start(world, first.spec, &error);

@@ -60,6 +60,9 @@ pub struct Setup {
     pub history_limit_ns: u64,
     /// What 1000 steps of `run` take; `None`: measure it.
     pub calibration_ns: Option<u64>,
+    /// For a machine whose clock is exact, as a simulated one's: `run` lasts until the task's own CPU clock says so, and
+    /// tasks are threads of their shell, which needs no time to speak of to start them.
+    pub exact: bool,
     /// A run in which every task waits for another for so long is a deadlock.
     pub stall_ns: u64,
 }
@@ -71,6 +74,7 @@ impl Default for Setup {
             seed: 1,
             history_limit_ns: u64::MAX,
             calibration_ns: None,
+            exact: false,
             stall_ns: DEFAULT_STALL_NS,
         }
     }
@@ -106,11 +110,13 @@ pub fn run(
     let io_device = files::io_device(workload)?;
     let speed = match setup.calibration_ns {
         Some(kilostep_ns) => Speed { kilostep_ns },
+        None if setup.exact => Speed::UNKNOWN,
         None => Speed::measure(),
     };
     let groups = make_groups(workload, note);
     let parts = Parts {
         speed,
+        exact: setup.exact,
         streams: Streams::new(setup.seed),
         groups,
         pipes,

@@ -11,6 +11,10 @@ use crate::{ExecError, Outcome, Setup, sys};
 
 /// From the first fork to the shells' sleep.
 const MARGIN_NS: u64 = 20_000_000;
+/// Shells that are to be exact sleep at least so long: they have been born and have warmed up when the workload starts.
+const EXACT_HISTORY_NS: u64 = 10_000_000;
+/// Runs start at multiples of this: where Linux has its ticks, at any of its usual rates, so that all runs meet them alike.
+const GRID_NS: u64 = 20_000_000;
 /// At most so many tasks are named in the message about a deadlock.
 const NAMED: usize = 4;
 
@@ -23,9 +27,13 @@ impl Warden {
     /// Starts it, and with it all shells, each when its history begins.
     pub fn start(world: &Arc<World>, history_limit_ns: u64) -> io::Result<Warden> {
         let histories = world.workload.apps.iter().map(|a| a.history_ns);
-        let histories: Vec<u64> = histories.map(|h| h.min(history_limit_ns)).collect();
+        let least_ns = if world.exact { EXACT_HISTORY_NS } else { 0 };
+        let histories: Vec<u64> = histories
+            .map(|h| h.min(history_limit_ns).max(least_ns))
+            .collect();
         let longest_ns = histories.iter().copied().max().unwrap_or(0);
-        let origin_ns = sys::now_ns() + MARGIN_NS + longest_ns;
+        let ready_ns = sys::now_ns() + MARGIN_NS + longest_ns;
+        let origin_ns = ready_ns.next_multiple_of(GRID_NS);
         world.control().origin_ns.store(origin_ns, SeqCst);
         let caller = std::process::id();
         let pid = sys::fork(|| {

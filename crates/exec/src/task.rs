@@ -137,8 +137,11 @@ impl<'a> Task<'a> {
             }
             Op::Exit => return Flow::Exit,
             Op::Run(dist) => {
-                let steps = self.world.speed.steps(self.draw(*dist));
-                self.set.work(steps);
+                let ns = self.draw(*dist);
+                match self.world.exact {
+                    true => self.burn_own_time(ns),
+                    false => self.set.work(self.world.speed.steps(ns)),
+                }
             }
             Op::Runtime(dist) => {
                 let end_ns = sys::now_ns() + self.draw(*dist);
@@ -258,6 +261,17 @@ impl<'a> Task<'a> {
         let steps = self.world.speed.steps(1000).max(1);
         while sys::now_ns() < end_ns {
             self.set.work(steps);
+        }
+    }
+
+    /// Works until this thread has had so much of a CPU.
+    fn burn_own_time(&mut self, ns: u64) {
+        let steps = self.world.speed.steps(5000).max(1);
+        let end_ns = sys::thread_cpu_ns() + ns;
+        while sys::thread_cpu_ns() < end_ns {
+            self.set.work(steps);
+            // To emulated CPUs that share a stream of instructions: another one's turn.
+            std::hint::spin_loop();
         }
     }
 

@@ -114,6 +114,7 @@ unsafe impl Plain for Control {}
 pub struct World {
     pub workload: Workload,
     pub speed: Speed,
+    pub exact: bool,
     pub streams: Streams,
     pub groups: Option<Groups>,
     pub pipes: Vec<Pipe>,
@@ -140,6 +141,7 @@ pub struct World {
 /// What a [`World`] is made of beside the workload.
 pub struct Parts {
     pub speed: Speed,
+    pub exact: bool,
     pub streams: Streams,
     pub groups: Option<Groups>,
     pub pipes: Vec<Pipe>,
@@ -159,6 +161,7 @@ impl World {
         let channels_of = workload.devices.iter().map(take).collect();
         let world = World {
             speed: parts.speed,
+            exact: parts.exact,
             streams: parts.streams,
             groups: parts.groups,
             pipes: parts.pipes,

@@ -333,3 +333,18 @@ fn a_pipe_that_cannot_be_so_small_is_noted() {
     assert_eq!(notes.len(), 1);
     assert!(notes[0].contains("pipe 'p'"), "{}", notes[0]);
 }
+
+#[test]
+fn an_exact_run_lasts_by_the_tasks_own_clock() {
+    let text = r#"{ "tasks": { "A": { "instance": 2, "loop": 2, "run": 10000 } } }"#;
+    let workload = read(text, "test.json").expect("a workload");
+    // The calibration, by which there would be no work to speak of, does not matter.
+    let setup = Setup {
+        exact: true,
+        ..setup()
+    };
+    let outcome = run(&workload, &setup, &mut |_| {}).expect("it runs");
+    assert_eq!(ends(&outcome), [("A", 2, 2)]);
+    let cpu_ns = outcome.tasks[0].cpu_ns;
+    assert!((40_000_000..80_000_000).contains(&cpu_ns), "{outcome:?}");
+}

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::job::{self, Error, Place, check};
-use crate::protocol::{GuestJob, JOB_PATH, Message, PORT_NAME, TRACE_PORT_NAME};
+use crate::protocol::{GuestJob, GuestRun, JOB_PATH, Message, PORT_NAME, TRACE_PORT_NAME};
 use crate::root::{self, Root};
 use crate::rounds::Spread;
 use crate::{limits, modules, network};
@@ -118,10 +118,14 @@ impl Place for Host {
         open_port(TRACE_PORT_NAME)
     }
 
-    fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error> {
+    fn command(
+        &mut self,
+        job: &GuestJob,
+        run: &GuestRun,
+    ) -> Result<(Option<Root>, Command), Error> {
         let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
         let mut command = Command::new(program);
-        command.args(arguments).env_clear();
+        command.args(arguments).args(&run.arguments).env_clear();
         command.envs(job.environment.iter().map(|(name, value)| (name, value)));
         if job.packed {
             // What commands expect to be there.

@@ -19,7 +19,9 @@ pub enum Accel {
     Kvm,
     /// Emulation in software: decisions are real, times are not.
     Emulated,
-    /// The same with a clock that counts instructions: exactly repeatable. For one CPU.
+    /// The same with a clock that counts instructions: exactly repeatable. Several CPUs share one stream
+    /// of instructions: with N of them at work each does an Nth of what one would, and has the stream until it pauses,
+    /// halts, or a timer is due.
     Counted,
 }
 
@@ -36,7 +38,9 @@ impl Accel {
     /// For the guest kernel's command line.
     pub(crate) fn kernel_options(self) -> &'static str {
         match self {
-            Accel::Counted => " nokaslr norandmaps",
+            Accel::Counted => {
+                " nokaslr norandmaps noautogroup idle=halt damon_stat.enabled=0 rcutree.kthread_prio=1"
+            }
             Accel::Kvm | Accel::Emulated => "",
         }
     }

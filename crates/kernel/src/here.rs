@@ -104,6 +104,7 @@ fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
         object: scheduler.object.as_deref().map(text),
         tunables: scheduler.tunables.clone(),
         deviations: scheduler.deviations.clone(),
+        arguments: scheduler.arguments.clone(),
     });
     Ok(GuestJob {
         command,
@@ -116,6 +117,7 @@ fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
         tracer: job.tracer.as_deref().map(text),
         run_limit_s: job.run_limit_s,
         limits: job.limits,
+        watch_ms: job.watch_ms,
     })
 }
 
@@ -168,11 +170,15 @@ impl Place for Here<'_> {
         Ok(self.records.try_clone()?)
     }
 
-    fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error> {
+    fn command(
+        &mut self,
+        job: &GuestJob,
+        run: &GuestRun,
+    ) -> Result<(Option<Root>, Command), Error> {
         self.warden = Some(warden()?);
         let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
         let mut command = Command::new(program);
-        command.args(arguments);
+        command.args(arguments).args(&run.arguments);
         // SAFETY: a plain system call between fork and exec.
         unsafe {
             command.pre_exec(|| {

@@ -51,7 +51,8 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
     if packed {
         add_program(archive, &program, utf8(&program)?)?;
         // Such a guest sees nothing of the host: what the command is told to read goes along.
-        for path in arguments.iter().map(Path::new) {
+        let own = job.schedulers.iter().flat_map(|s| &s.arguments);
+        for path in arguments.iter().chain(own).map(Path::new) {
             if path.is_absolute() && path.is_file() {
                 add_file(archive, path, utf8(path)?)?;
             }
@@ -74,6 +75,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
             object,
             tunables: scheduler.tunables.clone(),
             deviations: scheduler.deviations.clone(),
+            arguments: scheduler.arguments.clone(),
         });
     }
     let tracer = match &job.tracer {
@@ -97,6 +99,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
         tracer,
         run_limit_s: job.run_limit_s,
         limits: job.limits,
+        watch_ms: job.watch_ms,
     })
 }
 

@@ -19,9 +19,6 @@ use crate::rounds::{Spread, Turns};
 use crate::scores::Scores;
 use crate::trace::tracer::Tracer;
 
-/// How often a running command's scheduler is looked at: seldom enough not to be one of its tasks.
-const WATCH: Duration = Duration::from_millis(500);
-
 pub type Error = Box<dyn std::error::Error>;
 
 /// Where a job is done: what differs between a guest and the machine on which Tiltyard was started.
@@ -31,7 +28,8 @@ pub trait Place {
     /// Where the records of events go.
     fn records(&mut self) -> Result<File, Error>;
     /// The command, and the tree in which it will run if that is made for it.
-    fn command(&mut self, job: &GuestJob) -> Result<(Option<Root>, Command), Error>;
+    fn command(&mut self, job: &GuestJob, run: &GuestRun)
+    -> Result<(Option<Root>, Command), Error>;
     /// The command runs, as the first of this process group.
     fn started(&mut self, _group: u32) {}
     /// Ends whatever the command has left behind; `group` is its process group.
@@ -86,6 +84,7 @@ fn do_turn(
     let outcome = match enums {
         Err(reason) if scheduler.object.is_some() => RunOutcome::NotLoaded {
             reason: reason.clone(),
+            exit: None,
         },
         enums => do_run(job, scheduler, tracer, enums.as_ref().ok(), place)?,
     };
@@ -127,6 +126,7 @@ fn do_run(
             Err(error) => {
                 return Ok(RunOutcome::NotLoaded {
                     reason: error.to_string(),
+                    exit: error.exit(),
                 });
             }
         },
@@ -136,17 +136,16 @@ fn do_run(
         .as_ref()
         .and_then(|(scheduler, _)| scheduler.ops_name().ok());
     let load_ms = millis(start);
-    let (root, mut command) = place.command(job)?;
+    let (root, mut command) = place.command(job, run)?;
     let group = Group::new(job.limits)?;
     group.as_ref().map_or(Ok(()), |g| g.enter(&mut command))?;
     if let Some(recording) = &mut recording {
         recording.begin()?;
     }
-    let limit = Duration::from_secs(job.run_limit_s);
     let start = Instant::now();
     let (ended, scores) = run_command(
         &mut command,
-        limit,
+        job,
         scheduler.is_some(),
         place,
         recording.as_mut(),
@@ -182,7 +181,7 @@ fn millis(since: Instant) -> u64 {
 /// told as it comes; the scores in it are returned too. Nothing that it started outlives it.
 fn run_command(
     command: &mut Command,
-    limit: Duration,
+    job: &GuestJob,
     is_loaded: bool,
     place: &mut dyn Place,
     recording: Option<&mut Recording>,
@@ -212,7 +211,7 @@ fn run_command(
         pipe: output,
         scores: Scores::default(),
     };
-    let early = watch(&mut child, &mut output, limit, is_loaded, place, recording)?;
+    let early = watch(&mut child, &mut output, job, is_loaded, place, recording)?;
     place.clean_up(child.id());
     let status = child.wait()?;
     reap();
@@ -226,21 +225,22 @@ fn run_command(
 fn watch(
     child: &mut Child,
     output: &mut Output,
-    limit: Duration,
+    job: &GuestJob,
     is_loaded: bool,
     place: &mut dyn Place,
     mut recording: Option<&mut Recording>,
 ) -> Result<Option<CommandStatus>, Error> {
+    let limit = Duration::from_secs(job.run_limit_s);
     let end = Instant::now() + limit;
     let process = pidfd(child)?;
+    let mut wanted = [process.as_raw_fd(), output.pipe.as_raw_fd()].map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
     loop {
-        let mut wanted = [process.as_raw_fd(), output.pipe.as_raw_fd()].map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        });
         // SAFETY: the array is as long as stated and outlives the call.
-        unsafe { libc::poll(wanted.as_mut_ptr(), 2, WATCH.as_millis() as i32) };
+        unsafe { libc::poll(wanted.as_mut_ptr(), 2, job.watch_ms as i32) };
         output.forward(place)?;
         if let Some(recording) = &mut recording {
             recording.fetch()?;
@@ -259,8 +259,8 @@ fn watch(
             return Ok(Some(CommandStatus::TimedOut { limit_s }));
         }
         if wanted[1].revents & (libc::POLLIN | libc::POLLHUP) == libc::POLLHUP {
-            // Output closed, still running: poll() would not wait any more.
-            std::thread::sleep(WATCH);
+            // Closed: poll() would not wait any more. It passes over what is below 0.
+            wanted[1].fd = -1;
         }
     }
 }

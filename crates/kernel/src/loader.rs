@@ -61,6 +61,9 @@ pub enum LoadError {
     #[error("the kernel refuses the scheduler: {0}")]
     Attach(String),
 
+    #[error("the kernel refuses the scheduler: {} ({}): {}", .0.kind_name, .0.reason, .0.msg)]
+    Left(Box<ExitInfo>),
+
     #[error("{path}: {source}")]
     Sysfs {
         path: &'static str,
@@ -147,10 +150,7 @@ pub fn attach(
             .exit
             .as_ref()
             .and_then(|exit| exit.read(&loaded, enums));
-        exit.map_or_else(
-            || LoadError::Attach(why(error, &log)),
-            |exit| refused(&exit),
-        )
+        exit.map_or_else(|| LoadError::Attach(why(error, &log)), refused)
     })?;
     let attached = Attached {
         link,
@@ -171,11 +171,18 @@ fn why(error: libbpf_rs::Error, log: &str) -> String {
     }
 }
 
-fn refused(exit: &ExitInfo) -> LoadError {
-    LoadError::Attach(format!(
-        "{} ({}): {}",
-        exit.kind_name, exit.reason, exit.msg
-    ))
+fn refused(exit: ExitInfo) -> LoadError {
+    LoadError::Left(Box::new(exit))
+}
+
+impl LoadError {
+    /// What the scheduler recorded, if it came so far as to fail by itself.
+    pub fn exit(self) -> Option<ExitInfo> {
+        match self {
+            LoadError::Left(exit) => Some(*exit),
+            _ => None,
+        }
+    }
 }
 
 impl Attached {
@@ -186,7 +193,7 @@ impl Attached {
             return Ok(self);
         }
         let exit = self.detach(enums)?.exit;
-        Err(exit.as_ref().map_or_else(
+        Err(exit.map_or_else(
             || LoadError::Attach("it left at once and keeps no record of why".to_owned()),
             refused,
         ))

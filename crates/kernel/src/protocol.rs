@@ -33,6 +33,8 @@ pub struct GuestJob {
     /// How long one command may take, s.
     pub run_limit_s: u64,
     pub limits: Limits,
+    /// How often a run is looked at, ms.
+    pub watch_ms: u64,
 }
 
 /// One scheduler under which the command runs, once a round.
@@ -42,6 +44,8 @@ pub struct GuestRun {
     /// Path of the BPF object in the guest; none for the kernel's own scheduler.
     pub object: Option<String>,
     pub tunables: Vec<Tunable>,
+    /// What the command is told beside the job's own arguments.
+    pub arguments: Vec<String>,
     /// Counters that are read when it has left.
     pub deviations: Vec<Counter>,
 }
@@ -148,7 +152,11 @@ impl RunReport {
 #[allow(clippy::large_enum_variant, reason = "there is one for each run")]
 pub enum RunOutcome {
     /// The scheduler never took charge: refused object, unknown tunable, failed verification.
-    NotLoaded { reason: String },
+    NotLoaded {
+        reason: String,
+        /// What the scheduler recorded, if it came so far as to fail by itself.
+        exit: Option<ExitInfo>,
+    },
     Ran {
         /// What the kernel called the scheduler in charge; none for its own.
         ops_name: Option<String>,

@@ -49,6 +49,8 @@ pub struct VmJob {
     pub run_limit_s: u64,
     /// What it may take of the machine.
     pub limits: Limits,
+    /// How often a run is looked at, ms. Each look takes a CPU from whoever has it.
+    pub watch_ms: u64,
 }
 
 /// One scheduler of a job.
@@ -61,6 +63,8 @@ pub struct SchedulerJob {
     pub tunables: Vec<Tunable>,
     /// What it counts of its deviations from itself.
     pub deviations: Vec<Counter>,
+    /// Further arguments of the command under it. Files among them are there in the guest.
+    pub arguments: Vec<String>,
 }
 
 impl SchedulerJob {
@@ -71,6 +75,7 @@ impl SchedulerJob {
             object: None,
             tunables: Vec::new(),
             deviations: Vec::new(),
+            arguments: Vec::new(),
         }
     }
 }
@@ -93,6 +98,7 @@ impl VmJob {
             boot_limit_s: 60,
             run_limit_s: 300,
             limits: Limits::default(),
+            watch_ms: 500,
         }
     }
 
@@ -104,11 +110,6 @@ impl VmJob {
             .first()
             .ok_or_else(|| missing("no command given: name one after --"))?;
         elf::find_command(command)?;
-        if self.accel == Some(Accel::Counted) && self.machine.nr_cpus() > 1 {
-            return Err(missing(
-                "counting instructions is exact for one CPU only: leave --icount out, or take one CPU",
-            ));
-        }
         if self.schedulers.is_empty() {
             return Err(missing("no scheduler given: name one with -s"));
         }

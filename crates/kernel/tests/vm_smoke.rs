@@ -303,7 +303,7 @@ fn exit_info(run: &RunReport) -> &ExitInfo {
 
 fn not_loaded(run: &RunReport) -> &str {
     match &run.outcome {
-        RunOutcome::NotLoaded { reason } => reason,
+        RunOutcome::NotLoaded { reason, .. } => reason,
         RunOutcome::Ran { .. } => panic!("{run:#?}"),
     }
 }

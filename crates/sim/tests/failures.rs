@@ -116,11 +116,12 @@ fn stall_without_a_watchdog() {
     let path = repository().join("tests/conformance/schedulers/never.bpf.c");
     let machine = ideal("pu:1", 1000);
     let arena = Arena::new(&machine, object(&path.display().to_string(), 2));
-    let ran = arena.run(&parse(ONE_TASK)).expect("an orderly end");
+    let workload = parse(&ONE_TASK.replace("victim", "X"));
+    let ran = arena.run(&workload).expect("an orderly end");
     let exit = ran.outcome.exit;
     assert_eq!(exit.kind, ExitKind::ErrorStall);
     assert!(
-        exit.message.contains("sh-app[1] waits to run"),
+        exit.message.contains("X[2] waits to run"),
         "{}",
         exit.message
     );

@@ -19,7 +19,7 @@ fn time_in_a_waiting_kick_is_overhead() {
             "a": { "instance": 3, "loop": 40, "run": 900, "sleep": 400,
                    "tiltyard": { "io": { "device": "disk", "service": 250 } } },
             "b": { "loop": -1, "cpus": [1], "run": 300, "sleep": 500, "tiltyard": { "daemon": true } },
-            "c": { "loop": 20, "cpus": [0], "run": 200, "sleep": 100 }
+            "A": { "loop": 20, "cpus": [0], "run": 200, "sleep": 100 }
         } }"#,
     );
     for machine in [ideal("core:2 pu:1", 1000), costed("core:1 pu:2", 1000)] {

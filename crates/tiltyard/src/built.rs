@@ -66,6 +66,7 @@ pub fn job(argument: &str) -> Result<SchedulerJob, Failure> {
         deviations: deviations
             .map(|(name, what)| Counter { name, what })
             .collect(),
+        arguments: Vec::new(),
     })
 }
 

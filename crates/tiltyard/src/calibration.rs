@@ -158,6 +158,7 @@ fn scheduler(name: &str, object: Option<&PathBuf>, tunables: &[(&str, &str)]) ->
         object: object.cloned(),
         tunables: tunables.iter().map(tunable).collect(),
         deviations: Vec::new(),
+        arguments: Vec::new(),
     }
 }
 
@@ -177,7 +178,7 @@ fn parse(run: &RunReport, output: &BTreeMap<String, String>) -> Result<Readings,
     let text = printed.map_or("", |text| text.trim());
     let error = |what: String| Failure::new(Code::Environment, format!("under {name}: {what}"));
     match &run.outcome {
-        RunOutcome::NotLoaded { reason } => Err(error(reason.clone())),
+        RunOutcome::NotLoaded { reason, .. } => Err(error(reason.clone())),
         _ if !run.is_success() => Err(error(format!("the measurement failed: {text}"))),
         _ => serde_json::from_str(text).map_err(|e| error(format!("no readings: {e}"))),
     }

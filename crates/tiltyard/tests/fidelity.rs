@@ -50,13 +50,24 @@ fn the_kept_results_are_of_the_set_as_it_is() {
     let set = set();
     let mut workloads: Vec<String> = std::fs::read_dir(root().join("fidelity/workloads"))
         .unwrap()
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .unwrap()
+                .path()
+                .file_stem()
+                .unwrap()
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     workloads.sort();
     for arena in &set.arenas {
         let results = results(&arena.name);
         assert_eq!(results.arena, *arena);
-        assert_eq!((results.tolerance, results.least), (set.tolerance, set.least));
+        assert_eq!(
+            (results.tolerance, results.least),
+            (set.tolerance, set.least)
+        );
         for (simulated, real) in &arena.pairs {
             let of_pair = results.comparisons.iter();
             let of_pair = of_pair.filter(|c| c.simulated == *simulated && c.real == *real);
@@ -65,7 +76,11 @@ fn the_kept_results_are_of_the_set_as_it_is() {
         }
         for row in results.comparisons.iter().flat_map(|c| &c.rows) {
             let percent = (row.simulated - row.real) / row.real * 100.0;
-            let error = if row.figure.is_points() { row.simulated - row.real } else { percent };
+            let error = if row.figure.is_points() {
+                row.simulated - row.real
+            } else {
+                percent
+            };
             assert!((row.error - error).abs() < 1e-6, "{row:?}");
         }
     }
@@ -82,13 +97,24 @@ fn the_kept_machines_are_machines_of_the_arenas() {
 
 #[test]
 fn what_is_not_in_the_set_is_refused_before_anything_runs() {
-    let run = |arguments: &[&str]| assert_cmd::Command::new(TILTYARD).arg("fidelity").args(arguments).assert();
-    run(&["--arena", "exact-6.2"]).code(2).stderr(contains("--arena exact-6.2: not in the set; did you mean"));
-    run(&["-w", "burst"]).code(2).stderr(contains("--workload burst: not in the set").and(contains("bursts")));
+    let run = |arguments: &[&str]| {
+        assert_cmd::Command::new(TILTYARD)
+            .arg("fidelity")
+            .args(arguments)
+            .assert()
+    };
+    run(&["--arena", "exact-6.2"])
+        .code(2)
+        .stderr(contains("--arena exact-6.2: not in the set; did you mean"));
+    run(&["-w", "burst"])
+        .code(2)
+        .stderr(contains("--workload burst: not in the set").and(contains("bursts")));
     let empty = tempfile::tempdir().unwrap();
     run(&["--page", empty.path().to_str().unwrap()])
         .code(3)
-        .stderr(contains("no results there; tiltyard fidelity --out makes them"));
+        .stderr(contains(
+            "no results there; tiltyard fidelity --out makes them",
+        ));
 }
 
 /// None where no guest can be booted.
@@ -100,7 +126,11 @@ fn in_vm(arguments: &[&str]) -> Option<Output> {
         return None;
     }
     let output = Command::new(TILTYARD).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Some(output)
 }
 
@@ -126,7 +156,15 @@ fn an_exact_machine_is_measured() {
 /// program.
 #[test]
 fn the_real_cfs_shares_the_cpu_as_ours_does() {
-    let arguments = ["fidelity", "--arena", "exact-6.1", "-w", "shares", "--format", "json"];
+    let arguments = [
+        "fidelity",
+        "--arena",
+        "exact-6.1",
+        "-w",
+        "shares",
+        "--format",
+        "json",
+    ];
     let Some(output) = in_vm(&arguments) else {
         return;
     };

@@ -7,7 +7,12 @@ const TWO_CPUS: &str = "core:2 pu:1";
 
 fn runs_only_on(log: &Log, task: &str, cpu: u32) {
     assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
-    assert_eq!(log.cpus_of(task), [cpu], "{task}");
+    // Real threads are born anywhere and bind themselves when they first run.
+    let settled_ns = if log.is_exact { 0 } else { 10 * MS };
+    let mut runs = log.runs().into_iter();
+    let strays = runs.find(|r| r.task == task && r.from_ns >= settled_ns && r.cpu != cpu);
+    assert_eq!(strays, None);
+    assert!(log.cpus_of(task).contains(&cpu), "{task}");
 }
 
 /// A shared queue: CPUs pass over tasks that may not come to them and take those behind.
@@ -85,7 +90,7 @@ pub fn direct_dispatch_follows_the_correction(arm: &impl Arm) {
 
 /// A waits on CPU 0 while M, which runs there, sends it to CPU 1.
 const MOVED_WHILE_QUEUED: &str = r#"
-    "M": { "loop": 1, "cpus": [0], "run": 2500,
+    "M": { "loop": 1, "cpus": [0], "run": 2000,
            "tiltyard": { "set_other": { "task": "A", "cpus": [1] } }, "run1": 2000 },
     "A": { "loop": 1, "cpus": [0], "run": 1000, "sleep": 1000, "run1": 1000 }
 "#;
@@ -129,7 +134,7 @@ pub fn change_of_a_queued_task(arm: &impl Arm) {
 /// A running task that may no longer stay: the change around it, then the stopper takes the CPU and moves it.
 pub fn change_of_the_running_task(arm: &impl Arm) {
     let tasks = r#"
-        "A": { "loop": 1, "cpus": [0], "run": 2500,
+        "A": { "loop": 1, "cpus": [0], "run": 3000,
                "tiltyard": { "set": { "cpus": [1] } }, "run1": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks).on(TWO_CPUS));
@@ -151,8 +156,8 @@ pub fn change_of_the_running_task(arm: &impl Arm) {
             "running A"
         ]
     );
-    assert_eq!(log.turns(0), "A 0-2.5");
-    assert_eq!(log.turns(1), "A 2.5-4.5");
+    assert_eq!(log.turns(0), "A 0-3");
+    assert_eq!(log.turns(1), "A 3-5");
 }
 
 /// Two nodes of two CPUs. X, queued globally on node 0, never goes to a CPU of node 1, though CPU 2 looks for work

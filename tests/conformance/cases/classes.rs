@@ -3,28 +3,28 @@
 
 use crate::arm::{Arm, Case, MS};
 
-/// R sleeps when A starts, and runs from 8.2 to 11.2 ms.
+/// R sleeps when A starts, and runs from 9 to 14 ms.
 const RT_PREEMPTS: &str = r#"
-    "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 8200, "run": 3000, "sleep1": 100000 },
+    "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 9000, "run": 5000, "sleep1": 100000 },
     "A": { "loop": 1, "run": 40000 }
 "#;
 
 /// The ext task goes back to the head of its local queue and comes on with the slice it had.
 pub fn realtime_preempts_and_gives_back(arm: &impl Arm) {
     let log = arm.run(&Case::new("shared", RT_PREEMPTS));
-    assert_eq!(log.calls_at(8_200_000), ["stopping A 1", "cpu_release 0 0"]);
-    assert_eq!(log.calls_at(11_200_000), ["cpu_acquire 0 0", "running A"]);
-    // 8.2 ms used of 20, so 11.8 are left.
-    assert_eq!(log.values("running", "A")[1], 11_800_000);
-    assert_eq!(log.times_of("dispatch 0 A")[0], 23 * MS);
-    assert_eq!(log.turns(0), "A 0-8.2, R 8.2-11.2, A 11.2-43");
+    assert_eq!(log.calls_at(9 * MS), ["stopping A 1", "cpu_release 0 0"]);
+    assert_eq!(log.calls_at(14 * MS), ["cpu_acquire 0 0", "running A"]);
+    // 9 ms used of 18, so 9 are left: to 23, and the next tick.
+    log.assert_about(log.values("running", "A")[1] as u64, 9 * MS);
+    assert_eq!(log.times_of("dispatch 0 A")[0], 24 * MS);
+    assert_eq!(log.turns(0), "A 0-9, R 9-14, A 14-45");
 }
 
 /// A used-up slice: ops.dispatch is asked although a realtime task takes the CPU, and the task is put back.
 pub fn realtime_preempts_a_used_up_slice(arm: &impl Arm) {
-    let log = arm.run(&Case::new("shared", RT_PREEMPTS).tunable("slice_ns", 8_200_000));
+    let log = arm.run(&Case::new("shared", RT_PREEMPTS).tunable("slice_ns", 8_500_000));
     assert_eq!(
-        log.calls_at(8_200_000),
+        log.calls_at(9 * MS),
         [
             "dispatch 0 A",
             "stopping A 1",
@@ -33,7 +33,7 @@ pub fn realtime_preempts_a_used_up_slice(arm: &impl Arm) {
         ]
     );
     assert_eq!(
-        log.calls_at(11_200_000),
+        log.calls_at(14 * MS),
         ["cpu_acquire 0 0", "dispatch 0 -", "running A"]
     );
 }
@@ -42,11 +42,11 @@ pub fn realtime_preempts_a_used_up_slice(arm: &impl Arm) {
 pub fn released_cpu_reenqueues(arm: &impl Arm) {
     let log = arm.run(&Case::new("reenqueue", RT_PREEMPTS));
     assert_eq!(
-        log.calls_at(8_200_000),
+        log.calls_at(9 * MS),
         ["stopping A 1", "cpu_release 0 0", "enqueue A 0x10000000000"]
     );
     assert_eq!(
-        log.calls_at(11_200_000),
+        log.calls_at(14 * MS),
         ["cpu_acquire 0 0", "dispatch 0 -", "running A"]
     );
 }
@@ -60,10 +60,8 @@ pub fn fifo_runs_to_its_end(arm: &impl Arm) {
         "A": { "loop": 1, "run": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks));
-    assert_eq!(
-        log.turns(0),
-        "A 0-1, F 1-5, H 5-7, F 7-303, G 303-603, A 603-604"
-    );
+    let turns = "A 0-1, F 1-5, H 5-7, F 7-303, G 303-603, A 603-60";
+    assert!(log.turns(0).starts_with(turns), "{}", log.turns(0));
 }
 
 /// RR: equals take turns of 100 ms.
@@ -76,27 +74,23 @@ pub fn rr_takes_turns(arm: &impl Arm) {
     let turns = log.turns(0);
     assert_eq!(turns.matches("F ").count(), 2, "{turns}");
     assert_eq!(turns.matches("G ").count(), 2, "{turns}");
-    assert_eq!(
-        (log.runtime_ns("F"), log.runtime_ns("G")),
-        (150 * MS, 150 * MS)
-    );
-    assert!(
-        turns.starts_with("F 1-101, G 101-201, F 201-251, G 251-301"),
-        "{turns}"
-    );
+    log.assert_about(log.runtime_ns("F"), 150 * MS);
+    log.assert_about(log.runtime_ns("G"), 150 * MS);
+    // Turns end at ticks.
+    assert!(turns.starts_with("F 1-100, G 100-200, F 200-25"), "{turns}");
 }
 
 /// Out of ext and back while it runs. Its weight is set once more before it leaves, and it comes back with HEAD,
 /// as every task whose priority sched_setattr() lowers.
 pub fn class_changes_at_run_time(arm: &impl Arm) {
     let tasks = r#"
-        "A": { "loop": 1, "run": 2500,
+        "A": { "loop": 1, "run": 3000,
                "tiltyard": { "set": { "policy": "SCHED_FIFO", "rt_priority": 5 } }, "run1": 2000,
                "tiltyard1": { "set": { "policy": "SCHED_OTHER" } }, "run2": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks));
     assert_eq!(
-        log.calls_at(2_500_000),
+        log.calls_at(3 * MS),
         [
             "stopping A 0",
             "quiescent A 0xe",
@@ -105,7 +99,7 @@ pub fn class_changes_at_run_time(arm: &impl Arm) {
         ]
     );
     assert_eq!(
-        log.calls_at(4_500_000),
+        log.calls_at(5 * MS),
         [
             "enable A",
             "set_weight A 100",
@@ -114,20 +108,20 @@ pub fn class_changes_at_run_time(arm: &impl Arm) {
             "running A"
         ]
     );
-    assert_eq!(log.turns(0), "A 0-6.5");
+    assert_eq!(log.turns(0), "A 0-7");
 }
 
 /// A waits in the scheduler's custody while M changes its nice value.
 const RENICED_WHILE_QUEUED: &str = r#"
-    "M": { "loop": 1, "run": 2500,
-           "tiltyard": { "set_other": { "task": "A", "nice": 5 } }, "run1": 2000 },
-    "A": { "loop": 1, "run": 1000, "sleep": 1000, "run1": 1000 }
+    "A": { "loop": 1, "run": 1000, "sleep": 1000, "run1": 1000 },
+    "M": { "loop": 1, "run": 4000,
+           "tiltyard": { "set_other": { "task": "A", "nice": 5 } }, "run1": 2000 }
 "#;
 
 pub fn nice_change_of_a_queued_task(arm: &impl Arm) {
     let log = arm.run(&Case::new("hold", RENICED_WHILE_QUEUED).tunable("batch", 1));
     assert_eq!(
-        log.calls_at(2_500_000),
+        log.calls_at(5 * MS),
         [
             "dequeue A 0xa",
             "quiescent A 0xa",
@@ -141,11 +135,11 @@ pub fn nice_change_of_a_queued_task(arm: &impl Arm) {
 /// No dequeue and no enqueue, and the slice stays.
 pub fn nice_change_of_the_running_task(arm: &impl Arm) {
     let tasks = r#"
-        "A": { "loop": 1, "run": 2500, "tiltyard": { "set": { "nice": -20 } }, "run1": 2000 }
+        "A": { "loop": 1, "run": 3000, "tiltyard": { "set": { "nice": -20 } }, "run1": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks));
     assert_eq!(
-        log.calls_at(2_500_000),
+        log.calls_at(3 * MS),
         [
             "stopping A 0",
             "quiescent A 0xa",
@@ -154,39 +148,39 @@ pub fn nice_change_of_the_running_task(arm: &impl Arm) {
             "running A"
         ]
     );
-    assert_eq!(log.values("running", "A")[1], 17_500_000);
+    log.assert_about(log.values("running", "A")[1] as u64, 15 * MS);
 }
 
 pub fn nice_change_of_a_sleeper(arm: &impl Arm) {
     let tasks = r#"
         "A": { "loop": 1, "sleep": 5000, "run": 1000 },
-        "M": { "loop": 1, "run": 2500,
+        "M": { "loop": 1, "run": 3000,
                "tiltyard": { "set_other": { "task": "A", "nice": 19 } }, "run1": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks));
-    assert_eq!(log.calls_at(2_500_000), ["set_weight A 1"]);
+    assert_eq!(log.calls_at(3 * MS), ["set_weight A 1"]);
 }
 
 /// A call that changes nothing is over before the scheduler hears of it.
 pub fn unchanged_attributes_are_no_change(arm: &impl Arm) {
     let tasks = r#"
-        "A": { "loop": 1, "run": 2500,
+        "A": { "loop": 1, "run": 3000,
                "tiltyard": { "set": { "nice": 0 }, "set1": { "cpus": "all" } },
                "run1": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks));
-    assert_eq!(log.calls_at(2_500_000), Vec::<String>::new());
-    assert_eq!(log.turns(0), "A 0-4.5");
+    assert_eq!(log.calls_at(3 * MS), Vec::<String>::new());
+    assert_eq!(log.turns(0), "A 0-5");
 }
 
 /// Two nice values may share a weight; the scheduler hears of each change all the same.
 pub fn nice_change_within_a_weight(arm: &impl Arm) {
     let tasks = r#"
-        "A": { "loop": 1, "priority": 17, "run": 2500, "tiltyard": { "set": { "nice": 18 } }, "run1": 2000 }
+        "A": { "loop": 1, "priority": 17, "run": 3000, "tiltyard": { "set": { "nice": 18 } }, "run1": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks));
     assert_eq!(
-        log.calls_at(2_500_000),
+        log.calls_at(3 * MS),
         [
             "stopping A 0",
             "quiescent A 0xa",
@@ -200,7 +194,7 @@ pub fn nice_change_within_a_weight(arm: &impl Arm) {
 /// Cgroups from the root down before any task; a move is a change with the new group in the middle.
 pub fn cgroup_order(arm: &impl Arm) {
     let tasks = r#"
-        "A": { "loop": 1, "run": 2500, "tiltyard": { "set": { "taskgroup": "/g" } }, "run1": 2000 }
+        "A": { "loop": 1, "run": 3000, "tiltyard": { "set": { "taskgroup": "/g" } }, "run1": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks).define("WITH_CGROUPS"));
     let calls: Vec<String> = log
@@ -214,7 +208,7 @@ pub fn cgroup_order(arm: &impl Arm) {
         ["init 0 0", "cgroup_init 0 100", "cgroup_init 1 100"]
     );
     assert_eq!(
-        log.calls_at(2_500_000),
+        log.calls_at(3 * MS),
         [
             "cgroup_prep_move A 1",
             "stopping A 0",
@@ -229,22 +223,26 @@ pub fn cgroup_order(arm: &impl Arm) {
 /// An idle CPU asks the scheduler even when a realtime task woke it.
 pub fn idle_cpu_asks_before_realtime(arm: &impl Arm) {
     let tasks = r#"
-        "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 1500, "run": 1000 }
+        "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 2000, "run": 1000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks));
-    assert_eq!(log.calls_at(1_500_000), ["dispatch 0 -"]);
-    assert_eq!(log.turns(0), "R 1.5-2.5");
+    assert_eq!(log.calls_at(2 * MS), ["dispatch 0 -"]);
+    assert_eq!(log.turns(0), "R 2-3");
 }
 
 /// The CPU is released once, however many realtime tasks follow each other.
 pub fn released_once_until_acquired(arm: &impl Arm) {
     let tasks = r#"
-        "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 8200, "run": 3000 },
-        "S": { "loop": 1, "policy": "SCHED_FIFO", "priority": 5, "sleep": 9200, "run": 1000 },
+        "R": { "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 9000, "run": 5000 },
+        "S": { "loop": 1, "policy": "SCHED_FIFO", "priority": 5, "sleep": 10000, "run": 1000 },
         "A": { "loop": 1, "run": 40000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks));
-    assert_eq!(log.times_of("cpu_release 0 0"), [8_200_000]);
-    assert_eq!(log.times_of("cpu_acquire 0 0"), [12_200_000]);
-    assert_eq!(log.turns(0), "A 0-8.2, R 8.2-11.2, S 11.2-12.2, A 12.2-44");
+    for (call, at) in [("cpu_release 0 0", 9 * MS), ("cpu_acquire 0 0", 15 * MS)] {
+        let mut times = log.times_of(call);
+        // In a kernel there are other realtime tasks.
+        times.retain(|at| *at < 20 * MS);
+        assert_eq!(times, [at], "{call}");
+    }
+    assert_eq!(log.turns(0), "A 0-9, R 9-14, S 14-15, A 15-46");
 }

@@ -8,7 +8,7 @@ const X: &str = r#""X": { "loop": 1, "run": 1500, "sleep": 1000, "run1": 1500 }"
 
 /// scx_bpf_exit() works in every callback and carries its code.
 pub fn exits_by_the_scheduler(arm: &impl Arm) {
-    for define in [
+    let defines = [
         "EXIT_FROM=IN_SELECT_CPU",
         "EXIT_FROM=IN_ENQUEUE",
         "EXIT_FROM=IN_DISPATCH",
@@ -16,8 +16,10 @@ pub fn exits_by_the_scheduler(arm: &impl Arm) {
         "EXIT_FROM=IN_ENABLE",
         "EXIT_FROM=IN_INIT",
         "EXIT_FROM=IN_RUNNING",
-    ] {
-        let log = arm.run(&Case::new("exits", X).define(define).on("core:2 pu:1"));
+    ];
+    let case = Case::new("exits", X).on("core:2 pu:1");
+    let cases = defines.map(|define| case.clone().define(define));
+    for (log, define) in arm.run_all(&cases).iter().zip(defines) {
         assert_eq!(
             log.end.kind,
             EndKind::ByScheduler,
@@ -35,7 +37,7 @@ pub fn exits_by_the_scheduler(arm: &impl Arm) {
 
 /// Each ends the scheduler with an error that says what was wrong.
 pub fn mistakes_end_the_scheduler(arm: &impl Arm) {
-    for (define, message) in [
+    let mistakes = [
         ("MISTAKE=DOUBLE_INSERT", "already direct-dispatched"),
         ("MISTAKE=BOGUS_INSERT", "non-existent DSQ 0xbeef"),
         ("MISTAKE=BOGUS_VTIME_INSERT", "non-existent DSQ 0xbeef"),
@@ -50,14 +52,12 @@ pub fn mistakes_end_the_scheduler(arm: &impl Arm) {
         ("MISTAKE=BAD_CPU", "invalid CPU 9999 from ops.select_cpu()"),
         ("MISTAKE=INSERT_IN_TICK", "called from an operation"),
         ("MISTAKE=KICK_IDLE_PREEMPT", "SCX_KICK_IDLE"),
-    ] {
-        // A waits in the shared queue when X comes.
-        let tasks = format!(r#""A": {{ "instance": 4, "loop": 1, "run": 20000 }}, {X}"#);
-        let log = arm.run(
-            &Case::new("mistakes", tasks)
-                .define(define)
-                .on("core:2 pu:1"),
-        );
+    ];
+    // A waits in the shared queue when X comes.
+    let tasks = format!(r#""A": {{ "instance": 4, "loop": 1, "run": 20000 }}, {X}"#);
+    let case = Case::new("mistakes", tasks).on("core:2 pu:1");
+    let cases = mistakes.map(|(define, _)| case.clone().define(define));
+    for (log, (define, message)) in arm.run_all(&cases).iter().zip(mistakes) {
         assert_eq!(
             log.end.kind,
             EndKind::Error,
@@ -84,23 +84,26 @@ pub fn enq_last_needs_enqueue(arm: &impl Arm) {
         "{}",
         log.end.message
     );
-    assert!(log.calls().is_empty());
+    // It is initialised before it is looked at so closely, but no task is its.
+    assert!(
+        log.calls()
+            .iter()
+            .all(|(_, call)| call.starts_with("init "))
+    );
 }
 
 /// The scheduler's own timeout, not the longest that the kernel allows.
 pub fn stall_after_timeout_ms(arm: &impl Arm) {
-    for (define, timeout_ms) in [("TIMEOUT_MS=2000", 2000), ("TIMEOUT_MS=6000", 6000)] {
-        let log = arm.run(
-            &Case::new("never", X)
-                .define(define)
-                .for_ms(60_000)
-                .watched(),
-        );
+    let timeouts = [("TIMEOUT_MS=2000", 2000), ("TIMEOUT_MS=6000", 6000)];
+    let case = Case::new("never", X).for_ms(60_000).watched();
+    let cases = timeouts.map(|(define, _)| case.clone().define(define));
+    for (log, (define, timeout_ms)) in arm.run_all(&cases).iter().zip(timeouts) {
         assert_eq!(log.end.kind, EndKind::Stall, "{}", log.end.message);
         let at_ms = log.end.time_ns / MS;
-        // Looked for every half timeout.
+        // Looked for every half timeout; then it takes a kernel a moment.
+        let late_ms = if log.is_exact { 0 } else { timeout_ms / 50 };
         assert!(
-            (timeout_ms..=timeout_ms * 3 / 2).contains(&at_ms),
+            (timeout_ms..=timeout_ms * 3 / 2 + late_ms).contains(&at_ms),
             "{define}: {at_ms} ms"
         );
         assert!(
@@ -114,5 +117,7 @@ pub fn stall_after_timeout_ms(arm: &impl Arm) {
 pub fn timeout_ms_has_a_limit(arm: &impl Arm) {
     let log = arm.run(&Case::new("never", X).define("TIMEOUT_MS=30001").for_ms(1));
     assert_eq!(log.end.kind, EndKind::Refused);
-    assert!(log.end.message.contains("30001"), "{}", log.end.message);
+    // The kernel says no more than E2BIG, and where it is asked to say more, nothing.
+    let says_why = log.end.message.contains("30001");
+    assert!(says_why || !log.is_exact, "{}", log.end.message);
 }

@@ -42,32 +42,34 @@ pub fn select_cpu_and_finds_nothing_outside(arm: &impl Arm) {
     let case = Case::new("select_and", busy)
         .on(FOUR_CPUS)
         .tunable("mask_bits", 0b1100);
-    assert_eq!(answers(&arm.run(&case)).last(), Some(&EBUSY));
 
     let elsewhere = r#""X": { "loop": 1, "cpus": [0, 1], "sleep": 5000, "run": 1000 }"#;
-    let log = arm.run(&Case {
+    let elsewhere = Case {
         tasks: elsewhere.into(),
-        ..case
-    });
-    assert_eq!(answers(&log).last(), Some(&EBUSY));
+        ..case.clone()
+    };
+    for log in arm.run_all(&[case, elsewhere]) {
+        assert_eq!(answers(&log).last(), Some(&EBUSY));
+    }
 }
 
 /// A task with one CPU to run on: the CPU that is said to be its last is tested, against the mask, and no other.
 pub fn select_cpu_and_tests_one_cpu_for_a_pinned_task(arm: &impl Arm) {
     let tasks = r#""X": { "loop": 1, "cpus": [1], "sleep": 5000, "run": 1000 }"#;
     let case = Case::new("select_and", tasks).on(FOUR_CPUS);
-    let woken = |case: Case| *answers(&arm.run(&case)).last().expect("X asked");
+    let woken = |log: &Log| *answers(log).last().expect("X asked");
     let all = case.clone().tunable("mask_bits", 0b1111);
-    assert_eq!(woken(all.clone()), 1);
-    assert_eq!(woken(all.tunable("told_prev", 2)), 2);
-    assert_eq!(woken(case.clone().tunable("mask_bits", 0b1100)), EBUSY);
+    let told = all.clone().tunable("told_prev", 2);
+    let elsewhere = case.clone().tunable("mask_bits", 0b1100);
 
     let busy = format!(r#"{tasks}, "H": {{ "loop": 1, "cpus": [1], "run": 50000 }}"#);
-    let case = Case {
+    let busy = Case {
         tasks: busy,
-        ..case
+        ..all.clone()
     };
-    assert_eq!(woken(case.tunable("mask_bits", 0b1111)), EBUSY);
+    let logs = arm.run_all(&[all, told, elsewhere, busy]);
+    let woken: Vec<i64> = logs.iter().map(woken).collect();
+    assert_eq!(woken, [1, 2, EBUSY, EBUSY]);
 }
 
 /// SCX_PICK_IDLE_CORE: the idle sibling of a busy CPU will not do.
@@ -79,9 +81,10 @@ pub fn select_cpu_and_may_want_a_whole_core(arm: &impl Arm) {
     let case = Case::new("select_and", tasks)
         .on("core:2 pu:2")
         .tunable("mask_bits", 0b1100);
-    assert_eq!(answers(&arm.run(&case)).last(), Some(&3));
-    let whole = case.tunable("pick_flags", PICK_IDLE_CORE);
-    assert_eq!(answers(&arm.run(&whole)).last(), Some(&EBUSY));
+    let whole = case.clone().tunable("pick_flags", PICK_IDLE_CORE);
+    let logs = arm.run_all(&[case, whole]);
+    assert_eq!(answers(&logs[0]).last(), Some(&3));
+    assert_eq!(answers(&logs[1]).last(), Some(&EBUSY));
 }
 
 /// It needs a CPU that exists, and the built-in idle tracking.
@@ -90,11 +93,12 @@ pub fn select_cpu_and_wants_sense(arm: &impl Arm) {
     let case = Case::new("select_and", tasks).tunable("mask_bits", 1);
     let bad_prev = case.clone().tunable("told_prev", 9999);
     let untracked = case.define("WITH_UPDATE_IDLE");
-    for (case, answer, message) in [
-        (bad_prev, EINVAL, "invalid CPU 9999"),
-        (untracked, EBUSY, "built-in idle tracking is disabled"),
-    ] {
-        let log = arm.run(&case.on("core:2 pu:1"));
+    let logs = arm.run_all(&[bad_prev.on("core:2 pu:1"), untracked.on("core:2 pu:1")]);
+    let expected = [
+        (EINVAL, "invalid CPU 9999"),
+        (EBUSY, "built-in idle tracking is disabled"),
+    ];
+    for (log, (answer, message)) in logs.iter().zip(expected) {
         assert_eq!(log.end.kind, EndKind::Error, "{message}");
         assert!(log.end.message.contains(message), "{}", log.end.message);
         assert_eq!(log.values("answer", "X"), [answer], "{message}");
@@ -108,14 +112,16 @@ const TWO_NODES: &str = "package:2 [numa] core:2 pu:1";
 /// busy CPUs too.
 pub fn idle_masks_are_per_node(arm: &impl Arm) {
     let tasks = r#"
-        "A": { "instance": 4, "loop": 20, "run": 700, "sleep": 500 },
+        "A": { "instance": 4, "loop": 1, "phases": {
+            "there": { "loop": 1, "cpus": [0, 1], "run": 100 },
+            "all": { "loop": 20, "cpus": [0, 1, 2, 3], "run": 700, "sleep": 500 } } },
         "B": { "instance": 3, "loop": 1, "phases": {
             "there": { "loop": 1, "cpus": [2, 3], "run": 100 },
             "all": { "loop": 20, "cpus": [0, 1, 2, 3], "run": 700, "sleep": 500 } } }
     "#;
-    for topology in [TWO_NODES, "package:2 [numa] core:1 pu:2"] {
-        let case = Case::new("nodes", tasks).on(topology).define(PER_NODE);
-        let log = arm.run(&case);
+    let case = Case::new("nodes", tasks).define(PER_NODE);
+    let cases = [TWO_NODES, "package:2 [numa] core:1 pu:2"].map(|on| case.clone().on(on));
+    for log in arm.run_all(&cases) {
         assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
         let mut idle = Vec::new();
         for i in 0..7 {
@@ -127,8 +133,9 @@ pub fn idle_masks_are_per_node(arm: &impl Arm) {
             assert!(zero("foreign") && zero("unclaimed"), "{task}");
             let cpus = [2 * node, 2 * node + 1];
             let mut picked = log.values("any_cpu", &task);
-            // A birth is on the shell's node.
-            assert!(picked.remove(0) < 2);
+            // A birth is on the shell's node, which in the simulated machine is the first.
+            let at_birth = picked.remove(0);
+            assert!(at_birth < 2 || !log.is_exact);
             assert!(
                 picked.iter().all(|cpu| cpus.contains(cpu)),
                 "{task}: {picked:?}"
@@ -152,12 +159,14 @@ pub fn default_search_goes_from_node_to_node(arm: &impl Arm) {
             "there": { "loop": 1, "cpus": [2], "run": 100, "sleep": 5000 },
             "all": { "loop": 1, "cpus": [0, 1, 2, 3], "run": 100, "sleep": 5000, "run1": 1000 } } }"#
     };
-    for (hogs, cpu) in [(&[][..], 2), (&[2], 3), (&[2, 3], 0), (&[0, 2, 3], 1)] {
-        let case = Case::new("nodes", tasks(hogs))
+    let searches = [(&[][..], 2), (&[2], 3), (&[2, 3], 0), (&[0, 2, 3], 1)];
+    let cases = searches.map(|(hogs, _)| {
+        Case::new("nodes", tasks(hogs))
             .on("package:2 group:2 [numa] core:1 pu:1")
             .define("DEFAULT_SEARCH")
-            .define(PER_NODE);
-        let log = arm.run(&case);
+            .define(PER_NODE)
+    });
+    for (log, (hogs, cpu)) in arm.run_all(&cases).iter().zip(searches) {
         assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
         let run = log.runs().into_iter().rfind(|r| r.task == "X");
         assert_eq!(run.expect("X ran").cpu, cpu, "{hogs:?}");
@@ -202,14 +211,14 @@ pub fn node_functions_and_their_mistakes(arm: &impl Arm) {
     ];
     let asleep = r#""X": { "loop": 1, "sleep": 1000, "run": 1000 }"#;
     let case = Case::new("node_calls", asleep).on(TWO_NODES);
-    let cases = without
-        .map(|call| (case.clone(), call))
-        .into_iter()
-        .chain(with.map(|call| (case.clone().define(PER_NODE), call)));
-    for (case, (call, answer, message)) in cases {
-        let log = arm.run(&case.define(call));
+    let per_node = case.clone().define(PER_NODE);
+    let calls = without.iter().chain(&with);
+    let cases = without.iter().map(|(call, ..)| case.clone().define(call));
+    let more = with.iter().map(|(call, ..)| per_node.clone().define(call));
+    let cases: Vec<Case> = cases.chain(more).collect();
+    for (log, (call, answer, message)) in arm.run_all(&cases).iter().zip(calls) {
         let (kind, message) = match message {
-            Some(message) => (EndKind::Error, message),
+            Some(message) => (EndKind::Error, *message),
             None => (EndKind::Unregistered, ""),
         };
         assert_eq!(log.end.kind, kind, "{call}: {}", log.end.message);
@@ -219,7 +228,7 @@ pub fn node_functions_and_their_mistakes(arm: &impl Arm) {
             log.end.message
         );
         let answers = log.values("answer", "X");
-        assert_eq!(answers.first(), Some(&answer), "{call}");
+        assert_eq!(answers.first(), Some(answer), "{call}");
     }
 }
 
@@ -250,8 +259,8 @@ pub fn synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_set(arm: &impl Arm) 
     let case = Case::new("nodes", tasks)
         .on(TWO_NODES)
         .define("DEFAULT_SEARCH");
-    for (case, near) in [(case.clone(), true), (case.define(PER_NODE), false)] {
-        let log = arm.run(&case);
+    let logs = arm.run_all(&[case.clone(), case.define(PER_NODE)]);
+    for (log, near) in logs.iter().zip([true, false]) {
         let run = log
             .runs()
             .into_iter()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Timers, kicks, and the flags of an insert.
 
-use crate::arm::{Arm, Case, EndKind, MS};
+use crate::arm::{Arm, Case, EndKind, Log, MS};
 
 const SLICE_INF: i128 = u64::MAX as i128;
 const PREEMPT: i128 = 1 << 32;
@@ -24,22 +24,22 @@ pub fn timers_fire_and_preempt(arm: &impl Arm) {
 pub fn kick_without_preempt_changes_nothing(arm: &impl Arm) {
     let tasks = r#""A": { "loop": 1, "run": 15000 }, "B": { "loop": 1, "run": 5000 }"#;
     let case = Case::new("timer_kick", tasks)
-        .tunable("period_ns", 5_500_000)
+        .tunable("period_ns", 6_000_000)
         .tunable("kick_flags", 0)
         .tunable("fires", 1);
     let log = arm.run(&case);
-    assert_eq!(log.calls_at(5_500_000), ["timer 0 1"]);
+    assert_eq!(log.calls_at(6_000_000), ["timer 0 1"]);
     assert_eq!(log.turns(0), "A 0-15, B 15-20");
 }
 
 /// The slice ends, nobody else is there, and the task goes on with a longer one than it had left.
 pub fn preempting_kick_with_nothing_queued(arm: &impl Arm) {
     let case = Case::new("timer_kick", r#""A": { "loop": 1, "run": 40000 }"#)
-        .tunable("period_ns", 5_500_000)
+        .tunable("period_ns", 6_000_000)
         .tunable("fires", 1);
     let log = arm.run(&case);
-    assert_eq!(log.calls_at(5_500_000), ["timer 0 1", "dispatch 0 A"]);
-    assert_eq!(log.times_of("dispatch 0 A")[..2], [5_500_000, 26 * MS]);
+    assert_eq!(log.calls_at(6_000_000), ["timer 0 1", "dispatch 0 A"]);
+    assert_eq!(log.times_of("dispatch 0 A")[..2], [6 * MS, 28 * MS]);
     assert_eq!(log.turns(0), "A 0-40");
 }
 
@@ -48,13 +48,12 @@ pub fn idle_kick_makes_an_idle_cpu_look(arm: &impl Arm) {
     let tasks = r#""A": { "loop": 1, "cpus": [0], "run": 15000 }"#;
     let case = Case::new("timer_kick", tasks)
         .on("core:2 pu:1")
-        .tunable("period_ns", 5_500_000)
+        .tunable("period_ns", 6_000_000)
         .tunable("kick_flags", KICK_IDLE)
         .tunable("fires", 1);
-    let log = arm.run(&case.clone().tunable("kick_cpu", 1));
-    assert_eq!(log.calls_at(5_500_000), ["timer 1 1", "dispatch 1 -"]);
-    let log = arm.run(&case.tunable("kick_cpu", 0));
-    assert_eq!(log.calls_at(5_500_000), ["timer 0 1"]);
+    let logs = arm.run_all(&[1, 0].map(|cpu| case.clone().tunable("kick_cpu", cpu)));
+    assert_eq!(logs[0].calls_at(6_000_000), ["timer 1 1", "dispatch 1 -"]);
+    assert_eq!(logs[1].calls_at(6_000_000), ["timer 0 1"]);
 }
 
 /// SCX_ENQ_HEAD of an insert puts the task before those that waited longer.
@@ -64,12 +63,11 @@ pub fn head_arrives(arm: &impl Arm) {
         "A": { "loop": 1, "run": 10000 },
         "B": { "loop": 1, "run": 1000 }
     "#;
-    let case = Case::new("shared_flags", tasks);
-    assert_eq!(arm.run(&case).turns(0), "A 0-10, B 10-11, X 11-12");
-    assert_eq!(
-        arm.run(&case.tunable("insert_flags", HEAD)).turns(0),
-        "A 0-10, X 10-11, B 11-12"
-    );
+    let tail = Case::new("shared_flags", tasks);
+    let head = tail.clone().tunable("insert_flags", HEAD);
+    let logs = arm.run_all(&[tail, head]);
+    let order = |log: &Log| -> String { log.runs().into_iter().map(|r| r.task).collect() };
+    assert_eq!(logs.iter().map(order).collect::<Vec<_>>(), ["ABX", "AXB"]);
 }
 
 /// All that one ops.dispatch inserts gets its turn.
@@ -89,7 +87,7 @@ pub fn several_inserts_from_one_dispatch(arm: &impl Arm) {
 /// An insert with PREEMPT into the local queue of the task's own CPU takes it at once.
 pub fn preempt_on_the_same_runqueue(arm: &impl Arm) {
     let tasks = r#"
-        "X": { "loop": 1, "cpus": [1], "sleep": 5500, "run": 1000 },
+        "X": { "loop": 1, "cpus": [1], "sleep": 6000, "run": 1000 },
         "Y": { "loop": 1, "cpus": [1], "run": 10000 }
     "#;
     let case = Case::new("local_on", tasks)
@@ -147,25 +145,31 @@ pub fn iteration_and_move(arm: &impl Arm) {
     let tasks = r#"
         "A": { "loop": 1, "run": 1000 }, "B": { "loop": 1, "run": 1000 }, "C": { "loop": 1, "run": 1000 }
     "#;
-    let log = arm.run(&Case::new("iterate", tasks));
+    let case = Case::new("iterate", tasks);
+    let logs = arm.run_all(&[case.clone(), case.define("REVERSE")]);
+    let log = &logs[0];
     assert_eq!(log.turns(0), "A 0-1, B 1-2, C 2-3");
+    let calls = log.calls_at(MS);
+    let asked = calls.iter().position(|call| call == "dispatch 0 A");
     assert_eq!(
-        log.calls_at(MS)[2..6],
+        calls[asked.expect("A left")..][..4],
         ["dispatch 0 A", "queued 0 2", "seen B 0", "seen C 0"]
     );
     assert_eq!(
-        log.values("running", "B"),
-        [3_000_000],
+        log.values("running", "B")[0],
+        3_000_000,
         "the slice that the move set"
     );
-    let log = arm.run(&Case::new("iterate", tasks).define("REVERSE"));
+    let log = &logs[1];
     assert_eq!(log.turns(0), "C 0-1, B 1-2, A 2-3");
 }
 
 /// The dispatch buffer: how much is left, taking back, and what goes too far.
 pub fn dispatch_buffer(arm: &impl Arm) {
     let tasks = r#""X": { "loop": 1, "run": 1000 }"#;
-    let log = arm.run(&Case::new("buffer", tasks).define("TRY=CANCEL"));
+    let tries = ["TRY=CANCEL", "TRY=OVERFLOW", "TRY=UNDERFLOW"];
+    let logs = arm.run_all(&tries.map(|define| Case::new("buffer", tasks).define(define)));
+    let log = &logs[0];
     assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
     for (figure, slots) in [
         ("slots_before", 32),
@@ -175,14 +179,10 @@ pub fn dispatch_buffer(arm: &impl Arm) {
         assert_eq!(log.values(figure, "0"), [slots], "{figure}");
     }
     assert_eq!(log.exited("X"), Some(MS));
-    for (define, message) in [("TRY=OVERFLOW", "overflow"), ("TRY=UNDERFLOW", "underflow")] {
-        let log = arm.run(&Case::new("buffer", tasks).define(define));
-        assert_eq!(log.end.kind, EndKind::Error, "{define}");
-        assert!(
-            log.end.message.contains(message),
-            "{define}: {}",
-            log.end.message
-        );
+    for (log, message) in logs[1..].iter().zip(["overflow", "underflow"]) {
+        assert_eq!(log.end.kind, EndKind::Error, "{message}");
+        let said = &log.end.message;
+        assert!(said.contains(message), "{message}: {said}");
     }
 }
 
@@ -192,10 +192,11 @@ pub fn vtime_order(arm: &impl Arm) {
         "B": { "loop": 1, "run": 1000 }, "C": { "loop": 1, "run": 1000 }, "A": { "loop": 1, "run": 1000 }
     "#;
     let case = Case::new("vtime", tasks);
-    assert_eq!(arm.run(&case).turns(0), "C 0-1, B 1-2, A 2-3");
     // Z - C is 23: C comes before the wrap, B and A after it.
     let wrap = case.clone().tunable("base", i128::from(u64::MAX - 23));
-    assert_eq!(arm.run(&wrap).turns(0), "C 0-1, B 1-2, A 2-3");
-    let equal = case.tunable("all_equal", 1);
-    assert_eq!(arm.run(&equal).turns(0), "B 0-1, C 1-2, A 2-3");
+    let equal = case.clone().tunable("all_equal", 1);
+    let logs = arm.run_all(&[case, wrap, equal]);
+    assert_eq!(logs[0].turns(0), "C 0-1, B 1-2, A 2-3");
+    assert_eq!(logs[1].turns(0), "C 0-1, B 1-2, A 2-3");
+    assert_eq!(logs[2].turns(0), "B 0-1, C 1-2, A 2-3");
 }

@@ -6,8 +6,8 @@ use crate::arm::{Arm, Case, EndKind, MS, What};
 /// ops.stopping and ops.quiescent come before the CPU looks for something else; ops.dispatch still gets the sleeper.
 pub fn sleep_order(arm: &impl Arm) {
     let tasks = r#"
-        "B": { "loop": 1, "sleep": 1000, "run": 5000 },
-        "A": { "loop": 1, "run": 7500, "sleep": 50000, "run1": 100 }
+        "B": { "loop": 1, "sleep": 1000, "run": 6000 },
+        "A": { "loop": 1, "run": 7000, "sleep": 50000, "run1": 100 }
     "#;
     let log = arm.run(
         &Case::new("shared", tasks)
@@ -15,7 +15,7 @@ pub fn sleep_order(arm: &impl Arm) {
             .define("OPS_FLAGS=SCX_OPS_KEEP_BUILTIN_IDLE"),
     );
     assert_eq!(
-        log.calls_at(7_500_000),
+        log.calls_at(7 * MS),
         [
             "stopping A 0",
             "quiescent A 0x9",
@@ -23,18 +23,25 @@ pub fn sleep_order(arm: &impl Arm) {
             "running B"
         ]
     );
-    // Nothing left: the CPU falls idle.
+    // Nothing left: the CPU falls idle. An exiting task goes through a change of its group that changes nothing.
     assert_eq!(
-        log.calls_at(12_500_000),
+        log.calls_at(13 * MS)[..8],
         [
+            "stopping B 0",
+            "quiescent B 0xe",
+            "runnable B 0xe",
+            "running B",
             "stopping B 0",
             "quiescent B 0x19",
             "dispatch 0 B",
             "update_idle 0 1",
-            "disable B",
-            "exit_task B"
         ]
     );
+    // When the last reference to the task goes.
+    let calls = log.calls_in(13 * MS..50 * MS);
+    let last = calls.iter().rev().filter(|call| call.ends_with(" B"));
+    let last: Vec<&String> = last.take(2).collect();
+    assert_eq!(last, ["exit_task B", "disable B"]);
 }
 
 /// C last ran on CPU 1, which is idle; A on CPU 0 wakes it.
@@ -42,7 +49,7 @@ const WAKE_ACROSS: &str = r#"
     "X": { "loop": 1, "phases": {
         "there": { "loop": 1, "cpus": [1], "run": 1000 },
         "wait": { "loop": 1, "cpus": [0, 1], "sem_wait": "s", "run": 1000 } } },
-    "A": { "loop": 1, "cpus": [0], "run": 10300, "sem_post": "s", "run1": 5000 }
+    "A": { "loop": 1, "cpus": [0], "run": 10000, "sem_post": "s", "run1": 5000 }
 "#;
 const TWO_CPUS: &str = "core:2 pu:1";
 
@@ -130,7 +137,7 @@ pub fn pinned_task_skips_select_cpu(arm: &impl Arm) {
 /// A newborn: init_task, enable, set_weight, select_cpu with FORK, and flags that say neither wakeup nor selected.
 pub fn fork_order(arm: &impl Arm) {
     let tasks = r#"
-        "A": { "loop": 1, "run": 1500, "fork": "X", "run1": 500 },
+        "A": { "loop": 1, "run": 2000, "fork": "X", "run1": 1000 },
         "X": { "instance": 0, "loop": 1, "run": 1000 }
     "#;
     let case = Case::new("select_fixed", tasks)
@@ -182,10 +189,14 @@ pub fn keep_builtin_idle_counts(arm: &impl Arm) {
     let case = Case::new("shared", r#""A": { "loop": 1, "run": 1000 }"#)
         .on(TWO_CPUS)
         .define("WITH_UPDATE_IDLE");
-    let log = arm.run(&case);
-    assert_eq!(log.end.kind, EndKind::Error);
+    let keep = case.clone().define("OPS_FLAGS=SCX_OPS_KEEP_BUILTIN_IDLE");
+    let logs = arm.run_all(&[case, keep]);
+    let log = &logs[0];
+    // A kernel may have a task that asks before the scheduler counts as loaded.
+    let refused = log.end.kind == EndKind::Refused && !log.is_exact;
+    assert!(log.end.kind == EndKind::Error || refused, "{log:?}");
     assert!(log.end.message.contains("idle"), "{}", log.end.message);
-    let log = arm.run(&case.define("OPS_FLAGS=SCX_OPS_KEEP_BUILTIN_IDLE"));
+    let log = &logs[1];
     assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
 }
 
@@ -201,11 +212,16 @@ pub fn default_select_cpu_inserts(arm: &impl Arm) {
 
 /// Without ops.enqueue tasks go to the global queue, which comes before ops.dispatch.
 pub fn default_enqueue_is_global(arm: &impl Arm) {
-    let tasks = r#""A": { "loop": 1, "run": 30000 }, "B": { "loop": 1, "run": 30000 }"#;
+    let tasks = r#"
+        "A": { "loop": 1, "delay": 1000, "run": 30000 },
+        "B": { "loop": 1, "sleep": 2000, "run": 10000 }
+    "#;
     let log = arm.run(&Case::new("shared", tasks).define("WITHOUT_ENQUEUE"));
-    assert_eq!(log.turns(0), "A 0-20, B 20-40, A 40-50, B 50-60");
+    // The core's slice is 20 ms.
+    let turns = log.turns(0);
+    assert!(turns.starts_with("A 1-24, B 24-34, A 34-4"), "{turns}");
     assert_eq!(
-        log.calls_at(20 * MS),
+        log.calls_at(24 * MS),
         ["tick A", "stopping A 1", "running B"]
     );
 }
@@ -215,7 +231,7 @@ pub fn select_cpu_dfl_in_enqueue(arm: &impl Arm) {
     let log = arm.run(&Case::new("enq_select_cpu", WAKE_ACROSS).on(TWO_CPUS));
     assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
     let woken_ns = log.time_of("runnable X 0x409");
-    assert_eq!(log.times_of("running X").last(), Some(&woken_ns));
+    assert!(log.times_of("running X").contains(&woken_ns));
 }
 
 /// The built-in mask changes first, then the scheduler hears of it.
@@ -266,7 +282,7 @@ pub fn idle_search_stays_in_the_cache(arm: &impl Arm) {
             "there": { "loop": 1, "cpus": [2], "run": 1000 },
             "wait": { "loop": 1, "sem_wait": "s", "run": 1000 } } },
         "H": { "loop": 1, "cpus": [2], "sleep": 2000, "run": 50000 },
-        "A": { "loop": 1, "cpus": [0], "run": 10300, "sem_post": "s", "run1": 5000 }
+        "A": { "loop": 1, "cpus": [0], "run": 10000, "sem_post": "s", "run1": 5000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks).on("package:1 [numa] l3:2 core:2 pu:1"));
     let run = log
@@ -287,12 +303,13 @@ pub fn claimed_cpu_is_lost_until_kicked(arm: &impl Arm) {
     "#;
     let case = Case::new("claim", tasks).on(TWO_CPUS);
     // The shell claimed CPU 1 when it woke up, before the tasks were there.
-    let log = arm.run(&case);
+    let logs = arm.run_all(&[case.clone(), case.define("KICK")]);
+    let log = &logs[0];
     let picked = log.values("picked", "X");
     assert_eq!(picked, [EBUSY; 4]);
     assert!(log.times_of("dispatch 1 -").is_empty());
 
-    let log = arm.run(&case.define("KICK"));
+    let log = &logs[1];
     assert_eq!(log.values("picked", "X")[1], 1);
     assert!(!log.times_of("dispatch 1 -").is_empty());
 }
@@ -311,10 +328,19 @@ pub fn exiting_tasks_pass_the_scheduler_by(arm: &impl Arm) {
     let log = arm.run(&case);
     let preempted = ["dispatch 0 X", "stopping X 1"];
     let gone = ["running X", "stopping X 0", "quiescent X 0x19"];
-    assert_eq!(of_x(&log)[..5], [&preempted[..], &gone[..]].concat());
+    let ungrouped = [
+        "stopping X 0",
+        "quiescent X 0xe",
+        "runnable X 0xe",
+        "running X",
+    ];
+    assert_eq!(
+        of_x(&log)[..9],
+        [&ungrouped[..], &preempted, &gone].concat()
+    );
     let log = arm.run(&case.define("OPS_FLAGS=SCX_OPS_ENQ_EXITING"));
     assert_eq!(
-        of_x(&log)[..6],
-        [&preempted[..], &["enqueue X 0x0"], &gone[..]].concat()
+        of_x(&log)[..10],
+        [&ungrouped[..], &preempted, &["enqueue X 0x0"], &gone].concat()
     );
 }

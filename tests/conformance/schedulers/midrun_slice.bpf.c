@@ -6,7 +6,7 @@ static unsigned int granted;
 
 #define TICK(p)                                                                                    \
 	do {                                                                                       \
-		if (granted < grants) {                                                            \
+		if (is_of_workload(p) && granted < grants) {                                       \
 			granted++;                                                                 \
 			(p)->scx.slice = tick_slice_ns;                                            \
 		}                                                                                  \

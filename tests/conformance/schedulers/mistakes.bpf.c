@@ -26,9 +26,13 @@ static void tick_wrong(struct task_struct *p);
 
 #include "recorder.h"
 
+static bool x_came;
+
 static void enqueue_wrong(struct task_struct *p, u64 enq_flags)
 {
-	if (!is_x(p)) {
+	if (is_x(p)) {
+		x_came = true;
+	} else {
 		scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);
 		return;
 	}
@@ -71,7 +75,7 @@ static void enqueue_wrong(struct task_struct *p, u64 enq_flags)
 
 static void dispatch_wrong(void)
 {
-	scx_bpf_dsq_move_to_local(MISTAKE == BOGUS_MOVE ? BOGUS_DSQ : SHARED_DSQ, 0);
+	scx_bpf_dsq_move_to_local(MISTAKE == BOGUS_MOVE && x_came ? BOGUS_DSQ : SHARED_DSQ, 0);
 }
 
 static void tick_wrong(struct task_struct *p)

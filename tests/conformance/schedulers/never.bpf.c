@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Takes tasks and never gives them back. */
+/* Takes X and never gives it back. */
 #define SELECT_CPU(p, prev_cpu, wake_flags) (prev_cpu)
-#define ENQUEUE(p, enq_flags)
-#define DISPATCH(cpu, prev)
+#define ENQUEUE(p, enq_flags)                                                                      \
+	do {                                                                                       \
+		if (!is_x(p))                                                                      \
+			scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);                    \
+	} while (0)
 
 #include "recorder.h"

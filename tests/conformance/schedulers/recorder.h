@@ -25,7 +25,7 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 /* Slice of every insert that says nothing else. */
-const volatile u64 slice_ns = 20000000;
+const volatile u64 slice_ns = 18000000;
 
 #define SHARED_DSQ 0
 
@@ -36,6 +36,20 @@ const volatile u64 slice_ns = 20000000;
 #define TIMEOUT_MS 0
 #endif
 
+/* In a kernel probes have no time of their own, and may be the only ones to tell that anything
+ * happened. */
+#define LOG_TIME() TILT_PROBE_CPU(time, 0, bpf_ktime_get_ns())
+#define LOG_TASK(name, p, value)                                                                   \
+	do {                                                                                       \
+		LOG_TIME();                                                                        \
+		TILT_PROBE_TASK(name, p, value);                                                   \
+	} while (0)
+#define LOG_CPU(name, cpu, value)                                                                  \
+	do {                                                                                       \
+		LOG_TIME();                                                                        \
+		TILT_PROBE_CPU(name, cpu, value);                                                  \
+	} while (0)
+
 /* Workloads name the one task that a trap is about X. */
 static __always_inline bool is_x(const struct task_struct *p)
 {
@@ -43,6 +57,15 @@ static __always_inline bool is_x(const struct task_struct *p)
 
 	__builtin_memcpy(comm, p->comm, sizeof(comm));
 	return comm[0] == 'X';
+}
+
+/* A or A-0, as no task of the kernel's or of those who start the workload is called. */
+static __always_inline bool is_of_workload(const struct task_struct *p)
+{
+	char comm[sizeof(p->comm)];
+
+	__builtin_memcpy(comm, p->comm, sizeof(comm));
+	return comm[0] >= 'A' && comm[0] <= 'Z' && (!comm[1] || comm[1] == '-');
 }
 
 #ifndef SELECT_CPU
@@ -88,7 +111,7 @@ static __always_inline s32 select_idle(struct task_struct *p, s32 prev_cpu, u64 
 #ifndef WITHOUT_SELECT_CPU
 s32 BPF_STRUCT_OPS(recorder_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	TILT_PROBE_TASK(select_cpu, p, wake_flags);
+	LOG_TASK(select_cpu, p, wake_flags);
 	return SELECT_CPU(p, prev_cpu, wake_flags);
 }
 #endif
@@ -96,79 +119,79 @@ s32 BPF_STRUCT_OPS(recorder_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 #ifndef WITHOUT_ENQUEUE
 void BPF_STRUCT_OPS(recorder_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	TILT_PROBE_TASK(enqueue, p, enq_flags);
+	LOG_TASK(enqueue, p, enq_flags);
 	ENQUEUE(p, enq_flags);
 }
 #endif
 
 void BPF_STRUCT_OPS(recorder_dequeue, struct task_struct *p, u64 deq_flags)
 {
-	TILT_PROBE_TASK(dequeue, p, deq_flags);
+	LOG_TASK(dequeue, p, deq_flags);
 }
 
 /* The figure is the pid of prev, 0 for none. */
 void BPF_STRUCT_OPS(recorder_dispatch, s32 cpu, struct task_struct *prev)
 {
-	TILT_PROBE_CPU(dispatch, cpu, prev ? prev->pid : 0);
+	LOG_CPU(dispatch, cpu, prev ? prev->pid : 0);
 	DISPATCH(cpu, prev);
 }
 
 /* The figure is the slice that is left. */
 void BPF_STRUCT_OPS(recorder_tick, struct task_struct *p)
 {
-	TILT_PROBE_TASK(tick, p, p->scx.slice);
+	LOG_TASK(tick, p, p->scx.slice);
 	TICK(p);
 }
 
 void BPF_STRUCT_OPS(recorder_runnable, struct task_struct *p, u64 enq_flags)
 {
-	TILT_PROBE_TASK(runnable, p, enq_flags);
+	LOG_TASK(runnable, p, enq_flags);
 }
 
 /* The figure is the slice that it starts with. */
 void BPF_STRUCT_OPS(recorder_running, struct task_struct *p)
 {
-	TILT_PROBE_TASK(running, p, p->scx.slice);
+	LOG_TASK(running, p, p->scx.slice);
 	RUNNING(p);
 }
 
 void BPF_STRUCT_OPS(recorder_stopping, struct task_struct *p, bool runnable)
 {
-	TILT_PROBE_TASK(stopping, p, runnable);
+	LOG_TASK(stopping, p, runnable);
 }
 
 void BPF_STRUCT_OPS(recorder_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	TILT_PROBE_TASK(quiescent, p, deq_flags);
+	LOG_TASK(quiescent, p, deq_flags);
 }
 
 bool BPF_STRUCT_OPS(recorder_yield, struct task_struct *from, struct task_struct *to)
 {
-	TILT_PROBE_TASK(yield, from, to ? to->pid : 0);
+	LOG_TASK(yield, from, to ? to->pid : 0);
 	YIELD(from);
 	return false;
 }
 
 void BPF_STRUCT_OPS(recorder_set_weight, struct task_struct *p, u32 weight)
 {
-	TILT_PROBE_TASK(set_weight, p, weight);
+	LOG_TASK(set_weight, p, weight);
 }
 
 /* The figure is the first CPU of the mask. */
 void BPF_STRUCT_OPS(recorder_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 {
-	TILT_PROBE_TASK(set_cpumask, p, bpf_cpumask_first(mask));
+	LOG_TASK(set_cpumask, p, bpf_cpumask_first(mask));
 }
 
 #ifdef WITH_UPDATE_IDLE
 /* Second record: whether the built-in mask has the CPU at this moment. */
 void BPF_STRUCT_OPS(recorder_update_idle, s32 cpu, bool idle)
 {
-	TILT_PROBE_CPU(update_idle, cpu, idle);
+	LOG_CPU(update_idle, cpu, idle);
 #ifdef WATCH_IDLE_MASK
 	const struct cpumask *mask = scx_bpf_get_idle_cpumask();
 
-	TILT_PROBE_CPU(in_idle_mask, cpu, bpf_cpumask_test_cpu(cpu, mask));
+	LOG_CPU(in_idle_mask, cpu, bpf_cpumask_test_cpu(cpu, mask));
 	scx_bpf_put_idle_cpumask(mask);
 #endif
 }
@@ -179,64 +202,64 @@ void BPF_STRUCT_OPS(recorder_update_idle, s32 cpu, bool idle)
 s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
-	TILT_PROBE_CPU(cgroup_init, cgrp->level, args->weight);
+	LOG_CPU(cgroup_init, cgrp->level, args->weight);
 	return 0;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_cgroup_prep_move, struct task_struct *p, struct cgroup *from,
 			     struct cgroup *to)
 {
-	TILT_PROBE_TASK(cgroup_prep_move, p, to->level);
+	LOG_TASK(cgroup_prep_move, p, to->level);
 	return 0;
 }
 
 void BPF_STRUCT_OPS(recorder_cgroup_move, struct task_struct *p, struct cgroup *from,
 		    struct cgroup *to)
 {
-	TILT_PROBE_TASK(cgroup_move, p, to->level);
+	LOG_TASK(cgroup_move, p, to->level);
 }
 #endif
 
 void BPF_STRUCT_OPS(recorder_cpu_acquire, s32 cpu, struct scx_cpu_acquire_args *args)
 {
-	TILT_PROBE_CPU(cpu_acquire, cpu, 0);
+	LOG_CPU(cpu_acquire, cpu, 0);
 }
 
 /* The figure is enum scx_cpu_preempt_reason. */
 void BPF_STRUCT_OPS(recorder_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	TILT_PROBE_CPU(cpu_release, cpu, args->reason);
+	LOG_CPU(cpu_release, cpu, args->reason);
 	CPU_RELEASE(cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
 {
-	TILT_PROBE_TASK(init_task, p, args->fork);
+	LOG_TASK(init_task, p, args->fork);
 	return INIT_TASK(p);
 }
 
 void BPF_STRUCT_OPS(recorder_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	TILT_PROBE_TASK(exit_task, p, args->cancelled);
+	LOG_TASK(exit_task, p, args->cancelled);
 }
 
 void BPF_STRUCT_OPS(recorder_enable, struct task_struct *p)
 {
-	TILT_PROBE_TASK(enable, p, p->scx.weight);
+	LOG_TASK(enable, p, p->scx.weight);
 	ENABLE(p);
 }
 
 void BPF_STRUCT_OPS(recorder_disable, struct task_struct *p)
 {
-	TILT_PROBE_TASK(disable, p, 0);
+	LOG_TASK(disable, p, 0);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(recorder_init)
 {
 	s32 err = scx_bpf_create_dsq(SHARED_DSQ, -1);
 
-	TILT_PROBE_CPU(init, 0, 0);
+	LOG_CPU(init, 0, 0);
 	return err ?: INIT();
 }
 

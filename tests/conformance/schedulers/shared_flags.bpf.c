@@ -6,7 +6,10 @@ const volatile unsigned long long insert_flags;
 #ifdef VTIME
 #define ENQUEUE(p, enq_flags)                                                                      \
 	scx_bpf_dsq_insert_vtime(p, SHARED_DSQ, slice_ns,                                          \
-				 (enq_flags) & SCX_ENQ_WAKEUP ? 1000 : 500, enq_flags)
+				 !is_of_workload(p)		? 2000                             \
+				 : (enq_flags) & SCX_ENQ_WAKEUP ? 1000                             \
+								: 500,                             \
+				 enq_flags)
 #else
 #define ENQUEUE(p, enq_flags)                                                                      \
 	scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns,                                                \

@@ -5,7 +5,7 @@ static unsigned int ticks;
 
 #define TICK(p)                                                                                    \
 	do {                                                                                       \
-		if (++ticks % every == 0)                                                          \
+		if (is_of_workload(p) && ++ticks % every == 0)                                     \
 			(p)->scx.slice = 0;                                                        \
 	} while (0)
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Slices never end. A timer fires every `period_ns` and kicks CPU `kick_cpu` with `kick_flags`;
- * it stops after `fires` times.
+ * A timer that A starts when it first runs where it must stay fires every `period_ns` and kicks CPU
+ * `kick_cpu` with `kick_flags`; it stops after `fires` times.
  */
 const volatile unsigned long long period_ns = 5000000;
 const volatile unsigned long long kick_flags = 2; /* SCX_KICK_PREEMPT */
 const volatile unsigned int kick_cpu;
 const volatile unsigned int fires = ~0U;
 
-#define INIT() start_timer()
+#define INIT()	   make_timer()
+#define RUNNING(p) start_timer(p)
 
-static int start_timer(void);
+struct task_struct;
+static int make_timer(void);
+static void start_timer(const struct task_struct *p);
 
 #include "recorder.h"
 
@@ -30,14 +33,14 @@ static u32 fired;
 static int on_timer(void *map, int *key, struct timer_value *value)
 {
 	fired++;
-	TILT_PROBE_CPU(timer, kick_cpu, fired);
+	LOG_CPU(timer, kick_cpu, fired);
 	scx_bpf_kick_cpu(kick_cpu, kick_flags);
 	if (fired < fires)
 		bpf_timer_start(&value->timer, period_ns, 0);
 	return 0;
 }
 
-static int start_timer(void)
+static int make_timer(void)
 {
 	struct timer_value *value;
 	u32 key = 0;
@@ -46,6 +49,20 @@ static int start_timer(void)
 	if (!value)
 		return -ESRCH;
 	bpf_timer_init(&value->timer, &timers, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&value->timer, on_timer);
-	return bpf_timer_start(&value->timer, period_ns, 0);
+	return bpf_timer_set_callback(&value->timer, on_timer);
+}
+
+static void start_timer(const struct task_struct *p)
+{
+	struct timer_value *value;
+	static bool started;
+	u32 key = 0;
+
+	if (started || p->comm[0] != 'A' || p->comm[1] || p->nr_cpus_allowed > 1 ||
+	    !bpf_cpumask_test_cpu(scx_bpf_task_cpu(p), p->cpus_ptr))
+		return;
+	started = true;
+	value = bpf_map_lookup_elem(&timers, &key);
+	if (value)
+		bpf_timer_start(&value->timer, period_ns, 0);
 }

@@ -53,6 +53,16 @@ pub fn read_runs(stream: &mut impl Read, hear: &mut dyn FnMut(Trace)) -> io::Res
 }
 
 impl Trace {
+    /// As it travelled, what happened. Of a scheduler's
+    /// probes also those from before the command, and those about tasks that are not known yet.
+    pub fn records(&self) -> impl Iterator<Item = (&Record, &Rest)> {
+        self.records.iter().map(|(record, rest)| (record, rest))
+    }
+
+    pub fn found(&self) -> impl Iterator<Item = (&Record, &Description)> {
+        self.found.iter().map(|(record, rest)| (record, rest))
+    }
+
     /// CPUs reserve their room in the ring before they look at the clock, so that neighbours may be out of order.
     fn sorted(mut self) -> Trace {
         self.records.sort_by_key(|(record, _)| record.time_ns);

@@ -48,6 +48,12 @@ impl Engine<'_> {
         }
     }
 
+    /// `sched_autogroup_exit_task()`: an exiting task goes through a change of its group that changes nothing. The
+    /// reference kernel does so wherever autogroups are compiled in, as distributions do, used or not.
+    pub(super) fn leave_autogroup(&mut self, id: TaskId) {
+        self.with_task_off(id, DEQ_SAVE | DEQ_MOVE | DEQ_NOCLOCK, |_| 0);
+    }
+
     /// Takes a queued task off its runqueue around a change, as every `sched_*` call does. The change may add
     /// flags to those with which the task comes back.
     fn with_task_off(&mut self, id: TaskId, flags: u64, change: impl FnOnce(&mut Self) -> u64) {

@@ -373,6 +373,7 @@ impl Engine<'_> {
             return false;
         }
         self.tasks[id.index()].kern.flags |= PF_EXITING;
+        self.leave_autogroup(id);
         let parent = self.tasks[id.index()].parent;
         if !parent.is_idle() && self.tasks[parent.index()].life != Life::Dead {
             self.child_exited(parent);

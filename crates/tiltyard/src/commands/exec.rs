@@ -38,6 +38,10 @@ pub struct Args {
     /// What 1000 steps of `run` take, as an earlier run has printed it [default: measured].
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(1..))]
     calibration: Option<u64>,
+    /// Be as exact as the clock: `run` lasts until the task's own CPU clock says so, and tasks are threads of the shell
+    /// that starts them. For guests whose instructions are counted.
+    #[arg(long, conflicts_with = "calibration")]
+    exact: bool,
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -58,6 +62,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         seed: args.seed,
         history_limit_ns: args.history.unwrap_or(u64::MAX),
         calibration_ns: args.calibration,
+        exact: args.exact,
         ..Setup::default()
     };
     let mut notes = Vec::new();

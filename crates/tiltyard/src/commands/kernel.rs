@@ -182,6 +182,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => job.machine.nr_cpus() as u32,
         false => host::nr_cpus(),
     };
+    if args.icount && job.machine.nr_cpus() > 1 {
+        return Err(Failure::usage(
+            "--icount: with several CPUs they share one stream of instructions: take one",
+        ));
+    }
     job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
     if let Some(cpus) = args.limit_cpus.filter(|cpus| *cpus > nr_cpus) {
         let line = format!("--limit-cpus {cpus}: there are {nr_cpus}; name fewer");
@@ -510,7 +515,7 @@ fn deviations(runs: &[&RunReport]) -> Vec<(Counter, u64)> {
 fn lines(run: &RunReport) -> Vec<String> {
     let mut lines = Vec::new();
     match &run.outcome {
-        RunOutcome::NotLoaded { reason } => lines.push(format!("not loaded: {reason}")),
+        RunOutcome::NotLoaded { reason, .. } => lines.push(format!("not loaded: {reason}")),
         RunOutcome::Ran {
             ops_name,
             command,
@@ -591,7 +596,7 @@ fn verdict(report: &Report) -> Result<(), Failure> {
         return Ok(());
     };
     let (mut code, mut line) = match &run.outcome {
-        RunOutcome::NotLoaded { reason } => (
+        RunOutcome::NotLoaded { reason, .. } => (
             Code::Scheduler,
             format!("scheduler not loaded: {}", first_and_last(reason)),
         ),

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The conformance cases in a real kernel, Linux 6.18 in guests whose clock counts instructions: one instruction is a
+//! nanosecond, every run comes out the same, and several CPUs share one stream of instructions.
+//!
+//! Cases that want the same CPUs share a guest. What they want is found by calling them: a case that asks for a run
+//! which nobody has made yet is left there, and called again when the next guests have made it.
+
+mod arm;
+mod cases;
+mod kernel_exceptions;
+mod kernel_log;
+
+use arm::{Arm, Case, Log};
+use kernel_exceptions::{NOT_HERE, NOT_YET};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex};
+use tiltyard_build::{Builder, Source};
+use tiltyard_kernel::{
+    Accel, KernelError, Progress, RunReport, SchedulerJob, Trace, Tunable, VmJob, host, packages,
+    trace, vm,
+};
+use tiltyard_model::Machine;
+
+const KERNEL: &str = "6.18";
+/// Its CONFIG_HZ.
+const TICK_HZ: u32 = 250;
+/// Nobody looks at a run while it runs: whoever looks takes a CPU.
+const WATCH_MS: u64 = 20_000;
+
+/// A run that takes longer hangs.
+const RUN_LIMIT_S: u64 = 60;
+
+type Logs = BTreeMap<Case, Log>;
+type Body = fn(&Known);
+
+macro_rules! tests {
+    ($($module:ident { $($case:ident),* $(,)? })*) => {
+        const BODIES: &[(&str, Body)] = &[$($(
+            (concat!(stringify!($module), "::", stringify!($case)), |arm: &Known| cases::$module::$case(arm)),
+        )*)*];
+        $(mod $module { $(
+            #[test]
+            fn $case() {
+                crate::test(concat!(stringify!($module), "::", stringify!($case)));
+            }
+        )* })*
+    };
+}
+
+for_each_case!(tests);
+
+/// All runs of the cases that were asked for. Err: why there can be none here.
+static LOGS: LazyLock<Result<Logs, String>> = LazyLock::new(|| {
+    let missing = missing();
+    if !missing.is_empty() {
+        return Err(missing.join("; "));
+    }
+    let mut logs = Logs::new();
+    loop {
+        let mut wanted = Vec::new();
+        for (_, body) in BODIES.iter().filter(|(name, _)| is_asked_for(name)) {
+            let known = Known::new(&logs);
+            let _ = catch_unwind(AssertUnwindSafe(|| body(&known)));
+            wanted.extend(known.wanted.into_inner().expect("nobody panics with it"));
+        }
+        if wanted.is_empty() {
+            return Ok(logs);
+        }
+        logs.extend(run_all(wanted));
+    }
+});
+
+fn missing() -> Vec<String> {
+    let mut missing = host::check(KERNEL).vm;
+    if missing.is_empty() {
+        let fetched = packages::find_or_fetch(KERNEL, &mut Quiet);
+        missing.extend(fetched.err().map(|e| e.to_string()));
+    }
+    missing
+}
+
+/// Whether this case is among the tests that the command line names, and can be had.
+fn is_asked_for(name: &str) -> bool {
+    let mut filters = std::env::args().skip(1).filter(|a| !a.starts_with('-'));
+    let mut all = filters.by_ref().peekable();
+    let named = all.peek().is_none() || all.any(|filter| name.contains(&filter));
+    named && why_not(name).is_none()
+}
+
+fn why_not(name: &str) -> Option<String> {
+    let of = |table: &[(&str, &'static str)]| {
+        let found = table.iter().find(|(case, _)| *case == name);
+        found.map(|(_, why)| *why)
+    };
+    let never = of(NOT_HERE).map(str::to_owned);
+    never.or_else(|| of(NOT_YET).map(|seen| format!("not yet: {seen}")))
+}
+
+fn test(name: &str) {
+    // Not eprintln!, which the test harness keeps to itself when a test passes.
+    let skip = |why: &str| writeln!(std::io::stderr(), "skipped: {name}: {why}");
+    if let Some(why) = why_not(name) {
+        let _ = skip(&why);
+        return;
+    }
+    match &*LOGS {
+        Err(why) => {
+            let _ = skip(why);
+        }
+        Ok(logs) => {
+            let (_, body) = BODIES
+                .iter()
+                .find(|(case, _)| *case == name)
+                .expect("a case");
+            let known = Known::new(logs);
+            body(&known);
+        }
+    }
+}
+
+/// A name that is not a case's would hide that its case is run, or is gone.
+#[test]
+fn exceptions_are_cases() {
+    for (name, _) in NOT_HERE.iter().chain(NOT_YET) {
+        assert!(BODIES.iter().any(|(case, _)| case == name), "{name}");
+    }
+}
+
+/// The runs that have been made; notes those that are wanted beside them.
+struct Known<'a> {
+    logs: &'a Logs,
+    wanted: Mutex<Vec<Case>>,
+}
+
+impl Known<'_> {
+    fn new(logs: &Logs) -> Known<'_> {
+        Known {
+            logs,
+            wanted: Mutex::default(),
+        }
+    }
+}
+
+impl Arm for Known<'_> {
+    fn run_all(&self, cases: &[Case]) -> Vec<Log> {
+        let unknown = cases.iter().filter(|case| !self.logs.contains_key(case));
+        let mut wanted = self.wanted.lock().expect("nobody panics with it");
+        wanted.extend(unknown.cloned());
+        if !wanted.is_empty() {
+            drop(wanted);
+            // No panic, of which a message would be printed.
+            resume_unwind(Box::new("not run yet"));
+        }
+        cases.iter().map(|case| self.logs[case].clone()).collect()
+    }
+}
+
+/// Cases with the same CPUs in one guest; two guests at a time.
+fn run_all(mut cases: Vec<Case>) -> Logs {
+    cases.sort_by_key(|case| case.topology);
+    cases.dedup();
+    let mut groups: Vec<&[Case]> = cases.chunk_by(|a, b| a.topology == b.topology).collect();
+    groups.sort_by_key(|group| group.len());
+    let groups = Mutex::new(groups);
+    let work = || {
+        let mut logs = Logs::new();
+        loop {
+            let group = groups.lock().expect("nobody panics with it").pop();
+            match group {
+                Some(group) => logs.extend(run_group(group)),
+                None => return logs,
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut logs = work();
+        logs.extend(other.join().expect("it panics no more than this one"));
+        logs
+    })
+}
+
+/// A guest that dies takes all its cases with it: then each gets its own.
+fn run_group(cases: &[Case]) -> Vec<(Case, Log)> {
+    match (boot(cases), cases) {
+        (Ok(logs), _) => cases.iter().cloned().zip(logs).collect(),
+        (Err(error), [case]) => vec![(case.clone(), kernel_log::of_a_dead_guest(&error))],
+        (Err(_), _) => {
+            let alone = cases.iter().map(std::slice::from_ref);
+            alone.flat_map(run_group).collect()
+        }
+    }
+}
+
+/// One guest; the cases in turn.
+fn boot(cases: &[Case]) -> Result<Vec<Log>, KernelError> {
+    let tiltyard = env!("CARGO_BIN_EXE_tiltyard");
+    let command = [tiltyard, "exec", "--exact", "--history", "0s"];
+    let mut job = VmJob::new(command.map(str::to_owned).to_vec());
+    job.init = tiltyard.into();
+    job.kernel_version = KERNEL.to_owned();
+    job.machine = Machine::parse_hwloc_synthetic(cases[0].topology).expect("a topology");
+    job.accel = Some(Accel::Counted);
+    job.memory_mib = 1024;
+    job.boot_limit_s = 300;
+    job.run_limit_s = RUN_LIMIT_S;
+    job.watch_ms = WATCH_MS;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    job.tracer = Some(tracer(folder.path()));
+    for (index, case) in cases.iter().enumerate() {
+        assert_eq!(case.tick_hz, TICK_HZ, "the kernel has its own");
+        let file = folder.path().join(format!("{index}.json"));
+        std::fs::write(&file, arm::workload_file(case)).expect("a temporary file");
+        job.schedulers.push(scheduler(case, &file));
+    }
+    let mut traces: Vec<Trace> = Vec::new();
+    let report = vm::run(&job, &mut Quiet, &mut |trace| traces.push(trace))?;
+    let log = |(index, report): (usize, &RunReport)| {
+        let trace = traces.iter().find(|trace| trace.run == index);
+        kernel_log::of_run(trace, report)
+    };
+    Ok(report.runs.iter().enumerate().map(log).collect())
+}
+
+fn scheduler(case: &Case, workload: &Path) -> SchedulerJob {
+    let object = Builder::default().bpf_object(&arm::source(case));
+    let mut arguments = vec!["-w".to_owned(), workload.display().to_string()];
+    if let Some(ms) = case.duration_ms {
+        arguments.extend(["--duration".to_owned(), format!("{ms}ms")]);
+    }
+    let tunables = case.tunables.iter().map(|(name, value)| Tunable {
+        name: (*name).to_owned(),
+        value: value.to_string(),
+    });
+    SchedulerJob {
+        name: case.scheduler.to_owned(),
+        object: Some(object.unwrap_or_else(|error| panic!("{error}"))),
+        tunables: tunables.collect(),
+        deviations: Vec::new(),
+        arguments,
+    }
+}
+
+fn tracer(folder: &Path) -> PathBuf {
+    let source = folder.join("tracer.bpf.c");
+    std::fs::write(&source, trace::SOURCE).expect("a temporary file");
+    let object = Builder::default().bpf_object(&Source::new(source));
+    object.unwrap_or_else(|error| panic!("{error}"))
+}
+
+struct Quiet;
+
+impl Progress for Quiet {
+    fn step(&mut self, _what: &str) {}
+
+    fn output(&mut self, _scheduler: &str, text: &str) {
+        if text.starts_with("tiltyard: ") {
+            let _ = write!(std::io::stderr(), "{text}");
+        }
+    }
+}
