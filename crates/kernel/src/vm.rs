@@ -501,9 +501,8 @@ mod tests {
         };
         let mut job = VmJob::new(vec!["true".to_owned()]);
         job.schedulers = vec![SchedulerJob {
-            name: "fifo".to_owned(),
             object: Some("/fifo.bpf.o".into()),
-            tunables: Vec::new(),
+            ..SchedulerJob::own("fifo")
         }];
         let check = |job: &VmJob, config: &str| {
             std::fs::write(&kernel.config, config).unwrap();

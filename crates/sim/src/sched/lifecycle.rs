@@ -188,10 +188,12 @@ impl Engine<'_> {
             .app
             .map_or(ptr::null(), |_| ptr::NonNull::dangling().as_ptr());
         let myself = task.kernel_ptr().cast_const();
-        let parent = self
-            .tasks
-            .get(birth.parent.index())
-            .map_or(myself, |t| t.kernel_ptr().cast_const());
+        let parent = match (self.tasks.get(birth.parent.index()), birth.leader) {
+            (None, _) => myself,
+            // A thread is a child of the process's parent, not of the thread that made it (CLONE_THREAD).
+            (Some(_), Some(leader)) => self.tasks[leader.index()].kern.real_parent,
+            (Some(parent), None) => parent.kernel_ptr().cast_const(),
+        };
         task.kern.parent = parent;
         task.kern.real_parent = parent;
         task.kern.group_leader = myself;
