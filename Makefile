@@ -57,7 +57,7 @@ SHARE   = $(DESTDIR)$(PREFIX)/share
 install: build
 	install -D -m 755 $(TILTYARD) $(DESTDIR)$(PREFIX)/bin/tiltyard
 	install -d $(SHARE)/tiltyard
-	cp -R schedulers workloads machines applications $(HEADERS) $(SHARE)/tiltyard/
+	cp -R schedulers workloads machines applications fidelity $(HEADERS) $(SHARE)/tiltyard/
 	$(TILTYARD) man | install -D -m 644 /dev/stdin $(SHARE)/man/man1/tiltyard.1
 	$(TILTYARD) completions bash | install -D -m 644 /dev/stdin $(SHARE)/bash-completion/completions/tiltyard
 	$(TILTYARD) completions zsh | install -D -m 644 /dev/stdin $(SHARE)/zsh/site-functions/_tiltyard

@@ -205,6 +205,8 @@ fn boot(cases: &[Case]) -> Result<Vec<Log>, KernelError> {
     job.machine = Machine::parse_hwloc_synthetic(cases[0].topology).expect("a topology");
     job.accel = Some(Accel::Counted);
     job.memory_mib = 1024;
+    // RCU's thread does not queue among the tasks of a case.
+    job.kernel_options = "rcutree.kthread_prio=1".to_owned();
     job.boot_limit_s = 300;
     job.run_limit_s = RUN_LIMIT_S;
     job.watch_ms = WATCH_MS;

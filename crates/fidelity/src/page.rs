@@ -183,3 +183,89 @@ fn capital(text: &str) -> String {
         first.to_uppercase().chain(letters).collect()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::{Least, Tolerance};
+    use crate::set::Arena;
+
+    fn row(figure: Figure, simulated: f64, real: f64, error: f64, within: bool) -> Row {
+        let of = "hog".to_owned();
+        Row {
+            of,
+            figure,
+            simulated,
+            real,
+            error,
+            within,
+        }
+    }
+
+    fn results() -> Results {
+        let text = |text: &str| text.to_owned();
+        Results {
+            arena: Arena {
+                name: text("one"),
+                about: text("one CPU"),
+                kernel: text("6.1"),
+                cpus: 1,
+                exact: true,
+                rounds: 3,
+                pairs: vec![(text("cfs"), text("default"))],
+            },
+            kernel_release: text("6.1.9"),
+            accel: text("emulated"),
+            load_percent: 0,
+            tolerance: Tolerance {
+                share_points: 2.0,
+                switches_percent: 10.0,
+                latency_percent: 25.0,
+                throughput_percent: 10.0,
+            },
+            least: Least {
+                p50: 100,
+                p99: 1000,
+            },
+            comparisons: vec![Comparison {
+                workload: text("shares"),
+                simulated: text("cfs"),
+                real: text("default"),
+                label: text("default (CFS)"),
+                lost_events: 7,
+                rows: vec![
+                    row(Figure::Share, 50.25, 50.0, 0.25, true),
+                    row(Figure::WakeupP99, 3600.0, 2000.0, 80.0, false),
+                ],
+            }],
+        }
+    }
+
+    #[test]
+    fn the_page_tells_what_is_off() {
+        let page = render(
+            &[results()],
+            &[("shares".to_owned(), "Who gets what.".to_owned())],
+            "* Because.\n",
+        );
+        for line in [
+            "| one | cfs | default (CFS) | 1 of 2 |",
+            "One CPU: Linux 6.1.9, emulated, medians of 3 runs.",
+            "| workload | of | share, % | wakeup p99, us |",
+            "| shares | hog | 50.2 / 50.0 (+0.2) | **3600 / 2000 (+80 %)** |",
+            "7 events of the kernel were lost.",
+            "* Because.",
+            "* `shares`: Who gets what.",
+        ] {
+            assert!(page.lines().any(|l| l == line), "{line}\n{page}");
+        }
+    }
+
+    #[test]
+    fn three_digits_count() {
+        assert_eq!(
+            [0.0, 1.234, 12.34, 123.4].map(number),
+            ["0.00", "1.23", "12.3", "123"]
+        );
+    }
+}

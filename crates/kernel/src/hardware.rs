@@ -38,9 +38,7 @@ impl Accel {
     /// For the guest kernel's command line.
     pub(crate) fn kernel_options(self) -> &'static str {
         match self {
-            Accel::Counted => {
-                " nokaslr norandmaps noautogroup idle=halt damon_stat.enabled=0 rcutree.kthread_prio=1"
-            }
+            Accel::Counted => "nokaslr norandmaps noautogroup idle=halt damon_stat.enabled=0",
             Accel::Kvm | Accel::Emulated => "",
         }
     }

@@ -39,6 +39,8 @@ pub struct Hardware<'a> {
     pub machine: &'a Machine,
     pub memory_mib: u32,
     pub accel: Accel,
+    /// Further words of the guest kernel's command line.
+    pub kernel_options: &'a str,
 }
 
 /// A running guest.
@@ -69,7 +71,7 @@ impl Guest {
         let inherited = [initrd.as_raw_fd(), trace.as_raw_fd(), stream.as_raw_fd()];
         let mut command = Command::new(PROGRAM);
         command
-            .args(arguments(kernel, inherited, hardware.accel))
+            .args(arguments(kernel, inherited, hardware))
             .args(hardware.accel.arguments())
             .args(hardware::arguments(hardware.machine, hardware.memory_mib)?)
             .stdin(Stdio::null())
@@ -163,14 +165,16 @@ impl Drop for Guest {
 fn arguments(
     kernel: &KernelImage,
     [initrd, trace, share]: [RawFd; 3],
-    accel: Accel,
+    hardware: &Hardware,
 ) -> Vec<String> {
+    let accel = hardware.accel;
     // loglevel=7: the console is shown only when the guest fails, and should then say why.
     // cryptomgr.notests: self-tests of ciphers would run on beside the first command.
     // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
     let kernel_command_line = format!(
-        "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable cryptomgr.notests{} rdinit={} -- {} {}",
+        "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable cryptomgr.notests {} {} rdinit={} -- {} {}",
         accel.kernel_options(),
+        hardware.kernel_options,
         initramfs::INIT_PATH,
         guest::ARGUMENT,
         accel.init_arguments(),
@@ -314,6 +318,7 @@ mod tests {
                 machine: &machine,
                 memory_mib: 256,
                 accel: Accel::Emulated,
+                kernel_options: "",
             };
             let guest = Guest::start(&kernel, b"", &hardware).unwrap();
             let pid = guest.child.id();

@@ -41,6 +41,8 @@ pub struct VmJob {
     /// What the guest's CPUs share; its costs mean nothing here.
     pub machine: Machine,
     pub memory_mib: u32,
+    /// Further words of the guest kernel's command line.
+    pub kernel_options: String,
     /// None: the fastest that works.
     pub accel: Option<Accel>,
     /// How long the guest may take to reach init, s.
@@ -94,6 +96,7 @@ impl VmJob {
             init: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
             machine: Machine::parse_hwloc_synthetic("package:1 core:2 pu:1").expect("two CPUs"),
             memory_mib: 2048,
+            kernel_options: String::new(),
             accel: None,
             boot_limit_s: 60,
             run_limit_s: 300,
@@ -284,6 +287,7 @@ fn attempt(
         machine: &job.machine,
         memory_mib: job.memory_mib,
         accel,
+        kernel_options: &job.kernel_options,
     };
     let failed = |error, came_up| Failed { error, came_up };
     let guest = Guest::start(kernel, archive, &hardware).map_err(|e| failed(e, false))?;
