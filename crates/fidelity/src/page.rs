@@ -209,7 +209,7 @@ mod tests {
                 name: text("one"),
                 about: text("one CPU"),
                 kernel: text("6.1"),
-                cpus: 1,
+                machine: text("pu:1"),
                 exact: true,
                 rounds: 3,
                 pairs: vec![(text("cfs"), text("default"))],

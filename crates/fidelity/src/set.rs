@@ -23,7 +23,8 @@ pub struct Arena {
     pub about: String,
     /// Version of its kernel.
     pub kernel: String,
-    pub cpus: u32,
+    /// Its CPUs, as hwloc's synthetic description.
+    pub machine: String,
     /// Its clock counts instructions: every run comes out the same.
     pub exact: bool,
     /// Measured runs of each scheduler; medians count.

@@ -42,12 +42,12 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A virtual machine of `cpus` CPUs that share a package.
-    pub fn of(kernel: &str, cpus: u32, exact: bool) -> Guest {
+    /// A virtual machine with these CPUs.
+    pub fn of(kernel: &str, machine: &str, exact: bool) -> Guest {
         Guest {
             vm: true,
-            cpus,
-            machine: None,
+            cpus: 0,
+            machine: Some(machine.to_owned()),
             icount: exact,
             kernel: kernel.to_owned(),
         }

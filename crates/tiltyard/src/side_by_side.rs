@@ -147,6 +147,7 @@ fn in_kernel(
             budget_s: u64::MAX,
         },
     };
+    let nr_cpus = job.machine.nr_cpus() as u32;
     let mut heard = Heard {
         arena,
         workload,
@@ -156,7 +157,7 @@ fn in_kernel(
     };
     let mut summaries: Vec<(usize, u64, Summary)> = Vec::new();
     let mut hear = |trace: Trace| {
-        let run = recorded::summarise(&trace, arena.cpus);
+        let run = recorded::summarise(&trace, nr_cpus);
         summaries.push((run.run, run.lost, run.summary));
     };
     let report = vm::run(&job, &mut heard, &mut hear)

@@ -91,7 +91,8 @@ fn the_kept_machines_are_machines_of_the_arenas() {
     for arena in set().arenas {
         let file = format!("fidelity/results/{}.toml", arena.name);
         let machine = Machine::parse_toml(&read(&file), &file).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(machine.nr_cpus(), arena.cpus as usize, "{file}");
+        let booted = Machine::parse_hwloc_synthetic(&arena.machine).unwrap();
+        assert_eq!(machine.nr_cpus(), booted.nr_cpus(), "{file}");
     }
 }
 

@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .filter(|arena| chosen(&args.arenas, &arena.name))
     {
         let steps = Steps::new();
-        let guest = calibration::Guest::of(&arena.kernel, arena.cpus, arena.exact);
+        let guest = calibration::Guest::of(&arena.kernel, &arena.machine, arena.exact);
         steps.step(&format!("{}: measuring the machine", arena.name));
         let weighed = calibration::weigh(&guest, true, &steps)?;
         let file = weighed.machine_file(&guest.description(&weighed));
