@@ -16,7 +16,7 @@ use crate::calibration::Guest;
 use crate::failure::{Code, Failure};
 use crate::progress::{self, Steps};
 use crate::simulate::{self, Experiment};
-use crate::{built, recorded, schedulers, workloads};
+use crate::{built, machines, recorded, schedulers, workloads};
 
 /// The seed of all draws, in both.
 const SEED: u64 = 1;
@@ -136,6 +136,10 @@ fn in_kernel(
     ];
     let mut command: Vec<String> = words.map(str::to_owned).to_vec();
     command.push(file.display().to_string());
+    if arena.exact && machines::load(&arena.machine)?.nr_cpus() > 1 {
+        // Its CPUs take turns: work is measured by the task's own clock, which stands still while another has the turn.
+        command.push("--exact".to_owned());
+    }
     let jobs = arena.pairs.iter().map(|(_, real)| built::job(real));
     let mut job = guest.job(command, jobs.collect::<Result<_, _>>()?)?;
     job.tracer = Some(recorded::tracer()?);

@@ -26,7 +26,8 @@ pub fn topology(cpus: &[usize]) -> String {
         let Some((index, bytes)) = cache(cpus[0], level) else {
             continue;
         };
-        let own = caches(index).max(outer);
+        // Emulators give every thread of a core caches of its own.
+        let own = caches(index).clamp(outer, cores.max(outer));
         text += &format!(" {name}:{}(size={}KiB)", own / outer, bytes >> 10);
         outer = own;
     }
