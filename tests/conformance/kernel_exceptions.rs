@@ -3,24 +3,12 @@
 
 type Table = &'static [(&'static str, &'static str)];
 
-const OTHER_WAIT: &str = "in Debian's 6.18.15 a wait is over when its target has put or picked a task, to which the kick \
-    drives it at once; the simulator waits as the first 6.18 does";
-
 /// What never happens in a kernel, or not in these guests, and why.
 pub const NOT_HERE: Table = &[
     (
         "waits::ring_of_waits_is_an_error",
         "the error is the simulator's own: a kernel's CPUs would hang",
     ),
-    (
-        "waits::long_wait_is_a_stall",
-        "the error is the simulator's own: a kernel's RCU would complain",
-    ),
-    ("waits::kicking_cpu_stands_still", OTHER_WAIT),
-    ("waits::only_another_class_ends_a_wait", OTHER_WAIT),
-    ("waits::idle_target_is_waited_for", OTHER_WAIT),
-    ("waits::interrupts_wait_as_well", OTHER_WAIT),
-    ("waits::preemption_waits_as_well", OTHER_WAIT),
     (
         "sleep_wake::exiting_tasks_pass_the_scheduler_by",
         "real threads tell their parent before they exit, not while they do",

@@ -26,8 +26,6 @@ pub enum Alarm {
     Watchdog,
     /// A CPU that stood still goes on.
     WaitOver { cpu: u32 },
-    /// Has this CPU stood still for too long?
-    WaitStall { cpu: u32 },
 }
 
 /// What [`Clock::next`] found.

@@ -237,7 +237,6 @@ impl<'a> Engine<'a> {
             Due::Alarm(Alarm::Device { device }) => self.device_done(device),
             Due::Alarm(Alarm::Watchdog) => self.watchdog_check(),
             Due::Alarm(Alarm::WaitOver { cpu }) => self.wait_over(cpu),
-            Due::Alarm(Alarm::WaitStall { cpu }) => self.wait_stalled(cpu),
             Due::WorkDone { cpu } => self.work_done(cpu),
             Due::Tick => self.tick_all(),
         }

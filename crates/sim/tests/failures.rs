@@ -335,24 +335,3 @@ fn dispatch_that_never_settles() {
         other => panic!("{other:?}"),
     }
 }
-
-/// The stopper thread would have to wait for a CPU that waits in a kick, and so would whoever sent it.
-#[test]
-fn moving_the_task_of_a_waiting_cpu_is_not_modelled() {
-    let path = repository().join("tests/conformance/schedulers/timer_kick.bpf.c");
-    let kick_wait = [("kick_flags", 4), ("kick_cpu", 1)]
-        .map(|(name, value)| (name.to_owned(), Value::Int(value)));
-    let machine = ideal("core:3 pu:1", 1000);
-    let mut arena = Arena::new(&machine, object(&path.display().to_string(), 2));
-    arena.globals = &kick_wait;
-    // CPU 0 waits for CPU 1 from 5 ms on, to 20 ms.
-    let tasks = r#"{ "tiltyard": { "apps": { "rt-app": { "history": 0 } } }, "tasks": {
-        "Y": { "loop": 1, "cpus": [1], "run": 20000 },
-        "M": { "loop": 1, "cpus": [2], "run": 7000,
-               "tiltyard": { "set_other": { "task": "A", "cpus": [2] } }, "run1": 1000 },
-        "A": { "loop": 1, "cpus": [0], "run": 20000 } } }"#;
-    match arena.run(&parse(tasks)) {
-        Err(RunError::NotModelled(text)) => assert!(text.contains("SCX_KICK_WAIT"), "{text}"),
-        other => panic!("{:?}", other.map(|ran| ran.outcome)),
-    }
-}

@@ -78,14 +78,12 @@ macro_rules! for_each_case {
                 synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_set,
             }
             waits {
-                kicking_cpu_stands_still,
-                only_another_class_ends_a_wait,
-                idle_target_is_waited_for,
+                picking_the_same_task_ends_a_wait,
+                the_next_task_ends_a_wait,
+                higher_class_is_not_waited_for,
+                idle_target_is_not_waited_for,
                 no_wait_for_oneself,
-                interrupts_wait_as_well,
-                preemption_waits_as_well,
                 ring_of_waits_is_an_error,
-                long_wait_is_a_stall,
             }
             affinity {
                 consume_skips_pinned_tasks,

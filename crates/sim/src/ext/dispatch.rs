@@ -253,6 +253,7 @@ impl Engine<'_> {
 
     /// `pick_task_scx()`: the task that balance kept, else the head of the local DSQ.
     pub(crate) fn ext_pick(&mut self, cpu: u32, prev: TaskId) -> Option<TaskId> {
+        self.ext_came_by(cpu);
         let keep = self.rqs[cpu as usize].keep_curr
             && self.class_of(prev) == Class::Ext
             && self.stays_here(cpu, prev);
@@ -290,6 +291,7 @@ impl Engine<'_> {
     /// `put_prev_task_scx()`. ops.stopping(p, true): the task loses the CPU and stays runnable; the next one is
     /// chosen already. Then it goes to the head of the local DSQ if slice is left, else through ops.enqueue.
     pub(crate) fn ext_put_prev(&mut self, cpu: u32, id: TaskId, next: TaskId) {
+        self.ext_came_by(cpu);
         if self.tasks[id.index()].cpu == cpu && self.tasks[id.index()].queued() {
             self.charge_slice(id);
             if self.ext.ops.has(Op::Stopping) {
@@ -306,9 +308,6 @@ impl Engine<'_> {
                 self.do_enqueue(cpu, id, 0, -1);
             }
         }
-        if self.class_of(next) != Class::Ext {
-            self.left_ext(cpu);
-        }
         if let Class::Rt { .. } = self.class_of(next) {
             self.release_cpu(cpu, PREEMPT_RT, self.tasks[next.index()].kernel_ptr());
         }
@@ -322,7 +321,7 @@ impl Engine<'_> {
             self.call_op(Op::Stopping, &args, id, Some(cpu));
         }
         self.set_runnable(id);
-        self.left_ext(cpu);
+        self.ext_came_by(cpu);
         self.release_cpu(cpu, PREEMPT_STOP, std::ptr::null_mut());
     }
 

@@ -59,6 +59,10 @@ impl Engine<'_> {
             }
             return;
         }
+        // A higher class is not the scheduler's to disturb.
+        if let Class::Rt { .. } = self.class_of(curr) {
+            return;
+        }
         if kick.preempt && self.class_of(curr) == Class::Ext {
             self.end_slice_by_kick(cpu, curr);
         }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Kicks that wait (SCX_KICK_WAIT): the kicking CPU stands still, with interrupts off, until each CPU it waits for
-//! has gone from an ext task to a task of another class or to idle. In the reference kernel nothing else counts: not
-//! from one ext task to the next, and a CPU that is idle already must have run one first.
+//! Kicks that wait (SCX_KICK_WAIT): the kicking CPU stands still, with interrupts off, until each CPU that ran an ext
+//! task when it was kicked has picked or put one. The kick itself drives the CPU there, so that takes no longer than what
+//! the kernel is busy with on it; but CPUs that wait for each other never get there.
 //!
 //! How long that takes nobody knows beforehand. But nothing happens between one event and the next, so a CPU that
 //! stands still is charged up to the next event, again and again, until one sets it free.
 
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
-use crate::task::TaskId;
+use crate::task::{Class, TaskId};
 use tiltyard_model::OverheadCause;
-
-/// A CPU that never lets interrupts in is reported by RCU after this time, and the report ends the scheduler
-/// (CONFIG_RCU_CPU_STALL_TIMEOUT, its default).
-const STALL_NS: u64 = 21_000_000_000;
 
 /// A CPU that stands still.
 #[derive(Debug)]
@@ -21,32 +17,29 @@ pub struct Standstill {
     cpu: u32,
     /// CPUs that it waits for; empty when it is about to go on.
     for_cpus: Vec<u32>,
-    since_ns: u64,
     missed_tick: bool,
     /// Interrupts that wait for it.
     put_off: Vec<Alarm>,
 }
 
 impl Engine<'_> {
-    /// After the kicks: who asked for it waits. A CPU does not wait for itself.
+    /// After the kicks: who asked for it waits, but not for itself, nor for a CPU that runs no ext task.
     pub(crate) fn begin_waits(&mut self) {
         for (cpu, target) in std::mem::take(&mut self.ext.waits) {
-            if cpu != target {
+            let curr = self.rqs[target as usize].curr;
+            if cpu != target && self.class_of(curr) == Class::Ext {
                 self.begin_wait(cpu, target);
             }
         }
     }
 
     fn begin_wait(&mut self, cpu: u32, target: u32) {
-        let now = self.now;
         let still = match self.ext.still.iter_mut().find(|s| s.cpu == cpu) {
             Some(still) => still,
             None => {
-                self.clock.arm(now + STALL_NS, Alarm::WaitStall { cpu });
                 self.ext.still.push(Standstill {
                     cpu,
                     for_cpus: Vec::new(),
-                    since_ns: now,
                     missed_tick: false,
                     put_off: Vec::new(),
                 });
@@ -93,8 +86,8 @@ impl Engine<'_> {
         self.arm_pending_work();
     }
 
-    /// `cpu` went from an ext task to another class or to idle.
-    pub(crate) fn left_ext(&mut self, cpu: u32) {
+    /// `cpu` has put or picked an ext task, be it the same as before.
+    pub(crate) fn ext_came_by(&mut self, cpu: u32) {
         for still in &mut self.ext.still {
             let before = still.for_cpus.len();
             still.for_cpus.retain(|target| *target != cpu);
@@ -125,20 +118,6 @@ impl Engine<'_> {
         }
     }
 
-    pub(crate) fn wait_stalled(&mut self, cpu: u32) {
-        let since_ns = self.now - STALL_NS;
-        let Some(still) = self.ext.still.iter().find(|s| s.cpu == cpu) else {
-            return;
-        };
-        if still.since_ns == since_ns {
-            let targets = still.for_cpus.clone();
-            self.ext_error(format!(
-                "RCU CPU stall: CPU {cpu} has waited {} s for CPUs {targets:?} to leave the ext class (SCX_KICK_WAIT)",
-                STALL_NS / 1_000_000_000
-            ));
-        }
-    }
-
     /// One tick that comes late stands for all that a CPU missed.
     pub(crate) fn miss_tick(&mut self, cpu: u32) {
         if let Some(still) = self.ext.still.iter_mut().find(|s| s.cpu == cpu) {
@@ -155,7 +134,7 @@ impl Engine<'_> {
                 Some(id) => self.tasks[id.index()].cpu,
                 None => return false,
             },
-            Alarm::Watchdog | Alarm::WaitOver { .. } | Alarm::WaitStall { .. } => return false,
+            Alarm::Watchdog | Alarm::WaitOver { .. } => return false,
         };
         match self.ext.still.iter_mut().find(|s| s.cpu == cpu) {
             Some(still) => {
