@@ -26,8 +26,10 @@ pub fn render(results: &[Results], workloads: &[(String, String)], reasons: &str
         arena(&mut page, result);
     }
     page += "\n## What stays off, and why\n\n";
-    page += reasons.trim();
-    page += "\n\n## The workloads\n\n";
+    for line in reasons.lines().filter(|line| !line.starts_with("<!--")) {
+        let _ = writeln!(page, "{line}");
+    }
+    page += "\n## The workloads\n\n";
     for (name, about) in workloads {
         let _ = writeln!(page, "* `{name}`: {about}");
     }
