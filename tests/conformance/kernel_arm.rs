@@ -30,6 +30,9 @@ const TICK_HZ: u32 = 250;
 /// Nobody looks at a run while it runs: whoever looks takes a CPU.
 const WATCH_MS: u64 = 20_000;
 
+/// How often a case that did not hold is tried again.
+const TRIALS: usize = 3;
+
 /// A run that takes longer hangs.
 const RUN_LIMIT_S: u64 = 60;
 
@@ -115,8 +118,35 @@ fn test(name: &str) {
                 .iter()
                 .find(|(case, _)| *case == name)
                 .expect("a case");
-            let known = Known::new(logs);
-            body(&known);
+            let holds = |logs| catch_unwind(AssertUnwindSafe(|| body(&Known::new(logs))));
+            if let Err(panic) = holds(logs)
+                && !trials(*body).iter().any(|logs| holds(logs).is_ok())
+            {
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// The kernel's own threads run now and then, and a case may have met one of them. Its runs once more, in guests of their
+/// own, [`TRIALS`] times: what never holds there is no chance.
+fn trials(body: Body) -> Vec<Logs> {
+    let mut trials = vec![Logs::new(); TRIALS];
+    loop {
+        let known = Known::new(&trials[0]);
+        let _ = catch_unwind(AssertUnwindSafe(|| body(&known)));
+        let mut wanted = known.wanted.into_inner().expect("nobody panics with it");
+        if wanted.is_empty() {
+            return trials;
+        }
+        wanted.sort_by_key(|case| case.topology);
+        wanted.dedup();
+        for group in wanted.chunk_by(|a, b| a.topology == b.topology) {
+            let repeated = [group; TRIALS].concat();
+            let runs = run_group(&repeated);
+            for (logs, runs) in trials.iter_mut().zip(runs.chunks(group.len())) {
+                logs.extend(runs.iter().cloned());
+            }
         }
     }
 }

@@ -282,7 +282,7 @@ fn a_command_takes_no_more_than_it_may() {
     for line in [
         "outside: 2 CPUs",
         "inside: 1 CPU",
-        "tiltyard: cfs: the command killed: over the limit of 50 MiB of memory",
+        "tiltyard: cfs: command killed: over the limit of 50 MiB of memory",
         "code 6, groups: /sys/fs/cgroup/tiltyard-1",
         "survived outside",
     ] {
