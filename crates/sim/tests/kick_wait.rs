@@ -30,5 +30,16 @@ fn books_close_when_kicks_wait() {
         assert_eq!(ran.outcome.tasks_left, 1, "b alone: {:?}", ran.outcome);
         let again = arena.run(&workload).expect("an orderly end");
         assert_eq!(ran.outcome, again.outcome);
+        // Where the target takes a moment to pick, the CPU that waits for it loses as much.
+        let unwaited = [("kick_flags", 2), ("kick_cpu", 1), ("period_ns", 2_000_000)]
+            .map(|(name, value)| (name.to_owned(), Value::Int(value)));
+        arena.globals = &unwaited;
+        let unwaited = arena.run(&workload).expect("an orderly end");
+        let [with, without] = [&ran, &unwaited].map(|r| r.outcome.cpus[0].overhead_ns);
+        assert_eq!(
+            with > without,
+            machine.costs.switch_ns > 0,
+            "{with} {without}"
+        );
     }
 }

@@ -33,11 +33,16 @@ pub struct Guest {
         requires = "vm"
     )]
     pub machine: Option<String>,
-    /// Emulate with a clock that counts instructions: every time the same. Needs --cpus 1.
+    /// Emulate with a clock that counts instructions: every time the same. Several CPUs take turns.
     #[arg(long, requires = "vm")]
     pub icount: bool,
     /// Kernel of the virtual machine: a version, or a bzImage with its configuration beside it.
-    #[arg(long, value_name = "PATH|VERSION", default_value = "6.18")]
+    #[arg(
+        long,
+        value_name = "PATH|VERSION",
+        default_value = "6.18",
+        requires = "vm"
+    )]
     pub kernel: String,
 }
 

@@ -118,6 +118,15 @@ fn what_is_not_in_the_set_is_refused_before_anything_runs() {
         ));
 }
 
+#[test]
+fn what_is_about_the_guest_needs_one() {
+    for flag in [&["--cpus", "2"][..], &["--kernel", "6.1"], &["--icount"]] {
+        let mut calibrate = assert_cmd::Command::new(TILTYARD);
+        calibrate.arg("calibrate").args(flag);
+        calibrate.assert().code(2).stderr(contains("--vm"));
+    }
+}
+
 /// None where no guest can be booted.
 fn in_vm(arguments: &[&str]) -> Option<Output> {
     let check = Command::new(TILTYARD).args(["kernel", "--check"]).output();
