@@ -38,9 +38,25 @@ pub fn path(argument: &str) -> Result<PathBuf, Failure> {
 pub fn load(argument: &str) -> Result<Workload, Failure> {
     let path = path(argument)?;
     let text = data::read(&path)?;
+    parse(&path, &data::shown(&path), &text)
+}
+
+/// A workload after a JSON merge patch, and its text.
+pub fn load_patched(argument: &str, patch: &str) -> Result<(Workload, String), Failure> {
+    let path = path(argument)?;
     let file = data::shown(&path);
+    let text = data::read(&path)?;
+    if patch == "{}" {
+        return Ok((parse(&path, &file, &text)?, text));
+    }
+    let patched = tiltyard_workload::patch(&text, patch);
+    let text = patched.map_err(|e| Failure::new(Code::Input, format!("{file}: {e}")))?;
+    Ok((parse(&path, &format!("{file} as patched"), &text)?, text))
+}
+
+fn parse(path: &Path, file: &str, text: &str) -> Result<Workload, Failure> {
     let mut workload =
-        tiltyard_workload::read(&text, &file).map_err(|errors| failure(errors, &text))?;
+        tiltyard_workload::read(text, file).map_err(|errors| failure(errors, text))?;
     if let Some(stem) = path.file_stem() {
         workload.name = stem.to_string_lossy().into_owned();
     }
