@@ -5,6 +5,7 @@
 mod experiment;
 mod expr;
 mod judge;
+pub mod scoreboard;
 mod sql;
 
 pub use experiment::*;

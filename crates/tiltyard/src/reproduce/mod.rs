@@ -12,7 +12,7 @@ use tiltyard_claims::{
     Check, Claim, Database, Experiment, FigureKind, Job, Measured, Point, Values, Verdict, judge,
 };
 
-pub use arena::Simulated;
+pub use arena::{Simulated, ask};
 pub use cache::{Cache, Kept};
 pub use files::{load, select};
 
@@ -88,7 +88,6 @@ pub fn judge_all<'a>(
     seeds: u64,
     arena: &dyn Arena,
     cache: &Cache,
-    progress: &Progress,
 ) -> (Vec<Judged<'a>>, Account) {
     let mut account = Account::default();
     let cells: Vec<Cell> = plans
@@ -99,7 +98,7 @@ pub fn judge_all<'a>(
             p.jobs.iter().flat_map(each)
         })
         .collect();
-    progress.expect(cells.len() as u64);
+    let progress = Progress::steps(cells.len() as u64);
     let results: Vec<Result<(Kept, bool), Failure>> = cells
         .par_iter()
         .map(|cell| {
