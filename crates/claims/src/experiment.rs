@@ -58,7 +58,7 @@ pub struct RunSpec {
     #[serde(default)]
     pub events: bool,
     /// How many tasks of an app have series of their own among the probes.
-    pub probe_keys: Option<usize>,
+    pub probe_keys: Option<u32>,
     /// Name -> SQL over the tables of the run; one row, one number.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
@@ -207,7 +207,7 @@ pub struct Job {
     pub patch: String,
     pub duration: Option<String>,
     pub events: bool,
-    pub probe_keys: Option<usize>,
+    pub probe_keys: Option<u32>,
     /// What it is one of: the value of `vary`, if there is one.
     pub of: Option<String>,
     /// Appended to the names of its measures.

@@ -32,13 +32,11 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
 }
 
 /// One row a claim.
-pub fn table(verdicts: &[&Verdict], width: Option<u16>) -> String {
+pub fn table(verdicts: &[&Verdict], width: usize) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-    if let Some(width) = width {
-        table.set_width(width);
-    }
+    table.set_width(width.min(usize::from(u16::MAX)) as u16);
     table.set_header(["claim", "expected", "measured", "verdict"]);
     for verdict in verdicts {
         let shown = match &verdict.reason {

@@ -9,7 +9,7 @@ use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use serde::{Deserialize, Serialize};
-use tiltyard_tables::Table;
+use tiltyard_tables::{NAMES, Table, is_of_events, schema};
 
 /// One point of a figure: a curve's, or a bar with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,11 +41,14 @@ pub struct Measured<'a> {
 }
 
 impl Database {
-    /// A run's tables.
-    pub fn of_run(tables: &[Table]) -> Result<Database, String> {
+    /// A run's tables; those of events only if they were recorded: an empty table would answer instead of failing.
+    pub fn of_run(tables: &[Table], events: bool) -> Result<Database, String> {
         let database = Database::empty()?;
-        for table in tables {
-            database.load(table).map_err(|e| format!("table {}: {e}", table.name))?;
+        let mut names = NAMES.to_vec();
+        names.retain(|name| events || !is_of_events(name));
+        for name in names {
+            let batches = tables.iter().filter(|t| t.name == name).flat_map(|t| &t.batches);
+            database.load(name, batches).map_err(|e| format!("table {name}: {e}"))?;
         }
         Ok(database)
     }
@@ -76,13 +79,17 @@ impl Database {
         open().map(Database).map_err(|e| e.to_string())
     }
 
-    fn load(&self, table: &Table) -> rusqlite::Result<()> {
-        let schema = table.schema();
+    fn load<'a>(
+        &self,
+        name: &str,
+        batches: impl Iterator<Item = &'a RecordBatch>,
+    ) -> rusqlite::Result<()> {
+        let schema = schema(name);
         let columns: Vec<String> = schema.fields().iter().map(|f| format!("\"{}\"", f.name())).collect();
-        self.0.execute_batch(&format!("BEGIN; CREATE TABLE \"{}\" ({})", table.name, columns.join(", ")))?;
+        self.0.execute_batch(&format!("BEGIN; CREATE TABLE \"{name}\" ({})", columns.join(", ")))?;
         let marks = vec!["?"; columns.len()].join(", ");
-        let mut insert = self.0.prepare(&format!("INSERT INTO \"{}\" VALUES ({marks})", table.name))?;
-        for batch in &table.batches {
+        let mut insert = self.0.prepare(&format!("INSERT INTO \"{name}\" VALUES ({marks})"))?;
+        for batch in batches {
             for row in 0..batch.num_rows() {
                 insert.execute(params_from_iter((0..columns.len()).map(|c| cell(batch, c, row))))?;
             }

@@ -14,7 +14,7 @@ use crate::built::{self, Built};
 use crate::failure::{Code, Failure};
 use crate::progress::Progress;
 use crate::simulate::{self, Experiment};
-use crate::{data, duration, machines, schedulers, workloads};
+use crate::{duration, machines, schedulers, workloads};
 
 /// The simulated machine, with whatever the jobs need, read and built once.
 pub struct Simulated {
@@ -120,7 +120,7 @@ impl Arena for Simulated {
             recorder = recorder.with_probed_tasks(count);
         }
         let mut tables: Vec<Table> = Vec::new();
-        let mut events = job.events.then(|| EventTables::new(0, origin_ns, machine.nr_cpus(), &mut tables));
+        let mut events = job.events.then(|| EventTables::new(0, origin_ns, &mut tables));
         let outcome = simulate::simulate(
             &experiment,
             built,
@@ -139,7 +139,7 @@ impl Arena for Simulated {
 /// The measures and figures of a run.
 pub fn ask(job: &Job, tables: &[Table]) -> Result<Kept, Failure> {
     let fault = |what: String| Failure::new(Code::Input, what);
-    let database = Database::of_run(tables).map_err(fault)?;
+    let database = Database::of_run(tables, job.events).map_err(fault)?;
     let mut kept = Kept::default();
     for (name, sql) in &job.measures {
         let value = database.number(sql).map_err(|e| fault(format!("measure {name}: {e}")))?;

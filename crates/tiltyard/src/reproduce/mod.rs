@@ -12,7 +12,7 @@ use tiltyard_claims::{
     Check, Claim, Database, Experiment, FigureKind, Job, Measured, Point, Values, Verdict, judge,
 };
 
-pub use arena::{Simulated, ask};
+pub use arena::Simulated;
 pub use cache::{Cache, Kept};
 pub use files::{load, select};
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A run as tables, with the names and meanings of Perfetto's where Perfetto has them.
+//!
+//! * [`EventTables`] hears the events of one run and makes rows of them: each time a task ran, each
+//!   state it was in, wakeups, migrations, requests, probes. Rows leave in batches, so memory does
+//!   not grow with simulated time.
+//! * [`summary_tables`] lays out the figures of a run, which exist for runs of any length.
+//! * [`ParquetDir`] writes both, one file a table, for any number of runs.
+//!
+//! Times are in ns from the workload's origin; what came before is negative. Every table begins with
+//! the column `run`, the index of a run in the table `run`. Numbers are 64-bit integers throughout.
+
+mod events;
+mod rows;
+mod schema;
+mod summaries;
+mod tasks;
+
+pub use events::EventTables;
+pub use rows::{BATCH_ROWS, BatchSink, Table};
+pub use schema::{Column, Kind, NAMES, Spec, is_of_events, schema, specs};
+pub use summaries::{RunFacts, run_table, summary_tables};
