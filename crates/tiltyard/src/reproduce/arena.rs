@@ -9,7 +9,7 @@ use tiltyard_model::Machine;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 use tiltyard_workload::Workload;
 
-use super::{Arena, Kept, Plan};
+use super::{Arena, Kept, Plan, lines};
 use crate::built::{self, Built};
 use crate::failure::{Code, Failure};
 use crate::progress::Progress;
@@ -89,6 +89,10 @@ impl Simulated {
 }
 
 impl Arena for Simulated {
+    fn source_lines(&self, job: &Job) -> Option<u64> {
+        lines::of_scheduler(&self.inputs(job).0.choice.source).ok()
+    }
+
     fn identity(&self, job: &Job) -> Vec<String> {
         let (built, machine, (_, text)) = self.inputs(job);
         vec![

@@ -4,6 +4,7 @@
 mod arena;
 mod cache;
 mod files;
+mod lines;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,8 @@ use crate::progress::Progress;
 
 /// What does runs: the simulated machine is one, a real kernel another.
 pub trait Arena: Sync {
+    /// Lines of the source of the scheduler that runs in `job`.
+    fn source_lines(&self, job: &Job) -> Option<u64>;
     /// Everything besides the job itself that determines what it gives, as texts.
     fn identity(&self, job: &Job) -> Vec<String>;
     /// Does it and asks its tables.
@@ -121,7 +124,7 @@ pub fn judge_all<'a>(
     let judged = plans
         .iter()
         .zip(&by_plan)
-        .map(|(plan, results)| conclude(plan, results, seeds as usize, &mut account))
+        .map(|(plan, results)| conclude(plan, results, seeds as usize, arena, &mut account))
         .collect();
     (judged, account)
 }
@@ -167,6 +170,7 @@ fn conclude<'a>(
     plan: &Plan<'a>,
     results: &[(&Cell, Result<Kept, Failure>)],
     seeds: usize,
+    arena: &dyn Arena,
     account: &mut Account,
 ) -> Judged<'a> {
     let experiment = plan.experiment;
@@ -203,7 +207,12 @@ fn conclude<'a>(
             figures.extend(kept.figures.clone());
         }
     }
-    derive(experiment, &rows, seeds, &mut values, &mut failures);
+    let schedulers = results.iter().filter_map(|(cell, _)| {
+        let lines = arena.source_lines(cell.job)?;
+        Some((cell.job.label.as_str(), lines))
+    });
+    let schedulers: BTreeMap<&str, u64> = schedulers.collect();
+    derive(experiment, &rows, &schedulers, seeds, &mut values, &mut failures);
     if plan.figures {
         figures.extend(overall_figures(experiment, &rows, account));
     }
@@ -223,6 +232,7 @@ fn conclude<'a>(
 fn derive(
     experiment: &Experiment,
     rows: &[Measured],
+    schedulers: &BTreeMap<&str, u64>,
     seeds: usize,
     values: &mut Values,
     failures: &mut BTreeMap<String, String>,
@@ -232,7 +242,7 @@ fn derive(
     }
     for seed in 1..=seeds as u64 {
         let of_seed: Vec<&Measured> = rows.iter().filter(|r| r.seed == seed).collect();
-        let database = Database::of_measures(&of_seed);
+        let database = Database::of_measures(&of_seed, schedulers);
         for (name, sql) in &experiment.derived {
             let asked = database.as_ref().map_err(String::clone).and_then(|d| d.number(sql));
             match asked {
@@ -257,7 +267,7 @@ fn overall_figures(
         if figure.run.is_some() {
             continue;
         }
-        let points = Database::of_measures(&all).and_then(|d| match figure.kind {
+        let points = Database::of_measures(&all, &BTreeMap::new()).and_then(|d| match figure.kind {
             FigureKind::Bars => d.bars(&figure.sql),
             FigureKind::Line | FigureKind::Points => d.points(&figure.sql),
         });
