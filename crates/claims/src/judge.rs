@@ -112,7 +112,7 @@ fn interval(name: &str, values: &Values, failures: &BTreeMap<String, String>) ->
     if let Some(failure) = failures.get(name) {
         return Err(format!("{name}: {failure}"));
     }
-    let all = values.get(name).ok_or_else(|| format!("{name} was not measured"))?;
+    let all = values.get(name).ok_or_else(|| format!("nothing here measures {name}; add it to the measures of a run"))?;
     let known: Vec<f64> = all.iter().flatten().copied().collect();
     if known.len() < all.len() {
         return Err(format!("{name} has no value with {} of {} seeds", all.len() - known.len(), all.len()));
@@ -162,6 +162,8 @@ mod tests {
         for (check, reason) in [
             ("a.x / b.y > 0", "check: division by zero (at character 1)"),
             ("a.y >= 0", "a.y has no value with 1 of 3 seeds"),
+            ("a.z >= 0", "nothing here measures a.z; add it to the measures of a run"),
+            ("1 < 2", "check: no measure of any scheduler is mentioned (at character 1)"),
         ] {
             let got = verdict(check);
             assert_eq!((got.verdict, got.broken), (Outcome::NotRun, true), "{check}");
