@@ -57,6 +57,8 @@ pub struct RunSpec {
     pub events: bool,
     /// How many tasks of an app have series of their own among the probes.
     pub probe_keys: Option<u32>,
+    /// Whether a scheduler that starves a task is ejected, as a kernel would; default: as the scheduler says.
+    pub watchdog: Option<bool>,
     /// Name -> SQL over the tables of the run; one row, one number.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
@@ -206,6 +208,7 @@ pub struct Job {
     pub duration: Option<String>,
     pub events: bool,
     pub probe_keys: Option<u32>,
+    pub watchdog: Option<bool>,
     /// What it is one of: the value of `vary`, if there is one.
     pub of: Option<String>,
     /// Appended to the names of its measures.
@@ -300,7 +303,10 @@ impl Experiment {
 
     fn job(&self, run: &RunSpec, label: &str, scheduler: &str, value: Option<&(&str, String)>) -> Job {
         let fill = |text: &str| match value {
-            Some((name, value)) => text.replace(&format!("${name}"), value),
+            Some((name, value)) => {
+                let text = text.replace(&format!("${{{name}}}"), value);
+                text.replace(&format!("${name}"), value)
+            }
             None => text.to_owned(),
         };
         let shows = |f: &FigureSpec| f.run.as_ref() == Some(&run.name) && f.scheduler.as_deref() == Some(label);
@@ -315,6 +321,7 @@ impl Experiment {
             duration: run.duration.as_deref().map(fill),
             events: run.events,
             probe_keys: run.probe_keys,
+            watchdog: run.watchdog,
             of: value.map(|(_, value)| value.clone()),
             suffix: value.map_or(String::new(), |(name, value)| format!("_{name}{}", identifier(value))),
             measures: run.measures.iter().map(|(name, sql)| (name.clone(), fill(sql))).collect(),

@@ -110,7 +110,7 @@ impl Arena for Simulated {
             machine,
             workload,
             duration_ns,
-            watchdog: None,
+            watchdog: job.watchdog,
             probes: true,
             twice: false,
         };

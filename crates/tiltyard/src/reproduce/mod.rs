@@ -153,7 +153,7 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Fa
     let mut parts = arena.identity(job);
     parts.extend([
         cell.seed.to_string(),
-        format!("{:?} {:?} {:?}", job.events, job.probe_keys, job.duration),
+        format!("{:?} {:?} {:?} {:?}", job.events, job.probe_keys, job.duration, job.watchdog),
         format!("{:?} {:?}", job.measures, job.figures),
     ]);
     let key = cache.key(&parts.iter().map(String::as_str).collect::<Vec<_>>());
@@ -184,6 +184,7 @@ fn conclude<'a>(
             Ok(kept) => kept,
             Err(failure) => {
                 let line = failure.to_string();
+                let line = line.lines().next().unwrap_or_default().to_owned();
                 account.failures.push(format!(
                     "{}: {} under {}, seed {}: {line}",
                     experiment.id, job.workload, job.scheduler, cell.seed
