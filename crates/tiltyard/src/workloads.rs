@@ -124,9 +124,15 @@ mod tests {
     use super::*;
 
     fn known() -> Vec<String> {
-        ["apache", "probe/wake", "suite/apache", "suite/wake", "suite/nas-mg"]
-            .map(str::to_owned)
-            .to_vec()
+        [
+            "apache",
+            "probe/wake",
+            "suite/apache",
+            "suite/wake",
+            "suite/nas-mg",
+        ]
+        .map(str::to_owned)
+        .to_vec()
     }
 
     #[test]
