@@ -76,7 +76,7 @@ fn the_list_has_the_papers_numbers() {
     let rates: Vec<_> = rates.map(|app| app.name.as_str()).collect();
     assert_eq!(rates.len(), 12);
     let expected = |name: &&str| name.starts_with("nas-") || ["sysbench", "rocksdb"].contains(name);
-    assert!(rates.iter().all(|name| expected(name)), "{rates:?}");
+    assert!(rates.iter().all(expected), "{rates:?}");
 }
 
 /// What a figure is read from is there: a class of requests, or one task whose life is the execution time.

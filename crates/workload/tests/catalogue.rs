@@ -110,6 +110,18 @@ fn the_issue_catalogue_is_complete() {
         "apache",
         "mix-hog-sleepers",
         "pingpong",
+        "micro-hogs",
+        "micro-nice",
+        "micro-groups",
+        "micro-groups-nested",
+        "micro-newborn",
+        "micro-wake",
+        "micro-sleeper",
+        "micro-forktree",
+        "micro-interactive-flood",
+        "micro-api",
+        "slice-gamer",
+        "burst-exp",
     ] {
         named(name);
     }
