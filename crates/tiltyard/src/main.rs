@@ -20,6 +20,7 @@ mod schedulers;
 mod side_by_side;
 mod simulate;
 mod terminal;
+mod window;
 mod workloads;
 
 use std::process::ExitCode;

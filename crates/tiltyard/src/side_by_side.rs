@@ -15,7 +15,7 @@ use tiltyard_workload::Workload;
 use crate::calibration::Guest;
 use crate::failure::{Code, Failure};
 use crate::progress::{self, Steps};
-use crate::simulate::{self, Experiment};
+use crate::simulate::{self, Experiment, Extras};
 use crate::{built, machines, recorded, schedulers, workloads};
 
 /// The seed of all draws, in both.
@@ -89,7 +89,7 @@ fn in_simulation(
         twice: false,
     };
     let silent = progress::Progress::new(0);
-    let run = simulate::run(&experiment, &built, SEED, None, &silent)?;
+    let run = simulate::run(&experiment, &built, SEED, Extras::default(), &silent)?;
     let requests: Vec<Requests> = run.summary.requests.iter().filter_map(requests).collect();
     let (summary, duration_ns) = (&run.summary, run.summary.duration_ns);
     Ok(Measured::new(

@@ -16,5 +16,6 @@ pub fn page(runs: &[(String, Vec<Summary>)]) -> String {
         shown: "seed 1",
         comparison: &comparison,
         runs,
+        timelines: &[],
     })
 }

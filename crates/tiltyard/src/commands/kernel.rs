@@ -267,6 +267,7 @@ fn publish(
             shown: "round 1",
             comparison: &comparison,
             runs: &runs,
+            timelines: &[],
         });
         file.fill(page.as_bytes())?;
     }

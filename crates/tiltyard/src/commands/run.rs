@@ -7,6 +7,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 use tiltyard_measure::{Comparison, Summary, compare};
 use tiltyard_model::Machine;
+use tiltyard_report::timeline::Recorded;
 use tiltyard_report::{ReportInput, html, table};
 use tiltyard_workload::Workload;
 
@@ -16,8 +17,8 @@ use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
-use crate::simulate::{self, Experiment, Run};
-use crate::{duration, machines, terminal, workloads};
+use crate::simulate::{self, Experiment, Extras, Run};
+use crate::{duration, machines, terminal, window, workloads};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
 #[derive(Debug, clap::Args)]
@@ -64,6 +65,10 @@ pub struct Args {
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Which part of the first run of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
+    /// [default: from 10 ms before the last application begins]; it ends after 20000 slices at the latest.
+    #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
+    timeline: Option<window::Range>,
     /// How to print the comparison; JSON has every figure of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -199,10 +204,22 @@ fn run_all(
     let passes = if experiment.twice { 2 } else { 1 };
     let progress = Progress::new(run_ns.saturating_mul(grid.len() as u64 * passes));
     let trace = std::sync::Mutex::new(trace);
+    let timeline = args.report.as_ref().map(|_| {
+        let range = args.timeline.unwrap_or_default();
+        window::of(
+            range,
+            experiment.workload,
+            experiment.duration_ns,
+            built.len(),
+        )
+    });
     let cells = pool.install(|| {
         let cell = |(scheduler, seed): &(&Built, u64)| {
-            let trace = trace.lock().ok().and_then(|mut t| t.take());
-            simulate::run(experiment, scheduler, *seed, trace, &progress)
+            let extras = Extras {
+                trace: trace.lock().ok().and_then(|mut t| t.take()),
+                timeline: timeline.filter(|_| seeds.first() == Some(seed)),
+            };
+            simulate::run(experiment, scheduler, *seed, extras, &progress)
         };
         grid.par_iter().map(cell).collect()
     });
@@ -299,6 +316,9 @@ fn publish(
     let comparison = compare(&summaries);
     let command = repeat_line(args, &args.schedulers, None);
     if let Some(report) = report {
+        let timeline =
+            |(label, runs): &(String, Vec<Run>)| Some((label.clone(), runs[0].timeline.clone()?));
+        let timelines: Vec<(String, Recorded)> = runs.iter().filter_map(timeline).collect();
         let page = html::render(&ReportInput {
             title: &workload.name,
             about: &workload.description,
@@ -307,6 +327,7 @@ fn publish(
             shown: &format!("seed {}", runs[0].1[0].seed),
             comparison: &comparison,
             runs: &summaries,
+            timelines: &timelines,
         });
         report.fill(page.as_bytes())?;
     }

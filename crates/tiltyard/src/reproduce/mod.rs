@@ -5,6 +5,7 @@ mod arena;
 mod cache;
 mod files;
 mod lines;
+pub mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
 
