@@ -5,7 +5,7 @@
   const form = document.querySelector(".filter"), none = document.getElementById("none");
   const boxes = [...form.querySelectorAll("input[type=checkbox]")];
   const [section, words] = [form.querySelector("select"), form.querySelector("input[type=search]")];
-  const parts = [...document.querySelectorAll("details.part")];
+  const parts = [...document.querySelectorAll("details.part")], rests = [...document.querySelectorAll("details.rest")];
   form.hidden = false;
 
   const fits = (row) => boxes.some((box) => box.checked && box.value === row.dataset.outcome)
@@ -26,15 +26,16 @@
       if (some && narrow) part.open = true;
       shown += some;
     }
-    for (const source of document.querySelectorAll(".source"))
-      source.hidden = !source.querySelector("details.part:not([hidden])");
+    for (const box of [...document.querySelectorAll(".source"), ...rests])
+      box.hidden = !box.querySelector("details.part:not([hidden])");
+    if (narrow) rests.forEach((rest) => { rest.open = true; });
     none.hidden = shown > 0;
   }
 
   form.addEventListener("input", filter);
   form.addEventListener("submit", (e) => e.preventDefault());
   form.addEventListener("click", (e) => {
-    if (e.target.type === "button") parts.forEach((part) => { part.open = e.target.value === "open"; });
+    if (e.target.type === "button") [...parts, ...rests].forEach((part) => { part.open = e.target.value === "open"; });
   });
   filter();
 
@@ -42,7 +43,7 @@
   function reveal() {
     const part = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("details.part");
     if (!part) return;
-    part.open = true;
+    for (let outer = part; outer; outer = outer.parentElement.closest("details")) outer.open = true;
     document.getElementById(decodeURIComponent(location.hash.slice(1))).scrollIntoView();
   }
   addEventListener("hashchange", reveal);

@@ -25,7 +25,7 @@
     const common = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
     const font = { labelFont: "12px system-ui", font: "12px system-ui", labelGap: 2 };
     const x = { ...common, ...font, label: chart.x_label, labelSize: 20, size: 34 };
-    const y = { ...common, ...font, label: chart.y_label, labelSize: 22, size: 52,
+    const y = { ...common, ...font, label: chart.y_label || null, labelSize: chart.y_label ? 22 : 0, size: 52,
                 values: (u, ticks) => ticks.map(short) };
     if (chart.kind === "percentiles") {
       x.splits = () => NINES.map(([at]) => at);
@@ -37,13 +37,13 @@
   }
 
   // uPlot's columns and series: a band is two columns without a line of their own.
-  function columns(chart) {
-    const data = [chart.x], series = [{ label: chart.x_label }], bands = [];
+  function columns(chart, box) {
+    const data = [chart.x], series = [{ label: chart.x_label, value: (u, v) => short(v) }], bands = [];
     chart.series.forEach((s, i) => {
       const color = colorOf(s), points = chart.kind === "points";
       series.push({ label: s.label, stroke: color, width: 1.8, spanGaps: true, dash: points ? [] : DASHES[i % DASHES.length],
-                    paths: points ? () => null : undefined,
-                    points: { show: points || chart.kind === "percentiles", size: points ? 7 : 5,
+                    paths: points ? () => null : chart.kind === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined,
+                    points: { show: points || chart.kind === "percentiles", size: !points ? 5 : box.clientWidth > 500 ? 7 : 4,
                               fill: points && i % 2 ? css("--panel") : color },
                     value: (u, v) => short(v) });
       data.push(s.y);
@@ -60,7 +60,7 @@
   }
 
   function curves(chart, box) {
-    const { data, series, bands } = columns(chart);
+    const { data, series, bands } = columns(chart, box);
     const log = chart.kind === "percentiles";
     const scales = {
       x: { time: false, range: [Math.min(0, chart.x[0]), chart.x_max] },
@@ -72,8 +72,11 @@
       width: box.clientWidth, height: 270, series, bands, scales,
       axes: axes(chart, css("--dim"), css("--line")),
       cursor: { sync: { key: chart.group } },
+      // What a legend says of the cursor it says when there is one.
+      hooks: { setCursor: [(u) => { u.root.querySelector(".u-series").style.visibility = u.cursor.idx == null ? "hidden" : ""; }] },
       legend: { markers: { width: 3, dash: (u, i) => (u.series[i].dash || []).length ? "dashed" : "solid" } },
     }, data, box);
+    u.root.querySelector(".u-series").style.visibility = "hidden";
     // Bands explain themselves; only curves stand in the legend.
     u.root.querySelectorAll(".u-legend .u-series").forEach((row, i) => { if (i > named) row.style.display = "none"; });
     drawn.push(() => u.destroy());
@@ -127,7 +130,7 @@
   const folded = [];
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("print");
-    for (const part of document.querySelectorAll("details.part:not([open])")) { part.open = true; folded.push(part); }
+    for (const part of document.querySelectorAll("details.part:not([open]), details.rest:not([open])")) { part.open = true; folded.push(part); }
     again();
   });
   addEventListener("afterprint", () => {

@@ -90,6 +90,8 @@ pub struct Chapter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlotKind {
     Line,
+    /// A value holds until the next.
+    Steps,
     Points,
     Bars,
 }

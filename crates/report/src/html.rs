@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reports: one HTML file that needs no network, with its curves, tables and the command that made it.
 
+mod barlist;
 mod bars;
 mod causes;
 mod charts;

@@ -12,7 +12,7 @@ const MAX_SLICES: usize = 48_000;
 /// Slices of one scheduler: more than a screen of them says nothing more.
 const MAX_SLICES_OF_ONE: usize = 20_000;
 
-/// What was before the last application came is shown, too.
+/// What was before the last task came is shown, too.
 const LEAD_NS: u64 = 10_000_000;
 
 /// From and to, as `--timeline` takes it; `None`: the default begin, or no end but the limit's.
@@ -46,8 +46,8 @@ pub fn parse(text: &str) -> Result<Range, String> {
     }
 }
 
-/// The window of each of `schedulers` runs. By default it begins a moment before the last application does, for that is
-/// when there is something to decide.
+/// The window of each of `schedulers` runs. By default it begins a moment before the last task that the workload starts by
+/// itself, for from then on there is something to decide.
 pub fn of(
     range: Range,
     workload: &Workload,
@@ -55,14 +55,9 @@ pub fn of(
     schedulers: usize,
 ) -> Window {
     let duration_ns = duration_ns.or(workload.duration_ns).unwrap_or(u64::MAX);
-    let begins = (0..workload.apps.len()).filter_map(|app| {
-        let tasks = workload
-            .tasks
-            .iter()
-            .filter(|t| t.app == app && t.instances > 0);
-        tasks.map(|t| t.delay_ns).min()
-    });
-    let last_ns = begins.filter(|ns| *ns < duration_ns).max().unwrap_or(0);
+    let started = workload.tasks.iter().filter(|t| t.instances > 0);
+    let begins = started.map(|t| t.delay_ns).filter(|ns| *ns < duration_ns);
+    let last_ns = begins.max().unwrap_or(0);
     Window {
         from_ns: range.from_ns.unwrap_or(last_ns.saturating_sub(LEAD_NS)),
         to_ns: range.to_ns,
@@ -92,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_it_begins_before_the_last_application() {
+    fn by_default_it_begins_before_the_last_task() {
         let workload = workloads::load("fibo-sysbench-1c").unwrap();
         let window = of(Range::default(), &workload, None, 2);
         assert_eq!((window.from_ns, window.to_ns), (6_990_000_000, None));

@@ -30,6 +30,8 @@ pub struct Chart {
 pub enum Kind {
     /// Against time, or whatever the x axis is.
     Curves,
+    /// A value holds until the next.
+    Steps,
     /// Points that no line connects.
     Points,
     /// Against the percentile, both axes logarithmic (x towards 100 %).

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Figures from points: lines and points as diagrams for the page's script, bars as a table that needs none.
 
+use super::barlist;
 use super::charts::{Chart, Kind, MAX_CURVES, Series, largest, rounded};
 use super::markup::escape;
-use crate::findings::{Chapter, Plot, PlotKind, PlotPoint};
+use crate::findings::{Chapter, Plot, PlotKind};
 
 /// Points of one series beyond which some are left out: a screen has fewer columns.
 const MAX_POINTS: usize = 2000;
@@ -35,8 +36,8 @@ fn figure(plot: &Plot, charts: &mut Vec<Chart>) -> String {
             let text = "No points: the query of this figure gave none, or its run failed.";
             (String::new(), text.to_owned())
         }
-        PlotKind::Bars => (bars(plot, &names), String::new()),
-        PlotKind::Line | PlotKind::Points => diagram(plot, &names, charts),
+        PlotKind::Bars => (barlist::render(plot, &names), String::new()),
+        PlotKind::Line | PlotKind::Steps | PlotKind::Points => diagram(plot, &names, charts),
     };
     let note = match note.is_empty() {
         true => String::new(),
@@ -104,110 +105,24 @@ fn diagram(plot: &Plot, names: &[&str], charts: &mut Vec<Chart>) -> (String, Str
     charts.push(Chart {
         kind: match plot.kind {
             PlotKind::Points => Kind::Points,
-            _ => Kind::Curves,
+            PlotKind::Steps => Kind::Steps,
+            PlotKind::Line | PlotKind::Bars => Kind::Curves,
         },
         group: id.clone(),
         x_label: plot.x.clone(),
         x_max: x.last().copied().unwrap_or(0.0),
-        y_label: plot.y.clone(),
+        // It stands above the diagram, where it has room.
+        y_label: String::new(),
         y_max: largest(&series),
         id: id.clone(),
         x,
         series,
     });
     (
-        format!("<div class=\"chart\" id=\"{id}\"></div>\n"),
+        format!(
+            "<p class=\"axis\">{}</p><div class=\"chart\" id=\"{id}\"></div>\n",
+            escape(&plot.y)
+        ),
         notes.join(" "),
     )
-}
-
-/// Rows of bars to one scale, from 0 to both sides; bars of one series stand in the order of their size.
-fn bars(plot: &Plot, names: &[&str]) -> String {
-    let mut points: Vec<&PlotPoint> = plot.points.iter().collect();
-    if names.len() == 1 {
-        points.sort_by(|a, b| b.y.total_cmp(&a.y));
-    }
-    let edges = points.iter().flat_map(|p| {
-        [
-            p.y,
-            p.span.map_or(p.y, |s| s[0]),
-            p.span.map_or(p.y, |s| s[1]),
-        ]
-    });
-    let (low, high) = edges.fold((0f64, 0f64), |(low, high), v| (low.min(v), high.max(v)));
-    let room = if high > low { high - low } else { 1.0 };
-    let at = |value: f64| format!("{:.2}%", (value - low) / room * 100.0);
-    let width = |from: f64, to: f64| format!("{:.2}%", (to - from).abs() / room * 100.0);
-    // Among differences a gain has a plus.
-    let write = |value: f64| written(value, low < 0.0);
-    let mut rows = String::new();
-    for point in points {
-        let series = names.iter().position(|n| *n == point.series).unwrap_or(0);
-        let side = if point.y < 0.0 { " minus" } else { "" };
-        let mut track = format!(
-            "<i class=\"zero\" style=\"left:{}\"></i><i class=\"bar k{}{side}\" style=\"left:{};width:{}\"></i>",
-            at(0.0),
-            series % MAX_CURVES,
-            at(point.y.min(0.0)),
-            width(0.0, point.y),
-        );
-        let mut span = String::new();
-        if let Some([from, to]) = point.span.filter(|[from, to]| from != to) {
-            track += &format!(
-                "<i class=\"reach\" style=\"left:{};width:{}\"></i>",
-                at(from),
-                width(from, to)
-            );
-            span = format!("{} to {}", write(from), write(to));
-        }
-        let label = match names.len() {
-            1 => escape(&point.label),
-            _ => format!(
-                "{} <span class=\"dim\">{}</span>",
-                escape(&point.label),
-                escape(&point.series)
-            ),
-        };
-        rows += &format!(
-            "<tr><th scope=\"row\">{label}</th><td class=\"track\"><div>{track}</div></td><td class=\"n\">{}</td>\
-             <td class=\"n dim\">{span}</td></tr>\n",
-            write(point.y),
-        );
-    }
-    format!(
-        "<table class=\"barlist\"><thead><tr><th>{}</th><th>{}</th><th class=\"n\">median</th><th class=\"n\">interval</th></tr>\
-         </thead><tbody>\n{rows}</tbody></table>\n",
-        escape(&plot.x),
-        escape(&plot.y),
-    )
-}
-
-/// Three digits, and a sign if need be.
-fn written(value: f64, plus: bool) -> String {
-    let digits = match value.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        _ => 2,
-    };
-    let text = match plus {
-        true => format!("{value:+.digits$}"),
-        false => format!("{value:.digits$}"),
-    };
-    match text.trim_start_matches(['+', '-', '0', '.']).is_empty() {
-        true => "0".to_owned(),
-        false => text.replace('-', "\u{2212}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::written;
-
-    #[test]
-    fn signs_are_told_and_nothing_has_none() {
-        let values = [40.25, -36.0, 0.001, -0.001, 123.4, 0.5];
-        let got = values.map(|v| written(v, true));
-        assert_eq!(got, ["+40.2", "\u{2212}36.0", "0", "0", "+123", "+0.50"]);
-        assert_eq!(written(40.25, false), "40.2");
-    }
 }

@@ -72,9 +72,9 @@ pub fn counts(findings: &Findings) -> String {
     };
     let tiles: String = Outcome::ALL.iter().map(tile).collect();
     let row = |(name, counts): &(&str, Counts)| {
-        let cells: String = counts
-            .iter()
-            .map(|n| format!("<td class=\"n\">{n}</td>"))
+        let cells = Outcome::ALL.iter().zip(counts);
+        let cells: String = cells
+            .map(|(o, n)| format!("<td class=\"n {}\">{n}</td>", class(*o)))
             .collect();
         format!(
             "<tr><td>{}</td>{cells}<td>{}</td></tr>\n",
@@ -98,15 +98,36 @@ pub fn all(findings: &Findings) -> String {
     let mut body = controls(findings);
     for source in &findings.sources {
         body += &format!("<div class=\"source\"><h3>{}</h3>\n", escape(&source.name));
-        for part in &source.sections {
-            body += &section(part);
-        }
+        let (idle, run): (Vec<&Section>, Vec<&Section>) =
+            source.sections.iter().partition(|s| is_idle(s));
+        body.extend(run.into_iter().map(section));
+        body += &rest(&idle);
         body += "</div>\n";
     }
     format!(
         "<section id=\"statements\"><h2>Claims</h2>\n<p class=\"lead\">Each is judged by its check on the medians of \
          what was measured; check and tolerance were written down before. Sections with one that does not come out are \
          open.</p>\n{body}<p class=\"note\" id=\"none\" hidden>No claim is like that.</p></section>\n"
+    )
+}
+
+/// Whether nothing of it was run.
+fn is_idle(section: &Section) -> bool {
+    let mut statements = section.statements.iter();
+    statements.all(|s| s.outcome == Outcome::NotRun)
+}
+
+/// Sections of which nothing was run, together.
+fn rest(sections: &[&Section]) -> String {
+    if sections.is_empty() {
+        return String::new();
+    }
+    let claims: usize = sections.iter().map(|s| s.statements.len()).sum();
+    let inside: String = sections.iter().map(|s| section(s)).collect();
+    format!(
+        "<details class=\"rest\"><summary>{} {claims} claims of which none was run, in {} sections</summary>\n{inside}</details>\n",
+        mark(Outcome::NotRun),
+        sections.len(),
     )
 }
 

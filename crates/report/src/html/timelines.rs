@@ -100,7 +100,7 @@ fn window(recorded: &Recorded) -> String {
             "no task had a CPU between {from} and {to}; --timeline FROM..TO chooses another window."
         ),
         (false, true) => format!(
-            "{from} to {to}, where the limit of {} slices was reached; --timeline FROM..TO chooses another window.",
+            "{from} to {to}, {} slices: the limit; --timeline FROM..TO chooses another window.",
             count(recorded.slices.len() as u64)
         ),
         (false, false) => format!(

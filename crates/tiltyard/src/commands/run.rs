@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Which part of the first run of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
-    /// [default: from 10 ms before the last application begins]; it ends after 20000 slices at the latest.
+    /// [default: from 10 ms before the last task that the workload starts]; 20000 slices at most.
     #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
     timeline: Option<window::Range>,
     /// How to print the comparison; JSON has every figure of every run.

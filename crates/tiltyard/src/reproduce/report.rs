@@ -36,16 +36,18 @@ pub fn findings(judged: &[Judged], seeds: u64, command: String) -> Findings {
     }
 }
 
-/// Claims by source and section. Sections of which something was run come first.
+/// Claims by source and section; those that are their own section stand together.
 fn sources(judged: &[Judged]) -> Vec<Source> {
     let mut sections: BTreeMap<(&str, &str), Vec<(&Judged, &Claim, &Verdict)>> = BTreeMap::new();
     for experiment in judged {
         for verdict in &experiment.verdicts {
             let claims = &experiment.experiment.claims;
             if let Some(claim) = claims.iter().find(|c| c.id == verdict.id) {
-                let section = sections
-                    .entry((claim.source(), claim.section()))
-                    .or_default();
+                let id = match claim.section() {
+                    own if own == claim.id => claim.source(),
+                    section => section,
+                };
+                let section = sections.entry((claim.source(), id)).or_default();
                 section.push((experiment, claim, verdict));
             }
         }
@@ -54,7 +56,10 @@ fn sources(judged: &[Judged]) -> Vec<Source> {
     for ((source, id), claims) in sections {
         let section = Section {
             id: id.to_owned(),
-            place: place(claims.iter().map(|(_, claim, _)| claim.place.as_str())),
+            place: match id == source {
+                true => "various places".to_owned(),
+                false => place(claims.iter().map(|(_, claim, _)| claim.place.as_str())),
+            },
             statements: claims.iter().map(|(j, c, v)| statement(j, c, v)).collect(),
         };
         if sources.last().is_none_or(|(last, _)| *last != source) {
@@ -66,14 +71,6 @@ fn sources(judged: &[Judged]) -> Vec<Source> {
         if let Some((_, source)) = sources.last_mut() {
             source.sections.push(section);
         }
-    }
-    for (_, source) in &mut sources {
-        let idle = |s: &Section| {
-            s.statements
-                .iter()
-                .all(|s| s.outcome == findings::Outcome::NotRun)
-        };
-        source.sections.sort_by_key(idle);
     }
     sources.into_iter().map(|(_, source)| source).collect()
 }
@@ -146,6 +143,7 @@ fn plot(figure: &FigureSpec, points: &[Point]) -> Plot {
         says: figure.says.clone(),
         kind: match figure.kind {
             FigureKind::Line => PlotKind::Line,
+            FigureKind::Steps => PlotKind::Steps,
             FigureKind::Points => PlotKind::Points,
             FigureKind::Bars => PlotKind::Bars,
         },
