@@ -93,7 +93,8 @@ pub fn section(input: &ReportInput) -> String {
 
 /// What was recorded, and how to see more.
 fn window(recorded: &Recorded) -> String {
-    let at = |ns: u64| format!("{} s", ns as f64 / 1e9);
+    // To the microsecond.
+    let at = |ns: u64| format!("{} s", (ns / 1000) as f64 / 1e6);
     let (from, to) = (at(recorded.from_ns), at(recorded.to_ns));
     match (recorded.slices.is_empty(), recorded.full) {
         (true, _) => format!(
