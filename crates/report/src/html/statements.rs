@@ -85,10 +85,10 @@ pub fn counts(findings: &Findings) -> String {
     let names = Outcome::ALL.map(|o| format!("<th class=\"n\">{} {}</th>", mark(o), o.name()));
     let rows: String = of_source.iter().map(row).collect();
     format!(
-        "<section id=\"counts\"><h2>{} claims</h2>\n<div class=\"tiles\">{tiles}</div>\n\
+        "<section id=\"counts\"><h2>{}</h2>\n<div class=\"tiles\">{tiles}</div>\n\
          <div class=\"scroll\"><table class=\"sources\"><thead><tr><th>source</th>{}<th></th></tr></thead><tbody>\n\
          {rows}</tbody></table></div></section>\n",
-        total.iter().sum::<usize>(),
+        many(total.iter().sum(), "claim"),
         names.concat()
     )
 }
@@ -125,10 +125,18 @@ fn rest(sections: &[&Section]) -> String {
     let claims: usize = sections.iter().map(|s| s.statements.len()).sum();
     let inside: String = sections.iter().map(|s| section(s)).collect();
     format!(
-        "<details class=\"rest\"><summary>{} {claims} claims of which none was run, in {} sections</summary>\n{inside}</details>\n",
+        "<details class=\"rest\"><summary>{} not run: {} in {}</summary>\n{inside}</details>\n",
         mark(Outcome::NotRun),
-        sections.len(),
+        many(claims, "claim"),
+        many(sections.len(), "section"),
     )
+}
+
+fn many(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        n => format!("{n} {noun}s"),
+    }
 }
 
 fn controls(findings: &Findings) -> String {
@@ -186,8 +194,9 @@ fn statement(statement: &Statement) -> String {
         .collect();
     if statement.runs > 0 {
         measured += &format!(
-            "<div class=\"dim\">holds with {} of {} seeds</div>",
-            statement.holds_with, statement.runs
+            "<div class=\"dim\">holds with {} of {}</div>",
+            statement.holds_with,
+            many(statement.runs, "seed")
         );
     }
     if !statement.reason.is_empty() {
