@@ -55,6 +55,8 @@ static __noinline void probe_task(struct task_struct *p, u32 i)
 {
 	TILT_PROBE_TASK(vruntime, p, entity(i)->vruntime);
 	TILT_PROBE_TASK(load_avg, p, entity(i)->pelt.load_avg);
+	if (tilt_probes_on && parent_of(i))
+		TILT_PROBE_TASK(group_vruntime, p, entity(parent_of(i))->vruntime);
 }
 
 static __noinline void probe_cpu(u32 cpu)
