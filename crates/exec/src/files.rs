@@ -126,6 +126,7 @@ pub fn visit<'a>(op: &'a Op, see: &mut impl FnMut(&'a Op)) {
     if let Op::Repeat { body, .. }
     | Op::Countdown { body, .. }
     | Op::Until { body, .. }
+    | Op::During { body, .. }
     | Op::Chance { body, .. } = op
     {
         body.iter().for_each(|op| visit(op, see));

@@ -132,9 +132,11 @@ impl<'a> Task<'a> {
 
     fn execute(&mut self, op: &Op) -> Flow {
         match op {
-            Op::Repeat { .. } | Op::Countdown { .. } | Op::Until { .. } | Op::Chance { .. } => {
-                return self.control(op);
-            }
+            Op::Repeat { .. }
+            | Op::Countdown { .. }
+            | Op::Until { .. }
+            | Op::During { .. }
+            | Op::Chance { .. } => return self.control(op),
             Op::Exit => return Flow::Exit,
             Op::Run(dist) => {
                 let ns = self.draw(*dist);
@@ -205,11 +207,10 @@ impl<'a> Task<'a> {
                 }
             }
             Op::Until { time_ns, body } => {
-                while sys::now_ns() < self.world.origin_ns() + time_ns {
-                    if self.all(body) == Flow::Exit {
-                        return Flow::Exit;
-                    }
-                }
+                return self.all_until(self.world.origin_ns() + time_ns, body);
+            }
+            Op::During { time_ns, body } => {
+                return self.all_until(sys::now_ns() + time_ns, body);
             }
             Op::Chance { ppm, body } => {
                 if self.rng.chance(*ppm) {
@@ -217,6 +218,16 @@ impl<'a> Task<'a> {
                 }
             }
             _ => unreachable!("{op:?} has no body"),
+        }
+        Flow::Next
+    }
+
+    /// Again and again; looks at the clock before each pass.
+    fn all_until(&mut self, end_ns: u64, ops: &[Op]) -> Flow {
+        while sys::now_ns() < end_ns {
+            if self.all(ops) == Flow::Exit {
+                return Flow::Exit;
+            }
         }
         Flow::Next
     }

@@ -287,6 +287,7 @@ fn every_event_is_executed() {
               "io" : { "device" : "disk", "service" : 100 }, "io1" : { "device" : "net", "service" : 100 },
               "begin" : "request", "end" : "request", "mark" : "here",
               "until" : { "time" : 1, "do" : { "run" : 1 } }, "chance" : { "p" : 1, "do" : { "done" : "sure" } },
+              "during" : { "time" : 2000, "do" : { "run" : 1 } },
               "repeat" : { "count" : 20, "do" : { "resume" : "child", "sleep" : 5000 } },
               "sem_post" : "end", "join" : true } },
            "partner" : { "loop" : 1, "sem_wait" : "go", "lock" : "m", "signal" : "c", "unlock" : "m",

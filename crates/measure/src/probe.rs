@@ -6,7 +6,7 @@ use crate::summary::{ProbeSeries, ProbeSummary};
 
 /// Single tasks of an app that get a series of their own, and single CPUs in all: enough to see single
 /// ones beside the app's range, few enough for ten seeds in one report.
-const MAX_TASKS_PER_APP: u32 = 8;
+pub(crate) const TASKS_PER_APP: u32 = 8;
 const MAX_CPUS: u32 = 64;
 
 #[derive(Clone, Debug)]
@@ -21,6 +21,7 @@ pub struct Probe {
     key_index: Vec<u32>,
     /// Keys with a series, by app.
     per_app: Vec<u32>,
+    tasks_per_app: u32,
 }
 
 const UNSEEN: u32 = u32::MAX;
@@ -102,7 +103,8 @@ impl Track {
 }
 
 impl Probe {
-    pub fn new(name: &str, per_cpu: bool) -> Self {
+    /// `tasks_per_app`: how many tasks of an app get series of their own.
+    pub fn new(name: &str, per_cpu: bool, tasks_per_app: u32) -> Self {
         Probe {
             name: name.to_owned(),
             per_cpu,
@@ -110,6 +112,7 @@ impl Probe {
             keys: Vec::new(),
             key_index: Vec::new(),
             per_app: Vec::new(),
+            tasks_per_app,
         }
     }
 
@@ -146,7 +149,7 @@ impl Probe {
 
     fn open_key(&mut self, name: u32, app: Option<u32>, value: i64, filled: usize) -> u32 {
         let (group, limit) = match app {
-            Some(app) => (app as usize, MAX_TASKS_PER_APP),
+            Some(app) => (app as usize, self.tasks_per_app),
             None => (0, MAX_CPUS),
         };
         if self.per_app.len() <= group {

@@ -3,7 +3,7 @@
 
 use crate::grid::{Grid, fold_samples};
 use crate::histogram::AppDurations;
-use crate::probe::Probe;
+use crate::probe::{self, Probe};
 use crate::summary::{MAX_STARVATION, Switches};
 use crate::task::{App, CpuTime, Facts, NONE, State, Task};
 use tiltyard_model::{
@@ -55,6 +55,7 @@ pub struct Recorder {
     pub(crate) cpus: Vec<CpuTime>,
     pub(crate) requests: Vec<Class>,
     pub(crate) probes: Vec<Probe>,
+    tasks_per_app: u32,
     pub(crate) switches: Switches,
     pub(crate) overhead: Overhead,
     pub(crate) migrations: u64,
@@ -107,6 +108,7 @@ impl Recorder {
             cpus: vec![CpuTime::new(spec.origin_ns); spec.nr_cpus],
             requests: Vec::new(),
             probes: Vec::new(),
+            tasks_per_app: probe::TASKS_PER_APP,
             switches: Switches::default(),
             overhead: Overhead::default(),
             migrations: 0,
@@ -114,6 +116,13 @@ impl Recorder {
             events: 0,
             irregular: 0,
         }
+    }
+
+    /// Probes keep series of `count` tasks of each app one by one, the first ones heard of, instead of a few.
+    /// To be called before anything is heard.
+    pub fn with_probed_tasks(mut self, count: u32) -> Recorder {
+        self.tasks_per_app = count;
+        self
     }
 
     /// Events count from the origin on.
@@ -538,12 +547,12 @@ impl EventSink for Recorder {
     fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
         let probe = usize::from(probe);
         while self.probes.len() < probe {
-            self.probes.push(Probe::new("(unnamed)", false));
+            self.probes.push(Probe::new("(unnamed)", false, self.tasks_per_app));
         }
         if self.probes.len() == probe {
-            self.probes.push(Probe::new(name, per_cpu));
+            self.probes.push(Probe::new(name, per_cpu, self.tasks_per_app));
         } else {
-            self.probes[probe] = Probe::new(name, per_cpu);
+            self.probes[probe] = Probe::new(name, per_cpu, self.tasks_per_app);
         }
     }
 }

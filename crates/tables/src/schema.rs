@@ -37,6 +37,12 @@ pub const NAMES: [&str; 28] = [
     "probe_bucket",
 ];
 
+/// Whether a table of [`NAMES`] holds events, which only [`crate::EventTables`] makes.
+pub fn is_of_events(table: &str) -> bool {
+    let events = NAMES.iter().skip(1).take_while(|name| **name != "summary");
+    events.into_iter().any(|name| *name == table)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// 64-bit signed, also where values cannot be negative: differences of unsigned ones surprise.

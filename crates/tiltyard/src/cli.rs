@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, calibrate, completions, exec, fidelity, kernel, list, run, show};
+use crate::commands::{build, calibrate, completions, exec, fidelity, kernel, list, reproduce, run, show};
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
 #[derive(Debug, Parser)]
@@ -37,6 +37,7 @@ pub enum Command {
     Exec(exec::Args),
     Calibrate(calibrate::Args),
     Fidelity(fidelity::Args),
+    Reproduce(reproduce::Args),
     Completions(completions::Args),
     /// Print the man page, in roff.
     #[command(after_help = "Example:\n  tiltyard man | man -l -")]

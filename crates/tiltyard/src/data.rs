@@ -63,6 +63,20 @@ pub fn names(folder: &Path, suffix: &str) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
+/// The same with those of its subfolders, `/` between: `suite/nas-mg`.
+pub fn names_below(folder: &Path, suffix: &str) -> Result<Vec<String>, Failure> {
+    let mut found = names(folder, suffix)?;
+    for inner in names(folder, "")? {
+        let path = folder.join(&inner);
+        if path.is_dir() {
+            let below = names_below(&path, suffix)?;
+            found.extend(below.into_iter().map(|name| format!("{inner}/{name}")));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// Reads an input file.
 pub fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| Failure::io(Code::Input, path, "read", &e))

@@ -77,6 +77,14 @@ impl Failure {
         )
     }
 
+    /// The same, found while `place` was looked at.
+    pub fn within(mut self, place: &str) -> Failure {
+        for fault in &mut self.faults {
+            fault.line = format!("{place}: {}", fault.line);
+        }
+        self
+    }
+
     /// On terminals with the lines of the input file underneath, elsewhere one line a fault.
     pub fn print(&self) {
         let draw = std::io::stderr().is_terminal();

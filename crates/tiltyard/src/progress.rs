@@ -9,11 +9,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// How long a command may be silent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What a step counts as simulated time: the bar's unit.
+const STEP_NS: u64 = 1_000_000;
+
 /// A bar over the simulated time of all runs together; threads add what they have done.
 pub struct Progress {
     bar: ProgressBar,
     begun: Instant,
     done_ns: AtomicU64,
+    silent: bool,
 }
 
 impl Progress {
@@ -29,13 +33,32 @@ impl Progress {
             bar,
             begun: Instant::now(),
             done_ns: AtomicU64::new(0),
+            silent: false,
         }
+    }
+
+    /// One that is never shown: a larger one counts.
+    pub fn silent() -> Progress {
+        Progress {
+            silent: true,
+            ..Progress::new(0)
+        }
+    }
+
+    /// A bar over `total` steps of any kind.
+    pub fn steps(total: u64) -> Progress {
+        Progress::new(total * STEP_NS)
+    }
+
+    /// One step is done.
+    pub fn add_step(&self) {
+        self.add(STEP_NS);
     }
 
     /// `ns` more simulated time is done. Cheap enough for many calls a second.
     pub fn add(&self, ns: u64) {
         let done_ns = self.done_ns.fetch_add(ns, Ordering::Relaxed) + ns;
-        if self.begun.elapsed() >= PATIENCE {
+        if self.begun.elapsed() >= PATIENCE && !self.silent {
             if self.bar.is_hidden() {
                 self.bar.set_draw_target(ProgressDrawTarget::stderr());
             }

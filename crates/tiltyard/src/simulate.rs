@@ -86,7 +86,7 @@ pub fn run(
 }
 
 /// When the workload begins, on the clock of the events: after the longest history of its shells.
-fn origin_ns(workload: &Workload) -> u64 {
+pub fn origin_ns(workload: &Workload) -> u64 {
     workload
         .apps
         .iter()
@@ -96,7 +96,7 @@ fn origin_ns(workload: &Workload) -> u64 {
 }
 
 /// The engine with its errors as failures. A panic ends this run and no other.
-fn simulate(
+pub fn simulate(
     experiment: &Experiment,
     built: &Built,
     seed: u64,

@@ -9,8 +9,9 @@ use crate::data;
 use crate::failure::{Code, Failure, Fault, Place};
 use crate::nearest;
 
+/// Names of all shipped workloads; those in subfolders with the folder: `suite/nas-mg`.
 pub fn names() -> Result<Vec<String>, Failure> {
-    data::names(&data::folder()?.join("workloads"), ".json")
+    data::names_below(&data::folder()?.join("workloads"), ".json")
 }
 
 /// The file that `argument` means.
@@ -20,14 +21,14 @@ pub fn path(argument: &str) -> Result<PathBuf, Failure> {
     if argument.contains('/') && file.is_file() {
         return Ok(file.to_owned());
     }
-    let shipped = data::folder()?
-        .join("workloads")
-        .join(format!("{argument}.json"));
-    match file {
-        _ if !argument.contains('/') && shipped.is_file() => Ok(shipped),
-        file if file.is_file() => Ok(file.to_owned()),
-        _ => {
-            let hint = nearest::hint(argument, &names()?);
+    let names = names()?;
+    match shipped(argument, &names)? {
+        Some(name) => Ok(data::folder()?
+            .join("workloads")
+            .join(format!("{name}.json"))),
+        None if file.is_file() => Ok(file.to_owned()),
+        None => {
+            let hint = hint(argument, &names);
             Err(Failure::usage(format!(
                 "--workload {argument}: no such workload and no such file; {hint}"
             )))
@@ -35,12 +36,62 @@ pub fn path(argument: &str) -> Result<PathBuf, Failure> {
     }
 }
 
+/// The shipped workload of this name; its folder may be left out where that is clear.
+fn shipped<'a>(argument: &str, names: &'a [String]) -> Result<Option<&'a String>, Failure> {
+    if let Some(exact) = names.iter().find(|name| *name == argument) {
+        return Ok(Some(exact));
+    }
+    let within: Vec<&String> = names
+        .iter()
+        .filter(|name| last_part(name) == argument)
+        .collect();
+    match within[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        [first, second, ..] => Err(Failure::usage(format!(
+            "--workload {argument}: there are several of this name; write {first} or {second}"
+        ))),
+    }
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// The way out for a name that is unknown: who leaves the folder out is answered without it.
+fn hint(argument: &str, names: &[String]) -> String {
+    if argument.contains('/') {
+        return nearest::hint(argument, names);
+    }
+    let short = names.iter().map(|name| last_part(name));
+    match nearest::nearest(argument, short) {
+        Some(name) => format!("did you mean {name}?"),
+        None => nearest::hint(argument, names),
+    }
+}
+
 pub fn load(argument: &str) -> Result<Workload, Failure> {
     let path = path(argument)?;
     let text = data::read(&path)?;
+    parse(&path, &data::shown(&path), &text)
+}
+
+/// A workload after a JSON merge patch, and its text.
+pub fn load_patched(argument: &str, patch: &str) -> Result<(Workload, String), Failure> {
+    let path = path(argument)?;
     let file = data::shown(&path);
+    let text = data::read(&path)?;
+    if patch == "{}" {
+        return Ok((parse(&path, &file, &text)?, text));
+    }
+    let patched = tiltyard_workload::patch(&text, patch);
+    let text = patched.map_err(|e| Failure::new(Code::Input, format!("{file}: {e}")))?;
+    Ok((parse(&path, &format!("{file} as patched"), &text)?, text))
+}
+
+fn parse(path: &Path, file: &str, text: &str) -> Result<Workload, Failure> {
     let mut workload =
-        tiltyard_workload::read(&text, &file).map_err(|errors| failure(errors, &text))?;
+        tiltyard_workload::read(text, file).map_err(|errors| failure(errors, text))?;
     if let Some(stem) = path.file_stem() {
         workload.name = stem.to_string_lossy().into_owned();
     }
@@ -65,5 +116,40 @@ fn failure(errors: Vec<ReadError>, text: &str) -> Failure {
     Failure {
         code: Code::Input,
         faults: errors.into_iter().map(fault).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Vec<String> {
+        ["apache", "probe/wake", "suite/apache", "suite/wake", "suite/nas-mg"]
+            .map(str::to_owned)
+            .to_vec()
+    }
+
+    #[test]
+    fn the_folder_may_be_left_out_where_that_is_clear() {
+        let names = known();
+        let found = |argument| shipped(argument, &names).map(|name| name.map(String::as_str));
+        assert_eq!(found("suite/nas-mg").ok(), Some(Some("suite/nas-mg")));
+        assert_eq!(found("nas-mg").ok(), Some(Some("suite/nas-mg")));
+        // At the top: its whole name.
+        assert_eq!(found("apache").ok(), Some(Some("apache")));
+        assert_eq!(found("suite/apache").ok(), Some(Some("suite/apache")));
+        for unknown in ["mg", "probe/nas-mg", "suite", "/apache", ""] {
+            assert_eq!(found(unknown).ok(), Some(None), "{unknown}");
+        }
+        let line = found("wake").unwrap_err().faults.remove(0).line;
+        assert!(line.ends_with("write probe/wake or suite/wake"), "{line}");
+    }
+
+    #[test]
+    fn the_way_out_has_a_folder_if_the_question_had_one() {
+        let names = known();
+        assert_eq!(hint("nas-mh", &names), "did you mean nas-mg?");
+        assert_eq!(hint("suite/nas-mh", &names), "did you mean suite/nas-mg?");
+        assert!(hint("blackscholes", &names).contains("suite/nas-mg"));
     }
 }

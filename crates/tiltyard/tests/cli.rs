@@ -65,6 +65,7 @@ fn lists_name_what_is_shipped() {
             .iter()
             .any(|e| e["name"] == "fibo-sysbench-1c" && !e["about"].as_str().unwrap().is_empty())
     );
+    assert!(entries.iter().any(|e| e["name"] == "probe/micro-wake"));
 }
 
 #[test]
@@ -130,6 +131,27 @@ fn show_explains_all_of_a_kind_or_one() {
         .assert()
         .success()
         .stdout(contains("slice_ms"));
+}
+
+#[test]
+fn workloads_in_folders_have_short_names() {
+    let shown = |name| {
+        let output = tiltyard().args(["show", "workloads", name]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{name}");
+        output.stdout
+    };
+    assert_eq!(shown("micro-wake"), shown("probe/micro-wake"));
+    refused(
+        &["run", "-w", "micro-wale", "-s", "fifo"],
+        2,
+        &["did you mean micro-wake?"],
+    );
+    refused(
+        &["run", "-w", "probe/micro-wale", "-s", "fifo"],
+        2,
+        &["did you mean probe/micro-wake?"],
+    );
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub(crate) const OUR_EVENTS: &[&str] = &[
     "repeat",
     "countdown",
     "until",
+    "during",
     "chance",
     "begin",
     "end",

@@ -22,6 +22,7 @@ mod error;
 mod index;
 mod json;
 mod keys;
+mod patch;
 pub mod program;
 mod read;
 pub mod rng;
@@ -29,6 +30,7 @@ mod units;
 mod write;
 
 pub use error::{ReadError, WriteError};
+pub use patch::patch;
 pub use program::*;
 pub use read::read;
 pub use write::{Dialect, write};

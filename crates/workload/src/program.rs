@@ -377,6 +377,11 @@ pub enum Op {
         time_ns: u64,
         body: Vec<Op>,
     },
+    /// Repeats until this much time has passed since it began; looks before each pass.
+    During {
+        time_ns: u64,
+        body: Vec<Op>,
+    },
     /// Does `body` with this probability in 1/1,000,000.
     Chance {
         ppm: u32,

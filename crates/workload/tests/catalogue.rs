@@ -4,15 +4,24 @@
 use std::path::{Path, PathBuf};
 use tiltyard_workload::*;
 
+/// Files of the catalogue, subfolders included.
 fn shipped() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
-    let entries = std::fs::read_dir(folder).expect("workloads/");
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.expect("entry").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .collect();
+    let mut files = files_below(&folder);
+    files.retain(|path| path.extension().is_some_and(|e| e == "json"));
     files.sort();
     files
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("workloads/");
+    let paths = entries.map(|entry| entry.expect("entry").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => files_below(&path),
+            false => vec![path],
+        })
+        .collect()
 }
 
 fn workload(file: &Path) -> Workload {

@@ -104,6 +104,7 @@ Repeat { count: 2, body: [Repeat { count: 4, body: [PipeWrite { pipe: Ref { firs
 End { request: 0 }
 Countdown { counter: Ref { first: 0, len: 1, index: Const(0) }, body: [Done { request: 1 }] }
 Until { time_ns: 33000000000, body: [Run(Const(1000))] }
+During { time_ns: 22000000, body: [Run(Const(50000)), Yield] }
 Chance { ppm: 50000, body: [Mark { mark: 2 }] }");
     let TaskSpec {
         app,

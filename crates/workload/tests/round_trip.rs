@@ -257,6 +257,7 @@ fn op(task: usize, loops: usize, depth: usize) -> BoxedStrategy<Op> {
         1 => (1u64..100, body(loops + 1)).prop_map(|(count, body)| Op::Repeat { count, body }),
         1 => (reference(loops), body(loops)).prop_map(|(counter, body)| Op::Countdown { counter, body }),
         1 => (0u64..1 << 50, body(loops)).prop_map(|(time_ns, body)| Op::Until { time_ns, body }),
+        1 => (0u64..1 << 50, body(loops)).prop_map(|(time_ns, body)| Op::During { time_ns, body }),
         1 => (0u32..=1_000_000, body(loops)).prop_map(|(ppm, body)| Op::Chance { ppm, body }),
     ]
     .boxed()

@@ -27,6 +27,14 @@ pub enum Insn {
         time_ns: u64,
         end: u32,
     },
+    /// Opens a block that lasts this long from now.
+    Last {
+        time_ns: u64,
+    },
+    /// Leaves that block when its time is over.
+    UnlessOver {
+        end: u32,
+    },
     /// Goes on with this probability, else jumps.
     Chance {
         ppm: u32,
@@ -141,6 +149,10 @@ fn compile_ops(code: &mut Vec<Insn>, ops: &[Op]) {
                     true,
                 );
             }
+            Op::During { time_ns, body } => {
+                code.push(Insn::Last { time_ns: *time_ns });
+                guarded(code, Insn::UnlessOver { end: 0 }, body, true);
+            }
             Op::Chance { ppm, body } => {
                 guarded(code, Insn::Chance { ppm: *ppm, end: 0 }, body, false)
             }
@@ -159,9 +171,10 @@ fn guarded(code: &mut Vec<Insn>, condition: Insn, body: &[Op], again: bool) {
     }
     let behind = code.len() as u32;
     match &mut code[at as usize] {
-        Insn::Take { end, .. } | Insn::UnlessAfter { end, .. } | Insn::Chance { end, .. } => {
-            *end = behind
-        }
+        Insn::Take { end, .. }
+        | Insn::UnlessAfter { end, .. }
+        | Insn::UnlessOver { end }
+        | Insn::Chance { end, .. } => *end = behind,
         _ => {}
     }
 }

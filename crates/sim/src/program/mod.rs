@@ -65,6 +65,8 @@ pub struct Cursor {
     pub code: u32,
     pub pc: u32,
     pub loops: Vec<LoopFrame>,
+    /// When each enclosing block that lasts for a time is over.
+    pub ends_ns: Vec<u64>,
     /// How far a blocking instruction has come; each kind gives its own meaning to the number.
     pub stage: u8,
     pub wait: Wait,

@@ -186,6 +186,13 @@ impl Engine<'_> {
                     cursor.pc = *end;
                 }
             }
+            Insn::Last { time_ns } => cursor.ends_ns.push(self.now + time_ns),
+            Insn::UnlessOver { end } => {
+                if cursor.ends_ns.last().is_none_or(|over| self.now >= *over) {
+                    cursor.ends_ns.pop();
+                    cursor.pc = *end;
+                }
+            }
             Insn::Chance { ppm, end } => {
                 let task = &mut self.tasks[id.index()];
                 if !task.rng.chance(*ppm) {

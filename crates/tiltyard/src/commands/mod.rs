@@ -9,6 +9,7 @@ pub mod fidelity;
 pub mod kernel;
 pub mod list;
 mod man;
+pub mod reproduce;
 pub mod run;
 pub mod show;
 
@@ -25,6 +26,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Exec(args) => exec::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Fidelity(args) => fidelity::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -391,7 +391,7 @@ impl Reader<'_> {
                 Some(Op::Set(self.set_attrs(fields, &[])))
             }
             "set_other" => self.set_other(member, scope),
-            "repeat" | "countdown" | "until" | "chance" => self.block(kind, member, scope),
+            "repeat" | "countdown" | "until" | "during" | "chance" => self.block(kind, member, scope),
             "begin" => self.string(member).map(|name| Op::Begin {
                 request: self.request_named(name),
             }),
@@ -498,7 +498,7 @@ impl Reader<'_> {
         let steer: &'static str = match kind {
             "repeat" => "count",
             "countdown" => "counter",
-            "until" => "time",
+            "until" | "during" => "time",
             _ => "p",
         };
         let fields = self.object(member)?;
@@ -530,6 +530,9 @@ impl Reader<'_> {
             "until" => self
                 .micros(steer, &steered.value)
                 .map(|time_ns| Op::Until { time_ns, body }),
+            "during" => self
+                .micros(steer, &steered.value)
+                .map(|time_ns| Op::During { time_ns, body }),
             _ => self
                 .probability(&steered.value)
                 .map(|ppm| Op::Chance { ppm, body }),

@@ -105,6 +105,9 @@ impl Writer<'_> {
             Op::Until { time_ns, body } => {
                 ("until", self.block("time", micros(*time_ns), body, loops)?)
             }
+            Op::During { time_ns, body } => {
+                ("during", self.block("time", micros(*time_ns), body, loops)?)
+            }
             Op::Chance { ppm, body } => (
                 "chance",
                 self.block("p", Node::Plain(unscaled((*ppm).into(), 6)), body, loops)?,
@@ -267,6 +270,7 @@ fn kind_of(op: &Op) -> &'static str {
         Op::Repeat { .. } => "repeat",
         Op::Countdown { .. } => "countdown",
         Op::Until { .. } => "until",
+        Op::During { .. } => "during",
         Op::Chance { .. } => "chance",
         Op::Begin { .. } | Op::End { .. } | Op::Done { .. } => "requests",
         Op::Mark { .. } => "marks",

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiment files: what is run, what is measured, what a source claims of it.
+//!
+//! `docs/reference/experiment-files.md` explains each key. A file is read into an [`Experiment`]; [`Experiment::jobs`]
+//! spells out what its runs come to once `vary` and the schedulers are multiplied out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::expr::Check;
+
+/// One file of `experiments/`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The file's name without folder and suffix.
+    #[serde(skip)]
+    pub id: String,
+    /// The file, for messages.
+    #[serde(skip)]
+    pub file: String,
+    pub title: String,
+    #[serde(default, rename = "run")]
+    pub runs: Vec<RunSpec>,
+    /// `namespace.measure` -> SQL over the measures of all runs with one seed.
+    #[serde(default)]
+    pub derived: BTreeMap<String, String>,
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<FigureSpec>,
+    #[serde(default, rename = "parameter")]
+    pub parameters: Vec<Parameter>,
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// A workload on a machine under schedulers, and what is measured of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// What figures call it; needed where there are several.
+    #[serde(default)]
+    pub name: String,
+    pub machine: String,
+    pub workload: String,
+    /// What claims call a scheduler -> what `-s` would take.
+    pub schedulers: BTreeMap<String, String>,
+    /// Latest end, as `--duration` takes it.
+    pub duration: Option<String>,
+    /// A JSON merge patch onto the workload.
+    #[serde(default)]
+    pub patch: toml::Table,
+    /// One name and its values: a run for each, `$name` replaced in every text of this table.
+    #[serde(default)]
+    pub vary: BTreeMap<String, Vec<toml::Value>>,
+    /// Whether the measures read tables of events, which only short runs can afford.
+    #[serde(default)]
+    pub events: bool,
+    /// How many tasks of an app have series of their own among the probes.
+    pub probe_keys: Option<u32>,
+    /// Name -> SQL over the tables of the run; one row, one number.
+    #[serde(default)]
+    pub measures: BTreeMap<String, String>,
+}
+
+/// A picture of an experiment: SQL that gives its points.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureSpec {
+    /// "Figure 1(a)".
+    pub figure: String,
+    pub title: String,
+    /// What the source says about it.
+    pub says: String,
+    pub kind: FigureKind,
+    pub x: String,
+    pub y: String,
+    /// The run and the scheduler that it shows, of the first seed; without them: the measures of all runs and seeds.
+    pub run: Option<String>,
+    pub scheduler: Option<String>,
+    /// Rows `series, x, y` (bars: `series, label, y, low, high`).
+    pub sql: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FigureKind {
+    Line,
+    Points,
+    Bars,
+}
+
+/// A number of a workload that neither the source nor anybody else gives.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    pub name: String,
+    /// Only runs of this workload have it.
+    pub workload: String,
+    /// Keys down to it, with points between.
+    pub at: String,
+    pub reason: String,
+}
+
+/// A statement of a source, and what makes it true.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Begins with the source.
+    pub id: String,
+    /// Where the source says it.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Other sources that say the same.
+    #[serde(default)]
+    pub also: Vec<String>,
+    pub statement: String,
+    pub kind: String,
+    pub tier: Tier,
+    #[serde(default)]
+    pub layer: Vec<Layer>,
+    pub expected: String,
+    pub tolerance: String,
+    /// What it is about where it is not run; a reader's help.
+    pub measure: Option<String>,
+    pub check: Option<String>,
+    /// Why there is no check yet.
+    pub not_run: Option<String>,
+    /// Where the source contradicts itself, or others.
+    pub inconsistency: Option<String>,
+    /// Why it does not come out, as far as is known.
+    pub explanation: Option<String>,
+    /// A command that shows the explanation.
+    pub shown_by: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    Headline,
+    Core,
+    Detail,
+}
+
+impl Tier {
+    pub const ALL: [(&'static str, Tier); 3] = [
+        ("headline", Tier::Headline),
+        ("core", Tier::Core),
+        ("detail", Tier::Detail),
+    ];
+
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+}
+
+/// Where a claim can be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layer {
+    Sim,
+    Real,
+}
+
+impl Claim {
+    pub fn source(&self) -> &str {
+        self.id.split('.').next().unwrap_or_default()
+    }
+
+    /// `SOURCE.PART`: what scoreboards count by.
+    pub fn section(&self) -> &str {
+        let end = self.id.match_indices('.').nth(1).map(|(at, _)| at);
+        &self.id[..end.unwrap_or(self.id.len())]
+    }
+}
+
+/// What is wrong with an experiment file, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct FileError {
+    pub file: String,
+    /// From 1; 0: the file as a whole.
+    pub line: usize,
+    pub what: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.what),
+            line => write!(f, "{}:{line}: {}", self.file, self.what),
+        }
+    }
+}
+
+/// One run, spelled out; it is repeated with each seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The run's name.
+    pub run: String,
+    /// What claims call the scheduler, and what `-s` would take.
+    pub label: String,
+    pub scheduler: String,
+    pub machine: String,
+    pub workload: String,
+    /// A JSON object; `{}` changes nothing.
+    pub patch: String,
+    pub duration: Option<String>,
+    pub events: bool,
+    pub probe_keys: Option<u32>,
+    /// What it is one of: the value of `vary`, if there is one.
+    pub of: Option<String>,
+    /// Appended to the names of its measures.
+    pub suffix: String,
+    /// Name (without suffix) -> SQL.
+    pub measures: BTreeMap<String, String>,
+    /// Indices into [`Experiment::figures`] of those that show this run, with their SQL.
+    pub figures: Vec<(usize, String)>,
+}
+
+impl Job {
+    /// What checks call this job's measure.
+    pub fn full_name(&self, measure: &str) -> String {
+        format!("{}.{measure}{}", self.label, self.suffix)
+    }
+}
+
+impl Experiment {
+    /// Reads and checks one file.
+    pub fn read(text: &str, id: &str, file: &str) -> Result<Experiment, FileError> {
+        let mut experiment: Experiment = toml::from_str(text).map_err(|e| FileError {
+            file: file.to_owned(),
+            line: e.span().map_or(0, |s| line_of(text, s.start)),
+            what: e.message().lines().collect::<Vec<_>>().join(", "),
+        })?;
+        experiment.id = id.to_owned();
+        experiment.file = file.to_owned();
+        experiment.check().map_err(|(near, what)| FileError {
+            file: file.to_owned(),
+            line: text.find(&near).map_or(0, |at| line_of(text, at)),
+            what,
+        })?;
+        Ok(experiment)
+    }
+
+    /// The first fault with a text that stands near it in the file.
+    fn check(&self) -> Result<(), (String, String)> {
+        let mut names = BTreeSet::new();
+        for job in self.jobs()? {
+            for measure in job.measures.keys() {
+                let name = job.full_name(measure);
+                if !names.insert(name.clone()) {
+                    return Err((measure.clone(), format!("{name} is measured twice; give one another name")));
+                }
+            }
+        }
+        for (name, _) in &self.derived {
+            if name.split('.').count() != 2 {
+                return Err((name.clone(), format!("derived measure {name}: write namespace.measure")));
+            }
+        }
+        names.extend(self.derived.keys().cloned());
+        for claim in &self.claims {
+            check_claim(claim, &names).map_err(|what| (format!("\"{}\"", claim.id), format!("{}: {what}", claim.id)))?;
+        }
+        for figure in &self.figures {
+            let known = match (&figure.run, &figure.scheduler) {
+                (None, None) => true,
+                (Some(run), Some(label)) => {
+                    let shown = self.runs.iter().find(|r| r.name == *run);
+                    shown.is_some_and(|r| r.schedulers.contains_key(label))
+                }
+                _ => false,
+            };
+            if !known {
+                let what = format!("{}: no run and scheduler of these names", figure.figure);
+                return Err((figure.figure.clone(), what));
+            }
+        }
+        Ok(())
+    }
+
+    /// All runs, spelled out, in the order of the file, values and schedulers.
+    pub fn jobs(&self) -> Result<Vec<Job>, (String, String)> {
+        let mut jobs = Vec::new();
+        for run in &self.runs {
+            let values = match run.vary.iter().next() {
+                _ if run.vary.len() > 1 => {
+                    let what = "vary: one name at a time; write another run for the second";
+                    return Err(("vary".to_owned(), what.to_owned()));
+                }
+                Some((name, values)) => values.iter().map(|v| Some((name.as_str(), plain(v)))).collect(),
+                None => vec![None],
+            };
+            for value in values {
+                for (label, scheduler) in &run.schedulers {
+                    jobs.push(self.job(run, label, scheduler, value.as_ref()));
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn job(&self, run: &RunSpec, label: &str, scheduler: &str, value: Option<&(&str, String)>) -> Job {
+        let fill = |text: &str| match value {
+            Some((name, value)) => text.replace(&format!("${name}"), value),
+            None => text.to_owned(),
+        };
+        let shows = |f: &FigureSpec| f.run.as_ref() == Some(&run.name) && f.scheduler.as_deref() == Some(label);
+        let figures = self.figures.iter().enumerate().filter(|(_, f)| shows(f));
+        Job {
+            run: run.name.clone(),
+            label: label.to_owned(),
+            scheduler: fill(scheduler),
+            machine: fill(&run.machine),
+            workload: fill(&run.workload),
+            patch: json(&toml::Value::Table(run.patch.clone()), &fill).to_string(),
+            duration: run.duration.as_deref().map(fill),
+            events: run.events,
+            probe_keys: run.probe_keys,
+            of: value.map(|(_, value)| value.clone()),
+            suffix: value.map_or(String::new(), |(name, value)| format!("_{name}{}", identifier(value))),
+            measures: run.measures.iter().map(|(name, sql)| (name.clone(), fill(sql))).collect(),
+            figures: figures.map(|(index, f)| (index, fill(&f.sql))).collect(),
+        }
+    }
+}
+
+fn check_claim(claim: &Claim, measured: &BTreeSet<String>) -> Result<(), String> {
+    if claim.source().is_empty() || claim.id.split('.').count() < 2 {
+        return Err("an id is SOURCE.PART or SOURCE.PART.NAME".to_owned());
+    }
+    let check = match (&claim.check, &claim.not_run) {
+        (Some(check), None) => check,
+        (None, Some(_)) => return Ok(()),
+        _ => return Err("give either check or not_run (and why)".to_owned()),
+    };
+    let check = Check::read(check).map_err(|e| format!("check: {e}"))?;
+    match check.names().iter().find(|name| !measured.contains(*name)) {
+        Some(name) => Err(format!("check: nothing here measures {name}; add it to the measures of a run")),
+        None => Ok(()),
+    }
+}
+
+/// The line of a byte, from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at.min(text.len())].matches('\n').count() + 1
+}
+
+/// A value as it is written into texts.
+fn plain(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A value as part of a name.
+fn identifier(value: &str) -> String {
+    let part = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    value.chars().map(part).collect()
+}
+
+/// A TOML value as JSON, texts filled in; a text that then is a number becomes one.
+fn json(value: &toml::Value, fill: &dyn Fn(&str) -> String) -> serde_json::Value {
+    match value {
+        toml::Value::String(text) => {
+            let filled = fill(text);
+            match (filled != *text).then(|| filled.parse::<serde_json::Number>()) {
+                Some(Ok(number)) => serde_json::Value::Number(number),
+                _ => serde_json::Value::String(filled),
+            }
+        }
+        toml::Value::Integer(number) => (*number).into(),
+        toml::Value::Float(number) => (*number).into(),
+        toml::Value::Boolean(flag) => (*flag).into(),
+        toml::Value::Datetime(time) => time.to_string().into(),
+        toml::Value::Array(values) => values.iter().map(|v| json(v, fill)).collect(),
+        toml::Value::Table(table) => {
+            let members = table.iter().map(|(key, value)| match value {
+                // TOML has no null, which is how a merge patch removes.
+                toml::Value::String(text) if text == "remove" => (fill(key), serde_json::Value::Null),
+                value => (fill(key), json(value, fill)),
+            });
+            members.collect()
+        }
+    }
+}
+
+/// Whether claims of all files have names of their own.
+pub fn check_unique(experiments: &[Experiment]) -> Result<(), FileError> {
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    for experiment in experiments {
+        for claim in &experiment.claims {
+            if let Some(other) = seen.insert(&claim.id, &experiment.file) {
+                return Err(FileError {
+                    file: experiment.file.clone(),
+                    line: 0,
+                    what: format!("claim {} stands in {other} too; remove one", claim.id),
+                });
+            }
+        }
+    }
+    Ok(())
+}

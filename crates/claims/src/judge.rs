@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Measures of several seeds -> verdicts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tiltyard_measure::{Interval, median_interval};
+
+use crate::experiment::Claim;
+use crate::expr::Check;
+
+/// `scheduler.measure` -> its value with each seed; `None` where a run gave none.
+pub type Values = BTreeMap<String, Vec<Option<f64>>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    Reproduced,
+    NotReproduced,
+    NotRun,
+}
+
+impl Outcome {
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Reproduced => "reproduced",
+            Outcome::NotReproduced => "not-reproduced",
+            Outcome::NotRun => "not-run",
+        }
+    }
+}
+
+/// What came of a claim. Its JSON is what `tiltyard reproduce --format json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub id: String,
+    pub source: String,
+    #[serde(rename = "where")]
+    pub place: String,
+    pub tier: String,
+    pub statement: String,
+    pub expected: String,
+    /// The check, as the experiment has it; empty where there is none.
+    pub check: String,
+    /// Medians over the seeds.
+    pub measured: BTreeMap<String, f64>,
+    /// Order-statistic intervals of the medians (95 % from six seeds on, else the extremes).
+    pub interval: BTreeMap<String, [f64; 2]>,
+    pub verdict: Outcome,
+    pub seeds: usize,
+    /// With how many of the seeds, each taken by itself, the check holds.
+    pub holds_with: usize,
+    /// Why it was not run, or what is broken.
+    pub reason: Option<String>,
+    /// The claim should have been judged and could not be.
+    pub broken: bool,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// The verdict on a claim: its check is evaluated on the medians. Whatever stands in the way of that leaves the claim
+/// not run; nothing broken ever counts as reproduced.
+pub fn judge(claim: &Claim, values: &Values, seeds: usize, failures: &BTreeMap<String, String>) -> Verdict {
+    let mut verdict = Verdict {
+        id: claim.id.clone(),
+        source: claim.source().to_owned(),
+        place: claim.place.clone(),
+        tier: claim.tier.name().to_owned(),
+        statement: claim.statement.clone(),
+        expected: claim.expected.clone(),
+        check: claim.check.clone().unwrap_or_default(),
+        measured: BTreeMap::new(),
+        interval: BTreeMap::new(),
+        verdict: Outcome::NotRun,
+        seeds: 0,
+        holds_with: 0,
+        reason: claim.not_run.clone(),
+        broken: false,
+        command: format!("tiltyard reproduce {}", claim.id),
+    };
+    let Some(text) = &claim.check else {
+        return verdict;
+    };
+    let mut evaluate = || -> Result<(), String> {
+        let check = Check::read(text).map_err(|e| format!("check: {e}"))?;
+        for name in check.names() {
+            let interval = interval(name, values, failures)?;
+            verdict.measured.insert(name.clone(), interval.median);
+            verdict.interval.insert(name.clone(), [interval.low, interval.high]);
+        }
+        let holds = check
+            .holds(&|name| verdict.measured.get(name).copied())
+            .map_err(|e| format!("check: {e}"))?;
+        let with = |seed: usize| check.holds(&|name| values.get(name)?.get(seed).copied()?);
+        verdict.holds_with = (0..seeds).filter(|seed| with(*seed) == Ok(true)).count();
+        verdict.seeds = seeds;
+        verdict.verdict = match holds {
+            true => Outcome::Reproduced,
+            false => Outcome::NotReproduced,
+        };
+        Ok(())
+    };
+    if let Err(reason) = evaluate() {
+        verdict.reason = Some(reason);
+        verdict.broken = true;
+    }
+    verdict
+}
+
+/// The median of a measure, which must have a value with every seed.
+fn interval(name: &str, values: &Values, failures: &BTreeMap<String, String>) -> Result<Interval, String> {
+    if let Some(failure) = failures.get(name) {
+        return Err(format!("{name}: {failure}"));
+    }
+    let all = values.get(name).ok_or_else(|| format!("{name} was not measured"))?;
+    let known: Vec<f64> = all.iter().flatten().copied().collect();
+    if known.len() < all.len() {
+        return Err(format!("{name} has no value with {} of {} seeds", all.len() - known.len(), all.len()));
+    }
+    median_interval(&known).ok_or_else(|| format!("{name} was not measured"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+
+    fn claim(check: &str) -> Claim {
+        let text = format!(
+            "title = 't'\n[[run]]\nmachine = 'uni'\nworkload = 'w'\nschedulers = {{ a = 'a', b = 'b' }}\n[run.measures]\n\
+             x = 'SELECT 1'\ny = 'SELECT 2'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\n\
+             tier = 'core'\nexpected = 'e'\ntolerance = 't'\ncheck = '{check}'\n"
+        );
+        Experiment::read(&text, "e", "e.toml").unwrap().claims.remove(0)
+    }
+
+    fn values() -> Values {
+        let some = |v: &[f64]| v.iter().map(|v| Some(*v)).collect();
+        BTreeMap::from([
+            ("a.x".to_owned(), some(&[1.0, 2.0, 9.0])),
+            ("b.x".to_owned(), some(&[2.0, 3.0, 4.0])),
+            ("a.y".to_owned(), vec![Some(0.0), None, Some(1.0)]),
+            ("b.y".to_owned(), some(&[0.0, 0.0, 0.0])),
+        ])
+    }
+
+    fn verdict(check: &str) -> Verdict {
+        judge(&claim(check), &values(), 3, &BTreeMap::new())
+    }
+
+    #[test]
+    fn medians_decide_and_seeds_are_counted() {
+        let got = verdict("a.x < b.x");
+        assert_eq!((got.verdict, got.holds_with, got.seeds), (Outcome::Reproduced, 2, 3));
+        assert_eq!((got.measured["a.x"], got.interval["a.x"]), (2.0, [1.0, 9.0]));
+        let got = verdict("a.x > b.x");
+        assert_eq!((got.verdict, got.holds_with), (Outcome::NotReproduced, 1));
+    }
+
+    #[test]
+    fn broken_claims_are_never_reproduced() {
+        for (check, reason) in [
+            ("a.x / b.y > 0", "check: division by zero (at character 1)"),
+            ("a.y >= 0", "a.y has no value with 1 of 3 seeds"),
+        ] {
+            let got = verdict(check);
+            assert_eq!((got.verdict, got.broken), (Outcome::NotRun, true), "{check}");
+            assert_eq!(got.reason.as_deref(), Some(reason));
+        }
+        let failed = BTreeMap::from([("a.x".to_owned(), "ejected".to_owned())]);
+        let got = judge(&claim("a.x < b.x"), &values(), 3, &failed);
+        assert_eq!((got.verdict, got.reason.as_deref()), (Outcome::NotRun, Some("a.x: ejected")));
+    }
+}

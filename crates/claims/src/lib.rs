@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments and the claims that they check: files -> runs to do; tables of runs -> measures; measures -> verdicts.
+//! Pure functions; whoever calls them runs things.
+
+mod experiment;
+mod expr;
+mod judge;
+pub mod scoreboard;
+mod sql;
+
+pub use experiment::*;
+pub use expr::{Check, ExprError};
+pub use judge::{Outcome, Values, Verdict, judge};
+pub use sql::{Database, Measured, Point};

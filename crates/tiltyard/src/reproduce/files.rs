@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The experiments that are there, and those claims of them that were asked for.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use tiltyard_claims::{Claim, Experiment, Tier, check_unique};
+
+use crate::data;
+use crate::failure::{Code, Failure};
+use crate::nearest;
+
+/// All experiment files of `folder`, by name.
+pub fn load(folder: &Path) -> Result<Vec<Experiment>, Failure> {
+    let mut experiments = Vec::new();
+    for name in data::names(folder, ".toml")? {
+        let path = folder.join(format!("{name}.toml"));
+        let read = Experiment::read(&data::read(&path)?, &name, &data::shown(&path));
+        experiments.push(read.map_err(|e| Failure::new(Code::Input, e.to_string()))?);
+    }
+    check_unique(&experiments).map_err(|e| Failure::new(Code::Input, e.to_string()))?;
+    Ok(experiments)
+}
+
+/// The ids of the claims that `patterns` (ids, globs, sources, names of experiments; none: all) and `tier` select.
+pub fn select(
+    experiments: &[Experiment],
+    patterns: &[String],
+    tier: Option<Tier>,
+) -> Result<BTreeSet<String>, Failure> {
+    let all: Vec<(&Experiment, &Claim)> = experiments
+        .iter()
+        .flat_map(|e| e.claims.iter().map(move |c| (e, c)))
+        .collect();
+    let mut selected = BTreeSet::new();
+    for pattern in patterns {
+        let hits: Vec<&str> = all
+            .iter()
+            .filter(|(e, c)| matches(pattern, e, c))
+            .map(|(_, c)| c.id.as_str())
+            .collect();
+        if hits.is_empty() {
+            return Err(unknown(pattern, &all));
+        }
+        selected.extend(hits.into_iter().map(str::to_owned));
+    }
+    if patterns.is_empty() {
+        selected.extend(all.iter().map(|(_, c)| c.id.clone()));
+    }
+    if let Some(tier) = tier {
+        let of_tier = |id: &String| all.iter().any(|(_, c)| c.id == *id && c.tier == tier);
+        selected.retain(of_tier);
+    }
+    Ok(selected)
+}
+
+fn matches(pattern: &str, experiment: &Experiment, claim: &Claim) -> bool {
+    pattern == claim.source()
+        || pattern == claim.section()
+        || pattern == experiment.id
+        || glob(pattern.as_bytes(), claim.id.as_bytes())
+}
+
+/// `*` stands for any text, `?` for one character.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern.first(), text.first()) {
+        (None, None) => true,
+        (Some(b'*'), _) => {
+            glob(&pattern[1..], text) || (!text.is_empty() && glob(pattern, &text[1..]))
+        }
+        (Some(b'?'), Some(_)) => glob(&pattern[1..], &text[1..]),
+        (Some(p), Some(t)) if p == t => glob(&pattern[1..], &text[1..]),
+        _ => false,
+    }
+}
+
+fn unknown(pattern: &str, all: &[(&Experiment, &Claim)]) -> Failure {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for (experiment, claim) in all {
+        names.extend([&claim.id, claim.source(), claim.section(), &experiment.id].map(str::to_owned));
+    }
+    let hint = nearest::hint(pattern, &names.into_iter().collect::<Vec<_>>());
+    Failure::usage(format!("{pattern}: no claim, source or experiment of this name; {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn globs() {
+        for (pattern, text, expected) in [
+            ("atc18.fig1.*", "atc18.fig1.fibo-alone-7s", true),
+            ("atc18.fig1.*", "atc18.fig1a.fibo-half-speed", false),
+            ("*.fig?.*", "atc18.fig2.x", true),
+            ("*", "", true),
+            ("a", "ab", false),
+            ("a*b*c", "axxbyyc", true),
+        ] {
+            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From experiment files to verdicts: which runs the chosen claims need, doing them once each, and judging.
+
+mod arena;
+mod cache;
+mod files;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+use tiltyard_claims::{
+    Check, Claim, Database, Experiment, FigureKind, Job, Measured, Point, Values, Verdict, judge,
+};
+
+pub use arena::Simulated;
+pub use cache::{Cache, Kept};
+pub use files::{load, select};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// What does runs: the simulated machine is one, a real kernel another.
+pub trait Arena: Sync {
+    /// Everything besides the job itself that determines what it gives, as texts.
+    fn identity(&self, job: &Job) -> Vec<String>;
+    /// Does it and asks its tables.
+    fn run(&self, job: &Job, seed: u64) -> Result<Kept, Failure>;
+}
+
+/// One run of one experiment.
+struct Cell<'a> {
+    /// Index of its experiment's plan.
+    plan: usize,
+    job: &'a Job,
+    seed: u64,
+}
+
+/// What all runs of an experiment gave.
+pub struct Judged<'a> {
+    pub experiment: &'a Experiment,
+    pub verdicts: Vec<Verdict>,
+    /// By index among the experiment's figures.
+    pub figures: BTreeMap<usize, Vec<Point>>,
+}
+
+/// What happened on the way.
+#[derive(Default)]
+pub struct Account {
+    /// Runs done now, and those that were known.
+    pub done: usize,
+    pub known: usize,
+    /// One line a failure: runs, queries.
+    pub failures: Vec<String>,
+}
+
+/// What is to be done for which claims of an experiment.
+pub struct Plan<'a> {
+    pub experiment: &'a Experiment,
+    pub claims: Vec<&'a Claim>,
+    pub jobs: Vec<Job>,
+    figures: bool,
+}
+
+/// The runs that the claims of these ids need and, `with_figures`, those that figures of their experiments show.
+pub fn plan<'a>(
+    experiments: &'a [Experiment],
+    ids: &BTreeSet<String>,
+    with_figures: bool,
+) -> Vec<Plan<'a>> {
+    let plan = |experiment: &'a Experiment| {
+        let chosen = experiment.claims.iter().filter(|c| ids.contains(&c.id));
+        let claims: Vec<&Claim> = chosen.collect();
+        let figures = with_figures && !claims.is_empty();
+        Plan {
+            jobs: needed(experiment, &claims, figures),
+            experiment,
+            claims,
+            figures,
+        }
+    };
+    let plans = experiments.iter().map(plan);
+    plans.filter(|p| !p.claims.is_empty()).collect()
+}
+
+/// Does what is planned, with seeds 1 to `seeds`, and judges.
+pub fn judge_all<'a>(
+    plans: &'a [Plan<'a>],
+    seeds: u64,
+    arena: &dyn Arena,
+    cache: &Cache,
+) -> (Vec<Judged<'a>>, Account) {
+    let mut account = Account::default();
+    let cells: Vec<Cell> = plans
+        .iter()
+        .enumerate()
+        .flat_map(|(plan, p)| {
+            let each = move |job| (1..=seeds).map(move |seed| Cell { plan, job, seed });
+            p.jobs.iter().flat_map(each)
+        })
+        .collect();
+    let progress = Progress::steps(cells.len() as u64);
+    let results: Vec<Result<(Kept, bool), Failure>> = cells
+        .par_iter()
+        .map(|cell| {
+            let result = one(cell, arena, cache);
+            progress.add_step();
+            result
+        })
+        .collect();
+    progress.finish();
+    let mut by_plan: Vec<Vec<(&Cell, Result<Kept, Failure>)>> =
+        plans.iter().map(|_| Vec::new()).collect();
+    for (cell, result) in cells.iter().zip(results) {
+        let result = result.map(|(kept, known)| {
+            account.known += usize::from(known);
+            account.done += usize::from(!known);
+            kept
+        });
+        by_plan[cell.plan].push((cell, result));
+    }
+    let judged = plans
+        .iter()
+        .zip(&by_plan)
+        .map(|(plan, results)| conclude(plan, results, seeds as usize, &mut account))
+        .collect();
+    (judged, account)
+}
+
+/// The runs that `claims` of an experiment need.
+fn needed(experiment: &Experiment, claims: &[&Claim], figures: bool) -> Vec<Job> {
+    let mut names = BTreeSet::new();
+    for claim in claims {
+        let check = claim.check.as_deref().and_then(|c| Check::read(c).ok());
+        names.extend(check.iter().flat_map(|c| c.names().clone()));
+    }
+    // A derived measure may speak of any run.
+    let all = names.iter().any(|name| experiment.derived.contains_key(name))
+        || (figures && experiment.figures.iter().any(|f| f.run.is_none()));
+    let mut jobs = experiment.jobs().unwrap_or_default();
+    jobs.retain(|job| {
+        let measured = job.measures.keys().any(|m| names.contains(&job.full_name(m)));
+        all || measured || (figures && !job.figures.is_empty())
+    });
+    jobs
+}
+
+/// One run, from the cache or done now; whether it was known.
+fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Failure> {
+    let job = cell.job;
+    let mut parts = arena.identity(job);
+    parts.extend([
+        cell.seed.to_string(),
+        format!("{:?} {:?} {:?}", job.events, job.probe_keys, job.duration),
+        format!("{:?} {:?}", job.measures, job.figures),
+    ]);
+    let key = cache.key(&parts.iter().map(String::as_str).collect::<Vec<_>>());
+    if let Some(kept) = cache.get(&key) {
+        return Ok((kept, true));
+    }
+    let kept = arena.run(job, cell.seed)?;
+    cache.put(&key, &kept);
+    Ok((kept, false))
+}
+
+/// Values of all measures, then of derived ones, then verdicts and figures.
+fn conclude<'a>(
+    plan: &Plan<'a>,
+    results: &[(&Cell, Result<Kept, Failure>)],
+    seeds: usize,
+    account: &mut Account,
+) -> Judged<'a> {
+    let experiment = plan.experiment;
+    let mut values = Values::new();
+    let mut failures = BTreeMap::new();
+    let mut rows = Vec::new();
+    let mut figures = BTreeMap::new();
+    for (cell, result) in results {
+        let job = cell.job;
+        let kept = match result {
+            Ok(kept) => kept,
+            Err(failure) => {
+                let line = failure.to_string();
+                account.failures.push(format!(
+                    "{}: {} under {}, seed {}: {line}",
+                    experiment.id, job.workload, job.scheduler, cell.seed
+                ));
+                failures.extend(job.measures.keys().map(|m| (job.full_name(m), line.clone())));
+                continue;
+            }
+        };
+        for (name, value) in &kept.measures {
+            values.entry(job.full_name(name)).or_default().push(*value);
+            rows.push(Measured {
+                run: &job.run,
+                scheduler: &job.label,
+                seed: cell.seed,
+                name,
+                of: job.of.as_deref().unwrap_or_default(),
+                value: *value,
+            });
+        }
+        if cell.seed == 1 {
+            figures.extend(kept.figures.clone());
+        }
+    }
+    derive(experiment, &rows, seeds, &mut values, &mut failures);
+    if plan.figures {
+        figures.extend(overall_figures(experiment, &rows, account));
+    }
+    let verdicts = plan
+        .claims
+        .iter()
+        .map(|claim| judge(claim, &values, seeds, &failures))
+        .collect();
+    Judged {
+        experiment,
+        verdicts,
+        figures,
+    }
+}
+
+/// Derived measures: of the measures of one seed each.
+fn derive(
+    experiment: &Experiment,
+    rows: &[Measured],
+    seeds: usize,
+    values: &mut Values,
+    failures: &mut BTreeMap<String, String>,
+) {
+    if experiment.derived.is_empty() || rows.is_empty() {
+        return;
+    }
+    for seed in 1..=seeds as u64 {
+        let of_seed: Vec<&Measured> = rows.iter().filter(|r| r.seed == seed).collect();
+        let database = Database::of_measures(&of_seed);
+        for (name, sql) in &experiment.derived {
+            let asked = database.as_ref().map_err(String::clone).and_then(|d| d.number(sql));
+            match asked {
+                Ok(value) => values.entry(name.clone()).or_default().push(value),
+                Err(what) => {
+                    failures.insert(name.clone(), what);
+                }
+            }
+        }
+    }
+}
+
+/// Figures of the measures of all runs.
+fn overall_figures(
+    experiment: &Experiment,
+    rows: &[Measured],
+    account: &mut Account,
+) -> BTreeMap<usize, Vec<Point>> {
+    let mut figures = BTreeMap::new();
+    let all: Vec<&Measured> = rows.iter().collect();
+    for (index, figure) in experiment.figures.iter().enumerate() {
+        if figure.run.is_some() {
+            continue;
+        }
+        let points = Database::of_measures(&all).and_then(|d| match figure.kind {
+            FigureKind::Bars => d.bars(&figure.sql),
+            FigureKind::Line | FigureKind::Points => d.points(&figure.sql),
+        });
+        match points {
+            Ok(points) => {
+                figures.insert(index, points);
+            }
+            Err(what) => account.failures.push(format!("{}: {}: {what}", experiment.id, figure.figure)),
+        }
+    }
+    figures
+}

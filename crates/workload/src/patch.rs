@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Workload files with some of their numbers changed: JSON merge patches (RFC 7396), with one rule more, so that a
+//! slip of the pen is an error and not a task that nobody asked for: a patch adds no objects.
+
+use crate::json::{self, Kind, Member, Value};
+
+/// The text of a workload file after `patch`, a JSON object: what it names is replaced, `null` removes, all else stays.
+/// Comments go. Errors are one line that names the key.
+pub fn patch(text: &str, patch: &str) -> Result<String, String> {
+    let parse = |text: &str, what: &str| {
+        json::parse(text).map_err(|e| format!("{what}: {}; {}", e.what, e.way_out))
+    };
+    let mut target = parse(text, "the workload")?;
+    merge(&mut target, &parse(patch, "the patch")?, "")?;
+    let mut out = String::new();
+    write(&target, 0, &mut out);
+    out.push('\n');
+    Ok(out)
+}
+
+fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
+    let Kind::Object(changes) = &patch.kind else {
+        target.kind = patch.kind.clone();
+        return Ok(());
+    };
+    let Kind::Object(members) = &mut target.kind else {
+        return Err(format!("{path} is {}, which has no keys to patch", target.kind.name()));
+    };
+    for change in changes {
+        let path = match path {
+            "" => change.key.clone(),
+            path => format!("{path}.{}", change.key),
+        };
+        let mut places = (0..members.len()).filter(|&i| members[i].key == change.key);
+        match (places.next(), places.next()) {
+            (Some(_), Some(_)) => return Err(format!("{path} stands more than once; give each its own name")),
+            (Some(at), None) if change.value.kind == Kind::Null => {
+                members.remove(at);
+            }
+            (Some(at), None) => merge(&mut members[at].value, &change.value, &path)?,
+            (None, _) if matches!(change.value.kind, Kind::Object(_) | Kind::Null) => {
+                return Err(format!("{path}: there is no such key to patch"));
+            }
+            (None, _) => members.push(change.clone()),
+        }
+    }
+    Ok(())
+}
+
+fn write(value: &Value, depth: usize, out: &mut String) {
+    match &value.kind {
+        Kind::Absent => {}
+        Kind::Null => out.push_str("null"),
+        Kind::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Kind::Number(number) => out.push_str(number),
+        Kind::String(text) => quote(text, out),
+        Kind::Array(values) => lines('[', ']', values, depth, out, |value, depth, out| {
+            write(value, depth, out);
+        }),
+        Kind::Object(members) => lines('{', '}', members, depth, out, member),
+    }
+}
+
+fn member(member: &Member, depth: usize, out: &mut String) {
+    quote(&member.key, out);
+    if member.value.kind != Kind::Absent {
+        out.push_str(" : ");
+        write(&member.value, depth, out);
+    }
+}
+
+/// One item a line.
+fn lines<T>(
+    open: char,
+    close: char,
+    items: &[T],
+    depth: usize,
+    out: &mut String,
+    write: impl Fn(&T, usize, &mut String),
+) {
+    out.push(open);
+    for (index, item) in items.iter().enumerate() {
+        out.push_str(if index > 0 { ",\n" } else { "\n" });
+        out.extend(std::iter::repeat_n('\t', depth + 1));
+        write(item, depth + 1, out);
+    }
+    if !items.is_empty() {
+        out.push('\n');
+        out.extend(std::iter::repeat_n('\t', depth));
+    }
+    out.push(close);
+}
+
+fn quote(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::patch;
+    use crate::read;
+
+    const HOGS: &str = r#"{ "tasks" : { /* many */ "hog" : { "instance" : 4, "run" : 5, "sleep" : 2, }, } }"#;
+
+    #[test]
+    fn numbers_change_and_order_stays() {
+        let text = patch(HOGS, r#"{"tasks":{"hog":{"run":null,"instance":16,"priority":5}}}"#).unwrap();
+        assert_eq!(
+            text,
+            "{\n\t\"tasks\" : {\n\t\t\"hog\" : {\n\t\t\t\"instance\" : 16,\n\t\t\t\"sleep\" : 2,\n\t\t\t\"priority\" : 5\n\t\t}\n\t}\n}\n"
+        );
+    }
+
+    #[test]
+    fn an_empty_patch_changes_nothing_that_matters() {
+        let text = patch(HOGS, "{}").unwrap();
+        assert_eq!(read(&text, "x").unwrap(), read(HOGS, "x").unwrap());
+        assert_eq!(patch(&text, "{}").unwrap(), text);
+    }
+
+    #[test]
+    fn slips_of_the_pen_are_errors() {
+        for (change, expected) in [
+            (r#"{"tasks":{"hgo":{"instance":5}}}"#, "tasks.hgo: there is no such key to patch"),
+            (r#"{"tasks":{"hog":{"rum":null}}}"#, "tasks.hog.rum: there is no such key to patch"),
+            (r#"{"tasks":{"hog":{"run":{"exp":5}}}}"#, "tasks.hog.run is a number, which has no keys to patch"),
+            ("{", "the patch: "),
+        ] {
+            let error = patch(HOGS, change).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let twice = r#"{ "tasks" : { "a" : { "run" : 1, "run" : 2 } } }"#;
+        let error = patch(twice, r#"{"tasks":{"a":{"run":3}}}"#).unwrap_err();
+        assert_eq!(error, "tasks.a.run stands more than once; give each its own name");
+    }
+}
