@@ -37,6 +37,7 @@ fn tables(run: u32) -> Vec<Table> {
 
 fn facts(seed: u64) -> RunFacts<'static> {
     RunFacts {
+        command: "tiltyard run",
         arena: "sim",
         tiltyard: "0.0.0",
         workload: "some",
@@ -46,7 +47,8 @@ fn facts(seed: u64) -> RunFacts<'static> {
         scheduler: "its",
         object_sha256: None,
         tunables: "{}",
-        seed,
+        seed: Some(seed),
+        round: None,
         duration_ns: 5,
         nr_cpus: 2,
         trace_hash: None,

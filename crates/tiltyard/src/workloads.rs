@@ -76,6 +76,11 @@ pub fn load(argument: &str) -> Result<Workload, Failure> {
     parse(&path, &data::shown(&path), &text)
 }
 
+/// The text of its file.
+pub fn text(argument: &str) -> Result<String, Failure> {
+    data::read(&path(argument)?)
+}
+
 /// A workload after a JSON merge patch, and its text.
 pub fn load_patched(argument: &str, patch: &str) -> Result<(Workload, String), Failure> {
     let path = path(argument)?;
