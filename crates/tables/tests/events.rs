@@ -236,6 +236,27 @@ fn who_was_never_introduced_has_a_row_as_well() {
     ");
 }
 
+/// Where events were lost, somebody else leaves the CPU than came: slices of a CPU still do not overlap.
+#[test]
+fn who_leaves_without_having_come_ends_the_slice_of_another() {
+    let mut stream = Stream::new();
+    stream.task(0, 1, "a").task(0, 2, "b");
+    stream.wake(1, 0, 1).wake(1, 0, 2).start(2, 0, 1);
+    stream.block(6, 0, 2, 0);
+    let (tables, _) = run(&stream, 1, 0, 10);
+    insta::assert_snapshot!(page(&tables, &["sched_slice", "thread_state"]), @r"
+    sched_slice
+    3,0,2,4,0,1,-,-,-,0
+    thread_state
+    3,0,0,1,-,1,S,-
+    3,1,0,1,-,2,S,-
+    3,2,1,1,-,1,R,-
+    3,3,1,5,-,2,R,-
+    3,4,2,8,0,1,Running,-
+    3,5,6,4,-,2,S,-
+    ");
+}
+
 /// How much of `[ts, ts + dur)` lies at or after the origin.
 fn after_origin(ts: i64, dur: i64) -> i64 {
     (ts + dur).max(0) - ts.max(0).min((ts + dur).max(0))

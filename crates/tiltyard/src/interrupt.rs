@@ -30,6 +30,16 @@ pub fn signal() -> Option<&'static str> {
     }
 }
 
+/// Removes a file or folder. Threads may still put files into the folder: until it is gone.
+fn remove(path: &Path) {
+    for _ in 0..100 {
+        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
+        if !path.exists() {
+            break;
+        }
+    }
+}
+
 /// Registers a file or folder that means nothing unless this process ends well.
 pub fn remove_on_interrupt(path: &Path) {
     if let Ok(mut files) = TEMPORARY.lock() {
@@ -63,7 +73,7 @@ pub fn watch() {
             .map(|files| files.clone())
             .unwrap_or_default()
         {
-            let _ = std::fs::remove_file(&file).or_else(|_| std::fs::remove_dir_all(file));
+            remove(&file);
         }
         eprintln!("tiltyard: interrupted; outputs of this command were not written");
         std::process::exit(Code::Interrupted as i32);
