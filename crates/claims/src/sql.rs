@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Measures as SQL: the tables of a run in SQLite, in memory.
 
+use std::collections::BTreeMap;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
@@ -47,21 +49,47 @@ impl Database {
         let mut names = NAMES.to_vec();
         names.retain(|name| events || !is_of_events(name));
         for name in names {
-            let batches = tables.iter().filter(|t| t.name == name).flat_map(|t| &t.batches);
-            database.load(name, batches).map_err(|e| format!("table {name}: {e}"))?;
+            let batches = tables
+                .iter()
+                .filter(|t| t.name == name)
+                .flat_map(|t| &t.batches);
+            database
+                .load(name, batches)
+                .map_err(|e| format!("table {name}: {e}"))?;
         }
         Ok(database)
     }
 
-    /// The table `measure`.
-    pub fn of_measures(rows: &[&Measured]) -> Result<Database, String> {
+    /// The table `measure`, and `scheduler`: lines of source by label.
+    pub fn of_measures(
+        rows: &[&Measured],
+        schedulers: &BTreeMap<&str, u64>,
+    ) -> Result<Database, String> {
         let database = Database::empty()?;
         let fill = || -> rusqlite::Result<()> {
             let create = "CREATE TABLE measure (run TEXT, scheduler TEXT, seed INT, name TEXT, of TEXT, value REAL)";
             database.0.execute_batch(create)?;
-            let mut insert = database.0.prepare("INSERT INTO measure VALUES (?, ?, ?, ?, ?, ?)")?;
+            let mut insert = database
+                .0
+                .prepare("INSERT INTO measure VALUES (?, ?, ?, ?, ?, ?)")?;
             for row in rows {
-                insert.execute((row.run, row.scheduler, row.seed as i64, row.name, row.of, row.value))?;
+                insert.execute((
+                    row.run,
+                    row.scheduler,
+                    row.seed as i64,
+                    row.name,
+                    row.of,
+                    row.value,
+                ))?;
+            }
+            database
+                .0
+                .execute_batch("CREATE TABLE scheduler (label TEXT, lines INT)")?;
+            for (label, lines) in schedulers {
+                database.0.execute(
+                    "INSERT INTO scheduler VALUES (?, ?)",
+                    (label, *lines as i64),
+                )?;
             }
             Ok(())
         };
@@ -74,6 +102,7 @@ impl Database {
             let connection = Connection::open_in_memory()?;
             let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
             connection.create_aggregate_function("median", 1, flags, Median)?;
+            connection.create_aggregate_function("interpolate", 3, flags, Interpolate)?;
             Ok(connection)
         };
         open().map(Database).map_err(|e| e.to_string())
@@ -85,13 +114,24 @@ impl Database {
         batches: impl Iterator<Item = &'a RecordBatch>,
     ) -> rusqlite::Result<()> {
         let schema = schema(name);
-        let columns: Vec<String> = schema.fields().iter().map(|f| format!("\"{}\"", f.name())).collect();
-        self.0.execute_batch(&format!("BEGIN; CREATE TABLE \"{name}\" ({})", columns.join(", ")))?;
+        let columns: Vec<String> = schema
+            .fields()
+            .iter()
+            .map(|f| format!("\"{}\"", f.name()))
+            .collect();
+        self.0.execute_batch(&format!(
+            "BEGIN; CREATE TABLE \"{name}\" ({})",
+            columns.join(", ")
+        ))?;
         let marks = vec!["?"; columns.len()].join(", ");
-        let mut insert = self.0.prepare(&format!("INSERT INTO \"{name}\" VALUES ({marks})"))?;
+        let mut insert = self
+            .0
+            .prepare(&format!("INSERT INTO \"{name}\" VALUES ({marks})"))?;
         for batch in batches {
             for row in 0..batch.num_rows() {
-                insert.execute(params_from_iter((0..columns.len()).map(|c| cell(batch, c, row))))?;
+                insert.execute(params_from_iter(
+                    (0..columns.len()).map(|c| cell(batch, c, row)),
+                ))?;
             }
         }
         self.0.execute_batch("COMMIT")
@@ -150,10 +190,14 @@ impl Database {
     ) -> Result<Vec<Point>, String> {
         let mut statement = self.0.prepare(sql).map_err(|e| e.to_string())?;
         if statement.column_count() != columns {
-            return Err(format!("{} columns, where a figure of this kind needs {columns}", statement.column_count()));
+            return Err(format!(
+                "{} columns, where a figure of this kind needs {columns}",
+                statement.column_count()
+            ));
         }
         let rows = statement.query_map([], read).map_err(|e| e.to_string())?;
-        rows.collect::<rusqlite::Result<_>>().map_err(|e| e.to_string())
+        rows.collect::<rusqlite::Result<_>>()
+            .map_err(|e| e.to_string())
     }
 }
 
@@ -190,5 +234,98 @@ impl Aggregate<Vec<f64>, Option<f64>> for Median {
     fn finalize(&self, _: &mut Context, values: Option<Vec<f64>>) -> rusqlite::Result<Option<f64>> {
         let interval = tiltyard_measure::median_interval(&values.unwrap_or_default());
         Ok(interval.map(|i| i.median))
+    }
+}
+
+/// `interpolate(x, y, at)`: the value at `at` of the curve through the points (x, y), straight between neighbours; NULL
+/// outside of them.
+struct Interpolate;
+
+#[derive(Default)]
+struct Curve {
+    points: Vec<(f64, f64)>,
+    at: f64,
+}
+
+impl Aggregate<Curve, Option<f64>> for Interpolate {
+    fn init(&self, _: &mut Context) -> rusqlite::Result<Curve> {
+        Ok(Curve::default())
+    }
+
+    fn step(&self, context: &mut Context, curve: &mut Curve) -> rusqlite::Result<()> {
+        curve.points.push((context.get(0)?, context.get(1)?));
+        curve.at = context.get(2)?;
+        Ok(())
+    }
+
+    fn finalize(&self, _: &mut Context, curve: Option<Curve>) -> rusqlite::Result<Option<f64>> {
+        let Curve { mut points, at } = curve.unwrap_or_default();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let after = points.partition_point(|p| p.0 < at);
+        let value = match (after.checked_sub(1).map(|b| points[b]), points.get(after)) {
+            (_, Some(&(x, y))) if x == at => Some(y),
+            (Some((x0, y0)), Some(&(x1, y1))) => Some(y0 + (at - x0) / (x1 - x0) * (y1 - y0)),
+            _ => None,
+        };
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table `measure` whose values are 1, 2, 9 at seeds 1, 2, 4.
+    fn database() -> Database {
+        let row = |seed: u64, value: f64| Measured {
+            run: "r",
+            scheduler: "s",
+            seed,
+            name: "n",
+            of: "",
+            value: Some(value),
+        };
+        let rows = [row(1, 1.0), row(2, 2.0), row(4, 9.0)];
+        Database::of_measures(&rows.iter().collect::<Vec<_>>(), &BTreeMap::new()).unwrap()
+    }
+
+    #[test]
+    fn functions_of_our_own() {
+        let database = database();
+        let ask = |sql: &str| {
+            database
+                .number(&format!("SELECT {sql} FROM measure"))
+                .unwrap()
+        };
+        assert_eq!(ask("median(value)"), Some(2.0));
+        assert_eq!(ask("median(NULL)"), None);
+        assert_eq!(ask("interpolate(seed, value, 3)"), Some(5.5));
+        assert_eq!(ask("interpolate(seed, value, 4)"), Some(9.0));
+        assert_eq!(ask("interpolate(seed, value, 1)"), Some(1.0));
+        assert_eq!(ask("interpolate(seed, value, 5)"), None);
+    }
+
+    #[test]
+    fn a_measure_is_one_number() {
+        let database = database();
+        assert_eq!(database.number("SELECT 1 WHERE 0"), Ok(None));
+        assert_eq!(database.number("SELECT 7"), Ok(Some(7.0)));
+        for (sql, expected) in [
+            (
+                "SELECT value FROM measure",
+                "several rows, where a measure is one number",
+            ),
+            ("SELECT 1, 2", "2 columns, where a measure is one number"),
+            ("SELECT 'x'", "not a finite number"),
+            ("SELECT 9e999", "not a finite number"),
+        ] {
+            assert_eq!(database.number(sql), Err(expected.to_owned()), "{sql}");
+        }
+        assert!(
+            database
+                .number("SELECT x FROM sched_slice")
+                .unwrap_err()
+                .contains("no such table: sched_slice")
+        );
     }
 }

@@ -3,7 +3,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, calibrate, completions, exec, fidelity, kernel, list, reproduce, run, show};
+use crate::commands::{
+    build, calibrate, completions, exec, fidelity, kernel, list, reproduce, run, show,
+};
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
 #[derive(Debug, Parser)]

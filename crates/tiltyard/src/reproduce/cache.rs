@@ -44,7 +44,9 @@ pub struct Cache {
 
 impl Cache {
     pub fn open(wanted: bool) -> Cache {
-        let folder = default_cache_dir().filter(|_| wanted).map(|dir| dir.join("runs"));
+        let folder = default_cache_dir()
+            .filter(|_| wanted)
+            .map(|dir| dir.join("runs"));
         let program = std::env::current_exe().and_then(fs::read);
         Cache {
             // Without its own hash, entries of other versions could not be told from its own.
@@ -75,7 +77,9 @@ impl Cache {
         let text = fs::read_to_string(&path).ok()?;
         let wrong = match serde_json::from_str::<Entry>(&text) {
             Ok(entry) if entry.format == FORMAT && entry.key == key => return Some(entry.kept),
-            Ok(entry) if entry.format != FORMAT => format!("format {} where this version writes {FORMAT}", entry.format),
+            Ok(entry) if entry.format != FORMAT => {
+                format!("format {} where this version writes {FORMAT}", entry.format)
+            }
             Ok(_) => "another run's results under its name".to_owned(),
             Err(e) => format!("not whole ({e})"),
         };
@@ -107,7 +111,10 @@ impl Cache {
 
     /// Entries that could not be used, one line each.
     pub fn complaints(&self) -> Vec<String> {
-        self.complaints.lock().map(|c| c.clone()).unwrap_or_default()
+        self.complaints
+            .lock()
+            .map(|c| c.clone())
+            .unwrap_or_default()
     }
 }
 
