@@ -15,11 +15,12 @@ use tiltyard_tables::RunFiles;
 use super::list::Format;
 use crate::built::{self, DEFAULT};
 use crate::failure::{Code, Failure};
+use crate::guest::Guest;
 use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
 use crate::tabled::{self, InKernel, Tables};
-use crate::{applications, duration, interrupt, machines, terminal, workloads};
+use crate::{applications, duration, interrupt, terminal, workloads};
 
 /// Load for each CPU from which on times are not to be trusted.
 const NOISY_LOAD: f64 = 0.5;
@@ -46,11 +47,10 @@ Examples:
 
 The command finds this machine's files and its own folder, and writes to a private layer: nothing changes here.")]
 pub struct Args {
-    /// Do it in a virtual machine that Tiltyard boots. Without: in the kernel that runs here, as root.
-    #[arg(long)]
-    vm: bool,
+    #[command(flatten)]
+    guest: Guest,
     /// Only say what this machine lacks for real kernels, and how to get it.
-    #[arg(long)]
+    #[arg(long, group = "virtual")]
     check: bool,
     /// Schedulers as for tiltyard run; "default" is the kernel's own.
     #[arg(
@@ -61,34 +61,15 @@ pub struct Args {
         required_unless_present_any = ["check", "list"]
     )]
     schedulers: Vec<String>,
-    /// CPUs of the virtual machine.
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "vm", value_parser = clap::value_parser!(u32).range(1..=256))]
-    cpus: u32,
-    /// What its CPUs share, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
-    #[arg(
-        short,
-        long,
-        value_name = "MACHINE",
-        conflicts_with = "cpus",
-        requires = "vm"
-    )]
-    machine: Option<String>,
     /// What runs it: the host's CPU, or emulation, whose times mean little.
-    #[arg(long, value_enum, default_value_t = AccelChoice::Auto, requires = "vm")]
+    #[arg(long, value_enum, default_value_t = AccelChoice::Auto, requires = "vm", conflicts_with = "icount")]
     accel: AccelChoice,
-    /// Emulate with a clock that counts instructions: every run comes out exactly the same. Needs --cpus 1.
-    #[arg(long, conflicts_with = "accel", requires = "vm")]
-    icount: bool,
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
     /// Give the virtual machine up when it has not come up after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 60, requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
     boot_limit: u64,
-    /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
-    /// bzImage with its configuration beside it.
-    #[arg(long, value_name = "PATH|VERSION", default_value = "6.18")]
-    kernel: String,
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
@@ -167,7 +148,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return super::print(&applications::page()?);
     }
     if args.check {
-        return check(&args.kernel);
+        return check(&args.guest.kernel);
     }
     if args.trace.is_some() && args.schedulers.len() != 1 {
         return Err(Failure::usage(
@@ -177,23 +158,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
     let tables = args.tables.as_deref().map(Tables::create).transpose()?;
-    let mut job = VmJob::new(command(args)?);
+    let mut job = args.guest.job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     job.boot_limit_s = args.boot_limit;
-    job.machine = match &args.machine {
-        Some(machine) => machines::load(machine)?,
-        None => machines::load(&format!("package:1 core:{} pu:1", args.cpus))?,
-    };
-    let nr_cpus = match args.vm {
+    let nr_cpus = match args.guest.vm {
         true => job.machine.nr_cpus() as u32,
         false => host::nr_cpus(),
     };
-    if args.icount && job.machine.nr_cpus() > 1 {
+    if args.guest.icount && job.machine.nr_cpus() > 1 {
         return Err(Failure::usage(
             "--icount: with several CPUs they share one stream of instructions: take one",
         ));
     }
-    job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
+    job.accel = job.accel.or(args.accel.accel());
     if let Some(cpus) = args.limit_cpus.filter(|cpus| *cpus > nr_cpus) {
         let line = format!("--limit-cpus {cpus}: there are {nr_cpus}; name fewer");
         return Err(Failure::usage(line));
@@ -202,7 +179,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         memory_mib: args.limit_memory,
         cpus: args.limit_cpus,
     };
-    job.kernel_version.clone_from(&args.kernel);
     job.rounds = Rounds {
         max: args.rounds,
         tight: args.tight / 100.0,
@@ -234,7 +210,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     save(args.out.as_deref(), &no_result(STILL_RUNNING))?;
     interrupt::leave_to_command();
-    let report = match args.vm {
+    let report = match args.guest.vm {
         true => vm::run(&job, &mut progress, &mut hear),
         false => here::run(&job, recorded::spread, &mut progress, &mut hear),
     };
@@ -312,7 +288,7 @@ fn publish(
 
 /// What this machine lacks is said before anything is built.
 fn require(args: &Args) -> Result<(), KernelError> {
-    match args.vm {
+    match args.guest.vm {
         true => host::require_guest(args.memory),
         false if args.no_events && args.schedulers.iter().all(|s| s == DEFAULT) => Ok(()),
         false => here::require(),
