@@ -20,6 +20,7 @@ mod reproduce;
 mod schedulers;
 mod side_by_side;
 mod simulate;
+mod tabled;
 mod terminal;
 mod workloads;
 

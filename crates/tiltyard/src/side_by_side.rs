@@ -89,7 +89,7 @@ fn in_simulation(
         twice: false,
     };
     let silent = progress::Progress::new(0);
-    let run = simulate::run(&experiment, &built, SEED, None, &silent)?;
+    let run = simulate::run(&experiment, &built, SEED, None, &mut (), &silent)?;
     let requests: Vec<Requests> = run.summary.requests.iter().filter_map(requests).collect();
     let (summary, duration_ns) = (&run.summary, run.summary.duration_ns);
     Ok(Measured::new(

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::protocol::{CommandStatus, Counter, RunOutcome, RunReport};
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::vm::{self, Report};
+use tiltyard_kernel::vm::{self, Report, VmJob};
 use tiltyard_kernel::{Accel, Limits, Trace, here, host};
 use tiltyard_measure::Comparison;
 use tiltyard_report::{ReportInput, html, table};
+use tiltyard_tables::RunFiles;
 
 use super::list::Format;
 use crate::built::{self, DEFAULT};
@@ -18,6 +19,7 @@ use crate::guest::Guest;
 use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
+use crate::tabled::{self, InKernel, Tables};
 use crate::{applications, duration, interrupt, terminal, workloads};
 
 /// Load for each CPU from which on times are not to be trusted.
@@ -95,6 +97,9 @@ pub struct Args {
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html", conflicts_with = "no_events")]
     report: Option<PathBuf>,
+    /// Write every event and every figure as Parquet files, one for each table, into this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
+    tables: Option<PathBuf>,
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -152,6 +157,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
+    let tables = args.tables.as_deref().map(Tables::create).transpose()?;
     let mut job = args.guest.job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     job.boot_limit_s = args.boot_limit;
@@ -194,8 +200,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut trace, mut written) = (trace, Ok(()));
     let mut recorded: Vec<Recorded> = Vec::new();
+    let mut files = Vec::new();
     let mut hear = |run: Trace| {
         recorded.push(recorded::summarise(&run, nr_cpus));
+        files.extend(tables.as_ref().map(|tables| tables.recorded(&run)));
         if let Some(output) = trace.take() {
             written = recorded::write_perfetto(&run, nr_cpus, output);
         }
@@ -216,7 +224,33 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     written?;
     drop(progress);
     publish(args, &report, &recorded, report_file)?;
+    if let Some(tables) = tables {
+        let files = files.into_iter().collect::<Result<_, _>>()?;
+        write_tables(args, tables, files, &job, &report, &recorded)?;
+    }
     verdict(&report)
+}
+
+/// Writes the tables, of which `files` have the events.
+fn write_tables(
+    args: &Args,
+    tables: Tables,
+    mut files: Vec<RunFiles>,
+    job: &VmJob,
+    report: &Report,
+    recorded: &[Recorded],
+) -> Result<(), Failure> {
+    let text = args.workload.as_deref().map(workloads::text).transpose()?;
+    let workload_sha256 = text.map(|text| tabled::sha256(&text));
+    let of = InKernel {
+        job,
+        report,
+        title: &title(args),
+        workload_sha256: workload_sha256.as_deref(),
+        command: &repeat_line(),
+    };
+    files.extend(tables.figures(recorded, &of)?);
+    tables.finish(files)
 }
 
 /// Prints the comparison and writes the report.
