@@ -13,11 +13,10 @@ const MAX_EFFECTS: usize = 10;
 /// Headline figures of the busiest apps and of the machine, then why. Lines fit into `width` columns
 /// where the figures allow it.
 pub fn render(comparison: &Comparison, width: usize) -> String {
-    let kept = busiest_apps(comparison);
-    let shown = |row: &&Row| row.headline && kept.contains(&row.group.as_str()) && !all_zero(row);
-    let rows: Vec<&Row> = comparison.rows.iter().filter(shown).collect();
+    let all: Vec<&Row> = comparison.rows.iter().collect();
+    let (shown, left_out) = headlines(&all);
+    let rows: Vec<&Row> = shown.into_iter().map(|i| all[i]).collect();
     let mut text = table(comparison, &rows, width);
-    let left_out = groups(comparison).len() - kept.len();
     if left_out > 0 {
         text += &format!(
             "\n{left_out} more apps with less CPU time stand in the report and in --format json.\n"
@@ -172,7 +171,7 @@ fn table(comparison: &Comparison, rows: &[&Row], width: usize) -> String {
 }
 
 /// A table without lines that keeps to the width if it can.
-fn bare_table(width: usize) -> Table {
+pub(crate) fn bare_table(width: usize) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -181,7 +180,7 @@ fn bare_table(width: usize) -> Table {
     table
 }
 
-fn lines(mut table: Table) -> String {
+pub(crate) fn lines(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
@@ -267,7 +266,7 @@ pub fn unbroken(text: &str) -> String {
 const NO_BREAK: char = '\u{a0}';
 
 /// Breaks between words; `indent` stands before each line.
-fn wrap(text: &str, width: usize, indent: &str) -> String {
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = String::new();
     let text = unbroken(text);
@@ -285,9 +284,17 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
     lines.replace(NO_BREAK, " ")
 }
 
-fn groups(comparison: &Comparison) -> Vec<&str> {
+/// Which rows belong into a short table, and how many apps have none there.
+pub(crate) fn headlines(rows: &[&Row]) -> (Vec<usize>, usize) {
+    let kept = busiest_apps(rows);
+    let shown = |row: &Row| row.headline && kept.contains(&row.group.as_str()) && !all_zero(row);
+    let indices = (0..rows.len()).filter(|i| shown(rows[*i])).collect();
+    (indices, groups(rows).len() - kept.len())
+}
+
+fn groups<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
     let mut groups: Vec<&str> = Vec::new();
-    for row in &comparison.rows {
+    for row in rows {
         if groups.last() != Some(&row.group.as_str()) {
             groups.push(&row.group);
         }
@@ -296,14 +303,14 @@ fn groups(comparison: &Comparison) -> Vec<&str> {
 }
 
 /// The apps with the most runtime under any scheduler, and the groups that are no apps (the machine, the command).
-fn busiest_apps(comparison: &Comparison) -> Vec<&str> {
+fn busiest_apps<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
     let runtime = |group: &str| {
-        let mut rows = comparison.rows.iter();
+        let mut rows = rows.iter();
         let row = rows.find(|r| r.group == group && r.metric == "runtime")?;
         let medians = row.cells.iter().flatten().map(|c| c.median);
         Some(medians.fold(0.0, f64::max))
     };
-    let (mut apps, mut kept): (Vec<&str>, Vec<&str>) = groups(comparison)
+    let (mut apps, mut kept): (Vec<&str>, Vec<&str>) = groups(rows)
         .into_iter()
         .partition(|group| runtime(group).is_some());
     apps.sort_by(|a, b| f64::total_cmp(&runtime(b).unwrap_or(0.0), &runtime(a).unwrap_or(0.0)));

@@ -15,6 +15,7 @@ mod nearest;
 mod output;
 mod progress;
 mod recorded;
+mod results;
 mod schedulers;
 mod side_by_side;
 mod simulate;

@@ -17,6 +17,15 @@ pub fn hint(typed: &str, known: &[String]) -> String {
     }
 }
 
+/// The nearest of `known`, `most` of them, however far: those that contain what was typed first.
+pub fn closest<'a>(typed: &str, known: &[&'a str], most: usize) -> Vec<&'a str> {
+    let mut names = known.to_vec();
+    names.sort_by_key(|name| (!name.contains(typed), distance(typed, name), *name));
+    names.dedup();
+    names.truncate(most);
+    names
+}
+
 /// Levenshtein's: insertions, deletions and replacements, in characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -44,5 +53,22 @@ mod tests {
         assert_eq!(nearest("smp", known), Some("smp2"));
         assert_eq!(nearest("sparc", known), None);
         assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn the_closest_are_offered_however_far() {
+        let known = [
+            "busy",
+            "latency_us_p50",
+            "latency_us_p99",
+            "busy",
+            "wakeup_us_p99",
+        ];
+        assert_eq!(
+            closest("p99", &known, 3),
+            ["wakeup_us_p99", "latency_us_p99", "busy"]
+        );
+        assert_eq!(closest("latency_us_p90", &known, 1), ["latency_us_p50"]);
+        assert_eq!(closest("p99", &[], 3), [""; 0]);
     }
 }
