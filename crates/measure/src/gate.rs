@@ -89,6 +89,11 @@ impl Gate {
         }
     }
 
+    /// Whether the limit is a part of A's figure, else an amount.
+    pub fn is_relative(&self) -> bool {
+        self.unit == "%"
+    }
+
     /// Whether this figure is meant.
     pub fn names(&self, change: &Change) -> bool {
         let name = &change.row.name;

@@ -10,9 +10,13 @@ const MAX_APPS: usize = 8;
 /// Figures of the short table whose differences are told.
 const MAX_EFFECTS: usize = 10;
 
+/// Narrower terminals get lines that break.
+pub(crate) const LEAST_WIDTH: usize = 40;
+
 /// Headline figures of the busiest apps and of the machine, then why. Lines fit into `width` columns
 /// where the figures allow it.
 pub fn render(comparison: &Comparison, width: usize) -> String {
+    let width = width.max(LEAST_WIDTH);
     let all: Vec<&Row> = comparison.rows.iter().collect();
     let (shown, left_out) = headlines(&all);
     let rows: Vec<&Row> = shown.into_iter().map(|i| all[i]).collect();
@@ -27,6 +31,7 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
 
 /// Every figure.
 pub fn render_all(comparison: &Comparison, width: usize) -> String {
+    let width = width.max(LEAST_WIDTH);
     let rows: Vec<&Row> = comparison.rows.iter().collect();
     let text = table(comparison, &rows, width) + &notes(comparison, width);
     text + &differences(comparison, &rows, usize::MAX, width)
@@ -171,16 +176,16 @@ fn table(comparison: &Comparison, rows: &[&Row], width: usize) -> String {
 }
 
 /// A table without lines that keeps to the width if it can.
-pub(crate) fn bare_table(width: usize) -> Table {
+fn bare_table(width: usize) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width.clamp(40, u16::MAX.into()) as u16);
+        .set_width(width.clamp(LEAST_WIDTH, u16::MAX.into()) as u16);
     table
 }
 
-pub(crate) fn lines(mut table: Table) -> String {
+fn lines(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
@@ -271,7 +276,7 @@ pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     let mut line = String::new();
     let text = unbroken(text);
     for word in text.split(' ') {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width.max(40) {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
             lines += &format!("{indent}{line}\n");
             line.clear();
         }

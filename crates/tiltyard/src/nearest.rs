@@ -17,10 +17,16 @@ pub fn hint(typed: &str, known: &[String]) -> String {
     }
 }
 
-/// The nearest of `known`, `most` of them, however far: those that contain what was typed first.
+/// The nearest of `known`, `most` of them, however far: those with most of the words that were typed first.
 pub fn closest<'a>(typed: &str, known: &[&'a str], most: usize) -> Vec<&'a str> {
+    let is_separator = |c: char| "_. -".contains(c);
+    let words: Vec<&str> = typed.split(is_separator).collect();
+    let missing = |name: &str| {
+        let lacks = |word: &&&str| !name.split(is_separator).any(|own| own == **word);
+        words.iter().filter(lacks).count()
+    };
     let mut names = known.to_vec();
-    names.sort_by_key(|name| (!name.contains(typed), distance(typed, name), *name));
+    names.sort_by_key(|name| (missing(name), distance(typed, name), *name));
     names.dedup();
     names.truncate(most);
     names
@@ -59,16 +65,17 @@ mod tests {
     fn the_closest_are_offered_however_far() {
         let known = [
             "busy",
-            "latency_us_p50",
-            "latency_us_p99",
-            "busy",
+            "wakeup_us_p50",
             "wakeup_us_p99",
+            "busy",
+            "latency_us_p99",
         ];
         assert_eq!(
-            closest("p99", &known, 3),
-            ["wakeup_us_p99", "latency_us_p99", "busy"]
+            closest("wakeup_p99", &known, 2),
+            ["wakeup_us_p99", "wakeup_us_p50"]
         );
-        assert_eq!(closest("latency_us_p90", &known, 1), ["latency_us_p50"]);
+        assert_eq!(closest("bussy", &known, 9)[0], "busy");
+        assert_eq!(closest("bussy", &known, 9).len(), 4, "each once");
         assert_eq!(closest("p99", &[], 3), [""; 0]);
     }
 }

@@ -118,7 +118,6 @@ impl<'a> Side<'a> {
 
     /// On what it ran, and how often.
     fn about(&self) -> String {
-        let workload = self.file.workload.as_deref().unwrap_or("something");
         let ended = self.file.duration_ns;
         let ended = ended.map_or(String::new(), |ns| format!(" for {}", duration::write(ns)));
         let on = match self.file.is_simulated {
@@ -127,7 +126,9 @@ impl<'a> Side<'a> {
         };
         let count = self.runs.figures.len();
         let s = if count == 1 { "" } else { "s" };
-        format!("{workload}{ended} on {on}, {count} run{s}")
+        let what = self.file.workload.as_ref();
+        let what = what.map_or(String::new(), |workload| format!("{workload}{ended} on "));
+        format!("{what}{on}, {count} run{s}")
     }
 }
 
@@ -138,10 +139,16 @@ fn both_of_one<'a>(
     typed: &str,
 ) -> Result<(&'a Runs, &'a Runs), Failure> {
     let [first, second] = file.schedulers.as_slice() else {
-        let count = file.schedulers.len();
-        let line = format!(
-            "{typed}: with what? It has runs of {count} schedulers, not of two: name a second result"
-        );
+        let names: Vec<&str> = file
+            .schedulers
+            .iter()
+            .map(|s| s.scheduler.as_str())
+            .collect();
+        let way_out = match names.len() {
+            1 => "name a second result",
+            _ => "name two of them, as FILE#SCHEDULER twice",
+        };
+        let line = format!("{typed}: has runs of {}: {way_out}", names.join(", "));
         return Err(Failure::usage(line));
     };
     match named.map(|name| file.runs(Some(name))).transpose()? {
@@ -251,6 +258,17 @@ fn judge(
         .map_err(|(at, error)| gate_failure(&gates[at], error, pair, sides))?;
     let tests = gate::tested(&rulings, pair).len();
     let [a, b] = pair.runs;
+    for ruling in &rulings {
+        let change = &pair.changes[ruling.change];
+        let have = [change.a(), change.b()].map(|cell| cell.map_or(0, |cell| cell.n));
+        if have != pair.runs {
+            let name = &change.row.name;
+            let [of_a, of_b] = have;
+            eprintln!(
+                "tiltyard: warning: --fail-if: only {of_a} of {a} and {of_b} of {b} runs have {name}"
+            );
+        }
+    }
     if pair.trial == Trial::Tested && tests as f64 * smallest(a, b) > ALPHA {
         eprintln!(
             "tiltyard: warning: --fail-if: with {a} and {b} runs, one of these {tests} figures that changes alone counts as \
@@ -307,12 +325,10 @@ fn unknown(metric: &str, pair: &Pair) -> String {
 fn verdict(gates: &[Gate], rulings: &[Ruling], pair: &Pair) -> Result<(), Failure> {
     let fired = rulings.iter().filter(|ruling| ruling.fired).map(|ruling| {
         let change = &pair.changes[ruling.change];
-        let (gate, name) = (&gates[ruling.gate].text, &change.row.name);
+        let (gate, name) = (&gates[ruling.gate], &change.row.name);
+        let told = changes::told(change, gate, ruling);
         Fault {
-            line: format!(
-                "gate fired: {gate}: {name} {}",
-                changes::told(change, ruling)
-            ),
+            line: format!("gate fired: {}: {name} {told}", gate.text),
             place: None,
         }
     });
@@ -328,13 +344,14 @@ fn verdict(gates: &[Gate], rulings: &[Ruling], pair: &Pair) -> Result<(), Failur
 
 fn page(sides: &[Side; 2], pair: &Pair, gates: &[Gate], rulings: &[Ruling], all: bool) -> String {
     let width = terminal::width();
-    let mut page = String::new();
-    for (label, side) in ["A", "B"].into_iter().zip(sides) {
-        page += &changes::heading(label, &side.name, &side.about(), width);
-    }
+    let about = sides.each_ref().map(Side::about);
+    let mut page = changes::heading(
+        [(&sides[0].name, &about[0]), (&sides[1].name, &about[1])],
+        width,
+    );
     page += &format!("\n{}", changes::render(pair, width, all));
     if !gates.is_empty() {
-        page += &format!("\nGates\n{}", changes::gates(gates, rulings, pair, width));
+        page += &format!("\nLimits\n{}", changes::gates(gates, rulings, pair));
     }
     page
 }
