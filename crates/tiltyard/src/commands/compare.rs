@@ -90,7 +90,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return print_metrics(&rows(&runs), args.format);
     }
     let different = differences(&sides);
-    warn(&sides, &different);
+    let warnings = [different.clone(), warnings(&sides)].concat();
+    for warning in &warnings {
+        eprintln!("tiltyard: warning: {warning}");
+    }
     let pair = Pair::new(&runs, is_exact(a, b), |rows| {
         if !sides.iter().all(|side| side.file.is_simulated) {
             busiest_first(rows);
@@ -99,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let rulings = judge(&gates, &pair, &sides, &different, args.force)?;
     match args.format {
         Format::Table => super::print(&page(&sides, &pair, &gates, &rulings, args.all))?,
-        Format::Json => super::print(&document(&sides, &pair, &gates, &rulings, &different))?,
+        Format::Json => super::print(&document(&sides, &pair, &gates, &rulings, &warnings))?,
     }
     verdict(&gates, &rulings, &pair)
 }
@@ -190,41 +193,37 @@ fn differences(sides: &[Side; 2]) -> Vec<String> {
     found
 }
 
-/// Says on standard error what a reader must know.
-fn warn(sides: &[Side; 2], different: &[String]) {
-    for what in different {
-        eprintln!("tiltyard: warning: {what}");
-    }
-    if std::ptr::eq(sides[0].runs, sides[1].runs) || sides[0].name == sides[1].name {
-        eprintln!(
-            "tiltyard: warning: A and B are the same runs, {}",
-            sides[0].name
-        );
+/// What else a reader must know.
+fn warnings(sides: &[Side; 2]) -> Vec<String> {
+    let mut all = Vec::new();
+    if sides[0].name == sides[1].name {
+        all.push(format!("A and B are the same runs, {}", sides[0].name));
     }
     for side in sides {
         let (name, runs) = (&side.name, side.runs);
         if side.file.workload.is_none() {
-            eprintln!(
-                "tiltyard: warning: {name}: does not say what ran, so that cannot be compared"
-            );
+            all.push(format!(
+                "{name} does not say what ran, so that cannot be compared"
+            ));
         }
         if let Some(why) = &side.file.cut_short {
             let why = why.lines().next().unwrap_or_default();
-            eprintln!("tiltyard: warning: {name}: cut short: {why}");
+            all.push(format!("{name} was cut short: {why}"));
         }
         if runs.failed > 0 {
-            eprintln!(
-                "tiltyard: warning: {name}: {} runs failed and do not count",
+            all.push(format!(
+                "{name} has failed runs, which do not count: {}",
                 runs.failed
-            );
+            ));
         }
         if runs.lost_events > 0 {
-            eprintln!(
-                "tiltyard: warning: {name}: {} events were lost: its figures are too low by them",
-                runs.lost_events
-            );
+            let lost = runs.lost_events;
+            all.push(format!(
+                "{name} lost {lost} events: its figures are too low by them"
+            ));
         }
     }
+    all
 }
 
 fn parse_gates(typed: &[String]) -> Result<Vec<Gate>, Failure> {
@@ -361,7 +360,7 @@ fn document(
     pair: &Pair,
     gates: &[Gate],
     rulings: &[Ruling],
-    different: &[String],
+    warnings: &[String],
 ) -> String {
     let side = |side: &Side| {
         json!({
@@ -386,7 +385,7 @@ fn document(
     let all = json!({
         "a": side(&sides[0]),
         "b": side(&sides[1]),
-        "different": different,
+        "warnings": warnings,
         "trial": pair.trial,
         "tests": pair.tests(),
         "correction": "benjamini-hochberg",
