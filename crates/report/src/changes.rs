@@ -288,8 +288,8 @@ fn note(pair: &Pair, layout: Layout) -> String {
                          what differs by 1 % or more; with other draws it may be otherwise."
             .to_owned(),
         Trial::TooFew => format!(
-            "{a} and {b} runs are too few to tell a difference from chance, which gives the largest there can be {} times in 100. \
-             So nothing is marked; four runs of each are the fewest that can tell.",
+            "{a} and {b} runs are too few: that all of one side lie above all of the other happens by chance, too, {} times in \
+             100. So nothing is marked; four runs of each are the fewest that can tell.",
             (smallest(a, b) * 100.0).round()
         ),
         Trial::Tested => {
