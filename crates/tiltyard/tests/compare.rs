@@ -408,6 +408,51 @@ fn results_of_real_kernels_are_compared() {
         .stderr(contains("different machines"));
 }
 
+/// Figures that come from events belong to the run in which they were recorded.
+#[test]
+fn recorded_runs_of_a_kernel_find_their_scheduler() {
+    let folder = Folder::new();
+    let mut both = real(&[50, 51, 52, 53, 54]);
+    let mut of_ule = both["report"]["runs"].clone();
+    for run in of_ule.as_array_mut().unwrap() {
+        run["scheduler"] = json!("ule");
+    }
+    let runs = both["report"]["runs"].as_array_mut().unwrap();
+    runs.append(of_ule.as_array_mut().unwrap());
+    let recorded = |scheduler: &'static str, latencies: &'static [u64]| {
+        latencies.iter().zip(0..).map(move |(us, round)| {
+            json!({ "scheduler": scheduler, "round": round, "lost_events": round + 1, "summary": summary(*us) })
+        })
+    };
+    let default = recorded("default (EEVDF)", &[9000, 500, 501, 502, 503]);
+    let all: Vec<Value> = default
+        .chain(recorded("ule", &[9000, 700, 701, 702, 703]))
+        .collect();
+    both["recorded"] = json!(all);
+    folder.write("both.json", &both.to_string());
+    let output = folder
+        .compare(&["both.json", "--format", "json"])
+        .success()
+        .stderr(contains("both.json#ule lost 14 events"))
+        .get_output()
+        .clone();
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metrics = all["metrics"].as_array().unwrap();
+    let p99 = metrics
+        .iter()
+        .find(|m| m["name"] == "server.latency_us_p99");
+    let medians = ["a", "b"].map(|side| p99.unwrap()[side]["median"].as_f64().unwrap().round());
+    assert_eq!(medians, [502.0, 702.0]);
+    let groups: Vec<&str> = metrics
+        .iter()
+        .map(|m| m["group"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (groups[0], groups[groups.len() - 1]),
+        ("command", "machine")
+    );
+}
+
 #[test]
 fn what_is_no_result_is_said_in_one_line() {
     let folder = Folder::with_pair();
