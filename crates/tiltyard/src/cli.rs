@@ -4,7 +4,11 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
+<<<<<<< HEAD
     build, calibrate, completions, exec, fidelity, kernel, list, reproduce, run, show,
+=======
+    build, calibrate, compare, completions, exec, fidelity, kernel, list, run, show,
+>>>>>>> compare
 };
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
@@ -23,7 +27,7 @@ Start here:
 
 Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input file, 4 scheduler does not build,
 5 scheduler failed in a run, 6 workload failed in a run, 7 this machine lacks something,
-8 not modelled, 130 interrupted.")]
+8 not modelled, 9 a gate fired, 130 interrupted.")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -32,6 +36,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(run::Args),
+    Compare(compare::Args),
     List(list::Args),
     Show(show::Args),
     Build(build::Args),
