@@ -4,11 +4,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-<<<<<<< HEAD
-    build, calibrate, completions, exec, fidelity, kernel, list, reproduce, run, show,
-=======
-    build, calibrate, compare, completions, exec, fidelity, kernel, list, run, show,
->>>>>>> compare
+    build, calibrate, compare, completions, exec, fidelity, kernel, list, reproduce, run, show,
 };
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
@@ -36,6 +32,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(run::Args),
+    Reproduce(reproduce::Args),
     Compare(compare::Args),
     List(list::Args),
     Show(show::Args),
@@ -44,7 +41,6 @@ pub enum Command {
     Exec(exec::Args),
     Calibrate(calibrate::Args),
     Fidelity(fidelity::Args),
-    Reproduce(reproduce::Args),
     Completions(completions::Args),
     /// Print the man page, in roff.
     #[command(after_help = "Example:\n  tiltyard man | man -l -")]

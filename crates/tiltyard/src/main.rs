@@ -16,11 +16,8 @@ mod nearest;
 mod output;
 mod progress;
 mod recorded;
-<<<<<<< HEAD
 mod reproduce;
-=======
 mod results;
->>>>>>> compare
 mod schedulers;
 mod side_by_side;
 mod simulate;

@@ -22,7 +22,11 @@ fn reproduce(args: &[&str]) -> String {
     let mut command = Command::new(TILTYARD);
     command.current_dir(root()).env_remove("TILTYARD_DATA");
     let output = command.arg("reproduce").args(args).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -37,12 +41,18 @@ fn ids(verdicts: &[Value]) -> BTreeSet<&str> {
 #[test]
 fn the_pages_are_what_the_kept_results_say() {
     let page = reproduce(&["--page", "experiments/results"]);
-    assert!(page == read("docs/claims.md"), "docs/claims.md is not current; run scripts/claims.sh");
+    assert!(
+        page == read("docs/claims.md"),
+        "docs/claims.md is not current; run scripts/claims.sh"
+    );
     let board = reproduce(&["--page", "experiments/results", "--scoreboard"]);
     let readme = read("README.md");
     let kept = readme.split("<!-- scoreboard: begin -->\n").nth(1);
     let kept = kept.and_then(|rest| rest.split("<!-- scoreboard: end -->").next());
-    assert!(kept == Some(&board), "README.md's scoreboard is not current; run scripts/claims.sh");
+    assert!(
+        kept == Some(&board),
+        "README.md's scoreboard is not current; run scripts/claims.sh"
+    );
 }
 
 /// With the first seed: each value is the first of those that are kept. Nobody changed an experiment, a scheduler or the
@@ -57,13 +67,18 @@ fn the_kept_results_are_what_comes_out() {
         assert_eq!(old["id"], new["id"], "in another order");
         let first = |values: &Value, name: &str| values[name][0].clone();
         let names = old["values"].as_object().unwrap().keys();
-        let same = names.into_iter().all(|name| first(&old["values"], name) == first(&new["values"], name));
+        let same = names
+            .into_iter()
+            .all(|name| first(&old["values"], name) == first(&new["values"], name));
         if !same || old["check"] != new["check"] || old["expected"] != new["expected"] {
             stale.push(&old["id"]);
         }
         assert_eq!(old["broken"], false, "{}: {}", old["id"], old["reason"]);
     }
-    assert!(stale.is_empty(), "run scripts/claims.sh: kept results are of other experiments: {stale:?}");
+    assert!(
+        stale.is_empty(),
+        "run scripts/claims.sh: kept results are of other experiments: {stale:?}"
+    );
 }
 
 /// All claims of all sources are there, each with at least ten seeds or the reason why it is not run.
