@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod recorded;
 mod reproduce;
+mod results;
 mod schedulers;
 mod side_by_side;
 mod simulate;

@@ -188,6 +188,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         steps: Steps::new(),
         shown: args.format == Format::Table,
         out: args.out.clone(),
+        subject: Subject::of(args),
     };
     require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
@@ -262,7 +263,7 @@ fn publish(
 ) -> Result<(), Failure> {
     let runs = recorded::by_scheduler(report, recorded);
     let comparison = recorded::comparison(report, &runs);
-    let json = json(report, recorded, &comparison);
+    let json = json(&Subject::of(args), report, recorded, &comparison);
     save(args.out.as_deref(), &json)?;
     if let Some(file) = file {
         let mut about = "A command under schedulers in a real Linux kernel.".to_owned();
@@ -272,7 +273,7 @@ fn publish(
         let page = html::render(&ReportInput {
             title: &title(args),
             about: &about,
-            machine: &format!("{}{}", machine(report), circumstances(report)),
+            machine: &format!("{}{}", recorded::machine(report), circumstances(report)),
             command: &repeat_line(),
             shown: "round 1",
             comparison: &comparison,
@@ -367,11 +368,27 @@ fn title(args: &Args) -> String {
     named.cloned().unwrap_or_else(|| args.command.join(" "))
 }
 
+/// What results say of what ran.
+struct Subject {
+    workload: String,
+    duration_ns: Option<u64>,
+}
+
+impl Subject {
+    fn of(args: &Args) -> Subject {
+        Subject {
+            workload: title(args),
+            duration_ns: args.duration,
+        }
+    }
+}
+
 /// The command's own output goes to stderr, so that stdout holds the result alone.
 struct Progress {
     steps: Steps,
     shown: bool,
     out: Option<PathBuf>,
+    subject: Subject,
 }
 
 impl tiltyard_kernel::Progress for Progress {
@@ -391,21 +408,15 @@ impl tiltyard_kernel::Progress for Progress {
         let runs = recorded::by_scheduler(&so_far, &[]);
         let comparison = recorded::comparison(&so_far, &runs);
         // That it can be written has been seen at the start; what fails now is told at the end.
-        let _ = save(self.out.as_deref(), &json(&so_far, &[], &comparison));
+        let _ = save(
+            self.out.as_deref(),
+            &json(&self.subject, &so_far, &[], &comparison),
+        );
     }
 
     fn stop(&mut self) -> Option<String> {
         interrupt::signal().map(|signal| format!("interrupted by {signal}"))
     }
-}
-
-fn machine(report: &Report) -> String {
-    let (release, cpus) = (&report.kernel_release, report.cpus);
-    let s = if cpus == 1 { "" } else { "s" };
-    let how = report.accel.map_or("this machine", Accel::name);
-    let config = report.kernel_config.as_ref();
-    let config = config.map_or(String::new(), |config| format!(" ({})", config.brief()));
-    format!("Linux {release}{config}, {cpus} CPU{s}, {how}")
 }
 
 /// What else times depend on.
@@ -429,7 +440,12 @@ fn repeat_line() -> String {
     terminal::shell_line(&words)
 }
 
-fn json(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> String {
+fn json(
+    subject: &Subject,
+    report: &Report,
+    recorded: &[Recorded],
+    comparison: &Comparison,
+) -> String {
     let recorded = recorded.iter().map(|recorded| {
         let run = &report.runs[recorded.run];
         serde_json::json!({
@@ -441,6 +457,8 @@ fn json(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     });
     let all = serde_json::json!({
         "cut_short": report.cut_short,
+        "workload": subject.workload,
+        "duration_ns": subject.duration_ns,
         "report": report,
         "comparison": comparison,
         "recorded": recorded.collect::<Vec<_>>(),
@@ -457,7 +475,7 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     let total_s = report.total_ms as f64 / 1e3;
     let mut page = format!(
         "{}; {boot}all done after {total_s:.1} s\n\n",
-        machine(report)
+        recorded::machine(report)
     );
     for name in &comparison.schedulers {
         let own: Vec<&RunReport> = report

@@ -369,7 +369,7 @@ fn publish(
         report.fill(page.as_bytes())?;
     }
     match args.format {
-        Format::Json => super::print(&json(workload, machine, runs, &comparison)),
+        Format::Json => super::print(&json(args, workload, machine, runs, &comparison)),
         Format::Table => {
             let mut page = headline(workload, machine, runs, wall_s) + "\n\n";
             page += &table::render(&comparison, terminal::width());
@@ -414,6 +414,7 @@ fn headline(
 }
 
 fn json(
+    args: &Args,
     workload: &Workload,
     machine: &Machine,
     runs: &[(String, Vec<Run>)],
@@ -438,6 +439,7 @@ fn json(
         .flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
     let all = serde_json::json!({
         "workload": workload.name,
+        "duration_ns": args.duration,
         "machine": machine.name,
         "comparison": comparison,
         "runs": each.collect::<Vec<_>>(),

@@ -120,7 +120,7 @@ impl Arena for Simulated {
             workload,
             duration_ns,
             watchdog: job.watchdog,
-            probes: true,
+            probes: job.probes,
             twice: false,
         };
         let origin_ns = simulate::origin_ns(workload);
