@@ -7,7 +7,6 @@ use tiltyard_measure::{Recorder, RecorderSpec, Summary, TraceHash};
 use tiltyard_model::{EventSink, Machine};
 use tiltyard_native::LoadError;
 use tiltyard_report::perfetto;
-use tiltyard_report::timeline::{Recorded, Timeline, Window};
 use tiltyard_sim::{Outcome, RunError, Setup};
 use tiltyard_workload::Workload;
 
@@ -34,49 +33,31 @@ pub struct Run {
     pub summary: Summary,
     pub outcome: Outcome,
     pub trace_hash: String,
-    pub timeline: Option<Recorded>,
 }
 
-/// What is wanted of one run besides its figures.
-#[derive(Default)]
-pub struct Extras {
-    /// Where its trace goes.
-    pub trace: Option<Output>,
-    /// What its timeline shows.
-    pub timeline: Option<Window>,
-}
-
-/// Runs `built` with `seed`.
+/// Runs `built` with `seed`; the trace goes to `trace`, and `listener` hears all events.
 pub fn run(
     experiment: &Experiment,
     built: &Built,
     seed: u64,
-    extras: Extras,
+    trace: Option<Output>,
+    listener: &mut dyn EventSink,
     progress: &Progress,
 ) -> Result<Run, Failure> {
     let nr_cpus = experiment.machine.nr_cpus();
-    let origin_ns = origin_ns(experiment.workload);
     let spec = RecorderSpec {
         nr_cpus,
-        origin_ns,
+        origin_ns: origin_ns(experiment.workload),
         starvation_ns: RecorderSpec::STARVATION_NS,
     };
     let mut recorder = Recorder::new(spec);
     let mut hash = TraceHash::new();
-    let mut writer = extras
-        .trace
-        .map(|output| perfetto::Writer::new(output, nr_cpus));
-    let mut timeline = extras
-        .timeline
-        .map(|window| Timeline::new(nr_cpus, origin_ns, window));
+    let mut writer = trace.map(|output| perfetto::Writer::new(output, nr_cpus));
     let outcome = simulate(
         experiment,
         built,
         seed,
-        &mut (
-            (&mut recorder, &mut hash),
-            (writer.as_mut(), timeline.as_mut()),
-        ),
+        &mut ((&mut recorder, &mut hash), (writer.as_mut(), listener)),
         progress,
     )?;
     if let Some(writer) = writer {
@@ -100,7 +81,6 @@ pub fn run(
     Ok(Run {
         seed,
         summary: recorder.finish(outcome.end_ns),
-        timeline: timeline.map(|t| t.finish(outcome.end_ns)),
         outcome,
         trace_hash,
     })

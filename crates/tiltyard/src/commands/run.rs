@@ -2,13 +2,16 @@
 //! `tiltyard run`: schedulers side by side on one workload in the simulated machine.
 
 use std::path::PathBuf;
+use std::slice;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use rayon::prelude::*;
 use tiltyard_measure::{Comparison, Summary, compare};
 use tiltyard_model::Machine;
-use tiltyard_report::timeline::Recorded;
+use tiltyard_report::timeline::{Recorded, Timeline, Window};
 use tiltyard_report::{ReportInput, html, table};
+use tiltyard_tables::RunFiles;
 use tiltyard_workload::Workload;
 
 use super::list::Format;
@@ -17,7 +20,8 @@ use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
-use crate::simulate::{self, Experiment, Extras, Run};
+use crate::simulate::{self, Experiment, Run};
+use crate::tabled::{self, Simulated, Tables};
 use crate::{duration, machines, terminal, window, workloads};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
@@ -32,6 +36,8 @@ Examples:
       A workload of your own, a tunable, a machine given as an hwloc string.
   tiltyard run -w burst.json -s ./my.bpf.c --seed 7 --trace t.pftrace
       A scheduler of your own; the trace opens in Perfetto's UI.
+  tiltyard run -w fibo-sysbench-1c -s ule,cfs --seeds 3 --out tables
+      Six runs as tables for DuckDB, polars or Spark.
 
 A run that fails prints the command that repeats it; the other runs go on.")]
 pub struct Args {
@@ -69,6 +75,9 @@ pub struct Args {
     /// [default: from 10 ms before the last task that the workload starts]; 20000 slices at most.
     #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
     timeline: Option<window::Range>,
+    /// Write every event and every figure as Parquet files, one for each table, into this folder.
+    #[arg(long, value_name = "DIR", visible_alias = "tables")]
+    out: Option<PathBuf>,
     /// How to print the comparison; JSON has every figure of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -94,8 +103,35 @@ enum Watchdog {
     Off,
 }
 
+/// What runs write, and what tables say of their inputs.
+struct Outputs<'a> {
+    /// The first run takes it.
+    trace: Mutex<Option<Output>>,
+    tables: Option<&'a Tables>,
+    /// For runs with the first seed.
+    timeline: Option<Window>,
+    first_seed: u64,
+    workload_sha256: String,
+    machine_sha256: String,
+}
+
 /// What came of one cell of the grid of schedulers and seeds.
-type Cell = Result<Run, Failure>;
+type Cell = Result<Done, Failure>;
+
+/// A run, and what was asked for besides its figures.
+struct Done {
+    run: Run,
+    files: Option<RunFiles>,
+    timeline: Option<Recorded>,
+}
+
+/// What came of all cells: by scheduler, as far as there is any; files in the same order.
+#[derive(Default)]
+struct Gathered {
+    runs: Vec<(String, Vec<Run>)>,
+    files: Vec<RunFiles>,
+    timelines: Vec<(String, Recorded)>,
+}
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let choices = choose(args)?;
@@ -111,6 +147,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let machine = machines::load(&args.machine)?;
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
+    let tables = args.out.as_deref().map(Tables::create).transpose()?;
+    let outputs = Outputs {
+        trace: Mutex::new(trace),
+        tables: tables.as_ref(),
+        timeline: report.as_ref().map(|_| {
+            let range = args.timeline.unwrap_or_default();
+            window::of(range, &workload, args.duration, choices.len())
+        }),
+        first_seed: seeds[0],
+        workload_sha256: tabled::sha256(&workloads::text(&args.workload)?),
+        machine_sha256: tabled::sha256(&machines::text(&args.machine)?),
+    };
     let experiment = Experiment {
         machine: &machine,
         workload: &workload,
@@ -122,11 +170,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut first_failure = None;
     let built = build_all(&choices, &mut first_failure);
-    let cells = run_all(args, &experiment, &built, &seeds, trace)?;
-    let runs = gather(args, &built, &seeds, cells, &mut first_failure);
-    if !runs.is_empty() {
+    let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
+    let gathered = gather(args, &built, &seeds, cells, &mut first_failure);
+    if !gathered.runs.is_empty() {
+        if let Some(tables) = tables {
+            tables.finish(gathered.files)?;
+        }
         let wall_s = begun.elapsed().as_secs_f64();
-        publish(args, &workload, &machine, &runs, report, wall_s)?;
+        let (runs, timelines) = (&gathered.runs, &gathered.timelines);
+        publish(args, &workload, &machine, runs, timelines, report, wall_s)?;
         if args.twice {
             // Runs that differ have failed before: what is left agreed.
             eprintln!("tiltyard: --twice: each run came out the same twice, event by event");
@@ -183,7 +235,7 @@ fn run_all(
     experiment: &Experiment,
     built: &[Built],
     seeds: &[u64],
-    trace: Option<Output>,
+    outputs: &Outputs,
 ) -> Result<Vec<Cell>, Failure> {
     let threads = args.jobs.map_or(0, usize::from); // 0: rayon asks the machine
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -193,9 +245,13 @@ fn run_all(
             format!("--jobs: cannot start threads: {e}"),
         )
     })?;
-    let grid: Vec<(&Built, u64)> = built
-        .iter()
-        .flat_map(|b| seeds.iter().map(move |seed| (b, *seed)))
+    let grid: Vec<(u32, &Built, u64)> = (0..)
+        .zip(
+            built
+                .iter()
+                .flat_map(|b| seeds.iter().map(move |s| (b, *s))),
+        )
+        .map(|(number, (scheduler, seed))| (number, scheduler, seed))
         .collect();
     let run_ns = experiment
         .duration_ns
@@ -203,23 +259,21 @@ fn run_all(
         .unwrap_or(0);
     let passes = if experiment.twice { 2 } else { 1 };
     let progress = Progress::new(run_ns.saturating_mul(grid.len() as u64 * passes));
-    let trace = std::sync::Mutex::new(trace);
-    let timeline = args.report.as_ref().map(|_| {
-        let range = args.timeline.unwrap_or_default();
-        window::of(
-            range,
-            experiment.workload,
-            experiment.duration_ns,
-            built.len(),
-        )
-    });
     let cells = pool.install(|| {
-        let cell = |(scheduler, seed): &(&Built, u64)| {
-            let extras = Extras {
-                trace: trace.lock().ok().and_then(|mut t| t.take()),
-                timeline: timeline.filter(|_| seeds.first() == Some(seed)),
+        let cell = |&(number, scheduler, seed): &(u32, &Built, u64)| {
+            let command = repeat_line(
+                args,
+                slice::from_ref(&scheduler.choice.argument),
+                Some(seed),
+            );
+            let of = Simulated {
+                experiment,
+                workload_sha256: &outputs.workload_sha256,
+                machine_sha256: &outputs.machine_sha256,
+                built: scheduler,
+                command: &command,
             };
-            simulate::run(experiment, scheduler, *seed, extras, &progress)
+            run_one(&of, number, seed, outputs, &progress)
         };
         grid.par_iter().map(cell).collect()
     });
@@ -227,28 +281,61 @@ fn run_all(
     Ok(cells)
 }
 
-/// The runs of each scheduler that has any. Failed runs are told, with the command that repeats them.
+/// One cell: its run, and whatever it writes.
+fn run_one(of: &Simulated, number: u32, seed: u64, outputs: &Outputs, progress: &Progress) -> Cell {
+    let trace = outputs.trace.lock().ok().and_then(|mut t| t.take());
+    let origin_ns = simulate::origin_ns(of.experiment.workload);
+    let mut events = outputs
+        .tables
+        .map(|tables| tables.listen(number, origin_ns));
+    let window = outputs.timeline.filter(|_| seed == outputs.first_seed);
+    let nr_cpus = of.experiment.machine.nr_cpus();
+    let mut timeline = window.map(|window| Timeline::new(nr_cpus, origin_ns, window));
+    let mut listener = (events.as_mut(), timeline.as_mut());
+    let run = simulate::run(
+        of.experiment,
+        of.built,
+        seed,
+        trace,
+        &mut listener,
+        progress,
+    )?;
+    let timeline = timeline.map(|t| t.finish(run.outcome.end_ns));
+    let files = match (outputs.tables, events) {
+        (Some(tables), Some(events)) => Some(tables.simulated(number, events, &run, of)?),
+        _ => None,
+    };
+    Ok(Done {
+        run,
+        files,
+        timeline,
+    })
+}
+
+/// What cells gave. Failed runs are told, with the command that repeats them.
 fn gather(
     args: &Args,
     built: &[Built],
     seeds: &[u64],
     cells: Vec<Cell>,
     first_failure: &mut Option<Code>,
-) -> Vec<(String, Vec<Run>)> {
+) -> Gathered {
     let mut cells = cells.into_iter();
-    let mut all = Vec::new();
+    let mut all = Gathered::default();
     for scheduler in built {
         let label = &scheduler.choice.label;
         let mut runs = Vec::new();
         for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
             match cell {
-                Ok(run) => runs.push(run),
+                Ok(done) => {
+                    runs.push(done.run);
+                    all.files.extend(done.files);
+                    let timeline = done.timeline.map(|t| (label.clone(), t));
+                    all.timelines.extend(timeline);
+                }
                 Err(mut failure) => {
-                    let repeat = repeat_line(
-                        args,
-                        std::slice::from_ref(&scheduler.choice.argument),
-                        Some(*seed),
-                    );
+                    let argument = slice::from_ref(&scheduler.choice.argument);
+                    let repeat = repeat_line(args, argument, Some(*seed));
                     for fault in &mut failure.faults {
                         fault.line =
                             format!("{label}, seed {seed}: {}\nRepeat  {repeat}", fault.line);
@@ -258,7 +345,7 @@ fn gather(
             }
         }
         if !runs.is_empty() {
-            all.push((label.clone(), runs));
+            all.runs.push((label.clone(), runs));
         }
     }
     all
@@ -301,6 +388,7 @@ fn publish(
     workload: &Workload,
     machine: &Machine,
     runs: &[(String, Vec<Run>)],
+    timelines: &[(String, Recorded)],
     report: Option<Output>,
     wall_s: f64,
 ) -> Result<(), Failure> {
@@ -316,9 +404,6 @@ fn publish(
     let comparison = compare(&summaries);
     let command = repeat_line(args, &args.schedulers, None);
     if let Some(report) = report {
-        let timeline =
-            |(label, runs): &(String, Vec<Run>)| Some((label.clone(), runs[0].timeline.clone()?));
-        let timelines: Vec<(String, Recorded)> = runs.iter().filter_map(timeline).collect();
         let page = html::render(&ReportInput {
             title: &workload.name,
             about: &workload.description,
@@ -327,17 +412,21 @@ fn publish(
             shown: &format!("seed {}", runs[0].1[0].seed),
             comparison: &comparison,
             runs: &summaries,
-            timelines: &timelines,
+            timelines,
         });
         report.fill(page.as_bytes())?;
     }
     match args.format {
-        Format::Json => super::print(&json(workload, machine, runs, &comparison)),
+        Format::Json => super::print(&json(args, workload, machine, runs, &comparison)),
         Format::Table => {
             let mut page = headline(workload, machine, runs, wall_s) + "\n\n";
             page += &table::render(&comparison, terminal::width());
             page += "\n";
-            for (what, path) in [("Report", &args.report), ("Trace", &args.trace)] {
+            for (what, path) in [
+                ("Report", &args.report),
+                ("Trace", &args.trace),
+                ("Tables", &args.out),
+            ] {
                 page += &path
                     .as_ref()
                     .map_or(String::new(), |p| format!("{what:<8}{}\n", p.display()));
@@ -373,6 +462,7 @@ fn headline(
 }
 
 fn json(
+    args: &Args,
     workload: &Workload,
     machine: &Machine,
     runs: &[(String, Vec<Run>)],
@@ -397,6 +487,7 @@ fn json(
         .flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
     let all = serde_json::json!({
         "workload": workload.name,
+        "duration_ns": args.duration,
         "machine": machine.name,
         "comparison": comparison,
         "runs": each.collect::<Vec<_>>(),

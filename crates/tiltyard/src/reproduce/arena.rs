@@ -120,7 +120,7 @@ impl Arena for Simulated {
             workload,
             duration_ns,
             watchdog: job.watchdog,
-            probes: true,
+            probes: job.probes,
             twice: false,
         };
         let origin_ns = simulate::origin_ns(workload);
@@ -151,22 +151,22 @@ impl Arena for Simulated {
     }
 }
 
-/// The measures and figures of a run.
+/// The measures and figures of a run. A query that fails breaks what needs it, and nothing else.
 pub fn ask(job: &Job, tables: &[Table]) -> Result<Kept, Failure> {
-    let fault = |what: String| Failure::new(Code::Input, what);
+    let fault = |what: String| Failure::new(Code::Other, what);
     let database = Database::of_run(tables, job.events).map_err(fault)?;
     let mut kept = Kept::default();
     for (name, sql) in &job.measures {
-        let value = database
-            .number(sql)
-            .map_err(|e| fault(format!("measure {name}: {e}")))?;
-        kept.measures.insert(name.clone(), value);
+        match database.number(sql) {
+            Ok(value) => drop(kept.measures.insert(name.clone(), value)),
+            Err(what) => drop(kept.faults.insert(name.clone(), what)),
+        }
     }
     for (index, sql) in &job.figures {
-        let points = database
-            .points(sql)
-            .map_err(|e| fault(format!("figure {}: {e}", index + 1)))?;
-        kept.figures.insert(*index, points);
+        match database.points(sql) {
+            Ok(points) => drop(kept.figures.insert(*index, points)),
+            Err(what) => drop(kept.faults.insert(format!("figure {}", index + 1), what)),
+        }
     }
     Ok(kept)
 }

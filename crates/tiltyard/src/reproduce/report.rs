@@ -36,9 +36,12 @@ pub fn findings(judged: &[Judged], seeds: u64, command: String) -> Findings {
     }
 }
 
+/// A claim where it was found, with its verdict.
+type Found<'a> = (&'a Judged<'a>, &'a Claim, &'a Verdict);
+
 /// Claims by source and section; those that are their own section stand together.
 fn sources(judged: &[Judged]) -> Vec<Source> {
-    let mut sections: BTreeMap<(&str, &str), Vec<(&Judged, &Claim, &Verdict)>> = BTreeMap::new();
+    let mut sections: BTreeMap<(&str, &str), Vec<Found>> = BTreeMap::new();
     for experiment in judged {
         for verdict in &experiment.verdicts {
             let claims = &experiment.experiment.claims;
