@@ -101,8 +101,7 @@ fn window(recorded: &Recorded) -> String {
             "no task had a CPU between {from} and {to}; --timeline FROM..TO chooses another window."
         ),
         (false, true) => format!(
-            "{from} to {to}, {} slices: the limit; --timeline FROM..TO chooses another window.",
-            count(recorded.slices.len() as u64)
+            "{from} to {to}, then the limit of slices; --timeline FROM..TO chooses another window."
         ),
         (false, false) => format!(
             "{from} to {to}, {} slices.",
