@@ -247,3 +247,41 @@ fn a_browser_draws_it_without_a_console_message() {
     let (said, _) = browser::open(&chromium, dir.path(), &render_findings(&findings()));
     assert!(!said.contains("CONSOLE"), "{said}");
 }
+
+#[test]
+fn filters_leave_what_was_asked_for() {
+    let Some(chromium) = browser::chromium() else {
+        eprintln!("SKIPPED: no chromium on PATH");
+        return;
+    };
+    let page = render_findings(&findings());
+    let ids = "const shown = () => [...document.querySelectorAll('.statements tbody tr')]
+          .filter((row) => row.checkVisibility()).map((row) => row.querySelector('.claim').id).join(' ');
+        const form = document.querySelector('.filter'), [yes, no, open] = form.querySelectorAll('input');
+        const change = () => form.dispatchEvent(new Event('input'));";
+    let told = |script: &str| {
+        browser::after(
+            &chromium,
+            &page,
+            &format!("{ids} {script}; const told = shown()"),
+        )
+    };
+    assert_eq!(
+        told(""),
+        "s.one.0 s.one.1 s.one.2",
+        "sections with a miss are open"
+    );
+    assert_eq!(
+        told("yes.checked = no.checked = false; change()"),
+        "s.one.2 s.two.0"
+    );
+    assert_eq!(
+        told("form.querySelector('select').value = 's.two'; change()"),
+        "s.two.0"
+    );
+    assert_eq!(
+        told("form.querySelector('input[type=search]').value = 'MODEL has'; change()"),
+        "s.one.1"
+    );
+    assert_eq!(told("form.querySelector('[value=close]').click()"), "");
+}

@@ -104,3 +104,37 @@ fn a_browser_draws_it_without_a_console_message() {
         "a page with an error must be noticed"
     );
 }
+
+/// Keys and the pointer, as far as a page without a user can try them.
+#[test]
+fn the_timeline_tells_of_the_slice_that_is_pointed_at() {
+    let Some(chromium) = browser::chromium() else {
+        eprintln!("SKIPPED: no chromium on PATH");
+        return;
+    };
+    let page = page::page(&common::runs(1), &page::timelines(1, 2000));
+    let keys = "const canvas = document.querySelectorAll('.timelines > canvas')[1];
+        canvas.focus();
+        for (const key of ['+', '+', '+', '+', '+', '+', 'ArrowRight', 'ArrowLeft', 'n', 'n', 'n', 'p'])
+          canvas.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+        const tip = document.querySelector('.tip');
+        let told = tip.hidden ? 'nothing' : tip.textContent;
+        canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
+        told += tip.hidden ? ' then nothing' : ' still'";
+    let told = browser::after(&chromium, &page, keys);
+    for word in [
+        "sysbench",
+        "begin",
+        "length",
+        "left",
+        "woken by",
+        "then nothing",
+    ] {
+        assert!(told.contains(word), "no {word} in: {told}");
+    }
+    let point = "const canvas = document.querySelector('.timelines > canvas'), box = canvas.getBoundingClientRect();
+        const at = { bubbles: true, pointerId: 1, clientX: box.left + box.width / 2, clientY: box.top + 50 };
+        canvas.dispatchEvent(new PointerEvent('pointermove', at));
+        const told = document.querySelector('.tip').textContent";
+    assert!(browser::after(&chromium, &page, point).contains("woken by"));
+}

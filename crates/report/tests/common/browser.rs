@@ -30,7 +30,34 @@ pub fn chromium() -> Option<PathBuf> {
 
 /// Opens the page; returns what the browser said and the screenshot.
 pub fn open(chromium: &Path, dir: &Path, page: &str) -> (String, Vec<u8>) {
-    let (file, shot) = (dir.join("page.html"), dir.join("page.png"));
+    let shot = dir.join("page.png");
+    let flag = format!("--screenshot={}", shot.display());
+    let (said, _) = headless(chromium, dir, page, &[&flag]);
+    let png = std::fs::read(&shot).unwrap_or_else(|e| panic!("no screenshot ({e}): {said}"));
+    (said, png)
+}
+
+/// Opens the page, does `script` when it is drawn, and returns the last element of the body: what the script left there.
+pub fn after(chromium: &Path, page: &str, script: &str) -> String {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let last = "document.body.append(Object.assign(document.createElement('output'), { textContent: told }))";
+    let script = format!("<script>setTimeout(() => {{ {script}; {last}; }}, 100);</script></body>");
+    let page = page.replace("</body>", &script);
+    let (said, dom) = headless(
+        chromium,
+        dir.path(),
+        &page,
+        &["--dump-dom", "--virtual-time-budget=2000"],
+    );
+    assert!(!said.contains("CONSOLE"), "{said}");
+    let told = dom
+        .rsplit_once("<output>")
+        .and_then(|(_, rest)| rest.split_once("</output>"));
+    told.expect("the script came to its end").0.to_owned()
+}
+
+fn headless(chromium: &Path, dir: &Path, page: &str, flags: &[&str]) -> (String, String) {
+    let file = dir.join("page.html");
     std::fs::write(&file, page).expect("a temporary file");
     let out = Command::new(chromium)
         .args([
@@ -52,11 +79,10 @@ pub fn open(chromium: &Path, dir: &Path, page: &str) -> (String, Vec<u8>) {
             "--hide-scrollbars",
         ])
         .arg(format!("--user-data-dir={}", dir.join("profile").display()))
-        .arg(format!("--screenshot={}", shot.display()))
+        .args(flags)
         .arg(format!("file://{}", file.display()))
         .output()
         .expect("chromium starts");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    let png = std::fs::read(&shot).unwrap_or_else(|e| panic!("no screenshot ({e}): {said}"));
-    (said, png)
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&out.stderr), text(&out.stdout))
 }
