@@ -25,7 +25,9 @@
       cpus[cpu].push(slice);
       return slice;
     });
-    return { scheduler: run.scheduler, tasks, cpus, all, from: from_ns, to: to_ns };
+    const woken = all.filter((s) => s.ready === WOKEN || s.ready === CREATED);
+    const wakeups = woken.map((s) => ({ end: s.begin - s.wait, cpu: s.wakerCpu, app: s.app })).sort((a, b) => a.end - b.end);
+    return { scheduler: run.scheduler, tasks, cpus, all, wakeups, from: from_ns, to: to_ns };
   }
 
   const runs = data.runs.map(decode);
@@ -33,7 +35,7 @@
   whole.to = Math.max(whole.to, whole.from + LEAST_NS);
   let view = { ...whole };
 
-  // The first slice that ends after a time.
+  // The first of some slices, or wakeups, that ends after a time.
   function firstAfter(slices, time) {
     let low = 0, high = slices.length;
     while (low < high) {
@@ -148,7 +150,7 @@
       return slices.slice(at, end);
     });
     visible.forEach((slices, cpu) => drawRow(pane, cpu, slices));
-    if (visible.reduce((sum, slices) => sum + slices.length, 0) < MAX_WAKE_MARKS) drawWakeups(pane, visible);
+    drawWakeups(pane);
     if (chosen && chosen.pane === pane) drawChosen(pane, chosen.slice, visible);
     draw.restore();
   }
@@ -228,12 +230,13 @@
     draw.restore();
   }
 
-  // A tick above the row of the CPU where a task was woken or created.
-  function drawWakeups(pane, visible) {
-    for (const s of visible.flat()) {
-      if (s.ready !== WOKEN && s.ready !== CREATED) continue;
-      pane.draw.fillStyle = inks[s.app].fill;
-      pane.draw.fillRect(xOf(pane, s.begin - s.wait) - 0.75, topOf(pane, s.wakerCpu), 1.5, STRIP - 1);
+  // A tick above the row of the CPU where a task was woken or created, unless there are too many to be told apart.
+  function drawWakeups(pane) {
+    const { wakeups } = pane.run, first = firstAfter(wakeups, view.from), last = firstAfter(wakeups, view.to);
+    if (last - first > MAX_WAKE_MARKS) return;
+    for (const { end, cpu, app } of wakeups.slice(first, last)) {
+      pane.draw.fillStyle = inks[app].fill;
+      pane.draw.fillRect(xOf(pane, end) - 0.75, topOf(pane, cpu), 1.5, STRIP - 1);
     }
   }
 

@@ -80,7 +80,9 @@ fn row(point: &PlotPoint, scale: &Scale, names: &[&str]) -> String {
         scale.place(0.0, point.y),
     );
     let mut reach = String::new();
-    if let Some([low, high]) = span(point) {
+    // An interval that nobody could see is none.
+    let seen = span(point).filter(|[low, high]| scale.text(*low) != scale.text(*high));
+    if let Some([low, high]) = seen {
         track += &format!(
             "<i class=\"reach\" style=\"{}\"></i>",
             scale.place(low, high)
