@@ -69,7 +69,8 @@
     if (chart.series.some((s) => [...s.y, ...(s.band ? s.band[0] : [])].some((v) => v < 0))) scales.y = {};
     const named = chart.series.length;
     const u = new uPlot({
-      width: box.clientWidth, height: 270, series, bands, scales,
+      // Three diagrams on a page of paper.
+      width: box.clientWidth, height: document.documentElement.classList.contains("print") ? 230 : 270, series, bands, scales,
       axes: axes(chart, css("--dim"), css("--line")),
       cursor: { sync: { key: chart.group } },
       // What a legend says of the cursor it says when there is one.

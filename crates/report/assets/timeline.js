@@ -76,7 +76,7 @@
       const color = css(`--c${app % COLORS}`), tile = document.createElement("canvas"), turn = Math.floor(app / COLORS);
       const [r, g, b] = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
       const text = 0.3 * r + 0.59 * g + 0.11 * b > 140 ? "#000" : "#fff";
-      if (!turn) return { fill: color, text };
+      if (!turn) return { fill: color, color, text };
       tile.width = tile.height = 6 + 2 * turn;
       const draw = tile.getContext("2d"), side = tile.width;
       draw.fillStyle = color;
@@ -88,7 +88,7 @@
       draw.lineTo(side, 0);
       if (turn % 2 === 0) { draw.moveTo(0, 0); draw.lineTo(side, side); }
       draw.stroke();
-      return { fill: draw.createPattern(tile, "repeat"), text };
+      return { fill: draw.createPattern(tile, "repeat"), color, text };
     });
   }
 
@@ -226,7 +226,14 @@
     draw.beginPath();
     draw.rect(x, top, wide - 6, high);
     draw.clip();
-    draw.fillText(run.tasks[s.task].name, Math.max(x, pane.gutter) + 3, top + high / 2 + 1);
+    const name = run.tasks[s.task].name, left = Math.max(x, pane.gutter) + 3, middle = top + high / 2 + 1;
+    // On stripes nobody could read it.
+    if (ink.fill !== ink.color) {
+      draw.fillStyle = ink.color;
+      draw.fillRect(left - 2, middle - 8, draw.measureText(name).width + 4, 15);
+      draw.fillStyle = ink.text;
+    }
+    draw.fillText(name, left, middle);
     draw.restore();
   }
 
