@@ -89,11 +89,16 @@ pub fn render(pair: &Pair, width: usize, all: bool) -> String {
         - shown.iter().filter(|change| marked(change)).count();
     let (layout, mut text) = table(pair, &shown, width);
     let mut more = Vec::new();
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
     if apps_left_out > 0 {
-        more.push(format!("{apps_left_out} more apps with less CPU time"));
+        let s = plural(apps_left_out);
+        more.push(format!("{apps_left_out} more app{s} with less CPU time"));
     }
     if hidden > 0 {
-        more.push(format!("{hidden} more figures that changed"));
+        more.push(format!(
+            "{hidden} more figure{} that changed",
+            plural(hidden)
+        ));
     }
     if !more.is_empty() {
         let more = format!("{}: --all shows them.", more.join(", "));

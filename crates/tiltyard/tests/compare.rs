@@ -144,7 +144,7 @@ fn results_of_runs_are_compared() {
             "both: mix-hog-sleepers for 1s on simulated machine smp2, 5 runs",
         ))
         .and(contains("longest wait"))
-        .and(contains("Medians of 5 and 5 runs"));
+        .and(contains("5 and 5 runs"));
     folder
         .compare(&["both.json"])
         .success()
