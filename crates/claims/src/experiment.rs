@@ -9,8 +9,6 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::expr::Check;
-
 /// One file of `experiments/`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,9 +57,14 @@ pub struct RunSpec {
     pub events: bool,
     /// How many tasks of an app have series of their own among the probes.
     pub probe_keys: Option<u32>,
+    /// Whether a scheduler that starves a task is ejected, as a kernel would; default: as the scheduler says.
+    pub watchdog: Option<bool>,
     /// Name -> SQL over the tables of the run; one row, one number.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
+    /// The same for one of the schedulers: label -> name -> SQL.
+    #[serde(default)]
+    pub only: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A picture of an experiment: SQL that gives its points.
@@ -98,8 +101,8 @@ pub struct Parameter {
     pub name: String,
     /// Only runs of this workload have it.
     pub workload: String,
-    /// Keys down to it, with points between.
-    pub at: String,
+    /// Where it stands: keys with points between. Several numbers may be one parameter.
+    pub at: Vec<String>,
     pub reason: String,
 }
 
@@ -205,9 +208,14 @@ pub struct Job {
     pub workload: String,
     /// A JSON object; `{}` changes nothing.
     pub patch: String,
+    /// Numbers of the patched workload (keys with points between) and what they are multiplied with.
+    pub scale: Vec<(String, f64)>,
     pub duration: Option<String>,
     pub events: bool,
+    /// Whether anything asks what the scheduler tells of itself. Listening takes the machine a little time.
+    pub probes: bool,
     pub probe_keys: Option<u32>,
+    pub watchdog: Option<bool>,
     /// What it is one of: the value of `vary`, if there is one.
     pub of: Option<String>,
     /// Appended to the names of its measures.
@@ -250,18 +258,24 @@ impl Experiment {
             for measure in job.measures.keys() {
                 let name = job.full_name(measure);
                 if !names.insert(name.clone()) {
-                    return Err((measure.clone(), format!("{name} is measured twice; give one another name")));
+                    return Err((
+                        measure.clone(),
+                        format!("{name} is measured twice; give one another name"),
+                    ));
                 }
             }
         }
-        for (name, _) in &self.derived {
+        for name in self.derived.keys() {
             if name.split('.').count() != 2 {
-                return Err((name.clone(), format!("derived measure {name}: write namespace.measure")));
+                return Err((
+                    name.clone(),
+                    format!("derived measure {name}: write namespace.measure"),
+                ));
             }
         }
-        names.extend(self.derived.keys().cloned());
         for claim in &self.claims {
-            check_claim(claim, &names).map_err(|what| (format!("\"{}\"", claim.id), format!("{}: {what}", claim.id)))?;
+            check_claim(claim)
+                .map_err(|what| (format!("\"{}\"", claim.id), format!("{}: {what}", claim.id)))?;
         }
         for figure in &self.figures {
             let known = match (&figure.run, &figure.scheduler) {
@@ -289,10 +303,19 @@ impl Experiment {
                     let what = "vary: one name at a time; write another run for the second";
                     return Err(("vary".to_owned(), what.to_owned()));
                 }
-                Some((name, values)) => values.iter().map(|v| Some((name.as_str(), plain(v)))).collect(),
+                Some((name, values)) => values
+                    .iter()
+                    .map(|v| Some((name.as_str(), plain(v))))
+                    .collect(),
                 None => vec![None],
             };
             for value in values {
+                if let Some(label) = run.only.keys().find(|l| !run.schedulers.contains_key(*l)) {
+                    return Err((
+                        format!("only.{label}"),
+                        format!("only.{label}: no scheduler of this run is called so"),
+                    ));
+                }
                 for (label, scheduler) in &run.schedulers {
                     jobs.push(self.job(run, label, scheduler, value.as_ref()));
                 }
@@ -301,44 +324,67 @@ impl Experiment {
         Ok(jobs)
     }
 
-    fn job(&self, run: &RunSpec, label: &str, scheduler: &str, value: Option<&(&str, String)>) -> Job {
+    fn job(
+        &self,
+        run: &RunSpec,
+        label: &str,
+        scheduler: &str,
+        value: Option<&(&str, String)>,
+    ) -> Job {
         let fill = |text: &str| match value {
-            Some((name, value)) => text.replace(&format!("${name}"), value),
+            Some((name, value)) => {
+                let text = text.replace(&format!("${{{name}}}"), value);
+                text.replace(&format!("${name}"), value)
+            }
             None => text.to_owned(),
         };
-        let shows = |f: &FigureSpec| f.run.as_ref() == Some(&run.name) && f.scheduler.as_deref() == Some(label);
+        let shows = |f: &FigureSpec| {
+            f.run.as_ref() == Some(&run.name) && f.scheduler.as_deref() == Some(label)
+        };
         let figures = self.figures.iter().enumerate().filter(|(_, f)| shows(f));
+        let figures: Vec<(usize, String)> =
+            figures.map(|(index, f)| (index, fill(&f.sql))).collect();
+        let measures = run
+            .measures
+            .iter()
+            .chain(run.only.get(label).into_iter().flatten());
+        let measures: BTreeMap<String, String> = measures
+            .map(|(name, sql)| (name.clone(), fill(sql)))
+            .collect();
+        let asked = measures.values().chain(figures.iter().map(|(_, sql)| sql));
         Job {
+            probes: asked
+                .into_iter()
+                .any(|sql| sql.contains("probe") || sql.contains("counter")),
             run: run.name.clone(),
             label: label.to_owned(),
             scheduler: fill(scheduler),
             machine: fill(&run.machine),
             workload: fill(&run.workload),
             patch: json(&toml::Value::Table(run.patch.clone()), &fill).to_string(),
+            scale: Vec::new(),
             duration: run.duration.as_deref().map(fill),
             events: run.events,
             probe_keys: run.probe_keys,
+            watchdog: run.watchdog,
             of: value.map(|(_, value)| value.clone()),
-            suffix: value.map_or(String::new(), |(name, value)| format!("_{name}{}", identifier(value))),
-            measures: run.measures.iter().map(|(name, sql)| (name.clone(), fill(sql))).collect(),
-            figures: figures.map(|(index, f)| (index, fill(&f.sql))).collect(),
+            suffix: value.map_or(String::new(), |(name, value)| {
+                format!("_{name}{}", identifier(value))
+            }),
+            measures,
+            figures,
         }
     }
 }
 
-fn check_claim(claim: &Claim, measured: &BTreeSet<String>) -> Result<(), String> {
+fn check_claim(claim: &Claim) -> Result<(), String> {
     if claim.source().is_empty() || claim.id.split('.').count() < 2 {
         return Err("an id is SOURCE.PART or SOURCE.PART.NAME".to_owned());
     }
-    let check = match (&claim.check, &claim.not_run) {
-        (Some(check), None) => check,
-        (None, Some(_)) => return Ok(()),
-        _ => return Err("give either check or not_run (and why)".to_owned()),
-    };
-    let check = Check::read(check).map_err(|e| format!("check: {e}"))?;
-    match check.names().iter().find(|name| !measured.contains(*name)) {
-        Some(name) => Err(format!("check: nothing here measures {name}; add it to the measures of a run")),
-        None => Ok(()),
+    // What is wrong with the check itself only breaks this claim: see `judge`.
+    match (&claim.check, &claim.not_run) {
+        (Some(_), None) | (None, Some(_)) => Ok(()),
+        _ => Err("give either check or not_run (and why)".to_owned()),
     }
 }
 
@@ -379,7 +425,9 @@ fn json(value: &toml::Value, fill: &dyn Fn(&str) -> String) -> serde_json::Value
         toml::Value::Table(table) => {
             let members = table.iter().map(|(key, value)| match value {
                 // TOML has no null, which is how a merge patch removes.
-                toml::Value::String(text) if text == "remove" => (fill(key), serde_json::Value::Null),
+                toml::Value::String(text) if text == "remove" => {
+                    (fill(key), serde_json::Value::Null)
+                }
                 value => (fill(key), json(value, fill)),
             });
             members.collect()

@@ -252,7 +252,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
 fn number_len(text: &str) -> usize {
     let mut before = ' ';
     let part = |c: char| {
-        let inside = c.is_ascii_alphanumeric() || c == '.' || (matches!(before, 'e' | 'E') && matches!(c, '+' | '-'));
+        let inside = c.is_ascii_alphanumeric()
+            || c == '.'
+            || (matches!(before, 'e' | 'E') && matches!(c, '+' | '-'));
         before = c;
         !inside
     };
@@ -364,8 +366,10 @@ impl Parser {
         if compares.is_empty() {
             return Ok(operands.remove(0));
         }
-        let operands: Result<Vec<Node>, ExprError> =
-            operands.into_iter().map(|o| Self::value(o).map(|o| *o)).collect();
+        let operands: Result<Vec<Node>, ExprError> = operands
+            .into_iter()
+            .map(|o| Self::value(o).map(|o| *o))
+            .collect();
         let kind = Kind::Chain(operands?, compares);
         Ok(Node { at, kind })
     }
@@ -502,8 +506,14 @@ mod tests {
             ("a.one / a.zero > 0", "division by zero (at character 1)"),
             ("a.none > 0", "a.none has no value (at character 1)"),
             // The left half does not excuse the right one.
-            ("a.one == 1 or a.none > 0", "a.none has no value (at character 15)"),
-            ("a.one * 1e308 * 1e308 > 0", "a value that is not finite (at character 1)"),
+            (
+                "a.one == 1 or a.none > 0",
+                "a.none has no value (at character 15)",
+            ),
+            (
+                "a.one * 1e308 * 1e308 > 0",
+                "a value that is not finite (at character 1)",
+            ),
         ] {
             assert_eq!(holds(text), Err(expected.to_owned()), "{text}");
         }
@@ -513,19 +523,52 @@ mod tests {
     fn what_is_no_check_is_refused() {
         for (text, expected) in [
             ("", "the expression ends too early (at character 1)"),
-            ("1 < 2", "no measure of any scheduler is mentioned (at character 1)"),
-            ("a.one", "a number, where a check must be true or false (at character 1)"),
-            ("a.one + 1", "a number, where a check must be true or false (at character 1)"),
-            ("a.one and a.two > 1", "a number, where true or false is needed (at character 1)"),
-            ("1 + (a.one < 2) > 0", "true or false, where a number is needed (at character 6)"),
-            ("(a.one < 2) < 3", "true or false, where a number is needed (at character 2)"),
-            ("one < 2", "one is not a measure; write scheduler.measure (at character 1)"),
-            ("a.b.c < 2", "a.b.c is not a measure; write scheduler.measure (at character 1)"),
-            ("abs(a.one, 2) < 2", "abs does not take 2 values (at character 1)"),
-            ("max(a.one) < 2", "max does not take 1 values (at character 1)"),
+            (
+                "1 < 2",
+                "no measure of any scheduler is mentioned (at character 1)",
+            ),
+            (
+                "a.one",
+                "a number, where a check must be true or false (at character 1)",
+            ),
+            (
+                "a.one + 1",
+                "a number, where a check must be true or false (at character 1)",
+            ),
+            (
+                "a.one and a.two > 1",
+                "a number, where true or false is needed (at character 1)",
+            ),
+            (
+                "1 + (a.one < 2) > 0",
+                "true or false, where a number is needed (at character 6)",
+            ),
+            (
+                "(a.one < 2) < 3",
+                "true or false, where a number is needed (at character 2)",
+            ),
+            (
+                "one < 2",
+                "one is not a measure; write scheduler.measure (at character 1)",
+            ),
+            (
+                "a.b.c < 2",
+                "a.b.c is not a measure; write scheduler.measure (at character 1)",
+            ),
+            (
+                "abs(a.one, 2) < 2",
+                "abs does not take 2 values (at character 1)",
+            ),
+            (
+                "max(a.one) < 2",
+                "max does not take 1 values (at character 1)",
+            ),
             ("a.one < 2)", ") is not expected here (at character 10)"),
             ("(a.one < 2", ") is missing (at character 11)"),
-            ("a.one < 2 a.two > 1", "a.two is not expected here (at character 11)"),
+            (
+                "a.one < 2 a.two > 1",
+                "a.two is not expected here (at character 11)",
+            ),
             ("a.one = 2", "'=' is not expected here (at character 7)"),
             ("a.one < 1.2.3", "1.2.3 is not a number (at character 9)"),
         ] {

@@ -46,6 +46,8 @@ pub struct Verdict {
     pub measured: BTreeMap<String, f64>,
     /// Order-statistic intervals of the medians (95 % from six seeds on, else the extremes).
     pub interval: BTreeMap<String, [f64; 2]>,
+    /// Each seed's value.
+    pub values: BTreeMap<String, Vec<f64>>,
     pub verdict: Outcome,
     pub seeds: usize,
     /// With how many of the seeds, each taken by itself, the check holds.
@@ -60,7 +62,12 @@ pub struct Verdict {
 
 /// The verdict on a claim: its check is evaluated on the medians. Whatever stands in the way of that leaves the claim
 /// not run; nothing broken ever counts as reproduced.
-pub fn judge(claim: &Claim, values: &Values, seeds: usize, failures: &BTreeMap<String, String>) -> Verdict {
+pub fn judge(
+    claim: &Claim,
+    values: &Values,
+    seeds: usize,
+    failures: &BTreeMap<String, String>,
+) -> Verdict {
     let mut verdict = Verdict {
         id: claim.id.clone(),
         source: claim.source().to_owned(),
@@ -71,6 +78,7 @@ pub fn judge(claim: &Claim, values: &Values, seeds: usize, failures: &BTreeMap<S
         check: claim.check.clone().unwrap_or_default(),
         measured: BTreeMap::new(),
         interval: BTreeMap::new(),
+        values: BTreeMap::new(),
         verdict: Outcome::NotRun,
         seeds: 0,
         holds_with: 0,
@@ -86,7 +94,11 @@ pub fn judge(claim: &Claim, values: &Values, seeds: usize, failures: &BTreeMap<S
         for name in check.names() {
             let interval = interval(name, values, failures)?;
             verdict.measured.insert(name.clone(), interval.median);
-            verdict.interval.insert(name.clone(), [interval.low, interval.high]);
+            verdict
+                .interval
+                .insert(name.clone(), [interval.low, interval.high]);
+            let each = values.get(name).into_iter().flatten().flatten();
+            verdict.values.insert(name.clone(), each.copied().collect());
         }
         let holds = check
             .holds(&|name| verdict.measured.get(name).copied())
@@ -108,14 +120,24 @@ pub fn judge(claim: &Claim, values: &Values, seeds: usize, failures: &BTreeMap<S
 }
 
 /// The median of a measure, which must have a value with every seed.
-fn interval(name: &str, values: &Values, failures: &BTreeMap<String, String>) -> Result<Interval, String> {
+fn interval(
+    name: &str,
+    values: &Values,
+    failures: &BTreeMap<String, String>,
+) -> Result<Interval, String> {
     if let Some(failure) = failures.get(name) {
         return Err(format!("{name}: {failure}"));
     }
-    let all = values.get(name).ok_or_else(|| format!("{name} was not measured"))?;
+    let all = values
+        .get(name)
+        .ok_or_else(|| format!("nothing here measures {name}; add it to the measures of a run"))?;
     let known: Vec<f64> = all.iter().flatten().copied().collect();
     if known.len() < all.len() {
-        return Err(format!("{name} has no value with {} of {} seeds", all.len() - known.len(), all.len()));
+        return Err(format!(
+            "{name} has no value with {} of {} seeds",
+            all.len() - known.len(),
+            all.len()
+        ));
     }
     median_interval(&known).ok_or_else(|| format!("{name} was not measured"))
 }
@@ -131,7 +153,10 @@ mod tests {
              x = 'SELECT 1'\ny = 'SELECT 2'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\n\
              tier = 'core'\nexpected = 'e'\ntolerance = 't'\ncheck = '{check}'\n"
         );
-        Experiment::read(&text, "e", "e.toml").unwrap().claims.remove(0)
+        Experiment::read(&text, "e", "e.toml")
+            .unwrap()
+            .claims
+            .remove(0)
     }
 
     fn values() -> Values {
@@ -151,8 +176,14 @@ mod tests {
     #[test]
     fn medians_decide_and_seeds_are_counted() {
         let got = verdict("a.x < b.x");
-        assert_eq!((got.verdict, got.holds_with, got.seeds), (Outcome::Reproduced, 2, 3));
-        assert_eq!((got.measured["a.x"], got.interval["a.x"]), (2.0, [1.0, 9.0]));
+        assert_eq!(
+            (got.verdict, got.holds_with, got.seeds),
+            (Outcome::Reproduced, 2, 3)
+        );
+        assert_eq!(
+            (got.measured["a.x"], got.interval["a.x"]),
+            (2.0, [1.0, 9.0])
+        );
         let got = verdict("a.x > b.x");
         assert_eq!((got.verdict, got.holds_with), (Outcome::NotReproduced, 1));
     }
@@ -162,13 +193,28 @@ mod tests {
         for (check, reason) in [
             ("a.x / b.y > 0", "check: division by zero (at character 1)"),
             ("a.y >= 0", "a.y has no value with 1 of 3 seeds"),
+            (
+                "a.z >= 0",
+                "nothing here measures a.z; add it to the measures of a run",
+            ),
+            (
+                "1 < 2",
+                "check: no measure of any scheduler is mentioned (at character 1)",
+            ),
         ] {
             let got = verdict(check);
-            assert_eq!((got.verdict, got.broken), (Outcome::NotRun, true), "{check}");
+            assert_eq!(
+                (got.verdict, got.broken),
+                (Outcome::NotRun, true),
+                "{check}"
+            );
             assert_eq!(got.reason.as_deref(), Some(reason));
         }
         let failed = BTreeMap::from([("a.x".to_owned(), "ejected".to_owned())]);
         let got = judge(&claim("a.x < b.x"), &values(), 3, &failed);
-        assert_eq!((got.verdict, got.reason.as_deref()), (Outcome::NotRun, Some("a.x: ejected")));
+        assert_eq!(
+            (got.verdict, got.reason.as_deref()),
+            (Outcome::NotRun, Some("a.x: ejected"))
+        );
     }
 }

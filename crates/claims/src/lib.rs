@@ -5,7 +5,9 @@
 mod experiment;
 mod expr;
 mod judge;
+pub mod page;
 pub mod scoreboard;
+pub mod sensitivity;
 mod sql;
 
 pub use experiment::*;

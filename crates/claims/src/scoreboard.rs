@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Verdicts for people: on a terminal, and as pages in Markdown.
+//! Verdicts for people, on a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::experiment::{Claim, Experiment};
-use crate::judge::{Outcome, Verdict};
+use crate::experiment::Claim;
+use crate::judge::Verdict;
+use crate::sensitivity::Variation;
 
 /// One claim in full.
 pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
-    let mut out = format!("{}  {}\n\n{}\n\n", claim.id, verdict.verdict.name(), claim.statement);
+    let mut out = format!(
+        "{}  {}\n\n{}\n\n",
+        claim.id,
+        verdict.verdict.name(),
+        claim.statement
+    );
     let mut row = |name: &str, text: &str| {
         if !text.is_empty() {
             let _ = writeln!(out, "{name:<12}{text}");
@@ -21,11 +27,17 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
     row("check", &verdict.check);
     row("measured", &measured(verdict).join("\n            "));
     if verdict.seeds > 0 {
-        row("seeds", &format!("holds with {} of {}", verdict.holds_with, verdict.seeds));
+        row(
+            "seeds",
+            &format!("holds with {} of {}", verdict.holds_with, verdict.seeds),
+        );
     }
     row("reason", verdict.reason.as_deref().unwrap_or_default());
     row("note", claim.inconsistency.as_deref().unwrap_or_default());
-    row("explained", claim.explanation.as_deref().unwrap_or_default());
+    row(
+        "explained",
+        claim.explanation.as_deref().unwrap_or_default(),
+    );
     row("shown by", claim.shown_by.as_deref().unwrap_or_default());
     row("repeat", &verdict.command);
     out
@@ -43,16 +55,60 @@ pub fn table(verdicts: &[&Verdict], width: usize) -> String {
             Some(reason) => reason.clone(),
             None => measured(verdict).join("\n"),
         };
-        table.add_row([&verdict.id, &verdict.expected, &shown, verdict.verdict.name()]);
+        table.add_row([
+            &verdict.id,
+            &verdict.expected,
+            &shown,
+            verdict.verdict.name(),
+        ]);
     }
     format!("{table}\n")
+}
+
+/// What turned when invented numbers were varied.
+pub fn variations(variations: &[Variation], width: usize) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_width(width.min(usize::from(u16::MAX)) as u16);
+    table.set_header([
+        "workload",
+        "parameter",
+        "times",
+        "claim",
+        "now",
+        "measured then",
+    ]);
+    for variation in variations {
+        for change in &variation.changes {
+            table.add_row([
+                &variation.workload,
+                &variation.parameter,
+                &variation.factor.to_string(),
+                &change.id,
+                change.to.name(),
+                &change.after.join("\n"),
+            ]);
+        }
+    }
+    let turned = variations.iter().filter(|v| !v.changes.is_empty()).count();
+    let calm = variations.len() - turned;
+    format!(
+        "{table}\n\n{} variations, {calm} of them turn no verdict\n",
+        variations.len()
+    )
 }
 
 /// `name median [low, high]` of each measure.
 pub fn measured(verdict: &Verdict) -> Vec<String> {
     let one = |(name, median): (&String, &f64)| match verdict.interval.get(name) {
         Some([low, high]) if low != high => {
-            format!("{name} {} [{}, {}]", number(*median), number(*low), number(*high))
+            format!(
+                "{name} {} [{}, {}]",
+                number(*median),
+                number(*low),
+                number(*high)
+            )
         }
         _ => format!("{name} {}", number(*median)),
     };
@@ -83,17 +139,6 @@ pub fn by_section<'a>(verdicts: &[&'a Verdict]) -> BTreeMap<&'a str, [usize; 3]>
     sections
 }
 
-/// `docs/claims.md`.
-pub fn page(experiments: &[Experiment], verdicts: &[&Verdict]) -> String {
-    let _ = (experiments, verdicts);
-    String::new()
-}
-
-#[allow(dead_code)]
-fn outcome_mark(outcome: Outcome) -> &'static str {
-    outcome.name()
-}
-
 #[cfg(test)]
 mod tests {
     use super::number;
@@ -101,8 +146,15 @@ mod tests {
     #[test]
     fn numbers_have_four_digits() {
         for (value, text) in [
-            (0.0, "0"), (12.0, "12"), (58650.0, "58650"), (235.4567, "235.5"), (0.0123456, "0.01235"),
-            (1.5, "1.5"), (-0.25, "-0.25"), (123456.7, "123457"), (1e-12, "0"),
+            (0.0, "0"),
+            (12.0, "12"),
+            (58650.0, "58650"),
+            (235.4567, "235.5"),
+            (0.0123456, "0.01235"),
+            (1.5, "1.5"),
+            (-0.25, "-0.25"),
+            (123456.7, "123457"),
+            (1e-12, "0"),
         ] {
             assert_eq!(number(value), text);
         }

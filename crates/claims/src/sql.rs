@@ -49,8 +49,13 @@ impl Database {
         let mut names = NAMES.to_vec();
         names.retain(|name| events || !is_of_events(name));
         for name in names {
-            let batches = tables.iter().filter(|t| t.name == name).flat_map(|t| &t.batches);
-            database.load(name, batches).map_err(|e| format!("table {name}: {e}"))?;
+            let batches = tables
+                .iter()
+                .filter(|t| t.name == name)
+                .flat_map(|t| &t.batches);
+            database
+                .load(name, batches)
+                .map_err(|e| format!("table {name}: {e}"))?;
         }
         Ok(database)
     }
@@ -64,13 +69,27 @@ impl Database {
         let fill = || -> rusqlite::Result<()> {
             let create = "CREATE TABLE measure (run TEXT, scheduler TEXT, seed INT, name TEXT, of TEXT, value REAL)";
             database.0.execute_batch(create)?;
-            let mut insert = database.0.prepare("INSERT INTO measure VALUES (?, ?, ?, ?, ?, ?)")?;
+            let mut insert = database
+                .0
+                .prepare("INSERT INTO measure VALUES (?, ?, ?, ?, ?, ?)")?;
             for row in rows {
-                insert.execute((row.run, row.scheduler, row.seed as i64, row.name, row.of, row.value))?;
+                insert.execute((
+                    row.run,
+                    row.scheduler,
+                    row.seed as i64,
+                    row.name,
+                    row.of,
+                    row.value,
+                ))?;
             }
-            database.0.execute_batch("CREATE TABLE scheduler (label TEXT, lines INT)")?;
+            database
+                .0
+                .execute_batch("CREATE TABLE scheduler (label TEXT, lines INT)")?;
             for (label, lines) in schedulers {
-                database.0.execute("INSERT INTO scheduler VALUES (?, ?)", (label, *lines as i64))?;
+                database.0.execute(
+                    "INSERT INTO scheduler VALUES (?, ?)",
+                    (label, *lines as i64),
+                )?;
             }
             Ok(())
         };
@@ -95,13 +114,24 @@ impl Database {
         batches: impl Iterator<Item = &'a RecordBatch>,
     ) -> rusqlite::Result<()> {
         let schema = schema(name);
-        let columns: Vec<String> = schema.fields().iter().map(|f| format!("\"{}\"", f.name())).collect();
-        self.0.execute_batch(&format!("BEGIN; CREATE TABLE \"{name}\" ({})", columns.join(", ")))?;
+        let columns: Vec<String> = schema
+            .fields()
+            .iter()
+            .map(|f| format!("\"{}\"", f.name()))
+            .collect();
+        self.0.execute_batch(&format!(
+            "BEGIN; CREATE TABLE \"{name}\" ({})",
+            columns.join(", ")
+        ))?;
         let marks = vec!["?"; columns.len()].join(", ");
-        let mut insert = self.0.prepare(&format!("INSERT INTO \"{name}\" VALUES ({marks})"))?;
+        let mut insert = self
+            .0
+            .prepare(&format!("INSERT INTO \"{name}\" VALUES ({marks})"))?;
         for batch in batches {
             for row in 0..batch.num_rows() {
-                insert.execute(params_from_iter((0..columns.len()).map(|c| cell(batch, c, row))))?;
+                insert.execute(params_from_iter(
+                    (0..columns.len()).map(|c| cell(batch, c, row)),
+                ))?;
             }
         }
         self.0.execute_batch("COMMIT")
@@ -160,10 +190,14 @@ impl Database {
     ) -> Result<Vec<Point>, String> {
         let mut statement = self.0.prepare(sql).map_err(|e| e.to_string())?;
         if statement.column_count() != columns {
-            return Err(format!("{} columns, where a figure of this kind needs {columns}", statement.column_count()));
+            return Err(format!(
+                "{} columns, where a figure of this kind needs {columns}",
+                statement.column_count()
+            ));
         }
         let rows = statement.query_map([], read).map_err(|e| e.to_string())?;
-        rows.collect::<rusqlite::Result<_>>().map_err(|e| e.to_string())
+        rows.collect::<rusqlite::Result<_>>()
+            .map_err(|e| e.to_string())
     }
 }
 
@@ -258,7 +292,11 @@ mod tests {
     #[test]
     fn functions_of_our_own() {
         let database = database();
-        let ask = |sql: &str| database.number(&format!("SELECT {sql} FROM measure")).unwrap();
+        let ask = |sql: &str| {
+            database
+                .number(&format!("SELECT {sql} FROM measure"))
+                .unwrap()
+        };
         assert_eq!(ask("median(value)"), Some(2.0));
         assert_eq!(ask("median(NULL)"), None);
         assert_eq!(ask("interpolate(seed, value, 3)"), Some(5.5));
@@ -273,13 +311,21 @@ mod tests {
         assert_eq!(database.number("SELECT 1 WHERE 0"), Ok(None));
         assert_eq!(database.number("SELECT 7"), Ok(Some(7.0)));
         for (sql, expected) in [
-            ("SELECT value FROM measure", "several rows, where a measure is one number"),
+            (
+                "SELECT value FROM measure",
+                "several rows, where a measure is one number",
+            ),
             ("SELECT 1, 2", "2 columns, where a measure is one number"),
             ("SELECT 'x'", "not a finite number"),
             ("SELECT 9e999", "not a finite number"),
         ] {
             assert_eq!(database.number(sql), Err(expected.to_owned()), "{sql}");
         }
-        assert!(database.number("SELECT x FROM sched_slice").unwrap_err().contains("no such table: sched_slice"));
+        assert!(
+            database
+                .number("SELECT x FROM sched_slice")
+                .unwrap_err()
+                .contains("no such table: sched_slice")
+        );
     }
 }

@@ -547,10 +547,12 @@ impl EventSink for Recorder {
     fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
         let probe = usize::from(probe);
         while self.probes.len() < probe {
-            self.probes.push(Probe::new("(unnamed)", false, self.tasks_per_app));
+            self.probes
+                .push(Probe::new("(unnamed)", false, self.tasks_per_app));
         }
         if self.probes.len() == probe {
-            self.probes.push(Probe::new(name, per_cpu, self.tasks_per_app));
+            self.probes
+                .push(Probe::new(name, per_cpu, self.tasks_per_app));
         } else {
             self.probes[probe] = Probe::new(name, per_cpu, self.tasks_per_app);
         }

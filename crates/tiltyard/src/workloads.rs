@@ -76,17 +76,31 @@ pub fn load(argument: &str) -> Result<Workload, Failure> {
     parse(&path, &data::shown(&path), &text)
 }
 
-/// A workload after a JSON merge patch, and its text.
-pub fn load_patched(argument: &str, patch: &str) -> Result<(Workload, String), Failure> {
+/// The text of its file.
+pub fn text(argument: &str) -> Result<String, Failure> {
+    data::read(&path(argument)?)
+}
+
+/// A workload after a JSON merge patch and with some numbers (by path) multiplied, and its text.
+pub fn load_changed(
+    argument: &str,
+    patch: &str,
+    scale: &[(String, f64)],
+) -> Result<(Workload, String), Failure> {
     let path = path(argument)?;
-    let file = data::shown(&path);
-    let text = data::read(&path)?;
-    if patch == "{}" {
-        return Ok((parse(&path, &file, &text)?, text));
+    let mut file = data::shown(&path);
+    let mut text = data::read(&path)?;
+    let wrong = |e| Failure::new(Code::Input, format!("{file}: {e}"));
+    if patch != "{}" {
+        text = tiltyard_workload::patch(&text, patch).map_err(wrong)?;
     }
-    let patched = tiltyard_workload::patch(&text, patch);
-    let text = patched.map_err(|e| Failure::new(Code::Input, format!("{file}: {e}")))?;
-    Ok((parse(&path, &format!("{file} as patched"), &text)?, text))
+    for (at, factor) in scale {
+        text = tiltyard_workload::scale(&text, at, *factor).map_err(wrong)?;
+    }
+    if patch != "{}" || !scale.is_empty() {
+        file += " as patched";
+    }
+    Ok((parse(&path, &file, &text)?, text))
 }
 
 fn parse(path: &Path, file: &str, text: &str) -> Result<Workload, Failure> {
@@ -124,9 +138,15 @@ mod tests {
     use super::*;
 
     fn known() -> Vec<String> {
-        ["apache", "probe/wake", "suite/apache", "suite/wake", "suite/nas-mg"]
-            .map(str::to_owned)
-            .to_vec()
+        [
+            "apache",
+            "probe/wake",
+            "suite/apache",
+            "suite/wake",
+            "suite/nas-mg",
+        ]
+        .map(str::to_owned)
+        .to_vec()
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod units;
 mod write;
 
 pub use error::{ReadError, WriteError};
-pub use patch::patch;
+pub use patch::{patch, scale};
 pub use program::*;
 pub use read::read;
 pub use write::{Dialect, write};

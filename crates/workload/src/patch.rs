@@ -18,13 +18,47 @@ pub fn patch(text: &str, patch: &str) -> Result<String, String> {
     Ok(out)
 }
 
+/// The text of a workload file with the number at `path` (keys, with points between) `factor` times as large. A whole
+/// number stays one, 1 at least; 0 stays 0.
+pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
+    let mut target =
+        json::parse(text).map_err(|e| format!("the workload: {}; {}", e.what, e.way_out))?;
+    let number = path.split('.').try_fold(&mut target, |value, key| {
+        let Kind::Object(members) = &mut value.kind else {
+            return None;
+        };
+        members
+            .iter_mut()
+            .find(|m| m.key == key)
+            .map(|m| &mut m.value)
+    });
+    let Some(Kind::Number(number)) = number.map(|value| &mut value.kind) else {
+        return Err(format!("{path}: there is no number to scale"));
+    };
+    let value: f64 = number
+        .parse()
+        .map_err(|_| format!("{path}: {number} is no number to scale"))?;
+    *number = match number.contains(['.', 'e', 'E']) {
+        true => format!("{:.6}", value * factor),
+        false if value == 0.0 => number.clone(),
+        false => format!("{}", (value * factor).round().max(1.0)),
+    };
+    let mut out = String::new();
+    write(&target, 0, &mut out);
+    out.push('\n');
+    Ok(out)
+}
+
 fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
     let Kind::Object(changes) = &patch.kind else {
         target.kind = patch.kind.clone();
         return Ok(());
     };
     let Kind::Object(members) = &mut target.kind else {
-        return Err(format!("{path} is {}, which has no keys to patch", target.kind.name()));
+        return Err(format!(
+            "{path} is {}, which has no keys to patch",
+            target.kind.name()
+        ));
     };
     for change in changes {
         let path = match path {
@@ -33,7 +67,11 @@ fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
         };
         let mut places = (0..members.len()).filter(|&i| members[i].key == change.key);
         match (places.next(), places.next()) {
-            (Some(_), Some(_)) => return Err(format!("{path} stands more than once; give each its own name")),
+            (Some(_), Some(_)) => {
+                return Err(format!(
+                    "{path} stands more than once; give each its own name"
+                ));
+            }
             (Some(at), None) if change.value.kind == Kind::Null => {
                 members.remove(at);
             }
@@ -105,14 +143,19 @@ fn quote(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::patch;
+    use super::{patch, scale};
     use crate::read;
 
-    const HOGS: &str = r#"{ "tasks" : { /* many */ "hog" : { "instance" : 4, "run" : 5, "sleep" : 2, }, } }"#;
+    const HOGS: &str =
+        r#"{ "tasks" : { /* many */ "hog" : { "instance" : 4, "run" : 5, "sleep" : 2, }, } }"#;
 
     #[test]
     fn numbers_change_and_order_stays() {
-        let text = patch(HOGS, r#"{"tasks":{"hog":{"run":null,"instance":16,"priority":5}}}"#).unwrap();
+        let text = patch(
+            HOGS,
+            r#"{"tasks":{"hog":{"run":null,"instance":16,"priority":5}}}"#,
+        )
+        .unwrap();
         assert_eq!(
             text,
             "{\n\t\"tasks\" : {\n\t\t\"hog\" : {\n\t\t\t\"instance\" : 16,\n\t\t\t\"sleep\" : 2,\n\t\t\t\"priority\" : 5\n\t\t}\n\t}\n}\n"
@@ -127,11 +170,34 @@ mod tests {
     }
 
     #[test]
+    fn one_number_is_scaled() {
+        let text =
+            r#"{ "tasks" : { "a" : { "loop" : 3, "run" : 2.5, "sleep" : { "exp" : 7 } } } }"#;
+        let scaled = scale(text, "tasks.a.run", 0.5).unwrap();
+        assert!(scaled.contains("\"run\" : 1.250000"), "{scaled}");
+        let scaled = scale(text, "tasks.a.sleep.exp", 0.5).unwrap();
+        assert!(scaled.contains("\"exp\" : 4"), "{scaled}");
+        for path in ["tasks.b.run", "tasks.a.sleep", "tasks.a.run.x"] {
+            let error = scale(text, path, 2.0).unwrap_err();
+            assert_eq!(error, format!("{path}: there is no number to scale"));
+        }
+    }
+
+    #[test]
     fn slips_of_the_pen_are_errors() {
         for (change, expected) in [
-            (r#"{"tasks":{"hgo":{"instance":5}}}"#, "tasks.hgo: there is no such key to patch"),
-            (r#"{"tasks":{"hog":{"rum":null}}}"#, "tasks.hog.rum: there is no such key to patch"),
-            (r#"{"tasks":{"hog":{"run":{"exp":5}}}}"#, "tasks.hog.run is a number, which has no keys to patch"),
+            (
+                r#"{"tasks":{"hgo":{"instance":5}}}"#,
+                "tasks.hgo: there is no such key to patch",
+            ),
+            (
+                r#"{"tasks":{"hog":{"rum":null}}}"#,
+                "tasks.hog.rum: there is no such key to patch",
+            ),
+            (
+                r#"{"tasks":{"hog":{"run":{"exp":5}}}}"#,
+                "tasks.hog.run is a number, which has no keys to patch",
+            ),
             ("{", "the patch: "),
         ] {
             let error = patch(HOGS, change).unwrap_err();
@@ -139,6 +205,9 @@ mod tests {
         }
         let twice = r#"{ "tasks" : { "a" : { "run" : 1, "run" : 2 } } }"#;
         let error = patch(twice, r#"{"tasks":{"a":{"run":3}}}"#).unwrap_err();
-        assert_eq!(error, "tasks.a.run stands more than once; give each its own name");
+        assert_eq!(
+            error,
+            "tasks.a.run stands more than once; give each its own name"
+        );
     }
 }

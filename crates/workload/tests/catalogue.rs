@@ -46,6 +46,14 @@ fn all_are_read_and_explained() {
     }
 }
 
+/// A name without its folder means one workload.
+#[test]
+fn no_name_is_there_twice() {
+    let files = shipped();
+    let names: std::collections::BTreeSet<_> = files.iter().map(|f| f.file_stem()).collect();
+    assert_eq!(names.len(), files.len());
+}
+
 fn named(name: &str) -> Workload {
     let file = shipped()
         .into_iter()
@@ -102,6 +110,18 @@ fn the_issue_catalogue_is_complete() {
         "apache",
         "mix-hog-sleepers",
         "pingpong",
+        "micro-hogs",
+        "micro-nice",
+        "micro-groups",
+        "micro-groups-nested",
+        "micro-newborn",
+        "micro-wake",
+        "micro-sleeper",
+        "micro-forktree",
+        "micro-interactive-flood",
+        "micro-api",
+        "slice-gamer",
+        "burst-exp",
     ] {
         named(name);
     }
@@ -110,7 +130,12 @@ fn the_issue_catalogue_is_complete() {
 /// "The Battle of the Schedulers", Table 2: 532 transactions a second are 1.88 ms of CPU time each.
 #[test]
 fn a_transaction_takes_one_532nd_of_a_second() {
-    for name in ["sysbench-1c", "fibo-sysbench-1c", "sysbench-128"] {
+    for name in [
+        "sysbench",
+        "sysbench-1c",
+        "fibo-sysbench-1c",
+        "sysbench-128",
+    ] {
         let w = named(name);
         let client = block(task(&w, "client"), counted);
         let server = work_ns(&task(&w, "server").phases[0].ops);
@@ -210,7 +235,13 @@ fn fibo_and_sysbench_are_two_groups_of_one_weight() {
 /// What is spawned must end when its users do, and what the run waits for must end.
 #[test]
 fn servers_are_daemons_and_clients_end() {
-    for name in ["sysbench-1c", "fibo-sysbench-1c", "sysbench-128", "apache"] {
+    for name in [
+        "sysbench",
+        "sysbench-1c",
+        "fibo-sysbench-1c",
+        "sysbench-128",
+        "apache",
+    ] {
         for task in &named(name).tasks {
             assert_eq!(
                 task.daemon,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard reproduce`: what papers claim, judged one by one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tiltyard_claims::{Outcome, Tier, Verdict, scoreboard};
+use tiltyard_claims::page::{self, Kept};
+use tiltyard_claims::{Experiment, Outcome, Tier, Verdict, scoreboard};
 
 use crate::failure::{Code, Failure};
 use crate::reproduce::{self, Account, Cache, Judged, Simulated};
@@ -49,6 +50,15 @@ pub struct Args {
     /// The folder of experiment files [default: the shipped ones].
     #[arg(long, value_name = "DIR")]
     experiments: Option<PathBuf>,
+    /// Halve and double each number of the workloads that somebody invented, and tell which verdicts turn.
+    #[arg(long, conflicts_with = "report")]
+    sensitivity: bool,
+    /// Print docs/claims.md, or `scoreboard` of it, from the results in a folder (sim.json, kernel.json, sensitivity.json).
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "sensitivity", "format"])]
+    page: Option<PathBuf>,
+    /// With --page: only the table of counts by section.
+    #[arg(long, requires = "page")]
+    scoreboard: bool,
     /// Do every run, whatever is known.
     #[arg(long)]
     no_cache: bool,
@@ -63,8 +73,6 @@ enum Format {
     Table,
     /// An array with an object for each claim.
     Json,
-    /// The page docs/claims.md.
-    Markdown,
 }
 
 fn tier(text: &str) -> Result<Tier, String> {
@@ -89,6 +97,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => data::folder()?.join("experiments"),
     };
     let experiments = reproduce::load(&folder)?;
+    if let Some(results) = &args.page {
+        return super::print(&kept_page(&experiments, results, args.scoreboard)?);
+    }
     let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
     let begun = Instant::now();
     let plans = reproduce::plan(&experiments, &ids, args.report.is_some());
@@ -102,13 +113,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })?;
     let seeds = u64::from(args.seeds);
     let (judged, account) = pool.install(|| reproduce::judge_all(&plans, seeds, &arena, &cache));
+    if args.sensitivity {
+        let before: Vec<Vec<Verdict>> = judged.into_iter().map(|j| j.verdicts).collect();
+        let variations =
+            pool.install(|| reproduce::sensitivity(&plans, &before, seeds, &args.instead, &cache))?;
+        return match args.format {
+            Format::Json => super::print(&format!("{:#}\n", serde_json::json!(variations))),
+            Format::Table => super::print(&scoreboard::variations(&variations, terminal::width())),
+        };
+    }
     for line in cache.complaints().iter().chain(&account.failures) {
         eprintln!("tiltyard: {line}");
     }
     let verdicts: Vec<&Verdict> = judged.iter().flat_map(|j| &j.verdicts).collect();
     match args.format {
         Format::Json => super::print(&format!("{:#}\n", serde_json::json!(verdicts)))?,
-        Format::Markdown => super::print(&scoreboard::page(&experiments, &verdicts))?,
         Format::Table => {
             let wall_s = begun.elapsed().as_secs_f64();
             super::print(&table(&verdicts, &judged, &account, wall_s))?;
@@ -118,6 +137,38 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => Ok(()),
         Some(failure) => Err(failure),
     }
+}
+
+/// The page, from what is kept.
+fn kept_page(experiments: &[Experiment], folder: &Path, short: bool) -> Result<String, Failure> {
+    fn read<T: serde::de::DeserializeOwned>(path: PathBuf) -> Result<Vec<T>, Failure> {
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        serde_json::from_str(&data::read(&path)?).map_err(|e| {
+            let line = format!(
+                "{}: not a result of tiltyard reproduce: {e}",
+                data::shown(&path)
+            );
+            Failure::new(Code::Input, line)
+        })
+    }
+    let kept = Kept {
+        sim: read(folder.join("sim.json"))?,
+        kernel: read(folder.join("kernel.json"))?,
+        sensitivity: read(folder.join("sensitivity.json"))?,
+    };
+    if kept.sim.is_empty() {
+        let line = format!(
+            "{}: no sim.json there; write it with --format json",
+            folder.display()
+        );
+        return Err(Failure::new(Code::Input, line));
+    }
+    Ok(match short {
+        true => page::scoreboard(&kept),
+        false => page::page(experiments, &kept),
+    })
 }
 
 /// The claims that could not be judged though they have a check.
@@ -137,7 +188,10 @@ fn broken(verdicts: &[&Verdict]) -> Option<Failure> {
 fn table(verdicts: &[&Verdict], judged: &[Judged], account: &Account, wall_s: f64) -> String {
     let mut page = match verdicts {
         [one] => {
-            let claim = judged.iter().flat_map(|j| &j.experiment.claims).find(|c| c.id == one.id);
+            let claim = judged
+                .iter()
+                .flat_map(|j| &j.experiment.claims)
+                .find(|c| c.id == one.id);
             claim.map_or(String::new(), |c| scoreboard::detail(c, one))
         }
         all => scoreboard::table(all, terminal::width()),

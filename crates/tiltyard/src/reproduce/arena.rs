@@ -20,7 +20,7 @@ use crate::{duration, machines, schedulers, workloads};
 pub struct Simulated {
     schedulers: BTreeMap<String, Built>,
     machines: BTreeMap<String, Machine>,
-    /// By workload and patch; with the text that was read.
+    /// By workload and what changes it; with the text that was read.
     workloads: BTreeMap<(String, String), (Workload, String)>,
     /// A scheduler's name and what runs in its place.
     instead: Vec<(String, String)>,
@@ -49,9 +49,9 @@ impl Simulated {
             let machine = machines::load(&job.machine)?;
             self.machines.insert(job.machine.clone(), machine);
         }
-        let key = (job.workload.clone(), job.patch.clone());
+        let key = workload_key(job);
         if !self.workloads.contains_key(&key) {
-            let workload = workloads::load_patched(&job.workload, &job.patch)?;
+            let workload = workloads::load_changed(&job.workload, &job.patch, &job.scale)?;
             self.workloads.insert(key, workload);
         }
         let scheduler = self.scheduler(job);
@@ -79,13 +79,19 @@ impl Simulated {
     }
 
     fn inputs(&self, job: &Job) -> (&Built, &Machine, &(Workload, String)) {
-        let key = (job.workload.clone(), job.patch.clone());
         (
             &self.schedulers[&self.scheduler(job)],
             &self.machines[&job.machine],
-            &self.workloads[&key],
+            &self.workloads[&workload_key(job)],
         )
     }
+}
+
+fn workload_key(job: &Job) -> (String, String) {
+    (
+        job.workload.clone(),
+        format!("{} {:?}", job.patch, job.scale),
+    )
 }
 
 impl Arena for Simulated {
@@ -105,13 +111,16 @@ impl Arena for Simulated {
 
     fn run(&self, job: &Job, seed: u64) -> Result<Kept, Failure> {
         let (built, machine, (workload, _)) = self.inputs(job);
-        let duration_ns = job.duration.as_deref().and_then(|d| duration::parse_ns(d).ok());
+        let duration_ns = job
+            .duration
+            .as_deref()
+            .and_then(|d| duration::parse_ns(d).ok());
         let experiment = Experiment {
             machine,
             workload,
             duration_ns,
-            watchdog: None,
-            probes: true,
+            watchdog: job.watchdog,
+            probes: job.probes,
             twice: false,
         };
         let origin_ns = simulate::origin_ns(workload);
@@ -124,7 +133,9 @@ impl Arena for Simulated {
             recorder = recorder.with_probed_tasks(count);
         }
         let mut tables: Vec<Table> = Vec::new();
-        let mut events = job.events.then(|| EventTables::new(0, origin_ns, &mut tables));
+        let mut events = job
+            .events
+            .then(|| EventTables::new(0, origin_ns, &mut tables));
         let outcome = simulate::simulate(
             &experiment,
             built,
@@ -140,18 +151,22 @@ impl Arena for Simulated {
     }
 }
 
-/// The measures and figures of a run.
+/// The measures and figures of a run. A query that fails breaks what needs it, and nothing else.
 pub fn ask(job: &Job, tables: &[Table]) -> Result<Kept, Failure> {
-    let fault = |what: String| Failure::new(Code::Input, what);
+    let fault = |what: String| Failure::new(Code::Other, what);
     let database = Database::of_run(tables, job.events).map_err(fault)?;
     let mut kept = Kept::default();
     for (name, sql) in &job.measures {
-        let value = database.number(sql).map_err(|e| fault(format!("measure {name}: {e}")))?;
-        kept.measures.insert(name.clone(), value);
+        match database.number(sql) {
+            Ok(value) => drop(kept.measures.insert(name.clone(), value)),
+            Err(what) => drop(kept.faults.insert(name.clone(), what)),
+        }
     }
     for (index, sql) in &job.figures {
-        let points = database.points(sql).map_err(|e| fault(format!("figure {}: {e}", index + 1)))?;
-        kept.figures.insert(*index, points);
+        match database.points(sql) {
+            Ok(points) => drop(kept.figures.insert(*index, points)),
+            Err(what) => drop(kept.faults.insert(format!("figure {}", index + 1), what)),
+        }
     }
     Ok(kept)
 }

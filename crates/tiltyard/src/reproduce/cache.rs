@@ -23,6 +23,9 @@ const FORMAT: u32 = 1;
 pub struct Kept {
     /// By name, without scheduler and suffix; `None` where the query gave NULL.
     pub measures: BTreeMap<String, Option<f64>>,
+    /// Queries that failed, and why: by a measure's name, or `figure N`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub faults: BTreeMap<String, String>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
 }
@@ -44,7 +47,9 @@ pub struct Cache {
 
 impl Cache {
     pub fn open(wanted: bool) -> Cache {
-        let folder = default_cache_dir().filter(|_| wanted).map(|dir| dir.join("runs"));
+        let folder = default_cache_dir()
+            .filter(|_| wanted)
+            .map(|dir| dir.join("runs"));
         let program = std::env::current_exe().and_then(fs::read);
         Cache {
             // Without its own hash, entries of other versions could not be told from its own.
@@ -75,7 +80,9 @@ impl Cache {
         let text = fs::read_to_string(&path).ok()?;
         let wrong = match serde_json::from_str::<Entry>(&text) {
             Ok(entry) if entry.format == FORMAT && entry.key == key => return Some(entry.kept),
-            Ok(entry) if entry.format != FORMAT => format!("format {} where this version writes {FORMAT}", entry.format),
+            Ok(entry) if entry.format != FORMAT => {
+                format!("format {} where this version writes {FORMAT}", entry.format)
+            }
             Ok(_) => "another run's results under its name".to_owned(),
             Err(e) => format!("not whole ({e})"),
         };
@@ -107,7 +114,10 @@ impl Cache {
 
     /// Entries that could not be used, one line each.
     pub fn complaints(&self) -> Vec<String> {
-        self.complaints.lock().map(|c| c.clone()).unwrap_or_default()
+        self.complaints
+            .lock()
+            .map(|c| c.clone())
+            .unwrap_or_default()
     }
 }
 

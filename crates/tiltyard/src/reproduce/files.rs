@@ -77,10 +77,14 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 fn unknown(pattern: &str, all: &[(&Experiment, &Claim)]) -> Failure {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for (experiment, claim) in all {
-        names.extend([&claim.id, claim.source(), claim.section(), &experiment.id].map(str::to_owned));
+        names.extend(
+            [&claim.id, claim.source(), claim.section(), &experiment.id].map(str::to_owned),
+        );
     }
     let hint = nearest::hint(pattern, &names.into_iter().collect::<Vec<_>>());
-    Failure::usage(format!("{pattern}: no claim, source or experiment of this name; {hint}"))
+    Failure::usage(format!(
+        "{pattern}: no claim, source or experiment of this name; {hint}"
+    ))
 }
 
 #[cfg(test)]
@@ -97,7 +101,11 @@ mod tests {
             ("a", "ab", false),
             ("a*b*c", "axxbyyc", true),
         ] {
-            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+            assert_eq!(
+                glob(pattern.as_bytes(), text.as_bytes()),
+                expected,
+                "{pattern} {text}"
+            );
         }
     }
 }

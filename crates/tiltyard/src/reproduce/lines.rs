@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn blanks_and_comments_do_not_count() {
-        let text = "/* a\n b */ int x; /* c */\n\n  // d\nint y; // e\n/* f */ /* g */\nint z; /* h\n*/\n";
+        let text =
+            "/* a\n b */ int x; /* c */\n\n  // d\nint y; // e\n/* f */ /* g */\nint z; /* h\n*/\n";
         assert_eq!(code_lines(text), 3);
     }
 }

@@ -9,6 +9,7 @@ mod lines;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
+use tiltyard_claims::sensitivity::{FACTORS, Variation, compare, vary};
 use tiltyard_claims::{
     Check, Claim, Database, Experiment, FigureKind, Job, Measured, Point, Values, Verdict, judge,
 };
@@ -17,7 +18,7 @@ pub use arena::Simulated;
 pub use cache::{Cache, Kept};
 pub use files::{load, select};
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::progress::Progress;
 
 /// What does runs: the simulated machine is one, a real kernel another.
@@ -137,11 +138,16 @@ fn needed(experiment: &Experiment, claims: &[&Claim], figures: bool) -> Vec<Job>
         names.extend(check.iter().flat_map(|c| c.names().clone()));
     }
     // A derived measure may speak of any run.
-    let all = names.iter().any(|name| experiment.derived.contains_key(name))
+    let all = names
+        .iter()
+        .any(|name| experiment.derived.contains_key(name))
         || (figures && experiment.figures.iter().any(|f| f.run.is_none()));
     let mut jobs = experiment.jobs().unwrap_or_default();
     jobs.retain(|job| {
-        let measured = job.measures.keys().any(|m| names.contains(&job.full_name(m)));
+        let measured = job
+            .measures
+            .keys()
+            .any(|m| names.contains(&job.full_name(m)));
         all || measured || (figures && !job.figures.is_empty())
     });
     jobs
@@ -153,7 +159,10 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Fa
     let mut parts = arena.identity(job);
     parts.extend([
         cell.seed.to_string(),
-        format!("{:?} {:?} {:?}", job.events, job.probe_keys, job.duration),
+        format!(
+            "{:?} {:?} {:?} {:?}",
+            job.events, job.probe_keys, job.duration, job.watchdog
+        ),
         format!("{:?} {:?}", job.measures, job.figures),
     ]);
     let key = cache.key(&parts.iter().map(String::as_str).collect::<Vec<_>>());
@@ -184,14 +193,29 @@ fn conclude<'a>(
             Ok(kept) => kept,
             Err(failure) => {
                 let line = failure.to_string();
+                let line = line.lines().next().unwrap_or_default().to_owned();
                 account.failures.push(format!(
                     "{}: {} under {}, seed {}: {line}",
                     experiment.id, job.workload, job.scheduler, cell.seed
                 ));
-                failures.extend(job.measures.keys().map(|m| (job.full_name(m), line.clone())));
+                failures.extend(
+                    job.measures
+                        .keys()
+                        .map(|m| (job.full_name(m), line.clone())),
+                );
                 continue;
             }
         };
+        for (name, fault) in &kept.faults {
+            let line = format!("measure {name}: {fault}");
+            if cell.seed == 1 {
+                let (id, workload) = (&experiment.id, &job.workload);
+                account
+                    .failures
+                    .push(format!("{id}: {workload} under {}: {line}", job.label));
+            }
+            failures.insert(job.full_name(name), line);
+        }
         for (name, value) in &kept.measures {
             values.entry(job.full_name(name)).or_default().push(*value);
             rows.push(Measured {
@@ -212,7 +236,14 @@ fn conclude<'a>(
         Some((cell.job.label.as_str(), lines))
     });
     let schedulers: BTreeMap<&str, u64> = schedulers.collect();
-    derive(experiment, &rows, &schedulers, seeds, &mut values, &mut failures);
+    derive(
+        experiment,
+        &rows,
+        &schedulers,
+        seeds,
+        &mut values,
+        &mut failures,
+    );
     if plan.figures {
         figures.extend(overall_figures(experiment, &rows, account));
     }
@@ -244,7 +275,10 @@ fn derive(
         let of_seed: Vec<&Measured> = rows.iter().filter(|r| r.seed == seed).collect();
         let database = Database::of_measures(&of_seed, schedulers);
         for (name, sql) in &experiment.derived {
-            let asked = database.as_ref().map_err(String::clone).and_then(|d| d.number(sql));
+            let asked = database
+                .as_ref()
+                .map_err(String::clone)
+                .and_then(|d| d.number(sql));
             match asked {
                 Ok(value) => values.entry(name.clone()).or_default().push(value),
                 Err(what) => {
@@ -267,16 +301,67 @@ fn overall_figures(
         if figure.run.is_some() {
             continue;
         }
-        let points = Database::of_measures(&all, &BTreeMap::new()).and_then(|d| match figure.kind {
-            FigureKind::Bars => d.bars(&figure.sql),
-            FigureKind::Line | FigureKind::Points => d.points(&figure.sql),
-        });
+        let points =
+            Database::of_measures(&all, &BTreeMap::new()).and_then(|d| match figure.kind {
+                FigureKind::Bars => d.bars(&figure.sql),
+                FigureKind::Line | FigureKind::Points => d.points(&figure.sql),
+            });
         match points {
             Ok(points) => {
                 figures.insert(index, points);
             }
-            Err(what) => account.failures.push(format!("{}: {}: {what}", experiment.id, figure.figure)),
+            Err(what) => account
+                .failures
+                .push(format!("{}: {}: {what}", experiment.id, figure.figure)),
         }
     }
     figures
+}
+
+/// The plans again with each invented number halved and doubled; `before`: their verdicts as things are.
+pub fn sensitivity(
+    plans: &[Plan],
+    before: &[Vec<Verdict>],
+    seeds: u64,
+    instead: &[(String, String)],
+    cache: &Cache,
+) -> Result<Vec<Variation>, Failure> {
+    let mut varied = Vec::new();
+    let mut what = Vec::new();
+    for (plan, verdicts) in plans.iter().zip(before) {
+        for parameter in &plan.experiment.parameters {
+            for factor in FACTORS {
+                let jobs = vary(&plan.jobs, parameter, factor).ok_or_else(|| {
+                    let place = &plan.experiment.file;
+                    let line = format!(
+                        "{place}: parameter {}: no run has the workload {}",
+                        parameter.name, parameter.workload
+                    );
+                    Failure::new(Code::Input, line)
+                })?;
+                varied.push(Plan {
+                    experiment: plan.experiment,
+                    claims: plan.claims.clone(),
+                    jobs,
+                    figures: false,
+                });
+                what.push((parameter, factor, verdicts));
+            }
+        }
+    }
+    let arena = Simulated::prepare(&varied, instead.to_vec())?;
+    let (judged, _) = judge_all(&varied, seeds, &arena, cache);
+    let variations = judged
+        .iter()
+        .zip(what)
+        .map(|(judged, (parameter, factor, verdicts))| {
+            compare(
+                judged.experiment,
+                parameter,
+                factor,
+                verdicts,
+                &judged.verdicts,
+            )
+        });
+    Ok(variations.collect())
 }

@@ -391,7 +391,9 @@ impl Reader<'_> {
                 Some(Op::Set(self.set_attrs(fields, &[])))
             }
             "set_other" => self.set_other(member, scope),
-            "repeat" | "countdown" | "until" | "during" | "chance" => self.block(kind, member, scope),
+            "repeat" | "countdown" | "until" | "during" | "chance" => {
+                self.block(kind, member, scope)
+            }
             "begin" => self.string(member).map(|name| Op::Begin {
                 request: self.request_named(name),
             }),
