@@ -6,9 +6,11 @@ use std::time::Instant;
 
 use tiltyard_claims::page::{self, Kept};
 use tiltyard_claims::{Experiment, Outcome, Tier, Verdict, scoreboard};
+use tiltyard_report::html;
 
 use crate::failure::{Code, Failure};
-use crate::reproduce::{self, Account, Cache, Judged, Simulated};
+use crate::output::Output;
+use crate::reproduce::{self, Account, Cache, Judged, Simulated, report};
 use crate::{data, terminal};
 
 /// Check what papers claim about schedulers, claim by claim, in the simulated machine.
@@ -101,6 +103,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return super::print(&kept_page(&experiments, results, args.scoreboard)?);
     }
     let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
+    let report = args.report.as_deref().map(Output::create).transpose()?;
     let begun = Instant::now();
     let plans = reproduce::plan(&experiments, &ids, args.report.is_some());
     let arena = Simulated::prepare(&plans, args.instead.clone())?;
@@ -125,18 +128,45 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for line in cache.complaints().iter().chain(&account.failures) {
         eprintln!("tiltyard: {line}");
     }
+    if let Some(file) = report {
+        let findings = report::findings(&judged, seeds, repeat_line(args));
+        file.fill(html::render_findings(&findings).as_bytes())?;
+    }
     let verdicts: Vec<&Verdict> = judged.iter().flat_map(|j| &j.verdicts).collect();
     match args.format {
         Format::Json => super::print(&format!("{:#}\n", serde_json::json!(verdicts)))?,
         Format::Table => {
             let wall_s = begun.elapsed().as_secs_f64();
-            super::print(&table(&verdicts, &judged, &account, wall_s))?;
+            let mut page = table(&verdicts, &judged, &account, wall_s);
+            if let Some(path) = &args.report {
+                page += &format!("Report  {}\n", path.display());
+            }
+            super::print(&page)?;
         }
     }
     match broken(&verdicts) {
         None => Ok(()),
         Some(failure) => Err(failure),
     }
+}
+
+/// The command that makes the report again.
+fn repeat_line(args: &Args) -> String {
+    let mut words = vec!["tiltyard".to_owned(), "reproduce".to_owned()];
+    words.extend(args.claims.iter().cloned());
+    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    if let Some(tier) = args.tier {
+        add("--tier", tier.name().to_owned());
+    }
+    add("--seeds", args.seeds.to_string());
+    for (name, scheduler) in &args.instead {
+        add("--instead", format!("{name}={scheduler}"));
+    }
+    if let Some(folder) = &args.experiments {
+        add("--experiments", folder.display().to_string());
+    }
+    add("--report", "FILE.html".to_owned());
+    terminal::shell_line(&words)
 }
 
 /// The page, from what is kept.

@@ -5,6 +5,7 @@ mod arena;
 mod cache;
 mod files;
 mod lines;
+pub mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -304,7 +305,7 @@ fn overall_figures(
         let points =
             Database::of_measures(&all, &BTreeMap::new()).and_then(|d| match figure.kind {
                 FigureKind::Bars => d.bars(&figure.sql),
-                FigureKind::Line | FigureKind::Points => d.points(&figure.sql),
+                FigureKind::Line | FigureKind::Steps | FigureKind::Points => d.points(&figure.sql),
             });
         match points {
             Ok(points) => {
