@@ -2,6 +2,7 @@
 //! Runs of experiments in the simulated machine.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use tiltyard_claims::{Database, Job};
 use tiltyard_measure::{Recorder, RecorderSpec};
@@ -50,14 +51,17 @@ impl Simulated {
             self.machines.insert(job.machine.clone(), machine);
         }
         let key = workload_key(job);
-        if !self.workloads.contains_key(&key) {
-            let workload = workloads::load_changed(&job.workload, &job.patch, &job.scale)?;
-            self.workloads.insert(key, workload);
+        if let Entry::Vacant(place) = self.workloads.entry(key) {
+            place.insert(workloads::load_changed(
+                &job.workload,
+                &job.patch,
+                &job.scale,
+            )?);
         }
         let scheduler = self.scheduler(job);
-        if !self.schedulers.contains_key(&scheduler) {
-            let built = built::native(&schedulers::choose(&scheduler)?)?;
-            self.schedulers.insert(scheduler, built);
+        if let Entry::Vacant(place) = self.schedulers.entry(scheduler) {
+            let choice = schedulers::choose(place.key())?;
+            place.insert(built::native(&choice)?);
         }
         if let Some(text) = &job.duration {
             let wrong = |e| Failure::new(Code::Input, format!("duration = \"{text}\": {e}"));
