@@ -378,7 +378,8 @@ impl Experiment {
             }
             None => text.to_owned(),
         };
-        let patch = |table: &toml::Table| json(&toml::Value::Table(table.clone()), &fill).to_string();
+        let patch =
+            |table: &toml::Table| json(&toml::Value::Table(table.clone()), &fill).to_string();
         let shows = |f: &FigureSpec| {
             f.run.as_ref() == Some(&run.name) && f.scheduler.as_deref() == Some(label)
         };
@@ -511,6 +512,9 @@ mod tests {
         assert_eq!(job.duration.as_deref(), Some("2s"));
         let without = text.replace("reason = 'short'\n", "");
         let error = Experiment::read(&without, "e", "e.toml").unwrap_err();
-        assert!(error.to_string().contains("missing field `reason`"), "{error}");
+        assert!(
+            error.to_string().contains("missing field `reason`"),
+            "{error}"
+        );
     }
 }

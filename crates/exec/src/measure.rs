@@ -236,9 +236,17 @@ mod tests {
         assert_eq!((requests.len(), marks.len()), (1, 0));
         let latency = requests[0].latency.as_ref().unwrap();
         assert_eq!((latency.mean_ns, latency.max_ns), (50, 100));
-        let quantiles = [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns];
+        let quantiles = [
+            latency.p50_ns,
+            latency.p90_ns,
+            latency.p99_ns,
+            latency.p999_ns,
+        ];
         assert_eq!(quantiles, [50, 90, 99, 100]);
-        assert_eq!((requests[0].first_ns, requests[0].last_ns), (1_000_000, 1_000_100));
+        assert_eq!(
+            (requests[0].first_ns, requests[0].last_ns),
+            (1_000_000, 1_000_100)
+        );
         assert_eq!(requests[0].count, 100);
         assert_eq!(requests[0].per_s, 1e9);
     }

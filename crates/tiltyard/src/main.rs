@@ -9,6 +9,7 @@ mod commands;
 mod data;
 mod duration;
 mod failure;
+mod guest_run;
 mod interrupt;
 mod machines;
 mod nearest;

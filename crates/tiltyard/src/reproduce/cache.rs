@@ -25,6 +25,9 @@ pub struct Kept {
     pub measures: BTreeMap<String, Option<f64>>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
+    /// In what the run was not what the experiment says, one line each.
+    #[serde(default)]
+    pub deviations: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -118,6 +121,6 @@ impl Cache {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
