@@ -12,6 +12,7 @@ OUT    = tiltyard-out
 help:
 	@echo "make demo      install what is missing, build, run ULE against CFS on fibo + sysbench"
 	@echo "make test      install what is missing, lint, run all tests"
+	@echo "make claims    judge all claims anew, write docs/claims.md and README's scoreboard"
 	@echo "make bench     the speed of Tiltyard itself"
 	@echo "make fmt lint  lay the sources out; check layout and clippy"
 	@echo "make install   to $(PREFIX) (PREFIX=..., DESTDIR=...)"
@@ -35,6 +36,10 @@ run-tests:
 build:
 	$(CLEAN_ENV) $(CARGO) build --locked --release -p tiltyard
 
+# What papers claim: judged anew, and the pages that tell of it.
+claims: build
+	scripts/claims.sh
+
 bench:
 	$(CLEAN_ENV) $(CARGO) run --locked --release -p tiltyard-bench
 
@@ -57,10 +62,10 @@ SHARE   = $(DESTDIR)$(PREFIX)/share
 install: build
 	install -D -m 755 $(TILTYARD) $(DESTDIR)$(PREFIX)/bin/tiltyard
 	install -d $(SHARE)/tiltyard
-	cp -R schedulers workloads machines applications fidelity $(HEADERS) $(SHARE)/tiltyard/
+	cp -R schedulers workloads machines applications experiments fidelity $(HEADERS) $(SHARE)/tiltyard/
 	$(TILTYARD) man | install -D -m 644 /dev/stdin $(SHARE)/man/man1/tiltyard.1
 	$(TILTYARD) completions bash | install -D -m 644 /dev/stdin $(SHARE)/bash-completion/completions/tiltyard
 	$(TILTYARD) completions zsh | install -D -m 644 /dev/stdin $(SHARE)/zsh/site-functions/_tiltyard
 	$(TILTYARD) completions fish | install -D -m 644 /dev/stdin $(SHARE)/fish/vendor_completions.d/tiltyard.fish
 
-.PHONY: help demo run-demo test run-tests build bench fmt lint setup setup-test install
+.PHONY: help demo run-demo test run-tests build claims bench fmt lint setup setup-test install

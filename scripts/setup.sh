@@ -18,6 +18,10 @@ BUILD_PACKAGES="gcc libc6-dev make git pkg-config libelf-dev zlib1g-dev ca-certi
 # linux-source: the kernel's own example schedulers; rt-app: its example files; chromium: reports; python3: traces, vectors.
 TEST_PACKAGES="hwloc qemu-system-x86 rt-tests linux-source-6.12 xz-utils chromium rt-app stress-ng python3 python3-venv clang-format-19 shellcheck"
 
+# What docs/how-to/tables-with-duckdb-and-polars.md is tried with, from PyPI, in a folder of its own.
+TABLES_PYTHON="duckdb==2.0.0 polars==2.1.0"
+TABLES_VENV="$scripts/../target/tables-venv"
+
 say() {
 	echo "setup: $*" >&2
 }
@@ -176,6 +180,18 @@ setup_test() {
 	install $packaged
 }
 
+setup_tables() {
+	[ "$(cat "$TABLES_VENV/versions" 2>/dev/null)" = "$TABLES_PYTHON" ] && return
+	say "installing $TABLES_PYTHON into target/tables-venv"
+	if python3 -m venv --clear "$TABLES_VENV" &&
+		"$TABLES_VENV/bin/pip" install --quiet --disable-pip-version-check --retries 1 $TABLES_PYTHON; then
+		echo "$TABLES_PYTHON" >"$TABLES_VENV/versions"
+	else
+		rm -rf "$TABLES_VENV"
+		say "no $TABLES_PYTHON from PyPI: the test of the page about them says so and is not run"
+	fi
+}
+
 main() {
 	command -v apt-get >/dev/null || die "no apt-get: install gcc, make, git, pkg-config, libelf" \
 		"and zlib headers, $CLANG and Rust $(rust_wanted) in your distribution's way, then use cargo"
@@ -185,6 +201,7 @@ main() {
 	test)
 		setup_rust_tools
 		setup_test
+		setup_tables
 		;;
 	'') ;;
 	*) die "unknown argument \"$1\": write nothing, or test" ;;

@@ -51,10 +51,21 @@ UEI_DEFINE(uei);
 /* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
 #define DISPATCH_TRIES	32
 
+/* Of the task and of the group that it is in, if that is not the root. */
+static __noinline void probe_entities(struct task_struct *p, u32 i)
+{
+	u32 group = parent_of(i);
+
+	TILT_PROBE_TASK(load_avg, p, entity(i)->pelt.load_avg);
+	if (group)
+		TILT_PROBE_TASK(group_vruntime, p, entity(group)->vruntime);
+}
+
 static __noinline void probe_task(struct task_struct *p, u32 i)
 {
 	TILT_PROBE_TASK(vruntime, p, entity(i)->vruntime);
-	TILT_PROBE_TASK(load_avg, p, entity(i)->pelt.load_avg);
+	if (tilt_probes_on)
+		probe_entities(p, i);
 }
 
 static __noinline void probe_cpu(u32 cpu)

@@ -39,6 +39,11 @@ struct ule_task {
 	bool run_returned;
 	/* Last values given to the probes. */
 	u32 probed;
+	u32 probed_run;
+	u32 probed_slept;
+	u32 probed_slice;
+	u64 probed_queue;
+	u64 probed_fifo;
 };
 
 struct {
@@ -206,13 +211,34 @@ static void pctcpu_update(struct ule_task *t, u64 now, bool run)
 	t->ltick = now;
 }
 
-/* Penalty and priority over time, for who listens. The penalty is the paper's, 0..100. */
+/* ULE's fixed point in microseconds. */
+static u64 history_us(u32 ticks)
+{
+	return ticks * (par.hz_ns / 1000) >> SCHED_TICK_SHIFT;
+}
+
+/* What a penalty is made of, and how much of the slice is used up. */
+static void probe_history(struct task_struct *p, struct ule_task *t)
+{
+	if (t->run != t->probed_run)
+		TILT_PROBE_TASK(hist_run_us, p, history_us(t->run));
+	if (t->slept != t->probed_slept)
+		TILT_PROBE_TASK(hist_slept_us, p, history_us(t->slept));
+	if (t->slice_used != t->probed_slice)
+		TILT_PROBE_TASK(slice_used, p, t->slice_used);
+	t->probed_run = t->run;
+	t->probed_slept = t->slept;
+	t->probed_slice = t->slice_used;
+}
+
+/* History, penalty and priority over time, for who listens. The penalty is the paper's, 0..100. */
 static void probe_task(struct task_struct *p, struct ule_task *t)
 {
 	u32 pen, score, probed;
 
 	if (!tilt_probes_on)
 		return;
+	probe_history(p, t);
 	pen = penalty_full(t->run, t->slept);
 	score = interact_score(t->run, t->slept, task_nice(p));
 	/* Each takes less than ten bits; the top bit tells "probed" from "never probed". */

@@ -225,6 +225,23 @@ static enum runq key_runq(u64 key)
 	return key >> KEY_CLASS_SHIFT == CLASS_RT ? RUNQ_RT : RUNQ_TS;
 }
 
+/* Where a task is queued: which queue, and which of its FIFOs. Whenever that changes, and at first. */
+static void probe_place(struct task_struct *p, struct ule_task *t)
+{
+	u64 queue, fifo;
+
+	if (!tilt_probes_on)
+		return;
+	queue = t->key >> KEY_CLASS_SHIFT;
+	fifo = t->key >> KEY_POS_SHIFT & KEY_POS_MASK;
+	if (queue + 1 != t->probed_queue)
+		TILT_PROBE_TASK(queue, p, queue);
+	if (fifo + 1 != t->probed_fifo)
+		TILT_PROBE_TASK(fifo, p, fifo);
+	t->probed_queue = queue + 1;
+	t->probed_fifo = fifo + 1;
+}
+
 /* Best priority on a CPU after a task left it. */
 static void lowpri_update(s32 cpu, struct ule_cpu *c)
 {

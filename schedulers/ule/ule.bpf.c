@@ -185,6 +185,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	if (t->pri < c->lowpri)
 		c->lowpri = t->pri;
+	probe_place(p, t);
 	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(t->key)), SLICE_UNTIL_TICK, t->key,
 				 enq_flags);
 	if (enq_flags)

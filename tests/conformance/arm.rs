@@ -197,6 +197,11 @@ impl Log {
             .filter_map(|e| Some((e.time_ns, self.show(&e.what)?)))
     }
 
+    /// The same with ticks, times left out.
+    pub fn calls_with_ticks(&self) -> Vec<String> {
+        self.all_calls().map(|(_, text)| text).collect()
+    }
+
     /// The same at one time, ticks included.
     pub fn calls_at(&self, time_ns: u64) -> Vec<String> {
         self.all_calls()

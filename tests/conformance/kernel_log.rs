@@ -174,7 +174,9 @@ impl Reader<'_> {
                     false => record.tid,
                 };
                 let start_ns = self.origin_ns - STARTING_NS;
-                let early = (self.loaded_ns..start_ns).contains(&time_ns);
+                // Of what the executor does until then, only the workload's groups are of interest.
+                let early =
+                    (self.loaded_ns..start_ns).contains(&time_ns) && probe.name != "cgroup_init";
                 let about_stranger = !probe.per_cpu && !self.is_ours(key);
                 let of_stranger = probe.name == "dispatch"
                     && probe.value != 0

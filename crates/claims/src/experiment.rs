@@ -64,6 +64,9 @@ pub struct RunSpec {
     /// Name -> SQL over the tables of the run; one row, one number.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
+    /// The same for one of the schedulers: label -> name -> SQL.
+    #[serde(default)]
+    pub only: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A run made shorter for a real kernel, where a second takes several. The checks stay the same.
@@ -226,6 +229,8 @@ pub struct Job {
     pub scale: Vec<(String, f64)>,
     pub duration: Option<String>,
     pub events: bool,
+    /// Whether anything asks what the scheduler tells of itself. Listening takes the machine a little time.
+    pub probes: bool,
     pub probe_keys: Option<u32>,
     pub watchdog: Option<bool>,
     pub kernel: Option<InKernel>,
@@ -356,6 +361,12 @@ impl Experiment {
                 None => vec![None],
             };
             for value in values {
+                if let Some(label) = run.only.keys().find(|l| !run.schedulers.contains_key(*l)) {
+                    return Err((
+                        format!("only.{label}"),
+                        format!("only.{label}: no scheduler of this run is called so"),
+                    ));
+                }
                 for (label, scheduler) in &run.schedulers {
                     jobs.push(self.job(run, label, scheduler, value.as_ref()));
                 }
@@ -384,7 +395,20 @@ impl Experiment {
             f.run.as_ref() == Some(&run.name) && f.scheduler.as_deref() == Some(label)
         };
         let figures = self.figures.iter().enumerate().filter(|(_, f)| shows(f));
+        let figures: Vec<(usize, String)> =
+            figures.map(|(index, f)| (index, fill(&f.sql))).collect();
+        let measures = run
+            .measures
+            .iter()
+            .chain(run.only.get(label).into_iter().flatten());
+        let measures: BTreeMap<String, String> = measures
+            .map(|(name, sql)| (name.clone(), fill(sql)))
+            .collect();
+        let asked = measures.values().chain(figures.iter().map(|(_, sql)| sql));
         Job {
+            probes: asked
+                .into_iter()
+                .any(|sql| sql.contains("probe") || sql.contains("counter")),
             run: run.name.clone(),
             label: label.to_owned(),
             scheduler: fill(scheduler),
@@ -405,12 +429,8 @@ impl Experiment {
             suffix: value.map_or(String::new(), |(name, value)| {
                 format!("_{name}{}", identifier(value))
             }),
-            measures: run
-                .measures
-                .iter()
-                .map(|(name, sql)| (name.clone(), fill(sql)))
-                .collect(),
-            figures: figures.map(|(index, f)| (index, fill(&f.sql))).collect(),
+            measures,
+            figures,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::job::{self, Error, Place, check};
-use crate::protocol::{GuestJob, GuestRun, JOB_PATH, Message, PORT_NAME, TRACE_PORT_NAME};
+use crate::protocol::{JOB_PATH, Message, PORT_NAME, PlacedJob, PlacedRun, TRACE_PORT_NAME};
 use crate::root::{self, Root};
 use crate::rounds::Spread;
 use crate::{limits, modules, network};
@@ -58,7 +58,7 @@ fn live(spread: Spread) -> Result<(), Error> {
 
 fn work(host: &mut Host, spread: Spread) -> Result<(), Error> {
     let job = std::fs::read(JOB_PATH).map_err(|error| format!("{JOB_PATH}: {error}"))?;
-    let job: GuestJob = serde_json::from_slice(&job)?;
+    let job: PlacedJob = serde_json::from_slice(&job)?;
     let kernel_release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     host.tell(&Message::Ready {
         kernel_release: kernel_release.trim().to_owned(),
@@ -120,8 +120,8 @@ impl Place for Host {
 
     fn command(
         &mut self,
-        job: &GuestJob,
-        run: &GuestRun,
+        job: &PlacedJob,
+        run: &PlacedRun,
     ) -> Result<(Option<Root>, Command), Error> {
         let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
         let mut command = Command::new(program);

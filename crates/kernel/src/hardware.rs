@@ -2,6 +2,7 @@
 //! A machine as QEMU is told to build it: sockets, dies (one for each last-level cache), cores, threads, and
 //! memory nodes with their distances.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -36,10 +37,26 @@ impl Accel {
     }
 
     /// For the guest kernel's command line.
-    pub(crate) fn kernel_options(self) -> &'static str {
-        match self {
+    pub(crate) fn kernel_options(self, machine: &Machine) -> String {
+        let exact = match self {
             Accel::Counted => "nokaslr norandmaps noautogroup idle=halt damon_stat.enabled=0",
             Accel::Kvm | Accel::Emulated => "",
+        };
+        match self.model(machine) {
+            // What Intel's CPUs leak, emulated ones do not, and keeping it in would cost them time.
+            WITH_DIES => format!("{exact} mitigations=off"),
+            _ => exact.to_owned(),
+        }
+    }
+
+    /// `-cpu`. The default model lacks what newer kernels expect.
+    fn model(self, machine: &Machine) -> &'static str {
+        let count =
+            |key: fn(&CpuPlace) -> u32| machine.cpus.iter().map(key).collect::<BTreeSet<_>>().len();
+        match self {
+            Accel::Kvm => "host",
+            _ if count(|cpu| cpu.llc) > count(|cpu| cpu.package) => WITH_DIES,
+            Accel::Emulated | Accel::Counted => "max",
         }
     }
 
@@ -51,18 +68,15 @@ impl Accel {
         }
     }
 
-    pub(crate) fn arguments(self) -> Vec<String> {
+    pub(crate) fn arguments(self, machine: &Machine) -> Vec<String> {
         let words: &[&str] = match self {
-            Accel::Kvm => &["-accel", "kvm", "-cpu", "host"],
+            Accel::Kvm => &["-accel", "kvm"],
             // One emulation thread: the guest kernel patches its own text (static keys), and a second
             // emulated CPU can run the half-patched place and die of a stray int3.
-            // -cpu max: the default model lacks what newer kernels expect.
-            Accel::Emulated => &["-accel", "tcg,thread=single", "-cpu", "max"],
+            Accel::Emulated => &["-accel", "tcg,thread=single"],
             Accel::Counted => &[
                 "-accel",
                 "tcg,thread=single",
-                "-cpu",
-                "max",
                 "-icount",
                 "shift=0,sleep=off",
                 // Whatever else could differ between two boots: random numbers and the date.
@@ -72,9 +86,15 @@ impl Accel {
                 "base=2000-01-01,clock=vm",
             ],
         };
-        words.iter().map(|word| (*word).to_owned()).collect()
+        let model = ["-cpu", self.model(machine)];
+        let words = words.iter().chain(&model);
+        words.map(|word| (*word).to_owned()).collect()
     }
 }
+
+/// The emulated CPU calls itself one of AMD's from before these had several caches in a package, and kernels take it
+/// at its word. Intel's tell of dies.
+const WITH_DIES: &str = "max,vendor=GenuineIntel,family=6,model=85,stepping=4";
 
 /// `-smp`, `-m` and `-numa` for `machine`, with `memory_mib` spread evenly over its nodes.
 pub(crate) fn arguments(machine: &Machine, memory_mib: u32) -> Result<Vec<String>, KernelError> {
@@ -203,6 +223,25 @@ mod tests {
             "-smp 1,sockets=1,dies=1,cores=1,threads=1 -m 2049M \
              -object memory-backend-memfd,id=memory0,size=2049M,share=on -machine memory-backend=memory0"
         );
+    }
+
+    /// Only machines that need it: on all others results stay comparable with older ones.
+    #[test]
+    fn several_caches_in_a_package_take_a_cpu_that_tells() {
+        let machine = |topology| Machine::parse_hwloc_synthetic(topology).expect("a topology");
+        let model = |accel: Accel, topology| accel.arguments(&machine(topology)).last().cloned();
+        let two_caches = "package:1 [numa] l3:2 core:2 pu:1";
+        for accel in [Accel::Emulated, Accel::Counted] {
+            assert_eq!(model(accel, two_caches).as_deref(), Some(WITH_DIES));
+            let options = accel.kernel_options(&machine(two_caches));
+            assert!(options.ends_with(" mitigations=off"), "{options}");
+            assert_eq!(
+                model(accel, "package:2 [numa] core:2 pu:1").as_deref(),
+                Some("max")
+            );
+        }
+        assert_eq!(model(Accel::Kvm, two_caches).as_deref(), Some("host"));
+        assert_eq!(Accel::Kvm.kernel_options(&machine(two_caches)), "");
     }
 
     #[test]

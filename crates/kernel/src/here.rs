@@ -13,7 +13,7 @@ use crate::config::KernelConfig;
 use crate::error::KernelError;
 use crate::job::{self, Error, Place};
 use crate::progress::Progress;
-use crate::protocol::{GuestJob, GuestRun, Message};
+use crate::protocol::{Message, PlacedJob, PlacedRun};
 use crate::root::Root;
 use crate::rounds::Spread;
 use crate::trace::replay::{Trace, read_runs};
@@ -58,7 +58,7 @@ pub fn run(
     adopt_orphans();
     // Without the right to it the watch is merely less certain.
     let _ = job::become_realtime();
-    let done = job::run(&guest_job(job)?, spread, &mut here);
+    let done = job::run(&placed_job(job)?, spread, &mut here);
     done.map_err(|error| KernelError::Job(error.to_string()))?;
     here.report.cut_short = here.progress.stop();
     let Here {
@@ -95,18 +95,18 @@ fn refuse_another_scheduler() -> Result<(), KernelError> {
     }
 }
 
-fn guest_job(job: &VmJob) -> Result<GuestJob, KernelError> {
+fn placed_job(job: &VmJob) -> Result<PlacedJob, KernelError> {
     let text = |path: &Path| path.display().to_string();
     let mut command = job.command.clone();
     command[0] = text(&elf::find_command(&command[0])?);
-    let schedulers = job.schedulers.iter().map(|scheduler| GuestRun {
+    let schedulers = job.schedulers.iter().map(|scheduler| PlacedRun {
         scheduler: scheduler.name.clone(),
         object: scheduler.object.as_deref().map(text),
         tunables: scheduler.tunables.clone(),
         deviations: scheduler.deviations.clone(),
         arguments: scheduler.arguments.clone(),
     });
-    Ok(GuestJob {
+    Ok(PlacedJob {
         command,
         // Where it is started, with what it inherits.
         folder: String::new(),
@@ -172,8 +172,8 @@ impl Place for Here<'_> {
 
     fn command(
         &mut self,
-        job: &GuestJob,
-        run: &GuestRun,
+        job: &PlacedJob,
+        run: &PlacedRun,
     ) -> Result<(Option<Root>, Command), Error> {
         self.warden = Some(warden()?);
         let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;

@@ -11,7 +11,7 @@ use crate::error::KernelError;
 use crate::hardware::Accel;
 use crate::modules;
 use crate::packages::KernelImage;
-use crate::protocol::{GuestJob, GuestRun, JOB_PATH};
+use crate::protocol::{JOB_PATH, PlacedJob, PlacedRun};
 use crate::vm::VmJob;
 
 /// Where init lies in the guest.
@@ -37,14 +37,14 @@ pub fn build(job: &VmJob, kernel: &KernelImage) -> Result<Vec<u8>, KernelError> 
         &kernel.config,
         &format!("/boot/config-{}", kernel.release),
     )?;
-    let guest_job = guest_job(job, &mut archive)?;
-    let json = serde_json::to_vec(&guest_job).expect("strings and numbers always serialise");
+    let placed_job = placed_job(job, &mut archive)?;
+    let json = serde_json::to_vec(&placed_job).expect("strings and numbers always serialise");
     archive.file(JOB_PATH, 0o644, &json);
     Ok(archive.finish())
 }
 
 /// The job with the guest's paths; adds what they name.
-fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError> {
+fn placed_job(job: &VmJob, archive: &mut Archive) -> Result<PlacedJob, KernelError> {
     let (name, arguments) = job.command.split_first().expect("a job is checked first");
     let program = elf::find_command(name)?;
     let packed = job.accel == Some(Accel::Counted);
@@ -70,7 +70,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
                 Some(inside)
             }
         };
-        schedulers.push(GuestRun {
+        schedulers.push(PlacedRun {
             scheduler: scheduler.name.clone(),
             object,
             tunables: scheduler.tunables.clone(),
@@ -90,7 +90,7 @@ fn guest_job(job: &VmJob, archive: &mut Archive) -> Result<GuestJob, KernelError
         true => Path::new("/").to_owned(),
         false => std::env::current_dir().map_err(KernelError::io(".", "find"))?,
     };
-    Ok(GuestJob {
+    Ok(PlacedJob {
         command,
         folder: utf8(&folder)?.to_owned(),
         environment: job.environment.clone(),

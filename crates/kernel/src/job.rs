@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::kernel_log::KernelLog;
 use crate::limits::Group;
 use crate::loader::{self, KernelEnums};
-use crate::protocol::{CommandStatus, GuestJob, GuestRun, Message, RunOutcome, RunReport};
+use crate::protocol::{CommandStatus, Message, PlacedJob, PlacedRun, RunOutcome, RunReport};
 use crate::root::Root;
 use crate::rounds::{Spread, Turns};
 use crate::scores::Scores;
@@ -28,8 +28,11 @@ pub trait Place {
     /// Where the records of events go.
     fn records(&mut self) -> Result<File, Error>;
     /// The command, and the tree in which it will run if that is made for it.
-    fn command(&mut self, job: &GuestJob, run: &GuestRun)
-    -> Result<(Option<Root>, Command), Error>;
+    fn command(
+        &mut self,
+        job: &PlacedJob,
+        run: &PlacedRun,
+    ) -> Result<(Option<Root>, Command), Error>;
     /// The command runs, as the first of this process group.
     fn started(&mut self, _group: u32) {}
     /// Ends whatever the command has left behind; `group` is its process group.
@@ -41,7 +44,7 @@ pub trait Place {
 }
 
 /// The whole job. Err only if the place itself is broken.
-pub fn run(job: &GuestJob, spread: Spread, place: &mut dyn Place) -> Result<(), Error> {
+pub fn run(job: &PlacedJob, spread: Spread, place: &mut dyn Place) -> Result<(), Error> {
     // A kernel without sched_ext is as good as any other for its own scheduler.
     let enums = KernelEnums::of_this_kernel();
     let mut turns = Turns::new(job.rounds, job.schedulers.len(), spread);
@@ -65,7 +68,7 @@ pub fn run(job: &GuestJob, spread: Spread, place: &mut dyn Place) -> Result<(), 
 
 /// One scheduler's turn, with what is told of it. The time if all went well, s.
 fn do_turn(
-    job: &GuestJob,
+    job: &PlacedJob,
     index: usize,
     round: u32,
     run: usize,
@@ -106,8 +109,8 @@ fn do_turn(
 /// Loads the scheduler, runs the command, takes the scheduler out. Err only if the place
 /// itself is broken.
 fn do_run(
-    job: &GuestJob,
-    run: &GuestRun,
+    job: &PlacedJob,
+    run: &PlacedRun,
     tracer: Option<(&str, usize)>,
     enums: Option<&KernelEnums>,
     place: &mut dyn Place,
@@ -181,7 +184,7 @@ fn millis(since: Instant) -> u64 {
 /// told as it comes; the scores in it are returned too. Nothing that it started outlives it.
 fn run_command(
     command: &mut Command,
-    job: &GuestJob,
+    job: &PlacedJob,
     is_loaded: bool,
     place: &mut dyn Place,
     recording: Option<&mut Recording>,
@@ -225,7 +228,7 @@ fn run_command(
 fn watch(
     child: &mut Child,
     output: &mut Output,
-    job: &GuestJob,
+    job: &PlacedJob,
     is_loaded: bool,
     place: &mut dyn Place,
     mut recording: Option<&mut Recording>,

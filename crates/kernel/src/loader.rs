@@ -17,7 +17,7 @@ use libbpf_rs::{
     ProgramType,
 };
 
-use crate::protocol::{Counter, Deviation, ExitInfo, GuestRun, Tunable};
+use crate::protocol::{Counter, Deviation, ExitInfo, PlacedRun, Tunable};
 use crate::tunables;
 use crate::types::{self, Kind, Place};
 use crate::verifier;
@@ -120,7 +120,7 @@ pub struct Left {
 /// has any, go to the ring buffer `probes`.
 pub fn attach(
     object: &Path,
-    run: &GuestRun,
+    run: &PlacedRun,
     probes: Option<BorrowedFd>,
     enums: &KernelEnums,
 ) -> Result<Attached, LoadError> {

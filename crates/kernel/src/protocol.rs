@@ -16,19 +16,19 @@ pub const PORT_NAME: &str = "tiltyard";
 /// Name of the one that carries the scheduler's events, as [`crate::trace::record`] writes them.
 pub const TRACE_PORT_NAME: &str = "tiltyard.trace";
 
-/// Everything the guest has to do, in order.
+/// Everything that is to be done, in order, with paths as they are where it is done: in a guest or here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GuestJob {
+pub struct PlacedJob {
     /// The program's path, then its arguments.
     pub command: Vec<String>,
     /// Where it runs, and with which variables.
     pub folder: String,
     pub environment: Vec<(String, String)>,
-    /// The command and its libraries are in the guest's first file system, and no others.
+    /// The command and its libraries are in the guest's first file system, and no others. Never here.
     pub packed: bool,
-    pub schedulers: Vec<GuestRun>,
+    pub schedulers: Vec<PlacedRun>,
     pub rounds: Rounds,
-    /// Path of the tracer's object in the guest; none to record nothing.
+    /// Path of the tracer's object; none to record nothing.
     pub tracer: Option<String>,
     /// How long one command may take, s.
     pub run_limit_s: u64,
@@ -39,9 +39,9 @@ pub struct GuestJob {
 
 /// One scheduler under which the command runs, once a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestRun {
+pub struct PlacedRun {
     pub scheduler: String,
-    /// Path of the BPF object in the guest; none for the kernel's own scheduler.
+    /// Path of the BPF object; none for the kernel's own scheduler.
     pub object: Option<String>,
     pub tunables: Vec<Tunable>,
     /// What the command is told beside the job's own arguments.

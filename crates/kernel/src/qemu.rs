@@ -72,7 +72,7 @@ impl Guest {
         let mut command = Command::new(PROGRAM);
         command
             .args(arguments(kernel, inherited, hardware))
-            .args(hardware.accel.arguments())
+            .args(hardware.accel.arguments(hardware.machine))
             .args(hardware::arguments(hardware.machine, hardware.memory_mib)?)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -180,7 +180,7 @@ fn arguments(
     // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
     let kernel_command_line = format!(
         "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable cryptomgr.notests {} {} rdinit={} -- {} {}",
-        accel.kernel_options(),
+        accel.kernel_options(hardware.machine),
         hardware.kernel_options,
         initramfs::INIT_PATH,
         guest::ARGUMENT,

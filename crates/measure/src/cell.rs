@@ -2,6 +2,7 @@
 //! One row of a comparison: a figure under each scheduler, and what to make of the difference.
 
 use crate::effect::{Effect, effect};
+use crate::figures::Figure;
 use crate::stats::{Interval, median_interval};
 use crate::units;
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ pub enum Verdict {
 const MUCH: f64 = 1.5;
 
 /// Below this relative difference medians count as the same, however narrow the intervals.
-const SAME: f64 = 0.01;
+pub(crate) const SAME: f64 = 0.01;
 
 impl Verdict {
     pub fn symbol(self) -> &'static str {
@@ -99,8 +100,10 @@ pub type Cell = Interval;
 /// A figure under each scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The app, or "machine".
+    /// The app, "machine", or "command".
     pub group: String,
+    /// The figure's stable name, `GROUP.METRIC_UNIT_STATISTIC`: `server.latency_us_p99`.
+    pub name: String,
     pub metric: String,
     pub unit: Unit,
     pub better: Better,
@@ -119,15 +122,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// `values`: what the runs of each scheduler gave.
-    pub fn new(
-        group: String,
-        metric: String,
-        unit: Unit,
-        better: Better,
-        headline: bool,
-        values: &[Vec<f64>],
-    ) -> Self {
+    /// `values`: what the runs of each scheduler gave of the figure `key`, whose own value does not matter.
+    pub fn new(key: &Figure, values: &[Vec<f64>]) -> Self {
         let cells: Vec<Option<Cell>> = values.iter().map(|runs| median_interval(runs)).collect();
         let against_first = |(i, runs): (usize, &Vec<f64>)| match i {
             0 => None,
@@ -136,21 +132,40 @@ impl Row {
         let (ratio, verdict) = match cells.as_slice() {
             [Some(first), Some(second)] => (
                 (second.median != 0.0).then(|| first.median / second.median),
-                Verdict::of(first, second, better),
+                Verdict::of(first, second, key.better),
             ),
             _ => (None, None),
         };
         Row {
             effects: values.iter().enumerate().map(against_first).collect(),
-            best: best(&cells, better),
-            group,
-            metric,
-            unit,
-            better,
-            headline,
+            best: best(&cells, key.better),
+            group: key.group.clone(),
+            name: format!("{}.{}", key.group, key.name),
+            metric: key.metric.clone(),
+            unit: key.unit,
+            better: key.better,
+            headline: key.headline,
             cells,
             ratio,
             verdict,
+        }
+    }
+}
+
+impl Row {
+    /// The unit that the figure's name has, and how much of it one of the figure's unit is.
+    pub fn named_unit(&self) -> (&'static str, f64) {
+        let times = [("ns", 1.0), ("us", 1e-3), ("ms", 1e-6), ("s", 1e-9)];
+        match self.unit {
+            Unit::TimeNs => {
+                let mut words = self.name.rsplit(['_', '.']);
+                let named = |word: &str| times.into_iter().find(|(unit, _)| *unit == word);
+                words.find_map(named).unwrap_or(("ns", 1.0))
+            }
+            Unit::PerSecond => ("per_s", 1.0),
+            Unit::Share => ("percent", 100.0),
+            Unit::Count => ("count", 1.0),
+            Unit::Plain => ("", 1.0),
         }
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Schedulers side by side over their runs.
 
+use std::collections::BTreeMap;
+
 use crate::cell::Row;
-use crate::figures::{Figure, figures};
+use crate::figures::{COMMAND, Figure, MACHINE, figures};
 use crate::stats::median_interval;
 use crate::summary::Summary;
 use crate::why::why;
@@ -30,8 +32,6 @@ pub fn compare(runs: &[(String, Vec<Summary>)]) -> Comparison {
         .iter()
         .map(|(_, summaries)| summaries.iter().map(figures).collect())
         .collect();
-    let mut rows: Vec<Row> = keys(&figures).map(|key| row(key, &figures)).collect();
-    gather_groups(&mut rows);
     let counts: Vec<usize> = runs.iter().map(|(_, summaries)| summaries.len()).collect();
     let fewest = counts.iter().copied().min().unwrap_or(0);
     let all = runs.iter().flat_map(|(_, summaries)| summaries);
@@ -40,7 +40,7 @@ pub fn compare(runs: &[(String, Vec<Summary>)]) -> Comparison {
         duration_ns: all.map(|s| s.duration_ns).max().unwrap_or(0),
         coverage_ppm: median_interval(&vec![0.0; fewest]).map_or(0, |i| i.coverage_ppm),
         runs: counts,
-        rows,
+        rows: rows(&figures),
         why: runs
             .iter()
             .flat_map(|(name, summaries)| why(name, summaries))
@@ -48,24 +48,31 @@ pub fn compare(runs: &[(String, Vec<Summary>)]) -> Comparison {
     }
 }
 
+/// A row for each figure; `figures`: of each scheduler, of each of its runs.
+pub fn rows(figures: &[Vec<Vec<Figure>>]) -> Vec<Row> {
+    let mut rows: Vec<Row> = keys(figures).iter().map(|key| row(key, figures)).collect();
+    gather_groups(&mut rows);
+    rows
+}
+
 /// The first figure of each (group, metric), in the order of their first appearance; a headline if it is
 /// one in any run.
-fn keys(figures: &[Vec<Vec<Figure>>]) -> impl Iterator<Item = (&Figure, bool)> {
-    let mut seen: Vec<(&Figure, bool)> = Vec::new();
-    let mut index = std::collections::BTreeMap::new();
+fn keys(figures: &[Vec<Vec<Figure>>]) -> Vec<Figure> {
+    let mut seen: Vec<Figure> = Vec::new();
+    let mut index = BTreeMap::new();
     for figure in figures.iter().flatten().flatten() {
         let at = *index
             .entry((&figure.group, &figure.metric))
             .or_insert_with(|| {
-                seen.push((figure, false));
+                seen.push(figure.clone());
                 seen.len() - 1
             });
-        seen[at].1 |= figure.headline;
+        seen[at].headline |= figure.headline;
     }
-    seen.into_iter()
+    seen
 }
 
-fn row((key, headline): (&Figure, bool), figures: &[Vec<Vec<Figure>>]) -> Row {
+fn row(key: &Figure, figures: &[Vec<Vec<Figure>>]) -> Row {
     let value_of = |run: &Vec<Figure>| {
         let same = |f: &&Figure| f.metric == key.metric && f.group == key.group;
         run.iter().find(same).map(|f| f.value)
@@ -75,14 +82,22 @@ fn row((key, headline): (&Figure, bool), figures: &[Vec<Vec<Figure>>]) -> Row {
         values
     });
     let values: Vec<Vec<f64>> = values.collect();
-    Row::new(
-        key.group.clone(),
-        key.metric.clone(),
-        key.unit,
-        key.better,
-        headline,
-        &values,
-    )
+    Row::new(key, &values)
+}
+
+/// Apps with most CPU time first, for real machines have apps that nobody asked for; what the command told of itself
+/// before them, the machine after them. Rows of a group keep their order.
+pub fn busiest_first(rows: &mut [Row]) {
+    let mut runtimes: BTreeMap<String, f64> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.metric == "runtime") {
+        let medians = row.cells.iter().flatten().map(|cell| cell.median);
+        runtimes.insert(row.group.clone(), medians.fold(0.0, f64::max));
+    }
+    let rank = |row: &Row| match row.group.as_str() {
+        COMMAND => f64::INFINITY,
+        app => runtimes.get(app).copied().unwrap_or(-1.0),
+    };
+    rows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
 }
 
 /// Rows of a group stand together, groups in the order of their first row, the machine last.
@@ -94,8 +109,48 @@ fn gather_groups(rows: &mut [Row]) {
         }
     }
     let rank = |group: &String| match group.as_str() {
-        "machine" => usize::MAX,
+        MACHINE => usize::MAX,
         _ => order.iter().position(|g| g == group).unwrap_or(0),
     };
     rows.sort_by_key(|row| rank(&row.group));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{Better, Unit};
+
+    #[test]
+    fn the_command_comes_first_then_the_busiest_app_and_the_machine_last() {
+        let row = |group: &str, metric: &str, value: f64| {
+            let figure = Figure {
+                group: group.to_owned(),
+                name: metric.to_owned(),
+                metric: metric.to_owned(),
+                unit: Unit::TimeNs,
+                better: Better::Neither,
+                headline: true,
+                value,
+            };
+            Row::new(&figure, &[vec![value], vec![1.0]])
+        };
+        let mut rows = [
+            row("kernel", "longest wait", 70.0),
+            row("kernel", "runtime", 2.0),
+            row("command", "took", 1.0),
+            row("server", "longest wait", 5.0),
+            row("server", "runtime", 30.0),
+            row("machine", "busy", 99.0),
+        ];
+        busiest_first(&mut rows);
+        let order: Vec<&str> = rows.iter().map(|row| row.group.as_str()).collect();
+        assert_eq!(
+            order,
+            ["command", "server", "server", "kernel", "kernel", "machine"]
+        );
+        assert_eq!(
+            rows[1].metric, "longest wait",
+            "rows of a group keep their order"
+        );
+    }
 }

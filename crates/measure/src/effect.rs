@@ -19,31 +19,48 @@ pub struct Effect {
 
 /// `None` without runs of both; values must not be NaN.
 pub fn effect(baseline: &[f64], other: &[f64]) -> Option<Effect> {
-    let pairs = || {
-        baseline
-            .iter()
-            .flat_map(|b| other.iter().map(move |o| (b, o)))
-    };
-    let nr_pairs = baseline.len() * other.len();
-    if nr_pairs == 0 {
+    let sign = |b: f64, o: f64| f64::from(i8::from(o > b) - i8::from(o < b));
+    let signs = pairs(baseline, other, sign);
+    if signs.is_empty() {
         return None;
     }
-    let sign = |(b, o): (&f64, &f64)| i64::from(o > b) - i64::from(o < b);
-    let delta = pairs().map(sign).sum::<i64>() as f64 / nr_pairs as f64;
     let is_whole = baseline.iter().all(|b| *b > 0.0);
-    let mut changes: Vec<f64> = pairs().map(|(b, o)| o / b - 1.0).collect();
-    changes.sort_by(f64::total_cmp);
-    let change = is_whole.then(|| {
-        let (k, coverage) = rank(baseline.len(), other.len());
-        Interval {
-            median: middle(&changes),
-            low: changes[k - 1],
-            high: changes[nr_pairs - k],
-            coverage_ppm: (coverage.max(0.0) * 1e6).round() as u32,
-            n: nr_pairs,
-        }
-    });
-    Some(Effect { change, delta })
+    let change = || hodges_lehmann(baseline, other, |b, o| o / b - 1.0);
+    Some(Effect {
+        change: if is_whole { change() } else { None },
+        delta: signs.iter().sum::<f64>() / signs.len() as f64,
+    })
+}
+
+/// By how much the figure is larger than the baseline's, in its own unit: as [`Effect::change`], also where that is none.
+pub fn shift(baseline: &[f64], other: &[f64]) -> Option<Interval> {
+    hodges_lehmann(baseline, other, |b, o| o - b)
+}
+
+/// The median of all pairs' differences and its interval.
+fn hodges_lehmann(
+    baseline: &[f64],
+    other: &[f64],
+    difference: fn(f64, f64) -> f64,
+) -> Option<Interval> {
+    let mut all = pairs(baseline, other, difference);
+    if all.is_empty() {
+        return None;
+    }
+    all.sort_by(f64::total_cmp);
+    let (k, coverage) = rank(baseline.len(), other.len());
+    Some(Interval {
+        median: middle(&all),
+        low: all[k - 1],
+        high: all[all.len() - k],
+        coverage_ppm: (coverage.max(0.0) * 1e6).round() as u32,
+        n: all.len(),
+    })
+}
+
+fn pairs(baseline: &[f64], other: &[f64], of: fn(f64, f64) -> f64) -> Vec<f64> {
+    let of_one = |b: &f64| other.iter().map(|o| of(*b, *o)).collect::<Vec<_>>();
+    baseline.iter().flat_map(of_one).collect()
 }
 
 /// The largest k for which the k-th smallest and the k-th largest difference enclose the true one with 95 %
@@ -185,6 +202,17 @@ mod tests {
         // 25 pairs, five of each change from 0 to 4; the third from either end is still an outermost one.
         assert_eq!((change.low, change.median, change.high), (0.0, 2.0, 4.0));
         assert_eq!(change.coverage_ppm, 968_254, "1 - 2 * 4/252");
+    }
+
+    #[test]
+    fn a_shift_has_the_unit_of_the_figure() {
+        let got = shift(&[0.0, 10.0, 20.0, 30.0], &[5.0, 15.0, 25.0, 35.0]).unwrap();
+        // The 16 differences: -25, -15 twice, -5 three times, 5 four times, 15 three times, 25 twice, 35.
+        assert_eq!(
+            (got.median, got.low, got.high, got.n),
+            (5.0, -25.0, 35.0, 16)
+        );
+        assert_eq!(shift(&[], &[1.0]), None);
     }
 
     #[test]

@@ -5,14 +5,25 @@ use crate::cell::{Better, Unit};
 use crate::summary::{AppSummary, RequestSummary, Summary};
 
 /// One figure; runs are compared where group and metric agree.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
+    /// The app, "machine" or "command".
     pub group: String,
+    /// Its stable name within the group, for programs: it has its unit, and does not change with the words of `metric`.
+    pub name: String,
+    /// What tables call it.
     pub metric: String,
     pub unit: Unit,
     pub better: Better,
     pub headline: bool,
     pub value: f64,
 }
+
+/// The group of what is told of the whole machine.
+pub(crate) const MACHINE: &str = "machine";
+
+/// The group of what a command tells of itself.
+pub const COMMAND: &str = "command";
 
 /// Above this number of apps, who got how much while whom was running is no longer listed in pairs.
 const MAX_APPS_IN_PAIRS: usize = 4;
@@ -25,6 +36,7 @@ struct Figures {
 impl Figures {
     fn add(
         &mut self,
+        name: impl Into<String>,
         metric: impl Into<String>,
         unit: Unit,
         better: Better,
@@ -33,6 +45,7 @@ impl Figures {
     ) {
         self.list.push(Figure {
             group: self.group.clone(),
+            name: name.into(),
             metric: metric.into(),
             unit,
             better,
@@ -41,8 +54,22 @@ impl Figures {
         });
     }
 
-    fn time(&mut self, metric: impl Into<String>, headline: bool, ns: u64) {
-        self.add(metric, Unit::TimeNs, Better::Lower, headline, ns as f64);
+    /// A time, of which less is better.
+    fn time(
+        &mut self,
+        name: impl Into<String>,
+        metric: impl Into<String>,
+        headline: bool,
+        ns: u64,
+    ) {
+        self.add(
+            name,
+            metric,
+            Unit::TimeNs,
+            Better::Lower,
+            headline,
+            ns as f64,
+        );
     }
 }
 
@@ -56,7 +83,7 @@ pub fn figures(run: &Summary) -> Vec<Figure> {
         out.group.clone_from(&app.app);
         app_figures(&mut out, run, app);
     }
-    out.group = "machine".to_owned();
+    out.group = MACHINE.to_owned();
     machine_figures(&mut out, run);
     out.list
 }
@@ -64,11 +91,7 @@ pub fn figures(run: &Summary) -> Vec<Figure> {
 fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     let classes: Vec<&RequestSummary> = run.requests.iter().filter(|r| r.app == app.app).collect();
     for class in &classes {
-        let prefix = match classes.len() {
-            1 => String::new(),
-            _ => format!("{} ", class.class),
-        };
-        request_figures(out, &prefix, class);
+        request_figures(out, class, classes.len() > 1);
     }
     let capacity_ns = run.duration_ns as f64 * run.cpus.len() as f64;
     if capacity_ns > 0.0 {
@@ -78,10 +101,18 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
             false => Better::Neither,
         };
         let share = app.runtime_ns as f64 / capacity_ns;
-        out.add("share of CPU", Unit::Share, better, true, share);
+        out.add(
+            "cpu_share_percent",
+            "share of CPU",
+            Unit::Share,
+            better,
+            true,
+            share,
+        );
     }
     pair_figures(out, run, app);
     out.add(
+        "runtime_us",
         "runtime",
         Unit::TimeNs,
         Better::Neither,
@@ -91,6 +122,7 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     if let Some((_, until_ns)) = app.active_ns {
         let before_the_end = until_ns < run.duration_ns;
         out.add(
+            "active_until_us",
             "active until",
             Unit::TimeNs,
             Better::Neither,
@@ -99,19 +131,52 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         );
     }
     if app.wakeup.count > 0 {
-        out.time("wakeup p50", false, app.wakeup.p50_ns);
-        out.time("wakeup p99", true, app.wakeup.p99_ns);
-        out.time("wakeup p99.9", false, app.wakeup.p999_ns);
-        out.time("wakeup max", false, app.wakeup.max_ns);
+        out.time(
+            "wakeup_latency_us_p50",
+            "wakeup p50",
+            false,
+            app.wakeup.p50_ns,
+        );
+        out.time(
+            "wakeup_latency_us_p99",
+            "wakeup p99",
+            true,
+            app.wakeup.p99_ns,
+        );
+        out.time(
+            "wakeup_latency_us_p999",
+            "wakeup p99.9",
+            false,
+            app.wakeup.p999_ns,
+        );
+        out.time(
+            "wakeup_latency_us_max",
+            "wakeup max",
+            false,
+            app.wakeup.max_ns,
+        );
     }
-    out.time("longest wait", true, app.longest_wait_ns);
-    out.time("starved, all tasks", app.starved_ns > 0, app.starved_ns);
+    out.time("longest_wait_us", "longest wait", true, app.longest_wait_ns);
+    out.time(
+        "starved_us",
+        "starved, all tasks",
+        app.starved_ns > 0,
+        app.starved_ns,
+    );
     if app.tasks > 1 {
         let jain = f64::from(app.fairness.jain_ppm) / 1e6;
-        out.add("Jain index", Unit::Plain, Better::Higher, false, jain);
+        out.add(
+            "jain_index",
+            "Jain index",
+            Unit::Plain,
+            Better::Higher,
+            false,
+            jain,
+        );
     }
     let preempted = app.switches.preempt + app.switches.higher_class;
     out.add(
+        "preempted",
         "preempted",
         Unit::Count,
         Better::Neither,
@@ -120,6 +185,7 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     );
     out.add(
         "migrations",
+        "migrations",
         Unit::Count,
         Better::Neither,
         false,
@@ -127,32 +193,36 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     );
 }
 
-fn request_figures(out: &mut Figures, prefix: &str, class: &RequestSummary) {
+/// Of an app with several classes, names begin with the class.
+fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool) {
+    let named = |name: &str, metric: &str| match of_several {
+        true => (
+            format!("{}.{name}", class.class),
+            format!("{} {metric}", class.class),
+        ),
+        false => (name.to_owned(), metric.to_owned()),
+    };
     if let Some(per_s) = class.throughput_per_s() {
-        out.add(
-            format!("{prefix}throughput"),
-            Unit::PerSecond,
-            Better::Higher,
-            true,
-            per_s,
-        );
+        let (name, metric) = named("throughput_per_s", "throughput");
+        out.add(name, metric, Unit::PerSecond, Better::Higher, true, per_s);
     }
-    out.add(
-        format!("{prefix}requests"),
-        Unit::Count,
-        Better::Neither,
-        false,
-        class.latency.count as f64,
-    );
     let latency = &class.latency;
+    let (name, metric) = named("requests", "requests");
+    let count = latency.count as f64;
+    out.add(name, metric, Unit::Count, Better::Neither, false, count);
     if latency.max_ns == 0 {
         return; // completions without a beginning have no latency
     }
-    out.time(format!("{prefix}latency mean"), true, latency.mean_ns);
-    out.time(format!("{prefix}latency p50"), true, latency.p50_ns);
-    out.time(format!("{prefix}latency p99"), true, latency.p99_ns);
-    out.time(format!("{prefix}latency p99.9"), false, latency.p999_ns);
-    out.time(format!("{prefix}latency max"), false, latency.max_ns);
+    for (name, metric, headline, ns) in [
+        ("latency_us_mean", "latency mean", true, latency.mean_ns),
+        ("latency_us_p50", "latency p50", true, latency.p50_ns),
+        ("latency_us_p99", "latency p99", true, latency.p99_ns),
+        ("latency_us_p999", "latency p99.9", false, latency.p999_ns),
+        ("latency_us_max", "latency max", false, latency.max_ns),
+    ] {
+        let (name, metric) = named(name, metric);
+        out.time(name, metric, headline, ns);
+    }
 }
 
 /// What this app got while another one was at work, where that is not the whole run.
@@ -171,6 +241,7 @@ fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         let capacity_ns = window_ns as f64 * run.cpus.len() as f64;
         let share = gained_ns / capacity_ns;
         out.add(
+            format!("cpu_share_percent_while_{}", other.app),
             format!("share while {} {verb}", other.app),
             Unit::Share,
             Better::Neither,
@@ -225,6 +296,7 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
         |of: fn(&crate::summary::CpuSummary) -> u64| run.cpus.iter().map(of).sum::<u64>() as f64;
     let share = |ns: f64| ns / capacity_ns;
     out.add(
+        "busy_percent",
         "busy",
         Unit::Share,
         Better::Neither,
@@ -232,6 +304,7 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
         share(sum(|c| c.busy_ns)),
     );
     out.add(
+        "idle_percent",
         "idle",
         Unit::Share,
         Better::Neither,
@@ -239,6 +312,7 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
         share(sum(|c| c.idle_ns)),
     );
     out.add(
+        "overhead_percent",
         "overhead",
         Unit::Share,
         Better::Lower,
@@ -247,6 +321,7 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
     );
     let scheduler = share(run.overhead.scheduler_ns as f64);
     out.add(
+        "scheduler_percent",
         "scheduler's own work",
         Unit::Share,
         Better::Lower,
@@ -255,12 +330,18 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
     );
     let per_s = |count: u64| count as f64 * 1e9 / run.duration_ns as f64;
     let preemptions = run.switches.preempt + run.switches.higher_class;
-    for (metric, headline, count) in [
-        ("switches", true, run.switches.total()),
-        ("preemptions", true, preemptions),
-        ("migrations", run.cpus.len() > 1, run.migrations),
+    for (name, metric, headline, count) in [
+        ("switches_per_s", "switches", true, run.switches.total()),
+        ("preemptions_per_s", "preemptions", true, preemptions),
+        (
+            "migrations_per_s",
+            "migrations",
+            run.cpus.len() > 1,
+            run.migrations,
+        ),
     ] {
         out.add(
+            name,
             metric,
             Unit::PerSecond,
             Better::Neither,

@@ -5,6 +5,8 @@
 //!   the number of tasks, apps and CPUs and not on simulated time.
 //! * [`Summary`] is what a run gave; [`compare`] puts runs of several schedulers side by side.
 //! * [`effect`] tells how large a difference is; every row of a comparison has it.
+//! * [`Pair`] is two results, figure by figure: what changed, and what of that is not chance ([`significance`]);
+//!   [`gate`] sets limits to it.
 //! * [`TraceHash`] gives every event to a hash, for tests of determinism.
 //!
 //! # What the words mean here
@@ -32,12 +34,15 @@ mod compare;
 mod effect;
 mod figures;
 mod finish;
+pub mod gate;
 mod grid;
 mod hash;
 mod histogram;
+mod pair;
 mod probe;
 mod recorder;
 mod score;
+pub mod significance;
 mod stats;
 mod summary;
 mod task;
@@ -47,11 +52,13 @@ pub mod units;
 mod why;
 
 pub use cell::{Better, Cell, Row, Unit, Verdict};
-pub use compare::{Comparison, compare};
-pub use effect::{Effect, effect};
+pub use compare::{Comparison, busiest_first, compare, rows};
+pub use effect::{Effect, effect, shift};
+pub use figures::{COMMAND, Figure, figures};
 pub use hash::TraceHash;
 pub use histogram::QUANTILES_PPM;
+pub use pair::{Change, Mark, Pair, Trial};
 pub use recorder::{Recorder, RecorderSpec};
-pub use score::{Score, score};
+pub use score::score;
 pub use stats::{Interval, median_interval};
 pub use summary::*;

@@ -2,20 +2,12 @@
 //! Figures that a command tells of itself: transactions a second, say.
 
 use crate::cell::{Better, Unit};
-
-/// One such figure of one run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Score {
-    pub metric: String,
-    pub unit: Unit,
-    pub better: Better,
-    pub value: f64,
-}
+use crate::figures::{COMMAND, Figure};
 
 /// Understands `NAME VALUE` and `NAME VALUE higher|lower`. A name ends with its unit: `transactions_per_s`, or a time
 /// as `latency_p99_ms`; of rates the higher, of times the lower one is better. Anything else is a number without a
 /// unit, of which only the third word says what is good.
-pub fn score(text: &str) -> Option<Score> {
+pub fn score(text: &str) -> Option<Figure> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (name, value, direction) = match words[..] {
         [name, value] => (name, value, None),
@@ -40,10 +32,13 @@ pub fn score(text: &str) -> Option<Score> {
         Some("lower") => Better::Lower,
         Some(_) => return None,
     };
-    (!metric.is_empty()).then(|| Score {
+    (!metric.is_empty()).then(|| Figure {
+        group: COMMAND.to_owned(),
+        name: name.to_owned(),
         metric: metric.replace('_', " "),
         unit,
         better,
+        headline: true,
         value: value * scale,
     })
 }

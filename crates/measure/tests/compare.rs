@@ -2,7 +2,7 @@
 //! Two schedulers on one small workload: a hog alone on a CPU until a server comes.
 
 use tiltyard_measure::testing::Stream;
-use tiltyard_measure::{Comparison, Recorder, RecorderSpec, Row, Summary, Verdict, compare};
+use tiltyard_measure::{Comparison, Recorder, RecorderSpec, Row, Summary, Unit, Verdict, compare};
 
 const MS: u64 = 1_000_000;
 
@@ -86,6 +86,43 @@ fn why_says_only_what_was_measured() {
          (99..99), server 3 (3..3); the CPU was busy 100 % of the time, 4 switches, 50.0 % of them by block."
     );
     assert!(!got.why[1].contains("starved"));
+}
+
+/// Names are for programs: each is there once and says its unit. These are promised: scripts rely on them.
+#[test]
+fn names_are_stable_and_say_their_unit() {
+    let got = comparison();
+    for row in &got.rows {
+        let bare = row.name.rsplit('.').next().unwrap();
+        let has = |unit: &str| bare.contains(unit);
+        let unit = match row.unit {
+            Unit::TimeNs => has("_us"),
+            Unit::PerSecond => bare.ends_with("_per_s"),
+            Unit::Share => has("_percent"),
+            Unit::Count | Unit::Plain => !has("_us") && !has("_per_s"),
+        };
+        assert!(unit, "{} ({:?})", row.name, row.unit);
+        let own_unit = row.named_unit().0;
+        assert!(matches!(row.unit, Unit::Plain | Unit::Count) || has(own_unit));
+        let same = got.rows.iter().filter(|other| other.name == row.name);
+        assert_eq!(same.count(), 1, "{}", row.name);
+    }
+    let of = |group: &str| {
+        let rows = got.rows.iter().filter(|row| row.group == group);
+        let names = rows.map(|row| row.name.strip_prefix(&format!("{group}.")).unwrap());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        of("server"),
+        "throughput_per_s requests latency_us_mean latency_us_p50 latency_us_p99 latency_us_p999 latency_us_max \
+         cpu_share_percent runtime_us active_until_us longest_wait_us starved_us preempted migrations \
+         wakeup_latency_us_p50 wakeup_latency_us_p99 wakeup_latency_us_p999 wakeup_latency_us_max"
+    );
+    assert!(of("hog").starts_with("cpu_share_percent cpu_share_percent_while_server runtime_us"));
+    assert_eq!(
+        of("machine"),
+        "busy_percent idle_percent overhead_percent scheduler_percent switches_per_s preemptions_per_s migrations_per_s"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows from which arena the figures came, and the same input gives the same bytes.
 
+pub mod changes;
 pub mod html;
 pub mod perfetto;
 pub mod table;

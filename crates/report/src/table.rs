@@ -10,14 +10,17 @@ const MAX_APPS: usize = 8;
 /// Figures of the short table whose differences are told.
 const MAX_EFFECTS: usize = 10;
 
+/// Narrower terminals get lines that break.
+pub(crate) const LEAST_WIDTH: usize = 40;
+
 /// Headline figures of the busiest apps and of the machine, then why. Lines fit into `width` columns
 /// where the figures allow it.
 pub fn render(comparison: &Comparison, width: usize) -> String {
-    let kept = busiest_apps(comparison);
-    let shown = |row: &&Row| row.headline && kept.contains(&row.group.as_str()) && !all_zero(row);
-    let rows: Vec<&Row> = comparison.rows.iter().filter(shown).collect();
+    let width = width.max(LEAST_WIDTH);
+    let all: Vec<&Row> = comparison.rows.iter().collect();
+    let (shown, left_out) = headlines(&all);
+    let rows: Vec<&Row> = shown.into_iter().map(|i| all[i]).collect();
     let mut text = table(comparison, &rows, width);
-    let left_out = groups(comparison).len() - kept.len();
     if left_out > 0 {
         text += &format!(
             "\n{left_out} more apps with less CPU time stand in the report and in --format json.\n"
@@ -28,6 +31,7 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
 
 /// Every figure.
 pub fn render_all(comparison: &Comparison, width: usize) -> String {
+    let width = width.max(LEAST_WIDTH);
     let rows: Vec<&Row> = comparison.rows.iter().collect();
     let text = table(comparison, &rows, width) + &notes(comparison, width);
     text + &differences(comparison, &rows, usize::MAX, width)
@@ -177,7 +181,7 @@ fn bare_table(width: usize) -> Table {
     table
         .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width.clamp(40, u16::MAX.into()) as u16);
+        .set_width(width.clamp(LEAST_WIDTH, u16::MAX.into()) as u16);
     table
 }
 
@@ -267,12 +271,12 @@ pub fn unbroken(text: &str) -> String {
 const NO_BREAK: char = '\u{a0}';
 
 /// Breaks between words; `indent` stands before each line.
-fn wrap(text: &str, width: usize, indent: &str) -> String {
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = String::new();
     let text = unbroken(text);
     for word in text.split(' ') {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width.max(40) {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
             lines += &format!("{indent}{line}\n");
             line.clear();
         }
@@ -285,9 +289,17 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
     lines.replace(NO_BREAK, " ")
 }
 
-fn groups(comparison: &Comparison) -> Vec<&str> {
+/// Which rows belong into a short table, and how many apps have none there.
+pub(crate) fn headlines(rows: &[&Row]) -> (Vec<usize>, usize) {
+    let kept = busiest_apps(rows);
+    let shown = |row: &Row| row.headline && kept.contains(&row.group.as_str()) && !all_zero(row);
+    let indices = (0..rows.len()).filter(|i| shown(rows[*i])).collect();
+    (indices, groups(rows).len() - kept.len())
+}
+
+fn groups<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
     let mut groups: Vec<&str> = Vec::new();
-    for row in &comparison.rows {
+    for row in rows {
         if groups.last() != Some(&row.group.as_str()) {
             groups.push(&row.group);
         }
@@ -296,14 +308,14 @@ fn groups(comparison: &Comparison) -> Vec<&str> {
 }
 
 /// The apps with the most runtime under any scheduler, and the groups that are no apps (the machine, the command).
-fn busiest_apps(comparison: &Comparison) -> Vec<&str> {
+fn busiest_apps<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
     let runtime = |group: &str| {
-        let mut rows = comparison.rows.iter();
+        let mut rows = rows.iter();
         let row = rows.find(|r| r.group == group && r.metric == "runtime")?;
         let medians = row.cells.iter().flatten().map(|c| c.median);
         Some(medians.fold(0.0, f64::max))
     };
-    let (mut apps, mut kept): (Vec<&str>, Vec<&str>) = groups(comparison)
+    let (mut apps, mut kept): (Vec<&str>, Vec<&str>) = groups(rows)
         .into_iter()
         .partition(|group| runtime(group).is_some());
     apps.sort_by(|a, b| f64::total_cmp(&runtime(b).unwrap_or(0.0), &runtime(a).unwrap_or(0.0)));

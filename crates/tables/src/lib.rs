@@ -11,12 +11,14 @@
 //! the column `run`, the index of a run in the table `run`. Numbers are 64-bit integers throughout.
 
 mod events;
+mod parquet_dir;
 mod rows;
 mod schema;
 mod summaries;
 mod tasks;
 
 pub use events::EventTables;
+pub use parquet_dir::{Error, ParquetDir, RunFiles, RunPart};
 pub use rows::{BATCH_ROWS, BatchSink, Table};
 pub use schema::{Column, Kind, NAMES, Spec, is_of_events, schema, specs};
 pub use summaries::{RunFacts, run_table, summary_tables};

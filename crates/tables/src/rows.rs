@@ -110,6 +110,7 @@ impl Cells {
             }
             (Cells::Int(cells), Value::Null) => cells.append_null(),
             (Cells::Uint(cells), Value::Uint(v)) => cells.append_value(v),
+            (Cells::Uint(cells), Value::Null) => cells.append_null(),
             (Cells::Text(cells), Value::Text(v)) => cells.append_value(v),
             (Cells::Text(cells), Value::Null) => cells.append_null(),
             (Cells::Bool(cells), Value::Bool(v)) => cells.append_value(v),

@@ -11,6 +11,8 @@ use crate::rows::{Rows, Table, Value};
 /// What a run was of. Columns of the table `run`.
 #[derive(Clone, Debug)]
 pub struct RunFacts<'a> {
+    /// Repeats it.
+    pub command: &'a str,
     /// `sim` or `kernel`.
     pub arena: &'a str,
     /// Version of Tiltyard.
@@ -24,7 +26,8 @@ pub struct RunFacts<'a> {
     pub object_sha256: Option<&'a str>,
     /// A JSON object of what was set.
     pub tunables: &'a str,
-    pub seed: u64,
+    pub seed: Option<u64>,
+    pub round: Option<u64>,
     pub duration_ns: u64,
     pub nr_cpus: u64,
     pub trace_hash: Option<&'a str>,
@@ -37,6 +40,7 @@ pub struct RunFacts<'a> {
 pub fn run_table(run: u32, facts: &RunFacts) -> Table {
     let mut rows = Rows::new("run", run);
     rows.push(&[
+        facts.command.into(),
         facts.arena.into(),
         facts.tiltyard.into(),
         facts.workload.into(),
@@ -47,6 +51,7 @@ pub fn run_table(run: u32, facts: &RunFacts) -> Table {
         facts.object_sha256.into(),
         facts.tunables.into(),
         facts.seed.into(),
+        facts.round.into(),
         facts.duration_ns.into(),
         facts.nr_cpus.into(),
         facts.trace_hash.into(),

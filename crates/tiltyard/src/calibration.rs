@@ -9,81 +9,21 @@ use tiltyard_exec::costs::Readings;
 use tiltyard_fidelity::costs::{Bpf, INSNS, Weighed};
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::vm::{self, Report, SchedulerJob, VmJob};
-use tiltyard_kernel::{Accel, Progress, RunOutcome, RunReport, Tunable, here, host};
+use tiltyard_kernel::{Progress, RunOutcome, RunReport, Tunable, here, host};
 
 use crate::failure::{Code, Failure};
+use crate::guest::Guest;
 use crate::progress::Steps;
-use crate::{built, machines, recorded};
+use crate::{built, recorded};
 
-/// Which machine.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Guest {
-    /// A virtual machine that Tiltyard boots. Without: this machine, as root.
-    #[arg(long)]
-    pub vm: bool,
-    /// CPUs of the virtual machine.
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "vm", value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub cpus: u32,
-    /// What its CPUs share, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
-    #[arg(
-        short,
-        long,
-        value_name = "MACHINE",
-        conflicts_with = "cpus",
-        requires = "vm"
-    )]
-    pub machine: Option<String>,
-    /// Emulate with a clock that counts instructions: every time the same. Several CPUs take turns.
-    #[arg(long, requires = "vm")]
-    pub icount: bool,
-    /// Kernel of the virtual machine: a version, or a bzImage with its configuration beside it.
-    #[arg(
-        long,
-        value_name = "PATH|VERSION",
-        default_value = "6.18",
-        requires = "vm"
-    )]
-    pub kernel: String,
-}
-
-impl Guest {
-    /// A virtual machine with these CPUs.
-    pub fn of(kernel: &str, machine: &str, exact: bool) -> Guest {
-        Guest {
-            vm: true,
-            cpus: 0,
-            machine: Some(machine.to_owned()),
-            icount: exact,
-            kernel: kernel.to_owned(),
-        }
-    }
-
-    /// A job on this machine: the command under each of `schedulers`, once.
-    pub fn job(
-        &self,
-        command: Vec<String>,
-        schedulers: Vec<SchedulerJob>,
-    ) -> Result<VmJob, Failure> {
-        let mut job = VmJob::new(command);
-        job.machine = match &self.machine {
-            Some(machine) => machines::load(machine)?,
-            None => machines::load(&format!("package:1 core:{} pu:1", self.cpus))?,
-        };
-        job.accel = self.icount.then_some(Accel::Counted);
-        job.kernel_version.clone_from(&self.kernel);
-        job.schedulers = schedulers;
-        Ok(job)
-    }
-
-    /// One line for a machine file.
-    pub fn description(&self, weighed: &Weighed) -> String {
-        let release = &weighed.kernel_release;
-        match (self.vm, self.icount) {
-            (false, _) => format!("the machine at hand under Linux {release}"),
-            (true, false) => format!("a virtual machine under Linux {release}"),
-            (true, true) => {
-                format!("an emulated CPU whose clock counts instructions, under Linux {release}")
-            }
+/// One line for a machine file: what was measured.
+pub fn description(guest: &Guest, weighed: &Weighed) -> String {
+    let release = &weighed.kernel_release;
+    match (guest.vm, guest.icount) {
+        (false, _) => format!("the machine at hand under Linux {release}"),
+        (true, false) => format!("a virtual machine under Linux {release}"),
+        (true, true) => {
+            format!("an emulated CPU whose clock counts instructions, under Linux {release}")
         }
     }
 }
@@ -103,7 +43,8 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Fa
     let program = std::env::current_exe()
         .map_err(|e| Failure::new(Code::Environment, format!("tiltyard itself: {e}")))?;
     let command = [&*program.display().to_string(), "calibrate", "--readings"];
-    let mut job = guest.job(command.map(str::to_owned).to_vec(), schedulers)?;
+    let mut job = guest.job(command.map(str::to_owned).to_vec())?;
+    job.schedulers = schedulers;
     if recorded {
         job.tracer = Some(recorded::tracer()?);
     }

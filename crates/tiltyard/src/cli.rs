@@ -4,7 +4,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    build, calibrate, completions, exec, fidelity, kernel, list, reproduce, run, show,
+    build, calibrate, compare, completions, exec, fidelity, kernel, list, reproduce, run, show,
 };
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
@@ -23,7 +23,7 @@ Start here:
 
 Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input file, 4 scheduler does not build,
 5 scheduler failed in a run, 6 workload failed in a run, 7 this machine lacks something,
-8 not modelled, 130 interrupted.")]
+8 not modelled, 9 a gate fired, 130 interrupted.")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -32,6 +32,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(run::Args),
+    Reproduce(reproduce::Args),
+    Compare(compare::Args),
     List(list::Args),
     Show(show::Args),
     Build(build::Args),
@@ -39,7 +41,6 @@ pub enum Command {
     Exec(exec::Args),
     Calibrate(calibrate::Args),
     Fidelity(fidelity::Args),
-    Reproduce(reproduce::Args),
     Completions(completions::Args),
     /// Print the man page, in roff.
     #[command(after_help = "Example:\n  tiltyard man | man -l -")]

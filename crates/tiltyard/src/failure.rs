@@ -26,6 +26,8 @@ pub enum Code {
     Environment = 7,
     /// A scheduler or a workload asks for what the simulated machine does not model.
     NotModelled = 8,
+    /// A figure changed by more than a gate allows.
+    Gate = 9,
     Interrupted = 130,
 }
 

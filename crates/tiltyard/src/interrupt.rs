@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use crate::failure::Code;
 
-/// Files to remove when the user interrupts. Those that are gone already do no harm.
+/// Files and folders to remove when the user interrupts. Those that are gone already do no harm.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Whether the first signal is left to the command, and which one it was.
@@ -30,7 +30,17 @@ pub fn signal() -> Option<&'static str> {
     }
 }
 
-/// Registers a file that means nothing unless this process ends well.
+/// Removes a file or folder. Threads may still put files into the folder: until it is gone.
+fn remove(path: &Path) {
+    for _ in 0..100 {
+        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
+        if !path.exists() {
+            break;
+        }
+    }
+}
+
+/// Registers a file or folder that means nothing unless this process ends well.
 pub fn remove_on_interrupt(path: &Path) {
     if let Ok(mut files) = TEMPORARY.lock() {
         files.push(path.to_owned());
@@ -63,7 +73,7 @@ pub fn watch() {
             .map(|files| files.clone())
             .unwrap_or_default()
         {
-            let _ = std::fs::remove_file(file);
+            remove(&file);
         }
         eprintln!("tiltyard: interrupted; outputs of this command were not written");
         std::process::exit(Code::Interrupted as i32);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What `-m` takes: a shipped name, a machine file, hwloc XML, or hwloc's synthetic string.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tiltyard_model::Machine;
 use tiltyard_model::machine::MachineError;
@@ -18,19 +18,36 @@ pub fn names() -> Result<Vec<String>, Failure> {
 }
 
 pub fn load(argument: &str) -> Result<Machine, Failure> {
+    match file(argument)? {
+        Some(file) => from_file(&file),
+        None => {
+            Machine::parse_hwloc_synthetic(argument).map_err(|e| failure(e, "--machine", argument))
+        }
+    }
+}
+
+/// What describes the machine: a file's text, or the argument itself.
+pub fn text(argument: &str) -> Result<String, Failure> {
+    match file(argument)? {
+        Some(file) => data::read(&file),
+        None => Ok(argument.to_owned()),
+    }
+}
+
+/// The file that `argument` means; none for hwloc's synthetic string.
+fn file(argument: &str) -> Result<Option<PathBuf>, Failure> {
     let shipped = data::folder()?
         .join("machines")
         .join(format!("{argument}.toml"));
     let file = Path::new(argument);
     if !argument.contains('/') && shipped.is_file() {
-        return from_file(&shipped);
+        return Ok(Some(shipped));
     }
     if file.is_file() {
-        return from_file(file);
+        return Ok(Some(file.to_owned()));
     }
     if looks_synthetic(argument) {
-        return Machine::parse_hwloc_synthetic(argument)
-            .map_err(|e| failure(e, "--machine", argument));
+        return Ok(None);
     }
     let hint = nearest::hint(argument, &names()?);
     Err(Failure::usage(format!(

@@ -17,6 +17,21 @@ pub fn hint(typed: &str, known: &[String]) -> String {
     }
 }
 
+/// The nearest of `known`, `most` of them, however far: those with most of the words that were typed first.
+pub fn closest<'a>(typed: &str, known: &[&'a str], most: usize) -> Vec<&'a str> {
+    let is_separator = |c: char| "_. -".contains(c);
+    let words: Vec<&str> = typed.split(is_separator).collect();
+    let missing = |name: &str| {
+        let lacks = |word: &&&str| !name.split(is_separator).any(|own| own == **word);
+        words.iter().filter(lacks).count()
+    };
+    let mut names = known.to_vec();
+    names.sort_by_key(|name| (missing(name), distance(typed, name), *name));
+    names.dedup();
+    names.truncate(most);
+    names
+}
+
 /// Levenshtein's: insertions, deletions and replacements, in characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -44,5 +59,23 @@ mod tests {
         assert_eq!(nearest("smp", known), Some("smp2"));
         assert_eq!(nearest("sparc", known), None);
         assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn the_closest_are_offered_however_far() {
+        let known = [
+            "busy",
+            "wakeup_us_p50",
+            "wakeup_us_p99",
+            "busy",
+            "latency_us_p99",
+        ];
+        assert_eq!(
+            closest("wakeup_p99", &known, 2),
+            ["wakeup_us_p99", "wakeup_us_p50"]
+        );
+        assert_eq!(closest("bussy", &known, 9)[0], "busy");
+        assert_eq!(closest("bussy", &known, 9).len(), 4, "each once");
+        assert_eq!(closest("p99", &[], 3), [""; 0]);
     }
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs in a real kernel: the recorded events of each give the same figures as those of the simulated machine.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tiltyard_build::Builder;
-use tiltyard_kernel::{Report, RunOutcome, RunReport, Trace, scores, trace};
+use tiltyard_kernel::{Accel, Report, RunOutcome, RunReport, Trace, scores, trace};
 use tiltyard_measure::{
-    Better, Comparison, Recorder, RecorderSpec, Row, Score, Summary, Unit, compare,
-    median_interval, score,
+    Better, COMMAND, Comparison, Figure, Recorder, RecorderSpec, Summary, Unit, busiest_first,
+    compare, figures, median_interval, rows, score,
 };
 use tiltyard_report::perfetto;
 
@@ -29,6 +28,16 @@ pub fn spread(times_s: &[f64]) -> Option<f64> {
     let interval = median_interval(times_s).filter(|i| i.coverage_ppm >= 950_000)?;
     let side = (interval.high - interval.median).max(interval.median - interval.low);
     Some(side / interval.median)
+}
+
+/// On what it ran.
+pub fn machine(report: &Report) -> String {
+    let (release, cpus) = (&report.kernel_release, report.cpus);
+    let s = if cpus == 1 { "" } else { "s" };
+    let how = report.accel.map_or("this machine", Accel::name);
+    let config = report.kernel_config.as_ref();
+    let config = config.map_or(String::new(), |config| format!(" ({})", config.brief()));
+    format!("Linux {release}{config}, {cpus} CPU{s}, {how}")
 }
 
 /// A run whose events were recorded.
@@ -74,61 +83,58 @@ pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<
 /// The schedulers side by side: how long the command took, what it told of itself, then whatever was recorded.
 pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Comparison {
     let mut comparison = compare(runs);
-    busiest_first(&mut comparison.rows);
-    let counting: Vec<Vec<Vec<Score>>> = runs
+    let counting: Vec<Vec<Vec<Figure>>> = runs
         .iter()
-        .map(|(name, _)| own_figures(report, name))
+        .map(|(name, _)| {
+            counting(report, name)
+                .map(|(_, run)| own_figures(run))
+                .collect()
+        })
         .collect();
-    let mut keys: Vec<&Score> = Vec::new();
-    for figure in counting.iter().flatten().flatten() {
-        if !keys.iter().any(|key| key.metric == figure.metric) {
-            keys.push(figure);
-        }
-    }
-    let rows = keys.into_iter().map(|key| {
-        let value = |run: &Vec<Score>| Some(run.iter().find(|s| s.metric == key.metric)?.value);
-        let values: Vec<Vec<f64>> = counting
-            .iter()
-            .map(|runs| runs.iter().filter_map(value).collect())
-            .collect();
-        let (group, metric) = ("command".to_owned(), key.metric.clone());
-        Row::new(group, metric, key.unit, key.better, true, &values)
-    });
-    comparison.rows.splice(0..0, rows);
+    comparison.rows.splice(0..0, rows(&counting));
+    busiest_first(&mut comparison.rows);
     comparison.runs = counting.iter().map(Vec::len).collect();
     let fewest = comparison.runs.iter().copied().min().unwrap_or(0);
     comparison.coverage_ppm = median_interval(&vec![0.0; fewest]).map_or(0, |i| i.coverage_ppm);
     comparison
 }
 
-/// A real kernel has apps that nobody asked for: those with most CPU time come first, the machine last.
-fn busiest_first(rows: &mut [Row]) {
-    let mut runtimes: BTreeMap<String, f64> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.metric == "runtime") {
-        let medians = row.cells.iter().flatten().map(|cell| cell.median);
-        runtimes.insert(row.group.clone(), medians.fold(0.0, f64::max));
-    }
-    let runtime = |row: &Row| runtimes.get(&row.group).copied().unwrap_or(-1.0);
-    rows.sort_by(|a, b| runtime(b).total_cmp(&runtime(a)));
+/// All figures of the runs of a scheduler that count: the command's own, and those of its events where they were
+/// recorded.
+pub fn figures_of(report: &Report, recorded: &[Recorded], scheduler: &str) -> Vec<Vec<Figure>> {
+    let all = counting(report, scheduler).map(|(index, run)| {
+        let mut all = own_figures(run);
+        let recorded = recorded.iter().filter(|recorded| recorded.run == index);
+        all.extend(recorded.flat_map(|recorded| figures(&recorded.summary)));
+        all
+    });
+    all.collect()
 }
 
-/// The command's own figures, run by run of those that count: how long it took, and what it told.
-fn own_figures(report: &Report, scheduler: &str) -> Vec<Vec<Score>> {
-    let counting = report
-        .runs
-        .iter()
-        .filter(|run| run.scheduler == scheduler && run.round > 0);
-    let figures = counting.filter_map(|run| {
-        let took = Score {
-            metric: "took".to_owned(),
-            unit: Unit::TimeNs,
-            better: Better::Lower,
-            value: run.time_s()? * 1e9,
-        };
-        let told = lines_of(run).iter().filter_map(|line| score(line));
-        Some(std::iter::once(took).chain(told).collect())
+/// The runs of a scheduler that count, with their indices: neither warm-ups nor failures.
+fn counting<'a>(
+    report: &'a Report,
+    scheduler: &'a str,
+) -> impl Iterator<Item = (usize, &'a RunReport)> {
+    let runs = report.runs.iter().enumerate();
+    runs.filter(move |(_, run)| {
+        run.scheduler == scheduler && run.round > 0 && run.time_s().is_some()
+    })
+}
+
+/// The command's own figures of a run: how long it took, and what it told.
+fn own_figures(run: &RunReport) -> Vec<Figure> {
+    let took = run.time_s().map(|time_s| Figure {
+        group: COMMAND.to_owned(),
+        name: "took_s".to_owned(),
+        metric: "took".to_owned(),
+        unit: Unit::TimeNs,
+        better: Better::Lower,
+        headline: true,
+        value: time_s * 1e9,
     });
-    figures.collect()
+    let told = lines_of(run).iter().filter_map(|line| score(line));
+    took.into_iter().chain(told).collect()
 }
 
 /// The first score line that cannot be understood.
@@ -153,38 +159,4 @@ pub fn write_perfetto(trace: &Trace, nr_cpus: u32, output: Output) -> Result<(),
         .finish()
         .map_err(|e| Failure::new(Code::Other, format!("--trace: cannot write: {e}")))?;
     output.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_busiest_app_comes_first_and_the_machine_last() {
-        let row = |group: &str, metric: &str, value: f64| {
-            let (group, metric) = (group.to_owned(), metric.to_owned());
-            Row::new(
-                group,
-                metric,
-                Unit::TimeNs,
-                Better::Neither,
-                true,
-                &[vec![value], vec![1.0]],
-            )
-        };
-        let mut rows = [
-            row("kernel", "longest wait", 70.0),
-            row("kernel", "runtime", 2.0),
-            row("server", "longest wait", 5.0),
-            row("server", "runtime", 30.0),
-            row("machine", "busy", 99.0),
-        ];
-        busiest_first(&mut rows);
-        let order: Vec<&str> = rows.iter().map(|row| row.group.as_str()).collect();
-        assert_eq!(order, ["server", "server", "kernel", "kernel", "machine"]);
-        assert_eq!(
-            rows[0].metric, "longest wait",
-            "rows of a group keep their order"
-        );
-    }
 }

@@ -12,8 +12,8 @@ use tiltyard_measure::Summary;
 use tiltyard_model::Machine;
 use tiltyard_workload::Workload;
 
-use crate::calibration::Guest;
 use crate::failure::{Code, Failure};
+use crate::guest::Guest;
 use crate::guest_run::{self, Printed};
 use crate::progress::{self, Steps};
 use crate::simulate::{self, Experiment};
@@ -90,7 +90,7 @@ fn in_simulation(
         twice: false,
     };
     let silent = progress::Progress::new(0);
-    let run = simulate::run(&experiment, &built, SEED, None, &silent)?;
+    let run = simulate::run(&experiment, &built, SEED, None, &mut (), &silent)?;
     let requests: Vec<Requests> = run.summary.requests.iter().filter_map(requests).collect();
     let (summary, duration_ns) = (&run.summary, run.summary.duration_ns);
     Ok(Measured::new(
@@ -132,7 +132,8 @@ fn in_kernel(
         command.push("--exact".to_owned());
     }
     let jobs = arena.pairs.iter().map(|(_, real)| built::job(real));
-    let mut job = guest.job(command, jobs.collect::<Result<_, _>>()?)?;
+    let mut job = guest.job(command)?;
+    job.schedulers = jobs.collect::<Result<_, _>>()?;
     job.tracer = Some(recorded::tracer()?);
     job.rounds = match arena.rounds {
         1 => Rounds::ONE,

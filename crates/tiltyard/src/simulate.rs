@@ -35,12 +35,13 @@ pub struct Run {
     pub trace_hash: String,
 }
 
-/// Runs `built` with `seed`; the trace goes to `trace`.
+/// Runs `built` with `seed`; the trace goes to `trace`, and `listener` hears all events.
 pub fn run(
     experiment: &Experiment,
     built: &Built,
     seed: u64,
     trace: Option<Output>,
+    listener: &mut dyn EventSink,
     progress: &Progress,
 ) -> Result<Run, Failure> {
     let nr_cpus = experiment.machine.nr_cpus();
@@ -56,7 +57,7 @@ pub fn run(
         experiment,
         built,
         seed,
-        &mut ((&mut recorder, &mut hash), writer.as_mut()),
+        &mut ((&mut recorder, &mut hash), (writer.as_mut(), listener)),
         progress,
     )?;
     if let Some(writer) = writer {

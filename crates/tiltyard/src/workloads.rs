@@ -76,6 +76,11 @@ pub fn load(argument: &str) -> Result<Workload, Failure> {
     parse(&path, &data::shown(&path), &text)
 }
 
+/// The text of its file.
+pub fn text(argument: &str) -> Result<String, Failure> {
+    data::read(&path(argument)?)
+}
+
 /// A workload after a JSON merge patch and with some numbers (by path) multiplied, and its text.
 pub fn load_changed(
     argument: &str,

@@ -243,6 +243,7 @@ fn what_is_typed_wrongly_is_named_with_the_way_out() {
         &["--memory", "512"],
         &["--accel", "kvm"],
         &["-m", "opteron32"],
+        &["--kernel", "6.1"],
     ] {
         let arguments = [&["kernel", "-s", "fifo"], of_guest, &["--", "true"]].concat();
         refused(&arguments, 2, &["--vm"]);

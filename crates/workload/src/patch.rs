@@ -19,7 +19,7 @@ pub fn patch(text: &str, patch: &str) -> Result<String, String> {
 }
 
 /// The text of a workload file with the number at `path` (keys, with points between) `factor` times as large. A whole
-/// number stays one, 1 at least.
+/// number stays one, 1 at least; 0 stays 0.
 pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
     let mut target =
         json::parse(text).map_err(|e| format!("the workload: {}; {}", e.what, e.way_out))?;
@@ -40,6 +40,7 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
         .map_err(|_| format!("{path}: {number} is no number to scale"))?;
     *number = match number.contains(['.', 'e', 'E']) {
         true => format!("{:.6}", value * factor),
+        false if value == 0.0 => number.clone(),
         false => format!("{}", (value * factor).round().max(1.0)),
     };
     let mut out = String::new();

@@ -163,9 +163,11 @@ pub fn change_of_the_running_task(arm: &impl Arm) {
 /// Two nodes of two CPUs. X, queued globally on node 0, never goes to a CPU of node 1, though CPU 2 looks for work
 /// again and again.
 pub fn global_queue_is_per_node(arm: &impl Arm) {
-    // All start on CPU 0; C and B leave it at once, so that A has it when X wakes up.
+    // A and B have the CPUs of node 0 when X wakes up.
     let tasks = r#"
-        "X": { "loop": 1, "sleep": 5000, "run": 1000 },
+        "X": { "loop": 1, "phases": {
+            "there": { "loop": 1, "cpus": [0], "run": 100 },
+            "all": { "loop": 1, "cpus": [0, 1, 2, 3], "sleep": 5000, "run": 1000 } } },
         "C": { "loop": 20, "cpus": [2], "run": 1000, "sleep": 500 },
         "B": { "loop": 1, "cpus": [1], "run": 30000 },
         "A": { "loop": 1, "cpus": [0], "run": 30000 }
@@ -175,7 +177,7 @@ pub fn global_queue_is_per_node(arm: &impl Arm) {
     let run = log
         .runs()
         .into_iter()
-        .find(|r| r.task == "X")
+        .rfind(|r| r.task == "X")
         .expect("X ran");
     assert!(run.cpu < 2 && run.from_ns >= 20 * MS, "{run:?}");
     assert_eq!(log.nr_exited(), 4, "node 1 serves its own");

@@ -38,17 +38,27 @@ pub fn realtime_preempts_a_used_up_slice(arm: &impl Arm) {
     );
 }
 
-/// scx_bpf_reenqueue_local() in ops.cpu_release sends the preempted task through ops.enqueue with REENQ.
+/// scx_bpf_reenqueue_local() in ops.cpu_release sends those who wait through ops.enqueue with REENQ. The preempted
+/// task is still current, so the op itself disables its migration: it stays, with the core's slice, unless
+/// SCX_OPS_ENQ_MIGRATION_DISABLED asks for it.
 pub fn released_cpu_reenqueues(arm: &impl Arm) {
-    let log = arm.run(&Case::new("reenqueue", RT_PREEMPTS));
-    assert_eq!(
-        log.calls_at(9 * MS),
-        ["stopping A 1", "cpu_release 0 0", "enqueue A 0x10000000000"]
-    );
-    assert_eq!(
-        log.calls_at(14 * MS),
-        ["cpu_acquire 0 0", "dispatch 0 -", "running A"]
-    );
+    let tasks = format!(r#"{RT_PREEMPTS}, "B": {{ "loop": 1, "run": 1000 }}"#);
+    let case = Case::new("reenqueue", tasks);
+    let asked = case
+        .clone()
+        .define("OPS_FLAGS=SCX_OPS_ENQ_MIGRATION_DISABLED");
+    let logs = arm.run_all(&[case, asked]);
+    let (a, b) = ("enqueue A 0x10000000000", "enqueue B 0x10000000000");
+    let expected = [(&[b][..], 20), (&[a, b], 18)];
+    for (log, (enqueued, slice_ms)) in logs.iter().zip(expected) {
+        let calls = log.calls_at(9 * MS);
+        assert_eq!(
+            calls,
+            [&["stopping A 1", "cpu_release 0 0"], enqueued].concat()
+        );
+        assert_eq!(log.calls_at(14 * MS), ["cpu_acquire 0 0", "running A"]);
+        assert_eq!(log.values("running", "A")[1], slice_ms * MS as i64);
+    }
 }
 
 /// FIFO: no slice among equals, the higher priority at once, and nothing below until they sleep.
@@ -197,23 +207,29 @@ pub fn cgroup_order(arm: &impl Arm) {
         "A": { "loop": 1, "run": 3000, "tiltyard": { "set": { "taskgroup": "/g" } }, "run1": 2000 }
     "#;
     let log = arm.run(&Case::new("shared", tasks).define("WITH_CGROUPS"));
-    let calls: Vec<String> = log
-        .calls()
-        .into_iter()
-        .map(|(_, call)| call)
-        .take(3)
+    let calls: Vec<String> = log.calls().into_iter().map(|(_, call)| call).collect();
+    assert_eq!(calls[..2], ["init 0 0", "cgroup_init 0 100"]);
+    // Where the workload's root is a group itself, /g is one level further down.
+    let groups: Vec<&String> = calls
+        .iter()
+        .filter(|c| c.starts_with("cgroup_init"))
         .collect();
+    let deepest = groups.len() - 1;
+    let levels: Vec<String> = (0..=deepest)
+        .map(|i| format!("cgroup_init {i} 100"))
+        .collect();
+    assert!(deepest > 0 && groups.into_iter().eq(&levels), "{calls:?}");
+    let at = |call: &str| calls.iter().position(|c| c == call);
+    assert!(at(&levels[deepest]) < at("init_task A 1"), "{calls:?}");
+
+    let moved = format!("cgroup_prep_move A {deepest}");
+    let at = at(&moved).unwrap_or_else(|| panic!("no '{moved}' in {calls:?}"));
     assert_eq!(
-        calls,
-        ["init 0 0", "cgroup_init 0 100", "cgroup_init 1 100"]
-    );
-    assert_eq!(
-        log.calls_at(3 * MS),
+        calls[at + 1..][..5],
         [
-            "cgroup_prep_move A 1",
             "stopping A 0",
             "quiescent A 0xe",
-            "cgroup_move A 1",
+            &format!("cgroup_move A {deepest}"),
             "runnable A 0xe",
             "running A"
         ]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sleeping, waking, being born, and which CPU looks for work.
 
-use crate::arm::{Arm, Case, EndKind, MS, What};
+use crate::arm::{Arm, Case, EndKind, Log, MS, What};
 
 /// ops.stopping and ops.quiescent come before the CPU looks for something else; ops.dispatch still gets the sleeper.
 pub fn sleep_order(arm: &impl Arm) {
@@ -293,32 +293,41 @@ pub fn idle_search_stays_in_the_cache(arm: &impl Arm) {
     assert_eq!(run.cpu, 3);
 }
 
-/// Claiming a CPU does not wake it: its bit stays clear, and later searches miss it, until a kick sends it through
-/// an empty dispatch.
+/// Claiming a CPU does not wake it: its bit stays clear, and later searches miss it, until a kick makes it look for work.
 pub fn claimed_cpu_is_lost_until_kicked(arm: &impl Arm) {
     const EBUSY: i64 = -16;
-    let tasks = r#"
-        "X": { "loop": 3, "sleep": 1000, "run": 100 },
-        "A": { "loop": 1, "cpus": [0], "run": 90000 }
+    // When H ends, CPU 1 falls idle whatever was claimed before. A wakes X and Y at 9 ms, Z at 10.
+    let waits = |task: &str| {
+        format!(
+            r#""{task}": {{ "loop": 1, "phases": {{
+                "there": {{ "loop": 1, "cpus": [0], "run": 100 }},
+                "wait": {{ "loop": 1, "cpus": [0, 1], "sem_wait": "{task}", "run": 100 }} }} }},"#
+        )
+    };
+    let tasks = ["X", "Y", "Z"].map(waits).concat()
+        + r#"
+        "H": { "loop": 1, "cpus": [1], "run": 5000 },
+        "A": { "loop": 1, "cpus": [0], "sleep": 2000, "run": 7000,
+               "sem_post": "X", "sem_post1": "Y", "run1": 1000, "sem_post2": "Z", "run2": 5000 }
     "#;
     let case = Case::new("claim", tasks).on(TWO_CPUS);
-    // The shell claimed CPU 1 when it woke up, before the tasks were there.
     let logs = arm.run_all(&[case.clone(), case.define("KICK")]);
-    let log = &logs[0];
-    let picked = log.values("picked", "X");
-    assert_eq!(picked, [EBUSY; 4]);
-    assert!(log.times_of("dispatch 1 -").is_empty());
-
-    let log = &logs[1];
-    assert_eq!(log.values("picked", "X")[1], 1);
-    assert!(!log.times_of("dispatch 1 -").is_empty());
+    let picked = |log: &Log| ["X", "Y", "Z"].map(|task| log.values("picked", task)[1]);
+    let looked = |log: &Log| {
+        let calls = log.calls_in(9 * MS..11 * MS);
+        calls.iter().any(|call| call.starts_with("dispatch 1"))
+    };
+    assert_eq!(picked(&logs[0]), [1, EBUSY, EBUSY]);
+    assert!(!looked(&logs[0]));
+    assert_eq!(picked(&logs[1])[2], 1);
+    assert!(looked(&logs[1]));
 }
 
 /// A task that loses the CPU while it exits goes to the local queue behind the scheduler's back, unless
 /// SCX_OPS_ENQ_EXITING asks for it.
 pub fn exiting_tasks_pass_the_scheduler_by(arm: &impl Arm) {
     let case = Case::new("exiting", r#""X": { "loop": 1, "run": 1000 }"#);
-    let of_x = |log: &crate::arm::Log| {
+    let of_x = |log: &Log| {
         let calls = log.calls_at(MS);
         calls
             .into_iter()

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One call about nodes or idle CPUs, chosen by -DASK; X makes it when it is born or wakes up. */
+/* One call about nodes or idle CPUs, chosen by -DASK; X makes it when it wakes up. */
 struct task_struct;
 static int call(const struct task_struct *p);
 
-#define SELECT_CPU(p, prev_cpu, wake_flags) (is_x(p) ? call(p), (prev_cpu) : (prev_cpu))
+#define SELECT_CPU(p, prev_cpu, wake_flags)                                                        \
+	(is_x(p) && (wake_flags) & SCX_WAKE_TTWU ? call(p), (prev_cpu) : (prev_cpu))
 
 #include "recorder.h"
 

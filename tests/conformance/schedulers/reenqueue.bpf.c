@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A released CPU puts its local queue back through ops.enqueue. */
-#define CPU_RELEASE(cpu) scx_bpf_reenqueue_local()
+/* Everything waits in local queues, and a released CPU sends its own through ops.enqueue again. */
+#define ENQUEUE(p, enq_flags) scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags)
+#define CPU_RELEASE(cpu)      scx_bpf_reenqueue_local()
 
 #include "recorder.h"

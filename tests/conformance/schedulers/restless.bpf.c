@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Holds the tasks named X. ops.dispatch on CPU 1 inserts one of them into `give_to` each time it is
- * asked, where CPU 1 finds none. With `forever` it is the same one every time, which changes
- * nothing: after the first time it is not held any more.
+ * Holds the tasks named X. The rest of the workload starts on CPU 0, but for H on CPU 1. Once H
+ * runs, ops.dispatch there inserts one of the held into `give_to` each time it is asked, where CPU 1
+ * finds none. With `forever` it is the same one every time, which changes nothing: after the first
+ * time it is not held any more.
+ *
+ * Others, a kernel's own, come and go at once: while one waited, nobody would be asked.
  */
 const volatile unsigned long long give_to;
 const volatile _Bool forever;
 
-#define SELECT_CPU(p, prev_cpu, wake_flags) (prev_cpu)
+#define SELECT_CPU(p, prev_cpu, wake_flags) (is_of_workload(p) ? is_h(p) : (prev_cpu))
 #define ENQUEUE(p, enq_flags)		    hold_x(p, enq_flags)
 #define DISPATCH(cpu, prev)		    give(cpu)
+#define RUNNING(p)			    (h_runs |= is_h(p) && scx_bpf_task_cpu(p) == 1)
 
 struct task_struct;
 static void hold_x(struct task_struct *p, unsigned long long enq_flags);
 static void give(int cpu);
+static int is_h(struct task_struct *p);
+static _Bool h_runs;
 
 #include "recorder.h"
 
@@ -23,14 +29,21 @@ struct {
 	__type(value, s32);
 } pids SEC(".maps");
 
+static int is_h(struct task_struct *p)
+{
+	return is_of_workload(p) && p->comm[0] == 'H';
+}
+
 static void hold_x(struct task_struct *p, u64 enq_flags)
 {
 	s32 pid = p->pid;
 
 	if (is_x(p))
 		bpf_map_push_elem(&pids, &pid, 0);
-	else
+	else if (is_of_workload(p))
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+	else
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 }
 
 static void give(int cpu)
@@ -42,7 +55,7 @@ static void give(int cpu)
 		scx_bpf_dsq_move_to_local(SHARED_DSQ, 0);
 		return;
 	}
-	if (bpf_map_pop_elem(&pids, &pid))
+	if (!h_runs || bpf_map_pop_elem(&pids, &pid))
 		return;
 	if (forever)
 		bpf_map_push_elem(&pids, &pid, 0);

@@ -309,7 +309,8 @@ impl Engine<'_> {
             }
         }
         if let Class::Rt { .. } = self.class_of(next) {
-            self.release_cpu(cpu, PREEMPT_RT, self.tasks[next.index()].kernel_ptr());
+            let next = self.tasks[next.index()].kernel_ptr();
+            self.release_cpu(cpu, id, PREEMPT_RT, next);
         }
     }
 
@@ -322,12 +323,15 @@ impl Engine<'_> {
         }
         self.set_runnable(id);
         self.ext_came_by(cpu);
-        self.release_cpu(cpu, PREEMPT_STOP, std::ptr::null_mut());
+        self.release_cpu(cpu, id, PREEMPT_STOP, std::ptr::null_mut());
     }
 
     /// `switch_class()`. ops.cpu_release(cpu, args): a higher class takes the CPU, told once until ops.cpu_acquire.
     /// Tasks on the local DSQ wait there unless the op sends them through ops.enqueue again. Absent: they wait.
-    fn release_cpu(&mut self, cpu: u32, reason: i32, task: *mut TaskStruct) {
+    ///
+    /// Scheduler code runs on the back of the current task and disables its migration meanwhile. Elsewhere nobody looks;
+    /// here `prev` is that task and on the local DSQ at the same time.
+    fn release_cpu(&mut self, cpu: u32, prev: TaskId, reason: i32, task: *mut TaskStruct) {
         if self.rqs[cpu as usize].released
             || !(self.ext.ops.has(Op::CpuRelease) || self.ext.ops.has(Op::CpuAcquire))
         {
@@ -335,12 +339,14 @@ impl Engine<'_> {
         }
         let args = CpuReleaseArgs { reason, task };
         let arg = std::ptr::from_ref(&args) as u64;
+        self.tasks[prev.index()].kern.migration_disabled += 1;
         self.call_op(
             Op::CpuRelease,
             &[u64::from(cpu), arg],
             TaskId::IDLE,
             Some(cpu),
         );
+        self.tasks[prev.index()].kern.migration_disabled -= 1;
         self.rqs[cpu as usize].released = true;
     }
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use tiltyard_exec::costs;
 
-use crate::calibration::{self, Guest};
+use crate::calibration;
 use crate::failure::{Code, Failure};
+use crate::guest::Guest;
 use crate::output;
 use crate::progress::Steps;
 
@@ -45,7 +46,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let steps = Steps::new();
     let weighed = calibration::weigh(&args.guest, args.recorded, &steps)?;
     drop(steps);
-    let file = weighed.machine_file(&args.guest.description(&weighed));
+    let file = weighed.machine_file(&calibration::description(&args.guest, &weighed));
     match &args.output {
         Some(path) => output::write(path, file.as_bytes()),
         None => super::print(&file),

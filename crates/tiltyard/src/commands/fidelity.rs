@@ -11,6 +11,7 @@ use tiltyard_model::Machine;
 
 use super::list::Format;
 use crate::failure::{Code, Failure};
+use crate::guest::Guest;
 use crate::progress::Steps;
 use crate::{calibration, data, nearest, output, side_by_side, workloads};
 
@@ -73,10 +74,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .filter(|arena| chosen(&args.arenas, &arena.name))
     {
         let steps = Steps::new();
-        let guest = calibration::Guest::of(&arena.kernel, &arena.machine, arena.exact);
+        let guest = Guest::of(&arena.kernel, &arena.machine, arena.exact);
         steps.step(&format!("{}: measuring the machine", arena.name));
         let weighed = calibration::weigh(&guest, true, &steps)?;
-        let file = weighed.machine_file(&guest.description(&weighed));
+        let file = weighed.machine_file(&calibration::description(&guest, &weighed));
         let machine = Machine::parse_toml(&file, &arena.name)
             .map_err(|e| Failure::new(Code::Other, format!("the measured machine: {e}\n{file}")))?;
         let results = side_by_side::run(&set, arena, &guest, &machine, &workloads, &steps)?;

@@ -10,14 +10,17 @@ use tiltyard_kernel::vm::{self, Report, VmJob};
 use tiltyard_kernel::{Accel, Limits, Trace, here, host};
 use tiltyard_measure::Comparison;
 use tiltyard_report::{ReportInput, html, table};
+use tiltyard_tables::RunFiles;
 
 use super::list::Format;
 use crate::built::{self, DEFAULT};
 use crate::failure::{Code, Failure};
+use crate::guest::Guest;
 use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
-use crate::{applications, duration, guest_run, interrupt, machines, terminal, workloads};
+use crate::tabled::{self, InKernel, Tables};
+use crate::{applications, duration, guest_run, interrupt, terminal, workloads};
 
 /// Load for each CPU from which on times are not to be trusted.
 const NOISY_LOAD: f64 = 0.5;
@@ -44,11 +47,10 @@ Examples:
 
 The command finds this machine's files and its own folder, and writes to a private layer: nothing changes here.")]
 pub struct Args {
-    /// Do it in a virtual machine that Tiltyard boots. Without: in the kernel that runs here, as root.
-    #[arg(long)]
-    vm: bool,
+    #[command(flatten)]
+    guest: Guest,
     /// Only say what this machine lacks for real kernels, and how to get it.
-    #[arg(long)]
+    #[arg(long, group = "virtual")]
     check: bool,
     /// Schedulers as for tiltyard run; "default" is the kernel's own.
     #[arg(
@@ -59,34 +61,15 @@ pub struct Args {
         required_unless_present_any = ["check", "list"]
     )]
     schedulers: Vec<String>,
-    /// CPUs of the virtual machine.
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "vm", value_parser = clap::value_parser!(u32).range(1..=256))]
-    cpus: u32,
-    /// What its CPUs share, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
-    #[arg(
-        short,
-        long,
-        value_name = "MACHINE",
-        conflicts_with = "cpus",
-        requires = "vm"
-    )]
-    machine: Option<String>,
     /// What runs it: the host's CPU, or emulation, whose times mean little.
-    #[arg(long, value_enum, default_value_t = AccelChoice::Auto, requires = "vm")]
+    #[arg(long, value_enum, default_value_t = AccelChoice::Auto, requires = "vm", conflicts_with = "icount")]
     accel: AccelChoice,
-    /// Emulate with a clock that counts instructions: every run comes out exactly the same. Needs --cpus 1.
-    #[arg(long, conflicts_with = "accel", requires = "vm")]
-    icount: bool,
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
     /// Give the virtual machine up when it has not come up after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 60, requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
     boot_limit: u64,
-    /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
-    /// bzImage with its configuration beside it.
-    #[arg(long, value_name = "PATH|VERSION", default_value = "6.18")]
-    kernel: String,
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
@@ -114,6 +97,9 @@ pub struct Args {
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html", conflicts_with = "no_events")]
     report: Option<PathBuf>,
+    /// Write every event and every figure as Parquet files, one for each table, into this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
+    tables: Option<PathBuf>,
     /// How to print what came of it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -162,7 +148,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return super::print(&applications::page()?);
     }
     if args.check {
-        return check(&args.kernel);
+        return check(&args.guest.kernel);
     }
     if args.trace.is_some() && args.schedulers.len() != 1 {
         return Err(Failure::usage(
@@ -171,23 +157,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
-    let mut job = VmJob::new(command(args)?);
+    let tables = args.tables.as_deref().map(Tables::create).transpose()?;
+    let mut job = args.guest.job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     job.boot_limit_s = args.boot_limit;
-    job.machine = match &args.machine {
-        Some(machine) => machines::load(machine)?,
-        None => machines::load(&format!("package:1 core:{} pu:1", args.cpus))?,
-    };
-    let nr_cpus = match args.vm {
+    let nr_cpus = match args.guest.vm {
         true => job.machine.nr_cpus() as u32,
         false => host::nr_cpus(),
     };
-    if args.icount && job.machine.nr_cpus() > 1 {
+    if args.guest.icount && job.machine.nr_cpus() > 1 {
         return Err(Failure::usage(
             "--icount: with several CPUs they share one stream of instructions: take one",
         ));
     }
-    job.accel = args.icount.then_some(Accel::Counted).or(args.accel.accel());
+    job.accel = job.accel.or(args.accel.accel());
     if let Some(cpus) = args.limit_cpus.filter(|cpus| *cpus > nr_cpus) {
         let line = format!("--limit-cpus {cpus}: there are {nr_cpus}; name fewer");
         return Err(Failure::usage(line));
@@ -196,7 +179,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         memory_mib: args.limit_memory,
         cpus: args.limit_cpus,
     };
-    job.kernel_version.clone_from(&args.kernel);
     job.rounds = Rounds {
         max: args.rounds,
         tight: args.tight / 100.0,
@@ -206,6 +188,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         steps: Steps::new(),
         shown: args.format == Format::Table,
         out: args.out.clone(),
+        subject: Subject::of(args),
     };
     require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
@@ -218,15 +201,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut trace, mut written) = (trace, Ok(()));
     let mut recorded: Vec<Recorded> = Vec::new();
+    let mut files = Vec::new();
     let mut hear = |run: Trace| {
         recorded.push(recorded::summarise(&run, nr_cpus));
+        files.extend(tables.as_ref().map(|tables| tables.recorded(&run)));
         if let Some(output) = trace.take() {
             written = recorded::write_perfetto(&run, nr_cpus, output);
         }
     };
     save(args.out.as_deref(), &no_result(STILL_RUNNING))?;
     interrupt::leave_to_command();
-    let report = match args.vm {
+    let report = match args.guest.vm {
         true => vm::run(&job, &mut progress, &mut hear),
         false => here::run(&job, recorded::spread, &mut progress, &mut hear),
     };
@@ -240,7 +225,33 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     written?;
     drop(progress);
     publish(args, &report, &recorded, report_file)?;
+    if let Some(tables) = tables {
+        let files = files.into_iter().collect::<Result<_, _>>()?;
+        write_tables(args, tables, files, &job, &report, &recorded)?;
+    }
     verdict(&report)
+}
+
+/// Writes the tables, of which `files` have the events.
+fn write_tables(
+    args: &Args,
+    tables: Tables,
+    mut files: Vec<RunFiles>,
+    job: &VmJob,
+    report: &Report,
+    recorded: &[Recorded],
+) -> Result<(), Failure> {
+    let text = args.workload.as_deref().map(workloads::text).transpose()?;
+    let workload_sha256 = text.map(|text| tabled::sha256(&text));
+    let of = InKernel {
+        job,
+        report,
+        title: &title(args),
+        workload_sha256: workload_sha256.as_deref(),
+        command: &repeat_line(),
+    };
+    files.extend(tables.figures(recorded, &of)?);
+    tables.finish(files)
 }
 
 /// Prints the comparison and writes the report.
@@ -252,7 +263,7 @@ fn publish(
 ) -> Result<(), Failure> {
     let runs = recorded::by_scheduler(report, recorded);
     let comparison = recorded::comparison(report, &runs);
-    let json = json(report, recorded, &comparison);
+    let json = json(&Subject::of(args), report, recorded, &comparison);
     save(args.out.as_deref(), &json)?;
     if let Some(file) = file {
         let mut about = "A command under schedulers in a real Linux kernel.".to_owned();
@@ -262,7 +273,7 @@ fn publish(
         let page = html::render(&ReportInput {
             title: &title(args),
             about: &about,
-            machine: &format!("{}{}", machine(report), circumstances(report)),
+            machine: &format!("{}{}", recorded::machine(report), circumstances(report)),
             command: &repeat_line(),
             shown: "round 1",
             comparison: &comparison,
@@ -278,7 +289,7 @@ fn publish(
 
 /// What this machine lacks is said before anything is built.
 fn require(args: &Args) -> Result<(), KernelError> {
-    match args.vm {
+    match args.guest.vm {
         true => host::require_guest(args.memory),
         false if args.no_events && args.schedulers.iter().all(|s| s == DEFAULT) => Ok(()),
         false => here::require(),
@@ -357,11 +368,27 @@ fn title(args: &Args) -> String {
     named.cloned().unwrap_or_else(|| args.command.join(" "))
 }
 
+/// What results say of what ran.
+struct Subject {
+    workload: String,
+    duration_ns: Option<u64>,
+}
+
+impl Subject {
+    fn of(args: &Args) -> Subject {
+        Subject {
+            workload: title(args),
+            duration_ns: args.duration,
+        }
+    }
+}
+
 /// The command's own output goes to stderr, so that stdout holds the result alone.
 struct Progress {
     steps: Steps,
     shown: bool,
     out: Option<PathBuf>,
+    subject: Subject,
 }
 
 impl tiltyard_kernel::Progress for Progress {
@@ -381,21 +408,15 @@ impl tiltyard_kernel::Progress for Progress {
         let runs = recorded::by_scheduler(&so_far, &[]);
         let comparison = recorded::comparison(&so_far, &runs);
         // That it can be written has been seen at the start; what fails now is told at the end.
-        let _ = save(self.out.as_deref(), &json(&so_far, &[], &comparison));
+        let _ = save(
+            self.out.as_deref(),
+            &json(&self.subject, &so_far, &[], &comparison),
+        );
     }
 
     fn stop(&mut self) -> Option<String> {
         interrupt::signal().map(|signal| format!("interrupted by {signal}"))
     }
-}
-
-fn machine(report: &Report) -> String {
-    let (release, cpus) = (&report.kernel_release, report.cpus);
-    let s = if cpus == 1 { "" } else { "s" };
-    let how = report.accel.map_or("this machine", Accel::name);
-    let config = report.kernel_config.as_ref();
-    let config = config.map_or(String::new(), |config| format!(" ({})", config.brief()));
-    format!("Linux {release}{config}, {cpus} CPU{s}, {how}")
 }
 
 /// What else times depend on.
@@ -419,7 +440,12 @@ fn repeat_line() -> String {
     terminal::shell_line(&words)
 }
 
-fn json(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> String {
+fn json(
+    subject: &Subject,
+    report: &Report,
+    recorded: &[Recorded],
+    comparison: &Comparison,
+) -> String {
     let recorded = recorded.iter().map(|recorded| {
         let run = &report.runs[recorded.run];
         serde_json::json!({
@@ -431,6 +457,8 @@ fn json(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     });
     let all = serde_json::json!({
         "cut_short": report.cut_short,
+        "workload": subject.workload,
+        "duration_ns": subject.duration_ns,
         "report": report,
         "comparison": comparison,
         "recorded": recorded.collect::<Vec<_>>(),
@@ -447,7 +475,7 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     let total_s = report.total_ms as f64 / 1e3;
     let mut page = format!(
         "{}; {boot}all done after {total_s:.1} s\n\n",
-        machine(report)
+        recorded::machine(report)
     );
     for name in &comparison.schedulers {
         let own: Vec<&RunReport> = report

@@ -3,6 +3,7 @@
 
 pub mod build;
 pub mod calibrate;
+pub mod compare;
 pub mod completions;
 pub mod exec;
 pub mod fidelity;
@@ -21,6 +22,7 @@ use crate::failure::{Code, Failure};
 pub fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Kernel(args) => kernel::run(&args),
         Command::Exec(args) => exec::run(&args),

@@ -2,12 +2,15 @@
 //! `tiltyard run`: schedulers side by side on one workload in the simulated machine.
 
 use std::path::PathBuf;
+use std::slice;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use rayon::prelude::*;
 use tiltyard_measure::{Comparison, Summary, compare};
 use tiltyard_model::Machine;
 use tiltyard_report::{ReportInput, html, table};
+use tiltyard_tables::RunFiles;
 use tiltyard_workload::Workload;
 
 use super::list::Format;
@@ -17,6 +20,7 @@ use crate::output::Output;
 use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
 use crate::simulate::{self, Experiment, Run};
+use crate::tabled::{self, Simulated, Tables};
 use crate::{duration, machines, terminal, workloads};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
@@ -31,6 +35,8 @@ Examples:
       A workload of your own, a tunable, a machine given as an hwloc string.
   tiltyard run -w burst.json -s ./my.bpf.c --seed 7 --trace t.pftrace
       A scheduler of your own; the trace opens in Perfetto's UI.
+  tiltyard run -w fibo-sysbench-1c -s ule,cfs --seeds 3 --out tables
+      Six runs as tables for DuckDB, polars or Spark.
 
 A run that fails prints the command that repeats it; the other runs go on.")]
 pub struct Args {
@@ -64,6 +70,9 @@ pub struct Args {
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write every event and every figure as Parquet files, one for each table, into this folder.
+    #[arg(long, value_name = "DIR", visible_alias = "tables")]
+    out: Option<PathBuf>,
     /// How to print the comparison; JSON has every figure of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -89,8 +98,17 @@ enum Watchdog {
     Off,
 }
 
-/// What came of one cell of the grid of schedulers and seeds.
-type Cell = Result<Run, Failure>;
+/// What runs write, and what tables say of their inputs.
+struct Outputs<'a> {
+    /// The first run takes it.
+    trace: Mutex<Option<Output>>,
+    tables: Option<&'a Tables>,
+    workload_sha256: String,
+    machine_sha256: String,
+}
+
+/// What came of one cell of the grid of schedulers and seeds, and its tables if they were asked for.
+type Cell = Result<(Run, Option<RunFiles>), Failure>;
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let choices = choose(args)?;
@@ -106,6 +124,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let machine = machines::load(&args.machine)?;
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
+    let tables = args.out.as_deref().map(Tables::create).transpose()?;
+    let outputs = Outputs {
+        trace: Mutex::new(trace),
+        tables: tables.as_ref(),
+        workload_sha256: tabled::sha256(&workloads::text(&args.workload)?),
+        machine_sha256: tabled::sha256(&machines::text(&args.machine)?),
+    };
     let experiment = Experiment {
         machine: &machine,
         workload: &workload,
@@ -117,9 +142,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut first_failure = None;
     let built = build_all(&choices, &mut first_failure);
-    let cells = run_all(args, &experiment, &built, &seeds, trace)?;
-    let runs = gather(args, &built, &seeds, cells, &mut first_failure);
+    let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
+    let (runs, files) = gather(args, &built, &seeds, cells, &mut first_failure);
     if !runs.is_empty() {
+        if let Some(tables) = tables {
+            tables.finish(files)?;
+        }
         let wall_s = begun.elapsed().as_secs_f64();
         publish(args, &workload, &machine, &runs, report, wall_s)?;
         if args.twice {
@@ -178,7 +206,7 @@ fn run_all(
     experiment: &Experiment,
     built: &[Built],
     seeds: &[u64],
-    trace: Option<Output>,
+    outputs: &Outputs,
 ) -> Result<Vec<Cell>, Failure> {
     let threads = args.jobs.map_or(0, usize::from); // 0: rayon asks the machine
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -188,9 +216,13 @@ fn run_all(
             format!("--jobs: cannot start threads: {e}"),
         )
     })?;
-    let grid: Vec<(&Built, u64)> = built
-        .iter()
-        .flat_map(|b| seeds.iter().map(move |seed| (b, *seed)))
+    let grid: Vec<(u32, &Built, u64)> = (0..)
+        .zip(
+            built
+                .iter()
+                .flat_map(|b| seeds.iter().map(move |s| (b, *s))),
+        )
+        .map(|(number, (scheduler, seed))| (number, scheduler, seed))
         .collect();
     let run_ns = experiment
         .duration_ns
@@ -198,11 +230,21 @@ fn run_all(
         .unwrap_or(0);
     let passes = if experiment.twice { 2 } else { 1 };
     let progress = Progress::new(run_ns.saturating_mul(grid.len() as u64 * passes));
-    let trace = std::sync::Mutex::new(trace);
     let cells = pool.install(|| {
-        let cell = |(scheduler, seed): &(&Built, u64)| {
-            let trace = trace.lock().ok().and_then(|mut t| t.take());
-            simulate::run(experiment, scheduler, *seed, trace, &progress)
+        let cell = |&(number, scheduler, seed): &(u32, &Built, u64)| {
+            let command = repeat_line(
+                args,
+                slice::from_ref(&scheduler.choice.argument),
+                Some(seed),
+            );
+            let of = Simulated {
+                experiment,
+                workload_sha256: &outputs.workload_sha256,
+                machine_sha256: &outputs.machine_sha256,
+                built: scheduler,
+                command: &command,
+            };
+            run_one(&of, number, seed, outputs, &progress)
         };
         grid.par_iter().map(cell).collect()
     });
@@ -210,28 +252,44 @@ fn run_all(
     Ok(cells)
 }
 
-/// The runs of each scheduler that has any. Failed runs are told, with the command that repeats them.
+/// One cell: its run, and whatever it writes.
+fn run_one(of: &Simulated, number: u32, seed: u64, outputs: &Outputs, progress: &Progress) -> Cell {
+    let trace = outputs.trace.lock().ok().and_then(|mut t| t.take());
+    let origin_ns = simulate::origin_ns(of.experiment.workload);
+    let mut events = outputs
+        .tables
+        .map(|tables| tables.listen(number, origin_ns));
+    let run = simulate::run(of.experiment, of.built, seed, trace, &mut events, progress)?;
+    let files = match (outputs.tables, events) {
+        (Some(tables), Some(events)) => Some(tables.simulated(number, events, &run, of)?),
+        _ => None,
+    };
+    Ok((run, files))
+}
+
+/// The runs of each scheduler that has any, and the files of all, in the same order. Failed runs are told, with the command that repeats them.
 fn gather(
     args: &Args,
     built: &[Built],
     seeds: &[u64],
     cells: Vec<Cell>,
     first_failure: &mut Option<Code>,
-) -> Vec<(String, Vec<Run>)> {
+) -> (Vec<(String, Vec<Run>)>, Vec<RunFiles>) {
     let mut cells = cells.into_iter();
     let mut all = Vec::new();
+    let mut files = Vec::new();
     for scheduler in built {
         let label = &scheduler.choice.label;
         let mut runs = Vec::new();
         for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
             match cell {
-                Ok(run) => runs.push(run),
+                Ok((run, tables)) => {
+                    runs.push(run);
+                    files.extend(tables);
+                }
                 Err(mut failure) => {
-                    let repeat = repeat_line(
-                        args,
-                        std::slice::from_ref(&scheduler.choice.argument),
-                        Some(*seed),
-                    );
+                    let argument = slice::from_ref(&scheduler.choice.argument);
+                    let repeat = repeat_line(args, argument, Some(*seed));
                     for fault in &mut failure.faults {
                         fault.line =
                             format!("{label}, seed {seed}: {}\nRepeat  {repeat}", fault.line);
@@ -244,7 +302,7 @@ fn gather(
             all.push((label.clone(), runs));
         }
     }
-    all
+    (all, files)
 }
 
 /// The command that does these runs again: nothing in it that only says where results go.
@@ -311,12 +369,16 @@ fn publish(
         report.fill(page.as_bytes())?;
     }
     match args.format {
-        Format::Json => super::print(&json(workload, machine, runs, &comparison)),
+        Format::Json => super::print(&json(args, workload, machine, runs, &comparison)),
         Format::Table => {
             let mut page = headline(workload, machine, runs, wall_s) + "\n\n";
             page += &table::render(&comparison, terminal::width());
             page += "\n";
-            for (what, path) in [("Report", &args.report), ("Trace", &args.trace)] {
+            for (what, path) in [
+                ("Report", &args.report),
+                ("Trace", &args.trace),
+                ("Tables", &args.out),
+            ] {
                 page += &path
                     .as_ref()
                     .map_or(String::new(), |p| format!("{what:<8}{}\n", p.display()));
@@ -352,6 +414,7 @@ fn headline(
 }
 
 fn json(
+    args: &Args,
     workload: &Workload,
     machine: &Machine,
     runs: &[(String, Vec<Run>)],
@@ -376,6 +439,7 @@ fn json(
         .flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
     let all = serde_json::json!({
         "workload": workload.name,
+        "duration_ns": args.duration,
         "machine": machine.name,
         "comparison": comparison,
         "runs": each.collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 //! Runs of experiments in the simulated machine.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use tiltyard_claims::{Database, Job};
 use tiltyard_measure::{Recorder, RecorderSpec};
@@ -50,14 +51,17 @@ impl Simulated {
             self.machines.insert(job.machine.clone(), machine);
         }
         let key = workload_key(job);
-        if !self.workloads.contains_key(&key) {
-            let workload = workloads::load_changed(&job.workload, &job.patch, &job.scale)?;
-            self.workloads.insert(key, workload);
+        if let Entry::Vacant(place) = self.workloads.entry(key) {
+            place.insert(workloads::load_changed(
+                &job.workload,
+                &job.patch,
+                &job.scale,
+            )?);
         }
         let scheduler = self.scheduler(job);
-        if !self.schedulers.contains_key(&scheduler) {
-            let built = built::native(&schedulers::choose(&scheduler)?)?;
-            self.schedulers.insert(scheduler, built);
+        if let Entry::Vacant(place) = self.schedulers.entry(scheduler) {
+            let choice = schedulers::choose(place.key())?;
+            place.insert(built::native(&choice)?);
         }
         if let Some(text) = &job.duration {
             let wrong = |e| Failure::new(Code::Input, format!("duration = \"{text}\": {e}"));
@@ -124,7 +128,7 @@ impl Arena for Simulated {
             workload,
             duration_ns,
             watchdog: job.watchdog,
-            probes: true,
+            probes: job.probes,
             twice: false,
         };
         let origin_ns = simulate::origin_ns(workload);
@@ -155,22 +159,22 @@ impl Arena for Simulated {
     }
 }
 
-/// The measures and figures of a run.
+/// The measures and figures of a run. A query that fails breaks what needs it, and nothing else.
 pub fn ask(job: &Job, tables: &[Table]) -> Result<Kept, Failure> {
-    let fault = |what: String| Failure::new(Code::Input, what);
+    let fault = |what: String| Failure::new(Code::Other, what);
     let database = Database::of_run(tables, job.events).map_err(fault)?;
     let mut kept = Kept::default();
     for (name, sql) in &job.measures {
-        let value = database
-            .number(sql)
-            .map_err(|e| fault(format!("measure {name}: {e}")))?;
-        kept.measures.insert(name.clone(), value);
+        match database.number(sql) {
+            Ok(value) => drop(kept.measures.insert(name.clone(), value)),
+            Err(what) => drop(kept.faults.insert(name.clone(), what)),
+        }
     }
     for (index, sql) in &job.figures {
-        let points = database
-            .points(sql)
-            .map_err(|e| fault(format!("figure {}: {e}", index + 1)))?;
-        kept.figures.insert(*index, points);
+        match database.points(sql) {
+            Ok(points) => drop(kept.figures.insert(*index, points)),
+            Err(what) => drop(kept.faults.insert(format!("figure {}", index + 1), what)),
+        }
     }
     Ok(kept)
 }

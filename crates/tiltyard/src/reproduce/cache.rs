@@ -23,6 +23,9 @@ const FORMAT: u32 = 1;
 pub struct Kept {
     /// By name, without scheduler and suffix; `None` where the query gave NULL.
     pub measures: BTreeMap<String, Option<f64>>,
+    /// Queries that failed, and why: by a measure's name, or `figure N`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub faults: BTreeMap<String, String>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
     /// In what the run was not what the experiment says, one line each.

@@ -17,8 +17,8 @@ use tiltyard_tables::{EventTables, Table, summary_tables};
 
 use super::arena::{ask, instead_of};
 use super::{Arena, Kept, Plan, cache, lines};
-use crate::calibration::Guest;
 use crate::failure::{Code, Failure};
+use crate::guest::Guest;
 use crate::guest_run::{self, Printed};
 use crate::progress::Steps;
 use crate::{built, recorded, schedulers, workloads};
@@ -92,7 +92,8 @@ impl InKernel {
             command.extend(["--duration".to_owned(), duration.clone()]);
         }
         let guest = Guest::of(kernel, &job.machine, true);
-        let mut vm = guest.job(command, vec![built::job(&scheduler)?])?;
+        let mut vm = guest.job(command)?;
+        vm.schedulers.push(built::job(&scheduler)?);
         vm.environment.clear(); // the same for everybody
         vm.tracer = Some(tracer.clone());
         (vm.run_limit_s, vm.boot_limit_s) = (RUN_LIMIT_S, BOOT_LIMIT_S);

@@ -221,6 +221,16 @@ fn conclude<'a>(
                 continue;
             }
         };
+        for (name, fault) in &kept.faults {
+            let line = format!("measure {name}: {fault}");
+            if cell.seed == 1 {
+                let (id, workload) = (&experiment.id, &job.workload);
+                account
+                    .failures
+                    .push(format!("{id}: {workload} under {}: {line}", job.label));
+            }
+            failures.insert(job.full_name(name), line);
+        }
         for (name, value) in &kept.measures {
             values.entry(job.full_name(name)).or_default().push(*value);
             rows.push(Measured {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! docs/reference/tables.md lists what the schema says, word for word.
+
+use std::path::Path;
+
+use tiltyard_tables::{Kind, Spec, specs};
+
+const PAGE: &str = "docs/reference/tables.md";
+
+/// Where the part begins that is printed from the schema; what stands above is written by hand.
+const FIRST: &str = "## `run`\n";
+
+fn section(spec: &Spec) -> String {
+    let mut text = format!(
+        "## `{}`\n\n{}\n\n| column | type | |\n| --- | --- | --- |\n",
+        spec.name, spec.about
+    );
+    for column in &spec.columns {
+        let kind = match column.kind {
+            Kind::Int => "int64",
+            Kind::Uint => "uint64",
+            Kind::Text => "text",
+            Kind::Bool => "bool",
+        };
+        let null = if column.nullable { ", null" } else { "" };
+        text += &format!("| `{}` | {kind}{null} | {} |\n", column.name, column.about);
+    }
+    text
+}
+
+#[test]
+fn the_page_lists_every_table_and_column() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(PAGE);
+    let page = std::fs::read_to_string(page).unwrap();
+    let (head, listed) = page.split_at(page.find(FIRST).expect("a section for the table run"));
+    let sections: Vec<String> = specs().iter().map(section).collect();
+    let expected = sections.join("\n");
+    if listed != expected {
+        let correct = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tables.md");
+        std::fs::write(&correct, format!("{head}{expected}")).unwrap();
+        panic!(
+            "{PAGE} is not what the schema says: cp {} {PAGE}",
+            correct.display()
+        );
+    }
+}

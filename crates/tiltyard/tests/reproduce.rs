@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard reproduce` as its user sees it, on experiments small enough to be seen through. Runs need clang-19.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder of experiments and a cache of runs, both this test's own.
+struct Bench {
+    folder: TempDir,
+}
+
+/// Two hogs share a core under fifo; who runs how much is known to the ns.
+const HOGS: &str = r#"
+title = "Two hogs"
+
+[[run]]
+machine = "uni"
+workload = "probe/micro-hogs"
+schedulers = { fifo = "fifo" }
+duration = "1s"
+vary = { n = [1, 2] }
+patch.tasks.hog.instance = "$n"
+events = true
+[run.measures]
+hogs = "SELECT count(*) FROM task WHERE name LIKE 'hog%' AND runtime_ns > 0"
+slices = "SELECT count(*) FROM sched_slice"
+none = "SELECT NULL"
+zero = "SELECT 0"
+
+[derived]
+"all.hogs" = "SELECT sum(value) FROM measure WHERE name = 'hogs'"
+
+[[parameter]]
+name = "how long a hog computes before it comes round"
+workload = "probe/micro-hogs"
+at = ["tasks.hog.run"]
+reason = "for the test"
+"#;
+
+fn claim(id: &str, check: &str) -> String {
+    format!(
+        "\n[[claim]]\nid = \"{id}\"\nwhere = \"Section 1\"\nstatement = \"A statement.\"\nkind = \"number\"\ntier = \"core\"\n\
+         expected = \"a band\"\ntolerance = \"a reason\"\ncheck = \"{check}\"\n"
+    )
+}
+
+impl Bench {
+    fn new(claims: &[(&str, &str)]) -> Bench {
+        let bench = Bench {
+            folder: TempDir::new().unwrap(),
+        };
+        fs::create_dir(bench.path("experiments")).unwrap();
+        let claims: String = claims.iter().map(|(id, check)| claim(id, check)).collect();
+        bench.file("hogs", &format!("{HOGS}{claims}"));
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn file(&self, name: &str, text: &str) {
+        fs::write(self.path("experiments").join(format!("{name}.toml")), text).unwrap();
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = assert_cmd::Command::cargo_bin("tiltyard").unwrap();
+        command.env_remove("TILTYARD_DATA");
+        // Built schedulers come from the usual cache, by a link: only runs are kept here.
+        let cache = self.path("cache/tiltyard");
+        fs::create_dir_all(&cache).unwrap();
+        command.env("XDG_CACHE_HOME", self.path("cache"));
+        command
+            .args(["reproduce", "--experiments"])
+            .arg(self.path("experiments"));
+        command.args(["--seeds", "2"]).args(args).output().unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Vec<Value> {
+        let output = self.run(&[&["--format", "json"], args].concat());
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}", stderr(&output)))
+    }
+
+    /// Expects this exit code and one line on stderr with these words.
+    #[track_caller]
+    fn refuses(&self, args: &[&str], code: i32, words: &[&str]) {
+        let output = self.run(args);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        for word in words {
+            assert!(text.contains(word), "no \"{word}\" in: {text}");
+        }
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn verdict<'a>(verdicts: &'a [Value], id: &str) -> &'a Value {
+    verdicts.iter().find(|v| v["id"] == id).unwrap()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let folders = folder.read_dir().unwrap().map(|e| e.unwrap().path());
+    let mut files: Vec<PathBuf> = folders
+        .flat_map(|f| f.read_dir().unwrap().map(|e| e.unwrap().path()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn claims_are_judged_by_their_checks() {
+    let bench = Bench::new(&[
+        ("s.hogs.two", "fifo.hogs_n1 == 1 and fifo.hogs_n2 == 2"),
+        ("s.hogs.three", "fifo.hogs_n2 == 3"),
+        ("s.hogs.sum", "all.hogs == 3"),
+    ]);
+    let verdicts = bench.json(&[]);
+    let two = verdict(&verdicts, "s.hogs.two");
+    assert_eq!(two["verdict"], "reproduced");
+    assert_eq!(two["measured"]["fifo.hogs_n2"], 2.0);
+    assert_eq!(
+        two["interval"]["fifo.hogs_n2"],
+        serde_json::json!([2.0, 2.0])
+    );
+    assert_eq!((&two["seeds"], &two["holds_with"]), (&2.into(), &2.into()));
+    assert_eq!(two["command"], "tiltyard reproduce s.hogs.two");
+    for (key, value) in [
+        ("source", "s"),
+        ("where", "Section 1"),
+        ("tier", "core"),
+        ("statement", "A statement."),
+        ("expected", "a band"),
+    ] {
+        assert_eq!(two[key], value);
+    }
+    assert_eq!(
+        verdict(&verdicts, "s.hogs.three")["verdict"],
+        "not-reproduced"
+    );
+    assert_eq!(verdict(&verdicts, "s.hogs.sum")["verdict"], "reproduced");
+    let output = bench.run(&["s.hogs.two"]);
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    for word in [
+        "A statement.",
+        "Section 1",
+        "a reason",
+        "fifo.hogs_n2 2",
+        "1 reproduced",
+    ] {
+        assert!(page.contains(word), "no \"{word}\" in: {page}");
+    }
+}
+
+#[test]
+fn a_broken_claim_never_counts_and_stops_no_other() {
+    let bench = Bench::new(&[
+        ("s.good.one", "fifo.hogs_n1 == 1"),
+        ("s.bad.zero", "fifo.hogs_n1 / fifo.zero_n1 > 0"),
+        ("s.bad.unknown", "fifo.hgos_n1 == 1"),
+        ("s.bad.label", "fufo.hogs_n1 == 1"),
+        ("s.bad.nobody", "1 < 2"),
+        ("s.bad.null", "fifo.none_n1 < 2"),
+        ("s.bad.syntax", "fifo.hogs_n1 = 1"),
+    ]);
+    let output = bench.run(&["--format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("6 of 7 claims could not be judged"), "{text}");
+    let verdicts: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict(&verdicts, "s.good.one")["verdict"], "reproduced");
+    for (id, reason) in [
+        ("s.bad.zero", "division by zero"),
+        ("s.bad.unknown", "nothing here measures fifo.hgos_n1"),
+        ("s.bad.label", "nothing here measures fufo.hogs_n1"),
+        ("s.bad.nobody", "no measure of any scheduler"),
+        ("s.bad.null", "no value with 2 of 2 seeds"),
+        ("s.bad.syntax", "is not expected here"),
+    ] {
+        let verdict = verdict(&verdicts, id);
+        assert_eq!(
+            (&verdict["verdict"], &verdict["broken"]),
+            (&"not-run".into(), &true.into()),
+            "{id}"
+        );
+        let told = verdict["reason"].as_str().unwrap();
+        assert!(told.contains(reason), "{id}: {told}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_named_with_its_file() {
+    for (from, to, words) in [
+        (
+            "workload = \"probe/micro-hogs\"",
+            "workload = \"probe/micro-hgos\"",
+            ["hogs.toml", "micro-hgos", "did you mean"],
+        ),
+        (
+            "machine = \"uni\"",
+            "machine = \"unj\"",
+            ["hogs.toml", "unj", "did you mean"],
+        ),
+        (
+            "fifo = \"fifo\"",
+            "fifo = \"fofi\"",
+            ["hogs.toml", "fofi", "fifo"],
+        ),
+        (
+            "duration = \"1s\"",
+            "duration = \"1x\"",
+            ["hogs.toml", "1x", "write a number and a unit"],
+        ),
+        (
+            "tasks.hog.instance",
+            "tasks.hgo.instance",
+            ["hogs.toml", "tasks.hgo", "no such key"],
+        ),
+    ] {
+        let bench = Bench::new(&[("s.p.c", "fifo.hogs_n1 == 1")]);
+        let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+        assert!(text.contains(from));
+        bench.file("hogs", &text.replace(from, to));
+        let code = bench.run(&[]).status.code().unwrap();
+        assert!(code == 2 || code == 3, "{to}: {code}");
+        bench.refuses(&[], code, &words);
+    }
+}
+
+#[test]
+fn files_that_are_none_are_refused() {
+    let bench = Bench::new(&[("s.p.c", "fifo.hogs_n1 == 1")]);
+    bench.refuses(&["s.p.d"], 2, &["s.p.d", "did you mean s.p.c?"]);
+    bench.file(
+        "again",
+        &format!("title = 'x'\n{}", claim("s.p.c", "a.b < 1")),
+    );
+    bench.refuses(
+        &[],
+        3,
+        &["claim s.p.c stands in", "again.toml", "remove one"],
+    );
+    bench.file("again", "title = 'x'\ntitel = 'y'\n");
+    bench.refuses(&[], 3, &["again.toml:2", "titel"]);
+    let both = claim("s.p.e", "a.b < 1") + "not_run = 'because'\n";
+    bench.file("again", &format!("title = 'x'\n{both}"));
+    bench.refuses(&[], 3, &["again.toml", "s.p.e", "either check or not_run"]);
+    let twice = HOGS.replace("[derived]", "[[run]]\nmachine = 'uni'\nworkload = 'fibo'\nschedulers = { fifo = 'fifo' }\n[run.measures]\nhogs_n1 = 'SELECT 1'\n[derived]");
+    bench.file("again", &twice);
+    bench.refuses(&[], 3, &["fifo.hogs_n1 is measured twice"]);
+}
+
+#[test]
+fn a_bad_query_breaks_what_needs_it() {
+    let bench = Bench::new(&[
+        ("s.p.c", "fifo.hogs_n1 == 1"),
+        ("s.p.d", "fifo.bad_n1 == 1"),
+    ]);
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    bench.file(
+        "hogs",
+        &text.replace("zero = \"SELECT 0\"", "bad = \"SELECT x FROM nowhere\""),
+    );
+    let output = bench.run(&["--format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let verdicts: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let told = verdict(&verdicts, "s.p.d")["reason"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        told.contains("fifo.bad_n1: measure bad: no such table: nowhere"),
+        "{told}"
+    );
+    assert_eq!(verdict(&verdicts, "s.p.c")["verdict"], "reproduced");
+}
+
+#[test]
+fn runs_are_kept_and_damaged_ones_done_again() {
+    let bench = Bench::new(&[("s.p.c", "fifo.hogs_n2 == 2")]);
+    let told = |output: &Output| {
+        String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .last()
+            .unwrap()
+            .to_owned()
+    };
+    let first = told(&bench.run(&[]));
+    assert!(first.contains("2 runs done, 0 known"), "{first}");
+    let second = told(&bench.run(&[]));
+    assert!(second.contains("0 runs done, 2 known"), "{second}");
+    let files = entries(&bench.path("cache/tiltyard/runs"));
+    assert_eq!(files.len(), 2);
+    let whole = fs::read_to_string(&files[0]).unwrap();
+    fs::write(&files[0], &whole[..whole.len() / 2]).unwrap();
+    let other = fs::read_to_string(&files[1]).unwrap();
+    fs::write(&files[1], other.replacen("\"format\":1", "\"format\":0", 1)).unwrap();
+    let output = bench.run(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(told(&output).contains("2 runs done, 0 known"));
+    let text = stderr(&output);
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(
+        text.contains("not whole") && text.contains("format 0 where this version writes 1"),
+        "{text}"
+    );
+    assert!(told(&bench.run(&[])).contains("0 runs done, 2 known"));
+    assert!(told(&bench.run(&["--no-cache"])).contains("2 runs done, 0 known"));
+}
+
+#[test]
+fn threads_change_nothing() {
+    let bench = Bench::new(&[("s.p.c", "fifo.slices_n2 > 2 and all.hogs == 3")]);
+    let one = bench.run(&["--format", "json", "--no-cache", "--jobs", "1"]);
+    let two = bench.run(&["--format", "json", "--no-cache", "--jobs", "2"]);
+    assert_eq!(one.status.code(), Some(0), "{}", stderr(&one));
+    assert_eq!(one.stdout, two.stdout);
+}
+
+#[test]
+fn verdicts_turn_when_something_is_changed() {
+    let bench = Bench::new(&[("s.p.c", "fifo.slices_n2 < 60")]);
+    assert_eq!(bench.json(&[])[0]["verdict"], "reproduced");
+    // fifo's slices are 20 ms: 50 a second.
+    let shorter = bench.json(&["--instead", "fifo=fifo:slice_ms=5"]);
+    assert_eq!(shorter[0]["verdict"], "not-reproduced");
+    let output = bench.run(&["--sensitivity", "--format", "json"]);
+    let variations: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let factors: Vec<&Value> = variations.iter().map(|v| &v["factor"]).collect();
+    assert_eq!(factors, [0.5, 2.0]);
+    assert!(
+        variations
+            .iter()
+            .all(|v| v["changes"] == serde_json::json!([]))
+    );
+}

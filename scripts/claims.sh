@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Judges all claims anew and writes what is kept of it: experiments/results, docs/claims.md, the scoreboard of README.md.
+# The kernel's verdicts (kernel.json) take a virtual machine and hours: `scripts/claims.sh kernel` makes them too.
+set -e
+cd "$(dirname "$0")/.."
+tiltyard=${TILTYARD:-target/release/tiltyard}
+results=experiments/results
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+
+mkdir -p $results
+"$tiltyard" reproduce --format json >"$new/sim.json"
+"$tiltyard" reproduce --sensitivity --format json >"$new/sensitivity.json"
+if [ "$1" = kernel ]; then
+	"$tiltyard" reproduce --arena kernel --vm --format json >"$new/kernel.json"
+fi
+cp "$new"/*.json $results/
+"$tiltyard" reproduce --page $results >"$new/claims.md"
+"$tiltyard" reproduce --page $results --scoreboard >"$new/scoreboard"
+awk -v table="$new/scoreboard" '
+	/<!-- scoreboard: end -->/ { inside = 0 }
+	!inside { print }
+	/<!-- scoreboard: begin -->/ { inside = 1; while ((getline line < table) > 0) print line }
+' README.md >"$new/README.md"
+cp "$new/claims.md" docs/claims.md
+cp "$new/README.md" README.md
