@@ -78,6 +78,8 @@ pub struct InKernelSpec {
     pub patch: toml::Table,
     /// In the place of the run's own.
     pub duration: Option<String>,
+    /// The values of `vary` that this is for; with others the run is not for kernels. Default: all.
+    pub of: Option<Vec<toml::Value>>,
     /// What is different, and why that is enough.
     pub reason: String,
 }
@@ -145,8 +147,6 @@ pub struct Claim {
     pub check: Option<String>,
     /// Why there is no check yet.
     pub not_run: Option<String>,
-    /// Why it is not run in a real kernel though it could be checked there.
-    pub not_run_in_kernel: Option<String>,
     /// Where the source contradicts itself, or others.
     pub inconsistency: Option<String>,
     /// Why it does not come out, as far as is known.
@@ -247,6 +247,8 @@ pub struct Job {
 /// An [`InKernelSpec`], spelled out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InKernel {
+    /// Whether the run is done there at all.
+    pub done: bool,
     pub patch: String,
     pub duration: Option<String>,
     pub reason: String,
@@ -421,6 +423,10 @@ impl Experiment {
             probe_keys: run.probe_keys,
             watchdog: run.watchdog,
             kernel: run.kernel.as_ref().map(|own| InKernel {
+                done: own.of.as_ref().is_none_or(|of| {
+                    of.iter()
+                        .any(|one| Some(plain(one)) == value.map(|(_, value)| value.clone()))
+                }),
                 patch: patch(&own.patch),
                 duration: own.duration.as_deref().map(fill),
                 reason: fill(&own.reason),

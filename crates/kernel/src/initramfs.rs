@@ -98,6 +98,7 @@ fn placed_job(job: &VmJob, archive: &mut Archive) -> Result<PlacedJob, KernelErr
         schedulers,
         rounds: job.rounds,
         tracer,
+        probes: job.probes,
         run_limit_s: job.run_limit_s,
         limits: job.limits,
         watch_ms: job.watch_ms,

@@ -34,6 +34,8 @@ pub struct VmJob {
     pub rounds: Rounds,
     /// Compiled from [`crate::trace::SOURCE`]: tells what the scheduler does. None to record nothing.
     pub tracer: Option<PathBuf>,
+    /// Whether it tells schedulers' probes, too.
+    pub probes: bool,
     /// Version of the kernel package: "6.18" takes the newest 6.18.x.
     pub kernel_version: String,
     /// The program that becomes the guest's init: one that calls [`crate::guest::main`] when
@@ -97,6 +99,7 @@ impl VmJob {
             schedulers: Vec::new(),
             rounds: Rounds::ONE,
             tracer: None,
+            probes: true,
             kernel_version: "6.18".to_owned(),
             // The link is read when the guest is packed; a failure shows there, by name.
             init: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),

@@ -51,9 +51,6 @@ fn why_not(experiment: &Experiment, claim: &Claim) -> Result<Option<String>, Fai
     if !claim.layer.contains(&Layer::Real) {
         return Ok(Some("\"real\" is not among its layers".to_owned()));
     }
-    if let Some(reason) = &claim.not_run_in_kernel {
-        return Ok(Some(reason.clone()));
-    }
     let place = |failure: Failure| failure.within(&experiment.file);
     for job in needed(experiment, &[claim], false) {
         if let Some(reason) = obstacle(&job.in_kernel()).map_err(place)? {
@@ -65,6 +62,9 @@ fn why_not(experiment: &Experiment, claim: &Claim) -> Result<Option<String>, Fai
 
 /// What keeps a run out of a kernel.
 fn obstacle(job: &Job) -> Result<Option<String>, Failure> {
+    if let Some(own) = job.kernel.as_ref().filter(|own| !own.done) {
+        return Ok(Some(own.reason.clone()));
+    }
     let cpus = machines::load(&job.machine)?.nr_cpus();
     if cpus > 1 {
         let machine = &job.machine;
@@ -87,6 +87,8 @@ mod tests {
              kernel = {{ duration = '1s', reason = 'enough' }}\n[run.measures]\nx = 'SELECT 1'\n\
              [[run]]\nname = 'other'\nmachine = 'smp2'\nworkload = 'pingpong'\nschedulers = {{ b = 'fifo' }}\n\
              [run.measures]\nx = 'SELECT 2'\n\
+             [[run]]\nname = 'long'\nmachine = 'uni'\nworkload = 'pingpong'\nschedulers = {{ c = 'fifo' }}\nvary = {{ n = [1, 2] }}\n\
+             kernel = {{ of = [1], reason = 'an hour' }}\n[run.measures]\nx = 'SELECT 3'\n\
              [[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\ntier = 'core'\nexpected = 'e'\n\
              tolerance = 't'\nlayer = [{layer}]\n{more}\n"
         );
@@ -131,17 +133,14 @@ mod tests {
                 "check = 'a.x < b.x'",
                 "smp2 has 2 CPUs, and a kernel is exact on one",
             ),
-            (
-                "'real'",
-                "uni",
-                "check = 'a.x < 2'\nnot_run_in_kernel = 'an hour'",
-                "an hour",
-            ),
+            ("'real'", "uni", "check = 'c.x_n1 < c.x_n2'", "an hour"),
         ] {
             let (reason, durations) = planned(layer, machine, more);
             assert_eq!(reason, Some(format!("simulator only: {expected}")));
             assert_eq!(durations, []);
         }
+        let short = planned("'real'", "uni", "check = 'c.x_n1 < 2'");
+        assert_eq!(short, (None, vec![None]), "what this value is for");
         let open = planned("'real'", "uni", "not_run = 'later'");
         assert_eq!(
             open,

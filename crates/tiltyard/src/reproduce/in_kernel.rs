@@ -96,6 +96,7 @@ impl InKernel {
         vm.schedulers.push(built::job(&scheduler)?);
         vm.environment.clear(); // the same for everybody
         vm.tracer = Some(tracer.clone());
+        vm.probes = job.probes;
         (vm.run_limit_s, vm.boot_limit_s) = (RUN_LIMIT_S, BOOT_LIMIT_S);
         let (_, hash) = vm::identify(&vm, told).map_err(failure)?;
         let source = schedulers::choose(&scheduler)?.source;
@@ -113,7 +114,8 @@ impl InKernel {
 /// What tells the guests of two jobs apart.
 fn key(job: &Job) -> String {
     let (what, changes) = ((&job.machine, &job.workload), (&job.patch, &job.scale));
-    format!("{what:?} {changes:?} {} {:?}", job.scheduler, job.duration)
+    let told = (&job.duration, job.probes);
+    format!("{what:?} {changes:?} {} {told:?}", job.scheduler)
 }
 
 fn failure(error: KernelError) -> Failure {
