@@ -60,7 +60,8 @@ pub struct RunSpec {
     /// Whether a scheduler that starves a task is ejected, as a kernel would; default: as the scheduler says.
     pub watchdog: Option<bool>,
     /// What is enough of it in a real kernel.
-    pub kernel: Option<InKernelSpec>,
+    #[serde(default)]
+    pub kernel: Vec<InKernelSpec>,
     /// Name -> SQL over the tables of the run; one row, one number.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
@@ -73,14 +74,14 @@ pub struct RunSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InKernelSpec {
+    /// The values of `vary` that this is for; default: all that no entry before this one is for.
+    pub of: Option<Vec<toml::Value>>,
     /// A JSON merge patch on top of the run's own.
     #[serde(default)]
     pub patch: toml::Table,
-    /// In the place of the run's own.
+    /// In the place of the run's own. With neither this nor a patch the run is not done in a kernel.
     pub duration: Option<String>,
-    /// The values of `vary` that this is for; with others the run is not for kernels. Default: all.
-    pub of: Option<Vec<toml::Value>>,
-    /// What is different, and why that is enough.
+    /// What is different, and why that is enough, or why it is not done.
     pub reason: String,
 }
 
@@ -393,6 +394,12 @@ impl Experiment {
         };
         let patch =
             |table: &toml::Table| json(&toml::Value::Table(table.clone()), &fill).to_string();
+        let of = value.map(|(_, value)| value);
+        let is_for = |own: &&InKernelSpec| match &own.of {
+            Some(values) => values.iter().any(|one| Some(&plain(one)) == of),
+            None => true,
+        };
+        let own = run.kernel.iter().find(is_for);
         let shows = |f: &FigureSpec| {
             f.run.as_ref() == Some(&run.name) && f.scheduler.as_deref() == Some(label)
         };
@@ -422,11 +429,8 @@ impl Experiment {
             events: run.events,
             probe_keys: run.probe_keys,
             watchdog: run.watchdog,
-            kernel: run.kernel.as_ref().map(|own| InKernel {
-                done: own.of.as_ref().is_none_or(|of| {
-                    of.iter()
-                        .any(|one| Some(plain(one)) == value.map(|(_, value)| value.clone()))
-                }),
+            kernel: own.map(|own| InKernel {
+                done: !own.patch.is_empty() || own.duration.is_some(),
                 patch: patch(&own.patch),
                 duration: own.duration.as_deref().map(fill),
                 reason: fill(&own.reason),
@@ -523,19 +527,25 @@ mod tests {
     #[test]
     fn a_kernel_gets_the_runs_patch_and_its_own_on_top() {
         let text = "title = 't'\n[[run]]\nmachine = 'uni'\nworkload = 'w'\nschedulers = { a = 'a' }\nduration = '9s'\n\
-            vary = { n = [2, 3] }\npatch.tasks.hog.instance = '$n'\npatch.tasks.hog.run = 7\npatch.tasks.cat = 'remove'\n\
-            [run.kernel]\npatch.tasks.hog.run = '${n}0'\npatch.global.x = 1\nduration = '${n}s'\nreason = 'short'\n";
+            vary = { n = [2, 3, 4] }\npatch.tasks.hog.instance = '$n'\npatch.tasks.hog.run = 7\npatch.tasks.cat = 'remove'\n\
+            [[run.kernel]]\nof = [2]\npatch.tasks.hog.run = '${n}0'\npatch.global.x = 1\nreason = 'short'\n\
+            [[run.kernel]]\nof = [3]\nduration = '${n}s'\nreason = 'shorter'\n[[run.kernel]]\nreason = 'not at all'\n";
         let experiment = Experiment::read(text, "e", "e.toml").unwrap();
-        let job = experiment.jobs().unwrap().remove(0);
-        assert_eq!(job.duration.as_deref(), Some("9s"));
-        let job = job.in_kernel();
+        let jobs = experiment.jobs().unwrap();
+        let done: Vec<bool> = jobs
+            .iter()
+            .map(|job| job.kernel.as_ref().unwrap().done)
+            .collect();
+        assert_eq!(done, [true, true, false]);
+        let jobs: Vec<Job> = jobs.into_iter().map(Job::in_kernel).collect();
+        let patch: serde_json::Value = serde_json::from_str(&jobs[0].patch).unwrap();
         let expected = serde_json::json!({
             "global": { "x": 1 },
             "tasks": { "cat": null, "hog": { "instance": 2, "run": 20 } },
         });
-        let patch: serde_json::Value = serde_json::from_str(&job.patch).unwrap();
         assert_eq!(patch, expected);
-        assert_eq!(job.duration.as_deref(), Some("2s"));
+        let durations = jobs.iter().map(|job| job.duration.as_deref().unwrap());
+        assert_eq!(durations.collect::<Vec<_>>(), ["9s", "3s", "9s"]);
         let without = text.replace("reason = 'short'\n", "");
         let error = Experiment::read(&without, "e", "e.toml").unwrap_err();
         assert!(

@@ -84,11 +84,11 @@ mod tests {
     fn experiment(layer: &str, machine: &str, more: &str) -> Experiment {
         let text = format!(
             "title = 't'\n[[run]]\nmachine = '{machine}'\nworkload = 'pingpong'\nschedulers = {{ a = 'fifo' }}\nduration = '9s'\n\
-             kernel = {{ duration = '1s', reason = 'enough' }}\n[run.measures]\nx = 'SELECT 1'\n\
+             kernel = [{{ duration = '1s', reason = 'enough' }}]\n[run.measures]\nx = 'SELECT 1'\n\
              [[run]]\nname = 'other'\nmachine = 'smp2'\nworkload = 'pingpong'\nschedulers = {{ b = 'fifo' }}\n\
              [run.measures]\nx = 'SELECT 2'\n\
              [[run]]\nname = 'long'\nmachine = 'uni'\nworkload = 'pingpong'\nschedulers = {{ c = 'fifo' }}\nvary = {{ n = [1, 2] }}\n\
-             kernel = {{ of = [1], reason = 'an hour' }}\n[run.measures]\nx = 'SELECT 3'\n\
+             kernel = [{{ of = [1], duration = '1s', reason = 'enough' }}, {{ reason = 'an hour' }}]\n[run.measures]\nx = 'SELECT 3'\n\
              [[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\ntier = 'core'\nexpected = 'e'\n\
              tolerance = 't'\nlayer = [{layer}]\n{more}\n"
         );
@@ -140,7 +140,11 @@ mod tests {
             assert_eq!(durations, []);
         }
         let short = planned("'real'", "uni", "check = 'c.x_n1 < 2'");
-        assert_eq!(short, (None, vec![None]), "what this value is for");
+        assert_eq!(
+            short,
+            (None, vec![Some("1s".to_owned())]),
+            "what this value is for"
+        );
         let open = planned("'real'", "uni", "not_run = 'later'");
         assert_eq!(
             open,
