@@ -59,12 +59,30 @@ pub struct RunSpec {
     pub probe_keys: Option<u32>,
     /// Whether a scheduler that starves a task is ejected, as a kernel would; default: as the scheduler says.
     pub watchdog: Option<bool>,
+    /// What is enough of it in a real kernel.
+    #[serde(default)]
+    pub kernel: Vec<InKernelSpec>,
     /// Name -> SQL over the tables of the run; one row, one number.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
     /// The same for one of the schedulers: label -> name -> SQL.
     #[serde(default)]
     pub only: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// A run made shorter for a real kernel, where a second takes several. The checks stay the same.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InKernelSpec {
+    /// The values of `vary` that this is for; default: all that no entry before this one is for.
+    pub of: Option<Vec<toml::Value>>,
+    /// A JSON merge patch on top of the run's own.
+    #[serde(default)]
+    pub patch: toml::Table,
+    /// In the place of the run's own. With neither this nor a patch the run is not done in a kernel.
+    pub duration: Option<String>,
+    /// What is different, and why that is enough, or why it is not done.
+    pub reason: String,
 }
 
 /// A picture of an experiment: SQL that gives its points.
@@ -218,6 +236,7 @@ pub struct Job {
     pub probes: bool,
     pub probe_keys: Option<u32>,
     pub watchdog: Option<bool>,
+    pub kernel: Option<InKernel>,
     /// What it is one of: the value of `vary`, if there is one.
     pub of: Option<String>,
     /// Appended to the names of its measures.
@@ -228,10 +247,45 @@ pub struct Job {
     pub figures: Vec<(usize, String)>,
 }
 
+/// An [`InKernelSpec`], spelled out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InKernel {
+    /// Whether the run is done there at all.
+    pub done: bool,
+    pub patch: String,
+    pub duration: Option<String>,
+    pub reason: String,
+}
+
 impl Job {
     /// What checks call this job's measure.
     pub fn full_name(&self, measure: &str) -> String {
         format!("{}.{measure}{}", self.label, self.suffix)
+    }
+
+    /// The job as a real kernel is to do it.
+    pub fn in_kernel(mut self) -> Job {
+        if let Some(own) = &self.kernel {
+            let parse = |text: &str| serde_json::from_str(text).unwrap_or_default();
+            self.patch = on_top(parse(&self.patch), parse(&own.patch)).to_string();
+            self.duration = own.duration.clone().or(self.duration);
+        }
+        self
+    }
+}
+
+/// One merge patch that does what the two do, one after the other.
+fn on_top(first: serde_json::Value, second: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value::Object;
+    match (first, second) {
+        (Object(mut members), Object(changes)) => {
+            for (key, change) in changes {
+                let before = members.remove(&key).unwrap_or_default();
+                members.insert(key, on_top(before, change));
+            }
+            Object(members)
+        }
+        (_, second) => second,
     }
 }
 
@@ -340,6 +394,14 @@ impl Experiment {
             }
             None => text.to_owned(),
         };
+        let patch =
+            |table: &toml::Table| json(&toml::Value::Table(table.clone()), &fill).to_string();
+        let of = value.map(|(_, value)| value);
+        let is_for = |own: &&InKernelSpec| match &own.of {
+            Some(values) => values.iter().any(|one| Some(&plain(one)) == of),
+            None => true,
+        };
+        let own = run.kernel.iter().find(is_for);
         let shows = |f: &FigureSpec| {
             f.run.as_ref() == Some(&run.name) && f.scheduler.as_deref() == Some(label)
         };
@@ -363,12 +425,18 @@ impl Experiment {
             scheduler: fill(scheduler),
             machine: fill(&run.machine),
             workload: fill(&run.workload),
-            patch: json(&toml::Value::Table(run.patch.clone()), &fill).to_string(),
+            patch: patch(&run.patch),
             scale: Vec::new(),
             duration: run.duration.as_deref().map(fill),
             events: run.events,
             probe_keys: run.probe_keys,
             watchdog: run.watchdog,
+            kernel: own.map(|own| InKernel {
+                done: !own.patch.is_empty() || own.duration.is_some(),
+                patch: patch(&own.patch),
+                duration: own.duration.as_deref().map(fill),
+                reason: fill(&own.reason),
+            }),
             of: value.map(|(_, value)| value.clone()),
             suffix: value.map_or(String::new(), |(name, value)| {
                 format!("_{name}{}", identifier(value))
@@ -452,4 +520,39 @@ pub fn check_unique(experiments: &[Experiment]) -> Result<(), FileError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_gets_the_runs_patch_and_its_own_on_top() {
+        let text = "title = 't'\n[[run]]\nmachine = 'uni'\nworkload = 'w'\nschedulers = { a = 'a' }\nduration = '9s'\n\
+            vary = { n = [2, 3, 4] }\npatch.tasks.hog.instance = '$n'\npatch.tasks.hog.run = 7\npatch.tasks.cat = 'remove'\n\
+            [[run.kernel]]\nof = [2]\npatch.tasks.hog.run = '${n}0'\npatch.global.x = 1\nreason = 'short'\n\
+            [[run.kernel]]\nof = [3]\nduration = '${n}s'\nreason = 'shorter'\n[[run.kernel]]\nreason = 'not at all'\n";
+        let experiment = Experiment::read(text, "e", "e.toml").unwrap();
+        let jobs = experiment.jobs().unwrap();
+        let done: Vec<bool> = jobs
+            .iter()
+            .map(|job| job.kernel.as_ref().unwrap().done)
+            .collect();
+        assert_eq!(done, [true, true, false]);
+        let jobs: Vec<Job> = jobs.into_iter().map(Job::in_kernel).collect();
+        let patch: serde_json::Value = serde_json::from_str(&jobs[0].patch).unwrap();
+        let expected = serde_json::json!({
+            "global": { "x": 1 },
+            "tasks": { "cat": null, "hog": { "instance": 2, "run": 20 } },
+        });
+        assert_eq!(patch, expected);
+        let durations = jobs.iter().map(|job| job.duration.as_deref().unwrap());
+        assert_eq!(durations.collect::<Vec<_>>(), ["9s", "3s", "9s"]);
+        let without = text.replace("reason = 'short'\n", "");
+        let error = Experiment::read(&without, "e", "e.toml").unwrap_err();
+        assert!(
+            error.to_string().contains("missing field `reason`"),
+            "{error}"
+        );
+    }
 }

@@ -60,6 +60,30 @@ pub struct Verdict {
     pub command: String,
 }
 
+impl Verdict {
+    /// Not run, and why.
+    pub fn not_run(claim: &Claim, reason: Option<String>) -> Verdict {
+        Verdict {
+            id: claim.id.clone(),
+            source: claim.source().to_owned(),
+            place: claim.place.clone(),
+            tier: claim.tier.name().to_owned(),
+            statement: claim.statement.clone(),
+            expected: claim.expected.clone(),
+            check: claim.check.clone().unwrap_or_default(),
+            measured: BTreeMap::new(),
+            interval: BTreeMap::new(),
+            values: BTreeMap::new(),
+            verdict: Outcome::NotRun,
+            seeds: 0,
+            holds_with: 0,
+            reason,
+            broken: false,
+            command: format!("tiltyard reproduce {}", claim.id),
+        }
+    }
+}
+
 /// The verdict on a claim: its check is evaluated on the medians. Whatever stands in the way of that leaves the claim
 /// not run; nothing broken ever counts as reproduced.
 pub fn judge(
@@ -68,24 +92,7 @@ pub fn judge(
     seeds: usize,
     failures: &BTreeMap<String, String>,
 ) -> Verdict {
-    let mut verdict = Verdict {
-        id: claim.id.clone(),
-        source: claim.source().to_owned(),
-        place: claim.place.clone(),
-        tier: claim.tier.name().to_owned(),
-        statement: claim.statement.clone(),
-        expected: claim.expected.clone(),
-        check: claim.check.clone().unwrap_or_default(),
-        measured: BTreeMap::new(),
-        interval: BTreeMap::new(),
-        values: BTreeMap::new(),
-        verdict: Outcome::NotRun,
-        seeds: 0,
-        holds_with: 0,
-        reason: claim.not_run.clone(),
-        broken: false,
-        command: format!("tiltyard reproduce {}", claim.id),
-    };
+    let mut verdict = Verdict::not_run(claim, claim.not_run.clone());
     let Some(text) = &claim.check else {
         return verdict;
     };

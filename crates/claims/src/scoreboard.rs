@@ -65,6 +65,32 @@ pub fn table(verdicts: &[&Verdict], width: usize) -> String {
     format!("{table}\n")
 }
 
+/// One row a claim, with two verdicts on it under `heads`.
+pub fn side_by_side(pairs: &[(&Verdict, &Verdict)], heads: [&str; 2], width: usize) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_width(width.min(usize::from(u16::MAX)) as u16);
+    table.set_header(["claim", "expected", heads[0], heads[1]]);
+    let cell = |verdict: &Verdict| {
+        let name = verdict.verdict.name().to_owned();
+        let shown = match &verdict.reason {
+            Some(reason) => vec![reason.clone()],
+            None => measured(verdict),
+        };
+        [vec![name], shown].concat().join("\n")
+    };
+    for (left, right) in pairs {
+        table.add_row([
+            left.id.clone(),
+            left.expected.clone(),
+            cell(left),
+            cell(right),
+        ]);
+    }
+    format!("{table}\n")
+}
+
 /// What turned when invented numbers were varied.
 pub fn variations(variations: &[Variation], width: usize) -> String {
     let mut table = comfy_table::Table::new();

@@ -4,8 +4,9 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use tiltyard_workload::Workload;
+use tiltyard_workload::{Op, Workload};
 
+use crate::files::visit;
 use crate::outcome::{Latency, Mark, Request, TaskTotal};
 use crate::shared::{Plain, Shared};
 
@@ -37,6 +38,8 @@ struct Class {
     first_ns: AtomicU64,
     last_ns: AtomicU64,
     max_ns: AtomicU64,
+    /// Of all latencies.
+    sum_ns: AtomicU64,
 }
 
 // SAFETY: atomics; 0 is nothing counted.
@@ -67,6 +70,7 @@ impl Measures {
         let seen = &self.classes[place];
         seen.requests.fetch_add(1, Relaxed);
         seen.max_ns.fetch_max(latency_ns, Relaxed);
+        seen.sum_ns.fetch_add(latency_ns, Relaxed);
         seen.see(start_ns, end_ns);
     }
 
@@ -101,13 +105,17 @@ impl Measures {
             let (nr_requests, nr_marks) = (sum(|s| &s.requests), sum(|s| &s.marks));
             if nr_requests > 0 {
                 let max_ns = shards.iter().map(|s| s.max_ns.load(Relaxed)).max();
+                let mean_ns = sum(|s| &s.sum_ns) / nr_requests;
                 requests.push(Request {
                     name: name.clone(),
+                    app: app_of(workload, class),
                     count: nr_requests,
+                    first_ns: first_ns.saturating_sub(origin_ns),
+                    last_ns: last_ns.saturating_sub(origin_ns),
                     per_s: nr_requests as f64 * 1e9 / (last_ns - first_ns).max(1) as f64,
                     latency: max_ns
                         .filter(|max_ns| *max_ns > 0)
-                        .map(|max_ns| self.latency(class, nr_requests, max_ns)),
+                        .map(|max_ns| self.latency(class, nr_requests, mean_ns, max_ns)),
                 });
             }
             if nr_marks > 0 {
@@ -122,15 +130,15 @@ impl Measures {
         (requests, marks)
     }
 
-    fn latency(&self, class: usize, count: u64, max_ns: u64) -> Latency {
+    fn latency(&self, class: usize, count: u64, mean_ns: u64, max_ns: u64) -> Latency {
         let at = class * SHARDS * BUCKETS;
         let shards = &self.buckets[at..at + SHARDS * BUCKETS];
         let in_bucket = |b: usize| -> u64 {
             let each = (0..SHARDS).map(|shard| shards[shard * BUCKETS + b].load(Relaxed));
             each.sum()
         };
-        let quantile = |percent: u64| {
-            let rank = (count * percent).div_ceil(100);
+        let quantile = |permille: u64| {
+            let rank = (count * permille).div_ceil(1000);
             let mut below = 0;
             let found = (0..BUCKETS).find(|b| {
                 below += in_bucket(*b);
@@ -139,11 +147,29 @@ impl Measures {
             found.map_or(max_ns, |b| upper_end(b).min(max_ns))
         };
         Latency {
-            p50_ns: quantile(50),
-            p99_ns: quantile(99),
+            mean_ns,
+            p50_ns: quantile(500),
+            p90_ns: quantile(900),
+            p99_ns: quantile(990),
+            p999_ns: quantile(999),
             max_ns,
         }
     }
+}
+
+/// Of the first task in the file that makes requests of this class.
+fn app_of(workload: &Workload, class: usize) -> String {
+    let makes = |op: &Op| match op {
+        Op::End { request } | Op::Done { request } => *request == class,
+        _ => false,
+    };
+    let task = workload.tasks.iter().find(|task| {
+        let mut found = false;
+        let ops = task.phases.iter().flat_map(|phase| &phase.ops);
+        ops.for_each(|op| visit(op, &mut |op| found |= makes(op)));
+        found
+    });
+    task.map_or(String::new(), |task| workload.apps[task.app].name.clone())
 }
 
 impl Class {
@@ -209,9 +235,17 @@ mod tests {
         let (requests, marks) = measures.requests(&workload, 0);
         assert_eq!((requests.len(), marks.len()), (1, 0));
         let latency = requests[0].latency.as_ref().unwrap();
+        assert_eq!((latency.mean_ns, latency.max_ns), (50, 100));
+        let quantiles = [
+            latency.p50_ns,
+            latency.p90_ns,
+            latency.p99_ns,
+            latency.p999_ns,
+        ];
+        assert_eq!(quantiles, [50, 90, 99, 100]);
         assert_eq!(
-            (latency.p50_ns, latency.p99_ns, latency.max_ns),
-            (50, 99, 100)
+            (requests[0].first_ns, requests[0].last_ns),
+            (1_000_000, 1_000_100)
         );
         assert_eq!(requests[0].count, 100);
         assert_eq!(requests[0].per_s, 1e9);

@@ -171,6 +171,7 @@ pub fn wait(world: &World, setup: &Setup) -> Result<Outcome, ExecError> {
     let ended_ns = sys::now_ns();
     let (requests, marks) = world.measures.requests(&world.workload, origin_ns);
     Ok(Outcome {
+        origin_ns,
         duration_ns: ended_ns.saturating_sub(origin_ns),
         done,
         calibration_ns: world.speed.kilostep_ns,

@@ -25,6 +25,7 @@ enum tilt_kind {
 	TILT_FOUND = 7,
 	/* 8 is a scheduler's probe. */
 	TILT_RENAME = 9,
+	TILT_NICE = 10,
 };
 
 struct tilt_event {
@@ -36,8 +37,8 @@ struct tilt_event {
 	/* Switch: next; waking: waker, 0 for an interrupt; migrate: CPU it leaves; else the parent.
 	 */
 	u32 other;
-	/* Switch: state, cause; waking, new, migrate: CPU it goes to; found: 1 unless it is asleep.
-	 */
+	/* Switch: state, cause; waking, new, migrate: CPU it goes to; found: 1 unless it is asleep;
+	 * nice: the value. */
 	u32 detail;
 	u32 tgid;
 };
@@ -66,6 +67,10 @@ enum tilt_cause {
 	TILT_UNKNOWN = 7,
 };
 
+/* In what time a CPU that is told to let go of its task does so. Longer: it took the same again. */
+#define PREEMPT_WITHIN_NS 1000000
+#define MAX_CPUS	  8192
+
 /* include/linux/sched.h, include/linux/sched/ext.h, include/linux/preempt.h */
 #define TASK_DEAD	  0x80
 #define EXIT_ANY	  0x30
@@ -84,6 +89,14 @@ struct {
 	/* The loader makes it as large as the run needs. */
 	__uint(max_entries, 1 << 20);
 } tilt_events SEC(".maps");
+
+/* When each CPU was last told to let go of its task. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, u64);
+} tilt_preempted SEC(".maps");
 
 /* Records that found no room. */
 u64 tilt_lost;
@@ -153,20 +166,33 @@ static bool is_ext(struct task_struct *p)
 	       ((BPF_CORE_READ(p, scx.flags) >> SCX_STATE_SHIFT) & 3) == SCX_STATE_ENABLED;
 }
 
-/* Why a task that could go on leaves the CPU. */
+static u64 *preempted(u32 cpu)
+{
+	return bpf_map_lookup_elem(&tilt_preempted, &cpu);
+}
+
+/*
+ * Why a task that could go on leaves the CPU. Its slice does not tell: to preempt a task is to
+ * take its slice away, and the scheduler may have given it another since.
+ */
 static u32 cause_of(struct task_struct *prev, struct task_struct *next)
 {
+	u64 *told_ns = preempted(bpf_get_smp_processor_id());
+
 	if (next->prio < MAX_RT_PRIO && prev->prio >= MAX_RT_PRIO)
 		return TILT_HIGHER_CLASS;
 	if (!is_ext(prev))
 		return TILT_UNKNOWN;
-	return BPF_CORE_READ(prev, scx.slice) ? TILT_PREEMPT : TILT_SLICE_END;
+	return told_ns && *told_ns && bpf_ktime_get_ns() - *told_ns < PREEMPT_WITHIN_NS
+		       ? TILT_PREEMPT
+		       : TILT_SLICE_END;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
+	u64 *told_ns = preempted(bpf_get_smp_processor_id());
 	u32 state = TILT_RUNNABLE, cause;
 
 	if (!prev->pid) {
@@ -178,6 +204,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		state = prev_state & (TASK_DEAD | EXIT_ANY) ? TILT_DEAD : TILT_SLEEPING;
 	}
 	record(TILT_SWITCH, prev, next->pid, state | cause << 8);
+	if (told_ns)
+		*told_ns = 0;
 	return 0;
 }
 
@@ -229,6 +257,43 @@ SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *p, const char *comm)
 {
 	record_task(TILT_RENAME, p, 0, comm);
+	return 0;
+}
+
+static void tell_to_let_go(u32 cpu)
+{
+	u64 *told_ns = preempted(cpu);
+
+	if (told_ns)
+		*told_ns = bpf_ktime_get_ns();
+}
+
+/* The two ways in which a scheduler preempts. Loaded where the kernel has them. */
+SEC("?fentry/scx_bpf_kick_cpu")
+int BPF_PROG(on_kick, s32 cpu, u64 flags)
+{
+	if (flags & SCX_KICK_PREEMPT)
+		tell_to_let_go(cpu);
+	return 0;
+}
+
+SEC("?fentry/scx_bpf_dsq_insert")
+int BPF_PROG(on_insert, struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
+{
+	if (!(enq_flags & SCX_ENQ_PREEMPT))
+		return 0;
+	if (dsq_id == SCX_DSQ_LOCAL)
+		tell_to_let_go(p->thread_info.cpu);
+	else if ((dsq_id & SCX_DSQ_LOCAL_ON) == SCX_DSQ_LOCAL_ON)
+		tell_to_let_go(dsq_id & SCX_DSQ_LOCAL_CPU_MASK);
+	return 0;
+}
+
+SEC("?fentry/set_user_nice")
+int BPF_PROG(on_nice, struct task_struct *p, long nice)
+{
+	if (nice != p->static_prio - DEFAULT_PRIO)
+		record(TILT_NICE, p, 0, nice);
 	return 0;
 }
 

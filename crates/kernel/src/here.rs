@@ -115,6 +115,7 @@ fn placed_job(job: &VmJob) -> Result<PlacedJob, KernelError> {
         schedulers: schedulers.collect(),
         rounds: job.rounds,
         tracer: job.tracer.as_deref().map(text),
+        probes: job.probes,
         run_limit_s: job.run_limit_s,
         limits: job.limits,
         watch_ms: job.watch_ms,

@@ -85,18 +85,20 @@ fn placed_job(job: &VmJob, archive: &mut Archive) -> Result<PlacedJob, KernelErr
             Some(TRACER_PATH.to_owned())
         }
     };
-    let folder = std::env::current_dir().map_err(KernelError::io(".", "find"))?;
-    // What is not UTF-8 nobody can have meant for the command.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    // A packed guest has no folder of the host's.
+    let folder = match packed {
+        true => Path::new("/").to_owned(),
+        false => std::env::current_dir().map_err(KernelError::io(".", "find"))?,
+    };
     Ok(PlacedJob {
         command,
         folder: utf8(&folder)?.to_owned(),
-        environment: environment.collect(),
+        environment: job.environment.clone(),
         packed,
         schedulers,
         rounds: job.rounds,
         tracer,
+        probes: job.probes,
         run_limit_s: job.run_limit_s,
         limits: job.limits,
         watch_ms: job.watch_ms,

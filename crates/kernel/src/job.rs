@@ -118,7 +118,8 @@ fn do_run(
     let mut recording = tracer
         .map(|(object, number)| Recording::load(Path::new(object), number, place.records()?))
         .transpose()?;
-    let ring = recording.as_ref().map(|r| r.tracer.ring()).transpose()?;
+    let listening = recording.as_ref().filter(|_| job.probes);
+    let ring = listening.map(|r| r.tracer.ring()).transpose()?;
     let ring = ring.as_ref().map(AsFd::as_fd);
     let start = Instant::now();
     let object = run.object.as_deref().zip(enums);

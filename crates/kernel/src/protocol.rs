@@ -30,6 +30,8 @@ pub struct PlacedJob {
     pub rounds: Rounds,
     /// Path of the tracer's object; none to record nothing.
     pub tracer: Option<String>,
+    /// Whether it hears the schedulers' probes.
+    pub probes: bool,
     /// How long one command may take, s.
     pub run_limit_s: u64,
     pub limits: Limits,

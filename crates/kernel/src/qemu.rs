@@ -162,6 +162,13 @@ impl Drop for Guest {
     }
 }
 
+/// What QEMU calls itself.
+pub fn version() -> Result<String, KernelError> {
+    let output = Command::new(PROGRAM).arg("--version").output();
+    let output = output.map_err(KernelError::io(PROGRAM, "start"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 fn arguments(
     kernel: &KernelImage,
     [initrd, trace, share]: [RawFd; 3],

@@ -8,17 +8,17 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-
+use sha2::{Digest, Sha256};
 use tiltyard_model::Machine;
 
 use crate::config::KernelConfig;
 use crate::error::KernelError;
-use crate::hardware::Accel;
+use crate::hardware::{self, Accel};
 use crate::limits::Limits;
 use crate::packages::{self, KernelImage};
 use crate::progress::Progress;
 use crate::protocol::{Counter, Message, RunReport, Tunable};
-use crate::qemu::{Guest, Hardware};
+use crate::qemu::{self, Guest, Hardware};
 use crate::rounds::Rounds;
 use crate::trace::replay::{Trace, read_runs};
 use crate::{elf, host, initramfs};
@@ -26,13 +26,16 @@ use crate::{elf, host, initramfs};
 /// A command to be run under each of several schedulers, in rounds, in one boot.
 #[derive(Debug, Clone)]
 pub struct VmJob {
-    /// Program (a path, or a name on PATH) and its arguments. It runs where this process is, with
-    /// the same variables.
+    /// Program (a path, or a name on PATH) and its arguments. It runs where this process is.
     pub command: Vec<String>,
+    /// The variables that it finds in a guest.
+    pub environment: Vec<(String, String)>,
     pub schedulers: Vec<SchedulerJob>,
     pub rounds: Rounds,
     /// Compiled from [`crate::trace::SOURCE`]: tells what the scheduler does. None to record nothing.
     pub tracer: Option<PathBuf>,
+    /// Whether it tells schedulers' probes, too.
+    pub probes: bool,
     /// Version of the kernel package: "6.18" takes the newest 6.18.x.
     pub kernel_version: String,
     /// The program that becomes the guest's init: one that calls [`crate::guest::main`] when
@@ -83,14 +86,20 @@ impl SchedulerJob {
 }
 
 impl VmJob {
-    /// A job with the defaults: one round, two CPUs, 2 GiB, kernel 6.18, this program as init, no
+    /// A job with the defaults: one round, two CPUs, 2 GiB, kernel 6.18, this program as init, its variables, no
     /// scheduler yet.
     pub fn new(command: Vec<String>) -> Self {
+        // What is not UTF-8 nobody can have meant for the command.
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
         Self {
             command,
+            environment: environment.collect(),
             schedulers: Vec::new(),
             rounds: Rounds::ONE,
             tracer: None,
+            probes: true,
             kernel_version: "6.18".to_owned(),
             // The link is read when the guest is packed; a failure shows there, by name.
             init: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
@@ -190,6 +199,32 @@ impl Report {
 
 /// Time that the guest gets beyond the run's own limit to load, unload and report, s.
 const RUN_GRACE_S: u64 = 60;
+
+/// The kernel that a job would boot, and a hash of all that goes into its guest: under [`Accel::Counted`] the same hash
+/// means the same results.
+pub fn identify(
+    job: &VmJob,
+    progress: &mut dyn Progress,
+) -> Result<(KernelImage, String), KernelError> {
+    host::require_guest(job.memory_mib)?;
+    job.check()?;
+    let kernel = packages::find_or_fetch(&job.kernel_version, progress)?;
+    job.check_kernel(&kernel)?;
+    let image = std::fs::read(&kernel.image).map_err(KernelError::io(&kernel.image, "read"))?;
+    let hardware = hardware::arguments(&job.machine, job.memory_mib)?;
+    let mut hash = Sha256::new();
+    for part in [
+        image.as_slice(),
+        &initramfs::build(job, &kernel)?,
+        format!("{:?} {hardware:?} {}", job.accel, job.kernel_options).as_bytes(),
+        qemu::version()?.as_bytes(),
+    ] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let hash = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    Ok((kernel, hash))
+}
 
 /// Runs the whole job. The guest is gone when this returns, and when this process dies.
 ///

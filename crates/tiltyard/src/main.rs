@@ -10,6 +10,7 @@ mod data;
 mod duration;
 mod failure;
 mod guest;
+mod guest_run;
 mod interrupt;
 mod machines;
 mod nearest;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use tiltyard_exec::Outcome;
 use tiltyard_fidelity::judge::{Measured, Requests, judge};
 use tiltyard_fidelity::set::{Arena, Comparison, Results, Set};
 use tiltyard_kernel::rounds::Rounds;
@@ -14,6 +14,7 @@ use tiltyard_workload::Workload;
 
 use crate::failure::{Code, Failure};
 use crate::guest::Guest;
+use crate::guest_run::{self, Printed};
 use crate::progress::{self, Steps};
 use crate::simulate::{self, Experiment};
 use crate::{built, machines, recorded, schedulers, workloads};
@@ -125,17 +126,7 @@ fn in_kernel(
     workload: &Workload,
     steps: &Steps,
 ) -> Result<Real, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::new(Code::Environment, format!("tiltyard itself: {e}")))?;
-    let words = [
-        &*program.display().to_string(),
-        "exec",
-        "--format",
-        "json",
-        "-w",
-    ];
-    let mut command: Vec<String> = words.map(str::to_owned).to_vec();
-    command.push(file.display().to_string());
+    let mut command = guest_run::command(file)?;
     if arena.exact && machines::load(&arena.machine)?.nr_cpus() > 1 {
         // Its CPUs take turns: work is measured by the task's own clock, which stands still while another has the turn.
         command.push("--exact".to_owned());
@@ -183,58 +174,27 @@ fn in_kernel(
             continue; // the warm-up is not recorded
         };
         let printed = heard.printed.get(index).map_or("", String::as_str);
-        // Notes come first, on its standard error.
-        let json = printed.find('{').map_or("", |at| &printed[at..]);
-        let told: Printed = serde_json::from_str(json)
-            .map_err(|e| failed(&format!("the workload's result: {e}: {printed}")))?;
+        let told = Printed::parse(printed).map_err(|what| failed(&what))?;
         *lost += events;
-        figures.push(told.outcome.measured(summary, &app_names(workload), set));
+        figures.push(measured(&told.outcome, summary, &app_names(workload), set));
     }
     Ok(Real { report, schedulers })
 }
 
-/// What `tiltyard exec --format json` prints, as far as it matters here.
-#[derive(Deserialize)]
-struct Printed {
-    outcome: Outcome,
-}
-
-#[derive(Deserialize)]
-struct Outcome {
-    duration_ns: u64,
-    requests: Vec<Request>,
-}
-
-#[derive(Deserialize)]
-struct Request {
-    name: String,
-    count: u64,
-    per_s: f64,
-    latency: Option<Latency>,
-}
-
-#[derive(Deserialize)]
-struct Latency {
-    p50_ns: u64,
-    p99_ns: u64,
-}
-
-impl Outcome {
-    fn measured(&self, summary: &Summary, apps: &[String], set: &Set) -> Measured {
-        let requests = self.requests.iter().map(|request| Requests {
-            class: request.name.clone(),
-            count: request.count,
-            per_s: request.per_s,
-            p50_p99_ns: request.latency.as_ref().map(|l| (l.p50_ns, l.p99_ns)),
-        });
-        Measured::new(
-            summary,
-            apps,
-            self.duration_ns,
-            &requests.collect::<Vec<_>>(),
-            set.least,
-        )
-    }
+fn measured(outcome: &Outcome, summary: &Summary, apps: &[String], set: &Set) -> Measured {
+    let requests = outcome.requests.iter().map(|request| Requests {
+        class: request.name.clone(),
+        count: request.count,
+        per_s: request.per_s,
+        p50_p99_ns: request.latency.as_ref().map(|l| (l.p50_ns, l.p99_ns)),
+    });
+    Measured::new(
+        summary,
+        apps,
+        outcome.duration_ns,
+        &requests.collect::<Vec<_>>(),
+        set.least,
+    )
 }
 
 /// Keeps what each run prints on its standard output.

@@ -26,6 +26,7 @@ pub mod kind {
     /// A figure of the scheduler's own: `tid` is its key.
     pub const PROBE: u32 = 8;
     pub const RENAME: u32 = 9;
+    pub const NICE: u32 = 10;
     /// The command of a run starts: `tid` is the run's number.
     pub const BEGIN: u32 = 0x100;
     /// It has ended: `tid` and `other` are the low and the high half of the number of lost records.

@@ -205,6 +205,10 @@ impl Teller<'_> {
                 from: Cpu(record.other),
                 to: Cpu(record.detail),
             },
+            (kind::NICE, _) => EventKind::Nice {
+                task,
+                nice: record.detail as i8,
+            },
             (kind::EXIT, _) => {
                 self.introduced.remove(&record.tid);
                 EventKind::Exit { task }

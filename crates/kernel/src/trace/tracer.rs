@@ -2,11 +2,13 @@
 //! Takes the scheduler's events from the running kernel.
 
 use std::cell::RefCell;
+use std::ffi::CString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
+use libbpf_rs::libbpf_sys;
 use libbpf_rs::{
     Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
 };
@@ -50,6 +52,12 @@ impl Tracer {
             .find(|map| map.name() == "tilt_events")
             .ok_or(TracerError::Damaged("ring buffer"))?;
         events.set_max_entries(RING_BYTES)?;
+        for mut program in opened.progs_mut() {
+            let function = program.section().to_string_lossy().into_owned();
+            if let Some(function) = function.strip_prefix("fentry/") {
+                program.set_autoload(has_function(function));
+            }
+        }
         let (loaded, log) = verifier::capture(|| opened.load());
         let loaded = loaded.map_err(|error| {
             let account = verifier::cut(&log);
@@ -99,7 +107,7 @@ impl Tracer {
         self.links = self
             .object
             .progs_mut()
-            .filter(|program| program.name() != "found")
+            .filter(|program| program.name() != "found" && program.autoload())
             .map(|program| program.attach())
             .collect::<Result<_, _>>()?;
         let program = self
@@ -154,6 +162,18 @@ impl Tracer {
             .ok_or(TracerError::Damaged("counter of lost records"))?;
         Ok(u64::from_ne_bytes(*lost))
     }
+}
+
+/// Whether the running kernel has a function that can be listened to.
+fn has_function(name: &str) -> bool {
+    let Ok(name) = CString::new(name) else {
+        return false;
+    };
+    // SAFETY: the name outlives the call.
+    let id = unsafe {
+        libbpf_sys::libbpf_find_vmlinux_btf_id(name.as_ptr(), libbpf_sys::BPF_TRACE_FENTRY)
+    };
+    id > 0
 }
 
 fn frame(out: &mut impl Write, kind: u32, time_ns: u64, number: u64) -> Result<(), TracerError> {

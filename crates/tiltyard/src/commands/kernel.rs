@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use tiltyard_kernel::error::KernelError;
-use tiltyard_kernel::protocol::{CommandStatus, Counter, RunOutcome, RunReport};
+use tiltyard_kernel::protocol::{Counter, RunOutcome, RunReport};
 use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::vm::{self, Report, VmJob};
 use tiltyard_kernel::{Accel, Limits, Trace, here, host};
@@ -20,7 +20,7 @@ use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
 use crate::tabled::{self, InKernel, Tables};
-use crate::{applications, duration, interrupt, terminal, workloads};
+use crate::{applications, duration, guest_run, interrupt, terminal, workloads};
 
 /// Load for each CPU from which on times are not to be trusted.
 const NOISY_LOAD: f64 = 0.5;
@@ -563,7 +563,7 @@ fn lines(run: &RunReport) -> Vec<String> {
             lines.push(format!("in charge       {ops}{set}"));
             lines.push(format!(
                 "command         {} after {:.3} s",
-                status(command),
+                guest_run::status(command),
                 *command_ms as f64 / 1e3
             ));
             if let Some(exit) = exit {
@@ -600,20 +600,6 @@ fn cut(dump: &str) -> Vec<String> {
     lines.chain(more).collect()
 }
 
-fn status(command: &CommandStatus) -> String {
-    match command {
-        CommandStatus::Exited { code } => format!("exited with {code}"),
-        CommandStatus::Signalled { signal } => format!("killed by signal {signal}"),
-        CommandStatus::TimedOut { limit_s } => format!("killed: over the limit of {limit_s} s"),
-        CommandStatus::OverMemory { limit_mib } => {
-            format!("killed: over the limit of {limit_mib} MiB of memory")
-        }
-        CommandStatus::Stopped { reason } => format!("killed: {reason}"),
-        CommandStatus::Ejected => "killed: the kernel ejected the scheduler".to_owned(),
-        CommandStatus::NotStarted { reason } => format!("not started: {reason}"),
-    }
-}
-
 /// Success, or what went wrong first, in one line.
 fn verdict(report: &Report) -> Result<(), Failure> {
     if let Some(reason) = cut_short(report) {
@@ -621,55 +607,9 @@ fn verdict(report: &Report) -> Result<(), Failure> {
         let line = format!("cut short after {runs} whole runs: {reason}");
         return Err(Failure::new(ended_early(), line));
     }
-    let Some(run) = report.runs.iter().find(|run| !run.is_success()) else {
-        return Ok(());
-    };
-    let (mut code, mut line) = match &run.outcome {
-        RunOutcome::NotLoaded { reason, .. } => (
-            Code::Scheduler,
-            format!("scheduler not loaded: {}", first_and_last(reason)),
-        ),
-        RunOutcome::Ran {
-            exit: Some(exit), ..
-        } if exit.is_ejection() => {
-            let words = [exit.reason.as_str(), &exit.msg].map(str::trim);
-            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-            (
-                Code::Scheduler,
-                format!(
-                    "scheduler ejected: {} ({})",
-                    words.join(": "),
-                    exit.kind_name
-                ),
-            )
-        }
-        RunOutcome::Ran {
-            command: CommandStatus::Ejected,
-            ..
-        } => {
-            let why = "it records no reason (UEI_DEFINE in its source would)";
-            (Code::Scheduler, format!("scheduler ejected: {why}"))
-        }
-        RunOutcome::Ran { command, .. } => (Code::Workload, format!("command {}", status(command))),
-    };
-    if !run.default_is_back() {
-        code = Code::Scheduler;
-        line += &format!(
-            "; the kernel's own scheduler is NOT back (sched_ext {})",
-            run.state_after
-        );
-    }
-    Err(Failure::new(code, format!("{}: {line}", run.scheduler)))
-}
-
-/// Of evidence in many lines, what was done and how it ended.
-fn first_and_last(text: &str) -> String {
-    let mut lines = text.lines().map(str::trim);
-    let first = lines.next().unwrap_or_default();
-    match lines.next_back() {
-        None => first.to_owned(),
-        Some(last) if first.ends_with(':') => format!("{first} {last}"),
-        Some(last) => format!("{first}; {last}"),
+    match report.runs.iter().find_map(guest_run::fault) {
+        None => Ok(()),
+        Some(failure) => Err(failure),
     }
 }
 

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard reproduce`: what papers claim, judged one by one.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tiltyard_claims::page::{self, Kept};
-use tiltyard_claims::{Experiment, Outcome, Tier, Verdict, scoreboard};
+use tiltyard_claims::{Experiment, Tier, Verdict, scoreboard};
 use tiltyard_report::html;
 
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::reproduce::{self, Account, Cache, Judged, Simulated, report};
+use crate::reproduce::told::{self, Results};
+use crate::reproduce::{self, Cache, InKernel, Simulated, report};
 use crate::{data, terminal};
 
-/// Check what papers claim about schedulers, claim by claim, in the simulated machine.
+const SEEDS: u32 = 10;
+const SEEDS_IN_KERNEL: u32 = 1;
+const KERNEL: &str = "6.18";
+
+/// Check what papers claim about schedulers, claim by claim, in the simulated machine and in a real kernel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,6 +31,8 @@ Examples:
       Some of them, with the figures of their experiments.
   tiltyard reproduce atc18.fig1.completion-ratio
       One, with its statement, its place and its check.
+  tiltyard reproduce --arena both --vm
+      Those that one CPU can decide in a real kernel, too: real threads in a guest, verdicts side by side.
   tiltyard reproduce 'atc18.ule.*' --instead ule=ule:interact_thresh=60
       What would turn if ULE's threshold were 60.
 
@@ -38,9 +46,23 @@ pub struct Args {
     /// Only claims of this tier.
     #[arg(long, value_name = "TIER", value_parser = tier)]
     tier: Option<Tier>,
-    /// Seeds 1 to N for each run.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    seeds: u32,
+    /// Where claims are judged.
+    #[arg(long, value_enum, default_value_t = ArenaChoice::Sim)]
+    arena: ArenaChoice,
+    /// The kernel runs in a virtual machine that Tiltyard boots: one emulated CPU whose instructions are counted.
+    #[arg(long)]
+    vm: bool,
+    /// Kernel of the virtual machine: a version, or a bzImage with its configuration beside it.
+    #[arg(
+        long,
+        value_name = "PATH|VERSION",
+        default_value = KERNEL,
+        requires = "vm"
+    )]
+    kernel: String,
+    /// Seeds 1 to N for each run [default: 10; in a kernel, where runs take minutes, 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Write the verdicts and the figures of their experiments: one HTML file that needs no network.
@@ -64,9 +86,18 @@ pub struct Args {
     /// Do every run, whatever is known.
     #[arg(long)]
     no_cache: bool,
-    /// Runs at the same time [default: one a CPU of this machine].
+    /// Runs at the same time [default: one a CPU of this machine; one guest].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ArenaChoice {
+    /// The simulated machine.
+    Sim,
+    /// A real kernel.
+    Kernel,
+    Both,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -102,52 +133,157 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(results) = &args.page {
         return super::print(&kept_page(&experiments, results, args.scoreboard)?);
     }
+    check(args)?;
     let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let begun = Instant::now();
-    let plans = reproduce::plan(&experiments, &ids, args.report.is_some());
-    let arena = Simulated::prepare(&plans, args.instead.clone())?;
     let cache = Cache::open(!args.no_cache);
-    let threads = args.jobs.map_or(0, usize::from); // 0: rayon asks the machine
+    if args.sensitivity {
+        return sensitivity(args, &experiments, &ids, &cache);
+    }
+    let simulated = match args.arena {
+        ArenaChoice::Kernel => None,
+        _ => Some(simulate(args, &experiments, &ids, &cache)?),
+    };
+    let real = match args.arena {
+        ArenaChoice::Sim => None,
+        _ => Some(in_kernel(args, &experiments, &ids, &cache)?),
+    };
+    for line in cache.complaints() {
+        eprintln!("tiltyard: {line}");
+    }
+    for line in simulated
+        .iter()
+        .chain(&real)
+        .flat_map(|r| &r.account.failures)
+    {
+        eprintln!("tiltyard: {line}");
+    }
+    if let (Some(file), Some(results)) = (report, &simulated) {
+        let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
+        let findings = report::findings(&results.judged, seeds, repeat_line(args));
+        file.fill(html::render_findings(&findings).as_bytes())?;
+    }
+    super::print(&match args.format {
+        Format::Json => format!("{:#}\n", told::json(simulated.as_ref(), real.as_ref())),
+        Format::Table => {
+            let wall_s = begun.elapsed().as_secs_f64();
+            let mut page = told::page(simulated.as_ref(), real.as_ref(), wall_s);
+            if let Some(path) = &args.report {
+                page += &format!("Report  {}\n", path.display());
+            }
+            page
+        }
+    })?;
+    let all = simulated.iter().chain(&real);
+    match broken(&all.flat_map(Results::verdicts).collect::<Vec<_>>()) {
+        None => Ok(()),
+        Some(failure) => Err(failure),
+    }
+}
+
+/// What cannot be asked for together.
+fn check(args: &Args) -> Result<(), Failure> {
+    let arena = match args.arena {
+        ArenaChoice::Sim => return Ok(()),
+        ArenaChoice::Kernel => "kernel",
+        ArenaChoice::Both => "both",
+    };
+    if !args.vm {
+        return Err(Failure::usage(format!(
+            "--arena {arena}: add --vm: claims are judged in a guest with one CPU whose instructions are counted, so that the \
+             verdict is the same every time; the kernel that runs here is none (tiltyard kernel uses it)"
+        )));
+    }
+    for (flag, given) in [
+        ("--sensitivity", args.sensitivity),
+        ("--report", args.report.is_some()),
+    ] {
+        if given {
+            return Err(Failure::usage(format!(
+                "{flag}: only of the simulated machine; leave --arena {arena} out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// `work` in a pool of `threads`; 0: one a CPU.
+fn pool<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| {
         let line = format!("--jobs: cannot start threads: {e}");
         Failure::new(Code::Environment, line)
     })?;
-    let seeds = u64::from(args.seeds);
-    let (judged, account) = pool.install(|| reproduce::judge_all(&plans, seeds, &arena, &cache));
-    if args.sensitivity {
-        let before: Vec<Vec<Verdict>> = judged.into_iter().map(|j| j.verdicts).collect();
-        let variations =
-            pool.install(|| reproduce::sensitivity(&plans, &before, seeds, &args.instead, &cache))?;
-        return match args.format {
-            Format::Json => super::print(&format!("{:#}\n", serde_json::json!(variations))),
-            Format::Table => super::print(&scoreboard::variations(&variations, terminal::width())),
-        };
-    }
-    for line in cache.complaints().iter().chain(&account.failures) {
-        eprintln!("tiltyard: {line}");
-    }
-    if let Some(file) = report {
-        let findings = report::findings(&judged, seeds, repeat_line(args));
-        file.fill(html::render_findings(&findings).as_bytes())?;
-    }
-    let verdicts: Vec<&Verdict> = judged.iter().flat_map(|j| &j.verdicts).collect();
-    match args.format {
-        Format::Json => super::print(&format!("{:#}\n", serde_json::json!(verdicts)))?,
-        Format::Table => {
-            let wall_s = begun.elapsed().as_secs_f64();
-            let mut page = table(&verdicts, &judged, &account, wall_s);
-            if let Some(path) = &args.report {
-                page += &format!("Report  {}\n", path.display());
-            }
-            super::print(&page)?;
+    Ok(pool.install(work))
+}
+
+fn simulate<'a>(
+    args: &Args,
+    experiments: &'a [Experiment],
+    ids: &BTreeSet<String>,
+    cache: &Cache,
+) -> Result<Results<'a>, Failure> {
+    let plans = reproduce::plan(experiments, ids, args.report.is_some());
+    let arena = Simulated::prepare(&plans, args.instead.clone())?;
+    let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
+    let threads = args.jobs.map_or(0, usize::from);
+    let (judged, account) = pool(threads, || {
+        reproduce::judge_all(&plans, seeds, &arena, cache)
+    })?;
+    Ok(Results {
+        judged,
+        account,
+        kernel_release: None,
+    })
+}
+
+fn in_kernel<'a>(
+    args: &Args,
+    experiments: &'a [Experiment],
+    ids: &BTreeSet<String>,
+    cache: &Cache,
+) -> Result<Results<'a>, Failure> {
+    let plans = reproduce::plan_in_kernel(experiments, ids)?;
+    let arena = InKernel::prepare(&plans, &args.kernel, args.instead.clone())?;
+    let seeds = u64::from(args.seeds.unwrap_or(SEEDS_IN_KERNEL));
+    let guests = args.jobs.map_or(1, usize::from);
+    let (mut judged, account) = pool(guests, || {
+        reproduce::judge_all(&plans, seeds, &arena, cache)
+    })?;
+    for verdict in judged.iter_mut().flat_map(|j| &mut j.verdicts) {
+        verdict.command += " --arena kernel --vm";
+        if args.kernel != KERNEL {
+            verdict.command += &format!(" --kernel {}", args.kernel);
         }
     }
-    match broken(&verdicts) {
-        None => Ok(()),
-        Some(failure) => Err(failure),
-    }
+    Ok(Results {
+        judged,
+        account,
+        kernel_release: arena.release().map(str::to_owned),
+    })
+}
+
+fn sensitivity(
+    args: &Args,
+    experiments: &[Experiment],
+    ids: &BTreeSet<String>,
+    cache: &Cache,
+) -> Result<(), Failure> {
+    let before = simulate(args, experiments, ids, cache)?;
+    let before: Vec<Vec<Verdict>> = before.judged.into_iter().map(|j| j.verdicts).collect();
+    let plans = reproduce::plan(experiments, ids, false);
+    let (seeds, threads) = (
+        u64::from(args.seeds.unwrap_or(SEEDS)),
+        args.jobs.map_or(0, usize::from),
+    );
+    let variations = pool(threads, || {
+        reproduce::sensitivity(&plans, &before, seeds, &args.instead, cache)
+    })??;
+    super::print(&match args.format {
+        Format::Json => format!("{:#}\n", serde_json::json!(variations)),
+        Format::Table => scoreboard::variations(&variations, terminal::width()),
+    })
 }
 
 /// The command that makes the report again.
@@ -158,7 +294,9 @@ fn repeat_line(args: &Args) -> String {
     if let Some(tier) = args.tier {
         add("--tier", tier.name().to_owned());
     }
-    add("--seeds", args.seeds.to_string());
+    if let Some(seeds) = args.seeds {
+        add("--seeds", seeds.to_string());
+    }
     for (name, scheduler) in &args.instead {
         add("--instead", format!("{name}={scheduler}"));
     }
@@ -213,28 +351,4 @@ fn broken(verdicts: &[&Verdict]) -> Option<Failure> {
         first.reason.as_deref().unwrap_or_default(),
     );
     Some(Failure::new(Code::Other, line))
-}
-
-fn table(verdicts: &[&Verdict], judged: &[Judged], account: &Account, wall_s: f64) -> String {
-    let mut page = match verdicts {
-        [one] => {
-            let claim = judged
-                .iter()
-                .flat_map(|j| &j.experiment.claims)
-                .find(|c| c.id == one.id);
-            claim.map_or(String::new(), |c| scoreboard::detail(c, one))
-        }
-        all => scoreboard::table(all, terminal::width()),
-    };
-    let count = |outcome| verdicts.iter().filter(|v| v.verdict == outcome).count();
-    page += &format!(
-        "\n{} claims: {} reproduced, {} not reproduced, {} not run ({} runs done, {} known, {wall_s:.1} s)\n",
-        verdicts.len(),
-        count(Outcome::Reproduced),
-        count(Outcome::NotReproduced),
-        count(Outcome::NotRun),
-        account.done,
-        account.known,
-    );
-    page
 }

@@ -70,16 +70,8 @@ impl Simulated {
         Ok(())
     }
 
-    /// What `-s` would take, with its replacement in its place.
     fn scheduler(&self, job: &Job) -> String {
-        for (name, other) in &self.instead {
-            match job.scheduler.strip_prefix(name.as_str()) {
-                Some("") => return other.clone(),
-                Some(rest) if rest.starts_with(':') => return format!("{other}{rest}"),
-                _ => {}
-            }
-        }
-        job.scheduler.clone()
+        instead_of(&self.instead, &job.scheduler)
     }
 
     fn inputs(&self, job: &Job) -> (&Built, &Machine, &(Workload, String)) {
@@ -89,6 +81,18 @@ impl Simulated {
             &self.workloads[&workload_key(job)],
         )
     }
+}
+
+/// What `-s` would take, with its replacement in its place.
+pub fn instead_of(instead: &[(String, String)], scheduler: &str) -> String {
+    for (name, other) in instead {
+        match scheduler.strip_prefix(name.as_str()) {
+            Some("") => return other.clone(),
+            Some(rest) if rest.starts_with(':') => return format!("{other}{rest}"),
+            _ => {}
+        }
+    }
+    scheduler.to_owned()
 }
 
 fn workload_key(job: &Job) -> (String, String) {

@@ -28,6 +28,9 @@ pub struct Kept {
     pub faults: BTreeMap<String, String>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
+    /// In what the run was not what the experiment says, one line each.
+    #[serde(default)]
+    pub deviations: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -121,6 +124,6 @@ impl Cache {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

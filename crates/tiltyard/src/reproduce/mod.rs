@@ -3,9 +3,12 @@
 
 mod arena;
 mod cache;
+mod feasible;
 mod files;
+mod in_kernel;
 mod lines;
 pub mod report;
+pub mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +20,9 @@ use tiltyard_claims::{
 
 pub use arena::Simulated;
 pub use cache::{Cache, Kept};
+pub use feasible::plan_in_kernel;
 pub use files::{load, select};
+pub use in_kernel::InKernel;
 
 use crate::failure::{Code, Failure};
 use crate::progress::Progress;
@@ -44,6 +49,9 @@ struct Cell<'a> {
 pub struct Judged<'a> {
     pub experiment: &'a Experiment,
     pub verdicts: Vec<Verdict>,
+    /// Of each verdict, in what its runs were not what the experiment says, and why shorter ones are enough.
+    pub deviations: Vec<Vec<String>>,
+    pub shortened: Vec<Vec<String>>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
 }
@@ -63,6 +71,10 @@ pub struct Plan<'a> {
     pub experiment: &'a Experiment,
     pub claims: Vec<&'a Claim>,
     pub jobs: Vec<Job>,
+    /// Of claims that are not to be judged by runs: why.
+    refused: BTreeMap<String, String>,
+    /// Whether the jobs are as a kernel is to do them.
+    in_kernel: bool,
     figures: bool,
 }
 
@@ -80,6 +92,8 @@ pub fn plan<'a>(
             jobs: needed(experiment, &claims, figures),
             experiment,
             claims,
+            refused: BTreeMap::new(),
+            in_kernel: false,
             figures,
         }
     };
@@ -89,7 +103,7 @@ pub fn plan<'a>(
 
 /// Does what is planned, with seeds 1 to `seeds`, and judges.
 pub fn judge_all<'a>(
-    plans: &'a [Plan<'a>],
+    plans: &[Plan<'a>],
     seeds: u64,
     arena: &dyn Arena,
     cache: &Cache,
@@ -133,25 +147,26 @@ pub fn judge_all<'a>(
 
 /// The runs that `claims` of an experiment need.
 fn needed(experiment: &Experiment, claims: &[&Claim], figures: bool) -> Vec<Job> {
-    let mut names = BTreeSet::new();
-    for claim in claims {
-        let check = claim.check.as_deref().and_then(|c| Check::read(c).ok());
-        names.extend(check.iter().flat_map(|c| c.names().clone()));
-    }
-    // A derived measure may speak of any run.
-    let all = names
-        .iter()
-        .any(|name| experiment.derived.contains_key(name))
-        || (figures && experiment.figures.iter().any(|f| f.run.is_none()));
+    let all = figures && experiment.figures.iter().any(|f| f.run.is_none());
     let mut jobs = experiment.jobs().unwrap_or_default();
     jobs.retain(|job| {
-        let measured = job
-            .measures
-            .keys()
-            .any(|m| names.contains(&job.full_name(m)));
+        let measured = claims.iter().any(|claim| needs(experiment, claim, job));
         all || measured || (figures && !job.figures.is_empty())
     });
     jobs
+}
+
+/// Whether a claim's check speaks of what this job measures. A derived measure may speak of any.
+fn needs(experiment: &Experiment, claim: &Claim, job: &Job) -> bool {
+    let check = claim.check.as_deref().and_then(|c| Check::read(c).ok());
+    check.is_some_and(|check| {
+        let names = check.names();
+        let mut measures = job.measures.keys();
+        names
+            .iter()
+            .any(|name| experiment.derived.contains_key(name))
+            || measures.any(|m| names.contains(&job.full_name(m)))
+    })
 }
 
 /// One run, from the cache or done now; whether it was known.
@@ -248,16 +263,45 @@ fn conclude<'a>(
     if plan.figures {
         figures.extend(overall_figures(experiment, &rows, account));
     }
-    let verdicts = plan
-        .claims
-        .iter()
-        .map(|claim| judge(claim, &values, seeds, &failures))
-        .collect();
+    let verdict = |claim: &&Claim| match plan.refused.get(&claim.id) {
+        Some(reason) => Verdict::not_run(claim, Some(reason.clone())),
+        None => judge(claim, &values, seeds, &failures),
+    };
     Judged {
         experiment,
-        verdicts,
+        verdicts: plan.claims.iter().map(verdict).collect(),
+        deviations: of_each_claim(plan, results, |_, kept| Some(kept?.deviations.clone())),
+        shortened: of_each_claim(plan, results, |job, _| {
+            let own = job.kernel.as_ref().filter(|_| plan.in_kernel)?;
+            Some(vec![own.reason.clone()])
+        }),
         figures,
     }
+}
+
+/// Lines about the runs that each claim needs, each line once.
+fn of_each_claim(
+    plan: &Plan,
+    results: &[(&Cell, Result<Kept, Failure>)],
+    tell: impl Fn(&Job, Option<&Kept>) -> Option<Vec<String>>,
+) -> Vec<Vec<String>> {
+    let of_claim = |claim: &&Claim| {
+        let judged = !plan.refused.contains_key(&claim.id);
+        let own = results
+            .iter()
+            .filter(|(cell, _)| judged && needs(plan.experiment, claim, cell.job));
+        let mut lines: Vec<String> = Vec::new();
+        for line in own
+            .filter_map(|(cell, kept)| tell(cell.job, kept.as_ref().ok()))
+            .flatten()
+        {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
+    };
+    plan.claims.iter().map(of_claim).collect()
 }
 
 /// Derived measures: of the measures of one seed each.
@@ -344,6 +388,8 @@ pub fn sensitivity(
                     experiment: plan.experiment,
                     claims: plan.claims.clone(),
                     jobs,
+                    refused: BTreeMap::new(),
+                    in_kernel: false,
                     figures: false,
                 });
                 what.push((parameter, factor, verdicts));
