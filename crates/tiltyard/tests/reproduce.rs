@@ -317,8 +317,14 @@ fn runs_are_kept_and_damaged_ones_done_again() {
     assert!(told(&bench.run(&[])).contains("0 runs done, 2 known"));
     assert!(told(&bench.run(&["--no-cache"])).contains("2 runs done, 0 known"));
     let exact = Bench::new(&[("s.p.c", "fifo.exact_n2 < 1")]);
-    let (done, known) = (exact.run(&["--format", "json"]), exact.run(&["--format", "json"]));
-    assert_eq!(done.stdout, known.stdout, "what is kept is what came out, to the last bit");
+    let (done, known) = (
+        exact.run(&["--format", "json"]),
+        exact.run(&["--format", "json"]),
+    );
+    assert_eq!(
+        done.stdout, known.stdout,
+        "what is kept is what came out, to the last bit"
+    );
 }
 
 #[test]
