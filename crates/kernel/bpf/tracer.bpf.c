@@ -292,7 +292,8 @@ int BPF_PROG(on_insert, struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_fl
 SEC("?fentry/set_user_nice")
 int BPF_PROG(on_nice, struct task_struct *p, long nice)
 {
-	if (nice != p->static_prio - DEFAULT_PRIO)
+	/* In 32 bits: to extend a sign takes an instruction that 6.1 does not know. */
+	if ((s32)nice != p->static_prio - DEFAULT_PRIO)
 		record(TILT_NICE, p, 0, nice);
 	return 0;
 }
