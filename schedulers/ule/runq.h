@@ -225,7 +225,8 @@ static enum runq key_runq(u64 key)
 	return key >> KEY_CLASS_SHIFT == CLASS_RT ? RUNQ_RT : RUNQ_TS;
 }
 
-/* Where a task is queued: which queue, and which of its FIFOs. Whenever that changes, and at first. */
+/* Where a task is queued: which queue, and which of its FIFOs. Whenever that changes, and at first.
+ */
 static void probe_place(struct task_struct *p, struct ule_task *t)
 {
 	u64 queue, fifo;

@@ -108,6 +108,8 @@ pub struct FigureSpec {
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
     Line,
+    /// A value holds until the next: what probes tell.
+    Steps,
     Points,
     Bars,
 }

@@ -103,9 +103,8 @@ impl Measures {
             let last_ns = shards.iter().map(|s| s.last_ns.load(Relaxed)).max();
             let last_ns = last_ns.unwrap_or(0);
             let (nr_requests, nr_marks) = (sum(|s| &s.requests), sum(|s| &s.marks));
-            if nr_requests > 0 {
+            if let Some(mean_ns) = sum(|s| &s.sum_ns).checked_div(nr_requests) {
                 let max_ns = shards.iter().map(|s| s.max_ns.load(Relaxed)).max();
-                let mean_ns = sum(|s| &s.sum_ns) / nr_requests;
                 requests.push(Request {
                     name: name.clone(),
                     app: app_of(workload, class),

@@ -30,17 +30,17 @@ pub enum Mark {
 pub enum Trial {
     /// By what chance alone would give.
     Tested,
-    /// One run each that would come out the same again: whatever differs, differs.
+    /// Runs that would come out the same again, one of each side or all alike: whatever differs, differs.
     Exact,
     /// So few runs that no difference, however large, could be told from chance.
     TooFew,
 }
 
 impl Trial {
-    /// `exact`: a run of each would come out the same again.
+    /// `exact`: every run of either side would be like these, so that there is nothing to test.
     pub fn of(runs: [usize; 2], exact: bool) -> Trial {
         match runs {
-            [1, 1] if exact => Trial::Exact,
+            _ if exact => Trial::Exact,
             [a, b] if smallest(a, b) <= ALPHA => Trial::Tested,
             _ => Trial::TooFew,
         }
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(Trial::of([3, 3], false), Trial::TooFew);
         assert_eq!(Trial::of([4, 4], false), Trial::Tested);
         assert_eq!(Trial::of([1, 30], false), Trial::TooFew);
-        assert_eq!(Trial::of([2, 2], true), Trial::TooFew);
+        assert_eq!(Trial::of([5, 5], true), Trial::Exact);
     }
 
     /// Of a figure that only some runs give there may be too few, however many runs there are.

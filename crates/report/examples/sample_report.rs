@@ -14,7 +14,8 @@ fn main() {
         .next()
         .map_or(1, |text| text.parse().expect("CPUS is a number"));
     let runs = common::runs(nr_cpus);
-    std::fs::write(&file, page::page(&runs)).expect("the file can be written");
+    std::fs::write(&file, page::page(&runs, &page::timelines(nr_cpus, 20_000)))
+        .expect("the file can be written");
     print!(
         "{}",
         tiltyard_report::table::render(&tiltyard_measure::compare(&runs), 100)

@@ -89,11 +89,16 @@ pub fn render(pair: &Pair, width: usize, all: bool) -> String {
         - shown.iter().filter(|change| marked(change)).count();
     let (layout, mut text) = table(pair, &shown, width);
     let mut more = Vec::new();
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
     if apps_left_out > 0 {
-        more.push(format!("{apps_left_out} more apps with less CPU time"));
+        let s = plural(apps_left_out);
+        more.push(format!("{apps_left_out} more app{s} with less CPU time"));
     }
     if hidden > 0 {
-        more.push(format!("{hidden} more figures that changed"));
+        more.push(format!(
+            "{hidden} more figure{} that changed",
+            plural(hidden)
+        ));
     }
     if !more.is_empty() {
         let more = format!("{}: --all shows them.", more.join(", "));
@@ -275,6 +280,7 @@ fn amount(unit: Unit, value: f64) -> String {
     let sign = if value > 0.0 { "+" } else { "" };
     match unit {
         Unit::Share if value == 0.0 => "0 points".to_owned(),
+        Unit::Share if value.abs() < 0.001 => format!("{:+.4} points", value * 100.0),
         Unit::Share => format!("{:+.2} points", value * 100.0),
         unit => format!("{sign}{}", unit.write(value)),
     }
@@ -284,16 +290,29 @@ fn amount(unit: Unit, value: f64) -> String {
 fn note(pair: &Pair, layout: Layout) -> String {
     let [a, b] = pair.runs;
     match pair.trial {
-        Trial::Exact => "One run each with the same draws, which come out the same every time: no interval and no test. Marked is \
-                         what differs by 1 % or more; with other draws it may be otherwise."
-            .to_owned(),
+        Trial::Exact => {
+            let runs = match pair.runs {
+                [1, 1] => "One run each with the same draws, which come out the same every time"
+                    .to_owned(),
+                [a, b] => format!(
+                    "The {a} and {b} runs of either side are all alike, so they count as one"
+                ),
+            };
+            format!(
+                "{runs}: no interval and no test. Marked is what differs by 1 % or more; with other draws it may be otherwise."
+            )
+        }
         Trial::TooFew => format!(
             "{a} and {b} runs are too few: that all of one side lie above all of the other happens by chance, too, {} times in \
              100. So nothing is marked; four runs of each are the fewest that can tell.",
             (smallest(a, b) * 100.0).round()
         ),
         Trial::Tested => {
-            let coverage = pair.changes.iter().filter_map(|c| Some(c.shift?.coverage_ppm)).min();
+            let coverage = pair
+                .changes
+                .iter()
+                .filter_map(|c| Some(c.shift?.coverage_ppm))
+                .min();
             let coverage = f64::from(coverage.unwrap_or(0)) / 1e4;
             let (mut interval, mut delta, mut left_out) = (String::new(), "", "");
             if layout.interval {
@@ -303,6 +322,11 @@ fn note(pair: &Pair, layout: Layout) -> String {
             }
             if layout.delta {
                 delta = " delta: Cliff's, 1 or -1 where the runs of the two do not mix.";
+            }
+            if pair.tests() == 0 {
+                return format!(
+                    "{a} and {b} runs, and no figure that differs between any two of them."
+                );
             }
             let figures = match pair.tests() {
                 1 => "the one figure".to_owned(),

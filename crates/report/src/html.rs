@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The report: one HTML file that needs no network, with its curves, tables and the command that made it.
+//! Reports: one HTML file that needs no network, with its curves, tables and the command that made it.
 
+mod barlist;
 mod bars;
 mod causes;
 mod charts;
 mod curves;
 mod markup;
+mod page;
+mod plots;
 mod sections;
+mod statements;
+mod timelines;
 
+use crate::findings::Findings;
+use crate::timeline::Recorded;
 use charts::Chart;
-use markup::{escape, script_json};
+use markup::escape;
+use page::Page;
 use tiltyard_measure::{Comparison, Summary};
 
 /// What a report shows. Nothing here says when or where it was made: the same input gives the same bytes.
@@ -27,6 +35,8 @@ pub struct ReportInput<'a> {
     pub comparison: &'a Comparison,
     /// The schedulers with their runs, as they were given to [`tiltyard_measure::compare`].
     pub runs: &'a [(String, Vec<Summary>)],
+    /// The timeline of the first run of each scheduler that has one.
+    pub timelines: &'a [(String, Recorded)],
 }
 
 impl<'a> ReportInput<'a> {
@@ -56,21 +66,16 @@ impl<'a> ReportInput<'a> {
     }
 }
 
-const STYLE: &str = include_str!("../assets/report.css");
-const SCRIPT: &str = include_str!("../assets/report.js");
-const UPLOT_STYLE: &str = include_str!("../assets/uPlot.min.css");
-const UPLOT_SCRIPT: &str = include_str!("../assets/uPlot.iife.min.js");
-const UPLOT_LICENSE: &str = include_str!("../assets/uPlot.LICENSE");
-
 /// The whole page.
 pub fn render(input: &ReportInput) -> String {
     let mut charts: Vec<Chart> = Vec::new();
-    let body: String = [
+    let body_html: String = [
         sections::overview(input),
         curves::runtime(input, &mut charts),
         curves::probes(input, &mut charts),
         curves::distributions(input, &mut charts),
         curves::depth(input, &mut charts),
+        timelines::section(input),
         causes::switches(input),
         causes::preemptions(input),
         causes::overhead(input),
@@ -80,45 +85,64 @@ pub fn render(input: &ReportInput) -> String {
     ]
     .concat();
     let versus = input.comparison.schedulers.join(" against ");
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}: {versus}</title>\n<style>{UPLOT_STYLE}\n{STYLE}</style></head>\n<body><main>\n\
-         <header><h1>{title}: <span class=\"versus\">{versus}</span></h1>\n<p>{about}</p>\n<p>{machine}</p>\n\
-         <pre>{command}</pre>{nav}</header>\n{body}\
-         <footer>Made by Tiltyard. Curves are drawn by uPlot, whose licence stands in this file.</footer>\n\
-         </main>\n<script type=\"application/json\" id=\"data\">{data}</script>\n\
-         <script>/*\n{UPLOT_LICENSE}\n*/\n{UPLOT_SCRIPT}</script>\n<script>{SCRIPT}</script>\n</body></html>\n",
-        title = escape(input.title),
-        versus = escape(&versus),
-        about = escape(input.about),
-        machine = escape(input.machine),
-        command = escape(input.command),
-        nav = nav(&body),
-        data = script_json(&charts),
-    )
+    Page {
+        title: &format!("{}: {versus}", input.title),
+        heading_html: format!(
+            "{}: <span class=\"versus\">{}</span>",
+            escape(input.title),
+            escape(&versus)
+        ),
+        about: &[input.about, input.machine],
+        command: input.command,
+        parts: &[
+            ("overview", "Overview"),
+            ("runtime", "CPU time"),
+            ("probes", "Inside the scheduler"),
+            ("latency", "Latency"),
+            ("depth", "Queues"),
+            ("timeline", "Timeline"),
+            ("switches", "Switches"),
+            ("preemptions", "Preemptions"),
+            ("overhead", "Overhead"),
+            ("tasks", "Tasks"),
+            ("everything", "All figures"),
+            ("words", "Words"),
+        ],
+        body_html,
+        charts: &charts,
+        timelines: timelines::data(input),
+        filter: false,
+    }
+    .render()
 }
 
-/// Links to the sections that the page has.
-fn nav(body: &str) -> String {
-    let names = [
-        ("overview", "Overview"),
-        ("runtime", "CPU time"),
-        ("probes", "Inside the scheduler"),
-        ("latency", "Latency"),
-        ("depth", "Queues"),
-        ("switches", "Switches"),
-        ("preemptions", "Preemptions"),
-        ("overhead", "Overhead"),
-        ("tasks", "Tasks"),
-        ("everything", "All figures"),
-        ("words", "Words"),
-    ];
-    let there = names
+/// The page about statements that were checked.
+pub fn render_findings(findings: &Findings) -> String {
+    let mut charts: Vec<Chart> = Vec::new();
+    let chapters: String = findings
+        .chapters
         .iter()
-        .filter(|(id, _)| body.contains(&format!("<section id=\"{id}\"")));
-    let links: String = there
-        .map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"))
+        .map(|c| plots::chapter(c, &mut charts))
         .collect();
-    format!("<nav>{links}</nav>")
+    let body_html = [
+        statements::counts(findings),
+        statements::all(findings),
+        chapters,
+    ]
+    .concat();
+    let mut parts = vec![("counts", "Counts"), ("statements", "Claims")];
+    let chapters = findings.chapters.iter();
+    parts.extend(chapters.map(|c| (c.id.as_str(), c.title.as_str())));
+    Page {
+        title: &findings.title,
+        heading_html: escape(&findings.title),
+        about: &[&findings.about],
+        command: &findings.command,
+        parts: &parts,
+        body_html,
+        charts: &charts,
+        timelines: None,
+        filter: true,
+    }
+    .render()
 }

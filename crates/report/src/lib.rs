@@ -4,8 +4,10 @@
 //! Nothing here knows from which arena the figures came, and the same input gives the same bytes.
 
 pub mod changes;
+pub mod findings;
 pub mod html;
 pub mod perfetto;
 pub mod table;
+pub mod timeline;
 
 pub use html::ReportInput;

@@ -78,6 +78,16 @@ fn what_was_not_tested_has_no_interval_and_says_why() {
 }
 
 #[test]
+fn runs_that_are_all_alike_say_so() {
+    let runs = vec![common::run(1, false, 1); 5];
+    let text = render(&of(&runs, &runs, false), 100, true);
+    assert!(
+        text.ends_with("\n5 and 5 runs, and no figure that differs between any two of them.\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn figures_left_out_are_counted() {
     let pair = pair(5, false);
     let short = render(&pair, 100, false);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The page: complete, offline, the same bytes again, and without a console error in a browser.
+//! The page of a comparison: complete, offline, the same bytes again, and without a console error in a browser.
 
+#[path = "common/browser.rs"]
+mod browser;
 mod common;
 #[path = "common/page.rs"]
 mod page;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 #[test]
 fn the_page_is_offline_and_has_all_its_figures() {
-    let page = page::page(&common::runs(1));
+    let page = page::page(&common::runs(1), &page::timelines(1, 20_000));
     for id in [
         "overview",
         "runtime",
         "probes",
         "latency",
         "depth",
+        "timeline",
         "switches",
         "preemptions",
         "overhead",
@@ -32,18 +32,7 @@ fn the_page_is_offline_and_has_all_its_figures() {
         2,
         "of the headline, and of all figures"
     );
-    // What could load something; a comment that names a project's home loads nothing.
-    for remote in [
-        "src=",
-        "href=\"http",
-        "<link",
-        "@import",
-        "url(",
-        "fetch(",
-        "XMLHttpRequest",
-    ] {
-        assert!(!page.contains(remote), "the page reaches out: {remote}");
-    }
+    browser::assert_offline(&page);
     // Every drawn diagram has an element to be drawn into.
     let data = page
         .split("id=\"data\">")
@@ -71,65 +60,35 @@ fn the_page_is_offline_and_has_all_its_figures() {
 
 #[test]
 fn the_same_runs_give_the_same_page() {
-    assert_eq!(page::page(&common::runs(2)), page::page(&common::runs(2)));
+    let page = || page::page(&common::runs(2), &page::timelines(2, 2000));
+    assert_eq!(page(), page());
+}
+
+/// As many slices as a report ever has.
+#[test]
+fn a_page_with_the_longest_timelines_stays_below_three_megabytes() {
+    let one = page::timelines(4, 24_000).swap_remove(1);
+    assert!(one.1.full && one.1.slices.len() >= 24_000);
+    let two = [("a".to_owned(), one.1.clone()), ("b".to_owned(), one.1)];
+    let page = page::page(&common::runs(4), &two);
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
 }
 
 #[test]
 fn a_page_without_runs_still_is_one() {
-    assert!(page::page(&[]).contains("</html>"));
-    assert!(page::page(&[("none".to_owned(), Vec::new())]).contains("</html>"));
-}
-
-fn chromium() -> Option<PathBuf> {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let path = std::env::var_os("PATH")?;
-    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let candidates = dirs.iter().flat_map(|dir| names.map(|name| dir.join(name)));
-    candidates.into_iter().find(|file| file.is_file())
-}
-
-/// Opens the page; returns what the browser said and the screenshot.
-fn open(chromium: &Path, dir: &Path, page: &str) -> (String, Vec<u8>) {
-    let (file, shot) = (dir.join("page.html"), dir.join("page.png"));
-    std::fs::write(&file, page).expect("a temporary file");
-    let out = Command::new(chromium)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ])
-        .args([
-            "--enable-logging=stderr",
-            "--v=0",
-            "--window-size=1200,3000",
-            "--hide-scrollbars",
-        ])
-        .arg(format!("--user-data-dir={}", dir.join("profile").display()))
-        .arg(format!("--screenshot={}", shot.display()))
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .expect("chromium starts");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    let png = std::fs::read(&shot).unwrap_or_else(|e| panic!("no screenshot ({e}): {said}"));
-    (said, png)
+    assert!(page::page(&[], &[]).contains("</html>"));
+    assert!(page::page(&[("none".to_owned(), Vec::new())], &[]).contains("</html>"));
 }
 
 #[test]
 fn a_browser_draws_it_without_a_console_message() {
-    let Some(chromium) = chromium() else {
+    let Some(chromium) = browser::chromium() else {
         eprintln!("SKIPPED: no chromium on PATH");
         return;
     };
-    let page = page::page(&common::runs(1));
+    let page = page::page(&common::runs(1), &page::timelines(1, 20_000));
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (said, png) = open(&chromium, dir.path(), &page);
+    let (said, png) = browser::open(&chromium, dir.path(), &page);
     assert!(!said.contains("CONSOLE"), "{said}");
     assert!(
         png.len() > 100_000,
@@ -139,9 +98,43 @@ fn a_browser_draws_it_without_a_console_message() {
     // The check itself works: a script that fails is heard.
     let broken = page.replace("drawAll();\n", "drawNothing();\n");
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (said, _) = open(&chromium, dir.path(), &broken);
+    let (said, _) = browser::open(&chromium, dir.path(), &broken);
     assert!(
         said.contains("CONSOLE"),
         "a page with an error must be noticed"
     );
+}
+
+/// Keys and the pointer, as far as a page without a user can try them.
+#[test]
+fn the_timeline_tells_of_the_slice_that_is_pointed_at() {
+    let Some(chromium) = browser::chromium() else {
+        eprintln!("SKIPPED: no chromium on PATH");
+        return;
+    };
+    let page = page::page(&common::runs(1), &page::timelines(1, 2000));
+    let keys = "const canvas = document.querySelectorAll('.timelines > canvas')[1];
+        canvas.focus();
+        for (const key of ['+', '+', '+', '+', '+', '+', 'ArrowRight', 'ArrowLeft', 'n', 'n', 'n', 'p'])
+          canvas.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+        const tip = document.querySelector('.tip');
+        let told = tip.hidden ? 'nothing' : tip.textContent;
+        canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
+        told += tip.hidden ? ' then nothing' : ' still'";
+    let told = browser::after(&chromium, &page, keys);
+    for word in [
+        "sysbench",
+        "begin",
+        "length",
+        "left",
+        "woken by",
+        "then nothing",
+    ] {
+        assert!(told.contains(word), "no {word} in: {told}");
+    }
+    let point = "const canvas = document.querySelector('.timelines > canvas'), box = canvas.getBoundingClientRect();
+        const at = { bubbles: true, pointerId: 1, clientX: box.left + box.width / 2, clientY: box.top + 50 };
+        canvas.dispatchEvent(new PointerEvent('pointermove', at));
+        const told = document.querySelector('.tip').textContent";
+    assert!(browser::after(&chromium, &page, point).contains("woken by"));
 }

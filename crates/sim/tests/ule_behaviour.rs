@@ -32,8 +32,8 @@ struct Seen {
     turns: Vec<Turn>,
     preemptions: usize,
     probes: BTreeMap<u16, String>,
-    /// Penalties of each task, in time.
-    penalties: BTreeMap<Tid, Vec<(u64, i64)>>,
+    /// What each probe told of each task, in time.
+    told: BTreeMap<(Tid, String), Vec<(u64, i64)>>,
     /// How long each task had waited that the guard let run, ms.
     rescued_ms: Vec<(Tid, i64)>,
 }
@@ -62,14 +62,14 @@ impl EventSink for Seen {
                     });
                 }
             }
-            EventKind::Probe { probe, key, value } => match self.probes[&probe].as_str() {
-                "penalty" => {
-                    let penalties = self.penalties.entry(Tid(key)).or_default();
-                    penalties.push((event.time_ns, value));
+            EventKind::Probe { probe, key, value } => {
+                let name = self.probes[&probe].clone();
+                if name == "rescued_ms" {
+                    self.rescued_ms.push((Tid(key), value));
                 }
-                "rescued_ms" => self.rescued_ms.push((Tid(key), value)),
-                _ => {}
-            },
+                let told = self.told.entry((Tid(key), name)).or_default();
+                told.push((event.time_ns, value));
+            }
             _ => {}
         }
     }
@@ -88,9 +88,13 @@ impl Seen {
             .collect()
     }
 
+    fn told(&self, name: &str, probe: &str) -> Vec<(u64, i64)> {
+        let tid = *self.names.iter().find(|(_, n)| *n == name).expect(name).0;
+        self.told[&(tid, probe.to_owned())].clone()
+    }
+
     fn penalties(&self, name: &str) -> Vec<(u64, i64)> {
-        let tid = self.names.iter().find(|(_, n)| *n == name).expect(name).0;
-        self.penalties[tid].clone()
+        self.told(name, "penalty")
     }
 }
 
@@ -120,7 +124,7 @@ fn watch(cpus: u32, tunables: &[(&str, i128)], workload: &str, seconds: u64) -> 
         turn.from_ns = turn.from_ns.saturating_sub(outcome.origin_ns);
         turn.to_ns = turn.to_ns.saturating_sub(outcome.origin_ns);
     }
-    for (at_ns, _) in seen.penalties.values_mut().flatten() {
+    for (at_ns, _) in seen.told.values_mut().flatten() {
         *at_ns = at_ns.saturating_sub(outcome.origin_ns);
     }
     seen
@@ -197,8 +201,8 @@ fn batch_tasks_share_fairly_and_waiting_is_no_sleep() {
         shares.values().max().unwrap(),
     );
     assert!(most - least <= 250 * MS, "10 % of 2.5 s: {shares:?}");
-    for (tid, name) in seen.names.iter().filter(|(_, n)| n.starts_with("hog")) {
-        let penalties = &seen.penalties[tid];
+    for name in seen.names.values().filter(|n| n.starts_with("hog")) {
+        let penalties = seen.penalties(name);
         assert!(
             penalties.iter().map(|p| p.1).is_sorted(),
             "{name} never sleeps: {penalties:?}"
@@ -294,17 +298,48 @@ fn only_freebsd_preempts_for_a_woken_task() {
 fn a_hog_turns_batch_when_it_has_run_six_tenths_of_its_sleep() {
     for (fork_scale, from_ms, to_ms) in [(0, 2090, 2120), (1, 300, 312)] {
         let seen = watch(1, &[("fork_scale", fork_scale)], &hogs(1), 10);
-        let (name, _) = seen
-            .names
-            .iter()
-            .find(|(_, n)| n.starts_with("hog"))
-            .unwrap();
-        let batch = seen.penalties[name].iter().find(|p| p.1 >= 30).unwrap();
+        let hog = seen.names.values().find(|n| n.starts_with("hog")).unwrap();
+        let penalties = seen.penalties(hog);
+        let batch = penalties.iter().find(|p| p.1 >= 30).unwrap();
         assert!(
             (from_ms * MS..=to_ms * MS).contains(&batch.0),
             "{fork_scale}: {batch:?}"
         );
     }
+}
+
+#[test]
+fn probes_tell_history_slice_and_queue() {
+    let hog_and_sleeper = r#"{ "tasks" : {
+        "hog" : { "loop" : -1, "run" : 1000000 },
+        "sleeper" : { "loop" : -1, "run" : 8000, "sleep" : 40000 } } }"#;
+    let seen = watch(1, &[("fork_scale", 0)], hog_and_sleeper, 20);
+    let last = |name: &str, probe: &str| seen.told(name, probe).last().unwrap().1;
+    for name in ["hog", "sleeper"] {
+        let (run_us, slept_us) = (last(name, "hist_run_us"), last(name, "hist_slept_us"));
+        assert!(
+            (3_900_000..=5_000_000).contains(&(run_us + slept_us)),
+            "{run_us} {slept_us}"
+        );
+        let penalty = match run_us > slept_us {
+            true => 100 - 50 * slept_us / run_us,
+            false => 50 * run_us / slept_us,
+        };
+        assert!(
+            (penalty - last(name, "penalty")).abs() <= 1,
+            "{name} {penalty}"
+        );
+    }
+    // One task waits at most: a slice is ten ticks, of which the tenth ends it.
+    let used = seen.told("hog", "slice_used").into_iter().map(|t| t.1);
+    assert_eq!(used.skip(1).max(), Some(9));
+    // The hog is born interactive and turns batch once; its slots then only grow. The sleeper stays what it is.
+    let queues =
+        |name: &str| -> Vec<i64> { seen.told(name, "queue").iter().map(|t| t.1).collect() };
+    assert_eq!((queues("hog"), queues("sleeper")), (vec![0, 1], vec![0]));
+    let slots = seen.told("hog", "fifo");
+    assert!(slots.len() > 100 && slots[1..].is_sorted_by(|a, b| a.1 < b.1));
+    assert_eq!(seen.told("sleeper", "fifo").len(), 1);
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod side_by_side;
 mod simulate;
 mod tabled;
 mod terminal;
+mod window;
 mod workloads;
 
 use std::process::ExitCode;

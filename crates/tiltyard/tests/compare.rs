@@ -144,7 +144,7 @@ fn results_of_runs_are_compared() {
             "both: mix-hog-sleepers for 1s on simulated machine smp2, 5 runs",
         ))
         .and(contains("longest wait"))
-        .and(contains("Medians of 5 and 5 runs"));
+        .and(contains("5 and 5 runs"));
     folder
         .compare(&["both.json"])
         .success()
@@ -335,6 +335,34 @@ fn single_runs_of_one_seed_are_exact() {
     let too_few = contains("1 and 1 runs are too few").and(contains("worse").not());
     folder.compare(&gate[..2]).success().stdout(too_few);
     folder.refused(&gate, 3, &["would not come out the same again"]);
+}
+
+/// Where a workload draws nothing, ten seeds are one run ten times: no evidence that would grow with their number.
+#[test]
+fn runs_that_are_all_alike_count_as_one() {
+    let folder = Folder::new();
+    folder.write("a.json", &simulated(&[("fifo", &[500; 10])]).to_string());
+    folder.write("b.json", &simulated(&[("fifo", &[600; 10])]).to_string());
+    let note = contains("The 10 and 10 runs of either side are all alike, so they count as one")
+        .and(contains("[").not())
+        .and(contains("worse"));
+    folder.compare(&["a.json", "b.json"]).success().stdout(note);
+    folder.write(
+        "c.json",
+        &simulated(&[("fifo", &[600, 600, 600, 600, 601])]).to_string(),
+    );
+    let tested = contains("Medians of 10 and 5 runs").and(contains("worse"));
+    folder
+        .compare(&["a.json", "c.json"])
+        .success()
+        .stdout(tested);
+    // A clock with whole ms makes runs of a real kernel alike, and they are runs for all that.
+    folder.write("d.json", &real(&[1, 70, 70, 70, 70]).to_string());
+    folder.write("e.json", &real(&[1, 80, 80, 80, 80]).to_string());
+    folder
+        .compare(&["d.json", "e.json"])
+        .success()
+        .stdout(contains("Medians of 4 and 4 runs"));
 }
 
 #[test]

@@ -30,6 +30,8 @@ hogs = "SELECT count(*) FROM task WHERE name LIKE 'hog%' AND runtime_ns > 0"
 slices = "SELECT count(*) FROM sched_slice"
 none = "SELECT NULL"
 zero = "SELECT 0"
+# Its last bit is lost where numbers are read carelessly.
+exact = "SELECT 0.24620019004281038"
 
 [derived]
 "all.hogs" = "SELECT sum(value) FROM measure WHERE name = 'hogs'"
@@ -314,6 +316,15 @@ fn runs_are_kept_and_damaged_ones_done_again() {
     );
     assert!(told(&bench.run(&[])).contains("0 runs done, 2 known"));
     assert!(told(&bench.run(&["--no-cache"])).contains("2 runs done, 0 known"));
+    let exact = Bench::new(&[("s.p.c", "fifo.exact_n2 < 1")]);
+    let (done, known) = (
+        exact.run(&["--format", "json"]),
+        exact.run(&["--format", "json"]),
+    );
+    assert_eq!(
+        done.stdout, known.stdout,
+        "what is kept is what came out, to the last bit"
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Holds the tasks named X. The rest of the workload starts on CPU 0, but for H on CPU 1. Once H
- * runs, ops.dispatch there inserts one of the held into `give_to` each time it is asked, where CPU 1
- * finds none. With `forever` it is the same one every time, which changes nothing: after the first
- * time it is not held any more.
+ * runs, ops.dispatch there inserts one of the held into `give_to` each time it is asked, where CPU
+ * 1 finds none. With `forever` it is the same one every time, which changes nothing: after the
+ * first time it is not held any more.
  *
  * Others, a kernel's own, come and go at once: while one waited, nobody would be asked.
  */

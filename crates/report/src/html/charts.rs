@@ -28,8 +28,12 @@ pub struct Chart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Against time.
+    /// Against time, or whatever the x axis is.
     Curves,
+    /// A value holds until the next.
+    Steps,
+    /// Points that no line connects.
+    Points,
     /// Against the percentile, both axes logarithmic (x towards 100 %).
     Percentiles,
     /// One row of colours per series.
@@ -49,7 +53,7 @@ pub struct Series {
 }
 
 /// Enough digits for a screen, few enough for a small file.
-fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     let text = format!("{value:.4e}");
     text.parse().unwrap_or(value)
 }
@@ -58,7 +62,7 @@ fn seconds(ns: u64) -> f64 {
     rounded(ns as f64 / 1e9)
 }
 
-fn largest(series: &[Series]) -> f64 {
+pub fn largest(series: &[Series]) -> f64 {
     let tops = series.iter().flat_map(|s| match &s.band {
         Some([_, high]) => high.iter(),
         None => s.y.iter(),

@@ -10,16 +10,23 @@ const MS: u64 = 1_000_000;
 const THREADS: u32 = 16;
 
 /// When the threads come and how long the run lasts.
-const START_NS: u64 = 7_000 * MS;
-const END_NS: u64 = 30_000 * MS;
+pub const START_NS: u64 = 7_000 * MS;
+pub const END_NS: u64 = 30_000 * MS;
 
-/// One run on `nr_cpus` CPUs, each with a fibo and its sixteen threads. `half`: fibo has every second turn.
+/// One run as figures.
 pub fn run(nr_cpus: u32, half: bool, seed: u64) -> Summary {
     let spec = RecorderSpec {
         nr_cpus: nr_cpus as usize,
         origin_ns: 0,
         starvation_ns: RecorderSpec::STARVATION_NS,
     };
+    let mut recorder = Recorder::new(spec);
+    stream(nr_cpus, half, seed).play(&mut recorder);
+    recorder.finish(END_NS)
+}
+
+/// One run on `nr_cpus` CPUs, each with a fibo and its sixteen threads. `half`: fibo has every second turn.
+pub fn stream(nr_cpus: u32, half: bool, seed: u64) -> Stream {
     let mut s = Stream::new();
     s.class(0, "transaction").probe_name(0, "penalty", false);
     for cpu in 0..nr_cpus {
@@ -74,9 +81,7 @@ pub fn run(nr_cpus: u32, half: bool, seed: u64) -> Summary {
         now_ns += if half { slice_ns } else { 0 };
         turn += 1;
     }
-    let mut recorder = Recorder::new(spec);
-    s.play(&mut recorder);
-    recorder.finish(END_NS)
+    s
 }
 
 /// Thread `k` gets the CPU: from fibo by preemption, else it has it already.

@@ -278,6 +278,7 @@ fn publish(
             shown: "round 1",
             comparison: &comparison,
             runs: &runs,
+            timelines: &[],
         });
         file.fill(page.as_bytes())?;
     }

@@ -7,10 +7,12 @@ use std::time::Instant;
 
 use tiltyard_claims::page::{self, Kept};
 use tiltyard_claims::{Experiment, Tier, Verdict, scoreboard};
+use tiltyard_report::html;
 
 use crate::failure::{Code, Failure};
+use crate::output::Output;
 use crate::reproduce::told::{self, Results};
-use crate::reproduce::{self, Cache, InKernel, Simulated};
+use crate::reproduce::{self, Cache, InKernel, Simulated, report};
 use crate::{data, terminal};
 
 const SEEDS: u32 = 10;
@@ -133,6 +135,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     check(args)?;
     let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
+    let report = args.report.as_deref().map(Output::create).transpose()?;
     let begun = Instant::now();
     let cache = Cache::open(!args.no_cache);
     if args.sensitivity {
@@ -156,11 +159,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         eprintln!("tiltyard: {line}");
     }
+    if let (Some(file), Some(results)) = (report, &simulated) {
+        let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
+        let findings = report::findings(&results.judged, seeds, repeat_line(args));
+        file.fill(html::render_findings(&findings).as_bytes())?;
+    }
     super::print(&match args.format {
         Format::Json => format!("{:#}\n", told::json(simulated.as_ref(), real.as_ref())),
         Format::Table => {
             let wall_s = begun.elapsed().as_secs_f64();
-            told::page(simulated.as_ref(), real.as_ref(), wall_s)
+            let mut page = told::page(simulated.as_ref(), real.as_ref(), wall_s);
+            if let Some(path) = &args.report {
+                page += &format!("Report  {}\n", path.display());
+            }
+            page
         }
     })?;
     let all = simulated.iter().chain(&real);
@@ -272,6 +284,27 @@ fn sensitivity(
         Format::Json => format!("{:#}\n", serde_json::json!(variations)),
         Format::Table => scoreboard::variations(&variations, terminal::width()),
     })
+}
+
+/// The command that makes the report again.
+fn repeat_line(args: &Args) -> String {
+    let mut words = vec!["tiltyard".to_owned(), "reproduce".to_owned()];
+    words.extend(args.claims.iter().cloned());
+    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    if let Some(tier) = args.tier {
+        add("--tier", tier.name().to_owned());
+    }
+    if let Some(seeds) = args.seeds {
+        add("--seeds", seeds.to_string());
+    }
+    for (name, scheduler) in &args.instead {
+        add("--instead", format!("{name}={scheduler}"));
+    }
+    if let Some(folder) = &args.experiments {
+        add("--experiments", folder.display().to_string());
+    }
+    add("--report", "FILE.html".to_owned());
+    terminal::shell_line(&words)
 }
 
 /// The page, from what is kept.

@@ -9,6 +9,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 use tiltyard_measure::{Comparison, Summary, compare};
 use tiltyard_model::Machine;
+use tiltyard_report::timeline::{Recorded, Timeline, Window};
 use tiltyard_report::{ReportInput, html, table};
 use tiltyard_tables::RunFiles;
 use tiltyard_workload::Workload;
@@ -21,7 +22,7 @@ use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
 use crate::simulate::{self, Experiment, Run};
 use crate::tabled::{self, Simulated, Tables};
-use crate::{duration, machines, terminal, workloads};
+use crate::{duration, machines, terminal, window, workloads};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
 #[derive(Debug, clap::Args)]
@@ -70,6 +71,10 @@ pub struct Args {
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Which part of the first run of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
+    /// [default: from 10 ms before the last task that the workload starts]; 20000 slices at most.
+    #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
+    timeline: Option<window::Range>,
     /// Write every event and every figure as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", visible_alias = "tables")]
     out: Option<PathBuf>,
@@ -103,12 +108,30 @@ struct Outputs<'a> {
     /// The first run takes it.
     trace: Mutex<Option<Output>>,
     tables: Option<&'a Tables>,
+    /// For runs with the first seed.
+    timeline: Option<Window>,
+    first_seed: u64,
     workload_sha256: String,
     machine_sha256: String,
 }
 
-/// What came of one cell of the grid of schedulers and seeds, and its tables if they were asked for.
-type Cell = Result<(Run, Option<RunFiles>), Failure>;
+/// What came of one cell of the grid of schedulers and seeds.
+type Cell = Result<Done, Failure>;
+
+/// A run, and what was asked for besides its figures.
+struct Done {
+    run: Run,
+    files: Option<RunFiles>,
+    timeline: Option<Recorded>,
+}
+
+/// What came of all cells: by scheduler, as far as there is any; files in the same order.
+#[derive(Default)]
+struct Gathered {
+    runs: Vec<(String, Vec<Run>)>,
+    files: Vec<RunFiles>,
+    timelines: Vec<(String, Recorded)>,
+}
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let choices = choose(args)?;
@@ -128,6 +151,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let outputs = Outputs {
         trace: Mutex::new(trace),
         tables: tables.as_ref(),
+        timeline: report.as_ref().map(|_| {
+            let range = args.timeline.unwrap_or_default();
+            window::of(range, &workload, args.duration, choices.len())
+        }),
+        first_seed: seeds[0],
         workload_sha256: tabled::sha256(&workloads::text(&args.workload)?),
         machine_sha256: tabled::sha256(&machines::text(&args.machine)?),
     };
@@ -143,13 +171,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut first_failure = None;
     let built = build_all(&choices, &mut first_failure);
     let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
-    let (runs, files) = gather(args, &built, &seeds, cells, &mut first_failure);
-    if !runs.is_empty() {
+    let gathered = gather(args, &built, &seeds, cells, &mut first_failure);
+    if !gathered.runs.is_empty() {
         if let Some(tables) = tables {
-            tables.finish(files)?;
+            tables.finish(gathered.files)?;
         }
         let wall_s = begun.elapsed().as_secs_f64();
-        publish(args, &workload, &machine, &runs, report, wall_s)?;
+        let (runs, timelines) = (&gathered.runs, &gathered.timelines);
+        publish(args, &workload, &machine, runs, timelines, report, wall_s)?;
         if args.twice {
             // Runs that differ have failed before: what is left agreed.
             eprintln!("tiltyard: --twice: each run came out the same twice, event by event");
@@ -259,33 +288,50 @@ fn run_one(of: &Simulated, number: u32, seed: u64, outputs: &Outputs, progress: 
     let mut events = outputs
         .tables
         .map(|tables| tables.listen(number, origin_ns));
-    let run = simulate::run(of.experiment, of.built, seed, trace, &mut events, progress)?;
+    let window = outputs.timeline.filter(|_| seed == outputs.first_seed);
+    let nr_cpus = of.experiment.machine.nr_cpus();
+    let mut timeline = window.map(|window| Timeline::new(nr_cpus, origin_ns, window));
+    let mut listener = (events.as_mut(), timeline.as_mut());
+    let run = simulate::run(
+        of.experiment,
+        of.built,
+        seed,
+        trace,
+        &mut listener,
+        progress,
+    )?;
+    let timeline = timeline.map(|t| t.finish(run.outcome.end_ns));
     let files = match (outputs.tables, events) {
         (Some(tables), Some(events)) => Some(tables.simulated(number, events, &run, of)?),
         _ => None,
     };
-    Ok((run, files))
+    Ok(Done {
+        run,
+        files,
+        timeline,
+    })
 }
 
-/// The runs of each scheduler that has any, and the files of all, in the same order. Failed runs are told, with the command that repeats them.
+/// What cells gave. Failed runs are told, with the command that repeats them.
 fn gather(
     args: &Args,
     built: &[Built],
     seeds: &[u64],
     cells: Vec<Cell>,
     first_failure: &mut Option<Code>,
-) -> (Vec<(String, Vec<Run>)>, Vec<RunFiles>) {
+) -> Gathered {
     let mut cells = cells.into_iter();
-    let mut all = Vec::new();
-    let mut files = Vec::new();
+    let mut all = Gathered::default();
     for scheduler in built {
         let label = &scheduler.choice.label;
         let mut runs = Vec::new();
         for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
             match cell {
-                Ok((run, tables)) => {
-                    runs.push(run);
-                    files.extend(tables);
+                Ok(done) => {
+                    runs.push(done.run);
+                    all.files.extend(done.files);
+                    let timeline = done.timeline.map(|t| (label.clone(), t));
+                    all.timelines.extend(timeline);
                 }
                 Err(mut failure) => {
                     let argument = slice::from_ref(&scheduler.choice.argument);
@@ -299,10 +345,10 @@ fn gather(
             }
         }
         if !runs.is_empty() {
-            all.push((label.clone(), runs));
+            all.runs.push((label.clone(), runs));
         }
     }
-    (all, files)
+    all
 }
 
 /// The command that does these runs again: nothing in it that only says where results go.
@@ -342,6 +388,7 @@ fn publish(
     workload: &Workload,
     machine: &Machine,
     runs: &[(String, Vec<Run>)],
+    timelines: &[(String, Recorded)],
     report: Option<Output>,
     wall_s: f64,
 ) -> Result<(), Failure> {
@@ -365,6 +412,7 @@ fn publish(
             shown: &format!("seed {}", runs[0].1[0].seed),
             comparison: &comparison,
             runs: &summaries,
+            timelines,
         });
         report.fill(page.as_bytes())?;
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tiltyard_build::default_cache_dir;
@@ -79,7 +79,7 @@ impl InKernel {
         &mut self,
         job: &Job,
         kernel: &str,
-        tracer: &PathBuf,
+        tracer: &Path,
         told: &mut Told,
     ) -> Result<(), Failure> {
         if self.jobs.contains_key(&key(job)) {
@@ -95,7 +95,7 @@ impl InKernel {
         let mut vm = guest.job(command)?;
         vm.schedulers.push(built::job(&scheduler)?);
         vm.environment.clear(); // the same for everybody
-        vm.tracer = Some(tracer.clone());
+        vm.tracer = Some(tracer.to_owned());
         vm.probes = job.probes;
         (vm.run_limit_s, vm.boot_limit_s) = (RUN_LIMIT_S, BOOT_LIMIT_S);
         let (_, hash) = vm::identify(&vm, told).map_err(failure)?;

@@ -7,6 +7,7 @@ mod feasible;
 mod files;
 mod in_kernel;
 mod lines;
+pub mod report;
 pub mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -348,7 +349,7 @@ fn overall_figures(
         let points =
             Database::of_measures(&all, &BTreeMap::new()).and_then(|d| match figure.kind {
                 FigureKind::Bars => d.bars(&figure.sql),
-                FigureKind::Line | FigureKind::Points => d.points(&figure.sql),
+                FigureKind::Line | FigureKind::Steps | FigureKind::Points => d.points(&figure.sql),
             });
         match points {
             Ok(points) => {

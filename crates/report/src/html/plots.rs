@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Figures from points: lines and points as diagrams for the page's script, bars as a table that needs none.
+
+use super::barlist;
+use super::charts::{Chart, Kind, MAX_CURVES, Series, largest, rounded};
+use super::markup::escape;
+use crate::findings::{Chapter, Plot, PlotKind};
+
+/// Points of one series beyond which some are left out: a screen has fewer columns.
+const MAX_POINTS: usize = 2000;
+
+/// The figures of a chapter.
+pub fn chapter(chapter: &Chapter, charts: &mut Vec<Chart>) -> String {
+    let figures: String = chapter
+        .plots
+        .iter()
+        .map(|plot| figure(plot, charts))
+        .collect();
+    format!(
+        "<section id=\"{}\"><h2>{}</h2>\n{figures}<details><summary>Command</summary><pre>{}</pre></details></section>\n",
+        escape(&chapter.id),
+        escape(&chapter.title),
+        escape(&chapter.command)
+    )
+}
+
+fn figure(plot: &Plot, charts: &mut Vec<Chart>) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for point in &plot.points {
+        if !names.contains(&point.series.as_str()) {
+            names.push(&point.series);
+        }
+    }
+    let (drawing, note) = match plot.kind {
+        _ if plot.points.is_empty() => {
+            let text = "No points: the query of this figure gave none, or its run failed.";
+            (String::new(), text.to_owned())
+        }
+        PlotKind::Bars => (barlist::render(plot, &names), String::new()),
+        PlotKind::Line | PlotKind::Steps | PlotKind::Points => diagram(plot, &names, charts),
+    };
+    let note = match note.is_empty() {
+        true => String::new(),
+        false => format!("<p class=\"note\">{}</p>\n", escape(&note)),
+    };
+    format!(
+        "<figure class=\"plot\"><h3>{}: {}</h3>\n{drawing}{note}\
+         <figcaption><p><b>The source:</b> {}</p><p class=\"dim\">Drawn: {}</p></figcaption></figure>\n",
+        escape(&plot.name),
+        escape(&plot.title),
+        escape(&plot.says),
+        escape(&plot.shows),
+    )
+}
+
+/// Where the script draws lines or points, and what is left out.
+fn diagram(plot: &Plot, names: &[&str], charts: &mut Vec<Chart>) -> (String, String) {
+    let drawn = &names[..names.len().min(MAX_CURVES)];
+    let mut notes = Vec::new();
+    if drawn.len() < names.len() {
+        notes.push(format!(
+            "{} of {} series are drawn.",
+            drawn.len(),
+            names.len()
+        ));
+    }
+    let mut thinned = 0;
+    let curves: Vec<Vec<(f64, f64)>> = drawn
+        .iter()
+        .map(|name| {
+            let of = plot.points.iter().filter(|p| p.series == *name);
+            let points: Vec<(f64, f64)> = of.map(|p| (rounded(p.x), rounded(p.y))).collect();
+            let every = points.len().div_ceil(MAX_POINTS).max(1);
+            thinned = thinned.max(every);
+            points.into_iter().step_by(every).collect()
+        })
+        .collect();
+    if thinned > 1 {
+        notes.push(format!("Every {thinned}th point is drawn."));
+    }
+    // The diagrams of the script share one x axis: a curve without a point there has none.
+    let mut x: Vec<f64> = curves.iter().flatten().map(|(x, _)| *x).collect();
+    x.sort_by(f64::total_cmp);
+    x.dedup();
+    let series: Vec<Series> = drawn
+        .iter()
+        .zip(&curves)
+        .enumerate()
+        .map(|(color, (name, curve))| {
+            let mut y = vec![None; x.len()];
+            for point in curve {
+                let at = x.partition_point(|x| x.total_cmp(&point.0).is_lt());
+                y[at] = Some(point.1);
+            }
+            Series {
+                label: (*name).to_owned(),
+                color,
+                scheduler: false,
+                y,
+                band: None,
+            }
+        })
+        .collect();
+    let id = format!("plot{}", charts.len());
+    charts.push(Chart {
+        kind: match plot.kind {
+            PlotKind::Points => Kind::Points,
+            PlotKind::Steps => Kind::Steps,
+            PlotKind::Line | PlotKind::Bars => Kind::Curves,
+        },
+        group: id.clone(),
+        x_label: plot.x.clone(),
+        x_max: x.last().copied().unwrap_or(0.0),
+        // It stands above the diagram, where it has room.
+        y_label: String::new(),
+        y_max: largest(&series),
+        id: id.clone(),
+        x,
+        series,
+    });
+    (
+        format!(
+            "<p class=\"axis\">{}</p><div class=\"chart\" id=\"{id}\"></div>\n",
+            escape(&plot.y)
+        ),
+        notes.join(" "),
+    )
+}
