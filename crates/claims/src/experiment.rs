@@ -154,6 +154,8 @@ pub struct Claim {
     pub inconsistency: Option<String>,
     /// Why it does not come out, as far as is known.
     pub explanation: Option<String>,
+    /// Why a real kernel's verdict is another, as far as is known.
+    pub in_kernel: Option<String>,
     /// A command that shows the explanation.
     pub shown_by: Option<String>,
 }

@@ -84,7 +84,7 @@ pub fn page(experiments: &[Experiment], kept: &Kept) -> String {
             miss(&mut out, claim, verdict);
         }
     }
-    disagreements(&mut out, kept);
+    disagreements(&mut out, kept, &claims);
     contradictions(&mut out, kept, &claims);
     sensitivity(&mut out, &kept.sensitivity);
     all_claims(&mut out, experiments, kept);
@@ -146,7 +146,7 @@ fn miss(out: &mut String, claim: &Claim, verdict: &Verdict) {
 }
 
 /// Where the kernel says otherwise.
-fn disagreements(out: &mut String, kept: &Kept) {
+fn disagreements(out: &mut String, kept: &Kept, claims: &BTreeMap<&str, &Claim>) {
     if kept.kernel.is_empty() {
         return;
     }
@@ -172,11 +172,21 @@ fn disagreements(out: &mut String, kept: &Kept) {
         return;
     }
     out.push_str(
-        "The verdicts that differ:\n\n| claim | simulated | in the kernel |\n| --- | --- | --- |\n",
+        "The verdicts that differ:\n\n| claim | simulated | in the kernel | why |\n| --- | --- | --- | --- |\n",
     );
     for (sim, real) in differ {
         let shown = |v: &Verdict| format!("{}: {}", v.verdict.name(), measured(v).join("; "));
-        let _ = writeln!(out, "| `{}` | {} | {} |", sim.id, shown(sim), shown(real));
+        let why = claims
+            .get(sim.id.as_str())
+            .and_then(|c| c.in_kernel.as_deref());
+        let why = why.unwrap_or("no explanation yet");
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {why} |",
+            sim.id,
+            shown(sim),
+            shown(real)
+        );
     }
 }
 
