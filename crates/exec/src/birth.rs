@@ -81,6 +81,10 @@ pub fn shell(world: &Arc<World>, app: usize) {
         // The first thread of a process takes longest.
         let warm_up = std::thread::spawn(|| ());
         let _ = warm_up.join();
+        if let Err(error) = go_to_first_cpu() {
+            let what = format!("cannot choose a CPU: {error}");
+            world.fail(ExecError::Environment(what));
+        }
         let starts: Vec<Start> = starts.collect();
         start_all(world, at, &starts);
     } else if let Some(first) = starts.next() {
@@ -92,6 +96,13 @@ pub fn shell(world: &Arc<World>, app: usize) {
     }
     world.join(at);
     world.release(at);
+}
+
+/// Where a simulated machine's shells are; from there it may go wherever it might before.
+fn go_to_first_cpu() -> io::Result<()> {
+    let allowed = sys::allowed_cpus();
+    sys::pin_to(&allowed[..1])?;
+    sys::pin_to(&allowed)
 }
 
 /// Everything that the shell of an app starts, in order.

@@ -68,7 +68,9 @@ impl Accel {
         }
     }
 
-    pub(crate) fn arguments(self, machine: &Machine) -> Vec<String> {
+    /// `seed` is what the random numbers of a guest that is exactly repeatable begin with.
+    pub(crate) fn arguments(self, machine: &Machine, seed: u32) -> Vec<String> {
+        let seed = seed.to_string();
         let words: &[&str] = match self {
             Accel::Kvm => &["-accel", "kvm"],
             // One emulation thread: the guest kernel patches its own text (static keys), and a second
@@ -81,7 +83,7 @@ impl Accel {
                 "shift=0,sleep=off",
                 // Whatever else could differ between two boots: random numbers and the date.
                 "-seed",
-                "1",
+                &seed,
                 "-rtc",
                 "base=2000-01-01,clock=vm",
             ],
@@ -229,7 +231,7 @@ mod tests {
     #[test]
     fn several_caches_in_a_package_take_a_cpu_that_tells() {
         let machine = |topology| Machine::parse_hwloc_synthetic(topology).expect("a topology");
-        let model = |accel: Accel, topology| accel.arguments(&machine(topology)).last().cloned();
+        let model = |accel: Accel, topology| accel.arguments(&machine(topology), 1).last().cloned();
         let two_caches = "package:1 [numa] l3:2 core:2 pu:1";
         for accel in [Accel::Emulated, Accel::Counted] {
             assert_eq!(model(accel, two_caches).as_deref(), Some(WITH_DIES));

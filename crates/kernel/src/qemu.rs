@@ -39,6 +39,8 @@ pub struct Hardware<'a> {
     pub machine: &'a Machine,
     pub memory_mib: u32,
     pub accel: Accel,
+    /// What the random numbers of an exactly repeatable guest begin with.
+    pub seed: u32,
     /// Further words of the guest kernel's command line.
     pub kernel_options: &'a str,
 }
@@ -72,7 +74,7 @@ impl Guest {
         let mut command = Command::new(PROGRAM);
         command
             .args(arguments(kernel, inherited, hardware))
-            .args(hardware.accel.arguments(hardware.machine))
+            .args(hardware.accel.arguments(hardware.machine, hardware.seed))
             .args(hardware::arguments(hardware.machine, hardware.memory_mib)?)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -325,6 +327,7 @@ mod tests {
                 machine: &machine,
                 memory_mib: 256,
                 accel: Accel::Emulated,
+                seed: 1,
                 kernel_options: "",
             };
             let guest = Guest::start(&kernel, b"", &hardware).unwrap();

@@ -48,6 +48,9 @@ pub struct VmJob {
     pub kernel_options: String,
     /// None: the fastest that works.
     pub accel: Option<Accel>,
+    /// Under [`Accel::Counted`]: what the guest's random numbers begin with. Another one gives another run of equal right,
+    /// in which the kernel's own threads come at other moments.
+    pub seed: u32,
     /// How long the guest may take to reach init, s.
     pub boot_limit_s: u64,
     /// How long one run of the command may take, s.
@@ -107,6 +110,7 @@ impl VmJob {
             memory_mib: 2048,
             kernel_options: String::new(),
             accel: None,
+            seed: 1,
             boot_limit_s: 60,
             run_limit_s: 300,
             limits: Limits::default(),
@@ -216,7 +220,11 @@ pub fn identify(
     for part in [
         image.as_slice(),
         &initramfs::build(job, &kernel)?,
-        format!("{:?} {hardware:?} {}", job.accel, job.kernel_options).as_bytes(),
+        format!(
+            "{:?} {} {hardware:?} {}",
+            job.accel, job.seed, job.kernel_options
+        )
+        .as_bytes(),
         qemu::version()?.as_bytes(),
     ] {
         hash.update((part.len() as u64).to_le_bytes());
@@ -322,6 +330,7 @@ fn attempt(
         machine: &job.machine,
         memory_mib: job.memory_mib,
         accel,
+        seed: job.seed,
         kernel_options: &job.kernel_options,
     };
     let failed = |error, came_up| Failed { error, came_up };

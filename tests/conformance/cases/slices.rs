@@ -155,11 +155,14 @@ pub fn yield_is_what_the_op_makes_of_it(arm: &impl Arm) {
 
 /// SCX_OPS_ENQ_LAST: the last task comes back through ops.enqueue, and the CPU waits for a kick.
 pub fn enq_last_brings_the_last_task_back(arm: &impl Arm) {
-    let case = Case::new("enq_last", r#""A": { "loop": 1, "run": 30000 }"#)
+    let case = Case::new("enq_last", r#""A": { "loop": 1, "run": 70000 }"#)
         .define("OPS_FLAGS=SCX_OPS_ENQ_LAST");
     let log = arm.run(&case);
+    // To a kernel's own thread that comes with the same tick, A is not the last one.
+    let mut slice_ends = [20, 40, 60].into_iter().map(|ms| log.calls_at(ms * MS));
+    let alone = slice_ends.find(|calls| !calls.contains(&"cpu_release 0 0".to_owned()));
     assert_eq!(
-        log.calls_at(20 * MS),
+        alone.expect("one of three"),
         [
             "tick A",
             "dispatch 0 A",
@@ -169,7 +172,7 @@ pub fn enq_last_brings_the_last_task_back(arm: &impl Arm) {
             "running A"
         ]
     );
-    assert_eq!(log.exited("A"), Some(30 * MS));
+    assert_eq!(log.exited("A"), Some(70 * MS));
 }
 
 /// A wakeup refills nothing, and an insert with slice 0 leaves what there is.
@@ -248,9 +251,13 @@ pub fn idle_cpu_asks_again_after_32_times(arm: &impl Arm) {
 /// An entry for a task that is not the scheduler's to give is dropped, and counts as one all the same.
 pub fn dropped_entries_count(arm: &impl Arm) {
     let case = restless(70_000, 70_000).tunable("forever", 1);
-    let asked = asked_of_h(&arm.run(&case.for_ms(65)));
+    let log = arm.run(&case.for_ms(65));
+    let asked = asked_of_h(&log);
+    // A kernel's own thread that comes in the meantime ends the asking.
+    let whole = asked.iter().filter(|times| **times == 32).count();
     assert!(
-        !asked.is_empty() && asked.iter().all(|times| *times == 32),
+        whole > 0 && (whole == asked.len() || !log.is_exact),
         "{asked:?}"
     );
+    assert!(asked.iter().all(|times| *times <= 32), "{asked:?}");
 }
