@@ -16,7 +16,7 @@ mod parse;
 mod reference;
 mod rewrite;
 
-pub use cache::default_dir as default_cache_dir;
+pub use cache::{default_dir as default_cache_dir, hash as content_hash};
 pub use error::BuildError;
 pub use headers::{HeaderSet, headers_dir};
 

@@ -195,9 +195,14 @@ impl Claim {
 
     /// `SOURCE.PART`: what scoreboards count by.
     pub fn section(&self) -> &str {
-        let end = self.id.match_indices('.').nth(1).map(|(at, _)| at);
-        &self.id[..end.unwrap_or(self.id.len())]
+        section_of(&self.id)
     }
+}
+
+/// The first two parts of a claim's id.
+pub(crate) fn section_of(id: &str) -> &str {
+    let end = id.match_indices('.').nth(1).map(|(at, _)| at);
+    &id[..end.unwrap_or(id.len())]
 }
 
 /// What is wrong with an experiment file, and the way out.

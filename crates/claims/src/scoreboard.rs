@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::experiment::Claim;
+use crate::experiment::{Claim, section_of};
 use crate::judge::Verdict;
 use crate::sensitivity::Variation;
 
@@ -158,9 +158,7 @@ pub fn number(value: f64) -> String {
 pub fn by_section<'a>(verdicts: &[&'a Verdict]) -> BTreeMap<&'a str, [usize; 3]> {
     let mut sections: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for verdict in verdicts {
-        let end = verdict.id.match_indices('.').nth(1).map(|(at, _)| at);
-        let section = &verdict.id[..end.unwrap_or(verdict.id.len())];
-        sections.entry(section).or_default()[verdict.verdict as usize] += 1;
+        sections.entry(section_of(&verdict.id)).or_default()[verdict.verdict as usize] += 1;
     }
     sections
 }

@@ -46,8 +46,8 @@ pub struct InKernel<'a> {
 }
 
 /// The hash of an input's text.
-pub fn sha256(text: &str) -> String {
-    format!("{:x}", Sha256::digest(text))
+pub fn sha256(content: impl AsRef<[u8]>) -> String {
+    format!("{:x}", Sha256::digest(content))
 }
 
 impl Tables {

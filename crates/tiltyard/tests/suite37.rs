@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use tiltyard_workload::{Op, Workload, read};
+use tiltyard_workload::{Workload, read};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
     app: Vec<App>,
-    subtest: Vec<Subtest>,
 }
 
 #[derive(Deserialize)]
@@ -32,15 +31,6 @@ struct App {
 enum Metric {
     Ops,
     Time,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Subtest {
-    app: String,
-    #[serde(rename = "name")]
-    _name: String,
-    patch: String,
 }
 
 fn root() -> PathBuf {
@@ -123,24 +113,25 @@ fn list_folder_and_page_agree() {
     }
 }
 
-/// The patches of the sub-tests meet the event that they change.
+/// The experiment runs what the list names, and knows which are Phoronix's.
 #[test]
-fn subtests_change_how_long_the_helper_spins() {
-    let subtests = list().subtest;
-    assert_eq!(subtests.len(), 6);
-    let w = workload("suite/scimark");
-    let active = w.tasks.iter().find(|task| task.name == "active");
-    let ops = &active.expect("active").phases[0].ops;
-    let shipped = ops.iter().find_map(|op| match op {
-        Op::During { time_ns, .. } => Some(*time_ns),
-        _ => None,
-    });
-    let times_us = subtests.iter().map(|subtest| {
-        assert_eq!(subtest.app, "scimark");
-        let patch: serde_json::Value = serde_json::from_str(&subtest.patch).expect("JSON");
-        patch["tasks"]["active"]["tiltyard"]["during"]["time"].as_u64()
-    });
-    let times_us: Vec<_> = times_us.collect();
-    assert_eq!(times_us[0].map(|us| us * 1000), shipped);
-    assert!(times_us.is_sorted_by(|a, b| a >= b), "{times_us:?}");
+fn the_experiment_runs_the_list() {
+    let apps = list().app;
+    let names: Vec<&str> = apps.iter().map(|app| app.name.as_str()).collect();
+    let file = text("experiments/atc18-suite37-1c.toml");
+    let experiment: toml::Table = file.parse().expect("TOML");
+    let run = experiment["run"].as_array().unwrap().iter();
+    let suite = run
+        .into_iter()
+        .find(|run| run["name"].as_str() == Some("suite"));
+    let varied = suite.unwrap()["vary"]["app"].as_array().unwrap();
+    let varied: Vec<&str> = varied.iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(varied, names);
+    let longest = experiment["derived"]["cfs.max_phoronix_s"]
+        .as_str()
+        .unwrap();
+    for app in &apps {
+        let named = longest.contains(&format!("'{}'", app.name));
+        assert_eq!(named, app.origin == "phoronix", "{}", app.name);
+    }
 }

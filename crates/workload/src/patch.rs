@@ -3,6 +3,7 @@
 //! slip of the pen is an error and not a task that nobody asked for: a patch adds no objects.
 
 use crate::json::{self, Kind, Member, Value};
+use crate::write::Node;
 
 /// The text of a workload file after `patch`, a JSON object: what it names is replaced, `null` removes, all else stays.
 /// Comments go. Errors are one line that names the key.
@@ -12,10 +13,7 @@ pub fn patch(text: &str, patch: &str) -> Result<String, String> {
     };
     let mut target = parse(text, "the workload")?;
     merge(&mut target, &parse(patch, "the patch")?, "")?;
-    let mut out = String::new();
-    write(&target, 0, &mut out);
-    out.push('\n');
-    Ok(out)
+    Ok(node(&target).print())
 }
 
 /// The text of a workload file with the number at `path` (keys, with points between) `factor` times as large. A whole
@@ -43,10 +41,7 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
         false if value == 0.0 => number.clone(),
         false => format!("{}", (value * factor).round().max(1.0)),
     };
-    let mut out = String::new();
-    write(&target, 0, &mut out);
-    out.push('\n');
-    Ok(out)
+    Ok(node(&target).print())
 }
 
 fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
@@ -85,60 +80,20 @@ fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn write(value: &Value, depth: usize, out: &mut String) {
+/// The same for the writer.
+fn node(value: &Value) -> Node {
     match &value.kind {
-        Kind::Absent => {}
-        Kind::Null => out.push_str("null"),
-        Kind::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-        Kind::Number(number) => out.push_str(number),
-        Kind::String(text) => quote(text, out),
-        Kind::Array(values) => lines('[', ']', values, depth, out, |value, depth, out| {
-            write(value, depth, out);
-        }),
-        Kind::Object(members) => lines('{', '}', members, depth, out, member),
-    }
-}
-
-fn member(member: &Member, depth: usize, out: &mut String) {
-    quote(&member.key, out);
-    if member.value.kind != Kind::Absent {
-        out.push_str(" : ");
-        write(&member.value, depth, out);
-    }
-}
-
-/// One item a line.
-fn lines<T>(
-    open: char,
-    close: char,
-    items: &[T],
-    depth: usize,
-    out: &mut String,
-    write: impl Fn(&T, usize, &mut String),
-) {
-    out.push(open);
-    for (index, item) in items.iter().enumerate() {
-        out.push_str(if index > 0 { ",\n" } else { "\n" });
-        out.extend(std::iter::repeat_n('\t', depth + 1));
-        write(item, depth + 1, out);
-    }
-    if !items.is_empty() {
-        out.push('\n');
-        out.extend(std::iter::repeat_n('\t', depth));
-    }
-    out.push(close);
-}
-
-fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
+        Kind::Absent => Node::Absent,
+        Kind::Null => Node::Plain("null".to_owned()),
+        Kind::Bool(flag) => Node::Plain(flag.to_string()),
+        Kind::Number(number) => Node::Plain(number.clone()),
+        Kind::String(text) => Node::text(text),
+        Kind::Array(values) => Node::List(values.iter().map(node).collect()),
+        Kind::Object(members) => {
+            let member = |m: &Member| (m.key.clone(), node(&m.value));
+            Node::Object(members.iter().map(member).collect())
         }
     }
-    out.push('"');
 }
 
 #[cfg(test)]
@@ -158,7 +113,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             text,
-            "{\n\t\"tasks\" : {\n\t\t\"hog\" : {\n\t\t\t\"instance\" : 16,\n\t\t\t\"sleep\" : 2,\n\t\t\t\"priority\" : 5\n\t\t}\n\t}\n}\n"
+            "{\n\t\"tasks\" : {\n\t\t\"hog\" : { \"instance\" : 16, \"sleep\" : 2, \"priority\" : 5 }\n\t}\n}\n"
         );
     }
 

@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use tiltyard_build::default_cache_dir;
+use tiltyard_build::{content_hash, default_cache_dir};
 use tiltyard_claims::Point;
 
-use crate::data;
+use crate::{data, tabled};
 
 /// Raised when the meaning of an entry changes.
 const FORMAT: u32 = 1;
@@ -57,19 +56,15 @@ impl Cache {
         Cache {
             // Without its own hash, entries of other versions could not be told from its own.
             folder: folder.filter(|_| program.is_ok()),
-            program: hex(&Sha256::digest(program.unwrap_or_default())),
+            program: tabled::sha256(program.unwrap_or_default()),
             complaints: Mutex::new(Vec::new()),
         }
     }
 
     /// The hash of `parts` and this program.
     pub fn key(&self, parts: &[&str]) -> String {
-        let mut hash = Sha256::new();
-        for part in [&self.program.as_str()].into_iter().chain(parts) {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
-        hex(&hash.finalize())
+        let all = std::iter::once(self.program.as_str()).chain(parts.iter().copied());
+        content_hash(all.map(str::as_bytes))
     }
 
     fn path(&self, key: &str) -> Option<PathBuf> {
@@ -122,8 +117,4 @@ impl Cache {
             .map(|c| c.clone())
             .unwrap_or_default()
     }
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
 use tiltyard_build::default_cache_dir;
 use tiltyard_claims::Job;
 use tiltyard_exec::{Outcome, Request};
@@ -16,12 +15,12 @@ use tiltyard_measure::{Latency, MarkSummary, Recorder, RecorderSpec, RequestSumm
 use tiltyard_tables::{EventTables, Table, summary_tables};
 
 use super::arena::{ask, instead_of};
-use super::{Arena, Kept, Plan, cache, lines};
+use super::{Arena, Kept, Plan, lines};
 use crate::failure::{Code, Failure};
 use crate::guest::Guest;
 use crate::guest_run::{self, Printed};
 use crate::progress::Steps;
-use crate::{built, recorded, schedulers, workloads};
+use crate::{built, recorded, schedulers, tabled, workloads};
 
 /// Beyond any run that somebody would wait for, s. What a workload takes its own duration limits.
 const RUN_LIMIT_S: u64 = 4 * 3600;
@@ -126,7 +125,7 @@ fn failure(error: KernelError) -> Failure {
 fn workload_file(text: &str) -> Result<PathBuf, Failure> {
     let no_cache = || Failure::new(Code::Environment, "no folder for the cache: set HOME");
     let folder = default_cache_dir().ok_or_else(no_cache)?.join("workloads");
-    let name = cache::hex(&Sha256::digest(text));
+    let name = tabled::sha256(text);
     let path = folder.join(format!("{}.json", &name[..32]));
     if fs::read_to_string(&path).ok().as_deref() != Some(text) {
         let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text));

@@ -11,7 +11,7 @@ use crate::error::WriteError;
 use crate::program::*;
 use crate::units::unscaled;
 use shared::Tables;
-use text::Node;
+pub(crate) use text::Node;
 
 /// How a workload is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

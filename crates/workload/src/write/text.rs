@@ -5,7 +5,9 @@
 const MAX_WIDTH: usize = 90;
 
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
+    /// A key that stands without a value.
+    Absent,
     /// A number, or true or false, as it is to be written.
     Plain(String),
     Text(String),
@@ -54,8 +56,10 @@ impl Node {
         for (at, (key, value)) in members.iter().enumerate() {
             out.extend(std::iter::repeat_n('\t', depth + 1));
             quote(out, key);
-            out.push_str(" : ");
-            value.print_to(out, depth + 1);
+            if !matches!(value, Node::Absent) {
+                out.push_str(" : ");
+                value.print_to(out, depth + 1);
+            }
             out.push_str(if at + 1 < members.len() { ",\n" } else { "\n" });
         }
         out.extend(std::iter::repeat_n('\t', depth));
@@ -64,6 +68,7 @@ impl Node {
 
     fn print_flat(&self, out: &mut String) {
         match self {
+            Node::Absent => {}
             Node::Plain(plain) => out.push_str(plain),
             Node::Text(text) => quote(out, text),
             Node::List(items) => {
@@ -80,8 +85,10 @@ impl Node {
                 for (at, (key, value)) in members.iter().enumerate() {
                     out.push_str(if at > 0 { ", " } else { "" });
                     quote(out, key);
-                    out.push_str(" : ");
-                    value.print_flat(out);
+                    if !matches!(value, Node::Absent) {
+                        out.push_str(" : ");
+                        value.print_flat(out);
+                    }
                 }
                 out.push_str(" }");
             }
