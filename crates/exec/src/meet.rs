@@ -34,11 +34,14 @@ impl Task<'_> {
                 self.pass(gate, gate.arrive(), Wait::Place, *place);
             }
             Op::Resume { place } => world.places[*place].broadcast(),
-            Op::SemPost(sem) => world.sems[self.resolve(sem)].post(1),
+            Op::SemPost(sem) => world.sems[self.resolve(sem)].post(),
             Op::SemWait(sem) => {
                 let sem = self.resolve(sem);
                 let gate = &world.sems[sem];
-                self.pass(gate, gate.arrive(), Wait::Sem, sem);
+                let ticket = gate.arrive();
+                if !gate.is_open(ticket) {
+                    self.slot.waiting(Wait::Sem, sem, || gate.wait(ticket));
+                }
             }
             Op::PipeWrite { pipe, bytes } => {
                 let pipe = self.resolve(pipe);

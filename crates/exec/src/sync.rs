@@ -75,7 +75,7 @@ impl Lock {
 }
 
 /// Where tasks arrive, draw a ticket, and wait until it is let through; first come first served, and nobody
-/// who was not let through goes on. Conditions, semaphores, barriers and places of suspension are gates.
+/// who was not let through goes on. Conditions, barriers and places of suspension are gates; semaphores have one.
 #[derive(Default)]
 pub struct Gate {
     arrived: AtomicU32,
@@ -110,6 +110,11 @@ impl Gate {
         let released = self.released.load(SeqCst);
         let waiting = self.arrived.load(SeqCst).wrapping_sub(released) as i32;
         waiting.max(0) as u32
+    }
+
+    /// Lets one more through, be it one that is still to come; tells its ticket.
+    fn admit(&self) -> u32 {
+        self.released.fetch_add(1, SeqCst)
     }
 
     /// Lets `count` more through, those who are still to come among them.
@@ -154,7 +159,60 @@ impl Gate {
     }
 }
 
-/// Which wakeups concern a ticket: one in 32, so that a post wakes one and not all.
+/// Tickets that have a bell of their own; so many may wait before a post wakes somebody in vain.
+const BELLS: usize = 256;
+
+/// A semaphore: a gate whose posts wake only the one that they let through. A bell is a number that changes when it rings.
+pub struct Sem {
+    gate: Gate,
+    bells: [AtomicU32; BELLS],
+}
+
+// SAFETY: atomics; 0 is a semaphore that nobody has posted.
+unsafe impl Plain for Sem {}
+
+impl Sem {
+    pub fn arrive(&self) -> u32 {
+        self.gate.arrive()
+    }
+
+    pub fn is_open(&self, ticket: u32) -> bool {
+        self.gate.is_open(ticket)
+    }
+
+    pub fn wait(&self, ticket: u32) {
+        let bell = self.bell(ticket);
+        loop {
+            // Seen before looking: a post in between rings, and the kernel finds another number.
+            let seen = bell.load(SeqCst);
+            if self.is_open(ticket) {
+                return;
+            }
+            sys::futex_wait(bell, seen, ANYBODY, None);
+        }
+    }
+
+    pub fn post(&self) {
+        let ticket = self.gate.admit();
+        let arrived = self.gate.arrived.load(SeqCst).wrapping_sub(ticket) as i32;
+        if arrived > 0 {
+            let bell = self.bell(ticket);
+            bell.fetch_add(1, SeqCst);
+            sys::futex_wake(bell, u32::MAX, ANYBODY);
+        }
+    }
+
+    /// As if it had been posted so often, before anybody has come.
+    pub fn begin_with(&self, count: u32) {
+        self.gate.post(count);
+    }
+
+    fn bell(&self, ticket: u32) -> &AtomicU32 {
+        &self.bells[ticket as usize % BELLS]
+    }
+}
+
+/// Which wakeups concern a ticket: one in 32, so that a signal wakes one and not all.
 fn bit(ticket: u32) -> u32 {
     1 << (ticket % 32)
 }
@@ -175,6 +233,33 @@ mod tests {
         assert!(gate.is_open(gate.arrive()));
         assert!(!gate.is_open(gate.arrive()));
         assert_eq!(gate.waiting(), 1);
+    }
+
+    #[test]
+    fn each_post_lets_one_through() {
+        let sem = Sem {
+            gate: Gate::default(),
+            bells: [const { AtomicU32::new(0) }; BELLS],
+        };
+        sem.begin_with(1);
+        assert!(sem.is_open(sem.arrive()));
+        let passed = AtomicU32::new(0);
+        // More than there are bells, so that some share one.
+        let tasks = BELLS as u32 + 10;
+        std::thread::scope(|scope| {
+            for _ in 0..tasks {
+                scope.spawn(|| {
+                    sem.wait(sem.arrive());
+                    passed.fetch_add(1, SeqCst);
+                });
+            }
+            for posted in 1..=tasks {
+                assert!(passed.load(SeqCst) < posted);
+                sem.post();
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!((passed.load(SeqCst), sem.gate.waiting()), (tasks, 0));
     }
 
     #[test]

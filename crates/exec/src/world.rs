@@ -15,7 +15,7 @@ use crate::groups::Groups;
 use crate::measure::Measures;
 use crate::memory::{Buffer, Shape};
 use crate::shared::{Plain, Shared};
-use crate::sync::{Gate, Lock};
+use crate::sync::{Gate, Lock, Sem};
 use crate::{ExecError, sys};
 
 /// More tasks at once are taken for a fork bomb, as in the simulated machine.
@@ -128,7 +128,7 @@ pub struct World {
     pub mutexes: Shared<Lock>,
     pub conds: Shared<Gate>,
     pub barriers: Shared<Gate>,
-    pub sems: Shared<Gate>,
+    pub sems: Shared<Sem>,
     pub places: Shared<Gate>,
     pub counters: Shared<AtomicU64>,
     /// Next base of each timer that tasks share; 0 until its first use.
@@ -188,8 +188,8 @@ impl World {
 
     fn set_up(&self) {
         let workload = &self.workload;
-        for (gate, sem) in self.sems.iter().zip(&workload.sems) {
-            gate.post(sem.initial.min(i32::MAX as u64) as u32);
+        for (sem, spec) in self.sems.iter().zip(&workload.sems) {
+            sem.begin_with(spec.initial.min(i32::MAX as u64) as u32);
         }
         for (value, counter) in self.counters.iter().zip(&workload.counters) {
             value.store(counter.start, SeqCst);

@@ -322,10 +322,12 @@ fn set_nonblocking(pipe: &io::PipeReader) -> io::Result<()> {
     Ok(())
 }
 
-/// Watches from the realtime class, with all threads that there are, so that a scheduler that starves everyone still
-/// gets reported, and Ctrl-C heard. The command does not inherit it.
+/// Watches from the realtime class, with all threads that there are and above whatever the command asks for, so that
+/// who starves everyone still gets reported, events are fetched, and Ctrl-C is heard. The command does not inherit it.
 pub fn become_realtime() -> io::Result<()> {
-    let parameter = libc::sched_param { sched_priority: 1 };
+    // SAFETY: a plain system call.
+    let sched_priority = unsafe { libc::sched_get_priority_max(libc::SCHED_FIFO) };
+    let parameter = libc::sched_param { sched_priority };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     for thread in std::fs::read_dir("/proc/self/task")? {
         let tid = thread?.file_name().to_string_lossy().parse().unwrap_or(0);
