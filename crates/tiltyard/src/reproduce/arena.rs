@@ -10,7 +10,7 @@ use tiltyard_model::Machine;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 use tiltyard_workload::Workload;
 
-use super::{Arena, Kept, Plan, lines};
+use super::{Arena, FIGURES_SEED, Kept, Plan, lines};
 use crate::built::{self, Built};
 use crate::failure::{Code, Failure};
 use crate::progress::Progress;
@@ -155,12 +155,12 @@ impl Arena for Simulated {
             events.finish(outcome.end_ns);
         }
         tables.extend(summary_tables(0, &recorder.finish(outcome.end_ns)));
-        ask(job, &tables)
+        ask(job, seed, &tables)
     }
 }
 
-/// The measures and figures of a run. A query that fails breaks what needs it, and nothing else.
-pub fn ask(job: &Job, tables: &[Table]) -> Result<Kept, Failure> {
+/// The measures and, with the seed that they show, figures of a run. A query that fails breaks what needs it, and nothing else.
+pub fn ask(job: &Job, seed: u64, tables: &[Table]) -> Result<Kept, Failure> {
     let fault = |what: String| Failure::new(Code::Other, what);
     let database = Database::of_run(tables, job.events).map_err(fault)?;
     let mut kept = Kept::default();
@@ -170,7 +170,8 @@ pub fn ask(job: &Job, tables: &[Table]) -> Result<Kept, Failure> {
             Err(what) => drop(kept.faults.insert(name.clone(), what)),
         }
     }
-    for (index, sql) in &job.figures {
+    let figures = job.figures.iter().filter(|_| seed == FIGURES_SEED);
+    for (index, sql) in figures {
         match database.points(sql) {
             Ok(points) => drop(kept.figures.insert(*index, points)),
             Err(what) => drop(kept.faults.insert(format!("figure {}", index + 1), what)),

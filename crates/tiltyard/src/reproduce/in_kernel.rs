@@ -162,7 +162,7 @@ impl Arena for InKernel {
         if trace.lost > 0 {
             return Err(other(format!("{} events were lost", trace.lost)));
         }
-        let mut kept = ask(job, &tables(job, trace, &told.outcome))?;
+        let mut kept = ask(job, seed, &tables(job, trace, &told.outcome))?;
         kept.deviations = deviations(job, run, told.notes);
         Ok(kept)
     }
