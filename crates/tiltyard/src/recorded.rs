@@ -10,6 +10,7 @@ use tiltyard_measure::{
     compare, figures, median_interval, rows, score,
 };
 use tiltyard_report::perfetto;
+use tiltyard_report::timeline::{self, Timeline, Window};
 
 use crate::built;
 use crate::failure::{Code, Failure};
@@ -63,6 +64,25 @@ pub fn summarise(trace: &Trace, nr_cpus: u32) -> Recorded {
     }
 }
 
+/// A part of a trace, slice by slice.
+pub fn timeline(trace: &Trace, nr_cpus: u32, window: Window) -> timeline::Recorded {
+    let mut timeline = Timeline::new(nr_cpus as usize, trace.origin_ns, window);
+    trace.replay(&mut timeline);
+    timeline.finish(trace.end_ns)
+}
+
+/// Of what is known of runs, in order, by their index: that of the first run of each scheduler that counts.
+pub fn first_of_each<T>(report: &Report, known: Vec<(usize, T)>) -> Vec<(String, T)> {
+    let mut first: Vec<(String, T)> = Vec::new();
+    for (index, of_run) in known {
+        let run = &report.runs[index];
+        if counts(run) && first.iter().all(|(name, _)| *name != run.scheduler) {
+            first.push((run.scheduler.clone(), of_run));
+        }
+    }
+    first
+}
+
 /// The runs of each scheduler that count, in the order in which schedulers first ran.
 pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<Summary>)> {
     let mut all: Vec<(String, Vec<Summary>)> = Vec::new();
@@ -73,7 +93,7 @@ pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<
             all.len() - 1
         });
         let summary = recorded.iter().find(|r| r.run == index);
-        if let Some(recorded) = summary.filter(|_| run.round > 0 && run.time_s().is_some()) {
+        if let Some(recorded) = summary.filter(|_| counts(run)) {
             all[at].1.push(recorded.summary.clone());
         }
     }
@@ -117,9 +137,11 @@ fn counting<'a>(
     scheduler: &'a str,
 ) -> impl Iterator<Item = (usize, &'a RunReport)> {
     let runs = report.runs.iter().enumerate();
-    runs.filter(move |(_, run)| {
-        run.scheduler == scheduler && run.round > 0 && run.time_s().is_some()
-    })
+    runs.filter(move |(_, run)| run.scheduler == scheduler && counts(run))
+}
+
+fn counts(run: &RunReport) -> bool {
+    run.round > 0 && run.time_s().is_some()
 }
 
 /// The command's own figures of a run: how long it took, and what it told.

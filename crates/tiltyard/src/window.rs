@@ -57,9 +57,15 @@ pub fn of(
     let duration_ns = duration_ns.or(workload.duration_ns).unwrap_or(u64::MAX);
     let started = workload.tasks.iter().filter(|t| t.instances > 0);
     let begins = started.map(|t| t.delay_ns).filter(|ns| *ns < duration_ns);
-    let last_ns = begins.max().unwrap_or(0);
+    let begin_ns = begins.max().unwrap_or(0).saturating_sub(LEAD_NS);
+    let from_ns = range.from_ns.or(Some(begin_ns));
+    from_start(Range { from_ns, ..range }, schedulers)
+}
+
+/// The window of each of `schedulers` runs of any command: by default, from its start.
+pub fn from_start(range: Range, schedulers: usize) -> Window {
     Window {
-        from_ns: range.from_ns.unwrap_or(last_ns.saturating_sub(LEAD_NS)),
+        from_ns: range.from_ns.unwrap_or(0),
         to_ns: range.to_ns,
         max_slices: MAX_SLICES_OF_ONE.min(MAX_SLICES / schedulers.max(1)),
     }

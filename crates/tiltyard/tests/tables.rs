@@ -235,7 +235,7 @@ fn an_interrupted_run_leaves_nothing() {
 }
 
 #[test]
-fn runs_in_a_real_kernel_have_the_same_tables() {
+fn runs_in_a_real_kernel_have_the_same_tables_and_a_timeline() {
     let check = tiltyard("kernel --check").output().unwrap();
     if !check.status.success() {
         // Not eprintln!, which the test harness keeps to itself when a test passes.
@@ -243,10 +243,13 @@ fn runs_in_a_real_kernel_have_the_same_tables() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out");
-    let mut command = tiltyard("kernel --vm -s default,fifo --rounds 1 --tables");
+    let (out, page) = (folder.path().join("out"), folder.path().join("page.html"));
+    let mut command =
+        tiltyard("kernel --vm -s default,fifo --rounds 1 --timeline ..100ms --tables");
     let output = command
         .arg(&out)
+        .arg("--report")
+        .arg(&page)
         .args(["--", "sleep", "0.2"])
         .output()
         .unwrap();
@@ -267,5 +270,19 @@ fn runs_in_a_real_kernel_have_the_same_tables() {
     for run in [0, 1] {
         let slices = ints(&read(&out, "sched_slice"), "run").into_iter();
         assert!(slices.filter(|r| *r == run).count() > 2);
+    }
+    let page = std::fs::read_to_string(&page).unwrap();
+    let (_, timeline) = page.split_once("id=\"timeline-data\">").unwrap();
+    let (timeline, _) = timeline.split_once("</script>").unwrap();
+    let timeline: serde_json::Value = serde_json::from_str(timeline).unwrap();
+    for (run, name) in ["default (EEVDF)", "fifo"].iter().enumerate() {
+        let run = &timeline["runs"][run];
+        assert_eq!(run["scheduler"], *name);
+        assert_eq!(run["recorded"]["to_ns"], 100_000_000);
+        let tasks = run["recorded"]["tasks"].as_array().unwrap();
+        assert!(
+            tasks.iter().any(|task| task["name"] == "sleep"),
+            "{tasks:?}"
+        );
     }
 }

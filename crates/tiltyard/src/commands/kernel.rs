@@ -9,7 +9,7 @@ use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::vm::{self, Report, VmJob};
 use tiltyard_kernel::{Accel, Limits, Trace, here, host};
 use tiltyard_measure::Comparison;
-use tiltyard_report::{ReportInput, html, table};
+use tiltyard_report::{ReportInput, html, table, timeline};
 use tiltyard_tables::RunFiles;
 
 use super::list::Format;
@@ -20,7 +20,7 @@ use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
 use crate::tabled::{self, InKernel, Tables};
-use crate::{applications, duration, guest_run, interrupt, terminal, workloads};
+use crate::{applications, duration, guest_run, interrupt, terminal, window, workloads};
 
 /// Load for each CPU from which on times are not to be trusted.
 const NOISY_LOAD: f64 = 0.5;
@@ -97,6 +97,10 @@ pub struct Args {
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html", conflicts_with = "no_events")]
     report: Option<PathBuf>,
+    /// Which part of the first round of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
+    /// [default: from the command's start]; 20000 slices at most.
+    #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
+    timeline: Option<window::Range>,
     /// Write every event and every figure as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
     tables: Option<PathBuf>,
@@ -201,8 +205,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut trace, mut written) = (trace, Ok(()));
     let mut recorded: Vec<Recorded> = Vec::new();
-    let mut files = Vec::new();
+    let (mut files, mut timelines) = (Vec::new(), Vec::new());
+    let range = args.timeline.unwrap_or_default();
+    let window = window::from_start(range, args.schedulers.len());
     let mut hear = |run: Trace| {
+        if report_file.is_some() {
+            timelines.push((run.run, recorded::timeline(&run, nr_cpus, window)));
+        }
         recorded.push(recorded::summarise(&run, nr_cpus));
         files.extend(tables.as_ref().map(|tables| tables.recorded(&run)));
         if let Some(output) = trace.take() {
@@ -224,7 +233,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     written?;
     drop(progress);
-    publish(args, &report, &recorded, report_file)?;
+    publish(args, &report, &recorded, timelines, report_file)?;
     if let Some(tables) = tables {
         let files = files.into_iter().collect::<Result<_, _>>()?;
         write_tables(args, tables, files, &job, &report, &recorded)?;
@@ -259,6 +268,7 @@ fn publish(
     args: &Args,
     report: &Report,
     recorded: &[Recorded],
+    timelines: Vec<(usize, timeline::Recorded)>,
     file: Option<Output>,
 ) -> Result<(), Failure> {
     let runs = recorded::by_scheduler(report, recorded);
@@ -278,7 +288,7 @@ fn publish(
             shown: "round 1",
             comparison: &comparison,
             runs: &runs,
-            timelines: &[],
+            timelines: &recorded::first_of_each(report, timelines),
         });
         file.fill(page.as_bytes())?;
     }
