@@ -57,6 +57,8 @@ pub struct RunSpec {
     pub events: bool,
     /// How many tasks of an app have series of their own among the probes.
     pub probe_keys: Option<u32>,
+    /// Which part of it a report shows slice by slice, as `--timeline` takes it; only of runs that figures show.
+    pub timeline: Option<String>,
     /// Whether a scheduler that starves a task is ejected, as a kernel would; default: as the scheduler says.
     pub watchdog: Option<bool>,
     /// What is enough of it in a real kernel.
@@ -242,6 +244,7 @@ pub struct Job {
     /// Whether anything asks what the scheduler tells of itself. Listening takes the machine a little time.
     pub probes: bool,
     pub probe_keys: Option<u32>,
+    pub timeline: Option<String>,
     pub watchdog: Option<bool>,
     pub kernel: Option<InKernel>,
     /// What it is one of: the value of `vary`, if there is one.
@@ -437,6 +440,7 @@ impl Experiment {
             duration: run.duration.as_deref().map(fill),
             events: run.events,
             probe_keys: run.probe_keys,
+            timeline: run.timeline.clone(),
             watchdog: run.watchdog,
             kernel: own.map(|own| InKernel {
                 done: !own.patch.is_empty() || own.duration.is_some(),

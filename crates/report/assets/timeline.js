@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Draws who had which CPU: one canvas for each scheduler, all at the same time of the run. Data stands in #timeline-data.
+// Draws who had which CPU: in each place for timelines one canvas for each run, all at the same time of the run. Data of
+// all places stands in #timeline-data, in the order of the page.
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("timeline-data").textContent);
-  const host = document.querySelector(".timelines");
+for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
+  const data = JSON.parse(document.getElementById("timeline-data").textContent)[place];
   const AXIS = 20, STRIP = 6, COLORS = 8, LEAST_NS = 200, MAX_WAKE_MARKS = 1500;
   // Indices into what timeline.rs calls Left::ALL, and the kinds of its Ready.
   const SLEEPS = 1, EXITS = 2, SLICE_END = 3, PREEMPTED = 4, HIGHER = 5, YIELDS = 6;
@@ -438,4 +438,4 @@
   recolor();
   addEventListener("resize", redraw);
   addEventListener("redraw", recolor);
-})();
+}

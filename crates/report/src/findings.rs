@@ -3,6 +3,8 @@
 //!
 //! Nothing here knows who stated what, or how it was checked.
 
+use crate::timeline::Recorded;
+
 /// A page. Nothing in it says when or where it was made: the same input gives the same bytes.
 pub struct Findings {
     pub title: String,
@@ -85,6 +87,8 @@ pub struct Chapter {
     pub title: String,
     pub command: String,
     pub plots: Vec<Plot>,
+    /// Windows of runs, each with what it is called.
+    pub timelines: Vec<(String, Recorded)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

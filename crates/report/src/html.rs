@@ -69,13 +69,14 @@ impl<'a> ReportInput<'a> {
 /// The whole page.
 pub fn render(input: &ReportInput) -> String {
     let mut charts: Vec<Chart> = Vec::new();
+    let mut timelines = Vec::new();
     let body_html: String = [
         sections::overview(input),
         curves::runtime(input, &mut charts),
         curves::probes(input, &mut charts),
         curves::distributions(input, &mut charts),
         curves::depth(input, &mut charts),
-        timelines::section(input),
+        timelines::section(input, &mut timelines),
         causes::switches(input),
         causes::preemptions(input),
         causes::overhead(input),
@@ -110,7 +111,7 @@ pub fn render(input: &ReportInput) -> String {
         ],
         body_html,
         charts: &charts,
-        timelines: timelines::data(input),
+        timelines: &timelines,
         filter: false,
     }
     .render()
@@ -119,10 +120,11 @@ pub fn render(input: &ReportInput) -> String {
 /// The page about statements that were checked.
 pub fn render_findings(findings: &Findings) -> String {
     let mut charts: Vec<Chart> = Vec::new();
+    let mut timelines = Vec::new();
     let chapters: String = findings
         .chapters
         .iter()
-        .map(|c| plots::chapter(c, &mut charts))
+        .map(|c| plots::chapter(c, &mut charts, &mut timelines))
         .collect();
     let body_html = [
         statements::counts(findings),
@@ -141,7 +143,7 @@ pub fn render_findings(findings: &Findings) -> String {
         parts: &parts,
         body_html,
         charts: &charts,
-        timelines: None,
+        timelines: &timelines,
         filter: true,
     }
     .render()

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, PrevState, SwitchCause, TaskInfo, Tid};
 
 /// What is to be recorded. Times count from the beginning of the workload.
@@ -73,7 +73,7 @@ pub enum Ready {
 }
 
 /// What was recorded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     pub nr_cpus: usize,
     pub from_ns: u64,
@@ -86,7 +86,7 @@ pub struct Recorded {
 }
 
 /// A task that some slice mentions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
     pub name: String,
     pub tid: u32,
@@ -95,7 +95,7 @@ pub struct Named {
 }
 
 /// One column for each fact, one entry for each slice, in the order in which slices ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slices {
     pub cpu: Vec<u32>,
     /// Index among the tasks.

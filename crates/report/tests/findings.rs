@@ -102,6 +102,7 @@ fn findings() -> Findings {
                 plot(PlotKind::Bars, bars),
                 plot(PlotKind::Points, Vec::new()),
             ],
+            timelines: Vec::new(),
         }],
     }
 }

@@ -45,7 +45,7 @@ fn the_report_of_a_run_has_the_timeline_that_was_asked_for() {
     let args = [&run[..], &["--timeline", "90ms..150ms"]].concat();
     let page = page(&args);
     let timelines = data(&page, "timeline-data");
-    let runs = timelines["runs"].as_array().unwrap();
+    let runs = timelines[0]["runs"].as_array().unwrap();
     let names: Vec<_> = runs
         .iter()
         .map(|r| r["scheduler"].as_str().unwrap())
@@ -155,7 +155,7 @@ not_run = "no machine there"
 "#;
 
 #[test]
-fn the_report_of_reproduce_has_claims_and_figures() {
+fn the_report_of_reproduce_has_claims_figures_and_slices() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.toml"), EXPERIMENT).unwrap();
     let experiments = folder.path().to_string_lossy();
@@ -187,5 +187,11 @@ fn the_report_of_reproduce_has_claims_and_figures() {
     let charts = data(&page, "data");
     assert_eq!(charts.as_array().unwrap().len(), 1);
     assert!(charts[0]["x"].as_array().unwrap().len() > 10);
+    let timelines = data(&page, "timeline-data");
+    assert_eq!(timelines.as_array().unwrap().len(), 1);
+    let run = &timelines[0]["runs"][0];
+    assert_eq!(run["scheduler"], "fifo, run \"r\"");
+    let slices = &run["recorded"]["slices"];
+    assert!(slices["cpu"].as_array().unwrap().len() > 10);
     assert_eq!(page, self::page(&args), "the same bytes again");
 }

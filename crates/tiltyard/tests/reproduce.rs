@@ -222,6 +222,11 @@ fn what_does_not_exist_is_named_with_its_file() {
             ["hogs.toml", "1x", "write a number and a unit"],
         ),
         (
+            "duration = \"1s\"",
+            "duration = \"1s\"\ntimeline = \"7\"",
+            ["hogs.toml", "timeline = \"7\"", "FROM..TO"],
+        ),
+        (
             "tasks.hog.instance",
             "tasks.hgo.instance",
             ["hogs.toml", "tasks.hgo", "no such key"],
@@ -304,14 +309,14 @@ fn runs_are_kept_and_damaged_ones_done_again() {
     let whole = fs::read_to_string(&files[0]).unwrap();
     fs::write(&files[0], &whole[..whole.len() / 2]).unwrap();
     let other = fs::read_to_string(&files[1]).unwrap();
-    fs::write(&files[1], other.replacen("\"format\":1", "\"format\":0", 1)).unwrap();
+    fs::write(&files[1], other.replacen("\"format\":2", "\"format\":0", 1)).unwrap();
     let output = bench.run(&[]);
     assert_eq!(output.status.code(), Some(0));
     assert!(told(&output).contains("2 runs done, 0 known"));
     let text = stderr(&output);
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(
-        text.contains("not whole") && text.contains("format 0 where this version writes 1"),
+        text.contains("not whole") && text.contains("format 0 where this version writes 2"),
         "{text}"
     );
     assert!(told(&bench.run(&[])).contains("0 runs done, 2 known"));

@@ -276,7 +276,7 @@ fn runs_in_a_real_kernel_have_the_same_tables_and_a_timeline() {
     let (timeline, _) = timeline.split_once("</script>").unwrap();
     let timeline: serde_json::Value = serde_json::from_str(timeline).unwrap();
     for (run, name) in ["default (EEVDF)", "fifo"].iter().enumerate() {
-        let run = &timeline["runs"][run];
+        let run = &timeline[0]["runs"][run];
         assert_eq!(run["scheduler"], *name);
         assert_eq!(run["recorded"]["to_ns"], 100_000_000);
         let tasks = run["recorded"]["tasks"].as_array().unwrap();

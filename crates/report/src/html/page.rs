@@ -22,8 +22,8 @@ pub struct Page<'a> {
     pub parts: &'a [(&'a str, &'a str)],
     pub body_html: String,
     pub charts: &'a [Chart],
-    /// Data of the timeline, if there is one.
-    pub timelines: Option<String>,
+    /// Data of the places for timelines, in the order of the body.
+    pub timelines: &'a [serde_json::Value],
     /// Whether statements can be filtered.
     pub filter: bool,
 }
@@ -65,7 +65,8 @@ impl Page<'_> {
              <script>/*\n{UPLOT_LICENSE}\n*/\n{UPLOT_SCRIPT}</script>\n<script>{CHARTS}</script>\n",
             script_json(&self.charts),
         );
-        if let Some(data) = &self.timelines {
+        if !self.timelines.is_empty() {
+            let data = script_json(&self.timelines);
             scripts += &format!(
                 "<script type=\"application/json\" id=\"timeline-data\">{data}</script>\n<script>{TIMELINE}</script>\n"
             );

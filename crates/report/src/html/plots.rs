@@ -4,23 +4,46 @@
 use super::barlist;
 use super::charts::{Chart, Kind, MAX_CURVES, Series, largest, rounded};
 use super::markup::escape;
+use super::timelines;
 use crate::findings::{Chapter, Plot, PlotKind};
 
 /// Points of one series beyond which some are left out: a screen has fewer columns.
 const MAX_POINTS: usize = 2000;
 
-/// The figures of a chapter.
-pub fn chapter(chapter: &Chapter, charts: &mut Vec<Chart>) -> String {
+/// The figures of a chapter, and its runs slice by slice.
+pub fn chapter(
+    chapter: &Chapter,
+    charts: &mut Vec<Chart>,
+    timelines: &mut Vec<serde_json::Value>,
+) -> String {
     let figures: String = chapter
         .plots
         .iter()
         .map(|plot| figure(plot, charts))
         .collect();
+    let slices = slice_by_slice(chapter, timelines);
     format!(
-        "<section id=\"{}\"><h2>{}</h2>\n{figures}<details><summary>Command</summary><pre>{}</pre></details></section>\n",
+        "<section id=\"{}\"><h2>{}</h2>\n{figures}{slices}<details><summary>Command</summary><pre>{}</pre></details></section>\n",
         escape(&chapter.id),
         escape(&chapter.title),
         escape(&chapter.command)
+    )
+}
+
+fn slice_by_slice(chapter: &Chapter, data: &mut Vec<serde_json::Value>) -> String {
+    if chapter.timelines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<figure class=\"plot\"><h3>Slice by slice</h3>\n\
+         <p class=\"note\">Who had which CPU, when and why it changed hands. Point at a slice for its task, its length, \
+         who woke it and why it left.</p>\n{}</figure>\n",
+        timelines::place(
+            Vec::new(),
+            &chapter.timelines,
+            "tiltyard run --report FILE.html --timeline FROM..TO shows another window",
+            data
+        )
     )
 }
 

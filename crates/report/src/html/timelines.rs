@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The section with the timeline of each scheduler: its data for the page's script, and what it comes to as a table.
+//! Timelines of runs, side by side: their data for the page's script, and what they come to as a table.
 
 use serde::Serialize;
 
 use super::ReportInput;
-use super::markup::{Figure, Table, escape, script_json};
+use super::markup::{Figure, Table, escape};
 use super::sections::{count, time};
 use crate::timeline::{Left, Recorded};
 
@@ -25,14 +25,10 @@ struct Run<'a> {
     recorded: &'a Recorded,
 }
 
-/// All apps of a page: those with a colour of their own first.
-fn apps<'a>(input: &ReportInput<'a>) -> Vec<&'a str> {
-    let mut apps = input.colored_apps();
-    for app in input
-        .timelines
-        .iter()
-        .flat_map(|(_, recorded)| &recorded.apps)
-    {
+/// All apps of some recordings, `first` first: those have a colour of their own already.
+fn apps<'a>(first: Vec<&'a str>, timelines: &'a [(String, Recorded)]) -> Vec<&'a str> {
+    let mut apps = first;
+    for app in timelines.iter().flat_map(|(_, recorded)| &recorded.apps) {
         if !apps.contains(&app.as_str()) {
             apps.push(app);
         }
@@ -40,40 +36,44 @@ fn apps<'a>(input: &ReportInput<'a>) -> Vec<&'a str> {
     apps
 }
 
-/// The data, or nothing where no timeline was recorded.
-pub fn data(input: &ReportInput) -> Option<String> {
-    if input.timelines.is_empty() {
-        return None;
-    }
-    let apps = apps(input);
-    let place = |app: &String| apps.iter().position(|known| known == app).unwrap_or(0);
-    let runs = input.timelines.iter().map(|(scheduler, recorded)| Run {
+/// A place for the script to draw into, and what it says beside the drawing; `data` gets what is drawn. `more`: how to see
+/// another part of a run.
+pub fn place(
+    first: Vec<&str>,
+    timelines: &[(String, Recorded)],
+    more: &str,
+    data: &mut Vec<serde_json::Value>,
+) -> String {
+    let apps = apps(first, timelines);
+    let number = |app: &String| apps.iter().position(|known| known == app).unwrap_or(0);
+    let runs = timelines.iter().map(|(scheduler, recorded)| Run {
         scheduler,
-        app: recorded.apps.iter().map(place).collect(),
+        app: recorded.apps.iter().map(number).collect(),
         recorded,
     });
-    Some(script_json(&Data {
+    let drawn = Data {
         apps: &apps,
         left: Left::ALL.iter().map(|(_, name)| *name).collect(),
         runs: runs.collect(),
-    }))
+    };
+    data.push(serde_json::to_value(drawn).expect("plain structs have a JSON form"));
+    let notes = timelines.iter().map(|(scheduler, recorded)| {
+        let (scheduler, window) = (escape(scheduler), escape(&window(recorded, more)));
+        format!("<p class=\"note\">{scheduler}: {window}</p>\n")
+    });
+    "<div class=\"timelines\"></div><noscript><p class=\"note\">The timeline is drawn by a script, \
+     which this browser does not run.</p></noscript>\n"
+        .to_owned()
+        + &notes.collect::<String>()
 }
 
-/// The section; the script draws into it.
-pub fn section(input: &ReportInput) -> String {
+/// The section of a comparison.
+pub fn section(input: &ReportInput, data: &mut Vec<serde_json::Value>) -> String {
     if input.timelines.is_empty() {
         return String::new();
     }
     let mut table = Table::new(1, &header());
-    let mut body = "<div class=\"timelines\"></div><noscript><p class=\"note\">The timeline is drawn by a script, \
-                    which this browser does not run.</p></noscript>\n"
-        .to_owned();
     for (scheduler, recorded) in input.timelines {
-        body += &format!(
-            "<p class=\"note\">{}: {}</p>\n",
-            escape(scheduler),
-            escape(&window(recorded))
-        );
         table.row(&row(scheduler, recorded));
     }
     Figure {
@@ -84,7 +84,12 @@ pub fn section(input: &ReportInput) -> String {
              its length, who woke it and why it left.",
             input.shown
         ),
-        body,
+        body: place(
+            input.colored_apps(),
+            input.timelines,
+            "--timeline FROM..TO chooses another window",
+            data,
+        ),
         table: table.finish(),
         command: input.command,
     }
@@ -92,17 +97,13 @@ pub fn section(input: &ReportInput) -> String {
 }
 
 /// What was recorded, and how to see more.
-fn window(recorded: &Recorded) -> String {
+fn window(recorded: &Recorded, more: &str) -> String {
     // To the microsecond.
     let at = |ns: u64| format!("{} s", (ns / 1000) as f64 / 1e6);
     let (from, to) = (at(recorded.from_ns), at(recorded.to_ns));
     match (recorded.slices.is_empty(), recorded.full) {
-        (true, _) => format!(
-            "no task had a CPU between {from} and {to}; --timeline FROM..TO chooses another window."
-        ),
-        (false, true) => format!(
-            "{from} to {to}, then the limit of slices; --timeline FROM..TO chooses another window."
-        ),
+        (true, _) => format!("no task had a CPU between {from} and {to}; {more}."),
+        (false, true) => format!("{from} to {to}, then the limit of slices; {more}."),
         (false, false) => format!(
             "{from} to {to}, {} slices.",
             count(recorded.slices.len() as u64)

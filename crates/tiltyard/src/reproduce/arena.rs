@@ -7,6 +7,7 @@ use std::collections::btree_map::Entry;
 use tiltyard_claims::{Database, Job};
 use tiltyard_measure::{Recorder, RecorderSpec};
 use tiltyard_model::Machine;
+use tiltyard_report::timeline::Timeline;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 use tiltyard_workload::Workload;
 
@@ -15,7 +16,11 @@ use crate::built::{self, Built};
 use crate::failure::{Code, Failure};
 use crate::progress::Progress;
 use crate::simulate::{self, Experiment};
+use crate::window::{self, Range};
 use crate::{duration, machines, schedulers, workloads};
+
+/// Of a run that figures show: some screens, so that a report of many runs stays small.
+const MAX_SLICES: usize = 4000;
 
 /// The simulated machine, with whatever the jobs need, read and built once.
 pub struct Simulated {
@@ -67,6 +72,7 @@ impl Simulated {
             let wrong = |e| Failure::new(Code::Input, format!("duration = \"{text}\": {e}"));
             duration::parse_ns(text).map_err(wrong)?;
         }
+        window_of(job)?;
         Ok(())
     }
 
@@ -81,6 +87,18 @@ impl Simulated {
             &self.workloads[&workload_key(job)],
         )
     }
+}
+
+/// Which part of a run is to be shown slice by slice: of those that figures show.
+fn window_of(job: &Job) -> Result<Option<Range>, Failure> {
+    let text = job.timeline.as_deref();
+    let wrong = |e| {
+        let text = text.unwrap_or_default();
+        Failure::new(Code::Input, format!("timeline = \"{text}\": {e}"))
+    };
+    let range = text.map_or(Ok(Range::default()), window::parse);
+    let range = range.map_err(wrong)?;
+    Ok(Some(range).filter(|_| !job.figures.is_empty()))
 }
 
 /// What `-s` would take, with its replacement in its place.
@@ -144,18 +162,26 @@ impl Arena for Simulated {
         let mut events = job
             .events
             .then(|| EventTables::new(0, origin_ns, &mut tables));
+        let range = window_of(job)?.filter(|_| seed == FIGURES_SEED);
+        let mut timeline = range.map(|range| {
+            let mut window = window::of(range, workload, duration_ns, 1);
+            window.max_slices = MAX_SLICES;
+            Timeline::new(machine.nr_cpus(), origin_ns, window)
+        });
         let outcome = simulate::simulate(
             &experiment,
             built,
             seed,
-            &mut (&mut recorder, events.as_mut()),
+            &mut (&mut recorder, (events.as_mut(), timeline.as_mut())),
             &Progress::silent(),
         )?;
         if let Some(events) = events {
             events.finish(outcome.end_ns);
         }
         tables.extend(summary_tables(0, &recorder.finish(outcome.end_ns)));
-        ask(job, seed, &tables)
+        let mut kept = ask(job, seed, &tables)?;
+        kept.timeline = timeline.map(|timeline| timeline.finish(outcome.end_ns));
+        Ok(kept)
     }
 }
 

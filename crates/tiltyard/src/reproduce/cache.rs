@@ -11,11 +11,12 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 use tiltyard_build::{content_hash, default_cache_dir};
 use tiltyard_claims::Point;
+use tiltyard_report::timeline::Recorded;
 
 use crate::{data, tabled};
 
 /// Raised when the meaning of an entry changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What is kept of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct Kept {
     pub faults: BTreeMap<String, String>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
+    /// What happened when the last task came, slice by slice; only of a run that figures show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Recorded>,
     /// In what the run was not what the experiment says, one line each.
     #[serde(default)]
     pub deviations: Vec<String>,

@@ -17,6 +17,7 @@ use tiltyard_claims::sensitivity::{FACTORS, Variation, compare, vary};
 use tiltyard_claims::{
     Check, Claim, Database, Experiment, FigureKind, Job, Measured, Point, Values, Verdict, judge,
 };
+use tiltyard_report::timeline::Recorded;
 
 pub use arena::Simulated;
 pub use cache::{Cache, Kept};
@@ -57,6 +58,8 @@ pub struct Judged<'a> {
     pub shortened: Vec<Vec<String>>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
+    /// The runs that figures show, slice by slice, each with what it is called.
+    pub timelines: Vec<(String, Recorded)>,
 }
 
 /// What happened on the way.
@@ -181,8 +184,8 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Fa
     parts.extend([
         cell.seed.to_string(),
         format!(
-            "{:?} {:?} {:?} {:?}",
-            job.events, job.probe_keys, job.duration, job.watchdog
+            "{:?} {:?} {:?} {:?} {:?}",
+            job.events, job.probe_keys, job.duration, job.watchdog, job.timeline
         ),
         format!("{:?} {:?}", job.measures, job.figures),
     ]);
@@ -207,7 +210,7 @@ fn conclude<'a>(
     let mut values = Values::new();
     let mut failures = BTreeMap::new();
     let mut rows = Vec::new();
-    let mut figures = BTreeMap::new();
+    let (mut figures, mut timelines) = (BTreeMap::new(), Vec::new());
     for (cell, result) in results {
         let job = cell.job;
         let kept = match result {
@@ -250,6 +253,8 @@ fn conclude<'a>(
         }
         if cell.seed == FIGURES_SEED {
             figures.extend(kept.figures.clone());
+            let name = format!("{}, run \"{}\"", job.label, job.run);
+            timelines.extend(kept.timeline.clone().map(|timeline| (name, timeline)));
         }
     }
     let schedulers = results.iter().filter_map(|(cell, _)| {
@@ -281,6 +286,7 @@ fn conclude<'a>(
             Some(vec![own.reason.clone()])
         }),
         figures,
+        timelines,
     }
 }
 

@@ -136,6 +136,7 @@ fn chapter(judged: &Judged) -> Option<Chapter> {
         title: experiment.title.clone(),
         command: format!("tiltyard reproduce {} --report FILE.html", experiment.id),
         plots: plots.collect(),
+        timelines: judged.timelines.clone(),
     })
 }
 
