@@ -43,15 +43,23 @@ pub struct Measured<'a> {
 }
 
 impl Database {
-    /// A run's tables; those of events only if they were recorded: an empty table would answer instead of failing.
-    pub fn of_run(tables: &[Table], events: bool) -> Result<Database, String> {
+    /// A run's tables; those of events only if they were recorded: an empty table would answer instead of failing. What none
+    /// of `queries` names stays empty.
+    pub fn of_run<'a>(
+        tables: &[Table],
+        events: bool,
+        queries: impl Iterator<Item = &'a str>,
+    ) -> Result<Database, String> {
+        // SQL does not tell small letters from large ones.
+        let queries: Vec<String> = queries.map(str::to_lowercase).collect();
+        let is_named = |name: &str| queries.iter().any(|sql| sql.contains(name));
         let database = Database::empty()?;
         let mut names = NAMES.to_vec();
         names.retain(|name| events || !is_of_events(name));
         for name in names {
             let batches = tables
                 .iter()
-                .filter(|t| t.name == name)
+                .filter(|t| t.name == name && is_named(name))
                 .flat_map(|t| &t.batches);
             database
                 .load(name, batches)

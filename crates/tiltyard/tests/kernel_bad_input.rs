@@ -253,9 +253,10 @@ fn why_a_scheduler_failed_stands_in_one_line() {
     );
     let line = "verifier_fail: scheduler not loaded: the verifier refuses verifier_fail_enqueue: R0 invalid mem access";
     refused(verifier, 5, &[line]);
+    // What stalls is a task, or the watchdog itself.
     let words = [
         "stall_fail: scheduler ejected: runnable task stall: ",
-        "failed to run",
+        "failed to ",
         "(SCX_EXIT_ERROR_STALL)",
     ];
     refused(run("stall_fail"), 5, &words);

@@ -188,7 +188,13 @@ impl Arena for Simulated {
 /// The measures and, with the seed that they show, figures of a run. A query that fails breaks what needs it, and nothing else.
 pub fn ask(job: &Job, seed: u64, tables: &[Table]) -> Result<Kept, Failure> {
     let fault = |what: String| Failure::new(Code::Other, what);
-    let database = Database::of_run(tables, job.events).map_err(fault)?;
+    let figures = job.figures.iter().filter(|_| seed == FIGURES_SEED);
+    let queries = job
+        .measures
+        .values()
+        .chain(figures.clone().map(|(_, sql)| sql));
+    let database = Database::of_run(tables, job.events, queries.map(String::as_str));
+    let database = database.map_err(fault)?;
     let mut kept = Kept::default();
     for (name, sql) in &job.measures {
         match database.number(sql) {
@@ -196,7 +202,6 @@ pub fn ask(job: &Job, seed: u64, tables: &[Table]) -> Result<Kept, Failure> {
             Err(what) => drop(kept.faults.insert(name.clone(), what)),
         }
     }
-    let figures = job.figures.iter().filter(|_| seed == FIGURES_SEED);
     for (index, sql) in figures {
         match database.points(sql) {
             Ok(points) => drop(kept.figures.insert(*index, points)),
