@@ -75,8 +75,10 @@ pub fn timeline(trace: &Trace, nr_cpus: u32, window: Window) -> timeline::Record
 pub fn first_of_each<T>(report: &Report, known: Vec<(usize, T)>) -> Vec<(String, T)> {
     let mut first: Vec<(String, T)> = Vec::new();
     for (index, of_run) in known {
-        let run = &report.runs[index];
-        if counts(run) && first.iter().all(|(name, _)| *name != run.scheduler) {
+        let run = report.runs.get(index).filter(|run| counts(run));
+        if let Some(run) = run
+            && first.iter().all(|(name, _)| *name != run.scheduler)
+        {
             first.push((run.scheduler.clone(), of_run));
         }
     }
