@@ -7,7 +7,7 @@ use tiltyard_workload::Workload;
 use crate::duration;
 
 /// Slices in one report, so that it stays small; they divide among the schedulers.
-const MAX_SLICES: usize = 48_000;
+const MAX_SLICES: usize = 36_000;
 
 /// Slices of one scheduler: more than a screen of them says nothing more.
 const MAX_SLICES_OF_ONE: usize = 20_000;
@@ -97,9 +97,9 @@ mod tests {
         let workload = workloads::load("fibo-sysbench-1c").unwrap();
         let window = of(Range::default(), &workload, None, 2);
         assert_eq!((window.from_ns, window.to_ns), (6_990_000_000, None));
-        assert_eq!(window.max_slices, 20_000);
+        assert_eq!(window.max_slices, 18_000);
         // What begins after the end never does.
         let window = of(Range::default(), &workload, Some(5_000_000_000), 6);
-        assert_eq!((window.from_ns, window.max_slices), (0, 8_000));
+        assert_eq!((window.from_ns, window.max_slices), (0, 6_000));
     }
 }
