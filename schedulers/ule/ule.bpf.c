@@ -321,7 +321,10 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 /* sched_clock, once per ULE tick. Returns true if the slice is over. */
 static bool clock(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_task *t, u64 now)
 {
-	calendar_tick(&c->idx, &c->ridx, runq_first_slot(cpu, c));
+	u64 first = runq_first_slot(cpu, c);
+
+	TILT_PROBE_CPU(first_slot, cpu, first);
+	calendar_tick(&c->idx, &c->ridx, first);
 	pctcpu_update(t, now, true);
 	if (!is_idle_class(p))
 		history_add(t, par.tickincr, 0);

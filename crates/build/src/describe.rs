@@ -267,6 +267,7 @@ pub fn globals(module: &Module, resizable_elements: u64) -> Globals {
         let mut described = describe_global(global, ty, metadata);
         if rewrite::resizable(global).is_some() {
             described.size *= resizable_elements;
+            described.elements = resizable_elements;
         }
         let tunable = metadata.is_const_volatile(ty) && !from_headers(module, global);
         let target = if tunable { &mut tunables } else { &mut others };
@@ -294,6 +295,10 @@ fn is_variable(global: &Global) -> bool {
 
 fn describe_global(global: &Global, ty: u32, metadata: &Metadata) -> object::Global {
     let size = metadata.size(ty);
+    let elements = match metadata.shape(ty) {
+        Shape::Array(_, count) => count.max(1),
+        _ => 1,
+    };
     let kind = match metadata.shape(ty) {
         Shape::Signed(_) => GlobalKind::Signed,
         Shape::Unsigned(_) | Shape::Pointer(_) => GlobalKind::Unsigned,
@@ -315,6 +320,7 @@ fn describe_global(global: &Global, ty: u32, metadata: &Metadata) -> object::Glo
     object::Global {
         symbol: symbol(&global.name),
         size,
+        elements,
         kind,
         default,
     }

@@ -62,6 +62,8 @@ pub struct BuilderOptions {
     pub resizable_elements: u64,
     /// Source lines in the native object, for debuggers. Ten times the size; nothing else changes.
     pub debug: bool,
+    /// The native object tells the engine of each access to memory. It does the same in the same simulated time.
+    pub accesses: bool,
     /// Where built objects are kept; `None` builds each time.
     pub cache_dir: Option<PathBuf>,
 }
@@ -72,6 +74,7 @@ impl Default for BuilderOptions {
             level: 2,
             resizable_elements: 4096,
             debug: false,
+            accesses: false,
             cache_dir: cache::default_dir(),
         }
     }
@@ -165,11 +168,12 @@ impl Builder {
             level,
             resizable_elements,
             debug,
+            accesses,
             ..
         } = &self.options;
         let structs = tiltyard_native::layout::STRUCTS;
         let rewriter = env!("TILTYARD_REWRITER");
-        format!("{rewriter} {level} {resizable_elements} {debug} {structs:?}")
+        format!("{rewriter} {level} {resizable_elements} {debug} {accesses} {structs:?}")
     }
 
     fn cached(&self, request: &str) -> Option<Object> {
@@ -210,6 +214,7 @@ impl Builder {
         let choices = rewrite::Choices {
             resizable_elements: self.options.resizable_elements,
             debug: self.options.debug,
+            accesses: self.options.accesses,
         };
         let rewritten = rewrite::rewrite(&module, &roots, choices)?;
         let object = Object {

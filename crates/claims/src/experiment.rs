@@ -243,6 +243,8 @@ pub struct Job {
     pub events: bool,
     /// Whether anything asks what the scheduler tells of itself. Listening takes the machine a little time.
     pub probes: bool,
+    /// Whether anything asks what its code reads and writes, or for locks.
+    pub accesses: bool,
     pub probe_keys: Option<u32>,
     pub timeline: Option<String>,
     pub watchdog: Option<bool>,
@@ -425,11 +427,13 @@ impl Experiment {
         let measures: BTreeMap<String, String> = measures
             .map(|(name, sql)| (name.clone(), fill(sql)))
             .collect();
-        let asked = measures.values().chain(figures.iter().map(|(_, sql)| sql));
+        let asks = |words: [&str; 2]| {
+            let mut all = measures.values().chain(figures.iter().map(|(_, sql)| sql));
+            all.any(|sql| words.iter().any(|word| sql.contains(word)))
+        };
         Job {
-            probes: asked
-                .into_iter()
-                .any(|sql| sql.contains("probe") || sql.contains("counter")),
+            probes: asks(["probe", "counter"]),
+            accesses: asks(["access", "runqueue_lock"]),
             run: run.name.clone(),
             label: label.to_owned(),
             scheduler: fill(scheduler),

@@ -153,6 +153,8 @@ impl EventSink for TraceHash {
             EventKind::Mark { .. } => 8,
             EventKind::Probe { .. } => 9,
             EventKind::Overhead(ref overhead) => return self.overhead(event, overhead),
+            // To listen to a scheduler's insides does not make it another run.
+            EventKind::Access { .. } | EventKind::RunqueueLock { .. } => return,
         };
         self.head(tag, event);
         match event.kind {
@@ -212,7 +214,9 @@ impl EventSink for TraceHash {
                 self.u32(key);
                 self.u64(value as u64);
             }
-            EventKind::Overhead(_) => unreachable!("has returned"),
+            EventKind::Overhead(_) | EventKind::Access { .. } | EventKind::RunqueueLock { .. } => {
+                unreachable!("has returned")
+            }
         }
         self.flush_when_full();
     }

@@ -516,8 +516,11 @@ impl EventSink for Recorder {
             EventKind::Wakeup { task, target, .. } => self.wake(task, target, true),
             EventKind::WakeupNew { task, target } => self.wake(task, target, false),
             EventKind::Migrate { task, to, .. } => self.migrate(task, to),
-            // Births come through `task`, deaths through the last switch.
-            EventKind::Fork { .. } | EventKind::Exit { .. } => {}
+            // Births come through `task`, deaths through the last switch. No figure is of the scheduler's insides.
+            EventKind::Fork { .. }
+            | EventKind::Exit { .. }
+            | EventKind::Access { .. }
+            | EventKind::RunqueueLock { .. } => {}
             EventKind::Nice { task, nice } => {
                 let slot = self.slot(task);
                 self.facts[slot].nice = nice;

@@ -50,6 +50,17 @@ pub enum EventKind {
     Mark { task: Tid, class: u16 },
     /// A scheduler's own figure, declared through [`EventSink::probe_name`]. `key` is a task's id or a CPU's number.
     Probe { probe: u16, key: u32, value: i64 },
+    /// Scheduler code read or wrote an element of its own data, a DSQ or a runqueue: told once in each callback. Only
+    /// schedulers that are built to tell it do; names come through [`EventSink::callback_name`] and
+    /// [`EventSink::place_name`].
+    Access {
+        callback: u16,
+        place: u16,
+        index: u64,
+        write: bool,
+    },
+    /// The lock of a CPU's runqueue was taken or released. Told together with accesses.
+    RunqueueLock { of: Cpu, taken: bool },
     /// The machine and the scheduler took time of this CPU away from the task that runs on it: all that struck at
     /// one instant.
     Overhead(Overhead),
@@ -170,6 +181,10 @@ pub trait EventSink {
     fn request_class(&mut self, _class: u16, _name: &str) {}
     /// `name` will be called `probe` in [`EventKind::Probe`]; `per_cpu` tells what its key is.
     fn probe_name(&mut self, _probe: u16, _name: &str, _per_cpu: bool) {}
+    /// `name` will be called `callback` in [`EventKind::Access`].
+    fn callback_name(&mut self, _callback: u16, _name: &str) {}
+    /// `name` will be called `place` in [`EventKind::Access`].
+    fn place_name(&mut self, _place: u16, _name: &str) {}
 }
 
 /// Two sinks at once.
@@ -189,6 +204,14 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
     fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
         self.0.probe_name(probe, name, per_cpu);
         self.1.probe_name(probe, name, per_cpu);
+    }
+    fn callback_name(&mut self, callback: u16, name: &str) {
+        self.0.callback_name(callback, name);
+        self.1.callback_name(callback, name);
+    }
+    fn place_name(&mut self, place: u16, name: &str) {
+        self.0.place_name(place, name);
+        self.1.place_name(place, name);
     }
 }
 
@@ -211,6 +234,12 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
         (**self).probe_name(probe, name, per_cpu);
     }
+    fn callback_name(&mut self, callback: u16, name: &str) {
+        (**self).callback_name(callback, name);
+    }
+    fn place_name(&mut self, place: u16, name: &str) {
+        (**self).place_name(place, name);
+    }
 }
 
 impl<S: EventSink> EventSink for Option<S> {
@@ -232,6 +261,16 @@ impl<S: EventSink> EventSink for Option<S> {
     fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
         if let Some(sink) = self {
             sink.probe_name(probe, name, per_cpu);
+        }
+    }
+    fn callback_name(&mut self, callback: u16, name: &str) {
+        if let Some(sink) = self {
+            sink.callback_name(callback, name);
+        }
+    }
+    fn place_name(&mut self, place: u16, name: &str) {
+        if let Some(sink) = self {
+            sink.place_name(place, name);
         }
     }
 }

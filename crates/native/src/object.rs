@@ -6,6 +6,10 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What an object calls before each access to memory, if it was built to: among its `kfuncs` then. Gets the address and
+/// whether it is written.
+pub const TELL_ACCESS: &str = "tilt_access";
+
 /// Image and description of one scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Object {
@@ -86,6 +90,8 @@ pub enum MapKind {
 pub struct Global {
     pub symbol: String,
     pub size: u64,
+    /// Of an array; 1 for anything else.
+    pub elements: u64,
     pub kind: GlobalKind,
     /// Value in the image, for scalars.
     pub default: Option<i128>,

@@ -8,6 +8,7 @@ use crate::cpu::Rq;
 use crate::ext::Ext;
 use crate::ext::exit::Exit;
 use crate::program::Programs;
+use crate::sched::locks::RqLocks;
 use crate::task::{Class, Task, TaskId};
 use crate::topology::Topology;
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, Machine, OverheadCause};
@@ -43,6 +44,8 @@ pub struct Outcome {
     pub switches: u64,
     pub ticks: u64,
     pub callbacks: u64,
+    /// Whether anything was drawn at random. If not, the run is the same with every seed.
+    pub left_to_chance: bool,
     /// Tasks that had not exited at the end, kernel threads apart.
     pub tasks_left: u64,
     pub tasks_total: u64,
@@ -92,10 +95,12 @@ pub struct Engine<'a> {
     pub(crate) origin_ns: u64,
     pub(crate) clock: Clock,
     pub(crate) streams: Streams,
+    pub(crate) left_to_chance: bool,
     /// Indexed by [`TaskId`]; 0 is the idle task.
     #[allow(clippy::vec_box, reason = "schedulers hold pointers to tasks")]
     pub(crate) tasks: Vec<Box<Task>>,
     pub(crate) rqs: Vec<Rq>,
+    pub(crate) rq_locks: RqLocks,
     pub(crate) nr_busy: u32,
     /// CPU whose instruction stream is being simulated right now.
     pub(crate) exec_cpu: u32,
@@ -151,8 +156,10 @@ impl<'a> Engine<'a> {
             origin_ns,
             clock: Clock::new(nr_cpus, 1_000_000_000 / u64::from(machine.tick_hz)),
             streams: Streams::new(setup.seed),
+            left_to_chance: false,
             tasks: Vec::new(),
             rqs: (0..nr_cpus as u32).map(Rq::new).collect(),
+            rq_locks: RqLocks::default(),
             nr_busy: 0,
             exec_cpu: 0,
             rearm: Vec::with_capacity(nr_cpus),
@@ -178,6 +185,9 @@ impl<'a> Engine<'a> {
     fn boot(&mut self) -> Result<(), RunError> {
         self.create_idle_task();
         self.declare_requests();
+        if let Some(accesses) = &self.ext.accesses {
+            accesses.declare(self.sink);
+        }
         self.create_kernel_threads();
         self.create_shells();
         self.ext_enable();
@@ -382,6 +392,7 @@ impl<'a> Engine<'a> {
             switches: self.switches,
             ticks: self.ticks,
             callbacks: self.ext.callbacks,
+            left_to_chance: self.left_to_chance,
             tasks_left: tasks_left as u64,
             tasks_total: self.tasks.iter().filter(|t| t.spec.is_some()).count() as u64,
         })

@@ -22,6 +22,10 @@ pub struct EventTables<B: BatchSink> {
     cpus: Vec<OnCpu>,
     classes: HashMap<u16, String>,
     probes: HashMap<u16, (String, bool)>,
+    callbacks: HashMap<u16, String>,
+    places: HashMap<u16, String>,
+    /// Runqueues that each CPU has locked, in that order.
+    locked: HashMap<Cpu, Vec<Cpu>>,
     /// Number of the track by probe and `utid` or CPU.
     tracks: HashMap<(u16, u32), u64>,
     ids: Ids,
@@ -49,6 +53,8 @@ struct AllRows {
     instant: Rows,
     counter_track: Rows,
     counter: Rows,
+    access: Rows,
+    runqueue_lock: Rows,
 }
 
 /// What a CPU is at.
@@ -88,6 +94,9 @@ impl<B: BatchSink> EventTables<B> {
             cpus: Vec::new(),
             classes: HashMap::new(),
             probes: HashMap::new(),
+            callbacks: HashMap::new(),
+            places: HashMap::new(),
+            locked: HashMap::new(),
             tracks: HashMap::new(),
             ids: Ids::default(),
             rows: AllRows {
@@ -101,6 +110,8 @@ impl<B: BatchSink> EventTables<B> {
                 instant: rows("instant"),
                 counter_track: rows("counter_track"),
                 counter: rows("counter"),
+                access: rows("access"),
+                runqueue_lock: rows("runqueue_lock"),
             },
             out,
         }
@@ -132,6 +143,8 @@ impl<B: BatchSink> EventTables<B> {
             &mut rows.instant,
             &mut rows.counter_track,
             &mut rows.counter,
+            &mut rows.access,
+            &mut rows.runqueue_lock,
         ] {
             rows.flush(&mut self.out);
         }
@@ -353,6 +366,34 @@ impl<B: BatchSink> EventTables<B> {
         self.rows.counter.push_to(&mut self.out, &row);
         self.ids.counter += 1;
     }
+
+    fn access(&mut self, cpu: Cpu, callback: u16, place: u16, element: u64, write: bool) {
+        let row: [Value; 6] = [
+            self.now(),
+            cpu.0.into(),
+            self.callbacks
+                .get(&callback)
+                .map_or("", String::as_str)
+                .into(),
+            self.places.get(&place).map_or("", String::as_str).into(),
+            element.into(),
+            write.into(),
+        ];
+        self.rows.access.push_to(&mut self.out, &row);
+    }
+
+    fn runqueue_lock(&mut self, cpu: Cpu, of: Cpu, taken: bool) {
+        let now = self.now();
+        let locked = self.locked.entry(cpu).or_default();
+        if !taken {
+            locked.retain(|held| *held != of);
+            return;
+        }
+        let held = locked.last().map(|held| held.0);
+        locked.push(of);
+        let row: [Value; 4] = [now, cpu.0.into(), of.0.into(), held.into()];
+        self.rows.runqueue_lock.push_to(&mut self.out, &row);
+    }
 }
 
 fn cause_name(cause: SwitchCause) -> &'static str {
@@ -429,6 +470,13 @@ impl<B: BatchSink> EventSink for EventTables<B> {
             EventKind::Mark { task, class } => self.mark(task, class),
             EventKind::Probe { probe, key, value } => self.probe(probe, key, value),
             EventKind::Overhead(ref overhead) => self.overhead(event.cpu, overhead),
+            EventKind::Access {
+                callback,
+                place,
+                index,
+                write,
+            } => self.access(event.cpu, callback, place, index, write),
+            EventKind::RunqueueLock { of, taken } => self.runqueue_lock(event.cpu, of, taken),
         }
     }
 
@@ -438,5 +486,13 @@ impl<B: BatchSink> EventSink for EventTables<B> {
 
     fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
         self.probes.insert(probe, (name.to_owned(), per_cpu));
+    }
+
+    fn callback_name(&mut self, callback: u16, name: &str) {
+        self.callbacks.insert(callback, name.to_owned());
+    }
+
+    fn place_name(&mut self, place: u16, name: &str) {
+        self.places.insert(place, name.to_owned());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// All tables: what runs they are of, their events, their figures.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 30] = [
     "run",
     "process",
     "thread",
@@ -20,6 +20,8 @@ pub const NAMES: [&str; 28] = [
     "instant",
     "counter_track",
     "counter",
+    "access",
+    "runqueue_lock",
     "summary",
     "app",
     "task",
@@ -402,6 +404,37 @@ fn event_specs() -> Vec<Spec> {
                 ts(),
                 int("track_id", "In `counter_track`."),
                 int("value", "Whole, where Perfetto has floating point."),
+            ],
+        ),
+        table(
+            "access",
+            "What the scheduler's code read and wrote, once for each callback. Only of runs with `--accesses`.",
+            [
+                ts(),
+                int("cpu", "Where the callback ran."),
+                text("callback", "The op, or `timer`."),
+                text(
+                    "place",
+                    "A global variable or array of the scheduler, or `dsq`, `local_dsq`, `global_dsq`, `rq`.",
+                ),
+                int(
+                    "element",
+                    "Which one: index in an array, id of a DSQ, CPU of a local DSQ or a runqueue.",
+                ),
+                bool("write", "Written; else read."),
+            ],
+        ),
+        table(
+            "runqueue_lock",
+            "Runqueue locks that a CPU took, in the order of time. Only of runs with `--accesses`.",
+            [
+                ts(),
+                int("cpu", "Who took it."),
+                int("of_cpu", "Whose runqueue it is of."),
+                maybe_int(
+                    "while_holding",
+                    "The runqueue that it had locked before and had not let go of, if any.",
+                ),
             ],
         ),
     ]

@@ -135,7 +135,7 @@ fn figures_of_a_small_run() {
     let (_, summary) = run(&small_run(), 2, 100, 200);
     let tables = summary_tables(3, &summary);
     let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
-    assert_eq!(names, NAMES[13..]);
+    assert_eq!(names, NAMES[15..]);
     for table in &tables {
         assert!(
             table

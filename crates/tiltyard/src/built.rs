@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use tiltyard_build::{BuildError, Builder, Source, default_cache_dir};
+use tiltyard_build::{BuildError, Builder, BuilderOptions, Source, default_cache_dir};
 use tiltyard_kernel::protocol::{Counter, Tunable};
 use tiltyard_kernel::vm::SchedulerJob;
 use tiltyard_native::{Object, Value};
@@ -24,8 +24,13 @@ pub struct Built {
     pub globals: Vec<(String, Value)>,
 }
 
-pub fn native(choice: &Choice) -> Result<Built, Failure> {
-    let object = Builder::default()
+/// Built as asked; `accesses`: to tell what its code reads and writes.
+pub fn native(choice: &Choice, accesses: bool) -> Result<Built, Failure> {
+    let options = BuilderOptions {
+        accesses,
+        ..BuilderOptions::default()
+    };
+    let object = Builder::new(options)
         .native(&source(choice)?)
         .map_err(failure)?;
     let values = choice

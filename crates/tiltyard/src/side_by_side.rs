@@ -80,7 +80,7 @@ fn in_simulation(
     scheduler: &str,
     workload: &Workload,
 ) -> Result<Measured, Failure> {
-    let built = built::native(&schedulers::choose(scheduler)?)?;
+    let built = built::native(&schedulers::choose(scheduler)?, false)?;
     let experiment = Experiment {
         machine,
         workload,

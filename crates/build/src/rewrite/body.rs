@@ -2,6 +2,8 @@
 //! One function, instruction by instruction: what is BPF's is replaced, what is plain LLVM stays, what is neither
 //! is an error. Each block gets its count of instructions.
 
+use super::Choices;
+use super::access;
 use super::arith;
 use super::asm;
 use super::calls::Slots;
@@ -175,7 +177,8 @@ pub fn relocate(function: &mut Function, relocations: &mut Relocations) -> Resul
 }
 
 /// Text of the function for the host, with source locations if there is debug information to refer to.
-pub fn lower(function: &Function, slots: &mut Slots, debug: bool) -> Result<String> {
+pub fn lower(function: &Function, slots: &mut Slots, choices: Choices) -> Result<String> {
+    let debug = choices.debug;
     let mut lowering = Lowering {
         slots,
         raw: HashMap::new(),
@@ -206,6 +209,11 @@ pub fn lower(function: &Function, slots: &mut Slots, debug: bool) -> Result<Stri
                 .insn(insn)
                 .map_err(|e| e.in_function(&function.name))?
             {
+                if choices.accesses {
+                    access::tell(&out)
+                        .iter()
+                        .for_each(|call| write_insn(&mut text, call, location));
+                }
                 write_insn(&mut text, &out, location);
             }
         }

@@ -8,6 +8,7 @@ use crate::ir::{Declare, Insn, Result, Unknown};
 use crate::parse::Call;
 use crate::reference;
 use std::fmt::Write;
+use tiltyard_native::object::TELL_ACCESS;
 
 /// Tables of what a scheduler calls, in the order of the slots.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,6 +82,23 @@ impl Slots {
                 "kernel function {name}, which Linux 6.18 does not have"
             ))
         })?;
+        Ok(self.thunk(name, declare))
+    }
+
+    /// `void tilt_access(place, write)`, which an object calls before each access to memory. No kernel has it.
+    pub fn access_thunk(&mut self) -> String {
+        let declare = Declare {
+            name: format!("@{TELL_ACCESS}"),
+            ret: "void".to_owned(),
+            params: vec!["ptr".to_owned(), "i64".to_owned()],
+            weak: false,
+            section: String::new(),
+        };
+        self.thunk(TELL_ACCESS, &declare)
+    }
+
+    /// A definition of `declare` that calls whatever is bound to `name`.
+    fn thunk(&mut self, name: &str, declare: &Declare) -> String {
         let slot = slot(&mut self.kfuncs, name.to_owned());
         let ret = &declare.ret;
         let params: Vec<_> = declare
@@ -117,7 +135,7 @@ impl Slots {
                 "  %result = call {ret} %kfunc({args})\n  ret {ret} %result\n}}"
             ),
         };
-        Ok(text)
+        text
     }
 
     /// The two tables; never empty, so that their symbols are always there.

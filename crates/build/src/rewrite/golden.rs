@@ -39,6 +39,7 @@ fn translate(globals: &str, body: &str, declares: &str) -> Result<String> {
         Choices {
             resizable_elements: 8,
             debug: false,
+            accesses: false,
         },
     )
     .map(|r| r.text)

@@ -2,6 +2,7 @@
 //! The IR of a BPF program -> IR of the same program for the simulated machine. Mechanical: the table of what is
 //! replaced is the list of modules below; anything outside it stops the build by name.
 
+mod access;
 pub mod arith;
 pub mod asm;
 pub mod body;
@@ -94,6 +95,8 @@ pub struct Choices {
     pub resizable_elements: u64,
     /// Keep source locations, for debuggers.
     pub debug: bool,
+    /// Tell the engine of each access to memory.
+    pub accesses: bool,
 }
 
 /// Rewrites what is reachable from `roots` (symbols with the `@`).
@@ -107,7 +110,7 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
         .iter()
         .filter_map(|f| reached.functions.get(&f.name))
     {
-        bodies.push_str(&lower(function, &mut slots, choices.debug)?);
+        bodies.push_str(&lower(function, &mut slots, choices)?);
         bodies.push('\n');
     }
     let mut declares = String::new();
@@ -117,6 +120,9 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
         .filter(|d| reached.symbols.contains(&d.name))
     {
         declares.push_str(&stand_in(declare, &mut slots)?);
+    }
+    if choices.accesses {
+        declares.push_str(&slots.access_thunk());
     }
     let mut globals = String::new();
     for global in module

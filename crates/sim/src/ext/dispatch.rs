@@ -154,21 +154,26 @@ impl Engine<'_> {
         }
     }
 
-    /// `dispatch_to_local_dsq()`: into the local DSQ of `target`, migrating the task if it must.
-    pub(crate) fn dispatch_to_local(&mut self, _cpu: u32, target: u32, id: TaskId, flags: u64) {
+    /// `dispatch_to_local_dsq()`: into the local DSQ of `target`, migrating the task if it must. `cpu` is locked before and
+    /// after.
+    pub(crate) fn dispatch_to_local(&mut self, cpu: u32, target: u32, id: TaskId, flags: u64) {
         let from = self.tasks[id.index()].cpu;
         if from == target {
-            return self.dispatch_enqueue(DsqRef::Local(target), id, flags | ENQ_CLEAR_OPSS);
+            self.relock_rq(cpu, from);
+            self.dispatch_enqueue(DsqRef::Local(target), id, flags | ENQ_CLEAR_OPSS);
+            return self.relock_rq(from, cpu);
         }
         if !self.may_run_remotely(id, target, true) {
             let global = self.global_dsq_of(id);
             return self.dispatch_enqueue(global, id, flags | ENQ_CLEAR_OPSS);
         }
         self.tasks[id.index()].ext.ops_state = OpsState::None;
+        self.relock_rq(cpu, from);
         self.move_to_remote_local(id, from, target, flags);
         if self.class_of(self.rqs[target as usize].curr) == Class::Idle {
             self.resched(target);
         }
+        self.relock_rq(target, cpu);
     }
 
     /// `task_can_run_on_remote_rq()`; with `enforce` a refusal is the scheduler's error.
@@ -194,12 +199,14 @@ impl Engine<'_> {
     }
 
     /// `move_remote_task_to_local_dsq()`: no callback sees it. The high flag bits, PREEMPT among them, do not
-    /// survive the move in the reference kernel: the task lands at the tail.
+    /// survive the move in the reference kernel: the task lands at the tail. It comes with `from` locked and leaves with
+    /// `target`.
     fn move_to_remote_local(&mut self, id: TaskId, from: u32, target: u32, flags: u64) {
         self.tasks[id.index()].kern.on_rq = ON_RQ_MIGRATING;
         self.ext_dequeue_task(from, id, 0);
         self.tasks[id.index()].kern.scx.sticky_cpu = target as i32;
         self.set_task_cpu(id, target);
+        self.relock_rq(from, target);
         self.ext_enqueue_task(target, id, flags & 0xffff_ffff);
         self.tasks[id.index()].kern.on_rq = ON_RQ_QUEUED;
     }
@@ -232,6 +239,7 @@ impl Engine<'_> {
             }
             if self.may_run_remotely(id, cpu, false) {
                 self.unlink_from_dsq(id);
+                self.relock_rq(cpu, from);
                 self.move_to_remote_local(id, from, cpu, 0);
                 return true;
             }
@@ -376,7 +384,9 @@ impl Engine<'_> {
     pub(crate) fn ext_yield(&mut self, cpu: u32, curr: TaskId) {
         if self.ext.ops.has(Op::Yield) {
             let args = [self.task_arg(curr), 0];
+            self.lock_rq(cpu);
             self.call_op(Op::Yield, &args, curr, Some(cpu));
+            self.unlock_rq(cpu);
         } else {
             self.tasks[curr.index()].kern.scx.slice = 0;
         }

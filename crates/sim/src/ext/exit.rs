@@ -112,6 +112,7 @@ impl Engine<'_> {
         let curr = rq.curr;
         let idle = rq.nr_running == 0 && curr.is_idle();
         let mut own = String::new();
+        self.lock_rq(cpu);
         self.call_op(
             Op::DumpCpu,
             &[ctx, u64::from(cpu), u64::from(idle)],
@@ -120,7 +121,7 @@ impl Engine<'_> {
         );
         self.take_dump(&mut own);
         if idle && own.is_empty() {
-            return;
+            return self.unlock_rq(cpu);
         }
         let rq = &self.rqs[cpu as usize];
         let _ = writeln!(
@@ -139,6 +140,7 @@ impl Engine<'_> {
         for id in (!curr.is_idle()).then_some(curr).into_iter().chain(queued) {
             self.dump_task(id, id == curr, ctx, out);
         }
+        self.unlock_rq(cpu);
     }
 
     fn dump_task(&mut self, id: TaskId, running: bool, ctx: u64, out: &mut String) {

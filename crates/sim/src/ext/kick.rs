@@ -39,12 +39,16 @@ impl Engine<'_> {
 
     fn irq_work(&mut self) {
         for cpu in std::mem::take(&mut self.ext.deferred_cpus) {
+            self.lock_rq(cpu);
             self.run_deferred(cpu);
+            self.unlock_rq(cpu);
         }
         let mut kicked = std::mem::take(&mut self.ext.kicked);
         kicked.sort_unstable();
         for cpu in kicked {
+            self.lock_rq(cpu);
             self.do_kick(cpu);
+            self.unlock_rq(cpu);
         }
         self.begin_waits();
     }

@@ -32,8 +32,11 @@ impl Engine<'_> {
         for id in ids {
             if self.tasks[id.index()].class == Class::Ext {
                 self.tasks[id.index()].kern.scx.slice = SLICE_DFL_NS;
+                let cpu = self.tasks[id.index()].cpu;
+                self.lock_rq(cpu);
                 self.ext_enable_task(id);
                 self.ext_set_cpumask(id);
+                self.unlock_rq(cpu);
             }
         }
         self.ext.enabled = self.ext.exit.is_none();
@@ -101,19 +104,21 @@ impl Engine<'_> {
 
     /// `scx_exit_task()`: once, whenever the task or the scheduler goes first. Task storage goes after it.
     pub(crate) fn ext_exit_task(&mut self, id: TaskId) {
-        match self.tasks[id.index()].ext.state {
-            ExtState::None => return,
-            ExtState::Enabled => self.ext_disable_task(id),
-            ExtState::Ready => {}
+        let cpu = self.tasks[id.index()].cpu;
+        if self.tasks[id.index()].ext.state == ExtState::None {
+            return;
         }
+        self.lock_rq(cpu);
+        self.ext_disable_task(id);
         let args = ExitTaskArgs { cancelled: false };
-        let (arg, cpu) = (self.task_arg(id), self.tasks[id.index()].cpu);
+        let arg = self.task_arg(id);
         self.call_op(
             Op::ExitTask,
             &[arg, ptr::from_ref(&args) as u64],
             id,
             Some(cpu),
         );
+        self.unlock_rq(cpu);
         self.tasks[id.index()].set_ext_state(ExtState::None);
         if self.tasks[id.index()].life == Life::Dead {
             self.ext.bpf.maps.forget_task(id.0);

@@ -15,7 +15,7 @@ pub mod wait;
 pub mod watchdog;
 
 use crate::engine::{RunError, Setup};
-use crate::kfuncs::Bpf;
+use crate::kfuncs::{Accesses, Bpf};
 use crate::topology::Topology;
 use dispatch::DispatchBuffer;
 use dsq::Dsq;
@@ -32,6 +32,8 @@ pub struct Ext {
     pub instance: Instance,
     pub bpf: Bpf,
     pub ops: OpTable,
+    /// Of schedulers that are built to tell their accesses.
+    pub accesses: Option<Accesses>,
     pub flags: u64,
     pub timeout_ns: u64,
     pub enabled: bool,
@@ -175,6 +177,7 @@ impl Ext {
         };
         Ok(Ext {
             bpf: Bpf::new(setup, &instance, topology)?,
+            accesses: Accesses::of(object, &instance),
             instance,
             idle: IdleMasks::new(setup.machine, topology, flags, &ops),
             ops,

@@ -67,6 +67,14 @@ ops! {
 }
 
 impl Op {
+    /// How many there are: the number of what is no op.
+    pub const COUNT: u16 = NAMES.len() as u16;
+
+    /// In the order of their numbers.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(name, _)| *name)
+    }
+
     pub fn name(self) -> &'static str {
         NAMES[self as usize].0
     }
@@ -99,6 +107,8 @@ impl OpTable {
 /// What the current callback is and may do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
+    /// Of this call into the scheduler, from 1.
+    pub number: u64,
     /// `None` for the callback of a timer.
     pub op: Option<Op>,
     /// CPU whose runqueue is locked.
@@ -154,7 +164,12 @@ impl Engine<'_> {
         let Some(entry) = self.ext.ops.0[op as usize] else {
             return 0;
         };
+        #[cfg(debug_assertions)]
+        if let Some(cpu) = locked_cpu {
+            assert_eq!(self.rq_locks.held(), [cpu], "around ops.{}", op.name());
+        }
         let context = Context {
+            number: 0,
             op: Some(op),
             locked_cpu,
             subject,
@@ -177,12 +192,15 @@ impl Engine<'_> {
         }
         // Only a nested call has a context to come back to; between calls nobody reads it.
         let outer = (self.ext.depth > 0).then_some(self.ext.ctx);
-        self.ext.ctx = context;
+        self.ext.callbacks += 1;
+        self.ext.ctx = Context {
+            number: self.ext.callbacks,
+            ..context
+        };
         let meter = Meter {
             work_insns: self.ext.instance.work_insns(),
             outer_kfunc_ns: std::mem::take(&mut self.ext.kfunc_ns),
         };
-        self.ext.callbacks += 1;
         self.ext.depth += 1;
         let engine: *mut Engine<'_> = self;
         // SAFETY: the engine outlives the call; kernel functions called from it reach the engine only through this

@@ -91,6 +91,7 @@ unsafe extern "C" fn jiffies64(e: EnginePtr) -> u64 {
 unsafe extern "C" fn get_prandom_u32(e: EnginePtr) -> u64 {
     let e = unsafe { engine_for_free(e) };
     let cpu = e.exec_cpu;
+    e.left_to_chance = true;
     u64::from(e.ext.bpf.prandom.u32(cpu))
 }
 

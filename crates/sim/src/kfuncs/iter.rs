@@ -156,6 +156,7 @@ unsafe extern "C" fn bpf_iter_scx_dsq_new(
     if flags & !ITER_REV != 0 {
         return EINVAL;
     }
+    e.tell_dsq(dsq_id, false);
     let Some(slot) = e.ext.dsqs.find(dsq_id) else {
         return ENOENT;
     };
@@ -237,10 +238,21 @@ impl Engine<'_> {
         if own & HAS_VTIME != 0 {
             task.kern.scx.dsq_vtime = it.vtime;
         }
+        self.tell_dsq(dsq_id, true);
+        let (outer, of_task) = (self.rq_locks.innermost(), self.tasks[id.index()].cpu);
+        match outer {
+            Some(outer) => self.relock_rq(outer, of_task),
+            None => self.lock_rq(of_task),
+        }
         self.move_between_dsqs(id, dsq_id, flags);
+        match outer {
+            Some(outer) => self.relock_rq(of_task, outer),
+            None => self.unlock_rq(of_task),
+        }
         true
     }
 
+    /// `move_task_between_dsqs()`, with the task's runqueue locked before and after.
     fn move_between_dsqs(&mut self, id: TaskId, dsq_id: u64, flags: u64) {
         let here = self.exec_cpu;
         match self.find_dsq_for_dispatch(here, dsq_id, id) {
@@ -256,7 +268,7 @@ impl Engine<'_> {
                 if from == target {
                     self.insert_local_quietly(target, id, flags);
                 } else {
-                    self.dispatch_to_local(here, target, id, flags);
+                    self.dispatch_to_local(from, target, id, flags);
                 }
             }
             dsq => {

@@ -5,6 +5,7 @@
 //! A crash of the scheduler abandons the frames between it and the engine, so none of these holds
 //! anything that needs dropping while it follows a pointer of the scheduler's.
 
+mod access;
 mod cpumask;
 mod generic;
 mod helpers;
@@ -14,6 +15,7 @@ mod scx;
 mod state;
 mod storage;
 
+pub use access::Accesses;
 pub use state::Bpf;
 
 use crate::engine::Engine;
@@ -68,6 +70,7 @@ pub(crate) use functions;
 
 fn find(name: &str) -> Option<*const c_void> {
     let tables = [
+        access::FUNCTIONS,
         scx::FUNCTIONS,
         idle::FUNCTIONS,
         iter::FUNCTIONS,

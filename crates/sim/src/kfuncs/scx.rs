@@ -70,6 +70,7 @@ impl Engine<'_> {
 
     /// Charges the callback for a look at a CPU's runqueue: nothing for the own one, more for one of another node.
     fn visit(&mut self, cpu: u32) {
+        self.tell_rq(cpu);
         let (costs, cpus) = (&self.machine.costs, &self.machine.cpus);
         self.ext.kfunc_ns += if cpu == self.exec_cpu {
             0
@@ -82,6 +83,7 @@ impl Engine<'_> {
 
     /// `scx_dsq_insert_commit()`.
     fn insert_commit(&mut self, id: TaskId, dsq_id: u64, flags: u64) {
+        self.tell_dsq(dsq_id, true);
         if self.ext.ctx.inserts_directly() {
             return self.mark_direct_dispatch(id, dsq_id, flags);
         }
@@ -166,6 +168,7 @@ unsafe extern "C" fn scx_bpf_dsq_move_to_local(e: EnginePtr, dsq_id: u64) -> u64
         return 0;
     }
     let cpu = e.exec_cpu;
+    e.tell_dsq(dsq_id, true);
     e.flush_dispatch_buffer(cpu);
     let Some(slot) = e.ext.dsqs.find(dsq_id) else {
         e.ext_error(format!("invalid DSQ ID {dsq_id:#018x}"));
@@ -236,6 +239,7 @@ unsafe extern "C" fn scx_bpf_destroy_dsq(e: EnginePtr, dsq_id: u64) {
 
 unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
     let e = unsafe { engine(e) };
+    e.tell_dsq(dsq_id, false);
     if dsq_id == DSQ_LOCAL {
         return i64::from(e.rqs[e.exec_cpu as usize].local.len);
     }

@@ -122,6 +122,9 @@ impl Engine<'_> {
         if self.probes {
             self.drain_probes();
         }
+        if let Some(accesses) = &mut self.ext.accesses {
+            accesses.forget();
+        }
     }
 
     /// Turns the scheduler's probe records into events.

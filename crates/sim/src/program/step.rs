@@ -194,6 +194,7 @@ impl Engine<'_> {
                 }
             }
             Insn::Chance { ppm, end } => {
+                self.left_to_chance = true;
                 let task = &mut self.tasks[id.index()];
                 if !task.rng.chance(*ppm) {
                     task.cursor.pc = *end;
@@ -406,7 +407,10 @@ impl Engine<'_> {
     pub(crate) fn draw(&mut self, id: TaskId, dist: Dist) -> u64 {
         match dist {
             Dist::Const(value) => value,
-            dist => self.tasks[id.index()].rng.draw(&dist),
+            dist => {
+                self.left_to_chance = true;
+                self.tasks[id.index()].rng.draw(&dist)
+            }
         }
     }
 

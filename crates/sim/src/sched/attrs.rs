@@ -51,10 +51,13 @@ impl Engine<'_> {
     /// `sched_autogroup_exit_task()`: an exiting task goes through a change of its group that changes nothing. The
     /// reference kernel does so wherever autogroups are compiled in, as distributions do, used or not.
     pub(super) fn leave_autogroup(&mut self, id: TaskId) {
+        let cpu = self.tasks[id.index()].cpu;
+        self.lock_rq(cpu);
         self.with_task_off(id, DEQ_SAVE | DEQ_MOVE | DEQ_NOCLOCK, |_| 0);
+        self.unlock_rq(cpu);
     }
 
-    /// Takes a queued task off its runqueue around a change, as every `sched_*` call does. The change may add
+    /// Takes a queued task off its locked runqueue around a change, as every `sched_*` call does. The change may add
     /// flags to those with which the task comes back.
     fn with_task_off(&mut self, id: TaskId, flags: u64, change: impl FnOnce(&mut Self) -> u64) {
         let task = &self.tasks[id.index()];
@@ -120,7 +123,8 @@ impl Engine<'_> {
         if unchanged {
             return;
         }
-        let old_prio = self.tasks[id.index()].kern.prio;
+        let (cpu, old_prio) = (self.tasks[id.index()].cpu, self.tasks[id.index()].kern.prio);
+        self.lock_rq(cpu);
         let changes_class = matches!(old, Class::Ext) != matches!(class, Class::Ext);
         let mut flags = DEQ_SAVE | DEQ_NOCLOCK;
         if changes_class {
@@ -135,7 +139,6 @@ impl Engine<'_> {
         if changes_class && class != Class::Ext && self.ext.enabled {
             self.ext_disable_task(id);
         }
-        let cpu = self.tasks[id.index()].cpu;
         if self.tasks[id.index()].life == Life::Runnable {
             if self.rqs[cpu as usize].curr == id {
                 self.resched(cpu);
@@ -143,6 +146,7 @@ impl Engine<'_> {
                 self.wakeup_preempt(cpu, id);
             }
         }
+        self.unlock_rq(cpu);
     }
 
     /// The nice value alone: all that it means for a realtime task.
@@ -210,6 +214,8 @@ impl Engine<'_> {
         if set == self.tasks[id.index()].cpus {
             return;
         }
+        let cpu = self.tasks[id.index()].cpu;
+        self.lock_rq(cpu);
         self.with_task_off(id, DEQ_SAVE | DEQ_NOCLOCK, |engine| {
             let task = &mut engine.tasks[id.index()];
             task.kern.nr_cpus_allowed = set.weight() as i32;
@@ -219,30 +225,37 @@ impl Engine<'_> {
             }
             0
         });
-        let task = &self.tasks[id.index()];
-        if task.may_run_on(task.cpu) {
-            return;
-        }
+        let stays = self.tasks[id.index()].may_run_on(cpu);
         let target = self.fallback_cpu(id);
         match self.tasks[id.index()].life {
-            Life::Runnable if self.rqs[self.tasks[id.index()].cpu as usize].curr == id => {
-                self.push_away(id, target)
+            _ if stays => self.unlock_rq(cpu),
+            Life::Runnable if self.rqs[cpu as usize].curr == id => {
+                self.unlock_rq(cpu);
+                self.push_away(id, target);
             }
-            Life::Runnable => self.move_queued(id, target),
-            _ => self.tasks[id.index()].kern.wake_cpu = target as i32,
+            Life::Runnable => {
+                self.move_queued(id, target);
+                self.run_deferred(target);
+                self.unlock_rq(target);
+            }
+            _ => {
+                self.tasks[id.index()].kern.wake_cpu = target as i32;
+                self.unlock_rq(cpu);
+            }
         }
     }
 
-    /// `move_queued_task()`: from one runqueue to another without a sleep between.
+    /// `move_queued_task()`: from one runqueue to another without a sleep between. It comes with the old one locked and
+    /// leaves with the new one.
     fn move_queued(&mut self, id: TaskId, target: u32) {
         let from = self.tasks[id.index()].cpu;
         self.tasks[id.index()].kern.on_rq = ON_RQ_MIGRATING;
         self.dequeue(from, id, DEQ_NOCLOCK);
         self.set_task_cpu(id, target);
+        self.relock_rq(from, target);
         self.enqueue(target, id, ENQ_MIGRATED);
         self.tasks[id.index()].kern.on_rq = ON_RQ_QUEUED;
         self.wakeup_preempt(target, id);
-        self.run_deferred(target);
     }
 
     /// The stopper thread takes the CPU from a running task that may no longer be there and moves it.
@@ -252,16 +265,13 @@ impl Engine<'_> {
             return;
         }
         self.settle(from);
+        self.lock_rq(from);
         if self.class_of(id) == Class::Ext {
             self.ext_stopped_for_migration(from, id);
         }
         self.rqs[from as usize].preempt_hint = PreemptHint::Affinity;
-        self.tasks[id.index()].kern.on_rq = ON_RQ_MIGRATING;
-        self.dequeue(from, id, DEQ_NOCLOCK);
-        self.set_task_cpu(id, target);
-        self.enqueue(target, id, ENQ_MIGRATED);
-        self.tasks[id.index()].kern.on_rq = ON_RQ_QUEUED;
-        self.wakeup_preempt(target, id);
+        self.move_queued(id, target);
+        self.unlock_rq(target);
         let here = self.exec_cpu;
         self.exec_cpu = from;
         self.schedule(from, Leave::Runnable);
@@ -277,14 +287,16 @@ impl Engine<'_> {
         if !self.ext_cgroup_prep_move(id, from, group) {
             return;
         }
+        let cpu = self.tasks[id.index()].cpu;
+        self.lock_rq(cpu);
         self.with_task_off(id, DEQ_SAVE | DEQ_MOVE | DEQ_NOCLOCK, |engine| {
             engine.join_group(id, group);
             engine.ext_cgroup_move(id, from, group);
             0
         });
-        let cpu = self.tasks[id.index()].cpu;
         if self.rqs[cpu as usize].curr == id {
             self.resched(cpu);
         }
+        self.unlock_rq(cpu);
     }
 }

@@ -125,7 +125,10 @@ impl Engine<'_> {
         let code = self.tasks[id.index()].cursor.code as usize;
         let at = match self.programs.code[code].first() {
             Some(Insn::SleepUntil { time_ns }) => *time_ns,
-            Some(Insn::Do(Op::Sleep(dist))) => self.tasks[id.index()].rng.draw(dist),
+            Some(Insn::Do(Op::Sleep(dist))) => {
+                let dist = *dist;
+                self.draw(id, dist)
+            }
             // Nothing to start: it ends when the workload starts.
             _ => self.origin_ns,
         };
@@ -306,7 +309,10 @@ impl Engine<'_> {
             return false;
         }
         if class == Class::Ext {
+            let cpu = self.tasks[id.index()].cpu;
+            self.lock_rq(cpu);
             self.ext_enable_task(id);
+            self.unlock_rq(cpu);
         }
         self.wake_new(id);
         true

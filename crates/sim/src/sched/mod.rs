@@ -3,6 +3,7 @@
 
 pub mod attrs;
 pub mod lifecycle;
+pub mod locks;
 pub mod rt;
 pub mod wakeup;
 
@@ -61,6 +62,7 @@ impl Engine<'_> {
     /// `__schedule()`: the current task of `cpu` leaves or may stay; the best one runs next.
     pub(crate) fn schedule(&mut self, cpu: u32, leave: Leave) {
         let prev = self.rqs[cpu as usize].curr;
+        self.lock_rq(cpu);
         self.clear_resched(cpu);
         self.settle(cpu);
         if leave != Leave::Runnable {
@@ -88,6 +90,7 @@ impl Engine<'_> {
             }
         }
         self.run_deferred(cpu);
+        self.unlock_rq(cpu);
     }
 
     /// The current task stops being runnable.
@@ -246,11 +249,13 @@ impl Engine<'_> {
         self.ticks += 1;
         self.charge(cpu, OverheadCause::Tick, self.machine.costs.tick_ns);
         let curr = self.rqs[cpu as usize].curr;
+        self.lock_rq(cpu);
         match self.class_of(curr) {
             Class::Ext => self.ext_tick(cpu, curr),
             Class::Rt { .. } => self.rt_tick(cpu),
             Class::Idle => {}
         }
+        self.unlock_rq(cpu);
     }
 
     /// `update_curr()` of any class: brings `sum_exec_runtime` up to now.

@@ -41,10 +41,7 @@ impl Engine<'_> {
             flags |= ENQ_MIGRATED;
             self.set_task_cpu(id, cpu);
         }
-        self.tasks[id.index()].kern.state = 0;
-        self.enqueue(cpu, id, flags);
-        self.wakeup_preempt(cpu, id);
-        self.run_deferred(cpu);
+        self.activate_woken(cpu, id, flags);
         self.run_irq_work();
     }
 
@@ -63,11 +60,18 @@ impl Engine<'_> {
         if cpu != self.tasks[id.index()].cpu {
             self.set_task_cpu(id, cpu);
         }
+        self.activate_woken(cpu, id, ENQ_INITIAL | ENQ_NOCLOCK);
+        self.run_irq_work();
+    }
+
+    /// Until here only the task itself was locked: it is on no runqueue.
+    fn activate_woken(&mut self, cpu: u32, id: TaskId, flags: u64) {
+        self.lock_rq(cpu);
         self.tasks[id.index()].kern.state = 0;
-        self.enqueue(cpu, id, ENQ_INITIAL | ENQ_NOCLOCK);
+        self.enqueue(cpu, id, flags);
         self.wakeup_preempt(cpu, id);
         self.run_deferred(cpu);
-        self.run_irq_work();
+        self.unlock_rq(cpu);
     }
 
     /// `select_task_rq()`: the class chooses unless there is no choice. Returns the CPU and whether it was asked.

@@ -29,7 +29,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let choice = schedulers::choose(&args.scheduler)?;
-    let built = built::native(&choice)?;
+    let built = built::native(&choice, false)?;
     let bpf = built::bpf(&choice)?;
     if let Some(path) = &args.native {
         output::write(path, &built.object.image)?;

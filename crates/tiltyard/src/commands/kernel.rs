@@ -98,7 +98,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE.html", conflicts_with = "no_events")]
     report: Option<PathBuf>,
     /// Which part of the first round of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
-    /// [default: from the command's start]; 20000 slices at most.
+    /// [default: from the command's start]; 20000 slices at most,
+    /// 36000 for all schedulers together.
     #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
     timeline: Option<window::Range>,
     /// Write every event and every figure as Parquet files, one for each table, into this folder.

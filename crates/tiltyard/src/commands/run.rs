@@ -72,12 +72,17 @@ pub struct Args {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Which part of the first run of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
-    /// [default: from 10 ms before the last task that the workload starts]; 20000 slices at most.
+    /// [default: from 10 ms before the last task that the workload starts]; 20000 slices at most,
+    /// 36000 for all schedulers together.
     #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
     timeline: Option<window::Range>,
     /// Write every event and every figure as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", visible_alias = "tables")]
     out: Option<PathBuf>,
+    /// Record what the schedulers' code reads and writes in each callback, and which runqueues are locked: two more
+    /// tables (access, runqueue_lock). Nothing else changes but the time it takes.
+    #[arg(long, requires = "out")]
+    accesses: bool,
     /// How to print the comparison; JSON has every figure of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -169,7 +174,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let begun = Instant::now();
     let mut first_failure = None;
-    let built = build_all(&choices, &mut first_failure);
+    let built = build_all(&choices, args.accesses, &mut first_failure);
     let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
     let gathered = gather(args, &built, &seeds, cells, &mut first_failure);
     if !gathered.runs.is_empty() {
@@ -210,12 +215,12 @@ fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
 }
 
 /// Builds each scheduler; one that fails is told and left out.
-fn build_all(choices: &[Choice], first_failure: &mut Option<Code>) -> Vec<Built> {
+fn build_all(choices: &[Choice], accesses: bool, first_failure: &mut Option<Code>) -> Vec<Built> {
     let steps = Steps::new();
     let mut built = Vec::new();
     for choice in choices {
         steps.step(&format!("building {}", choice.label));
-        match built::native(choice) {
+        match built::native(choice, accesses) {
             Ok(scheduler) => built.push(scheduler),
             Err(failure) => steps.suspend(|| note(first_failure, &failure)),
         }

@@ -24,7 +24,8 @@ const MAX_SLICES: usize = 4000;
 
 /// The simulated machine, with whatever the jobs need, read and built once.
 pub struct Simulated {
-    schedulers: BTreeMap<String, Built>,
+    /// By what `-s` would take, and whether they tell their accesses.
+    schedulers: BTreeMap<(String, bool), Built>,
     machines: BTreeMap<String, Machine>,
     /// By workload and what changes it; with the text that was read.
     workloads: BTreeMap<(String, String), (Workload, String)>,
@@ -65,8 +66,10 @@ impl Simulated {
         }
         let scheduler = self.scheduler(job);
         if let Entry::Vacant(place) = self.schedulers.entry(scheduler) {
-            let choice = schedulers::choose(place.key())?;
-            place.insert(built::native(&choice)?);
+            let (name, accesses) = place.key();
+            let choice = schedulers::choose(name)?;
+            let built = built::native(&choice, *accesses)?;
+            place.insert(built);
         }
         if let Some(text) = &job.duration {
             let wrong = |e| Failure::new(Code::Input, format!("duration = \"{text}\": {e}"));
@@ -76,8 +79,8 @@ impl Simulated {
         Ok(())
     }
 
-    fn scheduler(&self, job: &Job) -> String {
-        instead_of(&self.instead, &job.scheduler)
+    fn scheduler(&self, job: &Job) -> (String, bool) {
+        (instead_of(&self.instead, &job.scheduler), job.accesses)
     }
 
     fn inputs(&self, job: &Job) -> (&Built, &Machine, &(Workload, String)) {
@@ -180,6 +183,7 @@ impl Arena for Simulated {
         }
         tables.extend(summary_tables(0, &recorder.finish(outcome.end_ns)));
         let mut kept = ask(job, seed, &tables)?;
+        kept.left_to_chance = outcome.left_to_chance;
         kept.timeline = timeline.map(|timeline| timeline.finish(outcome.end_ns));
         Ok(kept)
     }

@@ -16,7 +16,7 @@ use tiltyard_report::timeline::Recorded;
 use crate::{data, tabled};
 
 /// Raised when the meaning of an entry changes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What is kept of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,9 +31,22 @@ pub struct Kept {
     /// What happened when the last task came, slice by slice; only of a run that figures show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Recorded>,
+    /// Whether anything was drawn at random: if not, other seeds give the same.
+    pub left_to_chance: bool,
     /// In what the run was not what the experiment says, one line each.
     #[serde(default)]
     pub deviations: Vec<String>,
+}
+
+impl Kept {
+    /// What another seed gives of a run that leaves nothing to chance: pictures are of the first alone.
+    pub fn without_pictures(&self) -> Kept {
+        let mut kept = self.clone();
+        kept.figures.clear();
+        kept.timeline = None;
+        kept.faults.retain(|name, _| !name.starts_with("figure "));
+        kept
+    }
 }
 
 #[derive(Serialize, Deserialize)]

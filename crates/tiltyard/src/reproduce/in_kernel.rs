@@ -163,6 +163,7 @@ impl Arena for InKernel {
             return Err(other(format!("{} events were lost", trace.lost)));
         }
         let mut kept = ask(job, seed, &tables(job, trace, &told.outcome))?;
+        kept.left_to_chance = true;
         kept.deviations = deviations(job, run, told.notes);
         Ok(kept)
     }

@@ -42,12 +42,16 @@ pub trait Arena: Sync {
 const FIGURES_SEED: u64 = 1;
 
 /// One run of one experiment.
+#[derive(Clone, Copy)]
 struct Cell<'a> {
     /// Index of its experiment's plan.
     plan: usize,
     job: &'a Job,
     seed: u64,
 }
+
+/// What came of a run, and whether that was known.
+type Done<'a> = (Cell<'a>, Result<(Kept, bool), Failure>);
 
 /// What all runs of an experiment gave.
 pub struct Judged<'a> {
@@ -115,29 +119,22 @@ pub fn judge_all<'a>(
     cache: &Cache,
 ) -> (Vec<Judged<'a>>, Account) {
     let mut account = Account::default();
-    let cells: Vec<Cell> = plans
+    let firsts: Vec<Cell> = plans
         .iter()
         .enumerate()
-        .flat_map(|(plan, p)| {
-            let each = move |job| (1..=seeds).map(move |seed| Cell { plan, job, seed });
-            p.jobs.iter().flat_map(each)
-        })
+        .flat_map(|(plan, p)| p.jobs.iter().map(move |job| Cell { plan, job, seed: 1 }))
         .collect();
-    let progress = Progress::steps(cells.len() as u64);
-    let results: Vec<Result<(Kept, bool), Failure>> = cells
+    let progress = Progress::steps(firsts.len() as u64 * seeds);
+    let results: Vec<Vec<Done>> = firsts
         .par_iter()
         // Some take a hundred times as long as others: nobody is to be left with a share of long ones.
         .with_max_len(1)
-        .map(|cell| {
-            let result = one(cell, arena, cache);
-            progress.add_step();
-            result
-        })
+        .map(|first| with_all_seeds(first, seeds, arena, cache, &progress))
         .collect();
     progress.finish();
-    let mut by_plan: Vec<Vec<(&Cell, Result<Kept, Failure>)>> =
+    let mut by_plan: Vec<Vec<(Cell, Result<Kept, Failure>)>> =
         plans.iter().map(|_| Vec::new()).collect();
-    for (cell, result) in cells.iter().zip(results) {
+    for (cell, result) in results.into_iter().flatten() {
         let result = result.map(|(kept, known)| {
             account.known += usize::from(known);
             account.done += usize::from(!known);
@@ -151,6 +148,38 @@ pub fn judge_all<'a>(
         .map(|(plan, results)| conclude(plan, results, seeds as usize, arena, &mut account))
         .collect();
     (judged, account)
+}
+
+/// A job with each seed. One that leaves nothing to chance is done once: its other runs are known then.
+fn with_all_seeds<'a>(
+    first: &Cell<'a>,
+    seeds: u64,
+    arena: &dyn Arena,
+    cache: &Cache,
+    progress: &Progress,
+) -> Vec<Done<'a>> {
+    let with = |seed| {
+        let cell = Cell { seed, ..*first };
+        let result = one(&cell, arena, cache);
+        progress.add_step();
+        (cell, result)
+    };
+    let mut done = vec![with(1)];
+    let settled = match &done[0].1 {
+        Ok((kept, _)) if !kept.left_to_chance => Some(kept.without_pictures()),
+        _ => None,
+    };
+    match settled {
+        Some(kept) => done.extend((2..=seeds).map(|seed| {
+            progress.add_step();
+            (Cell { seed, ..*first }, Ok((kept.clone(), true)))
+        })),
+        None => {
+            let others: Vec<u64> = (2..=seeds).collect();
+            done.par_extend(others.par_iter().with_max_len(1).map(|seed| with(*seed)));
+        }
+    }
+    done
 }
 
 /// The runs that `claims` of an experiment need.
@@ -201,7 +230,7 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Fa
 /// Values of all measures, then of derived ones, then verdicts and figures.
 fn conclude<'a>(
     plan: &Plan<'a>,
-    results: &[(&Cell, Result<Kept, Failure>)],
+    results: &[(Cell, Result<Kept, Failure>)],
     seeds: usize,
     arena: &dyn Arena,
     account: &mut Account,
@@ -293,7 +322,7 @@ fn conclude<'a>(
 /// Lines about the runs that each claim needs, each line once.
 fn of_each_claim(
     plan: &Plan,
-    results: &[(&Cell, Result<Kept, Failure>)],
+    results: &[(Cell, Result<Kept, Failure>)],
     tell: impl Fn(&Job, Option<&Kept>) -> Option<Vec<String>>,
 ) -> Vec<Vec<String>> {
     let of_claim = |claim: &&Claim| {

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What scheduler code reads and writes, for those that are built to tell it: elements of its global variables and arrays,
+//! DSQs, runqueues. Its stack, tasks and constants are nobody else's business.
+
+use super::{EnginePtr, Entry, engine_for_free, functions};
+use crate::bpf::maps::{Key, MapId, MapSet};
+use crate::engine::Engine;
+use crate::ext::flags::*;
+use crate::ext::ops::Op;
+use std::collections::HashSet;
+use tiltyard_model::{EventKind, EventSink};
+use tiltyard_native::object::{MapKind, TELL_ACCESS};
+use tiltyard_native::{Instance, Object};
+
+pub(super) const FUNCTIONS: &[Entry] = functions![tilt_access];
+
+/// Places that are the kernel's; the scheduler's own have the numbers behind them.
+const KERNEL_PLACES: [&str; 4] = ["dsq", "local_dsq", "global_dsq", "rq"];
+const DSQ: u16 = 0;
+const LOCAL_DSQ: u16 = 1;
+const GLOBAL_DSQ: u16 = 2;
+const RQ: u16 = 3;
+
+/// Names of callbacks: those of ops, then this.
+const TIMER: &str = "timer";
+
+/// A global variable in memory.
+struct Variable {
+    start: usize,
+    size: usize,
+    /// Of one element.
+    element: usize,
+    place: u16,
+}
+
+/// Told in the callback of this number: place, index, write.
+type Told = (u64, u16, u64, bool);
+
+/// Which place an address belongs to, and what the callbacks under way have told already.
+pub struct Accesses {
+    /// In the order of their addresses.
+    variables: Vec<Variable>,
+    /// Arrays among the maps.
+    arrays: Vec<(MapId, u16)>,
+    names: Vec<String>,
+    told: HashSet<Told>,
+}
+
+impl Accesses {
+    /// `None` unless the object was built to tell its accesses.
+    pub fn of(object: &Object, instance: &Instance) -> Option<Accesses> {
+        if !object.kfuncs.iter().any(|name| name == TELL_ACCESS) {
+            return None;
+        }
+        let mut names: Vec<String> = KERNEL_PLACES.map(str::to_owned).to_vec();
+        let mut variables = Vec::new();
+        for (name, global) in &object.globals {
+            let of_headers = name.starts_with("__SCX_");
+            let Some(start) = instance.symbol(&global.symbol).filter(|_| !of_headers) else {
+                continue;
+            };
+            variables.push(Variable {
+                start: start as usize,
+                size: global.size as usize,
+                element: (global.size / global.elements).max(1) as usize,
+                place: names.len() as u16,
+            });
+            names.push(name.clone());
+        }
+        variables.sort_unstable_by_key(|v| v.start);
+        let mut arrays = Vec::new();
+        for (id, map) in object.maps.iter().enumerate() {
+            if map.kind == MapKind::Array {
+                arrays.push((MapId(id as u32), names.len() as u16));
+                names.push(map.name.clone());
+            }
+        }
+        Some(Accesses {
+            variables,
+            arrays,
+            names,
+            told: HashSet::new(),
+        })
+    }
+
+    pub fn declare(&self, sink: &mut dyn EventSink) {
+        for (callback, name) in Op::names().chain([TIMER]).enumerate() {
+            sink.callback_name(callback as u16, name);
+        }
+        for (place, name) in self.names.iter().enumerate() {
+            sink.place_name(place as u16, name);
+        }
+    }
+
+    /// The outermost callback has returned.
+    pub fn forget(&mut self) {
+        self.told.clear();
+    }
+
+    /// Place and index of an address, `None` for what is neither a variable nor in an array.
+    fn resolve(&self, maps: &MapSet, address: usize) -> Option<(u16, u64)> {
+        let after = self.variables.partition_point(|v| v.start <= address);
+        if let Some(variable) = after.checked_sub(1).map(|at| &self.variables[at]) {
+            let offset = address - variable.start;
+            if offset < variable.size {
+                return Some((variable.place, (offset / variable.element) as u64));
+            }
+        }
+        self.arrays.iter().find_map(|(map, place)| {
+            let Key::Index(index) = maps.element_at(*map, address)?.key else {
+                return None;
+            };
+            Some((*place, u64::from(index)))
+        })
+    }
+}
+
+impl Engine<'_> {
+    /// Tells of an access unless this callback has told it before.
+    fn tell(&mut self, place: u16, index: u64, write: bool) {
+        let call = self.ext.ctx.number;
+        let Some(accesses) = &mut self.ext.accesses else {
+            return;
+        };
+        if accesses.told.insert((call, place, index, write)) {
+            let kind = EventKind::Access {
+                callback: self.ext.ctx.op.map_or(Op::COUNT, |op| op as u16),
+                place,
+                index,
+                write,
+            };
+            self.emit(self.exec_cpu, kind);
+        }
+    }
+
+    /// Scheduler code names a DSQ; its own local one is that of the CPU it runs on.
+    pub(super) fn tell_dsq(&mut self, dsq_id: u64, write: bool) {
+        if self.ext.accesses.is_none() {
+            return;
+        }
+        match dsq_id {
+            DSQ_LOCAL => self.tell(LOCAL_DSQ, u64::from(self.exec_cpu), write),
+            DSQ_GLOBAL => self.tell(GLOBAL_DSQ, 0, write),
+            id if id & DSQ_LOCAL_ON == DSQ_LOCAL_ON => {
+                self.tell(LOCAL_DSQ, u64::from(id as u32), write);
+            }
+            id => self.tell(DSQ, id, write),
+        }
+    }
+
+    /// Scheduler code looks at a CPU's runqueue.
+    pub(super) fn tell_rq(&mut self, cpu: u32) {
+        if self.ext.accesses.is_some() {
+            self.tell(RQ, u64::from(cpu), false);
+        }
+    }
+}
+
+unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, write: u64) {
+    let e = unsafe { engine_for_free(e) };
+    let Some(accesses) = &e.ext.accesses else {
+        return;
+    };
+    if let Some((place, index)) = accesses.resolve(&e.ext.bpf.maps, address) {
+        e.tell(place, index, write != 0);
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runqueue locks: which ones the instructions under way hold. Simulated CPUs take turns, so none ever waits for one; but what
+//! is held when decides what a kernel may do there. Each callback is checked against it (in builds with debug assertions), and
+//! runs that tell accesses tell these, too.
+
+use crate::engine::Engine;
+use tiltyard_model::{Cpu, EventKind};
+
+/// CPUs whose runqueues are locked, in the order in which they were.
+#[derive(Debug, Default)]
+pub struct RqLocks(Vec<u32>);
+
+impl RqLocks {
+    /// The one that callbacks are told of: they run under one lock or none.
+    pub fn innermost(&self) -> Option<u32> {
+        self.0.last().copied()
+    }
+
+    #[cfg(debug_assertions)]
+    pub fn held(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl Engine<'_> {
+    /// `raw_spin_rq_lock()`.
+    pub(crate) fn lock_rq(&mut self, cpu: u32) {
+        debug_assert!(!self.rq_locks.0.contains(&cpu), "CPU {cpu} deadlocks");
+        self.rq_locks.0.push(cpu);
+        self.tell_lock(cpu, true);
+    }
+
+    /// `raw_spin_rq_unlock()`.
+    pub(crate) fn unlock_rq(&mut self, cpu: u32) {
+        let held = self.rq_locks.0.iter().rposition(|held| *held == cpu);
+        debug_assert!(held.is_some(), "CPU {cpu} is not locked");
+        if let Some(at) = held {
+            self.rq_locks.0.remove(at);
+            self.tell_lock(cpu, false);
+        }
+    }
+
+    /// Lets go of one runqueue before it takes another, as everything in sched_ext does.
+    pub(crate) fn relock_rq(&mut self, from: u32, to: u32) {
+        if from != to {
+            self.unlock_rq(from);
+            self.lock_rq(to);
+        }
+    }
+
+    fn tell_lock(&mut self, cpu: u32, taken: bool) {
+        if self.ext.accesses.is_some() {
+            let kind = EventKind::RunqueueLock {
+                of: Cpu(cpu),
+                taken,
+            };
+            self.emit(self.exec_cpu, kind);
+        }
+    }
+}
