@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What an object calls before each access to memory, if it was built to: among its `kfuncs` then. Gets the address and
-/// whether it is written.
+/// What an object calls before each access to memory, if it was built to: among its `kfuncs` then. Gets the address,
+/// how many bytes, and whether they are written.
 pub const TELL_ACCESS: &str = "tilt_access";
 
 /// Image and description of one scheduler.

@@ -130,6 +130,45 @@ fn tables_of_a_small_run() {
     ");
 }
 
+/// CPU 0 changes one runqueue for another as sched_ext does; CPU 1 takes a second before it gives back the first.
+#[test]
+fn accesses_have_names_and_locks_tell_what_is_held() {
+    let mut tables = EventTables::new(3, 100, Vec::new());
+    tables.callback_name(4, "dispatch");
+    tables.place_name(7, "cpus");
+    let mut stream = Stream::new();
+    let access = |index, write| EventKind::Access {
+        callback: 4,
+        place: 7,
+        index,
+        write,
+    };
+    let lock = |of, taken| EventKind::RunqueueLock { of: Cpu(of), taken };
+    stream
+        .event(110, 0, access(2, false))
+        .event(110, 0, access(3, true))
+        .event(120, 0, lock(0, true))
+        .event(120, 1, lock(1, true))
+        .event(120, 0, lock(0, false))
+        .event(120, 0, lock(2, true))
+        .event(130, 1, lock(3, true))
+        .event(130, 1, lock(1, false))
+        .event(140, 1, lock(0, true));
+    stream.play(&mut tables);
+    let tables = tables.finish(200);
+    insta::assert_snapshot!(page(&tables, &["access", "runqueue_lock"]), @r"
+    access
+    3,10,0,dispatch,cpus,2,false
+    3,10,0,dispatch,cpus,3,true
+    runqueue_lock
+    3,20,0,0,-
+    3,20,1,1,-
+    3,20,0,2,-
+    3,30,1,3,1
+    3,40,1,0,3
+    ");
+}
+
 #[test]
 fn figures_of_a_small_run() {
     let (_, summary) = run(&small_run(), 2, 100, 200);

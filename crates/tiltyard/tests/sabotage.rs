@@ -33,7 +33,7 @@ const fn source(file: &'static str, from: &'static str, to: &'static str) -> Spo
     Spoil::Source { file, from, to }
 }
 
-const SABOTAGES: [Sabotage; 17] = [
+const SABOTAGES: [Sabotage; 21] = [
     Sabotage {
         what: "the threshold of interactivity is 60 instead of 30",
         scheduler: "ule",
@@ -102,6 +102,46 @@ const SABOTAGES: [Sabotage; 17] = [
             "atc18.ule.no-wakeup-preemption",
             "atc18.port.priority-range",
         ],
+    },
+    Sabotage {
+        what: "a yield changes nothing",
+        scheduler: "ule",
+        spoil: source(
+            "ule.bpf.c",
+            "\tfrom->scx.slice = 0;\n\treturn false;",
+            "\treturn false;",
+        ),
+        turns: &["atc18.port.api-table1"],
+    },
+    Sabotage {
+        what: "a pick looks at its neighbour's load",
+        scheduler: "ule",
+        spoil: source(
+            "ule.bpf.c",
+            "\tif (take_first(cpu))\n",
+            "\tif (cpu_ctx(cpu ^ 1)->load > 1000 || take_first(cpu))\n",
+        ),
+        turns: &["atc18.intro.local-runqueue"],
+    },
+    Sabotage {
+        what: "a running task leaves the calendar",
+        scheduler: "ule",
+        spoil: source(
+            "ule.bpf.c",
+            "par.port ? key_slot(t->key) : SLOT_NONE",
+            "SLOT_NONE",
+        ),
+        turns: &["atc18.port.current-stays-queued"],
+    },
+    Sabotage {
+        what: "the last to come to a place of the queue is the first",
+        scheduler: "ule",
+        spoil: source(
+            "runq.h",
+            "place = KEY_TAIL;\n",
+            "place = KEY_TAIL - (c->head_inserts++ & (KEY_TAIL / 2 - 1));\n",
+        ),
+        turns: &["atc18.port.current-stays-queued"],
     },
     Sabotage {
         what: "a period of 24 ms",

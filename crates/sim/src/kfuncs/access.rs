@@ -156,12 +156,20 @@ impl Engine<'_> {
     }
 }
 
-unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, write: u64) {
+unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, bytes: u64, write: u64) {
     let e = unsafe { engine_for_free(e) };
     let Some(accesses) = &e.ext.accesses else {
         return;
     };
-    if let Some((place, index)) = accesses.resolve(&e.ext.bpf.maps, address) {
+    let first = accesses.resolve(&e.ext.bpf.maps, address);
+    let Some((place, first)) = first else {
+        return;
+    };
+    // An access does not go beyond the variable that it begins in.
+    let last_address = address + (bytes as usize).saturating_sub(1);
+    let last = accesses.resolve(&e.ext.bpf.maps, last_address);
+    let last = last.filter(|(same, _)| *same == place);
+    for index in first..=last.map_or(first, |(_, last)| last) {
         e.tell(place, index, write != 0);
     }
 }

@@ -39,7 +39,7 @@ pub fn object(scheduler: &str, level: u8) -> &'static Object {
         })
 }
 
-fn source(scheduler: &str) -> Source {
+pub fn source(scheduler: &str) -> Source {
     if scheduler.contains('/') {
         let mut source = Source::new(scheduler);
         source
