@@ -54,6 +54,8 @@ pub enum EventKind {
     /// schedulers that are built to tell it do; names come through [`EventSink::callback_name`] and
     /// [`EventSink::place_name`].
     Access {
+        /// Number of the call into the scheduler, from 1.
+        call: u64,
         callback: u16,
         place: u16,
         index: u64,

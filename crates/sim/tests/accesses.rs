@@ -38,6 +38,7 @@ impl EventSink for Heard {
                 place,
                 index,
                 write,
+                ..
             } => {
                 let names = (
                     self.callbacks[&callback].clone(),

@@ -367,21 +367,6 @@ impl<B: BatchSink> EventTables<B> {
         self.ids.counter += 1;
     }
 
-    fn access(&mut self, cpu: Cpu, callback: u16, place: u16, element: u64, write: bool) {
-        let row: [Value; 6] = [
-            self.now(),
-            cpu.0.into(),
-            self.callbacks
-                .get(&callback)
-                .map_or("", String::as_str)
-                .into(),
-            self.places.get(&place).map_or("", String::as_str).into(),
-            element.into(),
-            write.into(),
-        ];
-        self.rows.access.push_to(&mut self.out, &row);
-    }
-
     fn runqueue_lock(&mut self, cpu: Cpu, of: Cpu, taken: bool) {
         let now = self.now();
         let locked = self.locked.entry(cpu).or_default();
@@ -394,6 +379,10 @@ impl<B: BatchSink> EventTables<B> {
         let row: [Value; 4] = [now, cpu.0.into(), of.0.into(), held.into()];
         self.rows.runqueue_lock.push_to(&mut self.out, &row);
     }
+}
+
+fn name(names: &HashMap<u16, String>, of: u16) -> &str {
+    names.get(&of).map_or("", String::as_str)
 }
 
 fn cause_name(cause: SwitchCause) -> &'static str {
@@ -471,11 +460,23 @@ impl<B: BatchSink> EventSink for EventTables<B> {
             EventKind::Probe { probe, key, value } => self.probe(probe, key, value),
             EventKind::Overhead(ref overhead) => self.overhead(event.cpu, overhead),
             EventKind::Access {
+                call,
                 callback,
                 place,
                 index,
                 write,
-            } => self.access(event.cpu, callback, place, index, write),
+            } => {
+                let row: [Value; 7] = [
+                    self.now(),
+                    event.cpu.0.into(),
+                    call.into(),
+                    name(&self.callbacks, callback).into(),
+                    name(&self.places, place).into(),
+                    index.into(),
+                    write.into(),
+                ];
+                self.rows.access.push_to(&mut self.out, &row);
+            }
             EventKind::RunqueueLock { of, taken } => self.runqueue_lock(event.cpu, of, taken),
         }
     }

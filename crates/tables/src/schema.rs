@@ -412,6 +412,7 @@ fn event_specs() -> Vec<Spec> {
             [
                 ts(),
                 int("cpu", "Where the callback ran."),
+                int("call", "Which call into the scheduler, counted from 1."),
                 text("callback", "The op, or `timer`."),
                 text(
                     "place",

@@ -138,6 +138,7 @@ fn accesses_have_names_and_locks_tell_what_is_held() {
     tables.place_name(7, "cpus");
     let mut stream = Stream::new();
     let access = |index, write| EventKind::Access {
+        call: 9,
         callback: 4,
         place: 7,
         index,
@@ -158,8 +159,8 @@ fn accesses_have_names_and_locks_tell_what_is_held() {
     let tables = tables.finish(200);
     insta::assert_snapshot!(page(&tables, &["access", "runqueue_lock"]), @r"
     access
-    3,10,0,dispatch,cpus,2,false
-    3,10,0,dispatch,cpus,3,true
+    3,10,0,9,dispatch,cpus,2,false
+    3,10,0,9,dispatch,cpus,3,true
     runqueue_lock
     3,20,0,0,-
     3,20,1,1,-

@@ -124,6 +124,7 @@ impl Engine<'_> {
         };
         if accesses.told.insert((call, place, index, write)) {
             let kind = EventKind::Access {
+                call,
                 callback: self.ext.ctx.op.map_or(Op::COUNT, |op| op as u16),
                 place,
                 index,
