@@ -134,13 +134,17 @@ impl Engine<'_> {
         }
     }
 
-    /// Scheduler code names a DSQ; its own local one is that of the CPU it runs on.
+    /// Scheduler code names a DSQ. The local one is that of the locked runqueue; in ops.select_cpu, where none is, it stands
+    /// for that of the CPU on which the code runs.
     pub(super) fn tell_dsq(&mut self, dsq_id: u64, write: bool) {
         if self.ext.accesses.is_none() {
             return;
         }
         match dsq_id {
-            DSQ_LOCAL => self.tell(LOCAL_DSQ, u64::from(self.exec_cpu), write),
+            DSQ_LOCAL => {
+                let cpu = self.ext.ctx.locked_cpu.unwrap_or(self.exec_cpu);
+                self.tell(LOCAL_DSQ, u64::from(cpu), write);
+            }
             DSQ_GLOBAL => self.tell(GLOBAL_DSQ, 0, write),
             id if id & DSQ_LOCAL_ON == DSQ_LOCAL_ON => {
                 self.tell(LOCAL_DSQ, u64::from(id as u32), write);
@@ -162,12 +166,11 @@ unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, bytes: u64, write
     let Some(accesses) = &e.ext.accesses else {
         return;
     };
-    let first = accesses.resolve(&e.ext.bpf.maps, address);
-    let Some((place, first)) = first else {
+    let Some((place, first)) = accesses.resolve(&e.ext.bpf.maps, address) else {
         return;
     };
     // An access does not go beyond the variable that it begins in.
-    let last_address = address + (bytes as usize).saturating_sub(1);
+    let last_address = address.saturating_add((bytes as usize).saturating_sub(1));
     let last = accesses.resolve(&e.ext.bpf.maps, last_address);
     let last = last.filter(|(same, _)| *same == place);
     for index in first..=last.map_or(first, |(_, last)| last) {
