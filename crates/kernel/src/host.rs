@@ -40,14 +40,18 @@ pub(crate) fn load_percent() -> u32 {
 /// An error if a guest with this much memory cannot even be started.
 pub fn require_guest(memory_mib: u32) -> Result<(), KernelError> {
     require_vm_tools()?;
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    match free_mib(&text) {
+    match available_mib() {
         Some(free_mib) if free_mib < u64::from(memory_mib) => Err(KernelError::Memory {
             memory_mib,
             free_mib,
         }),
         _ => Ok(()),
     }
+}
+
+/// Memory that programs may still take; `None` where nobody tells.
+pub(crate) fn available_mib() -> Option<u64> {
+    free_mib(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
 
 /// What /proc/meminfo says programs may still take; a guest takes what it was promised sooner or later.

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::ffi::CString;
 use std::io::{self, Read, Write};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
@@ -14,13 +15,14 @@ use libbpf_rs::{
 };
 
 use super::record::{self, PROBE_BYTES, Record, kind};
-use crate::verifier;
+use crate::{host, verifier};
 
 /// Room for events that nobody has fetched yet, bytes: a quarter of a million switches between two visits.
 const RING_BYTES: u32 = 16 << 20;
 
-/// Events held in memory before they are passed on, bytes: a command of some minutes needs no more.
-const HELD_BYTES: usize = 64 << 20;
+/// Events held in memory before they are passed on, MiB: a quarter of what is there, within these bounds. In a guest that speaks
+/// over a serial line it takes seconds to pass on what has gathered, and whoever fetches events goes before all others.
+const HELD_MIB: RangeInclusive<u64> = 64..=1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
@@ -40,6 +42,7 @@ pub struct Tracer {
     links: Vec<Link>,
     ring: RingBuffer<'static>,
     fetched: Rc<RefCell<Vec<u8>>>,
+    held_bytes: usize,
     object: Object,
 }
 
@@ -91,6 +94,7 @@ impl Tracer {
             links: Vec::new(),
             ring,
             fetched,
+            held_bytes: held_bytes(host::available_mib()),
             object: loaded,
         })
     }
@@ -126,7 +130,7 @@ impl Tracer {
     /// little as it can: what was fetched is passed on when it has become much.
     pub fn fetch(&mut self, out: &mut impl Write) -> Result<(), TracerError> {
         self.ring.consume()?;
-        if self.fetched.borrow().len() > HELD_BYTES {
+        if self.fetched.borrow().len() > self.held_bytes {
             self.pass_on(out)?;
         }
         Ok(())
@@ -162,6 +166,11 @@ impl Tracer {
             .ok_or(TracerError::Damaged("counter of lost records"))?;
         Ok(u64::from_ne_bytes(*lost))
     }
+}
+
+fn held_bytes(available_mib: Option<u64>) -> usize {
+    let quarter_mib = available_mib.unwrap_or(0) / 4;
+    (quarter_mib.clamp(*HELD_MIB.start(), *HELD_MIB.end()) as usize) << 20
 }
 
 /// Whether the running kernel has a function that can be listened to.
