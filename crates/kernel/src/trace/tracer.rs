@@ -206,3 +206,16 @@ fn now_ns() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::held_bytes;
+
+    #[test]
+    fn a_quarter_of_the_memory_is_held_within_bounds() {
+        assert_eq!(held_bytes(Some(1024)), 256 << 20);
+        assert_eq!(held_bytes(Some(100)), 64 << 20);
+        assert_eq!(held_bytes(Some(1 << 20)), 1 << 30);
+        assert_eq!(held_bytes(None), 64 << 20);
+    }
+}
