@@ -20,7 +20,7 @@ struct tilt_frame {
 
 /* Hidden first argument of every kfunc and helper. */
 void *tilt_engine;
-/* IR instructions executed so far. */
+/* IR instructions executed so far, in calls that have returned. */
 u64 tilt_work;
 /* Loops give up when tilt_work is beyond this. */
 u64 tilt_work_limit = ~0ull;

@@ -174,3 +174,41 @@ fn elements_of_an_array_member() {
     });
     assert_eq!(results, [[u64::from(b'h'), u64::from(b'k')]; 2]);
 }
+
+#[test]
+fn numbers_to_loop_over() {
+    let out = outcome::<12>(
+        "const volatile s32 low = -2, high = 3, big = 1 << 23; u64 out[12];
+         s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) {
+             struct bpf_iter_num it; s32 i, *p;
+             bpf_for(i, low, high) { out[0]++; out[1] += i; }
+             bpf_for(i, high, high) out[2]++;
+             bpf_for(i, high, low) out[3]++;
+             bpf_for(i, low, high) { if (i == 1) break; out[4]++; }
+             out[5] = (s64)bpf_iter_num_new(&it, high, low);
+             out[6] = !bpf_iter_num_next(&it);
+             out[7] = (s64)bpf_iter_num_new(&it, 0, big);
+             p = bpf_iter_num_next(&it); out[8] = p ? *p : 99;
+             out[9] = (s64)bpf_iter_num_new(&it, -1, big);
+             bpf_iter_num_new(&it, (s32)(1u << 31), (s32)(1u << 31) + 1);
+             p = bpf_iter_num_next(&it); out[10] = p ? *p : 99;
+             out[11] = !bpf_iter_num_next(&it) + !bpf_iter_num_next(&it);
+             return 0; }",
+    );
+    let lowest = i64::from(i32::MIN) as u64;
+    let expected = [
+        5,
+        0,
+        0,
+        0,
+        3,
+        -22i64 as u64,
+        1,
+        0,
+        0,
+        -7i64 as u64,
+        lowest,
+        2,
+    ];
+    assert_eq!(out, expected);
+}

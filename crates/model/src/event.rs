@@ -195,6 +195,7 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
         self.0.task(info);
         self.1.task(info);
     }
+    #[inline]
     fn event(&mut self, event: &Event) {
         self.0.event(event);
         self.1.event(event);
@@ -227,6 +228,7 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     fn task(&mut self, info: &TaskInfo) {
         (**self).task(info);
     }
+    #[inline]
     fn event(&mut self, event: &Event) {
         (**self).event(event);
     }
@@ -250,6 +252,7 @@ impl<S: EventSink> EventSink for Option<S> {
             sink.task(info);
         }
     }
+    #[inline]
     fn event(&mut self, event: &Event) {
         if let Some(sink) = self {
             sink.event(event);

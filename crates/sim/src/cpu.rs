@@ -5,7 +5,7 @@ use crate::ext::dsq::Dsq;
 use crate::sched::rt::RtQueue;
 use crate::task::TaskId;
 use crate::work::Spaces;
-use tiltyard_model::Overhead;
+use tiltyard_model::{Cpu, Event, EventKind, Overhead};
 use tiltyard_native::layout::{Rq as KernelRq, ScxRq};
 
 /// Kicks that an op has asked for and that take effect once it has returned.
@@ -58,8 +58,8 @@ pub struct Rq {
     pub speed_permille: u64,
     /// On the engine's list of CPUs whose work's end has changed.
     pub rearm: bool,
-    /// Overhead of this instant, not yet told to the sink.
-    pub overhead: Overhead,
+    /// Overhead of this instant, not yet told to the sink: the event as it will be, so that nothing needs to be moved.
+    pub overhead: Event,
     pub overhead_untold: bool,
     /// Overhead charged and not yet counted in the totals below.
     pub overhead_owed_ns: u64,
@@ -116,7 +116,11 @@ impl Rq {
             work_start_ns: 0,
             speed_permille: 1000,
             rearm: false,
-            overhead: Overhead::default(),
+            overhead: Event {
+                time_ns: 0,
+                cpu: Cpu(cpu),
+                kind: EventKind::Overhead(Overhead::default()),
+            },
             overhead_untold: false,
             overhead_owed_ns: 0,
             footprint_bytes: 0,

@@ -8,7 +8,7 @@
 use crate::clock::NEVER;
 use crate::engine::Engine;
 use crate::task::TaskId;
-use tiltyard_model::{EventKind, OverheadCause};
+use tiltyard_model::{EventKind, Overhead, OverheadCause};
 
 /// Bytes of a cache line.
 const LINE_BYTES: u64 = 64;
@@ -36,23 +36,33 @@ impl Engine<'_> {
         if ns == 0 {
             return;
         }
-        self.settle(cpu);
         let rq = &mut self.rqs[cpu as usize];
+        if self.now > rq.work_start_ns {
+            self.settle(cpu);
+            return self.charge(cpu, cause, ns);
+        }
         rq.work_start_ns += ns;
-        rq.overhead.charge(cause, ns);
         rq.overhead_owed_ns += ns;
+        if let EventKind::Overhead(overhead) = &mut rq.overhead.kind {
+            overhead.charge(cause, ns);
+        }
         rq.overhead_untold = true;
         self.arm_work(cpu);
     }
 
     /// The time at which the current task will have done what it is busy with has changed. It is worked
     /// out once, when everything that happens at this instant has happened.
+    #[inline]
     pub(crate) fn arm_work(&mut self, cpu: u32) {
-        let rq = &mut self.rqs[cpu as usize];
-        if !rq.rearm {
-            rq.rearm = true;
-            self.rearm.push(cpu);
+        if !self.rqs[cpu as usize].rearm {
+            self.put_on_rearm_list(cpu);
         }
+    }
+
+    #[inline(never)]
+    fn put_on_rearm_list(&mut self, cpu: u32) {
+        self.rqs[cpu as usize].rearm = true;
+        self.rearm.push(cpu);
     }
 
     pub(crate) fn arm_pending_work(&mut self) {
@@ -91,8 +101,9 @@ impl Engine<'_> {
         if !std::mem::take(&mut rq.overhead_untold) {
             return;
         }
-        let overhead = std::mem::take(&mut rq.overhead);
-        self.emit(cpu, EventKind::Overhead(overhead));
+        rq.overhead.time_ns = self.now;
+        self.sink.event(&rq.overhead);
+        rq.overhead.kind = EventKind::Overhead(Overhead::default());
     }
 
     /// Counts the overhead that has elapsed by now on this CPU.

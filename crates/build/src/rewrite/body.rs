@@ -18,6 +18,9 @@ use std::fmt::Write;
 /// `BPF_MAX_LOOPS` of the kernel: iterations that may_goto grants one function call.
 const MAY_GOTO_BUDGET: u64 = 8 * 1024 * 1024;
 
+/// Where a call of a function counts its instructions.
+const WORK: &str = "%tilt.work";
+
 /// Instructions that mean the same on the host.
 const PLAIN: &[&str] = &[
     "add",
@@ -188,6 +191,9 @@ pub fn lower(function: &Function, slots: &mut Slots, choices: Choices) -> Result
     let mut text = header(function, debug);
     for (index, block) in function.blocks.iter().enumerate() {
         let _ = writeln!(text, "{}:", block.label);
+        if index == 0 {
+            let _ = writeln!(text, "  {WORK} = alloca i64\n  store i64 0, ptr {WORK}");
+        }
         if index == 0 && has_may_goto(function) {
             let _ = writeln!(
                 text,
@@ -203,6 +209,9 @@ pub fn lower(function: &Function, slots: &mut Slots, choices: Choices) -> Result
             if at == phis {
                 let head = heads.contains(block.label.as_str());
                 let _ = writeln!(text, "  {}", count_call(block, head));
+            }
+            if insn.opcode() == "ret" {
+                let _ = writeln!(text, "  call void @tilt_counted(ptr {WORK})");
             }
             let location = insn.location.filter(|_| debug);
             for out in lowering
@@ -262,7 +271,7 @@ fn write_insn(text: &mut String, insn: &Insn, location: Option<u32>) {
 fn count_call(block: &Block, head: bool) -> String {
     let insns = block.insns.iter().filter(|i| counts(i)).count();
     format!(
-        "call void @tilt_count{}(i64 {insns})",
+        "call void @tilt_count{}(ptr {WORK}, i64 {insns})",
         if head { "_loop" } else { "" }
     )
 }

@@ -3,6 +3,7 @@
 //! Both go through tables of the object, so that each instance may have its own engine, which they get as a hidden
 //! first argument. Integer arguments travel zero-extended in 64 bits, as in BPF's registers.
 
+use super::bpf_for;
 use super::core_relo::without_flavour;
 use crate::ir::{Declare, Insn, Result, Unknown};
 use crate::parse::Call;
@@ -82,7 +83,7 @@ impl Slots {
                 "kernel function {name}, which Linux 6.18 does not have"
             ))
         })?;
-        Ok(self.thunk(name, declare))
+        Ok(bpf_for::definition(name, declare).unwrap_or_else(|| self.thunk(name, declare)))
     }
 
     /// `void tilt_access(place, bytes, write)`, which an object calls before each access to memory. No kernel has it.

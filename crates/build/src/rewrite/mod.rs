@@ -6,6 +6,7 @@ mod access;
 pub mod arith;
 pub mod asm;
 pub mod body;
+mod bpf_for;
 pub mod calls;
 pub mod core_relo;
 pub mod fold;

@@ -8,26 +8,38 @@
 declare hidden void @tilt_runaway() #1
 declare void @llvm.trap() #1
 
-; A basic block of %insns instructions is about to run.
-define internal void @tilt_count(i64 %insns) #0 {
-  %old = load i64, ptr @tilt_work
+; A basic block of %insns instructions is about to run. Each call of a function counts its own, in a register.
+define internal void @tilt_count(ptr %work, i64 %insns) #0 {
+  %old = load i64, ptr %work
   %new = add i64 %old, %insns
-  store i64 %new, ptr @tilt_work
+  store i64 %new, ptr %work
   ret void
 }
 
 ; The same at the head of a loop, where a scheduler that runs for ever comes by.
-define internal void @tilt_count_loop(i64 %insns) #0 {
-  %old = load i64, ptr @tilt_work
+define internal void @tilt_count_loop(ptr %work, i64 %insns) #0 {
+  %old = load i64, ptr %work
   %new = add i64 %old, %insns
-  store i64 %new, ptr @tilt_work
+  store i64 %new, ptr %work
+  %before = load i64, ptr @tilt_work
+  %all = add i64 %before, %new
   %limit = load i64, ptr @tilt_work_limit
-  %over = icmp ugt i64 %new, %limit
+  %over = icmp ugt i64 %all, %limit
   br i1 %over, label %stop, label %go
 stop:
+  store i64 %all, ptr @tilt_work
   call void @tilt_runaway()
   unreachable
 go:
+  ret void
+}
+
+; A function that has counted %work returns.
+define internal void @tilt_counted(ptr %work) #0 {
+  %own = load i64, ptr %work
+  %before = load i64, ptr @tilt_work
+  %all = add i64 %before, %own
+  store i64 %all, ptr @tilt_work
   ret void
 }
 

@@ -5,20 +5,6 @@ use super::common::{Engine, helper, kfunc};
 use std::ffi::c_void;
 use tiltyard_native::{EntryPoint, Instance, Object, Value};
 
-extern "C" fn iter_new(_: u64, it: &mut (i32, i32), start: i32, end: i32) -> i32 {
-    *it = (start - 1, end);
-    0
-}
-
-extern "C" fn iter_next(_: u64, it: &mut (i32, i32)) -> *const i32 {
-    it.0 += 1;
-    if it.0 < it.1 {
-        &raw const it.0
-    } else {
-        std::ptr::null()
-    }
-}
-
 /// Every CPU is in every mask.
 extern "C" fn yes(_: u64) -> u64 {
     1
@@ -26,8 +12,6 @@ extern "C" fn yes(_: u64) -> u64 {
 
 fn stub(name: &str) -> Option<*const c_void> {
     match name {
-        "bpf_iter_num_new" => Some(iter_new as *const c_void),
-        "bpf_iter_num_next" => Some(iter_next as *const c_void),
         "bpf_cpumask_test_cpu" => Some(yes as *const c_void),
         _ => kfunc(name),
     }

@@ -111,6 +111,8 @@ pub struct MapSet {
     /// Maps with retired entries.
     dirty: Vec<MapId>,
     misuse: Option<Misuse>,
+    /// There may be something to look at once the callback has returned: retired entries, records, misuse.
+    unsettled: bool,
 }
 
 // SAFETY: a set owns its memory; the variables it points to belong to the same simulation.
@@ -124,6 +126,7 @@ impl MapSet {
             nr_cpus,
             dirty: Vec::new(),
             misuse: None,
+            unsettled: false,
         };
         for decl in decls {
             set.push(decl)?;
@@ -443,7 +446,6 @@ impl MapSet {
 
     /// Frees deleted and replaced entries. `freed` gets their addresses: timers that lie there are
     /// cancelled. Call it between callbacks of the scheduler, never during one.
-    #[inline]
     pub fn reclaim(&mut self, mut freed: impl FnMut(Range<usize>)) {
         while let Some(map) = self.dirty.pop() {
             match &mut self.maps[map.0 as usize].store {
@@ -456,17 +458,22 @@ impl MapSet {
         }
     }
 
+    /// Whether anything was left, since the last call, that [`MapSet::reclaim`], [`MapSet::take_misuse`] or
+    /// [`MapSet::ringbuf_take`] would find. Nearly always there is nothing, and this is one load.
+    #[inline]
+    pub fn take_unsettled(&mut self) -> bool {
+        std::mem::take(&mut self.unsettled)
+    }
+
     fn mark_dirty(&mut self, map: MapId) {
+        self.unsettled = true;
         if !self.dirty.contains(&map) {
             self.dirty.push(map);
         }
     }
 
     /// The first misuse since the last call. Ask after each callback.
-    #[inline]
     pub fn take_misuse(&mut self) -> Option<Misuse> {
-        // Nearly always there is none: look before moving it.
-        self.misuse.as_ref()?;
         self.misuse.take()
     }
 
@@ -474,6 +481,7 @@ impl MapSet {
     fn misused<T>(&mut self, map: MapId, call: &'static str, result: T) -> T {
         let decl = &self.maps[map.0 as usize].decl;
         let (map, kind) = (decl.name.clone(), rules::kind_name(decl.kind));
+        self.unsettled = true;
         self.misuse.get_or_insert(Misuse { map, kind, call });
         result
     }

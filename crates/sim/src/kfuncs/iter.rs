@@ -12,9 +12,6 @@ use std::ffi::c_void;
 use std::ptr::null;
 
 pub(super) const FUNCTIONS: &[Entry] = functions![
-    bpf_iter_num_new,
-    bpf_iter_num_next,
-    bpf_iter_num_destroy,
     bpf_iter_scx_dsq_new,
     bpf_iter_scx_dsq_next,
     bpf_iter_scx_dsq_destroy,
@@ -23,50 +20,6 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
     scx_bpf_dsq_move_set_slice,
     scx_bpf_dsq_move_set_vtime,
 ];
-
-/// Most steps of a `bpf_for` (BPF_MAX_LOOPS).
-const MAX_LOOPS: i64 = 8 << 20;
-const E2BIG: i64 = -7;
-
-/// `struct bpf_iter_num`: one u64.
-#[repr(C)]
-struct NumIter {
-    current: i32,
-    end: i32,
-}
-
-unsafe extern "C" fn bpf_iter_num_new(_e: EnginePtr, it: *mut c_void, start: u64, end: u64) -> i64 {
-    let (start, end) = (start as i32, end as i32);
-    let span = i64::from(end) - i64::from(start);
-    let (state, result) = match span {
-        ..0 => (NumIter { current: 0, end: 0 }, EINVAL),
-        span if span > MAX_LOOPS => (NumIter { current: 0, end: 0 }, E2BIG),
-        _ => (
-            NumIter {
-                current: start.wrapping_sub(1),
-                end,
-            },
-            0,
-        ),
-    };
-    // SAFETY: the scheduler's own iterator variable.
-    unsafe { it.cast::<NumIter>().write(state) };
-    result
-}
-
-unsafe extern "C" fn bpf_iter_num_next(_e: EnginePtr, it: *mut c_void) -> *const c_void {
-    // SAFETY: the scheduler's own iterator variable, set by `new`.
-    let it = unsafe { &mut *it.cast::<NumIter>() };
-    if i64::from(it.current) + 1 >= i64::from(it.end) {
-        it.end = 0;
-        it.current = 0;
-        return null();
-    }
-    it.current = it.current.wrapping_add(1);
-    (&raw const it.current).cast()
-}
-
-unsafe extern "C" fn bpf_iter_num_destroy(_e: EnginePtr, _it: *mut c_void) {}
 
 /// `struct bpf_iter_scx_dsq`: six u64. All state is in here, so an iterator that is abandoned costs nothing.
 #[repr(C)]

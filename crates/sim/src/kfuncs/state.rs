@@ -29,8 +29,6 @@ pub struct Bpf {
     pub memory: HostMemory,
     probe_map: Option<MapId>,
     probes: Vec<[u8; PROBE_NAME_BYTES]>,
-    /// Where the record that is being read is kept.
-    probe_record: Vec<u8>,
     /// An always empty mask, for schedulers that track idle CPUs themselves.
     pub no_cpus: CpuSet,
 }
@@ -61,7 +59,6 @@ impl Bpf {
             // SAFETY: only formats of the scheduler's own calls are printed, with the strings that they name.
             memory: unsafe { HostMemory::new() },
             probes: Vec::new(),
-            probe_record: Vec::new(),
             no_cpus: CpuSet::new(nr_cpus),
         })
     }
@@ -110,20 +107,29 @@ impl Engine<'_> {
         unsafe { CpuMask::from_raw(ptr as *const _, self.topology.online.nr_cpus()) }
     }
 
-    /// What a callback leaves to be done: freed map values, misuse that a verifier would have refused.
+    /// What a callback leaves to be done.
+    #[inline]
     pub(crate) fn after_callback(&mut self) {
+        self.ext.bpf.masks.reclaim();
+        if self.ext.bpf.maps.take_unsettled() {
+            self.settle_maps();
+        }
+        if let Some(accesses) = &mut self.ext.accesses {
+            accesses.forget();
+        }
+    }
+
+    /// Freed map values, misuse that a verifier would have refused, probes.
+    #[inline(never)]
+    fn settle_maps(&mut self) {
         let bpf = &mut self.ext.bpf;
         let timers = &mut bpf.timers;
         bpf.maps.reclaim(|freed| timers.forget(freed));
-        bpf.masks.reclaim();
         if let Some(misuse) = bpf.maps.take_misuse() {
             self.fail(RunError::Scheduler(misuse.to_string()));
         }
         if self.probes {
             self.drain_probes();
-        }
-        if let Some(accesses) = &mut self.ext.accesses {
-            accesses.forget();
         }
     }
 
@@ -132,15 +138,15 @@ impl Engine<'_> {
         let Some(map) = self.ext.bpf.probe_map else {
             return;
         };
-        let mut record = std::mem::take(&mut self.ext.bpf.probe_record);
-        while self.ext.bpf.maps.ringbuf_take(map, &mut record) {
-            let Ok(fields) = record.as_slice().try_into() else {
-                let what = format!("a record of {} bytes in map '{PROBE_MAP}'", record.len());
-                return self.fail(RunError::NotModelled(what));
-            };
-            self.probe_event(fields);
+        while let Some(record) = self.ext.bpf.maps.ringbuf_take(map) {
+            match <[u8; PROBE_RECORD_BYTES]>::try_from(record) {
+                Ok(fields) => self.probe_event(&fields),
+                Err(_) => {
+                    let what = format!("a record of {} bytes in map '{PROBE_MAP}'", record.len());
+                    return self.fail(RunError::NotModelled(what));
+                }
+            }
         }
-        self.ext.bpf.probe_record = record;
     }
 
     fn probe_event(&mut self, record: &[u8; PROBE_RECORD_BYTES]) {

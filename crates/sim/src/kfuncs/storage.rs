@@ -42,11 +42,16 @@ unsafe fn map_id(e: &mut Engine<'static>, map: *const u8) -> Option<MapId> {
     // SAFETY: the caller's promise.
     let id = unsafe { e.ext.bpf.maps.id_of(map) };
     if id.is_none() {
-        e.fail(RunError::Scheduler(
-            "a helper was called with something that is no map".into(),
-        ));
+        no_map(e);
     }
     id
+}
+
+#[cold]
+fn no_map(e: &mut Engine<'static>) {
+    e.fail(RunError::Scheduler(
+        "a helper was called with something that is no map".into(),
+    ));
 }
 
 unsafe extern "C" fn map_lookup(e: EnginePtr, map: *const u8, key: *const u8) -> *mut u8 {
@@ -126,8 +131,11 @@ unsafe extern "C" fn task_storage_get(
     flags: u64,
 ) -> *mut u8 {
     let e = unsafe { engine(e) };
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return null_mut();
+    };
     // SAFETY: the scheduler got the task from the engine.
-    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(task)) }) else {
+    let Some(task) = (unsafe { task_id(task) }) else {
         return null_mut();
     };
     unsafe { e.ext.bpf.maps.task_storage(id, task.0, value, flags) }

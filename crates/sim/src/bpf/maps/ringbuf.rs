@@ -116,10 +116,7 @@ impl RingBuf {
     }
 
     /// Consumes the next submitted record; `None` at the end or before an open one.
-    ///
-    /// # Safety
-    /// The record is used only until the next reservation.
-    unsafe fn consume<'a>(&mut self) -> Option<&'a [u8]> {
+    fn consume(&mut self) -> Option<&[u8]> {
         while self.consumer < self.producer {
             let header = self.header(self.consumer);
             // SAFETY: a header that `reserve` wrote.
@@ -130,7 +127,7 @@ impl RingBuf {
             let len = state & !DISCARDED;
             self.consumer += Self::span(len.into());
             if state & DISCARDED == 0 {
-                // SAFETY: a submitted record of this length, overwritten by reservations only.
+                // SAFETY: a submitted record of this length, overwritten by reservations only, which borrow the ring anew.
                 return Some(unsafe {
                     let start = header.cast::<u8>().add(HEADER_BYTES as usize);
                     std::slice::from_raw_parts(start, len as usize)
@@ -154,6 +151,7 @@ impl MapSet {
         size: u64,
         flags: u64,
     ) -> i64 {
+        self.unsettled = true;
         match &mut self.maps[map.0 as usize].store {
             // SAFETY: the caller's promise.
             Store::RingBuf(ring) => unsafe { ring.output(data, size, flags) },
@@ -173,6 +171,7 @@ impl MapSet {
     /// in. False if it is no open reservation, which ends the run.
     #[must_use]
     pub fn ringbuf_commit(&mut self, record: *mut u8, discard: bool) -> bool {
+        self.unsettled = true;
         self.maps.iter_mut().any(|entry| match &mut entry.store {
             Store::RingBuf(ring) => ring.commit(record, discard),
             _ => false,
@@ -187,19 +186,13 @@ impl MapSet {
         }
     }
 
-    /// Takes the next submitted record out of a ring, in place of what `record` held. False when
-    /// there is none, or the map is no ring. A ring that nobody reads fills up and refuses more, as
-    /// in a kernel.
-    pub fn ringbuf_take(&mut self, map: MapId, record: &mut Vec<u8>) -> bool {
-        let Store::RingBuf(ring) = &mut self.maps[map.0 as usize].store else {
-            return false;
-        };
-        // SAFETY: copied at once.
-        let Some(bytes) = (unsafe { ring.consume() }) else {
-            return false;
-        };
-        record.clear();
-        record.extend_from_slice(bytes);
-        true
+    /// Takes the next submitted record out of a ring. `None` when there is none, or the map is no
+    /// ring. A ring that nobody reads fills up and refuses more, as in a kernel.
+    #[inline]
+    pub fn ringbuf_take(&mut self, map: MapId) -> Option<&[u8]> {
+        match &mut self.maps[map.0 as usize].store {
+            Store::RingBuf(ring) => ring.consume(),
+            _ => None,
+        }
     }
 }

@@ -10,13 +10,25 @@ use std::ptr::null_mut;
 /// The one flag of bpf_task_storage_get and bpf_cgrp_storage_get.
 pub const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
 
-const NONE: u32 = u32::MAX;
-
 pub struct Storage {
     values: Slab,
     value_size: usize,
-    /// Owner's index to slot.
-    slots: Vec<u32>,
+    /// By the owner's index.
+    places: Vec<Place>,
+}
+
+/// Where an owner's value is; a null pointer if it has none.
+#[derive(Clone, Copy)]
+struct Place {
+    value: *mut u8,
+    slot: u32,
+}
+
+impl Place {
+    const NONE: Place = Place {
+        value: null_mut(),
+        slot: 0,
+    };
 }
 
 impl Storage {
@@ -26,7 +38,7 @@ impl Storage {
         Storage {
             values,
             value_size,
-            slots: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -40,8 +52,8 @@ impl Storage {
         if flags > BPF_LOCAL_STORAGE_GET_F_CREATE {
             return null_mut();
         }
-        match self.slots.get(owner as usize) {
-            Some(&slot) if slot != NONE => self.values.at(slot),
+        match self.places.get(owner as usize) {
+            Some(place) if !place.value.is_null() => place.value,
             _ if flags == 0 => null_mut(),
             // SAFETY: the caller's promise.
             _ => unsafe { self.create(owner, initial) },
@@ -51,11 +63,11 @@ impl Storage {
     #[cold]
     unsafe fn create(&mut self, owner: u32, initial: *const u8) -> *mut u8 {
         let slot = self.values.take();
-        if self.slots.len() <= owner as usize {
-            self.slots.resize(owner as usize + 1, NONE);
-        }
-        self.slots[owner as usize] = slot;
         let value = self.values.at(slot);
+        if self.places.len() <= owner as usize {
+            self.places.resize(owner as usize + 1, Place::NONE);
+        }
+        self.places[owner as usize] = Place { value, slot };
         if !initial.is_null() {
             // SAFETY: the caller's promise of `get`.
             unsafe { initial.copy_to(value, self.value_size) };
@@ -64,9 +76,10 @@ impl Storage {
     }
 
     pub fn delete(&mut self, owner: u32) -> i64 {
-        match self.slots.get_mut(owner as usize) {
-            Some(slot) if *slot != NONE => {
-                self.values.retire(std::mem::replace(slot, NONE));
+        match self.places.get_mut(owner as usize) {
+            Some(place) if !place.value.is_null() => {
+                self.values.retire(place.slot);
+                *place = Place::NONE;
                 0
             }
             _ => -ENOENT,

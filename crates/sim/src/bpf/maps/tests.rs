@@ -393,9 +393,8 @@ fn task_storage_is_created_on_demand_and_dies_with_its_task() {
 
 fn drained(set: &mut MapSet) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
-    let mut record = Vec::new();
-    while set.ringbuf_take(M, &mut record) {
-        records.push(record.clone());
+    while let Some(record) = set.ringbuf_take(M) {
+        records.push(record.to_vec());
     }
     records
 }
@@ -422,10 +421,9 @@ fn ring_buffer_delivers_in_order_of_reservation() {
     assert!(set.ringbuf_commit(open, false) && set.ringbuf_commit(dropped, true));
     assert!(!set.ringbuf_commit(open, false), "committed twice");
     assert!(!set.ringbuf_commit(std::ptr::null_mut(), false));
-    let mut record = b"something".to_vec();
-    assert!(set.ringbuf_take(M, &mut record) && record == b"two");
+    assert_eq!(set.ringbuf_take(M), Some(b"two".as_slice()));
     assert_eq!(drained(&mut set), [b"three"]);
-    assert!(!set.ringbuf_take(M, &mut record));
+    assert_eq!(set.ringbuf_take(M), None);
     assert_eq!(drained(&mut set), Vec::<Vec<u8>>::new());
     assert!(set.ringbuf_reserve(M, 8, 1).is_null(), "flags must be 0");
 }
