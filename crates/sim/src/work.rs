@@ -103,7 +103,9 @@ impl Engine<'_> {
         }
         rq.overhead.time_ns = self.now;
         self.sink.event(&rq.overhead);
-        rq.overhead.kind = EventKind::Overhead(Overhead::default());
+        if let EventKind::Overhead(overhead) = &mut rq.overhead.kind {
+            *overhead = Overhead::default();
+        }
     }
 
     /// Counts the overhead that has elapsed by now on this CPU.

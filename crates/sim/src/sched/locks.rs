@@ -32,12 +32,9 @@ impl Engine<'_> {
 
     /// `raw_spin_rq_unlock()`.
     pub(crate) fn unlock_rq(&mut self, cpu: u32) {
-        let held = self.rq_locks.0.iter().rposition(|held| *held == cpu);
-        debug_assert!(held.is_some(), "CPU {cpu} is not locked");
-        if let Some(at) = held {
-            self.rq_locks.0.remove(at);
-            self.tell_lock(cpu, false);
-        }
+        let innermost = self.rq_locks.0.pop();
+        debug_assert_eq!(innermost, Some(cpu), "not the lock that was taken last");
+        self.tell_lock(cpu, false);
     }
 
     /// Lets go of one runqueue before it takes another, as everything in sched_ext does.

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 
 use tiltyard_claims::{Database, Job};
 use tiltyard_measure::{Recorder, RecorderSpec};
-use tiltyard_model::Machine;
+use tiltyard_model::{EventSink, Machine};
 use tiltyard_report::timeline::Timeline;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 use tiltyard_workload::Workload;
@@ -171,13 +171,16 @@ impl Arena for Simulated {
             window.max_slices = MAX_SLICES;
             Timeline::new(machine.nr_cpus(), origin_ns, window)
         });
-        let outcome = simulate::simulate(
-            &experiment,
-            built,
-            seed,
-            &mut (&mut recorder, (events.as_mut(), timeline.as_mut())),
-            &Progress::silent(),
-        )?;
+        let mut all;
+        // Nearly always there is the recorder alone: nobody else needs to be looked for at each event.
+        let sink: &mut dyn EventSink = match (events.as_mut(), timeline.as_mut()) {
+            (None, None) => &mut recorder,
+            others => {
+                all = (&mut recorder, others);
+                &mut all
+            }
+        };
+        let outcome = simulate::simulate(&experiment, built, seed, sink, &Progress::silent())?;
         if let Some(events) = events {
             events.finish(outcome.end_ns);
         }
