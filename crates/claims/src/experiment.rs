@@ -57,6 +57,8 @@ pub struct RunSpec {
     pub events: bool,
     /// How many tasks of an app have series of their own among the probes.
     pub probe_keys: Option<u32>,
+    /// Probes that are kept; default: all.
+    pub probe_names: Option<Vec<String>>,
     /// Which part of it a report shows slice by slice, as `--timeline` takes it; only of runs that figures show.
     pub timeline: Option<String>,
     /// Whether a scheduler that starves a task is ejected, as a kernel would; default: as the scheduler says.
@@ -246,6 +248,7 @@ pub struct Job {
     /// Whether anything asks what its code reads and writes, or for locks.
     pub accesses: bool,
     pub probe_keys: Option<u32>,
+    pub probe_names: Option<Vec<String>>,
     pub timeline: Option<String>,
     pub watchdog: Option<bool>,
     pub kernel: Option<InKernel>,
@@ -444,6 +447,7 @@ impl Experiment {
             duration: run.duration.as_deref().map(fill),
             events: run.events,
             probe_keys: run.probe_keys,
+            probe_names: run.probe_names.clone(),
             timeline: run.timeline.clone(),
             watchdog: run.watchdog,
             kernel: own.map(|own| InKernel {

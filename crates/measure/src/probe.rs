@@ -13,6 +13,7 @@ const MAX_CPUS: u32 = 64;
 pub struct Probe {
     pub name: String,
     pub per_cpu: bool,
+    pub kept: bool,
     /// By app, on the fine grid.
     apps: Vec<Option<Track>>,
     /// By task slot or CPU, on the coarse grid, with the name of the key.
@@ -104,10 +105,11 @@ impl Track {
 
 impl Probe {
     /// `tasks_per_app`: how many tasks of an app get series of their own.
-    pub fn new(name: &str, per_cpu: bool, tasks_per_app: u32) -> Self {
+    pub fn new(name: &str, per_cpu: bool, tasks_per_app: u32, kept: bool) -> Self {
         Probe {
             name: name.to_owned(),
             per_cpu,
+            kept,
             apps: Vec::new(),
             keys: Vec::new(),
             key_index: Vec::new(),

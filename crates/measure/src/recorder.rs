@@ -56,6 +56,8 @@ pub struct Recorder {
     pub(crate) requests: Vec<Class>,
     pub(crate) probes: Vec<Probe>,
     tasks_per_app: u32,
+    /// Probes that are kept; `None`: all.
+    probe_names: Option<Vec<String>>,
     pub(crate) switches: Switches,
     pub(crate) overhead: Overhead,
     pub(crate) migrations: u64,
@@ -109,6 +111,7 @@ impl Recorder {
             requests: Vec::new(),
             probes: Vec::new(),
             tasks_per_app: probe::TASKS_PER_APP,
+            probe_names: None,
             switches: Switches::default(),
             overhead: Overhead::default(),
             migrations: 0,
@@ -123,6 +126,18 @@ impl Recorder {
     pub fn with_probed_tasks(mut self, count: u32) -> Recorder {
         self.tasks_per_app = count;
         self
+    }
+
+    /// Probes of other names are not kept. To be called before anything is heard.
+    pub fn with_probes_named(mut self, names: Vec<String>) -> Recorder {
+        self.probe_names = Some(names);
+        self
+    }
+
+    fn new_probe(&self, name: &str, per_cpu: bool) -> Probe {
+        let among = |names: &Vec<String>| names.iter().any(|kept| kept == name);
+        let kept = self.probe_names.as_ref().is_none_or(among);
+        Probe::new(name, per_cpu, self.tasks_per_app, kept)
     }
 
     /// Events count from the origin on.
@@ -443,11 +458,14 @@ impl Recorder {
             return;
         }
         let filled = (self.fine.filled, self.coarse.filled);
-        let Some(per_cpu) = self.probes.get(usize::from(probe)).map(|p| p.per_cpu) else {
+        let Some(known) = self.probes.get(usize::from(probe)) else {
             self.irregular += 1;
             return;
         };
-        let (index, app) = match per_cpu {
+        if !known.kept {
+            return;
+        }
+        let (index, app) = match known.per_cpu {
             true if key as usize >= self.cpus.len() => {
                 self.irregular += 1;
                 return;
@@ -550,14 +568,13 @@ impl EventSink for Recorder {
     fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
         let probe = usize::from(probe);
         while self.probes.len() < probe {
-            self.probes
-                .push(Probe::new("(unnamed)", false, self.tasks_per_app));
+            self.probes.push(self.new_probe("(unnamed)", false));
         }
+        let new = self.new_probe(name, per_cpu);
         if self.probes.len() == probe {
-            self.probes
-                .push(Probe::new(name, per_cpu, self.tasks_per_app));
+            self.probes.push(new);
         } else {
-            self.probes[probe] = Probe::new(name, per_cpu, self.tasks_per_app);
+            self.probes[probe] = new;
         }
     }
 }

@@ -161,6 +161,9 @@ impl Arena for Simulated {
         if let Some(count) = job.probe_keys {
             recorder = recorder.with_probed_tasks(count);
         }
+        if let Some(names) = &job.probe_names {
+            recorder = recorder.with_probes_named(names.clone());
+        }
         let mut tables: Vec<Table> = Vec::new();
         let mut events = job
             .events

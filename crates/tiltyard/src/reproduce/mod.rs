@@ -213,8 +213,8 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Fa
     parts.extend([
         cell.seed.to_string(),
         format!(
-            "{:?} {:?} {:?} {:?} {:?}",
-            job.events, job.probe_keys, job.duration, job.watchdog, job.timeline
+            "{:?} {:?} {:?} {:?} {:?} {:?}",
+            job.events, job.probe_keys, job.probe_names, job.duration, job.watchdog, job.timeline
         ),
         format!("{:?} {:?}", job.measures, job.figures),
     ]);
