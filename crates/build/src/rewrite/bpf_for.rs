@@ -35,16 +35,13 @@ const BODIES: &[(&str, &str, &[&str], &str)] = &[
         "  %current = load i32, ptr %a0
   %end.at = getelementptr i8, ptr %a0, i64 4
   %end = load i32, ptr %end.at
-  %from = sext i32 %current to i64
-  %to = add i64 %from, 1
-  %limit = sext i32 %end to i64
-  %over = icmp sge i64 %to, %limit
+  %next = add i32 %current, 1
+  %over = icmp sge i32 %next, %end
   br i1 %over, label %stop, label %go
 stop:
   store i64 0, ptr %a0
   ret ptr null
 go:
-  %next = trunc i64 %to to i32
   store i32 %next, ptr %a0
   ret ptr %a0
 ",
