@@ -245,6 +245,8 @@ pub struct Job {
     pub events: bool,
     /// Whether anything asks what the scheduler tells of itself. Listening takes the machine a little time.
     pub probes: bool,
+    /// Whether anything asks how long single waits and wakeups took. To keep that takes Tiltyard a little time.
+    pub distributions: bool,
     /// Whether anything asks what its code reads and writes, or for locks.
     pub accesses: bool,
     pub probe_keys: Option<u32>,
@@ -430,13 +432,18 @@ impl Experiment {
         let measures: BTreeMap<String, String> = measures
             .map(|(name, sql)| (name.clone(), fill(sql)))
             .collect();
-        let asks = |words: [&str; 2]| {
-            let mut all = measures.values().chain(figures.iter().map(|(_, sql)| sql));
-            all.any(|sql| words.iter().any(|word| sql.contains(word)))
+        // SQL does not tell small letters from large ones.
+        let all = measures.values().chain(figures.iter().map(|(_, sql)| sql));
+        let all: Vec<String> = all.map(|sql| sql.to_lowercase()).collect();
+        let asks = |words: &[&str]| {
+            let mut each = all.iter();
+            each.any(|sql| words.iter().any(|word| sql.contains(word)))
         };
         Job {
-            probes: asks(["probe", "counter"]),
-            accesses: asks(["access", "runqueue_lock"]),
+            probes: asks(&["probe", "counter"]),
+            // The names of their columns and of their table, or all columns.
+            distributions: asks(&["wait_", "wakeup_", "quantile", "select *", ".*"]),
+            accesses: asks(&["access", "runqueue_lock"]),
             run: run.name.clone(),
             label: label.to_owned(),
             scheduler: fill(scheduler),
@@ -573,5 +580,29 @@ mod tests {
             error.to_string().contains("missing field `reason`"),
             "{error}"
         );
+    }
+    #[test]
+    fn what_is_recorded_follows_from_what_is_asked() {
+        let asked = |sql: &str| {
+            let text = format!(
+                "title = 't'\n[[run]]\nmachine = 'uni'\nworkload = 'w'\nschedulers = {{ a = 'a' }}\n[run.measures]\nm = \"{sql}\"\n"
+            );
+            let experiment = Experiment::read(&text, "e", "e.toml").unwrap();
+            let job = experiment.jobs().unwrap().remove(0);
+            (job.probes, job.distributions, job.accesses)
+        };
+        assert_eq!(
+            asked("SELECT sum(wakeups) FROM task"),
+            (false, false, false)
+        );
+        assert_eq!(asked("SELECT last FROM Probe"), (true, false, false));
+        assert_eq!(asked("SELECT count(*) FROM access"), (false, false, true));
+        for column in ["wait", "wakeup"].map(|of| format!("{of}_P99_ns")) {
+            let schema = tiltyard_tables::schema("app");
+            assert!(schema.field_with_name(&column.to_lowercase()).is_ok());
+            assert!(asked(&format!("SELECT {column} FROM app")).1);
+        }
+        assert!(asked("SELECT max(ns) FROM latency_quantile").1);
+        assert!(asked("SELECT max(x) FROM (SELECT * FROM app)").1);
     }
 }

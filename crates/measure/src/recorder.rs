@@ -58,6 +58,8 @@ pub struct Recorder {
     tasks_per_app: u32,
     /// Probes that are kept; `None`: all.
     probe_names: Option<Vec<String>>,
+    /// Whether how long single waits take is kept.
+    distributions: bool,
     pub(crate) switches: Switches,
     pub(crate) overhead: Overhead,
     pub(crate) migrations: u64,
@@ -112,6 +114,7 @@ impl Recorder {
             probes: Vec::new(),
             tasks_per_app: probe::TASKS_PER_APP,
             probe_names: None,
+            distributions: true,
             switches: Switches::default(),
             overhead: Overhead::default(),
             migrations: 0,
@@ -131,6 +134,13 @@ impl Recorder {
     /// Probes of other names are not kept. To be called before anything is heard.
     pub fn with_probes_named(mut self, names: Vec<String>) -> Recorder {
         self.probe_names = Some(names);
+        self
+    }
+
+    /// Distributions of waits and of wakeup latencies stay empty; sums and extremes of all waits are there. To be called
+    /// before anything is heard.
+    pub fn without_distributions(mut self) -> Recorder {
+        self.distributions = false;
         self
     }
 
@@ -261,7 +271,7 @@ impl Recorder {
             State::Runnable => {
                 task.wait_ns += span_ns;
                 task.longest_wait_ns = task.longest_wait_ns.max(span_ns);
-                if to == State::Running && task.since_ns >= origin_ns {
+                if self.distributions && to == State::Running && task.since_ns >= origin_ns {
                     app.wait.add(span_ns);
                     if task.woken {
                         app.wakeup.add(span_ns);

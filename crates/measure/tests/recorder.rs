@@ -12,13 +12,17 @@ fn play(
     starvation_ns: u64,
     end_ns: u64,
 ) -> Summary {
-    let mut recorder = Recorder::new(RecorderSpec {
+    let mut recorder = recorder(nr_cpus, origin_ns, starvation_ns);
+    stream.play(&mut recorder);
+    recorder.finish(end_ns)
+}
+
+fn recorder(nr_cpus: usize, origin_ns: u64, starvation_ns: u64) -> Recorder {
+    Recorder::new(RecorderSpec {
         nr_cpus,
         origin_ns,
         starvation_ns,
-    });
-    stream.play(&mut recorder);
-    recorder.finish(end_ns)
+    })
 }
 
 fn task(summary: &Summary, tid: u32) -> &TaskSummary {
@@ -234,6 +238,39 @@ fn probes_have_ranges_per_app_and_per_task() {
     assert_eq!(
         (got.probes[1].per_cpu, got.probes[1].keys[0].min),
         (true, -7)
+    );
+}
+
+#[test]
+fn only_probes_that_are_asked_for_are_kept() {
+    let mut s = hog_and_server();
+    s.probe_name(0, "penalty", false)
+        .probe_name(1, "prio", false);
+    s.probe(50, 0, 1, 4).probe(60, 1, 1, 98).probe(70, 2, 1, 3);
+    let mut recorder = recorder(1, 0, 1000).with_probes_named(vec!["prio".to_owned()]);
+    s.play(&mut recorder);
+    let got = recorder.finish(100);
+    let kept: Vec<_> = got.probes.iter().map(|p| &*p.probe).collect();
+    assert_eq!(kept, ["prio"]);
+    assert_eq!(got.probes[0].apps[0].max, 98);
+    assert_eq!(got.irregular, 1, "nobody introduced probe 2");
+}
+
+#[test]
+fn without_distributions_sums_and_extremes_stay() {
+    let with = play(&hog_and_server(), 1, 0, 1000, 100);
+    let mut recorder = recorder(1, 0, 1000).without_distributions();
+    hog_and_server().play(&mut recorder);
+    let without = recorder.finish(100);
+    let (one, other) = (task(&with, 2), task(&without, 2));
+    assert_eq!((one.wakeup.count, other.wakeup.count), (1, 0));
+    assert_eq!(
+        (with.apps[1].wait.count, without.apps[1].wait.count),
+        (1, 0)
+    );
+    assert_eq!(
+        (one.wait_ns, one.longest_wait_ns, one.wakeups),
+        (other.wait_ns, other.longest_wait_ns, other.wakeups)
     );
 }
 

@@ -161,6 +161,9 @@ impl Arena for Simulated {
         if let Some(count) = job.probe_keys {
             recorder = recorder.with_probed_tasks(count);
         }
+        if !job.distributions {
+            recorder = recorder.without_distributions();
+        }
         if let Some(names) = &job.probe_names {
             recorder = recorder.with_probes_named(names.clone());
         }

@@ -182,6 +182,9 @@ fn tables(job: &Job, mut trace: Trace, outcome: &Outcome) -> Vec<Table> {
     if let Some(count) = job.probe_keys {
         recorder = recorder.with_probed_tasks(count);
     }
+    if !job.distributions {
+        recorder = recorder.without_distributions();
+    }
     if let Some(names) = &job.probe_names {
         recorder = recorder.with_probes_named(names.clone());
     }
