@@ -22,8 +22,10 @@ struct tilt_frame {
 void *tilt_engine;
 /* IR instructions executed so far, in calls that have returned. */
 u64 tilt_work;
+/* What one outermost call may execute; set by the loader. */
+u64 tilt_call_limit;
 /* Loops give up when tilt_work is beyond this. */
-u64 tilt_work_limit = ~0ull;
+u64 tilt_work_limit;
 /* Innermost guarded call, null outside the scheduler. */
 struct tilt_frame *tilt_top;
 /* What a kernel struct looks like behind a null pointer: the kernel, too, reads zeroes there.
@@ -44,6 +46,8 @@ __attribute__((visibility("default"))) int tilt_call(u64 (*entry)(u64, u64, u64)
 	frame.outer = tilt_top;
 	if (__builtin_setjmp(frame.jump))
 		return tilt_status;
+	if (!frame.outer && __builtin_add_overflow(tilt_work, tilt_call_limit, &tilt_work_limit))
+		tilt_work_limit = ~0ull;
 	tilt_top = &frame;
 	*result = entry(a, b, c);
 	tilt_top = frame.outer;

@@ -58,8 +58,7 @@ pub struct Instance {
     guard: Box<Guard>,
     engine: *mut *mut c_void,
     work_insns: *mut u64,
-    work_limit: *mut u64,
-    limit_insns: Cell<u64>,
+    call_limit: *mut u64,
     symbols: HashMap<String, Symbol>,
     kfuncs: Vec<String>,
     helpers: Vec<u32>,
@@ -119,7 +118,7 @@ impl Instance {
                 )?),
             )
         };
-        Ok(Instance {
+        let instance = Instance {
             call,
             guard: Box::new(Guard {
                 top: at("tilt_top")?.cast(),
@@ -128,13 +127,14 @@ impl Instance {
             }),
             engine: at("tilt_engine")?.cast(),
             work_insns: at("tilt_work")?.cast(),
-            work_limit: at("tilt_work_limit")?.cast(),
-            limit_insns: Cell::new(WORK_LIMIT_INSNS),
+            call_limit: at("tilt_call_limit")?.cast(),
             kfuncs: object.kfuncs.clone(),
             helpers: object.helpers.clone(),
             symbols,
             mapped,
-        })
+        };
+        instance.set_work_limit(WORK_LIMIT_INSNS);
+        Ok(instance)
     }
 
     /// Gives every kernel function and helper that the scheduler calls an address. Each is called with the engine
@@ -180,7 +180,8 @@ impl Instance {
 
     /// Sets how many instructions one outermost call may execute before it comes back as [`Crash::Runaway`].
     pub fn set_work_limit(&self, limit_insns: u64) {
-        self.limit_insns.set(limit_insns);
+        // SAFETY: the instance's own variable.
+        unsafe { *self.call_limit = limit_insns }
     }
 
     /// Address of a symbol of the object (functions, maps, globals), `None` if there is none.
@@ -218,9 +219,6 @@ impl Instance {
         let mut result = 0;
         // SAFETY: pointers into the own mapping; `tilt_call` calls `entry` as the caller promises it can be.
         let status = unsafe {
-            if (*self.guard.top).is_null() {
-                *self.work_limit = (*self.work_insns).saturating_add(self.limit_insns.get());
-            }
             let outer = fault::enter(&raw const *self.guard);
             let status = (self.call)(entry, args[0], args[1], args[2], &mut result);
             fault::leave(outer);
@@ -232,7 +230,8 @@ impl Instance {
                 address: self.guard.address.get(),
             }),
             _ => Err(Crash::Runaway {
-                limit: self.limit_insns.get(),
+                // SAFETY: the instance's own variable.
+                limit: unsafe { *self.call_limit },
             }),
         }
     }

@@ -7,7 +7,7 @@ use crate::bpf::maps::{Key, MapId, MapSet};
 use crate::engine::Engine;
 use crate::ext::flags::*;
 use crate::ext::ops::Op;
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use tiltyard_model::{EventKind, EventSink};
 use tiltyard_native::object::{MapKind, TELL_ACCESS};
 use tiltyard_native::{Instance, Object};
@@ -31,6 +31,14 @@ struct Variable {
     /// Of one element.
     element: usize,
     place: u16,
+}
+
+/// An element of a variable or an array.
+struct Element {
+    place: u16,
+    index: u64,
+    /// The first address behind it.
+    end: usize,
 }
 
 /// Told in the callback of this number: place, index, write.
@@ -97,20 +105,30 @@ impl Accesses {
         self.told.clear();
     }
 
-    /// Place and index of an address, `None` for what is neither a variable nor in an array.
-    fn resolve(&self, maps: &MapSet, address: usize) -> Option<(u16, u64)> {
+    /// The element that holds an address, `None` for what is neither a variable nor in an array.
+    fn resolve(&self, maps: &MapSet, address: usize) -> Option<Element> {
         let after = self.variables.partition_point(|v| v.start <= address);
         if let Some(variable) = after.checked_sub(1).map(|at| &self.variables[at]) {
             let offset = address - variable.start;
             if offset < variable.size {
-                return Some((variable.place, (offset / variable.element) as u64));
+                let index = offset / variable.element;
+                return Some(Element {
+                    place: variable.place,
+                    index: index as u64,
+                    end: variable.start + (index + 1) * variable.element,
+                });
             }
         }
         self.arrays.iter().find_map(|(map, place)| {
-            let Key::Index(index) = maps.element_at(*map, address)?.key else {
+            let element = maps.element_at(*map, address)?;
+            let Key::Index(index) = element.key else {
                 return None;
             };
-            Some((*place, u64::from(index)))
+            Some(Element {
+                place: *place,
+                index: index.into(),
+                end: element.value as usize + maps.decl(*map).value_size as usize,
+            })
         })
     }
 }
@@ -166,14 +184,19 @@ unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, bytes: u64, write
     let Some(accesses) = &e.ext.accesses else {
         return;
     };
-    let Some((place, first)) = accesses.resolve(&e.ext.bpf.maps, address) else {
+    let Some(first) = accesses.resolve(&e.ext.bpf.maps, address) else {
         return;
     };
-    // An access does not go beyond the variable that it begins in.
     let last_address = address.saturating_add((bytes as usize).saturating_sub(1));
-    let last = accesses.resolve(&e.ext.bpf.maps, last_address);
-    let last = last.filter(|(same, _)| *same == place);
-    for index in first..=last.map_or(first, |(_, last)| last) {
-        e.tell(place, index, write != 0);
+    let mut last = first.index;
+    if last_address >= first.end {
+        // An access does not go beyond the variable that it begins in.
+        let found = accesses.resolve(&e.ext.bpf.maps, last_address);
+        last = found
+            .filter(|l| l.place == first.place)
+            .map_or(last, |l| l.index);
+    }
+    for index in first.index..=last {
+        e.tell(first.place, index, write != 0);
     }
 }
