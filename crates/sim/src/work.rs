@@ -38,6 +38,7 @@ impl Engine<'_> {
         }
         let rq = &mut self.rqs[cpu as usize];
         if self.now > rq.work_start_ns {
+            // Once for the first charge of an instant; afterwards nothing has elapsed.
             self.settle(cpu);
             return self.charge(cpu, cause, ns);
         }
