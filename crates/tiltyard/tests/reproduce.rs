@@ -243,6 +243,21 @@ fn what_does_not_exist_is_named_with_its_file() {
 }
 
 #[test]
+fn a_name_of_no_claim_gets_a_short_way_out() {
+    let bench = Bench::new(&[("s.hogs.two", "fifo.hogs_n1 == 1")]);
+    bench.refuses(
+        &["s.hogs.tow"],
+        2,
+        &["s.hogs.tow", "did you mean s.hogs.two?"],
+    );
+    bench.refuses(
+        &["zebra*"],
+        2,
+        &["zebra*", "there are hogs, s and their parts"],
+    );
+}
+
+#[test]
 fn files_that_are_none_are_refused() {
     let bench = Bench::new(&[("s.p.c", "fifo.hogs_n1 == 1")]);
     bench.refuses(&["s.p.d"], 2, &["s.p.d", "did you mean s.p.c?"]);

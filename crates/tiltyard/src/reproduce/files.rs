@@ -75,13 +75,16 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 fn unknown(pattern: &str, all: &[(&Experiment, &Claim)]) -> Failure {
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    for (experiment, claim) in all {
-        names.extend(
-            [&claim.id, claim.source(), claim.section(), &experiment.id].map(str::to_owned),
-        );
-    }
-    let hint = nearest::hint(pattern, &names.into_iter().collect::<Vec<_>>());
+    let roots = all.iter().flat_map(|(e, c)| [c.source(), e.id.as_str()]);
+    let roots: BTreeSet<&str> = roots.collect();
+    let parts = all.iter().flat_map(|(_, c)| [c.id.as_str(), c.section()]);
+    let hint = match nearest::nearest(pattern, parts.chain(roots.iter().copied())) {
+        Some(name) => format!("did you mean {name}?"),
+        None => {
+            let roots: Vec<&str> = roots.into_iter().collect();
+            format!("there are {} and their parts", roots.join(", "))
+        }
+    };
     Failure::usage(format!(
         "{pattern}: no claim, source or experiment of this name; {hint}"
     ))
