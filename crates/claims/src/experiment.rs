@@ -582,6 +582,7 @@ mod tests {
             "{error}"
         );
     }
+
     #[test]
     fn what_is_recorded_follows_from_what_is_asked() {
         let asked = |sql: &str| {

@@ -236,7 +236,7 @@ impl Instance {
         }
     }
 
-    /// Instructions that the scheduler has executed since it was loaded: counted per basic block of the very IR
+    /// Instructions that the scheduler has executed since it was loaded, in calls that have returned: counted per basic block of the very IR
     /// that the kernel object is made from, so the figure is the same on every host and at every optimisation level.
     #[inline]
     pub fn work_insns(&self) -> u64 {

@@ -153,20 +153,7 @@ impl Arena for Simulated {
             twice: false,
         };
         let origin_ns = simulate::origin_ns(workload);
-        let mut recorder = Recorder::new(RecorderSpec {
-            nr_cpus: machine.nr_cpus(),
-            origin_ns,
-            starvation_ns: RecorderSpec::STARVATION_NS,
-        });
-        if let Some(count) = job.probe_keys {
-            recorder = recorder.with_probed_tasks(count);
-        }
-        if !job.distributions {
-            recorder = recorder.without_distributions();
-        }
-        if let Some(names) = &job.probe_names {
-            recorder = recorder.with_probes_named(names.clone());
-        }
+        let mut recorder = recorder(job, machine.nr_cpus(), origin_ns);
         let mut tables: Vec<Table> = Vec::new();
         let mut events = job
             .events
@@ -196,6 +183,25 @@ impl Arena for Simulated {
         kept.timeline = timeline.map(|timeline| timeline.finish(outcome.end_ns));
         Ok(kept)
     }
+}
+
+/// What keeps the figures that `job` asks for.
+pub fn recorder(job: &Job, nr_cpus: usize, origin_ns: u64) -> Recorder {
+    let mut recorder = Recorder::new(RecorderSpec {
+        nr_cpus,
+        origin_ns,
+        starvation_ns: RecorderSpec::STARVATION_NS,
+    });
+    if let Some(count) = job.probe_keys {
+        recorder = recorder.with_probed_tasks(count);
+    }
+    if let Some(names) = &job.probe_names {
+        recorder = recorder.with_probes_named(names.clone());
+    }
+    if !job.distributions {
+        recorder = recorder.without_distributions();
+    }
+    recorder
 }
 
 /// The measures and, with the seed that they show, figures of a run. A query that fails breaks what needs it, and nothing else.

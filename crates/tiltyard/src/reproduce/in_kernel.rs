@@ -11,10 +11,10 @@ use tiltyard_exec::{Outcome, Request};
 use tiltyard_kernel::{
     KernelError, Progress, RunOutcome, RunReport, Trace, VmJob, host, packages, vm,
 };
-use tiltyard_measure::{Latency, MarkSummary, Recorder, RecorderSpec, RequestSummary, Summary};
+use tiltyard_measure::{Latency, MarkSummary, RequestSummary, Summary};
 use tiltyard_tables::{EventTables, Table, summary_tables};
 
-use super::arena::{ask, instead_of};
+use super::arena::{ask, instead_of, recorder};
 use super::{Arena, Kept, Plan, lines};
 use crate::failure::{Code, Failure};
 use crate::guest::Guest;
@@ -174,20 +174,7 @@ impl Arena for InKernel {
 fn tables(job: &Job, mut trace: Trace, outcome: &Outcome) -> Vec<Table> {
     trace.origin_ns = outcome.origin_ns;
     trace.end_ns = outcome.origin_ns + outcome.duration_ns;
-    let mut recorder = Recorder::new(RecorderSpec {
-        nr_cpus: 1,
-        origin_ns: trace.origin_ns,
-        starvation_ns: RecorderSpec::STARVATION_NS,
-    });
-    if let Some(count) = job.probe_keys {
-        recorder = recorder.with_probed_tasks(count);
-    }
-    if !job.distributions {
-        recorder = recorder.without_distributions();
-    }
-    if let Some(names) = &job.probe_names {
-        recorder = recorder.with_probes_named(names.clone());
-    }
+    let mut recorder = recorder(job, 1, trace.origin_ns);
     let mut tables = Vec::new();
     let mut events = job
         .events
