@@ -43,7 +43,7 @@ pub enum Better {
     Neither,
 }
 
-/// The first scheduler against the second.
+/// The second scheduler against the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -72,15 +72,15 @@ impl Verdict {
         }
     }
 
-    /// `None` when neither direction is good.
-    pub fn of(first: &Interval, second: &Interval, better: Better) -> Option<Verdict> {
+    /// How `of` fares against `against`; `None` when neither direction is good.
+    pub fn of(of: &Interval, against: &Interval, better: Better) -> Option<Verdict> {
         let higher_is_better = match better {
             Better::Higher => true,
             Better::Lower => false,
             Better::Neither => return None,
         };
-        let overlap = first.low <= second.high && second.low <= first.high;
-        let (a, b) = (first.median, second.median);
+        let overlap = of.low <= against.high && against.low <= of.high;
+        let (a, b) = (of.median, against.median);
         if overlap || (a - b).abs() < SAME * a.abs().max(b.abs()) {
             return Some(Verdict::Same);
         }
@@ -113,9 +113,10 @@ pub struct Row {
     pub cells: Vec<Option<Cell>>,
     /// Each scheduler against the first one; `None` for the first itself and where a figure is missing.
     pub effects: Vec<Option<Effect>>,
-    /// First median over second, with exactly two schedulers and a second that is not 0.
+    /// Second median over first, with exactly two schedulers and a first that is not 0: as in `effects`, the first is
+    /// the baseline.
     pub ratio: Option<f64>,
-    /// With exactly two schedulers.
+    /// The second against the first, with exactly two schedulers.
     pub verdict: Option<Verdict>,
     /// The scheduler whose interval lies on the good side of all others.
     pub best: Option<usize>,
@@ -131,8 +132,8 @@ impl Row {
         };
         let (ratio, verdict) = match cells.as_slice() {
             [Some(first), Some(second)] => (
-                (second.median != 0.0).then(|| first.median / second.median),
-                Verdict::of(first, second, key.better),
+                (first.median != 0.0).then(|| second.median / first.median),
+                Verdict::of(second, first, key.better),
             ),
             _ => (None, None),
         };
@@ -153,6 +154,14 @@ impl Row {
 }
 
 impl Row {
+    /// What to write where no run has the figure.
+    pub fn absent(&self) -> &'static str {
+        match self.name.ends_with(".completion_us") {
+            true => "not done",
+            false => "none",
+        }
+    }
+
     /// The unit that the figure's name has, and how much of it one of the figure's unit is.
     pub fn named_unit(&self) -> (&'static str, f64) {
         let times = [("ns", 1.0), ("us", 1e-3), ("ms", 1e-6), ("s", 1e-9)];

@@ -55,21 +55,40 @@ pub fn rows(figures: &[Vec<Vec<Figure>>]) -> Vec<Row> {
     rows
 }
 
-/// The first figure of each (group, metric), in the order of their first appearance; a headline if it is
-/// one in any run.
+/// The first figure of each (group, metric); a headline if it is one in any run. One that the first run lacks has the
+/// place in its group that it has in its own run.
 fn keys(figures: &[Vec<Vec<Figure>>]) -> Vec<Figure> {
     let mut seen: Vec<Figure> = Vec::new();
-    let mut index = BTreeMap::new();
-    for figure in figures.iter().flatten().flatten() {
-        let at = *index
-            .entry((&figure.group, &figure.metric))
-            .or_insert_with(|| {
-                seen.push(figure.clone());
-                seen.len() - 1
+    let mut headlines = BTreeMap::new();
+    for run in figures.iter().flatten() {
+        let mut before: Option<&Figure> = None;
+        for figure in run {
+            let key = (&figure.group, &figure.metric);
+            let headline = headlines.entry(key).or_insert_with(|| {
+                let before = before.filter(|other| other.group == figure.group);
+                seen.insert(place(&seen, &figure.group, before), figure.clone());
+                false
             });
-        seen[at].headline |= figure.headline;
+            *headline |= figure.headline;
+            before = Some(figure);
+        }
+    }
+    for figure in &mut seen {
+        figure.headline = headlines[&(&figure.group, &figure.metric)];
     }
     seen
+}
+
+/// Behind `before`, else before the others of its group, else at the end.
+fn place(seen: &[Figure], group: &str, before: Option<&Figure>) -> usize {
+    let found = match before {
+        Some(other) => {
+            let is_other = |f: &Figure| f.metric == other.metric && f.group == group;
+            seen.iter().position(is_other).map(|at| at + 1)
+        }
+        None => seen.iter().position(|f| f.group == group),
+    };
+    found.unwrap_or(seen.len())
 }
 
 fn row(key: &Figure, figures: &[Vec<Vec<Figure>>]) -> Row {

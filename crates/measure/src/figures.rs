@@ -71,6 +71,12 @@ impl Figures {
             ns as f64,
         );
     }
+
+    /// How often something happened, which is neither good nor bad.
+    fn count(&mut self, name: &str, count: u64) {
+        let value = count as f64;
+        self.add(name, name, Unit::Count, Better::Neither, false, value);
+    }
 }
 
 /// All figures of a run: apps in their order, then the machine.
@@ -88,17 +94,79 @@ pub fn figures(run: &Summary) -> Vec<Figure> {
     out.list
 }
 
+/// In the order of a reader's questions: did it finish, how much got done, how long did it take, who got
+/// the CPU and who waited, how often did it change hands. Warm-up comes last.
 fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     let classes: Vec<&RequestSummary> = run.requests.iter().filter(|r| r.app == app.app).collect();
-    for class in &classes {
-        request_figures(out, class, classes.len() > 1);
+    let (warm_up, measured): (Vec<&RequestSummary>, Vec<&RequestSummary>) =
+        classes.iter().partition(|class| is_warm_up(&class.class));
+    finish_figures(out, run, app);
+    for class in &measured {
+        request_figures(out, class, classes.len() > 1, true);
     }
+    wakeup_figures(out, app);
+    share_figures(out, run, app, !classes.is_empty());
+    let preempted = app.switches.preempt + app.switches.higher_class;
+    out.count("preempted", preempted);
+    out.count("migrations", app.migrations);
+    for class in &warm_up {
+        request_figures(out, class, classes.len() > 1, false);
+    }
+}
+
+/// Requests of a class whose name begins like this prepare what is measured.
+fn is_warm_up(class: &str) -> bool {
+    class.starts_with("warm")
+}
+
+/// When the app was done, or else when it last wanted a CPU.
+fn finish_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
+    if let Some(ended_ns) = app.ended_ns {
+        let ns = ended_ns.saturating_sub(app.started_ns);
+        out.time("completion_us", "completion", true, ns);
+    }
+    if let Some((_, until_ns)) = app.active_ns {
+        // Of an app that sleeps and wakes to the end it is the last time it woke, which nobody asks for.
+        let before_the_end = app.ended_ns.is_none() && until_ns < run.duration_ns / 10 * 9;
+        out.add(
+            "active_until_us",
+            "active until",
+            Unit::TimeNs,
+            Better::Neither,
+            before_the_end,
+            until_ns as f64,
+        );
+    }
+}
+
+fn wakeup_figures(out: &mut Figures, app: &AppSummary) {
+    let wakeup = &app.wakeup;
+    if wakeup.count == 0 {
+        return;
+    }
+    for (name, metric, headline, ns) in [
+        ("wakeup_latency_us_p50", "wakeup p50", false, wakeup.p50_ns),
+        ("wakeup_latency_us_p99", "wakeup p99", true, wakeup.p99_ns),
+        (
+            "wakeup_latency_us_p999",
+            "wakeup p99.9",
+            false,
+            wakeup.p999_ns,
+        ),
+        ("wakeup_latency_us_max", "wakeup max", false, wakeup.max_ns),
+    ] {
+        out.time(name, metric, headline, ns);
+    }
+}
+
+/// Who got the CPU, and who waited for it.
+fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: bool) {
     let capacity_ns = run.duration_ns as f64 * run.cpus.len() as f64;
     if capacity_ns > 0.0 {
         // Of an app that serves requests, CPU time is the price and not the good.
-        let better = match classes.is_empty() {
-            true => Better::Higher,
-            false => Better::Neither,
+        let better = match serves {
+            true => Better::Neither,
+            false => Better::Higher,
         };
         let share = app.runtime_ns as f64 / capacity_ns;
         out.add(
@@ -119,43 +187,6 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         false,
         app.runtime_ns as f64,
     );
-    if let Some((_, until_ns)) = app.active_ns {
-        let before_the_end = until_ns < run.duration_ns;
-        out.add(
-            "active_until_us",
-            "active until",
-            Unit::TimeNs,
-            Better::Neither,
-            before_the_end,
-            until_ns as f64,
-        );
-    }
-    if app.wakeup.count > 0 {
-        out.time(
-            "wakeup_latency_us_p50",
-            "wakeup p50",
-            false,
-            app.wakeup.p50_ns,
-        );
-        out.time(
-            "wakeup_latency_us_p99",
-            "wakeup p99",
-            true,
-            app.wakeup.p99_ns,
-        );
-        out.time(
-            "wakeup_latency_us_p999",
-            "wakeup p99.9",
-            false,
-            app.wakeup.p999_ns,
-        );
-        out.time(
-            "wakeup_latency_us_max",
-            "wakeup max",
-            false,
-            app.wakeup.max_ns,
-        );
-    }
     out.time("longest_wait_us", "longest wait", true, app.longest_wait_ns);
     out.time(
         "starved_us",
@@ -174,27 +205,10 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
             jain,
         );
     }
-    let preempted = app.switches.preempt + app.switches.higher_class;
-    out.add(
-        "preempted",
-        "preempted",
-        Unit::Count,
-        Better::Neither,
-        false,
-        preempted as f64,
-    );
-    out.add(
-        "migrations",
-        "migrations",
-        Unit::Count,
-        Better::Neither,
-        false,
-        app.migrations as f64,
-    );
 }
 
-/// Of an app with several classes, names begin with the class.
-fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool) {
+/// Of an app with several classes, names begin with the class. `latencies`: some of them are headlines.
+fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool, latencies: bool) {
     let named = |name: &str, metric: &str| match of_several {
         true => (
             format!("{}.{name}", class.class),
@@ -221,7 +235,7 @@ fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool) 
         ("latency_us_max", "latency max", false, latency.max_ns),
     ] {
         let (name, metric) = named(name, metric);
-        out.time(name, metric, headline, ns);
+        out.time(name, metric, headline && latencies, ns);
     }
 }
 
@@ -311,23 +325,6 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
         false,
         share(sum(|c| c.idle_ns)),
     );
-    out.add(
-        "overhead_percent",
-        "overhead",
-        Unit::Share,
-        Better::Lower,
-        true,
-        share(sum(|c| c.overhead_ns)),
-    );
-    let scheduler = share(run.overhead.scheduler_ns as f64);
-    out.add(
-        "scheduler_percent",
-        "scheduler's own work",
-        Unit::Share,
-        Better::Lower,
-        false,
-        scheduler,
-    );
     let per_s = |count: u64| count as f64 * 1e9 / run.duration_ns as f64;
     let preemptions = run.switches.preempt + run.switches.higher_class;
     for (name, metric, headline, count) in [
@@ -349,4 +346,21 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
             per_s(count),
         );
     }
+    out.add(
+        "overhead_percent",
+        "overhead",
+        Unit::Share,
+        Better::Lower,
+        true,
+        share(sum(|c| c.overhead_ns)),
+    );
+    let scheduler = share(run.overhead.scheduler_ns as f64);
+    out.add(
+        "scheduler_percent",
+        "scheduler's own work",
+        Unit::Share,
+        Better::Lower,
+        false,
+        scheduler,
+    );
 }

@@ -313,8 +313,8 @@ mod tests {
         let got = pair(&[("delay", LOW)], &[("speed", LOW)], false);
         assert_eq!(
             marks(&got),
-            [("delay", Mark::Untold), ("speed", Mark::Untold)]
+            [("speed", Mark::Untold), ("delay", Mark::Untold)]
         );
-        assert!(got.changes[0].a().is_some() && got.changes[0].b().is_none());
+        assert!(got.changes[0].a().is_none() && got.changes[0].b().is_some());
     }
 }

@@ -2,7 +2,10 @@
 //! Two schedulers on one small workload: a hog alone on a CPU until a server comes.
 
 use tiltyard_measure::testing::Stream;
-use tiltyard_measure::{Comparison, Recorder, RecorderSpec, Row, Summary, Unit, Verdict, compare};
+use tiltyard_measure::{
+    Comparison, Recorder, RecorderSpec, Regrouped, Row, Summary, Unit, Verdict, compare,
+};
+use tiltyard_model::TaskInfo;
 
 const MS: u64 = 1_000_000;
 
@@ -62,7 +65,13 @@ fn throughput_and_shares_of_two_schedulers() {
     let throughput = row(&got, "server", "throughput");
     assert_eq!(medians(throughput)[0], 100.0);
     assert!((medians(throughput)[1] - 50.0).abs() < 0.2);
-    assert_eq!(throughput.verdict, Some(Verdict::MuchBetter));
+    // The first scheduler is the baseline of the ratio, of the verdict and of the differences.
+    assert_eq!(throughput.verdict, Some(Verdict::MuchWorse));
+    let (ratio, change) = (
+        throughput.ratio.unwrap(),
+        throughput.effects[1].unwrap().change,
+    );
+    assert!((ratio - 0.5).abs() < 0.01 && (change.unwrap().median + 0.5).abs() < 0.01);
     assert_eq!(throughput.best, Some(0));
     let share = medians(row(&got, "hog", "share while server serves"));
     assert!(
@@ -71,7 +80,9 @@ fn throughput_and_shares_of_two_schedulers() {
     );
     let wait = row(&got, "hog", "longest wait");
     assert_eq!(medians(wait), [2025.0 * 1e6, 10.0 * 1e6]);
-    assert_eq!(wait.verdict, Some(Verdict::MuchWorse));
+    assert_eq!(wait.verdict, Some(Verdict::MuchBetter));
+    let done = medians(row(&got, "server", "completion"));
+    assert_eq!(done[0], 2025.0 * 1e6, "from its birth at 1 s");
     let until = medians(row(&got, "server", "active until"));
     assert_eq!(until[0], 3025.0 * 1e6);
 }
@@ -86,6 +97,30 @@ fn why_says_only_what_was_measured() {
          (99..99), server 3 (3..3); the CPU was busy 100 % of the time, 4 switches, 50.0 % of them by block."
     );
     assert!(!got.why[1].contains("starved"));
+}
+
+/// Each task for itself: what a sink takes for an app is what the adapter makes of a task.
+#[test]
+fn tasks_can_be_put_together_in_other_ways() {
+    let mut s = Stream::new();
+    for tid in [1, 2] {
+        s.task(0, tid, "app").wake_new(0, 0, tid);
+    }
+    s.start(0, 0, 1).exit(3 * MS, 0, 1, 2).exit(5 * MS, 0, 2, 0);
+    let recorder = Recorder::new(RecorderSpec {
+        nr_cpus: 1,
+        origin_ns: 0,
+        starvation_ns: RecorderSpec::STARVATION_NS,
+    });
+    let mut by_task = Regrouped::new(recorder, |info: &TaskInfo| info.name.clone());
+    s.play(&mut by_task);
+    let summary = by_task.sink.finish(5 * MS);
+    let apps: Vec<_> = summary
+        .apps
+        .iter()
+        .map(|a| (a.app.as_str(), a.runtime_ns, a.wait_ns))
+        .collect();
+    assert_eq!(apps, [("app-1", 3 * MS, 0), ("app-2", 2 * MS, 3 * MS)]);
 }
 
 /// Names are for programs: each is there once and says its unit. These are promised: scripts rely on them.
@@ -114,15 +149,45 @@ fn names_are_stable_and_say_their_unit() {
     };
     assert_eq!(
         of("server"),
-        "throughput_per_s requests latency_us_mean latency_us_p50 latency_us_p99 latency_us_p999 latency_us_max \
-         cpu_share_percent runtime_us active_until_us longest_wait_us starved_us preempted migrations \
-         wakeup_latency_us_p50 wakeup_latency_us_p99 wakeup_latency_us_p999 wakeup_latency_us_max"
+        "completion_us active_until_us throughput_per_s requests latency_us_mean latency_us_p50 latency_us_p99 \
+         latency_us_p999 latency_us_max wakeup_latency_us_p50 wakeup_latency_us_p99 wakeup_latency_us_p999 \
+         wakeup_latency_us_max cpu_share_percent runtime_us longest_wait_us starved_us preempted migrations",
+        "in the order of a reader's questions, though only some runs have wakeups"
     );
-    assert!(of("hog").starts_with("cpu_share_percent cpu_share_percent_while_server runtime_us"));
+    assert!(of("hog").contains(" cpu_share_percent cpu_share_percent_while_server runtime_us "));
     assert_eq!(
         of("machine"),
-        "busy_percent idle_percent overhead_percent scheduler_percent switches_per_s preemptions_per_s migrations_per_s"
+        "busy_percent idle_percent switches_per_s preemptions_per_s migrations_per_s overhead_percent scheduler_percent"
     );
+}
+
+/// Warm-up is listed behind all that is measured, and its latencies are no headlines.
+#[test]
+fn warm_up_comes_last() {
+    let mut warmed = run(3, 10);
+    let mut warm_up = warmed.requests[0].clone();
+    warm_up.class = "warmup".to_owned();
+    warmed.requests.insert(0, warm_up);
+    let got = compare(&[("a".to_owned(), vec![warmed])]);
+    let of_server = got.rows.iter().filter(|row| row.group == "server");
+    let names: Vec<&str> = of_server.clone().map(|row| row.name.as_str()).collect();
+    let first_of_warm_up = names
+        .iter()
+        .position(|name| name.contains("warmup"))
+        .unwrap();
+    assert!(
+        names[first_of_warm_up..]
+            .iter()
+            .all(|name| name.contains("warmup")),
+        "{names:?}"
+    );
+    assert!(
+        names[..first_of_warm_up]
+            .iter()
+            .any(|name| name.contains("migrations"))
+    );
+    let headlines = of_server.filter(|row| row.headline && row.name.contains("warmup"));
+    assert_eq!(headlines.count(), 1, "its throughput");
 }
 
 #[test]

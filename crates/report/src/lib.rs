@@ -4,6 +4,7 @@
 //! Nothing here knows from which arena the figures came, and the same input gives the same bytes.
 
 pub mod changes;
+mod columns;
 pub mod findings;
 pub mod html;
 pub mod perfetto;

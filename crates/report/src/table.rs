@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The comparison on a terminal.
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use tiltyard_measure::{Better, Cell, Comparison, Effect, Row, units};
+
+use crate::columns::Columns;
 
 /// Apps listed before the rest is only counted.
 const MAX_APPS: usize = 8;
@@ -23,7 +24,7 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
     let mut text = table(comparison, &rows, width);
     if left_out > 0 {
         text += &format!(
-            "\n{left_out} more apps with less CPU time stand in the report and in --format json.\n"
+            "\n{left_out} more with less CPU time are in the report and in --format json.\n"
         );
     }
     text + &notes(comparison, width) + &differences(comparison, &rows, MAX_EFFECTS, width)
@@ -53,6 +54,18 @@ pub fn cell_text(row: &Row, cell: &Cell) -> String {
         p if p < 0.05 => format!("{value} ± < 0.1 %"),
         p if p < 9.95 => format!("{value} ± {p:.1} %"),
         p => format!("{value} ± {p:.0} %"),
+    }
+}
+
+/// What a scheduler's column shows in a row: a figure that only some of its runs have names how many.
+pub fn cell_of(comparison: &Comparison, row: &Row, at: usize) -> String {
+    let runs = comparison.runs.get(at).copied().unwrap_or(0);
+    match row.cells.get(at).and_then(Option::as_ref) {
+        None => row.absent().to_owned(),
+        Some(cell) if cell.n < runs => {
+            format!("{} ({} of {runs} runs)", cell_text(row, cell), cell.n)
+        }
+        Some(cell) => cell_text(row, cell),
     }
 }
 
@@ -101,30 +114,19 @@ fn differences(comparison: &Comparison, rows: &[&Row], most: usize, width: usize
     if rows.is_empty() {
         return String::new();
     }
-    let mut table = bare_table(width);
-    let mut header = vec!["change".to_owned(), String::new()];
-    header.extend(comparison.schedulers.iter().skip(1).cloned());
-    table.set_header(header);
-    let mut group = "";
+    let header = comparison.schedulers.iter().skip(1).cloned().collect();
+    let mut table = Columns::new(["change", ""], header, false);
     for row in rows.iter().take(most) {
-        let name = if row.group == group {
-            ""
-        } else {
-            row.group.as_str()
-        };
-        group = &row.group;
         let effects = row.effects.iter().skip(1);
         let effects = effects.map(|effect| effect.as_ref().map_or("none".to_owned(), effect_text));
-        let mut line = vec![name.to_owned(), row.metric.clone()];
-        line.extend(effects);
-        table.add_row(line);
+        table.row(&row.group, &row.metric, effects.collect());
     }
     let left_out = match rows.len().saturating_sub(most) {
         0 => String::new(),
-        left => format!(" {left} more stand in the report and in --format json."),
+        left => format!(" {left} more are in the report and in --format json."),
     };
     let note = effect_note(comparison) + &left_out;
-    format!("\n{}\n{}", lines(table), wrap(&note, width, ""))
+    format!("\n{}\n{}", table.render(width), wrap(&note, width, ""))
 }
 
 /// What stands under the table about its intervals.
@@ -145,84 +147,40 @@ pub fn interval_note(comparison: &Comparison) -> String {
 }
 
 fn table(comparison: &Comparison, rows: &[&Row], width: usize) -> String {
-    let mut table = bare_table(width);
     let pair = comparison.schedulers.len() == 2;
-    let mut header = vec![String::new(), String::new()];
-    header.extend(comparison.schedulers.iter().cloned());
+    let mut header = comparison.schedulers.clone();
     if pair {
-        header.push(comparison.schedulers.join(" : "));
-        header.push(String::new());
+        header.extend([ratio_title(comparison), String::new()]);
     }
-    let columns = header.len();
-    table.set_header(header);
-    let mut group = "";
+    let mut table = Columns::new(["", ""], header, pair);
     for row in rows {
-        table.add_row(line(comparison, row, group != row.group));
-        group = &row.group;
+        table.row(&row.group, &row.metric, cells(comparison, row));
     }
-    for at in 2..columns {
-        let column = table.column_mut(at).expect("the header has it");
-        let last = pair && at == columns - 1;
-        column.set_cell_alignment(if last {
-            CellAlignment::Left
-        } else {
-            CellAlignment::Right
-        });
-        if last {
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(4)));
-        }
-    }
-    lines(table)
+    table.render(width)
 }
 
-/// A table without lines that keeps to the width if it can.
-fn bare_table(width: usize) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width.clamp(LEAST_WIDTH, u16::MAX.into()) as u16);
-    table
+/// The title of the column of ratios: the second scheduler against the first, as differences are.
+pub fn ratio_title(comparison: &Comparison) -> String {
+    let names: Vec<&str> = comparison.schedulers.iter().map(String::as_str).collect();
+    names.into_iter().rev().collect::<Vec<_>>().join(" : ")
 }
 
-fn lines(mut table: Table) -> String {
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    let lines = table.to_string();
-    lines
-        .lines()
-        .map(|l| format!("{}\n", l.trim_end()))
-        .collect()
-}
-
-fn line(comparison: &Comparison, row: &Row, names_group: bool) -> Vec<String> {
-    let group = if names_group {
-        row.group.clone()
-    } else {
-        String::new()
-    };
-    let mut line = vec![group, row.metric.clone()];
-    for (i, cell) in row.cells.iter().enumerate() {
-        let text = cell
-            .as_ref()
-            .map_or_else(|| "none".to_owned(), |c| cell_text(row, c));
-        let many = comparison.schedulers.len() > 2;
-        line.push(match row.best {
-            Some(best) if many && best == i => format!("{text} *"),
+fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
+    let many = comparison.schedulers.len() > 2;
+    let cell = |at: usize| {
+        let text = cell_of(comparison, row, at);
+        match row.best {
+            Some(best) if many && best == at => format!("{text} *"),
             Some(_) if many => format!("{text}  "),
             _ => text,
-        });
-    }
+        }
+    };
+    let mut cells: Vec<String> = (0..row.cells.len()).map(cell).collect();
     if comparison.schedulers.len() == 2 {
-        line.push(
-            row.ratio
-                .map(tiltyard_measure::units::plain)
-                .unwrap_or_default(),
-        );
-        line.push(row.verdict.map_or("", |v| v.symbol()).to_owned());
+        cells.push(row.ratio.map(units::plain).unwrap_or_default());
+        cells.push(row.verdict.map_or("", |v| v.symbol()).to_owned());
     }
-    line
+    cells
 }
 
 fn notes(comparison: &Comparison, width: usize) -> String {
@@ -230,8 +188,12 @@ fn notes(comparison: &Comparison, width: usize) -> String {
     match comparison.schedulers.len() {
         0 | 1 => {}
         2 => {
-            let legend = "++ and -- differ by half or more, ~ is within the intervals or 1 %.";
-            text += &wrap(legend, width, "");
+            let [first, second] = [0, 1].map(|at| comparison.schedulers[at].as_str());
+            let legend = format!(
+                "{second} : {first} and its mark compare {second} with {first}: ++ better by half or more, + better, \
+                 ~ within the intervals or 1 %, - worse, -- worse by half or more."
+            );
+            text += &wrap(&legend, width, "");
         }
         _ => {
             text += &wrap(

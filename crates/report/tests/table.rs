@@ -4,7 +4,7 @@
 mod common;
 
 use tiltyard_measure::{Comparison, compare};
-use tiltyard_report::table::{render, render_all};
+use tiltyard_report::table::{cell_text, render, render_all};
 
 fn pair() -> Comparison {
     compare(&common::runs(1))
@@ -29,9 +29,13 @@ fn two_schedulers_have_a_ratio_and_a_verdict() {
     let text = render(&pair(), 100);
     assert_eq!(
         line(&text, "sysbench", "throughput"),
-        "sysbench throughput 287 /s ± 0.1 % 143 /s ± 0.4 % 2.00 ++"
+        "sysbench throughput 287 /s ± 0.1 % 143 /s ± 0.4 % 0.50 --"
     );
-    assert!(line(&text, "fibo", "longest wait").ends_with("--"));
+    assert!(line(&text, "fibo", "longest wait").ends_with("++"));
+    assert!(
+        text.contains("half : first"),
+        "as in the differences, the first is the baseline: {text}"
+    );
     assert!(text.contains("Median of 3 runs; ± is the larger side of the 75.0 % interval"));
     assert!(text.contains("Why: Under first fibo was starved"));
     assert!(
@@ -50,6 +54,40 @@ fn of_three_the_best_is_marked() {
     assert!(throughput.contains("287 /s ± 0.1 % *"), "{throughput}");
     assert!(!text.contains("++ and --"));
     assert!(text.contains("* is better than all others"));
+}
+
+#[test]
+fn eight_schedulers_fit_and_no_figure_is_broken() {
+    let mut runs = common::runs(1);
+    for i in 2..8 {
+        runs.push((format!("scheduler_{i}"), runs[i % 2].1.clone()));
+    }
+    let comparison = compare(&runs);
+    let figures = comparison.rows.iter().filter(|row| row.headline);
+    for width in [80, 90, 100] {
+        let text = render(&comparison, width);
+        let too_wide = text.lines().find(|line| line.chars().count() > width);
+        assert_eq!(too_wide, None, "{width} columns");
+        for row in figures.clone() {
+            for cell in row.cells.iter().flatten().filter(|cell| cell.median > 0.0) {
+                assert!(
+                    text.contains(&cell_text(row, cell)),
+                    "{} in\n{text}",
+                    row.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_figure_of_some_runs_only_names_how_many() {
+    let mut runs = common::runs(1);
+    runs[0].1[1].requests.clear();
+    runs[1].1.iter_mut().for_each(|run| run.requests.clear());
+    let text = render(&compare(&runs), 120);
+    let throughput = line(&text, "sysbench", "throughput");
+    assert!(throughput.contains("(2 of 3 runs) none"), "{throughput}");
 }
 
 #[test]

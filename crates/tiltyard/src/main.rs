@@ -3,6 +3,7 @@
 
 mod applications;
 mod built;
+mod by;
 mod calibration;
 mod cli;
 mod commands;
@@ -30,6 +31,9 @@ mod workloads;
 use std::process::ExitCode;
 
 use clap::Parser;
+
+/// What results and tables name as their maker.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
     // The guest's init must not touch signals or flags: its command line is the kernel's.

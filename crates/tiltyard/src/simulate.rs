@@ -45,12 +45,7 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Run, Failure> {
     let nr_cpus = experiment.machine.nr_cpus();
-    let spec = RecorderSpec {
-        nr_cpus,
-        origin_ns: origin_ns(experiment.workload),
-        starvation_ns: RecorderSpec::STARVATION_NS,
-    };
-    let mut recorder = Recorder::new(spec);
+    let mut recorder = Recorder::new(recorded(experiment));
     let mut hash = TraceHash::new();
     let mut writer = trace.map(|output| perfetto::Writer::new(output, nr_cpus));
     let outcome = simulate(
@@ -84,6 +79,15 @@ pub fn run(
         outcome,
         trace_hash,
     })
+}
+
+/// What a recorder of a run must know.
+pub fn recorded(experiment: &Experiment) -> RecorderSpec {
+    RecorderSpec {
+        nr_cpus: experiment.machine.nr_cpus(),
+        origin_ns: origin_ns(experiment.workload),
+        starvation_ns: RecorderSpec::STARVATION_NS,
+    }
 }
 
 /// When the workload begins, on the clock of the events: after the longest history of its shells.

@@ -17,9 +17,6 @@ use crate::interrupt;
 use crate::recorded::Recorded;
 use crate::simulate::{Experiment, Run};
 
-/// The version that tables name.
-const TILTYARD: &str = env!("CARGO_PKG_VERSION");
-
 /// Where the tables of a command's runs go.
 pub struct Tables {
     dir: ParquetDir,
@@ -74,7 +71,7 @@ impl Tables {
         let facts = RunFacts {
             command: of.command,
             arena: "sim",
-            tiltyard: TILTYARD,
+            tiltyard: crate::VERSION,
             workload: &of.experiment.workload.name,
             workload_sha256: Some(of.workload_sha256),
             machine: &of.experiment.machine.name,
@@ -114,7 +111,7 @@ impl Tables {
             let facts = RunFacts {
                 command: of.command,
                 arena: "kernel",
-                tiltyard: TILTYARD,
+                tiltyard: crate::VERSION,
                 workload: of.title,
                 workload_sha256: of.workload_sha256,
                 machine,

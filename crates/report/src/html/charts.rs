@@ -122,6 +122,16 @@ fn heard(values: &[Option<i64>]) -> Vec<Option<f64>> {
     values.collect()
 }
 
+/// A probe's name with its unit, which names end with; a score or a priority has the scheduler's own scale.
+fn with_unit(probe: &str) -> String {
+    match probe.rsplit_once('_') {
+        Some((name, unit @ ("ns" | "us" | "ms" | "s" | "percent" | "permille"))) => {
+            format!("{name} in {unit}")
+        }
+        _ => format!("{probe} (scheduler's own scale)"),
+    }
+}
+
 /// Figure 2: a probe of tasks, the range over each app's tasks; or of CPUs, one curve each.
 pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> Option<Chart> {
     let drawn: Vec<(usize, &ProbeSeries)> = match probe.per_cpu {
@@ -164,7 +174,7 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
             .collect(),
         x_label: "time in s".into(),
         x_max: seconds(run.duration_ns),
-        y_label: probe.probe.clone(),
+        y_label: with_unit(&probe.probe),
         y_max: largest(&series),
         series,
     })
@@ -243,7 +253,7 @@ pub fn percentiles(id: String, distributions: &[(usize, String, &Latency)]) -> C
             .collect(),
         x_label: "percentile".into(),
         x_max: nines(1_000_000),
-        y_label: "ms".into(),
+        y_label: "latency in ms".into(),
         y_max: largest(&series),
         series,
     }

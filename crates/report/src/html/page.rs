@@ -38,10 +38,12 @@ impl Page<'_> {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"generator\" content=\"Tiltyard {version}\">\n\
              <title>{title}</title>\n<style>{UPLOT_STYLE}\n{STYLE}</style></head>\n<body><main>\n\
              <header><h1>{heading}</h1>\n{about}<pre>{command}</pre>{nav}</header>\n{body}\
-             <footer>Made by Tiltyard. Curves are drawn by uPlot, whose licence stands in this file.</footer>\n\
+             <footer>Made by Tiltyard {version}. uPlot draws the curves; its licence is in this file.</footer>\n\
              </main>\n{scripts}</body></html>\n",
+            version = env!("CARGO_PKG_VERSION"),
             title = escape(self.title),
             heading = self.heading_html,
             command = escape(self.command),

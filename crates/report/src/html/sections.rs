@@ -5,7 +5,10 @@
 use super::ReportInput;
 use super::bars;
 use super::markup::{Table, escape};
-use crate::table::{cell_text, effect_note, effect_text, interval_note, unbroken, with_effects};
+use crate::table::{
+    cell_of, effect_note, effect_text, headlines, interval_note, ratio_title, unbroken,
+    with_effects,
+};
 use tiltyard_measure::{Better, Row, Summary, TaskSummary, Verdict, units};
 
 /// Tasks listed per scheduler, and starvation episodes.
@@ -34,14 +37,16 @@ pub(super) fn shown(input: &ReportInput, text: &str) -> String {
     }
 }
 
-fn has_figures(row: &&Row) -> bool {
-    row.headline && row.cells.iter().flatten().any(|c| c.high != 0.0)
-}
-
 /// The headline table, why, and the same as bars.
 pub fn overview(input: &ReportInput) -> String {
     let comparison = input.comparison;
-    let rows: Vec<&Row> = comparison.rows.iter().filter(has_figures).collect();
+    let all: Vec<&Row> = comparison.rows.iter().collect();
+    let (shown, left_out) = headlines(&all);
+    let rows: Vec<&Row> = shown.into_iter().map(|at| all[at]).collect();
+    let more = match left_out {
+        0 => String::new(),
+        more => format!(" {more} more with less CPU time are in the table of all figures."),
+    };
     let table = comparison_table(input, &rows);
     let why: String = comparison
         .why
@@ -61,7 +66,7 @@ pub fn overview(input: &ReportInput) -> String {
     }
     format!(
         "<section id=\"overview\"><h2>Overview</h2><p class=\"lead\">The figures that matter most, scheduler by \
-         scheduler, on the same machine with the same workload.</p>\n{table}<p class=\"note\">{}</p>\n\
+         scheduler, on the same machine with the same workload.</p>\n{table}<p class=\"note\">{}{more}</p>\n\
          <div class=\"why\">{why}</div>\n{}<details open><summary>As bars</summary>{drawings}</details></section>\n",
         escape(&interval_note(comparison)),
         differences(input, &rows)
@@ -115,7 +120,7 @@ fn bars_legend(input: &ReportInput) -> String {
 fn comparison_table(input: &ReportInput, rows: &[&Row]) -> String {
     let schedulers = &input.comparison.schedulers;
     let pair = schedulers.len() == 2;
-    let ratio = schedulers.join(" : ");
+    let ratio = ratio_title(input.comparison);
     let mut header = vec!["", ""];
     header.extend(schedulers.iter().map(String::as_str));
     if pair {
@@ -130,10 +135,8 @@ fn comparison_table(input: &ReportInput, rows: &[&Row]) -> String {
             format!("<span class=\"group\">{}</span>", escape(name)),
             escape(&row.metric),
         ];
-        for (i, cell) in row.cells.iter().enumerate() {
-            let text = cell
-                .as_ref()
-                .map_or("none".to_owned(), |c| escape(&cell_text(row, c)));
+        for i in 0..row.cells.len() {
+            let text = escape(&cell_of(input.comparison, row, i));
             let best = row.best == Some(i) && row.better != Better::Neither;
             cells.push(if best {
                 format!("<span class=\"good\">{text}</span>")
@@ -294,7 +297,7 @@ pub fn words(input: &ReportInput) -> String {
         ),
         (
             "++ + ~ - --",
-            "The first scheduler is better by half or more, better, the same (within the intervals or 1 %), worse, worse by half or more.",
+            "The second scheduler against the first: better by half or more, better, the same (within the intervals or 1 %), worse, worse by half or more.",
         ),
     ];
     let list: String = words

@@ -384,6 +384,7 @@ fn document(
         })
     };
     let all = json!({
+        "tiltyard": crate::VERSION,
         "a": side(&sides[0]),
         "b": side(&sides[1]),
         "warnings": warnings,

@@ -468,6 +468,7 @@ fn json(
         })
     });
     let all = serde_json::json!({
+        "tiltyard": crate::VERSION,
         "cut_short": report.cut_short,
         "workload": subject.workload,
         "duration_ns": subject.duration_ns,

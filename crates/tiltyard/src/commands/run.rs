@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use tiltyard_measure::{Comparison, Summary, compare};
+use tiltyard_measure::{Comparison, Recorder, Summary, compare};
 use tiltyard_model::Machine;
 use tiltyard_report::timeline::{Recorded, Timeline, Window};
 use tiltyard_report::{ReportInput, html, table};
@@ -16,6 +16,7 @@ use tiltyard_workload::Workload;
 
 use super::list::Format;
 use crate::built::{self, Built};
+use crate::by::By;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::{Progress, Steps};
@@ -83,6 +84,9 @@ pub struct Args {
     /// tables (access, runqueue_lock). Nothing else changes but the time it takes.
     #[arg(long, requires = "out")]
     accesses: bool,
+    /// What the rows of the comparison are about, in the table, in JSON and in the report.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::App)]
+    by: By,
     /// How to print the comparison; JSON has every figure of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -126,6 +130,8 @@ type Cell = Result<Done, Failure>;
 /// A run, and what was asked for besides its figures.
 struct Done {
     run: Run,
+    /// Its figures by what `--by` asks for, if not by app.
+    view: Option<Summary>,
     files: Option<RunFiles>,
     timeline: Option<Recorded>,
 }
@@ -134,6 +140,8 @@ struct Done {
 #[derive(Default)]
 struct Gathered {
     runs: Vec<(String, Vec<Run>)>,
+    /// What is compared: the figures of the same runs, by what `--by` asks for.
+    views: Vec<(String, Vec<Summary>)>,
     files: Vec<RunFiles>,
     timelines: Vec<(String, Recorded)>,
 }
@@ -149,6 +157,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ));
     }
     let workload = workloads::load(&args.workload)?;
+    args.by.check(&workload)?;
     let machine = machines::load(&args.machine)?;
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
@@ -176,14 +185,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut first_failure = None;
     let built = build_all(&choices, args.accesses, &mut first_failure);
     let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
-    let gathered = gather(args, &built, &seeds, cells, &mut first_failure);
+    let mut gathered = gather(args, &built, &seeds, cells, &mut first_failure);
     if !gathered.runs.is_empty() {
         if let Some(tables) = tables {
-            tables.finish(gathered.files)?;
+            tables.finish(std::mem::take(&mut gathered.files))?;
         }
         let wall_s = begun.elapsed().as_secs_f64();
-        let (runs, timelines) = (&gathered.runs, &gathered.timelines);
-        publish(args, &workload, &machine, runs, timelines, report, wall_s)?;
+        publish(args, &workload, &machine, &gathered, report, wall_s)?;
         if args.twice {
             // Runs that differ have failed before: what is left agreed.
             eprintln!("tiltyard: --twice: each run came out the same twice, event by event");
@@ -278,7 +286,7 @@ fn run_all(
                 built: scheduler,
                 command: &command,
             };
-            run_one(&of, number, seed, outputs, &progress)
+            run_one(&of, args.by, number, seed, outputs, &progress)
         };
         grid.par_iter().map(cell).collect()
     });
@@ -287,16 +295,26 @@ fn run_all(
 }
 
 /// One cell: its run, and whatever it writes.
-fn run_one(of: &Simulated, number: u32, seed: u64, outputs: &Outputs, progress: &Progress) -> Cell {
+fn run_one(
+    of: &Simulated,
+    by: By,
+    number: u32,
+    seed: u64,
+    outputs: &Outputs,
+    progress: &Progress,
+) -> Cell {
     let trace = outputs.trace.lock().ok().and_then(|mut t| t.take());
-    let origin_ns = simulate::origin_ns(of.experiment.workload);
+    let workload = of.experiment.workload;
+    let origin_ns = simulate::origin_ns(workload);
     let mut events = outputs
         .tables
         .map(|tables| tables.listen(number, origin_ns));
     let window = outputs.timeline.filter(|_| seed == outputs.first_seed);
     let nr_cpus = of.experiment.machine.nr_cpus();
-    let mut timeline = window.map(|window| Timeline::new(nr_cpus, origin_ns, window));
-    let mut listener = (events.as_mut(), timeline.as_mut());
+    let timeline = window.map(|window| Timeline::new(nr_cpus, origin_ns, window));
+    let recorder = (by != By::App).then(|| Recorder::new(simulate::recorded(of.experiment)));
+    let mut view = by.regroup(workload, (timeline, recorder));
+    let mut listener = (events.as_mut(), &mut view);
     let run = simulate::run(
         of.experiment,
         of.built,
@@ -305,13 +323,16 @@ fn run_one(of: &Simulated, number: u32, seed: u64, outputs: &Outputs, progress: 
         &mut listener,
         progress,
     )?;
+    let (timeline, recorder) = view.sink;
     let timeline = timeline.map(|t| t.finish(run.outcome.end_ns));
+    let view = recorder.map(|r| r.finish(run.outcome.end_ns));
     let files = match (outputs.tables, events) {
         (Some(tables), Some(events)) => Some(tables.simulated(number, events, &run, of)?),
         _ => None,
     };
     Ok(Done {
         run,
+        view,
         files,
         timeline,
     })
@@ -329,10 +350,11 @@ fn gather(
     let mut all = Gathered::default();
     for scheduler in built {
         let label = &scheduler.choice.label;
-        let mut runs = Vec::new();
+        let (mut runs, mut views) = (Vec::new(), Vec::new());
         for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
             match cell {
                 Ok(done) => {
+                    views.push(done.view.unwrap_or_else(|| done.run.summary.clone()));
                     runs.push(done.run);
                     all.files.extend(done.files);
                     let timeline = done.timeline.map(|t| (label.clone(), t));
@@ -351,6 +373,7 @@ fn gather(
         }
         if !runs.is_empty() {
             all.runs.push((label.clone(), runs));
+            all.views.push((label.clone(), views));
         }
     }
     all
@@ -381,6 +404,9 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     if let Some(watchdog) = args.watchdog {
         add("--watchdog", format!("{watchdog:?}").to_lowercase());
     }
+    if args.by != By::App {
+        words.extend(["--by".to_owned(), args.by.name().to_owned()]);
+    }
     if args.no_probes {
         words.push("--no-probes".to_owned());
     }
@@ -392,21 +418,12 @@ fn publish(
     args: &Args,
     workload: &Workload,
     machine: &Machine,
-    runs: &[(String, Vec<Run>)],
-    timelines: &[(String, Recorded)],
+    gathered: &Gathered,
     report: Option<Output>,
     wall_s: f64,
 ) -> Result<(), Failure> {
-    let summaries: Vec<(String, Vec<Summary>)> = runs
-        .iter()
-        .map(|(label, runs)| {
-            (
-                label.clone(),
-                runs.iter().map(|run| run.summary.clone()).collect(),
-            )
-        })
-        .collect();
-    let comparison = compare(&summaries);
+    let (runs, summaries) = (&gathered.runs, &gathered.views);
+    let comparison = compare(summaries);
     let command = repeat_line(args, &args.schedulers, None);
     if let Some(report) = report {
         let page = html::render(&ReportInput {
@@ -416,8 +433,8 @@ fn publish(
             command: &command,
             shown: &format!("seed {}", runs[0].1[0].seed),
             comparison: &comparison,
-            runs: &summaries,
-            timelines,
+            runs: summaries,
+            timelines: &gathered.timelines,
         });
         report.fill(page.as_bytes())?;
     }
@@ -491,9 +508,11 @@ fn json(
         .iter()
         .flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
     let all = serde_json::json!({
+        "tiltyard": crate::VERSION,
         "workload": workload.name,
         "duration_ns": args.duration,
         "machine": machine.name,
+        "by": args.by.name(),
         "comparison": comparison,
         "runs": each.collect::<Vec<_>>(),
     });
