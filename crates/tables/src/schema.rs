@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What tables there are, and what their columns mean: docs/reference/tables.md is printed from here.
+//! The tables and the meaning of their columns; docs/reference/tables.md is generated from here.
 
 use std::sync::{Arc, LazyLock};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-/// All tables: what runs they are of, their events, their figures.
+/// All tables: runs, then events, then metrics.
 pub const NAMES: [&str; 30] = [
     "run",
     "process",
@@ -47,7 +47,7 @@ pub fn is_of_events(table: &str) -> bool {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// 64-bit signed, also where values cannot be negative: differences of unsigned ones surprise.
+    /// 64-bit signed even if values cannot be negative, because differences of unsigned values wrap.
     Int,
     /// 64-bit unsigned: seeds.
     Uint,
@@ -146,16 +146,13 @@ fn bool(name: &str, about: &'static str) -> Vec<Column> {
 /// The columns of a `Latency` of the summary.
 fn latency(of: &str) -> Vec<Column> {
     let figures = [
-        (
-            "count",
-            "How many there were; the others are 0 without any.",
-        ),
-        ("mean_ns", "Exact."),
-        ("p50_ns", "Half of them took no longer."),
-        ("p90_ns", "90 %."),
-        ("p99_ns", "99 %."),
-        ("p999_ns", "99.9 %."),
-        ("max_ns", "Exact."),
+        ("count", "Number of values; if 0, the other columns are 0."),
+        ("mean_ns", "Mean, exact."),
+        ("p50_ns", "Median."),
+        ("p90_ns", "90th percentile."),
+        ("p99_ns", "99th percentile."),
+        ("p999_ns", "99.9th percentile."),
+        ("max_ns", "Maximum, exact."),
     ];
     let columns = figures.map(|(figure, about)| int(&format!("{of}_{figure}"), about));
     columns.into_iter().flatten().collect()
@@ -164,17 +161,26 @@ fn latency(of: &str) -> Vec<Column> {
 /// The columns of `Switches` of the summary.
 fn switches() -> Vec<Column> {
     let causes = [
-        ("block", "It went to sleep or exited."),
-        ("slice_end", "Its slice was used up."),
-        ("preempt", "Another task took the CPU while slice was left."),
+        (
+            "block",
+            "Switches because the task went to sleep or exited.",
+        ),
+        ("slice_end", "Switches because the slice ended."),
+        ("preempt", "Preemptions: the slice had not ended."),
         (
             "higher_class",
-            "A task of a higher scheduling class took the CPU.",
+            "Switches to a task of a higher scheduling class.",
         ),
-        ("yield", "It gave the CPU away."),
-        ("affinity", "It may no longer run there."),
-        ("from_idle", "The CPU was idle before."),
-        ("unknown", "The arena cannot tell."),
+        ("yield", "Switches by sched_yield."),
+        (
+            "affinity",
+            "Switches because the task's affinity no longer allows the CPU.",
+        ),
+        ("from_idle", "Switches from the idle task."),
+        (
+            "unknown",
+            "Switches whose cause the arena cannot determine.",
+        ),
     ];
     let columns = causes.map(|(cause, about)| int(&format!("switches_{cause}"), about));
     columns.into_iter().flatten().collect()
@@ -184,57 +190,52 @@ fn event_specs() -> Vec<Spec> {
     let ts = || {
         int(
             "ts",
-            "When, in ns from the workload's origin; negative before.",
+            "Time in ns since the workload's origin; negative before it.",
         )
     };
     let begin = || {
         int(
             "ts",
-            "When it began, in ns from the workload's origin; negative before.",
+            "Start in ns since the workload's origin; negative before it.",
         )
     };
-    let dur = || {
-        int(
-            "dur",
-            "How long, in ns; what is open at the end of the run lasts until then.",
-        )
-    };
-    let id = || int("id", "Numbered by begin, from 0.");
-    let utid = || int("utid", "The task, in `thread`.");
+    let dur = || int("dur", "Duration in ns; open intervals end with the run.");
+    let id = || int("id", "Row number in order of start, from 0.");
+    let utid = || int("utid", "The task; see `thread`.");
     vec![
         table(
             "run",
-            "What was run, one row a run. Everything needed to repeat it.",
+            "One row per run, with everything needed to repeat it.",
             [
-                text("command", "Repeats it."),
+                text("command", "Command that repeats the run."),
                 text("arena", "`sim` or `kernel`."),
                 text("tiltyard", "Version of Tiltyard."),
                 text(
                     "workload",
-                    "Its name, or the command that ran under a real kernel.",
+                    "Name of the workload, or the command that ran in a real kernel.",
                 ),
-                maybe_text("workload_sha256", "Of its file."),
+                maybe_text("workload_sha256", "Hash of the workload file."),
                 text("machine", "Name of the machine."),
-                maybe_text("machine_sha256", "Of its description as typed or read."),
-                text("scheduler", "Its label in comparisons."),
+                maybe_text("machine_sha256", "Hash of the machine description."),
+                text("scheduler", "Label of the scheduler in comparisons."),
                 maybe_text(
                     "object_sha256",
-                    "Of all that its object was built from; null for the kernel's own.",
+                    "Hash of all inputs of the scheduler's object; null for the kernel's own scheduler.",
                 ),
-                text("tunables", "What was set, a JSON object."),
+                text("tunables", "Tunables that were set, as a JSON object."),
                 column(
                     "seed",
                     Kind::Uint,
                     true,
-                    "Of all random draws; null for a real kernel.",
+                    "Seed of all random draws; null for a real kernel.",
                 ),
                 maybe_int(
                     "round",
-                    "Which round of the command, from 1; null for the simulated machine.",
+                    "Round of the command, from 1; null for the simulated machine.",
                 ),
-                int("duration_ns", "From the origin to the end."),
-                int("nr_cpus", "CPUs of the machine."),
-                maybe_text("trace_hash", "Of all events; null for a real kernel."),
+                int("duration_ns", "Time from the origin to the end."),
+                int("nr_cpus", "Number of CPUs."),
+                maybe_text("trace_hash", "Hash of all events; null for a real kernel."),
                 maybe_text("kernel", "Release of a real kernel."),
                 int("lost_events", "Events that a real kernel could not record."),
             ],
@@ -244,11 +245,11 @@ fn event_specs() -> Vec<Spec> {
             "Processes (thread groups).",
             [
                 int("upid", "Unique in the run, unlike `pid`. From 1."),
-                int("pid", "The kernel's number, which may come again."),
-                text("name", "The app of its first task."),
-                int("start_ts", "Birth of its first task."),
-                maybe_int("end_ts", "Death of its last task; null while one lives."),
-                maybe_int("parent_upid", "Null where the parent is not known."),
+                int("pid", "The kernel's number, which it may reuse."),
+                text("name", "Application of its first task."),
+                int("start_ts", "Creation of its first task."),
+                maybe_int("end_ts", "Exit of its last task; null while one is alive."),
+                maybe_int("parent_upid", "Parent; null if unknown."),
             ],
         ),
         table(
@@ -259,18 +260,15 @@ fn event_specs() -> Vec<Spec> {
                     "utid",
                     "Unique in the run, unlike `tid`. From 1: 0 is Perfetto's idle task.",
                 ),
-                int("tid", "The kernel's number, which may come again."),
+                int("tid", "The kernel's number, which it may reuse."),
                 int("upid", "Its process."),
-                text("name", "The last one it had."),
-                text("app", "The application it belongs to."),
-                int(
-                    "nice",
-                    "The last one it had; `nice_change` tells of changes.",
-                ),
-                int("start_ts", "Birth."),
-                maybe_int("end_ts", "Death; null while it lives."),
+                text("name", "Last value."),
+                text("app", "Application of the task."),
+                int("nice", "Last nice value; changes are in `nice_change`."),
+                int("start_ts", "Creation."),
+                maybe_int("end_ts", "Exit; null while alive."),
                 bool("is_main_thread", "`tid` is the process's `pid`."),
-                maybe_int("parent_utid", "Null where the parent is not known."),
+                maybe_int("parent_utid", "Parent; null if unknown."),
             ],
         ),
         table(
@@ -280,11 +278,11 @@ fn event_specs() -> Vec<Spec> {
                 id(),
                 begin(),
                 dur(),
-                int("cpu", "Where."),
+                int("cpu", "CPU."),
                 utid(),
                 maybe_text(
                     "end_state",
-                    "What it did next: `R` stays runnable, `R+` was preempted, `S` sleeps, `X` exited; \
+                    "Next state: `R` still runnable, `R+` preempted, `S` sleeping, `X` exited; \
                      null at the end of the run.",
                 ),
                 maybe_text(
@@ -292,29 +290,29 @@ fn event_specs() -> Vec<Spec> {
                     "Why it left the CPU: `block`, `slice_end`, `preempt`, `higher_class`, `yield`, `affinity`, \
                      `unknown`; null at the end of the run.",
                 ),
-                maybe_int("next_utid", "The task that followed; null: none."),
+                maybe_int("next_utid", "Next task on the CPU; null: none."),
                 int(
                     "overhead_ns",
-                    "Part of `dur` that the machine and the scheduler took.",
+                    "Part of `dur` used by the machine and the scheduler.",
                 ),
             ],
         ),
         table(
             "thread_state",
-            "What each task did, from birth on without gaps.",
+            "States of each task, without gaps from its creation on.",
             [
                 id(),
                 begin(),
                 dur(),
-                maybe_int("cpu", "Where, while it runs; else null."),
+                maybe_int("cpu", "CPU while running; else null."),
                 utid(),
                 text(
                     "state",
-                    "`Running`, `R` waits for a CPU, `R+` the same after a preemption, `S` sleeps, `X` is dead.",
+                    "`Running`, `R` waiting for a CPU, `R+` the same after a preemption, `S` sleeping, `X` exited.",
                 ),
                 maybe_int(
                     "waker_utid",
-                    "Of an `R`: who woke or forked it; null: a timer, or nobody.",
+                    "For `R`: task that woke or forked it; null: a timer, or none.",
                 ),
             ],
         ),
@@ -326,93 +324,93 @@ fn event_specs() -> Vec<Spec> {
                 utid(),
                 maybe_int(
                     "waker_utid",
-                    "Who woke or forked it; null: a timer or a device.",
+                    "Task that woke or forked it; null: a timer or a device.",
                 ),
-                int("cpu", "Where that happened."),
-                int("target_cpu", "Whose runqueue got the task."),
-                bool("is_new", "The first one after a fork."),
+                int("cpu", "CPU on which the wakeup happened."),
+                int("target_cpu", "CPU whose runqueue received the task."),
+                bool("is_new", "First wakeup, after a fork."),
             ],
         ),
         table(
             "migration",
-            "Tasks that changed their runqueue.",
+            "Moves of tasks between runqueues.",
             [
                 ts(),
                 utid(),
-                int("from_cpu", "The old one."),
-                int("to_cpu", "The new one."),
+                int("from_cpu", "Old CPU."),
+                int("to_cpu", "New CPU."),
             ],
         ),
         table(
             "nice_change",
             "Tasks whose nice value changed.",
-            [ts(), utid(), int("nice", "The new one.")],
+            [ts(), utid(), int("nice", "New nice value.")],
         ),
         table(
             "overhead",
-            "Time that the machine and the scheduler took from a CPU.",
+            "CPU time used by the machine and the scheduler.",
             [
                 ts(),
-                int("cpu", "Where."),
-                maybe_int("utid", "The task that had the CPU; null: none."),
+                int("cpu", "CPU."),
+                maybe_int("utid", "Task on the CPU; null: none."),
                 text(
                     "cause",
                     "`switch`, `cache_refill`, `tick`, `wakeup`, `ipi` or `scheduler` (its callbacks).",
                 ),
-                int("ns", "How much."),
+                int("ns", "Time in ns."),
             ],
         ),
         table(
             "slice",
             "Requests of the workload.",
             [
-                int("id", "Numbered by end, from 0."),
+                int("id", "Row number in order of end, from 0."),
                 begin(),
                 int(
                     "dur",
-                    "How long, in ns; 0 where the workload only counts them.",
+                    "Duration in ns; 0 if the workload only counts requests.",
                 ),
                 utid(),
-                text("name", "Its class."),
+                text("name", "Class of the request."),
             ],
         ),
         table(
             "instant",
-            "Moments that the workload names.",
+            "Marks of the workload.",
             [
                 ts(),
                 utid(),
-                text("name", "The mark."),
+                text("name", "Name of the mark."),
                 text("kind", "`mark`."),
             ],
         ),
         table(
             "counter_track",
-            "What the values of `counter` are of: a probe of a scheduler at one task or CPU.",
+            "Subject of the values in `counter`: a scheduler's probe for one task or CPU.",
             [
-                int("id", "Numbered by first value, from 0."),
-                text("name", "The probe."),
+                int("id", "Row number in order of the first value, from 0."),
+                text("name", "Name of the probe."),
                 maybe_int("utid", "The task; null for a probe of CPUs."),
                 maybe_int("cpu", "The CPU; null for a probe of tasks."),
             ],
         ),
         table(
             "counter",
-            "Values of probes. Each holds until the next of its track.",
+            "Values of probes. Each is valid until the next one of its track.",
             [
-                int("id", "Numbered by time, from 0."),
+                int("id", "Row number in order of time, from 0."),
                 ts(),
-                int("track_id", "In `counter_track`."),
-                int("value", "Whole, where Perfetto has floating point."),
+                int("track_id", "The track; see `counter_track`."),
+                int("value", "Integer; Perfetto uses floating point."),
             ],
         ),
         table(
             "access",
-            "What the scheduler's code read and wrote, once for each callback. Only of runs with `--accesses`.",
+            "Data that the scheduler's code read and wrote, each item once per callback. Only for runs with `--accesses`.",
             [
                 ts(),
-                int("cpu", "Where the callback ran."),
-                int("call", "Which call into the scheduler, counted from 1."),
+                int("cpu", "CPU on which the callback ran."),
+                int("call", "Number of the call into the scheduler, from 1."),
                 text("callback", "The op, or `timer`."),
                 text(
                     "place",
@@ -420,21 +418,21 @@ fn event_specs() -> Vec<Spec> {
                 ),
                 int(
                     "element",
-                    "Which one: index in an array, id of a DSQ, CPU of a local DSQ or a runqueue.",
+                    "Element: index in an array, id of a DSQ, CPU of a local DSQ or runqueue.",
                 ),
-                bool("write", "Written; else read."),
+                bool("write", "True: written; false: read."),
             ],
         ),
         table(
             "runqueue_lock",
-            "Runqueue locks that a CPU took, in the order of time. Only of runs with `--accesses`.",
+            "Runqueue locks taken by a CPU, in order of time. Only for runs with `--accesses`.",
             [
                 ts(),
-                int("cpu", "Who took it."),
-                int("of_cpu", "Whose runqueue it is of."),
+                int("cpu", "CPU that took the lock."),
+                int("of_cpu", "CPU whose runqueue was locked."),
                 maybe_int(
                     "while_holding",
-                    "The runqueue that it had locked before and had not let go of, if any.",
+                    "Another runqueue that this CPU still held locked, if any.",
                 ),
             ],
         ),
@@ -442,175 +440,190 @@ fn event_specs() -> Vec<Spec> {
 }
 
 fn summary_specs() -> Vec<Spec> {
-    let app = || text("app", "The application.");
-    let tid = || int("tid", "The task's number.");
+    let app = || text("app", "Application.");
+    let tid = || int("tid", "Number of the task.");
     vec![
         table(
             "summary",
-            "Figures of a run as a whole, one row a run. All figures cover the time from the origin to the end.",
+            "Metrics of the whole run, one row per run. All metrics cover the time from the origin to the end.",
             [
-                int("duration_ns", "Origin to end."),
-                int("starvation_ns", "What counts as starvation: a longer wait."),
-                int("events", "Events heard, those before the origin included."),
+                int("duration_ns", "Time from origin to end."),
+                int("starvation_ns", "Bound for starvation: longer waits count."),
+                int(
+                    "events",
+                    "Number of events, including those before the origin.",
+                ),
                 int(
                     "irregular",
-                    "Events that contradict what was known; 0 in the simulated machine.",
+                    "Events that contradict earlier ones; 0 in the simulated machine.",
                 ),
-                int("migrations", "Changes of runqueues."),
+                int("migrations", "Number of moves between runqueues."),
                 int(
                     "tasks_left_out",
-                    "Tasks that the table `task` has no room for.",
+                    "Tasks beyond the capacity of table `task`.",
                 ),
                 switches(),
             ],
         ),
         table(
             "app",
-            "The tasks of one application together.",
+            "Sums over the tasks of one application.",
             [
                 app(),
-                int("tasks", "How many."),
+                int("tasks", "Number of tasks."),
                 int(
                     "started_ns",
-                    "Birth of the first; 0 for one older than the origin.",
+                    "Creation of the first task; 0 if before the origin.",
                 ),
-                maybe_int("ended_ns", "Death of the last; null while one lives."),
+                maybe_int(
+                    "ended_ns",
+                    "Exit of the last task; null while one is alive.",
+                ),
                 maybe_int(
                     "active_from_ns",
-                    "When one first ran or waited; null: never.",
+                    "First time one of them ran or waited; null: never.",
                 ),
-                maybe_int("active_until_ns", "When one last did."),
-                int("runtime_ns", "On a CPU."),
-                int("wait_ns", "Runnable and not on a CPU."),
-                int("sleep_ns", "Neither."),
-                int("overhead_ns", "Part of the runtime."),
+                maybe_int("active_until_ns", "Last time one of them ran or waited."),
+                int("runtime_ns", "Time on a CPU."),
+                int("wait_ns", "Time runnable but not on a CPU."),
+                int("sleep_ns", "Remaining time."),
+                int("overhead_ns", "Overhead contained in the runtime."),
                 latency("wait"),
                 latency("wakeup"),
                 int(
                     "longest_wait_ns",
-                    "Of all, those that are open at the end included.",
+                    "Longest wait, including those still open at the end.",
                 ),
-                int("starved_tasks", "Tasks that were starved at least once."),
-                int("starved_episodes", "How often."),
-                int("starved_ns", "For how long."),
+                int("starved_tasks", "Number of tasks starved at least once."),
+                int("starved_episodes", "Number of starvation episodes."),
+                int("starved_ns", "Total time starved."),
                 switches(),
-                int("migrations", "Changes of runqueues."),
+                int("migrations", "Number of moves between runqueues."),
                 int(
                     "share_min_ppm",
-                    "The smallest share of a task: its runtime over its lifetime.",
+                    "Smallest share of a task: runtime over lifetime.",
                 ),
-                int("share_median_ppm", "The middle one."),
-                int("share_max_ppm", "The largest."),
+                int("share_median_ppm", "Median share."),
+                int("share_max_ppm", "Largest share."),
                 int(
                     "jain_ppm",
-                    "Jain's index of the shares; 1000000: all equal.",
+                    "Jain's fairness index of the shares; 1000000: all equal.",
                 ),
             ],
         ),
         table(
             "task",
-            "Single tasks, at most 4096 of a run: those with the most runtime and wait.",
+            "Single tasks, at most 4096 per run: those with the most runtime and wait.",
             [
                 tid(),
                 int("tgid", "Its process."),
-                text("name", "The last one it had."),
+                text("name", "Last value."),
                 app(),
-                int("nice", "The last one it had."),
-                int("started_ns", "Birth; 0 for one older than the origin."),
-                maybe_int("ended_ns", "Death; null while it lives."),
+                int("nice", "Last value."),
+                int("started_ns", "Creation; 0 if before the origin."),
+                maybe_int("ended_ns", "Exit; null while alive."),
                 int("lifetime_ns", "runtime + wait + sleep."),
-                int("runtime_ns", "On a CPU."),
-                int("wait_ns", "Runnable and not on a CPU."),
-                int("sleep_ns", "Neither."),
-                int("overhead_ns", "Part of the runtime."),
-                int("wakeups", "How often it was woken."),
+                int("runtime_ns", "Time on a CPU."),
+                int("wait_ns", "Time runnable but not on a CPU."),
+                int("sleep_ns", "Remaining time."),
+                int("overhead_ns", "Overhead contained in the runtime."),
+                int("wakeups", "Number of wakeups."),
                 latency("wakeup"),
-                int("longest_wait_ns", "An open one at the end included."),
-                int("starved_episodes", "How often it was starved."),
-                int("starved_ns", "For how long."),
+                int(
+                    "longest_wait_ns",
+                    "Longest wait, including one still open at the end.",
+                ),
+                int("starved_episodes", "Number of starvation episodes."),
+                int("starved_ns", "Total time starved."),
                 switches(),
-                int("migrations", "Changes of its runqueue."),
+                int("migrations", "Number of moves between runqueues."),
             ],
         ),
         table(
             "request",
-            "Classes of requests that the workload names.",
+            "Classes of requests in the workload.",
             [
-                text("class", "The name."),
-                text("app", "The application of the first task that made one."),
+                text("class", "Name of the class."),
+                text("app", "Application of the first task that issued one."),
                 latency("latency"),
-                int("first_begin_ns", "Begin of the first."),
-                int("last_end_ns", "End of the last."),
+                int("first_begin_ns", "Start of the first request."),
+                int("last_end_ns", "End of the last request."),
             ],
         ),
         table(
             "mark",
-            "Marks that the workload names.",
+            "Marks of the workload.",
             [
-                text("mark", "The name."),
-                int("count", "How often it was passed."),
-                int("first_ns", "The first time."),
-                int("last_ns", "The last time."),
+                text("mark", "Name of the mark."),
+                int("count", "Number of times it was passed."),
+                int("first_ns", "First time."),
+                int("last_ns", "Last time."),
             ],
         ),
         table(
             "cpu",
-            "CPUs: busy + idle + overhead is the duration.",
+            "CPUs. busy + idle + overhead is the duration.",
             [
-                int("cpu", "Its number."),
-                int("busy_ns", "A task had it."),
-                int("idle_ns", "No task had it."),
-                int("overhead_ns", "The machine and the scheduler had it."),
-                int("switches", "How often it changed hands."),
+                int("cpu", "Number of the CPU."),
+                int("busy_ns", "Time used by tasks."),
+                int("idle_ns", "Idle time."),
+                int("overhead_ns", "Time used by the machine and the scheduler."),
+                int("switches", "Number of context switches."),
                 int(
                     "migrations_in",
-                    "Tasks that came from another CPU's runqueue.",
+                    "Tasks that arrived from another CPU's runqueue.",
                 ),
             ],
         ),
         table(
             "latency_quantile",
-            "Distributions behind the latencies of `app` and `request`.",
+            "Distributions of the latencies in `app` and `request`.",
             [
-                text("latency", "`wait` or `wakeup` of an app, or `request`."),
-                text("name", "The app, or the class of requests."),
-                int("ppm", "Which quantile, in millionths."),
-                int("ns", "Its value."),
+                text(
+                    "latency",
+                    "`wait` or `wakeup` of an application, or `request`.",
+                ),
+                text("name", "Application or request class."),
+                int("ppm", "Quantile in millionths."),
+                int("ns", "Value in ns."),
             ],
         ),
         table(
             "overhead_total",
-            "Time taken from CPUs, by cause.",
-            [text("cause", "As in `overhead`."), int("ns", "How much.")],
+            "CPU time used by the machine and the scheduler, by cause.",
+            [text("cause", "As in `overhead`."), int("ns", "Time in ns.")],
         ),
         table(
             "preemption",
-            "Which application took the CPU from which, most frequent first.",
+            "Preemptions by pairs of applications, most frequent first.",
             [
-                text("by", "Who took it."),
-                text("of", "Who had it and would have run on."),
-                int("count", "How often."),
+                text("by", "Application that took the CPU."),
+                text("of", "Application that was preempted."),
+                int("count", "Number of preemptions."),
             ],
         ),
         table(
             "task_preemption",
-            "Who preempted single tasks most.",
+            "The most frequent preemptors of single tasks.",
             [
-                int("tid", "Who had the CPU."),
-                int("started_ns", "Its birth, as in `task`."),
-                int("by_tid", "Who took it."),
-                int("count", "How often; approximate from the fifth rival on."),
+                int("tid", "Preempted task."),
+                int("started_ns", "Creation of that task, as in `task`."),
+                int("by_tid", "Preempting task."),
+                int(
+                    "count",
+                    "Number of preemptions; approximate from the fifth preemptor on.",
+                ),
             ],
         ),
         table(
             "starvation",
-            "The longest waits beyond the bound, at most 32 of a run, longest first.",
+            "The longest waits beyond the bound, at most 32 per run, longest first.",
             [
                 tid(),
                 app(),
-                int("begin_ns", "Begin of the wait."),
-                int("wait_ns", "Its length."),
-                bool("open", "It still waited when the run ended."),
+                int("begin_ns", "Start of the wait."),
+                int("wait_ns", "Length of the wait."),
+                bool("open", "The task was still waiting when the run ended."),
             ],
         ),
         table(
@@ -620,56 +633,53 @@ fn summary_specs() -> Vec<Spec> {
                 app(),
                 int(
                     "at_ns",
-                    "When; the first point is the origin, the last the end.",
+                    "Time; the first point is the origin, the last the end.",
                 ),
-                int("runtime_ns", "CPU time until then."),
+                int("runtime_ns", "CPU time up to then."),
             ],
         ),
         table(
             "depth",
-            "Tasks on runqueues over time, the running one included.",
+            "Tasks on runqueues over time, including the running one.",
             [
-                int("cpu", "Whose runqueue."),
+                int("cpu", "CPU of the runqueue."),
                 int(
                     "begin_ns",
-                    "Begin of the bucket; the last ends with the run.",
+                    "Start of the bucket; the last ends with the run.",
                 ),
                 int("mean_milli", "Mean over time, in thousandths of a task."),
-                int("max", "The most."),
+                int("max", "Maximum."),
             ],
         ),
         table(
             "probe",
-            "What schedulers tell of themselves: totals.",
+            "Probes of schedulers: totals.",
             [
-                text("probe", "The figure."),
-                text(
-                    "scope",
-                    "Of what: `app` (its tasks together), `task` or `cpu`.",
-                ),
-                text("name", "The app, the tid or the CPU's number."),
-                text("app", "The app of a task; empty for a CPU."),
-                int("count", "How many values."),
-                int("first", "The first."),
-                int("last", "The last."),
-                int("min", "The smallest."),
-                int("mean", "Of all, each counted once, however long it held."),
-                int("max", "The largest."),
-                int("width_ns", "Width of its buckets in `probe_bucket`."),
+                text("probe", "Name of the probe."),
+                text("scope", "`app` (its tasks together), `task` or `cpu`."),
+                text("name", "Application, tid or number of the CPU."),
+                text("app", "Application of the task; empty for a CPU."),
+                int("count", "Number of values."),
+                int("first", "First value."),
+                int("last", "Last value."),
+                int("min", "Smallest value."),
+                int("mean", "Mean over all values, not weighted by time."),
+                int("max", "Largest value."),
+                int("width_ns", "Width of the buckets in `probe_bucket`."),
             ],
         ),
         table(
             "probe_bucket",
-            "The same over time. Buckets in which nothing was heard of an app have no row.",
+            "Probes over time. Buckets without values of an application have no row.",
             [
-                text("probe", "The figure."),
+                text("probe", "Name of the probe."),
                 text("scope", "As in `probe`."),
                 text("name", "As in `probe`."),
                 text("app", "As in `probe`."),
-                int("begin_ns", "Begin of the bucket."),
-                int("min", "The smallest value."),
-                int("mean", "Their mean."),
-                int("max", "The largest."),
+                int("begin_ns", "Start of the bucket."),
+                int("min", "Smallest value."),
+                int("mean", "Mean of the values."),
+                int("max", "Largest value."),
             ],
         ),
     ]
