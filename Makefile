@@ -10,11 +10,11 @@ TILTYARD = target/release/tiltyard
 OUT    = tiltyard-out
 
 help:
-	@echo "make demo      install what is missing, build, run ULE against CFS on fibo + sysbench"
-	@echo "make test      install what is missing, lint, run all tests"
-	@echo "make claims    judge all claims anew, write docs/claims.md and README's scoreboard"
+	@echo "make demo      install missing packages, build, run ULE against CFS on fibo + sysbench"
+	@echo "make test      install missing packages, lint, run all tests"
+	@echo "make claims    re-evaluate all claims, write docs/claims.md and README's scoreboard"
 	@echo "make bench     the speed of Tiltyard itself"
-	@echo "make fmt lint  lay the sources out; check layout and clippy"
+	@echo "make fmt lint  format the sources; check format and clippy"
 	@echo "make install   to $(PREFIX) (PREFIX=..., DESTDIR=...)"
 
 demo: setup
@@ -36,7 +36,7 @@ run-tests:
 build:
 	$(CLEAN_ENV) $(CARGO) build --locked --release -p tiltyard
 
-# What papers claim: judged anew, and the pages that tell of it.
+# Re-evaluates published claims and regenerates the pages about them.
 claims: build
 	scripts/claims.sh
 

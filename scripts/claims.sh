@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Judges all claims anew and writes what is kept of it: experiments/results, docs/claims.md, the scoreboard of README.md.
+# Re-evaluates all claims and writes experiments/results, docs/claims.md and the scoreboard of README.md.
 # The kernel's verdicts (kernel.json) take a virtual machine and some ten minutes: `scripts/claims.sh kernel` makes them too.
 set -e
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Formatting and clippy. Both change from Rust to Rust: they bind for the version named here;
-# other versions may know lints and layouts that this tree has not met, so there they only tell.
+# Formatting and clippy. Both change between Rust versions: findings are errors with the version named here
+# and only printed with others.
 set -u
 . "$(dirname "$0")/lib.sh"
 LINT_RUST=1.95

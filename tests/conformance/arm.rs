@@ -105,7 +105,7 @@ pub fn workload_file(case: &Case) -> String {
     )
 }
 
-/// A record that tells only what time it is.
+/// A record with a time only.
 pub const TIME: &str = "time";
 
 /// Everything that happened, in order.
@@ -184,7 +184,7 @@ pub struct Run {
 pub const MS: u64 = 1_000_000;
 
 impl Log {
-    /// `dispatch 0 A`, `enqueue A 0x409`, `running B`: what the scheduler was told, without ticks.
+    /// `dispatch 0 A`, `enqueue A 0x409`, `running B`: the scheduler's callbacks, without ticks.
     pub fn calls(&self) -> Vec<(u64, String)> {
         self.all_calls()
             .filter(|(_, text)| !text.starts_with("tick "))

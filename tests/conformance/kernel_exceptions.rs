@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Cases that the kernel's arm does not run. The same stands in README.md.
+//! Cases that the kernel's arm does not run. README.md has the same list.
 
 /// What never happens in a kernel, or not in these guests, and why.
 pub const NOT_HERE: &[(&str, &str)] = &[
@@ -9,7 +9,7 @@ pub const NOT_HERE: &[(&str, &str)] = &[
     ),
     (
         "sleep_wake::exiting_tasks_pass_the_scheduler_by",
-        "real threads tell their parent before they exit, not while they do",
+        "real threads notify their parent before they exit, not during the exit",
     ),
     ("limits::many_cpus_and_tasks", "no guest has 300 CPUs"),
     (

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What came of a run in a guest, in the words of the cases: the workload's own tasks, from its start, in milliseconds.
+//! The log of a run in a guest, in the form of the cases: the workload's own tasks, from its start, in milliseconds.
 
 use crate::arm::{End, EndKind, Entry, Log, MS, SHELL, TIME, What};
 use std::collections::BTreeMap;

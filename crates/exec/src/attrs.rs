@@ -126,7 +126,7 @@ fn set_sched(tid: u32, attrs: &Attrs) -> io::Result<()> {
     if let Some(util) = attrs.util_max {
         (sched.util_max, sched.flags) = (util, sched.flags | KEEP_UTIL_MAX);
     }
-    // SAFETY: reads the struct, whose size stands in it.
+    // SAFETY: reads the struct, which contains its size.
     sys::checked(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const sched, 0) })
 }
 

@@ -40,7 +40,7 @@ pub fn give(world: &Arc<World>, spec: usize, parent: u32, base_ns: Option<u64>) 
 }
 
 /// A newborn has its parent's name until it runs, but schedulers meet it before. So for as long as `start` takes this
-/// thread, which is or stands for the task in slot `parent`, is called like the one in slot `child`.
+/// thread, which is or represents the task in slot `parent`, is named like the one in slot `child`.
 fn with_name_of<T>(world: &World, child: u32, parent: u32, start: impl FnOnce() -> T) -> T {
     sys::set_name(&world.name(&world.slots[child as usize]));
     let started = start();

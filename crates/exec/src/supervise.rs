@@ -234,7 +234,7 @@ impl Watch {
         }
     }
 
-    /// A thread that was killed has told nobody.
+    /// A killed thread has not reported its end.
     fn look_for_gone(&mut self, world: &World) -> Result<(), ExecError> {
         let is_gone = |s: &&Slot| {
             let tid = s.tid.load(SeqCst);

@@ -49,12 +49,12 @@ impl Lock {
                 continue;
             }
             let marked = seen | WAITERS;
-            let stands = seen == marked
+            let unchanged = seen == marked
                 || self
                     .word
                     .compare_exchange(seen, marked, SeqCst, SeqCst)
                     .is_ok();
-            if stands {
+            if unchanged {
                 sys::futex_wait(&self.word, marked, ANYBODY, None);
             }
         }
@@ -112,7 +112,7 @@ impl Gate {
         waiting.max(0) as u32
     }
 
-    /// Lets one more through, be it one that is still to come; tells its ticket.
+    /// Lets one more through, even one that has yet to arrive; returns its ticket.
     fn admit(&self) -> u32 {
         self.released.fetch_add(1, SeqCst)
     }
@@ -159,7 +159,7 @@ impl Gate {
     }
 }
 
-/// Tickets that have a bell of their own; so many may wait before a post wakes somebody in vain.
+/// Tickets that have a bell of their own; more waiters than this may cause needless wakeups.
 const BELLS: usize = 256;
 
 /// A semaphore: a gate whose posts wake only the one that they let through. A bell is a number that changes when it rings.

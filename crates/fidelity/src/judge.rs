@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use tiltyard_measure::{AppSummary, Latency, Summary};
 
-/// How near is near enough.
+/// Tolerance of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The page that tells it all, in Markdown, from results that are kept.
+//! The fidelity page, in Markdown, from kept results.
 
 use std::fmt::Write;
 
 use crate::judge::{Figure, Row};
 use crate::set::{Comparison, Results};
 
-/// Columns of a table: what stands in one cell.
+/// Columns of a table: the content of a cell.
 const COLUMNS: [(&str, Figure); 9] = [
     ("share, %", Figure::Share),
     ("switches /s", Figure::Switches),
@@ -19,7 +19,7 @@ const COLUMNS: [(&str, Figure); 9] = [
     ("request p99, us", Figure::RequestP99),
 ];
 
-/// `reasons` tells what stays off, and why.
+/// `reasons` explains metrics outside their tolerance.
 pub fn render(results: &[Results], workloads: &[(String, String)], reasons: &str) -> String {
     let mut page = head(results);
     for result in results {
@@ -61,7 +61,7 @@ fn head(results: &[Results]) -> String {
             first.least.p99,
         );
     }
-    page += "\n| where | simulated | real | near enough |\n| --- | --- | --- | --- |\n";
+    page += "\n| metric | simulated | real | within tolerance |\n| --- | --- | --- | --- |\n";
     for result in results {
         for (simulated, real) in &result.arena.pairs {
             let rows = || {

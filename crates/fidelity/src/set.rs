@@ -61,7 +61,7 @@ pub struct Comparison {
     pub real: String,
     /// What reports call the latter: the kernel's own by what it is.
     pub label: String,
-    /// Events that the kernel had no room to tell, over all rounds.
+    /// Events that the kernel had no room to record, over all rounds.
     pub lost_events: u64,
     pub rows: Vec<Row>,
 }

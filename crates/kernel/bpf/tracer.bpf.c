@@ -67,7 +67,8 @@ enum tilt_cause {
 	TILT_UNKNOWN = 7,
 };
 
-/* In what time a CPU that is told to let go of its task does so. Longer: it took the same again. */
+/* Time within which a CPU gives up its task when asked to. Longer: it picked the same task again.
+ */
 #define PREEMPT_WITHIN_NS 1000000
 #define MAX_CPUS	  8192
 
@@ -90,7 +91,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } tilt_events SEC(".maps");
 
-/* When each CPU was last told to let go of its task. */
+/* When each CPU was last asked to give up its task. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_CPUS);
@@ -172,7 +173,7 @@ static u64 *preempted(u32 cpu)
 }
 
 /*
- * Why a task that could go on leaves the CPU. Its slice does not tell: to preempt a task is to
+ * Why a task that could go on leaves the CPU. The slice does not show it: to preempt a task is to
  * take its slice away, and the scheduler may have given it another since.
  */
 static u32 cause_of(struct task_struct *prev, struct task_struct *next)

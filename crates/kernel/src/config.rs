@@ -75,7 +75,7 @@ impl KernelConfig {
         Ok(Self::parse(&std::fs::read_to_string(path)?))
     }
 
-    /// Of the kernel that runs here; `None` where neither it nor its package tells.
+    /// Of the kernel that runs here; `None` if neither it nor its package says.
     pub(crate) fn of_this_kernel(release: &str) -> Option<Self> {
         let packed = || {
             let gzip = Command::new("gzip")

@@ -41,7 +41,7 @@ impl Program {
         &self.bytes[..self.loadable_len]
     }
 
-    /// Every file that must stand at its path for the program to start: the loader and all
+    /// Every file that must exist at its path for the program to start: the loader and all
     /// libraries, direct or not. Empty for a static program.
     ///
     /// The program's own loader is asked, as ldd does, so that search paths, the cache and

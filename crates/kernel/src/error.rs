@@ -88,7 +88,7 @@ pub enum KernelError {
     #[error("{}: cannot resolve its shared libraries: {detail}", path.display())]
     Libraries { path: PathBuf, detail: String },
 
-    /// A job that cannot be run as it stands.
+    /// A job that cannot be run as specified.
     #[error("{0}")]
     Job(String),
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tiltyard as the init of its own guest: sets up what a scheduler and a command need, does the
-//! runs of its job one after another, tells the host, and goes down.
+//! runs of its job one after another, reports to the host, and powers off.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ const PORT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The guest's whole life. Refuses to be anything but process 1; never returns.
 ///
-/// `spread` tells how well a scheduler's times are known.
+/// `spread` returns the uncertainty of a scheduler's times.
 pub fn main(spread: Spread) -> ! {
     if std::process::id() != 1 {
         eprintln!("tiltyard {ARGUMENT}: this is the init of Tiltyard's own virtual machine");
@@ -43,7 +43,7 @@ fn live(spread: Spread) -> Result<(), Error> {
     mount_all()?;
     modules::load_all()?;
     job::become_realtime()?;
-    // Among the figures of a run its own share stands under this name.
+    // Its own share of a run appears under this name.
     // SAFETY: the name is a C string; the call copies it.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"tiltyard".as_ptr()) };
     let mut host = Host::connect()?;
@@ -84,7 +84,7 @@ fn mount_all() -> io::Result<()> {
     Ok(())
 }
 
-/// QEMU was told to end instead of rebooting.
+/// QEMU is configured to exit instead of rebooting.
 fn power_off() -> ! {
     // SAFETY: plain system calls.
     unsafe {
@@ -148,7 +148,7 @@ impl Place for Host {
 }
 
 /// Opens a line to the host: the virtio port of this name, whose driver may still be coming up, or the serial line
-/// that stands for it.
+/// that replaces it.
 fn open_port(name: &str) -> Result<File, Error> {
     if std::env::args().any(|argument| argument == SERIAL) {
         return Ok(open_serial(match name {

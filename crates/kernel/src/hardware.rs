@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A machine as QEMU is told to build it: sockets, dies (one for each last-level cache), cores, threads, and
+//! A machine as QEMU arguments: sockets, dies (one for each last-level cache), cores, threads, and
 //! memory nodes with their distances.
 
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ impl Accel {
 }
 
 /// The emulated CPU calls itself one of AMD's from before these had several caches in a package, and kernels take it
-/// at its word. Intel's tell of dies.
+/// at its word. Intel models report dies.
 const WITH_DIES: &str = "max,vendor=GenuineIntel,family=6,model=85,stepping=4";
 
 /// `-smp`, `-m` and `-numa` for `machine`, with `memory_mib` spread evenly over its nodes.

@@ -20,7 +20,7 @@ use crate::trace::replay::{Trace, read_runs};
 use crate::vm::{Report, VmJob, describe, label, traces_failed};
 use crate::{elf, host, limits, loader};
 
-/// Runs the whole job here; as [`crate::vm::run`], without a guest. `spread` tells how well times are known.
+/// Runs the whole job here; as [`crate::vm::run`], without a guest. `spread` returns the uncertainty of times.
 pub fn run(
     job: &VmJob,
     spread: Spread,
@@ -88,7 +88,7 @@ fn refuse_another_scheduler() -> Result<(), KernelError> {
     match loader::state() {
         Ok(state) if state == "disabled" || state == loader::ABSENT => Ok(()),
         _ => Err(KernelError::Job(
-            "a sched_ext scheduler is loaded already (/sys/kernel/sched_ext/root/ops tells which): \
+            "a sched_ext scheduler is loaded already (/sys/kernel/sched_ext/root/ops names it): \
              stop it first"
                 .to_owned(),
         )),
@@ -128,7 +128,7 @@ fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
-/// Ends the process group that it is told as soon as nobody holds its standard input any more: however Tiltyard dies.
+/// Kills the process group that it is given as soon as its standard input closes, however Tiltyard dies.
 const WARDEN: &str = "read group; while read -r more; do :; done; kill -KILL -$group";
 
 fn warden() -> Result<Child, Error> {

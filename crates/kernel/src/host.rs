@@ -27,7 +27,7 @@ pub fn check(kernel_version: &str) -> HostReport {
     }
 }
 
-/// Tasks that wanted a CPU in the last minute, on average, in hundredths; 0 where nobody tells.
+/// Tasks that wanted a CPU in the last minute, on average, in hundredths; 0 if unknown.
 pub(crate) fn load_percent() -> u32 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let first = text
@@ -49,7 +49,7 @@ pub fn require_guest(memory_mib: u32) -> Result<(), KernelError> {
     }
 }
 
-/// Memory that programs may still take; `None` where nobody tells.
+/// Memory that programs may still take; `None` if unknown.
 pub(crate) fn available_mib() -> Option<u64> {
     free_mib(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
@@ -67,7 +67,7 @@ fn free_mib(meminfo: &str) -> Option<u64> {
     Some((kib("MemAvailable")? + kib("SwapFree").unwrap_or(0)) / 1024)
 }
 
-/// What the CPUs of this machine call themselves; empty where nobody tells.
+/// What the CPUs of this machine call themselves; empty if unknown.
 pub(crate) fn cpu_model() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("model name"));

@@ -50,7 +50,7 @@ fn placed_job(job: &VmJob, archive: &mut Archive) -> Result<PlacedJob, KernelErr
     let packed = job.accel == Some(Accel::Counted);
     if packed {
         add_program(archive, &program, utf8(&program)?)?;
-        // Such a guest sees nothing of the host: what the command is told to read goes along.
+        // Such a guest sees nothing of the host: files that its arguments name are packed too.
         let own = job.schedulers.iter().flat_map(|s| &s.arguments);
         for path in arguments.iter().chain(own).map(Path::new) {
             if path.is_absolute() && path.is_file() {
@@ -187,7 +187,7 @@ mod tests {
             image,
             config,
         };
-        // Its name is made here: init, which is packed, is this very test, and holds every word that stands in it.
+        // Its name is made here: init, which is packed, is this very test, and contains every word that occurs in it.
         let command = folder.path().join("command");
         std::fs::write(&command, "").unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -23,7 +23,7 @@ pub type Error = Box<dyn std::error::Error>;
 
 /// Where a job is done: what differs between a guest and the machine on which Tiltyard was started.
 pub trait Place {
-    /// Whoever waits for the job hears of it.
+    /// Sends a message to whoever waits for the job.
     fn tell(&mut self, message: &Message) -> Result<(), Error>;
     /// Where the records of events go.
     fn records(&mut self) -> Result<File, Error>;
@@ -66,7 +66,7 @@ pub fn run(job: &PlacedJob, spread: Spread, place: &mut dyn Place) -> Result<(),
     }
 }
 
-/// One scheduler's turn, with what is told of it. The time if all went well, s.
+/// One scheduler's turn, with its messages. The time if all went well, s.
 fn do_turn(
     job: &PlacedJob,
     index: usize,
@@ -135,7 +135,7 @@ fn do_run(
             }
         },
     };
-    // One that was thrown out already has no name any more; its exit info tells the rest.
+    // One that was thrown out already has no name any more; its exit info has the rest.
     let ops_name = scheduler
         .as_ref()
         .and_then(|(scheduler, _)| scheduler.ops_name().ok());
@@ -182,7 +182,7 @@ fn millis(since: Instant) -> u64 {
 }
 
 /// Runs the command to its end, its limit, or the scheduler's ejection. Its output is
-/// told as it comes; the scores in it are returned too. Nothing that it started outlives it.
+/// forwarded as it arrives; the scores in it are returned too. Nothing that it started outlives it.
 fn run_command(
     command: &mut Command,
     job: &PlacedJob,
@@ -323,7 +323,7 @@ fn set_nonblocking(pipe: &io::PipeReader) -> io::Result<()> {
 }
 
 /// Watches from the realtime class, with all threads that there are and above whatever the command asks for, so that
-/// who starves everyone still gets reported, events are fetched, and Ctrl-C is heard. The command does not inherit it.
+/// a scheduler that starves everyone is still reported, events are fetched, and Ctrl-C works. The command does not inherit it.
 pub fn become_realtime() -> io::Result<()> {
     // SAFETY: a plain system call.
     let sched_priority = unsafe { libc::sched_get_priority_max(libc::SCHED_FIFO) };

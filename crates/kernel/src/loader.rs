@@ -102,7 +102,7 @@ pub struct Attached {
     counters: Vec<CounterPlace>,
 }
 
-/// Where a counter stands.
+/// Where a counter is stored.
 struct CounterPlace {
     counter: Counter,
     section: &'static str,
@@ -293,7 +293,7 @@ impl Layout {
         })
     }
 
-    /// Where these counters stand: unsigned variables of eight bytes.
+    /// Where these counters are stored: unsigned variables of eight bytes.
     fn counters(&self, counters: &[Counter]) -> Result<Vec<CounterPlace>, LoadError> {
         let find = |counter: &Counter| {
             let found = self.data.iter().find(|(_, place)| {

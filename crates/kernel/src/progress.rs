@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How this crate tells its caller what it is at. It never prints by itself.
+//! How this crate reports progress to its caller. It never prints.
 
 use crate::vm::Report;
 

@@ -30,7 +30,7 @@ pub struct PlacedJob {
     pub rounds: Rounds,
     /// Path of the tracer's object; none to record nothing.
     pub tracer: Option<String>,
-    /// Whether it hears the schedulers' probes.
+    /// Whether it records the schedulers' probes.
     pub probes: bool,
     /// How long one command may take, s.
     pub run_limit_s: u64,
@@ -46,7 +46,7 @@ pub struct PlacedRun {
     /// Path of the BPF object; none for the kernel's own scheduler.
     pub object: Option<String>,
     pub tunables: Vec<Tunable>,
-    /// What the command is told beside the job's own arguments.
+    /// Arguments of the command in addition to the job's own.
     pub arguments: Vec<String>,
     /// Counters that are read when it has left.
     pub deviations: Vec<Counter>,
@@ -163,7 +163,7 @@ pub enum RunOutcome {
         /// What the kernel called the scheduler in charge; none for its own.
         ops_name: Option<String>,
         command: CommandStatus,
-        /// What it told of itself, without [`crate::scores::PREFIX`].
+        /// Its scores, without [`crate::scores::PREFIX`].
         scores: Vec<String>,
         /// How the scheduler left. None for the kernel's own, and for one that does not record
         /// its exit (no UEI_DEFINE in its source).

@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::packages;
 
-    /// A thread's end stands for Tiltyard's: the kernel treats kill -9 of the whole alike.
+    /// The end of a thread represents the end of Tiltyard: the kernel treats kill -9 of the process the same way.
     #[test]
     fn qemu_dies_with_whoever_started_it() {
         let Some(kernel) = packages::find_cached("6.18") else {

@@ -26,7 +26,7 @@ impl Rounds {
 }
 
 /// How far the interval around the median of some times reaches from it, as a part of it; `None` while there are
-/// too few times to tell. What an interval is, the caller decides.
+/// too few times to compute it. What an interval is, the caller decides.
 pub type Spread = fn(&[f64]) -> Option<f64>;
 
 /// What has been run so far.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a command tells of itself: lines of its output that begin with a word of ours. What they mean is for others to say.
+//! Scores: lines of a command's output that begin with our prefix. Their meaning is interpreted elsewhere.
 
 /// Before each score, at the beginning of a line.
 pub const PREFIX: &str = "score: ";

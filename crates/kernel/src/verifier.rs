@@ -25,12 +25,12 @@ pub fn capture<T>(work: impl FnOnce() -> T) -> (T, String) {
 }
 
 /// Lines of a verifier log that are kept: the refused instruction, the registers before it and
-/// the source lines that lead there stand at the end.
+/// the source lines that lead there are at the end.
 const VERIFIER_LINES: usize = 16;
 /// Lines kept of a log without a verifier's part.
 const OTHER_LINES: usize = 8;
 
-/// The part of libbpf's log that tells why an object was refused: the program and the end of
+/// The part of libbpf's log that explains why an object was refused: the program and the end of
 /// the verifier's log if it was the verifier, else libbpf's own last words.
 pub fn cut(log: &str) -> String {
     let lines: Vec<&str> = log

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Boots a guest for one job and brings back what came of it.
+//! Boots a guest for one job and brings back its result.
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
@@ -32,9 +32,9 @@ pub struct VmJob {
     pub environment: Vec<(String, String)>,
     pub schedulers: Vec<SchedulerJob>,
     pub rounds: Rounds,
-    /// Compiled from [`crate::trace::SOURCE`]: tells what the scheduler does. None to record nothing.
+    /// Compiled from [`crate::trace::SOURCE`]: records what the scheduler does. None to record nothing.
     pub tracer: Option<PathBuf>,
-    /// Whether it tells schedulers' probes, too.
+    /// Whether it also records schedulers' probes.
     pub probes: bool,
     /// Version of the kernel package: "6.18" takes the newest 6.18.x.
     pub kernel_version: String,
@@ -236,8 +236,8 @@ pub fn identify(
 
 /// Runs the whole job. The guest is gone when this returns, and when this process dies.
 ///
-/// A scheduler that cannot be loaded or is ejected, and a command that fails, stand in the
-/// report, and so do the runs before a guest's sudden end; an error means that there is no report. `hear` gets the
+/// The report includes schedulers that cannot be loaded or are ejected, commands that fail, and the runs before
+/// a guest crash; an error means that there is no report. `hear` gets the
 /// events of each run that was recorded, with its index among the report's runs, after the last has ended.
 pub fn run(
     job: &VmJob,
@@ -379,7 +379,7 @@ struct Session<'a> {
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Session<'_> {
-    /// Ok when the guest has done its job. What it has done stands in the report in any case.
+    /// Ok when the guest has done its job. The report has what it did in any case.
     fn listen(&mut self, guest: &Guest, progress: &mut dyn Progress) -> Result<(), End> {
         let mut scheduler = String::new();
         let mut limit_s = self.boot_limit_s;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the tracer tells of a real kernel agrees with what the kernel itself says, and is the same every time where
+//! What the tracer reports of a real kernel agrees with the kernel's own accounting, and is the same every time where
 //! the machine is. Boots guests under emulation; skips, with a word why, where that cannot be done.
 
 use std::io::Write;
@@ -12,7 +12,7 @@ use tiltyard_kernel::{
 use tiltyard_measure::{Recorder, RecorderSpec, Summary};
 use tiltyard_model::Machine;
 
-/// Computes for a while, then tells what the kernel has counted for it: time on the CPU, time waiting for it (ns),
+/// Computes for a while, then prints what the kernel has counted for it: time on the CPU, time waiting for it (ns),
 /// and turns on it. Twice at the same time, so that there is something to wait for.
 const SCRIPT: &str = "work() { i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; }; \
     work & work; read run wait turns < /proc/$$/schedstat; echo $$ $run $wait $turns; wait";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The one event vocabulary. The simulated machine and the real kernel both speak it;
-//! everything that measures or draws hears nothing else.
+//! everything that measures or draws uses only these events.
 
 use crate::ids::{Cpu, Tid};
 use std::ops::AddAssign;
@@ -50,8 +50,8 @@ pub enum EventKind {
     Mark { task: Tid, class: u16 },
     /// A scheduler's own figure, declared through [`EventSink::probe_name`]. `key` is a task's id or a CPU's number.
     Probe { probe: u16, key: u32, value: i64 },
-    /// Scheduler code read or wrote an element of its own data, a DSQ or a runqueue: told once in each callback. Only
-    /// schedulers that are built to tell it do; names come through [`EventSink::callback_name`] and
+    /// Scheduler code read or wrote an element of its own data, a DSQ or a runqueue: reported once per callback. Only
+    /// schedulers built to report it do; names come through [`EventSink::callback_name`] and
     /// [`EventSink::place_name`].
     Access {
         /// Number of the call into the scheduler, from 1.
@@ -61,7 +61,7 @@ pub enum EventKind {
         index: u64,
         write: bool,
     },
-    /// The lock of a CPU's runqueue was taken or released. Told together with accesses.
+    /// The lock of a CPU's runqueue was taken or released. Reported together with accesses.
     RunqueueLock { of: Cpu, taken: bool },
     /// The machine and the scheduler took time of this CPU away from the task that runs on it: all that struck at
     /// one instant.
@@ -95,7 +95,7 @@ pub enum SwitchCause {
     Affinity,
     /// The CPU was idle before.
     FromIdle,
-    /// An arena that cannot tell.
+    /// The arena cannot determine it.
     Unknown,
 }
 
@@ -174,14 +174,14 @@ pub struct TaskInfo {
     pub born_ns: u64,
 }
 
-/// Who hears events. Implemented by measures, traces, hashes and pairs of them.
+/// A receiver of events. Implemented by measures, traces, hashes and pairs of them.
 pub trait EventSink {
     /// A task exists from now on.
     fn task(&mut self, info: &TaskInfo);
     fn event(&mut self, event: &Event);
     /// `name` will be called `class` in [`EventKind::Request`] and [`EventKind::Mark`].
     fn request_class(&mut self, _class: u16, _name: &str) {}
-    /// `name` will be called `probe` in [`EventKind::Probe`]; `per_cpu` tells what its key is.
+    /// `name` will be called `probe` in [`EventKind::Probe`]; `per_cpu` defines what its key is.
     fn probe_name(&mut self, _probe: u16, _name: &str, _per_cpu: bool) {}
     /// `name` will be called `callback` in [`EventKind::Access`].
     fn callback_name(&mut self, _callback: u16, _name: &str) {}
@@ -218,7 +218,7 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
     }
 }
 
-/// No one listens.
+/// Discards events.
 impl EventSink for () {
     fn task(&mut self, _info: &TaskInfo) {}
     fn event(&mut self, _event: &Event) {}

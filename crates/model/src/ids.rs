@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// A task (thread) id. `Tid::IDLE` stands for "no task": the CPU's idle loop.
+/// A task (thread) id. `Tid::IDLE` means "no task": the CPU's idle loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tid(pub u32);
 

@@ -11,7 +11,7 @@ use tiltyard_model::{
 use crate::rows::{BatchSink, Rows, Value};
 use crate::tasks::{IDLE, State, Tasks};
 
-/// Hears one run and gives its rows to `B`. What it makes of events agrees with
+/// Receives the events of one run and gives rows to `B`. Its interpretation of events agrees with
 /// [`tiltyard_measure::Recorder`], the streams that contradict themselves included.
 pub struct EventTables<B: BatchSink> {
     run: u32,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A run as tables, with the names and meanings of Perfetto's where Perfetto has them.
 //!
-//! * [`EventTables`] hears the events of one run and makes rows of them: each time a task ran, each
+//! * [`EventTables`] turns the events of one run into rows: each time a task ran, each
 //!   state it was in, wakeups, migrations, requests, probes. Rows leave in batches, so memory does
 //!   not grow with simulated time.
 //! * [`summary_tables`] lays out the figures of a run, which exist for runs of any length.

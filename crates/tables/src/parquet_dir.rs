@@ -164,7 +164,7 @@ fn replace(dir: &Path, tables: &Path) -> Result<(), Error> {
     })
 }
 
-/// Takes the tables of one run. What goes wrong is told by [`RunPart::finish`].
+/// Takes the tables of one run. [`RunPart::finish`] returns errors.
 pub struct RunPart {
     folder: PathBuf,
     run: u32,

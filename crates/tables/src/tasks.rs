@@ -95,7 +95,7 @@ impl Tasks {
     }
 
     /// A tid that is known and alive only changes its name; one that has died begins a new task.
-    /// Tells whether it was a new one.
+    /// Returns whether it was a new one.
     pub fn introduce(&mut self, info: &TaskInfo, state_id: u64) -> bool {
         let known = self.utid(info.tid);
         if let Some(utid) = known.filter(|utid| self.get(*utid).state != State::Dead) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! docs/reference/tables.md lists what the schema says, word for word.
+//! docs/reference/tables.md matches the schema word for word.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use tiltyard_tables::{Kind, Spec, specs};
 
 const PAGE: &str = "docs/reference/tables.md";
 
-/// Where the part begins that is printed from the schema; what stands above is written by hand.
+/// Start of the part generated from the schema; the text above is written by hand.
 const FIRST: &str = "## `run`\n";
 
 fn section(spec: &Spec) -> String {
@@ -41,7 +41,7 @@ fn the_page_lists_every_table_and_column() {
         let correct = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tables.md");
         std::fs::write(&correct, format!("{head}{expected}")).unwrap();
         panic!(
-            "{PAGE} is not what the schema says: cp {} {PAGE}",
+            "{PAGE} does not match the schema: cp {} {PAGE}",
             correct.display()
         );
     }

@@ -11,7 +11,7 @@ pub(crate) const LOOP_LETTERS: &[u8] = b"jklm";
 /// Deeper expressions are refused: parser and evaluator are recursive.
 const MAX_DEPTH: usize = 32;
 
-/// Reads an expression that stands inside `loops` repeats. The error says what is wrong.
+/// Reads an expression inside `loops` repeats. The error says what is wrong.
 pub(crate) fn parse(text: &str, loops: usize) -> Result<Index, String> {
     let mut parser = Parser {
         rest: text,
@@ -141,7 +141,7 @@ impl Parser<'_> {
     }
 }
 
-/// Writes an expression that stands inside `loops` repeats. `None`: it names a counter that has no letter.
+/// Writes an expression inside `loops` repeats. `None`: it names a counter that has no letter.
 pub(crate) fn write(index: &Index, loops: usize) -> Option<String> {
     let (text, _) = with_binding(index, loops)?;
     Some(text)

@@ -2,7 +2,7 @@
 //! JSON as rt-app's files use it: order and duplicates of keys kept, every key and value with
 //! its place, comments and trailing commas allowed.
 //!
-//! One more licence, for files written for rt-app's `workgen`: a key may stand without a value
+//! One more licence, for files written for rt-app's `workgen`: a key may lack a value
 //! (`"suspend",`). Whether that means anything is up to whoever reads the tree.
 
 use std::ops::Range;
@@ -103,7 +103,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands here, for messages.
+    /// The kind of value here, for messages.
     fn found(&self) -> String {
         self.peek()
             .map_or("the end of the file".into(), |c| format!("{c:?}"))

@@ -3,7 +3,7 @@
 //!
 //! [`read`] turns the text of a file into a [`Workload`] or into errors that point into it; [`write`]
 //! does the reverse, in full or as plain rt-app; [`rng`] draws what a workload leaves to chance, the same in
-//! every arena. No function here does I/O. What each key means stands
+//! every arena. No function here does I/O. Each key is described
 //! in `docs/reference/workload-files.md`, what each part of a workload means in [`program`].
 //!
 //! ```

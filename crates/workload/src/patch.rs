@@ -64,7 +64,7 @@ fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
         match (places.next(), places.next()) {
             (Some(_), Some(_)) => {
                 return Err(format!(
-                    "{path} stands more than once; give each its own name"
+                    "{path} occurs more than once; give each its own name"
                 ));
             }
             (Some(at), None) if change.value.kind == Kind::Null => {
@@ -162,7 +162,7 @@ mod tests {
         let error = patch(twice, r#"{"tasks":{"a":{"run":3}}}"#).unwrap_err();
         assert_eq!(
             error,
-            "tasks.a.run stands more than once; give each its own name"
+            "tasks.a.run occurs more than once; give each its own name"
         );
     }
 }

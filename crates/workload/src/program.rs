@@ -7,7 +7,7 @@
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     pub name: String,
-    /// One paragraph for people: what it models and from which source.
+    /// One paragraph: what it models and from which source.
     pub description: String,
     /// Latest end of the run, counted from the workload's start. The run ends earlier when every
     /// task that is no daemon has ended.
@@ -91,7 +91,7 @@ pub struct App {
 }
 
 /// A cgroup with the cpu controller. `parent` is `None` for a child of the root.
-/// The path `/` stands for the root itself, whose weight means nothing.
+/// The path `/` is the root itself, whose weight has no meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub path: String,
@@ -224,7 +224,7 @@ pub struct Deadline {
     pub deadline_ns: u64,
 }
 
-/// A duration or an amount that may be drawn anew each time it is used.
+/// A duration or an amount that may be drawn at random each time it is used.
 /// Parameters are integers so that a workload has one meaning on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dist {

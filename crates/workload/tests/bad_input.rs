@@ -160,7 +160,7 @@ fn many_mistakes_are_told_first_first_and_not_without_end() {
     );
 }
 
-/// Sections are read in an order of their own; errors are told in that of the file.
+/// Sections are read in a fixed order; errors are reported in the order of the file.
 #[test]
 fn errors_come_in_the_order_of_the_file() {
     let text = "{\"tasks\": {\"a\": {\"run\": -1}},\n\"tiltyard\": {\"nam\": 1},\n\"global\": {\"duration\": 0}}";

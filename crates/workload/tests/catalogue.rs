@@ -205,7 +205,7 @@ fn sysbench_counts_what_it_measures() {
     }
 }
 
-/// Fibo stands alone against all of sysbench: two groups, not three.
+/// Fibo's group competes with all of sysbench: two groups, not three.
 #[test]
 fn fibo_and_sysbench_are_two_groups_of_one_weight() {
     let w = named("fibo-sysbench-1c");

@@ -171,7 +171,7 @@ pub fn nice_change_of_a_sleeper(arm: &impl Arm) {
     assert_eq!(log.calls_at(3 * MS), ["set_weight A 1"]);
 }
 
-/// A call that changes nothing is over before the scheduler hears of it.
+/// A call that changes nothing does not reach the scheduler.
 pub fn unchanged_attributes_are_no_change(arm: &impl Arm) {
     let tasks = r#"
         "A": { "loop": 1, "run": 3000,
@@ -183,7 +183,7 @@ pub fn unchanged_attributes_are_no_change(arm: &impl Arm) {
     assert_eq!(log.turns(0), "A 0-5");
 }
 
-/// Two nice values may share a weight; the scheduler hears of each change all the same.
+/// Two nice values may share a weight; the scheduler is notified of each change nevertheless.
 pub fn nice_change_within_a_weight(arm: &impl Arm) {
     let tasks = r#"
         "A": { "loop": 1, "priority": 17, "run": 3000, "tiltyard": { "set": { "nice": 18 } }, "run1": 2000 }

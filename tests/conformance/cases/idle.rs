@@ -11,7 +11,7 @@ const PICK_IDLE_CORE: i128 = 1;
 const PER_NODE: &str = "OPS_FLAGS=SCX_OPS_BUILTIN_IDLE_PER_NODE";
 const FOUR_CPUS: &str = "core:4 pu:1";
 
-/// What X was told, and that nothing it got was left unclaimed.
+/// The CPUs returned to X, all of which were claimed.
 fn answers(log: &Log) -> Vec<i64> {
     assert_eq!(log.end.kind, EndKind::Unregistered, "{}", log.end.message);
     assert!(log.values("unclaimed", "X").iter().all(|idle| *idle == 0));
@@ -108,7 +108,7 @@ pub fn select_cpu_and_wants_sense(arm: &impl Arm) {
 /// Two nodes of two CPUs.
 const TWO_NODES: &str = "package:2 [numa] core:2 pu:1";
 
-/// Each node has its own masks, with its own CPUs and no others, and a search that is told to stays in its node, for
+/// Each node has its own masks, with its own CPUs and no others, and a search restricted to its node stays there, for
 /// busy CPUs too.
 pub fn idle_masks_are_per_node(arm: &impl Arm) {
     let tasks = r#"

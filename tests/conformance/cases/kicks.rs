@@ -43,7 +43,7 @@ pub fn preempting_kick_with_nothing_queued(arm: &impl Arm) {
     assert_eq!(log.turns(0), "A 0-40");
 }
 
-/// KICK_IDLE: an idle CPU goes through a whole dispatch; a busy one hears nothing.
+/// KICK_IDLE: an idle CPU goes through a whole dispatch; a busy one is not affected.
 pub fn idle_kick_makes_an_idle_cpu_look(arm: &impl Arm) {
     let tasks = r#""A": { "loop": 1, "cpus": [0], "run": 15000 }"#;
     let case = Case::new("timer_kick", tasks)

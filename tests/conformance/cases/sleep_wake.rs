@@ -239,7 +239,7 @@ pub fn select_cpu_dfl_in_enqueue(arm: &impl Arm) {
     assert!(log.times_of("running X").contains(&woken_ns));
 }
 
-/// The built-in mask changes first, then the scheduler hears of it.
+/// The built-in mask changes first, then the scheduler is notified.
 pub fn idle_mask_changes_before_the_op(arm: &impl Arm) {
     let case = Case::new(
         "shared",

@@ -36,7 +36,7 @@ const volatile u64 slice_ns = 18000000;
 #define TIMEOUT_MS 0
 #endif
 
-/* In a kernel probes have no time of their own, and may be the only ones to tell that anything
+/* In a kernel probes have no time of their own, and may be the only sign that anything
  * happened. */
 #define LOG_TIME() TILT_PROBE_CPU(time, 0, bpf_ktime_get_ns())
 #define LOG_TASK(name, p, value)                                                                   \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ops.select_cpu answers `answer` (-1: prev_cpu) for X and inserts it if told to; others stay
+ * ops.select_cpu answers `answer` (-1: prev_cpu) for X and inserts it if `insert` is set; others stay
  * where they were.
  */
 const volatile int answer = -1;

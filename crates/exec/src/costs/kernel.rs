@@ -20,7 +20,7 @@ const CHUNKS: usize = 40;
 const ROUNDS: u32 = 100;
 const TOTAL: u32 = CHUNKS as u32 * ROUNDS;
 
-/// Ticks a second, and what one takes: the coarse clock moves at ticks alone, and the fine one tells how long a
+/// Ticks a second, and what one takes: the coarse clock moves at ticks alone, and the fine one shows how long a
 /// thread that does nothing but look at them was away meanwhile.
 pub fn tick() -> (u32, u64) {
     let period_ns = sys::coarse_step_ns().max(1);

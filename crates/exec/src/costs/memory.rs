@@ -7,7 +7,7 @@ use super::{median, place};
 use crate::sys;
 
 const LINE_BYTES: usize = 64;
-/// Where the kernel tells of no caches: enough to leave any.
+/// If the kernel reports no caches: enough to exceed any.
 const NO_CACHE_BYTES: usize = 64 << 20;
 const TRIALS: usize = 9;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the CPUs of this machine share, as the kernel tells it.
+//! What the CPUs of this machine share, as the kernel reports it.
 
 use std::collections::BTreeSet;
 use std::fs;

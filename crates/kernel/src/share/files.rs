@@ -3,7 +3,7 @@
 //!
 //! There are no open files and no locks, hence nothing to keep consistent: a node is a path. What
 //! is not answered here, above all everything that writes, gets ENOSYS, "not supported"; for
-//! opening a file that tells the kernel to go on without.
+//! opening a file with an error that makes the kernel go on without.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -143,7 +143,7 @@ impl Files {
         Ok(&self.open[self.open.len() - 1].1)
     }
 
-    /// What is in this folder; read anew where a listing begins.
+    /// What is in this folder; read again at the start of a listing.
     fn list(&mut self, node: u64, offset: u64) -> io::Result<&[Entry]> {
         let known = self.listing.take();
         let entries = match known.filter(|(other, _)| *other == node && offset > 0) {

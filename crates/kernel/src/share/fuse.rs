@@ -27,7 +27,7 @@ const VERSION: [u32; 2] = [7, 31];
 const FLAGS: u32 = 1 | 1 << 18 | 1 << 22 | 1 << 23;
 /// The most that one request may carry: the kernel's own limit, 256 pages.
 const MAX_PAGES: u16 = 256;
-/// How long the guest may trust what it was told, s: as long as it lives. It is to see one state of
+/// How long the guest may cache attributes, s: as long as it lives. It is to see one state of
 /// the host's files, and asking again costs time that would be measured.
 const VALID_S: u64 = 24 * 60 * 60;
 /// An inode number in a listing that says nothing; zero would hide the entry.
@@ -74,7 +74,7 @@ impl<'a> Request<'a> {
         self.body.split(|byte| *byte == 0).next()
     }
 
-    /// Offset and size of a read, which stand in the same places for files and folders.
+    /// Offset and size of a read, which are at the same offsets for files and folders.
     pub fn range(&self) -> Option<(u64, usize)> {
         Some((self.u64(8)?, self.u32(16)? as usize))
     }

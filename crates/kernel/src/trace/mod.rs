@@ -2,7 +2,7 @@
 //! Events of a real kernel in the vocabulary of all arenas.
 //!
 //! [`record`] is the format in which they travel, [`tracer`] takes them from the kernel (in the guest),
-//! [`replay`] turns what came of a run into events for a sink (on the host).
+//! [`replay`] turns the records of a run into events for a sink (on the host).
 
 pub mod record;
 pub mod replay;

@@ -33,7 +33,7 @@ pub mod kind {
     pub const END: u32 = 0x101;
 }
 
-/// `struct tilt_event`; the tracer tells what each field means.
+/// `struct tilt_event`; the tracer documents each field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     pub time_ns: u64,

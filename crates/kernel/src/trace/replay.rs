@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What came of a run, told to a sink.
+//! Replays the records of a run as events to a sink.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read};
@@ -236,7 +236,7 @@ impl Teller<'_> {
                 }
                 return self.introduce(record, description, record.time_ns);
             }
-            // Schedulers hear of a new task before the kernel announces it.
+            // Schedulers see a new task before the kernel announces it.
             (kind::PROBE, Rest::Probe(probe))
                 if !probe.per_cpu && !self.introduced.contains(&record.tid) =>
             {
@@ -322,7 +322,7 @@ mod tests {
     use super::*;
     use crate::trace::record::EVENT_BYTES;
 
-    /// What a sink hears, as text.
+    /// The events that a sink receives, as text.
     #[derive(Default)]
     struct Heard(Vec<String>);
 

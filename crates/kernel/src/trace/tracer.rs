@@ -173,7 +173,7 @@ fn held_bytes(available_mib: Option<u64>) -> usize {
     (quarter_mib.clamp(*HELD_MIB.start(), *HELD_MIB.end()) as usize) << 20
 }
 
-/// Whether the running kernel has a function that can be listened to.
+/// Whether the running kernel has a function that can be traced.
 fn has_function(name: &str) -> bool {
     let Ok(name) = CString::new(name) else {
         return false;

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// One fault in a machine file, a synthetic string or an XML file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineError {
-    /// For people: `numa.toml:3:5`, or the string and the character.
+    /// Position for messages: `numa.toml:3:5`, or the string and the character.
     pub place: String,
     /// Bytes of the text at fault, for programs that underline them.
     pub span: Range<usize>,

@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Topology, MachineError> {
 
 impl Source<'_> {
     /// Bounds the depth of the tree before anything recurses into it. Counts tags without reading
-    /// them, so what stands in comments counts too; entities, which could hide tags, are refused.
+    /// them, so text in comments counts too; entities, which could hide tags, are refused.
     fn check_nesting(&self) -> Result<(), MachineError> {
         let mut depth = 0usize;
         for (at, _) in self.text.match_indices(['<', '>']) {

@@ -113,7 +113,11 @@ fn check(text: &str, levels: &[Level]) -> Result<(), MachineError> {
             return error(level, &what, &help);
         }
         if twice && level.kind != Some(Type::Group) {
-            return error(level, "this type twice", "each type but group stands once");
+            return error(
+                level,
+                "this type twice",
+                "each type except group may occur once",
+            );
         }
     }
     let cpus = levels

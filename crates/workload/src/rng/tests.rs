@@ -114,7 +114,7 @@ fn logarithm_is_as_exact_as_it_says() {
     for u in edges.into_iter().chain(random) {
         let exact = 64.0 * std::f64::consts::LN_2 - (u as f64).ln();
         let ours = fixed::minus_ln(u) as f64 / ONE;
-        // What f64 can tell apart at 44, and more.
+        // Finer than the resolution of f64 at 44.
         assert!((ours - exact).abs() < 3e-14, "{u}: {ours} {exact}");
     }
     // Where f64 is exact enough to see the last bits: -ln(1 - d) = d + d^2 / 2 + ...

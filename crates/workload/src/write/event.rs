@@ -50,7 +50,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The event in words that stand under `tiltyard`, inside `loops` repeats.
+    /// The event in the words of `tiltyard`, inside `loops` repeats.
     pub(super) fn extended_event(&self, op: &Op, loops: usize) -> Result<Event, String> {
         let t = &self.tables;
         let name = |slots: &[Slot], which: &Ref| member_name(slots, which, loops);

@@ -25,7 +25,7 @@ pub enum Dialect {
 /// Writes the text of a workload file.
 ///
 /// # Errors
-/// [`WriteError::NotInRtApp`] names what plain rt-app cannot say; [`WriteError::Broken`] tells why no
+/// [`WriteError::NotInRtApp`] names what plain rt-app cannot say; [`WriteError::Broken`] explains why no
 /// file can say this workload (ids out of range, attributes that contradict each other).
 pub fn write(workload: &Workload, dialect: Dialect) -> Result<String, WriteError> {
     let mut writer = Writer::new(workload, dialect)?;

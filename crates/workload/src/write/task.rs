@@ -313,7 +313,7 @@ impl Writer<'_> {
     }
 }
 
-/// A task whose only phase needs no name is that phase: its events stand in the task. Returned with `loop`.
+/// A task whose only phase needs no name is that phase: its events are in the task. Returned with `loop`.
 fn single_phase(task: &TaskSpec) -> Option<(&Phase, Option<u64>)> {
     let [phase] = task.phases.as_slice() else {
         return None;

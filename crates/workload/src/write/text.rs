@@ -6,7 +6,7 @@ const MAX_WIDTH: usize = 90;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    /// A key that stands without a value.
+    /// A key without a value.
     Absent,
     /// A number, or true or false, as it is to be written.
     Plain(String),

@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
                 self.text,
                 at..self.at,
                 what,
-                "only numa stands in square brackets",
+                "only numa may be in square brackets",
             ));
         }
         level.attached = true;
