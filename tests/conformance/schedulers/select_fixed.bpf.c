@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ops.select_cpu answers `answer` (-1: prev_cpu) for X and inserts it if `insert` is set; others stay
- * where they were.
+ * ops.select_cpu answers `answer` (-1: prev_cpu) for X and inserts it if `insert_x` is set; others
+ * stay where they were.
  */
 const volatile int answer = -1;
 const volatile _Bool insert_x;
