@@ -1,14 +1,34 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Makes README's picture: the curves of Figures 1 and 2 out of the demo's report, with headless
-# Chromium. Usage: scripts/picture.sh REPORT.html PICTURE.png
+# Makes the pictures of README and docs from a report, with headless Chromium:
+#   curves     the curves of Figures 1 and 2 (default)
+#   timeline   the timeline with a row a task: who runs, who waits
+# Usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline]
+# docs/images/fibo-timeline.png: tiltyard run -w fibo-sysbench-1c -s ule,cfs --duration 31s --report r.html \
+#   --timeline 30s..30.12s && scripts/picture.sh r.html docs/images/fibo-timeline.png timeline
 set -eu
-[ $# -eq 2 ] || { echo "usage: scripts/picture.sh REPORT.html PICTURE.png" >&2; exit 2; }
+usage() { echo "usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline]" >&2; exit 2; }
+[ $# -ge 2 ] || usage
+hidden="header p,header pre,nav,footer,.lead,details,.note"
+script=
+case ${3:-curves} in
+curves)
+	hidden="$hidden,section:not(#runtime):not(#probes)"
+	size=1200,910
+	;;
+timeline)
+	hidden="$hidden,section:not(#timeline),#timeline h2,.controls"
+	size=1200,880
+	script="<script>document.querySelector('[data-rows=tasks]').click()</script>"
+	;;
+*) usage ;;
+esac
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-style="<style>header p,header pre,nav,.lead,details,section:not(#runtime):not(#probes){display:none!important}</style>"
-sed "s|</head>|$style</head>|" "$1" >"$folder/report.html"
+style="<style>$hidden{display:none!important}main{padding-bottom:8px}</style>"
+sed "s|</head>|$style</head>|; s|</body>|$script</body>|" "$1" >"$folder/report.html"
 # The sandbox of Chromium does not start for root; the page is our own.
-chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,910 \
-	--virtual-time-budget=5000 --screenshot="$folder/picture.png" "file://$folder/report.html" 2>/dev/null
+chromium --headless --no-sandbox --disable-gpu --disable-background-networking --hide-scrollbars \
+	--user-data-dir="$folder/profile" --window-size=$size --virtual-time-budget=5000 \
+	--screenshot="$folder/picture.png" "file://$folder/report.html" 2>/dev/null
 mv "$folder/picture.png" "$2"

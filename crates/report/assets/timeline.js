@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Draws who had which CPU: in each place for timelines one canvas for each run, all at the same time of the run. Data of
-// all places stands in #timeline-data, in the order of the page.
+// Draws who had which CPU, by CPU or by task: in each place for timelines one canvas for each run, all at the same time
+// of the run. Data of all places is in #timeline-data, in the order of the page.
 "use strict";
 for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
   const data = JSON.parse(document.getElementById("timeline-data").textContent)[place];
-  const AXIS = 20, STRIP = 6, COLORS = 8, LEAST_NS = 200, MAX_WAKE_MARKS = 1500;
+  const AXIS = 20, STRIP = 6, COLORS = 8, LEAST_NS = 200, MAX_WAKE_MARKS = 1500, MAX_ROWS = 20;
   // Indices into what timeline.rs calls Left::ALL, and the kinds of its Ready.
   const SLEEPS = 1, EXITS = 2, SLICE_END = 3, PREEMPTED = 4, HIGHER = 5, YIELDS = 6;
   const WOKEN = 0, CREATED = 1, WAITED = 2;
@@ -27,7 +27,47 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     });
     const woken = all.filter((s) => s.ready === WOKEN || s.ready === CREATED);
     const wakeups = woken.map((s) => ({ end: s.begin - s.wait, cpu: s.wakerCpu, app: s.app })).sort((a, b) => a.end - b.end);
-    return { scheduler: run.scheduler, tasks, cpus, all, wakeups, from: from_ns, to: to_ns };
+    const app = tasks.map((task) => run.app[task.app]);
+    const open = run.recorded.waiting.map(({ task, since_ns }) => ({ task, app: app[task], begin: since_ns, end: to_ns, open: true }));
+    return { scheduler: run.scheduler, tasks, app, cpus, all, open, wakeups, from: from_ns, to: to_ns };
+  }
+
+  // --- rows: one for each CPU, or one for each task with its waits ----------------------------------------------
+
+  const cpuRows = (run) => run.cpus.map((slices, cpu) => ({ label: `CPU ${cpu}`, slices, waits: [] }));
+
+  // The tasks that ran or waited, by app; of an app with many those that did so most, the others share a row.
+  function taskRows(run) {
+    const rows = run.tasks.map((task, i) => ({ label: task.name, task: i, app: run.app[i], slices: [], waits: [], active: 0 }));
+    for (const s of run.all) {
+      const row = rows[s.task];
+      row.slices.push(s);
+      if (s.wait > 0) row.waits.push({ begin: s.begin - s.wait, end: s.begin, slice: s });
+      row.active += s.end - s.begin + s.wait;
+    }
+    for (const wait of run.open) {
+      rows[wait.task].waits.push({ begin: wait.begin, end: wait.end, slice: wait });
+      rows[wait.task].active += wait.end - wait.begin;
+    }
+    const seen = rows.filter((row) => row.active > 0), apps = [...new Set(seen.map((row) => row.app))].sort((a, b) => a - b);
+    const most = Math.max(3, Math.floor(MAX_ROWS / Math.max(1, apps.length)));
+    return apps.flatMap((app) => {
+      const mine = seen.filter((row) => row.app === app).sort((a, b) => b.active - a.active || a.task - b.task);
+      const kept = mine.length > most + 1 ? mine.slice(0, most) : mine, rest = mine.slice(kept.length);
+      kept.sort((a, b) => run.tasks[a.task].tid - run.tasks[b.task].tid);
+      return rest.length ? [...kept, together(`${rest.length} more`, app, rest)] : kept;
+    });
+  }
+
+  function together(label, app, rows) {
+    const byEnd = (a, b) => a.end - b.end;
+    const slices = rows.flatMap((row) => row.slices).sort(byEnd), waits = [];
+    // Whether any of them waits: hatches over hatches would fill the row.
+    for (const wait of rows.flatMap((row) => row.waits).sort((a, b) => a.begin - b.begin)) {
+      const last = waits[waits.length - 1];
+      if (last && wait.begin <= last.end) last.end = Math.max(last.end, wait.end); else waits.push({ ...wait });
+    }
+    return { label, app, tasks: new Set(rows.map((row) => row.task)), slices, waits };
   }
 
   const runs = data.runs.map(decode);
@@ -55,6 +95,8 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
   const named = (run, task) => `${run.tasks[task].name} (${run.tasks[task].tid})`;
 
   function told(run, s) {
+    const who_is = [named(run, s.task), data.apps[s.app]];
+    if (s.open) return [who_is, ["waits", `since ${(s.begin / 1e9).toFixed(6)} s, and still at the end of the window`]];
     const next = run.cpus[s.cpu][s.at + 1];
     const then = next && next.begin === s.end ? named(run, next.task) : null;
     const left = s.left === PREEMPTED || s.left === HIGHER ? `${data.left[s.left]}${then ? ` by ${then}` : ""}`
@@ -64,11 +106,25 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     const how = s.ready === WOKEN ? `${who} on CPU ${s.wakerCpu}, ${waited}`
       : s.ready === CREATED ? `(created) ${who} on CPU ${s.wakerCpu}, ${waited}`
       : s.ready === WAITED ? `nobody: it had lost a CPU before, ${waited}` : "unknown: before the window";
-    return [[named(run, s.task), data.apps[s.app]], ["begin", `${(s.begin / 1e9).toFixed(6)} s, CPU ${s.cpu}`],
+    return [who_is, ["begin", `${(s.begin / 1e9).toFixed(6)} s, CPU ${s.cpu}`],
             ["length", length(s.end - s.begin)], ["left", left], ["woken by", how]];
   }
 
   // --- colours: one for each app, with a pattern where colours repeat -------------------------------------------
+
+  // Faint, with thin lines: told from a filled slice without its colour.
+  function hatched(color) {
+    const tile = document.createElement("canvas"), draw = tile.getContext("2d");
+    tile.width = tile.height = 6;
+    draw.fillStyle = draw.strokeStyle = color;
+    draw.globalAlpha = 0.16;
+    draw.fillRect(0, 0, 6, 6);
+    draw.globalAlpha = 0.55;
+    draw.beginPath();
+    for (const at of [-6, 0, 6]) { draw.moveTo(at, 6); draw.lineTo(at + 6, 0); }
+    draw.stroke();
+    return draw.createPattern(tile, "repeat");
+  }
 
   let inks = [];
   function mix() {
@@ -76,7 +132,8 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
       const color = css(`--c${app % COLORS}`), tile = document.createElement("canvas"), turn = Math.floor(app / COLORS);
       const [r, g, b] = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
       const text = 0.3 * r + 0.59 * g + 0.11 * b > 140 ? "#000" : "#fff";
-      if (!turn) return { fill: color, color, text };
+      const wait = hatched(color);
+      if (!turn) return { fill: color, color, text, wait };
       tile.width = tile.height = 6 + 2 * turn;
       const draw = tile.getContext("2d"), side = tile.width;
       draw.fillStyle = color;
@@ -88,7 +145,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
       draw.lineTo(side, 0);
       if (turn % 2 === 0) { draw.moveTo(0, 0); draw.lineTo(side, side); }
       draw.stroke();
-      return { fill: draw.createPattern(tile, "repeat"), color, text };
+      return { fill: draw.createPattern(tile, "repeat"), color, text, wait };
     });
   }
 
@@ -100,16 +157,33 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     return rows <= 2 ? 54 : rows <= 4 ? 40 : rows <= 8 ? 30 : rows <= 16 ? 22 : 14;
   }
 
+  const GUTTER = 46;
+  let byTask = false;
+
+  // Gives a pane its rows: those of CPUs or those of tasks.
+  function arrange(pane) {
+    pane.rows = byTask ? taskRows(pane.run) : cpuRows(pane.run);
+    pane.rowOfTask = new Map();
+    pane.rows.forEach((row, at) => {
+      if (row.tasks) row.tasks.forEach((task) => pane.rowOfTask.set(task, at));
+      else if (byTask) pane.rowOfTask.set(row.task, at);
+    });
+    pane.high = rowHeight(pane.rows.length);
+    pane.canvas.style.height = `${AXIS + pane.rows.length * (pane.high + 2)}px`;
+    pane.draw.font = "11px system-ui, sans-serif";
+    const widest = Math.max(0, ...pane.rows.map((row) => pane.draw.measureText(row.label).width));
+    pane.gutter = byTask ? Math.min(Math.ceil(widest) + 10, Math.max(64, host.clientWidth * 0.2)) : GUTTER;
+  }
+
   function makePane(run) {
     const title = document.createElement("h3"), canvas = document.createElement("canvas");
     title.textContent = run.scheduler;
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "application");
-    canvas.setAttribute("aria-label", `timeline of ${run.scheduler}: arrow keys move, + and - zoom, n and p go to the next and previous slice`);
-    const high = rowHeight(run.cpus.length);
-    canvas.style.height = `${AXIS + run.cpus.length * (high + 2)}px`;
+    canvas.setAttribute("aria-label", `timeline of ${run.scheduler}: arrow keys move, + and - zoom, n and p go to the next and previous slice, t changes between rows of CPUs and of tasks`);
     host.append(title, canvas);
-    const pane = { run, canvas, high, gutter: 46, draw: canvas.getContext("2d") };
+    const pane = { run, canvas, draw: canvas.getContext("2d") };
+    arrange(pane);
     listen(pane);
     return pane;
   }
@@ -117,19 +191,26 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
   const widthOf = (pane) => pane.canvas.clientWidth - pane.gutter;
   const xOf = (pane, time) => pane.gutter + (time - view.from) / (view.to - view.from) * widthOf(pane);
   const timeAt = (pane, x) => view.from + (x - pane.gutter) / widthOf(pane) * (view.to - view.from);
-  const topOf = (pane, cpu) => AXIS + cpu * (pane.high + 2);
+  const topOf = (pane, row) => AXIS + row * (pane.high + 2);
+  const rowOf = (pane, s) => byTask ? pane.rowOfTask.get(s.task) : s.cpu;
 
+  // The slice at a point; where a task waits, the one that it waits for.
   function sliceAt(pane, x, y) {
-    const cpu = Math.floor((y - AXIS) / (pane.high + 2)), time = timeAt(pane, x);
-    if (x < pane.gutter || !(cpu in pane.run.cpus)) return null;
+    const row = pane.rows[Math.floor((y - AXIS) / (pane.high + 2))], time = timeAt(pane, x);
+    if (x < pane.gutter || !row) return null;
     // Slices of less than a pixel can be hit, too.
-    const slices = pane.run.cpus[cpu], slack = (view.to - view.from) / widthOf(pane);
-    const near = slices[firstAfter(slices, time - slack)];
-    return near && near.begin <= time + slack ? near : null;
+    const slack = (view.to - view.from) / widthOf(pane);
+    const near = row.slices[firstAfter(row.slices, time - slack)];
+    if (near && near.begin <= time + slack) return near;
+    const wait = row.waits[firstAfter(row.waits, time - slack)];
+    return wait && wait.begin <= time + slack ? wait.slice : null;
   }
 
+  // Those slices, or waits, of a row that the view shows.
+  const within = (slices) => slices.slice(firstAfter(slices, view.from)).filter((s) => s.begin < view.to);
+
   function drawPane(pane) {
-    const { canvas, draw, run } = pane, scale = devicePixelRatio || 1;
+    const { canvas, draw } = pane, scale = devicePixelRatio || 1;
     const [w, h] = [canvas.clientWidth, canvas.clientHeight];
     if (canvas.width !== Math.round(w * scale) || canvas.height !== Math.round(h * scale)) {
       canvas.width = Math.round(w * scale);
@@ -143,14 +224,10 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     draw.beginPath();
     draw.rect(pane.gutter, 0, w - pane.gutter, h);
     draw.clip();
-    const visible = run.cpus.map((slices) => {
-      const at = firstAfter(slices, view.from);
-      let end = at;
-      while (end < slices.length && slices[end].begin < view.to) end++;
-      return slices.slice(at, end);
-    });
-    visible.forEach((slices, cpu) => drawRow(pane, cpu, slices));
-    drawWakeups(pane);
+    pane.rows.forEach((row, at) => drawWaits(pane, at, row));
+    const visible = pane.rows.map((row) => within(row.slices));
+    visible.forEach((slices, row) => drawRow(pane, row, slices));
+    if (!byTask) drawWakeups(pane);
     if (chosen && chosen.pane === pane) drawChosen(pane, chosen.slice, visible);
     draw.restore();
   }
@@ -175,18 +252,52 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
       draw.fillText(text, Math.max(pane.gutter, Math.min(x - wide / 2, w - wide)), 8);
     }
     draw.fillStyle = css("--dim");
-    run.cpus.forEach((_, cpu) => {
-      if (pane.high >= 14 || cpu % 2 === 0) draw.fillText(`CPU ${cpu}`, 0, topOf(pane, cpu) + pane.high / 2 + 1);
-    });
+    draw.save();
+    draw.beginPath();
+    draw.rect(0, 0, pane.gutter - 4, h);
+    draw.clip();
+    pane.rows.forEach((row, at) => draw.fillText(row.label, 0, topOf(pane, at) + pane.high / 2 + 1));
+    draw.restore();
     // Where nothing was recorded.
     draw.fillStyle = css("--code");
     const until = Math.max(pane.gutter, xOf(pane, run.to));
     if (until < w) draw.fillRect(until, AXIS, w - until, h - AXIS);
   }
 
+  // Where a task waits its row is hatched; waits too short to be drawn become columns, the fainter the shorter.
+  function drawWaits(pane, at, { waits }) {
+    const { draw } = pane, strip = stripOf(), top = topOf(pane, at) + strip + 1, high = pane.high - strip - 2;
+    const columns = new Map();
+    for (const wait of within(waits)) {
+      const x = Math.max(xOf(pane, wait.begin), pane.gutter - 2), wide = xOf(pane, wait.end) - x, ink = inks[wait.slice.app];
+      if (wide < 2) {
+        const column = Math.floor(x + wide / 2);
+        columns.set(column, Math.min(1, (columns.get(column) || 0) + wide));
+        continue;
+      }
+      draw.fillStyle = ink.wait;
+      draw.fillRect(x, top, wide, high);
+      draw.fillStyle = ink.color;
+      draw.globalAlpha = 0.7;
+      draw.fillRect(x, top + high - 1, wide, 1);
+      draw.globalAlpha = 1;
+    }
+    const [first] = waits;
+    if (!first) return;
+    draw.fillStyle = inks[first.slice.app].color;
+    for (const [column, share] of columns) {
+      draw.globalAlpha = 0.3 * share;
+      draw.fillRect(column, top, 1, high);
+    }
+    draw.globalAlpha = 1;
+  }
+
+  // Room above a row for the ticks of wakeups, which rows of CPUs have.
+  const stripOf = () => byTask ? 1 : STRIP;
+
   // Slices that are wide enough are drawn each, the others as the share of each app in each column of pixels.
-  function drawRow(pane, cpu, slices) {
-    const { draw, run } = pane, top = topOf(pane, cpu) + STRIP, high = pane.high - STRIP;
+  function drawRow(pane, at, slices) {
+    const { draw } = pane, strip = stripOf(), top = topOf(pane, at) + strip, high = pane.high - strip;
     const shares = new Map();
     for (const s of slices) {
       const x = Math.max(xOf(pane, s.begin), pane.gutter - 2), wide = xOf(pane, s.end) - x;
@@ -221,7 +332,8 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
       else if (s.left === YIELDS) { draw.arc(right - 3, foot - 3, 2, 0, 7); draw.fill(); }
       else if (s.left === EXITS) draw.fillRect(right - 5, foot - 5, 4, 4);
     }
-    if (wide < 34 || high < 10) return;
+    // A row of a task bears its name already.
+    if (wide < 34 || high < 10 || byTask) return;
     draw.save();
     draw.beginPath();
     draw.rect(x, top, wide - 6, high);
@@ -249,22 +361,25 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
 
   // The slice, the way from its wakeup to its begin, and what else its task does.
   function drawChosen(pane, s, visible) {
-    const { draw } = pane, ink = css("--text");
+    const { draw } = pane, ink = css("--text"), strip = stripOf();
     draw.fillStyle = draw.strokeStyle = ink;
     for (const other of visible.flat()) {
       if (other.task !== s.task) continue;
       const x = xOf(pane, other.begin);
-      draw.fillRect(x, topOf(pane, other.cpu) + pane.high - 1, Math.max(1.5, xOf(pane, other.end) - x - 1), 2.5);
+      draw.fillRect(x, topOf(pane, rowOf(pane, other)) + pane.high - 1, Math.max(1.5, xOf(pane, other.end) - x - 1), 2.5);
     }
-    const [x, y] = [xOf(pane, s.begin), topOf(pane, s.cpu)];
+    const [x, y] = [xOf(pane, s.begin), topOf(pane, rowOf(pane, s))];
     draw.lineWidth = 2;
-    draw.strokeRect(x + 1, y + STRIP + 1, Math.max(1, xOf(pane, s.end) - x - 2), pane.high - STRIP - 2);
+    draw.strokeRect(x + 1, y + strip + 1, Math.max(1, xOf(pane, s.end) - x - 2), pane.high - strip - 2);
     if (s.ready !== WOKEN && s.ready !== CREATED) return;
-    const [wx, wy] = [xOf(pane, s.begin - s.wait), topOf(pane, s.wakerCpu) + 2];
+    // By task the line begins at the waker, which may have no row: a timer, or one that never ran in the window.
+    const from = byTask ? pane.rowOfTask.get(s.waker) : s.wakerCpu;
+    if (from === undefined) return;
+    const [wx, wy] = [xOf(pane, s.begin - s.wait), topOf(pane, from) + (byTask ? pane.high / 2 : 2)];
     draw.lineWidth = 1.2;
     draw.beginPath();
     draw.moveTo(wx, wy);
-    draw.lineTo(x, y + STRIP - 2);
+    draw.lineTo(x, y + (byTask ? pane.high / 2 : STRIP - 2));
     draw.stroke();
     draw.beginPath();
     draw.arc(wx, wy + 1, 3, 0, 7);
@@ -318,23 +433,25 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     if (!same) redraw();
   }
 
-  // The slice beside the chosen one, or the first in view.
+  // The slice beside the chosen one in its row, or the first in view.
   function step(pane, by) {
-    const old = chosen && chosen.pane === pane ? chosen.slice : null;
-    const first = pane.run.cpus.map((slices) => slices[firstAfter(slices, view.from)]).find((s) => s);
-    const slice = old ? pane.run.cpus[old.cpu][old.at + by] : first;
+    const old = chosen && chosen.pane === pane && !chosen.slice.open ? chosen.slice : null;
+    const first = pane.rows.map(({ slices }) => slices[firstAfter(slices, view.from)]).find((s) => s);
+    const row = old ? pane.rows[rowOf(pane, old)].slices : [];
+    const slice = old ? row[row.indexOf(old) + by] : first;
     if (!slice) return;
     const span = view.to - view.from, middle = (slice.begin + slice.end) / 2;
     if (middle < view.from || middle > view.to) show(middle - span / 2, middle + span / 2);
     const box = pane.canvas.getBoundingClientRect();
-    choose(pane, slice, box.left + Math.max(pane.gutter, xOf(pane, slice.begin)), box.top + topOf(pane, slice.cpu) + pane.high);
+    const y = box.top + topOf(pane, rowOf(pane, slice)) + pane.high;
+    choose(pane, slice, box.left + Math.max(pane.gutter, xOf(pane, slice.begin)), y);
   }
 
   const KEYS = {
     ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), "+": () => zoom(1.6), "=": () => zoom(1.6), "-": () => zoom(1 / 1.6),
     ArrowUp: () => zoom(1.6), ArrowDown: () => zoom(1 / 1.6), Home: () => show(whole.from, whole.from + view.to - view.from),
     End: () => show(whole.to - (view.to - view.from), whole.to), 0: () => show(whole.from, whole.to),
-    n: (pane) => step(pane, 1), p: (pane) => step(pane, -1), Escape: (pane) => choose(pane, null),
+    n: (pane) => step(pane, 1), p: (pane) => step(pane, -1), t: () => arrangeAll(!byTask), Escape: (pane) => choose(pane, null),
   };
 
   function listen(pane) {
@@ -396,11 +513,35 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
       button.addEventListener("click", act);
       bar.append(button);
     }
+    const rows = document.createElement("span");
+    rows.className = "rows";
+    rows.setAttribute("role", "group");
+    rows.setAttribute("aria-label", "rows");
+    for (const [text, tasks] of [["a row a CPU", false], ["a row a task", true]]) {
+      const button = document.createElement("button");
+      Object.assign(button, { type: "button", textContent: text });
+      button.dataset.rows = tasks ? "tasks" : "cpus";
+      button.addEventListener("click", () => arrangeAll(tasks));
+      rows.append(button);
+    }
+    bar.append(rows);
     const hint = document.createElement("span");
     hint.className = "note";
-    hint.textContent = "Drag moves; wheel (after a click, or with Ctrl) and pinch zoom; keys: arrows, + and −, 0, n and p.";
+    hint.textContent = "Drag moves; wheel (after a click, or with Ctrl) and pinch zoom; keys: arrows, + and −, 0, n and p, t.";
     bar.append(hint);
     host.append(bar);
+  }
+
+  // Rows of CPUs or of tasks, in all panes of the place.
+  function arrangeAll(tasks) {
+    byTask = tasks;
+    for (const button of host.querySelectorAll("[data-rows]")) {
+      button.setAttribute("aria-pressed", String((button.dataset.rows === "tasks") === byTask));
+    }
+    host.classList.toggle("by-task", byTask);
+    choose(null, null);
+    panes.forEach(arrange);
+    redraw();
   }
 
   const swatches = [];
@@ -415,10 +556,14 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
       list.append(item);
       swatches.push([swatch, app]);
     }
-    const marks = document.createElement("span");
-    marks.className = "dim";
-    marks.textContent = "At the end of a slice: ◢ preempted, ▌ slice used up, ● yields, ■ exits, nothing: sleeps. Ticks above: wakeups, on the waker's CPU.";
-    list.append(marks);
+    const ends = "At the end of a slice: ◢ preempted, ▌ slice used up, ● yields, ■ exits, nothing: sleeps.";
+    for (const [shown, text] of [["cpus-only", `${ends} Ticks above: wakeups, on the waker's CPU.`],
+                                 ["tasks-only", `Filled: on a CPU. Hatched: waits for one. Empty: sleeps. ${ends}`]]) {
+      const marks = document.createElement("span");
+      marks.className = `dim ${shown}`;
+      marks.textContent = text;
+      list.append(marks);
+    }
     host.append(list);
   }
 
@@ -436,6 +581,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
   legend();
   const panes = runs.map(makePane);
   recolor();
+  arrangeAll(false);
   addEventListener("resize", redraw);
   addEventListener("redraw", recolor);
 }

@@ -231,7 +231,7 @@ impl Lines {
     }
 }
 
-fn word(mark: Mark) -> &'static str {
+pub(crate) fn word(mark: Mark) -> &'static str {
     match mark {
         Mark::Better => "better",
         Mark::Worse => "worse",

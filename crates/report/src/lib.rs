@@ -5,6 +5,7 @@
 
 pub mod changes;
 mod columns;
+pub mod csv;
 pub mod findings;
 pub mod html;
 pub mod perfetto;

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, PrevState, SwitchCause, TaskInfo, Tid};
 
+/// Waits listed that no slice ended: more rows fit no screen.
+const MAX_WAITING: usize = 1024;
+
 /// What is to be recorded. Times count from the beginning of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -83,6 +86,16 @@ pub struct Recorded {
     pub apps: Vec<String>,
     pub tasks: Vec<Named>,
     pub slices: Slices,
+    /// Who wanted a CPU and had none when the recording ended, by tid.
+    pub waiting: Vec<Waiting>,
+}
+
+/// A wait that no slice ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Index among the tasks.
+    pub task: usize,
+    pub since_ns: u64,
 }
 
 /// A task that some slice mentions.
@@ -180,6 +193,7 @@ impl Timeline {
                 apps: Vec::new(),
                 tasks: Vec::new(),
                 slices: Slices::default(),
+                waiting: Vec::new(),
             },
             last_end_ns: window.from_ns,
             done: window.max_slices == 0,
@@ -204,8 +218,22 @@ impl Timeline {
                 self.push(cpu, &on, self.recorded.to_ns, Left::StillRuns);
             }
         }
+        self.keep_waits();
         self.done = true;
         self.live = HashMap::new();
+    }
+
+    fn keep_waits(&mut self) {
+        let live = self.live.iter();
+        let mut waits: Vec<(Tid, u64)> = live
+            .filter_map(|(tid, live)| Some((*tid, live.runnable?.at_ns)))
+            .filter(|(_, since_ns)| *since_ns < self.recorded.to_ns)
+            .collect();
+        waits.sort_unstable_by_key(|(tid, _)| tid.0);
+        for (tid, since_ns) in waits.into_iter().take(MAX_WAITING) {
+            let task = self.index(tid);
+            self.recorded.waiting.push(Waiting { task, since_ns });
+        }
     }
 
     /// A slice; those before the window are dropped.

@@ -137,4 +137,22 @@ fn the_timeline_tells_of_the_slice_that_is_pointed_at() {
         canvas.dispatchEvent(new PointerEvent('pointermove', at));
         const told = document.querySelector('.tip').textContent";
     assert!(browser::after(&chromium, &page, point).contains("woken by"));
+    // By task there is a row for each, and where one waits the tip names what it waits for.
+    let rows = "document.querySelector('[data-rows=tasks]').click();
+        const canvas = document.querySelector('.timelines > canvas'), box = canvas.getBoundingClientRect();
+        const at = { bubbles: true, pointerId: 1, clientX: box.left + box.width / 2, clientY: box.top + 30 };
+        canvas.dispatchEvent(new PointerEvent('pointermove', at));
+        const high = parseFloat(canvas.style.height);
+        canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 't', bubbles: true }));
+        const told = document.querySelector('.tip').textContent + ' then ' + (parseFloat(canvas.style.height) < high)
+            + document.querySelector('.timelines').classList.contains('by-task')";
+    let told = browser::after(&chromium, &page, rows);
+    assert!(
+        told.contains("fibo-1") && told.contains("waits since"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("then truefalse"),
+        "the key goes back to the rows of CPUs: {told}"
+    );
 }

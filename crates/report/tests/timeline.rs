@@ -112,6 +112,20 @@ fn a_window_has_what_touches_it_and_nothing_else() {
     assert!(beyond.slices.is_empty() && !beyond.full);
 }
 
+/// Who never gets a CPU has no slice, and must be seen waiting all the same.
+#[test]
+fn waits_that_no_slice_ends_are_kept() {
+    let waits = |recorded: &Recorded| {
+        let waits = recorded.waiting.iter();
+        let waits = waits.map(|w| (recorded.tasks[w.task].tid, w.since_ns / US));
+        waits.collect::<Vec<_>>()
+    };
+    assert_eq!(waits(&record(0, Some(55 * US), 100)), [(3, 50)]);
+    // Task 2 has been waiting since 30, before the window, and gets no CPU in it.
+    assert_eq!(waits(&record(32 * US, Some(38 * US), 100)), [(2, 30)]);
+    assert_eq!(waits(&record(0, None, 100)), []);
+}
+
 #[test]
 fn the_limit_ends_it_and_says_so() {
     let few = record(0, None, 2);

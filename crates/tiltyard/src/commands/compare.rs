@@ -7,6 +7,7 @@ use tiltyard_measure::gate::{self, Gate, GateError, Ruling};
 use tiltyard_measure::significance::{ALPHA, smallest};
 use tiltyard_measure::{Better, Change, Figure, Interval, Pair, Row, Trial, busiest_first, rows};
 use tiltyard_report::changes;
+use tiltyard_report::csv::{self, Csv};
 
 use super::list::Format;
 use crate::failure::{Code, Failure, Fault};
@@ -104,6 +105,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match args.format {
         Format::Table => super::print(&page(&sides, &pair, &gates, &rulings, args.all))?,
         Format::Json => super::print(&document(&sides, &pair, &gates, &rulings, &warnings))?,
+        Format::Csv => super::print(&csv::pair(&pair))?,
     }
     verdict(&gates, &rulings, &pair)
 }
@@ -458,17 +460,24 @@ fn print_metrics(rows: &[Row], format: Format) -> Result<(), Failure> {
             .collect();
         return super::print(&format!("{:#}\n", json!(all)));
     }
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(["name", "unit", "better", "in tables"]);
-    for row in rows {
+    let header = ["name", "unit", "better", "in tables"];
+    let lines = rows.iter().map(|row| {
         let better = match row.better {
             Better::Higher => "higher",
             Better::Lower => "lower",
             Better::Neither => "",
         };
-        table.add_row([row.name.as_str(), row.named_unit().0, better, &row.metric]);
+        [row.name.as_str(), row.named_unit().0, better, &row.metric]
+    });
+    if format == Format::Csv {
+        let mut csv = Csv::new(&header);
+        lines.for_each(|line| csv.line(&line));
+        return super::print(&csv.finish());
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    for line in lines {
+        table.add_row(line);
     }
     let lines = table.to_string();
     let lines = lines.lines().map(|line| format!("{}\n", line.trim()));

@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use tiltyard_exec::{ExecError, Outcome, Setup};
 use tiltyard_workload::Workload;
 
-use super::list::Format;
+use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
 use crate::{duration, workloads};
 

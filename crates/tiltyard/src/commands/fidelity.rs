@@ -9,7 +9,7 @@ use tiltyard_fidelity::page::{self, number};
 use tiltyard_fidelity::set::{Results, Set};
 use tiltyard_model::Machine;
 
-use super::list::Format;
+use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
 use crate::guest::Guest;
 use crate::progress::Steps;

@@ -9,7 +9,7 @@ use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::vm::{self, Report, VmJob};
 use tiltyard_kernel::{Accel, Limits, Trace, here, host};
 use tiltyard_measure::Comparison;
-use tiltyard_report::{ReportInput, html, table, timeline};
+use tiltyard_report::{ReportInput, csv, html, table, timeline};
 use tiltyard_tables::RunFiles;
 
 use super::list::Format;
@@ -296,6 +296,7 @@ fn publish(
     match args.format {
         Format::Table => super::print(&page(report, recorded, &comparison)),
         Format::Json => super::print(&json),
+        Format::Csv => super::print(&csv::comparison(&comparison)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
+use tiltyard_report::csv::Csv;
 
 use crate::failure::Failure;
 use crate::{data, machines, schedulers, workloads};
@@ -14,7 +15,8 @@ use crate::{data, machines, schedulers, workloads};
 #[command(after_help = "\
 Examples:
   tiltyard list schedulers
-  tiltyard list workloads --format json")]
+  tiltyard list workloads --format json
+  tiltyard list machines --format csv")]
 pub struct Args {
     what: What,
     /// How to print it.
@@ -34,8 +36,11 @@ pub enum What {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
+    /// Human-readable.
     Table,
     Json,
+    /// One line for each metric and scheduler, with a header.
+    Csv,
 }
 
 #[derive(serde::Serialize)]
@@ -53,6 +58,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match args.format {
         Format::Table => super::print(&table(entries)),
         Format::Json => super::print(&format!("{:#}\n", serde_json::json!(entries))),
+        Format::Csv => {
+            let mut csv = Csv::new(&["name", "about"]);
+            entries.iter().for_each(|e| csv.line(&[&e.name, &e.about]));
+            super::print(&csv.finish())
+        }
     }
 }
 

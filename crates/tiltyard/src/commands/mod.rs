@@ -19,6 +19,14 @@ use std::io::Write;
 use crate::cli::{Cli, Command};
 use crate::failure::{Code, Failure};
 
+/// How to print what has no form as CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TableOrJson {
+    /// Human-readable.
+    Table,
+    Json,
+}
+
 pub fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args),

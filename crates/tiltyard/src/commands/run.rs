@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use tiltyard_measure::{Comparison, Recorder, Summary, compare};
 use tiltyard_model::Machine;
 use tiltyard_report::timeline::{Recorded, Timeline, Window};
-use tiltyard_report::{ReportInput, html, table};
+use tiltyard_report::{ReportInput, csv, html, table};
 use tiltyard_tables::RunFiles;
 use tiltyard_workload::Workload;
 
@@ -440,6 +440,7 @@ fn publish(
     }
     match args.format {
         Format::Json => super::print(&json(args, workload, machine, runs, &comparison)),
+        Format::Csv => super::print(&csv::comparison(&comparison)),
         Format::Table => {
             let mut page = headline(workload, machine, runs, wall_s) + "\n\n";
             page += &table::render(&comparison, terminal::width());
