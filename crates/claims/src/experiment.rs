@@ -9,6 +9,9 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::history::Revision;
+use crate::parameter::{Change, FITTED_FILE, Parameter};
+
 /// One file of `experiments/`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +34,8 @@ pub struct Experiment {
     pub parameters: Vec<Parameter>,
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
+    #[serde(default)]
+    pub history: Vec<Revision>,
 }
 
 /// A workload on a machine under schedulers, and what is measured of it.
@@ -116,18 +121,6 @@ pub enum FigureKind {
     Steps,
     Points,
     Bars,
-}
-
-/// A number of a workload that neither the source nor anybody else gives.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameter {
-    pub name: String,
-    /// Only runs of this workload have it.
-    pub workload: String,
-    /// Where it stands: keys with points between. Several numbers may be one parameter.
-    pub at: Vec<String>,
-    pub reason: String,
 }
 
 /// A statement of a source, and what makes it true.
@@ -241,6 +234,8 @@ pub struct Job {
     pub patch: String,
     /// Numbers of the patched workload (keys with points between) and what they are multiplied with.
     pub scale: Vec<(String, f64)>,
+    /// Keys of the machine's file, with points between, and what becomes of their numbers.
+    pub machine_changes: Vec<(String, Change)>,
     pub duration: Option<String>,
     pub events: bool,
     /// Whether anything asks what the scheduler tells of itself. Listening takes the machine a little time.
@@ -292,7 +287,7 @@ impl Job {
 }
 
 /// One merge patch that does what the two do, one after the other.
-fn on_top(first: serde_json::Value, second: serde_json::Value) -> serde_json::Value {
+pub(crate) fn on_top(first: serde_json::Value, second: serde_json::Value) -> serde_json::Value {
     use serde_json::Value::Object;
     match (first, second) {
         (Object(mut members), Object(changes)) => {
@@ -350,6 +345,11 @@ impl Experiment {
             check_claim(claim)
                 .map_err(|what| (format!("\"{}\"", claim.id), format!("{}: {what}", claim.id)))?;
         }
+        for revision in &self.history {
+            let near = || "[[history]]".to_owned();
+            revision.check(self).map_err(|what| (near(), what))?;
+        }
+        self.check_parameters()?;
         for figure in &self.figures {
             let known = match (&figure.run, &figure.scheduler) {
                 (None, None) => true,
@@ -363,6 +363,24 @@ impl Experiment {
                 let what = format!("{}: no run and scheduler of these names", figure.figure);
                 return Err((figure.figure.clone(), what));
             }
+        }
+        Ok(())
+    }
+
+    fn check_parameters(&self) -> Result<(), (String, String)> {
+        let jobs = self.jobs()?;
+        for parameter in &self.parameters {
+            let mut checked = parameter.check();
+            if !jobs.iter().any(|job| parameter.concerns(job)) {
+                checked = Err(format!("no run has the {}", parameter.place()));
+            }
+            if parameter.fitted_to.is_some() || !parameter.is.is_empty() {
+                checked = Err(format!("is and fitted_to belong into {FITTED_FILE}.toml"));
+            }
+            checked.map_err(|what| {
+                let near = format!("\"{}\"", parameter.name);
+                (near, format!("parameter \"{}\": {what}", parameter.name))
+            })?;
         }
         Ok(())
     }
@@ -452,6 +470,7 @@ impl Experiment {
             workload: fill(&run.workload),
             patch: patch(&run.patch),
             scale: Vec::new(),
+            machine_changes: Vec::new(),
             duration: run.duration.as_deref().map(fill),
             events: run.events,
             probe_keys: run.probe_keys,
@@ -486,7 +505,7 @@ fn check_claim(claim: &Claim) -> Result<(), String> {
 }
 
 /// The line of a byte, from 1.
-fn line_of(text: &str, at: usize) -> usize {
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text[..at.min(text.len())].matches('\n').count() + 1
 }
 

@@ -4,8 +4,11 @@
 
 mod experiment;
 mod expr;
+mod fitted;
+pub mod history;
 mod judge;
 pub mod page;
+pub mod parameter;
 pub mod scoreboard;
 pub mod sensitivity;
 mod sql;

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::experiment::{Claim, Experiment};
+use crate::fitted::section as fitted_section;
+use crate::history;
 use crate::judge::{Outcome, Verdict};
+use crate::parameter::Parameter;
 use crate::scoreboard::{by_section, measured};
 use crate::sensitivity::Variation;
 
@@ -67,7 +70,7 @@ pub fn scoreboard(kept: &Kept) -> String {
 }
 
 /// The whole page.
-pub fn page(experiments: &[Experiment], kept: &Kept) -> String {
+pub fn page(experiments: &[Experiment], fitted: &[Parameter], kept: &Kept) -> String {
     let claims: BTreeMap<&str, &Claim> = experiments
         .iter()
         .flat_map(|e| e.claims.iter().map(|c| (c.id.as_str(), c)))
@@ -86,7 +89,9 @@ pub fn page(experiments: &[Experiment], kept: &Kept) -> String {
     }
     disagreements(&mut out, kept, &claims);
     contradictions(&mut out, kept, &claims);
+    fitted_section(&mut out, fitted, &kept.sensitivity);
     sensitivity(&mut out, &kept.sensitivity);
+    history::section(&mut out, experiments, &kept.sim);
     all_claims(&mut out, experiments, kept);
     out
 }
@@ -100,8 +105,10 @@ Every statement of the sources that can be checked, with a verdict. `tiltyard re
 is printed from results in `experiments/results/`.
 
 A claim is *reproduced* when its check holds for the medians over ten seeds, *not reproduced* when it does not, *not run*
-while there is no experiment for it. Checks, tolerances and their reasons stand in `experiments/` and were written
-down before the runs. Brackets are intervals of the median (97.9 % with ten seeds); without brackets all seeds agree.
+while there is no experiment for it. Checks, tolerances and their reasons are in `experiments/`. They were written before the
+experiments existed, by authors who had tried a rough model of a few hundred lines; \"What was changed after a result\" lists
+each check, measure and run that was changed later. \"What is fitted\" lists the numbers that were chosen by looking at a
+result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets all seeds agree.
 
 Sources: `atc18` \"The Battle of the Schedulers: FreeBSD ULE vs. Linux CFS\" (USENIX ATC'18), `zh` its Chinese translation,
 `wiki` the FreeBSD wiki's comparison of 4BSD and ULE, `bfs09` the University of New Mexico's study of BFS and CFS (2009).
@@ -212,9 +219,10 @@ fn sensitivity(out: &mut String, variations: &[Variation]) {
     let turned = variations.iter().filter(|v| !v.changes.is_empty()).count();
     let _ = writeln!(
         out,
-        "\n## How much of it is the model\n\nNumbers of the workloads that neither the source nor anybody else gives were halved and \
-         doubled, one at a time (`tiltyard reproduce --sensitivity`): {} variations. {} of them turn no verdict. The others:\n\n\
-         | workload | parameter | times | claim | from | to | measured then |\n| --- | --- | ---: | --- | --- | --- | --- |",
+        "\n## How much of it is the model\n\nNumbers of workloads, machines and presets that no source fixes were changed one at a time, to half and \
+         twice what they are or to values that the experiment states (`tiltyard reproduce --sensitivity`): {} variations. {} of them turn no \
+         verdict. The others:\n\n\
+         | number of | parameter | tried | claim | from | to | measured then |\n| --- | --- | ---: | --- | --- | --- | --- |",
         variations.len(),
         variations.len() - turned
     );
@@ -223,9 +231,9 @@ fn sensitivity(out: &mut String, variations: &[Variation]) {
             let _ = writeln!(
                 out,
                 "| {} | {} | {} | `{}` | {} | {} | {} |",
-                variation.workload,
+                variation.place,
                 variation.parameter,
-                variation.factor,
+                variation.to,
                 change.id,
                 change.from.name(),
                 change.to.name(),

@@ -91,26 +91,19 @@ pub fn side_by_side(pairs: &[(&Verdict, &Verdict)], heads: [&str; 2], width: usi
     format!("{table}\n")
 }
 
-/// What turned when invented numbers were varied.
+/// What turned when chosen numbers were varied.
 pub fn variations(variations: &[Variation], width: usize) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_width(width.min(usize::from(u16::MAX)) as u16);
-    table.set_header([
-        "workload",
-        "parameter",
-        "times",
-        "claim",
-        "now",
-        "measured then",
-    ]);
+    table.set_header(["of", "parameter", "tried", "claim", "now", "measured then"]);
     for variation in variations {
         for change in &variation.changes {
             table.add_row([
-                &variation.workload,
+                &variation.place,
                 &variation.parameter,
-                &variation.factor.to_string(),
+                &variation.to,
                 &change.id,
                 change.to.name(),
                 &change.after.join("\n"),

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How much of a verdict is the model: what turns when a number that somebody invented is halved or doubled.
+//! How much of a verdict is the model: what turns when a number that somebody chose is another.
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Experiment, Job, Parameter};
+use crate::experiment::Experiment;
 use crate::judge::{Outcome, Verdict};
+use crate::parameter::{Change as To, Parameter};
 
-/// What each invented number is multiplied with.
-pub const FACTORS: [f64; 2] = [0.5, 2.0];
-
-/// One parameter at one factor.
+/// One parameter, tried as something else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variation {
     pub experiment: String,
     pub parameter: String,
-    pub workload: String,
-    pub factor: f64,
+    /// `workload sysbench-128`, `machine opteron1`, `scheduler ule`.
+    pub place: String,
+    /// `x 0.5`, `= 740`.
+    pub to: String,
     /// Claims that were judged again.
     pub claims: usize,
     pub changes: Vec<Change>,
@@ -32,27 +32,11 @@ pub struct Change {
     pub after: Vec<String>,
 }
 
-/// `jobs` with the parameter multiplied; `None` when no run has it.
-pub fn vary(jobs: &[Job], parameter: &Parameter, factor: f64) -> Option<Vec<Job>> {
-    let mut found = false;
-    let varied = jobs.iter().map(|job| {
-        let mut job = job.clone();
-        if job.workload == parameter.workload {
-            found = true;
-            job.scale
-                .extend(parameter.at.iter().map(|at| (at.clone(), factor)));
-        }
-        job
-    });
-    let varied = varied.collect();
-    found.then_some(varied)
-}
-
 /// What turned.
 pub fn compare(
     experiment: &Experiment,
     parameter: &Parameter,
-    factor: f64,
+    to: &To,
     before: &[Verdict],
     after: &[Verdict],
 ) -> Variation {
@@ -75,8 +59,8 @@ pub fn compare(
     Variation {
         experiment: experiment.id.clone(),
         parameter: parameter.name.clone(),
-        workload: parameter.workload.clone(),
-        factor,
+        place: parameter.place(),
+        to: to.to_string(),
         claims: after.len(),
         changes,
     }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tiltyard_claims::parameter::Change;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::MachineError;
 
@@ -24,6 +25,51 @@ pub fn load(argument: &str) -> Result<Machine, Failure> {
             Machine::parse_hwloc_synthetic(argument).map_err(|e| failure(e, "--machine", argument))
         }
     }
+}
+
+/// A machine with some numbers of its file (by keys with points between) changed.
+pub fn load_changed(argument: &str, changes: &[(String, Change)]) -> Result<Machine, Failure> {
+    if changes.is_empty() {
+        return load(argument);
+    }
+    let path = file(argument)?.filter(|p| p.extension().is_some_and(|e| e == "toml"));
+    let wrong = |what: String| Failure::new(Code::Input, what);
+    let path = path.ok_or_else(|| {
+        wrong(format!(
+            "machine {argument}: only a machine file (.toml) has numbers to change"
+        ))
+    })?;
+    let shown = data::shown(&path);
+    let mut table: toml::Table = toml::from_str(&data::read(&path)?)
+        .map_err(|e| wrong(format!("{shown}: {}", e.message())))?;
+    for (at, change) in changes {
+        set(&mut table, at, change).map_err(|what| wrong(format!("{shown}: {at}: {what}")))?;
+    }
+    let text = table.to_string();
+    let file = format!("{shown} as changed");
+    Machine::parse_toml(&text, &file).map_err(|e| failure(e, &file, &text))
+}
+
+/// Changes the number at `at`.
+fn set(table: &mut toml::Table, at: &str, change: &Change) -> Result<(), String> {
+    let (folders, key) = at.rsplit_once('.').unwrap_or(("", at));
+    let mut inner = table;
+    for name in folders.split('.').filter(|name| !name.is_empty()) {
+        let next = inner.get_mut(name).and_then(toml::Value::as_table_mut);
+        inner = next.ok_or_else(|| format!("there is no table {name}"))?;
+    }
+    let value = inner.get_mut(key).ok_or("there is no such key")?;
+    match (&mut *value, change) {
+        (value, Change::Is(new)) => *value = new.clone(),
+        (toml::Value::Integer(number), Change::Times(factor)) => {
+            *number = (*number as f64 * factor).round() as i64;
+        }
+        (toml::Value::Float(number), Change::Times(factor)) => *number *= factor,
+        (other, Change::Times(_)) => {
+            return Err(format!("{other} is no number to halve or double"));
+        }
+    }
+    Ok(())
 }
 
 /// What describes the machine: a file's text, or the argument itself.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tiltyard_claims::page::{self, Kept};
+use tiltyard_claims::parameter::Parameter;
 use tiltyard_claims::{Experiment, Tier, Verdict, scoreboard};
 use tiltyard_report::html;
 
@@ -74,7 +75,7 @@ pub struct Args {
     /// The folder of experiment files [default: the shipped ones].
     #[arg(long, value_name = "DIR")]
     experiments: Option<PathBuf>,
-    /// Halve and double each number of the workloads that somebody invented, and tell which verdicts turn.
+    /// Change each number that no source fixes, of workloads, machines and presets, and list the verdicts that turn.
     #[arg(long, conflicts_with = "report")]
     sensitivity: bool,
     /// Print docs/claims.md, or `scoreboard` of it, from the results in a folder (sim.json, kernel.json, sensitivity.json).
@@ -131,7 +132,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let experiments = reproduce::load(&folder)?;
     if let Some(results) = &args.page {
-        return super::print(&kept_page(&experiments, results, args.scoreboard)?);
+        let fitted = reproduce::load_fitted(&folder, &experiments)?;
+        return super::print(&kept_page(&experiments, &fitted, results, args.scoreboard)?);
     }
     check(args)?;
     let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
@@ -139,7 +141,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let begun = Instant::now();
     let cache = Cache::open(!args.no_cache);
     if args.sensitivity {
-        return sensitivity(args, &experiments, &ids, &cache);
+        let fitted = reproduce::load_fitted(&folder, &experiments)?;
+        return sensitivity(args, &experiments, &fitted, &ids, &cache);
     }
     let simulated = match args.arena {
         ArenaChoice::Kernel => None,
@@ -267,6 +270,7 @@ fn in_kernel<'a>(
 fn sensitivity(
     args: &Args,
     experiments: &[Experiment],
+    fitted: &[Parameter],
     ids: &BTreeSet<String>,
     cache: &Cache,
 ) -> Result<(), Failure> {
@@ -278,7 +282,7 @@ fn sensitivity(
         args.jobs.map_or(0, usize::from),
     );
     let variations = pool(threads, || {
-        reproduce::sensitivity(&plans, &before, seeds, &args.instead, cache)
+        reproduce::sensitivity(&plans, &before, fitted, seeds, &args.instead, cache)
     })??;
     super::print(&match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(variations)),
@@ -308,7 +312,12 @@ fn repeat_line(args: &Args) -> String {
 }
 
 /// The page, from what is kept.
-fn kept_page(experiments: &[Experiment], folder: &Path, short: bool) -> Result<String, Failure> {
+fn kept_page(
+    experiments: &[Experiment],
+    fitted: &[Parameter],
+    folder: &Path,
+    short: bool,
+) -> Result<String, Failure> {
     fn read<T: serde::de::DeserializeOwned>(path: PathBuf) -> Result<Vec<T>, Failure> {
         if !path.exists() {
             return Ok(Vec::new());
@@ -335,7 +344,7 @@ fn kept_page(experiments: &[Experiment], folder: &Path, short: bool) -> Result<S
     }
     Ok(match short {
         true => page::scoreboard(&kept),
-        false => page::page(experiments, &kept),
+        false => page::page(experiments, fitted, &kept),
     })
 }
 

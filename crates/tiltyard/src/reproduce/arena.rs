@@ -26,6 +26,7 @@ const MAX_SLICES: usize = 4000;
 pub struct Simulated {
     /// By what `-s` would take, and whether they tell their accesses.
     schedulers: BTreeMap<(String, bool), Built>,
+    /// By machine and what changes it.
     machines: BTreeMap<String, Machine>,
     /// By workload and what changes it; with the text that was read.
     workloads: BTreeMap<(String, String), (Workload, String)>,
@@ -52,9 +53,8 @@ impl Simulated {
     }
 
     fn take(&mut self, job: &Job) -> Result<(), Failure> {
-        if !self.machines.contains_key(&job.machine) {
-            let machine = machines::load(&job.machine)?;
-            self.machines.insert(job.machine.clone(), machine);
+        if let Entry::Vacant(place) = self.machines.entry(machine_key(job)) {
+            place.insert(machines::load_changed(&job.machine, &job.machine_changes)?);
         }
         let key = workload_key(job);
         if let Entry::Vacant(place) = self.workloads.entry(key) {
@@ -86,7 +86,7 @@ impl Simulated {
     fn inputs(&self, job: &Job) -> (&Built, &Machine, &(Workload, String)) {
         (
             &self.schedulers[&self.scheduler(job)],
-            &self.machines[&job.machine],
+            &self.machines[&machine_key(job)],
             &self.workloads[&workload_key(job)],
         )
     }
@@ -114,6 +114,10 @@ pub fn instead_of(instead: &[(String, String)], scheduler: &str) -> String {
         }
     }
     scheduler.to_owned()
+}
+
+fn machine_key(job: &Job) -> String {
+    format!("{} {:?}", job.machine, job.machine_changes)
 }
 
 fn workload_key(job: &Job) -> (String, String) {

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tiltyard_claims::{Claim, Experiment, Tier, check_unique};
+use tiltyard_claims::parameter::{FITTED_FILE, Parameter, check_names, read_fitted};
+use tiltyard_claims::{Claim, Experiment, FileError, Tier, check_unique};
 
 use crate::data;
 use crate::failure::{Code, Failure};
@@ -14,12 +15,27 @@ use crate::nearest;
 pub fn load(folder: &Path) -> Result<Vec<Experiment>, Failure> {
     let mut experiments = Vec::new();
     for name in data::names(folder, ".toml")? {
+        if name == FITTED_FILE {
+            continue;
+        }
         let path = folder.join(format!("{name}.toml"));
         let read = Experiment::read(&data::read(&path)?, &name, &data::shown(&path));
         experiments.push(read.map_err(|e| Failure::new(Code::Input, e.to_string()))?);
     }
     check_unique(&experiments).map_err(|e| Failure::new(Code::Input, e.to_string()))?;
     Ok(experiments)
+}
+
+/// The fitted numbers of `folder`; none without a file of them.
+pub fn load_fitted(folder: &Path, experiments: &[Experiment]) -> Result<Vec<Parameter>, Failure> {
+    let path = folder.join(format!("{FITTED_FILE}.toml"));
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let wrong = |e: FileError| Failure::new(Code::Input, e.to_string());
+    let fitted = read_fitted(&data::read(&path)?, &data::shown(&path)).map_err(wrong)?;
+    check_names(experiments, &fitted).map_err(wrong)?;
+    Ok(fitted)
 }
 
 /// The ids of the claims that `patterns` (ids, globs, sources, names of experiments; none: all) and `tier` select.

@@ -8,12 +8,12 @@ mod files;
 mod in_kernel;
 mod lines;
 pub mod report;
+mod sensitivity;
 pub mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use tiltyard_claims::sensitivity::{FACTORS, Variation, compare, vary};
 use tiltyard_claims::{
     Check, Claim, Database, Experiment, FigureKind, Job, Measured, Point, Values, Verdict, judge,
 };
@@ -22,10 +22,11 @@ use tiltyard_report::timeline::Recorded;
 pub use arena::Simulated;
 pub use cache::{Cache, Kept};
 pub use feasible::plan_in_kernel;
-pub use files::{load, select};
+pub use files::{load, load_fitted, select};
 pub use in_kernel::InKernel;
+pub use sensitivity::sensitivity;
 
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// What does runs: the simulated machine is one, a real kernel another.
@@ -401,54 +402,4 @@ fn overall_figures(
         }
     }
     figures
-}
-
-/// The plans again with each invented number halved and doubled; `before`: their verdicts as things are.
-pub fn sensitivity(
-    plans: &[Plan],
-    before: &[Vec<Verdict>],
-    seeds: u64,
-    instead: &[(String, String)],
-    cache: &Cache,
-) -> Result<Vec<Variation>, Failure> {
-    let mut varied = Vec::new();
-    let mut what = Vec::new();
-    for (plan, verdicts) in plans.iter().zip(before) {
-        for parameter in &plan.experiment.parameters {
-            for factor in FACTORS {
-                let jobs = vary(&plan.jobs, parameter, factor).ok_or_else(|| {
-                    let place = &plan.experiment.file;
-                    let line = format!(
-                        "{place}: parameter {}: no run has the workload {}",
-                        parameter.name, parameter.workload
-                    );
-                    Failure::new(Code::Input, line)
-                })?;
-                varied.push(Plan {
-                    experiment: plan.experiment,
-                    claims: plan.claims.clone(),
-                    jobs,
-                    refused: BTreeMap::new(),
-                    in_kernel: false,
-                    figures: false,
-                });
-                what.push((parameter, factor, verdicts));
-            }
-        }
-    }
-    let arena = Simulated::prepare(&varied, instead.to_vec())?;
-    let (judged, _) = judge_all(&varied, seeds, &arena, cache);
-    let variations = judged
-        .iter()
-        .zip(what)
-        .map(|(judged, (parameter, factor, verdicts))| {
-            compare(
-                judged.experiment,
-                parameter,
-                factor,
-                verdicts,
-                &judged.verdicts,
-            )
-        });
-    Ok(variations.collect())
 }
