@@ -160,7 +160,7 @@ pub fn version() -> Result<String, BuildError> {
         .to_owned())
 }
 
-/// Which file the compiler is, its size and time of change: tells one installation from another without running it.
+/// Which file the compiler is, its size and time of change: identifies an installation without running it.
 pub fn identity() -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)

@@ -327,7 +327,7 @@ fn describe_global(global: &Global, ty: u32, metadata: &Metadata) -> object::Glo
 }
 
 /// Programs of the main source other than ops, which somebody may call. Those that headers bring along probe a real
-/// kernel and are left out, and so are those that a kernel loads only when told to (`?` before the section).
+/// kernel and are left out, and so are those that a kernel loads only on request (`?` before the section).
 pub fn programs(module: &Module) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for function in module.functions.iter().filter(|f| is_program(f, module)) {

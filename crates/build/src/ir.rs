@@ -37,7 +37,7 @@ pub struct Module<'a> {
     pub functions: Vec<Function>,
     pub declares: Vec<Declare>,
     pub metadata: Metadata<'a>,
-    /// The main source file, as the compiler was told it.
+    /// The main source file, as passed to the compiler.
     pub source: &'a str,
 }
 

@@ -62,7 +62,7 @@ pub struct BuilderOptions {
     pub resizable_elements: u64,
     /// Source lines in the native object, for debuggers. Ten times the size; nothing else changes.
     pub debug: bool,
-    /// The native object tells the engine of each access to memory. It does the same in the same simulated time.
+    /// The native object reports each memory access to the engine. Behaviour and simulated time are unchanged.
     pub accesses: bool,
     /// Where built objects are kept; `None` builds each time.
     pub cache_dir: Option<PathBuf>,
@@ -162,7 +162,7 @@ impl Builder {
         Ok(cache::hash([what.as_bytes()].into_iter().chain(hashes)))
     }
 
-    /// Everything of this program that decides what comes out.
+    /// Everything of this program that determines the output.
     fn fingerprint(&self) -> String {
         let BuilderOptions {
             level,

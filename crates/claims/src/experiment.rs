@@ -238,7 +238,7 @@ pub struct Job {
     pub machine_changes: Vec<(String, Change)>,
     pub duration: Option<String>,
     pub events: bool,
-    /// Whether anything asks what the scheduler tells of itself. Listening takes the machine a little time.
+    /// Whether anything uses the scheduler's probes. Writing them takes the machine a little time.
     pub probes: bool,
     /// Whether anything asks how long single waits and wakeups took. To keep that takes Tiltyard a little time.
     pub distributions: bool,

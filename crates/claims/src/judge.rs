@@ -30,7 +30,7 @@ impl Outcome {
     }
 }
 
-/// What came of a claim. Its JSON is what `tiltyard reproduce --format json` prints.
+/// The verdict on a claim. Its JSON is what `tiltyard reproduce --format json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub id: String,

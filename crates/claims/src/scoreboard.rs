@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Verdicts for people, on a terminal.
+//! Verdicts as tables on a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -49,7 +49,7 @@ fn head(results: &[Results]) -> String {
         let t = &first.tolerance;
         let _ = write!(
             page,
-            "\nNear enough, as was written down before the first run (`fidelity/set.toml`): shares of the CPU within {} points,\n\
+            "\nTolerances, fixed before the first run (`fidelity/set.toml`): shares of the CPU within {} points,\n\
              switches within {} %, percentiles of latencies within {} %, throughput within {} %. A median of fewer than {} values\n\
              and a 99th percentile of fewer than {} are chance and not judged. Switches to a higher class do not count: in the\n\
              kernel that is whoever watches the run.\n",

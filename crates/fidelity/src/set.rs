@@ -39,7 +39,7 @@ impl Set {
     }
 }
 
-/// What came out in one arena.
+/// The results of one arena.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     pub arena: Arena,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Tells what the kernel's scheduler does: one record for each event of Tiltyard's vocabulary,
+ * Records what the kernel's scheduler does: one record for each event of Tiltyard's vocabulary,
  * through a ring buffer. Works on any kernel with BTF, with or without sched_ext.
  *
  * The layout of the records is src/trace/record.rs; the two change together.

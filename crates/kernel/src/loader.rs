@@ -333,7 +333,7 @@ fn choose_programs(opened: &mut OpenObject) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Tells the kernel which state of the CPUs the scheduler was set up for: it refuses the
+/// Passes the kernel the state of the CPUs that the scheduler was set up for: it refuses the
 /// scheduler if a CPU came or went in between.
 fn prepare_ops(opened: &mut OpenObject, layout: &Layout) -> Result<(), LoadError> {
     let Some(field) = layout

@@ -3,7 +3,7 @@
 
 use crate::vm::Report;
 
-/// Told what goes on, for progress bars and for the command's output.
+/// Receives progress, for progress bars, and the command's output.
 pub trait Progress {
     /// A new step began, such as "booting Linux 6.18.15".
     fn step(&mut self, what: &str);

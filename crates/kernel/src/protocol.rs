@@ -103,7 +103,7 @@ pub enum Message {
     Done,
 }
 
-/// What came of one scheduler in one round.
+/// The result of one scheduler in one round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {
     pub scheduler: String,

@@ -8,7 +8,7 @@ pub const PREFIX: &str = "score: ";
 const MAX_SCORES: usize = 100;
 const MAX_LINE: usize = 200;
 
-/// Hears output in pieces of any length.
+/// Takes output in pieces of any length.
 #[derive(Debug, Default)]
 pub struct Scores {
     /// The beginning of a line whose end has not come.

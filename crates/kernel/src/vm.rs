@@ -172,7 +172,7 @@ impl VmJob {
     }
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub kernel_release: String,
@@ -489,7 +489,7 @@ pub(crate) fn label(job: &VmJob, name: String, release: &str) -> String {
     }
 }
 
-/// Tells of the runs that the report has; one more may have begun.
+/// Passes on the runs that the report has; one more may have begun.
 fn traces(mut file: File, nr_runs: usize, hear: &mut dyn FnMut(Trace)) -> Result<(), KernelError> {
     let mut hear_whole = |trace: Trace| {
         if trace.run < nr_runs {

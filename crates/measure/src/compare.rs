@@ -104,7 +104,7 @@ fn row(key: &Figure, figures: &[Vec<Vec<Figure>>]) -> Row {
     Row::new(key, &values)
 }
 
-/// Apps with most CPU time first, for real machines have apps that nobody asked for; what the command told of itself
+/// Apps with most CPU time first, because real machines run other apps too; the command's scores
 /// before them, the machine after them. Rows of a group keep their order.
 pub fn busiest_first(rows: &mut [Row]) {
     let mut runtimes: BTreeMap<String, f64> = BTreeMap::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How large a difference between two schedulers is, told from few runs. Like the intervals of [`crate::median_interval`]
+//! The size of the difference between two schedulers, estimated from few runs. Like the intervals of [`crate::median_interval`]
 //! it assumes nothing about how figures are distributed and draws nothing at random.
 
 use crate::stats::{Interval, WANTED, middle};

@@ -19,10 +19,10 @@ pub struct Figure {
     pub value: f64,
 }
 
-/// The group of what is told of the whole machine.
+/// The group of metrics of the whole machine.
 pub(crate) const MACHINE: &str = "machine";
 
-/// The group of what a command tells of itself.
+/// The group of a command's scores.
 pub const COMMAND: &str = "command";
 
 /// Above this number of apps, who got how much while whom was running is no longer listed in pairs.

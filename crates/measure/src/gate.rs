@@ -33,7 +33,7 @@ pub enum GateError {
     Unknown,
     /// Only one result has it: A lacks it (0), or B (1).
     OneSided { name: String, lacking: usize },
-    /// No change of this figure, however large, could be told from chance.
+    /// No change of this metric, however large, could be significant.
     TooFew { name: String, runs: [usize; 2] },
 }
 

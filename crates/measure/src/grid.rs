@@ -123,7 +123,7 @@ pub struct Values {
     pub closed: Vec<ValueBucket>,
 }
 
-/// `count == 0`: nothing was heard; min, max and last mean nothing then.
+/// `count == 0`: no values; min, max and last are meaningless.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ValueBucket {
     pub count: u64,
@@ -158,7 +158,7 @@ impl ValueBucket {
         }
     }
 
-    /// Rounded towards zero; `None` when nothing was heard.
+    /// Rounded towards zero; `None` without values.
     pub fn mean(&self) -> Option<i64> {
         (self.count > 0).then(|| (self.sum / i128::from(self.count)) as i64)
     }

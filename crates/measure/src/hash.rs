@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A hash over everything a sink hears: two runs that hash alike were the same run.
+//! A hash over all events: two runs with the same hash were identical.
 
 use sha2::{Digest, Sha256};
 use tiltyard_model::{
@@ -31,7 +31,7 @@ impl TraceHash {
         Self::default()
     }
 
-    /// The hash of all that was heard, as 64 hexadecimal digits.
+    /// The hash of all events, as 64 hexadecimal digits.
     pub fn finish(mut self) -> String {
         self.hash.update(&self.buffer);
         let digest = self.hash.finalize();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Events in, figures out, figures side by side. Pure functions: no arena, file or clock.
 //!
-//! * [`Recorder`] hears the events of one run and keeps figures, not events: its memory depends on
+//! * [`Recorder`] receives the events of one run and keeps metrics, not events: its memory depends on
 //!   the number of tasks, apps and CPUs and not on simulated time.
 //! * [`Summary`] is what a run gave; [`compare`] puts runs of several schedulers side by side.
-//! * [`effect`] tells how large a difference is; every row of a comparison has it.
+//! * [`effect`] computes how large a difference is; every row of a comparison has it.
 //! * [`Pair`] is two results, figure by figure: what changed, and what of that is not chance ([`significance`]);
 //!   [`gate`] sets limits to it.
 //! * [`TraceHash`] gives every event to a hash, for tests of determinism.

@@ -32,7 +32,7 @@ pub enum Trial {
     Tested,
     /// Runs that would come out the same again, one of each side or all alike: whatever differs, differs.
     Exact,
-    /// So few runs that no difference, however large, could be told from chance.
+    /// So few runs that no difference, however large, could be significant.
     TooFew,
 }
 

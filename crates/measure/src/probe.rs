@@ -68,7 +68,7 @@ impl Track {
         self.values.add(value);
     }
 
-    /// `holds`: one source tells all values, so an empty bucket has the last one told.
+    /// `holds`: one source has all values, so an empty bucket has the last value.
     fn summary(&self, name: String, app: String, grid: &Grid, holds: bool) -> ProbeSeries {
         let mut held = ValueBucket::default();
         let closed = self.values.closed.iter().map(|&bucket| {

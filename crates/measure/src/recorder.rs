@@ -38,7 +38,7 @@ impl RecorderSpec {
     pub const STARVATION_NS: u64 = 1_000_000_000;
 }
 
-/// Hears one run and keeps its figures. Events must name CPUs below `nr_cpus` and tids below 2^24.
+/// Receives the events of one run and keeps its metrics. Events must name CPUs below `nr_cpus` and tids below 2^24.
 pub struct Recorder {
     pub(crate) spec: RecorderSpec,
     /// Time of the last event.
@@ -124,21 +124,21 @@ impl Recorder {
         }
     }
 
-    /// Probes keep series of `count` tasks of each app one by one, the first ones heard of, instead of a few.
-    /// To be called before anything is heard.
+    /// Probes keep series of `count` tasks of each app one by one, the first ones seen, instead of a few.
+    /// Must be called before the first event.
     pub fn with_probed_tasks(mut self, count: u32) -> Recorder {
         self.tasks_per_app = count;
         self
     }
 
-    /// Probes of other names are not kept. To be called before anything is heard.
+    /// Probes of other names are not kept. Must be called before the first event.
     pub fn with_probes_named(mut self, names: Vec<String>) -> Recorder {
         self.probe_names = Some(names);
         self
     }
 
     /// Distributions of waits and of wakeup latencies stay empty; sums and extremes of all waits are there. To be called
-    /// before anything is heard.
+    /// before the first event.
     pub fn without_distributions(mut self) -> Recorder {
         self.distributions = false;
         self

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Figures that a command tells of itself: transactions a second, say.
+//! Scores that a command prints: transactions per second, for instance.
 
 use crate::cell::{Better, Unit};
 use crate::figures::{COMMAND, Figure};

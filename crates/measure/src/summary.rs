@@ -16,7 +16,7 @@ pub struct Summary {
     pub duration_ns: u64,
     /// What counts as starvation: a wait longer than this.
     pub starvation_ns: u64,
-    /// Events heard, those before the origin included.
+    /// Number of events, including those before the origin.
     pub events: u64,
     /// Events that contradict what was known (a sleeping task that runs without a wakeup, an unknown
     /// task, time that runs backwards). 0 in the simulated machine; lost records in a real trace.
@@ -193,7 +193,7 @@ impl Switches {
         } += 1;
     }
 
-    /// Names for people, with their counts, in a fixed order.
+    /// Display names with their counts, in a fixed order.
     pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("block", self.block),
@@ -258,7 +258,7 @@ impl From<tiltyard_model::Overhead> for Overhead {
 }
 
 impl Overhead {
-    /// Names for people, with times in ns, in a fixed order.
+    /// Display names with times in ns, in a fixed order.
     pub fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("context switch", self.switch_ns),
@@ -326,7 +326,7 @@ pub struct ProbeSummary {
 }
 
 /// Values in buckets; bucket k covers `[k, k + 1) * width_ns`. A single task's or CPU's
-/// value holds until the next one; an app's bucket is `None` where nothing was heard.
+/// value holds until the next one; an app's bucket is `None` without values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeSeries {
     pub name: String,

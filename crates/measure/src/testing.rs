@@ -6,7 +6,7 @@ use tiltyard_model::{
     Tid,
 };
 
-/// What a sink can be told.
+/// An event or name that a sink receives.
 #[derive(Clone, Debug)]
 pub enum Call {
     Task(TaskInfo),

@@ -349,7 +349,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     draw.restore();
   }
 
-  // A tick above the row of the CPU where a task was woken or created, unless there are too many to be told apart.
+  // A tick above the row of the CPU where a task was woken or created, unless there are too many to distinguish.
   function drawWakeups(pane) {
     const { wakeups } = pane.run, first = firstAfter(wakeups, view.from), last = firstAfter(wakeups, view.to);
     if (last - first > MAX_WAKE_MARKS) return;

@@ -30,7 +30,7 @@ pub struct Section {
     pub statements: Vec<Statement>,
 }
 
-/// What came of a statement.
+/// The verdict on a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     Reproduced,
@@ -50,13 +50,13 @@ impl Outcome {
     }
 }
 
-/// One statement and what came of it. What is empty is not shown.
+/// One statement and its verdict. Empty fields are not shown.
 pub struct Statement {
     pub id: String,
     pub text: String,
     /// Where in the source it stands.
     pub place: String,
-    /// How much hangs on it, in a word.
+    /// Its importance, in a word.
     pub weight: String,
     pub outcome: Outcome,
     pub expected: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Figures for people: tables on a terminal, one offline HTML file, and traces for Perfetto.
+//! Presentation: tables on a terminal, one offline HTML file, and traces for Perfetto.
 //!
 //! Nothing here knows from which arena the figures came, and the same input gives the same bytes.
 

@@ -146,7 +146,7 @@ impl<W: Write> Writer<W> {
         writer
     }
 
-    /// Tells which kernel the events are like.
+    /// Declares the kernel whose event formats are used.
     fn system(&mut self) {
         let mut utsname = Message::new();
         utsname.str(1, "Linux").str(3, RELEASE);

@@ -8,7 +8,7 @@ use crate::columns::Columns;
 /// Apps listed before the rest is only counted.
 const MAX_APPS: usize = 8;
 
-/// Figures of the short table whose differences are told.
+/// Metrics of the short table whose differences are shown.
 const MAX_EFFECTS: usize = 10;
 
 /// Narrower terminals get lines that break.

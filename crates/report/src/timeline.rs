@@ -165,7 +165,7 @@ struct OnCpu {
     runnable: Option<Runnable>,
 }
 
-/// Hears a run and records a window of it.
+/// Receives the events of a run and records a window of it.
 pub struct Timeline {
     window: Window,
     origin_ns: u64,

@@ -95,7 +95,7 @@ fn a_browser_draws_it_without_a_console_message() {
         "a page with diagrams makes a larger picture than {} bytes",
         png.len()
     );
-    // The check itself works: a script that fails is heard.
+    // The check itself works: a failing script is noticed.
     let broken = page.replace("drawAll();\n", "drawNothing();\n");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (said, _) = browser::open(&chromium, dir.path(), &broken);

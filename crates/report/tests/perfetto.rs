@@ -167,7 +167,7 @@ fn counters_requests_and_depths_of_a_small_stream() {
     );
 }
 
-/// Perfetto reads the states of a kernel before 4.14 unless told, and calls the children of pid 2 kernel threads.
+/// Perfetto reads the states of a kernel before 4.14 by default, and calls the children of pid 2 kernel threads.
 #[test]
 fn readers_learn_the_kernel_and_no_task_passes_for_a_kernel_thread() {
     let Some(python) = python() else {

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 pub const NEVER: u64 = u64::MAX;
 
-/// Events that are armed for a time. `gen` tells a cancelled or re-armed one from the current.
+/// Events that are armed for a time. `gen` distinguishes a cancelled or re-armed one from the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Alarm {
     /// A task's timed sleep or timer ends.

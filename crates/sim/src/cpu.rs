@@ -58,7 +58,7 @@ pub struct Rq {
     pub speed_permille: u64,
     /// On the engine's list of CPUs whose work's end has changed.
     pub rearm: bool,
-    /// Overhead of this instant, not yet told to the sink: the event as it will be, so that nothing needs to be moved.
+    /// Overhead of this instant, not yet sent to the sink: the event in its final form, so that nothing needs to be moved.
     pub overhead: Event,
     pub overhead_untold: bool,
     /// Overhead charged and not yet counted in the totals below.

@@ -119,7 +119,7 @@ pub struct Engine<'a> {
     pub(crate) probes: bool,
 }
 
-/// Runs a setup to its end. `progress` hears the simulated time now and then.
+/// Runs a setup to its end. `progress` receives the simulated time now and then.
 pub fn run(
     setup: &Setup,
     sink: &mut dyn EventSink,

@@ -95,7 +95,7 @@ impl Engine<'_> {
         self.clock.set_work_done(cpu, at);
     }
 
-    /// Tells the sink about the overhead that struck at this instant: it occupies the CPU from now on, or from
+    /// Sends the overhead of this instant to the sink: it occupies the CPU from now on, or from
     /// the end of what is under way.
     fn tell_overhead(&mut self, cpu: u32) {
         let rq = &mut self.rqs[cpu as usize];

@@ -319,7 +319,7 @@ fn what_is_not_modelled_is_named() {
     }
 }
 
-/// A CPU with nothing to run that is told again and again that something was dispatched: in a kernel it would spin.
+/// A CPU with nothing to run for which dispatch claims success again and again: in a kernel it would spin.
 #[test]
 fn dispatch_that_never_settles() {
     let path = repository().join("tests/conformance/schedulers/restless.bpf.c");

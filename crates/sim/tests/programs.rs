@@ -5,7 +5,7 @@ mod common;
 
 use common::{Arena, check_books, ideal, object, parse};
 
-/// `during` begins anew each time it is reached, nests, and counts time that is slept or waited as well.
+/// `during` restarts each time it is reached, nests, and counts time that is slept or waited as well.
 #[test]
 fn during_lasts_from_its_own_beginning() {
     let machine = ideal("package:1 [numa] core:1 pu:1", 250);

@@ -32,7 +32,7 @@ struct Seen {
     turns: Vec<Turn>,
     preemptions: usize,
     probes: BTreeMap<u16, String>,
-    /// What each probe told of each task, in time.
+    /// The values of each probe for each task, in time.
     told: BTreeMap<(Tid, String), Vec<(u64, i64)>>,
     /// How long each task had waited that the guard let run, ms.
     rescued_ms: Vec<(Tid, i64)>,

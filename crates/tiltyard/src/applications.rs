@@ -18,7 +18,7 @@ pub struct Application {
     pub source: Option<String>,
     /// The first is for a small virtual machine, the others are for servers.
     pub sizes: Vec<String>,
-    /// What it tells of itself, as [`tiltyard_measure::score`] names it.
+    /// Its scores, as [`tiltyard_measure::score`] names them.
     pub scores: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ pub fn page() -> Result<String, Failure> {
         let (sizes, scores) = (application.sizes.join(", "), application.scores.join(", "));
         let mut lines = vec![
             application.about.clone(),
-            format!("sizes {sizes}; tells {scores}"),
+            format!("sizes {sizes}; prints {scores}"),
         ];
         let missing = application.missing();
         if !missing.is_empty() {

@@ -80,7 +80,7 @@ pub fn shipped(name: &str, text: &str) -> Result<Source, Failure> {
     let no_cache = || Failure::new(Code::Environment, "no folder for the cache: set HOME");
     let folder = default_cache_dir().ok_or_else(no_cache)?;
     let path = folder.join(name);
-    // Written anew only when it changed, so that runs side by side do not disturb each other's compiler.
+    // Rewritten only when it changed, so that runs side by side do not disturb each other's compiler.
     if fs::read_to_string(&path).ok().as_deref() != Some(text) {
         fs::create_dir_all(&folder)
             .and_then(|()| fs::write(&path, text))

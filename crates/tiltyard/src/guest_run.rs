@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What came of a run in a real kernel: what went wrong, and a workload's own account of it.
+//! The result of a run in a real kernel: errors, and the workload's own measurements.
 
 use std::path::Path;
 

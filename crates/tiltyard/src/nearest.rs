@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! "did you mean": the known name that is closest to what was typed.
 
-/// The nearest of `known`, if it is near enough to be what was meant.
+/// The nearest of `known`, if it is close enough to be what was meant.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let by_distance = known.into_iter().map(|name| (distance(typed, name), name));
     let (distance, name) = by_distance.min()?;

@@ -72,7 +72,7 @@ impl Progress {
     }
 }
 
-/// A line that tells the step under way, for work without a measure.
+/// A line that shows the current step, for work of unknown length.
 pub struct Steps {
     spinner: ProgressBar,
 }

@@ -102,7 +102,7 @@ pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<
     all
 }
 
-/// The schedulers side by side: how long the command took, what it told of itself, then whatever was recorded.
+/// The schedulers side by side: how long the command took, its scores, then whatever was recorded.
 pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Comparison {
     let mut comparison = compare(runs);
     let counting: Vec<Vec<Vec<Figure>>> = runs
@@ -146,7 +146,7 @@ fn counts(run: &RunReport) -> bool {
     run.round > 0 && run.time_s().is_some()
 }
 
-/// The command's own figures of a run: how long it took, and what it told.
+/// The command's own metrics of a run: how long it took, and its scores.
 fn own_figures(run: &RunReport) -> Vec<Figure> {
     let took = run.time_s().map(|time_s| Figure {
         group: COMMAND.to_owned(),

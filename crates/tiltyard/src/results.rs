@@ -72,7 +72,7 @@ impl Results {
             .map_err(|what| Failure::new(Code::Input, format!("{}: {what}", data::shown(path))))
     }
 
-    /// The file's name, for people.
+    /// The file's name, for messages.
     pub fn shown(&self) -> String {
         data::shown(&self.path)
     }
@@ -106,7 +106,7 @@ impl Results {
     }
 }
 
-/// As much as tells whether the rest can be read.
+/// As much as decides whether the rest can be read.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with runs")]
 struct Outline {

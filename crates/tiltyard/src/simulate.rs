@@ -35,7 +35,7 @@ pub struct Run {
     pub trace_hash: String,
 }
 
-/// Runs `built` with `seed`; the trace goes to `trace`, and `listener` hears all events.
+/// Runs `built` with `seed`; the trace goes to `trace`, and `listener` receives all events.
 pub fn run(
     experiment: &Experiment,
     built: &Built,

@@ -55,12 +55,12 @@ impl Tables {
         Ok(Tables { dir })
     }
 
-    /// Hears the events of the run of this number.
+    /// Receives the events of the run with this number.
     pub fn listen(&self, run: u32, origin_ns: u64) -> EventTables<RunPart> {
         EventTables::new(run, origin_ns, self.dir.part(run))
     }
 
-    /// All tables of a run that came to its end and that `events` heard.
+    /// All tables of a completed run that `events` received.
     pub fn simulated(
         &self,
         number: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The claims as they are shipped: what is kept of them is what comes out, and the pages say the same.
+//! The shipped claims: kept results match new ones, and the pages match the results.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -81,7 +81,7 @@ fn applications_say_what_they_are_and_what_they_need() {
                     "missing here: schbench; not packaged in Debian: build it from https://",
                 ))
                 .and(contains(
-                    "sizes small, full, full128; tells transactions_per_s",
+                    "sizes small, full, full128; prints transactions_per_s",
                 )),
         );
     let kernel = |arguments: [&'static str; 4]| [&["kernel"][..], &arguments].concat();

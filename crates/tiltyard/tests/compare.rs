@@ -43,7 +43,7 @@ fn simulated(schedulers: &[(&str, &[u64])]) -> Value {
     json!({ "workload": "web", "duration_ns": null, "machine": "smp2", "comparison": null, "runs": runs })
 }
 
-/// What `tiltyard kernel --out` writes: one scheduler whose command took so many ms and told a score; round 0 warms up.
+/// What `tiltyard kernel --out` writes: one scheduler whose command took so many ms and printed a score; round 0 warms up.
 fn real(took_ms: &[u64]) -> Value {
     let run = |(round, ms): (usize, &u64)| {
         json!({
@@ -255,7 +255,7 @@ fn a_gate_that_cannot_be_judged_is_an_error() {
         &gate("latency_p99 > 1%"),
         2,
         &[
-            "no figure is called latency_p99; the nearest are latency_us_p99",
+            "unknown metric latency_p99; the nearest are latency_us_p99",
             "--list-metrics",
         ],
     );

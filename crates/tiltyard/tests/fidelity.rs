@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The fidelity set, its results as they are kept, and the way to make them anew.
+//! The fidelity set, its kept results, and the way to repeat them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

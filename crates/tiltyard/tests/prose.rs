@@ -86,7 +86,8 @@ fn prose(file: &str, line: &str) -> String {
 /// The banned phrases in `text`, as whole words.
 fn found(text: &str) -> Vec<&'static str> {
     let text = text.to_lowercase();
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    // `{told}` in a format string is a name.
+    let is_word = |c: char| c.is_alphanumeric() || "_{".contains(c);
     let whole = |phrase: &&str| {
         text.match_indices(phrase).any(|(at, _)| {
             let before = text[..at].chars().next_back();
@@ -108,7 +109,7 @@ fn banned_phrases_are_found_in_prose_and_not_in_code() {
     assert_eq!(found(&prose("a.rs", "let x = 1; // Built anew")), ["anew"]);
     assert_eq!(
         found(&prose("a.rs", "print(\"heard of {told}\", told);")),
-        ["told", "heard"]
+        ["heard"]
     );
     assert_eq!(found(&prose("a.rs", "let told = heard.told_ns;")), [""; 0]);
     assert_eq!(found("retells, foretold"), [""; 0]);

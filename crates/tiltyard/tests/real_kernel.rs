@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
-/// Ends Tiltyard by each signal while fifo is loaded for the second time, and tells what is left: how it ended, the
+/// Ends Tiltyard by each signal while fifo is loaded for the second time, and checks what is left: how it ended, the
 /// state of sched_ext, how many of the command's processes (a dead one that nobody has asked after is none), and the
 /// result file. A shell's background job would not hear SIGINT; a lone SIGSEGV is taken by Rust's handler.
 const SCRIPT: &str = r#"
@@ -38,7 +38,7 @@ fn however_tiltyard_ends_the_kernels_own_scheduler_is_back_and_the_result_says_s
     };
     let text = String::from_utf8_lossy(&output.stderr);
     let still = r#""cut_short": "still running when this was written", 1"#;
-    // Where it could still do something, the run that was ended is told of, too.
+    // If it could still act, the interrupted run is reported, too.
     let interrupted = |signal| format!(r#""cut_short": "interrupted by {signal}", 2"#);
     for (signal, code, says) in [
         ("KILL", 137, still.to_owned()),
@@ -85,7 +85,7 @@ impl Unfinished {
         };
         let give_up = Instant::now() + Duration::from_secs(180);
         while this.runs() == 0 {
-            assert!(Instant::now() < give_up, "no run was told of");
+            assert!(Instant::now() < give_up, "no run was reported");
             assert!(this.tiltyard.try_wait().unwrap().is_none(), "it runs");
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -116,7 +116,7 @@ impl Unfinished {
     }
 
     /// Waits for the end. The exit code (none after a signal), why it was cut short, what it printed, and what is
-    /// left of the events. QEMU is gone, and the first run is told of.
+    /// left of the events. QEMU is gone, and the first run is reported.
     fn end(self) -> (Option<i32>, String, String, usize) {
         let (out, qemu) = (self.out, self.qemu);
         let output = self.tiltyard.wait_with_output().unwrap();
@@ -316,7 +316,7 @@ fn a_starving_task_runs_in_time_and_the_run_says_so() {
     assert!(deviation(guarded), "{table}");
     assert!(!deviation(free), "{table}");
     assert!(free.contains(" ule starve_limit_ms=0\n"), "{table}");
-    // What a kernel gets without being told.
+    // What a kernel gets by default.
     assert!(default.contains(" ule starve_limit_ms=20000\n"), "{table}");
     assert!(!deviation(default), "{table}");
 }
@@ -335,7 +335,7 @@ fn vm(arguments: &[&str]) -> Option<Command> {
     Some(command)
 }
 
-/// What came of a script in a guest whose kernel has sched_ext; what it prints goes to stderr.
+/// The result of a script in a guest whose kernel has sched_ext; its output goes to stderr.
 fn in_guest(script: &str) -> Option<Output> {
     let mut command = vm(&["-s", "default", "--no-events", "--", "sh", "-c", script])?;
     Some(command.output().expect("tiltyard starts"))

@@ -344,7 +344,7 @@ fn runs_are_kept_and_damaged_ones_done_again() {
     );
     assert_eq!(
         done.stdout, known.stdout,
-        "what is kept is what came out, to the last bit"
+        "kept results match new ones, to the last bit"
     );
 }
 

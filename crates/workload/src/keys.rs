@@ -140,7 +140,7 @@ pub(crate) fn misspelt<'k>(
         .find(|word| *word != kind && *word != key && distance(key, word) == 1)
 }
 
-/// The known key nearest to `key`, if any is near enough to have been meant.
+/// The known key nearest to `key`, if any is close enough to have been meant.
 pub(crate) fn nearest<'k>(
     key: &str,
     known: impl Iterator<Item = &'k &'static str>,

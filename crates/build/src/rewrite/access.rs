@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which memory an instruction for the host reads and writes. Work is counted before this is added, so a scheduler that tells
+//! Which memory an instruction for the host reads and writes. Work is counted before this is added, so a scheduler that reports
 //! its accesses takes no longer in the simulated machine.
 
 use crate::ir::{Insn, split_top};
 use crate::parse::Call;
 use tiltyard_native::object::TELL_ACCESS;
 
-/// Calls to stand before the instruction, one for each place that it reads or writes. Stack memory is told like any other.
+/// Calls to stand before the instruction, one for each place that it reads or writes. Stack memory is reported like any other.
 pub fn tell(insn: &Insn) -> Vec<Insn> {
     let call = |place: Place| {
         let Place {

@@ -81,7 +81,7 @@ impl Trace {
         busy.map(|(cpu, tid)| (Tid(tid), Cpu(cpu))).collect()
     }
 
-    /// Tells `sink` all of it: the tasks that were there first, as far as they were asleep, waiting or running.
+    /// Sends `sink` all of it: first the existing tasks, as far as they were asleep, waiting or running.
     pub fn replay(&self, sink: &mut dyn EventSink) {
         let mut teller = Teller {
             sink,

@@ -106,7 +106,7 @@ impl Tracer {
         Ok(events.as_fd().try_clone_to_owned()?)
     }
 
-    /// Events gather from now on. Tells which tasks there are, and that the command of run number `run` starts now.
+    /// Starts to collect events. Records the existing tasks and the start of the command of run number `run`.
     pub fn begin(&mut self, out: &mut impl Write, run: u32) -> Result<(), TracerError> {
         self.links = self
             .object

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use tiltyard_measure::{Latency, ProbeSeries, ProbeSummary, QUANTILES_PPM, Summary};
 
-/// Curves in one diagram: what differs beyond this number cannot be told apart by colour.
+/// Curves in one diagram: more than this cannot be distinguished by colour.
 pub const MAX_CURVES: usize = 8;
 
 /// Up to this number of CPUs each has its own curve of queue depth; beyond it a heat map is drawn.
@@ -43,7 +43,7 @@ pub enum Kind {
 #[derive(Debug, Serialize)]
 pub struct Series {
     pub label: String,
-    /// Index into the palette; `scheduler` tells which palette.
+    /// Index into the palette that `scheduler` selects.
     pub color: usize,
     pub scheduler: bool,
     pub y: Vec<Option<f64>>,
@@ -106,7 +106,7 @@ pub fn runtime(id: String, run: &Summary, apps: &[&str]) -> Chart {
     }
 }
 
-/// A probe's value holds until the next one is heard, or until its app
+/// A probe's value is valid until the next one, or until its app
 /// was last runnable, in the bucket before `end`.
 fn held(values: &[Option<i64>], end: usize) -> Vec<Option<f64>> {
     let mut last = None;

@@ -35,7 +35,7 @@ fn set(kind: MapKind, key_size: u32, max_entries: u32) -> MapSet {
 }
 
 #[test]
-#[ignore = "prints times; for people"]
+#[ignore = "prints times; run by hand"]
 fn maps() {
     const M: MapId = MapId(0);
     for kind in [MapKind::Array, MapKind::PerCpuArray] {
@@ -91,7 +91,7 @@ fn maps() {
 }
 
 #[test]
-#[ignore = "prints times; for people"]
+#[ignore = "prints times; run by hand"]
 fn cpu_sets() {
     for nr_cpus in [8, 256] {
         let (all, last) = (CpuSet::all(nr_cpus), CpuSet::of(nr_cpus, [nr_cpus - 1]));
@@ -109,7 +109,7 @@ fn cpu_sets() {
 }
 
 #[test]
-#[ignore = "prints times; for people"]
+#[ignore = "prints times; run by hand"]
 fn draws() {
     let streams = Streams::new(1);
     let mut rng = streams.stream("bench", 0);

@@ -99,7 +99,7 @@ impl Timers {
         }
     }
 
-    /// bpf_timer_start at `now_ns`: arms it, or arms it anew. -EINVAL: flags, no init, no callback.
+    /// bpf_timer_start at `now_ns`: arms it, or arms it again. -EINVAL: flags, no init, no callback.
     pub fn start(
         &mut self,
         timer: usize,
@@ -143,7 +143,7 @@ impl Timers {
         i64::from(state.armed.take().is_some())
     }
 
-    /// The time of this start has come. `None`: it was cancelled, started anew or freed meanwhile.
+    /// The time of this start has come. `None`: it was cancelled, restarted or freed meanwhile.
     pub fn fire(&mut self, arming: Arming) -> Option<Fired> {
         let Arming { timer, number } = arming;
         let state = self.by_address.get_mut(&timer)?;

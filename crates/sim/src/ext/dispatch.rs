@@ -334,7 +334,7 @@ impl Engine<'_> {
         self.release_cpu(cpu, id, PREEMPT_STOP, std::ptr::null_mut());
     }
 
-    /// `switch_class()`. ops.cpu_release(cpu, args): a higher class takes the CPU, told once until ops.cpu_acquire.
+    /// `switch_class()`. ops.cpu_release(cpu, args): a higher class takes the CPU; called once until ops.cpu_acquire.
     /// Tasks on the local DSQ wait there unless the op sends them through ops.enqueue again. Absent: they wait.
     ///
     /// Scheduler code runs on the back of the current task and disables its migration meanwhile. Elsewhere nobody looks;

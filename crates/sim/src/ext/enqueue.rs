@@ -291,7 +291,7 @@ impl Engine<'_> {
             }
         }
         // ops.quiescent(p, deq_flags): the counterpart of ops.runnable. A DSQ may still hold the task; it leaves it
-        // right after. DEQ_SLEEP tells sleep and exit from the first half of a change.
+        // right after. DEQ_SLEEP distinguishes sleep and exit from the first half of a change.
         if self.ext.ops.has(Op::Quiescent) && !migrating {
             let args = [self.task_arg(id), flags];
             self.call_op(Op::Quiescent, &args, id, Some(cpu));

@@ -41,10 +41,10 @@ struct Element {
     end: usize,
 }
 
-/// Told in the callback of this number: place, index, write.
+/// Reported in the callback of this number: place, index, write.
 type Told = (u64, u16, u64, bool);
 
-/// Which place an address belongs to, and what the callbacks under way have told already.
+/// Which place an address belongs to, and what the current callbacks have reported already.
 pub struct Accesses {
     /// In the order of their addresses.
     variables: Vec<Variable>,
@@ -134,7 +134,7 @@ impl Accesses {
 }
 
 impl Engine<'_> {
-    /// Tells of an access unless this callback has told it before.
+    /// Reports an access unless this callback has reported it before.
     fn tell(&mut self, place: u16, index: u64, write: bool) {
         let call = self.ext.ctx.number;
         let Some(accesses) = &mut self.ext.accesses else {

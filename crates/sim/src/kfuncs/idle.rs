@@ -26,7 +26,7 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
     scx_bpf_pick_any_cpu_node,
 ];
 
-/// What callers of functions that know no nodes are told when there is a set for each.
+/// The error of functions that know no nodes when each node has its own set.
 const PER_NODE_ENABLED: &str = "SCX_OPS_BUILTIN_IDLE_PER_NODE enabled";
 const PER_NODE_PICK: &str = "per-node idle tracking is enabled";
 

@@ -161,7 +161,7 @@ fn compile_ops(code: &mut Vec<Insn>, ops: &[Op]) {
     }
 }
 
-/// A body behind a condition that may jump over it; `again`: it is tried anew after each pass.
+/// A body behind a condition that may jump over it; `again`: it is evaluated again after each pass.
 fn guarded(code: &mut Vec<Insn>, condition: Insn, body: &[Op], again: bool) {
     let at = code.len() as u32;
     code.push(condition);

@@ -80,7 +80,7 @@ impl Engine<'_> {
     }
 
     /// Executes what comes next as far as it concerns nobody but the task itself: the way to its next computation.
-    /// When that is done cannot be told, and to do it now saves an event at the time when it is due.
+    /// The exact time of that is not visible, and doing it now saves an event at the time when it is due.
     pub(crate) fn run_ahead(&mut self, cpu: u32, id: TaskId) {
         while self.next_is_private(id) && self.execute(cpu, id) == Flow::Next {}
     }

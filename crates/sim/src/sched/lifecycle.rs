@@ -353,7 +353,7 @@ impl Engine<'_> {
         Some(TaskId(first.kern.tgid as u32))
     }
 
-    /// `do_exit()` of the current task of `cpu`: it tells its parent, and is gone at its next schedule. The parent may
+    /// `do_exit()` of the current task of `cpu`: it notifies its parent, and is gone at its next schedule. The parent may
     /// take the CPU in between; the exiting task then waits for its turn to finish.
     pub(crate) fn exit_current(&mut self, cpu: u32, id: TaskId) {
         if self.tasks[id.index()].kern.flags & PF_EXITING == 0 {

@@ -11,7 +11,7 @@ use tiltyard_model::{Cpu, EventKind};
 pub struct RqLocks(Vec<u32>);
 
 impl RqLocks {
-    /// The one that callbacks are told of: they run under one lock or none.
+    /// The lock under which callbacks run: one or none.
     pub fn innermost(&self) -> Option<u32> {
         self.0.last().copied()
     }

@@ -44,7 +44,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Half of a switch lies before the event that tells of it, in the kernel as here: the way into `schedule()` and the
+    /// Half of a switch precedes its event, in the kernel as here: the way into `schedule()` and the
     /// choice. Returns whether the CPU is still busy with that, or with what it was doing in the kernel before.
     pub(crate) fn enters_schedule(&mut self, cpu: u32) -> bool {
         if !self.rqs[cpu as usize].in_schedule {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One queue for all, and accesses of every kind in dispatch(): what crates/sim/tests/accesses.rs
- * expects to be told.
+ * expects to see.
  */
 #include <scx/common.bpf.h>
 

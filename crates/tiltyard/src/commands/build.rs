@@ -11,7 +11,7 @@ use crate::schedulers;
 
 /// Build a scheduler: the object for the simulated machine and the one for a kernel.
 ///
-/// Other commands build what they need by themselves; this one tells what a source gives: where its
+/// Other commands build what they need automatically; this one shows the result: where its
 /// objects are, and its ops and tunables.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

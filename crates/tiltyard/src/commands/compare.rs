@@ -319,7 +319,7 @@ fn unknown(metric: &str, pair: &Pair) -> String {
     };
     let closest = nearest::closest(metric, &known, 3);
     format!(
-        "no figure is called {metric}; the nearest are {}; --list-metrics shows all",
+        "unknown metric {metric}; the nearest are {}; --list-metrics shows all",
         closest.join(", ")
     )
 }

@@ -42,7 +42,7 @@ pub struct Args {
     /// that starts them. For guests whose instructions are counted.
     #[arg(long, conflicts_with = "calibration")]
     exact: bool,
-    /// How to print what came of it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }

@@ -43,7 +43,7 @@ pub struct Args {
     /// Run nothing: print the page about the results in this folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["arenas", "workloads", "out", "format"])]
     page: Option<PathBuf>,
-    /// How to print what came of it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }

@@ -31,7 +31,7 @@ const MAX_DUMP_LINES: usize = 40;
 /// Run a command under schedulers in a real Linux kernel: in a virtual machine (--vm), or in the one that runs here.
 ///
 /// Loads each scheduler in turn, runs the command under it and unloads it, round by round. Prints how long the
-/// command took and what the scheduler did, in the words of tiltyard run; tells why a scheduler left and that the
+/// command took and what the scheduler did, in the terms of tiltyard run; reports why a scheduler exited and that the
 /// kernel's own is back. With --vm it needs neither root nor KVM.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -105,10 +105,10 @@ pub struct Args {
     /// Write every event and every figure as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
     tables: Option<PathBuf>,
-    /// How to print what came of it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Write what came of it as JSON: anew after each run, so that something is left whatever happens ("cut_short"
+    /// Write the results as JSON, rewritten after each run, so that they survive a crash ("cut_short"
     /// says so), and with all figures at the end.
     #[arg(long, value_name = "FILE.json")]
     out: Option<PathBuf>,
@@ -420,7 +420,7 @@ impl tiltyard_kernel::Progress for Progress {
         so_far.cut_short = Some(STILL_RUNNING.to_owned());
         let runs = recorded::by_scheduler(&so_far, &[]);
         let comparison = recorded::comparison(&so_far, &runs);
-        // That it can be written has been seen at the start; what fails now is told at the end.
+        // It was writable at the start; a failure now is reported at the end.
         let _ = save(
             self.out.as_deref(),
             &json(&self.subject, &so_far, &[], &comparison),

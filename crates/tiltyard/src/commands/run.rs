@@ -124,7 +124,7 @@ struct Outputs<'a> {
     machine_sha256: String,
 }
 
-/// What came of one cell of the grid of schedulers and seeds.
+/// The result of one cell of the grid of schedulers and seeds.
 type Cell = Result<Done, Failure>;
 
 /// A run, and what was asked for besides its figures.
@@ -136,7 +136,7 @@ struct Done {
     timeline: Option<Recorded>,
 }
 
-/// What came of all cells: by scheduler, as far as there is any; files in the same order.
+/// The results of all cells by scheduler; files in the same order.
 #[derive(Default)]
 struct Gathered {
     runs: Vec<(String, Vec<Run>)>,
@@ -222,7 +222,7 @@ fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
     Ok(choices)
 }
 
-/// Builds each scheduler; one that fails is told and left out.
+/// Builds each scheduler; a failure is reported and the scheduler left out.
 fn build_all(choices: &[Choice], accesses: bool, first_failure: &mut Option<Code>) -> Vec<Built> {
     let steps = Steps::new();
     let mut built = Vec::new();
@@ -338,7 +338,7 @@ fn run_one(
     })
 }
 
-/// What cells gave. Failed runs are told, with the command that repeats them.
+/// The results of the cells. Failed runs are reported with the command that repeats them.
 fn gather(
     args: &Args,
     built: &[Built],

@@ -71,7 +71,7 @@ impl Cache {
             .map(|dir| dir.join("runs"));
         let program = std::env::current_exe().and_then(fs::read);
         Cache {
-            // Without its own hash, entries of other versions could not be told from its own.
+            // Without its own hash, it could not distinguish entries of other versions.
             folder: folder.filter(|_| program.is_ok()),
             program: tabled::sha256(program.unwrap_or_default()),
             complaints: Mutex::new(Vec::new()),
@@ -89,7 +89,7 @@ impl Cache {
         Some(folder.join(&key[..2]).join(format!("{key}.json")))
     }
 
-    /// What a run with this key gave. An entry that cannot be used is complained of and made anew.
+    /// What a run with this key gave. An unusable entry is reported and computed again.
     pub fn get(&self, key: &str) -> Option<Kept> {
         let path = self.path(key)?;
         let text = fs::read_to_string(&path).ok()?;

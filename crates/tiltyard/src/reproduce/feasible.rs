@@ -101,7 +101,7 @@ mod tests {
         let ids = BTreeSet::from(["s.p.c".to_owned()]);
         let mut plans = plan_in_kernel(&experiments, &ids).unwrap();
         let plan = plans.remove(0);
-        assert_eq!(plan.claims.len(), 1, "it is told of in any case");
+        assert_eq!(plan.claims.len(), 1, "it is reported in any case");
         let durations = plan.jobs.into_iter().map(|job| job.duration);
         (plan.refused.get("s.p.c").cloned(), durations.collect())
     }

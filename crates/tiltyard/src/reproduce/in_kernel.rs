@@ -110,7 +110,7 @@ impl InKernel {
     }
 }
 
-/// What tells the guests of two jobs apart.
+/// What distinguishes the guests of two jobs.
 fn key(job: &Job) -> String {
     let (what, changes) = ((&job.machine, &job.workload), (&job.patch, &job.scale));
     let told = (&job.duration, job.probes);
@@ -196,7 +196,7 @@ fn tables(job: &Job, mut trace: Trace, outcome: &Outcome) -> Vec<Table> {
     tables
 }
 
-/// Quantiles between those that are told are not known.
+/// Quantiles between the recorded ones are not known.
 fn request(request: &Request) -> RequestSummary {
     let latency = request.latency.as_ref().map(|known| Latency {
         count: request.count,
@@ -233,7 +233,7 @@ fn deviations(job: &Job, run: &RunReport, notes: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Only the steps are told.
+/// Reports only the steps.
 struct Told<'a>(&'a Steps);
 
 impl Progress for Told<'_> {

@@ -51,7 +51,7 @@ struct Cell<'a> {
     seed: u64,
 }
 
-/// What came of a run, and whether that was known.
+/// The result of a run, and whether it was cached.
 type Done<'a> = (Cell<'a>, Result<(Kept, bool), Failure>);
 
 /// What all runs of an experiment gave.

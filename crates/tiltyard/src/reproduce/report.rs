@@ -28,7 +28,7 @@ pub fn findings(judged: &[Judged], seeds: u64, command: String) -> Findings {
         n => format!("{n} seeds; figures are medians over them, brackets their intervals"),
     };
     Findings {
-        title: "What papers claim about schedulers, and what comes out".to_owned(),
+        title: "Published claims about schedulers, re-tested".to_owned(),
         about: format!("Each claim checked in the simulated machine, with {runs}."),
         command,
         sources: sources(judged),

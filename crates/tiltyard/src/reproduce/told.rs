@@ -10,7 +10,7 @@ use tiltyard_claims::{Claim, Outcome, Verdict, scoreboard};
 use super::{Account, Judged};
 use crate::terminal;
 
-/// What came of an arena.
+/// The results of an arena.
 pub struct Results<'a> {
     pub judged: Vec<Judged<'a>>,
     pub account: Account,
@@ -126,7 +126,7 @@ impl Results<'_> {
     }
 }
 
-/// For people: one claim in full, or a row for each, then how many came out how.
+/// As text: one claim in full, or a row for each, then the counts.
 pub fn page(simulated: Option<&Results>, real: Option<&Results>, wall_s: f64) -> String {
     let width = terminal::width();
     let mut page = match (simulated, real) {

@@ -386,7 +386,7 @@ impl Policies {
     }
 }
 
-/// The policy that a phase names; what is wrong with it is told where it is read.
+/// The policy that a phase names; errors in it are reported where it is read.
 fn named_policy(phase: &Member) -> Option<Policy> {
     let Kind::Object(members) = &phase.value.kind else {
         return None;

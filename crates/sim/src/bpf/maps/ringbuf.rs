@@ -127,7 +127,7 @@ impl RingBuf {
             let len = state & !DISCARDED;
             self.consumer += Self::span(len.into());
             if state & DISCARDED == 0 {
-                // SAFETY: a submitted record of this length, overwritten by reservations only, which borrow the ring anew.
+                // SAFETY: a submitted record of this length, overwritten only by new reservations, which borrow the ring again.
                 return Some(unsafe {
                     let start = header.cast::<u8>().add(HEADER_BYTES as usize);
                     std::slice::from_raw_parts(start, len as usize)
