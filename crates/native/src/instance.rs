@@ -43,6 +43,13 @@ pub enum LoadError {
         value: String,
         bytes: u64,
     },
+    #[error("{scheduler} supports {holds} CPUs, the length of its {name}; this machine has {cpus}")]
+    TooManyCpus {
+        scheduler: String,
+        name: String,
+        holds: u64,
+        cpus: u64,
+    },
     #[error("needs {0}, which the simulated kernel does not have")]
     Unbound(String),
     #[error("cannot load the object: {0}")]

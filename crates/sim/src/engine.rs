@@ -7,6 +7,7 @@ use crate::clock::{Alarm, Clock, Due};
 use crate::cpu::Rq;
 use crate::ext::Ext;
 use crate::ext::exit::Exit;
+use crate::ext::progress::{Progress, Stranded};
 use crate::program::Programs;
 use crate::sched::locks::RqLocks;
 use crate::task::{Class, Task, TaskId};
@@ -49,6 +50,8 @@ pub struct Outcome {
     /// Tasks that had not exited at the end, kernel threads apart.
     pub tasks_left: u64,
     pub tasks_total: u64,
+    /// Of a run that came to its end: tasks that waited for nothing.
+    pub stranded: Option<Stranded>,
 }
 
 /// Where the time of a CPU went; busy + idle + overhead is the elapsed time.
@@ -64,9 +67,10 @@ pub struct CpuTimes {
 pub enum RunError {
     #[error("scheduler: {0}")]
     Load(#[from] LoadError),
-    #[error("scheduler crashed in ops.{op} (cpu {cpu}, task {task}) at {time_ns} ns: {crash}")]
+    #[error("scheduler crashed in {op} on CPU {cpu}, task {task}: {crash}")]
     Crash {
-        op: &'static str,
+        /// `ops.running()`
+        op: String,
         cpu: u32,
         task: String,
         time_ns: u64,
@@ -117,6 +121,7 @@ pub struct Engine<'a> {
     pub(crate) ticks: u64,
     pub(crate) watchdog: bool,
     pub(crate) probes: bool,
+    pub(crate) progress: Progress,
 }
 
 /// Runs a setup to its end. `progress` receives the simulated time now and then.
@@ -173,6 +178,7 @@ impl<'a> Engine<'a> {
             ticks: 0,
             watchdog: setup.watchdog,
             probes: setup.probes,
+            progress: Progress::new(nr_cpus),
             topology,
         });
         for cpu in 0..nr_cpus as u32 {
@@ -206,11 +212,13 @@ impl<'a> Engine<'a> {
                 self.stand_still_until(at);
             }
             self.now = at;
+            self.count_event();
             self.handle(due);
             self.settle_instant();
             events += 1;
             if events.is_multiple_of(1 << 16) {
                 progress(self.now.saturating_sub(self.origin_ns));
+                self.check_progress(false);
             }
         }
         if !self.done && self.failure.is_none() && self.ext.exit.is_none() {
@@ -368,7 +376,12 @@ impl<'a> Engine<'a> {
             self.settle(cpu);
             self.count_overhead(cpu);
         }
+        let mut stranded = None;
+        if self.failure.is_none() && self.ext.exit.is_none() {
+            self.check_progress(true);
+        }
         if self.failure.is_none() {
+            stranded = self.stranded().filter(|_| self.ext.exit.is_none());
             self.ext_disable();
         }
         if let Some(failure) = self.failure.take() {
@@ -395,6 +408,7 @@ impl<'a> Engine<'a> {
             left_to_chance: self.left_to_chance,
             tasks_left: tasks_left as u64,
             tasks_total: self.tasks.iter().filter(|t| t.spec.is_some()).count() as u64,
+            stranded,
         })
     }
 

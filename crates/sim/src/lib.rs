@@ -28,4 +28,5 @@ mod work;
 
 pub use engine::{CpuTimes, Outcome, RunError, Setup, run};
 pub use ext::exit::{Exit, ExitKind};
+pub use ext::progress::Stranded;
 pub use kfuncs::{bound_helpers, bound_kfuncs};

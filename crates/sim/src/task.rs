@@ -72,6 +72,29 @@ pub enum ExtState {
     Enabled,
 }
 
+impl ExtState {
+    /// Without the kernel's SCX_TASK_.
+    pub fn word(self) -> &'static str {
+        match self {
+            ExtState::None => "NONE",
+            ExtState::Ready => "READY",
+            ExtState::Enabled => "ENABLED",
+        }
+    }
+}
+
+impl OpsState {
+    /// Without the kernel's SCX_OPSS_.
+    pub fn word(self) -> &'static str {
+        match self {
+            OpsState::None => "NONE",
+            OpsState::Queueing => "QUEUEING",
+            OpsState::Queued(_) => "QUEUED",
+            OpsState::Dispatching => "DISPATCHING",
+        }
+    }
+}
+
 /// Who owns a queued task (`p->scx.ops_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpsState {
@@ -108,6 +131,10 @@ pub struct ExtTask {
     pub dsq_prev: TaskId,
     /// Waits on its runqueue to be inserted into another CPU's local DSQ.
     pub deferred_to: Option<u32>,
+    /// Has had a CPU, whatever its class was.
+    pub ran: bool,
+    /// When it last became runnable or lost the CPU.
+    pub waits_since_ns: u64,
 }
 
 /// The machine's view: what the task still has to do and what it left in caches.
@@ -195,6 +222,8 @@ impl Default for ExtTask {
             dsq_next: TaskId::IDLE,
             dsq_prev: TaskId::IDLE,
             deferred_to: None,
+            ran: false,
+            waits_since_ns: 0,
         }
     }
 }

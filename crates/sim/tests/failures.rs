@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{Arena, Ran, ideal, object, parse, repository};
+use common::{Arena, Ran, costed, ideal, object, parse, repository};
 use tiltyard_build::{Builder, Source};
+use tiltyard_model::Machine;
 use tiltyard_native::{Crash, Value};
 use tiltyard_sim::{ExitKind, RunError};
 
@@ -14,15 +15,24 @@ const ONE_TASK: &str = r#"{
 }"#;
 
 fn break_by(define: &str) -> Result<Ran, RunError> {
+    break_on(define, &ideal("pu:1", 1000), 60_000_000_000, ONE_TASK)
+}
+
+/// The scheduler that `define` breaks, with the watchdog on; its own timeout is 4 s.
+fn break_on(
+    define: &str,
+    machine: &Machine,
+    duration_ns: u64,
+    json: &str,
+) -> Result<Ran, RunError> {
     let path = repository().join("crates/sim/tests/schedulers/broken.bpf.c");
     let mut source = Source::new(path);
     source.defines.push(define.to_owned());
     let object = Builder::default().native(&source).expect("it compiles");
-    let machine = ideal("pu:1", 1000);
-    let mut arena = Arena::new(&machine, &object);
+    let mut arena = Arena::new(machine, &object);
     arena.watchdog = true;
-    arena.duration_ns = Some(60_000_000_000);
-    arena.run(&parse(ONE_TASK))
+    arena.duration_ns = Some(duration_ns);
+    arena.run(&parse(json))
 }
 
 /// The error of a workload under fifo, which is one line and says what it is about.
@@ -46,7 +56,7 @@ fn expect_crash(define: &str, wanted_op: &str) -> Crash {
         Err(RunError::Crash {
             op, task, crash, ..
         }) => {
-            assert_eq!(op, wanted_op);
+            assert_eq!(op, format!("ops.{wanted_op}()"));
             assert!(task.contains('['), "{task} names a task and its pid");
             crash
         }
@@ -107,7 +117,7 @@ fn stall() {
         exit.message
     );
     assert!(exit.dump.contains("CPU 0"), "{}", exit.dump);
-    assert!(exit.dump.contains("ops_state=Queued"), "{}", exit.dump);
+    assert!(exit.dump.contains("ops_state=QUEUED"), "{}", exit.dump);
 }
 
 /// Without a watchdog and without an end, a run whose clock has nothing left must not look like a good one.
@@ -334,4 +344,123 @@ fn dispatch_that_never_settles() {
         Err(RunError::Scheduler(text)) => assert!(text.contains("CPU 1 reschedules"), "{text}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// One that unloads itself is no run of the whole workload: kind, code and message say so.
+#[test]
+fn leaves_by_itself() {
+    let ran = break_by("BREAK=LEAVES").expect("an orderly end");
+    let exit = ran.outcome.exit;
+    assert_eq!((exit.kind, exit.code), (ExitKind::UnregBpf, 42));
+    assert_eq!(exit.message, "had enough of victim");
+    assert_eq!(exit.name, "broken");
+}
+
+/// A run that is shorter than the watchdog's patience still shows that nothing ever ran.
+#[test]
+fn tasks_that_never_run_are_named() {
+    let machine = ideal("pu:1", 1000);
+    for (define, place) in [
+        ("BREAK=NEVER_CONSUME", "DSQ 0 was filled and never consumed"),
+        ("BREAK=NEVER_DISPATCH", "inserted them into no DSQ"),
+    ] {
+        let ran = break_on(define, &machine, 1_000_000_000, ONE_TASK).expect("an orderly end");
+        assert_eq!(ran.outcome.exit.kind, ExitKind::Unreg, "{define}");
+        let stranded = ran.outcome.stranded.expect("it is lost");
+        assert_eq!(stranded.tasks, ["sh-app[1]"], "{define}");
+        assert_eq!(stranded.never_ran, 1);
+        assert!(stranded.places[0].contains(place), "{stranded:?}");
+        assert_eq!(stranded.idle_cpu, 0);
+    }
+}
+
+/// A task that starves because another one keeps the only CPU that both may use is the scheduler's decision, not a defect.
+#[test]
+fn starvation_by_design_is_not_a_failure() {
+    let machine = ideal("core:2 pu:1", 1000);
+    let tasks = r#"{ "tasks": {
+        "one": { "loop": 1, "cpus": [0], "run": 3000000 },
+        "other": { "loop": 1, "cpus": [0], "run": 3000000 } } }"#;
+    let ran = break_on("BREAK=NEVER_PREEMPT", &machine, 1_000_000_000, tasks).expect("an end");
+    assert_eq!(ran.outcome.exit.kind, ExitKind::Unreg);
+    assert_eq!(ran.outcome.stranded, None);
+    let starved = ran.summary.tasks.iter().filter(|t| t.runtime_ns == 0);
+    assert_eq!(starved.count(), 1, "whoever comes second");
+}
+
+/// A CPU that is preempted for ever before its task has done anything: the kernel's watchdog would not come by either.
+#[test]
+fn livelock() {
+    let machine = costed("pu:1", 1000);
+    for (duration_ns, least_ms) in [(60_000_000_000, 4000), (1_000_000_000, 500)] {
+        let exit = break_on("BREAK=KICK_FOR_EVER", &machine, duration_ns, ONE_TASK)
+            .expect("an orderly end")
+            .outcome
+            .exit;
+        assert_eq!(exit.kind, ExitKind::ErrorStall);
+        for words in [
+            "watchdog failed to check in for",
+            "CPU 0",
+            "ops.running kicked a CPU",
+        ] {
+            assert!(
+                exit.message.contains(words),
+                "no '{words}' in: {}",
+                exit.message
+            );
+        }
+        assert!(exit.time_ns / 1_000_000 >= least_ms, "{exit:?}");
+    }
+}
+
+/// A timer that is started for this very moment again and again: no simulated time passes, and yet the run ends.
+#[test]
+fn time_that_does_not_advance() {
+    match break_by("BREAK=TIMER_FOR_NOW") {
+        Err(RunError::Scheduler(text)) => {
+            assert!(text.contains("simulated time does not advance"), "{text}");
+            assert!(
+                text.contains("the callback of a timer was called"),
+                "{text}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// PF_IDLE, PF_KTHREAD and PF_NO_SETAFFINITY of include/linux/sched.h.
+#[test]
+fn the_idle_task_is_one() {
+    let exit = break_by("BREAK=IDLE_FLAGS")
+        .expect("an orderly end")
+        .outcome
+        .exit;
+    assert_eq!(exit.code, 0x2 | 0x20_0000 | 0x400_0000);
+}
+
+/// Who called what from where, by name.
+#[test]
+fn misplaced_call() {
+    let exit = break_by("BREAK=MISPLACED")
+        .expect("an orderly end")
+        .outcome
+        .exit;
+    assert!(
+        exit.message
+            .starts_with("scx_bpf_dsq_insert() is not allowed in ops.running(), only in"),
+        "{}",
+        exit.message
+    );
+}
+
+/// Limits come from the scheduler's own arrays.
+#[test]
+fn more_cpus_than_an_array_has() {
+    let machine = ideal("pu:8192", 1000);
+    let text = Arena::new(&machine, object("cfs", 2))
+        .run(&parse(ONE_TASK))
+        .expect_err("too many CPUs")
+        .to_string();
+    assert!(text.contains("cfs supports 1024 CPUs"), "{text}");
+    assert!(text.contains("this machine has 8192"), "{text}");
 }

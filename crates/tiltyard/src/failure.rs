@@ -28,6 +28,10 @@ pub enum Code {
     NotModelled = 8,
     /// A figure changed by more than a gate allows.
     Gate = 9,
+    /// A scheduler left a run by itself: scx_bpf_exit.
+    Left = 10,
+    /// Tasks waited to the end, although CPUs were idle.
+    Stranded = 11,
     Interrupted = 130,
 }
 
@@ -36,6 +40,8 @@ pub enum Code {
 pub struct Failure {
     pub code: Code,
     pub faults: Vec<Fault>,
+    /// Of a run that failed: all there is to know, for JSON.
+    pub details: Option<Box<serde_json::Value>>,
 }
 
 /// One fault in one line, with its place in an input file where it has one.
@@ -64,6 +70,7 @@ impl Failure {
         Failure {
             code,
             faults: vec![fault],
+            details: None,
         }
     }
 
@@ -77,6 +84,11 @@ impl Failure {
             code,
             format!("{}: cannot {action}: {error}", path.display()),
         )
+    }
+
+    pub fn with_details(mut self, details: serde_json::Value) -> Failure {
+        self.details = Some(Box::new(details));
+        self
     }
 
     /// The same, found while `place` was looked at.

@@ -132,6 +132,7 @@ fn failure(error: MachineError, file: &str, text: &str) -> Failure {
     };
     Failure {
         code: Code::Input,
+        details: None,
         faults: vec![fault],
     }
 }

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod data;
 mod duration;
+mod ended;
 mod failure;
 mod guest;
 mod guest_run;
@@ -25,6 +26,7 @@ mod side_by_side;
 mod simulate;
 mod tabled;
 mod terminal;
+mod unset;
 mod window;
 mod workloads;
 

@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiltyard_measure::{Recorder, RecorderSpec, Summary, TraceHash};
 use tiltyard_model::{EventSink, Machine};
-use tiltyard_native::LoadError;
 use tiltyard_report::perfetto;
-use tiltyard_sim::{Outcome, RunError, Setup};
+use tiltyard_sim::{Outcome, Setup};
 use tiltyard_workload::Workload;
 
 use crate::built::Built;
+use crate::ended;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -132,31 +132,10 @@ pub fn simulate(
             "the simulator panicked, which is a defect of Tiltyard's",
         )
     })?;
-    let outcome = outcome.map_err(|error| failure(&error))?;
-    if outcome.exit.kind.is_error() {
-        let exit = &outcome.exit;
-        let mut line = format!(
-            "scheduler ejected: {}: {} (at {:.6} s of the run)",
-            exit.kind.reason(),
-            exit.message,
-            exit.time_ns.saturating_sub(outcome.origin_ns) as f64 / 1e9,
-        );
-        if !exit.dump.trim().is_empty() {
-            line += &format!("\n{}", exit.dump.trim_end());
-        }
-        return Err(Failure::new(Code::Scheduler, line));
+    let outcome =
+        outcome.map_err(|error| ended::by_error(&error, origin_ns(experiment.workload)))?;
+    match ended::judge(&outcome) {
+        Some(failure) => Err(failure),
+        None => Ok(outcome),
     }
-    Ok(outcome)
-}
-
-fn failure(error: &RunError) -> Failure {
-    let code = match error {
-        RunError::Load(LoadError::UnknownGlobal { .. } | LoadError::ValueRange { .. }) => {
-            Code::Usage
-        }
-        RunError::Load(LoadError::Unbound(_)) | RunError::NotModelled(_) => Code::NotModelled,
-        RunError::Load(_) | RunError::Crash { .. } | RunError::Scheduler(_) => Code::Scheduler,
-        RunError::Workload(_) => Code::Workload,
-    };
-    Failure::new(code, error.to_string())
 }

@@ -130,6 +130,7 @@ fn failure(errors: Vec<ReadError>, text: &str) -> Failure {
     Failure {
         code: Code::Input,
         faults: errors.into_iter().map(fault).collect(),
+        details: None,
     }
 }
 

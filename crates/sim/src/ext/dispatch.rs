@@ -227,17 +227,24 @@ impl Engine<'_> {
             DsqRef::Global(node) => std::ptr::from_ref(&engine.ext.global_dsqs[node as usize]),
             DsqRef::User(slot) => std::ptr::from_ref(engine.ext.dsqs.get(slot)),
         };
+        let taken = |engine: &mut Self| match dsq_ref {
+            DsqRef::Local(cpu) => engine.rqs[cpu as usize].local.taken += 1,
+            DsqRef::Global(node) => engine.ext.global_dsqs[node as usize].taken += 1,
+            DsqRef::User(slot) => engine.ext.dsqs.get_mut(slot).taken += 1,
+        };
         // SAFETY: the queue is only read, and nothing moves it before the loop ends.
         let mut at = unsafe { (*dsq(self)).first() };
         while let Some(id) = at {
             self.charge_step();
             let from = self.tasks[id.index()].cpu;
             if from == cpu {
+                taken(self);
                 self.unlink_from_dsq(id);
                 self.dispatch_enqueue(DsqRef::Local(cpu), id, 0);
                 return true;
             }
             if self.may_run_remotely(id, cpu, false) {
+                taken(self);
                 self.unlink_from_dsq(id);
                 self.relock_rq(cpu, from);
                 self.move_to_remote_local(id, from, cpu, 0);

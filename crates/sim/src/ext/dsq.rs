@@ -19,6 +19,8 @@ pub struct Dsq {
     /// Number of the newest insertion (`dsq->seq`).
     pub seq: u64,
     pub len: u32,
+    /// Tasks that were taken from it to run, ever.
+    pub taken: u64,
     next_tail: i64,
     next_head: i64,
 }
@@ -50,6 +52,7 @@ impl Dsq {
             base: 0,
             seq: 0,
             len: 0,
+            taken: 0,
             next_tail: 1,
             next_head: 0,
         }

@@ -39,7 +39,10 @@ impl Engine<'_> {
         if cpu >= 0 && (cpu as usize) < self.rqs.len() {
             return cpu as u32;
         }
-        self.ext_error(format!("invalid CPU {cpu} from ops.select_cpu()"));
+        let last = self.rqs.len() - 1;
+        self.ext_error(format!(
+            "invalid CPU {cpu} from ops.select_cpu(); this machine has CPUs 0 to {last}"
+        ));
         prev
     }
 
@@ -193,8 +196,9 @@ impl Engine<'_> {
                 return DsqRef::Local(target);
             }
             self.ext_error(format!(
-                "invalid CPU {} from in SCX_DSQ_LOCAL_ON dispatch verdict",
-                target as i32
+                "invalid CPU {} in SCX_DSQ_LOCAL_ON dispatch verdict; this machine has CPUs 0 to {}",
+                target as i32,
+                self.rqs.len() - 1
             ));
             return self.global_dsq_of(id);
         }
@@ -205,7 +209,9 @@ impl Engine<'_> {
             return DsqRef::User(slot);
         }
         let label = self.task_label(id);
-        self.ext_error(format!("non-existent DSQ {dsq_id:#x} for {label}"));
+        self.ext_error(format!(
+            "non-existent DSQ {dsq_id:#x} for {label}: scx_bpf_create_dsq() makes DSQs, as a rule in ops.init()"
+        ));
         self.global_dsq_of(id)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::ext::ops::Op;
-use crate::task::{Life, TaskId};
+use crate::task::{DsqRef, Life, TaskId};
 use std::ffi::{CString, c_char};
 use std::fmt::Write;
 use std::ptr;
@@ -53,6 +53,12 @@ pub struct Exit {
     /// State at the time of an error: CPUs, their tasks, and what ops.dump* printed.
     pub dump: String,
     pub time_ns: u64,
+    /// It was loaded; else loading it failed.
+    pub loaded: bool,
+    /// What the scheduler calls itself: `.name` of its ops.
+    pub name: String,
+    /// Line of the scheduler's source that was being executed, `mine.bpf.c:42`, where that is known.
+    pub place: Option<String>,
 }
 
 /// SCX_EXIT_MSG_LEN
@@ -79,6 +85,9 @@ impl Engine<'_> {
             message,
             dump: String::new(),
             time_ns: self.now,
+            loaded: self.ext.enabled,
+            name: self.ext.name.clone(),
+            place: None,
         });
     }
 
@@ -149,13 +158,13 @@ impl Engine<'_> {
         let waits_ms = self.now.saturating_sub(task.kern.scx.runnable_at) / 1_000_000;
         let _ = writeln!(
             out,
-            " {mark}R {} {}ms\n    scx_state/flags={}/{:#x} ops_state={:?} dsq={:?} slice={} vtime={} weight={} cpus={}",
+            " {mark}R {} {}ms\n    scx_state={} flags={:#x} ops_state={} dsq={}\n    slice={} dsq_vtime={} weight={} cpus={}",
             self.task_label(id),
             if running { 0 } else { waits_ms },
-            task.ext.state as u32,
+            task.ext.state.word(),
             task.kern.scx.flags,
-            task.ext.ops_state,
-            task.ext.dsq,
+            task.ext.ops_state.word(),
+            self.dsq_word(id),
             task.kern.scx.slice,
             task.kern.scx.dsq_vtime,
             task.kern.scx.weight,
@@ -165,6 +174,16 @@ impl Engine<'_> {
         let cpu = self.tasks[id.index()].cpu;
         self.call_op(Op::DumpTask, &[ctx, arg], id, Some(cpu));
         self.take_dump(out);
+    }
+
+    /// The DSQ that a task is on, as the kernel's dump names it.
+    fn dsq_word(&self, id: TaskId) -> String {
+        match self.tasks[id.index()].ext.dsq {
+            None => "none".to_owned(),
+            Some(DsqRef::Local(cpu)) => format!("LOCAL_ON|{cpu}"),
+            Some(DsqRef::Global(_)) => "GLOBAL".to_owned(),
+            Some(DsqRef::User(slot)) => format!("{:#x}", self.ext.dsqs.get(slot).id),
+        }
     }
 
     fn take_dump(&mut self, out: &mut String) {

@@ -60,14 +60,24 @@ pub const TASK_DEQD_FOR_SLEEP: u32 = 8;
 pub const TASK_STATE_SHIFT: u32 = 8;
 
 /// `p->flags`
+pub const PF_IDLE: u32 = 0x2;
 pub const PF_EXITING: u32 = 0x4;
+pub const PF_WQ_WORKER: u32 = 0x20;
+pub const PF_FORKNOEXEC: u32 = 0x40;
+pub const PF_NOFREEZE: u32 = 0x8000;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
+pub const PF_NO_SETAFFINITY: u32 = 0x0400_0000;
 
 /// The kernel's errno values that reach schedulers.
+pub const EPERM: i64 = -1;
 pub const ENOENT: i64 = -2;
+pub const ESRCH: i64 = -3;
+pub const E2BIG: i64 = -7;
+pub const ENOMEM: i64 = -12;
 pub const EBUSY: i64 = -16;
 pub const EEXIST: i64 = -17;
 pub const EINVAL: i64 = -22;
+pub const ENOSPC: i64 = -28;
 pub const EOPNOTSUPP: i64 = -95;
 
 /// Passes of one balance over ops.dispatch (SCX_DSP_MAX_LOOPS).

@@ -8,6 +8,9 @@ use crate::task::{Class, TaskId};
 impl Engine<'_> {
     /// `scx_bpf_kick_cpu()` after its arguments were checked: only marks; [`Engine::run_irq_work`] acts.
     pub(crate) fn kick(&mut self, cpu: u32, flags: u64) {
+        if self.ext.depth > 0 {
+            self.ext.counts.kicks[self.ext.ctx.slot()] += 1;
+        }
         let idle_only = flags & KICK_IDLE != 0;
         let rq = &self.rqs[cpu as usize];
         if idle_only && !rq.curr.is_idle() && !rq.in_balance {

@@ -14,7 +14,7 @@ impl Engine<'_> {
     pub(crate) fn ext_enable(&mut self) {
         let error = self.call_op(Op::Init, &[], TaskId::IDLE, None) as i32;
         if error != 0 {
-            return self.ext_error(format!("ops.init() failed ({error})"));
+            return self.ext_error(format!("ops.init() failed ({error}){}", errno_name(error)));
         }
         for group in 0..self.cgroups.groups.len() as u32 {
             if !self.ext_cgroup_init(group) {
@@ -25,8 +25,8 @@ impl Engine<'_> {
         for id in &ids {
             let error = self.ext_init_task(*id, false);
             if error != 0 {
-                let label = self.task_label(*id);
-                return self.ext_error(format!("ops.init_task() failed ({error}) for {label}"));
+                let message = self.init_task_failed(*id, error);
+                return self.ext_error(message);
             }
         }
         for id in ids {
@@ -82,6 +82,21 @@ impl Engine<'_> {
             self.ext_error(format!("ops.init_task() set task->scx.disallow for {label} during fork or without a fair class"));
         }
         0
+    }
+
+    /// A scheduler that has no room for one more task supports as many as it took.
+    pub(crate) fn init_task_failed(&self, id: TaskId, error: i32) -> String {
+        let mut message = format!(
+            "ops.init_task() failed ({error}) for {}{}",
+            self.task_label(id),
+            errno_name(error)
+        );
+        let taken = self.tasks.iter().filter(|t| t.ext.state != ExtState::None);
+        let taken = taken.count();
+        if taken > 0 && matches!(i64::from(error), ENOMEM | ENOSPC | E2BIG) {
+            message += &format!("; {} supports {taken} tasks", self.ext.name);
+        }
+        message
     }
 
     /// `scx_enable_task()`: the task comes under the scheduler. Its weight is set already when ops.enable sees it.
@@ -158,7 +173,10 @@ impl Engine<'_> {
         let error = self.call_op(Op::CgroupInit, &call, TaskId::IDLE, None) as i32;
         if error != 0 {
             let path = self.cgroups.groups[group as usize].path.clone();
-            self.ext_error(format!("ops.cgroup_init() failed ({error}) for {path}"));
+            let name = errno_name(error);
+            self.ext_error(format!(
+                "ops.cgroup_init() failed ({error}) for {path}{name}"
+            ));
             return false;
         }
         self.cgroups.groups[group as usize].inited = true;
@@ -197,5 +215,21 @@ impl Engine<'_> {
             self.cgroups.kernel_ptr(to) as u64,
         ];
         self.call_op(Op::CgroupMove, &call, id, None);
+    }
+}
+
+/// `, ENOMEM`; nothing for numbers that no scheduler should return.
+fn errno_name(error: i32) -> &'static str {
+    match i64::from(error) {
+        EPERM => ", EPERM",
+        ENOENT => ", ENOENT",
+        ESRCH => ", ESRCH",
+        E2BIG => ", E2BIG",
+        ENOMEM => ", ENOMEM",
+        EBUSY => ", EBUSY",
+        EEXIST => ", EEXIST",
+        EINVAL => ", EINVAL",
+        ENOSPC => ", ENOSPC",
+        _ => "",
     }
 }

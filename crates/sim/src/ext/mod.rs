@@ -11,6 +11,7 @@ pub mod idle;
 pub mod kick;
 pub mod load;
 pub mod ops;
+pub mod progress;
 pub mod wait;
 pub mod watchdog;
 
@@ -29,6 +30,8 @@ use wait::Standstill;
 
 /// State of the one loaded scheduler.
 pub struct Ext {
+    /// `.name` of its ops.
+    pub name: String,
     pub instance: Instance,
     pub bpf: Bpf,
     pub ops: OpTable,
@@ -53,6 +56,7 @@ pub struct Ext {
     /// Number of the newest pass of any task through ops.enqueue.
     pub qseq: u64,
     pub callbacks: u64,
+    pub counts: ops::Counts,
     /// Calls into the scheduler that are under way, one inside the other.
     pub depth: u32,
     /// select_cpu answers that were not allowed for the task.
@@ -153,7 +157,7 @@ impl Ext {
     pub fn load(setup: &Setup, topology: &Topology) -> Result<Ext, RunError> {
         let object = setup.object;
         let mut globals = setup.globals.to_vec();
-        globals.extend(Bpf::well_known_globals(setup, topology));
+        globals.extend(Bpf::well_known_globals(setup, topology)?);
         let mut instance = Instance::load(object, &globals)?;
         instance.bind(
             &crate::kfuncs::kfunc_address,
@@ -176,6 +180,7 @@ impl Ext {
             n => n,
         };
         Ok(Ext {
+            name: object.ops.name.clone(),
             bpf: Bpf::new(setup, &instance, topology)?,
             accesses: Accesses::of(object, &instance),
             instance,
@@ -197,6 +202,7 @@ impl Ext {
             deferred_cpus: Vec::new(),
             qseq: 0,
             callbacks: 0,
+            counts: ops::Counts::default(),
             depth: 0,
             select_cpu_fallbacks: 0,
             zero_slice_refills: 0,

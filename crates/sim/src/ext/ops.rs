@@ -75,12 +75,56 @@ impl Op {
         NAMES.iter().map(|(name, _)| *name)
     }
 
+    /// What messages call it.
+    pub fn label(slot: usize) -> String {
+        match NAMES.get(slot) {
+            Some((name, _)) => format!("ops.{name}"),
+            None => "the callback of a timer".to_owned(),
+        }
+    }
+
     pub fn name(self) -> &'static str {
         NAMES[self as usize].0
     }
 
     fn context(self) -> u32 {
         NAMES[self as usize].1
+    }
+}
+
+/// The contexts of these bits, for messages.
+pub fn context_names(bits: u32) -> String {
+    let names = [
+        (IN_SELECT_CPU, "ops.select_cpu()"),
+        (IN_ENQUEUE, "ops.enqueue()"),
+        (IN_DISPATCH, "ops.dispatch()"),
+        (IN_CPU_RELEASE, "ops.cpu_release()"),
+        (
+            IN_UNLOCKED,
+            "ops without a locked runqueue, as ops.init() and ops.init_task()",
+        ),
+    ];
+    let named = names.iter().filter(|(bit, _)| bits & bit != 0);
+    named.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// All ops, and one slot more for timers.
+pub const OP_SLOTS: usize = NAMES.len() + 1;
+
+/// What each op, and in the last place timers, did so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    pub calls: [u64; OP_SLOTS],
+    /// CPUs kicked.
+    pub kicks: [u64; OP_SLOTS],
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            calls: [0; OP_SLOTS],
+            kicks: [0; OP_SLOTS],
+        }
     }
 }
 
@@ -123,6 +167,19 @@ impl Context {
     /// One of the `IN_*` bits.
     pub fn bit(&self) -> u32 {
         self.op.map_or(IN_UNLOCKED, Op::context)
+    }
+
+    /// Its place in [`Counts`].
+    pub fn slot(&self) -> usize {
+        self.op.map_or(OP_SLOTS - 1, |op| op as usize)
+    }
+
+    /// `ops.running()`
+    pub fn label(&self) -> String {
+        match self.op {
+            Some(op) => format!("ops.{}()", op.name()),
+            None => "the callback of a timer".to_owned(),
+        }
     }
 
     /// Whether an insert must mean the subject, and is done when the op has returned.
@@ -193,6 +250,7 @@ impl Engine<'_> {
         // Only a nested call has a context to come back to; between calls nobody reads it.
         let outer = (self.ext.depth > 0).then_some(self.ext.ctx);
         self.ext.callbacks += 1;
+        self.ext.counts.calls[context.slot()] += 1;
         self.ext.ctx = Context {
             number: self.ext.callbacks,
             ..context
@@ -225,7 +283,7 @@ impl Engine<'_> {
         let Err(crash) = *result else { return };
         let context = self.ext.ctx;
         self.fail(RunError::Crash {
-            op: context.op.map_or("timer", Op::name),
+            op: context.label(),
             cpu: self.exec_cpu,
             task: self.task_label(context.subject),
             time_ns: self.now,

@@ -38,7 +38,9 @@ const WHOLE: SetId = 0;
 impl Engine<'_> {
     fn builtin_idle_on(&mut self) -> bool {
         if !self.ext.idle.builtin {
-            self.ext_error("built-in idle tracking is disabled".into());
+            self.ext_error(
+                "built-in idle tracking is disabled: ops.update_idle is there and SCX_OPS_KEEP_BUILTIN_IDLE is not".into(),
+            );
         }
         self.ext.idle.builtin
     }
@@ -143,10 +145,14 @@ impl Engine<'_> {
         mask: Option<u64>,
         flags: u64,
     ) -> Result<i64, i64> {
-        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_UNLOCKED) {
+        let kfunc = match mask {
+            None => "scx_bpf_select_cpu_dfl",
+            Some(_) => "scx_bpf_select_cpu_and",
+        };
+        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_UNLOCKED, kfunc) {
             return Err(EINVAL);
         }
-        let Some(prev) = self.valid_cpu(prev, "") else {
+        let Some(prev) = self.valid_cpu(prev, kfunc) else {
             return Err(EINVAL);
         };
         // SAFETY: the scheduler got the pointer from the engine.
@@ -195,7 +201,7 @@ impl Engine<'_> {
 
 unsafe extern "C" fn scx_bpf_cpu_node(e: EnginePtr, cpu: u64) -> i64 {
     let e = unsafe { engine_for_free(e) };
-    match e.valid_cpu(cpu, "") {
+    match e.valid_cpu(cpu, "scx_bpf_cpu_node") {
         Some(cpu) => i64::from(e.machine.cpus[cpu as usize].node),
         None => i64::from(NUMA_NO_NODE),
     }
@@ -232,7 +238,7 @@ unsafe extern "C" fn scx_bpf_test_and_clear_cpu_idle(e: EnginePtr, cpu: u64) -> 
     if !e.builtin_idle_on() {
         return 0;
     }
-    match e.valid_cpu(cpu, "") {
+    match e.valid_cpu(cpu, "scx_bpf_test_and_clear_cpu_idle") {
         Some(cpu) => u64::from(e.claim_idle(cpu)),
         None => 0,
     }

@@ -174,7 +174,7 @@ impl Engine<'_> {
         let own = it.flags;
         it.flags &= !(HAS_SLICE | HAS_VTIME);
         if self.ext.ctx.bit() & (IN_DISPATCH | IN_UNLOCKED) == 0 {
-            self.ext_error("scx_bpf_dsq_move() called from a wrong context".into());
+            self.allowed(IN_DISPATCH | IN_UNLOCKED, "scx_bpf_dsq_move");
             return false;
         }
         // SAFETY: the scheduler got the pointer from the engine.
@@ -191,6 +191,7 @@ impl Engine<'_> {
         if own & HAS_VTIME != 0 {
             task.kern.scx.dsq_vtime = it.vtime;
         }
+        self.ext.dsqs.get_mut(slot).taken += 1;
         self.tell_dsq(dsq_id, true);
         let (outer, of_task) = (self.rq_locks.innermost(), self.tasks[id.index()].cpu);
         match outer {

@@ -44,26 +44,32 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
 
 impl Engine<'_> {
     /// `scx_kf_allowed()`.
-    pub(super) fn allowed(&mut self, contexts: u32) -> bool {
-        let current = self.ext.ctx.bit();
-        if current & contexts != 0 {
+    pub(super) fn allowed(&mut self, contexts: u32, kfunc: &str) -> bool {
+        if self.ext.ctx.bit() & contexts != 0 {
             return true;
         }
-        self.ext_error(format!(
-            "kfunc with mask {contexts:#x} called from an operation only allowing {current:#x}"
-        ));
+        self.misplaced(contexts, kfunc);
         false
     }
 
+    #[cold]
+    fn misplaced(&mut self, contexts: u32, kfunc: &str) {
+        self.ext_error(format!(
+            "{kfunc}() is not allowed in {}, only in {}",
+            self.ext.ctx.label(),
+            context_names(contexts)
+        ));
+    }
+
     /// `ops_cpu_valid()`.
-    pub(super) fn valid_cpu(&mut self, cpu: u64, what: &str) -> Option<u32> {
+    pub(super) fn valid_cpu(&mut self, cpu: u64, kfunc: &str) -> Option<u32> {
         let cpu = cpu as i32;
         if cpu >= 0 && (cpu as usize) < self.rqs.len() {
             return Some(cpu as u32);
         }
+        let last = self.rqs.len() - 1;
         self.ext_error(format!(
-            "invalid CPU {cpu}{}{what}",
-            if what.is_empty() { "" } else { " from " }
+            "invalid CPU {cpu} in {kfunc}(); this machine has CPUs 0 to {last}"
         ));
         None
     }
@@ -100,17 +106,17 @@ impl Engine<'_> {
     }
 
     /// Checks common to both inserts; the task, if they pass.
-    fn insert_preamble(&mut self, p: u64, flags: u64) -> Option<TaskId> {
-        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_DISPATCH) {
+    fn insert_preamble(&mut self, kfunc: &str, p: u64, flags: u64) -> Option<TaskId> {
+        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_DISPATCH, kfunc) {
             return None;
         }
         // SAFETY: the scheduler got the pointer from the engine.
         let Some(id) = (unsafe { task_id(p) }) else {
-            self.ext_error("called with NULL task".into());
+            self.ext_error(format!("{kfunc}() called with NULL task"));
             return None;
         };
         if flags & ENQ_INTERNAL != 0 {
-            self.ext_error(format!("invalid enq_flags {flags:#x}"));
+            self.ext_error(format!("{kfunc}(): invalid enq_flags {flags:#x}"));
             return None;
         }
         Some(id)
@@ -125,7 +131,7 @@ impl Engine<'_> {
 
 unsafe extern "C" fn scx_bpf_dsq_insert(e: EnginePtr, p: u64, dsq_id: u64, slice: u64, flags: u64) {
     let e = unsafe { engine(e) };
-    if let Some(id) = e.insert_preamble(p, flags) {
+    if let Some(id) = e.insert_preamble("scx_bpf_dsq_insert", p, flags) {
         e.set_slice(id, slice);
         e.insert_commit(id, dsq_id, flags);
     }
@@ -140,7 +146,7 @@ unsafe extern "C" fn scx_bpf_dsq_insert_vtime(
     flags: u64,
 ) {
     let e = unsafe { engine(e) };
-    if let Some(id) = e.insert_preamble(p, flags) {
+    if let Some(id) = e.insert_preamble("scx_bpf_dsq_insert_vtime", p, flags) {
         e.set_slice(id, slice);
         e.tasks[id.index()].kern.scx.dsq_vtime = vtime;
         e.insert_commit(id, dsq_id, flags | ENQ_DSQ_PRIQ);
@@ -149,7 +155,7 @@ unsafe extern "C" fn scx_bpf_dsq_insert_vtime(
 
 unsafe extern "C" fn scx_bpf_dispatch_nr_slots(e: EnginePtr) -> u64 {
     let e = unsafe { engine_for_free(e) };
-    if !e.allowed(IN_DISPATCH) {
+    if !e.allowed(IN_DISPATCH, "scx_bpf_dispatch_nr_slots") {
         return 0;
     }
     (e.ext.buffer.max_batch - e.ext.buffer.entries.len()) as u64
@@ -157,21 +163,24 @@ unsafe extern "C" fn scx_bpf_dispatch_nr_slots(e: EnginePtr) -> u64 {
 
 unsafe extern "C" fn scx_bpf_dispatch_cancel(e: EnginePtr) {
     let e = unsafe { engine(e) };
-    if e.allowed(IN_DISPATCH) && e.ext.buffer.entries.pop().is_none() {
+    let allowed = e.allowed(IN_DISPATCH, "scx_bpf_dispatch_cancel");
+    if allowed && e.ext.buffer.entries.pop().is_none() {
         e.ext_error("dispatch buffer underflow".into());
     }
 }
 
 unsafe extern "C" fn scx_bpf_dsq_move_to_local(e: EnginePtr, dsq_id: u64) -> u64 {
     let e = unsafe { engine(e) };
-    if !e.allowed(IN_DISPATCH) {
+    if !e.allowed(IN_DISPATCH, "scx_bpf_dsq_move_to_local") {
         return 0;
     }
     let cpu = e.exec_cpu;
     e.tell_dsq(dsq_id, true);
     e.flush_dispatch_buffer(cpu);
     let Some(slot) = e.ext.dsqs.find(dsq_id) else {
-        e.ext_error(format!("invalid DSQ ID {dsq_id:#018x}"));
+        e.ext_error(format!(
+            "invalid DSQ ID {dsq_id:#018x}: scx_bpf_dsq_move_to_local() takes a DSQ that scx_bpf_create_dsq() made"
+        ));
         return 0;
     };
     let consumed = e.consume(cpu, DsqRef::User(slot));
@@ -183,7 +192,7 @@ unsafe extern "C" fn scx_bpf_dsq_move_to_local(e: EnginePtr, dsq_id: u64) -> u64
 /// From ops.cpu_release: tasks on the local DSQ go through ops.enqueue again, to find another CPU.
 unsafe extern "C" fn scx_bpf_reenqueue_local(e: EnginePtr) -> u64 {
     let e = unsafe { engine(e) };
-    if !e.allowed(IN_CPU_RELEASE) {
+    if !e.allowed(IN_CPU_RELEASE, "scx_bpf_reenqueue_local") {
         return 0;
     }
     let cpu = e.exec_cpu;
@@ -215,7 +224,7 @@ unsafe extern "C" fn scx_bpf_reenqueue_local(e: EnginePtr) -> u64 {
 
 unsafe extern "C" fn scx_bpf_create_dsq(e: EnginePtr, dsq_id: u64, node: u64) -> i64 {
     let e = unsafe { engine(e) };
-    if !e.allowed(IN_UNLOCKED) {
+    if !e.allowed(IN_UNLOCKED, "scx_bpf_create_dsq") {
         return EINVAL;
     }
     let node = node as i32;
@@ -245,7 +254,7 @@ unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
     }
     if dsq_id & DSQ_LOCAL_ON == DSQ_LOCAL_ON {
         let cpu = u64::from(dsq_id as u32);
-        let Some(cpu) = e.valid_cpu(cpu, "") else {
+        let Some(cpu) = e.valid_cpu(cpu, "scx_bpf_dsq_nr_queued") else {
             return ENOENT;
         };
         e.visit(cpu);
@@ -259,7 +268,7 @@ unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
 
 unsafe extern "C" fn scx_bpf_kick_cpu(e: EnginePtr, cpu: u64, flags: u64) {
     let e = unsafe { engine(e) };
-    let Some(cpu) = e.valid_cpu(cpu, "") else {
+    let Some(cpu) = e.valid_cpu(cpu, "scx_bpf_kick_cpu") else {
         return;
     };
     if flags & KICK_IDLE != 0 && flags & (KICK_PREEMPT | KICK_WAIT) != 0 {
@@ -327,7 +336,7 @@ unsafe extern "C" fn scx_bpf_task_cpu(e: EnginePtr, p: u64) -> i64 {
 
 unsafe extern "C" fn scx_bpf_cpu_rq(e: EnginePtr, cpu: u64) -> *const c_void {
     let e = unsafe { engine_for_free(e) };
-    match e.valid_cpu(cpu, "") {
+    match e.valid_cpu(cpu, "scx_bpf_cpu_rq") {
         Some(cpu) => e.kernel_rq(cpu),
         None => std::ptr::null(),
     }
@@ -347,7 +356,7 @@ unsafe extern "C" fn scx_bpf_locked_rq(e: EnginePtr) -> *const c_void {
 /// The running task; for an idle CPU its idle task, as in the kernel.
 unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
     let e = unsafe { engine_for_free(e) };
-    match e.valid_cpu(cpu, "") {
+    match e.valid_cpu(cpu, "scx_bpf_cpu_curr") {
         Some(cpu) => {
             e.visit(cpu);
             let curr = e.rqs[cpu as usize].curr;
@@ -367,7 +376,7 @@ unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void 
             e.cgroups.kernel_ptr(e.tasks[id.index()].cgroup).cast()
         }
         _ => {
-            e.ext_error("called on a task not being operated on".into());
+            e.ext_error("scx_bpf_task_cgroup() called on a task not being operated on".into());
             e.cgroups.kernel_ptr(0).cast()
         }
     }
@@ -380,7 +389,7 @@ unsafe extern "C" fn scx_bpf_now(e: EnginePtr) -> u64 {
 
 unsafe extern "C" fn scx_bpf_cpuperf_cap(e: EnginePtr, cpu: u64) -> u64 {
     let e = unsafe { engine_for_free(e) };
-    match e.valid_cpu(cpu, "") {
+    match e.valid_cpu(cpu, "scx_bpf_cpuperf_cap") {
         Some(cpu) => u64::from(e.machine.cpus[cpu as usize].capacity),
         None => 1024,
     }
@@ -389,13 +398,13 @@ unsafe extern "C" fn scx_bpf_cpuperf_cap(e: EnginePtr, cpu: u64) -> u64 {
 /// The machine runs at its full frequency, always.
 unsafe extern "C" fn scx_bpf_cpuperf_cur(e: EnginePtr, cpu: u64) -> u64 {
     let e = unsafe { engine_for_free(e) };
-    let _ = e.valid_cpu(cpu, "");
+    let _ = e.valid_cpu(cpu, "scx_bpf_cpuperf_cur");
     1024
 }
 
 unsafe extern "C" fn scx_bpf_cpuperf_set(e: EnginePtr, cpu: u64, perf: u64) {
     let e = unsafe { engine_for_free(e) };
-    if e.valid_cpu(cpu, "").is_some() && perf as u32 > 1024 {
+    if e.valid_cpu(cpu, "scx_bpf_cpuperf_set").is_some() && perf as u32 > 1024 {
         e.ext_error(format!(
             "invalid cpuperf target {} for CPU {}",
             perf as u32, cpu as u32

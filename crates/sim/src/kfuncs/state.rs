@@ -11,7 +11,7 @@ use crate::engine::{Engine, RunError, Setup};
 use crate::ext::ops::Context;
 use crate::topology::Topology;
 use tiltyard_model::EventKind;
-use tiltyard_native::{Instance, Value};
+use tiltyard_native::{Instance, LoadError, Object, Value};
 
 /// Name of the map that carries probes, see schedulers/include/tiltyard.bpf.h.
 const PROBE_MAP: &str = "tilt_probes";
@@ -65,7 +65,10 @@ impl Bpf {
 
     /// Globals that a scheduler's user-space half would set from the machine, for those that the source has and the
     /// user did not set.
-    pub fn well_known_globals(setup: &Setup, topology: &Topology) -> Vec<(String, Value)> {
+    pub fn well_known_globals(
+        setup: &Setup,
+        topology: &Topology,
+    ) -> Result<Vec<(String, Value)>, LoadError> {
         let nr_cpus = i128::from(topology.online.nr_cpus());
         let machine = setup.machine;
         let ids = |key: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
@@ -92,8 +95,27 @@ impl Bpf {
         candidates
             .into_iter()
             .filter(|(name, _)| has(name) && !given(name))
-            .map(|(name, value)| (name.to_owned(), value))
+            .map(|(name, value)| Ok((name.to_owned(), holding(object, name, value)?)))
             .collect()
+    }
+}
+
+/// An array of the machine's CPUs must be as long as there are CPUs.
+fn holding(object: &Object, name: &str, value: Value) -> Result<Value, LoadError> {
+    let global = object
+        .tunables
+        .get(name)
+        .or_else(|| object.globals.get(name));
+    match (&value, global) {
+        (Value::Bytes(bytes), Some(global)) if bytes.len() as u64 > global.size => {
+            Err(LoadError::TooManyCpus {
+                scheduler: object.ops.name.clone(),
+                name: name.to_owned(),
+                holds: global.elements,
+                cpus: bytes.len() as u64 / (global.size / global.elements).max(1),
+            })
+        }
+        _ => Ok(value),
     }
 }
 

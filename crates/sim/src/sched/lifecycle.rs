@@ -36,7 +36,7 @@ impl Engine<'_> {
     pub(crate) fn create_idle_task(&mut self) {
         let code = self.programs.add(vec![]);
         let id = self.create_task(Birth {
-            name: "swapper".into(),
+            name: "swapper/0".into(),
             app: None,
             spec: None,
             instance: 0,
@@ -47,7 +47,12 @@ impl Engine<'_> {
             working_set_bytes: 0,
             stream: ("idle", 0),
         });
-        self.tasks[id.index()].class = Class::Idle;
+        let task = &mut self.tasks[id.index()];
+        task.class = Class::Idle;
+        // As init_idle() and cpu_startup_entry() leave it.
+        task.kern.flags = PF_IDLE | PF_KTHREAD | PF_NO_SETAFFINITY;
+        task.kern.state = 0;
+        task.kern.nr_cpus_allowed = 1;
     }
 
     pub(crate) fn declare_requests(&mut self) {
@@ -84,7 +89,9 @@ impl Engine<'_> {
                 stream: ("kworker", u64::from(cpu)),
             });
             let task = &mut self.tasks[id.index()];
-            task.kern.flags |= PF_KTHREAD;
+            // What a bound kworker of the kernel has.
+            task.kern.flags |=
+                PF_WQ_WORKER | PF_FORKNOEXEC | PF_NOFREEZE | PF_KTHREAD | PF_NO_SETAFFINITY;
             task.cpus
                 .copy_from(&CpuSet::of(self.rqs.len() as u32, [cpu]));
             task.kern.nr_cpus_allowed = 1;
@@ -302,10 +309,8 @@ impl Engine<'_> {
         );
         let error = self.ext_init_task(id, true);
         if error != 0 {
-            let label = self.task_label(id);
-            self.fail(RunError::Scheduler(format!(
-                "ops.init_task() failed ({error}) for {label}: its fork fails"
-            )));
+            let message = self.init_task_failed(id, error);
+            self.fail(RunError::Scheduler(format!("{message}: its fork fails")));
             return false;
         }
         if class == Class::Ext {

@@ -208,6 +208,7 @@ impl Engine<'_> {
             let task = &mut self.tasks[prev.index()];
             task.kern.on_cpu = 0;
             if leave == Leave::Runnable {
+                task.ext.waits_since_ns = self.now;
                 task.kern.nivcsw += 1;
             }
         }
@@ -238,6 +239,7 @@ impl Engine<'_> {
         }
         let task = &mut self.tasks[next.index()];
         task.kern.on_cpu = 1;
+        task.ext.ran = true;
         task.kern.recent_used_cpu = cpu as i32;
         let refill_ns = self.refill_ns(cpu, next);
         self.charge(cpu, OverheadCause::CacheRefill, refill_ns);
@@ -271,7 +273,11 @@ impl Engine<'_> {
 
     /// Puts a task that became runnable on a runqueue of its class.
     pub(crate) fn enqueue(&mut self, cpu: u32, id: TaskId, flags: u64) {
+        let now = self.now;
         let task = &mut self.tasks[id.index()];
+        if task.life != Life::Runnable {
+            task.ext.waits_since_ns = now;
+        }
         task.life = Life::Runnable;
         if task.kern.on_rq != ON_RQ_MIGRATING {
             task.kern.on_rq = ON_RQ_QUEUED;

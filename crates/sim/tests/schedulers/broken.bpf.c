@@ -14,6 +14,13 @@ UEI_DEFINE(uei);
 #define INIT_ERROR	6
 #define INIT_TASK_ERROR 7
 #define FORK_ERROR	8
+#define LEAVES		9
+#define NEVER_CONSUME	10
+#define NEVER_PREEMPT	11
+#define KICK_FOR_EVER	12
+#define TIMER_FOR_NOW	13
+#define IDLE_FLAGS	14
+#define MISPLACED	15
 
 #define SHARED_DSQ	0
 
@@ -21,6 +28,36 @@ UEI_DEFINE(uei);
 static volatile u64 nowhere = 0xdead000000000000ULL;
 static volatile u64 null;
 static volatile u64 forever = 1;
+
+struct bell {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bell);
+} bells SEC(".maps");
+
+static int ring(void *map, int *key, struct bell *bell)
+{
+	bpf_timer_start(&bell->timer, 0, 0);
+	return 0;
+}
+
+static s32 start_bell(void)
+{
+	struct bell *bell;
+	u32 key = 0;
+
+	bell = bpf_map_lookup_elem(&bells, &key);
+	if (!bell)
+		return -ENOENT;
+	bpf_timer_init(&bell->timer, &bells, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&bell->timer, ring);
+	return bpf_timer_start(&bell->timer, 1000000, 0);
+}
 
 void BPF_STRUCT_OPS(broken_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -32,6 +69,9 @@ void BPF_STRUCT_OPS(broken_enqueue, struct task_struct *p, u64 enq_flags)
 	return;
 #elif BREAK == NEVER_DISPATCH
 	return;
+#elif BREAK == NEVER_PREEMPT
+	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_INF, enq_flags);
+	return;
 #endif
 	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_DFL, enq_flags);
 }
@@ -41,6 +81,8 @@ void BPF_STRUCT_OPS(broken_dispatch, s32 cpu, struct task_struct *prev)
 #if BREAK == SPIN
 	while (forever)
 		;
+#elif BREAK == NEVER_CONSUME
+	return;
 #endif
 	scx_bpf_dsq_move_to_local(SHARED_DSQ, 0);
 }
@@ -49,6 +91,13 @@ void BPF_STRUCT_OPS(broken_running, struct task_struct *p)
 {
 #if BREAK == WILD_WRITE
 	*(volatile u64 *)nowhere = p->pid;
+#elif BREAK == LEAVES
+	if (p->tgid != p->pid || p->comm[0] == 'v')
+		scx_bpf_exit(42, "had enough of %s", p->comm);
+#elif BREAK == KICK_FOR_EVER
+	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
+#elif BREAK == MISPLACED
+	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_DFL, 0);
 #endif
 }
 
@@ -67,6 +116,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(broken_init)
 {
 #if BREAK == INIT_ERROR
 	return -ENOSPC;
+#elif BREAK == TIMER_FOR_NOW
+	start_bell();
+#elif BREAK == IDLE_FLAGS
+	scx_bpf_exit(scx_bpf_cpu_rq(0)->curr->flags, "");
 #endif
 	return scx_bpf_create_dsq(SHARED_DSQ, -1);
 }

@@ -339,6 +339,7 @@ fn verdict(gates: &[Gate], rulings: &[Ruling], pair: &Pair) -> Result<(), Failur
         true => Ok(()),
         false => Err(Failure {
             code: Code::Gate,
+            details: None,
             faults,
         }),
     }

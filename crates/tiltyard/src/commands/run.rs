@@ -23,7 +23,7 @@ use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
 use crate::simulate::{self, Experiment, Run};
 use crate::tabled::{self, Simulated, Tables};
-use crate::{duration, machines, terminal, window, workloads};
+use crate::{duration, machines, terminal, unset, window, workloads};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
 #[derive(Debug, clap::Args)]
@@ -144,6 +144,8 @@ struct Gathered {
     views: Vec<(String, Vec<Summary>)>,
     files: Vec<RunFiles>,
     timelines: Vec<(String, Recorded)>,
+    /// Of runs that failed, for JSON.
+    failures: Vec<serde_json::Value>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -184,6 +186,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut first_failure = None;
     let built = build_all(&choices, args.accesses, &mut first_failure);
+    for scheduler in &built {
+        for warning in unset::warnings(scheduler, &machine) {
+            eprintln!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
+        }
+    }
     let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
     let mut gathered = gather(args, &built, &seeds, cells, &mut first_failure);
     if !gathered.runs.is_empty() {
@@ -197,10 +204,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             eprintln!("tiltyard: --twice: each run came out the same twice, event by event");
         }
     }
+    if gathered.runs.is_empty() && args.format == Format::Json {
+        let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
+        super::print(&format!("{all:#}\n"))?;
+    }
     first_failure.map_or(Ok(()), |code| {
         Err(Failure {
             code,
             faults: Vec::new(),
+            details: None,
         })
     })
 }
@@ -368,6 +380,11 @@ fn gather(
                             format!("{label}, seed {seed}: {}\nRepeat  {repeat}", fault.line);
                     }
                     note(first_failure, &failure);
+                    all.failures.push(serde_json::json!({
+                        "scheduler": label,
+                        "seed": seed,
+                        "how": failure.details,
+                    }));
                 }
             }
         }
@@ -439,7 +456,7 @@ fn publish(
         report.fill(page.as_bytes())?;
     }
     match args.format {
-        Format::Json => super::print(&json(args, workload, machine, runs, &comparison)),
+        Format::Json => super::print(&json(args, workload, machine, gathered, &comparison)),
         Format::Csv => super::print(&csv::comparison(&comparison)),
         Format::Table => {
             let mut page = headline(workload, machine, runs, wall_s) + "\n\n";
@@ -488,7 +505,7 @@ fn json(
     args: &Args,
     workload: &Workload,
     machine: &Machine,
-    runs: &[(String, Vec<Run>)],
+    gathered: &Gathered,
     comparison: &Comparison,
 ) -> String {
     let run = |label: &str, run: &Run| {
@@ -505,7 +522,8 @@ fn json(
             "summary": run.summary,
         })
     };
-    let each = runs
+    let each = gathered
+        .runs
         .iter()
         .flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
     let all = serde_json::json!({
@@ -516,6 +534,7 @@ fn json(
         "by": args.by.name(),
         "comparison": comparison,
         "runs": each.collect::<Vec<_>>(),
+        "failures": gathered.failures,
     });
     format!("{all:#}\n")
 }

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs that look fine and are not: tasks that get no CPU although one is idle, and CPUs on which scheduler code
+//! leaves no time for the task that is supposed to run.
+
+use crate::cpu::Rq;
+use crate::engine::{Engine, MAX_LIVE_TASKS, RunError};
+use crate::ext::dsq::Dsq;
+use crate::ext::exit::ExitKind;
+use crate::ext::flags::DSQ_GLOBAL;
+use crate::ext::ops::{Counts, OP_SLOTS, Op};
+use crate::task::{Class, DsqRef, Life, Task};
+use std::cmp::Reverse;
+
+/// Events that one instant may hold. At most [`MAX_LIVE_TASKS`] tasks wake, run and block at the same nanosecond, and
+/// each of these takes a few events; 16 leave room. What exceeds this repeats itself: a timer that is started for now,
+/// say.
+pub const MAX_EVENTS_PER_INSTANT: u32 = 16 * MAX_LIVE_TASKS;
+
+/// A CPU works if its task gets at least this part of the time, in 1/1000. A task that is preempted at each tick of
+/// 1000 Hz by a scheduler that takes 900 us still gets a hundred times more.
+const PROGRESS_PERMILLE: u64 = 1;
+
+/// What the run's end must at least be away for a task to count as one that waits in vain: five of the kernel's default
+/// slices.
+const WAITED_NS: u64 = 100_000_000;
+
+/// The same where no task ever ran at all: longer than any switch takes.
+const NOTHING_RAN_NS: u64 = 1_000_000;
+
+/// Tasks that wait for nothing, and where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranded {
+    /// `name[pid]` of each.
+    pub tasks: Vec<String>,
+    /// How many of them never had a CPU.
+    pub never_ran: usize,
+    /// "DSQ 0 was filled and never consumed", one for each place.
+    pub places: Vec<String>,
+    /// A CPU that the first of them may use and that was idle meanwhile.
+    pub idle_cpu: u32,
+}
+
+/// Since when a CPU has done nothing but overhead.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mark {
+    since_ns: u64,
+    overhead_ns: u64,
+}
+
+/// What [`Engine::check_progress`] remembers.
+#[derive(Debug)]
+pub struct Progress {
+    marks: Vec<Mark>,
+    /// What each op had done when the oldest mark was set.
+    counts: Counts,
+    /// Events at this instant, and what each op had done when half of what is allowed was reached.
+    events: u32,
+    instant_ns: u64,
+    counts_at_half: Counts,
+}
+
+impl Progress {
+    pub fn new(nr_cpus: usize) -> Progress {
+        Progress {
+            marks: vec![Mark::default(); nr_cpus],
+            counts: Counts::default(),
+            events: 0,
+            instant_ns: 0,
+            counts_at_half: Counts::default(),
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// One more event. Ends a run in which simulated time does not advance.
+    #[inline]
+    pub(crate) fn count_event(&mut self) {
+        if self.progress.instant_ns != self.now {
+            self.progress.instant_ns = self.now;
+            self.progress.events = 0;
+        }
+        self.progress.events += 1;
+        if self.progress.events >= MAX_EVENTS_PER_INSTANT / 2 {
+            self.time_stands_still();
+        }
+    }
+
+    #[cold]
+    fn time_stands_still(&mut self) {
+        if self.progress.events == MAX_EVENTS_PER_INSTANT / 2 {
+            self.progress.counts_at_half = self.ext.counts;
+        }
+        if self.progress.events == MAX_EVENTS_PER_INSTANT {
+            let blame = self.blame(&self.progress.counts_at_half);
+            let now = self.now;
+            self.fail(RunError::Scheduler(format!(
+                "simulated time does not advance: {MAX_EVENTS_PER_INSTANT} events at {now} ns; {blame}"
+            )));
+        }
+    }
+
+    /// Looks for CPUs that have done nothing but overhead for a whole watchdog timeout, as the kernel's tick looks for
+    /// a watchdog that did not get a CPU for that long. Called now and then; `at_end`: a shorter time counts, too.
+    pub(crate) fn check_progress(&mut self, at_end: bool) {
+        let run_ns = self.now.saturating_sub(self.origin_ns);
+        let patience_ns = match at_end {
+            true => self.ext.timeout_ns.min(WAITED_NS.max(run_ns / 2)),
+            false => self.ext.timeout_ns,
+        };
+        let mut any_reset = false;
+        for cpu in 0..self.rqs.len() {
+            let rq = &self.rqs[cpu];
+            let (mark, overhead_ns) = (self.progress.marks[cpu], self.elapsed_overhead_ns(rq));
+            let window_ns = self.now - mark.since_ns;
+            let spent_ns = overhead_ns - mark.overhead_ns;
+            let stuck = !rq.curr.is_idle()
+                && !rq.stands_still
+                && window_ns.saturating_sub(spent_ns) <= window_ns / 1000 * PROGRESS_PERMILLE;
+            if !stuck {
+                any_reset = true;
+                self.progress.marks[cpu] = Mark {
+                    since_ns: self.now,
+                    overhead_ns,
+                };
+            } else if window_ns >= patience_ns {
+                return self.livelock(cpu as u32, window_ns);
+            }
+        }
+        if any_reset {
+            self.progress.counts = self.ext.counts;
+        }
+    }
+
+    fn elapsed_overhead_ns(&self, rq: &Rq) -> u64 {
+        let under_way = rq.work_start_ns.saturating_sub(self.now);
+        rq.overhead_total_ns + rq.overhead_owed_ns.saturating_sub(under_way)
+    }
+
+    fn livelock(&mut self, cpu: u32, window_ns: u64) {
+        let task = self.task_label(self.rqs[cpu as usize].curr);
+        let blame = self.blame(&self.progress.counts);
+        let ms = window_ns / 1_000_000;
+        let message = format!(
+            "watchdog failed to check in for {}.{:03}s: CPU {cpu} did nothing but scheduling, and {task} made no progress; {blame}",
+            ms / 1000,
+            ms % 1000,
+        );
+        self.ext_exit(ExitKind::ErrorStall, 0, message);
+    }
+
+    /// The callback that kicked most since then, or else was called most.
+    fn blame(&self, since: &Counts) -> String {
+        let (now, before) = (&self.ext.counts, since);
+        let most = |now: &[u64; OP_SLOTS], before: &[u64; OP_SLOTS]| {
+            let counts = now.iter().zip(before).map(|(now, before)| now - before);
+            // Of equals the first.
+            let most = counts.enumerate().min_by_key(|(_, count)| Reverse(*count));
+            most.filter(|(_, count)| *count > 0)
+        };
+        if let Some((slot, count)) = most(&now.kicks, &before.kicks) {
+            return format!("{} kicked a CPU {count} times", Op::label(slot));
+        }
+        match most(&now.calls, &before.calls) {
+            Some((slot, count)) => format!("{} was called {count} times", Op::label(slot)),
+            None => "no callback of the scheduler was called".to_owned(),
+        }
+    }
+
+    /// At the end of a run that nothing disturbed: tasks that wait although a CPU that they may use has been idle for as
+    /// long as they do. Those that starve because others are preferred keep their CPUs busy and are not meant. One that
+    /// ran before may belong to a scheduler that shares nothing between CPUs: it counts only if no CPU of its is busy, or
+    /// if nobody ever takes tasks from its DSQ.
+    pub(crate) fn stranded(&self) -> Option<Stranded> {
+        let nothing_ran = !self.tasks.iter().any(|t| t.spec.is_some() && t.ext.ran);
+        let run_ns = self.now.saturating_sub(self.origin_ns);
+        let patience_ns = match nothing_ran {
+            true => NOTHING_RAN_NS,
+            false => WAITED_NS.max(run_ns / 2),
+        };
+        let waiting = self.tasks.iter().skip(1).map(Box::as_ref);
+        let waiting: Vec<(&Task, u32)> = waiting
+            .filter(|task| task.life == Life::Runnable && task.class == Class::Ext)
+            .filter_map(|task| Some((task, self.idle_beside(task, patience_ns)?)))
+            .collect();
+        let (_, idle_cpu) = *waiting.first()?;
+        let mut places = Vec::new();
+        for (task, _) in &waiting {
+            let place = self.place_of(task);
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        let label = |(task, _): &(&Task, u32)| self.task_label(task.id);
+        Some(Stranded {
+            tasks: waiting.iter().map(label).collect(),
+            never_ran: waiting.iter().filter(|(task, _)| !task.ext.ran).count(),
+            places,
+            idle_cpu,
+        })
+    }
+
+    /// A CPU that was idle for so long while `task` waited for it.
+    fn idle_beside(&self, task: &Task, patience_ns: u64) -> Option<u32> {
+        let idle = |cpu: &u32| {
+            let rq = &self.rqs[*cpu as usize];
+            let both_since_ns = rq.idle_since_ns.max(task.ext.waits_since_ns);
+            rq.curr.is_idle() && self.now.saturating_sub(both_since_ns) >= patience_ns
+        };
+        if self.rqs[task.cpu as usize].curr == task.id {
+            return None;
+        }
+        let mut cpus = (0..self.rqs.len() as u32).filter(|&cpu| task.may_run_on(cpu));
+        let counts = !task.ext.ran || self.queue_of(task).is_some_and(|(_, dsq)| dsq.taken == 0);
+        match counts {
+            true => cpus.find(idle),
+            false => {
+                let first = cpus.clone().next()?;
+                cpus.all(|cpu| idle(&cpu)).then_some(first)
+            }
+        }
+    }
+
+    /// The DSQ that a task is on, and what it is called.
+    fn queue_of(&self, task: &Task) -> Option<(String, &Dsq)> {
+        Some(match task.ext.dsq? {
+            DsqRef::User(slot) => {
+                let dsq = self.ext.dsqs.get(slot);
+                (dsq_name(dsq.id), dsq)
+            }
+            DsqRef::Global(node) => {
+                let dsq = &self.ext.global_dsqs[node as usize];
+                (dsq_name(dsq.id), dsq)
+            }
+            DsqRef::Local(cpu) => {
+                let dsq = &self.rqs[cpu as usize].local;
+                (format!("the local DSQ of CPU {cpu}"), dsq)
+            }
+        })
+    }
+
+    /// Where a waiting task is, and what that says about the scheduler.
+    fn place_of(&self, task: &Task) -> String {
+        let Some((name, dsq)) = self.queue_of(task) else {
+            let what = "ops.enqueue inserted them into no DSQ, and nothing dispatched them later";
+            return what.to_owned();
+        };
+        match (dsq.taken, dsq.len) {
+            (0, _) => format!("{name} was filled and never consumed"),
+            (_, 1) => format!("{name} holds 1 task"),
+            (_, len) => format!("{name} holds {len} tasks"),
+        }
+    }
+}
+
+/// As schedulers write it: small numbers in decimal.
+fn dsq_name(id: u64) -> String {
+    match id {
+        DSQ_GLOBAL => "the global DSQ".to_owned(),
+        0..=0xffff => format!("DSQ {id}"),
+        _ => format!("DSQ {id:#x}"),
+    }
+}

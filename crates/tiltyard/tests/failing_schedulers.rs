@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Schedulers as a beginner writes them: each mistake ends its own run with a line that names it, an exit code of its
+//! own, and no figures; the others of the command are compared as ever. Runs need clang-19.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// A whole scheduler but for what a test breaks.
+const SOURCE: &str = r#"// SPDX-License-Identifier: GPL-2.0-or-later
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+DECLARATIONS
+
+void BPF_STRUCT_OPS(mine_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	ENQUEUE
+	scx_bpf_dsq_insert(p, 0, SCX_SLICE_DFL, enq_flags);
+}
+
+void BPF_STRUCT_OPS(mine_dispatch, s32 cpu, struct task_struct *prev)
+{
+	DISPATCH
+	scx_bpf_dsq_move_to_local(0, 0);
+}
+
+void BPF_STRUCT_OPS(mine_running, struct task_struct *p)
+{
+	RUNNING
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(mine_init)
+{
+	return scx_bpf_create_dsq(0, -1);
+}
+
+void BPF_STRUCT_OPS(mine_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+SCX_OPS_DEFINE(mine_ops, .enqueue = (void *)mine_enqueue, .dispatch = (void *)mine_dispatch,
+	       .running = (void *)mine_running, .init = (void *)mine_init,
+	       .exit = (void *)mine_exit, .name = "mine");
+"#;
+
+struct Mine {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+/// `SOURCE` with code in the places that are named.
+fn mine(places: &[(&str, &str)]) -> Mine {
+    let mut source = SOURCE.to_owned();
+    for place in ["DECLARATIONS", "ENQUEUE", "DISPATCH", "RUNNING"] {
+        let code = places.iter().find(|(p, _)| *p == place);
+        source = source.replacen(place, code.map_or("", |(_, code)| code), 1);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.bpf.c");
+    fs::write(&path, source).unwrap();
+    Mine {
+        _folder: folder,
+        path,
+    }
+}
+
+impl Mine {
+    /// Beside fifo, for a second; more arguments may follow.
+    fn run(&self, more: &[&str]) -> Output {
+        let schedulers = format!("{},fifo", self.path.display());
+        Command::cargo_bin("tiltyard")
+            .unwrap()
+            .env_remove("TILTYARD_DATA")
+            .args([
+                "run",
+                "-w",
+                "mix-hog-sleepers",
+                "-m",
+                "smp2",
+                "--duration",
+                "1s",
+            ])
+            .args(["-s", &schedulers])
+            .args(more)
+            .output()
+            .unwrap()
+    }
+
+    /// Fails with this code, whose line has these words; fifo's figures are there, and nothing of this one's.
+    #[track_caller]
+    fn fails(&self, code: i32, words: &[&str]) {
+        let output = self.run(&[]);
+        let (stdout, stderr) = texts(&output);
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        for word in words {
+            assert!(stderr.contains(word), "no \"{word}\" in: {stderr}");
+        }
+        assert!(stdout.contains("fifo"), "{stdout}");
+        assert!(
+            !stdout.contains("mine.bpf.c ") && stdout.contains("1 run,"),
+            "{stdout}"
+        );
+    }
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn one_that_unloads_itself_is_not_compared() {
+    let leaver = mine(&[(
+        "RUNNING",
+        r#"scx_bpf_exit(0xdeadbeefULL, "%s is enough", p->comm);"#,
+    )]);
+    leaver.fails(
+        10,
+        &[
+            "scheduler mine exited by itself",
+            "unregistered from BPF",
+            "0xdeadbeef",
+            "is enough",
+            "of the run",
+        ],
+    );
+}
+
+#[test]
+fn one_that_never_dispatches_has_no_figures() {
+    let never = mine(&[("DISPATCH", "return;")]);
+    never.fails(
+        11,
+        &[
+            "never ran",
+            "DSQ 0 was filled and never consumed",
+            "was idle",
+        ],
+    );
+}
+
+#[test]
+fn one_that_only_schedules_is_ejected() {
+    let livelock = mine(&[(
+        "RUNNING",
+        "scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);",
+    )]);
+    livelock.fails(
+        5,
+        &["watchdog failed to check in", "ops.running kicked a CPU"],
+    );
+}
+
+/// The kernel's words, the function by name, and in JSON everything else.
+#[test]
+fn failures_are_in_the_json_too() {
+    let misplaced = mine(&[("RUNNING", "scx_bpf_dsq_insert(p, 0, SCX_SLICE_DFL, 0);")]);
+    let output = misplaced.run(&["--format", "json"]);
+    assert_eq!(output.status.code(), Some(5));
+    let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all["runs"].as_array().unwrap().len(), 1);
+    let how = &all["failures"][0]["how"];
+    assert_eq!(how["exit_code"], 5);
+    assert_eq!(how["kind"], "runtime error");
+    assert_eq!(how["scheduler_name"], "mine");
+    let message = how["message"].as_str().unwrap();
+    assert!(
+        message.contains("scx_bpf_dsq_insert() is not allowed in ops.running()"),
+        "{message}"
+    );
+    assert!(how["dump"].as_str().unwrap().contains("scx_state=ENABLED"));
+}
+
+#[test]
+fn what_user_space_would_have_done_is_missing() {
+    let unset = mine(&[(
+        "DECLARATIONS",
+        "const volatile u32 nr_online_cpus = 1;\n\
+         const volatile bool smt_enabled = false;\n\
+         u32 seen;\n\
+         SEC(\"syscall\")\n\
+         int set_up(void *ctx)\n{\n\tseen = nr_online_cpus + smt_enabled;\n\treturn 0;\n}\n",
+    )]);
+    let (_, stderr) = texts(&unset.run(&[]));
+    for words in [
+        "programs never called: set_up (SEC(\"syscall\"))",
+        "nr_online_cpus = 1, but smp2 has 2: set it with -s",
+    ] {
+        assert!(stderr.contains(words), "no \"{words}\" in: {stderr}");
+    }
+    assert!(!stderr.contains("smt_enabled"), "smp2 has no SMT: {stderr}");
+    let (_, quiet) = texts(&mine(&[]).run(&[]));
+    assert_eq!(quiet, "");
+}
