@@ -63,6 +63,7 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
         ("smp2", (2, [2, 1, 1, 1])),
         ("smp4", (4, [4, 1, 1, 1])),
         ("uni", (1, [1, 1, 1, 1])),
+        ("uni10k", (1, [1, 1, 1, 1])),
         ("v890", (16, [16, 16, 8, 8])),
         ("xeon-e3", (8, [4, 1, 1, 1])),
     ];
