@@ -111,7 +111,8 @@ each check, measure and run that was changed later. \"What is fitted\" lists the
 result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets all seeds agree.
 
 Sources: `atc18` \"The Battle of the Schedulers: FreeBSD ULE vs. Linux CFS\" (USENIX ATC'18), `zh` its Chinese translation,
-`wiki` the FreeBSD wiki's comparison of 4BSD and ULE, `bfs09` the University of New Mexico's study of BFS and CFS (2009).
+`wiki` the FreeBSD wiki's comparison of 4BSD and ULE, `bfs09` the University of New Mexico's study of BFS and CFS (2009),
+`linux49` CFS in Linux 4.9: rules of the kernel that the paper leaves out.
 
 ";
 
