@@ -3,7 +3,7 @@
 //!
 //! Three ways to say it: a machine file ([`Machine::parse_toml`]), hwloc's synthetic
 //! string ([`Machine::parse_hwloc_synthetic`]), hwloc's XML ([`Machine::parse_hwloc_xml`]).
-//! Only the first carries costs; the other two get [`Costs::REFERENCE`].
+//! Only the first carries costs and jitter; the other two get [`Costs::REFERENCE`] and [`Jitter::REFERENCE`].
 
 mod error;
 mod file;
@@ -28,6 +28,7 @@ pub struct Machine {
     pub tick_hz: u32,
     pub costs: Costs,
     pub noise: Option<Noise>,
+    pub jitter: Jitter,
 }
 
 /// Where a CPU sits. Each number names one core, cache, node or package of the machine.
@@ -90,6 +91,33 @@ pub struct Noise {
     pub run_mean_ns: u64,
 }
 
+/// What differs between two runs of the same programs on the same hardware: a seed draws it. All zero: nothing does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jitter {
+    /// Programs start up to this much later than the workload says. If it is not 0, the tick grid's phase is drawn, too.
+    pub start_span_ns: u64,
+    /// Mean lateness of a timer interrupt, exponentially distributed: sleeps, ticks, timers of schedulers.
+    pub timer_late_mean_ns: u64,
+    /// A computation takes up to this part of its length more or less, in 1/1,000,000, uniformly distributed.
+    pub work_spread_ppm: u64,
+}
+
+impl Jitter {
+    /// That of a machine that names none, as in `machines/opteron1.toml`, where each number has its source. A test
+    /// keeps them equal.
+    pub const REFERENCE: Jitter = Jitter {
+        start_span_ns: 30_000_000,
+        timer_late_mean_ns: 1_200,
+        work_spread_ppm: 3_000,
+    };
+
+    pub const NONE: Jitter = Jitter {
+        start_span_ns: 0,
+        timer_late_mean_ns: 0,
+        work_spread_ppm: 0,
+    };
+}
+
 impl Costs {
     /// The cost profile of a machine that names none: one core of an Opteron 6172, as in
     /// `machines/opteron1.toml`, where each number has its source. A test keeps them equal.
@@ -122,7 +150,7 @@ impl Machine {
     /// Most memory nodes: what Linux can be built for (NODES_SHIFT 10).
     pub const MAX_NODES: usize = 1024;
 
-    /// A machine of this topology with everything else at its default: reference costs, no noise.
+    /// A machine of this topology with everything else at its default: reference costs and jitter, no kernel threads.
     fn from_topology(name: &str, description: &str, topology: Topology) -> Machine {
         Machine {
             name: name.to_owned(),
@@ -133,6 +161,7 @@ impl Machine {
             tick_hz: Machine::DEFAULT_TICK_HZ,
             costs: Costs::REFERENCE,
             noise: None,
+            jitter: Jitter::REFERENCE,
         }
     }
 

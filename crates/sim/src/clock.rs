@@ -4,6 +4,7 @@
 //! then the timer tick.
 
 use crate::bpf::timers::Arming;
+use crate::jitter::Lateness;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -45,19 +46,53 @@ pub struct Clock {
     alarms: BinaryHeap<Reverse<(u64, u64, Alarm)>>,
     seq: u64,
     work: MinTree,
-    tick_ns: u64,
-    /// Time of the next tick, [`NEVER`] while no CPU needs one.
-    next_tick_ns: u64,
+    ticks: Ticks,
+}
+
+/// Ticks are due on one grid for the whole machine, as Linux aligns them, and come a little late.
+#[derive(Debug)]
+pub struct Ticks {
+    period_ns: u64,
+    /// First point of the grid, within one period.
+    phase_ns: u64,
+    late: Lateness,
+    /// The next tick's point of the grid.
+    due_ns: u64,
+    /// When it comes, [`NEVER`] while no CPU needs one.
+    next_ns: u64,
+}
+
+impl Ticks {
+    pub fn new(period_ns: u64, phase_ns: u64, late: Lateness) -> Ticks {
+        Ticks {
+            period_ns,
+            phase_ns,
+            late,
+            due_ns: NEVER,
+            next_ns: NEVER,
+        }
+    }
+
+    fn start(&mut self, now_ns: u64) {
+        let before = now_ns.checked_sub(self.phase_ns);
+        let passed = before.map_or(0, |ns| ns / self.period_ns + 1);
+        self.arm(passed * self.period_ns + self.phase_ns);
+    }
+
+    fn arm(&mut self, due_ns: u64) {
+        self.due_ns = due_ns;
+        // Lateness does not add up, and no tick overtakes the next.
+        self.next_ns = due_ns + self.late.draw_ns().min(self.period_ns - 1);
+    }
 }
 
 impl Clock {
-    pub fn new(nr_cpus: usize, tick_ns: u64) -> Clock {
+    pub fn new(nr_cpus: usize, ticks: Ticks) -> Clock {
         Clock {
             alarms: BinaryHeap::new(),
             seq: 0,
             work: MinTree::new(nr_cpus),
-            tick_ns,
-            next_tick_ns: NEVER,
+            ticks,
         }
     }
 
@@ -71,15 +106,15 @@ impl Clock {
         self.work.set(cpu as usize, at_ns);
     }
 
-    /// Ticks stand on one grid for the whole machine; they stop while every CPU is idle.
+    /// Ticks stop while every CPU is idle.
     pub fn start_ticks(&mut self, now_ns: u64) {
-        if self.next_tick_ns == NEVER {
-            self.next_tick_ns = (now_ns / self.tick_ns + 1) * self.tick_ns;
+        if self.ticks.next_ns == NEVER {
+            self.ticks.start(now_ns);
         }
     }
 
     pub fn stop_ticks(&mut self) {
-        self.next_tick_ns = NEVER;
+        self.ticks.next_ns = NEVER;
     }
 
     /// Takes the next thing that is due, with its time; `None` when nothing is due up to `end_ns`.
@@ -87,7 +122,7 @@ impl Clock {
     pub fn next(&mut self, end_ns: u64) -> Option<(u64, Due)> {
         let alarm_ns = self.alarms.peek().map_or(NEVER, |Reverse((at, _, _))| *at);
         let work_ns = self.work.min();
-        let first_ns = alarm_ns.min(work_ns).min(self.next_tick_ns);
+        let first_ns = alarm_ns.min(work_ns).min(self.ticks.next_ns);
         if first_ns > end_ns || first_ns == NEVER {
             return None;
         }
@@ -99,7 +134,7 @@ impl Clock {
             let cpu = self.work.first_min() as u32;
             return Some((work_ns, Due::WorkDone { cpu }));
         }
-        self.next_tick_ns += self.tick_ns;
+        self.ticks.arm(self.ticks.due_ns + self.ticks.period_ns);
         Some((first_ns, Due::Tick))
     }
 }
@@ -155,10 +190,17 @@ impl MinTree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bpf::rng::Streams;
+    use tiltyard_model::machine::Jitter;
+
+    fn clock(nr_cpus: usize, period_ns: u64, phase_ns: u64, jitter: Jitter) -> Clock {
+        let late = Lateness::new(&jitter, &Streams::new(1), "tick", 0);
+        Clock::new(nr_cpus, Ticks::new(period_ns, phase_ns, late))
+    }
 
     #[test]
     fn same_time_goes_alarms_then_cpus_then_tick() {
-        let mut clock = Clock::new(3, 10);
+        let mut clock = clock(3, 10, 0, Jitter::NONE);
         clock.start_ticks(0);
         clock.set_work_done(2, 10);
         clock.set_work_done(1, 10);
@@ -188,7 +230,7 @@ mod tests {
 
     #[test]
     fn ticks_stand_on_one_grid() {
-        let mut clock = Clock::new(1, 4);
+        let mut clock = clock(1, 4, 0, Jitter::NONE);
         clock.start_ticks(5);
         assert_eq!(clock.next(7), None);
         assert_eq!(clock.next(8), Some((8, Due::Tick)));
@@ -196,6 +238,29 @@ mod tests {
         assert_eq!(clock.next(NEVER), None);
         clock.start_ticks(12);
         assert_eq!(clock.next(NEVER), Some((16, Due::Tick)));
+        let mut clock = self::clock(1, 4, 3, Jitter::NONE);
+        for (now_ns, due_ns) in [(0, 3), (3, 7), (8, 11)] {
+            clock.start_ticks(now_ns);
+            assert_eq!(clock.next(NEVER), Some((due_ns, Due::Tick)));
+            clock.stop_ticks();
+        }
+    }
+
+    #[test]
+    fn late_ticks_stay_on_the_grid() {
+        let jitter = Jitter {
+            timer_late_mean_ns: 400,
+            ..Jitter::NONE
+        };
+        let mut clock = clock(1, 1_000, 0, jitter);
+        clock.start_ticks(0);
+        let mut lateness = |i: u64| match clock.next(NEVER) {
+            Some((at, Due::Tick)) => at - 1_000 * i,
+            other => panic!("{other:?}"),
+        };
+        let late: Vec<u64> = (1..=1_000).map(lateness).collect();
+        assert!(late.iter().all(|ns| *ns < 1_000));
+        assert!(late.iter().any(|ns| *ns == 999) && late.iter().any(|ns| *ns < 10));
     }
 
     #[test]

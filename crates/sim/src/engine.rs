@@ -3,15 +3,17 @@
 
 use crate::bpf::rng::Streams;
 use crate::cgroup::Cgroups;
-use crate::clock::{Alarm, Clock, Due};
+use crate::clock::{Alarm, Clock, Due, Ticks};
 use crate::cpu::Rq;
 use crate::ext::Ext;
 use crate::ext::exit::Exit;
 use crate::ext::progress::{Progress, Stranded};
+use crate::jitter::{Lateness, tick_phase_ns};
 use crate::program::Programs;
 use crate::sched::locks::RqLocks;
 use crate::task::{Class, Task, TaskId};
 use crate::topology::Topology;
+use tiltyard_model::machine::Jitter;
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, Machine, OverheadCause};
 use tiltyard_native::{Crash, LoadError, Object, Value};
 use tiltyard_workload::Workload;
@@ -100,6 +102,8 @@ pub struct Engine<'a> {
     pub(crate) clock: Clock,
     pub(crate) streams: Streams,
     pub(crate) left_to_chance: bool,
+    /// Of timers that the scheduler starts.
+    pub(crate) bpf_timers_late: Lateness,
     /// Indexed by [`TaskId`]; 0 is the idle task.
     #[allow(clippy::vec_box, reason = "schedulers hold pointers to tasks")]
     pub(crate) tasks: Vec<Box<Task>>,
@@ -153,15 +157,23 @@ impl<'a> Engine<'a> {
             .map(|a| a.history_ns)
             .max()
             .unwrap_or(0);
+        let (jitter, streams) = (&machine.jitter, Streams::new(setup.seed));
+        let tick_ns = 1_000_000_000 / u64::from(machine.tick_hz);
+        let ticks = Ticks::new(
+            tick_ns,
+            tick_phase_ns(jitter, &streams, tick_ns),
+            Lateness::new(jitter, &streams, "tick", 0),
+        );
         let mut engine = Box::new(Engine {
             machine,
             workload: setup.workload,
             sink,
             now: 0,
             origin_ns,
-            clock: Clock::new(nr_cpus, 1_000_000_000 / u64::from(machine.tick_hz)),
-            streams: Streams::new(setup.seed),
-            left_to_chance: false,
+            clock: Clock::new(nr_cpus, ticks),
+            streams,
+            left_to_chance: *jitter != Jitter::NONE,
+            bpf_timers_late: Lateness::new(jitter, &streams, "bpf_timer", 0),
             tasks: Vec::new(),
             rqs: (0..nr_cpus as u32).map(Rq::new).collect(),
             rq_locks: RqLocks::default(),

@@ -7,7 +7,7 @@
 //!
 //! | module | the kernel's counterpart |
 //! | --- | --- |
-//! | `engine`, `clock`, `cpu`, `work` | the hardware: time, CPUs, caches |
+//! | `engine`, `clock`, `cpu`, `work`, `jitter` | the hardware: time, CPUs, caches |
 //! | `sched` | kernel/sched/core.c, rt.c |
 //! | `ext` | kernel/sched/ext.c, ext_idle.c (reference: Linux 6.18) |
 //! | `bpf`, `kfuncs` | the BPF runtime: maps, helpers, kernel functions |
@@ -19,6 +19,7 @@ mod clock;
 mod cpu;
 mod engine;
 mod ext;
+mod jitter;
 mod kfuncs;
 mod program;
 mod sched;

@@ -4,6 +4,7 @@
 use crate::bpf::cpumask::CpuSet;
 use crate::bpf::rng::Pcg;
 use crate::ext::flags::*;
+use crate::jitter::TaskJitter;
 use crate::program::Cursor;
 use std::ffi::c_char;
 use std::ptr;
@@ -182,6 +183,8 @@ pub struct Task {
     pub work: Work,
     pub cursor: Cursor,
     pub rng: Pcg,
+    /// `None` for kernel threads, and on a machine without jitter.
+    pub jitter: Option<Box<TaskJitter>>,
     pub parent: TaskId,
     pub live_children: u32,
     /// Number of the current alarm; alarms armed under an older one are void.

@@ -8,7 +8,7 @@ use common::{Arena, Ran, check_books, costed, ideal, kernel_example, object};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use tiltyard_model::Machine;
-use tiltyard_model::machine::Noise;
+use tiltyard_model::machine::{Jitter, Noise};
 use tiltyard_workload::{
     App, Attrs, Barrier, Device, Dist, Group, Index, Mutex, Op, Phase, Policy, Ref, Sem, TaskSpec,
     Workload,
@@ -320,12 +320,19 @@ const NOISE: Noise = Noise {
 };
 
 fn machine() -> impl Strategy<Value = Machine> {
-    (0..TOPOLOGIES.len(), any::<[bool; 3]>()).prop_map(|(topology, [costs, fast, noise])| {
-        let make = if costs { costed } else { ideal };
-        let mut machine = make(TOPOLOGIES[topology], if fast { 1000 } else { 250 });
-        machine.noise = noise.then_some(NOISE);
-        machine
-    })
+    (0..TOPOLOGIES.len(), any::<[bool; 4]>()).prop_map(
+        |(topology, [costs, fast, noise, jitter])| {
+            let make = if costs { costed } else { ideal };
+            let mut machine = make(TOPOLOGIES[topology], if fast { 1000 } else { 250 });
+            machine.noise = noise.then_some(NOISE);
+            machine.jitter = if jitter {
+                Jitter::REFERENCE
+            } else {
+                Jitter::NONE
+            };
+            machine
+        },
+    )
 }
 
 /// Work that each instance asks for; a spin at the barrier would add to it.
@@ -337,7 +344,7 @@ fn asked_ns(plan: &TaskPlan) -> u64 {
     plan.loops * plan.steps.iter().map(of_step).sum::<u64>()
 }
 
-/// A task got exactly the work it asked for, overhead apart; more time only where siblings share a core.
+/// A task got exactly the work it asked for, jitter and overhead apart; more time only where siblings share a core.
 fn check_work(ran: &Ran, plans: &[TaskPlan], machine: &Machine) {
     let core_is_shared = machine.costs.smt_permille < 1000
         && machine
@@ -354,14 +361,19 @@ fn check_work(ran: &Ran, plans: &[TaskPlan], machine: &Machine) {
             continue;
         }
         let (worked_ns, asked_ns) = (task.runtime_ns - task.overhead_ns, asked_ns(plan));
+        let spread_ns = asked_ns * machine.jitter.work_spread_ppm / 1_000_000;
         if core_is_shared {
             assert!(
-                worked_ns >= asked_ns,
+                worked_ns + spread_ns >= asked_ns,
                 "{}: {worked_ns} of {asked_ns}",
                 task.name
             );
         } else {
-            assert_eq!(worked_ns, asked_ns, "{}", task.name);
+            assert!(
+                worked_ns.abs_diff(asked_ns) <= spread_ns,
+                "{}: {worked_ns} of {asked_ns}",
+                task.name
+            );
         }
     }
 }

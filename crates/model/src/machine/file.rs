@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Machine files: a topology string, costs, noise. docs/reference/machine-files.md has every key.
+//! Machine files: a topology string, costs, noise, jitter. docs/reference/machine-files.md has every key.
 
 use std::ops::Range;
 
@@ -7,10 +7,17 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::topology::{LOCAL, Topology};
-use super::{Costs, Machine, MachineError, Noise, synthetic};
+use super::{Costs, Jitter, Machine, MachineError, Noise, synthetic};
 
 /// Largest cost: one second. Larger ones are typing errors, and would overflow sums.
 const MAX_COST_NS: u64 = 1_000_000_000;
+
+/// Longest start span: a minute.
+const MAX_START_SPAN_NS: u64 = 60_000_000_000;
+/// Largest mean lateness of a timer: a millisecond. Later ones are no timer interrupts.
+const MAX_TIMER_LATE_NS: u64 = 1_000_000;
+/// Largest spread of a computation: half of it.
+const MAX_WORK_SPREAD_PPM: u64 = 500_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +29,7 @@ struct File {
     capacity: Option<Spanned<Vec<u32>>>,
     costs: CostTable,
     noise: Option<NoiseTable>,
+    jitter: Option<JitterTable>,
 }
 
 /// All keys are required: a number that is not there is a number without a source.
@@ -52,6 +60,15 @@ struct NoiseTable {
     run_mean_ns: Spanned<u64>,
 }
 
+/// All keys are required here, too. A file without the table has the reference jitter.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JitterTable {
+    start_span_ns: Spanned<u64>,
+    timer_late_mean_ns: Spanned<u64>,
+    work_spread_ppm: Spanned<u64>,
+}
+
 /// Where values are checked: a text, its name, and errors that point into it.
 struct Source<'a> {
     text: &'a str,
@@ -66,6 +83,9 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
     machine.tick_hz = source.within(&read.tick_hz, 1..=100_000)?;
     machine.costs = source.costs(&read.costs)?;
     machine.noise = read.noise.as_ref().map(|n| source.noise(n)).transpose()?;
+    if let Some(jitter) = &read.jitter {
+        machine.jitter = source.jitter(jitter)?;
+    }
     Ok(machine)
 }
 
@@ -223,6 +243,14 @@ impl Source<'_> {
         Ok(Noise {
             sleep_mean_ns: self.within(&table.sleep_mean_ns, 1..=DAY_NS)?,
             run_mean_ns: self.within(&table.run_mean_ns, 1..=DAY_NS)?,
+        })
+    }
+
+    fn jitter(&self, table: &JitterTable) -> Result<Jitter, MachineError> {
+        Ok(Jitter {
+            start_span_ns: self.within(&table.start_span_ns, 0..=MAX_START_SPAN_NS)?,
+            timer_late_mean_ns: self.within(&table.timer_late_mean_ns, 0..=MAX_TIMER_LATE_NS)?,
+            work_spread_ppm: self.within(&table.work_spread_ppm, 0..=MAX_WORK_SPREAD_PPM)?,
         })
     }
 }

@@ -23,6 +23,10 @@ smt_permille = 15
 [noise]
 sleep_mean_ns = 16
 run_mean_ns = 17
+[jitter]
+start_span_ns = 18
+timer_late_mean_ns = 19
+work_spread_ppm = 20
 "#;
 
 fn with_line(line: &str) -> String {
@@ -73,12 +77,26 @@ fn every_number_arrives_at_its_place() {
             run_mean_ns: 17
         })
     );
+    assert_eq!(
+        machine.jitter,
+        Jitter {
+            start_span_ns: 18,
+            timer_late_mean_ns: 19,
+            work_spread_ppm: 20
+        }
+    );
 }
 
 #[test]
 fn noise_may_be_absent() {
     let quiet = GOOD.split("[noise]").next().unwrap();
     assert_eq!(parse(quiet, "m.toml").unwrap().noise, None);
+}
+
+#[test]
+fn a_file_without_jitter_has_the_reference_one() {
+    let bare = GOOD.split("[jitter]").next().unwrap();
+    assert_eq!(parse(bare, "m.toml").unwrap().jitter, Jitter::REFERENCE);
 }
 
 #[test]
@@ -154,6 +172,16 @@ fn errors_name_file_key_and_value() {
         &GOOD.replace("sleep_mean_ns = 16", "sleep_mean_ns = 0"),
         "21:17",
         "sleep_mean_ns: 0",
+    );
+    refused(
+        &GOOD.replace("work_spread_ppm = 20", "work_spread_ppm = 500001"),
+        "26:19",
+        "work_spread_ppm: 500001 is out of range",
+    );
+    refused(
+        &GOOD.replace("start_span_ns = 18\n", ""),
+        "23:1",
+        "missing field `start_span_ns`",
     );
     refused("", "1:1", "missing field");
 }

@@ -288,8 +288,9 @@ unsafe extern "C" fn timer_start(e: EnginePtr, timer: u64, nsecs: u64, flags: u6
     let e = unsafe { engine(e) };
     match e.ext.bpf.timers.start(timer as usize, e.now, nsecs, flags) {
         Ok(armed) => {
+            let late_ns = e.bpf_timers_late.draw_ns();
             e.clock.arm(
-                armed.expires_ns,
+                armed.expires_ns.saturating_add(late_ns),
                 Alarm::BpfTimer {
                     arming: armed.arming,
                     cpu: e.exec_cpu,

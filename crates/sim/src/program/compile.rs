@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Workload tasks as flat code: loops and conditions become jumps.
 
-use tiltyard_workload::{App, Attrs, Op, Ref, TaskSpec, Workload};
+use tiltyard_workload::{Attrs, Op, Ref, TaskSpec, Workload};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Insn {
@@ -75,24 +75,30 @@ pub fn compile_task(spec: &TaskSpec) -> Vec<Insn> {
     code
 }
 
-/// Code of an application's shell: sleeps until the workload starts, starts what is due, waits, exits.
-pub fn compile_shell(app: usize, _spec: &App, workload: &Workload, origin_ns: u64) -> Vec<Insn> {
+/// Code of an application's shell: sleeps until the workload starts, starts what is due, waits, exits. `starts_ns`: when
+/// each task of the workload is due, from the workload's start on.
+pub fn compile_shell(
+    app: usize,
+    workload: &Workload,
+    origin_ns: u64,
+    starts_ns: &[u64],
+) -> Vec<Insn> {
     let mut starts: Vec<(u64, usize)> = workload
         .tasks
         .iter()
         .enumerate()
         .filter(|(_, t)| t.app == app && t.instances > 0)
-        .map(|(i, t)| (t.delay_ns, i))
+        .map(|(i, _)| (starts_ns[i], i))
         .collect();
     starts.sort_unstable();
     let mut code = Vec::new();
     let mut last_ns = None;
-    for (delay_ns, task) in starts {
-        if last_ns != Some(delay_ns) {
+    for (start_ns, task) in starts {
+        if last_ns != Some(start_ns) {
             code.push(Insn::SleepUntil {
-                time_ns: origin_ns + delay_ns,
+                time_ns: origin_ns + start_ns,
             });
-            last_ns = Some(delay_ns);
+            last_ns = Some(start_ns);
         }
         let count = workload.tasks[task].instances;
         code.push(Insn::Start {

@@ -343,15 +343,20 @@ impl Engine<'_> {
         Flow::Next
     }
 
+    /// A computation that takes `ns` on average.
     pub(crate) fn busy_for(&mut self, id: TaskId, ns: u64) -> Flow {
         if ns == 0 {
             return Flow::Next;
         }
-        self.tasks[id.index()].work.rem_ns = ns;
+        let task = &mut self.tasks[id.index()];
+        task.work.rem_ns = match &mut task.jitter {
+            Some(jitter) => jitter.work_ns(ns),
+            None => ns,
+        };
         Flow::Busy
     }
 
-    /// The current task sleeps until `at_ns`; a time that has passed costs nothing.
+    /// The current task sleeps until `at_ns`, or as much longer as the timer is late; a time that has passed costs nothing.
     fn sleep_until(&mut self, id: TaskId, at_ns: u64) -> Flow {
         if at_ns <= self.now {
             return Flow::Next;
@@ -363,7 +368,8 @@ impl Engine<'_> {
             task: id.0,
             generation: task.generation,
         };
-        self.clock.arm(at_ns, alarm);
+        let late_ns = task.jitter.as_mut().map_or(0, |j| j.late.draw_ns());
+        self.clock.arm(at_ns.saturating_add(late_ns), alarm);
         Flow::Block
     }
 

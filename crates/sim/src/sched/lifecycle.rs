@@ -4,6 +4,7 @@
 use crate::bpf::cpumask::CpuSet;
 use crate::engine::{Engine, MAX_LIVE_TASKS, RunError};
 use crate::ext::flags::*;
+use crate::jitter::{TaskJitter, starts_ns};
 use crate::program::compile::{Insn, compile_shell};
 use crate::program::{Cursor, Wait};
 use crate::sched::Leave;
@@ -102,10 +103,11 @@ impl Engine<'_> {
 
     /// One shell for each application: a task that sleeps until the workload starts.
     pub(crate) fn create_shells(&mut self) {
+        let starts_ns = starts_ns(self.workload, &self.machine.jitter, &self.streams);
         for (i, app) in self.workload.apps.iter().enumerate() {
-            let code = self
-                .programs
-                .add(compile_shell(i, app, self.workload, self.origin_ns));
+            let code =
+                self.programs
+                    .add(compile_shell(i, self.workload, self.origin_ns, &starts_ns));
             let id = self.create_task(Birth {
                 name: format!("sh-{}", app.name),
                 app: Some(i as u32),
@@ -155,6 +157,11 @@ impl Engine<'_> {
     fn create_task(&mut self, birth: Birth) -> TaskId {
         let id = TaskId(self.tasks.len() as u32);
         let cpus = self.topology.online.clone();
+        let (user, number) = birth.stream;
+        let jitter = match birth.app {
+            Some(_) => TaskJitter::new(&self.machine.jitter, &self.streams, user, number),
+            None => None,
+        };
         let mut task = Box::new(Task {
             kern: new_task_struct(id.0 as i32, &birth.name),
             id,
@@ -178,7 +185,8 @@ impl Engine<'_> {
                 base_ns: self.now,
                 ..Cursor::default()
             },
-            rng: self.streams.stream(birth.stream.0, birth.stream.1),
+            rng: self.streams.stream(user, number),
+            jitter,
             parent: birth.parent,
             live_children: 0,
             generation: 0,

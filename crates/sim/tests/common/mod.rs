@@ -11,7 +11,7 @@ use std::sync::{LazyLock, Mutex};
 use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_measure::{Recorder, RecorderSpec, Summary, TraceHash};
 use tiltyard_model::Machine;
-use tiltyard_model::machine::Costs;
+use tiltyard_model::machine::{Costs, Jitter};
 use tiltyard_native::{Object, Value};
 use tiltyard_sim::{Outcome, RunError, Setup, run};
 use tiltyard_workload::Workload;
@@ -91,10 +91,11 @@ fn tempdir(beside: &Path) -> PathBuf {
     work
 }
 
-/// A machine with the reference costs.
+/// A machine with the reference costs, on which everything takes exactly its time.
 pub fn costed(topology: &str, tick_hz: u32) -> Machine {
     let mut machine = Machine::parse_hwloc_synthetic(topology).expect("a topology");
     machine.tick_hz = tick_hz;
+    machine.jitter = Jitter::NONE;
     machine
 }
 

@@ -133,6 +133,14 @@ fn machine(machine: &Machine) -> String {
             "  noise: a kernel thread a CPU sleeps {sleep_us} us and runs {run_us} us in the mean"
         );
     }
+    let jitter = machine.jitter;
+    let _ = writeln!(
+        page,
+        "  jitter: programs start up to {} us late, timers fire {} ns late on average, computations vary by {} ppm",
+        jitter.start_span_ns / 1000,
+        jitter.timer_late_mean_ns,
+        jitter.work_spread_ppm
+    );
     page
 }
 

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What differs between two runs of the same programs on the same hardware: when programs start, how late timer
+//! interrupts are, how long computations take. The machine states how much, the seed draws it.
+//!
+//! Each task has streams of its own, from which it draws in the order of its program, so schedulers that decide
+//! differently still run the same programs.
+
+use crate::bpf::rng::{Pcg, Streams};
+use std::collections::BTreeMap;
+use tiltyard_model::machine::Jitter;
+use tiltyard_workload::Workload;
+
+const MILLION: u64 = 1_000_000;
+
+/// How late the interrupts of one user's timers are. They are never early.
+#[derive(Debug)]
+pub struct Lateness {
+    rng: Pcg,
+    mean_ns: u64,
+}
+
+impl Lateness {
+    pub fn new(jitter: &Jitter, streams: &Streams, user: &str, number: u64) -> Lateness {
+        Lateness {
+            rng: streams.stream(&format!("late/{user}"), number),
+            mean_ns: jitter.timer_late_mean_ns,
+        }
+    }
+
+    #[inline]
+    pub fn draw_ns(&mut self) -> u64 {
+        match self.mean_ns {
+            0 => 0,
+            mean_ns => self.rng.exponential(mean_ns),
+        }
+    }
+}
+
+/// The draws of one task.
+#[derive(Debug)]
+pub struct TaskJitter {
+    pub late: Lateness,
+    work: Pcg,
+    work_spread_ppm: u64,
+}
+
+impl TaskJitter {
+    /// `None` on a machine without jitter.
+    pub fn new(
+        jitter: &Jitter,
+        streams: &Streams,
+        name: &str,
+        number: u64,
+    ) -> Option<Box<TaskJitter>> {
+        if *jitter == Jitter::NONE {
+            return None;
+        }
+        Some(Box::new(TaskJitter {
+            late: Lateness::new(jitter, streams, name, number),
+            work: streams.stream(&format!("work/{name}"), number),
+            work_spread_ppm: jitter.work_spread_ppm,
+        }))
+    }
+
+    /// How long a computation of `ns` takes this time: as often shorter as longer, `ns` on average.
+    #[inline]
+    pub fn work_ns(&mut self, ns: u64) -> u64 {
+        if self.work_spread_ppm == 0 {
+            return ns;
+        }
+        let spread_ns =
+            (u128::from(ns) * u128::from(self.work_spread_ppm) / u128::from(MILLION)) as u64;
+        self.work
+            .uniform(ns - spread_ns, ns.saturating_add(spread_ns))
+    }
+}
+
+/// Where the tick grid lies: its first tick, within one period.
+pub fn tick_phase_ns(jitter: &Jitter, streams: &Streams, tick_ns: u64) -> u64 {
+    match jitter.start_span_ns {
+        0 => 0,
+        _ => streams.stream("tick phase", 0).below(tick_ns),
+    }
+}
+
+/// When the shells start each task of the workload, from the workload's start on.
+///
+/// A task starts up to the machine's span later than its delay, but always before tasks with a longer delay; tasks of
+/// one application that have the same delay keep their order in the file. Instances of a task start together, as
+/// the threads that a program creates in a loop do.
+pub fn starts_ns(workload: &Workload, jitter: &Jitter, streams: &Streams) -> Vec<u64> {
+    let mut starts: Vec<u64> = workload.tasks.iter().map(|t| t.delay_ns).collect();
+    if jitter.start_span_ns == 0 {
+        return starts;
+    }
+    // Tasks of one delay, by application, in the order of the file.
+    let mut by_delay: BTreeMap<u64, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
+    for (i, task) in workload
+        .tasks
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| t.instances > 0)
+    {
+        let apps = by_delay.entry(task.delay_ns).or_default();
+        apps.entry(task.app).or_default().push(i);
+    }
+    let delays: Vec<u64> = by_delay.keys().copied().collect();
+    for (at, (delay_ns, apps)) in by_delay.iter().enumerate() {
+        let gap_ns = delays.get(at + 1).map_or(u64::MAX, |next| next - delay_ns);
+        let span_ns = jitter.start_span_ns.min(gap_ns);
+        for together in apps.values() {
+            let phase = |i: &usize| {
+                let user = format!("start/{}", workload.tasks[*i].name);
+                streams.stream(&user, 0).below(span_ns)
+            };
+            let mut phases: Vec<u64> = together.iter().map(phase).collect();
+            phases.sort_unstable();
+            for (i, phase_ns) in together.iter().zip(phases) {
+                starts[*i] += phase_ns;
+            }
+        }
+    }
+    starts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JITTER: Jitter = Jitter {
+        start_span_ns: 30_000,
+        timer_late_mean_ns: 1_000,
+        work_spread_ppm: 10_000,
+    };
+
+    fn workload() -> Workload {
+        let json = r#"{ "tasks": {
+            "first": { "run": 1 }, "second": { "run": 1 }, "third": { "run": 1 },
+            "soon": { "delay": 5, "run": 1 }, "late": { "delay": 1000, "run": 1 }
+        } }"#;
+        tiltyard_workload::read(json, "test").unwrap_or_else(|e| panic!("{}", e[0]))
+    }
+
+    #[test]
+    fn starts_differ_by_seed_and_keep_the_order_of_the_file() {
+        let workload = workload();
+        let starts = |seed| starts_ns(&workload, &JITTER, &Streams::new(seed));
+        let all: Vec<Vec<u64>> = (0..200).map(starts).collect();
+        for starts in &all {
+            assert!(starts.is_sorted(), "{starts:?}");
+            // Nobody comes after one whose delay is longer: 5 us here.
+            assert!(starts[2] < 5_000 && (5_000..35_000).contains(&starts[3]));
+            assert!((1_000_000..1_030_000).contains(&starts[4]));
+        }
+        let last = |starts: &Vec<u64>| starts[4] - 1_000_000;
+        let (least, most) = (all.iter().map(last).min(), all.iter().map(last).max());
+        assert!(
+            least < Some(1_000) && most > Some(29_000),
+            "{least:?} {most:?}"
+        );
+        assert_eq!(starts(7), all[7]);
+    }
+
+    #[test]
+    fn without_jitter_everything_is_as_written() {
+        let (workload, streams) = (workload(), Streams::new(1));
+        let starts = starts_ns(&workload, &Jitter::NONE, &streams);
+        assert_eq!(starts, [0, 0, 0, 5_000, 1_000_000]);
+        assert!(TaskJitter::new(&Jitter::NONE, &streams, "first", 0).is_none());
+        assert_eq!(tick_phase_ns(&Jitter::NONE, &streams, 4_000_000), 0);
+        assert_eq!(
+            Lateness::new(&Jitter::NONE, &streams, "tick", 0).draw_ns(),
+            0
+        );
+    }
+
+    #[test]
+    fn computations_are_as_long_as_written_on_average_and_timers_late() {
+        let mut task = TaskJitter::new(&JITTER, &Streams::new(1), "t", 0).unwrap();
+        let draws: Vec<u64> = (0..100_000).map(|_| task.work_ns(1_000_000)).collect();
+        assert!(draws.iter().all(|d| (990_000..=1_010_000).contains(d)));
+        let mean = draws.iter().sum::<u64>() / 100_000;
+        // Standard error: 10,000 / sqrt(3) / sqrt(100,000) = 18.
+        assert!(mean.abs_diff(1_000_000) < 90, "{mean}");
+        let late = (0..100_000).map(|_| task.late.draw_ns()).sum::<u64>() / 100_000;
+        assert!(late.abs_diff(1_000) < 20, "{late}");
+        assert_eq!(task.work_ns(0), 0);
+        task.work_ns(u64::MAX);
+    }
+}
