@@ -87,7 +87,8 @@ fn machine_file(case: &Case) -> String {
     .concat();
     format!(
         "description = \"ideal\"\ntopology = \"{}\"\ntick_hz = {}\n\
-         [costs]\n{free}refill_overlap_permille = 1000\nsmt_permille = 1000\n",
+         [costs]\n{free}refill_overlap_permille = 1000\nsmt_permille = 1000\n\
+         [jitter]\nstart_span_ns = 0\ntimer_late_mean_ns = 0\nwork_spread_ppm = 0\n",
         case.topology, case.tick_hz
     )
 }

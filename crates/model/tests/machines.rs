@@ -9,7 +9,7 @@ use std::process::Command;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tiltyard_model::Machine;
-use tiltyard_model::machine::{Costs, CpuPlace};
+use tiltyard_model::machine::{Costs, CpuPlace, Jitter};
 
 fn machines() -> Vec<Machine> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
@@ -86,6 +86,7 @@ fn the_reference_costs_are_those_of_opteron1() {
             },
             "{name}"
         );
+        assert_eq!(machine(name).jitter, Jitter::REFERENCE, "{name}");
     }
 }
 
@@ -97,6 +98,7 @@ fn nothing_costs_anything_on_the_ideal_machine() {
         ..Costs::default()
     };
     assert_eq!(machine("ideal1").costs, free);
+    assert_eq!(machine("ideal1").jitter, Jitter::NONE);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn without_jitter_seeds_are_alike() {
 fn the_tick_grid_has_a_phase() {
     let mut machine = ideal("pu:1", 250);
     machine.jitter.start_span_ns = 1;
-    let workload = parse(r#"{ "tasks": { "hog": { "instance": 2, "loop": 1, "run": 5000 } } }"#);
+    let workload = parse(r#"{ "tasks": { "hog": { "instance": 2, "loop": 1, "run": 60000 } } }"#);
     let first = |seed| {
         let ran = seeded(&machine, "ule", &workload, seed);
         ran.summary.tasks.iter().map(|t| t.longest_wait_ns).max()

@@ -373,12 +373,12 @@ fn every_number_of_a_machine_has_its_reason() {
         .filter(|f| f.starts_with("machines/") && f.ends_with(".toml"))
     {
         let text = read(&file);
-        let costs = text
-            .split("[costs]")
-            .nth(1)
-            .and_then(|t| t.split("[noise]").next())
-            .unwrap_or("");
-        let bare = costs
+        let table = |name: &str| {
+            let behind = text.split(name).nth(1).unwrap_or("");
+            behind.split("\n[").next().unwrap_or("").to_owned()
+        };
+        let numbers = table("[costs]") + &table("[jitter]");
+        let bare = numbers
             .lines()
             .filter(|l| l.contains('=') && !l.starts_with('#') && !l.contains(" # "));
         offenders.extend(bare.map(|l| format!("{file}: {l}")));
