@@ -38,6 +38,12 @@ fn main() -> Result<()> {
     };
     let headers = PathBuf::from(env::var("OUT_DIR")?).join("headers");
     let packages = package_dirs(&["scx_cargo", "libbpf-sys"])?;
+    // "scx_cargo-1.1.4" in cargo's registry.
+    let shipped = packages[0].file_name().unwrap_or_default();
+    println!(
+        "cargo::rustc-env=TILTYARD_SHIPPED_HEADERS={}",
+        shipped.display()
+    );
     let stamp = format!(
         "{packages:?} {} {}",
         fs::read_to_string("build.rs")?,

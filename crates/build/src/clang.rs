@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs the compiler: BPF front end to IR, BPF front end to an object, IR to a shared object for the host.
 
-use crate::{BuildError, Source};
+use crate::{BuildError, Source, reference};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -30,6 +30,10 @@ const FRONT_END: &[&str] = &[
     "-fno-color-diagnostics",
     "-Wno-unknown-attributes",
     "-Wno-macro-redefined",
+    // Those of tools/testing/selftests/sched_ext/Makefile: the kernel's own sources compile with them only.
+    "-Wall",
+    "-Wno-compare-distinct-pointer-types",
+    "-Wno-incompatible-function-pointer-types",
 ];
 
 /// The arguments that mean the same on every machine: no paths.
@@ -106,8 +110,21 @@ pub fn front_end(
     }
     Err(BuildError::Compile {
         source_path: source.path.clone(),
+        advice: advice(source, &message(&result)),
         message: message(&result),
     })
+}
+
+/// What may help with a compiler's message: new names of kernel functions, and which headers were used.
+fn advice(source: &Source, message: &str) -> String {
+    let renamed = reference::RENAMED
+        .iter()
+        .filter(|(old, _)| message.contains(&format!("'{old}'")));
+    let mut advice: Vec<String> = renamed
+        .map(|(old, new)| format!("{old} is called {new} since Linux 6.13"))
+        .collect();
+    advice.push(source.headers.about());
+    advice.join("\n")
 }
 
 /// Lowers rewritten IR and links it with the runtime.

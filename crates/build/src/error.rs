@@ -13,10 +13,12 @@ pub enum BuildError {
         clang: String,
         reason: std::io::Error,
     },
-    #[error("{}: does not compile:\n{message}", source_path.display())]
+    #[error("{}: does not compile:\n{message}\n{advice}", source_path.display())]
     Compile {
         source_path: PathBuf,
         message: String,
+        /// Which headers it was compiled with and what else may help, in whole lines.
+        advice: String,
     },
     #[error("{}: cannot be built for the simulated machine: {what}{}", source_path.display(), in_function(function))]
     Unsupported {

@@ -4,6 +4,15 @@
 use crate::BuildError;
 use std::path::{Path, PathBuf};
 
+/// Where folders with `scx/common.bpf.h` are in the trees that schedulers come from, seen from a folder above the source:
+/// beside a copied source, in a kernel tree (tools/sched_ext, tools/testing/selftests/sched_ext), in the scx project.
+const PLACES: [&str; 4] = [
+    "include",
+    "sched_ext/include",
+    "tools/sched_ext/include",
+    "scheds/include",
+];
+
 /// Which `scx/*.bpf.h` a source is compiled against.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HeaderSet {
@@ -14,13 +23,39 @@ pub enum HeaderSet {
 }
 
 impl HeaderSet {
-    /// The headers in an `include` folder beside the source if there are any, as kernel trees have them.
+    /// The source's own headers if it has any: beside it, or where the trees that schedulers come from have them.
     pub fn beside(source: &Path) -> HeaderSet {
-        let folder = source.parent().unwrap_or(Path::new(".")).join("include");
-        if folder.join("scx/common.bpf.h").is_file() {
-            HeaderSet::Folder(folder)
-        } else {
-            HeaderSet::Shipped
+        let source = source
+            .canonicalize()
+            .unwrap_or_else(|_| source.to_owned());
+        let Some(folder) = source.parent() else {
+            return HeaderSet::Shipped;
+        };
+        let above = folder
+            .ancestors()
+            .flat_map(|folder| PLACES.map(|place| folder.join(place)));
+        [folder.to_owned()]
+            .into_iter()
+            .chain(above)
+            .find(|place| place.join("scx/common.bpf.h").is_file())
+            .map_or(HeaderSet::Shipped, HeaderSet::Folder)
+    }
+
+    /// Where these headers come from, and how to use others: for messages of a compiler, most of whose causes in
+    /// schedulers of other projects are headers of another version.
+    pub fn about(&self) -> String {
+        match self {
+            HeaderSet::Shipped => concat!(
+                "compiled with the headers that Tiltyard ships (",
+                env!("TILTYARD_SHIPPED_HEADERS"),
+                "); a source written for others needs those beside it: copy its tree's tools/sched_ext/include there, as \
+                 include/"
+            )
+            .to_owned(),
+            HeaderSet::Folder(folder) => format!(
+                "compiled with the headers in {}; if there were none, with those that Tiltyard ships",
+                folder.display()
+            ),
         }
     }
 

@@ -76,6 +76,21 @@ pub fn load(argument: &str) -> Result<Workload, Failure> {
     parse(&path, &data::shown(&path), &text)
 }
 
+/// Refuses a run that would go on for ever: `argument` as typed, `duration_ns` as asked for.
+pub fn require_end(
+    argument: &str,
+    workload: &Workload,
+    duration_ns: Option<u64>,
+) -> Result<(), Failure> {
+    match workload.endless_task().filter(|_| duration_ns.is_none()) {
+        None => Ok(()),
+        Some(task) => Err(Failure::usage(format!(
+            "--workload {argument}: never ends: task {} repeats for ever; add --duration, for instance --duration 10s",
+            task.name
+        ))),
+    }
+}
+
 /// The text of its file.
 pub fn text(argument: &str) -> Result<String, Failure> {
     data::read(&path(argument)?)

@@ -124,20 +124,77 @@ pub(crate) fn event_kind<'k>(
         .max_by_key(|kind| kind.len())
 }
 
-/// Whether `key` begins like the event `kind` by accident: `runtme` is one letter from `runtime`,
-/// and a suffix that people choose (`run0`, `run_x`, `run-a`, `runA`) does not begin in lower case.
-pub(crate) fn misspelt<'k>(
-    key: &str,
-    kind: &str,
-    known: impl Iterator<Item = &'k &'static str>,
-) -> Option<&'static str> {
-    let suffix = key.strip_prefix(kind)?;
-    if !suffix.starts_with(|c: char| c.is_ascii_lowercase()) {
-        return None;
+/// What is wrong with what follows an event's kind in a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SuffixFault {
+    /// It names a unit (`sleep_ms`), which says nothing: a kind has its unit. How many of the kind's own units one of
+    /// this is, if both are times.
+    Unit(Option<u64>),
+    /// It is no suffix. What may have been meant: another key, or the kind itself.
+    Misspelt(&'static str),
+}
+
+/// Units that people write behind a name, and how many microseconds one is, if it is a time of whole microseconds.
+const UNITS: &[(&str, Option<u64>)] = &[
+    ("ns", None),
+    ("nsec", None),
+    ("us", Some(1)),
+    ("usec", Some(1)),
+    ("usecs", Some(1)),
+    ("ms", Some(1000)),
+    ("msec", Some(1000)),
+    ("msecs", Some(1000)),
+    ("s", Some(1_000_000)),
+    ("sec", Some(1_000_000)),
+    ("secs", Some(1_000_000)),
+    ("seconds", Some(1_000_000)),
+    ("min", Some(60_000_000)),
+    ("minutes", Some(60_000_000)),
+    ("hz", None),
+    ("percent", None),
+    ("bytes", None),
+    ("kb", None),
+    ("kib", None),
+    ("mb", None),
+    ("mib", None),
+    ("gb", None),
+    ("gib", None),
+];
+
+/// Kinds whose value is a time in microseconds, by itself or in its object.
+const TIMES: &[&str] = &["run", "runtime", "sleep", "timer", "io", "during"];
+
+/// Kinds whose value is a number of bytes.
+const BYTES: &[&str] = &["mem", "memrun", "iorun", "write", "read"];
+
+/// The unit of the kind's value, in words; empty for kinds without one.
+pub(crate) fn unit_of(kind: &str) -> &'static str {
+    match kind {
+        _ if TIMES.contains(&kind) => "microseconds",
+        _ if BYTES.contains(&kind) => "bytes",
+        _ => "",
     }
-    known
-        .copied()
-        .find(|word| *word != kind && *word != key && distance(key, word) == 1)
+}
+
+/// Suffixes tell events of one kind apart: digits (`run0`), `_` and a name that is no unit (`run_x`), or both. Whatever
+/// else follows the kind is a mistake that would go unnoticed. `known`: the keys that may have been meant.
+pub(crate) fn suffix_fault<'k>(
+    key: &str,
+    kind: &'static str,
+    known: impl Iterator<Item = &'k &'static str>,
+) -> Option<SuffixFault> {
+    let suffix = key.strip_prefix(kind)?;
+    let rest = suffix.trim_start_matches(|c: char| c.is_ascii_digit());
+    match rest.strip_prefix('_') {
+        None if rest.is_empty() => None,
+        Some(name) if !name.is_empty() => {
+            let last = name.rsplit('_').next().unwrap_or(name).to_ascii_lowercase();
+            let (_, micros) = UNITS.iter().find(|(unit, _)| *unit == last)?;
+            let same_kind = unit_of(kind) == "microseconds";
+            Some(SuffixFault::Unit(micros.filter(|_| same_kind)))
+        }
+        _ => Some(SuffixFault::Misspelt(nearest(key, known).unwrap_or(kind))),
+    }
 }
 
 /// The known key nearest to `key`, if any is close enough to have been meant.
@@ -241,13 +298,43 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_events_are_noticed() {
+    fn suffixes_are_digits_or_names() {
         let known = || RTAPP_EVENTS.iter().chain(ATTRS);
-        assert_eq!(misspelt("runtme", "run", known()), Some("runtime"));
-        assert_eq!(misspelt("memrn", "mem", known()), Some("memrun"));
-        for fine in ["run", "run1", "run_x", "runA", "running", "run-time"] {
-            assert_eq!(misspelt(fine, "run", known()), None, "{fine}");
+        let fault = |key| {
+            let kind = event_kind(key, RTAPP_EVENTS.iter()).unwrap();
+            suffix_fault(key, kind, known())
+        };
+        let misspelt = |meant| Some(SuffixFault::Misspelt(meant));
+        for fine in [
+            "run",
+            "run1",
+            "run_x",
+            "run12_x",
+            "sleep_after_ms_run",
+            "run_us2",
+        ] {
+            assert_eq!(fault(fine), None, "{fine}");
         }
+        assert_eq!(fault("runtme"), misspelt("runtime"));
+        assert_eq!(fault("memrn"), misspelt("memrun"));
+        for (key, meant) in [
+            ("runn", "run"),
+            ("sleepy", "sleep"),
+            ("running_fast", "run"),
+            ("run-a", "run"),
+            ("runA", "run"),
+            ("run_", "run"),
+            ("run1x", "run"),
+        ] {
+            assert_eq!(fault(key), misspelt(meant), "{key}");
+        }
+        let unit = |micros| Some(SuffixFault::Unit(micros));
+        assert_eq!(fault("sleep_ms"), unit(Some(1000)));
+        assert_eq!(fault("runtime_us"), unit(Some(1)));
+        assert_eq!(fault("run1_long_S"), unit(Some(1_000_000)));
+        assert_eq!(fault("run_ns"), unit(None), "no whole microseconds");
+        assert_eq!(fault("mem_kb"), unit(None));
+        assert_eq!(fault("mem_ms"), unit(None), "mem counts bytes");
     }
 
     #[test]

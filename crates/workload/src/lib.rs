@@ -18,6 +18,7 @@
 //! assert_eq!(errors[0].to_string(), "mine.json:1:26: rnu: unknown key; did you mean run?");
 //! ```
 
+mod endless;
 mod error;
 mod index;
 mod json;

@@ -45,6 +45,14 @@ pub(crate) fn scaled(number: &str, decimals: u32) -> Result<u64, NumberError> {
         .ok_or(NumberError::TooLarge)
 }
 
+/// `number` times `factor`, written; `None` unless it is a whole number of 0 or more that fits.
+pub(crate) fn times(number: &str, factor: u64) -> Option<String> {
+    let decimals = factor.checked_ilog10()?;
+    let rest = factor / 10u64.pow(decimals);
+    let value = scaled(number, decimals).ok()?.checked_mul(rest)?;
+    Some(value.to_string())
+}
+
 fn exponent_out_of_range(exponent: &str) -> NumberError {
     if exponent.starts_with('-') {
         NumberError::TooFine

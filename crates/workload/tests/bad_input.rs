@@ -58,12 +58,28 @@ fn unknown_keys_name_the_nearest() {
     insta::assert_snapshot!(errors("{ \"task\": {} }"), @"f.json:1:3: task: unknown key; did you mean tasks?");
     insta::assert_snapshot!(errors("{ \"global\": { \"duraton\": 1 }, \"tasks\": { \"a\": { \"run\": 1 } } }"), @"f.json:1:15: duraton: unknown key; did you mean duration?");
     insta::assert_snapshot!(task("\"slep\": 1"), @"f.json:1:21: slep: unknown key; did you mean sleep?");
-    insta::assert_snapshot!(task("\"runtme\": 1"), @"f.json:1:21: runtme: would be read as run; did you mean runtime? else begin the suffix with a digit, a capital or _");
+    insta::assert_snapshot!(task("\"runtme\": 1"), @"f.json:1:21: runtme: unknown key; did you mean runtime? a suffix is digits, or _ and a name: run1, run_a");
     insta::assert_snapshot!(task("\"exec\": 1"), @"f.json:1:21: exec: unknown key; known here: barrier, broad, cpus, deadline, delay, dl-deadline, dl-period, dl-runtime, fork, instance, iorun, lock, loop, mem, memrun, nodes_membind, period, phases, policy, priority, resume, run, runtime, sem_post, sem_wait, signal, sleep, suspend, sync, taskgroup, tiltyard, timer, unlock, util_max, util_min, wait, yield");
     insta::assert_snapshot!(task("\"repeat\": { \"count\": 2, \"do\": { \"run\": 1 } }"), @r#"f.json:1:21: repeat: rt-app knows no such event; write "tiltyard": { "repeat": ... }"#);
     insta::assert_snapshot!(with("\"sems\": {}", "\"run\": 1"), @"f.json:1:17: sems: unknown key; known here: apps, barriers, buffers, conditions, counters, description, devices, duration, groups, mutexes, name, pipes, places, requests, semaphores, timers");
     insta::assert_snapshot!(task("\"tiltyard\": { \"rn\": 1 }"), @"f.json:1:35: rn: unknown key; did you mean run?");
     insta::assert_snapshot!(task("\"run\": 1, \"tiltyard\": { \"deamon\": true }"), @"f.json:1:45: deamon: unknown key; did you mean daemon?");
+}
+
+#[test]
+fn suffixes_that_are_none() {
+    insta::assert_snapshot!(task("\"runn\": 1"), @"f.json:1:21: runn: unknown key; did you mean run? a suffix is digits, or _ and a name: run1, run_a");
+    insta::assert_snapshot!(task("\"sleepy\": 1"), @"f.json:1:21: sleepy: unknown key; did you mean sleep? a suffix is digits, or _ and a name: sleep1, sleep_a");
+    insta::assert_snapshot!(task("\"run-a\": 1"), @"f.json:1:21: run-a: unknown key; did you mean run? a suffix is digits, or _ and a name: run1, run_a");
+    insta::assert_snapshot!(task("\"run\": 1, \"sleep_ms\": 10"), @r#"f.json:1:31: sleep_ms: sleep is in microseconds, whatever its suffix; write "sleep": 10000"#);
+    insta::assert_snapshot!(task("\"run\": 1, \"sleep_ms\": 0.5"), @r#"f.json:1:31: sleep_ms: sleep is in microseconds, whatever its suffix; write "sleep": 500"#);
+    insta::assert_snapshot!(task("\"runtime_us\": 10"), @r#"f.json:1:21: runtime_us: runtime is in microseconds, whatever its suffix; write "runtime": 10"#);
+    insta::assert_snapshot!(task("\"timer_ms\": { \"ref\": \"t\", \"period\": 1 }"), @r#"f.json:1:21: timer_ms: timer is in microseconds, whatever its suffix; write "timer", with its value in microseconds"#);
+    insta::assert_snapshot!(task("\"mem_kb\": 4"), @r#"f.json:1:21: mem_kb: mem is in bytes, whatever its suffix; write "mem", with its value in bytes"#);
+    insta::assert_snapshot!(task("\"yield_us\": \"\""), @r#"f.json:1:21: yield_us: yield has no unit; write "yield", or another suffix"#);
+    insta::assert_snapshot!(task("\"tiltyard\": { \"run_ms\": { \"exp\": 5 } }"), @r#"f.json:1:35: run_ms: run is in microseconds, whatever its suffix; write "run", with its value in microseconds"#);
+    insta::assert_snapshot!(task("\"tiltyard\": { \"spawns\": \"a\" }"), @"f.json:1:35: spawns: unknown key; did you mean spawn? a suffix is digits, or _ and a name: spawn1, spawn_a");
+    insta::assert_snapshot!(task("\"run1\": 1, \"run_a\": 1, \"run2_after_sleep\": 1"), @"no error");
 }
 
 #[test]

@@ -57,6 +57,7 @@ fn parse_history_ns(text: &str) -> Result<u64, String> {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let workload = workloads::load(&args.workload)?;
+    workloads::require_end(&args.workload, &workload, args.duration)?;
     let setup = Setup {
         duration_ns: args.duration,
         seed: args.seed,

@@ -358,7 +358,7 @@ fn command(args: &Args) -> Result<Vec<String>, Failure> {
     let Some(workload) = &args.workload else {
         return Ok(args.command.clone());
     };
-    workloads::load(workload)?;
+    workloads::require_end(workload, &workloads::load(workload)?, args.duration)?;
     let text = |path: std::io::Result<PathBuf>, what: &str| {
         let path = path.map_err(|e| Failure::new(Code::Environment, format!("{what}: {e}")))?;
         Ok::<String, Failure>(path.display().to_string())

@@ -160,6 +160,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let workload = workloads::load(&args.workload)?;
     args.by.check(&workload)?;
+    workloads::require_end(&args.workload, &workload, args.duration)?;
     let machine = machines::load(&args.machine)?;
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;

@@ -8,8 +8,9 @@ use super::Reader;
 use super::event::Scope;
 use super::names::{MAX_MEMBERS, Shared, Slot, is_name};
 use crate::json::{Kind, Member, Value};
-use crate::keys;
+use crate::keys::{self, SuffixFault};
 use crate::program::*;
+use crate::units;
 
 impl Reader<'_> {
     pub(super) fn extension(&mut self, members: &[Member]) {
@@ -352,8 +353,8 @@ impl Reader<'_> {
         match kind {
             None => self.unknown_key(member, &[keys::RTAPP_EVENTS, keys::OUR_EVENTS, beside]),
             Some(kind) => {
-                if let Some(meant) = keys::misspelt(&member.key, kind, all()) {
-                    self.misspelt(member, kind, meant);
+                if let Some(fault) = keys::suffix_fault(&member.key, kind, all()) {
+                    self.bad_suffix(member, kind, fault);
                     return None;
                 }
             }
@@ -361,10 +362,33 @@ impl Reader<'_> {
         kind
     }
 
-    pub(super) fn misspelt(&mut self, member: &Member, kind: &str, meant: &str) {
-        let what = format!("would be read as {kind}");
-        let way_out =
-            format!("did you mean {meant}? else begin the suffix with a digit, a capital or _");
+    pub(super) fn bad_suffix(&mut self, member: &Member, kind: &str, fault: SuffixFault) {
+        let unit = keys::unit_of(kind);
+        let (what, way_out) = match (fault, &member.value.kind) {
+            (SuffixFault::Misspelt(meant), _) => (
+                "unknown key".to_owned(),
+                format!(
+                    "did you mean {meant}? a suffix is digits, or _ and a name: {kind}1, {kind}_a"
+                ),
+            ),
+            (SuffixFault::Unit(Some(factor)), Kind::Number(number))
+                if units::times(number, factor).is_some() =>
+            {
+                let value = units::times(number, factor).unwrap_or_default();
+                (
+                    format!("{kind} is in {unit}, whatever its suffix"),
+                    format!("write \"{kind}\": {value}"),
+                )
+            }
+            _ if unit.is_empty() => (
+                format!("{kind} has no unit"),
+                format!("write \"{kind}\", or another suffix"),
+            ),
+            _ => (
+                format!("{kind} is in {unit}, whatever its suffix"),
+                format!("write \"{kind}\", with its value in {unit}"),
+            ),
+        };
         self.error(member.key_span.clone(), &member.key, what, way_out);
     }
 

@@ -341,8 +341,8 @@ impl Reader<'_> {
             }
             return None;
         };
-        if let Some(meant) = keys::misspelt(&member.key, kind, known()) {
-            self.misspelt(member, kind, meant);
+        if let Some(fault) = keys::suffix_fault(&member.key, kind, known()) {
+            self.bad_suffix(member, kind, fault);
             return None;
         }
         self.event(kind, member, scope)
