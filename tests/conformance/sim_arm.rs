@@ -108,6 +108,8 @@ fn end(result: Result<Outcome, RunError>) -> End {
     let kind = match exit.kind {
         ExitKind::None | ExitKind::Unreg => EndKind::Unregistered,
         ExitKind::UnregBpf => EndKind::ByScheduler,
+        // validate_ops(): what a kernel finds before a task is the scheduler's.
+        ExitKind::Error if exit.message.starts_with("SCX_OPS_") => EndKind::Refused,
         ExitKind::Error => EndKind::Error,
         ExitKind::ErrorBpf => EndKind::SchedulerError,
         ExitKind::ErrorStall => EndKind::Stall,

@@ -38,6 +38,7 @@ pub mod trace;
 mod tunables;
 mod types;
 mod verifier;
+pub mod verify;
 pub mod vm;
 
 pub use config::KernelConfig;

@@ -124,22 +124,8 @@ pub fn attach(
     probes: Option<BorrowedFd>,
     enums: &KernelEnums,
 ) -> Result<Attached, LoadError> {
-    let (opened, log) = verifier::capture(|| ObjectBuilder::default().open_file(object));
-    let mut opened = opened.map_err(|error| LoadError::Open {
-        path: object.display().to_string(),
-        detail: why(error, &log),
-    })?;
-    let layout = Layout::read(&opened)?;
-    choose_programs(&mut opened)?;
-    prepare_ops(&mut opened, &layout)?;
-    prepare_data(&mut opened, &layout, &run.tunables, enums)?;
+    let (mut loaded, layout) = load(object, &run.tunables, probes, enums)?;
     let counters = layout.counters(&run.deviations)?;
-    if let Some(ring) = probes {
-        listen_to_probes(&mut opened, &layout, ring)?;
-    }
-
-    let (loaded, log) = verifier::capture(|| opened.load());
-    let mut loaded = loaded.map_err(|error| LoadError::Load(why(error, &log)))?;
     let (link, log) = verifier::capture(|| {
         let mut maps = loaded.maps_mut();
         let ops = maps.find(|map| map.name().as_bytes() == layout.ops.as_bytes());
@@ -159,6 +145,35 @@ pub fn attach(
         counters,
     };
     attached.confirm(enums)
+}
+
+/// Lets the kernel's verifier read an object with these tunables, and drops it again. No scheduler takes charge.
+pub fn verify(object: &Path, tunables: &[Tunable], enums: &KernelEnums) -> Result<(), LoadError> {
+    load(object, tunables, None, enums).map(drop)
+}
+
+/// An object in the kernel, verified and not yet in charge.
+fn load(
+    object: &Path,
+    tunables: &[Tunable],
+    probes: Option<BorrowedFd>,
+    enums: &KernelEnums,
+) -> Result<(Object, Layout), LoadError> {
+    let (opened, log) = verifier::capture(|| ObjectBuilder::default().open_file(object));
+    let mut opened = opened.map_err(|error| LoadError::Open {
+        path: object.display().to_string(),
+        detail: why(error, &log),
+    })?;
+    let layout = Layout::read(&opened)?;
+    choose_programs(&mut opened)?;
+    prepare_ops(&mut opened, &layout)?;
+    prepare_data(&mut opened, &layout, tunables, enums)?;
+    if let Some(ring) = probes {
+        listen_to_probes(&mut opened, &layout, ring)?;
+    }
+    let (loaded, log) = verifier::capture(|| opened.load());
+    let loaded = loaded.map_err(|error| LoadError::Load(why(error, &log)))?;
+    Ok((loaded, layout))
 }
 
 /// libbpf's own account if it gave one, else the error number that it returned.

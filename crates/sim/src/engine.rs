@@ -15,7 +15,7 @@ use crate::task::{Class, Task, TaskId};
 use crate::topology::Topology;
 use tiltyard_model::machine::Jitter;
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, Machine, OverheadCause};
-use tiltyard_native::{Crash, LoadError, Object, Value};
+use tiltyard_native::{Crash, Instance, LoadError, Object, Value};
 use tiltyard_workload::Workload;
 
 /// Everything that a run depends on.
@@ -134,6 +134,16 @@ pub fn run(
     sink: &mut dyn EventSink,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Outcome, RunError> {
+    run_then(setup, sink, progress, &mut |_| {})
+}
+
+/// The same; `look` sees the scheduler after the last callback, as user space reads its variables.
+pub fn run_then(
+    setup: &Setup,
+    sink: &mut dyn EventSink,
+    progress: &mut dyn FnMut(u64),
+    look: &mut dyn FnMut(&Instance),
+) -> Result<Outcome, RunError> {
     let mut engine = Engine::new(setup, sink)?;
     engine.boot()?;
     let end_ns = setup
@@ -141,7 +151,9 @@ pub fn run(
         .or(setup.workload.duration_ns)
         .map_or(u64::MAX, |d| engine.origin_ns.saturating_add(d));
     engine.main_loop(end_ns, progress);
-    engine.finish()
+    let outcome = engine.finish();
+    look(&engine.ext.instance);
+    outcome
 }
 
 impl<'a> Engine<'a> {
@@ -382,7 +394,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Outcome, RunError> {
+    fn finish(&mut self) -> Result<Outcome, RunError> {
         let end_ns = self.now;
         for cpu in 0..self.rqs.len() as u32 {
             self.settle(cpu);

@@ -27,7 +27,7 @@ mod task;
 mod topology;
 mod work;
 
-pub use engine::{CpuTimes, Outcome, RunError, Setup, run};
+pub use engine::{CpuTimes, Outcome, RunError, Setup, run, run_then};
 pub use ext::exit::{Exit, ExitKind};
 pub use ext::progress::Stranded;
 pub use kfuncs::{bound_helpers, bound_kfuncs};

@@ -27,6 +27,7 @@ mod simulate;
 mod tabled;
 mod terminal;
 mod unset;
+mod verified;
 mod window;
 mod workloads;
 
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
     // The guest's init must not touch signals or flags: its command line is the kernel's.
     if std::env::args().nth(1).as_deref() == Some(tiltyard_kernel::guest::ARGUMENT) {
         tiltyard_kernel::guest::main(recorded::spread);
+    }
+    if let Some(code) = verified::hidden() {
+        return code;
     }
     interrupt::watch();
     match commands::run(cli::Cli::parse()) {

@@ -16,6 +16,9 @@ impl Engine<'_> {
         if error != 0 {
             return self.ext_error(format!("ops.init() failed ({error}){}", errno_name(error)));
         }
+        if let Some(why) = self.ext.invalid_ops() {
+            return self.ext_error(why.to_owned());
+        }
         for group in 0..self.cgroups.groups.len() as u32 {
             if !self.ext_cgroup_init(group) {
                 return;

@@ -165,7 +165,7 @@ impl Ext {
         )?;
         let ops = OpTable::new(object, &instance);
         let flags = object.ops.flags;
-        check_flags(flags, &ops)?;
+        check_flags(flags)?;
         let timeout_ms = match object.ops.timeout_ms {
             0 => WATCHDOG_MAX_MS,
             ms if ms > WATCHDOG_MAX_MS => {
@@ -213,20 +213,27 @@ impl Ext {
     pub fn has(&self, flag: u64) -> bool {
         self.flags & flag != 0
     }
+
+    /// `validate_ops()`, in the kernel's words: why flags and ops do not go together.
+    pub fn invalid_ops(&self) -> Option<&'static str> {
+        if self.has(OPS_ENQ_LAST) && !self.ops.has(ops::Op::Enqueue) {
+            return Some("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented");
+        }
+        let builtin_idle = self.has(OPS_KEEP_BUILTIN_IDLE) || !self.ops.has(ops::Op::UpdateIdle);
+        if self.has(OPS_BUILTIN_IDLE_PER_NODE) && !builtin_idle {
+            return Some("SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled");
+        }
+        None
+    }
 }
 
-/// `validate_ops()`.
-fn check_flags(flags: u64, ops: &OpTable) -> Result<(), RunError> {
-    let refuse = |why: String| Err(RunError::Scheduler(format!("{why} (-EINVAL)")));
+/// What `bpf_scx_init_member()` refuses when the object is loaded, and what is not modelled.
+fn check_flags(flags: u64) -> Result<(), RunError> {
     if flags & !OPS_ALL != 0 {
-        return refuse(format!("unknown bits {:#x} in ops.flags", flags & !OPS_ALL));
-    }
-    if flags & OPS_ENQ_LAST != 0 && !ops.has(ops::Op::Enqueue) {
-        return refuse("SCX_OPS_ENQ_LAST needs ops.enqueue".into());
-    }
-    let builtin_idle = flags & OPS_KEEP_BUILTIN_IDLE != 0 || !ops.has(ops::Op::UpdateIdle);
-    if flags & OPS_BUILTIN_IDLE_PER_NODE != 0 && !builtin_idle {
-        return refuse("SCX_OPS_BUILTIN_IDLE_PER_NODE needs the built-in idle tracking".into());
+        let unknown = flags & !OPS_ALL;
+        return Err(RunError::Scheduler(format!(
+            "unknown bits {unknown:#x} in ops.flags (-EINVAL)"
+        )));
     }
     if flags & OPS_SWITCH_PARTIAL != 0 {
         return Err(RunError::NotModelled(

@@ -8,6 +8,7 @@ use crate::data;
 use crate::failure::Failure;
 use crate::output;
 use crate::schedulers;
+use crate::verified;
 
 /// Build a scheduler: the object for the simulated machine and the one for a kernel.
 ///
@@ -18,6 +19,7 @@ use crate::schedulers;
 Examples:
   tiltyard build ule
   tiltyard build ./my.bpf.c
+  tiltyard build ./my.bpf.c --verify           # what the verifier of a real kernel says of it
   tiltyard build ./my.bpf.c --native my.so     # for a disassembler")]
 pub struct Args {
     /// A shipped name, a preset, or a path to a .bpf.c.
@@ -25,6 +27,10 @@ pub struct Args {
     /// Also write the object for the simulated machine to this file.
     #[arg(long, value_name = "FILE")]
     native: Option<PathBuf>,
+    /// Let the verifier of Linux 6.18 read it, in a virtual machine that stays in the background for three minutes. The
+    /// simulated machine does not verify.
+    #[arg(long)]
+    verify: bool,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -54,5 +60,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         object.image.len(),
         object.key
     );
+    if args.verify {
+        let release = verified::require(&built)?;
+        page += &format!("verifier  Linux {release} accepts it\n");
+    }
     super::print(&page)
 }

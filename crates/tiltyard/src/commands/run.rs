@@ -24,6 +24,7 @@ use crate::schedulers::{self, Choice};
 use crate::simulate::{self, Experiment, Run};
 use crate::tabled::{self, Simulated, Tables};
 use crate::{duration, machines, terminal, unset, window, workloads};
+use crate::{duration, machines, terminal, verified, window, workloads};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
 #[derive(Debug, clap::Args)]
@@ -104,6 +105,9 @@ pub struct Args {
     /// tasks by design].
     #[arg(long, value_enum, value_name = "WHEN")]
     watchdog: Option<Watchdog>,
+    /// First let the verifier of a real kernel read each scheduler, as tiltyard build --verify does.
+    #[arg(long)]
+    verify: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -192,6 +196,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             eprintln!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
         }
     }
+    let built = build_all(args, &choices, &mut first_failure);
     let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
     let mut gathered = gather(args, &built, &seeds, cells, &mut first_failure);
     if !gathered.runs.is_empty() {
@@ -208,6 +213,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if gathered.runs.is_empty() && args.format == Format::Json {
         let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
         super::print(&format!("{all:#}\n"))?;
+    for hint in built.iter().filter_map(verified::hint) {
+        eprintln!("tiltyard: {hint}");
     }
     first_failure.map_or(Ok(()), |code| {
         Err(Failure {
@@ -237,11 +244,20 @@ fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
 
 /// Builds each scheduler; a failure is reported and the scheduler left out.
 fn build_all(choices: &[Choice], accesses: bool, first_failure: &mut Option<Code>) -> Vec<Built> {
+/// Builds each scheduler; one that fails is told and left out.
+fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) -> Vec<Built> {
     let steps = Steps::new();
     let mut built = Vec::new();
     for choice in choices {
         steps.step(&format!("building {}", choice.label));
-        match built::native(choice, accesses) {
+        let scheduler = built::native(choice, args.accesses);
+        let verified = scheduler.and_then(|scheduler| {
+            if args.verify {
+                verified::require(&scheduler)?;
+            }
+            Ok(scheduler)
+        });
+        match verified {
             Ok(scheduler) => built.push(scheduler),
             Err(failure) => steps.suspend(|| note(first_failure, &failure)),
         }

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Schedulers before the verifier of a real kernel: the simulated machine runs what it would refuse.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{env, fs};
+
+use tiltyard_build::{content_hash, default_cache_dir};
+use tiltyard_kernel::verify::{Folder, Request, guest, server, verify};
+
+use crate::built::{self, Built};
+use crate::data;
+use crate::failure::{Code, Failure};
+use crate::interrupt;
+use crate::progress::Steps;
+
+/// The kernel whose verifier is asked: the reference kernel of the simulated machine.
+const KERNEL: &str = "6.18";
+
+/// How long the guest waits for the next request, s. A variable of this name changes it.
+const IDLE_S: u64 = 180;
+const IDLE_VARIABLE: &str = "TILTYARD_VERIFY_IDLE_S";
+
+/// The hidden subcommands of the verifier's server and its guest, if this is one of them.
+pub fn hidden() -> Option<ExitCode> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ended = match words[..] {
+        [guest::ARGUMENT, folder] => guest::main(&Folder::new(folder)),
+        [server::ARGUMENT, folder, kernel, idle_s] => {
+            let idle = Duration::from_secs(idle_s.parse().unwrap_or(IDLE_S));
+            server::main(&Folder::new(folder), kernel, idle)
+        }
+        _ => return None,
+    };
+    Some(match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tiltyard: {error}");
+            ExitCode::from(Code::Environment as u8)
+        }
+    })
+}
+
+/// Asks the verifier about a scheduler with the values that it gets in a kernel, and remembers if it accepts it. The
+/// release of the kernel that was asked.
+pub fn require(built: &Built) -> Result<String, Failure> {
+    let argument = &built.choice.argument;
+    let job = built::job(argument)?;
+    let request = Request {
+        object: job.object.ok_or_else(|| no_object(argument))?,
+        tunables: job.tunables,
+    };
+    let idle_s = env::var(IDLE_VARIABLE).ok().and_then(|s| s.parse().ok());
+    let idle_s = idle_s.unwrap_or(IDLE_S);
+    let mut waiting = Waiting(Steps::new());
+    let verdict = verify(&folder()?, KERNEL, idle_s, &request, &mut waiting);
+    drop(waiting);
+    let verdict = verdict.map_err(|e| {
+        let line = format!("--verify {argument}: {e}");
+        Failure::new(Code::Environment, line)
+    })?;
+    match verdict.refusal {
+        Some(refusal) => Err(Failure::new(
+            Code::Build,
+            told(&built.choice.source, &verdict.kernel_release, &refusal),
+        )),
+        None => {
+            remember(&built.object.key, &verdict.kernel_release);
+            Ok(verdict.kernel_release)
+        }
+    }
+}
+
+/// One line for a scheduler of the user's own that no verifier has accepted so far.
+pub fn hint(built: &Built) -> Option<String> {
+    let shipped = data::folder().ok()?.join("schedulers");
+    let source = built.choice.source.canonicalize().ok()?;
+    if source.starts_with(shipped) || mark(&built.object.key)?.is_file() {
+        return None;
+    }
+    let source = data::shown(&built.choice.source);
+    Some(format!(
+        "{source}: never verified by a kernel, which may refuse it; tiltyard build --verify {source}"
+    ))
+}
+
+fn no_object(argument: &str) -> Failure {
+    Failure::usage(format!("--verify {argument}: has no object to verify"))
+}
+
+/// What a refusal means, its place first. The kernel's own words follow in full.
+fn told(source: &Path, release: &str, refusal: &str) -> String {
+    let place = source_line(refusal);
+    let (file, code) = match &place {
+        Some((line, code)) => (format!("{}:{line}", data::shown(source)), *code),
+        None => (data::shown(source), ""),
+    };
+    let word = refusal.lines().last().unwrap_or_default();
+    let mut text = format!("{file}: Linux {release} refuses it: {word}");
+    if let Some(advice) = advice(refusal) {
+        text += &format!("; {advice}");
+    }
+    if !code.is_empty() {
+        text += &format!("\n    {code}");
+    }
+    for line in refusal.lines() {
+        text += &format!("\n  | {line}");
+    }
+    text
+}
+
+/// The last line of source that the verifier quotes, `; code @ file.c:12`: its number and the code.
+fn source_line(refusal: &str) -> Option<(u32, &str)> {
+    refusal.lines().rev().find_map(|line| {
+        let (code, place) = line.strip_prefix("; ")?.rsplit_once(" @ ")?;
+        let (_, number) = place.rsplit_once(':')?;
+        Some((number.trim().parse().ok()?, code.trim()))
+    })
+}
+
+/// What to do about the commonest refusals.
+fn advice(refusal: &str) -> Option<&'static str> {
+    let known = [
+        ("or_null", "it may be NULL there: test it first"),
+        (
+            "license",
+            "add char _license[] SEC(\"license\") = \"GPL\";",
+        ),
+        (
+            "GPL-restricted",
+            "add char _license[] SEC(\"license\") = \"GPL\";",
+        ),
+        (
+            "invalid access to map value",
+            "the offset may lie outside of the map's value: limit it first",
+        ),
+        (
+            "unbounded memory access",
+            "the offset may lie outside of its memory: limit it first",
+        ),
+        (
+            "outside of the allowed memory range",
+            "the offset may lie outside of its memory: limit it first",
+        ),
+        (
+            "cannot write into",
+            "a kernel's structs are read only, but for a task's scx.slice, scx.dsq_vtime and scx.disallow",
+        ),
+        (
+            "only read is supported",
+            "a kernel's structs are read only, but for a task's scx.slice, scx.dsq_vtime and scx.disallow",
+        ),
+        (
+            "Cannot write to",
+            "a kernel's structs are read only, but for a task's scx.slice, scx.dsq_vtime and scx.disallow",
+        ),
+        (
+            "infinite loop",
+            "bound the loop: bpf_for, bpf_repeat or can_loop",
+        ),
+        (
+            "BPF program is too large",
+            "bound loops by bpf_for, bpf_repeat or can_loop",
+        ),
+        ("Unreleased reference", "release what was acquired"),
+    ];
+    known
+        .into_iter()
+        .find(|(word, _)| refusal.contains(word))
+        .map(|(_, advice)| advice)
+}
+
+/// Where the verifier's server and its clients meet: one folder for each kernel and each build of this program.
+fn folder() -> Result<Folder, Failure> {
+    let program = env::current_exe().and_then(|path| Ok((fs::metadata(&path)?, path)));
+    let program = program.map_err(|e| {
+        let line = format!("--verify: cannot find this program: {e}");
+        Failure::new(Code::Environment, line)
+    })?;
+    let identity = format!("{:?} {:?} {KERNEL}", program.1, program.0.modified().ok());
+    let name = &content_hash([identity.as_bytes()])[..16];
+    Ok(Folder::new(cache()?.join(format!("verifier-{name}"))))
+}
+
+fn cache() -> Result<PathBuf, Failure> {
+    default_cache_dir().ok_or_else(|| {
+        Failure::new(
+            Code::Environment,
+            "no folder for the cache: set HOME or XDG_CACHE_HOME",
+        )
+    })
+}
+
+/// The file that is there if a verifier has accepted the object of this key.
+fn mark(key: &str) -> Option<PathBuf> {
+    Some(default_cache_dir()?.join(format!("{key}.verified")))
+}
+
+/// A mark that cannot be written costs a hint and nothing else.
+fn remember(key: &str, release: &str) {
+    if let Some(mark) = mark(key) {
+        let _ = fs::write(mark, format!("{release}\n"));
+    }
+}
+
+struct Waiting(Steps);
+
+impl tiltyard_kernel::Progress for Waiting {
+    fn step(&mut self, what: &str) {
+        self.0.step(what);
+    }
+
+    fn output(&mut self, _scheduler: &str, _text: &str) {}
+
+    fn stop(&mut self) -> Option<String> {
+        interrupt::signal().map(|signal| format!("interrupted by {signal}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REFUSAL: &str = "the verifier refuses my_dispatch:\n\
+        ; void BPF_STRUCT_OPS(my_dispatch, s32 cpu, struct task_struct *p) @ my.bpf.c:16\n\
+        0: (79) r1 = *(u64 *)(r1 +8)          ; R1_w=trusted_ptr_or_null_task_struct(id=1)\n\
+        ; vtime = p->scx.dsq_vtime; @ my.bpf.c:18\n\
+        1: (79) r1 = *(u64 *)(r1 +760)\n\
+        R1 invalid mem access 'trusted_ptr_or_null_'";
+
+    #[test]
+    fn the_last_line_of_source_is_the_place() {
+        assert_eq!(
+            source_line(REFUSAL),
+            Some((18, "vtime = p->scx.dsq_vtime;"))
+        );
+        let text = told(Path::new("./my.bpf.c"), "6.18.15", REFUSAL);
+        assert!(
+            text.starts_with(
+                "./my.bpf.c:18: Linux 6.18.15 refuses it: R1 invalid mem access 'trusted_ptr_or_null_'; it may be NULL \
+                 there: test it first\n    vtime = p->scx.dsq_vtime;\n"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n  | 1: (79) r1"),
+            "the kernel's words: {text}"
+        );
+    }
+
+    #[test]
+    fn a_refusal_without_a_place_names_the_file() {
+        let text = told(
+            Path::new("my.bpf.c"),
+            "6.18.15",
+            "struct ops programs must have a GPL compatible license",
+        );
+        assert_eq!(
+            text.lines().next(),
+            Some(
+                "my.bpf.c: Linux 6.18.15 refuses it: struct ops programs must have a GPL compatible license; add char \
+                 _license[] SEC(\"license\") = \"GPL\";"
+            )
+        );
+    }
+}
