@@ -25,9 +25,7 @@ pub enum HeaderSet {
 impl HeaderSet {
     /// The source's own headers if it has any: beside it, or where the trees that schedulers come from have them.
     pub fn beside(source: &Path) -> HeaderSet {
-        let source = source
-            .canonicalize()
-            .unwrap_or_else(|_| source.to_owned());
+        let source = source.canonicalize().unwrap_or_else(|_| source.to_owned());
         let Some(folder) = source.parent() else {
             return HeaderSet::Shipped;
         };

@@ -93,12 +93,15 @@ fn no_object(argument: &str) -> Failure {
 /// What a refusal means, its place first. The kernel's own words follow in full.
 fn told(source: &Path, release: &str, refusal: &str) -> String {
     let place = source_line(refusal);
+    let own = source.file_name().and_then(|name| name.to_str());
     let (file, code) = match &place {
-        Some((line, code)) => (format!("{}:{line}", data::shown(source)), *code),
+        Some((file, line, code)) if Some(*file) == own => {
+            (format!("{}:{line}", data::shown(source)), *code)
+        }
+        Some((file, line, code)) => (format!("{}: {file}:{line}", data::shown(source)), *code),
         None => (data::shown(source), ""),
     };
-    let word = refusal.lines().last().unwrap_or_default();
-    let mut text = format!("{file}: Linux {release} refuses it: {word}");
+    let mut text = format!("{file}: Linux {release} refuses it: {}", word(refusal));
     if let Some(advice) = advice(refusal) {
         text += &format!("; {advice}");
     }
@@ -111,27 +114,43 @@ fn told(source: &Path, release: &str, refusal: &str) -> String {
     text
 }
 
-/// The last line of source that the verifier quotes, `; code @ file.c:12`: its number and the code.
-fn source_line(refusal: &str) -> Option<(u32, &str)> {
+/// The verifier's verdict: its last line. Of some stores it says nothing but what they are.
+fn word(refusal: &str) -> &str {
+    let last = refusal.lines().last().unwrap_or_default();
+    let instruction = last.split_once(": (").map(|(_, rest)| rest);
+    match instruction.and_then(|rest| rest.split_once(") ")) {
+        Some((_, store)) if store.starts_with("*(") => STORE,
+        _ => last,
+    }
+}
+
+const READ_ONLY: &str =
+    "a kernel's structs are read only, but for a task's scx.slice, scx.dsq_vtime and scx.disallow";
+
+const STORE: &str = "may not write here";
+
+/// The last line of source that the verifier quotes, `; code @ file.c:12`: file, number, code.
+fn source_line(refusal: &str) -> Option<(&str, u32, &str)> {
     refusal.lines().rev().find_map(|line| {
         let (code, place) = line.strip_prefix("; ")?.rsplit_once(" @ ")?;
-        let (_, number) = place.rsplit_once(':')?;
-        Some((number.trim().parse().ok()?, code.trim()))
+        let (file, number) = place.rsplit_once(':')?;
+        Some((file, number.trim().parse().ok()?, code.trim()))
     })
 }
 
 /// What to do about the commonest refusals.
 fn advice(refusal: &str) -> Option<&'static str> {
+    if word(refusal) == STORE {
+        return Some(READ_ONLY);
+    }
     let known = [
+        (
+            "pointer and register with unbounded",
+            "the index may lie outside: limit it first",
+        ),
         ("or_null", "it may be NULL there: test it first"),
-        (
-            "license",
-            "add char _license[] SEC(\"license\") = \"GPL\";",
-        ),
-        (
-            "GPL-restricted",
-            "add char _license[] SEC(\"license\") = \"GPL\";",
-        ),
+        ("license", "add char _license[] SEC(\"license\") = \"GPL\";"),
+        ("non-GPL", "add char _license[] SEC(\"license\") = \"GPL\";"),
         (
             "invalid access to map value",
             "the offset may lie outside of the map's value: limit it first",
@@ -144,18 +163,9 @@ fn advice(refusal: &str) -> Option<&'static str> {
             "outside of the allowed memory range",
             "the offset may lie outside of its memory: limit it first",
         ),
-        (
-            "cannot write into",
-            "a kernel's structs are read only, but for a task's scx.slice, scx.dsq_vtime and scx.disallow",
-        ),
-        (
-            "only read is supported",
-            "a kernel's structs are read only, but for a task's scx.slice, scx.dsq_vtime and scx.disallow",
-        ),
-        (
-            "Cannot write to",
-            "a kernel's structs are read only, but for a task's scx.slice, scx.dsq_vtime and scx.disallow",
-        ),
+        ("cannot write into", READ_ONLY),
+        ("only read is supported", READ_ONLY),
+        ("Cannot write to", READ_ONLY),
         (
             "infinite loop",
             "bound the loop: bpf_for, bpf_repeat or can_loop",
@@ -234,7 +244,7 @@ mod tests {
     fn the_last_line_of_source_is_the_place() {
         assert_eq!(
             source_line(REFUSAL),
-            Some((18, "vtime = p->scx.dsq_vtime;"))
+            Some(("my.bpf.c", 18, "vtime = p->scx.dsq_vtime;"))
         );
         let text = told(Path::new("./my.bpf.c"), "6.18.15", REFUSAL);
         assert!(
@@ -247,6 +257,23 @@ mod tests {
         assert!(
             text.contains("\n  | 1: (79) r1"),
             "the kernel's words: {text}"
+        );
+    }
+
+    #[test]
+    fn a_store_is_refused_without_a_word() {
+        let refusal =
+            "the verifier refuses my_enqueue:\n; x->y = 3; @ my.h:4\n3: (62) *(u32 *)(r1 +108) = 3";
+        let text = told(Path::new("my.bpf.c"), "6.18.15", refusal);
+        assert!(
+            text.starts_with(
+                "my.bpf.c: my.h:4: Linux 6.18.15 refuses it: may not write here; a kernel's structs are read only"
+            ),
+            "{text}"
+        );
+        assert_eq!(
+            word("2: (85) call x#1\nR1 must not be NULL"),
+            "R1 must not be NULL"
         );
     }
 

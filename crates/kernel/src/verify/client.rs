@@ -124,11 +124,17 @@ fn start(folder: &Folder, kernel_version: &str, idle_s: u64) -> Result<(), Kerne
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // SAFETY: an async-signal-safe system call between fork and exec.
+    // SAFETY: only async-signal-safe system calls between fork and exec.
     unsafe {
-        command.pre_exec(|| match libc::setsid() {
-            -1 => Err(std::io::Error::last_os_error()),
-            _ => Ok(()),
+        command.pre_exec(|| {
+            // This process may leave signals to a thread of its own; the server has none.
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+            match libc::setsid() {
+                -1 => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            }
         });
     }
     let mut child = command.spawn().map_err(KernelError::io(this, "start"))?;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::{Folder, guest, write_whole};
 use crate::error::KernelError;
 use crate::progress::Progress;
-use crate::rounds::Rounds;
 use crate::protocol::RunOutcome;
+use crate::rounds::Rounds;
 use crate::vm::{self, Report, SchedulerJob, VmJob};
 use tiltyard_model::Machine;
 
