@@ -23,8 +23,7 @@ use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
 use crate::simulate::{self, Experiment, Run};
 use crate::tabled::{self, Simulated, Tables};
-use crate::{duration, machines, terminal, unset, window, workloads};
-use crate::{duration, machines, terminal, verified, window, workloads};
+use crate::{duration, machines, terminal, unset, verified, window, workloads};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
 #[derive(Debug, clap::Args)]
@@ -190,13 +189,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let begun = Instant::now();
     let mut first_failure = None;
-    let built = build_all(&choices, args.accesses, &mut first_failure);
+    let built = build_all(args, &choices, &mut first_failure);
     for scheduler in &built {
         for warning in unset::warnings(scheduler, &machine) {
             eprintln!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
         }
     }
-    let built = build_all(args, &choices, &mut first_failure);
     let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
     let mut gathered = gather(args, &built, &seeds, cells, &mut first_failure);
     if !gathered.runs.is_empty() {
@@ -213,6 +211,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if gathered.runs.is_empty() && args.format == Format::Json {
         let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
         super::print(&format!("{all:#}\n"))?;
+    }
     for hint in built.iter().filter_map(verified::hint) {
         eprintln!("tiltyard: {hint}");
     }
@@ -243,8 +242,6 @@ fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
 }
 
 /// Builds each scheduler; a failure is reported and the scheduler left out.
-fn build_all(choices: &[Choice], accesses: bool, first_failure: &mut Option<Code>) -> Vec<Built> {
-/// Builds each scheduler; one that fails is told and left out.
 fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) -> Vec<Built> {
     let steps = Steps::new();
     let mut built = Vec::new();
