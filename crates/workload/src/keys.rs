@@ -176,7 +176,7 @@ pub(crate) fn unit_of(kind: &str) -> &'static str {
     }
 }
 
-/// Suffixes tell events of one kind apart: digits (`run0`), `_` and a name that is no unit (`run_x`), or both. Whatever
+/// Suffixes distinguish events of one kind: digits (`run0`), `_` and a name that is no unit (`run_x`), or both. Whatever
 /// else follows the kind is a mistake that would go unnoticed. `known`: the keys that may have been meant.
 pub(crate) fn suffix_fault<'k>(
     key: &str,

@@ -111,8 +111,7 @@ fn failure(folder: &Folder) -> Option<String> {
     std::fs::read_to_string(folder.error()).ok()
 }
 
-/// Starts a server that outlives this process and hears nothing of its terminal. Returns when it has its lock, or has
-/// ended.
+/// Starts a server that outlives this process and has no terminal. Returns when it has its lock, or has ended.
 fn start(folder: &Folder, kernel_version: &str, idle_s: u64) -> Result<(), KernelError> {
     let _ = std::fs::remove_file(folder.error());
     let this = Path::new("/proc/self/exe");
