@@ -505,7 +505,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     const bar = document.createElement("p");
     bar.className = "controls";
     const actions = [["+", "zoom in", () => zoom(2)], ["−", "zoom out", () => zoom(0.5)], ["◀", "earlier", () => pan(-0.4)],
-                     ["▶", "later", () => pan(0.4)], ["all", "the whole window", () => show(whole.from, whole.to)]];
+                     ["▶", "later", () => pan(0.4)], ["all", "whole window", () => show(whole.from, whole.to)]];
     for (const [text, title, act] of actions) {
       const button = document.createElement("button");
       Object.assign(button, { type: "button", textContent: text, title });
@@ -517,7 +517,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     rows.className = "rows";
     rows.setAttribute("role", "group");
     rows.setAttribute("aria-label", "rows");
-    for (const [text, tasks] of [["a row a CPU", false], ["a row a task", true]]) {
+    for (const [text, tasks] of [["rows: CPUs", false], ["rows: tasks", true]]) {
       const button = document.createElement("button");
       Object.assign(button, { type: "button", textContent: text });
       button.dataset.rows = tasks ? "tasks" : "cpus";
@@ -527,7 +527,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     bar.append(rows);
     const hint = document.createElement("span");
     hint.className = "note";
-    hint.textContent = "Drag moves; wheel (after a click, or with Ctrl) and pinch zoom; keys: arrows, + and −, 0, n and p, t.";
+    hint.textContent = "Drag to move; zoom with the wheel (after a click, or with Ctrl) or a pinch; keys: arrows, + and −, 0, n and p, t.";
     bar.append(hint);
     host.append(bar);
   }
@@ -556,7 +556,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
       list.append(item);
       swatches.push([swatch, app]);
     }
-    const ends = "At the end of a slice: ◢ preempted, ▌ slice used up, ● yields, ■ exits, nothing: sleeps.";
+    const ends = "At the end of a slice: ◢ preempted, ▌ slice ended, ● yields, ■ exits, no mark: sleeps.";
     for (const [shown, text] of [["cpus-only", `${ends} Ticks above: wakeups, on the waker's CPU.`],
                                  ["tasks-only", `Filled: on a CPU. Hatched: waits for one. Empty: sleeps. ${ends}`]]) {
       const marks = document.createElement("span");

@@ -96,7 +96,7 @@ pub fn render(pair: &Pair, width: usize, all: bool) -> String {
     }
     if hidden > 0 {
         more.push(format!(
-            "{hidden} more figure{} that changed",
+            "{hidden} more metric{} that changed",
             plural(hidden)
         ));
     }
@@ -292,19 +292,18 @@ fn note(pair: &Pair, layout: Layout) -> String {
     match pair.trial {
         Trial::Exact => {
             let runs = match pair.runs {
-                [1, 1] => "One run each with the same draws, which come out the same every time"
-                    .to_owned(),
+                [1, 1] => "One deterministic run each".to_owned(),
                 [a, b] => format!(
-                    "The {a} and {b} runs of either side are all alike, so they count as one"
+                    "All {a} runs of A are identical and all {b} runs of B are identical, so each side counts as one run"
                 ),
             };
             format!(
-                "{runs}: no interval and no test. Marked is what differs by 1 % or more; with other draws it may be otherwise."
+                "{runs}: no interval and no test. Metrics that differ by 1 % or more are marked; other seeds may differ."
             )
         }
         Trial::TooFew => format!(
-            "{a} and {b} runs are too few: that all of one side lie above all of the other happens by chance, too, {} times in \
-             100. So nothing is marked; four runs of each are the fewest that can tell.",
+            "{a} and {b} runs are too few: all of one side lie above all of the other by chance {} times in \
+             100. So nothing is marked; at least four runs of each are needed.",
             (smallest(a, b) * 100.0).round()
         ),
         Trial::Tested => {
@@ -318,23 +317,21 @@ fn note(pair: &Pair, layout: Layout) -> String {
             if layout.interval {
                 interval = format!(", and its {coverage:.1} % interval");
             } else {
-                left_out = " Wider terminals have intervals.";
+                left_out = " Wider terminals show intervals.";
             }
             if layout.delta {
-                delta = " delta: Cliff's, 1 or -1 where the runs of the two do not mix.";
+                delta = " delta: Cliff's delta, 1 or -1 if the runs of the two do not overlap.";
             }
             if pair.tests() == 0 {
-                return format!(
-                    "{a} and {b} runs, and no figure that differs between any two of them."
-                );
+                return format!("{a} and {b} runs; no metric differs between any two of them.");
             }
             let figures = match pair.tests() {
-                1 => "the one figure".to_owned(),
-                tests => format!("the {tests} figures"),
+                1 => "the one metric".to_owned(),
+                tests => format!("the {tests} metrics"),
             };
             format!(
                 "Medians of {a} and {b} runs. change: B against A, median over all pairs of runs (Hodges-Lehmann){interval}.{delta} \
-                 Marked is what differs by 1 % or more and has p up to {ALPHA}: Mann-Whitney, corrected for {figures} tested \
+                 Metrics that differ by 1 % or more with p up to {ALPHA} are marked: Mann-Whitney, corrected for {figures} tested \
                  (Benjamini-Hochberg).{left_out}"
             )
         }

@@ -107,7 +107,7 @@ pub fn render(input: &ReportInput) -> String {
             ("overhead", "Overhead"),
             ("tasks", "Tasks"),
             ("everything", "All figures"),
-            ("words", "Words"),
+            ("words", "Glossary"),
         ],
         body_html,
         charts: &charts,

@@ -138,7 +138,8 @@ pub fn interval_note(comparison: &Comparison) -> String {
         false => format!("{fewest} to {most}"),
     };
     match fewest {
-        0 | 1 => "One run of a scheduler: no interval. More runs give one.".to_owned(),
+        0 | 1 => "Single run, no confidence interval; add --seeds 10 (in a kernel: --rounds 10)."
+            .to_owned(),
         _ => format!(
             "Median of {runs} runs; ± is the larger side of the {:.1} % interval (order statistics).",
             f64::from(comparison.coverage_ppm) / 1e4
@@ -197,7 +198,7 @@ fn notes(comparison: &Comparison, width: usize) -> String {
         }
         _ => {
             text += &wrap(
-                "* is better than all others beyond the intervals and 1 %.",
+                "* marks a value better than all others by more than the intervals and 1 %.",
                 width,
                 "",
             )

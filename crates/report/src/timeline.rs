@@ -43,7 +43,7 @@ impl Left {
         (Left::StillRuns, "still runs"),
         (Left::Sleeps, "sleeps"),
         (Left::Exits, "exits"),
-        (Left::SliceEnd, "slice used up"),
+        (Left::SliceEnd, "slice ended"),
         (Left::Preempted, "preempted"),
         (Left::HigherClass, "higher class"),
         (Left::Yields, "yields"),

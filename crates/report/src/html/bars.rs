@@ -45,8 +45,8 @@ fn bars(comparison: &Comparison, row: &Row, top: f64) -> String {
         0.0
     };
     let direction = match row.better {
-        Better::Higher => "more is better",
-        Better::Lower => "less is better",
+        Better::Higher => "higher is better",
+        Better::Lower => "lower is better",
         Better::Neither => "",
     };
     let middle = top + BAR_HEIGHT * comparison.schedulers.len() as f64 / 2.0;

@@ -53,7 +53,7 @@ fn parts(input: &ReportInput, about: &Parts) -> String {
 pub fn switches(input: &ReportInput) -> String {
     let about = Parts {
         id: "switches",
-        title: "Why CPUs changed hands",
+        title: "Context switches by cause",
         sentence: "Context switches by cause: block is a task that went to sleep of itself; slice end and preempt \
                    took the CPU from one that would have run on.",
         of: |run| run.switches.named().to_vec(),
@@ -66,8 +66,8 @@ pub fn switches(input: &ReportInput) -> String {
 pub fn overhead(input: &ReportInput) -> String {
     let about = Parts {
         id: "overhead",
-        title: "What the system took",
-        sentence: "CPU time that went to the system and not to tasks, by cause.",
+        title: "Overhead",
+        sentence: "CPU time used by the machine and the scheduler instead of tasks, by cause.",
         of: |run| run.overhead.named().to_vec(),
         write: time,
     };
@@ -103,7 +103,7 @@ pub fn preemptions(input: &ReportInput) -> String {
     }
     Figure {
         id: "preemptions",
-        title: "Who preempted whom",
+        title: "Preemptions by pairs",
         sentence: &shown(
             input,
             "A task of the column's app took the CPU from a task of the row's app that would have run on; the \

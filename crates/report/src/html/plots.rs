@@ -41,7 +41,7 @@ fn slice_by_slice(chapter: &Chapter, data: &mut Vec<serde_json::Value>) -> Strin
         timelines::place(
             Vec::new(),
             &chapter.timelines,
-            "tiltyard run --report FILE.html --timeline FROM..TO shows another window",
+            "tiltyard run --report FILE.html --timeline FROM..TO selects another window",
             data
         )
     )
@@ -56,7 +56,7 @@ fn figure(plot: &Plot, charts: &mut Vec<Chart>) -> String {
     }
     let (drawing, note) = match plot.kind {
         _ if plot.points.is_empty() => {
-            let text = "No points: the query of this figure gave none, or its run failed.";
+            let text = "No points: the query of this figure returned none, or its run failed.";
             (String::new(), text.to_owned())
         }
         PlotKind::Bars => (barlist::render(plot, &names), String::new()),
@@ -99,7 +99,7 @@ fn diagram(plot: &Plot, names: &[&str], charts: &mut Vec<Chart>) -> (String, Str
         })
         .collect();
     if thinned > 1 {
-        notes.push(format!("Every {thinned}th point is drawn."));
+        notes.push(format!("Only every {thinned}th point is drawn."));
     }
     // The diagrams of the script share one x axis: a curve without a point there has none.
     let mut x: Vec<f64> = curves.iter().flatten().map(|(x, _)| *x).collect();

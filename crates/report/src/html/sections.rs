@@ -32,7 +32,7 @@ pub(super) fn share(part: u64, whole: u64) -> String {
 
 pub(super) fn shown(input: &ReportInput, text: &str) -> String {
     match input.comparison.runs.iter().max() {
-        Some(&runs) if runs > 1 => format!("{text} One run is drawn: {}.", input.shown),
+        Some(&runs) if runs > 1 => format!("{text} Curves show one run: {}.", input.shown),
         _ => text.to_owned(),
     }
 }
@@ -45,7 +45,7 @@ pub fn overview(input: &ReportInput) -> String {
     let rows: Vec<&Row> = shown.into_iter().map(|at| all[at]).collect();
     let more = match left_out {
         0 => String::new(),
-        more => format!(" {more} more with less CPU time are in the table of all figures."),
+        more => format!(" {more} more with less CPU time are in the table of all metrics."),
     };
     let table = comparison_table(input, &rows);
     let why: String = comparison
@@ -219,7 +219,7 @@ pub fn tasks(input: &ReportInput) -> String {
          </summary><pre>{}</pre></details></section>\n",
         escape(&shown(
             input,
-            "Single tasks by runtime, and who waited longest."
+            "Single tasks by runtime, and the longest waits."
         )),
         escape(input.command)
     )
@@ -231,7 +231,7 @@ fn starvation(run: &Summary) -> String {
     }
     let episodes = run.starvation.iter().take(MAX_EPISODES).map(|e| {
         let end = if e.open {
-            "and still when the run ended"
+            "and until the end of the run"
         } else {
             ""
         };
@@ -272,28 +272,31 @@ pub fn words(input: &ReportInput) -> String {
         .map(|(_, _, run)| run.starvation_ns)
         .next()
         .unwrap_or(0);
-    let starvation = format!("Runnable and not run for longer than {}.", time(bound_ns));
+    let starvation = format!(
+        "Runnable for longer than {} without running.",
+        time(bound_ns)
+    );
     let words = [
         (
             "runtime, wait, sleep",
-            "On a CPU; runnable and not on a CPU; neither. They add up to the task's lifetime.",
+            "On a CPU; runnable but not on a CPU; neither. Their sum is the task's lifetime.",
         ),
         (
             "wakeup latency",
-            "From the wakeup of a sleeping task to its running.",
+            "Time from the wakeup of a sleeping task until it runs.",
         ),
         (
             "preemption",
-            "A task lost the CPU although it would have run on.",
+            "A task lost the CPU although it was still runnable.",
         ),
         ("starvation", starvation.as_str()),
         (
             "busy, idle, overhead",
-            "A CPU worked for tasks; had none; worked for the system. They add up to the run.",
+            "Time used by tasks; without a task; used by the machine and the scheduler. Their sum is the run time.",
         ),
         (
             "Jain index",
-            "How evenly an app's tasks got CPU time: 1 when all got the same share of their lifetime.",
+            "How evenly an app's tasks got CPU time: 1 if all got the same share of their lifetime.",
         ),
         (
             "++ + ~ - --",
@@ -304,5 +307,5 @@ pub fn words(input: &ReportInput) -> String {
         .iter()
         .map(|(word, meaning)| format!("<dt>{}</dt><dd>{}</dd>", escape(word), escape(meaning)))
         .collect();
-    format!("<section id=\"words\"><h2>Words</h2><dl>{list}</dl></section>\n")
+    format!("<section id=\"words\"><h2>Glossary</h2><dl>{list}</dl></section>\n")
 }

@@ -155,7 +155,7 @@ fn controls(findings: &Findings) -> String {
     });
     format!(
         "<form class=\"filter\" hidden>{}<select aria-label=\"section\"><option value=\"\">all sections</option>{}</select>\
-         <input type=\"search\" placeholder=\"words in a claim\" aria-label=\"words in a claim\">\
+         <input type=\"search\" placeholder=\"search claims\" aria-label=\"search claims\">\
          <button type=\"button\" value=\"open\">open all</button><button type=\"button\" value=\"close\">close all</button>\
          </form>\n",
         boxes.concat(),

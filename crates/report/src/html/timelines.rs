@@ -87,7 +87,7 @@ pub fn section(input: &ReportInput, data: &mut Vec<serde_json::Value>) -> String
         body: place(
             input.colored_apps(),
             input.timelines,
-            "--timeline FROM..TO chooses another window",
+            "--timeline FROM..TO selects another window",
             data,
         ),
         table: table.finish(),
