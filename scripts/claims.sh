@@ -15,6 +15,17 @@ mkdir -p $results
 if [ "$1" = kernel ]; then
 	"$tiltyard" reproduce --arena kernel --vm --jobs 2 --format json >"$new/kernel.json"
 fi
+
+# The first check of a claim that is judged for the first time; those of others stay.
+{
+	echo "{"
+	awk '
+		FNR == NR { if (split($0, part, "\"") > 2) { line = $0; sub(/,$/, "", line); print line; known[part[2]] = 1 }; next }
+		/^    "check": / { check = $0; sub(/^    "check": /, "", check); sub(/,$/, "", check) }
+		/^    "id": / { split($0, part, "\""); if (!(part[4] in known) && check != "\"\"") print "  \"" part[4] "\": " check }
+	' $results/first-checks.json "$new/sim.json" | LC_ALL=C sort | sed '$!s/$/,/'
+	echo "}"
+} >"$new/first-checks.json"
 cp "$new"/*.json $results/
 "$tiltyard" reproduce --page $results >"$new/claims.md"
 "$tiltyard" reproduce --page $results --scoreboard >"$new/scoreboard"

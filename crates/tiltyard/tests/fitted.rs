@@ -231,6 +231,18 @@ fn one_program_is_one_workload() {
 fn changed_checks_are_listed() {
     let path = root().join("experiments/results/first-checks.json");
     let first: BTreeMap<String, String> = serde_json::from_str(&read(&path)).unwrap();
-    let missing = history::unlisted(&experiments(), &first);
+    let experiments = experiments();
+    let missing = history::unlisted(&experiments, &first);
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+    let judged = experiments
+        .iter()
+        .flat_map(|e| &e.claims)
+        .filter(|c| c.check.is_some());
+    for claim in judged {
+        assert!(
+            first.contains_key(&claim.id),
+            "{}: no first check; run scripts/claims.sh",
+            claim.id
+        );
+    }
 }
