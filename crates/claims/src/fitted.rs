@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::experiment::{Experiment, Job};
 use crate::parameter::{Owner, Parameter};
 use crate::sensitivity::Variation;
 
@@ -19,12 +20,23 @@ data is `experiments/fitted.toml`. Which verdicts depend on them was measured: e
 ";
 
 /// The section of the page.
-pub(crate) fn section(out: &mut String, fitted: &[Parameter], variations: &[Variation]) {
+pub(crate) fn section(
+    out: &mut String,
+    experiments: &[Experiment],
+    fitted: &[Parameter],
+    variations: &[Variation],
+) {
     if fitted.is_empty() {
         return;
     }
     out.push_str(HEAD);
+    let jobs = experiments.iter().map(|e| e.jobs().unwrap_or_default());
+    let jobs: Vec<Vec<Job>> = jobs.collect();
     for parameter in fitted {
+        let concerned = experiments.iter().zip(&jobs);
+        let concerned =
+            concerned.filter(|(_, jobs)| jobs.iter().any(|job| parameter.concerns(job)));
+        let concerned: Vec<&str> = concerned.map(|(e, _)| e.id.as_str()).collect();
         let own: Vec<&Variation> = variations
             .iter()
             .filter(|v| v.parameter == parameter.name)
@@ -37,7 +49,7 @@ pub(crate) fn section(out: &mut String, fitted: &[Parameter], variations: &[Vari
             value(parameter),
             parameter.fitted_to.as_deref().unwrap_or_default(),
             tried(parameter),
-            turned(parameter, &own),
+            turned(parameter, &concerned, &own),
         );
     }
 }
@@ -63,14 +75,17 @@ fn tried(parameter: &Parameter) -> String {
     changes.join(", ")
 }
 
-/// The claims whose verdict is another in a variation, each with the variations that do it.
-fn turned(parameter: &Parameter, own: &[&Variation]) -> String {
-    let missing: Vec<String> = parameter
-        .changes()
-        .iter()
-        .map(|change| change.to_string())
-        .filter(|to| !own.iter().any(|v| v.to == *to))
-        .collect();
+/// The claims whose verdict is another in a variation, each with the variations that do it. `concerned`: the experiments with
+/// runs that have the number; one that was not tried in all of them is no number on which nothing depends.
+fn turned(parameter: &Parameter, concerned: &[&str], own: &[&Variation]) -> String {
+    if concerned.is_empty() {
+        return "no experiment so far has it".to_owned();
+    }
+    let changes = parameter.changes().into_iter().map(|c| c.to_string());
+    let was_tried =
+        |to: &String, id: &&str| own.iter().any(|v| v.to == *to && v.experiment == **id);
+    let missing = changes.filter(|to| !concerned.iter().all(|id| was_tried(to, id)));
+    let missing: Vec<String> = missing.collect();
     if !missing.is_empty() {
         return format!("not measured yet: {}", missing.join(", "));
     }
@@ -82,11 +97,69 @@ fn turned(parameter: &Parameter, own: &[&Variation]) -> String {
         }
     }
     if by_claim.is_empty() {
-        let judged: usize = own.iter().map(|v| v.claims).max().unwrap_or_default();
-        return format!("none of {judged} judged again");
+        return "none".to_owned();
     }
     let lines = by_claim
         .iter()
         .map(|(id, how)| format!("`{id}` ({})", how.join(", ")));
     lines.collect::<Vec<_>>().join("<br>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::read_fitted;
+
+    const EXPERIMENT: &str = "
+title = 't'
+[[run]]
+machine = 'uni'
+workload = 'w'
+schedulers = { a = 'a' }
+";
+
+    fn row(machine: &str, variations: &[Variation]) -> String {
+        let text = format!(
+            "[[parameter]]\nname = 'n'\nmachine = '{machine}'\nat = ['costs.a', 'costs.b']\nis = [1, 2]\nvalues = [7, 8]\n\
+             reason = 'r'\nfitted_to = 'Figure 1'\n"
+        );
+        let fitted = read_fitted(&text, "fitted.toml").unwrap();
+        let experiments = [Experiment::read(EXPERIMENT, "e", "e.toml").unwrap()];
+        let mut out = String::new();
+        section(&mut out, &experiments, &fitted, variations);
+        out.lines().last().unwrap().to_owned()
+    }
+
+    fn variation(to: &str, changes: &str) -> Variation {
+        let text = format!(
+            r#"{{"experiment":"e","parameter":"n","place":"machine uni","to":"{to}","claims":3,"changes":[{changes}]}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_number_that_was_not_tried_is_none_on_which_nothing_depends() {
+        let head = "| n: r | `costs.a` = 1, `costs.b` = 2 in `-m uni` | Figure 1 | = 7, = 8 | ";
+        assert_eq!(
+            row("uni", &[]),
+            format!("{head}not measured yet: = 7, = 8 |")
+        );
+        let seven = variation("= 7", "");
+        assert_eq!(
+            row("uni", std::slice::from_ref(&seven)),
+            format!("{head}not measured yet: = 8 |")
+        );
+        assert_eq!(
+            row("uni", &[seven.clone(), variation("= 8", "")]),
+            format!("{head}none |")
+        );
+        let change =
+            r#"{"id":"s.p.c","from":"reproduced","to":"not-reproduced","before":[],"after":[]}"#;
+        let both = [seven, variation("= 8", change)];
+        assert_eq!(
+            row("uni", &both),
+            format!("{head}`s.p.c` (= 8: not-reproduced) |")
+        );
+        assert!(row("v890", &both).ends_with("| no experiment so far has it |"));
+    }
 }

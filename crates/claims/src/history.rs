@@ -168,3 +168,122 @@ fn verdict_change(revision: &Revision, verdicts: &[Verdict]) -> String {
     }
     format!("{before}; today {}", today.join(" and "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPERIMENT: &str = "
+title = 't'
+[[claim]]
+id = 's.p.c'
+where = 'w'
+statement = 's'
+kind = 'number'
+tier = 'core'
+expected = 'e'
+tolerance = 't'
+check = 'a.m > 3'
+[[history]]
+claims = ['s.p.c']
+date = '2026-11-21'
+changed = 'check'
+from = 'a.m > 1'
+to = 'a.m > 2'
+reason = 'r'
+before = 'not-reproduced'
+[[history]]
+claims = ['s.p.c']
+date = '2026-11-22'
+changed = 'check'
+from = 'a.m > 2'
+to = 'a.m > 3'
+reason = 'r'
+";
+
+    fn lines(text: &str, first: &str) -> Vec<String> {
+        let experiment = Experiment::read(text, "e", "e.toml").unwrap();
+        let first = BTreeMap::from([("s.p.c".to_owned(), first.to_owned())]);
+        unlisted(&[experiment], &first)
+    }
+
+    #[test]
+    fn entries_lead_from_the_first_check_to_todays() {
+        assert_eq!(lines(EXPERIMENT, "a.m > 1"), [""; 0]);
+        let changed = lines(
+            &EXPERIMENT.replace("check = 'a.m > 3'", "check = 'a.m > 4'"),
+            "a.m > 1",
+        );
+        assert!(
+            changed.len() == 1 && changed[0].contains("is \"a.m > 4\"; add a [[history]]"),
+            "{changed:?}"
+        );
+        let gap = lines(EXPERIMENT, "a.m > 0");
+        assert!(
+            gap.len() == 1 && gap[0].contains("goes on from \"a.m > 1\""),
+            "{gap:?}"
+        );
+        let unlisted = lines(EXPERIMENT.split("[[history]]").next().unwrap(), "a.m > 1");
+        assert!(
+            unlisted.len() == 1 && unlisted[0].contains("the check was \"a.m > 1\""),
+            "{unlisted:?}"
+        );
+    }
+
+    #[test]
+    fn entries_that_are_none_are_refused() {
+        for (old, new, words) in [
+            (
+                "claims = ['s.p.c']",
+                "claims = ['s.p.d']",
+                "e.toml:12: history: s.p.d: no claim of this file",
+            ),
+            (
+                "claims = ['s.p.c']",
+                "claims = ['s.p.c', 's.p.c']",
+                "an entry for each",
+            ),
+            (
+                "claims = ['s.p.c']\ndate = '2026-11-21'\nchanged = 'check'",
+                "claims = []\ndate = '2026-11-21'\nchanged = 'run'",
+                "write claims",
+            ),
+            ("2026-11-21", "21.11.2026", "write YYYY-MM-DD"),
+            (
+                "to = 'a.m > 2'",
+                "to = 'a.m > 1'",
+                "from and to that differ",
+            ),
+            (
+                "changed = 'check'",
+                "changed = 'mind'",
+                "unknown variant `mind`",
+            ),
+            (
+                "before = 'not-reproduced'",
+                "before = 'wrong'",
+                "unknown variant `wrong`",
+            ),
+        ] {
+            assert!(EXPERIMENT.contains(old));
+            let error =
+                Experiment::read(&EXPERIMENT.replacen(old, new, 1), "e", "e.toml").unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_table_has_the_verdict_before_and_todays() {
+        let experiments = [Experiment::read(EXPERIMENT, "e", "e.toml").unwrap()];
+        let mut today = Verdict::not_run(&experiments[0].claims[0], None);
+        today.verdict = Outcome::Reproduced;
+        let mut out = String::new();
+        section(&mut out, &experiments, &[today]);
+        let rows: Vec<&str> = out.lines().filter(|l| l.starts_with("| 2026")).collect();
+        let expected = [
+            "| 2026-11-21 | `s.p.c` | check | `a.m > 1` | `a.m > 2` | r | not-reproduced; today reproduced |",
+            "| 2026-11-22 | `s.p.c` | check | `a.m > 2` | `a.m > 3` | r | unknown; today reproduced |",
+        ];
+        assert_eq!(rows, expected);
+    }
+}

@@ -89,7 +89,7 @@ pub fn page(experiments: &[Experiment], fitted: &[Parameter], kept: &Kept) -> St
     }
     disagreements(&mut out, kept, &claims);
     contradictions(&mut out, kept, &claims);
-    fitted_section(&mut out, fitted, &kept.sensitivity);
+    fitted_section(&mut out, experiments, fitted, &kept.sensitivity);
     sensitivity(&mut out, &kept.sensitivity);
     history::section(&mut out, experiments, &kept.sim);
     all_claims(&mut out, experiments, kept);
