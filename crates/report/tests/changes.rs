@@ -58,7 +58,7 @@ fn the_richest_layout_that_fits_is_taken() {
     let (least, text) = head(48);
     assert_eq!(least, "A B change p");
     let text: Vec<&str> = text.split_whitespace().collect();
-    assert!(text.join(" ").ends_with("Wider terminals have intervals."));
+    assert!(text.join(" ").ends_with("Wider terminals show intervals."));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn runs_that_are_all_alike_say_so() {
     let runs = vec![common::run(1, false, 1); 5];
     let text = render(&of(&runs, &runs, false), 100, true);
     assert!(
-        text.ends_with("\n5 and 5 runs, and no figure that differs between any two of them.\n"),
+        text.ends_with("\n5 and 5 runs; no metric differs between any two of them.\n"),
         "{text}"
     );
 }

@@ -343,7 +343,7 @@ fn runs_that_are_all_alike_count_as_one() {
     let folder = Folder::new();
     folder.write("a.json", &simulated(&[("fifo", &[500; 10])]).to_string());
     folder.write("b.json", &simulated(&[("fifo", &[600; 10])]).to_string());
-    let note = contains("The 10 and 10 runs of either side are all alike, so they count as one")
+    let note = contains("All 10 runs of A are identical and all 10 runs of B are identical, so each side counts as one run")
         .and(contains("[").not())
         .and(contains("worse"));
     folder.compare(&["a.json", "b.json"]).success().stdout(note);
