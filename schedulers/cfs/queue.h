@@ -107,7 +107,7 @@ static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
 			dequeue_entity(i, now_ns, how);
 			leaving = !queue(q)->nr_running;
 			how |= LEAVE_SLEEP;
-			/* Those who stay in the sleeper's group go on in its stead. */
+			/* Those who stay in the sleeper's group go on in its place. */
 			if (!leaving && asleep)
 				set_next_buddy(owner_of(q));
 		} else {

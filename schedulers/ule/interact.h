@@ -241,7 +241,7 @@ static void probe_task(struct task_struct *p, struct ule_task *t)
 	probe_history(p, t);
 	pen = penalty_full(t->run, t->slept);
 	score = interact_score(t->run, t->slept, task_nice(p));
-	/* Each takes less than ten bits; the top bit tells "probed" from "never probed". */
+	/* Each takes less than ten bits; the top bit distinguishes "probed" from "never probed". */
 	probed = 1U << 31 | pen << 20 | score << 10 | t->user_pri;
 	if (probed == t->probed)
 		return;
@@ -274,7 +274,7 @@ static void pri_apply(struct task_struct *p, struct ule_task *t)
 	t->pri = !par.port && is_kthread(p) ? PRI_KERN : t->user_pri;
 }
 
-/* The task went to sleep of its own will at hz tick @now. */
+/* The task went to sleep voluntarily at hz tick @now. */
 static void sleep_account(struct task_struct *p, struct ule_task *t, u64 now)
 {
 	t->sleeping = true;
@@ -283,7 +283,7 @@ static void sleep_account(struct task_struct *p, struct ule_task *t, u64 now)
 		t->pri = static_boost;
 }
 
-/* The task woke up at hz tick @now: its sleep counts, its slice starts anew. */
+/* The task woke up at hz tick @now: its sleep counts, its slice restarts. */
 static void wake_account(struct task_struct *p, struct ule_task *t, u64 now)
 {
 	u64 slept = now - t->slp_tick;

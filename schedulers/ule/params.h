@@ -29,7 +29,7 @@ const volatile u32 stathz = 127;
 
 /* A task is interactive if its score is under this (kern.sched.interact). */
 const volatile u32 interact_thresh = 30;
-/* How much run and sleep history is kept, and what a new process takes along. */
+/* How much run and sleep history is kept, and what a new process inherits. */
 const volatile u32 history_ms = 5000;
 const volatile u32 fork_history_ms = 500;
 /* A new task's history is cut to fork_history_ms (1) or copied in full (0). */

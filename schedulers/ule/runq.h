@@ -61,7 +61,7 @@ struct ule_cpu {
 	u32 rank;
 	u32 order;
 	u32 group[NR_TOPO];
-	/* Balancer: may still give away; is still asked to take. Stealing: asked in vain. */
+	/* Balancer: may still give away; is still asked to take. Stealing: already tried. */
 	bool donor;
 	bool taker;
 	u64 tried[MAX_CPUS / 64];

@@ -5,7 +5,7 @@
  *
  * ULE divides tasks into interactive ones and batch ones and lets the former always go first.
  * A task's penalty grows from 0 to 100 as it runs more and sleeps less; with r and s the time
- * it ran and slept of its own will in the last five seconds or so,
+ * it ran and slept voluntarily in the last five seconds or so,
  *
  *	penalty = 50 r / s          if s > r
  *	        = 100 - 50 s / r    otherwise
@@ -376,7 +376,7 @@ static void fork_account(struct task_struct *child, struct ule_task *t, struct t
 	t->cpu_ticks = pt->cpu_ticks;
 	t->ftick = pt->ftick;
 	t->ltick = pt->ltick;
-	/* FreeBSD: the shortest slice to live at first. The port starts it anew at enqueue. */
+	/* FreeBSD: the shortest slice to live at first. The port restarts it at enqueue. */
 	t->slice_used = slice_of(cpu_ctx(pt->cpu)->load) - par.slice_min;
 	if (fork_scale && process)
 		history_fork(&t->run, &t->slept);

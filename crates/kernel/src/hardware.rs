@@ -27,7 +27,7 @@ pub enum Accel {
 }
 
 impl Accel {
-    /// For people.
+    /// Human-readable.
     pub fn name(self) -> &'static str {
         match self {
             Accel::Kvm => "KVM",
