@@ -11,12 +11,16 @@ use tiltyard_report::findings::{
 use super::Judged;
 
 /// What the shipped sources are; others are called by their ids.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 6] = [
     (
         "atc18",
         "The Battle of the Schedulers: FreeBSD ULE vs. Linux CFS (USENIX ATC'18)",
     ),
     ("bfs09", "University of New Mexico: BFS and CFS (2009)"),
+    (
+        "freebsd11",
+        "FreeBSD 11.1 and the port of the paper: ULE (kern/sched_ule.c)",
+    ),
     ("linux49", "Linux 4.9: CFS (kernel/sched/fair.c)"),
     ("wiki", "FreeBSD wiki: 4BSD and ULE"),
     ("zh", "The Battle of the Schedulers, Chinese translation"),
