@@ -50,6 +50,9 @@ pub struct Verdict {
     pub values: BTreeMap<String, Vec<f64>>,
     pub verdict: Outcome,
     pub seeds: usize,
+    /// All runs are identical, whatever the seed: they are one run, and there is no interval.
+    #[serde(default)]
+    pub identical: bool,
     /// With how many of the seeds, each taken by itself, the check holds.
     pub holds_with: usize,
     /// Why it was not run, or what is broken.
@@ -76,10 +79,32 @@ impl Verdict {
             values: BTreeMap::new(),
             verdict: Outcome::NotRun,
             seeds: 0,
+            identical: false,
             holds_with: 0,
             reason,
             broken: false,
             command: format!("tiltyard reproduce {}", claim.id),
+        }
+    }
+}
+
+impl Verdict {
+    /// Nothing was left to chance in any run of this claim: the seeds are copies of one run.
+    pub fn of_identical_runs(mut self) -> Verdict {
+        self.identical = self.seeds > 1;
+        if self.identical {
+            self.interval.clear();
+        }
+        self
+    }
+
+    /// How the seeds agree, for a reader; empty where nothing was judged.
+    pub fn agreement(&self) -> String {
+        match (self.seeds, self.identical) {
+            (0, _) => String::new(),
+            (seeds, true) => format!("all {seeds} runs identical"),
+            (1, false) => format!("holds with {} of 1 seed", self.holds_with),
+            (seeds, false) => format!("holds with {} of {seeds} seeds", self.holds_with),
         }
     }
 }

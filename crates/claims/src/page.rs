@@ -135,10 +135,7 @@ fn miss(out: &mut String, claim: &Claim, verdict: &Verdict) {
         Some(reason) => row("broken", reason),
         None => {
             row("measured", &measured(verdict).join("; "));
-            row(
-                "seeds",
-                &format!("holds with {} of {}", verdict.holds_with, verdict.seeds),
-            );
+            row("seeds", &verdict.agreement());
         }
     }
     row(

@@ -26,12 +26,7 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
     row("tolerance", &claim.tolerance);
     row("check", &verdict.check);
     row("measured", &measured(verdict).join("\n            "));
-    if verdict.seeds > 0 {
-        row(
-            "seeds",
-            &format!("holds with {} of {}", verdict.holds_with, verdict.seeds),
-        );
-    }
+    row("seeds", &verdict.agreement());
     row("reason", verdict.reason.as_deref().unwrap_or_default());
     row("note", claim.inconsistency.as_deref().unwrap_or_default());
     row(

@@ -19,7 +19,11 @@ pub struct Comparison {
     pub runs: Vec<usize>,
     /// The longest run.
     pub duration_ns: u64,
-    /// Coverage of the weakest interval; 0 when some scheduler has a single run.
+    /// Of each scheduler: it has several runs, and all are identical, so they show no spread. A seed that changes
+    /// nothing gives copies, not evidence: figures of such a scheduler have no interval (a coverage of 0).
+    #[serde(default)]
+    pub identical: Vec<bool>,
+    /// Coverage of the weakest interval of schedulers whose runs differ; 0 when some scheduler has a single run.
     pub coverage_ppm: u32,
     pub rows: Vec<Row>,
     /// Sentences made from measured facts, one scheduler after the other.
@@ -33,18 +37,48 @@ pub fn compare(runs: &[(String, Vec<Summary>)]) -> Comparison {
         .map(|(_, summaries)| summaries.iter().map(figures).collect())
         .collect();
     let counts: Vec<usize> = runs.iter().map(|(_, summaries)| summaries.len()).collect();
-    let fewest = counts.iter().copied().min().unwrap_or(0);
     let all = runs.iter().flat_map(|(_, summaries)| summaries);
-    Comparison {
+    let mut comparison = Comparison {
         schedulers: runs.iter().map(|(name, _)| name.clone()).collect(),
         duration_ns: all.map(|s| s.duration_ns).max().unwrap_or(0),
-        coverage_ppm: median_interval(&vec![0.0; fewest]).map_or(0, |i| i.coverage_ppm),
+        identical: Vec::new(),
+        coverage_ppm: 0,
         runs: counts,
         rows: rows(&figures),
         why: runs
             .iter()
             .flat_map(|(name, summaries)| why(name, summaries))
             .collect(),
+    };
+    comparison.mark_identical(figures.iter().map(|runs| all_alike(runs)).collect());
+    comparison
+}
+
+/// Whether several runs have the same figures.
+pub fn all_alike(runs: &[Vec<Figure>]) -> bool {
+    runs.len() > 1 && runs.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+impl Comparison {
+    /// `identical`: of each scheduler, whether all of its runs are the same run. Their figures lose their intervals.
+    pub fn mark_identical(&mut self, identical: Vec<bool>) {
+        let is = |at: usize| identical.get(at).copied().unwrap_or(false);
+        for row in &mut self.rows {
+            let cells = row.cells.iter_mut().enumerate().filter(|(at, _)| is(*at));
+            cells
+                .filter_map(|(_, cell)| cell.as_mut())
+                .for_each(|cell| cell.coverage_ppm = 0);
+            let effects = row.effects.iter_mut().enumerate();
+            let copies = effects.filter(|(at, _)| is(0) && is(*at));
+            let changes = copies.filter_map(|(_, effect)| effect.as_mut()?.change.as_mut());
+            changes.for_each(|change| change.coverage_ppm = 0);
+        }
+        let runs = self.runs.iter().enumerate().filter(|(at, _)| !is(*at));
+        self.coverage_ppm = runs
+            .map(|(_, runs)| median_interval(&vec![0.0; *runs]).map_or(0, |i| i.coverage_ppm))
+            .min()
+            .unwrap_or(0);
+        self.identical = identical;
     }
 }
 

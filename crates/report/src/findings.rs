@@ -64,9 +64,8 @@ pub struct Statement {
     pub check: String,
     /// Names with medians over the runs and their intervals.
     pub measured: Vec<String>,
-    /// Runs, and with how many of them the check holds.
-    pub runs: usize,
-    pub holds_with: usize,
+    /// With how many seeds the check holds, or that all runs are identical; empty where nothing was run.
+    pub agreement: String,
     /// Why it was not run.
     pub reason: String,
     pub explanation: String,

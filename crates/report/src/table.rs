@@ -42,7 +42,7 @@ pub fn render_all(comparison: &Comparison, width: usize) -> String {
 pub fn cell_text(row: &Row, cell: &Cell) -> String {
     let value = row.unit.write(cell.median);
     let side = (cell.high - cell.median).max(cell.median - cell.low);
-    if cell.n < 2 || side == 0.0 {
+    if cell.coverage_ppm == 0 || side == 0.0 {
         return value;
     }
     if cell.median == 0.0 || side > 2.0 * cell.median.abs() {
@@ -79,6 +79,9 @@ pub fn effect_text(effect: &Effect) -> String {
                 units::signed_percent(change.low),
                 units::signed_percent(change.high),
             );
+            if change.coverage_ppm == 0 {
+                return format!("{}, {delta}", units::change(change.median));
+            }
             format!("{} [{low}, {high}], {delta}", units::change(change.median))
         },
     )
@@ -101,10 +104,16 @@ pub fn effect_note(comparison: &Comparison) -> String {
         .flat_map(|row| &row.effects)
         .flatten();
     let coverages = rows.filter_map(|effect| Some(effect.change?.coverage_ppm));
+    let interval = match coverages.filter(|ppm| *ppm > 0).min() {
+        Some(ppm) => format!(
+            " its {:.1} % interval (Mann-Whitney),",
+            f64::from(ppm) / 1e4
+        ),
+        None => String::new(),
+    };
     format!(
-        "Against {first}: by how much a figure is larger, its {:.1} % interval (Mann-Whitney), and Cliff's delta: \
-         1 or -1 when the runs of the two do not mix, 0 when they mix evenly.",
-        f64::from(coverages.min().unwrap_or(0)) / 1e4
+        "Against {first}: by how much a figure is larger,{interval} and Cliff's delta: \
+         1 or -1 when the runs of the two do not mix, 0 when they mix evenly."
     )
 }
 
@@ -131,19 +140,44 @@ fn differences(comparison: &Comparison, rows: &[&Row], most: usize, width: usize
 
 /// What stands under the table about its intervals.
 pub fn interval_note(comparison: &Comparison) -> String {
-    let fewest = comparison.runs.iter().min().copied().unwrap_or(0);
-    let most = comparison.runs.iter().max().copied().unwrap_or(0);
-    let runs = match fewest == most {
-        true => format!("{most}"),
-        false => format!("{fewest} to {most}"),
-    };
-    match fewest {
+    let is_identical = |at: &usize| comparison.identical.get(*at) == Some(&true);
+    let (identical, others): (Vec<usize>, Vec<usize>) =
+        (0..comparison.runs.len()).partition(is_identical);
+    if others.is_empty() && !identical.is_empty() {
+        let runs = run_count(comparison, &identical);
+        return format!(
+            "All {runs} runs identical: the seed changes nothing here, so there is no interval."
+        );
+    }
+    let fewest = others
+        .iter()
+        .map(|at| comparison.runs[*at])
+        .min()
+        .unwrap_or(0);
+    let mut note = match fewest {
         0 | 1 => "Single run, no confidence interval; add --seeds 10 (in a kernel: --rounds 10)."
             .to_owned(),
         _ => format!(
-            "Median of {runs} runs; ± is the larger side of the {:.1} % interval (order statistics).",
+            "Median of {} runs; ± is the larger side of the {:.1} % interval (order statistics).",
+            run_count(comparison, &others),
             f64::from(comparison.coverage_ppm) / 1e4
         ),
+    };
+    for at in identical {
+        let (runs, scheduler) = (comparison.runs[at], &comparison.schedulers[at]);
+        note += &format!(" All {runs} runs of {scheduler} identical: no interval.");
+    }
+    note
+}
+
+/// How many runs these schedulers have: "10", or "8 to 10".
+fn run_count(comparison: &Comparison, schedulers: &[usize]) -> String {
+    let runs = schedulers.iter().map(|at| comparison.runs[*at]);
+    let fewest = runs.clone().min().unwrap_or(0);
+    let most = runs.max().unwrap_or(0);
+    match fewest == most {
+        true => format!("{most}"),
+        false => format!("{fewest} to {most}"),
     }
 }
 

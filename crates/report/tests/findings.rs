@@ -25,8 +25,7 @@ fn statement(id: &str, outcome: Outcome) -> Statement {
             Outcome::NotRun => Vec::new(),
             _ => vec!["a.x 1.5 [1, <2]".to_owned()],
         },
-        runs: 10,
-        holds_with: 9,
+        agreement: "holds with 9 of 10 seeds".to_owned(),
         reason: match outcome {
             Outcome::NotRun => "no <machine>".to_owned(),
             _ => String::new(),

@@ -46,6 +46,33 @@ fn two_schedulers_have_a_ratio_and_a_verdict() {
 }
 
 #[test]
+fn identical_runs_have_no_interval() {
+    let mut runs = common::runs(1);
+    let copy = runs[0].1[0].clone();
+    runs[0].1 = vec![copy.clone(), copy.clone(), copy.clone()];
+    let comparison = compare(&runs);
+    assert_eq!(comparison.identical, [true, false]);
+    let cells = |at: usize| comparison.rows.iter().filter_map(move |row| row.cells[at]);
+    assert!(cells(0).all(|cell| cell.coverage_ppm == 0));
+    assert!(cells(1).all(|cell| cell.coverage_ppm > 0));
+    let text = render(&comparison, 160);
+    assert!(text.contains(
+        "75.0 % interval (order statistics). All 3 runs of first identical: no interval."
+    ));
+    runs.truncate(1);
+    runs.push(("copy".to_owned(), vec![copy; 4]));
+    let comparison = compare(&runs);
+    assert_eq!(
+        (comparison.coverage_ppm, &comparison.identical[..]),
+        (0, &[true, true][..])
+    );
+    let text = render(&comparison, 160);
+    let note = "All 3 to 4 runs identical: the seed changes nothing here, so there is no interval.";
+    assert!(text.contains(note), "{text}");
+    assert!(!text.contains('±') && !text.contains("% ["), "{text}");
+}
+
+#[test]
 fn of_three_the_best_is_marked() {
     let mut runs = common::runs(1);
     runs.push(("again".to_owned(), runs[1].1.clone()));

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use tiltyard_build::Builder;
 use tiltyard_kernel::{Accel, Report, RunOutcome, RunReport, Trace, scores, trace};
 use tiltyard_measure::{
-    Better, COMMAND, Comparison, Figure, Recorder, RecorderSpec, Summary, Unit, busiest_first,
-    compare, figures, median_interval, rows, score,
+    Better, COMMAND, Comparison, Figure, Recorder, RecorderSpec, Summary, Unit, all_alike,
+    busiest_first, compare, figures, median_interval, rows, score,
 };
 use tiltyard_report::perfetto;
 use tiltyard_report::timeline::{self, Timeline, Window};
@@ -116,8 +116,11 @@ pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Compariso
     comparison.rows.splice(0..0, rows(&counting));
     busiest_first(&mut comparison.rows);
     comparison.runs = counting.iter().map(Vec::len).collect();
-    let fewest = comparison.runs.iter().copied().min().unwrap_or(0);
-    comparison.coverage_ppm = median_interval(&vec![0.0; fewest]).map_or(0, |i| i.coverage_ppm);
+    let recorded = comparison.identical.iter();
+    let identical = recorded
+        .zip(&counting)
+        .map(|(same, own)| *same && all_alike(own));
+    comparison.mark_identical(identical.collect());
     comparison
 }
 

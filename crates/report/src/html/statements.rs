@@ -192,12 +192,8 @@ fn statement(statement: &Statement) -> String {
         .iter()
         .map(|text| format!("<div class=\"value\">{}</div>", escape(text)))
         .collect();
-    if statement.runs > 0 {
-        measured += &format!(
-            "<div class=\"dim\">holds with {} of {}</div>",
-            statement.holds_with,
-            many(statement.runs, "seed")
-        );
+    if !statement.agreement.is_empty() {
+        measured += &format!("<div class=\"dim\">{}</div>", escape(&statement.agreement));
     }
     if !statement.reason.is_empty() {
         measured += &format!("<div class=\"dim\">{}</div>", escape(&statement.reason));

@@ -305,7 +305,16 @@ fn conclude<'a>(
     }
     let verdict = |claim: &&Claim| match plan.refused.get(&claim.id) {
         Some(reason) => Verdict::not_run(claim, Some(reason.clone())),
-        None => judge(claim, &values, seeds, &failures),
+        None => {
+            let judged = judge(claim, &values, seeds, &failures);
+            let mut own = results
+                .iter()
+                .filter(|(cell, _)| needs(experiment, claim, cell.job));
+            match own.all(|(_, kept)| kept.as_ref().is_ok_and(|kept| !kept.left_to_chance)) {
+                true => judged.of_identical_runs(),
+                false => judged,
+            }
+        }
     };
     Judged {
         experiment,
