@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 use tiltyard_exec::costs::Readings;
-use tiltyard_model::machine::Costs;
+use tiltyard_model::machine::{Costs, Jitter};
 
 /// Instructions that an enqueue does more under [`Weighed::insns`].
 pub const INSNS: u64 = 12_800;
@@ -23,6 +23,8 @@ pub struct Weighed {
     pub kernel_release: String,
     /// Whether the scheduler's events were recorded meanwhile, as `tiltyard kernel` does.
     pub recorded: bool,
+    /// The clock counts instructions: two boots are the same.
+    pub exact: bool,
     /// Under the kernel's own scheduler.
     pub own: Readings,
     /// Under schedulers of BPF; `None`: this kernel has none.
@@ -85,6 +87,18 @@ impl Weighed {
                 _ => 1000 - (streamed_ps * 1000 / line_mem_ps).min(1000),
             },
             smt_permille: self.own.smt_permille.unwrap_or(1000).max(1),
+        }
+    }
+
+    /// What a seed is to draw. Starts are not measured: how long programs take to start is not the machine's alone.
+    pub fn jitter(&self) -> Jitter {
+        match self.exact {
+            true => Jitter::NONE,
+            false => Jitter {
+                start_span_ns: Jitter::REFERENCE.start_span_ns,
+                timer_late_mean_ns: self.own.timer_late_mean_ns.min(Jitter::MAX_TIMER_LATE_NS),
+                work_spread_ppm: self.own.work_spread_ppm.min(Jitter::MAX_WORK_SPREAD_PPM),
+            },
         }
     }
 
@@ -199,7 +213,26 @@ impl Weighed {
         ] {
             file += &format!("{key} = {value} # {why}\n");
         }
-        file
+        file + &self.jitter_table()
+    }
+}
+
+impl Weighed {
+    fn jitter_table(&self) -> String {
+        let jitter = self.jitter();
+        let why = |measured| match self.exact {
+            true => "none: two boots of a guest that counts instructions are the same",
+            false => measured,
+        };
+        format!(
+            "\n[jitter]\nstart_span_ns = {} # {}\ntimer_late_mean_ns = {} # {}\nwork_spread_ppm = {} # {}\n",
+            jitter.start_span_ns,
+            why("not measured: the reference machine's"),
+            jitter.timer_late_mean_ns,
+            why("sleeps of 1 ms beside a SCHED_IDLE thread: median less minimum, divided by ln 2"),
+            jitter.work_spread_ppm,
+            why("computations of 10 ms: width of the middle half of their CPU times"),
+        )
     }
 }
 
@@ -232,6 +265,8 @@ mod tests {
             line_ps: [1_000, 4_000, 15_000, 81_000],
             stream_line_ps: 9_000,
             smt_permille: Some(600),
+            timer_late_mean_ns: 1_300,
+            work_spread_ppm: 2_000,
         }
     }
 
@@ -239,6 +274,7 @@ mod tests {
         Weighed {
             kernel_release: "6.18.1".to_owned(),
             recorded: false,
+            exact: false,
             own: readings(3_000),
             bpf: Some(Bpf {
                 base: readings(6_000),
@@ -294,6 +330,7 @@ mod tests {
             weighed(),
             Weighed {
                 bpf: None,
+                exact: true,
                 ..weighed()
             },
         ] {
@@ -301,6 +338,8 @@ mod tests {
             let machine =
                 Machine::parse_toml(&file, "test").unwrap_or_else(|e| panic!("{e}\n{file}"));
             assert_eq!(machine.costs, weighed.costs());
+            assert_eq!(machine.jitter, weighed.jitter());
+            assert_eq!(machine.jitter == Jitter::NONE, weighed.exact);
             assert_eq!((machine.nr_cpus(), machine.tick_hz), (2, 250));
         }
     }

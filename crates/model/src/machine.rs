@@ -111,6 +111,13 @@ impl Jitter {
         work_spread_ppm: 3_000,
     };
 
+    /// Longest start span: a minute.
+    pub const MAX_START_SPAN_NS: u64 = 60_000_000_000;
+    /// Largest mean lateness of a timer: a millisecond. Longer delays are not timer interrupts.
+    pub const MAX_TIMER_LATE_NS: u64 = 1_000_000;
+    /// Largest spread of a computation: half of it.
+    pub const MAX_WORK_SPREAD_PPM: u64 = 500_000;
+
     pub const NONE: Jitter = Jitter {
         start_span_ns: 0,
         timer_late_mean_ns: 0,

@@ -77,6 +77,7 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Fa
     Ok(Weighed {
         kernel_release: report.kernel_release.clone(),
         recorded,
+        exact: guest.icount,
         own: own.ok_or_else(|| Failure::new(Code::Other, "no readings came back"))?,
         bpf: bpf.map(|((base, callbacks), (insns, queue))| Bpf {
             base,

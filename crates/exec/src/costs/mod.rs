@@ -4,6 +4,7 @@
 //!
 //! Each is the median of many, so that an interrupt in one of them does not count.
 
+mod jitter;
 mod kernel;
 mod memory;
 mod place;
@@ -40,6 +41,10 @@ pub struct Readings {
     pub stream_line_ps: u64,
     /// Speed of one of two busy siblings against one alone, in 1/1000; `None`: no core has two.
     pub smt_permille: Option<u64>,
+    /// How late a timer interrupt is, on average.
+    pub timer_late_mean_ns: u64,
+    /// By how much more or less than its length a computation takes, in 1/1,000,000.
+    pub work_spread_ppm: u64,
 }
 
 /// Takes all readings; some seconds. The CPUs are those on which the calling thread may run.
@@ -66,6 +71,8 @@ pub fn measure() -> io::Result<Readings> {
         line_ps: memory::lines_ps(&caches),
         stream_line_ps: memory::stream_line_ps(&caches),
         smt_permille: place::sibling(home).map(kernel::smt_permille).transpose()?,
+        timer_late_mean_ns: jitter::timer_late_mean_ns(home)?,
+        work_spread_ppm: jitter::work_spread_ppm(),
     };
     sys::pin_to(&cpus)?;
     Ok(readings)

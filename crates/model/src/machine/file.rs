@@ -12,13 +12,6 @@ use super::{Costs, Jitter, Machine, MachineError, Noise, synthetic};
 /// Largest cost: one second. Larger ones are typing errors, and would overflow sums.
 const MAX_COST_NS: u64 = 1_000_000_000;
 
-/// Longest start span: a minute.
-const MAX_START_SPAN_NS: u64 = 60_000_000_000;
-/// Largest mean lateness of a timer: a millisecond. Later ones are no timer interrupts.
-const MAX_TIMER_LATE_NS: u64 = 1_000_000;
-/// Largest spread of a computation: half of it.
-const MAX_WORK_SPREAD_PPM: u64 = 500_000;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -248,9 +241,11 @@ impl Source<'_> {
 
     fn jitter(&self, table: &JitterTable) -> Result<Jitter, MachineError> {
         Ok(Jitter {
-            start_span_ns: self.within(&table.start_span_ns, 0..=MAX_START_SPAN_NS)?,
-            timer_late_mean_ns: self.within(&table.timer_late_mean_ns, 0..=MAX_TIMER_LATE_NS)?,
-            work_spread_ppm: self.within(&table.work_spread_ppm, 0..=MAX_WORK_SPREAD_PPM)?,
+            start_span_ns: self.within(&table.start_span_ns, 0..=Jitter::MAX_START_SPAN_NS)?,
+            timer_late_mean_ns: self
+                .within(&table.timer_late_mean_ns, 0..=Jitter::MAX_TIMER_LATE_NS)?,
+            work_spread_ppm: self
+                .within(&table.work_spread_ppm, 0..=Jitter::MAX_WORK_SPREAD_PPM)?,
         })
     }
 }

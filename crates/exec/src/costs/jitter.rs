@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How much the same thing varies from time to time: the lateness of timers, the length of computations.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use super::median;
+use crate::burn::{Speed, WorkingSet};
+use crate::sys;
+
+const SLEEPS: usize = 100;
+const SLEEP_NS: u64 = 1_000_000;
+const COMPUTATIONS: usize = 50;
+const COMPUTATION_NS: u64 = 10_000_000;
+/// ln 2, in 1/1,000,000.
+const LN_2_PPM: u64 = 693_147;
+
+/// Mean lateness of a timer interrupt. The CPU is kept awake, for to leave an idle state is no lateness of the timer; the
+/// smallest lateness is the wakeup and the switch, which have readings of their own. Of an exponential distribution the
+/// median is ln 2 times the mean, and rare long delays of other origin hardly move it.
+pub fn timer_late_mean_ns(cpu: usize) -> io::Result<u64> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let awake = scope.spawn(|| -> io::Result<()> {
+            sys::pin(cpu)?;
+            sys::become_idle_class()?;
+            while !stop.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        });
+        sys::exact_timers();
+        let sleep = |_| {
+            let end_ns = sys::now_ns() + SLEEP_NS;
+            sys::sleep_until(end_ns);
+            sys::now_ns() - end_ns
+        };
+        let late: Vec<u64> = (0..SLEEPS).map(sleep).collect();
+        stop.store(true, SeqCst);
+        awake.join().expect("it does not panic")?;
+        let least_ns = late.iter().min().copied().unwrap_or(0);
+        Ok((median(late) - least_ns) * 1_000_000 / LN_2_PPM)
+    })
+}
+
+/// Spread of a computation's CPU time, in 1/1,000,000 of its length: half the width of the uniform distribution whose
+/// middle half is as wide as that of the readings.
+pub fn work_spread_ppm() -> u64 {
+    let mut set = WorkingSet::new(0);
+    let steps = Speed::measure().steps(COMPUTATION_NS);
+    let compute = |_| {
+        let begun_ns = sys::thread_cpu_ns();
+        set.work(steps);
+        sys::thread_cpu_ns() - begun_ns
+    };
+    spread_ppm((0..COMPUTATIONS).map(compute).collect())
+}
+
+fn spread_ppm(mut times_ns: Vec<u64>) -> u64 {
+    times_ns.sort_unstable();
+    let at = |quarter: usize| {
+        times_ns
+            .get(times_ns.len() * quarter / 4)
+            .copied()
+            .unwrap_or(0)
+    };
+    (at(3) - at(1)) * 1_000_000 / at(2).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread_ppm;
+
+    #[test]
+    fn a_uniform_distribution_has_its_half_width() {
+        // 1,000,000 +- 3,000.
+        let times = (0..6_000).map(|i| 997_000 + i).collect();
+        assert_eq!(spread_ppm(times), 3_000);
+        assert_eq!(spread_ppm(vec![5; 9]), 0);
+    }
+}
