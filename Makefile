@@ -12,7 +12,7 @@ OUT    = tiltyard-out
 help:
 	@echo "make demo      install missing packages, build, run ULE against CFS on fibo + sysbench"
 	@echo "make test      install missing packages, lint, run all tests"
-	@echo "make claims    re-evaluate all claims, write docs/claims.md and README's scoreboard"
+	@echo "make claims    re-evaluate all claims: verdicts, specificity, presets, mutations, sensitivity; write the pages"
 	@echo "make bench     the speed of Tiltyard itself"
 	@echo "make fmt lint  format the sources; check format and clippy"
 	@echo "make install   to $(PREFIX) (PREFIX=..., DESTDIR=...)"

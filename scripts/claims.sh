@@ -1,7 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Re-evaluates all claims and writes experiments/results, docs/claims.md and the scoreboard of README.md.
-# The kernel's verdicts (kernel.json) take a virtual machine and some ten minutes: `scripts/claims.sh kernel` makes them too.
+# Re-evaluates all claims and writes experiments/results, docs/claims.md and the scoreboard of README.md:
+#   sim.json          the verdicts, ten seeds
+#   specificity.json  each claim with other schedulers in the place of its own
+#   presets.json      the claims that are not reproduced, with each preset of their scheduler
+#   mutations.json    each rule of experiments/mutations broken
+#   sensitivity.json  each assumed value halved and doubled
+#   kernel.json       verdicts in a real kernel: some ten minutes in a virtual machine, only with `scripts/claims.sh kernel`
+# `scripts/claims.sh pages` writes the pages again from the results that are there.
 set -e
 cd "$(dirname "$0")/.."
 tiltyard=${TILTYARD:-target/release/tiltyard}
@@ -10,23 +16,27 @@ new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
 
 mkdir -p $results
-"$tiltyard" reproduce --format json >"$new/sim.json"
-"$tiltyard" reproduce --sensitivity --format json >"$new/sensitivity.json"
-if [ "$1" = kernel ]; then
-	"$tiltyard" reproduce --arena kernel --vm --jobs 2 --format json >"$new/kernel.json"
+if [ "$1" != pages ]; then
+	# A claim that cannot be judged is in the results, with the reason; a file that is wrong ends this.
+	"$tiltyard" reproduce --format json >"$new/sim.json" || [ -s "$new/sim.json" ]
+	for what in specificity presets mutations sensitivity; do
+		"$tiltyard" reproduce --$what --format json >"$new/$what.json"
+	done
+	if [ "$1" = kernel ]; then
+		"$tiltyard" reproduce --arena kernel --vm --jobs 2 --format json >"$new/kernel.json"
+	fi
+	# The first check of a claim that is judged for the first time; those of others stay.
+	{
+		echo "{"
+		awk '
+			FNR == NR { if (split($0, part, "\"") > 2) { line = $0; sub(/,$/, "", line); print line; known[part[2]] = 1 }; next }
+			/^    "check": / { check = $0; sub(/^    "check": /, "", check); sub(/,$/, "", check) }
+			/^    "id": / { split($0, part, "\""); if (!(part[4] in known) && check != "\"\"") print "  \"" part[4] "\": " check }
+		' $results/first-checks.json "$new/sim.json" | LC_ALL=C sort | sed '$!s/$/,/'
+		echo "}"
+	} >"$new/first-checks.json"
+	cp "$new"/*.json $results/
 fi
-
-# The first check of a claim that is judged for the first time; those of others stay.
-{
-	echo "{"
-	awk '
-		FNR == NR { if (split($0, part, "\"") > 2) { line = $0; sub(/,$/, "", line); print line; known[part[2]] = 1 }; next }
-		/^    "check": / { check = $0; sub(/^    "check": /, "", check); sub(/,$/, "", check) }
-		/^    "id": / { split($0, part, "\""); if (!(part[4] in known) && check != "\"\"") print "  \"" part[4] "\": " check }
-	' $results/first-checks.json "$new/sim.json" | LC_ALL=C sort | sed '$!s/$/,/'
-	echo "}"
-} >"$new/first-checks.json"
-cp "$new"/*.json $results/
 "$tiltyard" reproduce --page $results >"$new/claims.md"
 "$tiltyard" reproduce --page $results --scoreboard >"$new/scoreboard"
 awk -v table="$new/scoreboard" '

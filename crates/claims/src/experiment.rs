@@ -23,6 +23,9 @@ pub struct Experiment {
     #[serde(skip)]
     pub file: String,
     pub title: String,
+    /// A scheduler -> those that take its place to learn whether a claim is specific to it.
+    #[serde(default)]
+    pub substitutes: BTreeMap<String, Vec<String>>,
     #[serde(default, rename = "run")]
     pub runs: Vec<RunSpec>,
     /// `namespace.measure` -> SQL over the measures of all runs with one seed.
@@ -68,6 +71,9 @@ pub struct RunSpec {
     pub timeline: Option<String>,
     /// Whether a scheduler that starves a task is ejected, as a kernel would; default: as the scheduler says.
     pub watchdog: Option<bool>,
+    /// Measures that are numbers without a kind of what they read (see [`crate::absent`]), on purpose: name -> kinds.
+    #[serde(default)]
+    pub may_lack: BTreeMap<String, Vec<String>>,
     /// What is enough of it in a real kernel.
     #[serde(default)]
     pub kernel: Vec<InKernelSpec>,
@@ -155,6 +161,13 @@ pub struct Claim {
     pub in_kernel: Option<String>,
     /// A command that shows the explanation.
     pub shown_by: Option<String>,
+    /// Why it holds with substitutes of its scheduler, too.
+    pub shared: Option<String>,
+    /// A change of the experiment with which its check must fail, for a statement that holds under any scheduler.
+    pub control: Option<Parameter>,
+    /// Variants of its scheduler in which it may hold, beside all presets, as `-s` takes them.
+    #[serde(default)]
+    pub variants: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -220,6 +233,32 @@ impl fmt::Display for FileError {
     }
 }
 
+impl FileError {
+    /// At the line where `near` stands first; without any, of the file as a whole.
+    pub(crate) fn near(text: &str, file: &str, near: &str, what: String) -> FileError {
+        let at = text.find(near).filter(|_| !near.is_empty());
+        // A text that begins with a line's end is of the next one.
+        let skipped = near.len() - near.trim_start_matches('\n').len();
+        FileError {
+            file: file.to_owned(),
+            line: at.map_or(0, |at| line_of(text, at + skipped)),
+            what,
+        }
+    }
+}
+
+/// A file as TOML has it.
+pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(
+    text: &str,
+    file: &str,
+) -> Result<T, FileError> {
+    toml::from_str(text).map_err(|e| FileError {
+        file: file.to_owned(),
+        line: e.span().map_or(0, |s| line_of(text, s.start)),
+        what: e.message().lines().collect::<Vec<_>>().join(", "),
+    })
+}
+
 /// One run, spelled out; it is repeated with each seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -248,6 +287,8 @@ pub struct Job {
     pub probe_names: Option<Vec<String>>,
     pub timeline: Option<String>,
     pub watchdog: Option<bool>,
+    /// Measures that are numbers without some kinds of what they read, on purpose.
+    pub may_lack: BTreeMap<String, Vec<String>>,
     pub kernel: Option<InKernel>,
     /// What it is one of: the value of `vary`, if there is one.
     pub of: Option<String>,
@@ -304,25 +345,20 @@ pub(crate) fn on_top(first: serde_json::Value, second: serde_json::Value) -> ser
 impl Experiment {
     /// Reads and checks one file.
     pub fn read(text: &str, id: &str, file: &str) -> Result<Experiment, FileError> {
-        let mut experiment: Experiment = toml::from_str(text).map_err(|e| FileError {
-            file: file.to_owned(),
-            line: e.span().map_or(0, |s| line_of(text, s.start)),
-            what: e.message().lines().collect::<Vec<_>>().join(", "),
-        })?;
+        let mut experiment: Experiment = read_toml(text, file)?;
         experiment.id = id.to_owned();
         experiment.file = file.to_owned();
-        experiment.check().map_err(|(near, what)| FileError {
-            file: file.to_owned(),
-            line: text.find(&near).map_or(0, |at| line_of(text, at)),
-            what,
-        })?;
+        experiment
+            .check()
+            .map_err(|(near, what)| FileError::near(text, file, &near, what))?;
         Ok(experiment)
     }
 
     /// The first fault with a text that stands near it in the file.
     fn check(&self) -> Result<(), (String, String)> {
         let mut names = BTreeSet::new();
-        for job in self.jobs()? {
+        let jobs = self.jobs()?;
+        for job in &jobs {
             for measure in job.measures.keys() {
                 let name = job.full_name(measure);
                 if !names.insert(name.clone()) {
@@ -364,7 +400,8 @@ impl Experiment {
                 return Err((figure.figure.clone(), what));
             }
         }
-        Ok(())
+        crate::absent::check_exceptions(&jobs)?;
+        crate::absent::check(self, &jobs)
     }
 
     fn check_parameters(&self) -> Result<(), (String, String)> {
@@ -477,6 +514,7 @@ impl Experiment {
             probe_names: run.probe_names.clone(),
             timeline: run.timeline.clone(),
             watchdog: run.watchdog,
+            may_lack: run.may_lack.clone(),
             kernel: own.map(|own| InKernel {
                 done: !own.patch.is_empty() || own.duration.is_some(),
                 patch: patch(&own.patch),
@@ -496,6 +534,9 @@ impl Experiment {
 fn check_claim(claim: &Claim) -> Result<(), String> {
     if claim.source().is_empty() || claim.id.split('.').count() < 2 {
         return Err("an id is SOURCE.PART or SOURCE.PART.NAME".to_owned());
+    }
+    if let Some(control) = &claim.control {
+        control.check().map_err(|what| format!("control: {what}"))?;
     }
     // What is wrong with the check itself only breaks this claim: see `judge`.
     match (&claim.check, &claim.not_run) {
@@ -617,7 +658,10 @@ mod tests {
             (false, false, false)
         );
         assert_eq!(asked("SELECT last FROM Probe"), (true, false, false));
-        assert_eq!(asked("SELECT count(*) FROM access"), (false, false, true));
+        assert_eq!(
+            asked("SELECT nullif(count(*), 0) FROM access"),
+            (false, false, true)
+        );
         for column in ["wait", "wakeup"].map(|of| format!("{of}_P99_ns")) {
             let schema = tiltyard_tables::schema("app");
             assert!(schema.field_with_name(&column.to_lowercase()).is_ok());

@@ -182,7 +182,7 @@ mod tests {
     fn claim(check: &str) -> Claim {
         let text = format!(
             "title = 't'\n[[run]]\nmachine = 'uni'\nworkload = 'w'\nschedulers = {{ a = 'a', b = 'b' }}\n[run.measures]\n\
-             x = 'SELECT 1'\ny = 'SELECT 2'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\n\
+             x = 'SELECT max(ts) FROM wakeup'\ny = 'SELECT min(ts) FROM wakeup'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\n\
              tier = 'core'\nexpected = 'e'\ntolerance = 't'\ncheck = '{check}'\n"
         );
         Experiment::read(&text, "e", "e.toml")

@@ -2,18 +2,22 @@
 //! Experiments and the claims that they check: files -> runs to do; tables of runs -> measures; measures -> verdicts.
 //! Pure functions; whoever calls them runs things.
 
+pub mod absent;
 mod experiment;
 mod expr;
 mod fitted;
 pub mod history;
 mod judge;
+pub mod mutation;
 pub mod page;
 pub mod parameter;
 pub mod scoreboard;
 pub mod sensitivity;
 mod sql;
+mod trial;
 
 pub use experiment::*;
 pub use expr::{Check, ExprError};
 pub use judge::{Outcome, Values, Verdict, judge};
 pub use sql::{Database, Measured, Point};
+pub use trial::{Attempts, Class, Trial, Trials};

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::experiment::{Claim, section_of};
-use crate::judge::Verdict;
+use crate::judge::{Outcome, Verdict};
+use crate::mutation::{Mutation, Mutations, Tried};
 use crate::sensitivity::Variation;
+use crate::trial::{Trial, Trials};
 
 /// One claim in full.
 pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
@@ -110,6 +112,65 @@ pub fn variations(variations: &[Variation], width: usize) -> String {
     format!(
         "{table}\n\n{} variations, {calm} of them turn no verdict\n",
         variations.len()
+    )
+}
+
+/// A row a claim: with what in its scheduler's place it holds, and with what it does not.
+pub fn trials(trials: &[Trials], width: usize) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_width(width.min(usize::from(u16::MAX)) as u16);
+    table.set_header([
+        "claim",
+        "now",
+        "holds with",
+        "fails with",
+        "not measured with",
+    ]);
+    for claim in trials {
+        let with = |outcome: Outcome| {
+            let such = claim.trials.iter().filter(|t| t.verdict == outcome);
+            such.map(Trial::name).collect::<Vec<_>>().join("\n")
+        };
+        table.add_row([
+            claim.id.clone(),
+            claim.verdict.name().to_owned(),
+            with(Outcome::Reproduced),
+            with(Outcome::NotReproduced),
+            with(Outcome::NotRun),
+        ]);
+    }
+    format!("{table}\n\n{} claims\n", trials.len())
+}
+
+/// A row a mutation: the claims that turned, of those that it names and others.
+pub fn mutations(chosen: &[(&Mutations, &Mutation)], tried: &[Tried], width: usize) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_width(width.min(usize::from(u16::MAX)) as u16);
+    table.set_header([
+        "mutation",
+        "what is wrong",
+        "turned",
+        "did not turn",
+        "not measured",
+    ]);
+    let mut survivors = 0;
+    for ((file, mutation), tried) in chosen.iter().zip(tried) {
+        survivors += usize::from(tried.turned.is_empty());
+        table.add_row([
+            format!("{}.{}", file.scheduler, mutation.id),
+            mutation.what.clone(),
+            tried.turned.join("\n"),
+            tried.unturned(mutation).join("\n"),
+            tried.lost.join("\n"),
+        ]);
+    }
+    format!(
+        "{table}\n\n{} mutations, {survivors} of them turn no verdict\n",
+        tried.len()
     )
 }
 

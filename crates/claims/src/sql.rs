@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Schema};
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use serde::{Deserialize, Serialize};
 use tiltyard_tables::{NAMES, Table, is_of_events, schema};
+
+use crate::absent::Kind;
 
 /// One point of a figure: a curve's, or a bar with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,15 +133,22 @@ impl Database {
             "BEGIN; CREATE TABLE \"{name}\" ({})",
             columns.join(", ")
         ))?;
+        let counts = counts(&schema);
         let marks = vec!["?"; columns.len()].join(", ");
         let mut insert = self
             .0
             .prepare(&format!("INSERT INTO \"{name}\" VALUES ({marks})"))?;
         for batch in batches {
             for row in 0..batch.num_rows() {
-                insert.execute(params_from_iter(
-                    (0..columns.len()).map(|c| cell(batch, c, row)),
-                ))?;
+                let of_nothing = |column: usize| {
+                    let count = counts[column].map(|count| cell(batch, count, row));
+                    count == Some(Value::Integer(0))
+                };
+                let value = |column| match of_nothing(column) {
+                    true => Value::Null,
+                    false => cell(batch, column, row),
+                };
+                insert.execute(params_from_iter((0..columns.len()).map(value)))?;
             }
         }
         self.0.execute_batch("COMMIT")
@@ -162,6 +171,37 @@ impl Database {
             [_] => Err("not a finite number".to_owned()),
             _ => Err("several rows, where a measure is one number".to_owned()),
         }
+    }
+
+    /// What a query gives of a run that has none of a kind: its tables are there and have no rows. `None` if it does not read
+    /// them.
+    pub fn number_without(&self, kind: &Kind, sql: &str) -> Result<Option<f64>, String> {
+        let known = |table: &&&str| self.has(table);
+        let tables: Vec<&str> = kind.tables.iter().filter(known).copied().collect();
+        let each = |word: &dyn Fn(&&str) -> String| -> String { tables.iter().map(word).collect() };
+        let run = |script: String| self.0.execute_batch(&script).map_err(|e| e.to_string());
+        // Only SQLite itself can tell a table from a column, a text or a part of the query of the same name.
+        run(format!(
+            "BEGIN; {}",
+            each(&|table| format!("ALTER TABLE main.\"{table}\" RENAME TO \"hidden {table}\";"))
+        ))?;
+        let is_read = self.0.prepare(sql).is_err();
+        run("ROLLBACK".to_owned())?;
+        if !is_read {
+            return Ok(None);
+        }
+        // Temporary tables hide those of the same name.
+        run(each(&|table| {
+            format!("CREATE TEMP TABLE \"{table}\" AS SELECT * FROM main.\"{table}\" WHERE 0;")
+        }))?;
+        let number = self.number(sql);
+        run(each(&|table| format!("DROP TABLE temp.\"{table}\";")))?;
+        Ok(number.unwrap_or_default())
+    }
+
+    fn has(&self, table: &str) -> bool {
+        let sql = "SELECT 1 FROM main.sqlite_schema WHERE name = ?";
+        self.0.query_row(sql, [table], |_| Ok(())).is_ok()
     }
 
     /// The points of a figure: rows `series, x, y`.
@@ -207,6 +247,19 @@ impl Database {
         rows.collect::<rusqlite::Result<_>>()
             .map_err(|e| e.to_string())
     }
+}
+
+/// For each column that describes latencies, the column that counts them: without any, they have no mean and no maximum,
+/// where the tables have zeros.
+fn counts(schema: &Schema) -> Vec<Option<usize>> {
+    const FIGURES: [&str; 6] = ["mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+    let count = |name: &String| {
+        let of = FIGURES
+            .iter()
+            .find_map(|figure| name.strip_suffix(figure))?;
+        schema.index_of(&format!("{of}count")).ok()
+    };
+    schema.fields().iter().map(|f| count(f.name())).collect()
 }
 
 fn cell(batch: &RecordBatch, column: usize, row: usize) -> Value {
@@ -311,6 +364,35 @@ mod tests {
         assert_eq!(ask("interpolate(seed, value, 4)"), Some(9.0));
         assert_eq!(ask("interpolate(seed, value, 1)"), Some(1.0));
         assert_eq!(ask("interpolate(seed, value, 5)"), None);
+    }
+
+    #[test]
+    fn a_kind_that_is_read_is_taken_away() {
+        let empty = || Database::of_run(&[], true, std::iter::empty()).unwrap();
+        let database = empty();
+        let fill = "INSERT INTO task (name, runtime_ns) VALUES ('app', 5); INSERT INTO wakeup (ts) VALUES (1)";
+        database.0.execute_batch(fill).unwrap();
+        let [tasks, wakeups] = ["tasks", "wakeups"].map(|name| {
+            let mut kinds = crate::absent::KINDS.iter();
+            kinds.find(|kind| kind.name == name).unwrap()
+        });
+        let guarded =
+            "SELECT CASE WHEN count(*) > 0 THEN (SELECT count(*) FROM wakeup) END FROM task";
+        assert_eq!(database.number(guarded), Ok(Some(1.0)));
+        assert_eq!(database.number_without(tasks, guarded), Ok(None));
+        assert_eq!(database.number_without(wakeups, guarded), Ok(Some(0.0)));
+        // Neither a text nor a part of the query is a table.
+        for sql in [
+            "SELECT count(*) + 1 FROM wakeup WHERE 'task' = 'app'",
+            "WITH task AS (SELECT 7 AS app) SELECT max(app) FROM task",
+        ] {
+            assert!(database.number(sql).unwrap().is_some());
+            assert_eq!(database.number_without(tasks, sql), Ok(None), "{sql}");
+        }
+        assert_eq!(
+            database.number("SELECT max(runtime_ns) FROM task"),
+            Ok(Some(5.0))
+        );
     }
 
     #[test]

@@ -26,6 +26,15 @@ pub struct Choice {
     pub kernel: InKernel,
 }
 
+impl Choice {
+    /// The scheduler that it is a variant of: the name of its source without suffix.
+    pub fn family(&self) -> String {
+        let file = self.source.file_name().unwrap_or_default();
+        let file = file.to_string_lossy();
+        file.strip_suffix(".bpf.c").unwrap_or(&file).to_owned()
+    }
+}
+
 /// What a scheduler needs in a real kernel, which does not let it do all that the simulated machine does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InKernel {
@@ -197,7 +206,7 @@ fn label(argument: &str) -> String {
 }
 
 /// The name or path, and the settings after it.
-fn split(argument: &str) -> (&str, &str) {
+pub fn split(argument: &str) -> (&str, &str) {
     const SUFFIX: &str = ".bpf.c";
     let after_path = argument.find(".bpf.c:").map(|at| at + SUFFIX.len());
     match after_path.or_else(|| argument.find(':').filter(|_| !argument.ends_with(SUFFIX))) {

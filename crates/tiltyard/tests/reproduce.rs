@@ -26,12 +26,12 @@ vary = { n = [1, 2] }
 patch.tasks.hog.instance = "$n"
 events = true
 [run.measures]
-hogs = "SELECT count(*) FROM task WHERE name LIKE 'hog%' AND runtime_ns > 0"
-slices = "SELECT count(*) FROM sched_slice"
+hogs = "SELECT nullif(count(*), 0) FROM task WHERE name LIKE 'hog%' AND runtime_ns > 0"
+slices = "SELECT nullif(count(*), 0) FROM sched_slice"
 none = "SELECT NULL"
-zero = "SELECT 0"
+zero = "SELECT min(0) FROM task"
 # Its last bit is lost where numbers are read carelessly.
-exact = "SELECT 0.24620019004281038"
+exact = "SELECT min(0.24620019004281038) FROM task"
 
 [derived]
 "all.hogs" = "SELECT sum(value) FROM measure WHERE name = 'hogs'"
@@ -274,7 +274,7 @@ fn files_that_are_none_are_refused() {
     let both = claim("s.p.e", "a.b < 1") + "not_run = 'because'\n";
     bench.file("again", &format!("title = 'x'\n{both}"));
     bench.refuses(&[], 3, &["again.toml", "s.p.e", "either check or not_run"]);
-    let twice = HOGS.replace("[derived]", "[[run]]\nmachine = 'uni'\nworkload = 'fibo'\nschedulers = { fifo = 'fifo' }\n[run.measures]\nhogs_n1 = 'SELECT 1'\n[derived]");
+    let twice = HOGS.replace("[derived]", "[[run]]\nmachine = 'uni'\nworkload = 'fibo'\nschedulers = { fifo = 'fifo' }\n[run.measures]\nhogs_n1 = 'SELECT max(id) FROM task'\n[derived]");
     bench.file("again", &twice);
     bench.refuses(&[], 3, &["fifo.hogs_n1 is measured twice"]);
 }
@@ -288,7 +288,10 @@ fn a_bad_query_breaks_what_needs_it() {
     let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
     bench.file(
         "hogs",
-        &text.replace("zero = \"SELECT 0\"", "bad = \"SELECT x FROM nowhere\""),
+        &text.replace(
+            "zero = \"SELECT min(0) FROM task\"",
+            "bad = \"SELECT x FROM nowhere\"",
+        ),
     );
     let output = bench.run(&["--format", "json"]);
     assert_eq!(output.status.code(), Some(1));
@@ -377,4 +380,211 @@ fn verdicts_turn_when_something_is_changed() {
     // fifo's slices are 20 ms: 50 a second.
     let shorter = bench.json(&["--instead", "fifo=fifo:slice_ms=5"]);
     assert_eq!(shorter[0]["verdict"], "not-reproduced");
+}
+
+/// What a file has instead of its `zero`.
+fn with_measure(bench: &Bench, measure: &str) {
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    bench.file(
+        "hogs",
+        &text.replace("zero = \"SELECT min(0) FROM task\"", measure),
+    );
+}
+
+#[test]
+fn a_missing_quantity_is_never_a_pass() {
+    // fifo has no probes: neither way to say "none were seen" is a number.
+    let bench = Bench::new(&[
+        ("s.p.c", "fifo.zero_n1 == 0"),
+        ("s.p.d", "fifo.hogs_n1 == 1"),
+    ]);
+    with_measure(
+        &bench,
+        "zero = \"SELECT coalesce(sum(value), 0) FROM counter\"",
+    );
+    bench.refuses(
+        &[],
+        3,
+        &[
+            "hogs.toml:16: measure zero: gives 0 of a run in which nothing was recorded",
+            "CASE WHEN count(*) > 0",
+        ],
+    );
+    let bench = Bench::new(&[
+        ("s.p.c", "fifo.zero_n1 == 0"),
+        ("s.p.d", "fifo.hogs_n1 == 1"),
+    ]);
+    with_measure(
+        &bench,
+        "zero = \"SELECT CASE WHEN count(*) > 0 THEN (SELECT total(value) FROM counter) END FROM sched_slice\"",
+    );
+    let verdicts = bench.json(&[]);
+    let broken = verdict(&verdicts, "s.p.c");
+    assert_eq!(
+        (&broken["verdict"], &broken["broken"]),
+        (&"not-run".into(), &true.into())
+    );
+    let reason = broken["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("gives 0 even of a run without probes"),
+        "{reason}"
+    );
+    assert_eq!(verdict(&verdicts, "s.p.d")["verdict"], "reproduced");
+    // On purpose, it may.
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    let allowed = text.replace(
+        "events = true",
+        "events = true\nmay_lack = { zero = [\"probes\"] }",
+    );
+    bench.file("hogs", &allowed);
+    assert_eq!(verdict(&bench.json(&[]), "s.p.c")["verdict"], "reproduced");
+    bench.file("hogs", &allowed.replace("[\"probes\"]", "[\"probe\"]"));
+    bench.refuses(&[], 3, &["may_lack: probe; write one of probes, requests"]);
+    bench.file("hogs", &allowed.replace("{ zero =", "{ null ="));
+    bench.refuses(&[], 3, &["may_lack: null is no measure of this run"]);
+}
+
+/// Two hogs, with schedulers that take fifo's place. fifo and rr have slices of 20 ms, CFS has none so long.
+fn bench_with_substitutes(claims: &[(&str, &str)]) -> Bench {
+    let bench = Bench::new(claims);
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    let title = "title = \"Two hogs\"\n";
+    bench.file(
+        "hogs",
+        &text.replace(
+            title,
+            &format!("{title}substitutes = {{ fifo = [\"rr\", \"cfs\"] }}\n"),
+        ),
+    );
+    bench
+}
+
+#[test]
+fn substitutes_take_the_schedulers_place() {
+    let bench = bench_with_substitutes(&[
+        ("s.p.shared", "45 <= fifo.slices_n2 <= 55"),
+        ("s.p.vacuous", "all.hogs == 3"),
+        ("s.p.missed", "fifo.slices_n2 > 1000"),
+    ]);
+    let trials = bench.json(&["--specificity"]);
+    let with = |id: &str| -> Vec<String> {
+        let of_claim = verdict(&trials, id)["trials"].as_array().unwrap();
+        let name = |t: &Value| {
+            format!(
+                "{} {}",
+                t["by"].as_str().unwrap(),
+                t["verdict"].as_str().unwrap()
+            )
+        };
+        of_claim.iter().map(name).collect()
+    };
+    assert_eq!(with("s.p.shared"), ["rr reproduced", "cfs not-reproduced"]);
+    assert_eq!(with("s.p.vacuous"), ["rr reproduced", "cfs reproduced"]);
+    assert_eq!(
+        with("s.p.missed"),
+        ["rr not-reproduced", "cfs not-reproduced"]
+    );
+    let page = bench.run(&["--specificity", "s.p.shared"]);
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(
+        page.contains("rr for fifo") && page.contains("cfs for fifo"),
+        "{page}"
+    );
+}
+
+#[test]
+fn misses_are_tried_with_variants() {
+    let bench = Bench::new(&[
+        ("s.p.c", "fifo.slices_n2 > 100"),
+        ("s.p.d", "fifo.slices_n2 > 2"),
+    ]);
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    let variants = "variants = [\"fifo:slice_ms=5\", \"fifo:slice_ms=10\"]\n";
+    bench.file(
+        "hogs",
+        &text.replace("id = \"s.p.c\"\n", &format!("id = \"s.p.c\"\n{variants}")),
+    );
+    let trials = bench.json(&["--presets"]);
+    assert_eq!(trials.len(), 1, "only what is not reproduced");
+    let verdicts: Vec<&Value> = trials[0]["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| &t["verdict"])
+        .collect();
+    assert_eq!(verdicts, ["reproduced", "not-reproduced"]);
+}
+
+const MUTATIONS: &str = r#"
+scheduler = "fifo"
+[[rule]]
+id = "slice"
+text = "A slice is 20 ms."
+where = "README"
+paper = true
+[[mutation]]
+id = "slice-5"
+rule = "slice"
+what = "slices of 5 ms"
+tunable = "slice_ms=5"
+turns = ["s.p.c"]
+[[mutation]]
+id = "slice-twice"
+rule = "slice"
+what = "slices of 40 ms"
+file = "fifo.bpf.c"
+from = "return (u64)slice_ms * 1000000;"
+to = "return (u64)slice_ms * 2000000;"
+turns = ["s.p.d"]
+"#;
+
+#[test]
+fn a_broken_rule_turns_the_claims_that_speak_of_it() {
+    let bench = Bench::new(&[
+        ("s.p.c", "fifo.slices_n2 < 60"),
+        ("s.p.d", "40 < fifo.slices_n2"),
+        ("s.p.e", "all.hogs == 3"),
+    ]);
+    let mutations = bench.path("experiments/mutations");
+    fs::create_dir(&mutations).unwrap();
+    let write = |text: &str| fs::write(mutations.join("fifo.toml"), text).unwrap();
+    write(MUTATIONS);
+    let tried = bench.json(&["--mutations"]);
+    let turned: Vec<&Value> = tried.iter().map(|t| &t["turned"]).collect();
+    assert_eq!(
+        turned,
+        [&serde_json::json!(["s.p.c"]), &serde_json::json!(["s.p.d"])]
+    );
+    assert_eq!(tried[0]["judged"], 2, "those that some mutation names");
+    assert_eq!(bench.json(&["--mutations=fifo.slice-5"]).len(), 1);
+    assert_eq!(
+        bench.json(&["--mutations=fifo.slice-5", "s.p.d"])[0]["judged"],
+        1
+    );
+    bench.refuses(
+        &["--mutations=fifo.none"],
+        2,
+        &["--mutations=fifo.none: no mutation", "SCHEDULER.ID"],
+    );
+    write(&MUTATIONS.replace("return (u64)slice_ms * 1000000;", "return slice_ms;"));
+    bench.refuses(
+        &["--mutations=fifo.slice-twice"],
+        3,
+        &[
+            "fifo.toml: slice-twice: ",
+            "fifo.bpf.c: from must be there once and is there 0 times",
+        ],
+    );
+    write(&MUTATIONS.replace("slice_ms=5", "slice_mus=5"));
+    bench.refuses(
+        &["--mutations=*-5"],
+        2,
+        &["fifo.toml: slice-5: ", "slice_mus"],
+    );
+    write(&MUTATIONS.replace("[\"s.p.d\"]", "[\"s.p.x\"]"));
+    bench.refuses(
+        &["--mutations"],
+        3,
+        &["fifo.toml:16: slice-twice: turns: there is no claim s.p.x"],
+    );
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use tiltyard_claims::mutation::{Mutation, Mutations};
 use tiltyard_claims::page::{self, Kept};
 use tiltyard_claims::parameter::Parameter;
 use tiltyard_claims::{Experiment, Tier, Verdict, scoreboard};
@@ -13,11 +14,15 @@ use tiltyard_report::html;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::reproduce::told::{self, Results};
-use crate::reproduce::{self, Cache, InKernel, Simulated, report};
+use crate::reproduce::{self, Cache, InKernel, Simulated, mutations, report, trials};
 use crate::{data, terminal};
 
 const SEEDS: u32 = 10;
 const SEEDS_IN_KERNEL: u32 = 1;
+/// Of runs with another scheduler in the place of one.
+const SEEDS_OF_TRIALS: u32 = 3;
+/// A rule that is broken is broken with every seed.
+const SEEDS_OF_MUTATIONS: u32 = 1;
 const KERNEL: &str = "6.18";
 
 /// Check what papers claim about schedulers, claim by claim, in the simulated machine and in a real kernel.
@@ -61,7 +66,7 @@ pub struct Args {
         requires = "vm"
     )]
     kernel: String,
-    /// Seeds 1 to N for each run [default: 10; in a kernel, where runs take minutes, 1].
+    /// Seeds 1 to N for each run [default: 10; in a kernel, where runs take minutes, 1; --specificity, --presets: 3; --mutations: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -78,8 +83,19 @@ pub struct Args {
     /// Change each number that no source fixes, of workloads, machines and presets, and list the verdicts that turn.
     #[arg(long, conflicts_with = "report")]
     sensitivity: bool,
-    /// Print docs/claims.md, or `scoreboard` of it, from the results in a folder (sim.json, kernel.json, sensitivity.json).
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "sensitivity", "format"])]
+    /// Judge each claim with other schedulers in the place of its own: does its check tell them apart?
+    #[arg(long, conflicts_with_all = ["report", "instead", "sensitivity"])]
+    specificity: bool,
+    /// Judge the claims that are not reproduced with each preset of their scheduler: in which do they hold?
+    #[arg(long, conflicts_with_all = ["report", "instead", "sensitivity", "specificity"])]
+    presets: bool,
+    /// Break a scheduler's rules one at a time (experiments/mutations), and list the claims that notice: SCHEDULER.MUTATION or
+    /// SCHEDULER.RULE, globs; without: all. Judged by the claims that mutations name, or those that are given.
+    #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*",
+        conflicts_with_all = ["report", "instead", "sensitivity", "specificity", "presets"])]
+    mutations: Option<String>,
+    /// Print docs/claims.md, or `scoreboard` of it, from the results in a folder (sim.json and the others of experiments/results).
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "sensitivity", "specificity", "presets", "mutations", "format"])]
     page: Option<PathBuf>,
     /// With --page: only the table of counts by section.
     #[arg(long, requires = "page")]
@@ -133,7 +149,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let experiments = reproduce::load(&folder)?;
     if let Some(results) = &args.page {
         let fitted = reproduce::load_fitted(&folder, &experiments)?;
-        return super::print(&kept_page(&experiments, &fitted, results, args.scoreboard)?);
+        let mutations = mutations::load(&folder, &experiments)?;
+        let kept = kept_results(mutations, results)?;
+        return super::print(&match args.scoreboard {
+            true => page::scoreboard(&experiments, &kept),
+            false => page::page(&experiments, &fitted, &kept),
+        });
     }
     check(args)?;
     let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
@@ -143,6 +164,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.sensitivity {
         let fitted = reproduce::load_fitted(&folder, &experiments)?;
         return sensitivity(args, &experiments, &fitted, &ids, &cache);
+    }
+    if args.specificity || args.presets {
+        return trials(args, &experiments, &ids, &cache);
+    }
+    if let Some(pattern) = &args.mutations {
+        let mutations = mutations::load(&folder, &experiments)?;
+        let chosen = mutations::select(&mutations, pattern)?;
+        let ids = match args.claims.is_empty() && args.tier.is_none() {
+            // The others, applications mostly, take most of the time and notice few rules.
+            true => mutations::named(&mutations),
+            false => ids,
+        };
+        return try_mutations(args, &chosen, &experiments, &ids, &cache);
     }
     let simulated = match args.arena {
         ArenaChoice::Kernel => None,
@@ -200,6 +234,9 @@ fn check(args: &Args) -> Result<(), Failure> {
     }
     for (flag, given) in [
         ("--sensitivity", args.sensitivity),
+        ("--specificity", args.specificity),
+        ("--presets", args.presets),
+        ("--mutations", args.mutations.is_some()),
         ("--report", args.report.is_some()),
     ] {
         if given {
@@ -290,6 +327,44 @@ fn sensitivity(
     })
 }
 
+/// Claims with something else in their scheduler's place: other schedulers, or its presets.
+fn trials(
+    args: &Args,
+    experiments: &[Experiment],
+    ids: &BTreeSet<String>,
+    cache: &Cache,
+) -> Result<(), Failure> {
+    let seeds = u64::from(args.seeds.unwrap_or(SEEDS_OF_TRIALS));
+    let judge = match args.specificity {
+        true => trials::specificity,
+        false => trials::presets,
+    };
+    let threads = args.jobs.map_or(0, usize::from);
+    let trials = pool(threads, || judge(experiments, ids, seeds, cache))??;
+    super::print(&match args.format {
+        Format::Json => format!("{:#}\n", serde_json::json!(trials)),
+        Format::Table => scoreboard::trials(&trials, terminal::width()),
+    })
+}
+
+fn try_mutations(
+    args: &Args,
+    chosen: &[(&Mutations, &Mutation)],
+    experiments: &[Experiment],
+    ids: &BTreeSet<String>,
+    cache: &Cache,
+) -> Result<(), Failure> {
+    let seeds = u64::from(args.seeds.unwrap_or(SEEDS_OF_MUTATIONS));
+    let threads = args.jobs.map_or(0, usize::from);
+    let tried = pool(threads, || {
+        mutations::try_all(chosen, experiments, ids, seeds, cache)
+    })??;
+    super::print(&match args.format {
+        Format::Json => format!("{:#}\n", serde_json::json!(tried)),
+        Format::Table => scoreboard::mutations(chosen, &tried, terminal::width()),
+    })
+}
+
 /// The command that makes the report again.
 fn repeat_line(args: &Args) -> String {
     let mut words = vec!["tiltyard".to_owned(), "reproduce".to_owned()];
@@ -311,13 +386,8 @@ fn repeat_line(args: &Args) -> String {
     terminal::shell_line(&words)
 }
 
-/// The page, from what is kept.
-fn kept_page(
-    experiments: &[Experiment],
-    fitted: &[Parameter],
-    folder: &Path,
-    short: bool,
-) -> Result<String, Failure> {
+/// What is kept in a folder.
+fn kept_results(rules: Vec<Mutations>, folder: &Path) -> Result<Kept, Failure> {
     fn read<T: serde::de::DeserializeOwned>(path: PathBuf) -> Result<Vec<T>, Failure> {
         if !path.exists() {
             return Ok(Vec::new());
@@ -334,6 +404,10 @@ fn kept_page(
         sim: read(folder.join("sim.json"))?,
         kernel: read(folder.join("kernel.json"))?,
         sensitivity: read(folder.join("sensitivity.json"))?,
+        specificity: read(folder.join("specificity.json"))?,
+        presets: read(folder.join("presets.json"))?,
+        mutations: read(folder.join("mutations.json"))?,
+        rules,
     };
     if kept.sim.is_empty() {
         let line = format!(
@@ -342,10 +416,7 @@ fn kept_page(
         );
         return Err(Failure::new(Code::Input, line));
     }
-    Ok(match short {
-        true => page::scoreboard(&kept),
-        false => page::page(experiments, fitted, &kept),
-    })
+    Ok(kept)
 }
 
 /// The claims that could not be judged though they have a check.

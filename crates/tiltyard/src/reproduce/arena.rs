@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use tiltyard_claims::absent::{self, KINDS};
 use tiltyard_claims::{Database, Job};
 use tiltyard_measure::{Recorder, RecorderSpec};
 use tiltyard_model::{EventSink, Machine};
@@ -11,7 +12,7 @@ use tiltyard_report::timeline::Timeline;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 use tiltyard_workload::Workload;
 
-use super::{Arena, FIGURES_SEED, Kept, Plan, lines};
+use super::{Arena, FIRST_SEED, Kept, Plan, lines};
 use crate::built::{self, Built};
 use crate::failure::{Code, Failure};
 use crate::progress::Progress;
@@ -162,7 +163,7 @@ impl Arena for Simulated {
         let mut events = job
             .events
             .then(|| EventTables::new(0, origin_ns, &mut tables));
-        let range = window_of(job)?.filter(|_| seed == FIGURES_SEED);
+        let range = window_of(job)?.filter(|_| seed == FIRST_SEED);
         let mut timeline = range.map(|range| {
             let mut window = window::of(range, workload, duration_ns, 1);
             window.max_slices = MAX_SLICES;
@@ -208,10 +209,29 @@ pub fn recorder(job: &Job, nr_cpus: usize, origin_ns: u64) -> Recorder {
     recorder
 }
 
+/// What is wrong with a measure that is a number even if the run lacks something that it reads.
+fn without(
+    database: &Database,
+    job: &Job,
+    name: &str,
+    sql: &str,
+) -> Result<Option<String>, String> {
+    for kind in &KINDS {
+        if job.may_lack(name, kind) {
+            continue;
+        }
+        if let Some(number) = database.number_without(kind, sql)? {
+            let what = format!("even of a run without {}", kind.name);
+            return Ok(Some(absent::fault(number, &what)));
+        }
+    }
+    Ok(None)
+}
+
 /// The measures and, with the seed that they show, figures of a run. A query that fails breaks what needs it, and nothing else.
 pub fn ask(job: &Job, seed: u64, tables: &[Table]) -> Result<Kept, Failure> {
     let fault = |what: String| Failure::new(Code::Other, what);
-    let figures = job.figures.iter().filter(|_| seed == FIGURES_SEED);
+    let figures = job.figures.iter().filter(|_| seed == FIRST_SEED);
     let queries = job
         .measures
         .values()
@@ -223,6 +243,11 @@ pub fn ask(job: &Job, seed: u64, tables: &[Table]) -> Result<Kept, Failure> {
         match database.number(sql) {
             Ok(value) => drop(kept.measures.insert(name.clone(), value)),
             Err(what) => drop(kept.faults.insert(name.clone(), what)),
+        }
+        let is_number = matches!(kept.measures.get(name), Some(Some(_)));
+        if seed == FIRST_SEED && is_number {
+            let fault = without(&database, job, name, sql).map_err(fault)?;
+            kept.faults.extend(fault.map(|what| (name.clone(), what)));
         }
     }
     for (index, sql) in figures {

@@ -84,11 +84,11 @@ mod tests {
     fn experiment(layer: &str, machine: &str, more: &str) -> Experiment {
         let text = format!(
             "title = 't'\n[[run]]\nmachine = '{machine}'\nworkload = 'pingpong'\nschedulers = {{ a = 'fifo' }}\nduration = '9s'\n\
-             kernel = [{{ duration = '1s', reason = 'enough' }}]\n[run.measures]\nx = 'SELECT 1'\n\
+             kernel = [{{ duration = '1s', reason = 'enough' }}]\n[run.measures]\nx = 'SELECT min(1) FROM task'\n\
              [[run]]\nname = 'other'\nmachine = 'smp2'\nworkload = 'pingpong'\nschedulers = {{ b = 'fifo' }}\n\
-             [run.measures]\nx = 'SELECT 2'\n\
+             [run.measures]\nx = 'SELECT min(2) FROM task'\n\
              [[run]]\nname = 'long'\nmachine = 'uni'\nworkload = 'pingpong'\nschedulers = {{ c = 'fifo' }}\nvary = {{ n = [1, 2] }}\n\
-             kernel = [{{ of = [1], duration = '1s', reason = 'enough' }}, {{ reason = 'an hour' }}]\n[run.measures]\nx = 'SELECT 3'\n\
+             kernel = [{{ of = [1], duration = '1s', reason = 'enough' }}, {{ reason = 'an hour' }}]\n[run.measures]\nx = 'SELECT min(3) FROM task'\n\
              [[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\ntier = 'core'\nexpected = 'e'\n\
              tolerance = 't'\nlayer = [{layer}]\n{more}\n"
         );

@@ -78,7 +78,7 @@ fn matches(pattern: &str, experiment: &Experiment, claim: &Claim) -> bool {
 }
 
 /// `*` stands for any text, `?` for one character.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
+pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
     match (pattern.first(), text.first()) {
         (None, None) => true,
         (Some(b'*'), _) => {

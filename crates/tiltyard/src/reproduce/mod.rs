@@ -7,9 +7,12 @@ mod feasible;
 mod files;
 mod in_kernel;
 mod lines;
+pub mod mutations;
+mod named;
 pub mod report;
 mod sensitivity;
 pub mod told;
+pub mod trials;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,8 +42,8 @@ pub trait Arena: Sync {
     fn run(&self, job: &Job, seed: u64) -> Result<Kept, Failure>;
 }
 
-/// Curves are those of one run, not of all seeds.
-const FIGURES_SEED: u64 = 1;
+/// Curves are those of one run, not of all seeds; what a measure does without what it reads is found out once.
+const FIRST_SEED: u64 = 1;
 
 /// One run of one experiment.
 #[derive(Clone, Copy)]
@@ -214,8 +217,14 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Fa
     parts.extend([
         cell.seed.to_string(),
         format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?}",
-            job.events, job.probe_keys, job.probe_names, job.duration, job.watchdog, job.timeline
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+            job.events,
+            job.probe_keys,
+            job.probe_names,
+            job.duration,
+            job.watchdog,
+            job.timeline,
+            job.may_lack
         ),
         format!("{:?} {:?}", job.measures, job.figures),
     ]);
@@ -239,6 +248,8 @@ fn conclude<'a>(
     let experiment = plan.experiment;
     let mut values = Values::new();
     let mut failures = BTreeMap::new();
+    // Measures without values, for derived ones: whose, which, why.
+    let mut missing: Vec<(&Job, Vec<&str>, String)> = Vec::new();
     let mut rows = Vec::new();
     let (mut figures, mut timelines) = (BTreeMap::new(), Vec::new());
     for (cell, result) in results {
@@ -257,6 +268,8 @@ fn conclude<'a>(
                         .keys()
                         .map(|m| (job.full_name(m), line.clone())),
                 );
+                let all = job.measures.keys().map(String::as_str);
+                missing.push((job, all.collect(), line));
                 continue;
             }
         };
@@ -268,7 +281,8 @@ fn conclude<'a>(
                     .failures
                     .push(format!("{id}: {workload} under {}: {line}", job.label));
             }
-            failures.insert(job.full_name(name), line);
+            failures.insert(job.full_name(name), line.clone());
+            missing.push((job, vec![name], line));
         }
         for (name, value) in &kept.measures {
             values.entry(job.full_name(name)).or_default().push(*value);
@@ -281,7 +295,7 @@ fn conclude<'a>(
                 value: *value,
             });
         }
-        if cell.seed == FIGURES_SEED {
+        if cell.seed == FIRST_SEED {
             figures.extend(kept.figures.clone());
             let name = format!("{}, run \"{}\"", job.label, job.run);
             timelines.extend(kept.timeline.clone().map(|timeline| (name, timeline)));
@@ -300,6 +314,11 @@ fn conclude<'a>(
         &mut values,
         &mut failures,
     );
+    for (job, measures, line) in missing {
+        let derived = experiment.derived.keys();
+        let without = derived.filter(|name| named::derives_from(experiment, name, job, &measures));
+        failures.extend(without.map(|name| (name.clone(), line.clone())));
+    }
     if plan.figures {
         figures.extend(overall_figures(experiment, &rows, account));
     }

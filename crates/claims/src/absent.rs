@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A missing quantity is no number: a measure that gives one where nothing was recorded would let a check pass on it.
+//!
+//! Two tests, both by asking the query, not by reading it. When a file is loaded, each measure is asked of a run without a
+//! single row ([`check`]); when a run is first done, each measure that gave a number is asked again with one [`Kind`] of what it
+//! reads taken away ([`Database::number_without`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::experiment::{Experiment, Job};
+use crate::sql::{Database, Measured};
+
+/// What a run may lack, and the tables that are empty then. Others are left out on purpose: that no task migrated, waited too
+/// long or was preempted is an observation, because the recorder sees every one.
+#[derive(Debug)]
+pub struct Kind {
+    pub name: &'static str,
+    pub tables: &'static [&'static str],
+}
+
+pub const KINDS: [Kind; 7] = [
+    Kind {
+        name: "probes",
+        tables: &["probe", "probe_bucket", "counter", "counter_track"],
+    },
+    Kind {
+        name: "requests",
+        tables: &["request", "slice", "latency_quantile"],
+    },
+    Kind {
+        name: "marks",
+        tables: &["mark", "instant"],
+    },
+    Kind {
+        name: "wakeups",
+        tables: &["wakeup"],
+    },
+    Kind {
+        name: "switches",
+        tables: &["sched_slice", "thread_state"],
+    },
+    Kind {
+        name: "tasks",
+        tables: &["task", "app", "thread", "process"],
+    },
+    Kind {
+        name: "accesses",
+        tables: &["access", "runqueue_lock"],
+    },
+];
+
+impl Job {
+    /// Whether a measure of this job is a number without what is of this kind, on purpose.
+    pub fn may_lack(&self, measure: &str, kind: &Kind) -> bool {
+        let kinds = self.may_lack.get(measure);
+        kinds.is_some_and(|kinds| kinds.iter().any(|name| name == kind.name))
+    }
+}
+
+/// The first name in `may_lack` that is of no measure, or of no kind.
+pub(crate) fn check_exceptions(jobs: &[Job]) -> Result<(), (String, String)> {
+    for job in jobs {
+        for (measure, kinds) in &job.may_lack {
+            let is_measure = |job: &Job| job.measures.contains_key(measure);
+            if !jobs
+                .iter()
+                .any(|other| other.run == job.run && is_measure(other))
+            {
+                let what = format!("may_lack: {measure} is no measure of this run");
+                return Err(("may_lack".to_owned(), what));
+            }
+            let is_kind = |name: &&String| KINDS.iter().any(|kind| kind.name == *name);
+            if let Some(name) = kinds.iter().find(|name| !is_kind(name)) {
+                let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+                let what = format!("may_lack: {name}; write one of {}", known.join(", "));
+                return Err(("may_lack".to_owned(), what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a measure that gives `number` without `what`, and the way out.
+pub fn fault(number: f64, what: &str) -> String {
+    format!(
+        "gives {number} {what}, so that a missing quantity could pass; make it NULL then: \
+         SELECT CASE WHEN count(*) > 0 THEN ... END"
+    )
+}
+
+/// The first measure of an experiment that gives a number of a run without a single row, or derived one of runs without a single
+/// number: its name, which stands near it in the file, and what is wrong. A query that fails is left to the run that asks it.
+pub(crate) fn check(experiment: &Experiment, jobs: &[Job]) -> Result<(), (String, String)> {
+    let broken = |what: String| (String::new(), what);
+    let empty = Database::of_run(&[], true, std::iter::empty()).map_err(broken)?;
+    let mut asked = BTreeSet::new();
+    for job in jobs {
+        for (name, sql) in &job.measures {
+            if asked.insert(sql)
+                && let Ok(Some(number)) = empty.number(sql)
+            {
+                let place = match job.run.as_str() {
+                    "" => format!("measure {name}"),
+                    run => format!("run \"{run}\", measure {name}"),
+                };
+                let what = fault(number, "of a run in which nothing was recorded");
+                return Err((format!("\n{name} ="), format!("{place}: {what}")));
+            }
+        }
+    }
+    let rows = jobs.iter().flat_map(|job| {
+        job.measures.keys().map(|name| Measured {
+            run: &job.run,
+            scheduler: &job.label,
+            seed: 1,
+            name,
+            of: job.of.as_deref().unwrap_or_default(),
+            value: None,
+        })
+    });
+    let rows: Vec<Measured> = rows.collect();
+    let nulls = Database::of_measures(&rows.iter().collect::<Vec<_>>(), &BTreeMap::new());
+    let nulls = nulls.map_err(broken)?;
+    for (name, sql) in &experiment.derived {
+        if let Ok(Some(number)) = nulls.number(sql) {
+            let what = fault(number, "when no run has given a number");
+            return Err((
+                format!("\"{name}\" ="),
+                format!("derived measure {name}: {what}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An experiment with this measure, and one derived from it.
+    fn read(measure: &str, derived: &str) -> Result<Experiment, String> {
+        let text = format!(
+            "title = 't'\n[[run]]\nname = 'r'\nmachine = 'uni'\nworkload = 'w'\nschedulers = {{ a = 'a' }}\nvary = {{ n = [1, 2] }}\n\
+             [run.measures]\nfirst = 'SELECT max(runtime_ns) FROM task'\nm = \"{measure}\"\n\n[derived]\n\"all.m\" = \"{derived}\"\n"
+        );
+        Experiment::read(&text, "e", "e.toml").map_err(|e| e.to_string())
+    }
+
+    const SUM: &str = "SELECT sum(value) FROM measure WHERE name = 'm'";
+
+    #[test]
+    fn a_measure_of_nothing_must_be_null() {
+        for measure in [
+            "SELECT 0",
+            "SELECT count(*) FROM task",
+            "SELECT total(value) FROM counter",
+            "SELECT coalesce(sum(value), 0) FROM counter",
+            "SELECT EXISTS (SELECT 1 FROM wakeup)",
+            "SELECT NOT EXISTS (SELECT 1 FROM wakeup WHERE is_new)",
+            "SELECT CASE WHEN count(*) = 0 THEN 1 ELSE 0 END FROM sched_slice",
+            "SELECT ifnull(max(dur), -1) < 5 FROM sched_slice",
+        ] {
+            let error = read(measure, SUM).unwrap_err();
+            assert!(
+                error.starts_with("e.toml:10: run \"r\", measure m: gives "),
+                "{measure}: {error}"
+            );
+            assert!(error.contains("CASE WHEN count(*) > 0"), "{error}");
+        }
+        for measure in [
+            "SELECT sum(dur > 5) FROM sched_slice",
+            "SELECT CASE WHEN count(*) > 0 THEN sum(is_new) END FROM wakeup",
+            "SELECT nullif(count(*), 0) FROM task",
+            // What is wrong with the query itself breaks what needs it, at its run.
+            "SELECT x FROM nowhere",
+        ] {
+            read(measure, SUM).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_derived_measure_of_no_number_must_be_null() {
+        let good = "SELECT max(dur) FROM sched_slice";
+        for derived in [
+            "SELECT count(DISTINCT of) FROM measure WHERE value > 0",
+            "SELECT count(*) FROM measure WHERE name = 'm'",
+            "SELECT coalesce(max(value), 0) FROM measure",
+        ] {
+            let error = read(good, derived).unwrap_err();
+            assert!(
+                error.starts_with("e.toml:13: derived measure all.m: gives "),
+                "{derived}: {error}"
+            );
+        }
+        read(good, SUM).unwrap();
+    }
+
+    #[test]
+    fn tables_of_kinds_exist() {
+        for table in KINDS.iter().flat_map(|kind| kind.tables) {
+            assert!(tiltyard_tables::NAMES.contains(table), "{table}");
+        }
+    }
+}

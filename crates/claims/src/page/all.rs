@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Every claim of every experiment, a table each.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::Kept;
+use super::misses::holds_in;
+use crate::experiment::Experiment;
+use crate::judge::{Outcome, Verdict};
+use crate::scoreboard::measured;
+use crate::trial::Class;
+
+pub(super) fn all_claims(
+    out: &mut String,
+    experiments: &[Experiment],
+    kept: &Kept,
+    classes: &BTreeMap<&str, Class>,
+) {
+    out.push_str("\n## All claims\n");
+    for experiment in experiments {
+        let of_experiment = |v: &&Verdict| experiment.claims.iter().any(|c| c.id == v.id);
+        let verdicts: Vec<&Verdict> = kept.sim.iter().filter(of_experiment).collect();
+        if verdicts.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "\n### {}\n\n`experiments/{}.toml`\n",
+            experiment.title, experiment.id
+        );
+        out.push_str("| claim | where | statement | expected | measured | verdict | | in a kernel |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+        for verdict in verdicts {
+            let real = kept
+                .kernel
+                .iter()
+                .find(|v| v.id == verdict.id && v.verdict != Outcome::NotRun);
+            let shown = match (&verdict.reason, verdict.broken) {
+                (Some(reason), _) => reason.clone(),
+                (None, _) => measured(verdict).join("<br>"),
+            };
+            let _ = writeln!(
+                out,
+                "| `{}` | {} | {} | {} | {shown} | {} | {} | {} |",
+                verdict.id,
+                verdict.place,
+                verdict.statement,
+                verdict.expected,
+                verdict.verdict.name(),
+                remark(kept, verdict, classes),
+                real.map_or("", |v| v.verdict.name())
+            );
+        }
+    }
+}
+
+/// Of a claim that is reproduced whether it is specific, of one that is not where it holds.
+fn remark(kept: &Kept, verdict: &Verdict, classes: &BTreeMap<&str, Class>) -> String {
+    let class = classes.get(verdict.id.as_str()).map(|class| class.name());
+    let holds = holds_in(kept, verdict).map(|names| format!("holds in: {names}"));
+    holds.or(class.map(str::to_owned)).unwrap_or_default()
+}

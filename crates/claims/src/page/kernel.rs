@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where a real kernel gives another verdict.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::Kept;
+use crate::experiment::Claim;
+use crate::judge::{Outcome, Verdict};
+use crate::scoreboard::measured;
+
+/// The claims whose verdicts differ, and why.
+pub(super) fn disagreements(out: &mut String, kept: &Kept, claims: &BTreeMap<&str, &Claim>) {
+    if kept.kernel.is_empty() {
+        return;
+    }
+    let judged: Vec<&Verdict> = kept
+        .kernel
+        .iter()
+        .filter(|v| v.verdict != Outcome::NotRun)
+        .collect();
+    let _ = writeln!(
+        out,
+        "\n## In a real kernel\n\n{} claims were judged in a real kernel as well (one CPU, instructions counted; `tiltyard reproduce \
+         --arena kernel --vm`).",
+        judged.len()
+    );
+    let sim = |id: &str| kept.sim.iter().find(|v| v.id == id);
+    let differ = judged.iter().filter_map(|real| {
+        let sim = sim(&real.id)?;
+        (sim.verdict != real.verdict).then_some((sim, *real))
+    });
+    let differ: Vec<(&Verdict, &Verdict)> = differ.collect();
+    if differ.is_empty() {
+        out.push_str("All verdicts agree with the simulator's.\n");
+        return;
+    }
+    out.push_str(
+        "The verdicts that differ:\n\n| claim | simulated | in the kernel | why |\n| --- | --- | --- | --- |\n",
+    );
+    for (sim, real) in differ {
+        let shown = |v: &Verdict| format!("{}: {}", v.verdict.name(), measured(v).join("; "));
+        let why = claims
+            .get(sim.id.as_str())
+            .and_then(|c| c.in_kernel.as_deref());
+        let why = why.unwrap_or("no explanation yet");
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {why} |",
+            sim.id,
+            shown(sim),
+            shown(real)
+        );
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Claims judged with something else in a scheduler's place: other schedulers, to learn whether a claim is specific; other
+//! variants of the same, to learn in which of them it holds.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::Claim;
+use crate::judge::{Outcome, Verdict};
+use crate::mutation::Tried;
+use crate::scoreboard::measured;
+use crate::sensitivity::Variation;
+
+/// One claim and its trials.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trials {
+    pub id: String,
+    /// The check that was judged: results of another one are none.
+    pub check: String,
+    pub seeds: u64,
+    /// The verdict with nothing replaced, with as many seeds.
+    pub verdict: Outcome,
+    /// Empty for a claim that names no scheduler.
+    pub trials: Vec<Trial>,
+    /// The claim's own controls: what `of` names, changed as `by` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<Trial>,
+}
+
+/// The verdict with `by` in the place of the scheduler `of`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    pub of: String,
+    pub by: String,
+    pub verdict: Outcome,
+    /// Why it could not be judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// As people read it.
+    pub measured: Vec<String>,
+}
+
+impl Trial {
+    /// `rr for ule`.
+    pub fn name(&self) -> String {
+        format!("{} for {}", self.by, self.of)
+    }
+
+    pub fn new(of: &str, by: &str, verdict: &Verdict) -> Trial {
+        Trial {
+            of: of.to_owned(),
+            by: by.to_owned(),
+            verdict: verdict.verdict,
+            reason: verdict.reason.clone(),
+            measured: measured(verdict),
+        }
+    }
+}
+
+impl Trials {
+    /// Those with which the claim holds.
+    pub fn holding(&self) -> impl Iterator<Item = &Trial> {
+        self.trials
+            .iter()
+            .filter(|trial| trial.verdict == Outcome::Reproduced)
+    }
+
+    /// `by` of those with which it holds, with `of` where several schedulers were replaced.
+    pub fn holds_in(&self) -> Vec<String> {
+        let replaced: BTreeSet<&str> = self.trials.iter().map(|trial| trial.of.as_str()).collect();
+        let name = |trial: &Trial| match replaced.len() {
+            1 => trial.by.clone(),
+            _ => trial.name(),
+        };
+        self.holding().map(name).collect()
+    }
+}
+
+/// What a claim's check says about the scheduler that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// It fails, or cannot be measured, with every substitute.
+    Specific,
+    /// It holds with some substitutes, and the claim says why.
+    Shared,
+    /// A defect: nothing that was tried makes it fail, or it holds with substitutes and nobody says why.
+    Vacuous,
+}
+
+impl Class {
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Specific => "specific",
+            Class::Shared => "shared",
+            Class::Vacuous => "vacuous",
+        }
+    }
+}
+
+/// What else has been tried to make claims fail.
+pub struct Attempts<'a> {
+    turned: BTreeSet<&'a str>,
+}
+
+impl<'a> Attempts<'a> {
+    pub fn new(mutations: &'a [Tried], variations: &'a [Variation]) -> Attempts<'a> {
+        let by_mutation = mutations.iter().flat_map(|tried| &tried.turned);
+        let by_parameter = variations.iter().flat_map(|variation| &variation.changes);
+        let by_parameter = by_parameter.filter(|change| change.to == Outcome::NotReproduced);
+        Attempts {
+            turned: by_mutation
+                .chain(by_parameter.map(|change| &change.id))
+                .map(String::as_str)
+                .collect(),
+        }
+    }
+
+    /// Of a claim that is reproduced; `None` of any other: a check that fails is not vacuous, whoever else it holds for.
+    pub fn class(&self, claim: &Claim, trials: &Trials) -> Option<Class> {
+        if trials.verdict != Outcome::Reproduced || trials.trials.is_empty() {
+            return None;
+        }
+        let holding = trials.holding().count();
+        let fails = |trial: &Trial| trial.verdict == Outcome::NotReproduced;
+        let never_failed = holding == trials.trials.len()
+            && !trials.controls.iter().any(fails)
+            && !self.turned.contains(claim.id.as_str());
+        Some(match holding {
+            _ if never_failed => Class::Vacuous,
+            0 => Class::Specific,
+            _ if claim.shared.is_none() => Class::Vacuous,
+            _ => Class::Shared,
+        })
+    }
+}
