@@ -8,7 +8,9 @@ mod helpers;
 mod image;
 pub mod instance;
 pub mod layout;
+mod memory;
 pub mod object;
 
 pub use instance::{Crash, EntryPoint, Instance, LoadError, Value};
+pub use memory::Memory;
 pub use object::Object;

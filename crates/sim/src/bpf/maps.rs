@@ -30,7 +30,9 @@ use queue::Queue;
 use ringbuf::RingBuf;
 use std::ops::Range;
 use std::ptr::null_mut;
+use std::rc::Rc;
 use storage::Storage;
+use tiltyard_native::Memory;
 use tiltyard_native::object::{Map, MapKind};
 
 pub use rules::MapError;
@@ -107,6 +109,7 @@ struct Entry {
 /// Storage of all maps of one scheduler instance.
 pub struct MapSet {
     maps: Vec<Entry>,
+    memory: Rc<Memory>,
     nr_cpus: usize,
     /// Maps with retired entries.
     dirty: Vec<MapId>,
@@ -123,6 +126,7 @@ impl MapSet {
     pub fn new(decls: &[Map], nr_cpus: usize) -> Result<MapSet, MapError> {
         let mut set = MapSet {
             maps: Vec::with_capacity(decls.len()),
+            memory: Rc::new(Memory::reserve().ok_or(MapError::NoAddresses)?),
             nr_cpus,
             dirty: Vec::new(),
             misuse: None,
@@ -139,7 +143,8 @@ impl MapSet {
 
     fn push(&mut self, decl: &Map) -> Result<MapId, MapError> {
         rules::check(decl)?;
-        let store = new_store(decl, self.nr_cpus).ok_or_else(|| MapError::no_memory(decl))?;
+        let store =
+            new_store(&self.memory, decl, self.nr_cpus).ok_or_else(|| MapError::no_memory(decl))?;
         self.maps.push(Entry {
             store,
             decl: decl.clone(),
@@ -162,6 +167,11 @@ impl MapSet {
             }
         }
         Ok(())
+    }
+
+    /// Where values are: a scheduler may write here.
+    pub fn memory(&self) -> Range<usize> {
+        self.memory.range()
     }
 
     /// Makes `variable` the address by which code names this map.
@@ -488,26 +498,26 @@ impl MapSet {
 }
 
 /// `None`: no such amount of memory, or a kind that `rules::check` refuses.
-fn new_store(decl: &Map, nr_cpus: usize) -> Option<Store> {
+fn new_store(memory: &Rc<Memory>, decl: &Map, nr_cpus: usize) -> Option<Store> {
     let (key_size, value_size, max_entries) = (decl.key_size, decl.value_size, decl.max_entries);
     let hash = |value_size, copies, when_full| {
-        Hash::new(key_size, value_size, max_entries, copies, when_full)
+        Hash::new(memory, key_size, value_size, max_entries, copies, when_full)
     };
     /// An id + 1.
     const SLOT_BYTES: u32 = 8;
     Some(match decl.kind {
-        MapKind::Array => Store::Array(Array::new(value_size, max_entries, 1)?),
-        MapKind::PerCpuArray => Store::Array(Array::new(value_size, max_entries, nr_cpus)?),
-        MapKind::ArrayOfMaps => Store::ArrayOfMaps(Array::new(SLOT_BYTES, max_entries, 1)?),
+        MapKind::Array => Store::Array(Array::new(memory, value_size, max_entries, 1)?),
+        MapKind::PerCpuArray => Store::Array(Array::new(memory, value_size, max_entries, nr_cpus)?),
+        MapKind::ArrayOfMaps => Store::ArrayOfMaps(Array::new(memory, SLOT_BYTES, max_entries, 1)?),
         MapKind::Hash => Store::Hash(hash(value_size, 1, WhenFull::Refuse)),
         MapKind::LruHash => Store::Hash(hash(value_size, 1, WhenFull::EvictOldest)),
         MapKind::PerCpuHash => Store::Hash(hash(value_size, nr_cpus, WhenFull::Refuse)),
         MapKind::HashOfMaps => Store::HashOfMaps(hash(SLOT_BYTES, 1, WhenFull::Refuse)),
-        MapKind::Queue => Store::Queue(Queue::new(value_size, max_entries, false)?),
-        MapKind::Stack => Store::Queue(Queue::new(value_size, max_entries, true)?),
-        MapKind::RingBuf => Store::RingBuf(RingBuf::new(rules::ring_bytes(max_entries)?)?),
-        MapKind::TaskStorage => Store::TaskStorage(Storage::new(value_size)),
-        MapKind::CgroupStorage => Store::CgroupStorage(Storage::new(value_size)),
+        MapKind::Queue => Store::Queue(Queue::new(memory, value_size, max_entries, false)?),
+        MapKind::Stack => Store::Queue(Queue::new(memory, value_size, max_entries, true)?),
+        MapKind::RingBuf => Store::RingBuf(RingBuf::new(memory, rules::ring_bytes(max_entries)?)?),
+        MapKind::TaskStorage => Store::TaskStorage(Storage::new(memory, value_size)),
+        MapKind::CgroupStorage => Store::CgroupStorage(Storage::new(memory, value_size)),
         MapKind::Arena => return None,
     })
 }

@@ -4,6 +4,8 @@
 use super::region::{Region, VALUE_ALIGN};
 use super::{BPF_EXIST, BPF_NOEXIST};
 use crate::bpf::errno::{E2BIG, EEXIST, EINVAL};
+use std::rc::Rc;
+use tiltyard_native::Memory;
 
 pub struct Array {
     values: Region,
@@ -18,11 +20,16 @@ pub struct Array {
 
 impl Array {
     /// `copies`: 1, or the number of CPUs for a per-CPU array. `None`: no such amount of memory.
-    pub fn new(value_size: u32, max_entries: u32, copies: usize) -> Option<Array> {
+    pub fn new(
+        memory: &Rc<Memory>,
+        value_size: u32,
+        max_entries: u32,
+        copies: usize,
+    ) -> Option<Array> {
         let stride = (value_size as usize).next_multiple_of(VALUE_ALIGN);
         let bytes = stride.checked_mul(max_entries as usize)?;
         Some(Array {
-            values: Region::zeroed(bytes.checked_mul(copies)?)?,
+            values: Region::zeroed(memory, bytes.checked_mul(copies)?)?,
             max_entries,
             value_size: value_size as usize,
             stride,

@@ -10,6 +10,8 @@ use super::{BPF_EXIST, BPF_NOEXIST};
 use crate::bpf::errno::{E2BIG, EEXIST, EINVAL, ENOENT};
 use hashbrown::HashTable;
 use std::ops::Range;
+use std::rc::Rc;
+use tiltyard_native::Memory;
 
 const NONE: u32 = u32::MAX;
 
@@ -42,6 +44,7 @@ pub enum WhenFull {
 impl Hash {
     /// `copies`: 1, or the number of CPUs for a per-CPU hash.
     pub fn new(
+        memory: &Rc<Memory>,
         key_size: u32,
         value_size: u32,
         max_entries: u32,
@@ -54,7 +57,7 @@ impl Hash {
             keys: Keys {
                 size: key_size as usize,
             },
-            entries: Slab::new(value_offset + stride * copies),
+            entries: Slab::new(memory, value_offset + stride * copies),
             index: HashTable::new(),
             max_entries,
             value_size: value_size as usize,

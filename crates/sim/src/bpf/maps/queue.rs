@@ -4,6 +4,8 @@
 use super::region::Region;
 use super::{BPF_EXIST, BPF_NOEXIST};
 use crate::bpf::errno::{E2BIG, EINVAL, ENOENT};
+use std::rc::Rc;
+use tiltyard_native::Memory;
 
 pub struct Queue {
     values: Region,
@@ -16,9 +18,14 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn new(value_size: u32, max_entries: u32, lifo: bool) -> Option<Queue> {
+    pub fn new(
+        memory: &Rc<Memory>,
+        value_size: u32,
+        max_entries: u32,
+        lifo: bool,
+    ) -> Option<Queue> {
         let (value_size, capacity) = (value_size as usize, max_entries as usize);
-        let values = Region::zeroed(value_size.checked_mul(capacity)?)?;
+        let values = Region::zeroed(memory, value_size.checked_mul(capacity)?)?;
         Some(Queue {
             values,
             value_size,

@@ -1,38 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Memory for map values: zero-filled, at addresses that never change.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::rc::Rc;
+use tiltyard_native::Memory;
 
 /// The kernel rounds value sizes up to this, so every value is aligned to it.
 pub const VALUE_ALIGN: usize = 8;
 
-/// A block of zero-filled memory, freed with its owner.
+/// A block of zero-filled memory, freed with all others of the scheduler.
 ///
 /// Raw on purpose: schedulers keep pointers into it, so nobody may hold a Rust reference to its
 /// contents while a scheduler runs.
 pub struct Region {
     start: NonNull<u8>,
-    layout: Layout,
+    bytes: usize,
+    _memory: Rc<Memory>,
 }
 
-// SAFETY: a region owns its memory alone.
+// SAFETY: a region owns its memory alone; the count of owners stays within the set of maps, which moves as a whole.
 unsafe impl Send for Region {}
 
 impl Region {
     /// `None` when there is no such amount of memory. Pages cost nothing until they are touched.
-    pub fn zeroed(bytes: usize) -> Option<Region> {
-        let layout = Layout::from_size_align(bytes.max(VALUE_ALIGN), VALUE_ALIGN).ok()?;
-        // SAFETY: the layout is not of size zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Region { start, layout })
+    pub fn zeroed(memory: &Rc<Memory>, bytes: usize) -> Option<Region> {
+        let bytes = bytes.max(VALUE_ALIGN);
+        Some(Region {
+            start: memory.take(bytes)?,
+            bytes,
+            _memory: memory.clone(),
+        })
     }
 
     /// Address of the byte at `offset_bytes`, which is inside the region.
     #[inline]
     pub fn at(&self, offset_bytes: usize) -> *mut u8 {
-        debug_assert!(offset_bytes < self.layout.size());
+        debug_assert!(offset_bytes < self.bytes);
         // SAFETY: inside the allocation, as asserted.
         unsafe { self.start.as_ptr().add(offset_bytes) }
     }
@@ -40,20 +44,14 @@ impl Region {
     /// Where in the region an address lies, in bytes from its start.
     pub fn offset_of(&self, address: usize) -> Option<usize> {
         let offset = address.checked_sub(self.start.as_ptr() as usize)?;
-        (offset < self.layout.size()).then_some(offset)
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with this layout.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        (offset < self.bytes).then_some(offset)
     }
 }
 
 /// Entries of one size in blocks that are added as needed. A retired entry stays readable until
 /// [`Slab::reclaim`], as memory freed under RCU does.
 pub struct Slab {
+    memory: Rc<Memory>,
     entry_bytes: usize,
     /// log2 of the entries in a block.
     block_shift: u32,
@@ -68,9 +66,10 @@ impl Slab {
     /// Small enough that a map with two entries stays small, large enough that blocks are few.
     const BLOCK_BYTES: usize = 16 << 10;
 
-    pub fn new(entry_bytes: usize) -> Slab {
+    pub fn new(memory: &Rc<Memory>, entry_bytes: usize) -> Slab {
         let per_block = (Self::BLOCK_BYTES / entry_bytes).max(1);
         Slab {
+            memory: memory.clone(),
             entry_bytes,
             block_shift: per_block.ilog2(),
             blocks: Vec::new(),
@@ -90,7 +89,8 @@ impl Slab {
         let slot = self.used;
         if slot as usize >> self.block_shift == self.blocks.len() {
             let bytes = self.entry_bytes << self.block_shift;
-            let block = Region::zeroed(bytes).expect("memory for a block of map entries");
+            let block =
+                Region::zeroed(&self.memory, bytes).expect("memory for a block of map entries");
             self.blocks.push(block);
         }
         self.used += 1;
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn entries_stay_where_they_are_and_are_reused_only_after_reclaim() {
-        let mut slab = Slab::new(24);
+        let mut slab = Slab::new(&Rc::new(Memory::reserve().unwrap()), 24);
         let slots: Vec<u32> = (0..5000).map(|_| slab.take()).collect();
         let first = slab.at(slots[0]);
         // SAFETY: live entry of 24 bytes.

@@ -6,6 +6,8 @@ use super::region::Region;
 use super::{MapId, MapSet, Store};
 use crate::bpf::errno::{EAGAIN, EINVAL};
 use std::ptr::null_mut;
+use std::rc::Rc;
+use tiltyard_native::Memory;
 
 /// Before each record: its length with the two bits below, and four bytes unused.
 const HEADER_BYTES: u64 = 8;
@@ -29,8 +31,8 @@ pub struct RingBuf {
 
 impl RingBuf {
     /// `size_bytes` is a power of two.
-    pub fn new(size_bytes: u32) -> Option<RingBuf> {
-        let data = Region::zeroed(size_bytes as usize * 2)?;
+    pub fn new(memory: &Rc<Memory>, size_bytes: u32) -> Option<RingBuf> {
+        let data = Region::zeroed(memory, size_bytes as usize * 2)?;
         Some(RingBuf {
             data,
             size_bytes: size_bytes.into(),

@@ -53,6 +53,8 @@ pub enum MapError {
         max_entries: u32,
         value_size: u32,
     },
+    #[error("no addresses for maps: raise `ulimit -v`")]
+    NoAddresses,
     #[error("map '{map}': values[{index}] is not a map like the declared inner map")]
     Inner { map: String, index: usize },
 }

@@ -6,6 +6,8 @@ use super::{MapId, MapSet, Store};
 use crate::bpf::errno::{EINVAL, ENOENT};
 use std::ops::Range;
 use std::ptr::null_mut;
+use std::rc::Rc;
+use tiltyard_native::Memory;
 
 /// The one flag of bpf_task_storage_get and bpf_cgrp_storage_get.
 pub const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
@@ -32,9 +34,9 @@ impl Place {
 }
 
 impl Storage {
-    pub fn new(value_size: u32) -> Storage {
+    pub fn new(memory: &Rc<Memory>, value_size: u32) -> Storage {
         let value_size = value_size as usize;
-        let values = Slab::new(value_size.next_multiple_of(VALUE_ALIGN));
+        let values = Slab::new(memory, value_size.next_multiple_of(VALUE_ALIGN));
         Storage {
             values,
             value_size,
