@@ -144,6 +144,8 @@ pub fn lower(
         "-Wno-override-module",
         "-Wl,-Bsymbolic",
         "-Wl,-z,noexecstack",
+        // The runtime's variables lie in .data.rel.ro, which stays writable: before those of the scheduler.
+        "-Wl,-z,norelro",
         "-Wl,--build-id=none",
     ];
     let mut args: Vec<OsString> = vec![level.into()];

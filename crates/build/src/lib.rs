@@ -64,6 +64,9 @@ pub struct BuilderOptions {
     pub debug: bool,
     /// The native object reports each memory access to the engine. Behaviour and simulated time are unchanged.
     pub accesses: bool,
+    /// Accesses of the native object that leave what they belong to end the callback: stores above all, so that a wild one
+    /// cannot reach the engine. It does the same in the same simulated time.
+    pub guard: bool,
     /// Where built objects are kept; `None` builds each time.
     pub cache_dir: Option<PathBuf>,
 }
@@ -75,6 +78,7 @@ impl Default for BuilderOptions {
             resizable_elements: 4096,
             debug: false,
             accesses: false,
+            guard: true,
             cache_dir: cache::default_dir(),
         }
     }
@@ -169,11 +173,12 @@ impl Builder {
             resizable_elements,
             debug,
             accesses,
+            guard,
             ..
         } = &self.options;
         let structs = tiltyard_native::layout::STRUCTS;
         let rewriter = env!("TILTYARD_REWRITER");
-        format!("{rewriter} {level} {resizable_elements} {debug} {accesses} {structs:?}")
+        format!("{rewriter} {level} {resizable_elements} {debug} {accesses} {guard} {structs:?}")
     }
 
     fn cached(&self, request: &str) -> Option<Object> {
@@ -215,6 +220,7 @@ impl Builder {
             resizable_elements: self.options.resizable_elements,
             debug: self.options.debug,
             accesses: self.options.accesses,
+            guard: self.options.guard,
         };
         let rewritten = rewrite::rewrite(&module, &roots, choices)?;
         let object = Object {
@@ -227,6 +233,8 @@ impl Builder {
             programs,
             kfuncs: rewritten.slots.kfuncs,
             helpers: rewritten.slots.helpers,
+            files: rewritten.files,
+            accesses: rewritten.accesses,
             type_sizes: rewritten.type_sizes,
         };
         Ok((object, rewritten.text))

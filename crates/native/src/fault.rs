@@ -25,6 +25,8 @@ pub(crate) struct Guard {
 
 /// `TILT_FAULT` of runtime.c.
 pub(crate) const STATUS_FAULT: c_int = 1;
+/// `TILT_OUTSIDE` of runtime.c.
+pub(crate) const STATUS_OUTSIDE: c_int = 3;
 
 thread_local! {
     static CURRENT: Cell<*const Guard> = const { Cell::new(ptr::null()) };

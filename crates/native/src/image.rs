@@ -44,6 +44,18 @@ pub(crate) fn symbols(image: &[u8]) -> Result<HashMap<String, Symbol>, LoadError
     Ok(symbols)
 }
 
+/// Offsets of everything that a scheduler's code may write: its variables and its stack.
+pub(crate) fn writable(image: &[u8]) -> Result<std::ops::Range<u64>, LoadError> {
+    let broken = |e: object::Error| LoadError::Dlopen(format!("not a scheduler object: {e}"));
+    let elf = object::File::parse(image).map_err(broken)?;
+    let sections = elf
+        .sections()
+        .filter(|s| matches!(s.name(), Ok(".data" | ".bss")));
+    let ranges = sections.map(|s| s.address()..s.address() + s.size());
+    let whole = ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+    Ok(whole.unwrap_or(0..0))
+}
+
 /// A mapped copy of an image.
 #[derive(Debug)]
 pub(crate) struct Mapped {

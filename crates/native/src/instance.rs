@@ -4,10 +4,11 @@
 use crate::fault::{self, Guard};
 use crate::helpers;
 use crate::image::{self, Mapped, Symbol};
-use crate::object::{Global, GlobalKind, Object};
+use crate::object::{ASK_STORE, Global, GlobalKind, Object};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 
 /// An op, a timer callback or any other entry point of the scheduler.
 /// Its one argument is an array of eight u64, unused ones zero, as in BPF's context of a struct_ops program.
@@ -29,6 +30,8 @@ pub enum Value {
 pub enum Crash {
     #[error("invalid memory access at address {address:#x}")]
     Fault { address: u64 },
+    #[error("{access} outside of its memory, at offset {offset}")]
+    Outside { access: u32, offset: u64 },
     #[error("ran for more than {limit} instructions without returning")]
     Runaway { limit: u64 },
 }
@@ -66,6 +69,10 @@ pub struct Instance {
     engine: *mut *mut c_void,
     work_insns: *mut u64,
     call_limit: *mut u64,
+    place: *mut u32,
+    maps: [*mut u64; 2],
+    refused: *const u32,
+    offset: *const u64,
     symbols: HashMap<String, Symbol>,
     kfuncs: Vec<String>,
     helpers: Vec<u32>,
@@ -91,6 +98,7 @@ impl Instance {
                 None => later.push((symbol.address, bytes)),
             }
         }
+        let writable = image::writable(&image)?;
         let call = find_symbol(&symbols, "tilt_call")?.address;
         let mapped = Mapped::new(&image, ("tilt_call", call))?;
         for (address, bytes) in later {
@@ -102,7 +110,9 @@ impl Instance {
                     .copy_from(bytes.as_ptr(), bytes.len())
             };
         }
-        Instance::wire(object, symbols, mapped)
+        let instance = Instance::wire(object, symbols, mapped)?;
+        instance.set_writable(writable)?;
+        Ok(instance)
     }
 
     /// Finds the runtime's own variables (runtime.c) in a mapped image.
@@ -135,6 +145,10 @@ impl Instance {
             engine: at("tilt_engine")?.cast(),
             work_insns: at("tilt_work")?.cast(),
             call_limit: at("tilt_call_limit")?.cast(),
+            place: at("tilt_place")?.cast(),
+            maps: [at("tilt_maps_start")?.cast(), at("tilt_maps_bytes")?.cast()],
+            refused: at("tilt_refused")?.cast(),
+            offset: at("tilt_offset")?.cast(),
             kfuncs: object.kfuncs.clone(),
             helpers: object.helpers.clone(),
             symbols,
@@ -142,6 +156,55 @@ impl Instance {
         };
         instance.set_work_limit(WORK_LIMIT_INSNS);
         Ok(instance)
+    }
+
+    /// The range of the scheduler's own variables, as offsets; the runtime's must not be in it.
+    fn set_writable(&self, range: Range<u64>) -> Result<(), LoadError> {
+        let at = |name: &str| Ok::<u64, LoadError>(find_symbol(&self.symbols, name)?.address);
+        for name in ["tilt_top", "tilt_kfuncs", "tilt_helpers", "tilt_sp"] {
+            if range.contains(&at(name)?) {
+                return Err(LoadError::Dlopen(format!(
+                    "'{name}' lies between the scheduler's variables"
+                )));
+            }
+        }
+        let start = self.mapped.base as u64 + range.start;
+        let values = [
+            ("tilt_own_start", start),
+            ("tilt_own_bytes", range.end - range.start),
+        ];
+        for (name, value) in values {
+            let address = self.mapped.base.wrapping_add(at(name)? as usize);
+            // SAFETY: the runtime's own variables, of this type.
+            unsafe { *address.cast::<u64>() = value };
+        }
+        Ok(())
+    }
+
+    /// Where values of maps are: besides its variables, all that the scheduler may write.
+    pub fn set_map_memory(&self, range: Range<usize>) {
+        // SAFETY: the instance's own variables.
+        unsafe {
+            *self.maps[0] = range.start as u64;
+            *self.maps[1] = range.len() as u64;
+        }
+    }
+
+    /// Line of the source that the scheduler was at last, for [`Object::place`].
+    pub fn place(&self) -> u32 {
+        // SAFETY: the instance's own variable.
+        unsafe { self.place.read_volatile() }
+    }
+
+    /// Leaves the innermost call into the scheduler, which comes back as [`Crash::Outside`].
+    ///
+    /// # Safety
+    /// Called by what the scheduler's code has called; nothing between holds anything that needs dropping.
+    pub unsafe fn refuse(&self, address: u64, access: u32) -> ! {
+        type Outside = unsafe extern "C" fn(u64, u32) -> !;
+        let outside = self.symbol("tilt_outside").expect("part of the runtime");
+        // SAFETY: the runtime's function of this type.
+        unsafe { std::mem::transmute::<*mut u8, Outside>(outside)(address, access) }
     }
 
     /// Gives every kernel function and helper that the scheduler calls an address. Each is called with the engine
@@ -155,7 +218,11 @@ impl Instance {
         let kfuncs: Vec<_> = self
             .kfuncs
             .iter()
-            .map(|name| kfunc(name).ok_or_else(|| LoadError::Unbound(name.clone())))
+            .map(|name| {
+                kfunc(name)
+                    .or_else(|| unchecked(name))
+                    .ok_or_else(|| LoadError::Unbound(name.clone()))
+            })
             .collect::<Result<_, _>>()?;
         let helpers: Vec<_> = self
             .helpers
@@ -236,6 +303,13 @@ impl Instance {
             fault::STATUS_FAULT => Err(Crash::Fault {
                 address: self.guard.address.get(),
             }),
+            // SAFETY: the instance's own variables.
+            fault::STATUS_OUTSIDE => Err(unsafe {
+                Crash::Outside {
+                    access: *self.refused,
+                    offset: *self.offset,
+                }
+            }),
             _ => Err(Crash::Runaway {
                 // SAFETY: the instance's own variable.
                 limit: unsafe { *self.call_limit },
@@ -250,6 +324,12 @@ impl Instance {
         // SAFETY: the instance's own variable.
         unsafe { *self.work_insns }
     }
+}
+
+/// Who binds nothing to [`ASK_STORE`] has no memory to protect.
+fn unchecked(name: &str) -> Option<*const c_void> {
+    extern "C" fn any(_engine: *mut c_void, _address: u64, _bytes: u64, _access: u64) {}
+    (name == ASK_STORE).then_some(any as *const c_void)
 }
 
 fn find_symbol(symbols: &HashMap<String, Symbol>, name: &str) -> Result<Symbol, LoadError> {

@@ -10,6 +10,13 @@ use std::collections::BTreeMap;
 /// how many bytes, and whether they are written.
 pub const TELL_ACCESS: &str = "tilt_access";
 
+/// What an object calls before a store that is neither into a variable of its own nor into the value of a map: among its
+/// `kfuncs` then. Gets the address, how many bytes, and the number of the access in [`Object::accesses`].
+pub const ASK_STORE: &str = "tilt_store";
+
+/// Lines in `tilt_place` of an object: the file's number above, the line below.
+pub const LINE_BITS: u32 = 20;
+
 /// Image and description of one scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Object {
@@ -32,6 +39,12 @@ pub struct Object {
     pub kfuncs: Vec<String>,
     /// BPF helper numbers that it calls, in the order of the slots of `tilt_helpers`.
     pub helpers: Vec<u32>,
+    /// Names of source files, by the numbers that places have.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// Accesses that are checked, by the number that the code has for each.
+    #[serde(default)]
+    pub accesses: Vec<Access>,
     /// Sizes of types that `bpf_obj_new` may allocate, by the type id that the code passes.
     pub type_sizes: BTreeMap<u32, u64>,
 }
@@ -110,4 +123,23 @@ pub enum GlobalKind {
 pub struct Program {
     pub section: String,
     pub symbol: String,
+}
+
+/// An access to memory that is checked before it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// Where in the source, as in `tilt_place`.
+    pub place: u32,
+    pub write: bool,
+    /// What it goes to, as far as that is known: a variable, or the value of a map.
+    pub what: String,
+}
+
+impl Object {
+    /// `mine.bpf.c:42`; `None` where that is not known.
+    pub fn place(&self, place: u32) -> Option<String> {
+        let line = place & ((1 << LINE_BITS) - 1);
+        let file = self.files.get((place >> LINE_BITS) as usize)?;
+        (line != 0).then(|| format!("{file}:{line}"))
+    }
 }

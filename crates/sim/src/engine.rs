@@ -69,13 +69,16 @@ pub struct CpuTimes {
 pub enum RunError {
     #[error("scheduler: {0}")]
     Load(#[from] LoadError),
-    #[error("scheduler crashed in {op} on CPU {cpu}, task {task}: {crash}")]
+    #[error("scheduler crashed in {op} on CPU {cpu}, task {task}: {what}")]
     Crash {
         /// `ops.running()`
         op: String,
         cpu: u32,
         task: String,
         time_ns: u64,
+        /// Line of the source, where it is known.
+        place: Option<String>,
+        what: String,
         crash: Crash,
     },
     #[error("scheduler: {0}")]
@@ -93,6 +96,7 @@ pub const MAX_LIVE_TASKS: u32 = 200_000;
 const MAX_RESCHEDULES: u32 = 1 << 16;
 
 pub struct Engine<'a> {
+    pub(crate) object: &'a Object,
     pub(crate) machine: &'a Machine,
     pub(crate) workload: &'a Workload,
     pub(crate) sink: &'a mut dyn EventSink,
@@ -177,6 +181,7 @@ impl<'a> Engine<'a> {
             Lateness::new(jitter, &streams, "tick", 0),
         );
         let mut engine = Box::new(Engine {
+            object: setup.object,
             machine,
             workload: setup.workload,
             sink,

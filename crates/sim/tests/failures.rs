@@ -453,6 +453,8 @@ fn misplaced_call() {
         "{}",
         exit.message
     );
+    let place = exit.place.expect("the line is known");
+    assert!(place.starts_with("broken.bpf.c:"), "{place}");
 }
 
 /// Limits come from the scheduler's own arrays.
@@ -465,4 +467,65 @@ fn more_cpus_than_an_array_has() {
         .to_string();
     assert!(text.contains("cfs supports 1024 CPUs"), "{text}");
     assert!(text.contains("this machine has 8192"), "{text}");
+}
+
+/// Every way out of a scheduler's own memory ends its run alone, and names what it was and the line.
+#[test]
+fn accesses_outside_of_own_memory() {
+    let source = repository().join("crates/sim/tests/schedulers/broken.bpf.c");
+    let source = std::fs::read_to_string(source).expect("it is there");
+    let line_of = |code: &str| {
+        let line = source.lines().position(|l| l.trim() == code);
+        format!("broken.bpf.c:{}", line.expect(code) + 1)
+    };
+    for (mode, what, code) in [
+        (
+            "ARRAY_WRITE",
+            "outside of counters, at offset 800",
+            "counters[far]++;",
+        ),
+        (
+            "ARRAY_READ",
+            "reads outside of counters, at offset 800",
+            "sum = counters[far];",
+        ),
+        (
+            "VALUE_WRITE",
+            "writes outside of a value of map bells",
+            "words[far] = 1;",
+        ),
+        ("STACK_WRITE", "writes at address", "to[i] = i;"),
+        ("HEAP_WRITE", "writes at address", "to[i] = i;"),
+        ("TASK_WRITE", "which is not its own", "p->flags = 0;"),
+        ("NULL_PREV", "through a NULL pointer", "sum = prev->pid;"),
+        (
+            "NULL_TASK",
+            "through a NULL pointer",
+            "sum = bpf_task_from_pid(0x7fffffff)->pid;",
+        ),
+    ] {
+        match break_by(&format!("BREAK={mode}")) {
+            Err(RunError::Crash {
+                what: words, place, ..
+            }) => {
+                assert!(words.contains(what), "{mode}: no '{what}' in: {words}");
+                assert_eq!(place, Some(line_of(code)), "{mode}: {words}");
+            }
+            other => panic!("{mode}: {other:?}"),
+        }
+    }
+}
+
+/// Kernel functions trust no pointer.
+#[test]
+fn arguments_that_are_no_kernel_objects() {
+    for (mode, words) in [
+        ("NO_TASK", "which is no task"),
+        ("NOT_OWN_MASK", "bpf_cpumask_set_cpu"),
+    ] {
+        match break_by(&format!("BREAK={mode}")) {
+            Err(RunError::Scheduler(text)) => assert!(text.contains(words), "{mode}: {text}"),
+            other => panic!("{mode}: {other:?}"),
+        }
+    }
 }

@@ -150,8 +150,12 @@ pub fn by_error(error: &RunError, origin_ns: u64) -> Failure {
         RunError::Workload(_) => Code::Workload,
     };
     let mut line = error.to_string();
-    if let RunError::Crash { time_ns, .. } = error {
-        line += &format!(" ({})", when(*time_ns, origin_ns));
+    if let RunError::Crash { time_ns, place, .. } = error {
+        let when = when(*time_ns, origin_ns);
+        line += &match place {
+            Some(place) => format!(" ({place}, {when})"),
+            None => format!(" ({when})"),
+        };
     }
     let details = json!({ "exit_code": code as u8, "message": line });
     Failure::new(code, line).with_details(details)

@@ -23,11 +23,11 @@ pub fn tell(insn: &Insn) -> Vec<Insn> {
     places(insn).into_iter().map(call).collect()
 }
 
-struct Place {
-    pointer: String,
+pub struct Place {
+    pub pointer: String,
     /// How far it reaches, an i64. A single value lies in one element of whatever it is part of: 1 says enough.
-    bytes: String,
-    write: bool,
+    pub bytes: String,
+    pub write: bool,
 }
 
 impl Place {
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-fn places(insn: &Insn) -> Vec<Place> {
+pub fn places(insn: &Insn) -> Vec<Place> {
     let text = &insn.text;
     let operand = |at: usize| split_top(text, ',').get(at).map(|o| pointer(o));
     match insn.opcode() {

@@ -8,6 +8,7 @@ use super::arith;
 use super::asm;
 use super::calls::Slots;
 use super::core_relo::Relocations;
+use super::guard::{Guard, Watch};
 use crate::ir::{
     Block, Function, Insn, Result, Unknown, labels, names, replace_names, split_top, take_type,
 };
@@ -180,19 +181,34 @@ pub fn relocate(function: &mut Function, relocations: &mut Relocations) -> Resul
 }
 
 /// Text of the function for the host, with source locations if there is debug information to refer to.
-pub fn lower(function: &Function, slots: &mut Slots, choices: Choices) -> Result<String> {
+pub fn lower(
+    function: &Function,
+    slots: &mut Slots,
+    mut guard: Option<&mut Guard>,
+    choices: Choices,
+) -> Result<String> {
     let debug = choices.debug;
+    let mut watch = guard.as_deref_mut().map(|guard| guard.watch(function));
     let mut lowering = Lowering {
         slots,
         raw: HashMap::new(),
+        must_exist: watch.as_ref().map(Watch::must_exist).unwrap_or_default(),
         serial: 0,
     };
     let heads = loop_heads(function);
     let mut text = header(function, debug);
     for (index, block) in function.blocks.iter().enumerate() {
         let _ = writeln!(text, "{}:", block.label);
+        if let Some(watch) = &mut watch {
+            watch.begin_block();
+        }
         if index == 0 {
             let _ = writeln!(text, "  {WORK} = alloca i64\n  store i64 0, ptr {WORK}");
+        }
+        if index == 0
+            && let Some(watch) = &mut watch
+        {
+            text.push_str(&watch.enter());
         }
         if index == 0 && has_may_goto(function) {
             let _ = writeln!(
@@ -211,13 +227,23 @@ pub fn lower(function: &Function, slots: &mut Slots, choices: Choices) -> Result
                 let _ = writeln!(text, "  {}", count_call(block, head));
             }
             if insn.opcode() == "ret" {
+                if let Some(watch) = &watch {
+                    text.push_str(watch.leave());
+                }
                 let _ = writeln!(text, "  call void @tilt_counted(ptr {WORK})");
             }
             let location = insn.location.filter(|_| debug);
-            for out in lowering
-                .insn(insn)
-                .map_err(|e| e.in_function(&function.name))?
-            {
+            let moved = watch.as_ref().and_then(|watch| watch.moved(insn));
+            let outs = match moved {
+                Some(outs) => Ok(outs),
+                None => lowering.insn(insn),
+            };
+            for out in outs.map_err(|e| e.in_function(&function.name))? {
+                if let Some(watch) = &mut watch {
+                    for check in watch.before(insn, &out) {
+                        write_insn(&mut text, &check, location);
+                    }
+                }
                 if choices.accesses {
                     access::tell(&out)
                         .iter()
@@ -302,6 +328,8 @@ fn loop_heads(function: &Function) -> HashSet<&str> {
 
 struct Lowering<'s> {
     slots: &'s mut Slots,
+    /// Passthroughs of pointers that code must not follow when they are null.
+    must_exist: HashSet<String>,
     /// Result of each passthrough and the pointer that went in.
     raw: HashMap<String, String>,
     serial: usize,
@@ -358,6 +386,10 @@ impl Lowering<'_> {
         match (name.split('.').next().unwrap_or(""), call.args.as_slice()) {
             ("passthrough", [_, (ty, value)]) if ty == "ptr" => {
                 self.raw.insert(insn.result.clone(), value.clone());
+                if self.must_exist.contains(&insn.result) {
+                    let same = format!("getelementptr i8, ptr {value}, i64 0");
+                    return Ok(vec![Insn::new(&insn.result, same)]);
+                }
                 Ok(vec![Insn::new(
                     &insn.result,
                     format!("call ptr @tilt_probe(ptr {value})"),
@@ -489,6 +521,7 @@ mod tests {
         let mut lowering = Lowering {
             slots: &mut slots,
             raw: HashMap::new(),
+            must_exist: HashSet::new(),
             serial: 0,
         };
         let error = lowering
@@ -510,6 +543,7 @@ mod tests {
         let mut lowering = Lowering {
             slots: &mut slots,
             raw: HashMap::new(),
+            must_exist: HashSet::new(),
             serial: 0,
         };
         let through = Insn::new(

@@ -9,7 +9,7 @@ use crate::ir::{Declare, Insn, Result, Unknown};
 use crate::parse::Call;
 use crate::reference;
 use std::fmt::Write;
-use tiltyard_native::object::TELL_ACCESS;
+use tiltyard_native::object::{ASK_STORE, TELL_ACCESS};
 
 /// Tables of what a scheduler calls, in the order of the slots.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,6 +98,18 @@ impl Slots {
         self.thunk(TELL_ACCESS, &declare)
     }
 
+    /// `void tilt_store(address, bytes, access)`, which an object calls before stores that leave its own memory.
+    pub fn store_thunk(&mut self) -> String {
+        let declare = Declare {
+            name: format!("@{ASK_STORE}"),
+            ret: "void".to_owned(),
+            params: ["i64", "i64", "i32"].map(str::to_owned).to_vec(),
+            weak: false,
+            section: String::new(),
+        };
+        self.thunk(ASK_STORE, &declare)
+    }
+
     /// A definition of `declare` that calls whatever is bound to `name`.
     fn thunk(&mut self, name: &str, declare: &Declare) -> String {
         let slot = slot(&mut self.kfuncs, name.to_owned());
@@ -142,8 +154,8 @@ impl Slots {
     /// The two tables; never empty, so that their symbols are always there.
     pub fn tables(&self) -> String {
         format!(
-            "@tilt_kfuncs = hidden global [{} x ptr] zeroinitializer\n\
-             @tilt_helpers = hidden global [{} x ptr] zeroinitializer\n",
+            "@tilt_kfuncs = hidden global [{} x ptr] zeroinitializer, section \".data.rel.ro.tilt\"\n\
+             @tilt_helpers = hidden global [{} x ptr] zeroinitializer, section \".data.rel.ro.tilt\"\n",
             self.kfuncs.len().max(1),
             self.helpers.len().max(1)
         )

@@ -12,13 +12,16 @@ pub mod core_relo;
 pub mod fold;
 #[cfg(test)]
 mod golden;
+mod guard;
 
 use crate::ir::{Declare, Function, Global, Module, Result, Unknown, names};
 use crate::reference;
 use body::{check_labels, drop_unused, lower, relocate};
 use calls::{Slots, kernel_function};
 use core_relo::Relocations;
+use guard::Guard;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use tiltyard_native::object::Access;
 
 const PRELUDE: &str = include_str!("prelude.ll");
 
@@ -35,6 +38,8 @@ pub struct Rewritten {
     pub text: String,
     pub slots: Slots,
     pub type_sizes: BTreeMap<u32, u64>,
+    pub files: Vec<String>,
+    pub accesses: Vec<Access>,
 }
 
 /// Questions of the code that the reference kernel answers.
@@ -98,6 +103,8 @@ pub struct Choices {
     pub debug: bool,
     /// Tell the engine of each access to memory.
     pub accesses: bool,
+    /// Check accesses.
+    pub guard: bool,
 }
 
 /// Rewrites what is reachable from `roots` (symbols with the `@`).
@@ -105,13 +112,17 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     let mut kernel = Kernel::new(module)?;
     let reached = reach(module, roots, &mut kernel)?;
     let mut slots = Slots::default();
+    let mut guard = match choices.guard {
+        true => Some(Guard::new(module, choices)?),
+        false => None,
+    };
     let mut bodies = String::new();
     for function in module
         .functions
         .iter()
         .filter_map(|f| reached.functions.get(&f.name))
     {
-        bodies.push_str(&lower(function, &mut slots, choices)?);
+        bodies.push_str(&lower(function, &mut slots, guard.as_mut(), choices)?);
         bodies.push('\n');
     }
     let mut declares = String::new();
@@ -124,6 +135,9 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     }
     if choices.accesses {
         declares.push_str(&slots.access_thunk());
+    }
+    if let Some(guard) = &guard {
+        declares.push_str(&guard.definitions(&mut slots));
     }
     let mut globals = String::new();
     for global in module
@@ -147,10 +161,13 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     let text = format!(
         "{TARGET}\n{types}\n\n{globals}\n{tables}\n{PRELUDE}{arithmetic}\n{declares}\n{bodies}{attributes}{metadata}\n"
     );
+    let (files, accesses) = guard.map(Guard::finish).unwrap_or_default();
     Ok(Rewritten {
         text,
         slots,
         type_sizes: kernel.relocations.type_sizes,
+        files,
+        accesses,
     })
 }
 

@@ -3,9 +3,17 @@
 @tilt_engine = external hidden global ptr
 @tilt_work = external hidden global i64
 @tilt_work_limit = external hidden global i64
+@tilt_place = external hidden global i32
+@tilt_own_start = external hidden global i64
+@tilt_own_bytes = external hidden global i64
+@tilt_maps_start = external hidden global i64
+@tilt_maps_bytes = external hidden global i64
 @tilt_zero_page = external hidden constant [4096 x i8]
 
 declare hidden void @tilt_runaway() #1
+declare hidden void @tilt_outside(i64, i32) #1
+declare hidden ptr @tilt_frame(i64, i32)
+declare hidden void @tilt_leave(ptr)
 declare void @llvm.trap() #1
 
 ; A basic block of %insns instructions is about to run. Each call of a function counts its own, in a register.
@@ -49,6 +57,32 @@ define internal ptr @tilt_probe(ptr %pointer) #0 {
   %null = icmp ult i64 %address, 65536
   %readable = select i1 %null, ptr @tilt_zero_page, ptr %pointer
   ret ptr %readable
+}
+
+; An access of %bytes, %offset behind the start of a variable of %size.
+define internal void @tilt_inside(i64 %offset, i64 %bytes, i64 %size, i32 %access) #0 {
+  %fits = icmp ule i64 %bytes, %size
+  %room = sub i64 %size, %bytes
+  %before = icmp ule i64 %offset, %room
+  %inside = and i1 %fits, %before
+  br i1 %inside, label %go, label %stop
+stop:
+  call void @tilt_outside(i64 %offset, i32 %access)
+  unreachable
+go:
+  ret void
+}
+
+; Whether all of an access lies in a range.
+define internal i1 @tilt_within(i64 %address, i64 %bytes, ptr %start.at, ptr %all.at) #0 {
+  %start = load i64, ptr %start.at
+  %all = load i64, ptr %all.at
+  %offset = sub i64 %address, %start
+  %begins = icmp ult i64 %offset, %all
+  %room = sub i64 %all, %offset
+  %ends = icmp ule i64 %bytes, %room
+  %both = and i1 %begins, %ends
+  ret i1 %both
 }
 
 ; MEMBER_VPTR and ARRAY_ELEM_PTR: null when out of bounds.

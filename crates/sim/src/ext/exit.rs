@@ -87,7 +87,10 @@ impl Engine<'_> {
             time_ns: self.now,
             loaded: self.ext.enabled,
             name: self.ext.name.clone(),
-            place: None,
+            // Between callbacks the core found the error, at no line of the scheduler's.
+            place: (self.ext.depth > 0)
+                .then(|| self.object.place(self.ext.instance.place()))
+                .flatten(),
         });
     }
 

@@ -87,6 +87,15 @@ impl UserDsqs {
         Some(slot)
     }
 
+    /// `None` for a number that is none.
+    pub fn lookup(&self, slot: u32) -> Option<&Dsq> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    pub fn lookup_mut(&mut self, slot: u32) -> Option<&mut Dsq> {
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
     pub fn get(&self, slot: u32) -> &Dsq {
         self.slots[slot as usize]
             .as_ref()

@@ -282,13 +282,40 @@ impl Engine<'_> {
     fn crashed(&mut self, result: &Result<u64, Crash>) {
         let Err(crash) = *result else { return };
         let context = self.ext.ctx;
+        let (what, place) = self.crash_words(crash);
         self.fail(RunError::Crash {
+            what,
+            place,
             op: context.label(),
             cpu: self.exec_cpu,
             task: self.task_label(context.subject),
             time_ns: self.now,
             crash,
         });
+    }
+
+    /// What a crash was, and the line of the source.
+    fn crash_words(&self, crash: Crash) -> (String, Option<String>) {
+        let place = self.object.place(self.ext.instance.place());
+        match crash {
+            Crash::Fault { address } if address < 1 << 16 => {
+                (format!("{crash}, through a NULL pointer"), place)
+            }
+            Crash::Outside { access, offset } => {
+                let Some(access) = self.object.accesses.get(access as usize) else {
+                    return ("local variables need more than 64 KiB".to_owned(), place);
+                };
+                let verb = if access.write { "writes" } else { "reads" };
+                let what = match access.what.as_str() {
+                    "" => format!(
+                        "{verb} at address {offset:#x}, which is not its own: a scheduler may write its variables, values of its maps, and scx.slice, scx.dsq_vtime and scx.disallow of a task"
+                    ),
+                    what => format!("{verb} outside of {what}, at offset {}", offset as i64),
+                };
+                (what, self.object.place(access.place))
+            }
+            _ => (crash.to_string(), place),
+        }
     }
 
     #[inline]

@@ -38,6 +38,15 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
 type Mask = *mut Cpumask;
 
 impl Engine<'_> {
+    /// Whether the scheduler made this mask, so that it may change it; anything else ends the run.
+    fn own_mask(&mut self, mask: Mask, call: &'static str) -> bool {
+        let own = self.ext.bpf.masks.is_own(mask);
+        if !own {
+            self.bad_reference(BadReference { call });
+        }
+        own
+    }
+
     fn bad_reference(&mut self, error: BadReference) {
         self.fail(RunError::Scheduler(error.to_string()));
     }
@@ -68,6 +77,31 @@ macro_rules! bind {
         $(unsafe extern "C" fn $name(e: EnginePtr, $($mask: Mask),+) -> u64 {
             let e = unsafe { engine_for_free(e) };
             unsafe { e.ext.bpf.masks.$method($($mask),+) }.into_u64()
+        })*
+    };
+}
+
+/// The same where the first mask is changed.
+macro_rules! bind_change {
+    ($($name:ident($first:ident $(, $mask:ident)*) = $method:ident;)*) => {
+        $(unsafe extern "C" fn $name(e: EnginePtr, $first: Mask $(, $mask: Mask)*) -> u64 {
+            let e = unsafe { engine_for_free(e) };
+            if !e.own_mask($first, stringify!($name)) {
+                return 0;
+            }
+            unsafe { e.ext.bpf.masks.$method($first $(, $mask)*) }.into_u64()
+        })*
+    };
+}
+
+macro_rules! bind_cpu_change {
+    ($($name:ident = $method:ident;)*) => {
+        $(unsafe extern "C" fn $name(e: EnginePtr, cpu: u64, mask: Mask) -> u64 {
+            let e = unsafe { engine_for_free(e) };
+            if !e.own_mask(mask, stringify!($name)) {
+                return 0;
+            }
+            unsafe { e.ext.bpf.masks.$method(cpu as u32, mask) }.into_u64()
         })*
     };
 }
@@ -105,24 +139,30 @@ bind! {
     bpf_cpumask_first(mask) = first;
     bpf_cpumask_first_zero(mask) = first_zero;
     bpf_cpumask_first_and(a, b) = first_and;
-    bpf_cpumask_setall(mask) = setall;
-    bpf_cpumask_clear(mask) = clear;
-    bpf_cpumask_and(dst, a, b) = and;
-    bpf_cpumask_or(dst, a, b) = or;
-    bpf_cpumask_xor(dst, a, b) = xor;
     bpf_cpumask_equal(a, b) = equal;
     bpf_cpumask_intersects(a, b) = intersects;
     bpf_cpumask_subset(a, b) = subset;
     bpf_cpumask_empty(mask) = empty;
     bpf_cpumask_full(mask) = full;
-    bpf_cpumask_copy(dst, src) = copy;
     bpf_cpumask_weight(mask) = weight;
 }
 
 bind_cpu! {
+    bpf_cpumask_test_cpu = test_cpu;
+}
+
+bind_change! {
+    bpf_cpumask_setall(mask) = setall;
+    bpf_cpumask_clear(mask) = clear;
+    bpf_cpumask_and(dst, a, b) = and;
+    bpf_cpumask_or(dst, a, b) = or;
+    bpf_cpumask_xor(dst, a, b) = xor;
+    bpf_cpumask_copy(dst, src) = copy;
+}
+
+bind_cpu_change! {
     bpf_cpumask_set_cpu = set_cpu;
     bpf_cpumask_clear_cpu = clear_cpu;
-    bpf_cpumask_test_cpu = test_cpu;
     bpf_cpumask_test_and_set_cpu = test_and_set_cpu;
     bpf_cpumask_test_and_clear_cpu = test_and_clear_cpu;
 }
@@ -146,5 +186,8 @@ unsafe extern "C" fn bpf_cpumask_populate(
     size: u64,
 ) -> i64 {
     let e = unsafe { engine_for_free(e) };
+    if !e.own_mask(dst, "bpf_cpumask_populate") {
+        return 0;
+    }
     unsafe { e.ext.bpf.masks.populate(dst, src, size) }
 }

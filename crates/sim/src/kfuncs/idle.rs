@@ -156,7 +156,7 @@ impl Engine<'_> {
             return Err(EINVAL);
         };
         // SAFETY: the scheduler got the pointer from the engine.
-        let (Some(id), true) = (unsafe { task_id(p) }, self.builtin_idle_on()) else {
+        let (Some(id), true) = (unsafe { task_id(self, p) }, self.builtin_idle_on()) else {
             return Err(EBUSY);
         };
         let task = &self.tasks[id.index()];

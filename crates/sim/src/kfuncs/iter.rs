@@ -55,7 +55,8 @@ impl DsqIter {
     }
 
     fn next(&mut self, engine: &Engine) -> Option<TaskId> {
-        let dsq = engine.ext.dsqs.get(self.dsq.checked_sub(1)?);
+        // The scheduler's memory may hold anything.
+        let dsq = engine.ext.dsqs.lookup(self.dsq.checked_sub(1)?)?;
         let reverse = self.flags & REVERSE != 0;
         let mut found = self.resume(engine, dsq, reverse);
         while let Some(id) = found {
@@ -76,7 +77,7 @@ impl DsqIter {
             return if reverse { dsq.last() } else { dsq.first() };
         }
         let last = TaskId((self.at >> 32) as u32);
-        let ext = &engine.tasks[last.index()].ext;
+        let ext = &engine.tasks.get(last.index())?.ext;
         let still_there = ext.dsq == Some(DsqRef::User(self.dsq - 1))
             && ext.dsq_seq & 0xffff_ffff == self.at & 0xffff_ffff;
         if still_there {
@@ -178,7 +179,7 @@ impl Engine<'_> {
             return false;
         }
         // SAFETY: the scheduler got the pointer from the engine.
-        let (Some(id), Some(slot)) = (unsafe { task_id(p) }, it.dsq.checked_sub(1)) else {
+        let (Some(id), Some(slot)) = (unsafe { task_id(self, p) }, it.dsq.checked_sub(1)) else {
             return false;
         };
         let task = &mut self.tasks[id.index()];
@@ -191,7 +192,9 @@ impl Engine<'_> {
         if own & HAS_VTIME != 0 {
             task.kern.scx.dsq_vtime = it.vtime;
         }
-        self.ext.dsqs.get_mut(slot).taken += 1;
+        if let Some(dsq) = self.ext.dsqs.lookup_mut(slot) {
+            dsq.taken += 1;
+        }
         self.tell_dsq(dsq_id, true);
         let (outer, of_task) = (self.rq_locks.innermost(), self.tasks[id.index()].cpu);
         match outer {

@@ -8,6 +8,7 @@
 mod access;
 mod cpumask;
 mod generic;
+mod guard;
 mod helpers;
 mod idle;
 mod iter;
@@ -18,7 +19,7 @@ mod storage;
 pub use access::Accesses;
 pub use state::Bpf;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, RunError};
 use crate::task::{Task, TaskId};
 use std::ffi::c_void;
 
@@ -46,14 +47,39 @@ pub(crate) unsafe fn engine_for_free<'e>(ptr: EnginePtr) -> &'e mut Engine<'stat
     unsafe { &mut *ptr }
 }
 
-/// The task behind a `struct task_struct *` that the engine handed out; `None` for NULL.
+/// The task behind a `struct task_struct *` that the engine handed out; `None` for NULL. Anything else ends the run.
 ///
 /// # Safety
-/// `ptr` is 0 or such a pointer.
-pub(crate) unsafe fn task_id(ptr: u64) -> Option<TaskId> {
+/// Called from scheduler code, which is what ends when nothing can be read at `ptr`.
+pub(crate) unsafe fn task_id(e: &mut Engine, ptr: u64) -> Option<TaskId> {
+    if ptr == 0 {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let id = unsafe { task_at(e, ptr) };
+    if id.is_none() {
+        no_task(e, ptr);
+    }
+    id
+}
+
+/// The task whose memory begins at this address.
+///
+/// # Safety
+/// As [`task_id`].
+unsafe fn task_at(e: &Engine, ptr: u64) -> Option<TaskId> {
     let task = ptr as *const Task;
-    // SAFETY: the kernel's view is the first member of a task.
-    unsafe { task.as_ref() }.map(|task| task.id)
+    // SAFETY: whatever is read is checked; a wild pointer ends the callback as any other of its reads would.
+    let id = unsafe { (&raw const (*task).id).read_unaligned() };
+    let found = e.tasks.get(id.index())?;
+    std::ptr::eq(&raw const **found, task).then_some(id)
+}
+
+#[cold]
+fn no_task(e: &mut Engine, ptr: u64) {
+    e.fail(RunError::Scheduler(format!(
+        "a kernel function was called with {ptr:#x}, which is no task"
+    )));
 }
 
 /// A kernel function: the kernel's name for it, and its address.
@@ -71,6 +97,7 @@ pub(crate) use functions;
 fn find(name: &str) -> Option<*const c_void> {
     let tables = [
         access::FUNCTIONS,
+        guard::FUNCTIONS,
         scx::FUNCTIONS,
         idle::FUNCTIONS,
         iter::FUNCTIONS,

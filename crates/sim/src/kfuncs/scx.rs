@@ -111,7 +111,7 @@ impl Engine<'_> {
             return None;
         }
         // SAFETY: the scheduler got the pointer from the engine.
-        let Some(id) = (unsafe { task_id(p) }) else {
+        let Some(id) = (unsafe { task_id(self, p) }) else {
             self.ext_error(format!("{kfunc}() called with NULL task"));
             return None;
         };
@@ -320,7 +320,7 @@ impl Engine<'_> {
 unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
     let e = unsafe { engine_for_free(e) };
     // SAFETY: the scheduler got the pointer from the engine.
-    let Some(id) = (unsafe { task_id(p) }) else {
+    let Some(id) = (unsafe { task_id(e, p) }) else {
         return 0;
     };
     let cpu = e.tasks[id.index()].cpu;
@@ -331,7 +331,8 @@ unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
 unsafe extern "C" fn scx_bpf_task_cpu(e: EnginePtr, p: u64) -> i64 {
     let e = unsafe { engine_for_free(e) };
     // SAFETY: the scheduler got the pointer from the engine.
-    unsafe { task_id(p) }.map_or(-1, |id| i64::from(e.tasks[id.index()].cpu))
+    let id = unsafe { task_id(e, p) };
+    id.map_or(-1, |id| i64::from(e.tasks[id.index()].cpu))
 }
 
 unsafe extern "C" fn scx_bpf_cpu_rq(e: EnginePtr, cpu: u64) -> *const c_void {
@@ -369,7 +370,7 @@ unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
 unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void {
     let e = unsafe { engine_for_free(e) };
     // SAFETY: the scheduler got the pointer from the engine.
-    let id = unsafe { task_id(p) };
+    let id = unsafe { task_id(e, p) };
     let subject = e.ext.ctx.subject;
     match id {
         Some(id) if id == subject && !id.is_idle() => {

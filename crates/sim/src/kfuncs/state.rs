@@ -39,6 +39,7 @@ impl Bpf {
         let decls = &setup.object.maps;
         let mut maps =
             MapSet::new(decls, nr_cpus as usize).map_err(|e| RunError::Scheduler(e.to_string()))?;
+        instance.set_map_memory(maps.memory());
         for (i, decl) in decls.iter().enumerate() {
             let Some(variable) = instance.symbol(&decl.symbol) else {
                 return Err(RunError::Scheduler(format!(

@@ -135,7 +135,7 @@ unsafe extern "C" fn task_storage_get(
         return null_mut();
     };
     // SAFETY: the scheduler got the task from the engine.
-    let Some(task) = (unsafe { task_id(task) }) else {
+    let Some(task) = (unsafe { task_id(e, task) }) else {
         return null_mut();
     };
     unsafe { e.ext.bpf.maps.task_storage(id, task.0, value, flags) }
@@ -144,7 +144,7 @@ unsafe extern "C" fn task_storage_get(
 unsafe extern "C" fn task_storage_delete(e: EnginePtr, map: *const u8, task: u64) -> i64 {
     let e = unsafe { engine(e) };
     // SAFETY: the scheduler got the task from the engine.
-    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(task)) }) else {
+    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(e, task)) }) else {
         return EINVAL;
     };
     e.ext.bpf.maps.task_storage_delete(id, task.0)

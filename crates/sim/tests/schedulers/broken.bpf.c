@@ -21,6 +21,16 @@ UEI_DEFINE(uei);
 #define TIMER_FOR_NOW	13
 #define IDLE_FLAGS	14
 #define MISPLACED	15
+#define ARRAY_WRITE	16
+#define ARRAY_READ	17
+#define VALUE_WRITE	18
+#define STACK_WRITE	19
+#define TASK_WRITE	20
+#define NULL_PREV	21
+#define NULL_TASK	22
+#define NO_TASK		23
+#define NOT_OWN_MASK	24
+#define HEAP_WRITE	25
 
 #define SHARED_DSQ	0
 
@@ -28,6 +38,20 @@ UEI_DEFINE(uei);
 static volatile u64 nowhere = 0xdead000000000000ULL;
 static volatile u64 null;
 static volatile u64 forever = 1;
+/* More than any array here has, and as far as the engine's heap. */
+static volatile u64 far = 100;
+static volatile u64 from_heap = 0x100000;
+
+u64 counters[4];
+u64 sum;
+
+static __noinline void fill(u64 *to, u64 words)
+{
+	u64 i;
+
+	for (i = 0; i < words; i++)
+		to[i] = i;
+}
 
 struct bell {
 	struct bpf_timer timer;
@@ -39,6 +63,13 @@ struct {
 	__type(key, u32);
 	__type(value, struct bell);
 } bells SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u64);
+} storage SEC(".maps");
 
 static int ring(void *map, int *key, struct bell *bell)
 {
@@ -83,6 +114,8 @@ void BPF_STRUCT_OPS(broken_dispatch, s32 cpu, struct task_struct *prev)
 		;
 #elif BREAK == NEVER_CONSUME
 	return;
+#elif BREAK == NULL_PREV
+	sum = prev->pid;
 #endif
 	scx_bpf_dsq_move_to_local(SHARED_DSQ, 0);
 }
@@ -98,6 +131,31 @@ void BPF_STRUCT_OPS(broken_running, struct task_struct *p)
 	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 #elif BREAK == MISPLACED
 	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_DFL, 0);
+#elif BREAK == ARRAY_WRITE
+	counters[far]++;
+#elif BREAK == ARRAY_READ
+	sum = counters[far];
+#elif BREAK == VALUE_WRITE
+	u32 key = 0;
+	u64 *words = bpf_map_lookup_elem(&bells, &key);
+
+	if (words)
+		words[far] = 1;
+#elif BREAK == STACK_WRITE
+	u64 local[4];
+
+	fill(local, far * 100);
+	sum = local[0];
+#elif BREAK == TASK_WRITE
+	p->flags = 0;
+#elif BREAK == NULL_TASK
+	sum = bpf_task_from_pid(0x7fffffff)->pid;
+#elif BREAK == NO_TASK
+	bpf_task_storage_get(&storage, (struct task_struct *)counters, 0, 0);
+#elif BREAK == NOT_OWN_MASK
+	bpf_cpumask_set_cpu(0, (struct bpf_cpumask *)p->cpus_ptr);
+#elif BREAK == HEAP_WRITE
+	fill((u64 *)((u64)p + from_heap), 1);
 #endif
 }
 

@@ -51,6 +51,11 @@ impl Cpumasks {
         mask
     }
 
+    /// Whether it is one that the scheduler made and still holds.
+    pub fn is_own(&self, mask: *const Cpumask) -> bool {
+        self.live.contains_key(&(mask as usize))
+    }
+
     /// One more reference.
     pub fn acquire(&mut self, mask: *mut Cpumask) -> Result<*mut Cpumask, BadReference> {
         let bad = BadReference {

@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Checks that take the verifier's place where it matters for the engine: a store goes into the scheduler's own memory
+//! or nowhere, an access to something of known size stays inside it, and each call of the kernel records its line.
+//!
+//! What an access belongs to is found by following its pointer back to a variable or to the value of a map. Most offsets
+//! are constants, for which the host's optimiser removes the check. A store whose pointer comes from elsewhere is
+//! compared with the two ranges of addresses that are the scheduler's; the engine is asked about all others. Reads of
+//! that kind are not checked: where there is no memory, they fault.
+//!
+//! Work is counted before any of this is added: a checked scheduler takes no longer in the simulated machine.
+
+use super::access::{Place, places};
+use super::{Choices, resizable};
+use crate::describe;
+use crate::ir::{Function, Insn, Module, Result, names, split_top, take_type};
+use crate::metadata::Metadata;
+use crate::parse::Call;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use tiltyard_native::object::{Access, LINE_BITS, MapKind};
+
+/// Helpers that return the value of the map that is their first argument, or null.
+const LOOKUPS: [u32; 4] = [1, 156, 195, 210];
+/// bpf_ringbuf_reserve(map, size, flags)
+const RESERVE: u32 = 131;
+/// Helpers that pass their third argument on to a function of the scheduler's.
+const CALLBACKS: [u32; 2] = [164, 181];
+
+/// Kernel functions that may return null (KF_RET_NULL): the verifier wants a test before a read.
+const NULLABLE: [&str; 8] = [
+    "bpf_task_from_pid",
+    "bpf_task_from_vpid",
+    "bpf_task_acquire",
+    "bpf_cgroup_acquire",
+    "bpf_cgroup_ancestor",
+    "bpf_cgroup_from_id",
+    "bpf_iter_scx_dsq_next",
+    "scx_bpf_cpu_curr",
+];
+
+/// How much a call writes through one of its arguments.
+enum Size {
+    Bytes(u64),
+    /// Another argument.
+    Argument(usize),
+    /// A value of the map that is the first argument.
+    Value,
+}
+
+/// Helpers that write through a pointer of the scheduler's: which argument, and how much.
+const HELPER_WRITES: [(u32, usize, Size); 9] = [
+    (4, 0, Size::Argument(1)),   // probe_read
+    (16, 0, Size::Argument(1)),  // get_current_comm
+    (45, 0, Size::Argument(1)),  // probe_read_str
+    (88, 1, Size::Value),        // map_pop_elem
+    (89, 1, Size::Value),        // map_peek_elem
+    (113, 0, Size::Argument(1)), // probe_read_kernel
+    (115, 0, Size::Argument(1)), // probe_read_kernel_str
+    (165, 0, Size::Argument(1)), // snprintf
+    (194, 0, Size::Bytes(8)),    // kptr_xchg
+];
+
+/// The same for kernel functions. `struct bpf_iter_scx_dsq` is six u64.
+const KFUNC_WRITES: [(&str, usize, u64); 8] = [
+    ("scx_bpf_select_cpu_dfl", 3, 1),
+    ("bpf_iter_scx_dsq_new", 0, 48),
+    ("bpf_iter_scx_dsq_next", 0, 48),
+    ("scx_bpf_dsq_move_set_slice", 0, 48),
+    ("scx_bpf_dsq_move_set_vtime", 0, 48),
+    ("scx_bpf_dsq_move", 0, 48),
+    ("scx_bpf_dsq_move_vtime", 0, 48),
+    ("bpf_iter_scx_dsq_destroy", 0, 48),
+];
+
+/// What all functions of a module share.
+pub struct Guard<'m> {
+    metadata: &'m Metadata<'m>,
+    /// Folder of the scheduler's own source.
+    folder: &'m Path,
+    /// Type of each variable.
+    globals: HashMap<&'m str, String>,
+    /// Of maps: size of a value, where lookups return one.
+    values: HashMap<String, u64>,
+    /// Functions with a body.
+    functions: HashSet<&'m str>,
+    files: Vec<String>,
+    accesses: Vec<Access>,
+    asks: bool,
+}
+
+/// What a pointer belongs to.
+#[derive(Clone, PartialEq)]
+enum Base {
+    /// Something of the scheduler's: where it begins, its size as an i64, its name for messages.
+    Own {
+        start: String,
+        size: String,
+        name: String,
+    },
+    Elsewhere,
+}
+
+impl<'m> Guard<'m> {
+    pub fn new(module: &'m Module<'m>, choices: Choices) -> Result<Guard<'m>> {
+        let types = module.globals.iter().filter(|g| g.init.is_some()).map(|g| {
+            let ty = match resizable(g) {
+                Some(element) => format!("[{} x {element}]", choices.resizable_elements),
+                None => g.ty.clone(),
+            };
+            (g.name.as_str(), ty)
+        });
+        let maps = describe::maps(module)?;
+        let values = maps.iter().filter(|map| {
+            use MapKind::{
+                Array, CgroupStorage, Hash, LruHash, PerCpuArray, PerCpuHash, TaskStorage,
+            };
+            let kinds = [
+                Array,
+                CgroupStorage,
+                Hash,
+                LruHash,
+                PerCpuArray,
+                PerCpuHash,
+                TaskStorage,
+            ];
+            kinds.contains(&map.kind) || matches!(map.kind, MapKind::Queue | MapKind::Stack)
+        });
+        let value = |map: &tiltyard_native::object::Map| {
+            (format!("@{}", map.symbol), u64::from(map.value_size))
+        };
+        Ok(Guard {
+            metadata: &module.metadata,
+            folder: Path::new(module.source).parent().unwrap_or(Path::new("")),
+            globals: types.collect(),
+            values: values.map(value).collect(),
+            functions: module.functions.iter().map(|f| f.name.as_str()).collect(),
+            files: Vec::new(),
+            accesses: Vec::new(),
+            asks: false,
+        })
+    }
+
+    /// What the checks call.
+    pub fn definitions(&self, slots: &mut super::Slots) -> String {
+        if !self.asks {
+            return String::new();
+        }
+        let ask = slots.store_thunk();
+        format!(
+            "{ask}; A store to somewhere: into a variable, into the value of a map, or wherever the engine allows it.
+define internal void @tilt_writable(i64 %address, i64 %bytes, i32 %access) #0 {{
+  %own = call i1 @tilt_within(i64 %address, i64 %bytes, ptr @tilt_own_start, ptr @tilt_own_bytes)
+  br i1 %own, label %go, label %map
+map:
+  %value = call i1 @tilt_within(i64 %address, i64 %bytes, ptr @tilt_maps_start, ptr @tilt_maps_bytes)
+  br i1 %value, label %go, label %ask
+ask:
+  call void @tilt_store(i64 %address, i64 %bytes, i32 %access)
+  ret void
+go:
+  ret void
+}}
+"
+        )
+    }
+
+    pub fn finish(self) -> (Vec<String>, Vec<Access>) {
+        (self.files, self.accesses)
+    }
+
+    /// The same for one function.
+    pub fn watch<'g>(&'g mut self, function: &'g Function) -> Watch<'g, 'm> {
+        let insns = function.blocks.iter().flat_map(|b| &b.insns);
+        let defs = insns
+            .filter(|i| !i.result.is_empty())
+            .map(|i| (i.result.as_str(), i))
+            .collect();
+        let mut watch = Watch {
+            guard: self,
+            function,
+            defs,
+            moved: Vec::new(),
+            noted: 0,
+            serial: 0,
+        };
+        watch.moved = watch.escaping();
+        watch
+    }
+
+    /// Number of a line: of the scheduler's own source where the code was inlined from a header.
+    fn place(&mut self, location: Option<u32>) -> u32 {
+        let Some(innermost) = location else { return 0 };
+        let scope = |node| self.metadata.node(node, "scope");
+        let own = |node: &u32| {
+            let path = scope(*node).and_then(|s| self.metadata.path(s));
+            path.is_some_and(|p| p.starts_with(self.folder))
+        };
+        let outwards = std::iter::successors(Some(innermost), |node| {
+            self.metadata.node(*node, "inlinedAt")
+        });
+        let node = outwards.into_iter().find(own).unwrap_or(innermost);
+        let path = scope(node).and_then(|s| self.metadata.path(s));
+        let name = path.as_deref().and_then(Path::file_name);
+        let (Some(name), Some(line)) = (name, self.metadata.field(node, "line")) else {
+            return 0;
+        };
+        let (name, line) = (name.to_string_lossy(), line.parse::<u32>().unwrap_or(0));
+        let known = self.files.iter().position(|f| *f == name);
+        let file = known.unwrap_or_else(|| {
+            self.files.push(name.into_owned());
+            self.files.len() - 1
+        });
+        (file as u32) << LINE_BITS | line.min((1 << LINE_BITS) - 1)
+    }
+}
+
+/// The checks of one function.
+pub struct Watch<'g, 'm> {
+    guard: &'g mut Guard<'m>,
+    function: &'g Function,
+    defs: HashMap<&'g str, &'g Insn>,
+    /// Local variables that do not lie on the host's stack, with their types.
+    moved: Vec<(String, String)>,
+    /// The line that this block has noted last.
+    noted: u32,
+    serial: usize,
+}
+
+impl Watch<'_, '_> {
+    /// Passthroughs of pointers that the verifier lets nobody follow without a test: what helpers and kernel functions may
+    /// return null for, and the op's own arguments.
+    pub fn must_exist(&self) -> HashSet<String> {
+        let all = self.defs.iter().filter(|(_, insn)| {
+            insn.text.starts_with("call ptr @llvm.bpf.passthrough.")
+                && Call::parse(&insn.text).is_ok_and(|call| {
+                    call.args
+                        .get(1)
+                        .is_some_and(|(_, value)| self.is_nullable(value))
+                })
+        });
+        all.map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    fn is_nullable(&self, pointer: &str) -> bool {
+        let Some(def) = self.defs.get(pointer) else {
+            return false;
+        };
+        match def.opcode() {
+            "getelementptr" | "bitcast" => {
+                inner_pointer(def).is_some_and(|inner| self.is_nullable(inner))
+            }
+            "inttoptr" => {
+                let value = names(&def.text, '%').into_iter().next();
+                value.is_some_and(|v| self.is_argument(v))
+            }
+            "load" => self.is_argument(pointer),
+            "call" => Call::parse(&def.text).is_ok_and(|call| {
+                helper_id(&call).is_some_and(|id| LOOKUPS.contains(&id))
+                    || NULLABLE.contains(&call.callee.trim_start_matches('@'))
+            }),
+            _ => false,
+        }
+    }
+
+    /// Loaded from the array of arguments that an op gets.
+    fn is_argument(&self, value: &str) -> bool {
+        let load = self.defs.get(value).filter(|d| d.opcode() == "load");
+        load.and_then(|d| loaded_from(d))
+            .is_some_and(|pointer| self.is_context(pointer))
+    }
+
+    /// In the array of arguments that an op gets, which is always there.
+    fn is_context<'p>(&'p self, mut pointer: &'p str) -> bool {
+        let of_op = self.function.section.starts_with("struct_ops");
+        while let Some(def) = self
+            .defs
+            .get(pointer)
+            .filter(|d| d.opcode() == "getelementptr")
+        {
+            let Some(inner) = inner_pointer(def) else {
+                break;
+            };
+            pointer = inner;
+        }
+        let context = self.function.params.first();
+        of_op && context.is_some_and(|(_, name)| name == pointer)
+    }
+
+    /// Local variables that other code may write: their address leaves the function, or is computed with.
+    fn escaping(&self) -> Vec<(String, String)> {
+        let insns = || self.function.blocks.iter().flat_map(|b| &b.insns);
+        let mut moved = Vec::new();
+        for alloca in insns().filter(|i| i.opcode() == "alloca") {
+            let mut family = HashSet::from([alloca.result.as_str()]);
+            let mut escapes = false;
+            for insn in insns() {
+                let uses: Vec<&str> = names(&insn.text, '%')
+                    .into_iter()
+                    .filter(|n| family.contains(n))
+                    .collect();
+                if uses.is_empty() {
+                    continue;
+                }
+                match insn.opcode() {
+                    "getelementptr" => {
+                        escapes |= !has_constant_indices(insn);
+                        family.insert(insn.result.as_str());
+                    }
+                    "load" | "icmp" => {}
+                    "store" => {
+                        let stored = split_top(&insn.text, ',')[0];
+                        escapes |= names(stored, '%').iter().any(|n| family.contains(n));
+                    }
+                    "call" => escapes |= self.passes_on(insn),
+                    _ => escapes = true,
+                }
+            }
+            if escapes && split_top(&alloca.text, ',').len() <= 2 {
+                let ty = split_top(&alloca.text, ',')[0].trim_start_matches("alloca ");
+                moved.push((alloca.result.clone(), ty.to_owned()));
+            }
+        }
+        moved
+    }
+
+    /// Whether a call gives its arguments to code of the scheduler's.
+    fn passes_on(&self, insn: &Insn) -> bool {
+        let Ok(call) = Call::parse(&insn.text) else {
+            return true;
+        };
+        if let Some(id) = helper_id(&call) {
+            return CALLBACKS.contains(&id);
+        }
+        let plain = call.callee.starts_with("@llvm.") && !call.callee.contains("passthrough");
+        let kernel = call.callee.starts_with('@')
+            && !call.callee.starts_with("@llvm.")
+            && !self.guard.functions.contains(call.callee.as_str());
+        !plain && !kernel
+    }
+
+    /// The struct of the variables that are moved.
+    fn frame_type(&self) -> String {
+        let types: Vec<&str> = self.moved.iter().map(|(_, ty)| ty.as_str()).collect();
+        format!("{{ {} }}", types.join(", "))
+    }
+
+    /// At the start of the function: room for what is moved.
+    pub fn enter(&mut self) -> String {
+        if self.moved.is_empty() {
+            return String::new();
+        }
+        // A number that no access has: the message says what it is.
+        let (size, access) = (size_of(&self.frame_type()), u32::MAX);
+        format!("  %tilt.frame = call ptr @tilt_frame(i64 {size}, i32 {access})\n")
+    }
+
+    /// Before it returns.
+    pub fn leave(&self) -> &'static str {
+        match self.moved.is_empty() {
+            true => "",
+            false => "  call void @tilt_leave(ptr %tilt.frame)\n",
+        }
+    }
+
+    /// What takes the place of an `alloca` that is moved.
+    pub fn moved(&self, insn: &Insn) -> Option<Vec<Insn>> {
+        let at = self
+            .moved
+            .iter()
+            .position(|(name, _)| *name == insn.result)?;
+        let (name, ty) = &self.moved[at];
+        let place = format!(
+            "getelementptr {}, ptr %tilt.frame, i32 0, i32 {at}",
+            self.frame_type()
+        );
+        let zero = format!("store {ty} zeroinitializer, ptr {name}");
+        Some(vec![Insn::new(name, place), Insn::new("", zero)])
+    }
+
+    /// Another block begins.
+    pub fn begin_block(&mut self) {
+        self.noted = 0;
+    }
+
+    /// What goes before `out`, which was made from `insn`.
+    pub fn before(&mut self, insn: &Insn, out: &Insn) -> Vec<Insn> {
+        let mut checks = Vec::new();
+        // Of the runtime's own: no business of the scheduler's.
+        if out.text.contains("@tilt_") {
+            return checks;
+        }
+        if insn.opcode() == "call" && out.opcode() == "call" {
+            self.before_call(insn, &mut checks);
+        }
+        for mut place in places(out) {
+            if let Some(ty) = accessed_type(out) {
+                place.bytes = size_of(&ty);
+            }
+            self.check(insn.location, &place, &mut checks);
+        }
+        checks
+    }
+
+    fn before_call(&mut self, insn: &Insn, checks: &mut Vec<Insn>) {
+        let Ok(call) = Call::parse(&insn.text) else {
+            return;
+        };
+        let name = call.callee.trim_start_matches('@');
+        let id = helper_id(&call);
+        let own = self.guard.functions.contains(call.callee.as_str());
+        if name.starts_with("llvm.") {
+            return;
+        }
+        // Whatever runs meanwhile notes lines of its own.
+        self.noted = 0;
+        if id.is_none() && (own || !call.callee.starts_with('@')) {
+            return;
+        }
+        self.record(insn.location, checks);
+        self.noted = 0;
+        let argument = |at: usize| call.args.get(at).map(|(_, value)| value.clone());
+        let mut writes = Vec::new();
+        for (_, at, size) in HELPER_WRITES.iter().filter(|(h, ..)| Some(*h) == id) {
+            let bytes = match size {
+                Size::Bytes(bytes) => Some(bytes.to_string()),
+                Size::Argument(other) => self.widened(&call, *other, checks),
+                Size::Value => {
+                    let map = argument(0).and_then(|map| self.guard.values.get(&map).copied());
+                    map.map(|bytes| bytes.to_string())
+                }
+            };
+            writes.extend(argument(*at).zip(bytes));
+        }
+        for (_, at, bytes) in KFUNC_WRITES.iter().filter(|(k, ..)| *k == name) {
+            writes.extend(argument(*at).zip(Some(bytes.to_string())));
+        }
+        for (pointer, bytes) in writes {
+            let place = Place {
+                pointer,
+                bytes,
+                write: true,
+            };
+            self.check(insn.location, &place, checks);
+        }
+    }
+
+    /// An argument as an i64.
+    fn widened(&mut self, call: &Call, at: usize, checks: &mut Vec<Insn>) -> Option<String> {
+        let (ty, value) = call.args.get(at)?;
+        if ty == "i64" || !value.starts_with('%') {
+            return Some(value.clone());
+        }
+        let name = self.name();
+        checks.push(Insn::new(&name, format!("zext {ty} {value} to i64")));
+        Some(name)
+    }
+
+    fn name(&mut self) -> String {
+        self.serial += 1;
+        format!("%guard.{}", self.serial)
+    }
+
+    /// Notes the line for messages.
+    fn record(&mut self, location: Option<u32>, checks: &mut Vec<Insn>) {
+        let place = self.guard.place(location);
+        if place != 0 && place != self.noted {
+            self.noted = place;
+            let store = format!("store volatile i32 {place}, ptr @tilt_place");
+            checks.push(Insn::new("", store));
+        }
+    }
+
+    fn check(&mut self, location: Option<u32>, place: &Place, checks: &mut Vec<Insn>) {
+        let base = self.base(&place.pointer, 0);
+        match base {
+            Base::Own { start, .. } if start == place.pointer && !place.write => {}
+            Base::Own { start, size, name } => {
+                let access = self.access(location, place.write, name);
+                let (from, to, offset) = (self.name(), self.name(), self.name());
+                checks.push(Insn::new(&from, format!("ptrtoint ptr {start} to i64")));
+                checks.push(Insn::new(
+                    &to,
+                    format!("ptrtoint ptr {} to i64", place.pointer),
+                ));
+                checks.push(Insn::new(&offset, format!("sub i64 {to}, {from}")));
+                let bytes = &place.bytes;
+                let call = format!(
+                    "call void @tilt_inside(i64 {offset}, i64 {bytes}, i64 {size}, i32 {access})"
+                );
+                checks.push(Insn::new("", call));
+            }
+            Base::Elsewhere if place.write => {
+                self.record(location, checks);
+                let access = self.access(location, true, String::new());
+                self.guard.asks = true;
+                let address = self.name();
+                checks.push(Insn::new(
+                    &address,
+                    format!("ptrtoint ptr {} to i64", place.pointer),
+                ));
+                let bytes = &place.bytes;
+                let call =
+                    format!("call void @tilt_writable(i64 {address}, i64 {bytes}, i32 {access})");
+                checks.push(Insn::new("", call));
+            }
+            Base::Elsewhere if self.is_context(&place.pointer) => {}
+            Base::Elsewhere => self.record(location, checks),
+        }
+    }
+
+    fn access(&mut self, location: Option<u32>, write: bool, what: String) -> usize {
+        let place = self.guard.place(location);
+        let access = Access { place, write, what };
+        let known = self.guard.accesses.iter().position(|a| *a == access);
+        known.unwrap_or_else(|| {
+            self.guard.accesses.push(access);
+            self.guard.accesses.len() - 1
+        })
+    }
+
+    /// Follows a pointer back to what it was made from.
+    fn base(&self, pointer: &str, depth: u32) -> Base {
+        /// Longer chains are not worth the search.
+        const DEPTH: u32 = 32;
+        if depth > DEPTH {
+            return Base::Elsewhere;
+        }
+        if !pointer.starts_with('%') {
+            let variable = names(pointer, '@').into_iter().next();
+            let known = variable.and_then(|v| Some((v, self.guard.globals.get(v)?)));
+            return known.map_or(Base::Elsewhere, |(name, ty)| Base::Own {
+                start: name.to_owned(),
+                size: size_of(ty),
+                name: name.trim_start_matches('@').to_owned(),
+            });
+        }
+        let Some(def) = self.defs.get(pointer) else {
+            return Base::Elsewhere;
+        };
+        match def.opcode() {
+            "getelementptr" | "bitcast" => {
+                inner_pointer(def).map_or(Base::Elsewhere, |inner| self.base(inner, depth + 1))
+            }
+            "alloca" => Base::Own {
+                start: pointer.to_owned(),
+                size: size_of(split_top(&def.text, ',')[0].trim_start_matches("alloca ")),
+                name: "a local variable".to_owned(),
+            },
+            "call" => self.base_of_call(pointer, def, depth),
+            "phi" => self.base_of_phi(pointer, def, depth),
+            _ => Base::Elsewhere,
+        }
+    }
+
+    fn base_of_call(&self, pointer: &str, def: &Insn, depth: u32) -> Base {
+        let Ok(call) = Call::parse(&def.text) else {
+            return Base::Elsewhere;
+        };
+        if call.callee.starts_with("@llvm.bpf.passthrough.") {
+            let inner = call.args.get(1);
+            return inner.map_or(Base::Elsewhere, |(_, value)| self.base(value, depth + 1));
+        }
+        let map = call.args.first().map(|(_, map)| map.as_str());
+        let (size, name) = match (helper_id(&call), map) {
+            (Some(id), Some(map)) if LOOKUPS.contains(&id) => {
+                let Some(bytes) = self.guard.values.get(map) else {
+                    return Base::Elsewhere;
+                };
+                let map = map.trim_start_matches('@');
+                (bytes.to_string(), format!("a value of map {map}"))
+            }
+            (Some(RESERVE), Some(map)) => match call.args.get(1) {
+                Some((_, bytes)) if !bytes.starts_with('%') => {
+                    let map = map.trim_start_matches('@');
+                    (bytes.clone(), format!("a record of ring buffer {map}"))
+                }
+                _ => return Base::Elsewhere,
+            },
+            _ => return Base::Elsewhere,
+        };
+        Base::Own {
+            start: pointer.to_owned(),
+            size,
+            name,
+        }
+    }
+
+    /// Of a pointer that walks along something: what it walks along, if all that comes in is of that.
+    fn base_of_phi(&self, pointer: &str, def: &Insn, depth: u32) -> Base {
+        let mut found: Option<Base> = None;
+        for value in names(&def.text, '%')
+            .into_iter()
+            .filter(|n| self.defs.contains_key(n))
+        {
+            if self.leads_to(value, pointer) {
+                continue;
+            }
+            let base = self.base(value, depth + 8);
+            // What is looked up in one branch is not there in another.
+            let everywhere = matches!(&base, Base::Own { start, .. } if start.starts_with('@'));
+            if !everywhere || found.as_ref().is_some_and(|f| *f != base) {
+                return Base::Elsewhere;
+            }
+            found = Some(base);
+        }
+        let others = split_top(def.text.trim_start_matches("phi ptr "), ',');
+        let all_named = others
+            .iter()
+            .all(|o| o.trim_start_matches(['[', ' ']).starts_with('%'));
+        found.filter(|_| all_named).unwrap_or(Base::Elsewhere)
+    }
+
+    /// A value that is computed from this very phi.
+    fn leads_to(&self, value: &str, phi: &str) -> bool {
+        let mut at = value;
+        for _ in 0..32 {
+            if at == phi {
+                return true;
+            }
+            let def = self.defs.get(at).filter(|d| d.opcode() == "getelementptr");
+            match def.and_then(|d| inner_pointer(d)) {
+                Some(inner) => at = inner,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// Size of a type as an i64.
+fn size_of(ty: &str) -> String {
+    format!("ptrtoint (ptr getelementptr ({ty}, ptr null, i64 1) to i64)")
+}
+
+/// Type of the value that a load, a store or an atomic instruction moves.
+fn accessed_type(insn: &Insn) -> Option<String> {
+    let operands = split_top(&insn.text, ',');
+    let text = match insn.opcode() {
+        "load" | "store" => operands.first()?.split_once(' ')?.1,
+        "atomicrmw" | "cmpxchg" => operands.get(1)?,
+        _ => return None,
+    };
+    let text = text
+        .trim_start_matches("atomic ")
+        .trim_start_matches("volatile ");
+    Some(take_type(text).0.to_owned())
+}
+
+/// `%p` of `getelementptr T, ptr %p, ...` and of `bitcast ptr %p to ptr`.
+fn inner_pointer(insn: &Insn) -> Option<&str> {
+    let operand = match insn.opcode() {
+        "getelementptr" => *split_top(&insn.text, ',').get(1)?,
+        _ => insn.text.split_once(' ')?.1,
+    };
+    operand.trim_start().strip_prefix("ptr ")?.split(' ').next()
+}
+
+fn loaded_from(insn: &Insn) -> Option<&str> {
+    split_top(&insn.text, ',').get(1)?.strip_prefix("ptr ")
+}
+
+fn has_constant_indices(insn: &Insn) -> bool {
+    let operands = split_top(&insn.text, ',');
+    operands.iter().skip(2).all(|o| !o.contains('%'))
+}
+
+fn helper_id(call: &Call) -> Option<u32> {
+    let id = call.callee.strip_prefix("inttoptr (i64 ")?;
+    id.strip_suffix(" to ptr)")?.parse().ok()
+}
