@@ -303,7 +303,9 @@ impl Engine<'_> {
             }
             Crash::Outside { access, offset } => {
                 let Some(access) = self.object.accesses.get(access as usize) else {
-                    return ("local variables need more than 64 KiB".to_owned(), place);
+                    let what =
+                        "local variables need more than 64 KiB, as in a recursion without end";
+                    return (what.to_owned(), place);
                 };
                 let verb = if access.write { "writes" } else { "reads" };
                 let what = match access.what.as_str() {
