@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{Arena, Ran, costed, ideal, object, parse, repository};
-use tiltyard_build::{Builder, Source};
+use common::{Arena, Ran, costed, ideal, object, parse, repository, source};
+use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_model::Machine;
 use tiltyard_native::{Crash, Value};
 use tiltyard_sim::{ExitKind, RunError};
@@ -527,5 +527,26 @@ fn arguments_that_are_no_kernel_objects() {
             Err(RunError::Scheduler(text)) => assert!(text.contains(words), "{mode}: {text}"),
             other => panic!("{mode}: {other:?}"),
         }
+    }
+}
+
+/// Checks are no work of the scheduler's: the run is the same to the last event.
+#[test]
+fn checks_take_no_simulated_time() {
+    let machine = costed("core:2 pu:1", 1000);
+    let tasks = r#"{ "tasks": {
+        "hog": { "instance": 3, "loop": 20, "run": 5000 },
+        "sleeper": { "instance": 3, "loop": 50, "run": 300, "sleep": 700 } } }"#;
+    for scheduler in ["ule", "cfs"] {
+        let hash = |guard| {
+            let options = BuilderOptions {
+                guard,
+                ..BuilderOptions::default()
+            };
+            let object = Builder::new(options).native(&source(scheduler));
+            let ran = Arena::new(&machine, &object.expect("it builds")).run(&parse(tasks));
+            ran.expect("it runs").trace_hash
+        };
+        assert_eq!(hash(true), hash(false), "{scheduler}");
     }
 }
