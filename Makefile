@@ -63,7 +63,8 @@ install: build
 	install -D -m 755 $(TILTYARD) $(DESTDIR)$(PREFIX)/bin/tiltyard
 	install -d $(SHARE)/tiltyard
 	cp -R schedulers workloads machines applications experiments fidelity $(HEADERS) $(SHARE)/tiltyard/
-	$(TILTYARD) man | install -D -m 644 /dev/stdin $(SHARE)/man/man1/tiltyard.1
+	install -d $(SHARE)/man/man1
+	$(TILTYARD) man --dir $(SHARE)/man/man1
 	$(TILTYARD) completions bash | install -D -m 644 /dev/stdin $(SHARE)/bash-completion/completions/tiltyard
 	$(TILTYARD) completions zsh | install -D -m 644 /dev/stdin $(SHARE)/zsh/site-functions/_tiltyard
 	$(TILTYARD) completions fish | install -D -m 644 /dev/stdin $(SHARE)/fish/vendor_completions.d/tiltyard.fish

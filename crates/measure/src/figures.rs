@@ -114,6 +114,9 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     }
 }
 
+/// Requests of this class are shown under its name.
+const ROUND_TRIP: &str = "round trip";
+
 /// Requests of a class whose name begins like this prepare what is measured.
 fn is_warm_up(class: &str) -> bool {
     class.starts_with("warm")
@@ -234,7 +237,12 @@ fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool, 
         ("latency_us_p999", "latency p99.9", false, latency.p999_ns),
         ("latency_us_max", "latency max", false, latency.max_ns),
     ] {
-        let (name, metric) = named(name, metric);
+        // A round trip is a time already.
+        let metric = match class.class == ROUND_TRIP && !of_several {
+            true => metric.replace("latency", ROUND_TRIP),
+            false => metric.to_owned(),
+        };
+        let (name, metric) = named(name, &metric);
         out.time(name, metric, headline && latencies, ns);
     }
 }
@@ -247,8 +255,9 @@ fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     for other in run.apps.iter().filter(|other| other.app != app.app) {
         let (from_ns, to_ns, verb) = work_window(run, other);
         let window_ns = to_ns.saturating_sub(from_ns);
-        // Less than 2 % off the whole run: nothing that the share of CPU does not say.
-        if window_ns == 0 || window_ns as f64 > 0.98 * run.duration_ns as f64 {
+        // Less than 2 % off the whole run: nothing that the share of CPU does not show. Of a moment it shows nothing at all.
+        let part = window_ns as f64 / run.duration_ns as f64;
+        if !(0.001..=0.98).contains(&part) {
             continue;
         }
         let gained_ns = runtime_at_ns(run, &app.app, to_ns) - runtime_at_ns(run, &app.app, from_ns);

@@ -52,6 +52,8 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
     let expected = [
         ("desktop", (2, [2, 1, 1, 1])),
         ("desktop2x2", (4, [4, 2, 1, 2])),
+        ("epyc-7763x2", (256, [128, 16, 2, 2])),
+        ("graviton3", (64, [64, 1, 1, 1])),
         ("i7-3770", (8, [4, 1, 1, 1])),
         ("ideal1", (1, [1, 1, 1, 1])),
         ("laptop", (2, [2, 1, 1, 1])),
@@ -62,9 +64,12 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
         ("opteron32-8x4", (32, [32, 8, 8, 4])),
         ("smp2", (2, [2, 1, 1, 1])),
         ("smp4", (4, [4, 1, 1, 1])),
+        ("snapdragon-8g2", (8, [8, 1, 1, 1])),
+        ("ultra-285k", (24, [24, 1, 1, 1])),
         ("uni", (1, [1, 1, 1, 1])),
         ("uni10k", (1, [1, 1, 1, 1])),
         ("v890", (16, [16, 16, 8, 8])),
+        ("xeon-8380x2", (160, [80, 2, 2, 2])),
         ("xeon-e3", (8, [4, 1, 1, 1])),
     ];
     assert_eq!(
@@ -73,6 +78,26 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
             .map(|(name, shape)| (name.to_owned(), shape))
             .into()
     );
+}
+
+/// Capacities of machines with cores of several kinds; all others have one kind.
+#[test]
+fn capacities_are_those_of_the_sources() {
+    for machine in machines() {
+        let capacities: Vec<u32> = machine.cpus.iter().map(|cpu| cpu.capacity).collect();
+        let expected = match machine.name.as_str() {
+            // 7-zip, MIPS: 2128, the mean of 4416 and 4632, 6686.
+            "snapdragon-8g2" => {
+                let of = |mips: u32| (mips * 1024 + 6686 / 2) / 6686;
+                let (small, middle) = (of(2128), of(4416_u32.midpoint(4632)));
+                [[small; 3].as_slice(), &[middle; 4], &[1024]].concat()
+            }
+            // 4.6/5.7 of the clock, 1/1.09 of the work a clock: 0.740.
+            "ultra-285k" => [[1024; 8].as_slice(), &[1024 * 740 / 1000 + 1; 16]].concat(),
+            _ => vec![1024; machine.nr_cpus()],
+        };
+        assert_eq!(capacities, expected, "{}", machine.name);
+    }
 }
 
 #[test]

@@ -4,9 +4,9 @@
 mod barlist;
 mod bars;
 mod causes;
-mod charts;
+pub(crate) mod charts;
 mod curves;
-mod markup;
+pub(crate) mod markup;
 mod page;
 mod plots;
 mod sections;
@@ -14,6 +14,7 @@ mod statements;
 mod timelines;
 
 use crate::findings::Findings;
+use crate::svg;
 use crate::timeline::Recorded;
 use charts::Chart;
 use markup::escape;
@@ -115,6 +116,51 @@ pub fn render(input: &ReportInput) -> String {
         filter: false,
     }
     .render()
+}
+
+/// The diagrams of the page as SVG files: their names without extension, and what is in them.
+pub fn figures(input: &ReportInput) -> Vec<(String, String)> {
+    let mut charts: Vec<Chart> = Vec::new();
+    for section in [
+        curves::runtime,
+        curves::probes,
+        curves::distributions,
+        curves::depth,
+    ] {
+        section(input, &mut charts);
+    }
+    let bars = sections::overview_bars(input).into_iter();
+    let bars =
+        bars.map(|(group, svg)| (format!("overview-{}", file_name(&group)), bars::file(&svg)));
+    bars.chain(files(&charts)).collect()
+}
+
+/// The same of the page about statements: one of each figure that is drawn with lines or points.
+pub fn findings_figures(findings: &Findings) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for chapter in &findings.chapters {
+        let mut charts = Vec::new();
+        plots::chapter(chapter, &mut charts, &mut Vec::new());
+        let numbered = files(&charts).enumerate();
+        all.extend(
+            numbered.map(|(i, (_, svg))| (format!("{}-{}", file_name(&chapter.title), i + 1), svg)),
+        );
+    }
+    all
+}
+
+fn files(charts: &[Chart]) -> impl Iterator<Item = (String, String)> {
+    charts
+        .iter()
+        .map(|chart| (chart.id.clone(), svg::chart(chart)))
+}
+
+/// Letters, digits and hyphens.
+fn file_name(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = text.to_lowercase().chars().map(plain).collect();
+    let words = name.split('-').filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
 }
 
 /// The page about statements that were checked.

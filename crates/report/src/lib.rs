@@ -9,6 +9,7 @@ pub mod csv;
 pub mod findings;
 pub mod html;
 pub mod perfetto;
+mod svg;
 pub mod table;
 pub mod timeline;
 

@@ -53,3 +53,22 @@ fn steps_along_a_queue_cost() {
         assert!((9_900..=11_000).contains(&once), "{scheduler}: {once}");
     }
 }
+
+/// The same work takes a CPU of half the capacity twice as long, to the nanosecond.
+#[test]
+fn work_takes_longer_on_a_slower_cpu() {
+    let mut machine = ideal("package:1 [numa] core:2 pu:1", 250);
+    machine.cpus[1].capacity = 512;
+    let workload = parse(
+        r#"{ "tasks": { "fast": { "cpus": [0], "loop": 10, "run": 5000, "sleep": 100 },
+                        "slow": { "cpus": [1], "loop": 10, "run": 5000, "sleep": 100 } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let runtime_us = |name: &str| {
+        let task = ran.summary.tasks.iter().find(|t| t.name == name);
+        task.expect(name).runtime_ns / 1000
+    };
+    assert_eq!((runtime_us("fast"), runtime_us("slow")), (50_000, 100_000));
+}

@@ -4,7 +4,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    build, calibrate, compare, completions, exec, fidelity, kernel, list, reproduce, run, show,
+    build, calibrate, compare, completions, exec, fidelity, kernel, list, man, reproduce, run,
+    schema, show,
 };
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
@@ -43,7 +44,6 @@ pub enum Command {
     Calibrate(calibrate::Args),
     Fidelity(fidelity::Args),
     Completions(completions::Args),
-    /// Print the man page, in roff.
-    #[command(after_help = "Example:\n  tiltyard man | man -l -")]
-    Man,
+    Schema(schema::Args),
+    Man(man::Args),
 }

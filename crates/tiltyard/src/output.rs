@@ -72,6 +72,15 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     Output::create(path)?.fill(bytes)
 }
 
+/// Writes SVG files, by their names without extension, into a folder that need not exist.
+pub fn write_all(dir: &Path, figures: &[(String, String)]) -> Result<(), Failure> {
+    std::fs::create_dir_all(dir).map_err(|e| Failure::io(Code::Other, dir, "create", &e))?;
+    for (name, svg) in figures {
+        write(&dir.join(format!("{name}.svg")), svg.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// The rights that this process withholds from new files.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -167,7 +167,7 @@ fn completions_and_man_page_know_the_subcommands() {
         .arg("man")
         .assert()
         .success()
-        .stdout(contains(".SH RUN").and(contains("seeds")));
+        .stdout(contains("tiltyard\\-run(1)").and(contains(".SH SUBCOMMANDS")));
 }
 
 #[test]

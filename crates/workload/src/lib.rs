@@ -27,6 +27,7 @@ mod patch;
 pub mod program;
 mod read;
 pub mod rng;
+mod schema;
 mod units;
 mod write;
 
@@ -34,4 +35,5 @@ pub use error::{ReadError, WriteError};
 pub use patch::{patch, scale};
 pub use program::*;
 pub use read::read;
+pub use schema::schema;
 pub use write::{Dialect, write};

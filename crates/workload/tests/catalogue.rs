@@ -317,7 +317,7 @@ fn a_web_request_takes_26_us() {
 /// Two of the catalogue are plain rt-app files, and stay it.
 #[test]
 fn plain_files_can_be_given_to_rt_app() {
-    for name in ["pingpong", "mix-hog-sleepers"] {
+    for name in ["micro-nice", "mix-hog-sleepers"] {
         let w = named(name);
         let text = write(&w, Dialect::RtApp).expect(name);
         let again = read(&text, &format!("{name}.json")).expect(name);

@@ -88,6 +88,15 @@ fn bars(comparison: &Comparison, row: &Row, top: f64) -> String {
     svg
 }
 
+/// A drawing as a file of its own, which has the page's style in it.
+pub fn file(svg: &str) -> String {
+    const STYLE: &str = "text { font: 12px system-ui, Helvetica, Arial, sans-serif; fill: #1c2024; } .dim { fill: #656d76; font-size: 10px; } \
+        .whisker { stroke: #1c2024; stroke-width: 1.4; opacity: .75; } .s0 { fill: #0f766e; } .s1 { fill: #d08a1b; } .s2 { fill: #6d3fc4; } \
+        .s3 { fill: #be2a4d; } .s4 { fill: #3b6fb5; } .s5 { fill: #6b7280; }";
+    let with_space = svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+    with_space.replacen('>', &format!("><style>{STYLE}</style>"), 1)
+}
+
 /// A bar of parts, for instance where the switches came from; `parts`: name and amount. `largest` is the
 /// total that fills the width, `total_text` stands behind the bar.
 pub fn stacked(label: &str, parts: &[(&str, f64)], largest: f64, total_text: &str) -> String {

@@ -14,6 +14,9 @@ const MAX_DEPTH_CURVES: usize = 4;
 #[derive(Debug, Serialize)]
 pub struct Chart {
     pub id: String,
+    /// For files of its own; a page has it beside the diagram.
+    #[serde(skip)]
+    pub title: String,
     pub kind: Kind,
     /// Diagrams of one group share their cursor and their scales.
     pub group: String,
@@ -95,6 +98,7 @@ pub fn runtime(id: String, run: &Summary, apps: &[&str]) -> Chart {
     let series: Vec<Series> = curves.collect();
     Chart {
         id,
+        title: String::new(),
         kind: Kind::Curves,
         group: "time".into(),
         x: run.runtime.at_ns.iter().map(|&ns| seconds(ns)).collect(),
@@ -167,6 +171,7 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
     let middles_ns = (0..buckets).map(|k| k * width_ns + width_ns / 2);
     Some(Chart {
         id,
+        title: String::new(),
         kind: Kind::Curves,
         group: "time".into(),
         x: middles_ns
@@ -206,6 +211,7 @@ pub fn depth(id: String, run: &Summary) -> Chart {
         .collect();
     Chart {
         id,
+        title: String::new(),
         kind: if few { Kind::Curves } else { Kind::Heat },
         group: "time".into(),
         x: run.depth.begin_ns.iter().map(|&ns| seconds(ns)).collect(),
@@ -245,6 +251,7 @@ pub fn percentiles(id: String, distributions: &[(usize, String, &Latency)]) -> C
         .collect();
     Chart {
         id,
+        title: String::new(),
         kind: Kind::Percentiles,
         group: "percentiles".into(),
         x: QUANTILES_PPM

@@ -24,7 +24,10 @@ pub fn runtime(input: &ReportInput, out: &mut Vec<Chart>) -> String {
     let apps = input.colored_apps();
     let runs = input.first_runs();
     let mut drawn: Vec<Chart> = runs
-        .map(|(i, _, run)| charts::runtime(format!("runtime-{i}"), run, &apps))
+        .map(|(i, name, run)| Chart {
+            title: format!("CPU time over time: {name}"),
+            ..charts::runtime(format!("runtime-{i}"), run, &apps)
+        })
         .collect();
     charts::level(&mut drawn);
     let named: Vec<_> = input
@@ -95,8 +98,9 @@ pub fn probes(input: &ReportInput, out: &mut Vec<Chart>) -> String {
         for (k, probe) in run.probes.iter().enumerate() {
             let id = format!("probe-{i}-{k}");
             if let Some(chart) = charts::probe(id.clone(), run, probe, &apps) {
-                drawn.push(chart);
-                named.push((id, format!("{}: {name}", probe.probe)));
+                let title = format!("{}: {name}", probe.probe);
+                named.push((id, title.clone()));
+                drawn.push(Chart { title, ..chart });
             }
             for series in probe.apps.iter().chain(&probe.keys) {
                 let of = match (probe.per_cpu, series.app == series.name) {
@@ -195,7 +199,10 @@ pub fn distributions(input: &ReportInput, out: &mut Vec<Chart>) -> String {
     let mut table = Table::new(2, &columns);
     for (k, (title, by_scheduler)) in all.iter().enumerate() {
         let id = format!("latency-{k}");
-        out.push(charts::percentiles(id.clone(), by_scheduler));
+        out.push(Chart {
+            title: title.clone(),
+            ..charts::percentiles(id.clone(), by_scheduler)
+        });
         named.push((id, title.as_str()));
         for (_, name, l) in by_scheduler {
             let mut cells = vec![title.clone(), name.clone(), count(l.count)];
@@ -222,7 +229,10 @@ pub fn distributions(input: &ReportInput, out: &mut Vec<Chart>) -> String {
 pub fn depth(input: &ReportInput, out: &mut Vec<Chart>) -> String {
     let mut drawn: Vec<Chart> = input
         .first_runs()
-        .map(|(i, _, run)| charts::depth(format!("depth-{i}"), run))
+        .map(|(i, name, run)| Chart {
+            title: format!("Queue depth: {name}"),
+            ..charts::depth(format!("depth-{i}"), run)
+        })
         .collect();
     charts::level(&mut drawn);
     out.extend(drawn);

@@ -3,10 +3,12 @@
 
 use super::charts::Chart;
 use super::markup::{escape, script_json};
+use crate::svg;
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const CHARTS: &str = include_str!("../../assets/report.js");
 const TIMELINE: &str = include_str!("../../assets/timeline.js");
+const SAVE: &str = include_str!("../../assets/save.js");
 const FILTER: &str = include_str!("../../assets/filter.js");
 const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 const UPLOT_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
@@ -67,12 +69,21 @@ impl Page<'_> {
              <script>/*\n{UPLOT_LICENSE}\n*/\n{UPLOT_SCRIPT}</script>\n<script>{CHARTS}</script>\n",
             script_json(&self.charts),
         );
+        // What can be saved of each diagram: the same as the files of --figures.
+        for chart in self.charts {
+            scripts += &format!(
+                "<template data-figure=\"{}\">{}</template>\n",
+                escape(&chart.id),
+                svg::chart(chart)
+            );
+        }
         if !self.timelines.is_empty() {
             let data = script_json(&self.timelines);
             scripts += &format!(
                 "<script type=\"application/json\" id=\"timeline-data\">{data}</script>\n<script>{TIMELINE}</script>\n"
             );
         }
+        scripts += &format!("<script>{SAVE}</script>\n");
         if self.filter {
             scripts += &format!("<script>{FILTER}</script>\n");
         }

@@ -126,6 +126,7 @@ fn diagram(plot: &Plot, names: &[&str], charts: &mut Vec<Chart>) -> (String, Str
         .collect();
     let id = format!("plot{}", charts.len());
     charts.push(Chart {
+        title: format!("{}: {}", plot.name, plot.title),
         kind: match plot.kind {
             PlotKind::Points => Kind::Points,
             PlotKind::Steps => Kind::Steps,
@@ -134,18 +135,14 @@ fn diagram(plot: &Plot, names: &[&str], charts: &mut Vec<Chart>) -> (String, Str
         group: id.clone(),
         x_label: plot.x.clone(),
         x_max: x.last().copied().unwrap_or(0.0),
-        // It stands above the diagram, where it has room.
-        y_label: String::new(),
+        y_label: plot.y.clone(),
         y_max: largest(&series),
         id: id.clone(),
         x,
         series,
     });
     (
-        format!(
-            "<p class=\"axis\">{}</p><div class=\"chart\" id=\"{id}\"></div>\n",
-            escape(&plot.y)
-        ),
+        format!("<div class=\"chart\" id=\"{id}\"></div>\n"),
         notes.join(" "),
     )
 }

@@ -54,15 +54,8 @@ pub fn overview(input: &ReportInput) -> String {
         .map(|s| format!("<p>{}</p>", escape(&unbroken(s))))
         .collect();
     let mut drawings = bars_legend(input);
-    let mut groups: Vec<&str> = rows.iter().map(|r| r.group.as_str()).collect();
-    groups.dedup();
-    for group in groups {
-        let of_group: Vec<&Row> = rows.iter().copied().filter(|r| r.group == group).collect();
-        drawings += &format!(
-            "<h3>{}</h3>{}",
-            escape(group),
-            bars::group(comparison, &of_group)
-        );
+    for (group, svg) in overview_bars(input) {
+        drawings += &format!("<h3>{}</h3>{svg}", escape(&group));
     }
     format!(
         "<section id=\"overview\"><h2>Overview</h2><p class=\"lead\">The figures that matter most, scheduler by \
@@ -71,6 +64,22 @@ pub fn overview(input: &ReportInput) -> String {
         escape(&interval_note(comparison)),
         differences(input, &rows)
     )
+}
+
+/// The headlines as bars: a drawing for each group of rows.
+pub fn overview_bars(input: &ReportInput) -> Vec<(String, String)> {
+    let all: Vec<&Row> = input.comparison.rows.iter().collect();
+    let rows: Vec<&Row> = headlines(&all).0.into_iter().map(|at| all[at]).collect();
+    let mut groups: Vec<&str> = rows.iter().map(|r| r.group.as_str()).collect();
+    groups.dedup();
+    let drawing = |group: &&str| {
+        let of_group: Vec<&Row> = rows.iter().copied().filter(|r| r.group == *group).collect();
+        (
+            (*group).to_owned(),
+            bars::group(input.comparison, &of_group),
+        )
+    };
+    groups.iter().map(drawing).collect()
 }
 
 /// How large the differences to the first scheduler are.

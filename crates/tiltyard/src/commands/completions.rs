@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tiltyard completions SHELL`.
+//! `tiltyard completions SHELL`: clap's script, and names of what is shipped from `tiltyard list` when they are needed.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -13,7 +13,9 @@ use crate::failure::Failure;
 Examples:
   tiltyard completions bash > ~/.local/share/bash-completion/completions/tiltyard
   tiltyard completions zsh > \"${fpath[1]}/_tiltyard\"
-  tiltyard completions fish > ~/.config/fish/completions/tiltyard.fish")]
+  tiltyard completions fish > ~/.config/fish/completions/tiltyard.fish
+
+bash, zsh and fish also complete the names of schedulers, workloads and machines.")]
 pub struct Args {
     shell: Shell,
 }
@@ -21,5 +23,77 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "tiltyard", &mut script);
-    super::print(&String::from_utf8_lossy(&script))
+    let script = String::from_utf8_lossy(&script).into_owned();
+    super::print(&match args.shell {
+        Shell::Bash => script + BASH,
+        Shell::Zsh => zsh(&script),
+        Shell::Fish => script + FISH,
+        _ => script,
+    })
 }
+
+/// Takes names where an option or a subcommand wants them, else what clap's function completes. The last name of a list
+/// with commas is completed; `compgen` puts the others before it.
+const BASH: &str = r#"
+_tiltyard_names() {
+    tiltyard list "$1" --format csv 2>/dev/null | sed '1d;s/,.*//'
+}
+
+_tiltyard_or_names() {
+    local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" kind=
+    case "$before" in
+        -s|--scheduler) kind=schedulers ;;
+        -w|--workload) kind=workloads ;;
+        -m|--machine) kind=machines ;;
+    esac
+    case "${COMP_WORDS[1]}" in
+        show) [ "$COMP_CWORD" -ge 3 ] && kind="${COMP_WORDS[2]}" ;;
+        build) [ "$COMP_CWORD" -ge 2 ] && kind=schedulers ;;
+    esac
+    if [ -z "$kind" ] || [ "${current#-}" != "$current" ]; then
+        _tiltyard "$@"
+        return
+    fi
+    local last="${current##*,}"
+    COMPREPLY=($(compgen -P "${current%"$last"}" -W "$(_tiltyard_names "$kind")" -- "$last") $(compgen -f -- "$current"))
+}
+
+complete -F _tiltyard_or_names -o bashdefault -o default tiltyard
+"#;
+
+/// clap completes files for these values.
+fn zsh(script: &str) -> String {
+    let mut script = script.to_owned();
+    for (value, kind) in [
+        ("S", "schedulers"),
+        ("W", "workloads"),
+        ("MACHINE", "machines"),
+    ] {
+        let named = format!(":{value}:_tiltyard_names_{kind}");
+        script = script.replace(&format!(":{value}:_default"), &named);
+    }
+    match script.split_once('\n') {
+        Some((head, rest)) => format!("{head}\n{ZSH}{rest}"),
+        None => script,
+    }
+}
+
+const ZSH: &str = r#"
+_tiltyard_names() {
+    local -a names
+    names=(${(f)"$(tiltyard list $1 --format csv 2>/dev/null | sed '1d;s/,.*//')"})
+    _sequence compadd -a names || _files
+}
+_tiltyard_names_schedulers() { _tiltyard_names schedulers }
+_tiltyard_names_workloads() { _tiltyard_names workloads }
+_tiltyard_names_machines() { _tiltyard_names machines }
+"#;
+
+const FISH: &str = r#"
+function __tiltyard_names
+    tiltyard list $argv[1] --format csv 2>/dev/null | sed '1d;s/,.*//'
+end
+complete -c tiltyard -s s -l scheduler -x -a "(__fish_complete_list , '__tiltyard_names schedulers')"
+complete -c tiltyard -s w -l workload -r -a "(__tiltyard_names workloads)"
+complete -c tiltyard -s m -l machine -r -a "(__tiltyard_names machines)"
+"#;

@@ -1,32 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tiltyard man`: one page for all subcommands.
+//! `tiltyard man`: manual pages, one of the program and one of each subcommand.
+
+use std::path::PathBuf;
 
 use clap::CommandFactory;
 use clap_mangen::Man;
 
 use crate::cli::Cli;
 use crate::failure::{Code, Failure};
+use crate::output;
 
-pub fn run() -> Result<(), Failure> {
-    let page = page().map_err(|e| Failure::new(Code::Other, format!("man page: {e}")))?;
-    super::print(&String::from_utf8_lossy(&page))
+/// Print a manual page, in roff, or write all of them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard man | man -l -
+  tiltyard man run | man -l -
+  tiltyard man --dir ~/.local/share/man/man1")]
+pub struct Args {
+    /// The subcommand to describe [default: the program].
+    subcommand: Option<String>,
+    /// Write tiltyard.1 and a page for each subcommand into this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "subcommand")]
+    dir: Option<PathBuf>,
 }
 
-/// The page of the program, then the options of each subcommand under a heading of its own.
-fn page() -> std::io::Result<Vec<u8>> {
-    let mut command = Cli::command();
-    command.build();
-    let mut page = Vec::new();
-    Man::new(command.clone()).render(&mut page)?;
-    for sub in command
-        .get_subcommands()
-        .filter(|s| !s.is_hide_set() && s.get_name() != "help")
-    {
-        page.extend(format!(".SH {}\n", sub.get_name().to_uppercase()).bytes());
-        let man = Man::new(sub.clone());
-        man.render_description_section(&mut page)?;
-        man.render_options_section(&mut page)?;
-        man.render_extra_section(&mut page)?;
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let pages = pages().map_err(|e| Failure::new(Code::Other, format!("man page: {e}")))?;
+    if let Some(dir) = &args.dir {
+        std::fs::create_dir_all(dir).map_err(|e| Failure::io(Code::Other, dir, "create", &e))?;
+        for (name, page) in &pages {
+            output::write(&dir.join(format!("{name}.1")), page)?;
+        }
+        return Ok(());
     }
-    Ok(page)
+    let wanted = match &args.subcommand {
+        Some(subcommand) => format!("tiltyard-{subcommand}"),
+        None => "tiltyard".to_owned(),
+    };
+    match pages.iter().find(|(name, _)| *name == wanted) {
+        Some((_, page)) => super::print(&String::from_utf8_lossy(page)),
+        None => Err(Failure::usage(format!(
+            "man: there is no subcommand {}; tiltyard help lists them",
+            args.subcommand.as_deref().unwrap_or_default()
+        ))),
+    }
+}
+
+/// Names and texts of all pages. The program's lists the subcommands, with the names of their pages.
+fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut program = Cli::command();
+    program.build();
+    let is_page = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
+    let subcommands = program.get_subcommands().filter(is_page);
+    let named = subcommands.map(|sub| {
+        // clap keeps names for as long as the program runs.
+        let name: &'static str = format!("tiltyard-{}", sub.get_name()).leak();
+        (name.to_owned(), sub.clone().name(name))
+    });
+    let mut commands: Vec<(String, clap::Command)> = named.collect();
+    commands.insert(0, ("tiltyard".to_owned(), program.clone()));
+    let render = |(name, command): (String, clap::Command)| {
+        let mut page = Vec::new();
+        let version = command.version(crate::VERSION);
+        Man::new(version).render(&mut page)?;
+        Ok((name, page))
+    };
+    commands.into_iter().map(render).collect()
 }

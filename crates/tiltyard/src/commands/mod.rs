@@ -9,9 +9,10 @@ pub mod exec;
 pub mod fidelity;
 pub mod kernel;
 pub mod list;
-mod man;
+pub mod man;
 pub mod reproduce;
 pub mod run;
+pub mod schema;
 pub mod show;
 
 use std::io::Write;
@@ -40,7 +41,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Completions(args) => completions::run(&args),
-        Command::Man => man::run(),
+        Command::Schema(args) => schema::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

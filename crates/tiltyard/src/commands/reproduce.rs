@@ -12,7 +12,7 @@ use tiltyard_claims::{Experiment, Tier, Verdict, scoreboard};
 use tiltyard_report::html;
 
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::reproduce::told::{self, Results};
 use crate::reproduce::{self, Cache, InKernel, Simulated, mutations, report, trials};
 use crate::{data, terminal};
@@ -74,6 +74,9 @@ pub struct Args {
     /// Write the verdicts and the figures of their experiments: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write the figures that have lines or points as SVG files into this folder.
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
     /// Run another scheduler in the place of one: NAME=SCHEDULER, as `run -s` takes it.
     #[arg(long, value_name = "NAME=SCHEDULER", value_parser = instead)]
     instead: Vec<(String, String)>,
@@ -196,10 +199,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         eprintln!("tiltyard: {line}");
     }
-    if let (Some(file), Some(results)) = (report, &simulated) {
+    if let Some(results) = simulated.as_ref().filter(|_| draws(args)) {
         let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
         let findings = report::findings(&results.judged, seeds, repeat_line(args));
-        file.fill(html::render_findings(&findings).as_bytes())?;
+        if let Some(dir) = &args.figures {
+            output::write_all(dir, &html::findings_figures(&findings))?;
+        }
+        if let Some(file) = report {
+            file.fill(html::render_findings(&findings).as_bytes())?;
+        }
     }
     super::print(&match args.format {
         Format::Json => format!("{:#}\n", told::json(simulated.as_ref(), real.as_ref())),
@@ -238,6 +246,7 @@ fn check(args: &Args) -> Result<(), Failure> {
         ("--presets", args.presets),
         ("--mutations", args.mutations.is_some()),
         ("--report", args.report.is_some()),
+        ("--figures", args.figures.is_some()),
     ] {
         if given {
             return Err(Failure::usage(format!(
@@ -264,7 +273,7 @@ fn simulate<'a>(
     ids: &BTreeSet<String>,
     cache: &Cache,
 ) -> Result<Results<'a>, Failure> {
-    let plans = reproduce::plan(experiments, ids, args.report.is_some());
+    let plans = reproduce::plan(experiments, ids, draws(args));
     let arena = Simulated::prepare(&plans, args.instead.clone())?;
     let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
     let threads = args.jobs.map_or(0, usize::from);
@@ -363,6 +372,11 @@ fn try_mutations(
         Format::Json => format!("{:#}\n", serde_json::json!(tried)),
         Format::Table => scoreboard::mutations(chosen, &tried, terminal::width()),
     })
+}
+
+/// Whether the figures of experiments are wanted.
+fn draws(args: &Args) -> bool {
+    args.report.is_some() || args.figures.is_some()
 }
 
 /// The command that makes the report again.

@@ -18,7 +18,7 @@ use super::list::Format;
 use crate::built::{self, Built};
 use crate::by::By;
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
 use crate::simulate::{self, Experiment, Run};
@@ -72,6 +72,9 @@ pub struct Args {
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write the report's diagrams as SVG files into this folder.
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
     /// Which part of the first run of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
     /// [default: from 10 ms before the last task that the workload starts]; 20000 slices at most,
     /// 36000 for all schedulers together.
@@ -456,8 +459,8 @@ fn publish(
     let (runs, summaries) = (&gathered.runs, &gathered.views);
     let comparison = compare(summaries);
     let command = repeat_line(args, &args.schedulers, None);
-    if let Some(report) = report {
-        let page = html::render(&ReportInput {
+    if report.is_some() || args.figures.is_some() {
+        let input = ReportInput {
             title: &workload.name,
             about: &workload.description,
             machine: &format!("{}: {}", machine.name, machine.description),
@@ -466,8 +469,13 @@ fn publish(
             comparison: &comparison,
             runs: summaries,
             timelines: &gathered.timelines,
-        });
-        report.fill(page.as_bytes())?;
+        };
+        if let Some(dir) = &args.figures {
+            output::write_all(dir, &html::figures(&input))?;
+        }
+        if let Some(report) = report {
+            report.fill(html::render(&input).as_bytes())?;
+        }
     }
     match args.format {
         Format::Json => super::print(&json(args, workload, machine, gathered, &comparison)),
@@ -478,6 +486,7 @@ fn publish(
             page += "\n";
             for (what, path) in [
                 ("Report", &args.report),
+                ("Figures", &args.figures),
                 ("Trace", &args.trace),
                 ("Tables", &args.out),
             ] {

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a user expects besides the figures: other views of them, other formats, names completed, pages, nothing left behind.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn tiltyard() -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("tiltyard"));
+    command.env_remove("TILTYARD_DATA");
+    command
+}
+
+/// Standard output of a command that succeeds.
+#[track_caller]
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A short run, with these flags.
+#[track_caller]
+fn short_run(flags: &[&str]) -> String {
+    let short = ["run", "-s", "fifo,rr", "--duration", "500ms"];
+    output(tiltyard().args(short).args(flags))
+}
+
+fn groups(document: &serde_json::Value) -> Vec<String> {
+    let rows = document["comparison"]["rows"].as_array().unwrap().iter();
+    let mut groups: Vec<String> = rows
+        .map(|r| r["group"].as_str().unwrap().to_owned())
+        .collect();
+    groups.dedup();
+    groups
+}
+
+#[test]
+fn rows_are_of_tasks_apps_or_cgroups() {
+    let by = |workload: &str, by: &str| {
+        let text = short_run(&["-w", workload, "--by", by, "--format", "json"]);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["by"], by);
+        assert_eq!(document["tiltyard"], env!("CARGO_PKG_VERSION"));
+        // Each run keeps its figures by app, whatever is compared.
+        let apps = document["runs"][0]["summary"]["apps"].as_array().unwrap();
+        (groups(&document), apps.len())
+    };
+    let (tasks, apps) = by("mix-hog-sleepers", "task");
+    assert!(tasks.contains(&"hog".to_owned()) && tasks.contains(&"sleeper-9".to_owned()));
+    assert_eq!(apps, 2, "rt-app and the kernel's threads");
+    let (apps, _) = by("mix-hog-sleepers", "app");
+    assert!(apps.contains(&"rt-app".to_owned()) && !apps.contains(&"hog".to_owned()));
+    let (groups, _) = by("probe/micro-groups", "group");
+    assert!(groups.contains(&"/single".to_owned()) && groups.contains(&"/crowd".to_owned()));
+}
+
+#[test]
+fn the_round_trip_of_a_ping_pong_and_the_completion_of_a_job_are_metrics() {
+    let pingpong = short_run(&["-w", "pingpong", "-m", "smp2"]);
+    assert!(pingpong.contains("round trip p50"), "{pingpong}");
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job.json");
+    let text =
+        r#"{ "tasks": { "job": { "loop": 1, "run": 100000 }, "more": { "loop": -1, "run": 9 } } }"#;
+    std::fs::write(&job, text).unwrap();
+    let by_task = short_run(&["-w", job.to_str().unwrap(), "--by", "task"]);
+    let line = by_task.lines().find(|line| line.contains("completion"));
+    assert!(
+        line.is_some_and(|line| line.starts_with("job ")),
+        "{by_task}"
+    );
+}
+
+#[test]
+fn tables_are_csv_when_asked_for() {
+    let text = short_run(&["-w", "mix-hog-sleepers", "--format", "csv"]);
+    let mut lines = text.lines();
+    let header = lines.next().unwrap();
+    assert!(header.starts_with("scheduler,group,metric,unit,better,median,low,high,runs,change"));
+    let columns = header.split(',').count();
+    let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert!(
+        lines.len() > 20 && lines.iter().all(|line| line.len() == columns),
+        "{text}"
+    );
+    let share = lines
+        .iter()
+        .find(|l| l[0] == "rr" && l[2] == "cpu_share_percent")
+        .unwrap();
+    assert_eq!((share[1], share[3]), ("rt-app", "percent"));
+    let value: f64 = share[5].parse().unwrap();
+    assert!((1.0..=100.0).contains(&value), "a percentage: {value}");
+    let machines = output(tiltyard().args(["list", "machines", "--format", "csv"]));
+    assert!(machines.starts_with("name,about\n") && machines.contains("\nopteron1,"));
+}
+
+#[test]
+fn there_is_a_manual_page_of_each_subcommand() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    output(tiltyard().args(["man", "--dir"]).arg(&pages));
+    for name in [
+        "tiltyard",
+        "tiltyard-run",
+        "tiltyard-kernel",
+        "tiltyard-schema",
+    ] {
+        let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+        assert!(
+            page.contains(".TH ") && page.contains(".SH SYNOPSIS"),
+            "{name}"
+        );
+    }
+    let run = output(tiltyard().args(["man", "run"]));
+    assert!(run.contains("\\-\\-seeds"), "{run}");
+    assert!(
+        !tiltyard()
+            .args(["man", "runn"])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn the_schema_of_workloads_is_json() {
+    let text = output(tiltyard().args(["schema", "workload"]));
+    let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(schema["required"][0], "tasks");
+    assert!(schema["$defs"]["task"]["properties"]["instance"].is_object());
+}
+
+/// What bash would offer after these words, the last of which is being typed.
+fn offered(words: &[&str]) -> String {
+    let folder = assert_cmd::cargo::cargo_bin("tiltyard");
+    let folder = folder.parent().unwrap().display().to_string();
+    let script = format!(
+        "PATH={folder}:$PATH; . <(tiltyard completions bash); COMP_WORDS=({}); COMP_CWORD={}; \
+         _tiltyard_or_names tiltyard '' ''; echo \"${{COMPREPLY[@]}}\"",
+        words
+            .iter()
+            .map(|w| format!("'{w}'"))
+            .collect::<Vec<_>>()
+            .join(" "),
+        words.len() - 1
+    );
+    let mut bash = Command::new("bash");
+    output(
+        bash.args(["-c", &script])
+            .current_dir("/")
+            .env_remove("TILTYARD_DATA"),
+    )
+}
+
+#[test]
+fn names_are_completed() {
+    let after = |words: &[&str]| offered(&[&["tiltyard"], words].concat());
+    assert!(after(&["run", "-s", "ule_2"]).contains("ule_2011 ule_2013"));
+    assert!(
+        after(&["run", "-s", "fifo,ule_2"]).contains("fifo,ule_2011"),
+        "lists go on"
+    );
+    assert!(after(&["run", "-w", "pingp"]).contains("pingpong"));
+    assert!(after(&["run", "-m", "opteron1"]).contains("opteron1"));
+    assert!(after(&["show", "machines", "v8"]).contains("v890"));
+    assert!(
+        after(&["run", "--se"]).contains("--seeds"),
+        "flags are clap's"
+    );
+}
+
+fn left_in(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().unwrap();
+    entries
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+/// Folders of this test's own for temporary files, for caches and for results.
+struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Home {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["tmp", "home", "out"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Home { folder }
+    }
+
+    fn tiltyard(&self) -> Command {
+        let at = |name: &str| self.folder.path().join(name);
+        let mut command = tiltyard();
+        command.env("TMPDIR", at("tmp")).env("HOME", at("home"));
+        command
+            .env("XDG_CACHE_HOME", at("home/cache"))
+            .current_dir(at("out"));
+        command
+    }
+
+    #[track_caller]
+    fn check(&self, what: &str, results: &[&str]) {
+        let tmp = left_in(&self.folder.path().join("tmp"));
+        assert!(tmp.is_empty(), "{what} left {tmp:?}");
+        let mut out = left_in(&self.folder.path().join("out"));
+        out.sort();
+        assert_eq!(out, results, "after {what}");
+    }
+}
+
+#[test]
+fn no_temporary_files_are_left() {
+    let home = Home::new();
+    let short = [
+        "run",
+        "-w",
+        "mix-hog-sleepers",
+        "-s",
+        "fifo",
+        "--duration",
+        "100ms",
+    ];
+    output(
+        home.tiltyard()
+            .args(short)
+            .args(["--report", "r.html", "--out", "tables"]),
+    );
+    home.check("run", &["r.html", "tables"]);
+    output(home.tiltyard().args(["build", "rr"]));
+    home.check("build", &["r.html", "tables"]);
+    output(home.tiltyard().args(["show", "schedulers", "ule"]));
+    home.check("show", &["r.html", "tables"]);
+    // A run that fails has no results, and none half-written.
+    let failed = home
+        .tiltyard()
+        .args(["run", "-w", "pingpong", "-s", "fifo", "-m", "nowhere"])
+        .args(["--report", "x.html"])
+        .output();
+    assert!(!failed.unwrap().status.success());
+    home.check("a failure", &["r.html", "tables"]);
+}
+
+/// Interrupted in the middle of a build and in the middle of a run.
+#[test]
+fn nothing_is_left_after_an_interrupt() {
+    let home = Home::new();
+    let long = [
+        "run",
+        "-w",
+        "fibo-sysbench-1c",
+        "-s",
+        "cfs",
+        "--seeds",
+        "100",
+    ];
+    for wait_ms in [150, 4000] {
+        let mut command = home.tiltyard();
+        command
+            .args(long)
+            .args(["--report", "r.html", "--out", "tables"]);
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        // SAFETY: the child has not been waited for, so its number is its own.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+        let begun = Instant::now();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "after {:?}", begun.elapsed());
+        home.check("an interrupt", &[]);
+    }
+}
