@@ -124,13 +124,13 @@ fn is_warm_up(class: &str) -> bool {
 
 /// When the app was done, or else when it last wanted a CPU.
 fn finish_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
-    if let Some(ended_ns) = app.ended_ns {
-        let ns = ended_ns.saturating_sub(app.started_ns);
+    if let Some(completed_ns) = app.completed_ns {
+        let ns = completed_ns.saturating_sub(app.started_ns);
         out.time("completion_us", "completion", true, ns);
     }
     if let Some((_, until_ns)) = app.active_ns {
         // Of an app that sleeps and wakes to the end it is the last time it woke, which nobody asks for.
-        let before_the_end = app.ended_ns.is_none() && until_ns < run.duration_ns / 10 * 9;
+        let before_the_end = app.completed_ns.is_none() && until_ns < run.duration_ns / 10 * 9;
         out.add(
             "active_until_us",
             "active until",

@@ -124,11 +124,17 @@ impl Recorder {
         mine.iter().for_each(|(_, t)| switches.add(&t.switches));
         let all_ended = mine.iter().all(|(t, _)| t.state == State::Dead);
         let last_end_ns = mine.iter().filter_map(|(_, t)| t.ended_ns).max();
+        // A run ends with the workload's last task, so its shell often is still there.
+        let is_shell = |t: &TaskSummary| t.name.starts_with("sh-") && t.started_ns == 0;
+        let started = || mine.iter().filter(|(_, t)| !is_shell(t));
+        let completed_ns = started().filter_map(|(_, t)| t.ended_ns).max();
+        let all_completed = started().all(|(t, _)| t.state == State::Dead);
         AppSummary {
             app: state.name.clone(),
             tasks: mine.len() as u64,
             started_ns: mine.iter().map(|(_, t)| t.started_ns).min().unwrap_or(0),
             ended_ns: last_end_ns.filter(|_| all_ended),
+            completed_ns: completed_ns.filter(|_| all_completed),
             active_ns: (state.active_from_ns <= state.active_until_ns).then(|| {
                 let (first_ns, last_ns) = (state.active_from_ns, state.active_until_ns);
                 (self.since_origin(first_ns), self.since_origin(last_ns))

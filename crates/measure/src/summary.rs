@@ -81,6 +81,9 @@ pub struct AppSummary {
     pub started_ns: u64,
     /// Death of its last task; `None` while one lives.
     pub ended_ns: Option<u64>,
+    /// Death of the last task that its shell started; `None` while one lives. The shell may still be about to notice.
+    #[serde(default)]
+    pub completed_ns: Option<u64>,
     /// When a task of it first ran or waited and when one last did; `None`: never.
     pub active_ns: Option<(u64, u64)>,
     pub runtime_ns: u64,

@@ -25,6 +25,7 @@ mod schedulers;
 mod side_by_side;
 mod simulate;
 mod tabled;
+mod temporary;
 mod terminal;
 mod unset;
 mod verified;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         return code;
     }
     interrupt::watch();
+    let _temporary = temporary::folder();
     match commands::run(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One folder for all temporary files of this process, of whatever crate: it goes when the process ends or is interrupted.
+
+use tempfile::TempDir;
+
+use crate::interrupt;
+
+/// The folder, for as long as it is held. `None` where none can be made: commands that need one fail by themselves.
+pub fn folder() -> Option<TempDir> {
+    let folder = tempfile::Builder::new().prefix("tiltyard-").tempdir().ok()?;
+    tempfile::env::override_temp_dir(folder.path()).ok()?;
+    interrupt::remove_on_interrupt(folder.path());
+    Some(folder)
+}
