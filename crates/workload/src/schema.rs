@@ -105,8 +105,7 @@ fn task() -> String {
     });
     let attrs = ATTRS.iter().map(|key| (*key, attribute(key)));
     let mut patterns = event_patterns(RTAPP_EVENTS, false);
-    // Of a task's keys `runtime` is the one that an event's name begins like.
-    patterns.push((format!("^{EXTENSION}."), reference("extended")));
+    patterns.push((format!("^{EXTENSION}."), reference("task-extended")));
     closed(own.chain(attrs), patterns)
 }
 
