@@ -7,7 +7,10 @@ use crate::interrupt;
 
 /// The folder, for as long as it is held. `None` where none can be made: commands that need one fail by themselves.
 pub fn folder() -> Option<TempDir> {
-    let folder = tempfile::Builder::new().prefix("tiltyard-").tempdir().ok()?;
+    let folder = tempfile::Builder::new()
+        .prefix("tiltyard-")
+        .tempdir()
+        .ok()?;
     tempfile::env::override_temp_dir(folder.path()).ok()?;
     interrupt::remove_on_interrupt(folder.path());
     Some(folder)
