@@ -5,7 +5,7 @@ use crate::effect::{Effect, effect};
 use crate::figures::Figure;
 use crate::stats::{Interval, median_interval};
 use crate::units;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// What a figure counts; how it is written follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,8 +97,8 @@ impl Verdict {
 /// A figure under one scheduler: its median over the runs and the interval around it.
 pub type Cell = Interval;
 
-/// A figure under each scheduler.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A figure under each scheduler. As JSON, values are in the unit of its name ([`Row::named_unit`]).
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The app, "machine", or "command".
     pub group: String,
@@ -176,6 +176,55 @@ impl Row {
             Unit::Count => ("count", 1.0),
             Unit::Plain => ("", 1.0),
         }
+    }
+}
+
+/// A row as JSON has it.
+#[derive(Serialize)]
+struct Written<'a> {
+    group: &'a str,
+    name: &'a str,
+    metric: &'a str,
+    /// The name's: us, percent, per_s, count, or empty.
+    unit: &'static str,
+    better: Better,
+    headline: bool,
+    cells: Vec<Option<Cell>>,
+    effects: &'a [Option<Effect>],
+    ratio: Option<f64>,
+    verdict: Option<Verdict>,
+    best: Option<usize>,
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (unit, factor) = self.named_unit();
+        // Divided where that is exact: a thousandth is not.
+        let scaled = |value: f64| match factor < 1.0 {
+            true => value / (1.0 / factor).round(),
+            false => value * factor,
+        };
+        let cell = |cell: &Cell| Cell {
+            median: scaled(cell.median),
+            low: scaled(cell.low),
+            high: scaled(cell.high),
+            ..*cell
+        };
+        let cells = self.cells.iter().map(|c| c.as_ref().map(cell));
+        let written = Written {
+            group: &self.group,
+            name: &self.name,
+            metric: &self.metric,
+            unit,
+            better: self.better,
+            headline: self.headline,
+            cells: cells.collect(),
+            effects: &self.effects,
+            ratio: self.ratio,
+            verdict: self.verdict,
+            best: self.best,
+        };
+        written.serialize(serializer)
     }
 }
 

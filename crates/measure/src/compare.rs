@@ -8,11 +8,11 @@ use crate::figures::{COMMAND, Figure, MACHINE, figures};
 use crate::stats::median_interval;
 use crate::summary::Summary;
 use crate::why::why;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 /// What several schedulers made of the same machine and workload. Cells are medians over runs (seeds)
 /// with the order-statistic interval of [`crate::median_interval`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     pub schedulers: Vec<String>,
     /// Runs of each scheduler.
@@ -28,6 +28,34 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Sentences made from measured facts, one scheduler after the other.
     pub why: Vec<String>,
+}
+
+/// Version of a comparison as JSON. 1 had nanoseconds and fractions in figures that are called `_us` and `_percent`.
+pub const COMPARISON_FORMAT: u32 = 2;
+
+impl Serialize for Comparison {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            format: u32,
+            schedulers: &'a [String],
+            runs: &'a [usize],
+            duration_ns: u64,
+            coverage_ppm: u32,
+            rows: &'a [Row],
+            why: &'a [String],
+        }
+        let written = Written {
+            format: COMPARISON_FORMAT,
+            schedulers: &self.schedulers,
+            runs: &self.runs,
+            duration_ns: self.duration_ns,
+            coverage_ppm: self.coverage_ppm,
+            rows: &self.rows,
+            why: &self.why,
+        };
+        written.serialize(serializer)
+    }
 }
 
 /// `runs`: the schedulers in the order of their columns, each with the summaries of its runs.

@@ -2,7 +2,7 @@
 //! The figures of one run that a comparison puts side by side.
 
 use crate::cell::{Better, Unit};
-use crate::summary::{AppSummary, RequestSummary, Summary};
+use crate::summary::{AppSummary, RequestSummary, Summary, Switches};
 
 /// One figure; runs are compared where group and metric agree.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,6 +210,12 @@ fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: boo
     }
 }
 
+/// Whether preemptions can be counted: a kernel does not say why its own scheduler takes a CPU from a task. A switch in
+/// a hundred may be of unknown cause.
+fn causes_are_known(switches: &Switches) -> bool {
+    switches.unknown * 100 <= switches.total()
+}
+
 /// Of an app with several classes, names begin with the class. `latencies`: some of them are headlines.
 fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool, latencies: bool) {
     let named = |name: &str, metric: &str| match of_several {
@@ -336,6 +342,7 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
     );
     let per_s = |count: u64| count as f64 * 1e9 / run.duration_ns as f64;
     let preemptions = run.switches.preempt + run.switches.higher_class;
+    let known = causes_are_known(&run.switches);
     for (name, metric, headline, count) in [
         ("switches_per_s", "switches", true, run.switches.total()),
         ("preemptions_per_s", "preemptions", true, preemptions),
@@ -346,6 +353,9 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
             run.migrations,
         ),
     ] {
+        if name == "preemptions_per_s" && !known {
+            continue;
+        }
         out.add(
             name,
             metric,

@@ -160,7 +160,7 @@ fn header(layout: Layout) -> Vec<String> {
 fn cells_of(change: &Change, layout: Layout) -> Vec<String> {
     let row = &change.row;
     let cell = |cell: Option<&Interval>| match cell {
-        None => "none".to_owned(),
+        None => "not measured".to_owned(),
         Some(cell) if layout.spread => cell_text(row, cell),
         Some(cell) => row.unit.write(cell.median),
     };

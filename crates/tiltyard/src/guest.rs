@@ -26,8 +26,8 @@ pub struct Guest {
         requires = "vm"
     )]
     machine: Option<String>,
-    /// Emulate with a clock that counts instructions: everything comes out the same every time. Several CPUs share one
-    /// stream of instructions; tiltyard kernel needs --cpus 1.
+    /// Emulate with a clock that counts instructions: every run is the same. Several CPUs share one stream of
+    /// instructions, so that each of N has 1/N of the time.
     #[arg(long, requires = "vm")]
     pub icount: bool,
     /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a

@@ -27,6 +27,7 @@ mod simulate;
 mod tabled;
 mod temporary;
 mod terminal;
+mod threads;
 mod unset;
 mod verified;
 mod window;

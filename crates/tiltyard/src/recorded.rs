@@ -102,9 +102,17 @@ pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<
     all
 }
 
+/// Metrics of simulated runs that events of a kernel do not show: it would take a clock around each of its functions.
+fn is_unmeasured(name: &str) -> bool {
+    matches!(name, "overhead_percent" | "scheduler_percent")
+}
+
 /// The schedulers side by side: how long the command took, its scores, then whatever was recorded.
 pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Comparison {
     let mut comparison = compare(runs);
+    comparison
+        .rows
+        .retain(|row| !is_unmeasured(row.name.rsplit('.').next().unwrap_or_default()));
     let counting: Vec<Vec<Vec<Figure>>> = runs
         .iter()
         .map(|(name, _)| {
@@ -131,6 +139,7 @@ pub fn figures_of(report: &Report, recorded: &[Recorded], scheduler: &str) -> Ve
         let mut all = own_figures(run);
         let recorded = recorded.iter().filter(|recorded| recorded.run == index);
         all.extend(recorded.flat_map(|recorded| figures(&recorded.summary)));
+        all.retain(|figure| !is_unmeasured(&figure.name));
         all
     });
     all.collect()

@@ -63,7 +63,7 @@ pub fn require(built: &Built) -> Result<String, Failure> {
     })?;
     match verdict.refusal {
         Some(refusal) => Err(Failure::new(
-            Code::Build,
+            Code::Scheduler,
             told(&built.choice.source, &verdict.kernel_release, &refusal),
         )),
         None => {

@@ -139,7 +139,7 @@ fn only_a_verifier_refuses_them() {
         verifier.write(&source);
         let refused = verifier.tiltyard(&["build", "--verify", "./my.bpf.c"]);
         let error = said(&refused);
-        assert_eq!(refused.status.code(), Some(4), "{mistake}: {error}");
+        assert_eq!(refused.status.code(), Some(5), "{mistake}: {error}");
         assert!(error.contains(words), "{mistake}: {error}");
         if !line.is_empty() {
             let number = source.lines().position(|l| l.trim() == line).unwrap() + 1;
@@ -148,7 +148,7 @@ fn only_a_verifier_refuses_them() {
             assert!(error.contains(&format!("\n    {line}\n")), "{error}");
         }
     }
-    assert_eq!(verifier.run(&["--verify"]).status.code(), Some(4));
+    assert_eq!(verifier.run(&["--verify"]).status.code(), Some(5));
     leaves_nothing();
 }
 

@@ -48,7 +48,7 @@ pub struct Args {
 }
 
 /// No history at all is one, too.
-fn parse_history_ns(text: &str) -> Result<u64, String> {
+pub(super) fn parse_history_ns(text: &str) -> Result<u64, String> {
     if text.trim_end_matches(char::is_alphabetic) == "0" {
         return Ok(0);
     }

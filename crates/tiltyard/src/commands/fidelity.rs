@@ -26,6 +26,7 @@ use crate::{calibration, data, nearest, output, side_by_side, workloads};
 Examples:
   tiltyard fidelity --arena exact-6.1                    # one arena: CFS against the real one
   tiltyard fidelity --arena exact-6.18 -w bursts
+  tiltyard fidelity --arena exact-6.18 -w my.json        # a workload file of your own
   tiltyard fidelity --out fidelity/results               # all; keeps results and machine files
   tiltyard fidelity --page fidelity/results              # the page docs/fidelity.md, from what is kept there
 
@@ -34,8 +35,13 @@ pub struct Args {
     /// Only this arena of the set; may be given more than once.
     #[arg(long = "arena", value_name = "NAME", value_delimiter = ',')]
     arenas: Vec<String>,
-    /// Only this workload of the set; may be given more than once.
-    #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]
+    /// Only this workload of the set, or a workload file of your own; may be given more than once.
+    #[arg(
+        short,
+        long = "workload",
+        value_name = "NAME|FILE",
+        value_delimiter = ','
+    )]
     workloads: Vec<String>,
     /// Write ARENA.json (results) and ARENA.toml (the machine as measured) to this folder.
     #[arg(long, value_name = "DIR")]
@@ -57,13 +63,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let arena_names: Vec<String> = set.arenas.iter().map(|arena| arena.name.clone()).collect();
     check("--arena", &args.arenas, &arena_names)?;
-    check("--workload", &args.workloads, &shipped)?;
+    let (own, named): (Vec<String>, Vec<String>) =
+        args.workloads.iter().cloned().partition(|w| is_file(w));
+    check("--workload", &named, &shipped)?;
     let chosen = |wanted: &[String], name: &String| wanted.is_empty() || wanted.contains(name);
-    let workloads: Vec<PathBuf> = shipped
+    let mut workloads: Vec<PathBuf> = shipped
         .iter()
-        .filter(|name| chosen(&args.workloads, name))
+        .filter(|name| args.workloads.is_empty() || named.contains(name))
         .map(|name| folder.join(format!("workloads/{name}.json")))
         .collect();
+    for file in &own {
+        // A guest has the file at the same place, but not this folder.
+        let path = fs::canonicalize(file);
+        let path = path.map_err(|e| Failure::io(Code::Input, Path::new(file), "find", &e))?;
+        let workload = workloads::load(&path.display().to_string())?;
+        workloads::require_end(file, &workload, None)?;
+        workloads.push(path);
+    }
     if let Some(out) = &args.out {
         fs::create_dir_all(out).map_err(|e| Failure::io(Code::Other, out, "make", &e))?;
     }
@@ -96,6 +112,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Format::Table => Ok(()),
         Format::Json => super::print(&format!("{:#}\n", serde_json::json!(all))),
     }
+}
+
+/// Whether `-w` means a file of the user's own and no workload of the set.
+fn is_file(workload: &str) -> bool {
+    workload.contains('/') || (workload.ends_with(".json") && Path::new(workload).is_file())
 }
 
 fn read_set(path: &Path) -> Result<Set, Failure> {

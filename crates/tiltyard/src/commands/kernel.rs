@@ -20,6 +20,7 @@ use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
 use crate::tabled::{self, InKernel, Tables};
+use crate::threads::{self, Prints};
 use crate::{applications, duration, guest_run, interrupt, terminal, window, workloads};
 
 /// Load for each CPU from which on times are not to be trusted.
@@ -125,6 +126,9 @@ pub struct Args {
     /// End the workload after this much time; default: its own end.
     #[arg(long, value_name = "TIME", requires = "workload", value_parser = duration::parse_ns)]
     duration: Option<u64>,
+    /// Shells of the workload sleep at most this long before it starts [default: as the file says].
+    #[arg(long, value_name = "TIME", requires = "workload", value_parser = super::exec::parse_history_ns)]
+    history: Option<u64>,
     /// The command.
     #[arg(last = true, required_unless_present_any = ["check", "list", "workload", "application"], value_name = "CMD")]
     command: Vec<String>,
@@ -171,9 +175,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => host::nr_cpus(),
     };
     if args.guest.icount && job.machine.nr_cpus() > 1 {
-        return Err(Failure::usage(
-            "--icount: with several CPUs they share one stream of instructions: take one",
-        ));
+        eprintln!(
+            "tiltyard: note: --icount: the {nr_cpus} CPUs take turns, so each has 1/{nr_cpus} of the time"
+        );
+        if args.workload.is_some() {
+            // Work is then measured by the task's own clock, which stops while another CPU has its turn.
+            job.command.push("--exact".to_owned());
+        }
     }
     job.accel = job.accel.or(args.accel.accel());
     if let Some(cpus) = args.limit_cpus.filter(|cpus| *cpus > nr_cpus) {
@@ -189,7 +197,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         tight: args.tight / 100.0,
         budget_s: args.budget,
     };
+    let prints = args.workload.as_ref().map(|_| Prints::default());
     let mut progress = Progress {
+        prints: prints.as_ref(),
         steps: Steps::new(),
         shown: args.format == Format::Table,
         out: args.out.clone(),
@@ -209,11 +219,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (mut files, mut timelines) = (Vec::new(), Vec::new());
     let range = args.timeline.unwrap_or_default();
     let window = window::from_start(range, args.schedulers.len());
-    let mut hear = |run: Trace| {
+    let mut hear = |mut run: Trace| {
+        let outcome = prints.as_ref().and_then(|prints| prints.outcome(run.run));
+        if let Some(outcome) = &outcome {
+            threads::cut(&mut run, outcome);
+        }
         if report_file.is_some() {
             timelines.push((run.run, recorded::timeline(&run, nr_cpus, window)));
         }
         recorded.push(recorded::summarise(&run, nr_cpus));
+        if let (Some(recorded), Some(outcome)) = (recorded.last_mut(), &outcome) {
+            threads::fill(&mut recorded.summary, outcome);
+        }
         files.extend(tables.as_ref().map(|tables| tables.recorded(&run)));
         if let Some(output) = trace.take() {
             written = recorded::write_perfetto(&run, nr_cpus, output);
@@ -359,18 +376,14 @@ fn command(args: &Args) -> Result<Vec<String>, Failure> {
         return Ok(args.command.clone());
     };
     workloads::require_end(workload, &workloads::load(workload)?, args.duration)?;
-    let text = |path: std::io::Result<PathBuf>, what: &str| {
-        let path = path.map_err(|e| Failure::new(Code::Environment, format!("{what}: {e}")))?;
-        Ok::<String, Failure>(path.display().to_string())
-    };
-    let mut words = vec![
-        text(std::env::current_exe(), "tiltyard itself")?,
-        "exec".to_owned(),
-        "-w".to_owned(),
-        text(workloads::path(workload)?.canonicalize(), workload)?,
-    ];
-    if let Some(ns) = args.duration {
-        words.extend(["--duration".to_owned(), duration::write(ns)]);
+    let file = workloads::path(workload)?.canonicalize();
+    let file = file.map_err(|e| Failure::new(Code::Environment, format!("{workload}: {e}")))?;
+    let mut words = guest_run::command(&file)?;
+    for (flag, time) in [("--duration", args.duration), ("--history", args.history)] {
+        words.extend(
+            time.iter()
+                .flat_map(|ns| [flag.to_owned(), duration::write(*ns)]),
+        );
     }
     Ok(words)
 }
@@ -397,25 +410,32 @@ impl Subject {
 }
 
 /// The command's own output goes to stderr, so that stdout holds the result alone.
-struct Progress {
+struct Progress<'a> {
+    /// Of a workload: its runs print their results for programs.
+    prints: Option<&'a Prints>,
     steps: Steps,
     shown: bool,
     out: Option<PathBuf>,
     subject: Subject,
 }
 
-impl tiltyard_kernel::Progress for Progress {
+impl tiltyard_kernel::Progress for Progress<'_> {
     fn step(&mut self, what: &str) {
         self.steps.step(what);
     }
 
     fn output(&mut self, _scheduler: &str, text: &str) {
-        if self.shown {
-            self.steps.suspend(|| eprint!("{text}"));
+        match self.prints {
+            Some(prints) => prints.output(text),
+            None if self.shown => self.steps.suspend(|| eprint!("{text}")),
+            None => {}
         }
     }
 
     fn ran(&mut self, so_far: &Report) {
+        for line in self.prints.map_or(Vec::new(), Prints::run_ended) {
+            self.steps.suspend(|| eprintln!("{line}"));
+        }
         let mut so_far = so_far.clone();
         so_far.cut_short = Some(STILL_RUNNING.to_owned());
         let runs = recorded::by_scheduler(&so_far, &[]);

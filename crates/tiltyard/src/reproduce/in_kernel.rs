@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use tiltyard_build::default_cache_dir;
 use tiltyard_claims::Job;
-use tiltyard_exec::{Outcome, Request};
+use tiltyard_exec::Outcome;
 use tiltyard_kernel::{
     KernelError, Progress, RunOutcome, RunReport, Trace, VmJob, host, packages, vm,
 };
-use tiltyard_measure::{Latency, MarkSummary, RequestSummary, Summary};
+use tiltyard_measure::Summary;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 
 use super::arena::{ask, instead_of, recorder};
@@ -20,7 +20,7 @@ use crate::failure::{Code, Failure};
 use crate::guest::Guest;
 use crate::guest_run::{self, Printed};
 use crate::progress::Steps;
-use crate::{built, recorded, schedulers, tabled, workloads};
+use crate::{built, recorded, schedulers, tabled, threads, workloads};
 
 /// Beyond any run that somebody would wait for, s. What a workload takes its own duration limits.
 const RUN_LIMIT_S: u64 = 4 * 3600;
@@ -172,8 +172,7 @@ impl Arena for InKernel {
 /// The tables of a run: requests and marks are what the workload's threads counted, all else comes from the trace, cut
 /// to the time from the workload's start to its end.
 fn tables(job: &Job, mut trace: Trace, outcome: &Outcome) -> Vec<Table> {
-    trace.origin_ns = outcome.origin_ns;
-    trace.end_ns = outcome.origin_ns + outcome.duration_ns;
+    threads::cut(&mut trace, outcome);
     let mut recorder = recorder(job, 1, trace.origin_ns);
     let mut tables = Vec::new();
     let mut events = job
@@ -184,40 +183,9 @@ fn tables(job: &Job, mut trace: Trace, outcome: &Outcome) -> Vec<Table> {
         events.finish(trace.end_ns);
     }
     let mut summary: Summary = recorder.finish(trace.end_ns);
-    summary.requests = outcome.requests.iter().map(request).collect();
-    let marks = outcome.marks.iter().map(|mark| MarkSummary {
-        mark: mark.name.clone(),
-        count: mark.count,
-        first_ns: mark.first_ns,
-        last_ns: mark.last_ns,
-    });
-    summary.marks = marks.collect();
+    threads::fill(&mut summary, outcome);
     tables.extend(summary_tables(0, &summary));
     tables
-}
-
-/// Quantiles between the recorded ones are not known.
-fn request(request: &Request) -> RequestSummary {
-    let latency = request.latency.as_ref().map(|known| Latency {
-        count: request.count,
-        mean_ns: known.mean_ns,
-        p50_ns: known.p50_ns,
-        p90_ns: known.p90_ns,
-        p99_ns: known.p99_ns,
-        p999_ns: known.p999_ns,
-        max_ns: known.max_ns,
-        quantiles_ns: Vec::new(),
-    });
-    RequestSummary {
-        class: request.name.clone(),
-        app: request.app.clone(),
-        latency: latency.unwrap_or_else(|| Latency {
-            count: request.count,
-            ..Latency::default()
-        }),
-        first_begin_ns: request.first_ns,
-        last_end_ns: request.last_ns,
-    }
 }
 
 /// In what the run was not what the experiment says: what the scheduler did otherwise, what real threads could not do.
