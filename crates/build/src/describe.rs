@@ -293,18 +293,27 @@ fn is_variable(global: &Global) -> bool {
         && !global.section.starts_with(".struct_ops")
 }
 
+fn kind_of(shape: Shape) -> GlobalKind {
+    match shape {
+        Shape::Signed(_) => GlobalKind::Signed,
+        Shape::Unsigned(_) | Shape::Pointer(_) => GlobalKind::Unsigned,
+        Shape::Bool(_) => GlobalKind::Bool,
+        _ => GlobalKind::Bytes,
+    }
+}
+
 fn describe_global(global: &Global, ty: u32, metadata: &Metadata) -> object::Global {
     let size = metadata.size(ty);
     let elements = match metadata.shape(ty) {
         Shape::Array(_, count) => count.max(1),
         _ => 1,
     };
-    let kind = match metadata.shape(ty) {
-        Shape::Signed(_) => GlobalKind::Signed,
-        Shape::Unsigned(_) | Shape::Pointer(_) => GlobalKind::Unsigned,
-        Shape::Bool(_) => GlobalKind::Bool,
-        _ => GlobalKind::Bytes,
+    let kind = kind_of(metadata.shape(ty));
+    let element = match metadata.shape(ty) {
+        Shape::Array(element, _) => Some(kind_of(metadata.shape(element))),
+        _ => None,
     };
+    let element = element.filter(|element| *element != GlobalKind::Bytes);
     let default = match global.init.as_deref().unwrap_or("") {
         "zeroinitializer" | "null" | "false" => Some(0),
         "true" => Some(1),
@@ -322,6 +331,7 @@ fn describe_global(global: &Global, ty: u32, metadata: &Metadata) -> object::Glo
         size,
         elements,
         kind,
+        element,
         default,
     }
 }

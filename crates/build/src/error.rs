@@ -20,11 +20,13 @@ pub enum BuildError {
         /// Which headers it was compiled with and what else may help, in whole lines.
         advice: String,
     },
-    #[error("{}: cannot be built for the simulated machine: {what}{}", source_path.display(), in_function(function))]
+    #[error("{}: cannot be built for the simulated machine: {what}{}", source_path.display(), in_function(function, place))]
     Unsupported {
         source_path: PathBuf,
         what: String,
         function: String,
+        /// File and line; empty where it is not one line's matter.
+        place: String,
     },
     #[error("{}: the host back end refuses the rewritten code, which is a defect of Tiltyard's:\n{message}", source_path.display())]
     Lower {
@@ -42,19 +44,26 @@ pub enum BuildError {
     NoCache,
 }
 
-fn in_function(function: &str) -> String {
-    match function.trim_start_matches('@') {
-        "" => String::new(),
-        name => format!(" (in function {name})"),
+fn in_function(function: &str, place: &str) -> String {
+    match (function.trim_start_matches('@'), place) {
+        ("", _) => String::new(),
+        (name, "") => format!(" (in function {name})"),
+        (name, place) => format!(" (in function {name}, {place})"),
     }
 }
 
 impl BuildError {
-    pub(crate) fn unsupported(source_path: &std::path::Path, unknown: Unknown) -> BuildError {
+    /// `place`: file and line, or nothing.
+    pub(crate) fn unsupported(
+        source_path: &std::path::Path,
+        unknown: Unknown,
+        place: String,
+    ) -> BuildError {
         BuildError::Unsupported {
             source_path: source_path.to_owned(),
             what: unknown.what,
             function: unknown.function,
+            place,
         }
     }
 

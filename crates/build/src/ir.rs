@@ -9,6 +9,8 @@ use crate::metadata::Metadata;
 pub struct Unknown {
     pub what: String,
     pub function: String,
+    /// Node of its source location, where it is one instruction.
+    pub location: Option<u32>,
 }
 
 impl Unknown {
@@ -16,7 +18,14 @@ impl Unknown {
         Unknown {
             what: what.into(),
             function: String::new(),
+            location: None,
         }
+    }
+
+    /// The instruction that it is about.
+    pub fn at(mut self, insn: &Insn) -> Unknown {
+        self.location = self.location.or(insn.location);
+        self
     }
 
     pub fn in_function(mut self, name: &str) -> Unknown {

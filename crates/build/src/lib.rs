@@ -105,9 +105,12 @@ impl Builder {
         let (ir_path, deps) = (work.path().join("bpf.ll"), work.path().join("bpf.d"));
         clang::front_end(source, &["-S", "-emit-llvm"], &ir_path, &deps)?;
         let ir = fs::read_to_string(&ir_path).map_err(BuildError::io(&ir_path))?;
-        let (mut object, text) = self
-            .translate(&ir)
-            .map_err(|u| BuildError::unsupported(&source.path, u))?;
+        let (mut object, text) = self.translate(&ir).map_err(|unknown| {
+            // Read a second time: only a failed build has use for the place.
+            let location = unknown.location;
+            let place = location.and_then(|at| parse::parse(&ir).ok()?.metadata.place(at));
+            BuildError::unsupported(&source.path, unknown, place.unwrap_or_default())
+        })?;
         object.image = self.lower(source, work.path(), &text)?;
         let inputs = read_inputs(&deps)?;
         object.key = self.key("native", source, &inputs)?;

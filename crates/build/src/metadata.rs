@@ -118,6 +118,14 @@ impl<'a> Metadata<'a> {
         Some(Path::new(folder).join(self.file(node)?))
     }
 
+    /// File and line of a source location, as `main.bpf.c:12`.
+    pub fn place(&self, location: u32) -> Option<String> {
+        let scope = self.node(location, "scope")?;
+        let file = self.file(scope)?;
+        let name = file.rsplit('/').next().unwrap_or(file);
+        Some(format!("{name}:{}", self.field(location, "line")?))
+    }
+
     fn tag(&self, node: u32) -> &'a str {
         self.field(node, "tag").unwrap_or("")
     }

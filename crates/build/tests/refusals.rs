@@ -27,7 +27,9 @@ fn a_compile_error_shows_the_compilers_message() {
 fn a_field_that_is_not_modelled() {
     let message = refusal(&enqueue("out = p->rt.timeout;"), ENQUEUE);
     assert!(
-        message.contains("task_struct.rt.timeout is not modelled (in function test_enqueue)"),
+        message.contains(
+            "task_struct.rt.timeout is not modelled (in function test_enqueue, test.bpf.c:"
+        ),
         "{message}"
     );
 }
@@ -36,7 +38,7 @@ fn a_field_that_is_not_modelled() {
 fn a_kernel_struct_that_is_not_modelled() {
     let message = refusal(&enqueue("out = ((struct mempolicy *)p)->mode;"), ENQUEUE);
     assert!(
-        message.contains("mempolicy.mode is not modelled (in function test_enqueue)"),
+        message.contains("mempolicy.mode is not modelled (in function test_enqueue, test.bpf.c:"),
         "{message}"
     );
 }
@@ -49,10 +51,23 @@ fn a_field_in_code_that_cannot_run_is_no_matter() {
 }
 
 #[test]
+fn floating_point() {
+    let message = refusal(
+        &enqueue("\n\tout = (double)p->scx.weight * 1.5;\n"),
+        ENQUEUE,
+    );
+    assert!(
+        message.contains("floating point, which BPF does not have")
+            && message.contains("(in function test_enqueue, test.bpf.c:5)"),
+        "{message}"
+    );
+}
+
+#[test]
 fn inline_assembly() {
     let message = refusal(&enqueue("asm volatile(\"r1 = 5\" ::: \"r1\");"), ENQUEUE);
     assert!(
-        message.contains("inline assembly \"r1 = 5\" (in function test_enqueue)"),
+        message.contains("inline assembly \"r1 = 5\" (in function test_enqueue, test.bpf.c:"),
         "{message}"
     );
 }

@@ -36,8 +36,14 @@ pub fn set_all(
 
 /// What a user may set: the scheduler's own numbers, not what the headers keep beside them.
 fn is_tunable(place: &Place) -> bool {
-    matches!(place.kind, Kind::Bool | Kind::Signed | Kind::Unsigned)
-        && matches!(place.size, 1 | 2 | 4 | 8)
+    let is_number = match &place.kind {
+        Kind::Bool | Kind::Signed | Kind::Unsigned => matches!(place.size, 1 | 2 | 4 | 8),
+        Kind::Array { elements, .. } => {
+            matches!(place.size.checked_div(*elements), Some(1 | 2 | 4 | 8))
+        }
+        _ => false,
+    };
+    is_number
         && !place.name.starts_with("__")
         && !place.name.starts_with("scx_lib_")
         && place.name != "tilt_probes_on"
@@ -51,21 +57,36 @@ fn set(rodata: &mut [u8], settable: &[&Place], tunable: &Tunable) -> Result<(), 
             known,
         });
     };
-    let (bytes, expected) = encode(place, &tunable.value);
-    let bytes = bytes.ok_or_else(|| TunableError::Value {
+    let wrong = |expected: String| TunableError::Value {
         name: tunable.name.clone(),
         value: tunable.value.clone(),
         expected,
-    })?;
-    // BPF objects are little-endian here (clang -mlittle-endian), so the low bytes come first.
-    rodata[place.offset..place.offset + place.size].copy_from_slice(&bytes[..place.size]);
+    };
+    let (kind, elements, words): (&Kind, usize, Vec<&str>) = match &place.kind {
+        // The first elements; the others keep their values.
+        Kind::Array { element, elements } => {
+            (element, *elements, tunable.value.split('/').collect())
+        }
+        kind => (kind, 1, vec![&tunable.value]),
+    };
+    if words.len() > elements {
+        return Err(wrong(format!("at most {elements} values")));
+    }
+    let size = place.size / elements;
+    for (index, word) in words.into_iter().enumerate() {
+        let (bytes, expected) = encode(kind, size, word);
+        let bytes = bytes.ok_or_else(|| wrong(expected))?;
+        // BPF objects are little-endian here (clang -mlittle-endian), so the low bytes come first.
+        let at = place.offset + index * size;
+        rodata[at..at + size].copy_from_slice(&bytes[..size]);
+    }
     Ok(())
 }
 
 /// The value as bytes, low first, or none if it does not fit; and what would.
-fn encode(place: &Place, value: &str) -> (Option<[u8; 8]>, String) {
-    let bits = 8 * place.size as u32;
-    match place.kind {
+fn encode(kind: &Kind, size: usize, value: &str) -> (Option<[u8; 8]>, String) {
+    let bits = 8 * size as u32;
+    match kind {
         Kind::Bool => {
             let number = match value {
                 "true" | "1" => Some(1_u64),
@@ -118,6 +139,36 @@ mod tests {
             name: name.to_owned(),
             value: value.to_owned(),
         }
+    }
+
+    #[test]
+    fn arrays_take_their_first_elements() {
+        let kind = Kind::Array {
+            element: Box::new(Kind::Unsigned),
+            elements: 3,
+        };
+        let capacity = place("capacity", 2, 6, kind);
+        let mut rodata = [9; 10];
+        set_all(
+            &mut rodata,
+            &[&capacity],
+            &[tunable("capacity", "1024/0x200")],
+        )
+        .unwrap();
+        assert_eq!(rodata, [9, 9, 0, 4, 0, 2, 9, 9, 9, 9]);
+        let error = |value| {
+            let mut rodata = [0; 10];
+            let set = set_all(&mut rodata, &[&capacity], &[tunable("capacity", value)]);
+            set.unwrap_err().to_string()
+        };
+        assert_eq!(
+            error("1/2/3/4"),
+            "tunable capacity: \"1/2/3/4\" is not at most 3 values"
+        );
+        assert_eq!(
+            error("1/70000"),
+            "tunable capacity: \"1/70000\" is not a whole number from 0 to 65535"
+        );
     }
 
     #[test]

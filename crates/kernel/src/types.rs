@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use libbpf_rs::AsRawLibbpf;
-use libbpf_rs::btf::types::{DataSec, Enum, Enum64, Int, IntEncoding, MemberAttr, Struct, Var};
+use libbpf_rs::btf::types::{
+    Array, DataSec, Enum, Enum64, Int, IntEncoding, MemberAttr, Struct, Var,
+};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize, TypeId};
 
 /// What a variable or a field is, as far as a loader cares.
@@ -15,7 +17,12 @@ pub enum Kind {
     Signed,
     Unsigned,
     Struct(String),
-    /// Arrays, floats, pointers...: named, never written.
+    /// Of numbers: what each is, and how many there are.
+    Array {
+        element: Box<Kind>,
+        elements: usize,
+    },
+    /// Floats, pointers...: named, never written.
     Other(&'static str),
 }
 
@@ -86,6 +93,15 @@ fn kind(plain: &BtfType<'_>) -> Kind {
             IntEncoding::Bool => Kind::Bool,
             IntEncoding::Signed => Kind::Signed,
             IntEncoding::None | IntEncoding::Char => Kind::Unsigned,
+        };
+    }
+    if let Ok(array) = Array::try_from(*plain) {
+        return match kind(&array.contained_type().skip_mods_and_typedefs()) {
+            element @ (Kind::Bool | Kind::Signed | Kind::Unsigned) => Kind::Array {
+                element: Box::new(element),
+                elements: array.capacity(),
+            },
+            _ => Kind::Other("array"),
         };
     }
     match plain.kind() {

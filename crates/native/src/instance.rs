@@ -22,6 +22,8 @@ pub const WORK_LIMIT_INSNS: u64 = 1 << 29;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Int(i128),
+    /// The first elements of an array of numbers.
+    Ints(Vec<i128>),
     Bytes(Vec<u8>),
 }
 
@@ -52,6 +54,14 @@ pub enum LoadError {
         name: String,
         holds: u64,
         cpus: u64,
+    },
+    #[error("tunable '{name}' ({elements} x {bytes} bytes) does not take {value}: {why}")]
+    Array {
+        name: String,
+        value: String,
+        why: &'static str,
+        elements: u64,
+        bytes: u64,
     },
     #[error("needs {0}, which the simulated kernel does not have")]
     Unbound(String),
@@ -357,21 +367,13 @@ fn find_global<'a>(object: &'a Object, name: &str) -> Result<&'a Global, LoadErr
 
 /// The bytes of `value` as they lie in memory; an error when the variable cannot hold it.
 fn encode(name: &str, global: &Global, value: &Value) -> Result<Vec<u8>, LoadError> {
-    let bits = global.size.saturating_mul(8).min(64) as u32;
     let (fits, text) = match value {
         Value::Bytes(bytes) => (
             bytes.len() as u64 <= global.size,
             format!("of {} bytes", bytes.len()),
         ),
-        Value::Int(int) => {
-            let fits = match global.kind {
-                GlobalKind::Bool => (0..=1).contains(int),
-                GlobalKind::Unsigned => (0..1i128 << bits).contains(int),
-                GlobalKind::Signed => (-(1i128 << (bits - 1))..1i128 << (bits - 1)).contains(int),
-                GlobalKind::Bytes => false,
-            };
-            (fits, int.to_string())
-        }
+        Value::Int(int) => (fits(*int, global.kind, global.size), int.to_string()),
+        Value::Ints(ints) => return encode_array(name, global, ints),
     };
     if !fits {
         return Err(LoadError::ValueRange {
@@ -383,5 +385,49 @@ fn encode(name: &str, global: &Global, value: &Value) -> Result<Vec<u8>, LoadErr
     Ok(match value {
         Value::Bytes(bytes) => bytes.clone(),
         Value::Int(int) => int.to_le_bytes()[..global.size as usize].to_vec(),
+        Value::Ints(_) => Vec::new(),
     })
+}
+
+/// Whether a number fits a variable of this kind and size.
+fn fits(int: i128, kind: GlobalKind, size: u64) -> bool {
+    let bits = size.saturating_mul(8).min(64) as u32;
+    match kind {
+        GlobalKind::Bool => (0..=1).contains(&int),
+        GlobalKind::Unsigned => (0..1i128 << bits).contains(&int),
+        GlobalKind::Signed => (-(1i128 << (bits - 1))..1i128 << (bits - 1)).contains(&int),
+        GlobalKind::Bytes => false,
+    }
+}
+
+/// The first elements of an array; the others keep their values.
+fn encode_array(name: &str, global: &Global, ints: &[i128]) -> Result<Vec<u8>, LoadError> {
+    let wrong = |value: String, why: &'static str| LoadError::Array {
+        name: name.to_owned(),
+        value,
+        why,
+        elements: global.elements,
+        bytes: global.size / global.elements.max(1),
+    };
+    let listed = || {
+        let words: Vec<String> = ints.iter().map(i128::to_string).collect();
+        words.join("/")
+    };
+    let Some(kind) = global.element else {
+        return Err(wrong(listed(), "it is no array of numbers"));
+    };
+    if ints.len() as u64 > global.elements {
+        return Err(wrong(
+            format!("{} values", ints.len()),
+            "it has fewer elements",
+        ));
+    }
+    let size = global.size / global.elements.max(1);
+    match ints.iter().find(|int| !fits(**int, kind, size)) {
+        Some(int) => Err(wrong(int.to_string(), "it does not fit an element")),
+        None => Ok(ints
+            .iter()
+            .flat_map(|int| int.to_le_bytes()[..size as usize].to_vec())
+            .collect()),
+    }
 }

@@ -106,6 +106,8 @@ pub struct Global {
     /// Of an array; 1 for anything else.
     pub elements: u64,
     pub kind: GlobalKind,
+    /// Of an array of numbers, what each is.
+    pub element: Option<GlobalKind>,
     /// Value in the image, for scalars.
     pub default: Option<i128>,
 }
@@ -115,7 +117,7 @@ pub enum GlobalKind {
     Signed,
     Unsigned,
     Bool,
-    /// Struct or array: addressed as bytes.
+    /// Struct, array or floating-point number: addressed as bytes.
     Bytes,
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use tiltyard_build::{BuildError, Builder, BuilderOptions, Source, default_cache_dir};
 use tiltyard_kernel::protocol::{Counter, Tunable};
 use tiltyard_kernel::vm::SchedulerJob;
+use tiltyard_native::object::GlobalKind;
 use tiltyard_native::{Object, Value};
 
 use crate::data;
@@ -97,7 +98,8 @@ fn source(choice: &Choice) -> Result<Source, Failure> {
     Ok(source)
 }
 
-/// The value that was typed for a tunable, if there is such a tunable. Whether it fits, the loader says.
+/// The value that was typed for a tunable, if there is such a tunable: a number, or the first elements of an array with
+/// slashes between. Whether it fits, the loader checks.
 fn tunable(
     choice: &Choice,
     object: &Object,
@@ -105,19 +107,35 @@ fn tunable(
     value: &str,
 ) -> Result<(String, Value), Failure> {
     let error = |what: String| Failure::usage(format!("--scheduler {}: {what}", choice.argument));
-    if !object.tunables.contains_key(name) {
+    let Some(global) = object.tunables.get(name) else {
         let known: Vec<String> = object.tunables.keys().cloned().collect();
         return Err(error(format!(
             "no tunable {name}; {}",
             nearest::hint(name, &known)
         )));
-    }
-    let number = number(value).ok_or_else(|| {
+    };
+    let not_a_number = |word: &str| {
         error(format!(
-            "{name}={value}: not a number; write 20, 0x14, true or false"
+            "{name}={value}: \"{word}\" is not a number; write 20, 0x14, true or false"
         ))
-    })?;
-    Ok((name.to_owned(), Value::Int(number)))
+    };
+    let values: Result<Vec<i128>, Failure> = value
+        .split('/')
+        .map(|word| number(word).ok_or_else(|| not_a_number(word)))
+        .collect();
+    let values = values?;
+    let value = match (global.element, values.as_slice()) {
+        (Some(_), _) => Value::Ints(values),
+        (None, [one]) if global.kind != GlobalKind::Bytes => Value::Int(*one),
+        (None, _) => {
+            let what = match global.kind {
+                GlobalKind::Bytes => "neither a number nor an array of numbers",
+                _ => "one number, not an array",
+            };
+            return Err(error(format!("{name}={value}: {name} is {what}")));
+        }
+    };
+    Ok((name.to_owned(), value))
 }
 
 fn number(text: &str) -> Option<i128> {

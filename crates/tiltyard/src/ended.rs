@@ -143,6 +143,7 @@ pub fn by_error(error: &RunError, origin_ns: u64) -> Failure {
         RunError::Load(
             LoadError::UnknownGlobal { .. }
             | LoadError::ValueRange { .. }
+            | LoadError::Array { .. }
             | LoadError::TooManyCpus { .. },
         ) => Code::Usage,
         RunError::Load(LoadError::Unbound(_)) | RunError::NotModelled(_) => Code::NotModelled,

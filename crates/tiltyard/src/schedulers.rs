@@ -131,9 +131,13 @@ fn values(
     let value = |(tunable, value): (String, toml::Value)| match value {
         toml::Value::Integer(number) => Ok((tunable, number.to_string())),
         toml::Value::Boolean(flag) => Ok((tunable, flag.to_string())),
+        toml::Value::Array(list) if list.iter().all(toml::Value::is_integer) => {
+            let words: Vec<String> = list.iter().map(toml::Value::to_string).collect();
+            Ok((tunable, words.join("/")))
+        }
         other => {
             let place = format!("{}: [{name}] {tunable} = {other}", data::shown(file));
-            let line = format!("{place}: neither an integer nor a boolean; tunables are numbers");
+            let line = format!("{place}: no integer, boolean or array of integers");
             Err(Failure::new(Code::Input, line))
         }
     };

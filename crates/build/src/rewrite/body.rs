@@ -161,7 +161,7 @@ pub fn relocate(function: &mut Function, relocations: &mut Relocations) -> Resul
                 Some(global) if insn.opcode() == "load" => {
                     let answer = relocations
                         .answer(global)
-                        .map_err(|e| e.in_function(&function.name))?;
+                        .map_err(|e| e.at(&insn).in_function(&function.name))?;
                     answers.insert(insn.result, answer.to_string());
                 }
                 Some(global) => {
@@ -238,7 +238,7 @@ pub fn lower(
                 Some(outs) => Ok(outs),
                 None => lowering.insn(insn),
             };
-            for out in outs.map_err(|e| e.in_function(&function.name))? {
+            for out in outs.map_err(|e| e.at(insn).in_function(&function.name))? {
                 if let Some(watch) = &mut watch {
                     for check in watch.before(insn, &out) {
                         write_insn(&mut text, &check, location);
@@ -326,6 +326,16 @@ fn loop_heads(function: &Function) -> HashSet<&str> {
         .collect()
 }
 
+const FLOATING: &str =
+    "floating point, which BPF does not have: compute with integers, scaled where fractions matter";
+
+/// Whether an instruction has a floating-point operand or result.
+fn is_floating(text: &str) -> bool {
+    let is_end = |c: char| !(c.is_ascii_alphanumeric() || "_%@.\"".contains(c));
+    text.split(is_end)
+        .any(|word| matches!(word, "double" | "float" | "half" | "fp128" | "x86_fp80"))
+}
+
 struct Lowering<'s> {
     slots: &'s mut Slots,
     /// Passthroughs of pointers that code must not follow when they are null.
@@ -339,6 +349,9 @@ impl Lowering<'_> {
     fn insn(&mut self, insn: &Insn) -> Result<Vec<Insn>> {
         self.serial += 1;
         let insn = &Insn::new(&insn.result, define_poison(&insn.text));
+        if is_floating(&insn.text) {
+            return Err(Unknown::new(FLOATING));
+        }
         match insn.opcode() {
             "udiv" | "urem" | "sdiv" | "srem" => arith::divide(insn),
             "shl" | "lshr" | "ashr" => arith::shift(insn),
@@ -532,9 +545,18 @@ mod tests {
             .unwrap_err();
         assert_eq!(error.what, "intrinsic llvm.bpf.load.half");
         let error = lowering
-            .insn(&Insn::new("%x", "fadd double %a, %b"))
+            .insn(&Insn::new("%x", "va_arg ptr %a, i64"))
             .unwrap_err();
-        assert_eq!(error.what, "instruction 'fadd double %a, %b'");
+        assert_eq!(error.what, "instruction 'va_arg ptr %a, i64'");
+        for floating in [
+            "fadd double %a, %b",
+            "uitofp i64 %a to double",
+            "load float, ptr %p",
+        ] {
+            let error = lowering.insn(&Insn::new("%x", floating)).unwrap_err();
+            assert_eq!(error.what, FLOATING, "{floating}");
+        }
+        assert!(!is_floating("call i64 @double(i64 %float)"));
     }
 
     #[test]
