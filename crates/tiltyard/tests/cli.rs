@@ -502,3 +502,72 @@ fn interrupted_runs_exit_with_130_and_leave_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(files_in(folder.path()), 0);
 }
+
+#[test]
+fn a_run_without_an_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hog.json");
+    std::fs::write(&path, r#"{ "tasks": { "hog": { "run": 1000 } } }"#).unwrap();
+    let path = path.to_str().unwrap();
+    let words = [
+        "never ends",
+        "task hog repeats for ever",
+        "add --duration",
+        path,
+    ];
+    refused(&["run", "-w", path, "-s", "fifo", "-m", "smp2"], 2, &words);
+    refused(&["exec", "-w", path], 2, &words);
+    refused(&["kernel", "--vm", "-s", "default", "-w", path], 2, &words);
+    let ended = ["run", "-w", path, "-s", "fifo", "-m", "smp2", "--duration"];
+    let output = tiltyard(&[&ended[..], &["10ms"]].concat());
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn arrays_are_set_by_their_first_elements() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("caps.bpf.c");
+    let source = r#"// SPDX-License-Identifier: GPL-2.0-or-later
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+const volatile u16 caps[4] = { 7, 7, 7, 7 };
+const volatile u32 one = 5;
+const volatile struct { u32 a, b; } both;
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(caps_init)
+{
+	scx_bpf_error("caps %u %u %u %u", caps[0], caps[1], caps[2], both.a + caps[3]);
+	return 0;
+}
+
+SCX_OPS_DEFINE(caps_ops, .init = (void *)caps_init, .name = "caps");
+"#;
+    std::fs::write(&path, source).unwrap();
+    let run = |settings: &str| {
+        let scheduler = format!("{}:{settings}", path.display());
+        let arguments = ["-w", "pingpong", "-m", "smp2", "--duration", "10ms", "-s"];
+        let output = tiltyard(&[&["run"][..], &arguments, &[&scheduler]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = run("caps=1024/0x200");
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("caps 1024 512 7 7"), "{said}");
+    for (settings, words) in [
+        (
+            "caps=1/2/3/4/5",
+            "does not take 5 values: it has fewer elements",
+        ),
+        (
+            "caps=1/70000",
+            "does not take 70000: it does not fit an element",
+        ),
+        ("caps=1/x", "\"x\" is not a number"),
+        ("one=1/2", "one is one number, not an array"),
+        ("both=1", "both is neither a number nor an array of numbers"),
+    ] {
+        let (code, said) = run(settings);
+        assert_eq!(code, Some(2), "{settings}: {said}");
+        assert!(said.contains(words), "{settings}: {said}");
+    }
+}
