@@ -519,7 +519,7 @@ fn a_run_without_an_end_is_refused() {
     refused(&["exec", "-w", path], 2, &words);
     refused(&["kernel", "--vm", "-s", "default", "-w", path], 2, &words);
     let ended = ["run", "-w", path, "-s", "fifo", "-m", "smp2", "--duration"];
-    let output = tiltyard(&[&ended[..], &["10ms"]].concat());
+    let output = tiltyard().args(ended).arg("10ms").output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
 
@@ -546,7 +546,9 @@ SCX_OPS_DEFINE(caps_ops, .init = (void *)caps_init, .name = "caps");
     let run = |settings: &str| {
         let scheduler = format!("{}:{settings}", path.display());
         let arguments = ["-w", "pingpong", "-m", "smp2", "--duration", "10ms", "-s"];
-        let output = tiltyard(&[&["run"][..], &arguments, &[&scheduler]].concat());
+        let mut command = tiltyard();
+        command.arg("run").args(arguments).arg(scheduler);
+        let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), said)
     };
