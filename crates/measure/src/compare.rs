@@ -21,7 +21,6 @@ pub struct Comparison {
     pub duration_ns: u64,
     /// Of each scheduler: it has several runs, and all are identical, so they show no spread. A seed that changes
     /// nothing gives copies, not evidence: figures of such a scheduler have no interval (a coverage of 0).
-    #[serde(default)]
     pub identical: Vec<bool>,
     /// Coverage of the weakest interval of schedulers whose runs differ; 0 when some scheduler has a single run.
     pub coverage_ppm: u32,
@@ -41,6 +40,7 @@ impl Serialize for Comparison {
             schedulers: &'a [String],
             runs: &'a [usize],
             duration_ns: u64,
+            identical: &'a [bool],
             coverage_ppm: u32,
             rows: &'a [Row],
             why: &'a [String],
@@ -50,6 +50,7 @@ impl Serialize for Comparison {
             schedulers: &self.schedulers,
             runs: &self.runs,
             duration_ns: self.duration_ns,
+            identical: &self.identical,
             coverage_ppm: self.coverage_ppm,
             rows: &self.rows,
             why: &self.why,

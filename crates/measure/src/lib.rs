@@ -53,8 +53,7 @@ pub mod units;
 mod why;
 
 pub use cell::{Better, Cell, Row, Unit, Verdict};
-pub use compare::{Comparison, all_alike, busiest_first, compare, rows};
-pub use compare::{COMPARISON_FORMAT, Comparison, busiest_first, compare, rows};
+pub use compare::{COMPARISON_FORMAT, Comparison, all_alike, busiest_first, compare, rows};
 pub use effect::{Effect, effect, shift};
 pub use figures::{COMMAND, Figure, figures};
 pub use hash::TraceHash;

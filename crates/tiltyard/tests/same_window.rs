@@ -41,7 +41,6 @@ fn a_kernels_result_is_compared_with_a_simulated_one() {
         return;
     }
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("the 2 CPUs take turns"), "{said}");
     let simulated = tiltyard(folder, "run -w ./w.json -s fifo -m smp2 --format json");
     assert!(simulated.status.success());
     std::fs::write(folder.join("sim.json"), &simulated.stdout).unwrap();

@@ -69,8 +69,9 @@ pub struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
     /// Give the virtual machine up when it has not come up after this many seconds.
-    #[arg(long, value_name = "S", default_value_t = 60, requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
-    boot_limit: u64,
+    /// [default: 60, with --icount 300]
+    #[arg(long, value_name = "S", requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
+    boot_limit: Option<u64>,
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
@@ -169,7 +170,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let tables = args.tables.as_deref().map(Tables::create).transpose()?;
     let mut job = args.guest.job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
-    job.boot_limit_s = args.boot_limit;
+    // Counted instructions take longer, most of all on a busy machine.
+    let boot_limit_s = if args.guest.icount { 300 } else { 60 };
+    job.boot_limit_s = args.boot_limit.unwrap_or(boot_limit_s);
     let nr_cpus = match args.guest.vm {
         true => job.machine.nr_cpus() as u32,
         false => host::nr_cpus(),
