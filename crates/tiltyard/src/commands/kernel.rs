@@ -397,6 +397,16 @@ fn title(args: &Args) -> String {
     named.cloned().unwrap_or_else(|| args.command.join(" "))
 }
 
+/// What a result calls what ran: a workload as results of the simulated machine do.
+fn name(args: &Args) -> String {
+    let stem = args
+        .workload
+        .as_deref()
+        .map(Path::new)
+        .and_then(Path::file_stem);
+    stem.map_or_else(|| title(args), |stem| stem.to_string_lossy().into_owned())
+}
+
 /// What results say of what ran.
 struct Subject {
     workload: String,
@@ -406,7 +416,7 @@ struct Subject {
 impl Subject {
     fn of(args: &Args) -> Subject {
         Subject {
-            workload: title(args),
+            workload: name(args),
             duration_ns: args.duration,
         }
     }
