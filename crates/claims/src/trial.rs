@@ -134,3 +134,104 @@ impl<'a> Attempts<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+
+    fn claim(shared: &str) -> Claim {
+        let text = format!(
+            "title = 't'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\ntier = 'core'\nexpected = 'e'\n\
+             tolerance = 't'\ncheck = 'a.x < 1'\n{shared}\n"
+        );
+        let experiment = Experiment::read(&text, "e", "e.toml").unwrap();
+        experiment.claims.into_iter().next().unwrap()
+    }
+
+    fn trials(verdict: Outcome, outcomes: &[Outcome], controls: &[Outcome]) -> Trials {
+        let trial = |outcome: &Outcome| Trial {
+            of: "a".to_owned(),
+            by: format!("b{}", *outcome as u8),
+            verdict: *outcome,
+            reason: None,
+            measured: Vec::new(),
+        };
+        Trials {
+            id: "s.p.c".to_owned(),
+            check: "a.x < 1".to_owned(),
+            seeds: 1,
+            verdict,
+            trials: outcomes.iter().map(trial).collect(),
+            controls: controls.iter().map(trial).collect(),
+        }
+    }
+
+    #[test]
+    fn claims_are_specific_shared_or_vacuous() {
+        use Outcome::{NotReproduced as No, NotRun as Lost, Reproduced as Yes};
+        let (silent, reasoned) = (claim(""), claim("shared = 'why'"));
+        let nothing = Attempts::new(&[], &[]);
+        for (outcomes, controls, without_reason, with_reason) in [
+            (
+                &[No, Lost, No][..],
+                &[][..],
+                Class::Specific,
+                Class::Specific,
+            ),
+            (&[Yes, No], &[], Class::Vacuous, Class::Shared),
+            // Whatever is done, it holds; a control that cannot be measured shows nothing.
+            (&[Yes, Yes], &[], Class::Vacuous, Class::Vacuous),
+            (&[Yes, Yes], &[Yes, Lost], Class::Vacuous, Class::Vacuous),
+            (&[Yes, Yes], &[Yes, No], Class::Vacuous, Class::Shared),
+        ] {
+            let tried = trials(Yes, outcomes, controls);
+            assert_eq!(
+                nothing.class(&silent, &tried),
+                Some(without_reason),
+                "{outcomes:?}"
+            );
+            assert_eq!(
+                nothing.class(&reasoned, &tried),
+                Some(with_reason),
+                "{outcomes:?}"
+            );
+        }
+        // A check that fails, and one that names nobody, are none of these.
+        assert_eq!(nothing.class(&silent, &trials(No, &[Yes, Yes], &[])), None);
+        assert_eq!(nothing.class(&silent, &trials(Yes, &[], &[])), None);
+    }
+
+    #[test]
+    fn a_claim_that_a_mutation_turns_is_not_vacuous() {
+        let tried = |turned: &[&str]| Tried {
+            scheduler: "a".to_owned(),
+            mutation: "m".to_owned(),
+            definition: String::new(),
+            seeds: 1,
+            judged: 1,
+            turned: turned.iter().map(|id| (*id).to_owned()).collect(),
+            lost: vec!["s.p.c".to_owned()],
+        };
+        let all = trials(Outcome::Reproduced, &[Outcome::Reproduced], &[]);
+        let class = |turned: &[&str]| {
+            let mutations = [tried(turned)];
+            Attempts::new(&mutations, &[]).class(&claim("shared = 'why'"), &all)
+        };
+        assert_eq!(class(&["s.p.c"]), Some(Class::Shared));
+        assert_eq!(class(&["s.p.d"]), Some(Class::Vacuous));
+    }
+
+    #[test]
+    fn variants_in_which_a_claim_holds_are_named() {
+        let tried = trials(
+            Outcome::NotReproduced,
+            &[Outcome::Reproduced, Outcome::NotReproduced],
+            &[],
+        );
+        assert_eq!(tried.holds_in(), ["b0"]);
+        let mut two = tried.clone();
+        two.trials[1].of = "c".to_owned();
+        assert_eq!(two.holds_in(), ["b0 for a"]);
+    }
+}

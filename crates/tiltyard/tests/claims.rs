@@ -2,10 +2,13 @@
 //! The shipped claims: kept results match new ones, and the pages match the results.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use tiltyard_claims::parameter::FITTED_FILE;
+use tiltyard_claims::{Attempts, Class, Experiment, Outcome, Trials, Verdict};
 
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
@@ -99,4 +102,125 @@ fn every_claim_is_judged_with_ten_seeds_or_says_why_not() {
 fn misses_are_explained() {
     let page = read("docs/claims.md");
     assert!(!page.contains("not explained yet"), "see docs/claims.md");
+}
+
+fn kept<T: serde::de::DeserializeOwned>(name: &str) -> Vec<T> {
+    serde_json::from_str(&read(&format!("experiments/results/{name}"))).unwrap()
+}
+
+fn experiments() -> Vec<Experiment> {
+    let folder = root().join("experiments");
+    let paths = folder
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let is_experiment = |path: &PathBuf| {
+        path.extension() == Some("toml".as_ref()) && path.file_stem() != Some(FITTED_FILE.as_ref())
+    };
+    let mut paths: Vec<PathBuf> = paths.filter(is_experiment).collect();
+    paths.sort();
+    let read = |path: &PathBuf| {
+        let file = path.display().to_string();
+        Experiment::read(&std::fs::read_to_string(path).unwrap(), &file, &file).unwrap()
+    };
+    paths.iter().map(read).collect()
+}
+
+/// No check holds whatever is done to schedulers, and each that holds for other schedulers, too, has the reason beside it.
+#[test]
+fn no_claim_is_vacuous() {
+    let (specificity, mutations) = (kept::<Trials>("specificity.json"), kept("mutations.json"));
+    let sensitivity = kept("sensitivity.json");
+    let attempts = Attempts::new(&mutations, &sensitivity);
+    let reproduced = kept::<Verdict>("sim.json")
+        .into_iter()
+        .filter(|v| v.verdict == Outcome::Reproduced);
+    let reproduced: BTreeSet<String> = reproduced.map(|v| v.id).collect();
+    let mut wrong = Vec::new();
+    for experiment in experiments() {
+        let with_substitutes = !experiment.substitutes.is_empty();
+        for claim in experiment
+            .claims
+            .iter()
+            .filter(|c| reproduced.contains(&c.id))
+        {
+            let trials = specificity
+                .iter()
+                .find(|t| t.id == claim.id && Some(&t.check) == claim.check.as_ref());
+            let Some(trials) = trials else {
+                wrong.push(format!("{}: not tried with its check as it is", claim.id));
+                continue;
+            };
+            let with: Vec<String> = trials.holds_in();
+            match attempts.class(claim, trials) {
+                Some(Class::Vacuous) => {
+                    wrong.push(format!("{}: holds with {}", claim.id, with.join(", ")))
+                }
+                Some(Class::Specific) if claim.shared.is_some() => {
+                    wrong.push(format!(
+                        "{}: `shared` has a reason for what is not so",
+                        claim.id
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let judged = experiment.claims.iter().any(|c| reproduced.contains(&c.id));
+        assert!(
+            with_substitutes || !judged,
+            "{}: no substitutes",
+            experiment.file
+        );
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} claims:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// Some claims, others whenever a claim changes: their trials now are those that are kept.
+#[test]
+fn a_sample_of_trials_is_what_comes_out() {
+    for (file, flag, size) in [
+        ("specificity.json", "--specificity", 4),
+        ("presets.json", "--presets", 2),
+    ] {
+        let mut sample = kept::<Trials>(file);
+        sample.sort_by_key(|trials| {
+            let mut hasher = DefaultHasher::new();
+            (&trials.id, &trials.check, format!("{:?}", trials.trials)).hash(&mut hasher);
+            hasher.finish()
+        });
+        sample.truncate(size);
+        let seeds = sample[0].seeds.to_string();
+        let ids = sample.iter().map(|trials| trials.id.as_str());
+        let args = [flag, "--format", "json", "--seeds", &seeds]
+            .into_iter()
+            .chain(ids);
+        let now: Vec<Trials> = serde_json::from_str(&reproduce(&args.collect::<Vec<_>>())).unwrap();
+        for old in &sample {
+            let new = now.iter().find(|new| new.id == old.id);
+            assert_eq!(new, Some(old), "run scripts/claims.sh");
+        }
+    }
+}
+
+/// Whoever reads that a statement is not reproduced sees in which variants of its scheduler it is.
+#[test]
+fn misses_were_tried_with_presets() {
+    let tried = kept::<Trials>("presets.json");
+    for verdict in kept::<Verdict>("sim.json") {
+        if verdict.verdict == Outcome::NotReproduced {
+            let own = tried
+                .iter()
+                .find(|t| t.id == verdict.id && t.check == verdict.check);
+            assert!(
+                own.is_some_and(|t| !t.trials.is_empty()),
+                "{}: run scripts/claims.sh",
+                verdict.id
+            );
+        }
+    }
 }

@@ -62,7 +62,7 @@ pub fn page(experiments: &[Experiment], fitted: &[Parameter], kept: &Kept) -> St
 const HEAD: &str = "\
 <!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 <!-- Printed by `make claims`; edit experiments/, not this page. -->
-# What papers claim, and what comes out
+# Published claims, re-tested
 
 Every statement of the sources that can be checked, with a verdict. `tiltyard reproduce` does this on your machine; this page
 is printed from results in `experiments/results/`.

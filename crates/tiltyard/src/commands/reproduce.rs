@@ -44,7 +44,7 @@ Examples:
 
 A claim is judged by its check on the medians over the seeds: reproduced or not-reproduced; without a
 check, or when a run of it fails, it is not-run. Runs are kept: what was stopped goes on, what is
-repeated is done at once. The exit code tells whether everything could be judged, not how.")]
+repeated is done at once. The exit code reports whether everything could be judged, not how.")]
 pub struct Args {
     /// Claims (ids, globs), sources, sections, or experiments; none: all.
     #[arg(value_name = "ID|GLOB|SOURCE")]
@@ -122,7 +122,7 @@ enum ArenaChoice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For people.
+    /// Human-readable.
     Table,
     /// An array with an object for each claim.
     Json,
