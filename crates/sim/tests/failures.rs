@@ -448,8 +448,9 @@ fn misplaced_call() {
         .outcome
         .exit;
     assert!(
-        exit.message
-            .starts_with("scx_bpf_dsq_insert() is not allowed in ops.running(), only in"),
+        exit.message.starts_with(
+            "scx_bpf_dsq_insert() called from an operation that does not allow it, ops.running()"
+        ),
         "{}",
         exit.message
     );

@@ -159,6 +159,28 @@ fn one_that_only_schedules_is_ejected() {
     );
 }
 
+/// A wild write ends its own run, with the line; the process, and fifo's run in it, go on.
+#[test]
+fn one_that_writes_out_of_bounds_fails_alone() {
+    let wild = mine(&[
+        (
+            "DECLARATIONS",
+            "u64 seen[4];\nvolatile u64 far = 1ULL << 30;",
+        ),
+        ("RUNNING", "seen[far] = 1;"),
+    ]);
+    wild.fails(
+        5,
+        &[
+            "crashed in ops.running()",
+            "writes outside of seen",
+            "(mine.bpf.c:",
+        ],
+    );
+    let of_the_kernel = mine(&[("RUNNING", "*(u64 *)((u64)p + 4096) = 1;")]);
+    of_the_kernel.fails(5, &["crashed in ops.running()", "which is not its own"]);
+}
+
 /// The kernel's words, the function by name, and in JSON everything else.
 #[test]
 fn failures_are_in_the_json_too() {
@@ -173,7 +195,9 @@ fn failures_are_in_the_json_too() {
     assert_eq!(how["scheduler_name"], "mine");
     let message = how["message"].as_str().unwrap();
     assert!(
-        message.contains("scx_bpf_dsq_insert() is not allowed in ops.running()"),
+        message.contains(
+            "scx_bpf_dsq_insert() called from an operation that does not allow it, ops.running()"
+        ),
         "{message}"
     );
     assert!(how["dump"].as_str().unwrap().contains("scx_state=ENABLED"));

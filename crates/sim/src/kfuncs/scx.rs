@@ -55,7 +55,7 @@ impl Engine<'_> {
     #[cold]
     fn misplaced(&mut self, contexts: u32, kfunc: &str) {
         self.ext_error(format!(
-            "{kfunc}() is not allowed in {}, only in {}",
+            "{kfunc}() called from an operation that does not allow it, {}; allowed in {}",
             self.ext.ctx.label(),
             context_names(contexts)
         ));
