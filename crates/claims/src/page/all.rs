@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Kept;
+use super::kernel::is_current;
 use super::misses::holds_in;
 use crate::experiment::Experiment;
-use crate::judge::{Outcome, Verdict};
+use crate::judge::Verdict;
 use crate::scoreboard::measured;
 use crate::trial::Class;
 
@@ -34,7 +35,7 @@ pub(super) fn all_claims(
             let real = kept
                 .kernel
                 .iter()
-                .find(|v| v.id == verdict.id && v.verdict != Outcome::NotRun);
+                .find(|v| v.id == verdict.id && is_current(v, &kept.sim));
             let shown = match (&verdict.reason, verdict.broken) {
                 (Some(reason), _) => reason.clone(),
                 (None, _) => measured(verdict).join("<br>"),

@@ -1,15 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counts by section of the sources, for the page and for README.md.
+//! Counts by section of the sources for the page, by source for README.md.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::kernel::is_current;
 use super::{Kept, specificity};
 use crate::experiment::{Experiment, section_of};
 use crate::judge::{Outcome, Verdict};
 use crate::scoreboard::by_section;
 use crate::trial::Class;
 
-/// Sections with something to tell, one row each; sections of which nothing was run are one row together.
+/// One row per source, for README.md. Two kernels' own rules count as sources, too.
+pub fn totals(experiments: &[Experiment], kept: &Kept) -> String {
+    let mut out = String::from(
+        "| source | claims | reproduced | not reproduced | not run | specific | shared |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    let classes = specificity::classes(experiments, kept);
+    let mut sources: BTreeMap<&str, ([usize; 3], [usize; 2])> = BTreeMap::new();
+    for verdict in &kept.sim {
+        let (counts, of_class) = sources.entry(&verdict.source).or_default();
+        counts[verdict.verdict as usize] += 1;
+        match classes.get(verdict.id.as_str()) {
+            Some(Class::Specific) => of_class[0] += 1,
+            Some(Class::Shared) => of_class[1] += 1,
+            Some(Class::Vacuous) | None => {}
+        }
+    }
+    let mut sum = ([0; 3], [0; 2]);
+    for (source, (counts, of_class)) in &sources {
+        out += &totals_row(&format!("`{source}`"), *counts, *of_class);
+        (0..3).for_each(|i| sum.0[i] += counts[i]);
+        (0..2).for_each(|i| sum.1[i] += of_class[i]);
+    }
+    out + &totals_row("**all**", sum.0, sum.1)
+}
+
+fn totals_row(name: &str, [good, bad, open]: [usize; 3], [specific, shared]: [usize; 2]) -> String {
+    let claims = good + bad + open;
+    format!("| {name} | {claims} | {good} | {bad} | {open} | {specific} | {shared} |\n")
+}
+
+/// One row per section in which something was run; all other sections are one row together.
 pub fn scoreboard(experiments: &[Experiment], kept: &Kept) -> String {
     let mut out = String::from(
         "| section | claims | reproduced | not reproduced | not run | specific | shared | vacuous | in a kernel too |\n\
@@ -44,7 +77,7 @@ pub fn scoreboard(experiments: &[Experiment], kept: &Kept) -> String {
         }
         let prefix = format!("{section}.");
         let real = kept.kernel.iter().filter(|v| v.id.starts_with(&prefix));
-        let real: Vec<&Verdict> = real.filter(|v| v.verdict != Outcome::NotRun).collect();
+        let real: Vec<&Verdict> = real.filter(|v| is_current(v, &kept.sim)).collect();
         let held = real
             .iter()
             .filter(|v| v.verdict == Outcome::Reproduced)

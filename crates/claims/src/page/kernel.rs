@@ -9,6 +9,12 @@ use crate::experiment::Claim;
 use crate::judge::{Outcome, Verdict};
 use crate::scoreboard::measured;
 
+/// Whether a kernel's verdict was reached with the claim's check as it is now. Others do not count.
+pub(super) fn is_current(real: &Verdict, sim: &[Verdict]) -> bool {
+    let same = |v: &Verdict| v.id == real.id && v.check == real.check;
+    real.verdict != Outcome::NotRun && sim.iter().any(same)
+}
+
 /// The claims whose verdicts differ, and why.
 pub(super) fn disagreements(out: &mut String, kept: &Kept, claims: &BTreeMap<&str, &Claim>) {
     if kept.kernel.is_empty() {
@@ -17,14 +23,23 @@ pub(super) fn disagreements(out: &mut String, kept: &Kept, claims: &BTreeMap<&st
     let judged: Vec<&Verdict> = kept
         .kernel
         .iter()
-        .filter(|v| v.verdict != Outcome::NotRun)
+        .filter(|v| is_current(v, &kept.sim))
         .collect();
+    let run = kept.kernel.iter().filter(|v| v.verdict != Outcome::NotRun);
+    let outdated = run.count() - judged.len();
     let _ = writeln!(
         out,
         "\n## In a real kernel\n\n{} claims were judged in a real kernel as well (one CPU, instructions counted; `tiltyard reproduce \
          --arena kernel --vm`).",
         judged.len()
     );
+    if outdated > 0 {
+        let _ = writeln!(
+            out,
+            "{outdated} more were judged with a check that has changed since, and do not count until `scripts/claims.sh kernel` has run \
+             again."
+        );
+    }
     let sim = |id: &str| kept.sim.iter().find(|v| v.id == id);
     let differ = judged.iter().filter_map(|real| {
         let sim = sim(&real.id)?;

@@ -12,7 +12,7 @@ mod specificity;
 
 use std::collections::BTreeMap;
 
-pub use board::scoreboard;
+pub use board::{scoreboard, totals};
 
 use crate::experiment::{Claim, Experiment};
 use crate::fitted::section as fitted_section;
@@ -64,14 +64,14 @@ const HEAD: &str = "\
 <!-- Printed by `make claims`; edit experiments/, not this page. -->
 # Published claims, re-tested
 
-Every statement of the sources that can be checked, with a verdict. `tiltyard reproduce` does this on your machine; this page
-is printed from results in `experiments/results/`.
+Every checkable statement of the sources, with a verdict. `tiltyard reproduce` repeats this on your machine; this page
+is generated from the results in `experiments/results/`.
 
-A claim is *reproduced* when its check holds for the medians over ten seeds, *not reproduced* when it does not, *not run*
-while there is no experiment for it. Checks, tolerances and their reasons are in `experiments/`. They were written before the
-experiments existed, by authors who had tried a rough model of a few hundred lines; \"What was changed after a result\" lists
-each check, measure and run that was changed later. \"What is fitted\" lists the numbers that were chosen by looking at a
-result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets all seeds agree.
+A claim is *reproduced* if its check holds for the medians over ten seeds, *not reproduced* if it does not, and *not run*
+if there is no experiment for it. Checks, tolerances and their reasons are in `experiments/`. The first versions were written
+before the experiments existed, by authors who had tried a rough model of a few hundred lines; \"What was changed after a
+result\" lists every check, measure and run that was changed later. \"What is fitted\" lists the parameters that were chosen by
+looking at a result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets all seeds agree.
 
 Sources: `atc18` \"The Battle of the Schedulers: FreeBSD ULE vs. Linux CFS\" (USENIX ATC'18), `zh` its Chinese translation,
 `wiki` the FreeBSD wiki's comparison of 4BSD and ULE, `bfs09` the University of New Mexico's study of BFS and CFS (2009),

@@ -97,13 +97,13 @@ pub struct Args {
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*",
         conflicts_with_all = ["report", "instead", "sensitivity", "specificity", "presets"])]
     mutations: Option<String>,
-    /// Print docs/claims.md, or `scoreboard` of it, from the results in a folder (sim.json and the others of experiments/results).
+    /// Print docs/claims.md from the results in a folder such as experiments/results.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "sensitivity", "specificity", "presets", "mutations", "format"])]
     page: Option<PathBuf>,
-    /// With --page: only the table of counts by section.
+    /// With --page: only the totals by source.
     #[arg(long, requires = "page")]
     scoreboard: bool,
-    /// Do every run, whatever is known.
+    /// Ignore cached results.
     #[arg(long)]
     no_cache: bool,
     /// Runs at the same time [default: one a CPU of this machine; one guest].
@@ -155,7 +155,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let mutations = mutations::load(&folder, &experiments)?;
         let kept = kept_results(mutations, results)?;
         return super::print(&match args.scoreboard {
-            true => page::scoreboard(&experiments, &kept),
+            true => page::totals(&experiments, &kept),
             false => page::page(&experiments, &fitted, &kept),
         });
     }
