@@ -32,6 +32,7 @@ pub struct Rule {
     #[serde(rename = "where")]
     pub place: String,
     /// Whether the paper relies on it.
+    #[serde(default)]
     pub paper: bool,
     /// Only several CPUs show it.
     #[serde(default)]
