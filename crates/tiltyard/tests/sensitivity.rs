@@ -27,9 +27,9 @@ where = "Section 1"
 statement = "A second has 41 turns of 24 ms."
 kind = "number"
 tier = "core"
-expected = "40 to 42"
+expected = "38 to 44"
 tolerance = "a reason"
-check = "40 <= fifo.slices <= 42"
+check = "38 <= fifo.slices <= 44"
 
 [[claim]]
 id = "s.p.used"
@@ -37,9 +37,9 @@ where = "Section 1"
 statement = "Hogs have nearly all of the CPU."
 kind = "number"
 tier = "core"
-expected = "0.99 s"
+expected = "0.9 s"
 tolerance = "a reason"
-check = "fifo.used_ns >= 990e6"
+check = "fifo.used_ns >= 900e6"
 "#;
 
 const FITTED: &str = r#"
@@ -57,7 +57,7 @@ name = "cost of a switch"
 machine = ["opteron1", "opteron32"]
 at = ["costs.switch_ns"]
 is = [2000]
-values = [1000, 800_000]
+values = [1000, 4_000_000]
 reason = "for the test"
 fitted_to = "nothing"
 
@@ -137,8 +137,8 @@ fn numbers_of_machines_presets_and_workloads_are_tried_one_at_a_time() {
         row("scheduler fifo", "= 10", &["s.p.slices"]),
         row("scheduler fifo", "= 25", &["s.p.slices"]),
         row(machine, "= 1000", &[]),
-        // 41 switches of 0.8 ms are 33 ms.
-        row(machine, "= 800000", &["s.p.used"]),
+        // 41 switches of 4 ms are 0.16 s.
+        row(machine, "= 4000000", &["s.p.used"]),
         row("workload probe/micro-hogs", "= 9", &[]),
         row("machine opteron1", "x 0.5", &[]),
         row("machine opteron1", "x 2", &[]),
@@ -163,7 +163,7 @@ fn what_cannot_be_tried_is_named_with_its_file() {
             "cost.switch_ns",
             vec!["cost.switch_ns", "no table cost"],
         ),
-        ("800_000]", "-1]", vec!["opteron1.toml", "switch_ns"]),
+        ("4_000_000]", "-1]", vec!["opteron1.toml", "switch_ns"]),
         ("slice_ms", "slice_m", vec!["slice_m", "slice_ms"]),
         (
             "tasks.hog.instance",
