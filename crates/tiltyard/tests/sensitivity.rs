@@ -19,7 +19,6 @@ patch.tasks.hog.instance = 2
 [run.measures]
 slices = "SELECT sum(switches_slice_end) FROM task"
 used_ns = "SELECT sum(runtime_ns - overhead_ns) FROM task WHERE name LIKE 'hog%'"
-hogs = "SELECT count(*) FROM task WHERE name LIKE 'hog%'"
 
 [[claim]]
 id = "s.p.slices"
