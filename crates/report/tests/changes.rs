@@ -93,7 +93,7 @@ fn figures_left_out_are_counted() {
     let short = render(&pair, 100, false);
     assert!(!short.contains("latency max"), "{short}");
     assert!(
-        short.contains(" more figures that changed: --all shows them."),
+        short.contains(" more metrics that changed: --all shows them."),
         "{short}"
     );
     let all = render(&pair, 100, true);
