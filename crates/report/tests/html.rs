@@ -64,6 +64,32 @@ fn the_same_runs_give_the_same_page() {
     assert_eq!(page(), page());
 }
 
+/// Each diagram, each drawing of bars and each timeline can be saved.
+#[test]
+fn figures_can_be_saved() {
+    let Some(chromium) = browser::chromium() else {
+        eprintln!("SKIPPED: no chromium on PATH");
+        return;
+    };
+    let page = page::page(&common::runs(1), &page::timelines(1, 2000));
+    let click = "const saved = [];
+        URL.createObjectURL = (blob) => { saved.push(blob.type); return 'data:,'; };
+        const files = [];
+        HTMLAnchorElement.prototype.click = function () { files.push(this.download); };
+        const figures = document.querySelectorAll('template[data-figure], svg.bars').length;
+        const buttons = [...document.querySelectorAll('.save button')];
+        const svgs = buttons.filter((b) => b.textContent === 'SVG');
+        svgs.forEach((b) => b.click());
+        const told = `${svgs.length === figures} ${saved.every((t) => t === 'image/svg+xml')} ${files.includes('cpu-time-over-time-first.svg')} `
+            + `${buttons.filter((b) => b.textContent === 'PNG').length - figures}`";
+    let told = browser::after(&chromium, &page, click);
+    assert!(told.starts_with("true true true "), "{told}");
+    assert!(
+        told.ends_with(" 2"),
+        "two timelines are saved as PNG only: {told}"
+    );
+}
+
 /// As many slices as a report ever has.
 #[test]
 fn a_page_with_the_longest_timelines_stays_below_three_megabytes() {
