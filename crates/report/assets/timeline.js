@@ -112,7 +112,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
 
   // --- colours: one for each app, with a pattern where colours repeat -------------------------------------------
 
-  // Faint, with thin lines: told from a filled slice without its colour.
+  // Faint, with thin lines: distinguishable from a filled slice without colour.
   function hatched(color) {
     const tile = document.createElement("canvas"), draw = tile.getContext("2d");
     tile.width = tile.height = 6;

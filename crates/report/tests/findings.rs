@@ -266,7 +266,7 @@ fn filters_leave_what_was_asked_for() {
         browser::after(
             &chromium,
             &page,
-            &format!("{ids} {script}; const told = shown()"),
+            &format!("{ids} {script}; const seen = shown()"),
         )
     };
     assert_eq!(

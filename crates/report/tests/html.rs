@@ -80,7 +80,7 @@ fn figures_can_be_saved() {
         const buttons = [...document.querySelectorAll('.save button')];
         const svgs = buttons.filter((b) => b.textContent === 'SVG');
         svgs.forEach((b) => b.click());
-        const told = `${svgs.length === figures} ${saved.every((t) => t === 'image/svg+xml')} ${files.includes('cpu-time-over-time-first.svg')} `
+        const seen = `${svgs.length === figures} ${saved.every((t) => t === 'image/svg+xml')} ${files.includes('cpu-time-over-time-first.svg')} `
             + `${buttons.filter((b) => b.textContent === 'PNG').length - figures}`";
     let told = browser::after(&chromium, &page, click);
     assert!(told.starts_with("true true true "), "{told}");
@@ -144,9 +144,9 @@ fn the_timeline_tells_of_the_slice_that_is_pointed_at() {
         for (const key of ['+', '+', '+', '+', '+', '+', 'ArrowRight', 'ArrowLeft', 'n', 'n', 'n', 'p'])
           canvas.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
         const tip = document.querySelector('.tip');
-        let told = tip.hidden ? 'nothing' : tip.textContent;
+        let seen = tip.hidden ? 'nothing' : tip.textContent;
         canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
-        told += tip.hidden ? ' then nothing' : ' still'";
+        seen += tip.hidden ? ' then nothing' : ' still'";
     let told = browser::after(&chromium, &page, keys);
     for word in [
         "sysbench",
@@ -161,7 +161,7 @@ fn the_timeline_tells_of_the_slice_that_is_pointed_at() {
     let point = "const canvas = document.querySelector('.timelines > canvas'), box = canvas.getBoundingClientRect();
         const at = { bubbles: true, pointerId: 1, clientX: box.left + box.width / 2, clientY: box.top + 50 };
         canvas.dispatchEvent(new PointerEvent('pointermove', at));
-        const told = document.querySelector('.tip').textContent";
+        const seen = document.querySelector('.tip').textContent";
     assert!(browser::after(&chromium, &page, point).contains("woken by"));
     // By task there is a row for each, and where one waits the tip names what it waits for.
     let rows = "document.querySelector('[data-rows=tasks]').click();
@@ -170,7 +170,7 @@ fn the_timeline_tells_of_the_slice_that_is_pointed_at() {
         canvas.dispatchEvent(new PointerEvent('pointermove', at));
         const high = parseFloat(canvas.style.height);
         canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 't', bubbles: true }));
-        const told = document.querySelector('.tip').textContent + ' then ' + (parseFloat(canvas.style.height) < high)
+        const seen = document.querySelector('.tip').textContent + ' then ' + (parseFloat(canvas.style.height) < high)
             + document.querySelector('.timelines').classList.contains('by-task')";
     let told = browser::after(&chromium, &page, rows);
     assert!(

@@ -140,7 +140,7 @@ pub fn probes(input: &ReportInput, out: &mut Vec<Chart>) -> String {
         sentence: &shown(
             input,
             "Figures that the scheduler itself keeps: the line is the mean over an app's tasks, the band their \
-             smallest and largest value; a value holds until the scheduler tells a new one.",
+             smallest and largest value; a value is valid until the next one.",
         ),
         body: side_by_side(&named),
         table: table.finish(),

@@ -177,7 +177,7 @@ fn section(section: &Section) -> String {
     let rows: String = section.statements.iter().map(statement).collect();
     format!(
         "<details class=\"part\" data-section=\"{id}\"{open}><summary><code>{id}</code> <span class=\"place\">{}</span>\
-         <span class=\"told\">{told}</span>{}</summary>\n<table class=\"statements\"><thead><tr><th>verdict</th>\
+         <span class=\"counts\">{told}</span>{}</summary>\n<table class=\"statements\"><thead><tr><th>verdict</th>\
          <th>claim</th><th>expected</th><th>measured</th></tr></thead><tbody>\n{rows}</tbody></table></details>\n",
         escape(&section.place),
         bar(&counts),

@@ -40,7 +40,7 @@ pub fn open(chromium: &Path, dir: &Path, page: &str) -> (String, Vec<u8>) {
 /// Opens the page, does `script` when it is drawn, and returns the last element of the body: what the script left there.
 pub fn after(chromium: &Path, page: &str, script: &str) -> String {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let last = "document.body.append(Object.assign(document.createElement('output'), { textContent: told }))";
+    let last = "document.body.append(Object.assign(document.createElement('output'), { textContent: seen }))";
     let script = format!("<script>setTimeout(() => {{ {script}; {last}; }}, 100);</script></body>");
     let page = page.replace("</body>", &script);
     let (said, dom) = headless(

@@ -20,7 +20,7 @@ pub const MAX_EVENTS_PER_INSTANT: u32 = 16 * MAX_LIVE_TASKS;
 /// 1000 Hz by a scheduler that takes 900 us still gets a hundred times more.
 const PROGRESS_PERMILLE: u64 = 1;
 
-/// What the run's end must at least be away for a task to count as one that waits in vain: five of the kernel's default
+/// What the run's end must at least be away for a task to count as one that waits without success: five of the kernel's default
 /// slices.
 const WAITED_NS: u64 = 100_000_000;
 
