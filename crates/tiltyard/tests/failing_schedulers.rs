@@ -222,5 +222,7 @@ fn what_user_space_would_have_done_is_missing() {
     }
     assert!(!stderr.contains("smt_enabled"), "smp2 has no SMT: {stderr}");
     let (_, quiet) = texts(&mine(&[]).run(&[]));
-    assert_eq!(quiet, "");
+    // A hint about the verifier is no warning about this scheduler.
+    let hint = |line: &str| line.contains("never verified by a kernel");
+    assert!(quiet.lines().all(hint), "{quiet}");
 }
