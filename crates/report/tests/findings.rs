@@ -169,7 +169,7 @@ fn it_needs_no_network_and_is_the_same_again() {
 fn a_figure_without_points_says_so() {
     let page = render_findings(&findings());
     assert_eq!(
-        page.matches("No points: the query of this figure gave none")
+        page.matches("No points: the query of this figure returned none")
             .count(),
         1
     );
@@ -235,7 +235,7 @@ fn a_large_page_stays_below_three_megabytes() {
     let page = render_findings(&large);
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     assert!(
-        page.contains("Every 50th point is drawn."),
+        page.contains("Only every 50th point is drawn."),
         "and says what it leaves out"
     );
 }

@@ -80,7 +80,7 @@ fn of_three_the_best_is_marked() {
     let throughput = line(&text, "sysbench", "throughput");
     assert!(throughput.contains("287 /s ± 0.1 % *"), "{throughput}");
     assert!(!text.contains("++ and --"));
-    assert!(text.contains("* is better than all others"));
+    assert!(text.contains("* marks a value better than all others"));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn one_run_has_no_interval_and_says_so() {
     runs.iter_mut().for_each(|(_, runs)| runs.truncate(1));
     let text = render(&compare(&runs), 100);
     assert!(!text.contains('±'), "{text}");
-    assert!(text.contains("One run of a scheduler: no interval."));
+    assert!(text.contains("Single run, no confidence interval"));
     assert!(!text.contains("Cliff"), "one run has no difference: {text}");
 }
 

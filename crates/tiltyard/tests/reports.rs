@@ -180,7 +180,7 @@ fn the_report_of_reproduce_has_claims_figures_and_slices() {
         "<section id=\"small\"><h2>A &lt;small&gt; experiment</h2>",
         "Figure 1: CPU time",
         "<th scope=\"row\">fifo</th>",
-        "No points: the query of this figure gave none",
+        "No points: the query of this figure returned none",
     ] {
         assert!(page.contains(text), "no {text}");
     }
