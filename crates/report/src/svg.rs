@@ -36,7 +36,7 @@ const DASHES: [&str; 8] = [
 
 /// Places of percentiles on their axis, as charts::nines has them.
 const NINES: [(f64, &str); 6] = [
-    (0.301_03, "50 %"),
+    (std::f64::consts::LOG10_2, "50 %"),
     (1.0, "90 %"),
     (2.0, "99 %"),
     (3.0, "99.9 %"),

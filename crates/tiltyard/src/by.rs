@@ -38,6 +38,7 @@ impl By {
     }
 
     /// `sink` with tasks put together as asked for. [`By::check`] has accepted the workload.
+    #[allow(clippy::type_complexity)] // a name for it would hide what it is
     pub fn regroup<'a, S: EventSink + 'a>(
         self,
         workload: &'a Workload,

@@ -146,7 +146,7 @@ fn fitted_numbers_are_tried_in_all_experiments_that_have_them() {
             parameter.name
         );
     }
-    assert!(fitted.iter().all(|p| p.changes().len() >= 1));
+    assert!(fitted.iter().all(|p| !p.changes().is_empty()));
 }
 
 /// After `make claims` docs/claims.md says which verdicts depend on each.

@@ -184,11 +184,11 @@ pub fn relocate(function: &mut Function, relocations: &mut Relocations) -> Resul
 pub fn lower(
     function: &Function,
     slots: &mut Slots,
-    mut guard: Option<&mut Guard>,
+    guard: Option<&mut Guard>,
     choices: Choices,
 ) -> Result<String> {
     let debug = choices.debug;
-    let mut watch = guard.as_deref_mut().map(|guard| guard.watch(function));
+    let mut watch = guard.map(|guard| guard.watch(function));
     let mut lowering = Lowering {
         slots,
         raw: HashMap::new(),

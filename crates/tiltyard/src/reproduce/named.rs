@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which schedulers a claim's check speaks of, and jobs with something else in a scheduler's place.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tiltyard_claims::{Check, Claim, Experiment, Job, RunSpec};
@@ -17,10 +18,10 @@ impl Schedulers {
         let mut all = BTreeMap::new();
         for experiment in experiments {
             for job in experiment.jobs().unwrap_or_default() {
-                if !all.contains_key(&job.scheduler) {
-                    let choice = schedulers::choose(&job.scheduler);
+                if let Entry::Vacant(place) = all.entry(job.scheduler) {
+                    let choice = schedulers::choose(place.key());
                     let choice = choice.map_err(|failure| failure.within(&experiment.file))?;
-                    all.insert(job.scheduler, choice);
+                    place.insert(choice);
                 }
             }
         }
