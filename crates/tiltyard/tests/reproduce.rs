@@ -585,6 +585,6 @@ fn a_broken_rule_turns_the_claims_that_speak_of_it() {
     bench.refuses(
         &["--mutations"],
         3,
-        &["fifo.toml:16: slice-twice: turns: there is no claim s.p.x"],
+        &["fifo.toml:15: slice-twice: turns: there is no claim s.p.x"],
     );
 }
