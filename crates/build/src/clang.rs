@@ -79,7 +79,9 @@ pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
 }
 
 fn run(args: &[OsString]) -> Result<Output, BuildError> {
+    // Its temporary files go where this process's do: if a user interrupts, they go with them.
     Command::new(CLANG)
+        .env("TMPDIR", tempfile::env::temp_dir())
         .args(args)
         .output()
         .map_err(|reason| BuildError::NoClang {
