@@ -109,7 +109,7 @@ fn end(result: Result<Outcome, RunError>) -> End {
         ExitKind::None | ExitKind::Unreg => EndKind::Unregistered,
         ExitKind::UnregBpf => EndKind::ByScheduler,
         // validate_ops(): what a kernel finds before a task is the scheduler's.
-        ExitKind::Error if exit.message.starts_with("SCX_OPS_") => EndKind::Refused,
+        ExitKind::Error if is_about_flags(&exit.message) => EndKind::Refused,
         ExitKind::Error => EndKind::Error,
         ExitKind::ErrorBpf => EndKind::SchedulerError,
         ExitKind::ErrorStall => EndKind::Stall,
@@ -120,6 +120,10 @@ fn end(result: Result<Outcome, RunError>) -> End {
         message: exit.message,
         time_ns: exit.time_ns,
     }
+}
+
+fn is_about_flags(message: &str) -> bool {
+    message.starts_with("SCX_OPS_") && message.contains(" requires ")
 }
 
 #[derive(Default)]

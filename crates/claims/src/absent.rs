@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::experiment::{Experiment, Job};
-use crate::sql::{Database, Measured};
+use crate::sql::{Database, Measured, Reads};
 
 /// What a run may lack, and the tables that are empty then. Others are left out on purpose: that no task migrated, waited too
 /// long or was preempted is an observation, because the recorder sees every one.
@@ -92,7 +92,7 @@ pub fn fault(number: f64, what: &str) -> String {
 /// number: its name, which stands near it in the file, and what is wrong. A query that fails is left to the run that asks it.
 pub(crate) fn check(experiment: &Experiment, jobs: &[Job]) -> Result<(), (String, String)> {
     let broken = |what: String| (String::new(), what);
-    let empty = Database::of_run(&[], true, std::iter::empty()).map_err(broken)?;
+    let empty = Database::of_run(&[], true, &Reads::default()).map_err(broken)?;
     let mut asked = BTreeSet::new();
     for job in jobs {
         for (name, sql) in &job.measures {

@@ -19,5 +19,5 @@ mod trial;
 pub use experiment::*;
 pub use expr::{Check, ExprError};
 pub use judge::{Outcome, Values, Verdict, judge};
-pub use sql::{Database, Measured, Point};
+pub use sql::{Database, Measured, Point, Reads};
 pub use trial::{Attempts, Class, Trial, Trials};

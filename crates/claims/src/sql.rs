@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Measures as SQL: the tables of a run in SQLite, in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use serde::{Deserialize, Serialize};
@@ -44,28 +46,66 @@ pub struct Measured<'a> {
     pub value: Option<f64>,
 }
 
+/// What queries read of a run's tables: columns by table.
+#[derive(Default)]
+pub struct Reads(BTreeMap<String, BTreeSet<String>>);
+
+impl Reads {
+    /// Asks SQLite itself. Queries that it refuses read nothing.
+    pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> Result<Reads, String> {
+        let reads = Arc::new(Mutex::new(BTreeMap::<String, BTreeSet<String>>::new()));
+        let seen = reads.clone();
+        let see = move |context: AuthContext| {
+            if let AuthAction::Read {
+                table_name,
+                column_name,
+            } = context.action
+                && let Ok(mut seen) = seen.lock()
+            {
+                let columns = seen.entry(table_name.to_owned()).or_default();
+                columns.insert(column_name.to_owned());
+            }
+            Authorization::Allow
+        };
+        let mut database = Database::empty()?;
+        for name in NAMES {
+            database.create(name).map_err(|e| e.to_string())?;
+        }
+        let Database(connection) = &mut database;
+        connection
+            .authorizer(Some(see))
+            .map_err(|e| e.to_string())?;
+        for sql in queries {
+            let _ = connection.prepare(sql);
+        }
+        let reads = reads.lock().map_err(|e| e.to_string())?.clone();
+        Ok(Reads(reads))
+    }
+
+    pub fn has_table(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+}
+
 impl Database {
-    /// A run's tables; those of events only if they were recorded: an empty table would answer instead of failing. What none
-    /// of `queries` names stays empty.
-    pub fn of_run<'a>(
-        tables: &[Table],
-        events: bool,
-        queries: impl Iterator<Item = &'a str>,
-    ) -> Result<Database, String> {
-        // SQL does not tell small letters from large ones.
-        let queries: Vec<String> = queries.map(str::to_lowercase).collect();
-        let is_named = |name: &str| queries.iter().any(|sql| sql.contains(name));
+    /// A run's tables; those of events only if they were recorded: an empty table would answer instead of failing. What is not
+    /// in `reads` stays empty, or NULL.
+    pub fn of_run(tables: &[Table], events: bool, reads: &Reads) -> Result<Database, String> {
         let database = Database::empty()?;
         let mut names = NAMES.to_vec();
         names.retain(|name| events || !is_of_events(name));
         for name in names {
-            let batches = tables
-                .iter()
-                .filter(|t| t.name == name && is_named(name))
-                .flat_map(|t| &t.batches);
-            database
-                .load(name, batches)
-                .map_err(|e| format!("table {name}: {e}"))?;
+            let load = || {
+                database.create(name)?;
+                match reads.0.get(name) {
+                    Some(columns) => {
+                        let own = tables.iter().filter(|table| table.name == name);
+                        database.load(name, columns, own.flat_map(|table| &table.batches))
+                    }
+                    None => Ok(()),
+                }
+            };
+            load().map_err(|e| format!("table {name}: {e}"))?;
         }
         Ok(database)
     }
@@ -118,37 +158,43 @@ impl Database {
         open().map(Database).map_err(|e| e.to_string())
     }
 
+    fn create(&self, name: &str) -> rusqlite::Result<()> {
+        let schema = schema(name);
+        let columns = quoted(schema.fields().iter().map(|field| field.name()));
+        self.0
+            .execute_batch(&format!("CREATE TABLE \"{name}\" ({columns})"))
+    }
+
+    /// Fills these columns of a table.
     fn load<'a>(
         &self,
         name: &str,
+        columns: &BTreeSet<String>,
         batches: impl Iterator<Item = &'a RecordBatch>,
     ) -> rusqlite::Result<()> {
         let schema = schema(name);
-        let columns: Vec<String> = schema
-            .fields()
-            .iter()
-            .map(|f| format!("\"{}\"", f.name()))
-            .collect();
-        self.0.execute_batch(&format!(
-            "BEGIN; CREATE TABLE \"{name}\" ({})",
-            columns.join(", ")
-        ))?;
         let counts = counts(&schema);
-        let marks = vec!["?"; columns.len()].join(", ");
-        let mut insert = self
-            .0
-            .prepare(&format!("INSERT INTO \"{name}\" VALUES ({marks})"))?;
+        let is_read = |column: &usize| columns.contains(schema.field(*column).name());
+        let mut filled: Vec<usize> = (0..schema.fields().len()).filter(is_read).collect();
+        if filled.is_empty() {
+            filled.push(0); // rows that are only counted
+        }
+        let names = quoted(filled.iter().map(|column| schema.field(*column).name()));
+        let marks = vec!["?"; filled.len()].join(", ");
+        self.0.execute_batch("BEGIN")?;
+        let insert = format!("INSERT INTO \"{name}\" ({names}) VALUES ({marks})");
+        let mut insert = self.0.prepare(&insert)?;
         for batch in batches {
             for row in 0..batch.num_rows() {
                 let of_nothing = |column: usize| {
                     let count = counts[column].map(|count| cell(batch, count, row));
                     count == Some(Value::Integer(0))
                 };
-                let value = |column| match of_nothing(column) {
+                let value = |column: &usize| match of_nothing(*column) {
                     true => Value::Null,
-                    false => cell(batch, column, row),
+                    false => cell(batch, *column, row),
                 };
-                insert.execute(params_from_iter((0..columns.len()).map(value)))?;
+                insert.execute(params_from_iter(filled.iter().map(value)))?;
             }
         }
         self.0.execute_batch("COMMIT")
@@ -247,6 +293,11 @@ impl Database {
         rows.collect::<rusqlite::Result<_>>()
             .map_err(|e| e.to_string())
     }
+}
+
+fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
+    names.join(", ")
 }
 
 /// For each column that describes latencies, the column that counts them: without any, they have no mean and no maximum,
@@ -367,8 +418,39 @@ mod tests {
     }
 
     #[test]
+    fn reads_are_those_of_tables_not_of_names() {
+        let reads = |sql: &str| {
+            let Reads(reads) = Reads::of([sql].into_iter()).unwrap();
+            let one = |(table, columns): (String, BTreeSet<String>)| {
+                let columns: Vec<String> = columns.into_iter().collect();
+                format!("{table}({})", columns.join(" "))
+            };
+            reads.into_iter().map(one).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            reads(
+                "SELECT max(DUR) AS wakeup FROM Sched_Slice s JOIN thread USING (utid) WHERE s.ts > 1"
+            ),
+            "sched_slice(dur ts utid) thread(utid)"
+        );
+        assert_eq!(
+            reads("WITH w AS (SELECT * FROM wakeup) SELECT ts, 'task' FROM w"),
+            format!("wakeup({})", sorted_columns("wakeup"))
+        );
+        assert_eq!(reads("SELECT count(*) FROM wakeup"), "wakeup()");
+        assert_eq!(reads("SELECT nonsense FROM nowhere"), "");
+    }
+
+    fn sorted_columns(table: &str) -> String {
+        let schema = schema(table);
+        let mut names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        names.sort_unstable();
+        names.join(" ")
+    }
+
+    #[test]
     fn a_kind_that_is_read_is_taken_away() {
-        let empty = || Database::of_run(&[], true, std::iter::empty()).unwrap();
+        let empty = || Database::of_run(&[], true, &Reads::default()).unwrap();
         let database = empty();
         let fill = "INSERT INTO task (name, runtime_ns) VALUES ('app', 5); INSERT INTO wakeup (ts) VALUES (1)";
         database.0.execute_batch(fill).unwrap();

@@ -57,6 +57,25 @@ struct AllRows {
     runqueue_lock: Rows,
 }
 
+impl AllRows {
+    fn all(&mut self) -> [&mut Rows; 12] {
+        [
+            &mut self.sched_slice,
+            &mut self.thread_state,
+            &mut self.wakeup,
+            &mut self.migration,
+            &mut self.nice_change,
+            &mut self.overhead,
+            &mut self.slice,
+            &mut self.instant,
+            &mut self.counter_track,
+            &mut self.counter,
+            &mut self.access,
+            &mut self.runqueue_lock,
+        ]
+    }
+}
+
 /// What a CPU is at.
 #[derive(Clone, Copy, Debug, Default)]
 struct OnCpu {
@@ -117,6 +136,16 @@ impl<B: BatchSink> EventTables<B> {
         }
     }
 
+    /// Keeps the rows of these tables only, besides those of tasks. What is kept is the same as without.
+    pub fn with_tables(mut self, is_kept: impl Fn(&str) -> bool) -> Self {
+        for rows in self.rows.all() {
+            if !is_kept(rows.name()) {
+                rows.drop_all();
+            }
+        }
+        self
+    }
+
     /// Ends what is under way at `end_ns` on the arena's clock, or at the last event if that came
     /// later, and hands over the rest. A table without a row has no batch.
     pub fn finish(mut self, end_ns: u64) -> B {
@@ -131,21 +160,7 @@ impl<B: BatchSink> EventTables<B> {
         let origin_ns = self.origin_ns;
         let ts = |ns: u64| ns as i64 - origin_ns as i64;
         self.tasks.write(self.run, &mut self.out, ts);
-        let rows = &mut self.rows;
-        for rows in [
-            &mut rows.sched_slice,
-            &mut rows.thread_state,
-            &mut rows.wakeup,
-            &mut rows.migration,
-            &mut rows.nice_change,
-            &mut rows.overhead,
-            &mut rows.slice,
-            &mut rows.instant,
-            &mut rows.counter_track,
-            &mut rows.counter,
-            &mut rows.access,
-            &mut rows.runqueue_lock,
-        ] {
+        for rows in self.rows.all() {
             rows.flush(&mut self.out);
         }
         self.out

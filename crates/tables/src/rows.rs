@@ -134,6 +134,7 @@ pub(crate) struct Rows {
     run: i64,
     cells: Vec<Cells>,
     len: usize,
+    is_kept: bool,
 }
 
 impl Rows {
@@ -145,7 +146,17 @@ impl Rows {
             run: run.into(),
             cells: own.iter().map(|column| Cells::new(column.kind)).collect(),
             len: 0,
+            is_kept: true,
         }
+    }
+
+    /// From now on rows given to [`Self::push_to`] are dropped.
+    pub fn drop_all(&mut self) {
+        self.is_kept = false;
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.spec.name
     }
 
     /// One row: every column but the first, which is the run.
@@ -160,9 +171,11 @@ impl Rows {
     /// The same; a batch that is full goes to `out`.
     #[inline]
     pub fn push_to(&mut self, out: &mut impl BatchSink, row: &[Value]) {
-        self.push(row);
-        if self.len == BATCH_ROWS {
-            self.flush(out);
+        if self.is_kept {
+            self.push(row);
+            if self.len == BATCH_ROWS {
+                self.flush(out);
+            }
         }
     }
 

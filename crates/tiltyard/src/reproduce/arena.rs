@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use tiltyard_claims::absent::{self, KINDS};
-use tiltyard_claims::{Database, Job};
+use tiltyard_claims::{Database, Job, Reads};
 use tiltyard_measure::{Recorder, RecorderSpec};
 use tiltyard_model::{EventSink, Machine};
 use tiltyard_report::timeline::Timeline;
@@ -160,9 +160,10 @@ impl Arena for Simulated {
         let origin_ns = simulate::origin_ns(workload);
         let mut recorder = recorder(job, machine.nr_cpus(), origin_ns);
         let mut tables: Vec<Table> = Vec::new();
-        let mut events = job
-            .events
-            .then(|| EventTables::new(0, origin_ns, &mut tables));
+        let reads = reads(job, seed)?;
+        let mut events = job.events.then(|| {
+            EventTables::new(0, origin_ns, &mut tables).with_tables(|name| reads.has_table(name))
+        });
         let range = window_of(job)?.filter(|_| seed == FIRST_SEED);
         let mut timeline = range.map(|range| {
             let mut window = window::of(range, workload, duration_ns, 1);
@@ -183,7 +184,7 @@ impl Arena for Simulated {
             events.finish(outcome.end_ns);
         }
         tables.extend(summary_tables(0, &recorder.finish(outcome.end_ns)));
-        let mut kept = ask(job, seed, &tables)?;
+        let mut kept = ask(job, seed, &tables, &reads)?;
         kept.left_to_chance = outcome.left_to_chance;
         kept.timeline = timeline.map(|timeline| timeline.finish(outcome.end_ns));
         Ok(kept)
@@ -228,16 +229,19 @@ fn without(
     Ok(None)
 }
 
+/// What the queries of a run read, those of the figures included that are of this seed.
+pub fn reads(job: &Job, seed: u64) -> Result<Reads, Failure> {
+    let figures = job.figures.iter().filter(|_| seed == FIRST_SEED);
+    let queries = job.measures.values().chain(figures.map(|(_, sql)| sql));
+    let queries = queries.map(String::as_str);
+    Reads::of(queries).map_err(|what| Failure::new(Code::Other, what))
+}
+
 /// The measures and, with the seed that they show, figures of a run. A query that fails breaks what needs it, and nothing else.
-pub fn ask(job: &Job, seed: u64, tables: &[Table]) -> Result<Kept, Failure> {
+pub fn ask(job: &Job, seed: u64, tables: &[Table], reads: &Reads) -> Result<Kept, Failure> {
     let fault = |what: String| Failure::new(Code::Other, what);
     let figures = job.figures.iter().filter(|_| seed == FIRST_SEED);
-    let queries = job
-        .measures
-        .values()
-        .chain(figures.clone().map(|(_, sql)| sql));
-    let database = Database::of_run(tables, job.events, queries.map(String::as_str));
-    let database = database.map_err(fault)?;
+    let database = Database::of_run(tables, job.events, reads).map_err(fault)?;
     let mut kept = Kept::default();
     for (name, sql) in &job.measures {
         match database.number(sql) {

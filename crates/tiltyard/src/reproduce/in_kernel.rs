@@ -14,7 +14,7 @@ use tiltyard_kernel::{
 use tiltyard_measure::Summary;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 
-use super::arena::{ask, instead_of, recorder};
+use super::arena::{ask, instead_of, reads, recorder};
 use super::{Arena, Kept, Plan, lines};
 use crate::failure::{Code, Failure};
 use crate::guest::Guest;
@@ -162,7 +162,8 @@ impl Arena for InKernel {
         if trace.lost > 0 {
             return Err(other(format!("{} events were lost", trace.lost)));
         }
-        let mut kept = ask(job, seed, &tables(job, trace, &told.outcome))?;
+        let reads = reads(job, seed)?;
+        let mut kept = ask(job, seed, &tables(job, trace, &told.outcome), &reads)?;
         kept.left_to_chance = true;
         kept.deviations = deviations(job, run, told.notes);
         Ok(kept)
