@@ -19,7 +19,7 @@ use crate::absent::Kind;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     pub series: String,
-    /// Where a bar stands; empty for curves.
+    /// The bar's label; empty for curves.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
     #[serde(default)]
@@ -30,10 +30,10 @@ pub struct Point {
     pub span: Option<[f64; 2]>,
 }
 
-/// Tables that can be asked.
+/// Tables that can be queried.
 pub struct Database(Connection);
 
-/// What runs of one seed gave, for derived measures: one row.
+/// The measures of runs with one seed, for derived measures: one row.
 pub struct Measured<'a> {
     pub run: &'a str,
     pub scheduler: &'a str,
@@ -45,14 +45,14 @@ pub struct Measured<'a> {
 }
 
 impl Database {
-    /// A run's tables; those of events only if they were recorded: an empty table would answer instead of failing. What none
-    /// of `queries` names stays empty.
+    /// A run's tables; those of events only if they were recorded: an empty table would return a result instead of an
+    /// error. Tables that none of `queries` names stay empty.
     pub fn of_run<'a>(
         tables: &[Table],
         events: bool,
         queries: impl Iterator<Item = &'a str>,
     ) -> Result<Database, String> {
-        // SQL does not tell small letters from large ones.
+        // SQL is case-insensitive.
         let queries: Vec<String> = queries.map(str::to_lowercase).collect();
         let is_named = |name: &str| queries.iter().any(|sql| sql.contains(name));
         let database = Database::empty()?;
@@ -154,7 +154,7 @@ impl Database {
         self.0.execute_batch("COMMIT")
     }
 
-    /// The one number that a query gives; `None` for NULL, or for no row.
+    /// The single number that a query returns; `None` for NULL, or for no row.
     pub fn number(&self, sql: &str) -> Result<Option<f64>, String> {
         let ask = || -> rusqlite::Result<(usize, Vec<Value>)> {
             let mut statement = self.0.prepare(sql)?;
@@ -173,14 +173,15 @@ impl Database {
         }
     }
 
-    /// What a query gives of a run that has none of a kind: its tables are there and have no rows. `None` if it does not read
+    /// The result of a query on a run without one kind: its tables exist and have no rows. `None` if it does not read
     /// them.
     pub fn number_without(&self, kind: &Kind, sql: &str) -> Result<Option<f64>, String> {
         let known = |table: &&&str| self.has(table);
         let tables: Vec<&str> = kind.tables.iter().filter(known).copied().collect();
         let each = |word: &dyn Fn(&&str) -> String| -> String { tables.iter().map(word).collect() };
         let run = |script: String| self.0.execute_batch(&script).map_err(|e| e.to_string());
-        // Only SQLite itself can tell a table from a column, a text or a part of the query of the same name.
+        // Only SQLite itself can distinguish a table from a column, a string or a part of the query with the
+        // same name.
         run(format!(
             "BEGIN; {}",
             each(&|table| format!("ALTER TABLE main.\"{table}\" RENAME TO \"hidden {table}\";"))
@@ -279,7 +280,7 @@ fn cell(batch: &RecordBatch, column: usize, row: usize) -> Value {
     }
 }
 
-/// `median(x)`: NULLs do not count; the mean of the middle two where there is no middle.
+/// `median(x)`: NULLs do not count; the mean of the middle two for an even number.
 struct Median;
 
 impl Aggregate<Vec<f64>, Option<f64>> for Median {
@@ -381,7 +382,7 @@ mod tests {
         assert_eq!(database.number(guarded), Ok(Some(1.0)));
         assert_eq!(database.number_without(tasks, guarded), Ok(None));
         assert_eq!(database.number_without(wakeups, guarded), Ok(Some(0.0)));
-        // Neither a text nor a part of the query is a table.
+        // Neither a string nor a part of the query is a table.
         for sql in [
             "SELECT count(*) + 1 FROM wakeup WHERE 'task' = 'app'",
             "WITH task AS (SELECT 7 AS app) SELECT max(app) FROM task",
