@@ -76,7 +76,7 @@ fn tried(parameter: &Parameter) -> String {
 }
 
 /// The claims whose verdict differs in a variation, each with these variations. `concerned`: the experiments with
-/// runs that have the number; only if it was tried in all of them can no verdict be said to depend on it.
+/// runs that have the number; unless it was tried in all of them, it is not reported as one without effect.
 fn turned(parameter: &Parameter, concerned: &[&str], own: &[&Variation]) -> String {
     if concerned.is_empty() {
         return "no experiment so far has it".to_owned();

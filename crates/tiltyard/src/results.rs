@@ -34,7 +34,7 @@ pub struct Runs {
     pub scheduler: String,
     /// The metrics of each.
     pub figures: Vec<Vec<Figure>>,
-    /// What makes each repeatable, if anything.
+    /// What each depends on besides its inputs.
     pub draws: Vec<Draws>,
     /// Runs that failed, and do not count.
     pub failed: usize,
