@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A missing quantity is no number: a measure that gives one where nothing was recorded would let a check pass on it.
-//!
-//! Two tests, both by asking the query, not by reading it. When a file is loaded, each measure is asked of a run without a
-//! single row ([`check`]); when a run is first done, each measure that gave a number is asked again with one [`Kind`] of what it
-//! reads taken away ([`Database::number_without`]).
+//! A missing quantity is not a number: a measure that returned one where nothing was recorded would let a check pass.
+//! Two tests, both of the query's result, not its text. When a file is loaded, each measure is evaluated on a run
+//! without any rows ([`check`]); when a run is first done, each measure that returned a number is evaluated again
+//! with one [`Kind`] of its input removed ([`Database::number_without`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,14 +49,14 @@ pub const KINDS: [Kind; 7] = [
 ];
 
 impl Job {
-    /// Whether a measure of this job is a number without what is of this kind, on purpose.
+    /// Whether a measure of this job is intentionally a number without this kind of input.
     pub fn may_lack(&self, measure: &str, kind: &Kind) -> bool {
         let kinds = self.may_lack.get(measure);
         kinds.is_some_and(|kinds| kinds.iter().any(|name| name == kind.name))
     }
 }
 
-/// The first name in `may_lack` that is of no measure, or of no kind.
+/// The first name in `may_lack` that is not a measure or a kind.
 pub(crate) fn check_exceptions(jobs: &[Job]) -> Result<(), (String, String)> {
     for job in jobs {
         for (measure, kinds) in &job.may_lack {
@@ -80,7 +79,7 @@ pub(crate) fn check_exceptions(jobs: &[Job]) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// What is wrong with a measure that gives `number` without `what`, and the way out.
+/// What is wrong with a measure that returns `number` without `what`, and the remedy.
 pub fn fault(number: f64, what: &str) -> String {
     format!(
         "gives {number} {what}, so that a missing quantity could pass; make it NULL then: \
@@ -88,8 +87,9 @@ pub fn fault(number: f64, what: &str) -> String {
     )
 }
 
-/// The first measure of an experiment that gives a number of a run without a single row, or derived one of runs without a single
-/// number: its name, which stands near it in the file, and what is wrong. A query that fails is left to the run that asks it.
+/// The first measure of an experiment that returns a number for a run without any rows, or derived measure for runs
+/// without any numbers: its name, which locates it in the file, and what is wrong. A query that fails is left to its
+/// run.
 pub(crate) fn check(experiment: &Experiment, jobs: &[Job]) -> Result<(), (String, String)> {
     let broken = |what: String| (String::new(), what);
     let empty = Database::of_run(&[], true, &Reads::default()).map_err(broken)?;
@@ -171,7 +171,7 @@ mod tests {
             "SELECT sum(dur > 5) FROM sched_slice",
             "SELECT CASE WHEN count(*) > 0 THEN sum(is_new) END FROM wakeup",
             "SELECT nullif(count(*), 0) FROM task",
-            // What is wrong with the query itself breaks what needs it, at its run.
+            // An error in the query itself breaks what needs it, during its run.
             "SELECT x FROM nowhere",
         ] {
             read(measure, SUM).unwrap();

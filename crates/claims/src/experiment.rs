@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiment files: what is run, what is measured, what a source claims of it.
+//! Experiment files: what is run, what is measured, what a source claims.
 //!
 //! `docs/reference/experiment-files.md` explains each key. A file is read into an [`Experiment`]; [`Experiment::jobs`]
-//! spells out what its runs come to once `vary` and the schedulers are multiplied out.
+//! expands its runs by `vary` and the schedulers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct Experiment {
     #[serde(skip)]
     pub file: String,
     pub title: String,
-    /// A scheduler -> those that take its place to learn whether a claim is specific to it.
+    /// A scheduler -> its substitutes, to test whether a claim is specific to it.
     #[serde(default)]
     pub substitutes: BTreeMap<String, Vec<String>>,
     #[serde(default, rename = "run")]
@@ -41,40 +41,40 @@ pub struct Experiment {
     pub history: Vec<Revision>,
 }
 
-/// A workload on a machine under schedulers, and what is measured of it.
+/// A workload on a machine under schedulers, and what is measured.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
-    /// What figures call it; needed where there are several.
+    /// Its name in figures; required if there are several.
     #[serde(default)]
     pub name: String,
     pub machine: String,
     pub workload: String,
-    /// What claims call a scheduler -> what `-s` would take.
+    /// Name of a scheduler in claims -> the scheduler as for `-s`.
     pub schedulers: BTreeMap<String, String>,
-    /// Latest end, as `--duration` takes it.
+    /// Latest end, as for `--duration`.
     pub duration: Option<String>,
     /// A JSON merge patch onto the workload.
     #[serde(default)]
     pub patch: toml::Table,
-    /// One name and its values: a run for each, `$name` replaced in every text of this table.
+    /// One name and its values: a run for each, `$name` replaced in every string of this table.
     #[serde(default)]
     pub vary: BTreeMap<String, Vec<toml::Value>>,
     /// Whether the measures read tables of events, which only short runs can afford.
     #[serde(default)]
     pub events: bool,
-    /// How many tasks of an app have series of their own among the probes.
+    /// How many tasks of an app have their own series of probes.
     pub probe_keys: Option<u32>,
     /// Probes that are kept; default: all.
     pub probe_names: Option<Vec<String>>,
-    /// Which part of it a report shows slice by slice, as `--timeline` takes it; only of runs that figures show.
+    /// Interval that a report shows slice by slice, as for `--timeline`; only for runs that figures show.
     pub timeline: Option<String>,
-    /// Whether a scheduler that starves a task is ejected, as a kernel would; default: as the scheduler says.
+    /// Whether a scheduler that starves a task is ejected, as a kernel would; default: the scheduler's setting.
     pub watchdog: Option<bool>,
-    /// Measures that are numbers without a kind of what they read (see [`crate::absent`]), on purpose: name -> kinds.
+    /// Measures that are intentionally numbers without a kind of input (see [`crate::absent`]): name -> kinds.
     #[serde(default)]
     pub may_lack: BTreeMap<String, Vec<String>>,
-    /// What is enough of it in a real kernel.
+    /// A shorter version of it for a real kernel.
     #[serde(default)]
     pub kernel: Vec<InKernelSpec>,
     /// Name -> SQL over the tables of the run; one row, one number.
@@ -89,18 +89,18 @@ pub struct RunSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InKernelSpec {
-    /// The values of `vary` that this is for; default: all that no entry before this one is for.
+    /// The values of `vary` to which this applies; default: all without an earlier entry.
     pub of: Option<Vec<toml::Value>>,
     /// A JSON merge patch on top of the run's own.
     #[serde(default)]
     pub patch: toml::Table,
-    /// In the place of the run's own. With neither this nor a patch the run is not done in a kernel.
+    /// Replaces the run's own. With neither this nor a patch the run is not done in a kernel.
     pub duration: Option<String>,
     /// What is different, and why that is enough, or why it is not done.
     pub reason: String,
 }
 
-/// A picture of an experiment: SQL that gives its points.
+/// A figure of an experiment: SQL that returns its points.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
@@ -112,7 +112,8 @@ pub struct FigureSpec {
     pub kind: FigureKind,
     pub x: String,
     pub y: String,
-    /// The run and the scheduler that it shows, of the first seed; without them: the measures of all runs and seeds.
+    /// The run and the scheduler that it shows, with the first seed; without them: the measures of all runs and
+    /// seeds.
     pub run: Option<String>,
     pub scheduler: Option<String>,
     /// Rows `series, x, y` (bars: `series, label, y, low, high`).
@@ -123,7 +124,7 @@ pub struct FigureSpec {
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
     Line,
-    /// A value holds until the next: what probes tell.
+    /// A value holds until the next, as with probes.
     Steps,
     Points,
     Bars,
@@ -135,10 +136,10 @@ pub enum FigureKind {
 pub struct Claim {
     /// Begins with the source.
     pub id: String,
-    /// Where the source says it.
+    /// Where the source makes the claim.
     #[serde(rename = "where")]
     pub place: String,
-    /// Other sources that say the same.
+    /// Other sources that make the same claim.
     #[serde(default)]
     pub also: Vec<String>,
     pub statement: String,
@@ -148,24 +149,24 @@ pub struct Claim {
     pub layer: Vec<Layer>,
     pub expected: String,
     pub tolerance: String,
-    /// What it is about where it is not run; a reader's help.
+    /// Its metric if it is not run; for readers.
     pub measure: Option<String>,
     pub check: Option<String>,
     /// Why there is no check yet.
     pub not_run: Option<String>,
     /// Where the source contradicts itself, or others.
     pub inconsistency: Option<String>,
-    /// Why it does not come out, as far as is known.
+    /// Why it is not reproduced, as far as is known.
     pub explanation: Option<String>,
-    /// Why a real kernel's verdict is another, as far as is known.
+    /// Why a real kernel's verdict differs, as far as is known.
     pub in_kernel: Option<String>,
     /// A command that shows the explanation.
     pub shown_by: Option<String>,
-    /// Why it holds with substitutes of its scheduler, too.
+    /// Why it also holds with substitutes of its scheduler.
     pub shared: Option<String>,
     /// A change of the experiment with which its check must fail, for a statement that holds under any scheduler.
     pub control: Option<Parameter>,
-    /// Variants of its scheduler in which it may hold, beside all presets, as `-s` takes them.
+    /// Variants of its scheduler in which it may hold, besides all presets, as for `-s`.
     #[serde(default)]
     pub variants: Vec<String>,
 }
@@ -203,7 +204,7 @@ impl Claim {
         self.id.split('.').next().unwrap_or_default()
     }
 
-    /// `SOURCE.PART`: what scoreboards count by.
+    /// `SOURCE.PART`: scoreboards count by it.
     pub fn section(&self) -> &str {
         section_of(&self.id)
     }
@@ -215,7 +216,7 @@ pub(crate) fn section_of(id: &str) -> &str {
     &id[..end.unwrap_or(id.len())]
 }
 
-/// What is wrong with an experiment file, and the way out.
+/// An error in an experiment file, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct FileError {
     pub file: String,
@@ -234,10 +235,10 @@ impl fmt::Display for FileError {
 }
 
 impl FileError {
-    /// At the line where `near` stands first; without any, of the file as a whole.
+    /// At the line where `near` first occurs; without one, for the file as a whole.
     pub(crate) fn near(text: &str, file: &str, near: &str, what: String) -> FileError {
         let at = text.find(near).filter(|_| !near.is_empty());
-        // A text that begins with a line's end is of the next one.
+        // A text that begins with a newline belongs to the next line.
         let skipped = near.len() - near.trim_start_matches('\n').len();
         FileError {
             file: file.to_owned(),
@@ -247,7 +248,7 @@ impl FileError {
     }
 }
 
-/// A file as TOML has it.
+/// A file as in TOML.
 pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(
     text: &str,
     file: &str,
@@ -259,38 +260,38 @@ pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(
     })
 }
 
-/// One run, spelled out; it is repeated with each seed.
+/// One run, expanded; it is repeated with each seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The run's name.
     pub run: String,
-    /// What claims call the scheduler, and what `-s` would take.
+    /// The scheduler's name in claims, and the scheduler as for `-s`.
     pub label: String,
     pub scheduler: String,
     pub machine: String,
     pub workload: String,
     /// A JSON object; `{}` changes nothing.
     pub patch: String,
-    /// Numbers of the patched workload (keys with points between) and what they are multiplied with.
+    /// Numbers of the patched workload (keys separated by dots) and their factors.
     pub scale: Vec<(String, f64)>,
-    /// Keys of the machine's file, with points between, and what becomes of their numbers.
+    /// Keys of the machine's file, separated by dots, and the changes of their numbers.
     pub machine_changes: Vec<(String, Change)>,
     pub duration: Option<String>,
     pub events: bool,
     /// Whether anything uses the scheduler's probes. Writing them takes the machine a little time.
     pub probes: bool,
-    /// Whether anything asks how long single waits and wakeups took. To keep that takes Tiltyard a little time.
+    /// Whether anything reads how long single waits and wakeups took. Keeping that takes Tiltyard a little time.
     pub distributions: bool,
-    /// Whether anything asks what its code reads and writes, or for locks.
+    /// Whether anything reads its code's accesses, or locks.
     pub accesses: bool,
     pub probe_keys: Option<u32>,
     pub probe_names: Option<Vec<String>>,
     pub timeline: Option<String>,
     pub watchdog: Option<bool>,
-    /// Measures that are numbers without some kinds of what they read, on purpose.
+    /// Measures that are intentionally numbers without some kinds of input.
     pub may_lack: BTreeMap<String, Vec<String>>,
     pub kernel: Option<InKernel>,
-    /// What it is one of: the value of `vary`, if there is one.
+    /// The value of `vary`, if there is one.
     pub of: Option<String>,
     /// Appended to the names of its measures.
     pub suffix: String,
@@ -300,7 +301,7 @@ pub struct Job {
     pub figures: Vec<(usize, String)>,
 }
 
-/// An [`InKernelSpec`], spelled out.
+/// An [`InKernelSpec`], expanded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InKernel {
     /// Whether the run is done there at all.
@@ -311,12 +312,12 @@ pub struct InKernel {
 }
 
 impl Job {
-    /// What checks call this job's measure.
+    /// The name of this job's measure in checks.
     pub fn full_name(&self, measure: &str) -> String {
         format!("{}.{measure}{}", self.label, self.suffix)
     }
 
-    /// The job as a real kernel is to do it.
+    /// The job for a real kernel.
     pub fn in_kernel(mut self) -> Job {
         if let Some(own) = &self.kernel {
             let parse = |text: &str| serde_json::from_str(text).unwrap_or_default();
@@ -327,7 +328,7 @@ impl Job {
     }
 }
 
-/// One merge patch that does what the two do, one after the other.
+/// One merge patch with the effect of the two, one after the other.
 pub(crate) fn on_top(first: serde_json::Value, second: serde_json::Value) -> serde_json::Value {
     use serde_json::Value::Object;
     match (first, second) {
@@ -354,7 +355,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// The first fault with a text that stands near it in the file.
+    /// The first error, with a text near it in the file.
     fn check(&self) -> Result<(), (String, String)> {
         let mut names = BTreeSet::new();
         let jobs = self.jobs()?;
@@ -422,7 +423,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// All runs, spelled out, in the order of the file, values and schedulers.
+    /// All runs, expanded, in the order of the file, values and schedulers.
     pub fn jobs(&self) -> Result<Vec<Job>, (String, String)> {
         let mut jobs = Vec::new();
         for run in &self.runs {
@@ -487,7 +488,7 @@ impl Experiment {
         let measures: BTreeMap<String, String> = measures
             .map(|(name, sql)| (name.clone(), fill(sql)))
             .collect();
-        // SQL does not tell small letters from large ones. Any other asterisk may stand for all columns.
+        // SQL is case-insensitive. Any other asterisk may mean all columns.
         let all = measures.values().chain(figures.iter().map(|(_, sql)| sql));
         let plain = |sql: &String| sql.to_lowercase().replace("count(*)", "");
         let all: Vec<String> = all.map(plain).collect();
@@ -538,7 +539,7 @@ fn check_claim(claim: &Claim) -> Result<(), String> {
     if let Some(control) = &claim.control {
         control.check().map_err(|what| format!("control: {what}"))?;
     }
-    // What is wrong with the check itself only breaks this claim: see `judge`.
+    // An error in the check itself only breaks this claim: see `judge`.
     match (&claim.check, &claim.not_run) {
         (Some(_), None) | (None, Some(_)) => Ok(()),
         _ => Err("give either check or not_run (and why)".to_owned()),
@@ -550,7 +551,7 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text[..at.min(text.len())].matches('\n').count() + 1
 }
 
-/// A value as it is written into texts.
+/// A value as written into strings.
 fn plain(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
@@ -564,7 +565,7 @@ fn identifier(value: &str) -> String {
     value.chars().map(part).collect()
 }
 
-/// A TOML value as JSON, texts filled in; a text that then is a number becomes one.
+/// A TOML value as JSON, strings filled in; a string that then is a number becomes one.
 fn json(value: &toml::Value, fill: &dyn Fn(&str) -> String) -> serde_json::Value {
     match value {
         toml::Value::String(text) => {
@@ -592,7 +593,7 @@ fn json(value: &toml::Value, fill: &dyn Fn(&str) -> String) -> serde_json::Value
     }
 }
 
-/// Whether claims of all files have names of their own.
+/// Whether all claims of all files have unique names.
 pub fn check_unique(experiments: &[Experiment]) -> Result<(), FileError> {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     for experiment in experiments {

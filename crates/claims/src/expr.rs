@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A claim's check: a boolean expression over measures, read and evaluated.
 //!
-//! The grammar is the part of Python's that papers' statements need: numbers, names `scheduler.measure`, `+ - * /`,
+//! The grammar is the subset of Python's that claims need: numbers, names `scheduler.measure`, `+ - * /`,
 //! comparisons (which may be chained: `1.5 <= ule.tps / cfs.tps <= 2.2`), `and`, `or`, `not`, brackets, and `abs`, `min`,
-//! `max`. Numbers and truths do not mix: `1 + (2 < 3)` is an error, as is whatever has no finite value. `and` and `or`
-//! evaluate both sides: a broken half is not hidden by the other.
+//! `max`. Numbers and truth values do not mix: `1 + (2 < 3)` is an error, as is any value that is not finite. `and`
+//! and `or` evaluate both sides: neither half hides an error in the other.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Deeper nesting is refused: the reader is recursive.
+/// Deeper nesting is rejected: the parser is recursive.
 const MAX_DEPTH: usize = 64;
 
-/// A check that was read; [`Check::holds`] evaluates it.
+/// A parsed check; [`Check::holds`] evaluates it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     root: Node,
     names: BTreeSet<String>,
 }
 
-/// What is wrong with an expression, and at which byte of it.
+/// An error in an expression, and its byte offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExprError {
     pub at: usize,
@@ -83,7 +83,7 @@ impl Compare {
 }
 
 impl Check {
-    /// Reads an expression that is true or false and mentions a measure.
+    /// Parses an expression that is true or false and uses a measure.
     pub fn read(text: &str) -> Result<Check, ExprError> {
         let mut parser = Parser {
             tokens: tokens(text)?,
@@ -107,7 +107,7 @@ impl Check {
         })
     }
 
-    /// The measures that it mentions, as written (`scheduler.measure`).
+    /// The measures that it uses, as written (`scheduler.measure`).
     pub fn names(&self) -> &BTreeSet<String> {
         &self.names
     }
@@ -505,7 +505,7 @@ mod tests {
         for (text, expected) in [
             ("a.one / a.zero > 0", "division by zero (at character 1)"),
             ("a.none > 0", "a.none has no value (at character 1)"),
-            // The left half does not excuse the right one.
+            // The left half does not hide an error in the right one.
             (
                 "a.one == 1 or a.none > 0",
                 "a.none has no value (at character 15)",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The table of numbers that were chosen by looking at a result, and of the verdicts that depend on them.
+//! The table of numbers that were fitted to a result, and of the verdicts that depend on them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -75,8 +75,8 @@ fn tried(parameter: &Parameter) -> String {
     changes.join(", ")
 }
 
-/// The claims whose verdict is another in a variation, each with the variations that do it. `concerned`: the experiments with
-/// runs that have the number; one that was not tried in all of them is no number on which nothing depends.
+/// The claims whose verdict differs in a variation, each with these variations. `concerned`: the experiments with
+/// runs that have the number; unless it was tried in all of them, it is not reported as one without effect.
 fn turned(parameter: &Parameter, concerned: &[&str], own: &[&Variation]) -> String {
     if concerned.is_empty() {
         return "no experiment so far has it".to_owned();

@@ -18,7 +18,7 @@ pub struct Revision {
     /// Of the change: YYYY-MM-DD.
     pub date: String,
     pub changed: Changed,
-    /// Of a check: the texts of the old and the new one; else what it was and is, in a few words.
+    /// For a check: the texts of the old and the new one; otherwise a few words.
     pub from: String,
     pub to: String,
     pub reason: String,
@@ -52,7 +52,7 @@ impl Changed {
 }
 
 impl Revision {
-    /// What is wrong with it in an experiment with these claims.
+    /// An error in it, in an experiment with these claims.
     pub(crate) fn check(&self, experiment: &Experiment) -> Result<(), String> {
         let known = |id: &&String| experiment.claims.iter().any(|c| c.id == **id);
         if let Some(id) = self.claims.iter().find(|id| !known(id)) {
@@ -76,8 +76,8 @@ impl Revision {
     }
 }
 
-/// Why the checks of claims are not the first ones and their changes not listed, one line a claim. `first`: the checks as they
-/// were before any run, by claim; a claim without one has none to compare with.
+/// Claims whose checks differ from the first ones without a listed change, one line per claim. `first`: the checks
+/// before any run, by claim; a claim without one is not compared.
 pub fn unlisted(experiments: &[Experiment], first: &BTreeMap<String, String>) -> Vec<String> {
     let mut lines = Vec::new();
     for experiment in experiments {

@@ -9,7 +9,7 @@ use tiltyard_measure::{Interval, median_interval};
 use crate::experiment::Claim;
 use crate::expr::Check;
 
-/// `scheduler.measure` -> its value with each seed; `None` where a run gave none.
+/// `scheduler.measure` -> its value with each seed; `None` if a run has none.
 pub type Values = BTreeMap<String, Vec<Option<f64>>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct Verdict {
     pub tier: String,
     pub statement: String,
     pub expected: String,
-    /// The check, as the experiment has it; empty where there is none.
+    /// The experiment's check; empty if there is none.
     pub check: String,
     /// Medians over the seeds.
     pub measured: BTreeMap<String, f64>,
@@ -53,7 +53,7 @@ pub struct Verdict {
     /// All runs are identical, whatever the seed: they are one run, and there is no interval.
     #[serde(default)]
     pub identical: bool,
-    /// With how many of the seeds, each taken by itself, the check holds.
+    /// Number of seeds with which, taken alone, the check holds.
     pub holds_with: usize,
     /// Why it was not run, or what is broken.
     pub reason: Option<String>,
@@ -89,7 +89,7 @@ impl Verdict {
 }
 
 impl Verdict {
-    /// Nothing was left to chance in any run of this claim: the seeds are copies of one run.
+    /// No run of this claim drew anything at random: the seeds are copies of one run.
     pub fn of_identical_runs(mut self) -> Verdict {
         self.identical = self.seeds > 1;
         if self.identical {
@@ -98,7 +98,7 @@ impl Verdict {
         self
     }
 
-    /// How the seeds agree, for a reader; empty where nothing was judged.
+    /// Agreement between the seeds, for a reader; empty if nothing was judged.
     pub fn agreement(&self) -> String {
         match (self.seeds, self.identical) {
             (0, _) => String::new(),
@@ -109,8 +109,8 @@ impl Verdict {
     }
 }
 
-/// The verdict on a claim: its check is evaluated on the medians. Whatever stands in the way of that leaves the claim
-/// not run; nothing broken ever counts as reproduced.
+/// The verdict on a claim: its check is evaluated on the medians. Anything that prevents this leaves the claim not
+/// run; a broken claim never counts as reproduced.
 pub fn judge(
     claim: &Claim,
     values: &Values,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Experiments and the claims that they check: files -> runs to do; tables of runs -> measures; measures -> verdicts.
-//! Pure functions; whoever calls them runs things.
+//! Pure functions; the caller runs things.
 
 pub mod absent;
 mod experiment;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Mutations: a scheduler with one rule broken, and the claims that must notice. `experiments/mutations/SCHEDULER.toml` lists the
-//! rules and the mutations; [`Tried`] is what a mutation did to the verdicts, [`Score`] how many rules are guarded by a claim.
+//! Mutations: a scheduler with one rule broken, and the claims that must detect it.
+//! `experiments/mutations/SCHEDULER.toml` lists the rules and the mutations; [`Tried`] is a mutation's effect on the
+//! verdicts, [`Score`] the number of rules guarded by a claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,7 @@ pub struct Mutations {
     pub mutations: Vec<Mutation>,
 }
 
-/// What the scheduler does by its specification.
+/// What the scheduler's specification requires.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -34,7 +35,7 @@ pub struct Rule {
     /// Whether the paper relies on it.
     #[serde(default)]
     pub paper: bool,
-    /// Only several CPUs show it.
+    /// It shows only on several CPUs.
     #[serde(default)]
     pub multicore: bool,
 }
@@ -45,18 +46,18 @@ pub struct Rule {
 pub struct Mutation {
     pub id: String,
     pub rule: String,
-    /// What is wrong then, in a few words.
+    /// What the mutation gets wrong, in a few words.
     pub what: String,
-    /// `name=value`, several with colons between, after what an experiment sets.
+    /// `name=value`, several separated by colons, after what an experiment sets.
     pub tunable: Option<String>,
-    /// Or a file of the scheduler's folder, a text that it has once, and what replaces it.
+    /// Or a file of the scheduler's folder, a text that occurs in it once, and its replacement.
     pub file: Option<String>,
     pub from: Option<String>,
     pub to: Option<String>,
-    /// The claims that must turn outright.
+    /// The claims that must flip.
     #[serde(default)]
     pub turns: Vec<String>,
-    /// Why none does.
+    /// Why none flips.
     pub survives: Option<String>,
 }
 
@@ -81,7 +82,7 @@ impl Mutation {
         }
     }
 
-    /// The change as one text: two that are equal do the same to a scheduler.
+    /// The change as one text: equal texts change a scheduler in the same way.
     pub fn definition(&self) -> String {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         let parts = [&self.tunable, &self.file, &self.from, &self.to];
@@ -124,7 +125,7 @@ impl Mutation {
 }
 
 impl Mutations {
-    /// Reads and checks one file; `claims`: the ids that there are.
+    /// Reads and checks one file; `claims`: the existing ids.
     pub fn read(text: &str, file: &str, claims: &BTreeSet<&str>) -> Result<Mutations, FileError> {
         let mut all: Mutations = read_toml(text, file)?;
         all.file = file.to_owned();
@@ -134,7 +135,7 @@ impl Mutations {
         Ok(all)
     }
 
-    /// The first fault: whose id, and what.
+    /// The first error: the id, and what is wrong.
     fn check(&self, claims: &BTreeSet<&str>) -> Result<(), (String, String)> {
         let mut rules = BTreeSet::new();
         for rule in &self.rules {
@@ -164,19 +165,19 @@ impl Mutations {
     }
 }
 
-/// What a mutation did to the verdicts.
+/// A mutation's effect on the verdicts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     pub scheduler: String,
     pub mutation: String,
-    /// [`Mutation::definition`] of it: a result of another one is no result.
+    /// [`Mutation::definition`] of it: a result of another one does not count.
     pub definition: String,
     pub seeds: u64,
     /// Claims that were judged before and after.
     pub judged: usize,
     /// From reproduced to not-reproduced, or the other way round.
     pub turned: Vec<String>,
-    /// Judged before, and not any more.
+    /// Judged before, but no longer.
     pub lost: Vec<String>,
 }
 
@@ -208,7 +209,7 @@ impl Tried {
         }
     }
 
-    /// Those of a mutation's claims that did not turn.
+    /// The mutation's claims that did not turn.
     pub fn unturned<'a>(&self, mutation: &'a Mutation) -> Vec<&'a str> {
         let turned = |id: &&String| !self.turned.contains(id);
         let unturned = mutation.turns.iter().filter(turned);
@@ -254,7 +255,7 @@ pub fn is_covered(all: &Mutations, rule: &Rule, tried: &[Tried]) -> bool {
     })
 }
 
-/// What is kept of a mutation as it is now.
+/// The kept result of a mutation in its current form.
 pub fn result_of<'a>(
     all: &Mutations,
     mutation: &Mutation,
@@ -331,7 +332,7 @@ mod tests {
             multicore: score(0, 1),
         };
         assert_eq!(scores_with(&["s.p.c", "s.p.d"]), good);
-        // Another claim than the one that must turn guards nothing.
+        // A claim other than the one that must turn guards nothing.
         assert_eq!(scores_with(&["s.p.d"]).paper, score(0, 1));
         let mut other = tried(&["s.p.c"]);
         other[0].definition = "slice=30\n\n\n".to_owned();

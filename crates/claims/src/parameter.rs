@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Numbers of the model that somebody chose: where each is, what it is tried as, and runs in which it is another.
+//! Chosen numbers of the model: where each is, the values to try, and runs in which it differs.
 //!
 //! Experiment files have `[[parameter]]` for numbers that are assumed. `fitted.toml` beside them has those that were
-//! chosen by looking at a result, with the value and what it was fitted to.
+//! fitted to a result, with the value and that result.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,16 +28,16 @@ pub struct Parameter {
     /// Only runs under these schedulers or presets.
     #[serde(default)]
     pub scheduler: Names,
-    /// Where it is: keys with points between; of a scheduler, tunables. Several numbers may be one parameter.
+    /// Where it is: keys separated by dots; for a scheduler, tunables. Several numbers may be one parameter.
     pub at: Vec<String>,
-    /// What it is tried as instead of half and twice what it is.
+    /// Values to try instead of half and twice its value.
     #[serde(default)]
     pub values: Vec<toml::Value>,
     pub reason: String,
-    /// What it is in each place of `at`; only of a fitted one.
+    /// Its value in each place of `at`; only for a fitted one.
     #[serde(default)]
     pub is: Vec<toml::Value>,
-    /// Which result it was chosen by; only of a fitted one.
+    /// The result that it was fitted to; only for a fitted one.
     pub fitted_to: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Names {
     }
 }
 
-/// Whose number a parameter is.
+/// The owner of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Workload,
@@ -80,14 +80,14 @@ impl Owner {
     }
 }
 
-/// What becomes of a number.
+/// The change of a number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Times(f64),
     Is(toml::Value),
 }
 
-/// Without words: half and double.
+/// By default: half and double.
 const FACTORS: [f64; 2] = [0.5, 2.0];
 
 impl fmt::Display for Change {
@@ -118,7 +118,7 @@ impl Parameter {
         format!("{} {}", owner.name(), names.join(", "))
     }
 
-    /// What it is tried as, one at a time.
+    /// The values to try, one at a time.
     pub fn changes(&self) -> Vec<Change> {
         match self.values.is_empty() {
             true => FACTORS.map(Change::Times).to_vec(),
@@ -166,7 +166,7 @@ impl Parameter {
         }
     }
 
-    /// What is wrong with it by itself.
+    /// An error in the parameter alone.
     pub(crate) fn check(&self) -> Result<(), String> {
         let owners = [&self.workload, &self.machine, &self.scheduler];
         if owners.iter().filter(|n| n.iter().next().is_some()).count() != 1 {
@@ -273,7 +273,7 @@ pub fn read_fitted(text: &str, file: &str) -> Result<Vec<Parameter>, FileError> 
     Ok(read.parameters)
 }
 
-/// That no experiment has a parameter of the name of a fitted one, by which results are found.
+/// Checks that no experiment has a parameter with the name of a fitted one, because results are found by name.
 pub fn check_names(experiments: &[Experiment], fitted: &[Parameter]) -> Result<(), FileError> {
     for experiment in experiments {
         let own = &experiment.parameters;

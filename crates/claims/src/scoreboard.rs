@@ -40,7 +40,7 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
     out
 }
 
-/// One row a claim.
+/// One row per claim.
 pub fn table(verdicts: &[&Verdict], width: usize) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
@@ -62,7 +62,7 @@ pub fn table(verdicts: &[&Verdict], width: usize) -> String {
     format!("{table}\n")
 }
 
-/// One row a claim, with two verdicts on it under `heads`.
+/// One row per claim, with its two verdicts under `heads`.
 pub fn side_by_side(pairs: &[(&Verdict, &Verdict)], heads: [&str; 2], width: usize) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
@@ -115,7 +115,7 @@ pub fn variations(variations: &[Variation], width: usize) -> String {
     )
 }
 
-/// A row a claim: with what in its scheduler's place it holds, and with what it does not.
+/// A row per claim: the substitutes with which it holds, and those with which it does not.
 pub fn trials(trials: &[Trials], width: usize) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
@@ -144,7 +144,7 @@ pub fn trials(trials: &[Trials], width: usize) -> String {
     format!("{table}\n\n{} claims\n", trials.len())
 }
 
-/// A row a mutation: the claims that turned, of those that it names and others.
+/// A row per mutation: the claims that turned, among those that it names and others.
 pub fn mutations(chosen: &[(&Mutations, &Mutation)], tried: &[Tried], width: usize) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How much of a verdict is the model: what turns when a number that somebody chose is another.
+//! How much a verdict depends on the model: what turns when a chosen number changes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::experiment::Experiment;
 use crate::judge::{Outcome, Verdict};
 use crate::parameter::{Change as To, Parameter};
 
-/// One parameter, tried as something else.
+/// One parameter with another value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variation {
     pub experiment: String,
@@ -21,13 +21,13 @@ pub struct Variation {
     pub changes: Vec<Change>,
 }
 
-/// A claim whose verdict is another.
+/// A claim whose verdict changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     pub id: String,
     pub from: Outcome,
     pub to: Outcome,
-    /// Measures, before and after, as people read them.
+    /// Measures, before and after, human-readable.
     pub before: Vec<String>,
     pub after: Vec<String>,
 }

@@ -75,10 +75,15 @@ impl Reads {
         connection
             .authorizer(Some(see))
             .map_err(|e| e.to_string())?;
+        let mut joined = BTreeSet::new();
         for sql in queries {
             let _ = connection.prepare(sql);
+            joined.extend(join_columns(sql));
         }
-        let reads = reads.lock().map_err(|e| e.to_string())?.clone();
+        let mut reads = reads.lock().map_err(|e| e.to_string())?.clone();
+        for columns in reads.values_mut() {
+            columns.extend(joined.iter().cloned());
+        }
         Ok(Reads(reads))
     }
 
@@ -300,6 +305,25 @@ fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.join(", ")
 }
 
+/// Columns of `USING (...)`, of which SQLite does not report that they are read; of a natural join, all.
+fn join_columns(sql: &str) -> BTreeSet<String> {
+    let sql = sql.to_lowercase();
+    let lists = sql.split("using").skip(1).filter_map(|rest| {
+        let list = rest.trim_start().strip_prefix('(')?;
+        Some(list.split(')').next().unwrap_or_default())
+    });
+    let names = lists.flat_map(|list| list.split(','));
+    let mut names: BTreeSet<String> = names
+        .map(|name| name.trim().trim_matches('"').to_owned())
+        .collect();
+    if sql.contains("natural") {
+        let schemas = NAMES.iter().map(|name| schema(name));
+        let fields = schemas.flat_map(|schema| schema.fields().to_vec());
+        names.extend(fields.map(|field| field.name().clone()));
+    }
+    names
+}
+
 /// For each column that describes latencies, the column that counts them: without any, they have no mean and no maximum,
 /// where the tables have zeros.
 fn counts(schema: &Schema) -> Vec<Option<usize>> {
@@ -433,6 +457,8 @@ mod tests {
             ),
             "sched_slice(dur ts utid) thread(utid)"
         );
+        let natural = reads("SELECT max(dur) FROM sched_slice NATURAL JOIN thread");
+        assert!(natural.contains("name"), "{natural}");
         assert_eq!(
             reads("WITH w AS (SELECT * FROM wakeup) SELECT ts, 'task' FROM w"),
             format!("wakeup({})", sorted_columns("wakeup"))

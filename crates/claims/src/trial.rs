@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Claims judged with something else in a scheduler's place: other schedulers, to learn whether a claim is specific; other
-//! variants of the same, to learn in which of them it holds.
+//! Claims judged with a scheduler replaced: by other schedulers, to test whether a claim is specific; by other
+//! variants of the same, to find those in which it holds.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::sensitivity::Variation;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trials {
     pub id: String,
-    /// The check that was judged: results of another one are none.
+    /// The check that was judged: results of another one do not count.
     pub check: String,
     pub seeds: u64,
     /// The verdict with nothing replaced, with as many seeds.
@@ -28,7 +28,7 @@ pub struct Trials {
     pub controls: Vec<Trial>,
 }
 
-/// The verdict with `by` in the place of the scheduler `of`.
+/// The verdict with `by` in place of the scheduler `of`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     pub of: String,
@@ -37,7 +37,7 @@ pub struct Trial {
     /// Why it could not be judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// As people read it.
+    /// Human-readable.
     pub measured: Vec<String>,
 }
 
@@ -77,14 +77,14 @@ impl Trials {
     }
 }
 
-/// What a claim's check says about the scheduler that it names.
+/// What a claim's check shows about the scheduler that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// It fails, or cannot be measured, with every substitute.
     Specific,
-    /// It holds with some substitutes, and the claim says why.
+    /// It holds with some substitutes, and the claim gives the reason.
     Shared,
-    /// A defect: nothing that was tried makes it fail, or it holds with substitutes and nobody says why.
+    /// A defect: nothing that was tried makes it fail, or it holds with substitutes and no reason is given.
     Vacuous,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Of a claim that is reproduced; `None` of any other: a check that fails is not vacuous, whoever else it holds for.
+    /// For a reproduced claim; `None` for any other: a check that fails is not vacuous, whatever else it holds for.
     pub fn class(&self, claim: &Claim, trials: &Trials) -> Option<Class> {
         if trials.verdict != Outcome::Reproduced || trials.trials.is_empty() {
             return None;
@@ -180,7 +180,7 @@ mod tests {
                 Class::Specific,
             ),
             (&[Yes, No], &[], Class::Vacuous, Class::Shared),
-            // Whatever is done, it holds; a control that cannot be measured shows nothing.
+            // It always holds; a control that cannot be measured shows nothing.
             (&[Yes, Yes], &[], Class::Vacuous, Class::Vacuous),
             (&[Yes, Yes], &[Yes, Lost], Class::Vacuous, Class::Vacuous),
             (&[Yes, Yes], &[Yes, No], Class::Vacuous, Class::Shared),
@@ -197,7 +197,7 @@ mod tests {
                 "{outcomes:?}"
             );
         }
-        // A check that fails, and one that names nobody, are none of these.
+        // A check that fails, and one that names no scheduler, are none of these.
         assert_eq!(nothing.class(&silent, &trials(No, &[Yes, Yes], &[])), None);
         assert_eq!(nothing.class(&silent, &trials(Yes, &[], &[])), None);
     }

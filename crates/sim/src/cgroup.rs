@@ -10,7 +10,7 @@ use tiltyard_native::layout::{
 };
 use tiltyard_workload::Workload;
 
-/// The root cgroup's weight and everybody's default.
+/// The root cgroup's weight and the default of all others.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
 #[derive(Debug)]
@@ -32,7 +32,8 @@ pub struct Group {
 #[derive(Debug)]
 pub struct Cgroups {
     pub groups: Vec<Group>,
-    /// One session for each application, and one for kernel threads (which have none). Never grow: tasks point at them.
+    /// One session for each application, and one for kernel threads (which have none). Never grows: tasks point at
+    /// them.
     signals: Box<[SignalStruct]>,
     _autogroups: Box<[Autogroup]>,
 }
@@ -81,7 +82,7 @@ impl Cgroups {
         ptr::from_ref(&*self.groups[group as usize].kernel)
     }
 
-    /// The group that a pointer handed out by [`Cgroups::kernel_ptr`] stands for.
+    /// The group behind a pointer returned by [`Cgroups::kernel_ptr`].
     pub fn find(&self, cgroup: *const Cgroup) -> Option<u32> {
         self.groups
             .iter()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! When what happens next. One total order: time first; at the same time armed events in the
-//! order in which they were armed, then CPUs that finish work in the order of their numbers,
-//! then the timer tick.
+//! What happens next, and when. One total order: time first; at the same time armed events in the
+//! order in which they were armed, then CPUs that finish work in the order of their numbers, then
+//! the timer tick.
 
 use crate::bpf::timers::Arming;
 use crate::jitter::Lateness;
@@ -19,13 +19,13 @@ pub enum Alarm {
     BpfTimer { arming: Arming, cpu: u32 },
     /// An inter-processor interrupt asks this CPU to reschedule.
     Resched { cpu: u32 },
-    /// A CPU has done what the kernel was busy with there, and comes to `schedule()`.
+    /// A CPU has finished its current kernel work and enters `schedule()`.
     Schedule { cpu: u32 },
     /// A device has served a request.
     Device { device: u32 },
-    /// Look for tasks that wait too long.
+    /// Check for tasks that wait too long.
     Watchdog,
-    /// A CPU that stood still goes on.
+    /// A CPU that was halted continues.
     WaitOver { cpu: u32 },
 }
 
@@ -33,7 +33,7 @@ pub enum Alarm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     Alarm(Alarm),
-    /// The task on this CPU has done the work it was busy with.
+    /// The task on this CPU has finished its current work.
     WorkDone {
         cpu: u32,
     },
@@ -49,7 +49,7 @@ pub struct Clock {
     ticks: Ticks,
 }
 
-/// Ticks are due on one grid for the whole machine, as Linux aligns them, and come a little late.
+/// Ticks are due on one grid for the whole machine, as Linux aligns them, and arrive a little late.
 #[derive(Debug)]
 pub struct Ticks {
     period_ns: u64,
@@ -58,7 +58,7 @@ pub struct Ticks {
     late: Lateness,
     /// The next tick's point of the grid.
     due_ns: u64,
-    /// When it comes, [`NEVER`] while no CPU needs one.
+    /// When it arrives, [`NEVER`] while no CPU needs one.
     next_ns: u64,
 }
 
@@ -81,7 +81,7 @@ impl Ticks {
 
     fn arm(&mut self, due_ns: u64) {
         self.due_ns = due_ns;
-        // Lateness does not add up, and no tick overtakes the next.
+        // Lateness does not accumulate, and no tick overtakes the next.
         self.next_ns = due_ns + self.late.draw_ns().min(self.period_ns - 1);
     }
 }
@@ -117,8 +117,8 @@ impl Clock {
         self.ticks.next_ns = NEVER;
     }
 
-    /// Takes the next thing that is due, with its time; `None` when nothing is due up to `end_ns`.
-    /// Work stays due until [`Clock::set_work_done`] says otherwise.
+    /// Takes the next due event, with its time; `None` when nothing is due up to `end_ns`.
+    /// Work stays due until [`Clock::set_work_done`] changes it.
     pub fn next(&mut self, end_ns: u64) -> Option<(u64, Due)> {
         let alarm_ns = self.alarms.peek().map_or(NEVER, |Reverse((at, _, _))| *at);
         let work_ns = self.work.min();

@@ -8,7 +8,7 @@ use crate::work::Spaces;
 use tiltyard_model::{Cpu, Event, EventKind, Overhead};
 use tiltyard_native::layout::{Rq as KernelRq, ScxRq};
 
-/// Kicks that an op has asked for and that take effect once it has returned.
+/// Kicks requested by an op, which take effect once it has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kick {
     pub normal: bool,
@@ -24,7 +24,7 @@ impl Kick {
 
 #[derive(Debug)]
 pub struct Rq {
-    /// What BPF sees as `struct rq`; `curr` is filled when a scheduler asks.
+    /// What BPF sees as `struct rq`; `curr` is filled when a scheduler requests it.
     pub kernel: Box<KernelRq>,
     pub curr: TaskId,
     pub need_resched: bool,
@@ -32,7 +32,7 @@ pub struct Rq {
     pub resched_in_flight: bool,
     /// On its way into `schedule()`: the half of a switch that comes before it is charged.
     pub in_schedule: bool,
-    /// It will come to `schedule()` when it has done what it is busy with.
+    /// It will enter `schedule()` when it has finished its current work.
     pub schedule_armed: bool,
     /// Waits in a kick, with interrupts off.
     pub stands_still: bool,
@@ -48,7 +48,7 @@ pub struct Rq {
     /// Tasks inserted into other CPUs' local DSQs, waiting for this runqueue to be free to move them.
     pub deferred: Vec<TaskId>,
     pub kick: Kick,
-    /// Why the current task was asked to leave, for the event.
+    /// Why the current task must leave, for the event.
     pub preempt_hint: PreemptHint,
 
     // The machine's side.
@@ -56,7 +56,7 @@ pub struct Rq {
     pub work_start_ns: u64,
     /// Progress of the current task per 1000 ns.
     pub speed_permille: u64,
-    /// On the engine's list of CPUs whose work's end has changed.
+    /// On the engine's list of CPUs whose end of work has changed.
     pub rearm: bool,
     /// Overhead of this instant, not yet sent to the sink: the event in its final form, so that nothing needs to be moved.
     pub overhead: Event,
@@ -73,7 +73,7 @@ pub struct Rq {
     pub overhead_total_ns: u64,
 }
 
-/// What made the current task's slice end early, if anything did.
+/// What ended the current task's slice early, if anything did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PreemptHint {
     #[default]
@@ -132,7 +132,7 @@ impl Rq {
         }
     }
 
-    /// The current task cannot go on at once: it should leave, or the CPU has something else to do.
+    /// The current task cannot continue at once: it should leave, or the CPU has something else to do.
     #[inline]
     pub fn is_interrupted(&self, now_ns: u64) -> bool {
         self.need_resched || self.stands_still || self.work_start_ns > now_ns

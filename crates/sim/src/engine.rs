@@ -30,11 +30,11 @@ pub struct Setup<'a> {
     pub duration_ns: Option<u64>,
     /// Eject the scheduler when a runnable task waits longer than its `timeout_ms`, as the kernel does.
     pub watchdog: bool,
-    /// Listen to the scheduler's probes.
+    /// Record the scheduler's probes.
     pub probes: bool,
 }
 
-/// What a finished run was.
+/// The outcome of a finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Why the scheduler was unloaded.
@@ -49,14 +49,14 @@ pub struct Outcome {
     pub callbacks: u64,
     /// Whether anything was drawn at random. If not, the run is the same with every seed.
     pub left_to_chance: bool,
-    /// Tasks that had not exited at the end, kernel threads apart.
+    /// Tasks that had not exited at the end, without kernel threads.
     pub tasks_left: u64,
     pub tasks_total: u64,
-    /// Of a run that came to its end: tasks that waited for nothing.
+    /// Of a completed run: tasks that waited without reason.
     pub stranded: Option<Stranded>,
 }
 
-/// Where the time of a CPU went; busy + idle + overhead is the elapsed time.
+/// How a CPU spent its time; busy + idle + overhead is the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
     pub busy_ns: u64,
@@ -64,7 +64,7 @@ pub struct CpuTimes {
     pub overhead_ns: u64,
 }
 
-/// A run that did not come to an end of its own.
+/// A run that did not end normally.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("scheduler: {0}")]
@@ -76,7 +76,7 @@ pub enum RunError {
         cpu: u32,
         task: String,
         time_ns: u64,
-        /// Line of the source, where it is known.
+        /// Source line, if known.
         place: Option<String>,
         what: String,
         crash: Crash,
@@ -89,10 +89,10 @@ pub enum RunError {
     NotModelled(String),
 }
 
-/// More tasks at once than any workload means: a fork bomb.
+/// More live tasks than any workload intends: a fork bomb.
 pub const MAX_LIVE_TASKS: u32 = 200_000;
 
-/// Reschedules that one event may entail: more than there are CPUs in any machine, several times.
+/// Reschedules that one event may cause: several times the CPUs of any machine.
 const MAX_RESCHEDULES: u32 = 1 << 16;
 
 pub struct Engine<'a> {
@@ -116,7 +116,7 @@ pub struct Engine<'a> {
     pub(crate) nr_busy: u32,
     /// CPU whose instruction stream is being simulated right now.
     pub(crate) exec_cpu: u32,
-    /// CPUs whose work's end has changed.
+    /// CPUs whose end of work has changed.
     pub(crate) rearm: Vec<u32>,
     /// CPUs that must reschedule at this instant, as a bitmap.
     pending_resched: Vec<u64>,
@@ -132,7 +132,7 @@ pub struct Engine<'a> {
     pub(crate) progress: Progress,
 }
 
-/// Runs a setup to its end. `progress` receives the simulated time now and then.
+/// Runs a setup to its end. `progress` receives the simulated time occasionally.
 pub fn run(
     setup: &Setup,
     sink: &mut dyn EventSink,
@@ -289,7 +289,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Does what this instant still owes: interrupts that ops asked for, reschedules in CPU order.
+    /// Does the remaining work of this instant: interrupts that ops requested, reschedules in CPU order.
     pub(crate) fn settle_instant(&mut self) {
         for turn in 0.. {
             self.run_irq_work();
@@ -331,7 +331,7 @@ impl<'a> Engine<'a> {
         self.run_irq_work();
     }
 
-    /// The current task of `cpu` should leave it at the next chance, because of something that happens on it.
+    /// The current task of `cpu` should leave it at the next opportunity, because of an event on this CPU.
     pub(crate) fn resched_local(&mut self, cpu: u32) {
         self.rqs[cpu as usize].need_resched = true;
         self.pending_resched[cpu as usize / 64] |= 1 << (cpu % 64);
@@ -348,7 +348,7 @@ impl<'a> Engine<'a> {
             self.resched_local(cpu);
         } else {
             rq.resched_in_flight = true;
-            // Sent when the sender has done what it is busy with.
+            // Sent when the sender has finished its current work.
             let sent_ns = self.rqs[self.exec_cpu as usize].work_start_ns.max(self.now);
             self.clock.arm(sent_ns + ipi_ns, Alarm::Resched { cpu });
         }

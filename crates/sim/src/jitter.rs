@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What differs between two runs of the same programs on the same hardware: when programs start, how late timer
-//! interrupts are, how long computations take. The machine states how much, the seed draws it.
-//!
-//! Each task has streams of its own, from which it draws in the order of its program, so schedulers that decide
+//! interrupts are, how long computations take. The machine gives the amounts, the seed draws the values.
+//! Each task has its own streams, from which it draws in the order of its program, so schedulers that decide
 //! differently still run the same programs.
 
 use crate::bpf::rng::{Pcg, Streams};
@@ -12,7 +11,7 @@ use tiltyard_workload::Workload;
 
 const MILLION: u64 = 1_000_000;
 
-/// How late the interrupts of one user's timers are. They are never early.
+/// Lateness of the timer interrupts of one user. They are never early.
 #[derive(Debug)]
 pub struct Lateness {
     rng: Pcg,
@@ -62,7 +61,7 @@ impl TaskJitter {
         }))
     }
 
-    /// How long a computation of `ns` takes this time: as often shorter as longer, `ns` on average.
+    /// Length of a computation of `ns` this time: as often shorter as longer, `ns` on average.
     #[inline]
     pub fn work_ns(&mut self, ns: u64) -> u64 {
         if self.work_spread_ppm == 0 {
@@ -93,7 +92,7 @@ pub fn starts_ns(workload: &Workload, jitter: &Jitter, streams: &Streams) -> Vec
     if jitter.start_span_ns == 0 {
         return starts;
     }
-    // Tasks of one delay, by application, in the order of the file.
+    // Tasks with the same delay, by application, in the order of the file.
     let mut by_delay: BTreeMap<u64, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
     for (i, task) in workload
         .tasks
@@ -148,7 +147,7 @@ mod tests {
         let all: Vec<Vec<u64>> = (0..200).map(starts).collect();
         for starts in &all {
             assert!(starts.is_sorted(), "{starts:?}");
-            // Nobody comes after one whose delay is longer: 5 us here.
+            // No task starts after one with a longer delay: 5 us here.
             assert!(starts[2] < 5_000 && (5_000..35_000).contains(&starts[3]));
             assert!((1_000_000..1_030_000).contains(&starts[4]));
         }

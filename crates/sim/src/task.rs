@@ -55,7 +55,7 @@ impl Class {
     }
 }
 
-/// Where a task is in its life as the core sees it.
+/// A task's state as the core sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// Sleeps, or has not been woken for the first time.
@@ -99,7 +99,7 @@ impl OpsState {
 /// Who owns a queued task (`p->scx.ops_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpsState {
-    /// Nobody, a DSQ, or it runs or sleeps.
+    /// No owner, a DSQ, or it runs or sleeps.
     None,
     /// On its way through ops.enqueue.
     Queueing,
@@ -109,7 +109,7 @@ pub enum OpsState {
     Dispatching,
 }
 
-/// A DSQ by where it lives.
+/// A DSQ by its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DsqRef {
     Local(u32),
@@ -119,7 +119,7 @@ pub enum DsqRef {
     User(u32),
 }
 
-/// `p->scx` as far as only the core sees it.
+/// The part of `p->scx` that only the core sees.
 #[derive(Debug)]
 pub struct ExtTask {
     pub state: ExtState,
@@ -130,20 +130,20 @@ pub struct ExtTask {
     pub dsq_order: i64,
     pub dsq_next: TaskId,
     pub dsq_prev: TaskId,
-    /// Waits on its runqueue to be inserted into another CPU's local DSQ.
+    /// Waits on its runqueue for insertion into another CPU's local DSQ.
     pub deferred_to: Option<u32>,
-    /// Has had a CPU, whatever its class was.
+    /// Has run, in any class.
     pub ran: bool,
     /// When it last became runnable or lost the CPU.
     pub waits_since_ns: u64,
 }
 
-/// The machine's view: what the task still has to do and what it left in caches.
+/// The machine's view: the task's remaining work and what it left in caches.
 #[derive(Debug, Default)]
 pub struct Work {
     /// Work left of the current instruction, in ns at full speed.
     pub rem_ns: u64,
-    /// rt-app's `runtime`: the instruction ends at this time whatever was done.
+    /// rt-app's `runtime`: the instruction ends at this time, however much was done.
     pub until_ns: Option<u64>,
     pub working_set_bytes: u64,
     /// CPU it last ran on, and that CPU's footprint counter then.
@@ -154,7 +154,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// The current instruction wants nothing more.
+    /// The current instruction is complete.
     pub fn is_done(&self) -> bool {
         self.rem_ns == 0 && self.until_ns.is_none()
     }
@@ -187,7 +187,7 @@ pub struct Task {
     pub jitter: Option<Box<TaskJitter>>,
     pub parent: TaskId,
     pub live_children: u32,
-    /// Number of the current alarm; alarms armed under an older one are void.
+    /// Number of the current alarm; alarms with an older number are void.
     pub generation: u32,
     /// SCHED_RR: ticks left of its turn.
     pub rt_slice_ticks: u32,
@@ -248,7 +248,7 @@ pub fn new_scx_entity() -> SchedExtEntity {
     }
 }
 
-/// A `task_struct` with everything zero but what must not be.
+/// A `task_struct` with everything zero except what must not be.
 pub fn new_task_struct(pid: i32, name: &str) -> TaskStruct {
     let mut comm = [0 as c_char; TASK_COMM_LEN];
     for (to, from) in comm.iter_mut().zip(name.bytes().take(TASK_COMM_LEN - 1)) {

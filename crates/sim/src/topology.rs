@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The machine's CPUs as sets, made once.
+//! The machine's CPUs as sets, computed once.
 
 use crate::bpf::cpumask::CpuSet;
 use tiltyard_model::Machine;

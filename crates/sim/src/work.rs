@@ -14,7 +14,7 @@ use tiltyard_model::{EventKind, Overhead, OverheadCause};
 const LINE_BYTES: u64 = 64;
 
 impl Engine<'_> {
-    /// Brings the current task's remaining work up to now.
+    /// Updates the current task's remaining work to now.
     pub(crate) fn settle(&mut self, cpu: u32) {
         let rq = &mut self.rqs[cpu as usize];
         if self.now > rq.work_start_ns {
@@ -31,7 +31,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes `ns` of this CPU's time away from whatever runs there.
+    /// Takes `ns` of this CPU's time from whatever runs there.
     pub(crate) fn charge(&mut self, cpu: u32, cause: OverheadCause, ns: u64) {
         if ns == 0 {
             return;
@@ -51,8 +51,7 @@ impl Engine<'_> {
         self.arm_work(cpu);
     }
 
-    /// The time at which the current task will have done what it is busy with has changed. It is worked
-    /// out once, when everything that happens at this instant has happened.
+    /// The end of the current task's work has changed. It is computed once, at the end of this instant.
     #[inline]
     pub(crate) fn arm_work(&mut self, cpu: u32) {
         if !self.rqs[cpu as usize].rearm {
@@ -96,7 +95,7 @@ impl Engine<'_> {
     }
 
     /// Sends the overhead of this instant to the sink: it occupies the CPU from now on, or from
-    /// the end of what is under way.
+    /// the end of the current overhead.
     fn tell_overhead(&mut self, cpu: u32) {
         let rq = &mut self.rqs[cpu as usize];
         if !std::mem::take(&mut rq.overhead_untold) {
@@ -121,7 +120,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What it costs `task` that others have used the caches of `cpu` since it last ran.
+    /// The cost for `task` of others having used the caches of `cpu` since it last ran.
     ///
     /// L1 is lost to any other task; the larger caches only to other address spaces, because the
     /// threads of a process share most of what they touch.
@@ -234,7 +233,7 @@ impl Spaces {
             None => {
                 others = others.max(cache_bytes);
                 self.0.insert(0, (space, set));
-                // Deeper than the caches are large nothing matters.
+                // Entries beyond the cache size do not matter.
                 let mut sum = 0;
                 let keep = self.0.iter().take_while(|(_, bytes)| {
                     let fits = sum <= 2 * cache_bytes;

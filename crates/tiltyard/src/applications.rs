@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Real applications as ready experiments: a script each, with a head that says what it needs.
+//! Real applications as ready experiments: one script each, with a header that lists its requirements.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ pub struct Application {
     pub name: String,
     pub script: PathBuf,
     pub about: String,
-    /// Programs that must be there, and the packages of Debian that have them; none if Debian has none.
+    /// Required programs, and the Debian packages that contain them; none if Debian has none.
     pub needs: Vec<String>,
     pub packages: Option<String>,
-    /// Where its source is, if no package has it.
+    /// Where its source is, if no package contains it.
     pub source: Option<String>,
     /// The first is for a small virtual machine, the others are for servers.
     pub sizes: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Application {
 impl Application {
     /// Needed programs that are not on PATH.
     pub fn missing(&self) -> Vec<&str> {
-        // Servers lie where ordinary users' PATH does not lead.
+        // Servers are in folders that are not on an ordinary user's PATH.
         let is_there = |program: &&String| {
             let server = Path::new("/usr/sbin").join(program);
             server.is_file() || tiltyard_kernel::elf::find_command(program).is_ok()
@@ -34,7 +34,7 @@ impl Application {
         missing.map(String::as_str).collect()
     }
 
-    /// How to get what is missing.
+    /// How to install what is missing.
     fn remedy(&self) -> String {
         match (&self.packages, &self.source) {
             (Some(packages), _) => format!("install the packages {packages}"),

@@ -25,7 +25,7 @@ pub struct Built {
     pub globals: Vec<(String, Value)>,
 }
 
-/// Built as asked; `accesses`: to tell what its code reads and writes.
+/// Built as requested; `accesses`: to report what its code reads and writes.
 pub fn native(choice: &Choice, accesses: bool) -> Result<Built, Failure> {
     let options = BuilderOptions {
         accesses,
@@ -53,7 +53,7 @@ pub fn bpf(choice: &Choice) -> Result<PathBuf, Failure> {
         .map_err(failure)
 }
 
-/// What a job in a kernel needs of the scheduler that `argument` names, with what it gets in kernels alone.
+/// What a job in a kernel needs of the scheduler that `argument` names, with its settings for kernels only.
 pub fn job(argument: &str) -> Result<SchedulerJob, Failure> {
     if argument == DEFAULT {
         return Ok(SchedulerJob::own(DEFAULT));
@@ -76,7 +76,7 @@ pub fn job(argument: &str) -> Result<SchedulerJob, Failure> {
     })
 }
 
-/// A BPF program of Tiltyard's own, `text`, as a file that a compiler can read.
+/// One of Tiltyard's own BPF programs, `text`, as a file for the compiler.
 pub fn shipped(name: &str, text: &str) -> Result<Source, Failure> {
     let no_cache = || Failure::new(Code::Environment, "no folder for the cache: set HOME");
     let folder = default_cache_dir().ok_or_else(no_cache)?;
@@ -98,8 +98,8 @@ fn source(choice: &Choice) -> Result<Source, Failure> {
     Ok(source)
 }
 
-/// The value that was typed for a tunable, if there is such a tunable: a number, or the first elements of an array with
-/// slashes between. Whether it fits, the loader checks.
+/// The value typed for a tunable, if it exists: a number, or the first elements of an array
+/// separated by slashes. The loader checks whether it fits.
 fn tunable(
     choice: &Choice,
     object: &Object,
@@ -147,7 +147,7 @@ fn number(text: &str) -> Option<i128> {
     }
 }
 
-/// What a failed build means to the caller. Messages of compilers stand below the first line.
+/// What a failed build means for the caller. Compiler messages follow the first line.
 pub fn failure(error: BuildError) -> Failure {
     let code = match &error {
         BuildError::Compile { .. } | BuildError::Unsupported { .. } | BuildError::Lower { .. } => {

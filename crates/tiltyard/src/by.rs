@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `--by`: what the rows of a comparison are about, a task, an application or a cgroup.
+//! `--by`: whether each row of a comparison is a task, an application or a cgroup.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::failure::{Code, Failure};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
-    /// Each task by itself.
+    /// Each task separately.
     Task,
     /// The tasks of an application together.
     App,
@@ -20,12 +20,12 @@ pub enum By {
     Group,
 }
 
-/// Tasks with rows of their own; those that are born later share [`OTHERS`]. A row costs some 50 KiB.
+/// Tasks with their own rows; those created later share [`OTHERS`]. A row costs some 50 KiB.
 const MAX_TASKS: usize = 512;
 
 const OTHERS: &str = "(other tasks)";
 
-/// The cgroup of everything that the workload puts nowhere else.
+/// The cgroup of tasks that the workload puts nowhere else.
 const ROOT: &str = "/";
 
 impl By {
@@ -37,7 +37,7 @@ impl By {
         }
     }
 
-    /// `sink` with tasks put together as asked for. [`By::check`] has accepted the workload.
+    /// `sink` with tasks grouped as requested. [`By::check`] has accepted the workload.
     #[allow(clippy::type_complexity)] // a name for it would hide what it is
     pub fn regroup<'a, S: EventSink + 'a>(
         self,
@@ -95,7 +95,7 @@ fn group_labels(workload: &Workload) -> impl FnMut(&TaskInfo) -> String {
     }
 }
 
-/// Instances are called `NAME-3`.
+/// Instances are named `NAME-3`.
 fn spec_of<'a>(workload: &'a Workload, name: &str) -> Option<&'a TaskSpec> {
     let named = |name: &str| workload.tasks.iter().find(|task| task.name == name);
     let instance_of = || {
@@ -109,7 +109,7 @@ fn spec_of<'a>(workload: &'a Workload, name: &str) -> Option<&'a TaskSpec> {
 /// The groups that a task is in, in order; `None`: the one that it inherits.
 fn own_groups(task: &TaskSpec) -> Vec<Option<usize>> {
     let mut phases = task.phases.iter().map(|phase| phase.attrs.group);
-    // What the first phase sets holds from the beginning.
+    // Settings of the first phase apply from the beginning.
     let first = phases.next().flatten().or(task.attrs.group);
     let later = phases.filter(Option::is_some);
     let mut groups: Vec<Option<usize>> = [first].into_iter().chain(later).collect();

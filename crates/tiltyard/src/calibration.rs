@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Measures a machine: the readings under its own scheduler, and under ones of known weight.
+//! Measures a machine: the readings under its own scheduler, and under schedulers with known work.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Fa
         steps,
         output: BTreeMap::new(),
     };
-    // The weights have no place in a kernel without sched_ext.
+    // Schedulers with known work cannot run in a kernel without sched_ext.
     if !guest.vm && !host::check(&guest.kernel).here.is_empty() {
         job.schedulers.truncate(1);
     }

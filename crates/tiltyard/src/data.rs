@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where the shipped schedulers, workloads and machines lie.
+//! Where the shipped schedulers, workloads and machines are.
 
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ pub fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| Failure::io(Code::Input, path, "read", &e))
 }
 
-/// A path as people know it: relative to the working folder where it lies below.
+/// A human-readable path: relative to the working folder if it is below it.
 pub fn shown(path: &Path) -> String {
     let here = std::env::current_dir().ok();
     let relative = here

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Durations as people type them: 10s, 500ms, 1.5m.
+//! Durations as users type them: 10s, 500ms, 1.5m.
 
 const UNITS: [(&str, u64); 6] = [
     ("ns", 1),

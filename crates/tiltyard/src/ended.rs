@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How a run in the simulated machine ended, in words: runs that a scheduler cut short or spoilt are failures, whatever
-//! their figures look like.
+//! How a run in the simulated machine ended, in words: runs that a scheduler cut short or spoilt are failures,
+//! whatever their metrics show.
 
 use serde_json::json;
 use tiltyard_native::LoadError;
@@ -11,7 +11,7 @@ use crate::failure::{Code, Failure};
 /// Tasks that a message names; JSON has all.
 const NAMED: usize = 5;
 
-/// What is wrong with a run that the engine ended in good order, if anything is.
+/// What is wrong with a run that the engine completed, if anything is.
 pub fn judge(outcome: &Outcome) -> Option<Failure> {
     let exit = &outcome.exit;
     let failure = match (exit.kind, &outcome.stranded) {
@@ -59,7 +59,7 @@ fn code_word(code: i64) -> String {
     }
 }
 
-/// The core threw the scheduler out.
+/// The core ejected the scheduler.
 fn ejected(outcome: &Outcome) -> String {
     let exit = &outcome.exit;
     let mut line = format!(
@@ -137,7 +137,7 @@ fn shortened(dump: &str) -> String {
     out
 }
 
-/// A run that the engine could not go on with.
+/// A run that the engine could not continue.
 pub fn by_error(error: &RunError, origin_ns: u64) -> Failure {
     let code = match error {
         RunError::Load(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How a command fails: an exit code, and one line a fault.
+//! How a command fails: an exit code, and one line per error.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -11,7 +11,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// Nothing of the below: a file could not be written, say.
+    /// None of the below: for example, a file could not be written.
     Other = 1,
     Usage = 2,
     /// A workload, machine or preset file is wrong.
@@ -22,11 +22,11 @@ pub enum Code {
     Scheduler = 5,
     /// A workload failed in a run: deadlock, unlock of a lock held by another.
     Workload = 6,
-    /// This machine lacks something: a compiler, a kernel, a right.
+    /// This machine lacks something: a compiler, a kernel, a privilege.
     Environment = 7,
     /// A scheduler or a workload asks for what the simulated machine does not model.
     NotModelled = 8,
-    /// A figure changed by more than a gate allows.
+    /// A metric changed by more than a gate allows.
     Gate = 9,
     /// A scheduler left a run by itself: scx_bpf_exit.
     Left = 10,
@@ -35,16 +35,16 @@ pub enum Code {
     Interrupted = 130,
 }
 
-/// What ended the command. Faults stand in the order in which they were found.
+/// What ended the command. Errors are in the order in which they were found.
 #[derive(Debug)]
 pub struct Failure {
     pub code: Code,
     pub faults: Vec<Fault>,
-    /// Of a run that failed: all there is to know, for JSON.
+    /// All details of a failed run, for JSON.
     pub details: Option<Box<serde_json::Value>>,
 }
 
-/// One fault in one line, with its place in an input file where it has one.
+/// One error in one line, with its place in an input file if it has one.
 #[derive(Debug)]
 pub struct Fault {
     pub line: String,
@@ -91,7 +91,7 @@ impl Failure {
         self
     }
 
-    /// The same, found while `place` was looked at.
+    /// The same, found while `place` was checked.
     pub fn within(mut self, place: &str) -> Failure {
         for fault in &mut self.faults {
             fault.line = format!("{place}: {}", fault.line);
@@ -99,7 +99,7 @@ impl Failure {
         self
     }
 
-    /// On terminals with the lines of the input file underneath, elsewhere one line a fault.
+    /// On terminals with the lines of the input file underneath, elsewhere one line per error.
     pub fn print(&self) {
         let draw = std::io::stderr().is_terminal();
         for fault in &self.faults {
@@ -122,7 +122,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// As miette draws it: the line of the file, the place underlined, the way out below.
+/// As miette draws it: the line of the file, the place underlined, the remedy below.
 fn drawn(place: &Place) -> miette::Report {
     let label = miette::LabeledSpan::underline(place.span.clone());
     let source = miette::NamedSource::new(&place.file, place.text.clone());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The machine that a command is about: this one, or a virtual one as its flags describe it.
+//! The machine that a command uses: this one, or a virtual one as its flags describe it.
 
 use tiltyard_kernel::Accel;
 use tiltyard_kernel::vm::VmJob;
@@ -7,7 +7,7 @@ use tiltyard_kernel::vm::VmJob;
 use crate::failure::Failure;
 use crate::machines;
 
-/// Which machine. A flag of the virtual one is refused where none is asked for.
+/// Which machine. Flags of the virtual one are rejected without --vm.
 #[derive(Clone, Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("virtual").multiple(true)))]
 pub struct Guest {
@@ -27,7 +27,7 @@ pub struct Guest {
     )]
     machine: Option<String>,
     /// Emulate with a clock that counts instructions: every run is the same. Several CPUs share one stream of
-    /// instructions, so that each of N has 1/N of the time.
+    /// instructions, so each of N gets 1/N of the time.
     #[arg(long, requires = "vm")]
     pub icount: bool,
     /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a

@@ -9,16 +9,16 @@ use tiltyard_kernel::protocol::{CommandStatus, RunOutcome, RunReport};
 
 use crate::failure::{Code, Failure};
 
-/// What `tiltyard exec --format json` prints, as far as anybody needs it.
+/// The needed parts of what `tiltyard exec --format json` prints.
 #[derive(Debug, Deserialize)]
 pub struct Printed {
-    /// What was not quite as the file says.
+    /// Deviations from the file.
     pub notes: Vec<String>,
     pub outcome: Outcome,
 }
 
 impl Printed {
-    /// From all that was printed: notes come first, on its standard error.
+    /// From all output: notes come first, on its standard error.
     pub fn parse(text: &str) -> Result<Printed, String> {
         let json = text.find('{').map_or("", |at| &text[at..]);
         serde_json::from_str(json).map_err(|e| format!("the workload's result: {e}: {text}"))
@@ -37,7 +37,7 @@ pub fn command(workload: &Path) -> Result<Vec<String>, Failure> {
     Ok(words.map(str::to_owned).to_vec())
 }
 
-/// What went wrong in a run, if anything did.
+/// Why a run failed, if it did.
 pub fn fault(run: &RunReport) -> Option<Failure> {
     if run.is_success() {
         return None;
@@ -80,7 +80,7 @@ pub fn fault(run: &RunReport) -> Option<Failure> {
     Some(Failure::new(code, format!("{}: {line}", run.scheduler)))
 }
 
-/// Of evidence in many lines, what was done and how it ended.
+/// Of many lines of output, what was done and how it ended.
 fn first_and_last(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ctrl-C: half-written files go away, and the exit code says what happened. A command that has something to put in
-//! order first asks for it.
+//! Ctrl-C: half-written files are removed, and the exit code reports it. A command that must clean up first can
+//! handle the signal itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use crate::failure::Code;
 
-/// Files and folders to remove when the user interrupts. Those that are gone already do no harm.
+/// Files and folders to remove when the user interrupts. Missing ones do no harm.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Whether the first signal is left to the command, and which one it was.
+/// Whether the command handles the first signal, and which one it was.
 static IS_LEFT_TO_COMMAND: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// From now on the first signal ends nothing: the command asks for it by [`signal`], and ends by itself. The second
-/// one does.
+/// From now on the first signal does not end the process: the command reads it with [`signal`], and exits by
+/// itself. The second one does.
 pub fn leave_to_command() {
     IS_LEFT_TO_COMMAND.store(true, Ordering::SeqCst);
 }
 
-/// The signal that has come, if it was left to the command.
+/// The received signal, if the command handles it.
 pub fn signal() -> Option<&'static str> {
     match SIGNAL.load(Ordering::SeqCst) {
         0 => None,
@@ -30,7 +30,7 @@ pub fn signal() -> Option<&'static str> {
     }
 }
 
-/// Removes a file or folder. Threads may still put files into the folder: until it is gone.
+/// Removes a file or folder. Threads may still put files into the folder, so this repeats until it is gone.
 fn remove(path: &Path) {
     for _ in 0..100 {
         let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
@@ -40,7 +40,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Registers a file or folder that means nothing unless this process ends well.
+/// Registers a file or folder that is useless unless this process succeeds.
 pub fn remove_on_interrupt(path: &Path) {
     if let Ok(mut files) = TEMPORARY.lock() {
         files.push(path.to_owned());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `-m` takes: a shipped name, a machine file, hwloc XML, or hwloc's synthetic string.
+//! What `-m` accepts: a shipped name, a machine file, hwloc XML, or hwloc's synthetic string.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::data;
 use crate::failure::{Code, Failure, Fault, Place};
 use crate::nearest;
 
-/// The machine of runs that name none: one core.
+/// The default machine: one core.
 pub const DEFAULT: &str = "opteron1";
 
 pub fn names() -> Result<Vec<String>, Failure> {
@@ -27,7 +27,7 @@ pub fn load(argument: &str) -> Result<Machine, Failure> {
     }
 }
 
-/// A machine with some numbers of its file (by keys with points between) changed.
+/// A machine with some numbers of its file (by keys separated by dots) changed.
 pub fn load_changed(argument: &str, changes: &[(String, Change)]) -> Result<Machine, Failure> {
     if changes.is_empty() {
         return load(argument);

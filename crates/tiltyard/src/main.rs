@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// What results and tables name as their maker.
+/// The version that results and tables record.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {

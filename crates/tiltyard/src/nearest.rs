@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! "did you mean": the known name that is closest to what was typed.
 
-/// The nearest of `known`, if it is close enough to be what was meant.
+/// The nearest of `known`, if it is close enough to be intended.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let by_distance = known.into_iter().map(|name| (distance(typed, name), name));
     let (distance, name) = by_distance.min()?;
     (distance <= 1 + typed.chars().count() / 4).then_some(name)
 }
 
-/// ` did you mean X?`, or the list of all names, or that there are none: the way out of an error.
+/// ` did you mean X?`, or the list of all names, or that there are none: the remedy in an error.
 pub fn hint(typed: &str, known: &[String]) -> String {
     match nearest(typed, known.iter().map(String::as_str)) {
         Some(name) => format!("did you mean {name}?"),
@@ -17,7 +17,7 @@ pub fn hint(typed: &str, known: &[String]) -> String {
     }
 }
 
-/// The nearest of `known`, `most` of them, however far: those with most of the words that were typed first.
+/// The nearest of `known`, `most` of them, however far: first those with most of the typed words.
 pub fn closest<'a>(typed: &str, known: &[&'a str], most: usize) -> Vec<&'a str> {
     let is_separator = |c: char| "_. -".contains(c);
     let words: Vec<&str> = typed.split(is_separator).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Output files, whole or not at all.
+//! Output files, complete or not at all.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens a temporary file beside `path`, so that a missing folder or right shows before hours of work.
+    /// Opens a temporary file beside `path`, so that a missing folder or permission shows before hours of work.
     pub fn create(path: &Path) -> Result<Output, Failure> {
         let error = |e: std::io::Error| Failure::io(Code::Other, path, "write", &e);
         let folder = path
@@ -38,14 +38,14 @@ impl Output {
         })
     }
 
-    /// Makes `bytes` the whole of the file.
+    /// Makes `bytes` the whole contents of the file.
     pub fn fill(mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.temporary.write_all(bytes);
         written.map_err(|e| Failure::io(Code::Other, &self.path, "write", &e))?;
         self.finish()
     }
 
-    /// Puts the file under its name, with the rights of an ordinary new file.
+    /// Gives the file its name and the permissions of an ordinary new file.
     pub fn finish(self) -> Result<(), Failure> {
         let Output { path, temporary } = self;
         let error = |e: std::io::Error| Failure::io(Code::Other, &path, "write", &e);
@@ -72,7 +72,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     Output::create(path)?.fill(bytes)
 }
 
-/// Writes SVG files, by their names without extension, into a folder that need not exist.
+/// Writes SVG files, named without extension, into a folder that need not exist.
 pub fn write_all(dir: &Path, figures: &[(String, String)]) -> Result<(), Failure> {
     std::fs::create_dir_all(dir).map_err(|e| Failure::io(Code::Other, dir, "create", &e))?;
     for (name, svg) in figures {
@@ -81,7 +81,7 @@ pub fn write_all(dir: &Path, figures: &[(String, String)]) -> Result<(), Failure
     Ok(())
 }
 
-/// The rights that this process withholds from new files.
+/// The permissions that this process withholds from new files (umask).
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("Umask:"));

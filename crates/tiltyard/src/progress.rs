@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Progress on stderr: only on terminals, only for what takes longer than a second.
+//! Progress on stderr: only on terminals, only for work that takes longer than a second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// How long a command may be silent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a step counts as simulated time: the bar's unit.
+/// A step in simulated time: the bar's unit.
 const STEP_NS: u64 = 1_000_000;
 
-/// A bar over the simulated time of all runs together; threads add what they have done.
+/// A bar over the simulated time of all runs together; threads add their progress.
 pub struct Progress {
     bar: ProgressBar,
     begun: Instant,
@@ -37,7 +37,7 @@ impl Progress {
         }
     }
 
-    /// One that is never shown: a larger one counts.
+    /// One that is never shown: part of a larger one.
     pub fn silent() -> Progress {
         Progress {
             silent: true,
@@ -66,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// The bar goes away; the results follow.
+    /// Removes the bar; the results follow.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

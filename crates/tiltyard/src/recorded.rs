@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs in a real kernel: the recorded events of each give the same figures as those of the simulated machine.
+//! Runs in a real kernel: the recorded events of each give the same metrics as those of the simulated machine.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub fn spread(times_s: &[f64]) -> Option<f64> {
     Some(side / interval.median)
 }
 
-/// On what it ran.
+/// The machine that it ran on.
 pub fn machine(report: &Report) -> String {
     let (release, cpus) = (&report.kernel_release, report.cpus);
     let s = if cpus == 1 { "" } else { "s" };
@@ -49,7 +49,7 @@ pub struct Recorded {
     pub summary: Summary,
 }
 
-/// Figures of a trace.
+/// Metrics of a trace.
 pub fn summarise(trace: &Trace, nr_cpus: u32) -> Recorded {
     let mut recorder = Recorder::new(RecorderSpec {
         nr_cpus: nr_cpus as usize,
@@ -71,7 +71,7 @@ pub fn timeline(trace: &Trace, nr_cpus: u32, window: Window) -> timeline::Record
     timeline.finish(trace.end_ns)
 }
 
-/// Of what is known of runs, in order, by their index: that of the first run of each scheduler that counts.
+/// Of data about runs, in order, by their index: that of each scheduler's first run that counts.
 pub fn first_of_each<T>(report: &Report, known: Vec<(usize, T)>) -> Vec<(String, T)> {
     let mut first: Vec<(String, T)> = Vec::new();
     for (index, of_run) in known {
@@ -102,7 +102,7 @@ pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<
     all
 }
 
-/// Metrics of simulated runs that events of a kernel do not show: it would take a clock around each of its functions.
+/// Metrics of simulated runs that a kernel's events do not show: that would require timing each of its functions.
 fn is_unmeasured(name: &str) -> bool {
     matches!(name, "overhead_percent" | "scheduler_percent")
 }
@@ -132,8 +132,7 @@ pub fn comparison(report: &Report, runs: &[(String, Vec<Summary>)]) -> Compariso
     comparison
 }
 
-/// All figures of the runs of a scheduler that count: the command's own, and those of its events where they were
-/// recorded.
+/// All metrics of a scheduler's runs that count: the command's own, and those of its events if recorded.
 pub fn figures_of(report: &Report, recorded: &[Recorded], scheduler: &str) -> Vec<Vec<Figure>> {
     let all = counting(report, scheduler).map(|(index, run)| {
         let mut all = own_figures(run);
@@ -173,7 +172,7 @@ fn own_figures(run: &RunReport) -> Vec<Figure> {
     took.into_iter().chain(told).collect()
 }
 
-/// The first score line that cannot be understood.
+/// The first invalid score line.
 pub fn bad_score(report: &Report) -> Option<String> {
     let mut lines = report.runs.iter().flat_map(lines_of);
     let bad = lines.find(|line| score(line).is_none())?;

@@ -18,12 +18,12 @@ use crate::recorded::{self, Recorded};
 pub struct Results {
     path: PathBuf,
     pub is_simulated: bool,
-    /// `None` in files of a real kernel that do not say.
+    /// `None` in files of a real kernel without it.
     pub workload: Option<String>,
-    /// After which it was ended; `None`: its own end.
+    /// Its latest end; `None`: the workload's own end.
     pub duration_ns: Option<u64>,
     pub machine: String,
-    /// In the order of the file; there is one at least.
+    /// In the order of the file; at least one.
     pub schedulers: Vec<Runs>,
     /// Why the job ended before it was done.
     pub cut_short: Option<String>,
@@ -32,16 +32,16 @@ pub struct Results {
 /// The runs of one scheduler.
 pub struct Runs {
     pub scheduler: String,
-    /// The figures of each.
+    /// The metrics of each.
     pub figures: Vec<Vec<Figure>>,
-    /// What makes each come out the same again, where there is such a thing.
+    /// What each depends on besides its inputs.
     pub draws: Vec<Draws>,
     /// Runs that failed, and do not count.
     pub failed: usize,
     pub lost_events: u64,
 }
 
-/// What a run depends on beside its inputs.
+/// What a run depends on besides its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draws {
     Seed(u64),
@@ -77,7 +77,7 @@ impl Results {
         data::shown(&self.path)
     }
 
-    /// The runs of the scheduler that was named, or of the only one.
+    /// The runs of the named scheduler, or of the only one.
     pub fn runs(&self, scheduler: Option<&str>) -> Result<&Runs, Failure> {
         let path = self.shown();
         let names: Vec<String> = self
@@ -106,7 +106,7 @@ impl Results {
     }
 }
 
-/// As much as decides whether the rest can be read.
+/// The part that determines whether the rest can be read.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with runs")]
 struct Outline {
@@ -166,7 +166,7 @@ struct RecordedRun {
     summary: Summary,
 }
 
-/// What reads a result, for errors.
+/// The reader of a result, for errors.
 const WAY_OUT: &str = "give a file of tiltyard run --format json, or of tiltyard kernel --out";
 
 fn parse(text: &str, path: &Path) -> Result<Results, String> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `-s` takes: a shipped name, a preset, `NAME:tunable=value:...`, or a path to a `.bpf.c`.
+//! What `-s` accepts: a shipped name, a preset, `NAME:tunable=value:...`, or a path to a `.bpf.c`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use crate::data;
 use crate::failure::{Code, Failure};
 use crate::nearest;
 
-/// One scheduler as it was asked for.
+/// One scheduler as requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// As typed: what errors and commands call it.
+    /// As typed: its name in errors and commands.
     pub argument: String,
-    /// What tables call it: the argument, without the folders of a path and its suffix.
+    /// Its name in tables: the argument, without the folders and suffix of a path.
     pub label: String,
     pub source: PathBuf,
-    /// Tunables and their values, those typed after those of a preset. A name stands once.
+    /// Tunables and their values, those typed after those of a preset. A name occurs once.
     pub tunables: Vec<(String, String)>,
     /// Whether a run with it should eject it for starving tasks, as the kernel would.
     pub watchdog: bool,
@@ -35,10 +35,10 @@ impl Choice {
     }
 }
 
-/// What a scheduler needs in a real kernel, which does not let it do all that the simulated machine does.
+/// What a scheduler needs in a real kernel, which allows less than the simulated machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InKernel {
-    /// Tunables and their values, for those that were not given otherwise.
+    /// Tunables and their values, unless set otherwise.
     pub tunables: Vec<(String, String)>,
     /// Counters of the scheduler's deviations from itself, and what each counts.
     pub deviations: Vec<(String, String)>,
@@ -55,7 +55,7 @@ pub struct Preset {
 
 #[derive(Deserialize)]
 struct PresetFile {
-    /// False for a scheduler that starves tasks by design: the simulated machine then lets it.
+    /// False for a scheduler that starves tasks by design: the simulated machine then allows it.
     #[serde(default = "yes")]
     watchdog: bool,
     #[serde(default)]
@@ -85,7 +85,7 @@ struct PresetTable {
     set: BTreeMap<String, toml::Value>,
 }
 
-/// Shipped schedulers: folders that hold a source of their own name.
+/// Shipped schedulers: folders that contain a source of the same name.
 pub fn names() -> Result<Vec<String>, Failure> {
     let folder = data::folder()?.join("schedulers");
     let mut names = data::names(&folder, "")?;
@@ -155,7 +155,7 @@ fn read_file(file: &Path) -> Result<PresetFile, Failure> {
     })
 }
 
-/// What the file beside `source` says about the watchdog, and about real kernels.
+/// The settings for the watchdog and for real kernels in the file beside `source`.
 fn beside(source: &Path) -> Result<(bool, InKernel), Failure> {
     let file = source.with_file_name("presets.toml");
     if !file.is_file() {
@@ -169,7 +169,7 @@ fn beside(source: &Path) -> Result<(bool, InKernel), Failure> {
     Ok((read.watchdog, kernel))
 }
 
-/// What `argument` means. Names of tunables are checked when the scheduler has been built.
+/// Resolves `argument`. Names of tunables are checked when the scheduler has been built.
 pub fn choose(argument: &str) -> Result<Choice, Failure> {
     let (name, settings) = split(argument);
     let (source, mut tunables) = find(argument, name)?;
@@ -198,7 +198,7 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
     })
 }
 
-/// `./folder/my.bpf.c:slice_ms=5` is called `my:slice_ms=5`.
+/// `./folder/my.bpf.c:slice_ms=5` is named `my:slice_ms=5`.
 fn label(argument: &str) -> String {
     let (name, settings) = split(argument);
     let file = name.rsplit('/').next().unwrap_or(name);
@@ -233,7 +233,7 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
     }
     let shipped = names()?;
     let presets = presets()?;
-    // A preset may have its scheduler's name: then it is what the name alone means.
+    // A preset may have its scheduler's name: then the name alone means the preset.
     if let Some(preset) = presets.iter().find(|p| p.name == name) {
         let source = source_of(&folder, &preset.scheduler);
         return Ok((source, preset.tunables.clone()));

@@ -20,7 +20,7 @@ use crate::progress::{self, Steps};
 use crate::simulate::{self, Experiment};
 use crate::{built, machines, recorded, schedulers, workloads};
 
-/// Seeds of the simulated runs of which the median counts, as it does of the kernel's.
+/// Seeds of the simulated runs; their median counts, as for the kernel's runs.
 const SEEDS: u64 = 5;
 
 /// All workloads in one arena.
@@ -123,7 +123,7 @@ fn requests(class: &tiltyard_measure::RequestSummary) -> Option<Requests> {
     })
 }
 
-/// What the kernel did: of each scheduler of the arena its name, its runs, and events that were lost.
+/// What the kernel did: each scheduler's name, its runs, and lost events.
 struct Real {
     report: Report,
     schedulers: Vec<(String, Vec<Measured>, u64)>,
@@ -139,7 +139,7 @@ fn in_kernel(
 ) -> Result<Real, Failure> {
     let mut command = guest_run::command(file)?;
     if arena.exact && machines::load(&arena.machine)?.nr_cpus() > 1 {
-        // Its CPUs take turns: work is measured by the task's own clock, which stands still while another has the turn.
+        // Its CPUs take turns: work is measured by the task's own clock, which stops while another has its turn.
         command.push("--exact".to_owned());
     }
     let jobs = arena.pairs.iter().map(|(_, real)| built::job(real));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One run in the simulated machine: sinks around the engine, and what its end means.
+//! One run in the simulated machine: sinks around the engine, and how it ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,14 +20,14 @@ pub struct Experiment<'a> {
     pub machine: &'a Machine,
     pub workload: &'a Workload,
     pub duration_ns: Option<u64>,
-    /// `None`: as each scheduler says.
+    /// `None`: each scheduler's setting.
     pub watchdog: Option<bool>,
     pub probes: bool,
     /// Do everything twice and compare.
     pub twice: bool,
 }
 
-/// One run that came to its end.
+/// One completed run.
 pub struct Run {
     pub seed: u64,
     pub summary: Summary,
@@ -81,7 +81,7 @@ pub fn run(
     })
 }
 
-/// What a recorder of a run must know.
+/// What a recorder needs to know about a run.
 pub fn recorded(experiment: &Experiment) -> RecorderSpec {
     RecorderSpec {
         nr_cpus: experiment.machine.nr_cpus(),
@@ -100,7 +100,7 @@ pub fn origin_ns(workload: &Workload) -> u64 {
         .unwrap_or(0)
 }
 
-/// The engine with its errors as failures. A panic ends this run and no other.
+/// The engine with its errors as failures. A panic ends only this run.
 pub fn simulate(
     experiment: &Experiment,
     built: &Built,

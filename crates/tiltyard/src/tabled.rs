@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs as tables in a folder: what each was of, its events, its figures.
+//! Runs as tables in a folder: a description of each, its events, its metrics.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub struct Tables {
     dir: ParquetDir,
 }
 
-/// Where a run in the simulated machine comes from.
+/// The origin of a run in the simulated machine.
 pub struct Simulated<'a> {
     pub experiment: &'a Experiment<'a>,
     pub workload_sha256: &'a str,
@@ -32,7 +32,7 @@ pub struct Simulated<'a> {
     pub command: &'a str,
 }
 
-/// Where runs in a real kernel come from.
+/// The origin of runs in a real kernel.
 pub struct InKernel<'a> {
     pub job: &'a VmJob,
     pub report: &'a Report,
@@ -48,7 +48,7 @@ pub fn sha256(content: impl AsRef<[u8]>) -> String {
 }
 
 impl Tables {
-    /// Looks before hours of work whether `dir` may be written.
+    /// Checks before hours of work whether `dir` may be written.
     pub fn create(dir: &Path) -> Result<Tables, Failure> {
         let dir = ParquetDir::create(dir).map_err(failure)?;
         interrupt::remove_on_interrupt(dir.temporary());
@@ -98,7 +98,7 @@ impl Tables {
         events.finish(trace.end_ns).finish().map_err(failure)
     }
 
-    /// The figures of runs in a real kernel, when the report on all of them is there.
+    /// The metrics of runs in a real kernel, when the report on all of them exists.
     pub fn figures(&self, runs: &[Recorded], of: &InKernel) -> Result<Vec<RunFiles>, Failure> {
         let files = runs.iter().map(|recorded| {
             let run = &of.report.runs[recorded.run];
@@ -133,13 +133,13 @@ impl Tables {
         files.collect()
     }
 
-    /// Puts the folder under its name, with the runs in this order.
+    /// Gives the folder its name, with the runs in this order.
     pub fn finish(self, runs: Vec<RunFiles>) -> Result<(), Failure> {
         self.dir.finish(runs).map_err(failure)
     }
 }
 
-/// What a run was of and its figures, behind whatever else its part has.
+/// A run's description and metrics, after whatever else its part has.
 fn close(
     mut part: RunPart,
     number: u32,
@@ -153,7 +153,7 @@ fn close(
     part.finish().map_err(failure)
 }
 
-/// Objects for a kernel are called by the hash of what they were built from.
+/// Objects for a kernel are named by the hash of their inputs.
 fn key(object: &Path) -> Option<&str> {
     object.file_name()?.to_str()?.split('.').next()
 }

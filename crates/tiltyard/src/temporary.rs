@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One folder for all temporary files of this process, of whatever crate: it goes when the process ends or is interrupted.
+//! One folder for all temporary files of this process, of any crate: it is removed when the process ends or is
+//! interrupted.
 
 use tempfile::TempDir;
 
 use crate::interrupt;
 
-/// The folder, for as long as it is held. `None` where none can be made: commands that need one fail by themselves.
+/// The folder, for as long as it is held. `None` if none can be created: commands that need one then fail.
 pub fn folder() -> Option<TempDir> {
     let folder = tempfile::Builder::new()
         .prefix("tiltyard-")

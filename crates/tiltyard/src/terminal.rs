@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is known about the terminal.
+//! Properties of the terminal.
 
-/// Columns of standard output; 100 where it is no terminal.
+/// Columns of standard output; 100 if it is not a terminal.
 pub fn width() -> usize {
     // SAFETY: TIOCGWINSZ fills the struct that it gets and nothing else.
     let size = unsafe {
@@ -13,7 +13,7 @@ pub fn width() -> usize {
         .unwrap_or(100)
 }
 
-/// `words` as a shell takes them: what must be quoted is.
+/// `words` for a shell, quoted where necessary.
 pub fn shell_line<S: AsRef<str>>(words: &[S]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     let quoted = words.iter().map(|word| match word.as_ref() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Workloads with real threads in a kernel: what their runs print, and their figures over the window that a simulated
-//! run has, from the workload's start to its end.
+//! Workloads with real threads in a kernel: what their runs print, and their metrics over the window of a simulated
+//! run, from the workload's start to its end.
 
 use std::cell::RefCell;
 
@@ -17,7 +17,7 @@ pub fn cut(trace: &mut Trace, outcome: &Outcome) {
     trace.end_ns = outcome.origin_ns + outcome.duration_ns;
 }
 
-/// Requests and marks are what the workload's threads counted; events do not show them.
+/// Requests and marks are counted by the workload's threads; events do not show them.
 pub fn fill(summary: &mut Summary, outcome: &Outcome) {
     summary.requests = outcome.requests.iter().map(request).collect();
     let marks = outcome.marks.iter().map(|mark| MarkSummary {

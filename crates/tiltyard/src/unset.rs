@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a scheduler's user-space half would have done and nobody does in the simulated machine: programs that it would
+//! What a scheduler's user-space half would do, and nothing does in the simulated machine: programs that it would
 //! call, and variables that describe the machine.
 
 use tiltyard_model::Machine;
@@ -11,8 +11,8 @@ use crate::built::Built;
 /// A variable's usual name, and what a loader would put there.
 type Described = (&'static str, fn(&Machine) -> i128);
 
-/// Names by which schedulers call facts of the machine. `nr_cpu_ids` and its like are set by the engine unless the user
-/// sets them, so they are not here. A name that means something else elsewhere costs a warning and nothing more.
+/// Names that schedulers use for facts of the machine. `nr_cpu_ids` and the like are set by the engine unless the
+/// user sets them, so they are not here. If a name means something else elsewhere, the only harm is a warning.
 const DESCRIBED: [Described; 12] = [
     ("nr_online_cpus", |m| m.nr_cpus() as i128),
     ("nr_possible_cpus", |m| m.nr_cpus() as i128),
@@ -49,7 +49,7 @@ pub fn warnings(built: &Built, machine: &Machine) -> Vec<String> {
     lines
 }
 
-/// Programs besides ops run only if somebody attaches or calls them.
+/// Programs besides ops run only if they are attached or called.
 fn never_called(object: &Object) -> Option<String> {
     let ops: Vec<&String> = object.ops.functions.values().collect();
     let others = object
@@ -67,7 +67,7 @@ fn never_called(object: &Object) -> Option<String> {
     })
 }
 
-/// Variables that describe another machine than this one.
+/// Variables that describe a different machine.
 fn contradictions(built: &Built, machine: &Machine) -> Vec<String> {
     let object = &built.object;
     let given = |name: &str| built.globals.iter().any(|(n, _)| n == name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Schedulers before the verifier of a real kernel: the simulated machine runs what it would refuse.
+//! Checks schedulers with a real kernel's verifier: the simulated machine runs what it would reject.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::failure::{Code, Failure};
 use crate::interrupt;
 use crate::progress::Steps;
 
-/// The kernel whose verifier is asked: the reference kernel of the simulated machine.
+/// The kernel whose verifier is used: the reference kernel of the simulated machine.
 const KERNEL: &str = "6.18";
 
 /// How long the guest waits for the next request, s. A variable of this name changes it.
@@ -43,8 +43,8 @@ pub fn hidden() -> Option<ExitCode> {
     })
 }
 
-/// Asks the verifier about a scheduler with the values that it gets in a kernel, and remembers if it accepts it. The
-/// release of the kernel that was asked.
+/// Asks the verifier about a scheduler with the values that it gets in a kernel, and remembers if it accepts it.
+/// Returns the release of that kernel.
 pub fn require(built: &Built) -> Result<String, Failure> {
     let argument = &built.choice.argument;
     let job = built::job(argument)?;
@@ -73,7 +73,7 @@ pub fn require(built: &Built) -> Result<String, Failure> {
     }
 }
 
-/// One line for a scheduler of the user's own that no verifier has accepted so far.
+/// One line for a user's own scheduler that no verifier has accepted so far.
 pub fn hint(built: &Built) -> Option<String> {
     let shipped = data::folder().ok()?.join("schedulers");
     let source = built.choice.source.canonicalize().ok()?;
@@ -90,7 +90,7 @@ fn no_object(argument: &str) -> Failure {
     Failure::usage(format!("--verify {argument}: has no object to verify"))
 }
 
-/// What a refusal means, its place first. The kernel's own words follow in full.
+/// The meaning of a rejection, its place first. The kernel's full message follows.
 fn told(source: &Path, release: &str, refusal: &str) -> String {
     let place = source_line(refusal);
     let own = source.file_name().and_then(|name| name.to_str());
@@ -114,7 +114,7 @@ fn told(source: &Path, release: &str, refusal: &str) -> String {
     text
 }
 
-/// The verifier's verdict: its last line. Of some stores it says nothing but what they are.
+/// The verifier's verdict: its last line. For some stores it only says what they are.
 fn word(refusal: &str) -> &str {
     let last = refusal.lines().last().unwrap_or_default();
     let instruction = last.split_once(": (").map(|(_, rest)| rest);
@@ -138,7 +138,7 @@ fn source_line(refusal: &str) -> Option<(&str, u32, &str)> {
     })
 }
 
-/// What to do about the commonest refusals.
+/// What to do about the most common rejections.
 fn advice(refusal: &str) -> Option<&'static str> {
     if word(refusal) == STORE {
         return Some(READ_ONLY);
@@ -203,12 +203,12 @@ fn cache() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The file that is there if a verifier has accepted the object of this key.
+/// The file that exists if a verifier has accepted the object with this key.
 fn mark(key: &str) -> Option<PathBuf> {
     Some(default_cache_dir()?.join(format!("{key}.verified")))
 }
 
-/// A mark that cannot be written costs a hint and nothing else.
+/// A mark that cannot be written only costs a hint.
 fn remember(key: &str, release: &str) {
     if let Some(mark) = mark(key) {
         let _ = fs::write(mark, format!("{release}\n"));

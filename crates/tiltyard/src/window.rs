@@ -6,16 +6,16 @@ use tiltyard_workload::Workload;
 
 use crate::duration;
 
-/// Slices in one report, so that it stays small; they divide among the schedulers.
+/// Slices in one report, so that it stays small; divided among the schedulers.
 const MAX_SLICES: usize = 36_000;
 
-/// Slices of one scheduler: more than a screen of them says nothing more.
+/// Slices of one scheduler: more than a screen of them adds nothing.
 const MAX_SLICES_OF_ONE: usize = 20_000;
 
-/// What was before the last task came is shown, too.
+/// The time shown before the last task starts.
 const LEAD_NS: u64 = 10_000_000;
 
-/// From and to, as `--timeline` takes it; `None`: the default begin, or no end but the limit's.
+/// From and to, as for `--timeline`; `None`: the default start, or no end except the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     pub from_ns: Option<u64>,
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Range, String> {
         text => duration::parse_ns(text).map(Some),
     };
     let range = Range {
-        // Without a begin it is the run's, if there is an end.
+        // Without a start it is the run's, if there is an end.
         from_ns: end(from)?.or((!to.is_empty()).then_some(0)),
         to_ns: end(to)?,
     };
@@ -46,8 +46,8 @@ pub fn parse(text: &str) -> Result<Range, String> {
     }
 }
 
-/// The window of each of `schedulers` runs. By default it begins a moment before the last task that the workload starts by
-/// itself, for from then on there is something to decide.
+/// The window of each of `schedulers` runs. By default it begins just before the last task that the workload itself
+/// starts: from then on there are decisions to see.
 pub fn of(
     range: Range,
     workload: &Workload,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `-w` takes: a shipped name or a workload file.
+//! What `-w` accepts: a shipped name or a workload file.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub fn names() -> Result<Vec<String>, Failure> {
 
 /// The file that `argument` means.
 pub fn path(argument: &str) -> Result<PathBuf, Failure> {
-    // Where nothing is shipped, in a virtual machine for one, files can still be run.
+    // Where nothing is shipped, for example in a virtual machine, files can still be run.
     let file = Path::new(argument);
     if argument.contains('/') && file.is_file() {
         return Ok(file.to_owned());
@@ -36,7 +36,7 @@ pub fn path(argument: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The shipped workload of this name; its folder may be left out where that is clear.
+/// The shipped workload of this name; its folder may be omitted if the name is unique.
 fn shipped<'a>(argument: &str, names: &'a [String]) -> Result<Option<&'a String>, Failure> {
     if let Some(exact) = names.iter().find(|name| *name == argument) {
         return Ok(Some(exact));
@@ -58,7 +58,7 @@ fn last_part(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// The way out for a name that is unknown: who leaves the folder out is answered without it.
+/// The suggestion for an unknown name: without the folder if the user omitted it.
 fn hint(argument: &str, names: &[String]) -> String {
     if argument.contains('/') {
         return nearest::hint(argument, names);
@@ -76,7 +76,7 @@ pub fn load(argument: &str) -> Result<Workload, Failure> {
     parse(&path, &data::shown(&path), &text)
 }
 
-/// Refuses a run that would go on for ever: `argument` as typed, `duration_ns` as asked for.
+/// Rejects a run that would never end: `argument` as typed, `duration_ns` as requested.
 pub fn require_end(
     argument: &str,
     workload: &Workload,

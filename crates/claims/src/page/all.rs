@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Every claim of every experiment, a table each.
+//! Every claim of every experiment, one table per experiment.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -55,7 +55,7 @@ pub(super) fn all_claims(
     }
 }
 
-/// Of a claim that is reproduced whether it is specific, of one that is not where it holds.
+/// For a reproduced claim, whether it is specific; for any other, where it holds.
 fn remark(kept: &Kept, verdict: &Verdict, classes: &BTreeMap<&str, Class>) -> String {
     let class = classes.get(verdict.id.as_str()).map(|class| class.name());
     let holds = holds_in(kept, verdict).map(|names| format!("holds in: {names}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where a real kernel gives another verdict.
+//! Where a real kernel's verdict differs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use crate::experiment::Claim;
 use crate::judge::{Outcome, Verdict};
 use crate::scoreboard::measured;
 
-/// Whether a kernel's verdict was reached with the claim's check as it is now. Others do not count.
+/// Whether a kernel's verdict was reached with the claim's current check. Others do not count.
 pub(super) fn is_current(real: &Verdict, sim: &[Verdict]) -> bool {
     let same = |v: &Verdict| v.id == real.id && v.check == real.check;
     real.verdict != Outcome::NotRun && sim.iter().any(same)

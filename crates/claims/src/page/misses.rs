@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is not reproduced, with the best explanation there is.
+//! What is not reproduced, with the best known explanation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -29,7 +29,7 @@ pub struct Kept {
     /// In a real kernel.
     pub kernel: Vec<Verdict>,
     pub sensitivity: Vec<Variation>,
-    /// Claims with other schedulers in the place of their own.
+    /// Claims with other schedulers in place of their own.
     pub specificity: Vec<Trials>,
     /// Claims that are not reproduced, with the presets of their scheduler.
     pub presets: Vec<Trials>,

@@ -71,7 +71,7 @@ fn head(rule: &Rule, mark: &str) -> String {
     format!("| {}{mark} | {} | {paper} |", rule.text, rule.place)
 }
 
-/// The claims that turned, those first that had to.
+/// The claims that turned, first those that had to.
 fn turned(rules: &Mutations, mutation: &Mutation, kept: &Kept) -> String {
     let Some(tried) = result_of(rules, mutation, &kept.mutations) else {
         return "not tried yet".to_owned();

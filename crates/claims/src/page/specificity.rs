@@ -9,7 +9,7 @@ use crate::experiment::{Claim, Experiment};
 use crate::judge::Outcome;
 use crate::trial::{Attempts, Class, Trials};
 
-/// By claim, of those that are reproduced and were tried with their check as it is now.
+/// By claim, for those that are reproduced and were tried with their current check.
 pub(super) fn classes<'a>(experiments: &'a [Experiment], kept: &Kept) -> BTreeMap<&'a str, Class> {
     let attempts = Attempts::new(&kept.mutations, &kept.sensitivity);
     let claims = experiments.iter().flat_map(|e| &e.claims);
@@ -20,7 +20,7 @@ pub(super) fn classes<'a>(experiments: &'a [Experiment], kept: &Kept) -> BTreeMa
     claims.filter_map(class).collect()
 }
 
-/// The trials of a claim with its check as it is now.
+/// The trials of a claim with its current check.
 pub(super) fn of_claim<'a>(all: &'a [Trials], claim: &Claim) -> Option<&'a Trials> {
     let is_it = |t: &&Trials| t.id == claim.id && Some(&t.check) == claim.check.as_ref();
     all.iter().find(is_it)

@@ -2,8 +2,8 @@
 //! Sets of CPUs, for the engine and for schedulers alike.
 //!
 //! [`CpuSet`] owns its bits and lays them out as the `struct cpumask` that schedulers see, so any
-//! set of the engine can be shown to a scheduler. [`CpuMask`] has the operations; it is also what a
-//! pointer that a scheduler passed becomes. Bits at and above the number of CPUs are never set.
+//! set of the engine can be passed to a scheduler. [`CpuMask`] has the operations; pointers passed
+//! by a scheduler are converted to it. Bits at and above the number of CPUs are never set.
 
 mod kfuncs;
 
@@ -17,7 +17,7 @@ pub use kfuncs::{BadReference, Cpumasks};
 
 const WORD_BITS: u32 = u64::BITS;
 
-/// A bitmap of `nr_cpus` bits that somebody else owns.
+/// A borrowed bitmap of `nr_cpus` bits.
 ///
 /// Words are read and written one by one through the pointer, never through references, because
 /// the two operands of an operation may be the same mask.
@@ -39,7 +39,7 @@ impl CpuMask {
         }
     }
 
-    /// How many CPUs the machine has; also what the kernel returns for "none".
+    /// Number of CPUs of the machine; the kernel also returns it for "none".
     #[inline]
     pub fn nr_cpus(&self) -> u32 {
         self.nr_cpus
@@ -64,7 +64,7 @@ impl CpuMask {
         unsafe { self.bits.add(i).write(word) }
     }
 
-    /// The bits of word `i` that stand for CPUs.
+    /// The bits of word `i` that represent CPUs.
     #[inline]
     fn valid(&self, i: usize) -> u64 {
         match (self.nr_cpus - i as u32 * WORD_BITS).min(WORD_BITS) {
@@ -130,7 +130,7 @@ impl CpuMask {
         self.assign(other, other, |a, _| a);
     }
 
-    /// Becomes `a & b`; whether that is not empty.
+    /// Becomes `a & b`; returns whether that is not empty.
     #[inline]
     pub fn assign_and(&mut self, a: &CpuMask, b: &CpuMask) -> bool {
         self.assign(a, b, |a, b| a & b)
@@ -146,7 +146,7 @@ impl CpuMask {
         self.assign(a, b, |a, b| a ^ b);
     }
 
-    /// Keeps what is in `other` too; whether that is not empty.
+    /// Keeps only CPUs that are also in `other`; returns whether any are left.
     #[inline]
     pub fn and_with(&mut self, other: &CpuMask) -> bool {
         self.combine(other, |own, other| own & other)
@@ -229,7 +229,7 @@ impl CpuMask {
     }
 
     /// The next CPU after the rotor, wrapping; moves the rotor there. A kernel has one rotor for
-    /// each CPU, that of the caller, starting at 0, so the first answer is CPU 0 only if it is alone.
+    /// each CPU, that of the caller, starting at 0, so the first answer is CPU 0 only if no other CPU is set.
     pub fn any_distribute(&self, rotor: &mut u32) -> Option<u32> {
         self.any_and_distribute(self, rotor)
     }
@@ -290,7 +290,7 @@ impl PartialEq for CpuMask {
 
 impl Eq for CpuMask {}
 
-/// As people and the kernel's `%*pbl` write it: `0-3,8`.
+/// In the format of the kernel's `%*pbl`: `0-3,8`.
 impl fmt::Display for CpuMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut next, mut separator) = (self.first(), "");
@@ -321,7 +321,7 @@ pub struct CpuSet {
     block: NonNull<Cpumask>,
 }
 
-// SAFETY: a set owns its block alone; what schedulers do with the pointer is the engine's promise.
+// SAFETY: a set owns its block alone; the engine guarantees what schedulers do with the pointer.
 unsafe impl Send for CpuSet {}
 
 impl CpuSet {
@@ -357,7 +357,7 @@ impl CpuSet {
         set
     }
 
-    /// What a scheduler gets: valid as long as the set lives, and always showing its present state.
+    /// The pointer for schedulers: valid as long as the set lives, and always showing its current state.
     #[inline]
     pub fn as_ptr(&self) -> *const Cpumask {
         self.block.as_ptr()

@@ -2,11 +2,11 @@
 //! The printf of BPF programs: bpf_trace_printk, bpf_trace_vprintk, bpf_snprintf and the bstr
 //! functions of sched_ext take a format and an array of u64.
 //!
-//! A kernel takes these conversions and refuses all others, with -EINVAL: d i u x X (with l or ll),
+//! A kernel accepts these conversions and rejects all others, with -EINVAL: d i u x X (with l or ll),
 //! c, s and pks, p, px and pK; flags 0 - + and space; a width. No precision, no `*`, no o, no h;
-//! s and p must be followed by the end, white space or punctuation. Conversions that a kernel takes
-//! and the simulated machine cannot print (symbols, addresses of user space, IP addresses) are
-//! refused by name.
+//! s and p must be followed by the end, white space or punctuation. Conversions that a kernel
+//! accepts but the simulated machine cannot print (symbols, user-space addresses, IP addresses) are
+//! rejected by name.
 //!
 //! Addresses differ from run to run, so a pointer prints as a number that its [`Memory`] gives it.
 
@@ -16,11 +16,11 @@ use super::errno::{EINVAL, ENOSPC};
 
 pub use memory::{HostMemory, Memory, c_string};
 
-/// Most arguments of one call, the kernel's MAX_BPRINTF_VARARGS.
+/// Maximum number of arguments of one call, the kernel's MAX_BPRINTF_VARARGS.
 pub const ARGS_MAX: usize = 12;
 /// Arguments are copied to a buffer of this size first, strings included (MAX_BPRINTF_BIN_ARGS).
 const ARG_BYTES_MAX: usize = 512;
-/// Widths beyond this count as this.
+/// Larger widths are reduced to this.
 const WIDTH_MAX: usize = (1 << 23) - 1;
 
 /// What was printed.
@@ -140,7 +140,7 @@ enum Base {
 struct Printer<'a, M> {
     output: Output,
     memory: &'a mut M,
-    /// Used of the kernel's buffer for arguments.
+    /// Part of the kernel's argument buffer that is used.
     arg_bytes: usize,
 }
 
@@ -246,7 +246,7 @@ impl<M: Memory> Printer<'_, M> {
     }
 }
 
-/// Parses the conversion whose `%` stands before `at`; also returns where it ends.
+/// Parses the conversion whose `%` is before `at`; also returns where it ends.
 fn parse(format: &[u8], mut at: usize) -> Result<(Spec, usize), Problem> {
     let byte = |at: usize| format.get(at).copied().unwrap_or(0);
     let mut spec = Spec::default();
@@ -297,7 +297,7 @@ fn integer(format: &[u8], at: usize) -> Result<(Kind, usize), Problem> {
     ))
 }
 
-/// `p` stands at `at`.
+/// `p` is at `at`.
 fn pointer(format: &[u8], at: usize) -> Result<(Kind, usize), Problem> {
     let unsupported = |len: usize| {
         let conversion = String::from_utf8_lossy(&format[at..at + len]).into_owned();
@@ -328,7 +328,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
 }
 
-/// Text up to a limit, and how long it would have been.
+/// Text up to a limit, and its length without the limit.
 struct Output {
     text: Vec<u8>,
     len: usize,

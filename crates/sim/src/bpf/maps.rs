@@ -4,13 +4,14 @@
 //! Code names a map by the address of its variable. [`MapSet::bind`] writes the map's id + 1 into
 //! the first 8 bytes there, so [`MapSet::id_of`] is one load. Values are handed out as raw pointers
 //! that stay valid while the entry lives; after a delete or a replacement the old value stays
-//! readable until [`MapSet::reclaim`], which the engine calls between callbacks and which stands for
-//! the end of an RCU grace period.
+//! readable until [`MapSet::reclaim`], which the engine calls between callbacks and which models the
+//! end of an RCU grace period.
 //!
-//! What a kernel's verifier would have refused (popping from an array, say) does nothing, returns
-//! null or -EINVAL, and is kept for [`MapSet::take_misuse`]: the engine ends the run with it.
+//! Calls that a kernel's verifier would reject (popping from an array, for example) do nothing,
+//! return null or -EINVAL, and are kept for [`MapSet::take_misuse`]: the engine ends the run with
+//! them.
 //!
-//! Not known here, because a map's declaration does not say it: which bytes of a value are a timer,
+//! Not known here, because a map's declaration does not include it: which bytes of a value are a timer,
 //! a lock or a kptr. So BPF_F_LOCK is a misuse, an update in place (arrays, per-CPU values)
 //! overwrites such bytes where a kernel would skip them, and a kptr in a deleted value is not
 //! released.
@@ -47,7 +48,7 @@ pub const BPF_F_LOCK: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MapId(pub u32);
 
-/// A use of a map that a kernel's verifier would have refused.
+/// A use of a map that a kernel's verifier would have rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("map '{map}': {call} on a {kind} map: a kernel would not load this program")]
 pub struct Misuse {
@@ -71,7 +72,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// What a callback gets: for an index, the address of this very `Key`'s number.
+    /// What a callback gets: for an index, the address of the number in this `Key`.
     pub fn as_ptr(&self) -> *const u8 {
         match self {
             Key::Index(index) => (&raw const *index).cast(),
@@ -80,7 +81,7 @@ impl Key {
     }
 }
 
-/// Where a bpf_for_each_map_elem stands.
+/// Position of a bpf_for_each_map_elem.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor {
     next: usize,
@@ -114,7 +115,7 @@ pub struct MapSet {
     /// Maps with retired entries.
     dirty: Vec<MapId>,
     misuse: Option<Misuse>,
-    /// There may be something to look at once the callback has returned: retired entries, records, misuse.
+    /// There may be something to process once the callback has returned: retired entries, records, misuse.
     unsettled: bool,
 }
 
@@ -122,7 +123,7 @@ pub struct MapSet {
 unsafe impl Send for MapSet {}
 
 impl MapSet {
-    /// Empty maps as declared. Errors name the map and what it asks for that does not exist.
+    /// Empty maps as declared. Errors name the map and what it requests that does not exist.
     pub fn new(decls: &[Map], nr_cpus: usize) -> Result<MapSet, MapError> {
         let mut set = MapSet {
             maps: Vec::with_capacity(decls.len()),
@@ -153,7 +154,7 @@ impl MapSet {
         Ok(MapId(self.maps.len() as u32 - 1))
     }
 
-    /// Declared `values` are keyed by their index, as libbpf does it.
+    /// Declared `values` are keyed by their index, as in libbpf.
     fn fill_nested(&mut self, outer: MapId, values: &[Option<usize>]) -> Result<(), MapError> {
         let short_keys = self.decl(outer).key_size == 4;
         for (index, inner) in values.iter().enumerate() {
@@ -184,7 +185,7 @@ impl MapSet {
         self.maps[map.0 as usize].variable = variable;
     }
 
-    /// The map that a bound variable stands for; `None` for anything else.
+    /// The map that a bound variable represents; `None` for anything else.
     ///
     /// # Safety
     /// `variable` is readable for 8 bytes, or null.
@@ -405,8 +406,8 @@ impl MapSet {
         }
     }
 
-    /// Puts an inner map into a map-in-map, or takes it out; only user space does that. -EINVAL if
-    /// the inner map is not like the template, else as an update or a delete.
+    /// Inserts an inner map into a map-in-map, or removes it; only user space does that. -EINVAL if
+    /// the inner map does not match the template, else as an update or a delete.
     ///
     /// # Safety
     /// `key` is readable for the key size.
@@ -454,7 +455,7 @@ impl MapSet {
         }
     }
 
-    /// Frees deleted and replaced entries. `freed` gets their addresses: timers that lie there are
+    /// Frees deleted and replaced entries. `freed` gets their addresses: timers there are
     /// cancelled. Call it between callbacks of the scheduler, never during one.
     pub fn reclaim(&mut self, mut freed: impl FnMut(Range<usize>)) {
         while let Some(map) = self.dirty.pop() {
@@ -468,8 +469,8 @@ impl MapSet {
         }
     }
 
-    /// Whether anything was left, since the last call, that [`MapSet::reclaim`], [`MapSet::take_misuse`] or
-    /// [`MapSet::ringbuf_take`] would find. Nearly always there is nothing, and this is one load.
+    /// Whether anything has accumulated since the last call that [`MapSet::reclaim`], [`MapSet::take_misuse`] or
+    /// [`MapSet::ringbuf_take`] would find. Usually there is nothing, and this is one load.
     #[inline]
     pub fn take_unsettled(&mut self) -> bool {
         std::mem::take(&mut self.unsettled)
@@ -482,7 +483,7 @@ impl MapSet {
         }
     }
 
-    /// The first misuse since the last call. Ask after each callback.
+    /// The first misuse since the last call. Call it after each callback.
     pub fn take_misuse(&mut self) -> Option<Misuse> {
         self.misuse.take()
     }
@@ -497,7 +498,7 @@ impl MapSet {
     }
 }
 
-/// `None`: no such amount of memory, or a kind that `rules::check` refuses.
+/// `None`: not enough memory, or a kind that `rules::check` rejects.
 fn new_store(memory: &Rc<Memory>, decl: &Map, nr_cpus: usize) -> Option<Store> {
     let (key_size, value_size, max_entries) = (decl.key_size, decl.value_size, decl.max_entries);
     let hash = |value_size, copies, when_full| {

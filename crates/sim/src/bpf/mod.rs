@@ -4,14 +4,13 @@
 //!
 //! Everything here is plain data with methods. It knows no engine, no clock and no files; the engine
 //! passes what is needed (the CPU that executes, the time, an owner's index) and binds the calls.
-//!
-//! | module | what it is | who asks |
+//! | module | what it is | used by |
 //! | --- | --- | --- |
 //! | [`maps`] | all maps of a scheduler, bpf_map_*, bpf_ringbuf_*, task and cgroup storage | helpers |
 //! | [`cpumask`] | sets of CPUs in the layout that schedulers see, bpf_cpumask_* | engine, kfuncs |
 //! | [`timers`] | which bpf_timer is initialised, armed, running | helpers, event queue |
 //! | [`format`](mod@format) | the printf of BPF programs | bpf_trace_printk, scx_bpf_error_bstr |
-//! | [`rng`] | the workload's named random streams, which schedulers' draws come from too | workload, noise |
+//! | [`rng`] | the workload's named random streams, also the source of schedulers' draws | workload, noise |
 //! | [`prandom`] | bpf_get_prandom_u32 | helpers |
 //!
 //! Rules that hold for all of it:
@@ -21,14 +20,14 @@
 //!   integers only.
 //! * **Addresses are promises.** A map value, a mask or a storage never moves while it lives. What is
 //!   deleted stays readable until `reclaim()`, which the engine calls between callbacks and which
-//!   stands for the end of an RCU grace period:
+//!   models the end of an RCU grace period:
 //!
 //!   ```text
 //!   callback -> maps.take_misuse() -> maps.reclaim(|span| timers.forget(span)) -> masks.reclaim()
 //!   ```
-//! * **A verifier has been here.** In a kernel it has refused wild keys, wrong kinds of maps and
-//!   unbalanced references before the first call. There is none here, so these come back as errors
-//!   that name the map or the function ([`maps::Misuse`], [`cpumask::BadReference`]) and end the run.
+//! * **There is no verifier.** A kernel's rejects wild keys, wrong kinds of maps and unbalanced
+//!   references before the first call. Here these are reported as errors that name the map or the
+//!   function ([`maps::Misuse`], [`cpumask::BadReference`]) and end the run.
 //!   Pointers themselves are trusted; the guard around each call into a scheduler catches wild ones.
 
 pub mod cpumask;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The state of `bpf_timer` objects, by their address. When they fire is the engine's business: a
-//! start gives it an [`Armed`] to put into its queue, and when that time has come
-//! [`Timers::fire`] says whether it still counts.
+//! The state of `bpf_timer` objects, by their address. The engine decides when they fire: a start
+//! gives it an [`Armed`] to put into its queue, and at that time [`Timers::fire`] reports whether
+//! it is still valid.
 
 use super::errno::{EBUSY, EDEADLK, EINVAL};
 use super::maps::MapId;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Clocks that bpf_timer_init takes. In the simulated machine they are the same clock.
+/// Clocks that bpf_timer_init accepts. In the simulated machine they are the same clock.
 const CLOCK_REALTIME: u64 = 0;
 const CLOCK_MONOTONIC: u64 = 1;
 const CLOCK_BOOTTIME: u64 = 7;
@@ -23,7 +23,7 @@ pub const BPF_F_TIMER_CPU_PIN: u64 = 1 << 1;
 pub struct Armed {
     /// Not before now, even if the time given has passed.
     pub expires_ns: u64,
-    /// Whether the callback must run on the CPU that started it. Without this flag too it runs
+    /// Whether the callback must run on the CPU that started it. Even without this flag it runs
     /// there, unless the engine moves timers away from idle CPUs.
     pub pinned: bool,
     /// To be handed back to [`Timers::fire`].
@@ -37,7 +37,7 @@ pub struct Arming {
     number: u64,
 }
 
-/// A callback to call as `callback(map, key, value)`; map and value tell the key, see
+/// A callback to call as `callback(map, key, value)`; the key follows from map and value, see
 /// `MapSet::element_at`. It must return 0. Then comes [`Timers::done`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fired {
@@ -50,7 +50,7 @@ pub struct Fired {
 struct Timer {
     map: MapId,
     callback: Option<usize>,
-    /// Number of the start that is under way.
+    /// Number of the current start.
     armed: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ struct Timer {
 #[derive(Debug, Default)]
 pub struct Timers {
     by_address: BTreeMap<usize, Timer>,
-    /// Starts so far. An event of an older start than a timer's present one is void.
+    /// Starts so far. An event of a start older than the timer's current one is void.
     starts: u64,
     /// The timer whose callback runs now.
     running: Option<usize>,
@@ -165,7 +165,7 @@ impl Timers {
         self.running = None;
     }
 
-    /// The memory of a map entry is freed: timers in it are cancelled and no more.
+    /// The memory of a map entry is freed: timers in it are cancelled and removed.
     pub fn forget(&mut self, span: Range<usize>) {
         while let Some((&timer, _)) = self.by_address.range(span.clone()).next() {
             self.by_address.remove(&timer);

@@ -44,12 +44,12 @@ impl DispatchBuffer {
 }
 
 impl Engine<'_> {
-    /// `balance_one()`: finds something for this CPU to run, or decides that `prev` goes on.
+    /// `balance_one()`: finds something for this CPU to run, or decides that `prev` continues.
     pub(crate) fn ext_balance(&mut self, cpu: u32, prev: TaskId) {
         let rq = &mut self.rqs[cpu as usize];
         rq.in_balance = true;
         rq.keep_curr = false;
-        // ops.cpu_acquire(cpu, args): the CPU is the scheduler's again, before it is asked for a task.
+        // ops.cpu_acquire(cpu, args): the CPU belongs to the scheduler again, before ops.dispatch.
         if std::mem::take(&mut rq.released) && self.ext.ops.has(Op::CpuAcquire) {
             // The one argument, struct scx_cpu_acquire_args, is empty.
             self.call_op(
@@ -64,7 +64,7 @@ impl Engine<'_> {
     }
 
     fn balance_tasks(&mut self, cpu: u32, prev: TaskId) {
-        // One that was moved away left the CPU to the stopper, which is of another class.
+        // A task that was moved away left the CPU to the stopper, which is in another class.
         let prev_is_ext = self.class_of(prev) == Class::Ext && self.tasks[prev.index()].cpu == cpu;
         let prev_queued = prev_is_ext && self.stays_here(cpu, prev);
         if prev_is_ext && self.rqs[cpu as usize].curr == prev {
@@ -88,7 +88,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Asks ops.dispatch until there is something to run, it has nothing more, or it had its 32 chances.
+    /// Calls ops.dispatch until there is something to run, it has nothing more, or it was called 32 times.
     ///
     /// ops.dispatch(cpu, prev): the CPU's local DSQ is empty. `prev` is the ext task that is about to leave, NULL if
     /// another class ran; it is not yet back in any DSQ, and may have gone to sleep. Refilling its slice keeps it.
@@ -176,7 +176,7 @@ impl Engine<'_> {
         self.relock_rq(target, cpu);
     }
 
-    /// `task_can_run_on_remote_rq()`; with `enforce` a refusal is the scheduler's error.
+    /// `task_can_run_on_remote_rq()`; with `enforce` a negative result is the scheduler's error.
     pub(crate) fn may_run_remotely(&mut self, id: TaskId, target: u32, enforce: bool) -> bool {
         let task = &self.tasks[id.index()];
         if task.kern.migration_disabled > 0 {
@@ -199,8 +199,8 @@ impl Engine<'_> {
     }
 
     /// `move_remote_task_to_local_dsq()`: no callback sees it. The high flag bits, PREEMPT among them, do not
-    /// survive the move in the reference kernel: the task lands at the tail. It comes with `from` locked and leaves with
-    /// `target`.
+    /// survive the move in the reference kernel: the task lands at the tail. It is entered with `from` locked and
+    /// left with `target` locked.
     fn move_to_remote_local(&mut self, id: TaskId, from: u32, target: u32, flags: u64) {
         self.tasks[id.index()].kern.on_rq = ON_RQ_MIGRATING;
         self.ext_dequeue_task(from, id, 0);
@@ -256,7 +256,7 @@ impl Engine<'_> {
         false
     }
 
-    /// One task of a queue was looked at: by the callback under way, or by the core itself.
+    /// One task of a queue was examined: by the current callback, or by the core itself.
     pub(crate) fn charge_step(&mut self) {
         let step_ns = self.machine.costs.visit_near_ns;
         if self.ext.depth > 0 {
@@ -287,8 +287,8 @@ impl Engine<'_> {
         Some(id)
     }
 
-    /// `set_next_task_scx()`: off the DSQ and onto the CPU. ops.running(p): the task has the CPU, owned by nobody
-    /// else; `rq->curr` is still the previous task. Not called when a task goes on without a switch.
+    /// `set_next_task_scx()`: off the DSQ and onto the CPU. ops.running(p): the task has the CPU and no other
+    /// owner; `rq->curr` is still the previous task. Not called when a task continues without a switch.
     pub(crate) fn ext_set_next(&mut self, cpu: u32, id: TaskId) {
         self.dispatch_dequeue(cpu, id);
         let now = self.now;
@@ -304,7 +304,7 @@ impl Engine<'_> {
     }
 
     /// `put_prev_task_scx()`. ops.stopping(p, true): the task loses the CPU and stays runnable; the next one is
-    /// chosen already. Then it goes to the head of the local DSQ if slice is left, else through ops.enqueue.
+    /// already chosen. Then it goes to the head of the local DSQ if slice is left, else through ops.enqueue.
     pub(crate) fn ext_put_prev(&mut self, cpu: u32, id: TaskId, next: TaskId) {
         self.ext_came_by(cpu);
         if self.tasks[id.index()].cpu == cpu && self.tasks[id.index()].queued() {
@@ -315,7 +315,7 @@ impl Engine<'_> {
             }
             self.set_runnable(id);
             if self.tasks[id.index()].kern.scx.slice > 0 && self.ext.enabled {
-                // Only a higher class can have taken the CPU: it goes on where it was.
+                // Only a higher class can have taken the CPU: the task continues where it was.
                 self.dispatch_enqueue(DsqRef::Local(cpu), id, ENQ_HEAD);
             } else if self.class_of(next) == Class::Idle {
                 self.do_enqueue(cpu, id, ENQ_LAST, -1);
@@ -329,7 +329,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The stopper thread preempts a running task to migrate it. It is no task of the simulated kernel.
+    /// The stopper thread preempts a running task to migrate it. It is not a task of the simulated kernel.
     pub(crate) fn ext_stopped_for_migration(&mut self, cpu: u32, id: TaskId) {
         self.charge_slice(id);
         if self.ext.ops.has(Op::Stopping) {
@@ -344,8 +344,8 @@ impl Engine<'_> {
     /// `switch_class()`. ops.cpu_release(cpu, args): a higher class takes the CPU; called once until ops.cpu_acquire.
     /// Tasks on the local DSQ wait there unless the op sends them through ops.enqueue again. Absent: they wait.
     ///
-    /// Scheduler code runs on the back of the current task and disables its migration meanwhile. Elsewhere nobody looks;
-    /// here `prev` is that task and on the local DSQ at the same time.
+    /// Scheduler code runs on the back of the current task and disables its migration meanwhile. Elsewhere this is
+    /// not visible; here `prev` is that task and on the local DSQ at the same time.
     fn release_cpu(&mut self, cpu: u32, prev: TaskId, reason: i32, task: *mut TaskStruct) {
         if self.rqs[cpu as usize].released
             || !(self.ext.ops.has(Op::CpuRelease) || self.ext.ops.has(Op::CpuAcquire))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Dispatch queues: the data structure alone. A DSQ is a FIFO or ordered by vtime, never both
+//! Dispatch queues: only the data structure. A DSQ is a FIFO or ordered by vtime, never both
 //! at once; an empty one may change its kind.
 
 use crate::task::{Task, TaskId};
 use std::collections::BTreeMap;
 
-/// Tasks in a FIFO are linked through `Task::ext`; ordered ones stand in a tree.
+/// Tasks in a FIFO are linked through `Task::ext`; ordered ones are in a tree.
 #[derive(Debug)]
 pub struct Dsq {
     pub id: u64,
@@ -19,13 +19,13 @@ pub struct Dsq {
     /// Number of the newest insertion (`dsq->seq`).
     pub seq: u64,
     pub len: u32,
-    /// Tasks that were taken from it to run, ever.
+    /// Total number of tasks taken from it to run.
     pub taken: u64,
     next_tail: i64,
     next_head: i64,
 }
 
-/// Why an insert does not fit the kind of the queue. The task is queued all the same, as in the kernel.
+/// Why an insert does not fit the kind of the queue. The task is queued anyway, as in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MixedUse {
     VtimeIntoFifo,
@@ -142,7 +142,7 @@ impl Dsq {
         }
     }
 
-    /// The task that a consumer would look at first.
+    /// The task that a consumer would examine first.
     pub fn first(&self) -> Option<TaskId> {
         match self.first {
             TaskId::IDLE => self.ordered.values().next().copied(),
@@ -150,7 +150,7 @@ impl Dsq {
         }
     }
 
-    /// The task behind `at` (before it when `reverse`); `at` must be on this queue.
+    /// The task after `at` (before it when `reverse`); `at` must be on this queue.
     pub fn neighbour(&self, tasks: &Tasks, at: TaskId, reverse: bool) -> Option<TaskId> {
         let ext = &tasks[at.index()].ext;
         if self.ordered.is_empty() {
@@ -160,7 +160,7 @@ impl Dsq {
         self.beyond(tasks, ext.dsq_order, ext.dsq_seq, reverse)
     }
 
-    /// The first task behind a position that a task once had (before it when `reverse`).
+    /// The first task after a position that a task once had (before it when `reverse`).
     pub fn beyond(&self, tasks: &Tasks, order: i64, seq: u64, reverse: bool) -> Option<TaskId> {
         use std::ops::Bound::{Excluded, Unbounded};
         if !self.ordered.is_empty() {

@@ -17,8 +17,8 @@ impl Engine<'_> {
     /// `select_task_rq_scx()`.
     ///
     /// ops.select_cpu is called on the waker's CPU for a task that is on no runqueue, only when it may run on more
-    /// than one CPU. What it returns decides the runqueue and nothing else; an idle CPU chosen that way is woken
-    /// whatever DSQ the task goes to. It may insert the task, and then ops.enqueue is skipped. If absent, the
+    /// than one CPU. Its result determines only the runqueue; an idle CPU chosen that way is woken whatever DSQ
+    /// the task goes to. It may insert the task, and then ops.enqueue is skipped. If it is absent, the
     /// built-in idle search chooses.
     pub(crate) fn ext_select_cpu(&mut self, id: TaskId, wake_flags: u64) -> u32 {
         let prev = self.tasks[id.index()].kern.wake_cpu as u32;
@@ -63,7 +63,7 @@ impl Engine<'_> {
         self.tasks[id.index()].kern.scx.flags |= TASK_QUEUED;
         self.rqs[cpu as usize].nr_running += 1;
         // ops.runnable(p, enq_flags): it may run from now on. Before ops.enqueue, and also where that is skipped
-        // (inserted by select_cpu, exiting). Not for moves between runqueues. Nobody owns the task yet.
+        // (inserted by select_cpu, exiting). Not for moves between runqueues. The task has no owner yet.
         if self.ext.ops.has(Op::Runnable) && !migrating {
             let args = [self.task_arg(id), flags];
             self.call_op(Op::Runnable, &args, id, Some(cpu));
@@ -81,7 +81,7 @@ impl Engine<'_> {
         }
     }
 
-    /// `do_enqueue_task()`; the rules in the kernel's order, the first that holds decides.
+    /// `do_enqueue_task()`; the rules in the kernel's order; the first that applies decides.
     pub(crate) fn do_enqueue(&mut self, cpu: u32, id: TaskId, flags: u64, sticky: i32) {
         let local = DsqRef::Local(cpu);
         let task = &mut self.tasks[id.index()];
@@ -111,8 +111,8 @@ impl Engine<'_> {
         self.call_enqueue(cpu, id, flags);
     }
 
-    /// ops.enqueue: the task is runnable and on no DSQ. If the op inserts it, the DSQ owns it from then on; if it
-    /// returns without, the scheduler owns it and must dispatch it some day, or the watchdog ends the scheduler.
+    /// ops.enqueue: the task is runnable and on no DSQ. If the op inserts it, the DSQ owns it from then on;
+    /// otherwise the scheduler owns it and must dispatch it eventually, or the watchdog ejects the scheduler.
     fn call_enqueue(&mut self, cpu: u32, id: TaskId, flags: u64) {
         self.ext.qseq += 1;
         let qseq = self.ext.qseq;
@@ -125,7 +125,7 @@ impl Engine<'_> {
         self.tasks[id.index()].ext.ops_state = OpsState::Queued(qseq);
     }
 
-    /// `mark_direct_dispatch()`: an insert from ops.select_cpu or ops.enqueue is noted and done afterwards.
+    /// `mark_direct_dispatch()`: an insert from ops.select_cpu or ops.enqueue is recorded and done afterwards.
     pub(crate) fn mark_direct_dispatch(&mut self, id: TaskId, dsq_id: u64, flags: u64) {
         let expected = self.ext.ctx.subject;
         if self.ext.ctx.inserted {
@@ -314,7 +314,7 @@ impl Engine<'_> {
     }
 
     /// `ops_dequeue()`. ops.dequeue(p, deq_flags) is called only for a task in the scheduler's custody, which ends
-    /// with it: not for one on a DSQ. Absent: custody ends in silence, and a later insert of the task is dropped.
+    /// with it: not for one on a DSQ. Absent: custody ends silently, and a later insert of the task is dropped.
     fn leave_custody(&mut self, cpu: u32, id: TaskId, flags: u64) {
         self.clear_runnable(id, false);
         if let OpsState::Queued(_) = self.tasks[id.index()].ext.ops_state {

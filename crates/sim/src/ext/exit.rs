@@ -15,7 +15,7 @@ use tiltyard_native::layout::{DumpCtx, ExitInfo};
 pub enum ExitKind {
     #[default]
     None = 0,
-    /// Unloaded by the user: how a run ends that nothing disturbed.
+    /// Unloaded by the user: the normal end of a run.
     Unreg = 64,
     /// scx_bpf_exit().
     UnregBpf = 65,
@@ -27,7 +27,7 @@ pub enum ExitKind {
 }
 
 impl ExitKind {
-    /// The kernel's words for it.
+    /// The kernel's description.
     pub fn reason(self) -> &'static str {
         match self {
             ExitKind::None => "none",
@@ -53,11 +53,11 @@ pub struct Exit {
     /// State at the time of an error: CPUs, their tasks, and what ops.dump* printed.
     pub dump: String,
     pub time_ns: u64,
-    /// It was loaded; else loading it failed.
+    /// True: it was loaded; false: loading failed.
     pub loaded: bool,
-    /// What the scheduler calls itself: `.name` of its ops.
+    /// The scheduler's own name: `.name` of its ops.
     pub name: String,
-    /// Line of the scheduler's source that was being executed, `mine.bpf.c:42`, where that is known.
+    /// Line of the scheduler's source that was being executed, `mine.bpf.c:42`, if known.
     pub place: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub struct Exit {
 const MESSAGE_BYTES: usize = 1024;
 
 impl Engine<'_> {
-    /// `scx_error()`: the first error counts. Callbacks go on until the current instant is over.
+    /// `scx_error()`: the first error counts. Callbacks continue until the current instant is over.
     pub(crate) fn ext_error(&mut self, message: String) {
         self.ext_exit(ExitKind::Error, 0, message);
     }
@@ -87,7 +87,7 @@ impl Engine<'_> {
             time_ns: self.now,
             loaded: self.ext.enabled,
             name: self.ext.name.clone(),
-            // Between callbacks the core found the error, at no line of the scheduler's.
+            // Between callbacks the core found the error, so there is no line of the scheduler.
             place: (self.ext.depth > 0)
                 .then(|| self.object.place(self.ext.instance.place()))
                 .flatten(),
@@ -195,7 +195,7 @@ impl Engine<'_> {
         }
     }
 
-    /// ops.exit() with the information of the kernel.
+    /// ops.exit() with the kernel's exit information.
     pub(crate) fn call_exit_op(&mut self) {
         let Some(exit) = self.ext.exit.clone() else {
             return;

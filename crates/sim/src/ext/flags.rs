@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Numbers of the sched_ext ABI of the reference kernel (Linux 6.18). The low word of the
-//! enqueue and dequeue flags is the scheduling core's own and schedulers see it raw.
+//! Numbers of the sched_ext ABI of the reference kernel (Linux 6.18). The low word of the enqueue
+//! and dequeue flags belongs to the scheduling core; schedulers see it raw.
 
 pub const ENQ_WAKEUP: u64 = 1;
 pub const ENQ_RESTORE: u64 = 2;
@@ -19,7 +19,7 @@ pub const DEQ_SLEEP: u64 = 1;
 pub const DEQ_SAVE: u64 = 2;
 pub const DEQ_MOVE: u64 = 4;
 pub const DEQ_NOCLOCK: u64 = 8;
-/// The task goes into a special state: here, it dies.
+/// The task enters a special state: here, it exits.
 pub const DEQ_SPECIAL: u64 = 0x10;
 
 pub const WAKE_FORK: u64 = 4;
@@ -82,7 +82,7 @@ pub const EOPNOTSUPP: i64 = -95;
 
 /// Passes of one balance over ops.dispatch (SCX_DSP_MAX_LOOPS).
 pub const DISPATCH_MAX_LOOPS: u32 = 32;
-/// Dispatch buffer of a scheduler that does not say (SCX_DSP_DFL_MAX_BATCH).
+/// Default size of the dispatch buffer (SCX_DSP_DFL_MAX_BATCH).
 pub const DISPATCH_DFL_BATCH: u32 = 32;
 /// Longest watchdog timeout (SCX_WATCHDOG_MAX_TIMEOUT).
 pub const WATCHDOG_MAX_MS: u32 = 30_000;

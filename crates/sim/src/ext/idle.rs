@@ -17,7 +17,7 @@ pub struct IdleSet {
     pub cores: CpuSet,
 }
 
-/// Index of a set: the node's number where there is one for each node.
+/// Index of a set: the node's number if there is one set per node.
 pub type SetId = usize;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct IdleMasks {
     sets: Vec<IdleSet>,
     /// The set that a CPU is in.
     set_of: Vec<SetId>,
-    /// Where a search goes on that found nothing in a set: the other sets, nearest first.
+    /// Where a search continues that found nothing in a set: the other sets, nearest first.
     others: Vec<Vec<SetId>>,
     /// Whether the last-level cache or the NUMA node narrow a search at all.
     narrow_by_llc: bool,
@@ -84,7 +84,7 @@ impl IdleMasks {
     }
 }
 
-/// The sets but one, by their distance from it; equals by their numbers.
+/// All sets but one, by their distance from it; ties by number.
 fn others(machine: &Machine, set: SetId, nr_sets: usize) -> Vec<SetId> {
     let mut others: Vec<SetId> = (0..nr_sets).filter(|other| *other != set).collect();
     others.sort_by_key(|other| machine.node_distance[set][*other]);
@@ -93,7 +93,7 @@ fn others(machine: &Machine, set: SetId, nr_sets: usize) -> Vec<SetId> {
 
 impl Engine<'_> {
     /// `__scx_update_idle()`: the mask first, then ops.update_idle(cpu, idle), only when the CPU goes from a task
-    /// to idle or back, with the runqueue locked. If the op is there and KEEP_BUILTIN_IDLE is not set, there is no mask.
+    /// to idle or back, with the runqueue locked. If the op exists and KEEP_BUILTIN_IDLE is not set, there is no mask.
     pub(crate) fn ext_update_idle(&mut self, cpu: u32, idle: bool, notify: bool) {
         if self.ext.idle.builtin {
             self.update_idle_masks(cpu, idle);
@@ -228,7 +228,7 @@ impl Engine<'_> {
         idle.sets[idle.set_of[cpu as usize]].cores.test(cpu)
     }
 
-    /// In each of the domains that narrow the search, then anywhere in `allowed`.
+    /// Searches each of the domains that narrow the search, then all of `allowed`.
     fn pick_near(
         &mut self,
         domains: [Option<&CpuMask>; 2],
@@ -280,7 +280,7 @@ impl Engine<'_> {
         let idle = &self.ext.idle;
         let (set, set_of_prev) = (idle.set_of[here as usize], idle.set_of[prev as usize]);
         let near = flags & PICK_IDLE_IN_NODE == 0 || set == set_of_prev;
-        // Only where somebody is idle at all: a queue of wakees on a busy machine would be unfair to others.
+        // Only if some CPU is idle at all: a queue of wakees on a busy machine would be unfair to others.
         let some_idle = !idle.sets[set].cpus.is_empty();
         (!waker_exits && rq.local.is_empty() && near && some_idle && allowed.test(here))
             .then_some(here)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Kicks and the other work that ops leave for the moment when they have returned.
+//! Kicks and other work that ops defer until they have returned.
 
 use crate::engine::Engine;
 use crate::ext::flags::*;
@@ -32,7 +32,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The interrupt work that ops asked for: deferred inserts, then kicks in CPU order, then waits.
+    /// The interrupt work that ops requested: deferred inserts, then kicks in CPU order, then waits.
     #[inline]
     pub(crate) fn run_irq_work(&mut self) {
         while !self.ext.deferred_cpus.is_empty() || !self.ext.kicked.is_empty() {
@@ -66,7 +66,7 @@ impl Engine<'_> {
             }
             return;
         }
-        // A higher class is not the scheduler's to disturb.
+        // The scheduler may not disturb a higher class.
         if let Class::Rt { .. } = self.class_of(curr) {
             return;
         }
@@ -76,7 +76,7 @@ impl Engine<'_> {
         self.resched(cpu);
     }
 
-    /// An idle CPU was asked to look for work and found none: its bit is set again, without a callback.
+    /// An idle CPU was kicked to look for work and found none: its bit is set again, without a callback.
     pub(crate) fn still_idle(&mut self, cpu: u32, prev: TaskId) {
         if prev.is_idle() {
             self.ext_update_idle(cpu, true, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Loading and unloading a scheduler, and its hold on each task and cgroup.
+//! Loading and unloading a scheduler, and attaching it to each task and cgroup.
 
 use crate::engine::Engine;
 use crate::ext::exit::ExitKind;
@@ -46,7 +46,7 @@ impl Engine<'_> {
         self.arm_watchdog();
     }
 
-    /// `scx_disable_workfn()`: the dump of an error, then tasks, cgroups, ops.exit.
+    /// `scx_disable_workfn()`: the dump after an error, then tasks, cgroups, ops.exit.
     pub(crate) fn ext_disable(&mut self) {
         if self.ext.exit.is_none() {
             self.ext_exit(ExitKind::Unreg, 0, String::new());
@@ -55,7 +55,7 @@ impl Engine<'_> {
             self.ext_dump();
         }
         self.ext.enabled = false;
-        // What a scheduler does while it is taken down is no part of the run.
+        // What a scheduler does while it is unloaded is not part of the run.
         self.probes = false;
         for i in 1..self.tasks.len() as u32 {
             self.ext_exit_task(TaskId(i));
@@ -66,7 +66,7 @@ impl Engine<'_> {
         self.call_exit_op();
     }
 
-    /// ops.init_task(p, {fork, cgroup}): for every task of any class, before it can run; may refuse with an errno.
+    /// ops.init_task(p, {fork, cgroup}): for every task of any class, before it can run; may fail with an errno.
     /// `current` is the forking task.
     pub(crate) fn ext_init_task(&mut self, id: TaskId, fork: bool) -> i32 {
         let args = InitTaskArgs {
@@ -87,7 +87,7 @@ impl Engine<'_> {
         0
     }
 
-    /// A scheduler that has no room for one more task supports as many as it took.
+    /// A scheduler without room for another task supports as many as it accepted.
     pub(crate) fn init_task_failed(&self, id: TaskId, error: i32) -> String {
         let mut message = format!(
             "ops.init_task() failed ({error}) for {}{}",
@@ -102,7 +102,7 @@ impl Engine<'_> {
         message
     }
 
-    /// `scx_enable_task()`: the task comes under the scheduler. Its weight is set already when ops.enable sees it.
+    /// `scx_enable_task()`: the task comes under the scheduler. Its weight is already set when ops.enable sees it.
     pub(crate) fn ext_enable_task(&mut self, id: TaskId) {
         let (arg, cpu) = (self.task_arg(id), self.tasks[id.index()].cpu);
         self.call_op(Op::Enable, &[arg], id, Some(cpu));
@@ -120,7 +120,7 @@ impl Engine<'_> {
         self.tasks[id.index()].set_ext_state(ExtState::Ready);
     }
 
-    /// `scx_exit_task()`: once, whenever the task or the scheduler goes first. Task storage goes after it.
+    /// `scx_exit_task()`: once, whether the task or the scheduler goes first. Task storage is freed after it.
     pub(crate) fn ext_exit_task(&mut self, id: TaskId) {
         let cpu = self.tasks[id.index()].cpu;
         if self.tasks[id.index()].ext.state == ExtState::None {
@@ -143,7 +143,7 @@ impl Engine<'_> {
         }
     }
 
-    /// ops.set_weight(p, weight): the weight, 1..=10000, is set already. Called when the task comes under the
+    /// ops.set_weight(p, weight): the weight, 1..=10000, is already set. Called when the task comes under the
     /// scheduler and when its nice value changes, never while it runs or is queued: it is taken off around it.
     pub(crate) fn ext_set_weight(&mut self, id: TaskId) {
         let task = &self.tasks[id.index()];
@@ -152,7 +152,7 @@ impl Engine<'_> {
         self.call_op(Op::SetWeight, &[arg, weight], id, Some(cpu));
     }
 
-    /// ops.set_cpumask(p, mask): the new affinity, in force already. A task whose CPU is no longer in it moves
+    /// ops.set_cpumask(p, mask): the new affinity, already in force. A task whose CPU is no longer in it moves
     /// afterwards. Not called for forks, which inherit.
     pub(crate) fn ext_set_cpumask(&mut self, id: TaskId) {
         let task = &self.tasks[id.index()];
@@ -161,7 +161,7 @@ impl Engine<'_> {
         self.call_op(Op::SetCpumask, &[arg, mask], id, Some(cpu));
     }
 
-    /// ops.cgroup_init(cgrp, {weight, ...}): parents first, all before the first ops.init_task; may refuse.
+    /// ops.cgroup_init(cgrp, {weight, ...}): parents first, all before the first ops.init_task; may fail.
     fn ext_cgroup_init(&mut self, group: u32) -> bool {
         let args = CgroupInitArgs {
             weight: self.cgroups.groups[group as usize].weight,
@@ -207,7 +207,7 @@ impl Engine<'_> {
         self.call_op(Op::CgroupPrepMove, &call, id, None) as i32 == 0
     }
 
-    /// ops.cgroup_move(p, from, to): between quiescent and runnable, when the task's cgroup is the new one already.
+    /// ops.cgroup_move(p, from, to): between quiescent and runnable, when the task's cgroup is already the new one.
     pub(crate) fn ext_cgroup_move(&mut self, id: TaskId, from: u32, to: u32) {
         if !self.ext.enabled {
             return;

@@ -35,7 +35,7 @@ pub struct Ext {
     pub instance: Instance,
     pub bpf: Bpf,
     pub ops: OpTable,
-    /// Of schedulers that are built to tell their accesses.
+    /// For schedulers built to report their accesses.
     pub accesses: Option<Accesses>,
     pub flags: u64,
     pub timeout_ns: u64,
@@ -49,7 +49,7 @@ pub struct Ext {
     pub idle: IdleMasks,
     /// CPUs with a kick waiting, and whether any CPU has deferred inserts.
     pub kicked: Vec<u32>,
-    /// Who waits for whom once the kicks are done, and the CPUs that stand still meanwhile.
+    /// Which CPU waits for which once the kicks are done, and the CPUs that are halted meanwhile.
     pub waits: Vec<(u32, u32)>,
     pub still: Vec<Standstill>,
     pub deferred_cpus: Vec<u32>,
@@ -57,11 +57,11 @@ pub struct Ext {
     pub qseq: u64,
     pub callbacks: u64,
     pub counts: ops::Counts,
-    /// Calls into the scheduler that are under way, one inside the other.
+    /// Depth of nested calls into the scheduler.
     pub depth: u32,
     /// select_cpu answers that were not allowed for the task.
     pub select_cpu_fallbacks: u64,
-    /// Slices that the core filled because the scheduler left 0.
+    /// Slices that the core refilled because the scheduler left 0.
     pub zero_slice_refills: u64,
     /// Cost of kernel functions called by the current callback, in ns.
     pub kfunc_ns: u64,
@@ -87,7 +87,7 @@ impl UserDsqs {
         Some(slot)
     }
 
-    /// `None` for a number that is none.
+    /// `None` for an invalid number.
     pub fn lookup(&self, slot: u32) -> Option<&Dsq> {
         self.slots.get(slot as usize)?.as_ref()
     }
@@ -223,7 +223,7 @@ impl Ext {
         self.flags & flag != 0
     }
 
-    /// `validate_ops()`, in the kernel's words: why flags and ops do not go together.
+    /// `validate_ops()`, in the kernel's words: why flags and ops are incompatible.
     pub fn invalid_ops(&self) -> Option<&'static str> {
         if self.has(OPS_ENQ_LAST) && !self.ops.has(ops::Op::Enqueue) {
             return Some("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented");
@@ -236,7 +236,7 @@ impl Ext {
     }
 }
 
-/// What `bpf_scx_init_member()` refuses when the object is loaded, and what is not modelled.
+/// What `bpf_scx_init_member()` rejects when the object is loaded, and what is not modelled.
 fn check_flags(flags: u64) -> Result<(), RunError> {
     if flags & !OPS_ALL != 0 {
         let unknown = flags & !OPS_ALL;

@@ -67,7 +67,7 @@ ops! {
 }
 
 impl Op {
-    /// How many there are: the number of what is no op.
+    /// Number of ops: also the index of what is not an op.
     pub const COUNT: u16 = NAMES.len() as u16;
 
     /// In the order of their numbers.
@@ -75,7 +75,7 @@ impl Op {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn label(slot: usize) -> String {
         match NAMES.get(slot) {
             Some((name, _)) => format!("ops.{name}"),
@@ -111,7 +111,7 @@ pub fn context_names(bits: u32) -> String {
 /// All ops, and one slot more for timers.
 pub const OP_SLOTS: usize = NAMES.len() + 1;
 
-/// What each op, and in the last place timers, did so far.
+/// What each op, and last the timers, did so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     pub calls: [u64; OP_SLOTS],
@@ -148,16 +148,16 @@ impl OpTable {
     }
 }
 
-/// What the current callback is and may do.
+/// The current callback, and what it may do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
-    /// Of this call into the scheduler, from 1.
+    /// Number of this call into the scheduler, from 1.
     pub number: u64,
     /// `None` for the callback of a timer.
     pub op: Option<Op>,
     /// CPU whose runqueue is locked.
     pub locked_cpu: Option<u32>,
-    /// The task that the op is about; the idle task for none.
+    /// The task that the op concerns; the idle task if none.
     pub subject: TaskId,
     /// ops.select_cpu or ops.enqueue has inserted its task.
     pub inserted: bool,
@@ -247,7 +247,7 @@ impl Engine<'_> {
         if self.failure.is_some() {
             return 0;
         }
-        // Only a nested call has a context to come back to; between calls nobody reads it.
+        // Only a nested call has a context to return to; between calls it is not read.
         let outer = (self.ext.depth > 0).then_some(self.ext.ctx);
         self.ext.callbacks += 1;
         self.ext.counts.calls[context.slot()] += 1;
@@ -294,7 +294,7 @@ impl Engine<'_> {
         });
     }
 
-    /// What a crash was, and the line of the source.
+    /// The kind of a crash, and the source line.
     fn crash_words(&self, crash: Crash) -> (String, Option<String>) {
         let place = self.object.place(self.ext.instance.place());
         match crash {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs that look fine and are not: tasks that get no CPU although one is idle, and CPUs on which scheduler code
-//! leaves no time for the task that is supposed to run.
+//! Detects runs that only look fine: tasks that get no CPU although one is idle, and CPUs on which scheduler
+//! code leaves no time for the task that should run.
 
 use crate::cpu::Rq;
 use crate::engine::{Engine, MAX_LIVE_TASKS, RunError};
@@ -12,27 +12,26 @@ use crate::task::{Class, DsqRef, Life, Task};
 use std::cmp::Reverse;
 
 /// Events that one instant may hold. At most [`MAX_LIVE_TASKS`] tasks wake, run and block at the same nanosecond, and
-/// each of these takes a few events; 16 leave room. What exceeds this repeats itself: a timer that is started for now,
-/// say.
+/// each of these takes a few events; 16 leave room. Anything beyond repeats itself, for example a timer that is
+/// started with a delay of 0.
 pub const MAX_EVENTS_PER_INSTANT: u32 = 16 * MAX_LIVE_TASKS;
 
-/// A CPU works if its task gets at least this part of the time, in 1/1000. A task that is preempted at each tick of
-/// 1000 Hz by a scheduler that takes 900 us still gets a hundred times more.
+/// A CPU makes progress if its task gets at least this part of the time, in 1/1000. A task that is preempted at
+/// each tick of 1000 Hz by a scheduler that takes 900 us still gets a hundred times more.
 const PROGRESS_PERMILLE: u64 = 1;
 
-/// What the run's end must at least be away for a task to count as one that waits without success: five of the kernel's default
-/// slices.
+/// Minimum wait until the run's end for a task to count as left waiting: five of the kernel's default slices.
 const WAITED_NS: u64 = 100_000_000;
 
-/// The same where no task ever ran at all: longer than any switch takes.
+/// The same if no task ever ran: longer than any switch takes.
 const NOTHING_RAN_NS: u64 = 1_000_000;
 
-/// Tasks that wait for nothing, and where they are.
+/// Tasks left waiting, and where they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranded {
     /// `name[pid]` of each.
     pub tasks: Vec<String>,
-    /// How many of them never had a CPU.
+    /// How many of them never ran.
     pub never_ran: usize,
     /// "DSQ 0 was filled and never consumed", one for each place.
     pub places: Vec<String>,
@@ -47,13 +46,13 @@ pub struct Mark {
     overhead_ns: u64,
 }
 
-/// What [`Engine::check_progress`] remembers.
+/// State of [`Engine::check_progress`].
 #[derive(Debug)]
 pub struct Progress {
     marks: Vec<Mark>,
     /// What each op had done when the oldest mark was set.
     counts: Counts,
-    /// Events at this instant, and what each op had done when half of what is allowed was reached.
+    /// Events at this instant, and what each op had done when half of the limit was reached.
     events: u32,
     instant_ns: u64,
     counts_at_half: Counts,
@@ -100,7 +99,7 @@ impl Engine<'_> {
     }
 
     /// Looks for CPUs that have done nothing but overhead for a whole watchdog timeout, as the kernel's tick looks for
-    /// a watchdog that did not get a CPU for that long. Called now and then; `at_end`: a shorter time counts, too.
+    /// a watchdog that did not get a CPU for that long. Called occasionally; `at_end`: a shorter time counts, too.
     pub(crate) fn check_progress(&mut self, at_end: bool) {
         let run_ns = self.now.saturating_sub(self.origin_ns);
         let patience_ns = match at_end {
@@ -148,12 +147,12 @@ impl Engine<'_> {
         self.ext_exit(ExitKind::ErrorStall, 0, message);
     }
 
-    /// The callback that kicked most since then, or else was called most.
+    /// The callback that kicked most since then, or otherwise was called most.
     fn blame(&self, since: &Counts) -> String {
         let (now, before) = (&self.ext.counts, since);
         let most = |now: &[u64; OP_SLOTS], before: &[u64; OP_SLOTS]| {
             let counts = now.iter().zip(before).map(|(now, before)| now - before);
-            // Of equals the first.
+            // Ties: the first.
             let most = counts.enumerate().min_by_key(|(_, count)| Reverse(*count));
             most.filter(|(_, count)| *count > 0)
         };
@@ -167,9 +166,9 @@ impl Engine<'_> {
     }
 
     /// At the end of a run that nothing disturbed: tasks that wait although a CPU that they may use has been idle for as
-    /// long as they do. Those that starve because others are preferred keep their CPUs busy and are not meant. One that
-    /// ran before may belong to a scheduler that shares nothing between CPUs: it counts only if no CPU of its is busy, or
-    /// if nobody ever takes tasks from its DSQ.
+    /// long as they do. Tasks that starve because others are preferred keep their CPUs busy and are not counted. One
+    /// that ran before may belong to a scheduler that shares nothing between CPUs: it counts only if none of its CPUs
+    /// is busy, or if no CPU ever takes tasks from its DSQ.
     pub(crate) fn stranded(&self) -> Option<Stranded> {
         let nothing_ran = !self.tasks.iter().any(|t| t.spec.is_some() && t.ext.ran);
         let run_ns = self.now.saturating_sub(self.origin_ns);
@@ -199,7 +198,7 @@ impl Engine<'_> {
         })
     }
 
-    /// A CPU that was idle for so long while `task` waited for it.
+    /// A CPU that was idle for that long while `task` waited.
     fn idle_beside(&self, task: &Task, patience_ns: u64) -> Option<u32> {
         let idle = |cpu: &u32| {
             let rq = &self.rqs[*cpu as usize];
@@ -220,7 +219,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The DSQ that a task is on, and what it is called.
+    /// The DSQ that a task is on, and its name.
     fn queue_of(&self, task: &Task) -> Option<(String, &Dsq)> {
         Some(match task.ext.dsq? {
             DsqRef::User(slot) => {
@@ -238,7 +237,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Where a waiting task is, and what that says about the scheduler.
+    /// Where a waiting task is, and what that shows about the scheduler.
     fn place_of(&self, task: &Task) -> String {
         let Some((name, dsq)) = self.queue_of(task) else {
             let what = "ops.enqueue inserted them into no DSQ, and nothing dispatched them later";
@@ -252,7 +251,7 @@ impl Engine<'_> {
     }
 }
 
-/// As schedulers write it: small numbers in decimal.
+/// As in scheduler sources: small numbers in decimal.
 fn dsq_name(id: u64) -> String {
     match id {
         DSQ_GLOBAL => "the global DSQ".to_owned(),

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Kicks that wait (SCX_KICK_WAIT): the kicking CPU stands still, with interrupts off, until each CPU that ran an ext
-//! task when it was kicked has picked or put one. The kick itself drives the CPU there, so that takes no longer than what
-//! the kernel is busy with on it; but CPUs that wait for each other never get there.
-//!
-//! How long that takes nobody knows beforehand. But nothing happens between one event and the next, so a CPU that
-//! stands still is charged up to the next event, again and again, until one sets it free.
+//! Kicks that wait (SCX_KICK_WAIT): the kicking CPU halts, with interrupts off, until each CPU that ran an ext task
+//! when it was kicked has picked or put one. The kick itself makes that CPU reschedule, so this takes no longer than
+//! its current kernel work; but CPUs that wait for each other never get there.
+//! The length is not known in advance. But nothing happens between one event and the next, so a halted CPU is
+//! charged up to the next event, repeatedly, until one releases it.
 
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::task::{Class, TaskId};
 use tiltyard_model::OverheadCause;
 
-/// A CPU that stands still.
+/// A halted CPU.
 #[derive(Debug)]
 pub struct Standstill {
     cpu: u32,
-    /// CPUs that it waits for; empty when it is about to go on.
+    /// CPUs that it waits for; empty when it is about to continue.
     for_cpus: Vec<u32>,
     missed_tick: bool,
-    /// Interrupts that wait for it.
+    /// Pending interrupts.
     put_off: Vec<Alarm>,
 }
 
 impl Engine<'_> {
-    /// After the kicks: who asked for it waits, but not for itself, nor for a CPU that runs no ext task.
+    /// After the kicks: the requesting CPU waits, but not for itself, nor for a CPU that runs no ext task.
     pub(crate) fn begin_waits(&mut self) {
         for (cpu, target) in std::mem::take(&mut self.ext.waits) {
             let curr = self.rqs[target as usize].curr;
@@ -55,7 +54,7 @@ impl Engine<'_> {
         self.refuse_ring(cpu);
     }
 
-    /// CPUs that wait for each other never go on.
+    /// CPUs that wait for each other never continue.
     fn refuse_ring(&mut self, cpu: u32) {
         let mut reached = vec![cpu];
         let mut i = 0;
@@ -76,7 +75,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The time up to the next event is lost to CPUs that stand still.
+    /// Halted CPUs lose the time up to the next event.
     pub(crate) fn stand_still_until(&mut self, at_ns: u64) {
         for i in 0..self.ext.still.len() {
             let cpu = self.ext.still[i].cpu;
@@ -86,7 +85,7 @@ impl Engine<'_> {
         self.arm_pending_work();
     }
 
-    /// `cpu` has put or picked an ext task, be it the same as before.
+    /// `cpu` has put or picked an ext task, even the same as before.
     pub(crate) fn ext_came_by(&mut self, cpu: u32) {
         for still in &mut self.ext.still {
             let before = still.for_cpus.len();
@@ -97,7 +96,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Interrupts are on again: those that waited come in, and what was asked of the CPU is done.
+    /// Interrupts are on again: pending ones are delivered, and requests to the CPU are handled.
     pub(crate) fn wait_over(&mut self, cpu: u32) {
         let over = |s: &Standstill| s.cpu == cpu && s.for_cpus.is_empty();
         let Some(at) = self.ext.still.iter().position(over) else {
@@ -118,14 +117,14 @@ impl Engine<'_> {
         }
     }
 
-    /// One tick that comes late stands for all that a CPU missed.
+    /// One late tick represents all that a CPU missed.
     pub(crate) fn miss_tick(&mut self, cpu: u32) {
         if let Some(still) = self.ext.still.iter_mut().find(|s| s.cpu == cpu) {
             still.missed_tick = true;
         }
     }
 
-    /// Whether the interrupt has to wait because its CPU stands still.
+    /// Whether the interrupt has to wait because its CPU is halted.
     pub(crate) fn put_off(&mut self, alarm: Alarm) -> bool {
         let cpu = match alarm {
             Alarm::Task { task, .. } => self.tasks[TaskId(task).index()].cpu,
@@ -145,7 +144,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The stopper thread cannot come to a CPU whose interrupts are off, and whoever sent it would have to wait.
+    /// The stopper thread cannot reach a CPU whose interrupts are off, and its sender would have to wait.
     pub(crate) fn refuses_stopper(&mut self, cpu: u32) -> bool {
         let refuses = self.rqs[cpu as usize].stands_still;
         if refuses {

@@ -30,8 +30,8 @@ impl Engine<'_> {
         self.arm_watchdog();
     }
 
-    /// The clock has nothing left to do, and yet the workload is not over: the scheduler holds a task and waits for
-    /// something that will never come. The kernel has no such moment, because its clock never stops.
+    /// The event queue is empty but the workload is not over: the scheduler holds a task and waits for something
+    /// that will never happen. This cannot occur in a kernel, because its clock never stops.
     pub(crate) fn ran_dry(&mut self) {
         if let Some(task) = self.waiting_since_before(self.now + 1) {
             let message = format!(
@@ -42,7 +42,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The first task by pid that could run and has not since before this time.
+    /// The first task by pid that has been runnable without running since before this time.
     fn waiting_since_before(&self, time_ns: u64) -> Option<&Task> {
         self.tasks.iter().map(Box::as_ref).find(|task| {
             task.life == Life::Runnable

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What scheduler code reads and writes, for those that are built to tell it: elements of its global variables and arrays,
-//! DSQs, runqueues. Its stack, tasks and constants are nobody else's business.
+//! What scheduler code reads and writes, for schedulers built to report it: elements of global variables and arrays,
+//! DSQs, runqueues. Stack, tasks and constants are not reported.
 
 use super::{EnginePtr, Entry, engine_for_free, functions};
 use crate::bpf::maps::{Key, MapId, MapSet};
@@ -14,7 +14,7 @@ use tiltyard_native::{Instance, Object};
 
 pub(super) const FUNCTIONS: &[Entry] = functions![tilt_access];
 
-/// Places that are the kernel's; the scheduler's own have the numbers behind them.
+/// The kernel's places; the scheduler's own have the numbers after them.
 const KERNEL_PLACES: [&str; 4] = ["dsq", "local_dsq", "global_dsq", "rq"];
 const DSQ: u16 = 0;
 const LOCAL_DSQ: u16 = 1;
@@ -28,7 +28,7 @@ const TIMER: &str = "timer";
 struct Variable {
     start: usize,
     size: usize,
-    /// Of one element.
+    /// Size of one element.
     element: usize,
     place: u16,
 }
@@ -37,7 +37,7 @@ struct Variable {
 struct Element {
     place: u16,
     index: u64,
-    /// The first address behind it.
+    /// The first address after it.
     end: usize,
 }
 
@@ -55,7 +55,7 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// `None` unless the object was built to tell its accesses.
+    /// `None` unless the object was built to report its accesses.
     pub fn of(object: &Object, instance: &Instance) -> Option<Accesses> {
         if !object.kfuncs.iter().any(|name| name == TELL_ACCESS) {
             return None;
@@ -152,8 +152,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Scheduler code names a DSQ. The local one is that of the locked runqueue; in ops.select_cpu, where none is, it stands
-    /// for that of the CPU on which the code runs.
+    /// Scheduler code names a DSQ. The local one is that of the locked runqueue; in ops.select_cpu, where none is
+    /// locked, it means that of the CPU on which the code runs.
     pub(super) fn tell_dsq(&mut self, dsq_id: u64, write: bool) {
         if self.ext.accesses.is_none() {
             return;
@@ -190,7 +190,7 @@ unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, bytes: u64, write
     let last_address = address.saturating_add((bytes as usize).saturating_sub(1));
     let mut last = first.index;
     if last_address >= first.end {
-        // An access does not go beyond the variable that it begins in.
+        // An access does not go beyond the variable in which it begins.
         let found = accesses.resolve(&e.ext.bpf.maps, last_address);
         last = found
             .filter(|l| l.place == first.place)

@@ -38,7 +38,7 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
 type Mask = *mut Cpumask;
 
 impl Engine<'_> {
-    /// Whether the scheduler made this mask, so that it may change it; anything else ends the run.
+    /// Whether the scheduler created this mask, so that it may change it; anything else ends the run.
     fn own_mask(&mut self, mask: Mask, call: &'static str) -> bool {
         let own = self.ext.bpf.masks.is_own(mask);
         if !own {
@@ -81,7 +81,7 @@ macro_rules! bind {
     };
 }
 
-/// The same where the first mask is changed.
+/// The same for functions that change the first mask.
 macro_rules! bind_change {
     ($($name:ident($first:ident $(, $mask:ident)*) = $method:ident;)*) => {
         $(unsafe extern "C" fn $name(e: EnginePtr, $first: Mask $(, $mask: Mask)*) -> u64 {
@@ -115,7 +115,7 @@ macro_rules! bind_cpu {
     };
 }
 
-/// What goes back to the scheduler.
+/// The value returned to the scheduler.
 trait IntoU64 {
     fn into_u64(self) -> u64;
 }

@@ -40,7 +40,7 @@ const EFAULT: i64 = -14;
 const E2BIG: i64 = -7;
 /// Longest string that a message may print.
 const MESSAGE_BYTES: usize = 1024;
-/// Longest format string that is looked at.
+/// Longest format string that is examined.
 const FORMAT_BYTES: usize = 4096;
 
 /// The text of a `bstr` call.
@@ -139,7 +139,7 @@ unsafe extern "C" fn get_current_comm(e: EnginePtr, buf: *mut u8, size: u64) -> 
     0
 }
 
-/// A copy from kernel memory; NULL and its neighbourhood fail and leave zeroes.
+/// A copy from kernel memory; reads at or near NULL fail and leave zeroes.
 unsafe extern "C" fn probe_read(e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
     let _ = unsafe { engine_for_free(e) };
     let size = size as u32 as usize;
@@ -177,7 +177,7 @@ unsafe extern "C" fn probe_read_str(e: EnginePtr, dst: *mut u8, size: u64, src: 
     }
 }
 
-/// Nothing reads the trace pipe of the simulated kernel; the format is checked all the same.
+/// Nothing reads the trace pipe of the simulated kernel; the format is checked anyway.
 unsafe extern "C" fn trace_printk(
     e: EnginePtr,
     fmt: u64,
@@ -186,7 +186,7 @@ unsafe extern "C" fn trace_printk(
     b: u64,
     c: u64,
 ) -> i64 {
-    // SAFETY: the scheduler's format string. Arguments that the call did not pass are not looked at.
+    // SAFETY: the scheduler's format string. Arguments that the call did not pass are not read.
     unsafe { print_length(engine_for_free(e), fmt, &[a, b, c]) }
 }
 
@@ -272,6 +272,6 @@ unsafe extern "C" fn kptr_xchg(e: EnginePtr, slot: *mut u64, new: u64) -> u64 {
     unsafe { std::mem::replace(&mut *slot, new) }
 }
 
-/// One callback at a time runs in the simulated machine: locks are always free.
+/// Only one callback at a time runs in the simulated machine: locks are always free.
 unsafe extern "C" fn spin_lock(_e: EnginePtr, _lock: u64) {}
 unsafe extern "C" fn spin_unlock(_e: EnginePtr, _lock: u64) {}

@@ -26,13 +26,13 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
     scx_bpf_pick_any_cpu_node,
 ];
 
-/// The error of functions that know no nodes when each node has its own set.
+/// The error of functions without a node argument when each node has its own set.
 const PER_NODE_ENABLED: &str = "SCX_OPS_BUILTIN_IDLE_PER_NODE enabled";
 const PER_NODE_PICK: &str = "per-node idle tracking is enabled";
 
 const NUMA_NO_NODE: i32 = -1;
 
-/// The set of functions that know no nodes: that of the whole machine.
+/// The set for functions without a node argument: that of the whole machine.
 const WHOLE: SetId = 0;
 
 impl Engine<'_> {
@@ -45,7 +45,7 @@ impl Engine<'_> {
         self.ext.idle.builtin
     }
 
-    /// The whole machine's set is there: idle CPUs are tracked, and not for each node.
+    /// The whole machine's set exists: idle CPUs are tracked, and not per node.
     fn whole_set_on(&mut self, what: &str) -> bool {
         if self.ext.idle.per_node {
             self.ext_error(what.into());
@@ -54,7 +54,7 @@ impl Engine<'_> {
         self.builtin_idle_on()
     }
 
-    /// `validate_node()`: the set of a node, or the errno. No node at all is not the scheduler's mistake.
+    /// `validate_node()`: the set of a node, or the errno. NUMA_NO_NODE is not the scheduler's mistake.
     fn set_of_node(&mut self, node: u64) -> Result<SetId, i64> {
         let node = node as i32;
         if !self.ext.idle.per_node {
@@ -95,7 +95,7 @@ impl Engine<'_> {
         mask.any_distribute(rotor).map_or(EBUSY, i64::from)
     }
 
-    /// The same of a mask and a node.
+    /// The same for a mask and a node.
     fn any_in_node(&mut self, mask: u64, node: usize) -> i64 {
         // SAFETY: a mask that the scheduler got from the engine.
         let mask = unsafe { self.mask(mask) };
@@ -266,7 +266,7 @@ unsafe extern "C" fn scx_bpf_pick_idle_cpu_node(
     }
 }
 
-/// An idle CPU of the mask; any, if none is or nobody knows.
+/// An idle CPU of the mask; any CPU if none is idle or idle CPUs are not tracked.
 unsafe extern "C" fn scx_bpf_pick_any_cpu(e: EnginePtr, mask: u64, flags: u64) -> i64 {
     let e = unsafe { engine(e) };
     if e.ext.idle.per_node {
@@ -280,7 +280,7 @@ unsafe extern "C" fn scx_bpf_pick_any_cpu(e: EnginePtr, mask: u64, flags: u64) -
     idle.unwrap_or_else(|| e.any_in(mask))
 }
 
-/// SCX_PICK_IDLE_IN_NODE keeps busy CPUs of other nodes out as well.
+/// SCX_PICK_IDLE_IN_NODE excludes busy CPUs of other nodes as well.
 unsafe extern "C" fn scx_bpf_pick_any_cpu_node(
     e: EnginePtr,
     mask: u64,

@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
     scx_bpf_dsq_move_set_vtime,
 ];
 
-/// `struct bpf_iter_scx_dsq`: six u64. All state is in here, so an iterator that is abandoned costs nothing.
+/// `struct bpf_iter_scx_dsq`: six u64. All state is in here, so an abandoned iterator costs nothing.
 #[repr(C)]
 struct DsqIter {
     /// Slot of the DSQ + 1, 0 when there is none.
@@ -31,9 +31,9 @@ struct DsqIter {
     _unused: u16,
     /// Newest insertion when the iteration began: later ones are not visited.
     newest: u64,
-    /// Position of the task visited last.
+    /// Position of the last visited task.
     order: i64,
-    /// Its insertion number (low half) and pid (high half): enough to see that it is still where it was.
+    /// Its insertion number (low half) and pid (high half): enough to check that it is still where it was.
     at: u64,
     slice: u64,
     vtime: u64,

@@ -3,7 +3,7 @@
 //!
 //! Every function gets the engine as a hidden first argument and integers zero-extended to 64 bits.
 //! A crash of the scheduler abandons the frames between it and the engine, so none of these holds
-//! anything that needs dropping while it follows a pointer of the scheduler's.
+//! anything that needs dropping while it follows one of the scheduler's pointers.
 
 mod access;
 mod cpumask;
@@ -29,7 +29,7 @@ pub(crate) type EnginePtr = *mut Engine<'static>;
 /// The engine behind the hidden argument, after charging it for one more call.
 ///
 /// # Safety
-/// Called only from scheduler code that the engine itself has called and waits for.
+/// Called only from scheduler code that the engine itself has called.
 pub(crate) unsafe fn engine<'e>(ptr: EnginePtr) -> &'e mut Engine<'static> {
     // SAFETY: `Engine::call_bpf` set the pointer and does not touch the engine until the call returns.
     let engine = unsafe { &mut *ptr };
@@ -38,7 +38,7 @@ pub(crate) unsafe fn engine<'e>(ptr: EnginePtr) -> &'e mut Engine<'static> {
 }
 
 /// The engine, for functions that only read or flip a word: in a kernel they cost no more than the
-/// instructions of the call, which the scheduler's own count has.
+/// instructions of the call, which the scheduler's own count includes.
 ///
 /// # Safety
 /// As [`engine`].
@@ -50,7 +50,7 @@ pub(crate) unsafe fn engine_for_free<'e>(ptr: EnginePtr) -> &'e mut Engine<'stat
 /// The task behind a `struct task_struct *` that the engine handed out; `None` for NULL. Anything else ends the run.
 ///
 /// # Safety
-/// Called from scheduler code, which is what ends when nothing can be read at `ptr`.
+/// Called from scheduler code, which ends if `ptr` cannot be read.
 pub(crate) unsafe fn task_id(e: &mut Engine, ptr: u64) -> Option<TaskId> {
     if ptr == 0 {
         return None;
@@ -69,7 +69,7 @@ pub(crate) unsafe fn task_id(e: &mut Engine, ptr: u64) -> Option<TaskId> {
 /// As [`task_id`].
 unsafe fn task_at(e: &Engine, ptr: u64) -> Option<TaskId> {
     let task = ptr as *const Task;
-    // SAFETY: whatever is read is checked; a wild pointer ends the callback as any other of its reads would.
+    // SAFETY: whatever is read is checked; a wild pointer ends the callback like any other read.
     let id = unsafe { (&raw const (*task).id).read_unaligned() };
     let found = e.tasks.get(id.index())?;
     std::ptr::eq(&raw const **found, task).then_some(id)

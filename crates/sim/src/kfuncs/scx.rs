@@ -74,7 +74,7 @@ impl Engine<'_> {
         None
     }
 
-    /// Charges the callback for a look at a CPU's runqueue: nothing for the own one, more for one of another node.
+    /// Charges the callback for a visit to a CPU's runqueue: nothing for its own, more for one of another node.
     fn visit(&mut self, cpu: u32) {
         self.tell_rq(cpu);
         let (costs, cpus) = (&self.machine.costs, &self.machine.cpus);
@@ -198,8 +198,8 @@ unsafe extern "C" fn scx_bpf_reenqueue_local(e: EnginePtr) -> u64 {
     let cpu = e.exec_cpu;
     let mut ids = [TaskId::IDLE; 64];
     let mut count = 0;
-    // In batches, because this frame may be abandoned and so owns no memory; what is put back during
-    // the walk is newer than its start and is left alone.
+    // In batches, because this frame may be abandoned and so owns no memory; tasks put back during
+    // the walk are newer than its start and are skipped.
     let newest = e.rqs[cpu as usize].local.seq;
     loop {
         let mut n = 0;
@@ -302,7 +302,7 @@ unsafe extern "C" fn scx_bpf_get_online_cpumask(e: EnginePtr) -> *const c_void {
 unsafe extern "C" fn scx_bpf_put_cpumask(_e: EnginePtr, _mask: u64) {}
 
 impl Engine<'_> {
-    /// `struct rq` of a CPU with its figures brought up to date.
+    /// `struct rq` of a CPU, brought up to date.
     fn kernel_rq(&mut self, cpu: u32) -> *const c_void {
         self.visit(cpu);
         let curr = self.rqs[cpu as usize].curr;
@@ -396,7 +396,7 @@ unsafe extern "C" fn scx_bpf_cpuperf_cap(e: EnginePtr, cpu: u64) -> u64 {
     }
 }
 
-/// The machine runs at its full frequency, always.
+/// The machine always runs at full frequency.
 unsafe extern "C" fn scx_bpf_cpuperf_cur(e: EnginePtr, cpu: u64) -> u64 {
     let e = unsafe { engine_for_free(e) };
     let _ = e.valid_cpu(cpu, "scx_bpf_cpuperf_cur");

@@ -64,8 +64,8 @@ impl Bpf {
         })
     }
 
-    /// Globals that a scheduler's user-space half would set from the machine, for those that the source has and the
-    /// user did not set.
+    /// Sets globals that a scheduler's user-space half would set from the machine, if the source has them and the
+    /// user did not set them.
     pub fn well_known_globals(
         setup: &Setup,
         topology: &Topology,
@@ -130,7 +130,7 @@ impl Engine<'_> {
         unsafe { CpuMask::from_raw(ptr as *const _, self.topology.online.nr_cpus()) }
     }
 
-    /// What a callback leaves to be done.
+    /// Work that a callback leaves behind.
     #[inline]
     pub(crate) fn after_callback(&mut self) {
         self.ext.bpf.masks.reclaim();
@@ -142,7 +142,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Freed map values, misuse that a verifier would have refused, probes.
+    /// Freed map values, misuse that a verifier would have rejected, probes.
     #[inline(never)]
     fn settle_maps(&mut self) {
         let bpf = &mut self.ext.bpf;
@@ -177,7 +177,7 @@ impl Engine<'_> {
         name.copy_from_slice(&record[..PROBE_NAME_BYTES]);
         let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("8 bytes"));
         let per_cpu = record[20] != 0;
-        // A scheduler has a handful of probes: looking through them beats hashing.
+        // A scheduler has a handful of probes: a linear search beats hashing.
         let known = self.ext.bpf.probes.iter().position(|n| *n == name);
         let probe = known.unwrap_or_else(|| {
             self.ext.bpf.probes.push(name);

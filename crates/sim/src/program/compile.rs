@@ -17,7 +17,7 @@ pub enum Insn {
     LoopEnd {
         begin: u32,
     },
-    /// Takes one from a counter, or leaves the loop when it is used up.
+    /// Takes one from a counter, or leaves the loop when it is exhausted.
     Take {
         counter: Ref,
         end: u32,
@@ -35,7 +35,7 @@ pub enum Insn {
     UnlessOver {
         end: u32,
     },
-    /// Goes on with this probability, else jumps.
+    /// Continues with this probability, else jumps.
     Chance {
         ppm: u32,
         end: u32,
@@ -55,7 +55,7 @@ pub enum Insn {
     Exit,
 }
 
-/// Code of a task of the workload.
+/// Code of a workload task.
 pub fn compile_task(spec: &TaskSpec) -> Vec<Insn> {
     let mut code = Vec::new();
     if spec.attrs != Attrs::default() {
@@ -75,8 +75,8 @@ pub fn compile_task(spec: &TaskSpec) -> Vec<Insn> {
     code
 }
 
-/// Code of an application's shell: sleeps until the workload starts, starts what is due, waits, exits. `starts_ns`: when
-/// each task of the workload is due, from the workload's start on.
+/// Code of an application's shell: sleeps until the workload starts, starts tasks when due, waits, exits.
+/// `starts_ns`: when each task of the workload is due, from the workload's start on.
 pub fn compile_shell(
     app: usize,
     workload: &Workload,

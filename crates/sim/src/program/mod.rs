@@ -18,11 +18,11 @@ pub struct Programs {
     pub res: Resources,
     /// How many instances of each task of the workload were ever started.
     pub started: Vec<u32>,
-    /// Live tasks whose end the run waits for.
+    /// Live tasks that the run waits for.
     pub live_awaited: u32,
-    /// The same that still have to be started by a shell.
+    /// Those of them that a shell still has to start.
     pub unborn_awaited: u32,
-    /// All that still have to be started by a shell.
+    /// All tasks that a shell still has to start.
     pub unborn_total: u32,
     /// Live tasks that only another task can wake.
     pub stuck: u32,
@@ -52,14 +52,14 @@ impl Programs {
         })
     }
 
-    /// Adds code that is no task of the workload; returns its number.
+    /// Adds code that is not a workload task; returns its number.
     pub fn add(&mut self, code: Vec<Insn>) -> u32 {
         self.code.push(code);
         self.code.len() as u32 - 1
     }
 }
 
-/// Where a task is in its program.
+/// A task's position in its program.
 #[derive(Debug, Default)]
 pub struct Cursor {
     pub code: u32,
@@ -67,10 +67,10 @@ pub struct Cursor {
     pub loops: Vec<LoopFrame>,
     /// When each enclosing block that lasts for a time is over.
     pub ends_ns: Vec<u64>,
-    /// How far a blocking instruction has come; each kind gives its own meaning to the number.
+    /// Progress of a blocking instruction; the number's meaning depends on the kind.
     pub stage: u8,
     pub wait: Wait,
-    /// It must wait and is on its way into `schedule()`; it may still be woken before it comes there.
+    /// It must wait and is on its way into `schedule()`; it may still be woken before it gets there.
     pub leaves: bool,
     /// Requests begun and not ended: class and time.
     pub begun: Vec<(u16, u64)>,
@@ -78,7 +78,7 @@ pub struct Cursor {
     pub timers: Vec<(u32, u64)>,
     /// Start of the task's delay-shifted clock, for rt-app's timers.
     pub base_ns: u64,
-    /// Instructions executed at `spin_time_ns`: a program that never takes time is an error.
+    /// Instructions executed at `spin_time_ns`: a program that takes no time is an error.
     pub spin_count: u32,
     pub spin_time_ns: u64,
 }
@@ -116,5 +116,5 @@ impl Wait {
     }
 }
 
-/// A queue of waiting tasks, first come first served.
+/// A queue of waiting tasks, first come, first served.
 pub type Waiters = std::collections::VecDeque<TaskId>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What tasks share: locks, queues, devices. State only; `sync` says how tasks use it.
+//! What tasks share: locks, queues, devices. State only; `sync` defines how tasks use it.
 
 use super::Waiters;
 use crate::task::TaskId;

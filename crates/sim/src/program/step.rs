@@ -10,7 +10,7 @@ use crate::task::{Class, Life, TaskId};
 use tiltyard_model::EventKind;
 use tiltyard_workload::{Dist, Index, MemKind, Op, Ref, TimerMode};
 
-/// What an instruction did.
+/// The effect of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// Done at once; the next instruction may follow.
@@ -20,18 +20,18 @@ pub enum Flow {
     /// Must sleep.
     Block,
     Exit,
-    /// Gave the CPU away.
+    /// Yielded the CPU.
     Yield,
 }
 
-/// Instructions at one instant before a program counts as one that never takes time.
+/// Instructions at one instant before a program counts as taking no time.
 const MAX_INSTANT_INSNS: u32 = 1_000_000;
 
 /// Writing to a device that throws everything away: one system call. Assumed, the same for every scheduler.
 const NULL_WRITE_NS: u64 = 300;
 
 impl Engine<'_> {
-    /// The current task of `cpu` has done the work it was busy with.
+    /// The current task of `cpu` has finished its current work.
     pub(crate) fn work_done(&mut self, cpu: u32) {
         self.exec_cpu = cpu;
         self.settle(cpu);
@@ -45,7 +45,7 @@ impl Engine<'_> {
             if cursor.wait != Wait::Nothing {
                 return self.sleep_current(cpu, id);
             }
-            // Woken on the way: it goes on, unless it should leave for another reason.
+            // Woken on the way: it continues, unless it should leave for another reason.
             if self.rqs[cpu as usize].need_resched {
                 self.resched_local(cpu);
             }
@@ -79,8 +79,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Executes what comes next as far as it concerns nobody but the task itself: the way to its next computation.
-    /// The exact time of that is not visible, and doing it now saves an event at the time when it is due.
+    /// Executes the next instructions that affect only the task itself, up to its next computation. Their exact
+    /// time is not visible, and executing them now saves an event later.
     pub(crate) fn run_ahead(&mut self, cpu: u32, id: TaskId) {
         while self.next_is_private(id) && self.execute(cpu, id) == Flow::Next {}
     }
@@ -356,7 +356,7 @@ impl Engine<'_> {
         Flow::Busy
     }
 
-    /// The current task sleeps until `at_ns`, or as much longer as the timer is late; a time that has passed costs nothing.
+    /// The current task sleeps until `at_ns`, or longer if the timer is late; a time in the past costs nothing.
     fn sleep_until(&mut self, id: TaskId, at_ns: u64) -> Flow {
         if at_ns <= self.now {
             return Flow::Next;
@@ -420,7 +420,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Time to touch `lines` cache lines of a buffer of this size: a nanosecond each when they hit L1.
+    /// Time to touch `lines` cache lines of a buffer of this size: one nanosecond each if they hit L1.
     fn memory_ns(&self, lines: u64, size_bytes: u64) -> u64 {
         let (caches, costs) = (&self.machine.caches, &self.machine.costs);
         let line_ps = match size_bytes {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where tasks wait for each other: locks, condition variables, barriers, semaphores, pipes, devices.
 //!
-//! A waker only makes its wakee runnable. Mutexes and pipes may be taken by somebody else before the
+//! A waker only makes its wakee runnable. Mutexes and pipes may be taken by another task before the
 //! wakee runs, as with futexes; it then waits again. Semaphore posts are handed to the first waiter.
 
 use super::Wait;
@@ -51,7 +51,7 @@ impl Engine<'_> {
         Some((self.resolve(id, a)?, self.resolve(id, b)?))
     }
 
-    /// Goes on with the next instruction.
+    /// Continues with the next instruction.
     fn advance(&mut self, id: TaskId) -> Flow {
         let cursor = &mut self.tasks[id.index()].cursor;
         cursor.pc += 1;
@@ -60,13 +60,13 @@ impl Engine<'_> {
         Flow::Next
     }
 
-    /// Sleeps and then looks at the same instruction again.
+    /// Sleeps and then evaluates the same instruction again.
     fn block_on(&mut self, id: TaskId, wait: Wait) -> Flow {
         self.tasks[id.index()].cursor.wait = wait;
         Flow::Block
     }
 
-    /// Sleeps, and goes on with the next instruction when woken.
+    /// Sleeps, and continues with the next instruction when woken.
     fn block_and_advance(&mut self, id: TaskId, wait: Wait) -> Flow {
         self.advance(id);
         self.block_on(id, wait)
@@ -81,7 +81,7 @@ impl Engine<'_> {
         self.wake(id, false, sync);
     }
 
-    /// Every task waits for another one, and none is left that could wake the first.
+    /// Deadlock: every task waits for another, and none is left to wake them.
     pub(crate) fn check_deadlock(&mut self) {
         let programs = &self.programs;
         if programs.stuck < programs.live_total
@@ -286,7 +286,7 @@ impl Engine<'_> {
 
     fn resume(&mut self, id: TaskId, place: usize) -> Flow {
         self.advance(id);
-        // Those who suspend themselves again while they are woken wait for the next resume.
+        // Tasks that suspend themselves again while being woken wait for the next resume.
         for _ in 0..self.programs.res.places[place].len() {
             if let Some(waiter) = self.programs.res.places[place].pop_front() {
                 self.wake_waiter(waiter, false);
@@ -314,7 +314,7 @@ impl Engine<'_> {
         self.block_and_advance(id, Wait::Sem(s as u32))
     }
 
-    /// Writes as a whole; a pipe wakes its reader as one that is about to be needed (sync).
+    /// Writes as a whole; a pipe wakes its reader with the sync hint.
     fn pipe_write(&mut self, id: TaskId, p: usize, bytes: u64) -> Flow {
         let pipe = &mut self.programs.res.pipes[p];
         if bytes > pipe.capacity_bytes {
@@ -346,7 +346,7 @@ impl Engine<'_> {
         }
         pipe.fill_bytes -= bytes;
         let writer = pipe.writers.pop_front();
-        // What one reader leaves may be enough for the next.
+        // What one reader leaves may suffice for the next.
         let reader = if pipe.fill_bytes > 0 {
             pipe.readers.pop_front()
         } else {
@@ -377,7 +377,7 @@ impl Engine<'_> {
         self.clock.arm(at, Alarm::Device { device: d as u32 });
     }
 
-    /// Whose request this device has done next.
+    /// The task whose request this device completes next.
     pub(crate) fn served_next(&self, d: u32) -> Option<TaskId> {
         let serving = &self.programs.res.devices[d as usize].serving;
         serving.first().map(|(_, _, id)| *id)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Changing what a task is: nice value, policy, affinity, cgroup.
+//! Changing a task's attributes: nice value, policy, affinity, cgroup.
 
 use crate::bpf::cpumask::CpuSet;
 use crate::cpu::PreemptHint;
@@ -19,7 +19,7 @@ const SCHED_BATCH: u32 = 3;
 const SCHED_IDLE: u32 = 5;
 
 impl Engine<'_> {
-    /// Applies what is set in `attrs`, in the order in which rt-app does: policy and nice, affinity, group.
+    /// Applies what is set in `attrs`, in rt-app's order: policy and nice, affinity, group.
     pub(crate) fn set_attrs(&mut self, id: TaskId, attrs: &Attrs) {
         if attrs.deadline.is_some() || attrs.policy == Some(Policy::Deadline) {
             return self.fail(RunError::NotModelled("SCHED_DEADLINE".into()));
@@ -48,8 +48,8 @@ impl Engine<'_> {
         }
     }
 
-    /// `sched_autogroup_exit_task()`: an exiting task goes through a change of its group that changes nothing. The
-    /// reference kernel does so wherever autogroups are compiled in, as distributions do, used or not.
+    /// `sched_autogroup_exit_task()`: an exiting task undergoes a group change that changes nothing. The reference
+    /// kernel does so wherever autogroups are compiled in, as in distributions, used or not.
     pub(super) fn leave_autogroup(&mut self, id: TaskId) {
         let cpu = self.tasks[id.index()].cpu;
         self.lock_rq(cpu);
@@ -58,7 +58,7 @@ impl Engine<'_> {
     }
 
     /// Takes a queued task off its locked runqueue around a change, as every `sched_*` call does. The change may add
-    /// flags to those with which the task comes back.
+    /// flags to those with which the task is enqueued again.
     fn with_task_off(&mut self, id: TaskId, flags: u64, change: impl FnOnce(&mut Self) -> u64) {
         let task = &self.tasks[id.index()];
         let (cpu, queued) = (task.cpu, task.life == Life::Runnable);
@@ -114,7 +114,7 @@ impl Engine<'_> {
         };
         let unchanged = match class {
             Class::Rt { .. } => class == old,
-            // sched_setattr() goes through with everything else, because its slice, 0, is never the task's.
+            // sched_setattr() always proceeds, because its slice, 0, never equals the task's.
             _ => renice && nice == self.tasks[id.index()].nice,
         };
         if renice && matches!(class, Class::Rt { .. }) {
@@ -132,7 +132,7 @@ impl Engine<'_> {
         }
         self.with_task_off(id, flags, |engine| {
             engine.apply_policy(id, class, policy, nice);
-            // A task that sched_setattr() makes less important goes ahead of its new equals.
+            // A task whose priority sched_setattr() lowers goes ahead of its new peers.
             let lowered = !renice && engine.tasks[id.index()].kern.prio > old_prio;
             if lowered { ENQ_HEAD } else { 0 }
         });
@@ -149,7 +149,7 @@ impl Engine<'_> {
         self.unlock_rq(cpu);
     }
 
-    /// The nice value alone: all that it means for a realtime task.
+    /// Only the nice value: its whole effect on a realtime task.
     fn note_nice(&mut self, id: TaskId, nice: i8) {
         let task = &mut self.tasks[id.index()];
         let renamed = std::mem::replace(&mut task.nice, nice) != nice;
@@ -245,8 +245,8 @@ impl Engine<'_> {
         }
     }
 
-    /// `move_queued_task()`: from one runqueue to another without a sleep between. It comes with the old one locked and
-    /// leaves with the new one.
+    /// `move_queued_task()`: from one runqueue to another without a sleep in between. It is entered with the old one
+    /// locked and left with the new one locked.
     fn move_queued(&mut self, id: TaskId, target: u32) {
         let from = self.tasks[id.index()].cpu;
         self.tasks[id.index()].kern.on_rq = ON_RQ_MIGRATING;
@@ -258,7 +258,7 @@ impl Engine<'_> {
         self.wakeup_preempt(target, id);
     }
 
-    /// The stopper thread takes the CPU from a running task that may no longer be there and moves it.
+    /// The stopper thread preempts a running task that may no longer be on this CPU and moves it.
     fn push_away(&mut self, id: TaskId, target: u32) {
         let from = self.tasks[id.index()].cpu;
         if self.refuses_stopper(from) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Birth and death of tasks: kernel threads, shells, forks, exits.
+//! Creation and end of tasks: kernel threads, shells, forks, exits.
 
 use crate::bpf::cpumask::CpuSet;
 use crate::engine::{Engine, MAX_LIVE_TASKS, RunError};
@@ -27,7 +27,7 @@ struct Birth<'a> {
     code: u32,
     parent: TaskId,
     cpu: u32,
-    /// Another task whose process this one joins as a thread.
+    /// The task whose process this one joins as a thread.
     leader: Option<TaskId>,
     working_set_bytes: u64,
     stream: (&'a str, u64),
@@ -90,7 +90,7 @@ impl Engine<'_> {
                 stream: ("kworker", u64::from(cpu)),
             });
             let task = &mut self.tasks[id.index()];
-            // What a bound kworker of the kernel has.
+            // As a bound kworker of the kernel.
             task.kern.flags |=
                 PF_WQ_WORKER | PF_FORKNOEXEC | PF_NOFREEZE | PF_KTHREAD | PF_NO_SETAFFINITY;
             task.cpus
@@ -201,14 +201,14 @@ impl Engine<'_> {
         task.kern.scx.flags |= TASK_RESET_RUNNABLE_AT;
         task.kern.scx.runnable_at = self.now;
         task.kern.signal = self.cgroups.signal(birth.app);
-        // Kernel threads have no address space: schedulers test for NULL, none looks inside.
+        // Kernel threads have no address space: schedulers test for NULL, none reads it.
         task.kern.mm = birth
             .app
             .map_or(ptr::null(), |_| ptr::NonNull::dangling().as_ptr());
         let myself = task.kernel_ptr().cast_const();
         let parent = match (self.tasks.get(birth.parent.index()), birth.leader) {
             (None, _) => myself,
-            // A thread is a child of the process's parent, not of the thread that made it (CLONE_THREAD).
+            // A thread is a child of the process's parent, not of the thread that created it (CLONE_THREAD).
             (Some(_), Some(leader)) => self.tasks[leader.index()].kern.real_parent,
             (Some(parent), None) => parent.kernel_ptr().cast_const(),
         };
@@ -366,8 +366,8 @@ impl Engine<'_> {
         Some(TaskId(first.kern.tgid as u32))
     }
 
-    /// `do_exit()` of the current task of `cpu`: it notifies its parent, and is gone at its next schedule. The parent may
-    /// take the CPU in between; the exiting task then waits for its turn to finish.
+    /// `do_exit()` of the current task of `cpu`: it notifies its parent, and disappears at its next schedule. The
+    /// parent may take the CPU in between; the exiting task then waits for its turn to finish.
     pub(crate) fn exit_current(&mut self, cpu: u32, id: TaskId) {
         if self.tasks[id.index()].kern.flags & PF_EXITING == 0 {
             if !self.begin_exit(id) {
@@ -375,7 +375,7 @@ impl Engine<'_> {
             }
             let rq = &self.rqs[cpu as usize];
             if rq.is_interrupted(self.now) {
-                // Back to the same instruction.
+                // Return to the same instruction.
                 self.tasks[id.index()].cursor.pc -= 1;
                 return self.arm_work(cpu);
             }
@@ -383,7 +383,7 @@ impl Engine<'_> {
         self.finish_exit(cpu, id);
     }
 
-    /// False if the task may not exit as it is, which ends the run.
+    /// False if the task may not exit in its state, which ends the run.
     fn begin_exit(&mut self, id: TaskId) -> bool {
         let mutexes = &self.programs.res.mutexes;
         if let Some(m) = mutexes.iter().position(|m| m.owner == Some(id)) {
@@ -412,7 +412,7 @@ impl Engine<'_> {
             }
         }
         self.schedule(cpu, Leave::Exit);
-        // The reference kernel calls these when the last reference to the task goes, soon after.
+        // The reference kernel calls these when the last reference to the task is dropped, soon after.
         if self.tasks[id.index()].ext.state != ExtState::None {
             self.ext_exit_task(id);
         }

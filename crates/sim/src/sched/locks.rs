@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runqueue locks: which ones the instructions under way hold. Simulated CPUs take turns, so none ever waits for one; but what
-//! is held when decides what a kernel may do there. Each callback is checked against it (in builds with debug assertions), and
-//! runs that tell accesses tell these, too.
+//! Runqueue locks: which ones the current code holds. Simulated CPUs take turns, so none ever waits for one; but the
+//! locks held determine what a kernel may do. Each callback is checked against them (in builds with debug
+//! assertions), and runs that report accesses report these, too.
 
 use crate::engine::Engine;
 use tiltyard_model::{Cpu, EventKind};
 
-/// CPUs whose runqueues are locked, in the order in which they were.
+/// CPUs whose runqueues are locked, in locking order.
 #[derive(Debug, Default)]
 pub struct RqLocks(Vec<u32>);
 
@@ -37,7 +37,7 @@ impl Engine<'_> {
         self.tell_lock(cpu, false);
     }
 
-    /// Lets go of one runqueue before it takes another, as everything in sched_ext does.
+    /// Unlocks one runqueue before it locks another, as everything in sched_ext does.
     pub(crate) fn relock_rq(&mut self, from: u32, to: u32) {
         if from != to {
             self.unlock_rq(from);

@@ -18,7 +18,7 @@ use tiltyard_model::{EventKind, OverheadCause, PrevState, SwitchCause};
 pub const ON_RQ_QUEUED: i32 = 1;
 pub const ON_RQ_MIGRATING: i32 = 2;
 
-/// How the current task comes to `schedule()`.
+/// How the current task enters `schedule()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// It stays runnable.
@@ -28,7 +28,7 @@ pub enum Leave {
 }
 
 impl Engine<'_> {
-    /// `schedule()` because `need_resched` was set, as soon as the kernel has done what it is busy with there.
+    /// `schedule()` because `need_resched` was set, as soon as the CPU's current kernel work is done.
     pub(crate) fn come_to_schedule(&mut self, cpu: u32) {
         if self.is_leaving(cpu) {
             // The current task is on its way there itself.
@@ -45,7 +45,7 @@ impl Engine<'_> {
     }
 
     /// Half of a switch precedes its event, in the kernel as here: the way into `schedule()` and the
-    /// choice. Returns whether the CPU is still busy with that, or with what it was doing in the kernel before.
+    /// choice. Returns whether the CPU is still busy with that, or with earlier kernel work.
     pub(crate) fn enters_schedule(&mut self, cpu: u32) -> bool {
         if !self.rqs[cpu as usize].in_schedule {
             self.rqs[cpu as usize].in_schedule = true;
@@ -113,7 +113,7 @@ impl Engine<'_> {
         let runnable = self.stays_here(cpu, prev);
         let rt_prev = runnable && matches!(self.class_of(prev), Class::Rt { .. });
         let rq = &self.rqs[cpu as usize];
-        // A realtime task that is current or leaves was found by its own class's balance before ext is asked.
+        // A realtime task that is current or leaves was found by its own class's balance before ext.
         let rt_decides =
             matches!(self.class_of(prev), Class::Rt { .. }) && (rt_prev || !rq.rt.is_empty());
         if !rt_decides {
@@ -129,13 +129,13 @@ impl Engine<'_> {
         self.ext_pick(cpu, prev).unwrap_or(TaskId::IDLE)
     }
 
-    /// Whether the task that runs on `cpu` may go on running there.
+    /// Whether the task running on `cpu` may continue there.
     pub(crate) fn stays_here(&self, cpu: u32, id: TaskId) -> bool {
         let task = &self.tasks[id.index()];
         !id.is_idle() && task.life == Life::Runnable && task.cpu == cpu
     }
 
-    /// The running realtime task competes with those that wait: ahead of its equals unless its turn is over.
+    /// The running realtime task competes with those that wait: ahead of its peers unless its turn is over.
     fn rt_requeue_prev(&mut self, cpu: u32, prev: TaskId) {
         let Class::Rt { priority, .. } = self.class_of(prev) else {
             return;

@@ -59,7 +59,7 @@ impl RtQueue {
 
 impl Engine<'_> {
     /// Where a realtime task goes when it wakes up: its last CPU if it can run there at once, else the
-    /// allowed CPU whose current task matters least (idle, then ext, then the lowest priority).
+    /// allowed CPU with the least important current task (idle, then ext, then the lowest priority).
     pub(crate) fn rt_select_cpu(&self, id: TaskId) -> u32 {
         let task = &self.tasks[id.index()];
         let Class::Rt { priority, .. } = task.class else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Wakeups: of sleepers and of newborns.
+//! Wakeups: of sleeping and of new tasks.
 
 use crate::engine::Engine;
 use crate::ext::flags::*;
@@ -8,7 +8,7 @@ use tiltyard_model::{Cpu, EventKind, OverheadCause, Tid};
 
 impl Engine<'_> {
     /// `try_to_wake_up()`, called on `self.exec_cpu` by its current task or by an interrupt there.
-    /// A task that is not asleep is left alone.
+    /// Ignores a task that is not asleep.
     pub(crate) fn wake(&mut self, id: TaskId, by_interrupt: bool, sync: bool) {
         if self.tasks[id.index()].life != Life::Blocked {
             return;
@@ -74,7 +74,8 @@ impl Engine<'_> {
         self.unlock_rq(cpu);
     }
 
-    /// `select_task_rq()`: the class chooses unless there is no choice. Returns the CPU and whether it was asked.
+    /// `select_task_rq()`: the class chooses unless there is no choice. Returns the CPU and whether the class was
+    /// asked.
     fn select_task_rq(&mut self, id: TaskId, wake_flags: u64) -> (u32, bool) {
         let task = &self.tasks[id.index()];
         if task.kern.nr_cpus_allowed <= 1 || task.kern.migration_disabled > 0 {
@@ -100,7 +101,7 @@ impl Engine<'_> {
         near.or_else(|| task.cpus.first()).unwrap_or(0)
     }
 
-    /// `wakeup_preempt()`: a higher class takes the CPU at once; within ext nobody does.
+    /// `wakeup_preempt()`: a higher class takes the CPU at once; within ext no task does.
     pub(crate) fn wakeup_preempt(&mut self, cpu: u32, id: TaskId) {
         let curr = self.rqs[cpu as usize].curr;
         let (class, curr_class) = (self.class_of(id), self.class_of(curr));

@@ -11,9 +11,8 @@ use crate::schedulers;
 use crate::verified;
 
 /// Build a scheduler: the object for the simulated machine and the one for a kernel.
-///
-/// Other commands build what they need automatically; this one shows the result: where its
-/// objects are, and its ops and tunables.
+/// Other commands build what they need automatically; this one shows the result: the location of
+/// its objects, its ops and its tunables.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,8 +26,8 @@ pub struct Args {
     /// Also write the object for the simulated machine to this file.
     #[arg(long, value_name = "FILE")]
     native: Option<PathBuf>,
-    /// Let the verifier of Linux 6.18 read it, in a virtual machine that stays in the background for three minutes. The
-    /// simulated machine does not verify.
+    /// Check it with the verifier of Linux 6.18, in a virtual machine that stays in the background for three minutes.
+    /// The simulated machine does not verify.
     #[arg(long)]
     verify: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tiltyard calibrate`: what things cost on a machine, as a machine file.
+//! `tiltyard calibrate`: a machine's scheduling costs, as a machine file.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,11 @@ use crate::guest::Guest;
 use crate::output;
 use crate::progress::Steps;
 
-/// Measure what this machine, or a virtual one, charges, and write a machine file for tiltyard run.
+/// Measure the scheduling costs of this machine, or a virtual one, and write a machine file for tiltyard run.
 ///
 /// Measures switches, wakeups, ticks, interrupts between CPUs, cache lines, and, where the kernel has sched_ext, what
-/// a scheduler of BPF costs: a callback, an instruction, a kernel function. Beside each number stands how it was found.
+/// a BPF scheduler costs: a callback, an instruction, a kernel function. A comment beside each number explains how it
+/// was measured.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +33,7 @@ pub struct Args {
     /// Where to write the machine file [default: standard output].
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
-    /// Print the readings under the scheduler that is in charge, and nothing else.
+    /// Print only the readings under the current scheduler.
     #[arg(long, hide = true)]
     readings: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tiltyard compare`: two results of earlier runs, figure by figure, and gates on what changed.
+//! `tiltyard compare`: two results of earlier runs, metric by metric, and gates on what changed.
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::failure::{Code, Failure, Fault};
 use crate::results::{Draws, Results, Runs, split};
 use crate::{duration, nearest, terminal};
 
-/// Compare two results of earlier runs, figure by figure: what changed from A to B, by how much, and whether that may
+/// Compare two results of earlier runs, metric by metric: what changed from A to B, by how much, and whether that may
 /// be chance.
 ///
 /// A and B are files written by tiltyard run --format json or by tiltyard kernel --out (or --format json). A file with
@@ -42,7 +42,7 @@ in /s, shares in points (+2points), others without a unit.
 Four runs of each side are the fewest that can tell a difference from chance; take five or
 more. One simulated run each, with the same seed, is exact, and compared as it is.")]
 pub struct Args {
-    /// The first result, FILE.json or FILE.json#SCHEDULER: what the other is compared with.
+    /// The first result, FILE.json or FILE.json#SCHEDULER: the baseline.
     a: String,
     /// The second.
     b: Option<String>,
@@ -50,23 +50,23 @@ pub struct Args {
     /// than once.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     fail_if: Vec<String>,
-    /// Judge --fail-if although A and B differ in workload, duration or machine.
+    /// Apply --fail-if even if A and B differ in workload, duration or machine.
     #[arg(long, requires = "fail_if")]
     force: bool,
-    /// Show all figures, not only the headlines of the busiest apps.
+    /// Show all metrics, not only the headlines of the busiest apps.
     #[arg(long)]
     all: bool,
-    /// Only print the names of all figures, with their units and which direction is the good one.
+    /// Only print the names of all metrics, with their units and whether higher or lower is better.
     #[arg(long, conflicts_with_all = ["fail_if", "all"])]
     list_metrics: bool,
-    /// How to print it; JSON has all figures.
+    /// Output format; JSON has all metrics.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
 /// One side of the comparison.
 struct Side<'a> {
-    /// As it can be typed.
+    /// As typed on the command line.
     name: String,
     file: &'a Results,
     runs: &'a Runs,
@@ -122,7 +122,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// On what it ran, and how often.
+    /// The machine, and the number of runs.
     fn about(&self) -> String {
         let ended = self.file.duration_ns;
         let ended = ended.map_or(String::new(), |ns| format!(" for {}", duration::write(ns)));
@@ -163,15 +163,15 @@ fn both_of_one<'a>(
     }
 }
 
-/// Whether the runs of either side are one and the same, and come out so every time: a single one, or such that the
-/// seed changes nothing. More of them would only look like evidence. A run of each must have drawn the same.
+/// Whether the runs of either side are identical and repeatable: a single one, or runs that the seed does not
+/// change. More of them would only look like evidence. A run of each must have drawn the same.
 fn is_exact(a: &Runs, b: &Runs) -> bool {
     let alike = |runs: &Runs| runs.figures.windows(2).all(|pair| pair[0] == pair[1]);
     let shared = |draws: &Draws| *draws != Draws::Chance && b.draws.contains(draws);
     alike(a) && alike(b) && a.draws.iter().any(shared)
 }
 
-/// What keeps the two from being comparable.
+/// Why the two are not comparable.
 fn differences(sides: &[Side; 2]) -> Vec<String> {
     let [a, b] = [sides[0].file, sides[1].file];
     let mut found = Vec::new();
@@ -196,7 +196,7 @@ fn differences(sides: &[Side; 2]) -> Vec<String> {
     found
 }
 
-/// What else a reader must know.
+/// Further notes for the reader.
 fn warnings(sides: &[Side; 2]) -> Vec<String> {
     let mut all = Vec::new();
     if sides[0].name == sides[1].name {
@@ -308,7 +308,7 @@ fn gate_failure(gate: &Gate, error: GateError, pair: &Pair, sides: &[Side; 2]) -
     Failure::new(code, format!("--fail-if '{}': {what}", gate.text))
 }
 
-/// That there is no such figure, and what there is.
+/// The metric is unknown; lists the existing ones.
 fn unknown(metric: &str, pair: &Pair) -> String {
     let names = pair.changes.iter().map(|change| change.row.name.as_str());
     let known: Vec<&str> = match metric.contains('.') {
@@ -401,7 +401,7 @@ fn document(
     format!("{all:#}\n")
 }
 
-/// A figure; values are in the unit of its name.
+/// A metric; values are in the unit of its name.
 fn metric(change: &Change) -> Value {
     let row = &change.row;
     let (unit, scale) = row.named_unit();
@@ -434,7 +434,7 @@ fn metric(change: &Change) -> Value {
     })
 }
 
-/// The figures of one file: of the scheduler that was named, or of all.
+/// The metrics of one file: of the named scheduler, or of all.
 fn list_metrics(file: &Results, named: Option<&str>, format: Format) -> Result<(), Failure> {
     let chosen = named.map(|name| file.runs(Some(name))).transpose()?;
     let of_all = || file.schedulers.iter().map(|runs| runs.figures.clone());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tiltyard completions SHELL`: clap's script, and names of what is shipped from `tiltyard list` when they are needed.
+//! `tiltyard completions SHELL`: clap's script, plus the names of shipped files, from `tiltyard list` when needed.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -32,8 +32,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// Takes names where an option or a subcommand wants them, else what clap's function completes. The last name of a list
-/// with commas is completed; `compgen` puts the others before it.
+/// Completes names for options and subcommands that accept them, otherwise calls clap's function. In a
+/// comma-separated list the last name is completed; `compgen` puts the others before it.
 const BASH: &str = r#"
 _tiltyard_names() {
     tiltyard list "$1" --format csv 2>/dev/null | sed '1d;s/,.*//'

@@ -9,11 +9,11 @@ use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
 use crate::{duration, workloads};
 
-/// Run a workload with real threads under whatever scheduler is in charge here.
+/// Run a workload with real threads under this machine's current scheduler.
 ///
 /// Every task becomes a thread or a process of this machine, with the names, the random draws and the
-/// order of operations of the simulated machine. The shells that start them sleep first, as the file
-/// says: most files take 5 s before anything runs.
+/// order of operations of the simulated machine. The shells that start them sleep first, for the
+/// time given in the file: mostly 5 s before anything runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,14 +32,14 @@ pub struct Args {
     /// The seed of all random draws.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Shells sleep at most this long before the workload starts [default: as the file says].
+    /// Shells sleep at most this long before the workload starts [default: the file's value].
     #[arg(long, value_name = "TIME", value_parser = parse_history_ns)]
     history: Option<u64>,
-    /// What 1000 steps of `run` take, as an earlier run has printed it [default: measured].
+    /// Time of 1000 steps of `run`, as printed by an earlier run [default: measured].
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(1..))]
     calibration: Option<u64>,
-    /// Be as exact as the clock: `run` lasts until the task's own CPU clock says so, and tasks are threads of the shell
-    /// that starts them. For guests whose instructions are counted.
+    /// Be as exact as the clock: `run` is measured by the task's own CPU clock, and tasks are threads of the shell
+    /// that starts them. For guests whose clock counts instructions.
     #[arg(long, conflicts_with = "calibration")]
     exact: bool,
     /// Output format.
@@ -47,7 +47,7 @@ pub struct Args {
     format: Format,
 }
 
-/// No history at all is one, too.
+/// A history of zero is allowed, too.
 pub(super) fn parse_history_ns(text: &str) -> Result<u64, String> {
     if text.trim_end_matches(char::is_alphabetic) == "0" {
         return Ok(0);

@@ -15,12 +15,12 @@ use crate::guest::Guest;
 use crate::progress::Steps;
 use crate::{calibration, data, nearest, output, side_by_side, workloads};
 
-/// Run a fixed set of workloads in real kernels and in the simulated machine, and tell how far apart they are.
+/// Run a fixed set of workloads in real kernels and in the simulated machine, and show the differences.
 ///
-/// For each arena of fidelity/set.toml: boots its kernel in a virtual machine, measures what that machine charges
+/// For each arena of fidelity/set.toml: boots its kernel in a virtual machine, measures that machine's costs
 /// (tiltyard calibrate), runs every workload under every scheduler with real threads, runs the same in the simulated
-/// machine with those costs, and prints each figure: simulated, real, error, and whether that is within the
-/// tolerance that the file states. Takes about twenty minutes for all arenas.
+/// machine with those costs, and prints each metric: simulated, real, error, and whether that is within the file's
+/// tolerance. Takes about twenty minutes for all arenas.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +46,7 @@ pub struct Args {
     /// Write ARENA.json (results) and ARENA.toml (the machine as measured) to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run nothing: print the page about the results in this folder.
+    /// Do not run anything; print the page for the results in this folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["arenas", "workloads", "out", "format"])]
     page: Option<PathBuf>,
     /// Output format.
@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Whether `-w` means a file of the user's own and no workload of the set.
+/// Whether `-w` means the user's own file, not a workload of the set.
 fn is_file(workload: &str) -> bool {
     workload.contains('/') || (workload.ends_with(".json") && Path::new(workload).is_file())
 }
@@ -136,7 +136,7 @@ fn check(flag: &str, wanted: &[String], known: &[String]) -> Result<(), Failure>
     }
 }
 
-/// The page, from the results of those arenas that are kept.
+/// The page, from the kept results of the arenas.
 fn render(set: &Set, folder: &Path, shipped: &[String], results: &Path) -> Result<String, Failure> {
     let mut kept = Vec::new();
     for arena in &set.arenas {

@@ -23,17 +23,17 @@ use crate::tabled::{self, InKernel, Tables};
 use crate::threads::{self, Prints};
 use crate::{applications, duration, guest_run, interrupt, terminal, window, workloads};
 
-/// Load for each CPU from which on times are not to be trusted.
+/// Load per CPU from which timings are unreliable.
 const NOISY_LOAD: f64 = 0.5;
 
 /// Lines of the kernel's debug dump that are printed.
 const MAX_DUMP_LINES: usize = 40;
 
-/// Run a command under schedulers in a real Linux kernel: in a virtual machine (--vm), or in the one that runs here.
+/// Run a command under schedulers in a real Linux kernel: in a virtual machine (--vm), or on this machine.
 ///
 /// Loads each scheduler in turn, runs the command under it and unloads it, round by round. Prints how long the
-/// command took and what the scheduler did, in the terms of tiltyard run; reports why a scheduler exited and that the
-/// kernel's own is back. With --vm it needs neither root nor KVM.
+/// command took and what the scheduler did, with the metrics of tiltyard run; reports why a scheduler exited and that
+/// the kernel's own is restored. With --vm it needs neither root nor KVM.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -50,7 +50,7 @@ The command finds this machine's files and its own folder, and writes to a priva
 pub struct Args {
     #[command(flatten)]
     guest: Guest,
-    /// Only say what this machine lacks for real kernels, and how to get it.
+    /// Only list what this machine lacks for real kernels, and how to install it.
     #[arg(long, group = "virtual")]
     check: bool,
     /// Schedulers as for tiltyard run; "default" is the kernel's own.
@@ -62,35 +62,36 @@ pub struct Args {
         required_unless_present_any = ["check", "list"]
     )]
     schedulers: Vec<String>,
-    /// What runs it: the host's CPU, or emulation, whose times mean little.
+    /// What runs it: the host's CPU, or emulation; timings under emulation are not meaningful.
     #[arg(long, value_enum, default_value_t = AccelChoice::Auto, requires = "vm", conflicts_with = "icount")]
     accel: AccelChoice,
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
-    /// Give the virtual machine up when it has not come up after this many seconds.
+    /// Boot timeout of the virtual machine, in seconds.
     /// [default: 60, with --icount 300]
     #[arg(long, value_name = "S", requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
     boot_limit: Option<u64>,
     /// Kill the command after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300)]
     limit: u64,
-    /// Kill the command if it and all that it starts take more memory than this; files in memory count.
+    /// Kill the command if it and its children use more memory than this; files in memory count.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
     limit_memory: Option<u32>,
-    /// Run the command on the first N CPUs only.
+    /// Run the command only on the first N CPUs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit_cpus: Option<u32>,
-    /// Measured rounds at most; in each, every scheduler runs the command once. One round has no warm-up.
+    /// Maximum number of measured rounds; in each, the command runs once under every scheduler. One round
+    /// has no warm-up.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Enough rounds when each median time is known to this many percent (95 % interval).
+    /// Stop when each median time is known to this many percent (95 % interval).
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     tight: f64,
-    /// Begin no new round after this many seconds.
+    /// Start no new round after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 60)]
     budget: u64,
-    /// Do not record what the scheduler does: no figures but the command's own, and no cost of measuring.
+    /// Do not record events: only the command's own metrics, and no overhead of measuring.
     #[arg(long)]
     no_events: bool,
     /// Write a Perfetto trace; for one scheduler.
@@ -99,23 +100,23 @@ pub struct Args {
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html", conflicts_with = "no_events")]
     report: Option<PathBuf>,
-    /// Which part of the first round of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
+    /// Interval of each scheduler's first round in the report's timeline: 7s..7.2s, 7s.., ..100ms
     /// [default: from the command's start]; 20000 slices at most,
     /// 36000 for all schedulers together.
     #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
     timeline: Option<window::Range>,
-    /// Write every event and every figure as Parquet files, one for each table, into this folder.
+    /// Write every event and every metric as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
     tables: Option<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Write the results as JSON, rewritten after each run, so that they survive a crash ("cut_short"
-    /// says so), and with all figures at the end.
+    /// Write the results as JSON, rewritten after each run, so that they survive a crash (then
+    /// "cut_short" is set), and with all metrics at the end.
     #[arg(long, value_name = "FILE.json")]
     out: Option<PathBuf>,
-    /// Instead of a command: a real application, NAME or NAME:SIZE (--list shows them). Its programs are not in the guest
-    /// of --icount.
+    /// Instead of a command: a real application, NAME or NAME:SIZE (--list shows them). Not with --icount, whose
+    /// guest lacks its programs.
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "workload", "icount"])]
     application: Option<String>,
     /// List the applications and what each lacks on this machine.
@@ -127,7 +128,7 @@ pub struct Args {
     /// End the workload after this much time; default: its own end.
     #[arg(long, value_name = "TIME", requires = "workload", value_parser = duration::parse_ns)]
     duration: Option<u64>,
-    /// Shells of the workload sleep at most this long before it starts [default: as the file says].
+    /// Shells of the workload sleep at most this long before it starts [default: the file's value].
     #[arg(long, value_name = "TIME", requires = "workload", value_parser = super::exec::parse_history_ns)]
     history: Option<u64>,
     /// The command.
@@ -170,7 +171,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let tables = args.tables.as_deref().map(Tables::create).transpose()?;
     let mut job = args.guest.job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
-    // Counted instructions take longer, most of all on a busy machine.
+    // Counting instructions takes longer, especially on a busy machine.
     let boot_limit_s = if args.guest.icount { 300 } else { 60 };
     job.boot_limit_s = args.boot_limit.unwrap_or(boot_limit_s);
     let nr_cpus = match args.guest.vm {
@@ -320,7 +321,7 @@ fn publish(
     }
 }
 
-/// What this machine lacks is said before anything is built.
+/// Reports what this machine lacks before anything is built.
 fn require(args: &Args) -> Result<(), KernelError> {
     match args.guest.vm {
         true => host::require_guest(args.memory),
@@ -329,10 +330,10 @@ fn require(args: &Args) -> Result<(), KernelError> {
     }
 }
 
-/// What `--out` says as long as nothing else does.
+/// The initial contents of `--out`.
 const STILL_RUNNING: &str = "still running when this was written";
 
-/// The result of a job that has none.
+/// The result of a job without one.
 fn no_result(why: &str) -> String {
     format!("{:#}\n", serde_json::json!({ "cut_short": why }))
 }
@@ -342,12 +343,12 @@ fn save(out: Option<&Path>, json: &str) -> Result<(), Failure> {
     out.map_or(Ok(()), |path| output::write(path, json.as_bytes()))
 }
 
-/// Why the job ended before it was done, in one line; a guest's last words follow below it.
+/// Why the job ended before it was done, in one line; a guest's last lines follow.
 fn cut_short(report: &Report) -> Option<&str> {
     report.cut_short.as_deref()?.lines().next()
 }
 
-/// Prints what keeps schedulers from real kernels. Fails where there is no way at all.
+/// Prints what prevents schedulers from running in real kernels. Fails if there is no way at all.
 fn check(version: &str) -> Result<(), Failure> {
     let host = host::check(version);
     let mut page = String::new();
@@ -370,7 +371,7 @@ fn check(version: &str) -> Result<(), Failure> {
     }
 }
 
-/// What runs under each scheduler. A workload is looked at here, where its errors can be shown.
+/// What runs under each scheduler. A workload is checked here, where its errors can be shown.
 fn command(args: &Args) -> Result<Vec<String>, Failure> {
     if let Some(application) = &args.application {
         return applications::command(application);
@@ -391,13 +392,13 @@ fn command(args: &Args) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// What a report is about.
+/// The subject of a report.
 fn title(args: &Args) -> String {
     let named = args.application.as_ref().or(args.workload.as_ref());
     named.cloned().unwrap_or_else(|| args.command.join(" "))
 }
 
-/// What a result calls what ran: a workload as results of the simulated machine do.
+/// The name in a result of what ran: a workload is named as in results of the simulated machine.
 fn name(args: &Args) -> String {
     let stem = args
         .workload
@@ -407,7 +408,7 @@ fn name(args: &Args) -> String {
     stem.map_or_else(|| title(args), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// What results say of what ran.
+/// The description in results of what ran.
 struct Subject {
     workload: String,
     duration_ns: Option<u64>,
@@ -422,9 +423,9 @@ impl Subject {
     }
 }
 
-/// The command's own output goes to stderr, so that stdout holds the result alone.
+/// The command's own output goes to stderr, so that stdout contains only the result.
 struct Progress<'a> {
-    /// Of a workload: its runs print their results for programs.
+    /// For a workload: its runs print machine-readable results.
     prints: Option<&'a Prints>,
     steps: Steps,
     shown: bool,
@@ -474,7 +475,7 @@ fn circumstances(report: &Report) -> String {
     format!("{cpu}, load {:.1} when it began", load(report))
 }
 
-/// Tasks that wanted a CPU of this machine when the job began.
+/// Runnable tasks on this machine when the job began.
 fn load(report: &Report) -> f64 {
     f64::from(report.load_percent) / 100.0
 }
@@ -530,7 +531,7 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
             .iter()
             .filter(|run| run.scheduler == *name)
             .collect();
-        // Rounds that went well are alike; the one that did not is what a reader wants to know of.
+        // Successful rounds are alike; readers want to know about the one that failed.
         let shown = own.iter().find(|run| !run.is_success()).or(own.last());
         page += &format!("{name}\n");
         for line in shown.map_or(Vec::new(), |run| lines(run)) {
@@ -568,7 +569,7 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
     page + &format!("Repeat  {}\n", repeat_line())
 }
 
-/// What a scheduler's counters of deviations say of all its runs together.
+/// A scheduler's counters of deviations over all its runs.
 fn deviations(runs: &[&RunReport]) -> Vec<(Counter, u64)> {
     let mut all: Vec<(Counter, u64)> = Vec::new();
     let counts = runs.iter().flat_map(|run| match &run.outcome {
@@ -637,7 +638,7 @@ fn lines(run: &RunReport) -> Vec<String> {
     lines
 }
 
-/// The beginning of the kernel's debug dump, where the culprit and the first CPUs stand.
+/// The beginning of the kernel's debug dump, which shows the culprit and the first CPUs.
 fn cut(dump: &str) -> Vec<String> {
     let left = dump.lines().count().saturating_sub(MAX_DUMP_LINES);
     let more =
@@ -663,7 +664,7 @@ fn failure(error: &KernelError) -> Failure {
     Failure::new(ended_early(), error.to_string())
 }
 
-/// Whose doing it is that there is no whole result: who interrupted, or this machine's.
+/// Why there is no complete result: an interrupt, or a fault of this machine.
 fn ended_early() -> Code {
     match interrupt::signal() {
         Some(_) => Code::Interrupted,

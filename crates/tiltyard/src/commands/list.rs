@@ -19,7 +19,7 @@ Examples:
   tiltyard list machines --format csv")]
 pub struct Args {
     what: What,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }

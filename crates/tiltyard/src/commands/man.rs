@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tiltyard man`: manual pages, one of the program and one of each subcommand.
+//! `tiltyard man`: manual pages, one for the program and one for each subcommand.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One module a subcommand.
+//! One module per subcommand.
 
 pub mod build;
 pub mod calibrate;
@@ -20,7 +20,7 @@ use std::io::Write;
 use crate::cli::{Cli, Command};
 use crate::failure::{Code, Failure};
 
-/// How to print what has no form as CSV.
+/// Output format without CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TableOrJson {
     /// Human-readable.
@@ -46,7 +46,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// Prints a result. A reader that has seen enough (`| head`) is no failure.
+/// Prints a result. A reader that stops early (`| head`) is not a failure.
 fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tiltyard reproduce`: what papers claim, judged one by one.
+//! `tiltyard reproduce`: published claims, judged one by one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::{data, terminal};
 
 const SEEDS: u32 = 10;
 const SEEDS_IN_KERNEL: u32 = 1;
-/// Of runs with another scheduler in the place of one.
+/// For runs with a scheduler replaced.
 const SEEDS_OF_TRIALS: u32 = 3;
 /// A rule that is broken is broken with every seed.
 const SEEDS_OF_MUTATIONS: u32 = 1;
@@ -52,10 +52,10 @@ pub struct Args {
     /// Only claims of this tier.
     #[arg(long, value_name = "TIER", value_parser = tier)]
     tier: Option<Tier>,
-    /// Where claims are judged.
+    /// Where to evaluate claims.
     #[arg(long, value_enum, default_value_t = ArenaChoice::Sim)]
     arena: ArenaChoice,
-    /// The kernel runs in a virtual machine that Tiltyard boots: one emulated CPU whose instructions are counted.
+    /// The kernel runs in a virtual machine that Tiltyard boots: one emulated CPU whose clock counts instructions.
     #[arg(long)]
     vm: bool,
     /// Kernel of the virtual machine: a version, or a bzImage with its configuration beside it.
@@ -71,29 +71,30 @@ pub struct Args {
     seeds: Option<u32>,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Write the verdicts and the figures of their experiments: one HTML file that needs no network.
+    /// Write the verdicts and the figures of their experiments to one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Write the figures that have lines or points as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Run another scheduler in the place of one: NAME=SCHEDULER, as `run -s` takes it.
+    /// Run another scheduler in place of one: NAME=SCHEDULER, as for `run -s`.
     #[arg(long, value_name = "NAME=SCHEDULER", value_parser = instead)]
     instead: Vec<(String, String)>,
     /// The folder of experiment files [default: the shipped ones].
     #[arg(long, value_name = "DIR")]
     experiments: Option<PathBuf>,
-    /// Change each number that no source fixes, of workloads, machines and presets, and list the verdicts that turn.
+    /// Change each number of workloads, machines and presets that no source fixes, and list the verdicts that turn.
     #[arg(long, conflicts_with = "report")]
     sensitivity: bool,
-    /// Judge each claim with other schedulers in the place of its own: does its check tell them apart?
+    /// Evaluate each claim with other schedulers in place of its own: does its check distinguish them?
     #[arg(long, conflicts_with_all = ["report", "instead", "sensitivity"])]
     specificity: bool,
-    /// Judge the claims that are not reproduced with each preset of their scheduler: in which do they hold?
+    /// Evaluate the claims that are not reproduced with each preset of their scheduler: with which do they hold?
     #[arg(long, conflicts_with_all = ["report", "instead", "sensitivity", "specificity"])]
     presets: bool,
-    /// Break a scheduler's rules one at a time (experiments/mutations), and list the claims that notice: SCHEDULER.MUTATION or
-    /// SCHEDULER.RULE, globs; without: all. Judged by the claims that mutations name, or those that are given.
+    /// Break a scheduler's rules one at a time (experiments/mutations), and list the claims that detect it:
+    /// SCHEDULER.MUTATION or SCHEDULER.RULE, globs; default: all. Uses the claims that mutations name, or those that
+    /// are given.
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*",
         conflicts_with_all = ["report", "instead", "sensitivity", "specificity", "presets"])]
     mutations: Option<String>,
@@ -106,7 +107,7 @@ pub struct Args {
     /// Ignore cached results.
     #[arg(long)]
     no_cache: bool,
-    /// Runs at the same time [default: one a CPU of this machine; one guest].
+    /// Concurrent runs [default: one per CPU of this machine; one guest].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: Option<u16>,
 }
@@ -175,7 +176,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let mutations = mutations::load(&folder, &experiments)?;
         let chosen = mutations::select(&mutations, pattern)?;
         let ids = match args.claims.is_empty() && args.tier.is_none() {
-            // The others, applications mostly, take most of the time and notice few rules.
+            // The others, mostly applications, take most of the time and detect few rules.
             true => mutations::named(&mutations),
             false => ids,
         };
@@ -227,7 +228,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What cannot be asked for together.
+/// Options that cannot be combined.
 fn check(args: &Args) -> Result<(), Failure> {
     let arena = match args.arena {
         ArenaChoice::Sim => return Ok(()),
@@ -257,7 +258,7 @@ fn check(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `work` in a pool of `threads`; 0: one a CPU.
+/// `work` in a pool of `threads`; 0: one per CPU.
 fn pool<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| {
@@ -374,12 +375,12 @@ fn try_mutations(
     })
 }
 
-/// Whether the figures of experiments are wanted.
+/// Whether the figures of experiments are requested.
 fn draws(args: &Args) -> bool {
     args.report.is_some() || args.figures.is_some()
 }
 
-/// The command that makes the report again.
+/// The command that reproduces the report.
 fn repeat_line(args: &Args) -> String {
     let mut words = vec!["tiltyard".to_owned(), "reproduce".to_owned()];
     words.extend(args.claims.iter().cloned());
@@ -400,7 +401,7 @@ fn repeat_line(args: &Args) -> String {
     terminal::shell_line(&words)
 }
 
-/// What is kept in a folder.
+/// The kept results of a folder.
 fn kept_results(rules: Vec<Mutations>, folder: &Path) -> Result<Kept, Failure> {
     fn read<T: serde::de::DeserializeOwned>(path: PathBuf) -> Result<Vec<T>, Failure> {
         if !path.exists() {
@@ -433,7 +434,7 @@ fn kept_results(rules: Vec<Mutations>, folder: &Path) -> Result<Kept, Failure> {
     Ok(kept)
 }
 
-/// The claims that could not be judged though they have a check.
+/// The claims that could not be judged although they have a check.
 fn broken(verdicts: &[&Verdict]) -> Option<Failure> {
     let broken: Vec<&&Verdict> = verdicts.iter().filter(|v| v.broken).collect();
     let first = broken.first()?;

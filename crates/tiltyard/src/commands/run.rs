@@ -45,7 +45,7 @@ pub struct Args {
     /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
     #[arg(short, long, value_name = "W")]
     workload: String,
-    /// Shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files; commas between.
+    /// Shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files; separated by commas.
     #[arg(
         short,
         long = "scheduler",
@@ -75,39 +75,39 @@ pub struct Args {
     /// Write the report's diagrams as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Which part of the first run of each scheduler the report's timeline shows: 7s..7.2s, 7s.., ..100ms
+    /// Interval of each scheduler's first run in the report's timeline: 7s..7.2s, 7s.., ..100ms
     /// [default: from 10 ms before the last task that the workload starts]; 20000 slices at most,
     /// 36000 for all schedulers together.
     #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
     timeline: Option<window::Range>,
-    /// Write every event and every figure as Parquet files, one for each table, into this folder.
+    /// Write every event and every metric as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", visible_alias = "tables")]
     out: Option<PathBuf>,
     /// Record what the schedulers' code reads and writes in each callback, and which runqueues are locked: two more
-    /// tables (access, runqueue_lock). Nothing else changes but the time it takes.
+    /// tables (access, runqueue_lock). The run itself does not change; it only takes longer.
     #[arg(long, requires = "out")]
     accesses: bool,
-    /// What the rows of the comparison are about, in the table, in JSON and in the report.
+    /// What each row of the comparison is, in the table, in JSON and in the report.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::App)]
     by: By,
-    /// How to print the comparison; JSON has every figure of every run.
+    /// Output format; JSON has every metric of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Runs at the same time [default: one a CPU of this machine].
+    /// Concurrent runs [default: one per CPU of this machine].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: Option<u16>,
     /// Do every run twice and compare the two, event by event.
     #[arg(long)]
     twice: bool,
-    /// Do not listen to the schedulers' probes (faster; reports have fewer curves).
+    /// Disable the schedulers' probes (faster; reports have fewer curves).
     #[arg(long)]
     no_probes: bool,
     /// Eject a scheduler that lets a runnable task wait longer than its timeout_ms, as the kernel
-    /// does [default: on, except for schedulers that say in their presets.toml that they starve
+    /// does [default: on, except for schedulers that declare in their presets.toml that they starve
     /// tasks by design].
     #[arg(long, value_enum, value_name = "WHEN")]
     watchdog: Option<Watchdog>,
-    /// First let the verifier of a real kernel read each scheduler, as tiltyard build --verify does.
+    /// First check each scheduler with a real kernel's verifier, as tiltyard build --verify does.
     #[arg(long)]
     verify: bool,
 }
@@ -118,9 +118,9 @@ enum Watchdog {
     Off,
 }
 
-/// What runs write, and what tables say of their inputs.
+/// What runs write, and what tables record about their inputs.
 struct Outputs<'a> {
-    /// The first run takes it.
+    /// Taken by the first run.
     trace: Mutex<Option<Output>>,
     tables: Option<&'a Tables>,
     /// For runs with the first seed.
@@ -133,10 +133,10 @@ struct Outputs<'a> {
 /// The result of one cell of the grid of schedulers and seeds.
 type Cell = Result<Done, Failure>;
 
-/// A run, and what was asked for besides its figures.
+/// A run, and what was requested besides its metrics.
 struct Done {
     run: Run,
-    /// Its figures by what `--by` asks for, if not by app.
+    /// Its metrics grouped by `--by`, if not by app.
     view: Option<Summary>,
     files: Option<RunFiles>,
     timeline: Option<Recorded>,
@@ -146,11 +146,11 @@ struct Done {
 #[derive(Default)]
 struct Gathered {
     runs: Vec<(String, Vec<Run>)>,
-    /// What is compared: the figures of the same runs, by what `--by` asks for.
+    /// What is compared: the metrics of the same runs, grouped by `--by`.
     views: Vec<(String, Vec<Summary>)>,
     files: Vec<RunFiles>,
     timelines: Vec<(String, Recorded)>,
-    /// Of runs that failed, for JSON.
+    /// Failed runs, for JSON.
     failures: Vec<serde_json::Value>,
 }
 
@@ -207,7 +207,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let wall_s = begun.elapsed().as_secs_f64();
         publish(args, &workload, &machine, &gathered, report, wall_s)?;
         if args.twice {
-            // Runs that differ have failed before: what is left agreed.
+            // Runs that differ have already failed: the remaining ones agree.
             eprintln!("tiltyard: --twice: each run came out the same twice, event by event");
         }
     }
@@ -227,7 +227,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// The schedulers that were asked for. Where two would be called the same, each is called as typed.
+/// The requested schedulers. If two would have the same name, each is named as typed.
 fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
     let chosen: Result<Vec<Choice>, Failure> = args
         .schedulers
@@ -265,13 +265,13 @@ fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) 
     built
 }
 
-/// Prints a failure now, so that it stands before the results of the others, and keeps the first code.
+/// Prints a failure now, so that it precedes the results of the others, and keeps the first code.
 fn note(first_failure: &mut Option<Code>, failure: &Failure) {
     failure.print();
     first_failure.get_or_insert(failure.code);
 }
 
-/// Runs the grid on as many threads as asked for. Cells come back in order: schedulers, then seeds.
+/// Runs the grid on the requested number of threads. Cells come back in order: schedulers, then seeds.
 fn run_all(
     args: &Args,
     experiment: &Experiment,
@@ -413,7 +413,7 @@ fn gather(
     all
 }
 
-/// The command that does these runs again: nothing in it that only says where results go.
+/// The command that repeats these runs, without options that only choose where results go.
 fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     let mut words = vec![
         "tiltyard".to_owned(),

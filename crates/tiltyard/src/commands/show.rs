@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     super::print(&pages.join("\n"))
 }
 
-/// The README that stands beside the source, and the presets.
+/// The README beside the source, and the presets.
 fn scheduler(name: &str) -> Result<String, Failure> {
     let choice = schedulers::choose(name)?;
     let readme = choice.source.with_file_name("README.md");

@@ -20,18 +20,18 @@ use crate::simulate::{self, Experiment};
 use crate::window::{self, Range};
 use crate::{duration, machines, schedulers, workloads};
 
-/// Of a run that figures show: some screens, so that a report of many runs stays small.
+/// Slices of a run that figures show: some screens, so that a report of many runs stays small.
 const MAX_SLICES: usize = 4000;
 
 /// The simulated machine, with whatever the jobs need, read and built once.
 pub struct Simulated {
-    /// By what `-s` would take, and whether they tell their accesses.
+    /// By the argument of `-s`, and whether they report their accesses.
     schedulers: BTreeMap<(String, bool), Built>,
-    /// By machine and what changes it.
+    /// By machine and its changes.
     machines: BTreeMap<String, Machine>,
-    /// By workload and what changes it; with the text that was read.
+    /// By workload and its changes; with the text that was read.
     workloads: BTreeMap<(String, String), (Workload, String)>,
-    /// A scheduler's name and what runs in its place.
+    /// A scheduler's name and its replacement.
     instead: Vec<(String, String)>,
 }
 
@@ -93,7 +93,7 @@ impl Simulated {
     }
 }
 
-/// Which part of a run is to be shown slice by slice: of those that figures show.
+/// The interval of a run to show slice by slice: for runs that figures show.
 fn window_of(job: &Job) -> Result<Option<Range>, Failure> {
     let text = job.timeline.as_deref();
     let wrong = |e| {
@@ -105,7 +105,7 @@ fn window_of(job: &Job) -> Result<Option<Range>, Failure> {
     Ok(Some(range).filter(|_| !job.figures.is_empty()))
 }
 
-/// What `-s` would take, with its replacement in its place.
+/// The argument of `-s`, with its replacement in its place.
 pub fn instead_of(instead: &[(String, String)], scheduler: &str) -> String {
     for (name, other) in instead {
         match scheduler.strip_prefix(name.as_str()) {
@@ -171,7 +171,7 @@ impl Arena for Simulated {
             Timeline::new(machine.nr_cpus(), origin_ns, window)
         });
         let mut all;
-        // Nearly always there is the recorder alone: nobody else needs to be looked for at each event.
+        // Usually there is only the recorder: no need to search for others at each event.
         let sink: &mut dyn EventSink = match (events.as_mut(), timeline.as_mut()) {
             (None, None) => &mut recorder,
             others => {
@@ -191,7 +191,7 @@ impl Arena for Simulated {
     }
 }
 
-/// What keeps the figures that `job` asks for.
+/// The recorder of the metrics that `job` requests.
 pub fn recorder(job: &Job, nr_cpus: usize, origin_ns: u64) -> Recorder {
     let mut recorder = Recorder::new(RecorderSpec {
         nr_cpus,
@@ -210,7 +210,7 @@ pub fn recorder(job: &Job, nr_cpus: usize, origin_ns: u64) -> Recorder {
     recorder
 }
 
-/// What is wrong with a measure that is a number even if the run lacks something that it reads.
+/// The error of a measure that is a number even if the run lacks something that it reads.
 fn without(
     database: &Database,
     job: &Job,

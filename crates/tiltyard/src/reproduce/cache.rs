@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What runs gave, kept by the hash of everything that determines it: a command that was stopped goes on where it was,
-//! and one that is repeated has nothing to do.
+//! Results of runs, kept by the hash of everything that determines them: a stopped command resumes, and a repeated
+//! one has nothing to do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,28 +18,28 @@ use crate::{data, tabled};
 /// Raised when the meaning of an entry changes.
 const FORMAT: u32 = 3;
 
-/// What is kept of a run.
+/// The kept result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// By name, without scheduler and suffix; `None` where the query gave NULL.
+    /// By name, without scheduler and suffix; `None` if the query returned NULL.
     pub measures: BTreeMap<String, Option<f64>>,
     /// Queries that failed, and why: by a measure's name, or `figure N`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub faults: BTreeMap<String, String>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
-    /// What happened when the last task came, slice by slice; only of a run that figures show.
+    /// What happened when the last task started, slice by slice; only for a run that figures show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Recorded>,
-    /// Whether anything was drawn at random: if not, other seeds give the same.
+    /// Whether anything was drawn at random: if not, other seeds give the same result.
     pub left_to_chance: bool,
-    /// In what the run was not what the experiment says, one line each.
+    /// How the run deviated from the experiment, one line each.
     #[serde(default)]
     pub deviations: Vec<String>,
 }
 
 impl Kept {
-    /// What another seed gives of a run that leaves nothing to chance: pictures are of the first alone.
+    /// The result with another seed of a run that draws nothing at random: figures show only the first.
     pub fn without_pictures(&self) -> Kept {
         let mut kept = self.clone();
         kept.figures.clear();
@@ -56,10 +56,10 @@ struct Entry {
     kept: Kept,
 }
 
-/// The folder of entries; without a home there is none, and nothing is kept.
+/// The folder of entries; without a home folder there is none, and nothing is kept.
 pub struct Cache {
     folder: Option<PathBuf>,
-    /// The program itself: with another engine, another compiler or another recorder come other results.
+    /// The program itself: another engine, compiler or recorder gives other results.
     program: String,
     complaints: Mutex<Vec<String>>,
 }
@@ -89,7 +89,7 @@ impl Cache {
         Some(folder.join(&key[..2]).join(format!("{key}.json")))
     }
 
-    /// What a run with this key gave. An unusable entry is reported and computed again.
+    /// The result of the run with this key. An unusable entry is reported and computed again.
     pub fn get(&self, key: &str) -> Option<Kept> {
         let path = self.path(key)?;
         let text = fs::read_to_string(&path).ok()?;
@@ -108,7 +108,7 @@ impl Cache {
         None
     }
 
-    /// A cache that cannot be written costs time and nothing else.
+    /// A cache that cannot be written only costs time.
     pub fn put(&self, key: &str, kept: &Kept) {
         let Some(path) = self.path(key) else { return };
         let entry = Entry {

@@ -60,7 +60,7 @@ fn why_not(experiment: &Experiment, claim: &Claim) -> Result<Option<String>, Fai
     Ok(None)
 }
 
-/// What keeps a run out of a kernel.
+/// Why a run cannot be done in a kernel.
 fn obstacle(job: &Job) -> Result<Option<String>, Failure> {
     if let Some(own) = job.kernel.as_ref().filter(|own| !own.done) {
         return Ok(Some(own.reason.clone()));

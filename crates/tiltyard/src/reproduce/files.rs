@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The experiments that are there, and those claims of them that were asked for.
+//! The existing experiments, and the requested claims.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub fn load(folder: &Path) -> Result<Vec<Experiment>, Failure> {
     Ok(experiments)
 }
 
-/// The fitted numbers of `folder`; none without a file of them.
+/// The fitted numbers of `folder`; none without their file.
 pub fn load_fitted(folder: &Path, experiments: &[Experiment]) -> Result<Vec<Parameter>, Failure> {
     let path = folder.join(format!("{FITTED_FILE}.toml"));
     if !path.is_file() {

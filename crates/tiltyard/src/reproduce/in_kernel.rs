@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs of experiments in a real kernel: with real threads, in a guest with one CPU whose instructions are counted.
+//! Runs of experiments in a real kernel: with real threads, in a guest with one CPU whose clock counts instructions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,16 +22,16 @@ use crate::guest_run::{self, Printed};
 use crate::progress::Steps;
 use crate::{built, recorded, schedulers, tabled, threads, workloads};
 
-/// Beyond any run that somebody would wait for, s. What a workload takes its own duration limits.
+/// Longer than any run that a user would wait for, s. A workload is limited by its own duration.
 const RUN_LIMIT_S: u64 = 4 * 3600;
-/// Guests boot slowly where others keep the machine busy, s.
+/// Guests boot slowly on a busy machine, s.
 const BOOT_LIMIT_S: u64 = 300;
 
 /// A kernel in a virtual machine, and all jobs, packed once.
 pub struct InKernel {
     release: Option<String>,
     jobs: BTreeMap<String, Prepared>,
-    /// A scheduler's name and what runs in its place.
+    /// A scheduler's name and its replacement.
     instead: Vec<(String, String)>,
 }
 
@@ -43,7 +43,7 @@ struct Prepared {
 }
 
 impl InKernel {
-    /// Reads, builds and packs. What this machine lacks is said before anything is built.
+    /// Reads, builds and packs. What this machine lacks is reported before anything is built.
     pub fn prepare(
         plans: &[Plan],
         kernel: &str,
@@ -104,7 +104,7 @@ impl InKernel {
         Ok(())
     }
 
-    /// What `uname -r` says there; none where no claim needs it.
+    /// The output of `uname -r` there; none if no claim needs it.
     pub fn release(&self) -> Option<&str> {
         self.release.as_deref()
     }
@@ -170,8 +170,8 @@ impl Arena for InKernel {
     }
 }
 
-/// The tables of a run: requests and marks are what the workload's threads counted, all else comes from the trace, cut
-/// to the time from the workload's start to its end.
+/// The tables of a run: requests and marks are counted by the workload's threads, everything else comes from the
+/// trace, cut to the time from the workload's start to its end.
 fn tables(job: &Job, mut trace: Trace, outcome: &Outcome) -> Vec<Table> {
     threads::cut(&mut trace, outcome);
     let mut recorder = recorder(job, 1, trace.origin_ns);
@@ -189,7 +189,7 @@ fn tables(job: &Job, mut trace: Trace, outcome: &Outcome) -> Vec<Table> {
     tables
 }
 
-/// In what the run was not what the experiment says: what the scheduler did otherwise, what real threads could not do.
+/// How the run deviated from the experiment: what the scheduler did differently, what real threads could not do.
 fn deviations(job: &Job, run: &RunReport, notes: Vec<String>) -> Vec<String> {
     let counted = match &run.outcome {
         RunOutcome::Ran { deviations, .. } => deviations.as_slice(),
@@ -217,7 +217,7 @@ impl Progress for Told<'_> {
 struct Output(String);
 
 impl Output {
-    /// The line in which `tiltyard exec` says why it failed.
+    /// The line in which `tiltyard exec` reports why it failed.
     fn complaint(&self, code: Code) -> Option<Failure> {
         let mut lines = self
             .0

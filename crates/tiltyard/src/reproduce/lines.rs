@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How long a scheduler's source is.
+//! The length of a scheduler's source.
 
 use std::path::Path;
 
 use crate::data;
 use crate::failure::Failure;
 
-/// Lines of the C sources beside `source` (itself among them) that hold more than blanks and comments.
+/// Lines of the C sources beside `source` (itself among them) that contain more than blanks and comments.
 pub fn of_scheduler(source: &Path) -> Result<u64, Failure> {
     let folder = source.parent().unwrap_or(source);
     let mut lines = 0;

@@ -32,17 +32,17 @@ pub use sensitivity::sensitivity;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// What does runs: the simulated machine is one, a real kernel another.
+/// An arena for runs: the simulated machine or a real kernel.
 pub trait Arena: Sync {
     /// Lines of the source of the scheduler that runs in `job`.
     fn source_lines(&self, job: &Job) -> Option<u64>;
-    /// Everything besides the job itself that determines what it gives, as texts.
+    /// Everything besides the job itself that determines its result, as strings.
     fn identity(&self, job: &Job) -> Vec<String>;
-    /// Does it and asks its tables.
+    /// Runs it and queries its tables.
     fn run(&self, job: &Job, seed: u64) -> Result<Kept, Failure>;
 }
 
-/// Curves are those of one run, not of all seeds; what a measure does without what it reads is found out once.
+/// Curves show one run, not all seeds; the test of measures without their input is done once.
 const FIRST_SEED: u64 = 1;
 
 /// One run of one experiment.
@@ -57,37 +57,37 @@ struct Cell<'a> {
 /// The result of a run, and whether it was cached.
 type Done<'a> = (Cell<'a>, Result<(Kept, bool), Failure>);
 
-/// What all runs of an experiment gave.
+/// The results of all runs of an experiment.
 pub struct Judged<'a> {
     pub experiment: &'a Experiment,
     pub verdicts: Vec<Verdict>,
-    /// Of each verdict, in what its runs were not what the experiment says, and why shorter ones are enough.
+    /// For each verdict, how its runs deviated from the experiment, and why shorter ones are enough.
     pub deviations: Vec<Vec<String>>,
     pub shortened: Vec<Vec<String>>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
-    /// The runs that figures show, slice by slice, each with what it is called.
+    /// The runs that figures show, slice by slice, each with its name.
     pub timelines: Vec<(String, Recorded)>,
 }
 
 /// What happened on the way.
 #[derive(Default)]
 pub struct Account {
-    /// Runs done now, and those that were known.
+    /// Runs done now, and cached ones.
     pub done: usize,
     pub known: usize,
-    /// One line a failure: runs, queries.
+    /// One line per failure: runs, queries.
     pub failures: Vec<String>,
 }
 
-/// What is to be done for which claims of an experiment.
+/// The work for the claims of an experiment.
 pub struct Plan<'a> {
     pub experiment: &'a Experiment,
     pub claims: Vec<&'a Claim>,
     pub jobs: Vec<Job>,
-    /// Of claims that are not to be judged by runs: why.
+    /// Why claims are not evaluated by runs.
     refused: BTreeMap<String, String>,
-    /// Whether the jobs are as a kernel is to do them.
+    /// Whether the jobs are those for a kernel.
     in_kernel: bool,
     figures: bool,
 }
@@ -131,7 +131,7 @@ pub fn judge_all<'a>(
     let progress = Progress::steps(firsts.len() as u64 * seeds);
     let results: Vec<Vec<Done>> = firsts
         .par_iter()
-        // Some take a hundred times as long as others: nobody is to be left with a share of long ones.
+        // Some take a hundred times as long as others: no thread should get a share of only long ones.
         .with_max_len(1)
         .map(|first| with_all_seeds(first, seeds, arena, cache, &progress))
         .collect();
@@ -154,7 +154,7 @@ pub fn judge_all<'a>(
     (judged, account)
 }
 
-/// A job with each seed. One that leaves nothing to chance is done once: its other runs are known then.
+/// A job with each seed. One that draws nothing at random is done once: its other runs are then known.
 fn with_all_seeds<'a>(
     first: &Cell<'a>,
     seeds: u64,
@@ -197,7 +197,7 @@ fn needed(experiment: &Experiment, claims: &[&Claim], figures: bool) -> Vec<Job>
     jobs
 }
 
-/// Whether a claim's check speaks of what this job measures. A derived measure may speak of any.
+/// Whether a claim's check uses what this job measures. A derived measure may use any.
 fn needs(experiment: &Experiment, claim: &Claim, job: &Job) -> bool {
     let check = claim.check.as_deref().and_then(|c| Check::read(c).ok());
     check.is_some_and(|check| {
@@ -210,7 +210,7 @@ fn needs(experiment: &Experiment, claim: &Claim, job: &Job) -> bool {
     })
 }
 
-/// One run, from the cache or done now; whether it was known.
+/// One run, from the cache or done now; whether it was cached.
 fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Failure> {
     let job = cell.job;
     let mut parts = arena.identity(job);
@@ -248,7 +248,7 @@ fn conclude<'a>(
     let experiment = plan.experiment;
     let mut values = Values::new();
     let mut failures = BTreeMap::new();
-    // Measures without values, for derived ones: whose, which, why.
+    // Measures without values, for derived ones: owner, name, reason.
     let mut missing: Vec<(&Job, Vec<&str>, String)> = Vec::new();
     let mut rows = Vec::new();
     let (mut figures, mut timelines) = (BTreeMap::new(), Vec::new());
@@ -373,7 +373,7 @@ fn of_each_claim(
     plan.claims.iter().map(of_claim).collect()
 }
 
-/// Derived measures: of the measures of one seed each.
+/// Derived measures, each from the measures of one seed.
 fn derive(
     experiment: &Experiment,
     rows: &[Measured],
@@ -403,7 +403,7 @@ fn derive(
     }
 }
 
-/// Figures of the measures of all runs.
+/// Figures from the measures of all runs.
 fn overall_figures(
     experiment: &Experiment,
     rows: &[Measured],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Schedulers with a rule broken, and what becomes of the claims that speak of them.
+//! Schedulers with a broken rule, and the effect on the claims about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,7 +34,7 @@ pub fn load(folder: &Path, experiments: &[Experiment]) -> Result<Vec<Mutations>,
     Ok(all)
 }
 
-/// The ids of the claims that some mutation must turn.
+/// The ids of the claims that a mutation must turn.
 pub fn named(all: &[Mutations]) -> BTreeSet<String> {
     let mutations = all.iter().flat_map(|file| &file.mutations);
     mutations
@@ -42,7 +42,7 @@ pub fn named(all: &[Mutations]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Those whose `SCHEDULER.ID` or rule (`SCHEDULER.RULE`) matches the pattern.
+/// The mutations whose `SCHEDULER.ID` or rule (`SCHEDULER.RULE`) matches the pattern.
 pub fn select<'a>(
     all: &'a [Mutations],
     pattern: &str,
@@ -146,14 +146,14 @@ impl Attempt<'_> {
 
 /// A scheduler with one thing changed.
 enum Mutant<'a> {
-    /// Settings, which those of an experiment's own come after.
+    /// Settings, followed by the experiment's own.
     Set(&'a str),
     /// The path of a changed source.
     Source(String),
 }
 
 impl<'a> Mutant<'a> {
-    /// Copies of sources are made in `folder`, and built, so that a fault is this mutation's.
+    /// Copies of sources are made in `folder` and built, so that an error is attributed to this mutation.
     fn make(scheduler: &str, mutation: &'a Mutation, folder: &Path) -> Result<Mutant<'a>, Failure> {
         let original = schedulers::choose(scheduler)?;
         let mutant = match mutation.change() {
@@ -175,13 +175,13 @@ impl<'a> Mutant<'a> {
         Ok(mutant)
     }
 
-    /// What `-s` would take for this variant of it.
+    /// The argument of `-s` for this variant.
     fn of(&self, choice: &Choice) -> String {
         let (name, settings) = split(&choice.argument);
         match self {
             Mutant::Set(change) => with_settings(&with_settings(name, change), settings),
             Mutant::Source(path) => {
-                // A path brings no preset's settings.
+                // A path has no preset settings.
                 let all = choice
                     .tunables
                     .iter()
@@ -192,7 +192,7 @@ impl<'a> Mutant<'a> {
     }
 }
 
-/// The files beside `source` in `folder`, with `from` in `file` replaced, which must be there once.
+/// The files beside `source` in `folder`, with `from` replaced in `file`, where it must occur once.
 fn copy_changed(
     source: &Path,
     folder: &Path,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which schedulers a claim's check speaks of, and jobs with something else in a scheduler's place.
+//! Which schedulers a claim's check names, and jobs with a scheduler replaced.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use super::{Plan, needed};
 use crate::failure::Failure;
 use crate::schedulers::{self, Choice};
 
-/// What the jobs of experiments run, read once: by what `-s` would take.
+/// What the jobs of experiments run, read once, by the argument of `-s`.
 pub struct Schedulers(BTreeMap<String, Choice>);
 
 impl Schedulers {
@@ -32,7 +32,7 @@ impl Schedulers {
         self.0.get(argument)
     }
 
-    /// The scheduler that a job runs a variant of.
+    /// The scheduler of which a job runs a variant.
     pub fn family(&self, argument: &str) -> Option<String> {
         self.choice(argument).map(Choice::family)
     }
@@ -46,7 +46,7 @@ impl Schedulers {
         let labels: BTreeSet<&str> = jobs.iter().map(|job| job.label.as_str()).collect();
         let of_name = |name: &String| labels_of(experiment, name, &labels);
         let mut named: BTreeSet<&str> = check.names().iter().flat_map(of_name).collect();
-        // A number of the setup, such as how many applications there are, is nobody's.
+        // A number of the setup, such as the number of applications, belongs to no scheduler.
         if named.is_empty() && claim.kind != "constant" {
             named = labels;
         }
@@ -58,8 +58,8 @@ impl Schedulers {
     }
 }
 
-/// The labels that a name of a check speaks of. A derived measure speaks of those that its query quotes; if it quotes none, of
-/// its namespace's; if that is none, of none in particular.
+/// The labels that a name in a check refers to. A derived measure refers to those that its query quotes; if it quotes
+/// none, to its namespace's; if that is none, to none in particular.
 fn labels_of<'a>(experiment: &Experiment, name: &str, labels: &BTreeSet<&'a str>) -> Vec<&'a str> {
     let namespace = name.split('.').next().unwrap_or_default();
     let own: Vec<&str> = labels.get(namespace).copied().into_iter().collect();
@@ -74,7 +74,8 @@ fn labels_of<'a>(experiment: &Experiment, name: &str, labels: &BTreeSet<&'a str>
     }
 }
 
-/// Whether a derived measure may be of these measures of a job: it quotes one of them or their run, or nothing that could tell.
+/// Whether a derived measure may use these measures of a job: it quotes one of them or their run, or nothing that
+/// excludes them.
 pub fn derives_from(experiment: &Experiment, name: &str, job: &Job, measures: &[&str]) -> bool {
     let Some(sql) = experiment.derived.get(name) else {
         return false;
@@ -98,7 +99,7 @@ pub fn derives_from(experiment: &Experiment, name: &str, job: &Job, measures: &[
     of_label && of_run && of_measure
 }
 
-/// The runs that `claims` need, with what `replace` gives for what `-s` would take in its place.
+/// The runs that `claims` need, with each argument of `-s` replaced by the result of `replace`.
 pub fn with_replaced<'a>(
     experiment: &'a Experiment,
     claims: Vec<&'a Claim>,

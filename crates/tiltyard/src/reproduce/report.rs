@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The report of verdicts: what `tiltyard_report` shows of them.
+//! The report of verdicts, for `tiltyard_report`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tiltyard_report::findings::{
 
 use super::Judged;
 
-/// What the shipped sources are; others are called by their ids.
+/// Names of the shipped sources; others are named by their ids.
 const SOURCES: [(&str, &str); 6] = [
     (
         "atc18",
@@ -26,7 +26,7 @@ const SOURCES: [(&str, &str); 6] = [
     ("zh", "The Battle of the Schedulers, Chinese translation"),
 ];
 
-/// Everything the report shows; `command` makes it again.
+/// Everything the report shows; `command` reproduces it.
 pub fn findings(judged: &[Judged], seeds: u64, command: String) -> Findings {
     let runs = match seeds {
         1 => "one seed".to_owned(),
@@ -44,7 +44,7 @@ pub fn findings(judged: &[Judged], seeds: u64, command: String) -> Findings {
 /// A claim where it was found, with its verdict.
 type Found<'a> = (&'a Judged<'a>, &'a Claim, &'a Verdict);
 
-/// Claims by source and section; those that are their own section stand together.
+/// Claims by source and section; those that are their own section are grouped.
 fn sources(judged: &[Judged]) -> Vec<Source> {
     let mut sections: BTreeMap<(&str, &str), Vec<Found>> = BTreeMap::new();
     for experiment in judged {
@@ -83,7 +83,7 @@ fn sources(judged: &[Judged]) -> Vec<Source> {
     sources.into_iter().map(|(_, source)| source).collect()
 }
 
-/// Where most of some claims stand.
+/// The most common place of some claims.
 fn place<'a>(places: impl Iterator<Item = &'a str>) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for place in places {

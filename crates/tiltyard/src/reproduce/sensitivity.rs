@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The same claims with another number in the model: which verdicts turn.
+//! The same claims with a number of the model changed: which verdicts turn.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tiltyard_claims::sensitivity::{Variation, compare};
 use super::{Cache, Plan, Simulated, judge_all};
 use crate::failure::Failure;
 
-/// The plans again with each parameter of theirs, and each fitted one, changed; `before`: their verdicts as things are.
+/// The plans with each of their parameters, and each fitted one, changed; `before`: their current verdicts.
 pub fn sensitivity(
     plans: &[Plan],
     before: &[Vec<Verdict>],

@@ -14,7 +14,7 @@ use crate::terminal;
 pub struct Results<'a> {
     pub judged: Vec<Judged<'a>>,
     pub account: Account,
-    /// None in the simulated machine, and where no claim needed a kernel.
+    /// None in the simulated machine, and if no claim needed a kernel.
     pub kernel_release: Option<String>,
 }
 
@@ -44,16 +44,16 @@ struct Told<'a> {
     verdict: &'a Verdict,
     #[serde(flatten)]
     real: Option<Circumstances<'a>>,
-    /// What a kernel says to it, beside the simulated machine's verdict.
+    /// A kernel's verdict, beside the simulated machine's.
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel: Option<InKernel<'a>>,
 }
 
-/// Of a verdict from a kernel.
+/// For a verdict from a kernel.
 #[derive(Serialize)]
 struct Circumstances<'a> {
     kernel_release: Option<&'a str>,
-    /// In what runs were not what the experiment says: guards, what real threads could not do.
+    /// How runs deviated from the experiment: guards, what real threads could not do.
     deviations: &'a [String],
     /// Why shorter runs than the simulated machine's are enough.
     shortened: Vec<String>,
@@ -166,7 +166,7 @@ pub fn page(simulated: Option<&Results>, real: Option<&Results>, wall_s: f64) ->
     page + &format!(", {wall_s:.1} s\n")
 }
 
-/// What a reader of the kernel's verdicts has to know, claim by claim.
+/// Notes for a reader of the kernel's verdicts, claim by claim.
 fn notes(page: &mut String, real: &Results) {
     for (claim, _, deviations) in real.all() {
         let shortened = real.shortened(&claim.id);

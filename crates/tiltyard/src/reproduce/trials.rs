@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Claims judged with other schedulers in their scheduler's place, and with its other variants.
+//! Claims judged with other schedulers in place of their own, and with its other variants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +71,7 @@ pub fn specificity(
     }
     let before = as_is(experiments, &with_check(experiments, ids), seeds, cache)?;
     let mut tried = judge_planned(planned, &before, seeds, cache)?;
-    // Claims that name no scheduler are there, with nothing tried.
+    // Claims that name no scheduler are included, with nothing tried.
     let missing = before
         .values()
         .filter(|v| !tried.iter().any(|t| t.id == v.id));
@@ -167,7 +167,7 @@ pub fn presets(
     judge_planned(planned, &before, seeds, cache)
 }
 
-/// The variants of a scheduler to try for a claim, but for the one that it is judged with.
+/// The variants of a scheduler to try for a claim, except the one with which it is judged.
 fn variants(claim: &Claim, of: &str, presets: &[Preset]) -> Result<Vec<String>, Failure> {
     let own = presets.iter().filter(|p| p.scheduler == of && p.name != of);
     let mut all: Vec<String> = own.map(|preset| preset.name.clone()).collect();
@@ -180,8 +180,8 @@ fn variants(claim: &Claim, of: &str, presets: &[Preset]) -> Result<Vec<String>, 
     Ok(all)
 }
 
-/// What runs in the place of `argument` when `of` is to be the variant `by`: settings of the experiment's own stay. A claim that
-/// compares a scheduler with variants of it keeps these.
+/// What replaces `argument` when `of` becomes the variant `by`: the experiment's own settings stay. A claim that
+/// compares a scheduler with its variants keeps these.
 fn variant(all: &Schedulers, jobs: &[Job], of: &str, argument: &str, by: &str) -> Option<String> {
     let is_plain = |argument: &str| split(argument).0 == of;
     let has_plain = jobs.iter().any(|job| is_plain(&job.scheduler));
@@ -190,7 +190,7 @@ fn variant(all: &Schedulers, jobs: &[Job], of: &str, argument: &str, by: &str) -
     meant.then(|| with_settings(by, split(argument).1))
 }
 
-/// What `-s` would take, with more settings at its end.
+/// The argument of `-s`, with more settings appended.
 pub fn with_settings(argument: &str, settings: &str) -> String {
     match settings {
         "" => argument.to_owned(),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The bpf_cpumask_* kernel functions. Methods are named as these, without the prefix.
+//! The bpf_cpumask_* kernel functions. Methods have the same names without the prefix.
 
 use super::{CpuMask, CpuSet};
 use crate::bpf::errno::EACCES;
 use std::collections::BTreeMap;
 use tiltyard_native::layout::Cpumask;
 
-/// The masks that a scheduler has made, with their reference counts, and operations on any mask
+/// The masks that a scheduler has created, with their reference counts, and operations on any mask
 /// that it holds. CPU numbers come as u32; "none" is returned as the number of CPUs.
 ///
-/// Every `unsafe` method here asks the same: each pointer is a live mask of this machine, and the
-/// first one of those that change a mask is one that [`Cpumasks::create`] made.
+/// Every `unsafe` method here requires the same: each pointer is a live mask of this machine, and
+/// the first one passed to a method that changes a mask was created by [`Cpumasks::create`].
 pub struct Cpumasks {
     nr_cpus: u32,
     /// By address. Never iterated.
@@ -24,7 +24,7 @@ struct Counted {
     references: u32,
 }
 
-/// A kernel's verifier sees to it that this never happens.
+/// A kernel's verifier prevents this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{call}: the scheduler holds no reference to this mask: a kernel would not load this program"
@@ -51,7 +51,7 @@ impl Cpumasks {
         mask
     }
 
-    /// Whether it is one that the scheduler made and still holds.
+    /// Whether the scheduler created it and still holds it.
     pub fn is_own(&self, mask: *const Cpumask) -> bool {
         self.live.contains_key(&(mask as usize))
     }
@@ -146,7 +146,7 @@ operations! {
     setall(mask;) -> (): |_this| mask.set_all();
     /// Empties the mask.
     clear(mask;) -> (): |_this| mask.clear_all();
-    /// `dst` becomes what is in both; whether there is any.
+    /// `dst` becomes what is in both; returns whether there is any.
     and(dst, a, b;) -> bool: |_this| dst.assign_and(&a, &b);
     /// `dst` becomes what is in either.
     or(dst, a, b;) -> (): |_this| dst.assign_or(&a, &b);

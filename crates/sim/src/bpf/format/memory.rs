@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// Below this lies no object: NULL, and NULL plus the offset of a member. Linux maps nothing below
+/// No object is below this: NULL, and NULL plus the offset of a member. Linux maps nothing below
 /// vm.mmap_min_addr, which is this by default.
 const FIRST_ADDRESS: u64 = 65_536;
 
@@ -57,7 +57,7 @@ pub unsafe fn c_string<'a>(start: *const u8, limit: usize) -> Option<&'a [u8]> {
     if (start as u64) < FIRST_ADDRESS {
         return None;
     }
-    // SAFETY: the caller's promise; no byte behind the NUL is read.
+    // SAFETY: the caller's promise; no byte after the NUL is read.
     unsafe {
         let len = (0..limit)
             .find(|&i| start.add(i).read() == 0)

@@ -19,7 +19,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// `copies`: 1, or the number of CPUs for a per-CPU array. `None`: no such amount of memory.
+    /// `copies`: 1, or the number of CPUs for a per-CPU array. `None`: not enough memory.
     pub fn new(
         memory: &Rc<Memory>,
         value_size: u32,

@@ -2,8 +2,8 @@
 //! HASH, LRU_HASH, PERCPU_HASH and the slots of HASH_OF_MAPS.
 //!
 //! An entry is its key, padded, and its value (a value for each CPU in a per-CPU hash), and never
-//! moves. Only numbers of entries stand in the hash index. What iterates goes by age of the key in
-//! the map, so nothing depends on the hash function or on addresses.
+//! moves. The hash index contains only entry numbers. Iterations go by age of the key in the map,
+//! so nothing depends on the hash function or on addresses.
 
 use super::region::{Slab, VALUE_ALIGN};
 use super::{BPF_EXIST, BPF_NOEXIST};
@@ -86,8 +86,8 @@ impl Hash {
         self.value(slot, cpu)
     }
 
-    /// Replacing a value makes a new entry, as in the kernel: who holds the old value still sees
-    /// what it was. Only per-CPU values are overwritten in place.
+    /// Replacing a value makes a new entry, as in the kernel: a holder of the old value still sees
+    /// it unchanged. Only per-CPU values are overwritten in place.
     ///
     /// # Safety
     /// `key` and `value` are readable for their sizes.
@@ -149,7 +149,7 @@ impl Hash {
     /// iteration may be under way.
     pub fn reclaim(&mut self, freed: &mut dyn FnMut(Range<usize>)) {
         self.entries.reclaim(freed);
-        /// Gaps that are not worth closing.
+        /// Number of gaps not worth closing.
         const SLACK: usize = 32;
         if self.order.len() > 2 * self.index.len() + SLACK {
             self.order.retain(|&slot| slot != NONE);
@@ -249,7 +249,7 @@ impl Hash {
     }
 }
 
-/// How keys are hashed and compared: as bytes, with short cuts for the sizes that everybody uses.
+/// How keys are hashed and compared: as bytes, with shortcuts for common sizes.
 #[derive(Clone, Copy)]
 struct Keys {
     size: usize,
@@ -313,7 +313,7 @@ struct Link {
 }
 
 impl Recency {
-    /// The map is full, and it has room for one at least, so there is one.
+    /// The map is full and has room for at least one, so there is one.
     fn oldest(&self) -> u32 {
         self.ends.expect("a full map has entries").0
     }

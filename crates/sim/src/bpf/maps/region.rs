@@ -11,8 +11,8 @@ pub const VALUE_ALIGN: usize = 8;
 
 /// A block of zero-filled memory, freed with all others of the scheduler.
 ///
-/// Raw on purpose: schedulers keep pointers into it, so nobody may hold a Rust reference to its
-/// contents while a scheduler runs.
+/// Raw on purpose: schedulers keep pointers into it, so no Rust reference to its contents may exist
+/// while a scheduler runs.
 pub struct Region {
     start: NonNull<u8>,
     bytes: usize,
@@ -23,7 +23,7 @@ pub struct Region {
 unsafe impl Send for Region {}
 
 impl Region {
-    /// `None` when there is no such amount of memory. Pages cost nothing until they are touched.
+    /// `None` if there is not enough memory. Pages cost nothing until they are touched.
     pub fn zeroed(memory: &Rc<Memory>, bytes: usize) -> Option<Region> {
         let bytes = bytes.max(VALUE_ALIGN);
         Some(Region {
@@ -82,7 +82,7 @@ impl Slab {
     /// A zero-filled entry; aborts as any allocation does when the machine is out of memory.
     pub fn take(&mut self) -> u32 {
         if let Some(slot) = self.free.pop() {
-            // SAFETY: a free slot's whole entry belongs to nobody.
+            // SAFETY: a free slot's whole entry has no owner.
             unsafe { self.at(slot).write_bytes(0, self.entry_bytes) };
             return slot;
         }
@@ -115,7 +115,7 @@ impl Slab {
         self.retired.push(slot);
     }
 
-    /// Frees what was retired, telling `freed` the addresses.
+    /// Frees what was retired, passing the addresses to `freed`.
     pub fn reclaim(&mut self, freed: &mut dyn FnMut(Range<usize>)) {
         for slot in std::mem::take(&mut self.retired) {
             let start = self.at(slot) as usize;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! RINGBUF: records from the scheduler to whoever drains them, in the order in which they were
-//! reserved. A record that is reserved and not yet submitted holds back those behind it.
+//! RINGBUF: records from the scheduler to the reader, in the order in which they were reserved. A
+//! record that is reserved and not yet submitted holds back those after it.
 
 use super::region::Region;
 use super::{MapId, MapSet, Store};
@@ -20,8 +20,8 @@ const BPF_RB_NO_WAKEUP: u64 = 1 << 0;
 const BPF_RB_FORCE_WAKEUP: u64 = 1 << 1;
 
 pub struct RingBuf {
-    /// Twice the ring, so that a record that begins before the end of the ring goes on behind it
-    /// in one piece. There is never more than one such record.
+    /// Twice the ring, so that a record that begins before the end of the ring continues past it in
+    /// one piece. There is never more than one such record.
     data: Region,
     size_bytes: u64,
     /// Bytes ever reserved and ever consumed.
@@ -169,8 +169,8 @@ impl MapSet {
         }
     }
 
-    /// bpf_ringbuf_submit, or with `discard` bpf_ringbuf_discard: the record says which ring it is
-    /// in. False if it is no open reservation, which ends the run.
+    /// bpf_ringbuf_submit, or with `discard` bpf_ringbuf_discard: the record identifies its ring.
+    /// False if it is not an open reservation, which ends the run.
     #[must_use]
     pub fn ringbuf_commit(&mut self, record: *mut u8, discard: bool) -> bool {
         self.unsettled = true;
@@ -188,8 +188,8 @@ impl MapSet {
         }
     }
 
-    /// Takes the next submitted record out of a ring. `None` when there is none, or the map is no
-    /// ring. A ring that nobody reads fills up and refuses more, as in a kernel.
+    /// Takes the next submitted record out of a ring. `None` when there is none, or the map is not
+    /// a ring. A ring without a reader fills up and accepts no more, as in a kernel.
     #[inline]
     pub fn ringbuf_take(&mut self, map: MapId) -> Option<&[u8]> {
         match &mut self.maps[map.0 as usize].store {

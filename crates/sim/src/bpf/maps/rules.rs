@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a map may ask for: the checks that a kernel makes when it creates one, and what the
+//! What a map may request: the checks that a kernel makes when it creates one, and what the
 //! simulated machine does not have.
 
 use tiltyard_native::object::{Map, MapKind};
@@ -10,7 +10,7 @@ const BPF_F_NUMA_NODE: u32 = 1 << 2;
 const BPF_F_RDONLY: u32 = 1 << 3;
 const BPF_F_WRONLY: u32 = 1 << 4;
 const BPF_F_ZERO_SEED: u32 = 1 << 6;
-/// What programs may do with it: the verifier's business.
+/// What programs may do with it: checked by the verifier.
 const BPF_F_RDONLY_PROG: u32 = 1 << 7;
 const BPF_F_WRONLY_PROG: u32 = 1 << 8;
 const BPF_F_CLONE: u32 = 1 << 9;
@@ -23,13 +23,13 @@ const ACCESS: u32 =
 
 /// A ring buffer is made of pages.
 const PAGE_BYTES: u32 = 4096;
-/// Values of task and cgroup storage: BPF_LOCAL_STORAGE_MAX_VALUE_SIZE, a 16-bit length less the
+/// Values of task and cgroup storage: BPF_LOCAL_STORAGE_MAX_VALUE_SIZE, a 16-bit length minus the
 /// two cache lines that the kernel keeps before each.
 const STORAGE_VALUE_BYTES_MAX: u32 = u16::MAX as u32 - 128;
 /// Per-CPU values: PCPU_MIN_UNIT_SIZE.
 const PER_CPU_VALUE_BYTES_MAX: u32 = 32 << 10;
 
-/// Why a map cannot be made.
+/// Why a map cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     #[error(
@@ -96,7 +96,7 @@ pub(super) fn kind_name(kind: MapKind) -> &'static str {
     }
 }
 
-/// Refuses what a kernel refuses to create, and what is not modelled, each by name.
+/// Rejects what a kernel refuses to create, and what is not modelled, each by name.
 pub(super) fn check(decl: &Map) -> Result<(), MapError> {
     let invalid = |key, value: u32, rule| {
         let (map, kind) = (decl.name.clone(), kind_name(decl.kind));
@@ -143,8 +143,8 @@ pub(super) fn check(decl: &Map) -> Result<(), MapError> {
     Ok(())
 }
 
-/// Whether a map may stand in a map-in-map with this template. Arrays must also be of equal length,
-/// unless they say BPF_F_INNER_MAP.
+/// Whether a map may be in a map-in-map with this template. Arrays must also have equal lengths,
+/// unless they have BPF_F_INNER_MAP.
 pub(super) fn alike(template: &Map, map: &Map) -> bool {
     let same_length = template.kind != MapKind::Array
         || template.map_flags & BPF_F_INNER_MAP != 0
@@ -158,7 +158,7 @@ pub(super) fn alike(template: &Map, map: &Map) -> bool {
         && same_length
 }
 
-/// Size of a ring buffer that asks for `max_entries` bytes: libbpf makes it a power of two of pages.
+/// Size of a ring buffer that requests `max_entries` bytes: libbpf rounds it up to a power of two of pages.
 pub(super) fn ring_bytes(max_entries: u32) -> Option<u32> {
     (max_entries > 0).then(|| max_entries.max(PAGE_BYTES).checked_next_power_of_two())?
 }
@@ -179,9 +179,9 @@ enum Size {
     Positive,
     /// 1 to this many.
     UpTo(u32),
-    /// What [`ring_bytes`] takes.
+    /// What [`ring_bytes`] accepts.
     Ring,
-    /// Nobody looks at it.
+    /// Not checked.
     Any,
 }
 

@@ -96,7 +96,7 @@ impl Storage {
 /// The helpers.
 impl MapSet {
     /// bpf_task_storage_get: the value of the task with this index, or null. Flag
-    /// BPF_LOCAL_STORAGE_GET_F_CREATE makes one from `initial` (null: zeroes).
+    /// BPF_LOCAL_STORAGE_GET_F_CREATE creates one from `initial` (null: zeroes).
     ///
     /// # Safety
     /// `initial` is null or readable for the value size.

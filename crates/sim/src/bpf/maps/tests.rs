@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One test for each row of the map semantics. Models of hash and queue stand in `models`.
+//! One test for each row of the map semantics. Models of hash and queue are in `models`.
 
 use super::*;
 use crate::bpf::errno::*;
