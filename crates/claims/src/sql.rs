@@ -60,6 +60,7 @@ impl Reads {
                 table_name,
                 column_name,
             } = context.action
+                && NAMES.contains(&table_name)
                 && let Ok(mut seen) = seen.lock()
             {
                 let columns = seen.entry(table_name.to_owned()).or_default();
@@ -71,16 +72,21 @@ impl Reads {
         for name in NAMES {
             database.create(name).map_err(|e| e.to_string())?;
         }
-        let Database(connection) = &mut database;
-        connection
+        database
+            .0
             .authorizer(Some(see))
             .map_err(|e| e.to_string())?;
         let mut joined = BTreeSet::new();
+        let mut opened = BTreeSet::new();
         for sql in queries {
-            let _ = connection.prepare(sql);
+            // A table of which nothing but columns of USING is read is opened, but no read of it is reported.
+            opened.extend(database.opened(sql).unwrap_or_default());
             joined.extend(join_columns(sql));
         }
         let mut reads = reads.lock().map_err(|e| e.to_string())?.clone();
+        for table in opened {
+            reads.entry(table).or_default();
+        }
         for columns in reads.values_mut() {
             columns.extend(joined.iter().cloned());
         }
@@ -163,6 +169,24 @@ impl Database {
         open().map(Database).map_err(|e| e.to_string())
     }
 
+    /// The tables that a query opens.
+    fn opened(&self, sql: &str) -> rusqlite::Result<Vec<String>> {
+        let name = "SELECT name FROM sqlite_schema WHERE rootpage = ?";
+        let mut name = self.0.prepare(name)?;
+        let mut explained = self.0.prepare(&format!("EXPLAIN {sql}"))?;
+        let operations = explained.query_map([], |row| {
+            Ok((row.get::<_, String>("opcode")?, row.get::<_, i64>("p2")?))
+        })?;
+        let mut tables = Vec::new();
+        for operation in operations {
+            let (opcode, page) = operation?;
+            if opcode == "OpenRead" {
+                tables.push(name.query_row([page], |row| row.get(0))?);
+            }
+        }
+        Ok(tables)
+    }
+
     fn create(&self, name: &str) -> rusqlite::Result<()> {
         let schema = schema(name);
         let columns = quoted(schema.fields().iter().map(|field| field.name()));
@@ -227,20 +251,14 @@ impl Database {
     /// What a query gives of a run that has none of a kind: its tables are there and have no rows. `None` if it does not read
     /// them.
     pub fn number_without(&self, kind: &Kind, sql: &str) -> Result<Option<f64>, String> {
-        let known = |table: &&&str| self.has(table);
-        let tables: Vec<&str> = kind.tables.iter().filter(known).copied().collect();
-        let each = |word: &dyn Fn(&&str) -> String| -> String { tables.iter().map(word).collect() };
-        let run = |script: String| self.0.execute_batch(&script).map_err(|e| e.to_string());
-        // Only SQLite itself can tell a table from a column, a text or a part of the query of the same name.
-        run(format!(
-            "BEGIN; {}",
-            each(&|table| format!("ALTER TABLE main.\"{table}\" RENAME TO \"hidden {table}\";"))
-        ))?;
-        let is_read = self.0.prepare(sql).is_err();
-        run("ROLLBACK".to_owned())?;
-        if !is_read {
+        let reads = Reads::of([sql].into_iter())?;
+        let is_read = |table: &&&str| reads.has_table(table) && self.has(table);
+        let tables: Vec<&str> = kind.tables.iter().filter(is_read).copied().collect();
+        if tables.is_empty() {
             return Ok(None);
         }
+        let each = |word: &dyn Fn(&&str) -> String| -> String { tables.iter().map(word).collect() };
+        let run = |script: String| self.0.execute_batch(&script).map_err(|e| e.to_string());
         // Temporary tables hide those of the same name.
         run(each(&|table| {
             format!("CREATE TEMP TABLE \"{table}\" AS SELECT * FROM main.\"{table}\" WHERE 0;")
@@ -464,6 +482,12 @@ mod tests {
             format!("wakeup({})", sorted_columns("wakeup"))
         );
         assert_eq!(reads("SELECT count(*) FROM wakeup"), "wakeup()");
+        assert_eq!(
+            reads(
+                "WITH w AS (SELECT utid FROM wakeup) SELECT count(*) FROM w JOIN thread USING (utid)"
+            ),
+            "thread(utid) wakeup(utid)"
+        );
         assert_eq!(reads("SELECT nonsense FROM nowhere"), "");
     }
 
