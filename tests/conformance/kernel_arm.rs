@@ -4,6 +4,9 @@
 //!
 //! Cases that want the same CPUs share a guest. What they want is found by calling them: a case that asks for a run
 //! which nobody has made yet is left there, and called again when the next guests have made it.
+//!
+//! A sample of the cases, another one whenever a case or its scheduler changes; all with TILTYARD_ALL_CASES=1, or those that
+//! the command line names.
 
 mod arm;
 mod cases;
@@ -13,6 +16,7 @@ mod kernel_log;
 use arm::{Arm, Case, Log};
 use kernel_exceptions::NOT_HERE;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -37,6 +41,9 @@ const FURTHER_SEEDS: [u32; 5] = [2, 3, 4, 5, 6];
 
 /// A run that takes longer hangs.
 const RUN_LIMIT_S: u64 = 60;
+
+/// One of so many cases is in a sample.
+const SAMPLE: u64 = 4;
 
 type Logs = BTreeMap<Case, Log>;
 type Body = fn(&Known);
@@ -89,15 +96,45 @@ fn missing() -> Vec<String> {
 
 /// Whether this case is among the tests that the command line names, and can be had.
 fn is_asked_for(name: &str) -> bool {
-    let mut filters = std::env::args().skip(1).filter(|a| !a.starts_with('-'));
-    let mut all = filters.by_ref().peekable();
-    let named = all.peek().is_none() || all.any(|filter| name.contains(&filter));
+    let mut filters = filters().peekable();
+    let named = filters.peek().is_none() || filters.any(|filter| name.contains(&filter));
     named && why_not(name).is_none()
+}
+
+fn filters() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|a| !a.starts_with('-'))
 }
 
 fn why_not(name: &str) -> Option<&'static str> {
     let found = NOT_HERE.iter().find(|(case, _)| *case == name);
-    found.map(|(_, why)| *why)
+    let sampled =
+        || (!is_in_sample(name)).then_some("not in this sample; TILTYARD_ALL_CASES=1 runs all");
+    found.map(|(_, why)| *why).or_else(sampled)
+}
+
+/// Whether a run of all tests runs this case.
+fn is_in_sample(name: &str) -> bool {
+    static SOURCES: LazyLock<u64> = LazyLock::new(|| {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/conformance");
+        let mut hasher = DefaultHasher::new();
+        for folder in ["cases", "schedulers"] {
+            let entries = here.join(folder).read_dir().expect("the cases");
+            let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("a file").path()).collect();
+            paths.sort();
+            let text = |path: &PathBuf| std::fs::read(path).expect("a file");
+            paths
+                .iter()
+                .map(text)
+                .for_each(|text| text.hash(&mut hasher));
+        }
+        hasher.finish()
+    });
+    if filters().next().is_some() || std::env::var_os("TILTYARD_ALL_CASES").is_some() {
+        return true;
+    }
+    let mut hasher = DefaultHasher::new();
+    (name, *SOURCES).hash(&mut hasher);
+    hasher.finish().is_multiple_of(SAMPLE)
 }
 
 fn test(name: &str) {

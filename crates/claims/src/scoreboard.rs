@@ -110,8 +110,8 @@ pub fn variations(variations: &[Variation], width: usize) -> String {
     let turned = variations.iter().filter(|v| !v.changes.is_empty()).count();
     let calm = variations.len() - turned;
     format!(
-        "{table}\n\n{} variations, {calm} of them turn no verdict\n",
-        variations.len()
+        "{table}\n\n{}, {calm} of them turn no verdict\n",
+        count(variations.len(), "variation")
     )
 }
 
@@ -169,9 +169,14 @@ pub fn mutations(chosen: &[(&Mutations, &Mutation)], tried: &[Tried], width: usi
         ]);
     }
     format!(
-        "{table}\n\n{} mutations, {survivors} of them turn no verdict\n",
-        tried.len()
+        "{table}\n\n{}, {survivors} of them turn no verdict\n",
+        count(tried.len(), "mutation")
     )
+}
+
+fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 /// `name median [low, high]` of each measure.

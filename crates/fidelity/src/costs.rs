@@ -92,12 +92,13 @@ impl Weighed {
 
     /// What a seed is to draw. Starts are not measured: how long programs take to start is not the machine's alone.
     pub fn jitter(&self) -> Jitter {
-        match self.exact {
-            true => Jitter::NONE,
-            false => Jitter {
+        match &self.own.jitter {
+            _ if self.exact => Jitter::NONE,
+            None => Jitter::REFERENCE,
+            Some(own) => Jitter {
                 start_span_ns: Jitter::REFERENCE.start_span_ns,
-                timer_late_mean_ns: self.own.timer_late_mean_ns.min(Jitter::MAX_TIMER_LATE_NS),
-                work_spread_ppm: self.own.work_spread_ppm.min(Jitter::MAX_WORK_SPREAD_PPM),
+                timer_late_mean_ns: own.timer_late_mean_ns.min(Jitter::MAX_TIMER_LATE_NS),
+                work_spread_ppm: own.work_spread_ppm.min(Jitter::MAX_WORK_SPREAD_PPM),
             },
         }
     }
@@ -250,6 +251,7 @@ impl Bpf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tiltyard_exec::costs::JitterReadings;
     use tiltyard_model::Machine;
 
     fn readings(round_ns: u64) -> Readings {
@@ -265,8 +267,10 @@ mod tests {
             line_ps: [1_000, 4_000, 15_000, 81_000],
             stream_line_ps: 9_000,
             smt_permille: Some(600),
-            timer_late_mean_ns: 1_300,
-            work_spread_ppm: 2_000,
+            jitter: Some(JitterReadings {
+                timer_late_mean_ns: 1_300,
+                work_spread_ppm: 2_000,
+            }),
         }
     }
 

@@ -33,8 +33,12 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Fa
     steps.step("building the schedulers to weigh with");
     let (plain, callbacks) = (object(&[])?, object(&["CALLBACKS"])?);
     let insns = INSNS.to_string();
+    let mut own = scheduler(built::DEFAULT, None, &[]);
+    if !guest.icount {
+        own.arguments.push("--jitter".to_owned());
+    }
     let schedulers = vec![
-        scheduler(built::DEFAULT, None, &[]),
+        own,
         scheduler("base", Some(&plain), &[]),
         scheduler("callbacks", Some(&callbacks), &[]),
         scheduler("insns", Some(&plain), &[("insns", &insns)]),

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The house rules that a command can check. CONTRIBUTING.md has them in words.
 
+#[path = "tidy/prose.rs"]
+mod prose;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use super::median;
+use super::{JitterReadings, median};
 use crate::burn::{Speed, WorkingSet};
 use crate::sys;
 
@@ -16,10 +16,17 @@ const COMPUTATION_NS: u64 = 10_000_000;
 /// ln 2, in 1/1,000,000.
 const LN_2_PPM: u64 = 693_147;
 
+pub fn measure(cpu: usize) -> io::Result<JitterReadings> {
+    Ok(JitterReadings {
+        timer_late_mean_ns: timer_late_mean_ns(cpu)?,
+        work_spread_ppm: work_spread_ppm(),
+    })
+}
+
 /// Mean lateness of a timer interrupt. The CPU is kept awake, for to leave an idle state is no lateness of the timer; the
 /// smallest lateness is the wakeup and the switch, which have readings of their own. Of an exponential distribution the
 /// median is ln 2 times the mean, and rare long delays of other origin hardly move it.
-pub fn timer_late_mean_ns(cpu: usize) -> io::Result<u64> {
+fn timer_late_mean_ns(cpu: usize) -> io::Result<u64> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let awake = scope.spawn(|| -> io::Result<()> {
@@ -46,7 +53,7 @@ pub fn timer_late_mean_ns(cpu: usize) -> io::Result<u64> {
 
 /// Spread of a computation's CPU time, in 1/1,000,000 of its length: half the width of the uniform distribution whose
 /// middle half is as wide as that of the readings.
-pub fn work_spread_ppm() -> u64 {
+fn work_spread_ppm() -> u64 {
     let mut set = WorkingSet::new(0);
     let steps = Speed::measure().steps(COMPUTATION_NS);
     let compute = |_| {

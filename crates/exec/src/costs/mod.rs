@@ -41,6 +41,13 @@ pub struct Readings {
     pub stream_line_ps: u64,
     /// Speed of one of two busy siblings against one alone, in 1/1000; `None`: no core has two.
     pub smt_permille: Option<u64>,
+    /// What varies from time to time, if that was asked for.
+    pub jitter: Option<JitterReadings>,
+}
+
+/// How much the same thing varies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JitterReadings {
     /// How late a timer interrupt is, on average.
     pub timer_late_mean_ns: u64,
     /// By how much more or less than its length a computation takes, in 1/1,000,000.
@@ -48,7 +55,7 @@ pub struct Readings {
 }
 
 /// Takes all readings; some seconds. The CPUs are those on which the calling thread may run.
-pub fn measure() -> io::Result<Readings> {
+pub fn measure(with_jitter: bool) -> io::Result<Readings> {
     let cpus = sys::allowed_cpus();
     let home = *cpus.first().ok_or(io::ErrorKind::NotFound)?;
     let other = cpus.get(1).copied();
@@ -71,8 +78,7 @@ pub fn measure() -> io::Result<Readings> {
         line_ps: memory::lines_ps(&caches),
         stream_line_ps: memory::stream_line_ps(&caches),
         smt_permille: place::sibling(home).map(kernel::smt_permille).transpose()?,
-        timer_late_mean_ns: jitter::timer_late_mean_ns(home)?,
-        work_spread_ppm: jitter::work_spread_ppm(),
+        jitter: with_jitter.then(|| jitter::measure(home)).transpose()?,
     };
     sys::pin_to(&cpus)?;
     Ok(readings)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Phrases that made earlier text read like a translation stay out of documents, comments and messages.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use super::{files, root};
 
 /// What not to write, and what to write in its place. Whole words, any case.
 const BANNED: [(&str, &str); 24] = [
@@ -37,30 +36,12 @@ const LEFT_ALONE: [&str; 7] = [
     // Its C in a string has "\\told();" in it.
     "crates/tiltyard/tests/how_to.rs",
     "/tests/golden/",
-    "crates/tiltyard/tests/prose.rs",
+    "crates/tiltyard/tests/tidy/prose.rs",
     "/assets/uPlot",
     "/rt-app-examples/",
     "fuzz/corpus/",
     "experiments/results/",
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Files that git knows; none in an unpacked archive.
-fn files() -> Vec<String> {
-    let listed = Command::new("git")
-        .args(["ls-files", "-z"])
-        .current_dir(root())
-        .output();
-    let Ok(output) = listed else {
-        return Vec::new();
-    };
-    let names = String::from_utf8_lossy(&output.stdout).into_owned();
-    let names = names.split('\0').filter(|name| !name.is_empty());
-    names.map(str::to_owned).collect()
-}
 
 /// The part of a line that people read: all of a document's; of code, comments and string literals.
 fn prose(file: &str, line: &str) -> String {
