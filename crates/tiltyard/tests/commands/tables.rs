@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `run --out` and `kernel --tables`: what the files hold, and when there are none. Runs need clang-19.
 
+#[path = "tables_page/mod.rs"]
 mod tables_page;
 
 use std::collections::BTreeMap;

@@ -243,7 +243,8 @@ fn a_change_can_be_gated() {
 /// Each page is either run by a test of this file or gives its reason.
 #[test]
 fn no_page_is_forgotten() {
-    let tests = std::fs::read_to_string(root().join("crates/tiltyard/tests/how_to.rs")).unwrap();
+    let tests =
+        std::fs::read_to_string(root().join("crates/tiltyard/tests/commands/how_to.rs")).unwrap();
     for folder in ["docs/how-to", "docs/tutorial"] {
         for entry in root().join(folder).read_dir().unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Commands whose work the simulated machine does, or nobody: one program, so that what they share is linked once.
+
+mod claims;
+mod cli;
+mod compare;
+mod exec;
+mod failing_schedulers;
+mod fitted;
+mod how_to;
+mod reports;
+mod reproduce;
+mod sabotage;
+mod sensitivity;
+mod suite37;
+mod tables;
+mod user;
