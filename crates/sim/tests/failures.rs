@@ -470,6 +470,18 @@ fn more_cpus_than_an_array_has() {
     assert!(text.contains("this machine has 8192"), "{text}");
 }
 
+/// Limits of tasks are found by reaching them.
+#[test]
+fn more_tasks_than_a_scheduler_has_room_for() {
+    let machine = ideal("pu:1", 1000);
+    let crowd = r#"{ "tasks": { "crowd": { "instance": 8, "loop": 3, "run": 1000 } } }"#;
+    let text = break_on("BREAK=FULL", &machine, 1_000_000_000, crowd)
+        .expect_err("too many tasks")
+        .to_string();
+    assert!(text.contains("ops.init_task() failed (-12"), "{text}");
+    assert!(text.contains("; broken supports 3 tasks"), "{text}");
+}
+
 /// Every way out of a scheduler's own memory ends its run alone, and names what it was and the line.
 #[test]
 fn accesses_outside_of_own_memory() {

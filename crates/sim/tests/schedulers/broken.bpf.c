@@ -31,6 +31,7 @@ UEI_DEFINE(uei);
 #define NO_TASK		23
 #define NOT_OWN_MASK	24
 #define HEAP_WRITE	25
+#define FULL		26
 
 #define SHARED_DSQ	0
 
@@ -166,6 +167,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(broken_init_task, struct task_struct *p,
 	return -ENOMEM;
 #elif BREAK == FORK_ERROR
 	return args->fork ? -ENOMEM : 0;
+#elif BREAK == FULL
+	static u32 held;
+
+	return held++ < 3 ? 0 : -ENOMEM;
 #endif
 	return 0;
 }
