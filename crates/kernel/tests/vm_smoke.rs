@@ -6,7 +6,6 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 
 use tiltyard_build::{Builder, Source};
 use tiltyard_kernel::{
@@ -346,7 +345,7 @@ fn boot(
     schedulers: Vec<SchedulerJob>,
     change: impl FnOnce(&mut VmJob),
 ) -> Option<(Report, String)> {
-    let (mut job, _turn) = prepare(command)?;
+    let mut job = prepare(command)?;
     job.schedulers = schedulers;
     for scheduler in &mut job.schedulers {
         if let Some(source) = &scheduler.object {
@@ -361,21 +360,18 @@ fn boot(
 
 /// The error of a job that must not succeed.
 fn fail(command: &[&str], change: impl FnOnce(&mut VmJob)) -> Option<KernelError> {
-    let (mut job, _turn) = prepare(command)?;
+    let mut job = prepare(command)?;
     job.schedulers = vec![default()];
     change(&mut job);
     Some(vm::run(&job, &mut Output::default(), &mut |_| {}).expect_err("this job cannot succeed"))
 }
 
-/// A job for this crate's guest program, and the right to boot: one guest at a time, as each
-/// uses two CPUs. None where guests cannot run.
-fn prepare(command: &[&str]) -> Option<(VmJob, MutexGuard<'static, ()>)> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(|poison| poison.into_inner());
+/// A job for this crate's guest program. None where guests cannot run.
+fn prepare(command: &[&str]) -> Option<VmJob> {
     let mut job = VmJob::new(command.iter().map(|word| (*word).to_owned()).collect());
     job.init = env!("CARGO_BIN_EXE_tiltyard-guest").into();
     // Emulated, on a host that may be busy with other tests.
-    job.boot_limit_s = 120;
+    job.boot_limit_s = 300;
     let mut missing = host::check(&job.kernel_version).vm;
     missing.extend(
         elf::find_command(command[0])
@@ -387,7 +383,7 @@ fn prepare(command: &[&str]) -> Option<(VmJob, MutexGuard<'static, ()>)> {
         missing.extend(fetched.err().map(|error| error.to_string()));
     }
     if missing.is_empty() {
-        return Some((job, turn));
+        return Some(job);
     }
     // Not eprintln!, which the test harness keeps to itself when a test passes.
     let test = std::thread::current().name().unwrap_or_default().to_owned();

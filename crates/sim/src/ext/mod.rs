@@ -59,6 +59,8 @@ pub struct Ext {
     pub counts: ops::Counts,
     /// Depth of nested calls into the scheduler.
     pub depth: u32,
+    /// Address and number of the store that the engine is looking at, which may crash on the address.
+    pub storing: Option<(u64, u32)>,
     /// select_cpu answers that were not allowed for the task.
     pub select_cpu_fallbacks: u64,
     /// Slices that the core refilled because the scheduler left 0.
@@ -216,6 +218,7 @@ impl Ext {
             select_cpu_fallbacks: 0,
             zero_slice_refills: 0,
             kfunc_ns: 0,
+            storing: None,
         })
     }
 

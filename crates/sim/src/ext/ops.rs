@@ -280,7 +280,10 @@ impl Engine<'_> {
 
     #[cold]
     fn crashed(&mut self, result: &Result<u64, Crash>) {
-        let Err(crash) = *result else { return };
+        let Err(mut crash) = *result else { return };
+        if let (Crash::Fault { .. }, Some((offset, access))) = (crash, self.ext.storing) {
+            crash = Crash::Outside { access, offset };
+        }
         let context = self.ext.ctx;
         let (what, place) = self.crash_words(crash);
         self.fail(RunError::Crash {

@@ -38,8 +38,10 @@ unsafe extern "C" fn tilt_store(e: EnginePtr, address: u64, bytes: u64, access: 
     let e = unsafe { engine_for_free(e) };
     // SAFETY: called from scheduler code; nothing here needs dropping.
     unsafe {
+        e.ext.storing = Some((address, access as u32));
         if !e.may_store(address, bytes) {
             e.ext.instance.refuse(address, access as u32);
         }
+        e.ext.storing = None;
     }
 }

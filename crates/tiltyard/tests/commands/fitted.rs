@@ -151,7 +151,6 @@ fn fitted_numbers_are_tried_in_all_experiments_that_have_them() {
 
 /// After `make claims` docs/claims.md says which verdicts depend on each.
 #[test]
-#[ignore = "sensitivity.json is empty until scripts/claims.sh has run with the jitter of machines: docs/claims.md says so"]
 fn kept_results_have_each_variation_of_a_fitted_number() {
     let kept: Vec<Value> =
         serde_json::from_str(&read(&root().join("experiments/results/sensitivity.json"))).unwrap();
