@@ -74,11 +74,11 @@ fn null_pointer() {
 
 #[test]
 fn wild_pointer() {
-    // The processor does not tell the address of an access outside the canonical range.
-    assert!(matches!(
-        expect_crash("BREAK=WILD_WRITE", "running"),
-        Crash::Fault { .. }
-    ));
+    let crash = expect_crash("BREAK=WILD_WRITE", "running");
+    let Crash::Outside { offset, .. } = crash else {
+        panic!("{crash}")
+    };
+    assert_eq!(offset, 0xdead_0000_0000_0000);
 }
 
 #[test]
