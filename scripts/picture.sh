@@ -9,7 +9,7 @@
 set -eu
 usage() { echo "usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline]" >&2; exit 2; }
 [ $# -ge 2 ] || usage
-hidden="header p,header pre,nav,footer,.lead,details,.note"
+hidden="header p,header pre,nav,footer,.lead,details,.note,.save"
 script=
 case ${3:-curves} in
 curves)
