@@ -30,7 +30,6 @@ test: setup-test
 run-tests:
 	scripts/tests.sh
 	$(CLEAN_ENV) scripts/lint.sh
-	-@$(CLEAN_ENV) $(CARGO) run --quiet --locked -p tiltyard -- kernel --check
 	$(CLEAN_ENV) scripts/cargo-tests.sh
 
 build:
