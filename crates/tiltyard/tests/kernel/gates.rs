@@ -3,8 +3,8 @@
 //! packages, and load that changes all the time. It reports that and passes where a guest, a kernel or a command is missing.
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: both tests under both kernels, a minute of each
-//! kind of load. Without the variable it is two seconds, and each test boots one of the kernels: the other one whenever a
-//! scheduler changes.
+//! kind of load. Without the variable it is two seconds, and each test boots only one of the kernels; which one depends on the
+//! text of the schedulers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
