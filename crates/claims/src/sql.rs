@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Measures as SQL: the tables of a run in SQLite, in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
@@ -10,8 +10,8 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, OpenFlags, params_from_iter};
 use serde::{Deserialize, Serialize};
 use tiltyard_tables::{NAMES, Table, is_of_events, schema};
 
@@ -51,50 +51,92 @@ pub struct Measured<'a> {
 pub struct Reads(BTreeMap<String, BTreeSet<String>>);
 
 impl Reads {
-    /// Asks SQLite itself. Queries that it refuses read nothing.
+    /// What these queries read. Queries that SQLite refuses read nothing.
     pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> Result<Reads, String> {
-        let reads = Arc::new(Mutex::new(BTreeMap::<String, BTreeSet<String>>::new()));
-        let seen = reads.clone();
+        let mut reader = Reader::shared().lock().map_err(|e| e.to_string())?;
+        let mut all = Reads::default();
+        let mut joined = BTreeSet::new();
+        for sql in queries {
+            let reads = reader.as_mut().map_err(|e| e.clone())?.of(sql);
+            for (table, columns) in &reads.0 {
+                let known = all.0.entry(table.clone()).or_default();
+                known.extend(columns.iter().cloned());
+            }
+            joined.extend(join_columns(sql));
+        }
+        for columns in all.0.values_mut() {
+            columns.extend(joined.iter().cloned());
+        }
+        Ok(all)
+    }
+
+    pub fn has_table(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+}
+
+/// Asks SQLite itself what a query reads, of tables without rows; each query once.
+struct Reader {
+    database: Database,
+    /// What the authorizer has seen since it was last asked.
+    seen: Arc<Mutex<Reads>>,
+    known: HashMap<String, Arc<Reads>>,
+}
+
+impl Reader {
+    /// One for all: every seed of every run asks the same queries.
+    fn shared() -> &'static Mutex<Result<Reader, String>> {
+        static SHARED: LazyLock<Mutex<Result<Reader, String>>> =
+            LazyLock::new(|| Mutex::new(Reader::new()));
+        &SHARED
+    }
+
+    fn new() -> Result<Reader, String> {
+        let seen = Arc::new(Mutex::new(Reads::default()));
+        let reads = seen.clone();
         let see = move |context: AuthContext| {
             if let AuthAction::Read {
                 table_name,
                 column_name,
             } = context.action
                 && NAMES.contains(&table_name)
-                && let Ok(mut seen) = seen.lock()
+                && let Ok(mut reads) = reads.lock()
             {
-                let columns = seen.entry(table_name.to_owned()).or_default();
+                let columns = reads.0.entry(table_name.to_owned()).or_default();
                 columns.insert(column_name.to_owned());
             }
             Authorization::Allow
         };
         let mut database = Database::empty()?;
-        for name in NAMES {
-            database.create(name).map_err(|e| e.to_string())?;
-        }
-        database
-            .0
-            .authorizer(Some(see))
-            .map_err(|e| e.to_string())?;
-        let mut joined = BTreeSet::new();
-        let mut opened = BTreeSet::new();
-        for sql in queries {
-            // A table of which nothing but columns of USING is read is opened, but no read of it is reported.
-            opened.extend(database.opened(sql).unwrap_or_default());
-            joined.extend(join_columns(sql));
-        }
-        let mut reads = reads.lock().map_err(|e| e.to_string())?.clone();
-        for table in opened {
-            reads.entry(table).or_default();
-        }
-        for columns in reads.values_mut() {
-            columns.extend(joined.iter().cloned());
-        }
-        Ok(Reads(reads))
+        let prepare = || {
+            NAMES.iter().try_for_each(|name| database.create(name))?;
+            database.0.authorizer(Some(see))
+        };
+        prepare().map_err(|e| e.to_string())?;
+        Ok(Reader {
+            database,
+            seen,
+            known: HashMap::new(),
+        })
     }
 
-    pub fn has_table(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+    fn of(&mut self, sql: &str) -> Arc<Reads> {
+        if let Some(known) = self.known.get(sql) {
+            return known.clone();
+        }
+        let opened = self.database.opened(sql).unwrap_or_default();
+        let mut reads = self
+            .seen
+            .lock()
+            .map(|mut seen| std::mem::take(&mut *seen))
+            .unwrap_or_default();
+        // A table of which nothing but columns of USING is read is opened, but no read of it is reported.
+        for table in opened {
+            reads.0.entry(table).or_default();
+        }
+        let reads = Arc::new(reads);
+        self.known.insert(sql.to_owned(), reads.clone());
+        reads
     }
 }
 
@@ -160,7 +202,9 @@ impl Database {
 
     fn empty() -> Result<Database, String> {
         let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open_in_memory()?;
+            // Only its owner uses a connection: no locks.
+            let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_in_memory_with_flags(access)?;
             let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
             connection.create_aggregate_function("median", 1, flags, Median)?;
             connection.create_aggregate_function("interpolate", 3, flags, Interpolate)?;
@@ -217,11 +261,13 @@ impl Database {
             for row in 0..batch.num_rows() {
                 let of_nothing = |column: usize| {
                     let count = counts[column].map(|count| cell(batch, count, row));
-                    count == Some(Value::Integer(0))
+                    count == Some(ValueRef::Integer(0))
                 };
-                let value = |column: &usize| match of_nothing(*column) {
-                    true => Value::Null,
-                    false => cell(batch, *column, row),
+                let value = |column: &usize| {
+                    ToSqlOutput::Borrowed(match of_nothing(*column) {
+                        true => ValueRef::Null,
+                        false => cell(batch, *column, row),
+                    })
                 };
                 insert.execute(params_from_iter(filled.iter().map(value)))?;
             }
@@ -355,19 +401,19 @@ fn counts(schema: &Schema) -> Vec<Option<usize>> {
     schema.fields().iter().map(|f| count(f.name())).collect()
 }
 
-fn cell(batch: &RecordBatch, column: usize, row: usize) -> Value {
+fn cell(batch: &RecordBatch, column: usize, row: usize) -> ValueRef<'_> {
     let array = batch.column(column);
     if array.is_null(row) {
-        return Value::Null;
+        return ValueRef::Null;
     }
     match array.data_type() {
-        DataType::Int64 => Value::Integer(array.as_primitive::<Int64Type>().value(row)),
-        DataType::UInt64 => Value::Integer(array.as_primitive::<UInt64Type>().value(row) as i64),
-        DataType::Int32 => Value::Integer(array.as_primitive::<Int32Type>().value(row).into()),
-        DataType::UInt32 => Value::Integer(array.as_primitive::<UInt32Type>().value(row).into()),
-        DataType::Float64 => Value::Real(array.as_primitive::<Float64Type>().value(row)),
-        DataType::Boolean => Value::Integer(array.as_boolean().value(row).into()),
-        DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row).to_owned()),
+        DataType::Int64 => ValueRef::Integer(array.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt64 => ValueRef::Integer(array.as_primitive::<UInt64Type>().value(row) as i64),
+        DataType::Int32 => ValueRef::Integer(array.as_primitive::<Int32Type>().value(row).into()),
+        DataType::UInt32 => ValueRef::Integer(array.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::Float64 => ValueRef::Real(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Boolean => ValueRef::Integer(array.as_boolean().value(row).into()),
+        DataType::Utf8 => ValueRef::Text(array.as_string::<i32>().value(row).as_bytes()),
         other => unreachable!("no table has a column of {other}"),
     }
 }

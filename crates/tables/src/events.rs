@@ -21,7 +21,9 @@ pub struct EventTables<B: BatchSink> {
     tasks: Tasks,
     cpus: Vec<OnCpu>,
     classes: HashMap<u16, String>,
-    probes: HashMap<u16, (String, bool)>,
+    probes: HashMap<u16, Probe>,
+    /// Probes that have rows; all, without names.
+    probe_names: Option<Vec<String>>,
     callbacks: HashMap<u16, String>,
     places: HashMap<u16, String>,
     /// Runqueues that each CPU has locked, in that order.
@@ -31,6 +33,13 @@ pub struct EventTables<B: BatchSink> {
     ids: Ids,
     rows: AllRows,
     out: B,
+}
+
+/// A probe of the scheduler.
+struct Probe {
+    name: String,
+    per_cpu: bool,
+    is_kept: bool,
 }
 
 /// The next number of each table whose rows have one.
@@ -113,6 +122,7 @@ impl<B: BatchSink> EventTables<B> {
             cpus: Vec::new(),
             classes: HashMap::new(),
             probes: HashMap::new(),
+            probe_names: None,
             callbacks: HashMap::new(),
             places: HashMap::new(),
             locked: HashMap::new(),
@@ -143,6 +153,12 @@ impl<B: BatchSink> EventTables<B> {
                 rows.drop_all();
             }
         }
+        self
+    }
+
+    /// Keeps the rows of probes of these names only, as if the scheduler had no others.
+    pub fn with_probes_named(mut self, names: Vec<String>) -> Self {
+        self.probe_names = Some(names);
         self
     }
 
@@ -359,7 +375,11 @@ impl<B: BatchSink> EventTables<B> {
     }
 
     fn probe(&mut self, probe: u16, key: u32, value: i64) {
-        let per_cpu = self.probes.get(&probe).is_some_and(|(_, per_cpu)| *per_cpu);
+        let known = self.probes.get(&probe);
+        if known.is_some_and(|probe| !probe.is_kept) {
+            return;
+        }
+        let per_cpu = known.is_some_and(|probe| probe.per_cpu);
         let of = if per_cpu { key } else { self.utid(Tid(key)) };
         if !per_cpu && of == IDLE {
             return; // the idle task has no figures
@@ -367,7 +387,7 @@ impl<B: BatchSink> EventTables<B> {
         let known = self.tracks.len() as u64;
         let track = *self.tracks.entry((probe, of)).or_insert(known);
         if track == known {
-            let name = self.probes.get(&probe).map_or("", |(name, _)| name);
+            let name = self.probes.get(&probe).map_or("", |probe| &probe.name);
             let (utid, cpu) = (Some(of).filter(|_| !per_cpu), Some(of).filter(|_| per_cpu));
             let row = [track.into(), name.into(), utid.into(), cpu.into()];
             self.rows.counter_track.push_to(&mut self.out, &row);
@@ -501,7 +521,13 @@ impl<B: BatchSink> EventSink for EventTables<B> {
     }
 
     fn probe_name(&mut self, probe: u16, name: &str, per_cpu: bool) {
-        self.probes.insert(probe, (name.to_owned(), per_cpu));
+        let among = |names: &Vec<String>| names.iter().any(|kept| kept == name);
+        let known = Probe {
+            name: name.to_owned(),
+            per_cpu,
+            is_kept: self.probe_names.as_ref().is_none_or(among),
+        };
+        self.probes.insert(probe, known);
     }
 
     fn callback_name(&mut self, callback: u16, name: &str) {

@@ -162,7 +162,12 @@ impl Arena for Simulated {
         let mut tables: Vec<Table> = Vec::new();
         let reads = reads(job, seed)?;
         let mut events = job.events.then(|| {
-            EventTables::new(0, origin_ns, &mut tables).with_tables(|name| reads.has_table(name))
+            let events = EventTables::new(0, origin_ns, &mut tables);
+            let events = events.with_tables(|name| reads.has_table(name));
+            match &job.probe_names {
+                Some(names) => events.with_probes_named(names.clone()),
+                None => events,
+            }
         });
         let range = window_of(job)?.filter(|_| seed == FIRST_SEED);
         let mut timeline = range.map(|range| {
