@@ -64,7 +64,7 @@ const HEAD: &str = "\
 <!-- Printed by `make claims`; edit experiments/, not this page. -->
 # Published claims, re-tested
 
-Every checkable statement of the sources, with a verdict. `tiltyard reproduce` repeats this on your machine; this page
+Every checkable statement of the sources, with a verdict. `tiltyard reproduce --seeds 10` repeats this on your machine; this page
 is generated from the results in `experiments/results/`.
 
 A claim is *reproduced* if its check holds for the medians over ten seeds, *not reproduced* if it does not, and *not run*

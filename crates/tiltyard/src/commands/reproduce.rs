@@ -17,12 +17,15 @@ use crate::reproduce::told::{self, Results};
 use crate::reproduce::{self, Cache, InKernel, Simulated, mutations, report, trials};
 use crate::{data, terminal};
 
+/// The fewest for which the range of the values covers the median with 95 %.
 const SEEDS: u32 = 6;
 const SEEDS_IN_KERNEL: u32 = 1;
 /// For runs with a scheduler replaced.
 const SEEDS_OF_TRIALS: u32 = 3;
 /// A rule that is broken is broken with every seed.
 const SEEDS_OF_MUTATIONS: u32 = 1;
+/// Hundreds of variations, each of all runs that it concerns.
+const SEEDS_OF_SENSITIVITY: u32 = 1;
 const KERNEL: &str = "6.18";
 
 /// Check what papers claim about schedulers, claim by claim, in the simulated machine and in a real kernel.
@@ -66,7 +69,7 @@ pub struct Args {
         requires = "vm"
     )]
     kernel: String,
-    /// Seeds 1 to N for each run [default: 6, the fewest whose range is a 95 % interval of the median; in a kernel, where runs take minutes, 1; --specificity, --presets: 3; --mutations: 1].
+    /// Seeds 1 to N for each run [default: 6, the fewest that give a 95 % interval; in a kernel, where runs take minutes, 1; --specificity, --presets: 3; --mutations, --sensitivity: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -182,9 +185,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         return try_mutations(args, &chosen, &experiments, &ids, &cache);
     }
+    let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
     let simulated = match args.arena {
         ArenaChoice::Kernel => None,
-        _ => Some(simulate(args, &experiments, &ids, &cache)?),
+        _ => Some(simulate(args, &experiments, &ids, &cache, seeds)?),
     };
     let real = match args.arena {
         ArenaChoice::Sim => None,
@@ -201,7 +205,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("tiltyard: {line}");
     }
     if let Some(results) = simulated.as_ref().filter(|_| draws(args)) {
-        let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
         let findings = report::findings(&results.judged, seeds, repeat_line(args));
         if let Some(dir) = &args.figures {
             output::write_all(dir, &html::findings_figures(&findings))?;
@@ -273,10 +276,10 @@ fn simulate<'a>(
     experiments: &'a [Experiment],
     ids: &BTreeSet<String>,
     cache: &Cache,
+    seeds: u64,
 ) -> Result<Results<'a>, Failure> {
     let plans = reproduce::plan(experiments, ids, draws(args));
     let arena = Simulated::prepare(&plans, args.instead.clone())?;
-    let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
     let threads = args.jobs.map_or(0, usize::from);
     let (judged, account) = pool(threads, || {
         reproduce::judge_all(&plans, seeds, &arena, cache)
@@ -321,13 +324,11 @@ fn sensitivity(
     ids: &BTreeSet<String>,
     cache: &Cache,
 ) -> Result<(), Failure> {
-    let before = simulate(args, experiments, ids, cache)?;
+    let seeds = u64::from(args.seeds.unwrap_or(SEEDS_OF_SENSITIVITY));
+    let before = simulate(args, experiments, ids, cache, seeds)?;
     let before: Vec<Vec<Verdict>> = before.judged.into_iter().map(|j| j.verdicts).collect();
     let plans = reproduce::plan(experiments, ids, false);
-    let (seeds, threads) = (
-        u64::from(args.seeds.unwrap_or(SEEDS)),
-        args.jobs.map_or(0, usize::from),
-    );
+    let threads = args.jobs.map_or(0, usize::from);
     let variations = pool(threads, || {
         reproduce::sensitivity(&plans, &before, fitted, seeds, &args.instead, cache)
     })??;
