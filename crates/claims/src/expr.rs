@@ -59,6 +59,16 @@ enum Function {
     Max,
 }
 
+impl Function {
+    fn name(self) -> &'static str {
+        match self {
+            Function::Abs => "abs",
+            Function::Min => "min",
+            Function::Max => "max",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compare {
     Less,
@@ -116,9 +126,78 @@ impl Check {
     pub fn holds(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<bool, ExprError> {
         self.root.truth(value)
     }
+
+    /// What it computes from measures and compares, with the value; not what a single measure is. Without those that have
+    /// no value.
+    pub fn computed(&self, value: &dyn Fn(&str) -> Option<f64>) -> Vec<(String, f64)> {
+        let mut operands = Vec::new();
+        self.root.compared(&mut operands);
+        operands.retain(|operand| !matches!(operand.kind, Kind::Name(_)) && operand.has_names());
+        let valued = operands
+            .into_iter()
+            .filter_map(|operand| Some((operand.to_string(), operand.number(value).ok()?)));
+        valued.collect()
+    }
+}
+
+/// As it could have been written: brackets only where they are needed.
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.kind {
+            Kind::Number(number) => write!(f, "{number}"),
+            Kind::Name(name) => write!(f, "{name}"),
+            Kind::Negate(inner) => write!(f, "-{}", inner.within('*', true)),
+            Kind::Binary(operator, a, b) => {
+                let (a, b) = (a.within(*operator, false), b.within(*operator, true));
+                write!(f, "{a} {operator} {b}")
+            }
+            Kind::Call(function, arguments) => {
+                let arguments: Vec<String> = arguments.iter().map(Node::to_string).collect();
+                write!(f, "{}({})", function.name(), arguments.join(", "))
+            }
+            Kind::Chain(..) | Kind::Not(_) | Kind::Both(..) | Kind::Either(..) => Ok(()),
+        }
+    }
 }
 
 impl Node {
+    /// As an operand, in brackets if its own operator binds less.
+    fn within(&self, operator: char, is_right: bool) -> String {
+        let is_product = |operator: char| matches!(operator, '*' | '/');
+        match self.kind {
+            Kind::Binary(own, ..)
+                if is_product(operator) > is_product(own)
+                    || is_right && is_product(operator) == is_product(own) =>
+            {
+                format!("({self})")
+            }
+            _ => self.to_string(),
+        }
+    }
+
+    /// The operands of all comparisons.
+    fn compared<'a>(&'a self, into: &mut Vec<&'a Node>) {
+        match &self.kind {
+            Kind::Not(inner) => inner.compared(into),
+            Kind::Both(a, b) | Kind::Either(a, b) => {
+                a.compared(into);
+                b.compared(into);
+            }
+            Kind::Chain(operands, _) => into.extend(operands),
+            _ => {}
+        }
+    }
+
+    fn has_names(&self) -> bool {
+        match &self.kind {
+            Kind::Name(_) => true,
+            Kind::Negate(inner) => inner.has_names(),
+            Kind::Binary(_, a, b) => a.has_names() || b.has_names(),
+            Kind::Call(_, arguments) => arguments.iter().any(Node::has_names),
+            _ => false,
+        }
+    }
+
     fn is_truth(&self) -> bool {
         matches!(
             self.kind,
@@ -469,14 +548,17 @@ impl Parser {
 mod tests {
     use super::*;
 
-    fn holds(text: &str) -> Result<bool, String> {
-        let check = Check::read(text).map_err(|e| e.to_string())?;
-        let value = |name: &str| match name {
+    fn value(name: &str) -> Option<f64> {
+        match name {
             "a.one" => Some(1.0),
             "a.two" => Some(2.0),
             "a.zero" => Some(0.0),
             _ => None,
-        };
+        }
+    }
+
+    fn holds(text: &str) -> Result<bool, String> {
+        let check = Check::read(text).map_err(|e| e.to_string())?;
         check.holds(&value).map_err(|e| e.to_string())
     }
 
@@ -497,6 +579,30 @@ mod tests {
             ("(a.one == 1 or a.one == 2) and a.one == 3", false),
         ] {
             assert_eq!(holds(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_computed_is_shown_with_its_value() {
+        for (text, expected) in [
+            ("a.one < a.two", ""),
+            ("0.5 <= a.one / a.two < 0.6", "a.one / a.two = 0.5"),
+            (
+                "abs(a.one - a.two - 1) <= 2 * a.two and not (a.one - (a.two - 1)) / 2 > a.one",
+                "abs(a.one - a.two - 1) = 2; 2 * a.two = 4; (a.one - (a.two - 1)) / 2 = 0",
+            ),
+            (
+                "a.none / a.one > 0 or max(a.one, -a.two) > 0",
+                "max(a.one, -a.two) = 1",
+            ),
+            ("-(a.one + a.two) < 0", "-(a.one + a.two) = -3"),
+        ] {
+            let check = Check::read(text).unwrap();
+            let shown = check.computed(&value).into_iter();
+            let shown: Vec<String> = shown
+                .map(|(text, value)| format!("{text} = {value}"))
+                .collect();
+            assert_eq!(shown.join("; "), expected, "{text}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::experiment::{Claim, section_of};
+use crate::expr::Check;
 use crate::judge::{Outcome, Verdict};
 use crate::mutation::{Mutation, Mutations, Tried};
 use crate::sensitivity::Variation;
@@ -28,6 +29,7 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
     row("tolerance", &claim.tolerance);
     row("check", &verdict.check);
     row("measured", &measured(verdict).join("\n            "));
+    row("computed", &computed(verdict).join("\n            "));
     row("seeds", &verdict.agreement());
     row("reason", verdict.reason.as_deref().unwrap_or_default());
     row("note", claim.inconsistency.as_deref().unwrap_or_default());
@@ -193,6 +195,16 @@ pub fn measured(verdict: &Verdict) -> Vec<String> {
         _ => format!("{name} {}", number(*median)),
     };
     verdict.measured.iter().map(one).collect()
+}
+
+/// What the check computes from the medians: ratios, differences.
+fn computed(verdict: &Verdict) -> Vec<String> {
+    let Ok(check) = Check::read(&verdict.check) else {
+        return Vec::new();
+    };
+    let computed = check.computed(&|name| verdict.measured.get(name).copied());
+    let one = |(text, value): (String, f64)| format!("{text} = {}", number(value));
+    computed.into_iter().map(one).collect()
 }
 
 /// Four significant digits, and no more than an integer has.

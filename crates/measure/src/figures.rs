@@ -114,6 +114,9 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     }
 }
 
+/// The app of kernel threads.
+const KERNEL: &str = "kernel";
+
 /// Requests of this class are shown under its name.
 const ROUND_TRIP: &str = "round trip";
 
@@ -166,8 +169,10 @@ fn wakeup_figures(out: &mut Figures, app: &AppSummary) {
 fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: bool) {
     let capacity_ns = run.duration_ns as f64 * run.cpus.len() as f64;
     if capacity_ns > 0.0 {
-        // Of an app that serves requests, CPU time is the price and not the good.
-        let better = match serves {
+        // Of an app that serves requests or completes its work, CPU time is the price and not the good; so it is of
+        // kernel threads.
+        let is_price = serves || app.completed_ns.is_some() || app.app == KERNEL;
+        let better = match is_price {
             true => Better::Neither,
             false => Better::Higher,
         };
@@ -212,7 +217,7 @@ fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: boo
 
 /// Whether preemptions can be counted: a kernel does not say why its own scheduler takes a CPU from a task. A switch in
 /// a hundred may be of unknown cause.
-fn causes_are_known(switches: &Switches) -> bool {
+pub(crate) fn causes_are_known(switches: &Switches) -> bool {
     switches.unknown * 100 <= switches.total()
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The "Why" paragraph: sentences made from measured facts and from nothing else.
 
+use crate::figures::causes_are_known;
 use crate::stats::median_interval;
 use crate::summary::{ProbeSeries, ProbeSummary, Summary};
 use crate::units;
@@ -58,9 +59,8 @@ fn starvation(runs: &[Summary]) -> Option<String> {
             let hit = median(of_app().map(|a| a.starved_tasks));
             let tasks = median(of_app().map(|a| a.tasks));
             let text = format!(
-                "{name} was starved: {} of its {} tasks waited up to {} at a stretch, {} in all",
-                units::count(hit),
-                units::count(tasks),
+                "{name} was starved: {} waited up to {} at a stretch, {} in all",
+                hit_of(hit, tasks),
                 units::time(longest_ns),
                 units::time(total_ns)
             );
@@ -76,6 +76,13 @@ fn starvation(runs: &[Summary]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
+fn hit_of(hit: f64, tasks: f64) -> String {
+    match tasks {
+        1.0 => "its only task".to_owned(),
+        _ => format!("{} of its {} tasks", units::count(hit), units::count(tasks)),
+    }
+}
+
 /// The pair of apps with the most preemptions.
 fn preemptions(runs: &[Summary]) -> Option<String> {
     let mut pairs: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
@@ -85,7 +92,7 @@ fn preemptions(runs: &[Summary]) -> Option<String> {
             .or_default()
             .push(pair.count);
     }
-    if runs.is_empty() {
+    if runs.is_empty() || !runs.iter().all(|run| causes_are_known(&run.switches)) {
         return None;
     }
     let total = median(
@@ -170,13 +177,25 @@ fn causes(runs: &[Summary]) -> Option<String> {
     let top = named.max_by(|a, b| a.1.total_cmp(&b.1))?;
     if top.1 > 0.0 {
         text += &format!(
-            ", {} switches, {} of them by {}",
+            ", {} switches, {} of them {}",
             units::count(total),
             units::share(top.1 / total),
-            top.0
+            because(top.0)
         );
     }
     Some(text)
+}
+
+/// Why a CPU changed hands, by the display name of the cause.
+fn because(cause: &str) -> String {
+    match cause {
+        "block" => "because a task went to sleep".to_owned(),
+        "slice end" => "because a slice ended".to_owned(),
+        "preempt" => "by preemption".to_owned(),
+        "from idle" => "from idle".to_owned(),
+        "unknown" => "for an unknown reason".to_owned(),
+        other => format!("by {other}"),
+    }
 }
 
 fn times(count: f64) -> String {

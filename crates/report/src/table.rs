@@ -225,8 +225,8 @@ fn notes(comparison: &Comparison, width: usize) -> String {
         2 => {
             let [first, second] = [0, 1].map(|at| comparison.schedulers[at].as_str());
             let legend = format!(
-                "{second} : {first} and its mark compare {second} with {first}: ++ better by half or more, + better, \
-                 ~ within the intervals or 1 %, - worse, -- worse by half or more."
+                "{second} : {first} and its mark compare {second} with {first}: ++ better by a factor of 1.5 or more, + better, \
+                 ~ within the intervals or 1 %, - worse, -- worse by that factor."
             );
             text += &wrap(&legend, width, "");
         }

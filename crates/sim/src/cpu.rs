@@ -71,6 +71,8 @@ pub struct Rq {
     /// Overhead that elapsed while nothing ran.
     pub idle_overhead_ns: u64,
     pub overhead_total_ns: u64,
+    /// How often tasks have yielded it.
+    pub yields: u64,
 }
 
 /// What ended the current task's slice early, if anything did.
@@ -129,6 +131,7 @@ impl Rq {
             idle_total_ns: 0,
             idle_overhead_ns: 0,
             overhead_total_ns: 0,
+            yields: 0,
         }
     }
 

@@ -183,10 +183,10 @@ impl Engine<'_> {
             .count();
         for sibling in siblings {
             let full = self.full_speed(sibling);
-            let speed = if busy > 1 {
-                full * self.machine.costs.smt_permille / 1000
-            } else {
-                full
+            // The figure is that of two busy siblings; more share what two of them get.
+            let speed = match busy as u64 {
+                0 | 1 => full,
+                busy => full * self.machine.costs.smt_permille * 2 / (1000 * busy),
             };
             if self.rqs[sibling as usize].speed_permille != speed {
                 self.settle(sibling);

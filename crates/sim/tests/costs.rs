@@ -72,3 +72,24 @@ fn work_takes_longer_on_a_slower_cpu() {
     };
     assert_eq!((runtime_us("fast"), runtime_us("slow")), (50_000, 100_000));
 }
+
+/// Two siblings share a core as the machine says; more of them share what two get.
+#[test]
+fn a_core_does_no_more_for_many_siblings_than_for_two() {
+    let workload = parse(r#"{ "tasks": { "hog": { "instance": 8, "loop": 1, "run": 100000 } } }"#);
+    let longest_us = |topology: &str| {
+        let mut machine = ideal(topology, 250);
+        machine.costs.smt_permille = 600;
+        let ran = Arena::new(&machine, object("fifo", 8)).run(&workload);
+        let tasks = ran.expect("a run").summary.tasks;
+        tasks
+            .iter()
+            .map(|task| task.runtime_ns / 1000)
+            .max()
+            .unwrap_or_default()
+    };
+    let [one, two, eight] = ["core:8 pu:1", "core:4 pu:2", "core:1 pu:8"].map(longest_us);
+    let is_near = |us: u64, factor: f64| (us as f64 / one as f64 / factor - 1.0).abs() < 0.02;
+    assert!(is_near(two, 1.0 / 0.6), "{one} {two}");
+    assert!(is_near(eight, 8.0 / 1.2), "{one} {eight}");
+}

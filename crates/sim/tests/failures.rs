@@ -415,6 +415,22 @@ fn livelock() {
     }
 }
 
+/// A task that only yields takes nothing but the scheduler's time, and yet it runs.
+#[test]
+fn a_task_that_only_yields_is_no_livelock() {
+    let machine = costed("pu:1", 1000);
+    let workload = r#"{ "tasks": { "yields": { "loop": -1, "yield": "" } } }"#;
+    let mut arena = Arena::new(&machine, object("fifo", 2));
+    (arena.watchdog, arena.duration_ns) = (true, Some(500_000_000));
+    let ran = arena.run(&parse(workload)).expect("an orderly end");
+    assert_ne!(
+        ran.outcome.exit.kind,
+        ExitKind::ErrorStall,
+        "{:?}",
+        ran.outcome.exit
+    );
+}
+
 /// A timer that is started for this very moment again and again: no simulated time passes, and yet the run ends.
 #[test]
 fn time_that_does_not_advance() {

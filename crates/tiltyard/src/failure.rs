@@ -104,8 +104,8 @@ impl Failure {
         let draw = std::io::stderr().is_terminal();
         for fault in &self.faults {
             match &fault.place {
-                Some(place) if draw => eprintln!("{:?}", drawn(place)),
-                _ => eprintln!("tiltyard: {}", fault.line),
+                Some(place) if draw => say!("{:?}", drawn(place)),
+                _ => say!("tiltyard: {}", fault.line),
             }
         }
     }

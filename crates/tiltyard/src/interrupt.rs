@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ctrl-C: half-written files are removed, and the exit code reports it. A command that must clean up first can
+//! Ctrl-C and its like: half-written files are removed, and the exit code reports it. A command that must clean up first can
 //! handle the signal itself.
 
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ pub fn signal() -> Option<&'static str> {
     match SIGNAL.load(Ordering::SeqCst) {
         0 => None,
         libc::SIGINT => Some("SIGINT"),
+        libc::SIGHUP => Some("SIGHUP"),
         _ => Some("SIGTERM"),
     }
 }
@@ -47,7 +48,17 @@ pub fn remove_on_interrupt(path: &Path) {
     }
 }
 
-/// Starts the thread that waits for SIGINT and SIGTERM. Call before any other thread exists: they
+/// Whether whoever started this process, `nohup` for example, wants the signal ignored.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: without a new action, the call only fills `now`, which lives on this stack.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut now) == 0
+            && now.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Starts the thread that waits for SIGINT, SIGTERM and SIGHUP (a closed terminal). Call before any other thread exists: they
 /// inherit the mask that leaves the signals to it. Children get theirs back from the standard library.
 pub fn watch() {
     // SAFETY: plain calls on a set that lives on this stack; sigemptyset initialises it.
@@ -56,6 +67,9 @@ pub fn watch() {
         libc::sigemptyset(&mut set);
         libc::sigaddset(&mut set, libc::SIGINT);
         libc::sigaddset(&mut set, libc::SIGTERM);
+        if !is_ignored(libc::SIGHUP) {
+            libc::sigaddset(&mut set, libc::SIGHUP);
+        }
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
         set
     };
@@ -75,7 +89,7 @@ pub fn watch() {
         {
             remove(&file);
         }
-        eprintln!("tiltyard: interrupted; outputs of this command were not written");
+        say!("tiltyard: interrupted; outputs of this command were not written");
         std::process::exit(Code::Interrupted as i32);
     });
 }

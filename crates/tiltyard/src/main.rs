@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line: flags and glue. What a command does lives in the other crates.
 
+#[macro_use]
+mod say;
+
 mod applications;
 mod built;
 mod by;
@@ -42,7 +45,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
     // The guest's init must not touch signals or flags: its command line is the kernel's.
-    if std::env::args().nth(1).as_deref() == Some(tiltyard_kernel::guest::ARGUMENT) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == tiltyard_kernel::guest::ARGUMENT)
+    {
         tiltyard_kernel::guest::main(recorded::spread);
     }
     if let Some(code) = verified::hidden() {

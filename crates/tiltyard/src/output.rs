@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Output files, complete or not at all.
 
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,43 +13,63 @@ use crate::interrupt;
 /// A file that appears under its name only when it is complete.
 pub struct Output {
     path: PathBuf,
-    temporary: BufWriter<NamedTempFile>,
+    into: Into,
+}
+
+enum Into {
+    Temporary(BufWriter<NamedTempFile>),
+    /// A pipe or a device, which is written as it is.
+    Itself(BufWriter<File>),
 }
 
 impl Output {
     /// Opens a temporary file beside `path`, so that a missing folder or permission shows before hours of work.
     pub fn create(path: &Path) -> Result<Output, Failure> {
         let error = |e: std::io::Error| Failure::io(Code::Other, path, "write", &e);
-        let folder = path
-            .parent()
-            .filter(|p| !p.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        if path.is_dir() {
+        // A link stays one: what it leads to is replaced.
+        let target = std::fs::canonicalize(path).unwrap_or(path.to_owned());
+        let known = std::fs::metadata(&target).ok();
+        if known.as_ref().is_some_and(std::fs::Metadata::is_dir) {
             let line = format!("{}: is a folder; name a file in it", path.display());
             return Err(Failure::usage(line));
         }
+        if known.is_some_and(|known| !known.is_file()) {
+            let file = File::options().write(true).open(&target).map_err(error)?;
+            return Ok(Output {
+                path: path.to_owned(),
+                into: Into::Itself(BufWriter::new(file)),
+            });
+        }
+        let folder = target
+            .parent()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let temporary = tempfile::Builder::new()
             .prefix(".tiltyard-")
             .tempfile_in(folder)
             .map_err(error)?;
         interrupt::remove_on_interrupt(temporary.path());
         Ok(Output {
-            path: path.to_owned(),
-            temporary: BufWriter::new(temporary),
+            path: target,
+            into: Into::Temporary(BufWriter::new(temporary)),
         })
     }
 
     /// Makes `bytes` the whole contents of the file.
     pub fn fill(mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let written = self.temporary.write_all(bytes);
+        let written = self.write_all(bytes);
         written.map_err(|e| Failure::io(Code::Other, &self.path, "write", &e))?;
         self.finish()
     }
 
     /// Gives the file its name and the permissions of an ordinary new file.
     pub fn finish(self) -> Result<(), Failure> {
-        let Output { path, temporary } = self;
+        let Output { path, into } = self;
         let error = |e: std::io::Error| Failure::io(Code::Other, &path, "write", &e);
+        let temporary = match into {
+            Into::Temporary(temporary) => temporary,
+            Into::Itself(mut file) => return file.flush().map_err(error),
+        };
         let file = temporary.into_inner().map_err(|e| error(e.into_error()))?;
         let rights = std::os::unix::fs::PermissionsExt::from_mode(0o666 & !umask());
         file.as_file().set_permissions(rights).map_err(error)?;
@@ -59,11 +80,17 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.temporary.write(bytes)
+        match &mut self.into {
+            Into::Temporary(file) => file.write(bytes),
+            Into::Itself(file) => file.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.temporary.flush()
+        match &mut self.into {
+            Into::Temporary(file) => file.flush(),
+            Into::Itself(file) => file.flush(),
+        }
     }
 }
 
@@ -104,6 +131,31 @@ mod tests {
         write(&path, b"whole").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"whole");
         assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn pipes_and_devices_stay_and_links_lead_to_what_is_replaced() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let made = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(made.unwrap().success());
+        let pipe = at("pipe");
+        let reader = std::thread::spawn(move || std::fs::read(pipe).unwrap());
+        write(&at("pipe"), b"through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        let kind = std::fs::metadata(at("pipe")).unwrap().file_type();
+        assert!(kind.is_fifo());
+        write(Path::new("/dev/null"), b"nothing").unwrap();
+        assert!(!Path::new("/dev/null").is_file());
+
+        std::fs::write(at("old"), "old").unwrap();
+        std::os::unix::fs::symlink("old", at("link")).unwrap();
+        write(&at("link"), b"new").unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(std::fs::read(at("old")).unwrap(), b"new");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What `-s` accepts: a shipped name, a preset, `NAME:tunable=value:...`, or a path to a `.bpf.c`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -173,6 +173,7 @@ fn beside(source: &Path) -> Result<(bool, InKernel), Failure> {
 pub fn choose(argument: &str) -> Result<Choice, Failure> {
     let (name, settings) = split(argument);
     let (source, mut tunables) = find(argument, name)?;
+    let mut given = Vec::new();
     for setting in settings.split(':').filter(|s| !s.is_empty()) {
         let (tunable, value) = setting
             .split_once('=')
@@ -182,6 +183,12 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
                     "--scheduler {argument}: \"{setting}\" sets nothing; write NAME:tunable=value"
                 ))
             })?;
+        if given.contains(&tunable) {
+            let line = format!("--scheduler {argument}: {tunable} given twice; keep one");
+            return Err(Failure::usage(line));
+        }
+        given.push(tunable);
+        // The preset's own value, if it has one.
         tunables.retain(|(known, _)| known != tunable);
         tunables.push((tunable.to_owned(), value.to_owned()));
     }
@@ -241,10 +248,12 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
     if shipped.iter().any(|s| s == name) {
         return Ok((source_of(&folder, name), Vec::new()));
     }
-    let known: Vec<String> = shipped
+    // Some presets have their scheduler's name.
+    let known: BTreeSet<String> = shipped
         .into_iter()
         .chain(presets.into_iter().map(|p| p.name))
         .collect();
+    let known: Vec<String> = known.into_iter().collect();
     let hint = nearest::hint(name, &known);
     Err(Failure::usage(format!(
         "--scheduler {argument}: no scheduler and no preset of this name; {hint}"
@@ -271,8 +280,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_of_a_tunable_counts() {
-        let choice = choose("fifo:slice_ms=5:slice_ms=6").unwrap();
+    fn the_argument_counts_for_more_than_the_preset() {
+        let choice = choose("fifo:slice_ms=6").unwrap();
         assert_eq!(choice.tunables, [("slice_ms".to_owned(), "6".to_owned())]);
         assert!(choice.source.ends_with("schedulers/fifo/fifo.bpf.c"));
     }
@@ -306,6 +315,7 @@ mod tests {
             "fifo:slice_ms",
             "fifo:=3",
             "fifo:slice_ms=",
+            "fifo:slice_ms=5:slice_ms=6",
             "./nowhere.bpf.c",
             "no/where",
         ] {

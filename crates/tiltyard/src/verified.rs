@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Checks schedulers with a real kernel's verifier: the simulated machine runs what it would reject.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,8 +25,11 @@ const IDLE_VARIABLE: &str = "TILTYARD_VERIFY_IDLE_S";
 
 /// The hidden subcommands of the verifier's server and its guest, if this is one of them.
 pub fn hidden() -> Option<ExitCode> {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    let words: Vec<&str> = words
+        .iter()
+        .map(|word| word.to_str().unwrap_or_default())
+        .collect();
     let ended = match words[..] {
         [guest::ARGUMENT, folder] => guest::main(&Folder::new(folder)),
         [server::ARGUMENT, folder, kernel, idle_s] => {
@@ -37,7 +41,7 @@ pub fn hidden() -> Option<ExitCode> {
     Some(match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tiltyard: {error}");
+            say!("tiltyard: {error}");
             ExitCode::from(Code::Environment as u8)
         }
     })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! hwloc's XML, version 2 and 3: the tree that `lstopo FILE.xml` writes of a real machine.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use roxmltree::{Document, Node};
@@ -12,6 +13,9 @@ const EXPORT: &str = "write the file with lstopo of hwloc 2 or newer: lstopo FIL
 
 /// Kinds of distances (bits of hwloc_distances_kind_e): the values are latencies.
 const MEANS_LATENCY: u32 = 1 << 2;
+
+/// The capacity of a CPU of the fastest kind.
+const FULL: u32 = 1024;
 
 /// Bound on nesting, far above any machine: the XML parser recurses, and a hostile file shall not
 /// exhaust the stack.
@@ -233,10 +237,7 @@ fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, M
     let column =
         |of: &dyn Fn(&Around) -> u32| without_gaps(&around.iter().map(of).collect::<Vec<_>>());
     let node_names: Vec<u32> = around.iter().map(|a| a.node.unwrap_or(0)).collect();
-    let nr_nodes = node_names
-        .iter()
-        .collect::<std::collections::BTreeSet<_>>()
-        .len();
+    let nr_nodes = node_names.iter().collect::<BTreeSet<_>>().len();
     if nr_nodes > Machine::MAX_NODES {
         return Err(source.at(root, format!("{nr_nodes} memory nodes with CPUs"), EXPORT));
     }
@@ -246,12 +247,24 @@ fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, M
         column(&|a| a.package),
         without_gaps(&node_names),
     );
+    let in_node = |(_, around): &(u32, Around)| around.node.is_some();
+    if found.cpus.iter().any(in_node)
+        && let Some((cpu, _)) = found.cpus.iter().find(|cpu| !in_node(cpu))
+    {
+        let help = "give the object that holds it a NUMANode, or remove it";
+        return Err(source.at(root, format!("CPU {cpu} belongs to no memory node"), help));
+    }
+    let capacities = capacities(source, root)?;
+    let capacity = |cpu: u32| {
+        let mut kinds = capacities.iter();
+        kinds.find_map(|(set, capacity)| set.contains(&cpu).then_some(*capacity))
+    };
     let place = |i: usize| CpuPlace {
         core: core[i],
         llc: llc[i],
         node: node[i],
         package: package[i],
-        capacity: 1024,
+        capacity: capacity(found.cpus[i].0).unwrap_or(FULL),
     };
     let cpus = (0..around.len()).map(place).collect();
     Ok(Topology {
@@ -259,6 +272,45 @@ fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, M
         caches: found.caches,
         distances: distances(source, root, node_names)?,
     })
+}
+
+/// CPUs of each kind whose capacity the file has, as Linux reports it for hybrid machines.
+fn capacities(source: &Source, root: Node) -> Result<Vec<(BTreeSet<u32>, u32)>, MachineError> {
+    let mut kinds = Vec::new();
+    for kind in root.children().filter(|n| n.has_tag_name("cpukind")) {
+        let named = |info: &Node| info.attribute("name") == Some("LinuxCapacity");
+        let Some(info) = kind.children().find(named) else {
+            continue;
+        };
+        let capacity: u32 = number(source, info, "value")?;
+        if !(1..=FULL).contains(&capacity) {
+            let what = format!("a capacity of {capacity}");
+            return Err(source.at(info, what, "Linux reports 1 to 1024"));
+        }
+        let set = kind.attribute("cpuset").and_then(cpu_set);
+        let set = set.ok_or_else(|| source.at(kind, "no set of CPUs", EXPORT))?;
+        kinds.push((set, capacity));
+    }
+    Ok(kinds)
+}
+
+/// hwloc's bitmaps: words of 32 bits in hexadecimal, the highest first, separated by commas.
+fn cpu_set(text: &str) -> Option<BTreeSet<u32>> {
+    let mut set = BTreeSet::new();
+    for (index, word) in text.split(',').rev().enumerate() {
+        let digits = word.trim().trim_start_matches("0x");
+        let bits = match digits {
+            "" => 0,
+            _ => u32::from_str_radix(digits, 16).ok()?,
+        };
+        let first = 32 * u32::try_from(index).ok()?;
+        set.extend(
+            (0..32)
+                .filter(|bit| bits >> bit & 1 == 1)
+                .map(|bit| first + bit),
+        );
+    }
+    Some(set)
 }
 
 /// The latencies between the memory nodes that hold CPUs, where the file has them.

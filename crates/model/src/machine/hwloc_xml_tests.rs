@@ -100,6 +100,32 @@ fn errors_point_at_the_element() {
         "two memory nodes",
     );
     refused("\"PU\"", "\"Misc\"", "3:1", "0 CPUs");
+    refused(
+        "  <distances2",
+        "  <object type=\"PU\" os_index=\"7\"/><distances2",
+        "3:1",
+        "CPU 7 belongs to no memory node",
+    );
+    let kind = |capacity: u32| {
+        format!(
+            "<cpukind cpuset=\"0x1\"><info name=\"LinuxCapacity\" value=\"{capacity}\"/></cpukind>\n</topology>"
+        )
+    };
+    refused("</topology>", &kind(2000), "29:23", "a capacity of 2000");
+}
+
+#[test]
+fn kinds_of_cpus_have_capacities() {
+    let kinds = "<cpukind cpuset=\"0x00000001,,0x00000006\"><info name=\"LinuxCapacity\" value=\"718\"/></cpukind>\n\
+        <cpukind cpuset=\"0x00000008\"><info name=\"CoreType\" value=\"IntelCore\"/></cpukind></topology>";
+    let text = TWO_PACKAGES.replace("</topology>", kinds);
+    let topology = parse(&text, "m.xml").unwrap();
+    let capacities: Vec<u32> = topology.cpus.iter().map(|cpu| cpu.capacity).collect();
+    // CPUs 0, 1, 2 and 5.
+    assert_eq!(capacities, [1024, 718, 718, 1024]);
+    let sets = cpu_set("0x00000001,,0x00000006").unwrap();
+    assert_eq!(sets.into_iter().collect::<Vec<u32>>(), [1, 2, 64]);
+    assert_eq!(cpu_set("all"), None);
 }
 
 #[test]

@@ -309,7 +309,7 @@ pub fn words(input: &ReportInput) -> String {
         ),
         (
             "++ + ~ - --",
-            "The second scheduler against the first: better by half or more, better, the same (within the intervals or 1 %), worse, worse by half or more.",
+            "The second scheduler against the first: better by a factor of 1.5 or more, better, the same (within the intervals or 1 %), worse, worse by that factor.",
         ),
     ];
     let list: String = words

@@ -44,6 +44,8 @@ pub struct Stranded {
 pub struct Mark {
     since_ns: u64,
     overhead_ns: u64,
+    /// A task that yields runs, even if it does nothing else.
+    yields: u64,
 }
 
 /// State of [`Engine::check_progress`].
@@ -113,6 +115,7 @@ impl Engine<'_> {
             let window_ns = self.now - mark.since_ns;
             let spent_ns = overhead_ns - mark.overhead_ns;
             let stuck = !rq.curr.is_idle()
+                && rq.yields == mark.yields
                 && !rq.stands_still
                 && window_ns.saturating_sub(spent_ns) <= window_ns / 1000 * PROGRESS_PERMILLE;
             if !stuck {
@@ -120,6 +123,7 @@ impl Engine<'_> {
                 self.progress.marks[cpu] = Mark {
                     since_ns: self.now,
                     overhead_ns,
+                    yields: self.rqs[cpu].yields,
                 };
             } else if window_ns >= patience_ns {
                 return self.livelock(cpu as u32, window_ns);

@@ -115,6 +115,7 @@ impl Engine<'_> {
     }
 
     fn yield_current(&mut self, cpu: u32, id: TaskId) {
+        self.rqs[cpu as usize].yields += 1;
         match self.class_of(id) {
             Class::Ext => self.ext_yield(cpu, id),
             _ => self.rqs[cpu as usize].preempt_hint = crate::cpu::PreemptHint::Yield,

@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let different = differences(&sides);
     let warnings = [different.clone(), warnings(&sides)].concat();
     for warning in &warnings {
-        eprintln!("tiltyard: warning: {warning}");
+        say!("tiltyard: warning: {warning}");
     }
     let pair = Pair::new(&runs, is_exact(a, b), |rows| {
         if !sides.iter().all(|side| side.file.is_simulated) {
@@ -266,13 +266,13 @@ fn judge(
         if have != pair.runs {
             let name = &change.row.name;
             let [of_a, of_b] = have;
-            eprintln!(
+            say!(
                 "tiltyard: warning: --fail-if: only {of_a} of {a} and {of_b} of {b} runs have {name}"
             );
         }
     }
     if pair.trial == Trial::Tested && tests as f64 * smallest(a, b) > ALPHA {
-        eprintln!(
+        say!(
             "tiltyard: warning: --fail-if: with {a} and {b} runs, one of these {tests} figures that changes alone counts as \
              chance; name fewer figures, or take {} runs of each",
             gate::runs_for(tests)

@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut notes = Vec::new();
     let outcome = tiltyard_exec::run(&workload, &setup, &mut |note| {
-        eprintln!("tiltyard: note: {}: {note}", args.workload);
+        say!("tiltyard: note: {}: {note}", args.workload);
         notes.push(note.to_owned());
     });
     let outcome = outcome.map_err(|error| failure(&args.workload, &error))?;

@@ -179,7 +179,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => host::nr_cpus(),
     };
     if args.guest.icount && job.machine.nr_cpus() > 1 {
-        eprintln!(
+        say!(
             "tiltyard: note: --icount: the {nr_cpus} CPUs take turns, so each has 1/{nr_cpus} of the time"
         );
         if args.workload.is_some() {
@@ -441,14 +441,19 @@ impl tiltyard_kernel::Progress for Progress<'_> {
     fn output(&mut self, _scheduler: &str, text: &str) {
         match self.prints {
             Some(prints) => prints.output(text),
-            None if self.shown => self.steps.suspend(|| eprint!("{text}")),
+            None if self.shown => self.steps.suspend(|| {
+                drop(std::io::Write::write_all(
+                    &mut std::io::stderr(),
+                    text.as_bytes(),
+                ))
+            }),
             None => {}
         }
     }
 
     fn ran(&mut self, so_far: &Report) {
         for line in self.prints.map_or(Vec::new(), Prints::run_ended) {
-            self.steps.suspend(|| eprintln!("{line}"));
+            self.steps.suspend(|| say!("{line}"));
         }
         let mut so_far = so_far.clone();
         so_far.cut_short = Some(STILL_RUNNING.to_owned());
@@ -482,7 +487,8 @@ fn load(report: &Report) -> f64 {
 
 /// The command that was typed.
 fn repeat_line() -> String {
-    let mut words: Vec<String> = std::env::args().collect();
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let mut words: Vec<String> = words.collect();
     words[0] = "tiltyard".to_owned();
     terminal::shell_line(&words)
 }
@@ -565,6 +571,9 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
         page += &format!(
             "Noise   others kept this machine busy when it began (load {busy:.1}): times may be off\n"
         );
+    }
+    if report.accel == Some(Accel::Emulated) {
+        page += "Time    the CPUs are emulated: their times are not a real CPU's; use KVM, or --icount for exact ones\n";
     }
     page + &format!("Repeat  {}\n", repeat_line())
 }

@@ -195,14 +195,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         _ => Some(in_kernel(args, &experiments, &ids, &cache)?),
     };
     for line in cache.complaints() {
-        eprintln!("tiltyard: {line}");
+        say!("tiltyard: {line}");
     }
     for line in simulated
         .iter()
         .chain(&real)
         .flat_map(|r| &r.account.failures)
     {
-        eprintln!("tiltyard: {line}");
+        say!("tiltyard: {line}");
     }
     if let Some(results) = simulated.as_ref().filter(|_| draws(args)) {
         let findings = report::findings(&results.judged, seeds, repeat_line(args));

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use tiltyard_measure::{Comparison, Recorder, Summary, compare};
+use tiltyard_measure::{Comparison, Recorder, Summary, compare, units};
 use tiltyard_model::Machine;
 use tiltyard_report::timeline::{Recorded, Timeline, Window};
 use tiltyard_report::{ReportInput, csv, html, table};
@@ -195,7 +195,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let built = build_all(args, &choices, &mut first_failure);
     for scheduler in &built {
         for warning in unset::warnings(scheduler, &machine) {
-            eprintln!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
+            say!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
         }
     }
     let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
@@ -208,15 +208,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         publish(args, &workload, &machine, &gathered, report, wall_s)?;
         if args.twice {
             // Runs that differ have already failed: the remaining ones agree.
-            eprintln!("tiltyard: --twice: each run came out the same twice, event by event");
+            say!("tiltyard: --twice: each run came out the same twice, event by event");
         }
     }
     if gathered.runs.is_empty() && args.format == Format::Json {
         let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
         super::print(&format!("{all:#}\n"))?;
     }
-    for hint in built.iter().filter_map(verified::hint) {
-        eprintln!("tiltyard: {hint}");
+    // Whoever has a failure to mend needs no second thing to do.
+    for hint in built
+        .iter()
+        .filter(|_| first_failure.is_none())
+        .filter_map(verified::hint)
+    {
+        say!("tiltyard: {hint}");
     }
     first_failure.map_or(Ok(()), |code| {
         Err(Failure {
@@ -515,12 +520,12 @@ fn headline(
         format!("{} runs", all.len())
     };
     format!(
-        "{} on {} ({} CPU{}), {count}, {:.0} s simulated in {wall_s:.1} s",
+        "{} on {} ({} CPU{}), {count}, {} simulated in {wall_s:.1} s",
         workload.name,
         machine.name,
         machine.nr_cpus(),
         if machine.nr_cpus() == 1 { "" } else { "s" },
-        simulated_ns as f64 / 1e9,
+        units::time(simulated_ns as f64),
     )
 }
 

@@ -187,11 +187,18 @@ fn notes(page: &mut String, real: &Results) {
     }
 }
 
+fn claims(count: usize) -> String {
+    match count {
+        1 => "1 claim".to_owned(),
+        n => format!("{n} claims"),
+    }
+}
+
 fn counts(results: &Results) -> String {
     let count = |outcome| results.verdicts().filter(|v| v.verdict == outcome).count();
     format!(
-        "{} claims: {} reproduced, {} not reproduced, {} not run ({} runs done, {} known)",
-        results.verdicts().count(),
+        "{}: {} reproduced, {} not reproduced, {} not run ({} runs done, {} known)",
+        claims(results.verdicts().count()),
         count(Outcome::Reproduced),
         count(Outcome::NotReproduced),
         count(Outcome::NotRun),

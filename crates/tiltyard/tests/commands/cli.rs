@@ -255,6 +255,35 @@ fn what_is_typed_wrongly_is_named_with_the_way_out() {
     );
 }
 
+/// Nobody reads what goes wrong: the exit code still says so.
+#[test]
+fn the_exit_code_needs_no_standard_error() {
+    for (arguments, code) in [
+        (["run", "-w", "fibo", "-s", "fifo:foo=1"], 2),
+        (["run", "-w", "fibo", "-s", "nosuch"], 2),
+        (["run", "-w", "/nowhere.json", "-s", "fifo"], 2),
+    ] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tiltyard"));
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        command.args(arguments).stderr(full.unwrap());
+        assert_eq!(
+            command.status().unwrap().code(),
+            Some(code),
+            "{arguments:?}"
+        );
+    }
+}
+
+/// Names of files are bytes.
+#[test]
+fn a_name_that_is_no_utf8_is_an_error_and_no_crash() {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::OsStr::from_bytes(b"w\xff.json");
+    let mut command = tiltyard();
+    let output = command.args(["run", "-s", "fifo", "-w"]).arg(name).output();
+    assert_eq!(output.unwrap().status.code(), Some(2));
+}
+
 #[test]
 fn bad_files_are_named_with_line_and_column() {
     let folder = tempfile::tempdir().unwrap();

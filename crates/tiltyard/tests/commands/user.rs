@@ -258,7 +258,11 @@ fn nothing_is_left_after_an_interrupt() {
         "--seeds",
         "100",
     ];
-    for wait_ms in [150, 4000] {
+    for (signal, wait_ms) in [
+        (libc::SIGINT, 150),
+        (libc::SIGINT, 4000),
+        (libc::SIGHUP, 2000),
+    ] {
         let mut command = home.tiltyard();
         command
             .args(long)
@@ -270,7 +274,7 @@ fn nothing_is_left_after_an_interrupt() {
             .unwrap();
         std::thread::sleep(Duration::from_millis(wait_ms));
         // SAFETY: the child has not been waited for, so its number is its own.
-        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
         let begun = Instant::now();
         let status = child.wait().unwrap();
         assert_eq!(status.code(), Some(130), "after {:?}", begun.elapsed());

@@ -217,12 +217,14 @@ fn a_second_scheduler_is_refused_and_the_first_stays() {
 fn results_carry_the_commands_scores_and_the_kernels_configuration() {
     let script =
         "echo score: transactions_per_s 532.1; echo score: dropped 7 lower; echo score: nonsense";
-    let arguments = ["--no-events", "--", "sh", "-c", script];
-    let Some(mut command) = vm(&["-s", "default", "--format", "json"]) else {
+    let out = tempfile::NamedTempFile::new().unwrap();
+    let Some(mut command) = vm(&["-s", "default", "--no-events", "--out"]) else {
         return;
     };
-    let json = command.args(arguments).output().unwrap();
-    let all: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let table = command.arg(out.path()).args(["--", "sh", "-c", script]);
+    let table = table.output().unwrap();
+    let json = std::fs::read(out.path()).unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     let rows = all["comparison"]["rows"].as_array().unwrap();
     let rows: Vec<String> = rows
         .iter()
@@ -245,8 +247,6 @@ fn results_carry_the_commands_scores_and_the_kernels_configuration() {
     assert_eq!(config["sha256"].as_str().map(str::len), Some(64));
     assert!(all["report"]["load_percent"].is_u64());
 
-    let mut command = vm(&["-s", "default"]).expect("as before");
-    let table = command.args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&table.stdout);
     assert!(
         text.contains("transactions") && text.contains("532 /s"),
