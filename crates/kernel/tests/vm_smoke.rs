@@ -19,7 +19,7 @@ const SHIPPED: [&str; 4] = ["fifo", "rr", "cfs", "ule"];
 
 #[test]
 fn shipped_schedulers_run_hackbench_and_leave() {
-    let command = ["hackbench", "-g", "2", "-l", "200"];
+    let command = ["hackbench", "-g", "1", "-l", "100"];
     let schedulers = SHIPPED.map(|name| scheduler(name, &shipped(name)));
     let Some((report, output)) = boot(&command, schedulers.to_vec(), |_| {}) else {
         return;

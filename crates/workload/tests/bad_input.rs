@@ -36,6 +36,11 @@ f.json:5:4: pirority: unknown key; did you mean priority?");
 }
 
 #[test]
+fn names_that_a_terminal_would_obey() {
+    insta::assert_snapshot!(errors("{ \"tasks\": { \"\\u001b[31mred\": { \"run\": 1 } } }"), @"f.json:1:14: tasks: the name has a control character; give it another name");
+}
+
+#[test]
 fn text_that_is_no_json() {
     insta::assert_snapshot!(errors("{\n\"tasks\": {\n"), @r#"f.json:3:1: found the end of the file where a key or } belongs (opened in line 2); close the object with } or write a "key""#);
     insta::assert_snapshot!(errors("{ \"tasks\" { } }"), @"f.json:1:11: found '{' where , or } belongs (opened in line 1); separate keys by commas and close the object with }");

@@ -10,6 +10,8 @@ use predicates::str::contains;
 use tiltyard_fidelity::set::{Results, Set};
 use tiltyard_model::Machine;
 
+use super::sample;
+
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
 fn root() -> PathBuf {
@@ -147,6 +149,9 @@ fn in_vm(arguments: &[&str]) -> Option<Output> {
 /// Where an instruction is a nanosecond, one of BPF is about one, and a callback some dozens.
 #[test]
 fn an_exact_machine_is_measured() {
+    if !sample::includes(0, 2) {
+        return;
+    }
     let Some(output) = in_vm(&["calibrate", "--vm", "--icount", "--cpus", "1"]) else {
         return;
     };
@@ -166,6 +171,9 @@ fn an_exact_machine_is_measured() {
 /// program.
 #[test]
 fn the_real_cfs_shares_the_cpu_as_ours_does() {
+    if !sample::includes(1, 2) {
+        return;
+    }
     let arguments = [
         "fidelity",
         "--arena",

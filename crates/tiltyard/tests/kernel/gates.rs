@@ -4,14 +4,15 @@
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: both tests under both kernels, a minute of each
 //! kind of load. Without the variable it is two seconds, and each test boots only one of the kernels; which one depends on the
-//! text of the schedulers.
+//! text of the schedulers and of crates/kernel.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+use super::sample;
 
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
@@ -54,18 +55,7 @@ fn kernels(test: u64) -> Vec<&'static str> {
     if std::env::var_os("TILTYARD_GATE_S").is_some() {
         return KERNELS.to_vec();
     }
-    let mut hasher = DefaultHasher::new();
-    for name in schedulers() {
-        let entries = root().join("schedulers").join(name).read_dir().unwrap();
-        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-        paths.sort();
-        let text = |path: &PathBuf| std::fs::read(path).ok();
-        paths
-            .iter()
-            .map(text)
-            .for_each(|text| text.hash(&mut hasher));
-    }
-    let index = hasher.finish().wrapping_add(test) % KERNELS.len() as u64;
+    let index = sample::content().wrapping_add(test) % KERNELS.len() as u64;
     vec![KERNELS[index as usize]]
 }
 

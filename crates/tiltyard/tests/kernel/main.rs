@@ -7,4 +7,5 @@ mod gates;
 mod real_kernel;
 mod reproduce;
 mod same_window;
+mod sample;
 mod verify;

@@ -6,6 +6,8 @@ use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use super::sample;
+
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
 /// Ends Tiltyard by each signal while fifo is loaded for the second time, and checks what is left: how it ended, the
@@ -142,6 +144,9 @@ impl Unfinished {
 
 #[test]
 fn what_was_whole_is_kept_when_a_guest_is_interrupted() {
+    if !sample::includes(0, 3) {
+        return;
+    }
     let Some(unfinished) = Unfinished::start("exec sleep 1234") else {
         return;
     };
@@ -158,6 +163,9 @@ fn what_was_whole_is_kept_when_a_guest_is_interrupted() {
 
 #[test]
 fn what_was_whole_is_kept_when_a_guest_ends_suddenly() {
+    if !sample::includes(1, 3) {
+        return;
+    }
     let Some(unfinished) = Unfinished::start("exec sleep 1234") else {
         return;
     };
@@ -185,6 +193,9 @@ fn what_was_whole_is_kept_when_a_guest_ends_suddenly() {
 
 #[test]
 fn what_was_whole_is_kept_when_tiltyard_is_killed() {
+    if !sample::includes(2, 3) {
+        return;
+    }
     let Some(unfinished) = Unfinished::start("exec sleep 1234") else {
         return;
     };

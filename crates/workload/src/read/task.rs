@@ -20,6 +20,15 @@ impl Reader<'_> {
                     "give it another name",
                 );
             }
+            // Names go to terminals as they are.
+            if task.key.contains(char::is_control) {
+                self.error(
+                    task.key_span.clone(),
+                    "tasks",
+                    "the name has a control character",
+                    "give it another name",
+                );
+            }
             if let Some(members) = self.object(task) {
                 let spec = self.task(at, task, members);
                 self.workload.tasks.push(spec);

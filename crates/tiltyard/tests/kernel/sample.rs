@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Of tests that are alike, each of which boots a guest, one is run. Which one changes with the text of the schedulers and of
+//! what runs them in a kernel; `TILTYARD_ALL_CASES=1` runs all.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What decides: the schedulers, and the crate for real kernels.
+const CONTENT: [&str; 2] = ["schedulers", "crates/kernel/src"];
+
+/// Whether the test with this number among `of` is to run; says so if not.
+pub fn includes(number: u64, of: u64) -> bool {
+    let all = std::env::var_os("TILTYARD_ALL_CASES").is_some();
+    let chosen = all || content() % of == number;
+    if !chosen {
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        // Not eprintln!, which the test harness keeps to itself when a test passes.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped {test}: another one of {of} is this content's sample; TILTYARD_ALL_CASES=1 runs all"
+        );
+    }
+    chosen
+}
+
+/// A number that changes with the content.
+pub fn content() -> u64 {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut hasher = DefaultHasher::new();
+    for folder in CONTENT {
+        hash(&root.join(folder), &mut hasher);
+    }
+    hasher.finish()
+}
+
+fn hash(folder: &Path, hasher: &mut DefaultHasher) {
+    let entries = folder.read_dir().unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        match path.is_dir() {
+            true => hash(&path, hasher),
+            false => std::fs::read(path).unwrap().hash(hasher),
+        }
+    }
+}
