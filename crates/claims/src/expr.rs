@@ -166,7 +166,7 @@ impl Node {
         let is_product = |operator: char| matches!(operator, '*' | '/');
         match self.kind {
             Kind::Binary(own, ..)
-                if is_product(operator) > is_product(own)
+                if is_product(operator) && !is_product(own)
                     || is_right && is_product(operator) == is_product(own) =>
             {
                 format!("({self})")
