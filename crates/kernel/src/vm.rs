@@ -272,14 +272,12 @@ pub fn run(
         kernel.release,
         last.name()
     ));
-    let outcome = attempt(
-        job,
-        &kernel,
-        &archive,
-        (*last, job.boot_limit_s),
-        progress,
-        hear,
-    );
+    let limited = (*last, job.boot_limit_s);
+    let mut outcome = attempt(job, &kernel, &archive, limited, progress, hear);
+    if *last == Accel::Emulated && outcome.as_ref().is_err_and(Failed::is_death_at_boot) {
+        progress.step("the guest's kernel died at boot; booting once more");
+        outcome = attempt(job, &kernel, &archive, limited, progress, hear);
+    }
     outcome.map_err(|failed| failed.error)
 }
 
@@ -304,6 +302,14 @@ struct Failed {
     error: KernelError,
     /// Whether the guest got as far as its init.
     came_up: bool,
+}
+
+impl Failed {
+    /// One boot in some hundreds ends like this under emulation (a double fault while the kernel patches itself), and not
+    /// the next time. What repeats itself is reported.
+    fn is_death_at_boot(&self) -> bool {
+        !self.came_up && matches!(self.error, KernelError::GuestDied { .. })
+    }
 }
 
 /// Boots the guest and does the job.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lines for people, on standard error.
+//! Messages on standard error.
 
 /// As `eprintln!`, but a closed or full standard error does not change how the command ends.
 macro_rules! say {
