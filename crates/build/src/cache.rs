@@ -38,14 +38,16 @@ pub struct Cache {
     dir: PathBuf,
 }
 
-/// `$XDG_CACHE_HOME/tiltyard`, by default `~/.cache/tiltyard`; `None` without a home.
+/// `$XDG_CACHE_HOME/tiltyard`, by default `~/.cache/tiltyard`; `None` without a home. A relative path counts as not set, as
+/// the XDG Base Directory Specification has it.
 pub fn default_dir() -> Option<PathBuf> {
-    let set = |name: &str| {
+    let absolute = |name: &str| {
         std::env::var_os(name)
-            .filter(|v| !v.is_empty())
             .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
     };
-    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
+    let home = || absolute("HOME").map(|home| home.join(".cache"));
+    let base = absolute("XDG_CACHE_HOME").or_else(home)?;
     Some(base.join("tiltyard"))
 }
 

@@ -117,7 +117,20 @@ pub fn front_end(
     })
 }
 
-/// What may help with a compiler's message: new names of kernel functions, and which headers were used.
+/// Words of clang's messages about what a header declares, or does not.
+const ABOUT_HEADERS: [&str; 8] = [
+    "file not found",
+    "undeclared",
+    "unknown type name",
+    "no member named",
+    "incomplete",
+    "to function call",
+    "redefinition",
+    "conflicting types",
+];
+
+/// What may help with a compiler's message: new names of kernel functions, and which headers were used if it may be about
+/// them. Each begins with a line break.
 fn advice(source: &Source, message: &str) -> String {
     let renamed = reference::RENAMED
         .iter()
@@ -125,8 +138,10 @@ fn advice(source: &Source, message: &str) -> String {
     let mut advice: Vec<String> = renamed
         .map(|(old, new)| format!("{old} is called {new} since Linux 6.13"))
         .collect();
-    advice.push(source.headers.about());
-    advice.join("\n")
+    if ABOUT_HEADERS.iter().any(|words| message.contains(words)) {
+        advice.push(source.headers.about());
+    }
+    advice.iter().map(|line| format!("\n{line}")).collect()
 }
 
 /// Lowers rewritten IR and links it with the runtime.

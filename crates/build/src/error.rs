@@ -13,11 +13,11 @@ pub enum BuildError {
         clang: String,
         reason: std::io::Error,
     },
-    #[error("{}: does not compile:\n{message}\n{advice}", source_path.display())]
+    #[error("{}: does not compile:\n{message}{advice}", source_path.display())]
     Compile {
         source_path: PathBuf,
         message: String,
-        /// Which headers it was compiled with and what else may help, in whole lines.
+        /// What may help, in whole lines; each begins with its line break.
         advice: String,
     },
     #[error("{}: cannot be built for the simulated machine: {what}{}", source_path.display(), in_function(function, place))]

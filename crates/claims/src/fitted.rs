@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::experiment::{Experiment, Job};
-use crate::parameter::{Owner, Parameter};
+use crate::parameter::{Fitted, Owner, Parameter};
 use crate::sensitivity::Variation;
 
 const HEAD: &str = "
@@ -19,17 +19,38 @@ data is `experiments/fitted.toml`. Which verdicts depend on them was measured: e
 | --- | --- | --- | --- | --- |
 ";
 
+const CHOICES_HEAD: &str = "
+Other choices that were made when a result was known. No sensitivity run can vary them.
+
+| what | chosen after |
+| --- | --- |
+";
+
 /// The section of the page.
 pub(crate) fn section(
+    out: &mut String,
+    experiments: &[Experiment],
+    fitted: &Fitted,
+    variations: &[Variation],
+) {
+    if !fitted.parameters.is_empty() {
+        out.push_str(HEAD);
+        parameters(out, experiments, &fitted.parameters, variations);
+    }
+    if !fitted.choices.is_empty() {
+        out.push_str(CHOICES_HEAD);
+    }
+    for choice in &fitted.choices {
+        let _ = writeln!(out, "| {} | {} |", choice.what, choice.chosen_after);
+    }
+}
+
+fn parameters(
     out: &mut String,
     experiments: &[Experiment],
     fitted: &[Parameter],
     variations: &[Variation],
 ) {
-    if fitted.is_empty() {
-        return;
-    }
-    out.push_str(HEAD);
     let jobs = experiments.iter().map(|e| e.jobs().unwrap_or_default());
     let jobs: Vec<Vec<Job>> = jobs.collect();
     for parameter in fitted {
@@ -135,6 +156,16 @@ schedulers = { a = 'a' }
             r#"{{"experiment":"e","parameter":"n","place":"machine uni","to":"{to}","claims":3,"changes":[{changes}]}}"#
         );
         serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn choices_are_listed_without_parameters() {
+        let text = "[[choice]]\nwhat = 'a band'\nchosen_after = 'the first run'\n";
+        let fitted = read_fitted(text, "fitted.toml").unwrap();
+        let mut out = String::new();
+        section(&mut out, &[], &fitted, &[]);
+        assert!(out.ends_with("| a band | the first run |\n"), "{out}");
+        assert!(!out.contains("What is fitted"), "{out}");
     }
 
     #[test]

@@ -242,16 +242,29 @@ pub fn vary(jobs: &[Job], parameter: &Parameter, change: &Change) -> Option<Vec<
     found.then_some(varied)
 }
 
-#[derive(Deserialize)]
+/// Everything that was chosen by looking at a result: `fitted.toml`.
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FittedFile {
+pub struct Fitted {
     #[serde(default, rename = "parameter")]
-    parameters: Vec<Parameter>,
+    pub parameters: Vec<Parameter>,
+    /// What no sensitivity run can vary.
+    #[serde(default, rename = "choice")]
+    pub choices: Vec<Choice>,
+}
+
+/// A part of an experiment, not a number of a machine, a workload or a scheduler.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    pub what: String,
+    /// The result that was known.
+    pub chosen_after: String,
 }
 
 /// Reads and checks `fitted.toml`; `file` is for messages.
-pub fn read_fitted(text: &str, file: &str) -> Result<Vec<Parameter>, FileError> {
-    let read: FittedFile = toml::from_str(text).map_err(|e| FileError {
+pub fn read_fitted(text: &str, file: &str) -> Result<Fitted, FileError> {
+    let read: Fitted = toml::from_str(text).map_err(|e| FileError {
         file: file.to_owned(),
         line: e.span().map_or(0, |s| line_of(text, s.start)),
         what: e.message().lines().collect::<Vec<_>>().join(", "),
@@ -270,7 +283,7 @@ pub fn read_fitted(text: &str, file: &str) -> Result<Vec<Parameter>, FileError> 
             what: format!("parameter \"{}\": {what}", parameter.name),
         })?;
     }
-    Ok(read.parameters)
+    Ok(read)
 }
 
 /// Checks that no experiment has a parameter with the name of a fitted one, because results are found by name.

@@ -152,6 +152,22 @@ fn bogus_queue() {
 }
 
 #[test]
+fn a_name_that_the_kernel_refuses() {
+    for (define, wanted) in [
+        (
+            r#"NAME="my sched""#,
+            r#"ops.name is "my sched", but may hold only letters, digits, '_' and '.' (-EINVAL)"#,
+        ),
+        (r#"NAME="""#, "ops.name is not set (-EINVAL)"),
+    ] {
+        match break_by(define) {
+            Err(RunError::Scheduler(message)) => assert_eq!(message, wanted),
+            other => panic!("{define}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn init_returns_an_error() {
     let exit = break_by("BREAK=INIT_ERROR")
         .expect("an orderly end")

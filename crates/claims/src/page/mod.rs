@@ -19,7 +19,7 @@ use crate::fitted::section as fitted_section;
 use crate::history;
 use crate::judge::Verdict;
 use crate::mutation::{Mutations, Tried};
-use crate::parameter::Parameter;
+use crate::parameter::Fitted;
 use crate::sensitivity::Variation;
 use crate::trial::Trials;
 
@@ -39,7 +39,7 @@ pub struct Kept {
 }
 
 /// The whole page.
-pub fn page(experiments: &[Experiment], fitted: &[Parameter], kept: &Kept) -> String {
+pub fn page(experiments: &[Experiment], fitted: &Fitted, kept: &Kept) -> String {
     let claims: BTreeMap<&str, &Claim> = experiments
         .iter()
         .flat_map(|e| e.claims.iter().map(|c| (c.id.as_str(), c)))
@@ -70,7 +70,7 @@ is generated from the results in `experiments/results/`.
 A claim is *reproduced* if its check holds for the medians over ten seeds, *not reproduced* if it does not, and *not run*
 if there is no experiment for it. Checks, tolerances and their reasons are in `experiments/`. The first versions were written
 before the experiments existed, by authors who had tried a rough model of a few hundred lines; \"What was changed after a
-result\" lists every check, measure and run that was changed later. \"What is fitted\" lists the parameters that were chosen by
+result\" lists every check, measure and run that was changed later. \"What is fitted\" lists what else was chosen by
 looking at a result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets all seeds agree.
 
 Sources: `atc18` \"The Battle of the Schedulers: FreeBSD ULE vs. Linux CFS\" (USENIX ATC'18), `zh` its Chinese translation,

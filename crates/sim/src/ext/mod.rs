@@ -176,6 +176,7 @@ impl Ext {
         )?;
         let ops = OpTable::new(object, &instance);
         let flags = object.ops.flags;
+        check_name(&object.ops.name)?;
         check_flags(flags)?;
         let timeout_ms = match object.ops.timeout_ms {
             0 => WATCHDOG_MAX_MS,
@@ -237,6 +238,17 @@ impl Ext {
         }
         None
     }
+}
+
+/// `bpf_obj_name_cpy()`, to which the kernel gives the name.
+fn check_name(name: &str) -> Result<(), RunError> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let what = match name {
+        "" => "ops.name is not set".to_owned(),
+        _ if name.chars().all(is_allowed) => return Ok(()),
+        _ => format!("ops.name is {name:?}, but may hold only letters, digits, '_' and '.'"),
+    };
+    Err(RunError::Scheduler(format!("{what} (-EINVAL)")))
 }
 
 /// What `bpf_scx_init_member()` rejects when the object is loaded, and what is not modelled.

@@ -6,6 +6,10 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
+#ifndef NAME
+#define NAME "broken"
+#endif
+
 #define NULL_READ	1
 #define WILD_WRITE	2
 #define SPIN		3
@@ -195,4 +199,4 @@ void BPF_STRUCT_OPS(broken_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(broken_ops, .enqueue = (void *)broken_enqueue, .dispatch = (void *)broken_dispatch,
 	       .running = (void *)broken_running, .init_task = (void *)broken_init_task,
 	       .init = (void *)broken_init, .exit = (void *)broken_exit, .timeout_ms = 4000,
-	       .name = "broken");
+	       .name = NAME);

@@ -170,7 +170,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cache = Cache::open(!args.no_cache);
     if args.sensitivity {
         let fitted = reproduce::load_fitted(&folder, &experiments)?;
-        return sensitivity(args, &experiments, &fitted, &ids, &cache);
+        return sensitivity(args, &experiments, &fitted.parameters, &ids, &cache);
     }
     if args.specificity || args.presets {
         return trials(args, &experiments, &ids, &cache);

@@ -33,7 +33,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let explain = |name: &String| match args.what {
         What::Schedulers => scheduler(name),
-        What::Workloads => Ok(workload(&workloads::load(name)?)),
+        What::Workloads => {
+            let file = data::shown(&workloads::path(name)?);
+            Ok(workload(&workloads::load(name)?, &file))
+        }
         What::Machines => Ok(machine(&machines::load(name)?)),
     };
     let pages: Vec<String> = names.iter().map(explain).collect::<Result<_, _>>()?;
@@ -47,7 +50,7 @@ fn scheduler(name: &str) -> Result<String, Failure> {
     let mut page = match readme.is_file() {
         true => data::read(&readme)?,
         false => format!(
-            "{}: there is no README.md beside it\n",
+            "{0}: no README.md beside it; `tiltyard build {0}` lists its ops and tunables\n",
             data::shown(&choice.source)
         ),
     };
@@ -73,7 +76,7 @@ fn scheduler(name: &str) -> Result<String, Failure> {
     Ok(page)
 }
 
-fn workload(workload: &Workload) -> String {
+fn workload(workload: &Workload, file: &str) -> String {
     let mut page = format!("{}\n\n{}\n\n", workload.name, workload.description.trim());
     for task in &workload.tasks {
         let app = workload.apps.get(task.app).map_or("", |a| a.name.as_str());
@@ -87,6 +90,7 @@ fn workload(workload: &Workload) -> String {
     if let Some(ns) = workload.duration_ns {
         let _ = writeln!(page, "  ends after {} s at the latest", ns as f64 / 1e9);
     }
+    let _ = writeln!(page, "  what each task does: {file}");
     page
 }
 

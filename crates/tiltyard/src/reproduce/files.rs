@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tiltyard_claims::parameter::{FITTED_FILE, Parameter, check_names, read_fitted};
+use tiltyard_claims::parameter::{FITTED_FILE, Fitted, check_names, read_fitted};
 use tiltyard_claims::{Claim, Experiment, FileError, Tier, check_unique};
 
 use crate::data;
@@ -26,15 +26,15 @@ pub fn load(folder: &Path) -> Result<Vec<Experiment>, Failure> {
     Ok(experiments)
 }
 
-/// The fitted numbers of `folder`; none without their file.
-pub fn load_fitted(folder: &Path, experiments: &[Experiment]) -> Result<Vec<Parameter>, Failure> {
+/// What was fitted in `folder`; nothing without its file.
+pub fn load_fitted(folder: &Path, experiments: &[Experiment]) -> Result<Fitted, Failure> {
     let path = folder.join(format!("{FITTED_FILE}.toml"));
     if !path.is_file() {
-        return Ok(Vec::new());
+        return Ok(Fitted::default());
     }
     let wrong = |e: FileError| Failure::new(Code::Input, e.to_string());
     let fitted = read_fitted(&data::read(&path)?, &data::shown(&path)).map_err(wrong)?;
-    check_names(experiments, &fitted).map_err(wrong)?;
+    check_names(experiments, &fitted.parameters).map_err(wrong)?;
     Ok(fitted)
 }
 

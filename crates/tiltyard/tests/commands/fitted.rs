@@ -52,7 +52,7 @@ fn experiments() -> Vec<Experiment> {
 
 fn fitted() -> Vec<Parameter> {
     let path = root().join(format!("experiments/{FITTED_FILE}.toml"));
-    read_fitted(&read(&path), "fitted.toml").unwrap()
+    read_fitted(&read(&path), "fitted.toml").unwrap().parameters
 }
 
 /// A workload's JSON without comments.
