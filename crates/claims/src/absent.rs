@@ -92,7 +92,7 @@ pub fn fault(number: f64, what: &str) -> String {
 /// run.
 pub(crate) fn check(experiment: &Experiment, jobs: &[Job]) -> Result<(), (String, String)> {
     let broken = |what: String| (String::new(), what);
-    let empty = Database::of_run(&[], true, &Reads::default()).map_err(broken)?;
+    let empty = Database::of_run(&[], true, &Reads::all_tables()).map_err(broken)?;
     let mut asked = BTreeSet::new();
     for job in jobs {
         for (name, sql) in &job.measures {

@@ -51,7 +51,13 @@ pub struct Measured<'a> {
 pub struct Reads(BTreeMap<String, BTreeSet<String>>);
 
 impl Reads {
-    /// What these queries read. Queries that SQLite refuses read nothing.
+    /// All tables, of which only the rows are counted.
+    pub fn all_tables() -> Reads {
+        let names = NAMES.iter();
+        Reads(names.map(|n| (n.to_string(), BTreeSet::new())).collect())
+    }
+
+    /// What these queries read. Of a query that SQLite refuses: all tables, so that its message is about the query.
     pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> Result<Reads, String> {
         let mut reader = Reader::shared().lock().map_err(|e| e.to_string())?;
         let mut all = Reads::default();
@@ -124,15 +130,18 @@ impl Reader {
         if let Some(known) = self.known.get(sql) {
             return known.clone();
         }
-        let opened = self.database.opened(sql).unwrap_or_default();
+        let opened = self.database.opened(sql);
         let mut reads = self
             .seen
             .lock()
             .map(|mut seen| std::mem::take(&mut *seen))
             .unwrap_or_default();
-        // A table of which nothing but columns of USING is read is opened, but no read of it is reported.
-        for table in opened {
-            reads.0.entry(table).or_default();
+        match opened {
+            // A table of which nothing but columns of USING is read is opened, but no read of it is reported.
+            Ok(tables) => tables.into_iter().for_each(|table| {
+                reads.0.entry(table).or_default();
+            }),
+            Err(_) => reads = Reads::all_tables(),
         }
         let reads = Arc::new(reads);
         self.known.insert(sql.to_owned(), reads.clone());
@@ -141,22 +150,18 @@ impl Reader {
 }
 
 impl Database {
-    /// A run's tables; those of events only if they were recorded: an empty table would answer instead of failing. What is not
-    /// in `reads` stays empty, or NULL.
+    /// Those of a run's tables that are in `reads`; those of events only if they were recorded: an empty table would answer
+    /// instead of failing. Other columns are NULL.
     pub fn of_run(tables: &[Table], events: bool, reads: &Reads) -> Result<Database, String> {
         let database = Database::empty()?;
-        let mut names = NAMES.to_vec();
-        names.retain(|name| events || !is_of_events(name));
-        for name in names {
+        for (name, columns) in &reads.0 {
+            if is_of_events(name) && !events {
+                continue;
+            }
             let load = || {
                 database.create(name)?;
-                match reads.0.get(name) {
-                    Some(columns) => {
-                        let own = tables.iter().filter(|table| table.name == name);
-                        database.load(name, columns, own.flat_map(|table| &table.batches))
-                    }
-                    None => Ok(()),
-                }
+                let own = tables.iter().filter(|table| table.name == name);
+                database.load(name, columns, own.flat_map(|table| &table.batches))
             };
             load().map_err(|e| format!("table {name}: {e}"))?;
         }
@@ -534,7 +539,8 @@ mod tests {
             ),
             "thread(utid) wakeup(utid)"
         );
-        assert_eq!(reads("SELECT nonsense FROM nowhere"), "");
+        assert_eq!(reads("SELECT nonsense FROM nowhere"), reads("SELECT"));
+        assert_eq!(reads("SELECT").split(' ').count(), NAMES.len());
     }
 
     fn sorted_columns(table: &str) -> String {
@@ -546,7 +552,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_read_is_taken_away() {
-        let empty = || Database::of_run(&[], true, &Reads::default()).unwrap();
+        let empty = || Database::of_run(&[], true, &Reads::all_tables()).unwrap();
         let database = empty();
         let fill = "INSERT INTO task (name, runtime_ns) VALUES ('app', 5); INSERT INTO wakeup (ts) VALUES (1)";
         database.0.execute_batch(fill).unwrap();
