@@ -82,6 +82,15 @@ pub fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| Failure::io(Code::Input, path, "read", &e))
 }
 
+/// Why a path that is not a file is none. Pipes are not read, because some inputs are read twice.
+pub fn no_file(path: &Path) -> &'static str {
+    match path {
+        _ if path.is_dir() => "that is a folder",
+        _ if path.exists() => "that is not a regular file; write it to one first",
+        _ => "no such file",
+    }
+}
+
 /// A human-readable path: relative to the working folder if it is below it.
 pub fn shown(path: &Path) -> String {
     let here = std::env::current_dir().ok();

@@ -96,8 +96,9 @@ fn file(argument: &str) -> Result<Option<PathBuf>, Failure> {
         return Ok(None);
     }
     let hint = nearest::hint(argument, &names()?);
+    let file = data::no_file(file);
     Err(Failure::usage(format!(
-        "--machine {argument}: no such machine and no such file; {hint}"
+        "--machine {argument}: no such machine, and {file}; {hint}"
     )))
 }
 

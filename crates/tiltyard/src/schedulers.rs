@@ -234,7 +234,8 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
         return match path.is_file() {
             true => Ok((path, Vec::new())),
             false => Err(Failure::usage(format!(
-                "--scheduler {argument}: no such file; name a .bpf.c that exists"
+                "--scheduler {argument}: {}; name a .bpf.c that exists",
+                data::no_file(&path)
             ))),
         };
     }

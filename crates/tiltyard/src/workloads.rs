@@ -28,9 +28,9 @@ pub fn path(argument: &str) -> Result<PathBuf, Failure> {
             .join(format!("{name}.json"))),
         None if file.is_file() => Ok(file.to_owned()),
         None => {
-            let hint = hint(argument, &names);
+            let (file, hint) = (data::no_file(file), hint(argument, &names));
             Err(Failure::usage(format!(
-                "--workload {argument}: no such workload and no such file; {hint}"
+                "--workload {argument}: no such workload, and {file}; {hint}"
             )))
         }
     }
