@@ -186,7 +186,7 @@ fn causes(runs: &[Summary]) -> Option<String> {
     Some(text)
 }
 
-/// Why a CPU changed hands, by the display name of the cause.
+/// The cause of a context switch in words, from its display name.
 fn because(cause: &str) -> String {
     match cause {
         "block" => "because a task went to sleep".to_owned(),

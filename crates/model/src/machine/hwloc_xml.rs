@@ -274,7 +274,7 @@ fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, M
     })
 }
 
-/// CPUs of each kind whose capacity the file has, as Linux reports it for hybrid machines.
+/// The CPUs and the capacity of each kind whose capacity the file has. Linux reports it for hybrid machines.
 fn capacities(source: &Source, root: Node) -> Result<Vec<(BTreeSet<u32>, u32)>, MachineError> {
     let mut kinds = Vec::new();
     for kind in root.children().filter(|n| n.has_tag_name("cpukind")) {

@@ -240,7 +240,7 @@ impl Ext {
     }
 }
 
-/// `bpf_obj_name_cpy()`, to which the kernel gives the name.
+/// What the kernel's `bpf_obj_name_cpy()` checks.
 fn check_name(name: &str) -> Result<(), RunError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let what = match name {

@@ -215,7 +215,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
         super::print(&format!("{all:#}\n"))?;
     }
-    // Whoever has a failure to mend needs no second thing to do.
+    // After a failure, a hint would only distract from it.
     for hint in built
         .iter()
         .filter(|_| first_failure.is_none())
