@@ -156,7 +156,7 @@ fn a_name_that_the_kernel_refuses() {
     for (define, wanted) in [
         (
             r#"NAME="my sched""#,
-            r#"ops.name is "my sched", but may hold only letters, digits, '_' and '.' (-EINVAL)"#,
+            r#"ops.name is "my sched", but may contain only letters, digits, '_' and '.' (-EINVAL)"#,
         ),
         (r#"NAME="""#, "ops.name is not set (-EINVAL)"),
     ] {

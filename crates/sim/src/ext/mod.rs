@@ -246,7 +246,7 @@ fn check_name(name: &str) -> Result<(), RunError> {
     let what = match name {
         "" => "ops.name is not set".to_owned(),
         _ if name.chars().all(is_allowed) => return Ok(()),
-        _ => format!("ops.name is {name:?}, but may hold only letters, digits, '_' and '.'"),
+        _ => format!("ops.name is {name:?}, but may contain only letters, digits, '_' and '.'"),
     };
     Err(RunError::Scheduler(format!("{what} (-EINVAL)")))
 }

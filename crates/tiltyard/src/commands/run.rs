@@ -208,7 +208,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         publish(args, &workload, &machine, &gathered, report, wall_s)?;
         if args.twice {
             // Runs that differ have already failed: the remaining ones agree.
-            say!("tiltyard: --twice: each run came out the same twice, event by event");
+            say!("tiltyard: --twice: each run was done twice with identical events");
         }
     }
     if gathered.runs.is_empty() && args.format == Format::Json {

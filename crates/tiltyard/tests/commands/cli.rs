@@ -396,7 +396,7 @@ fn twice_compares_two_runs() {
         .arg("--twice")
         .assert()
         .success()
-        .stderr(contains("the same twice"));
+        .stderr(contains("identical events"));
     short_run()
         .assert()
         .success()

@@ -18,7 +18,7 @@ pub fn includes(number: u64, of: u64) -> bool {
         // Not eprintln!, which the test harness hides when a test passes.
         let _ = writeln!(
             std::io::stderr(),
-            "skipped {test}: another one of {of} is this content's sample; TILTYARD_ALL_CASES=1 runs all"
+            "skipped {test}: only one of {of} similar tests runs; TILTYARD_ALL_CASES=1 runs all"
         );
     }
     chosen
