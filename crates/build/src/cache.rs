@@ -39,7 +39,7 @@ pub struct Cache {
 }
 
 /// `$XDG_CACHE_HOME/tiltyard`, by default `~/.cache/tiltyard`; `None` without a home. A relative path counts as not set, as
-/// the XDG Base Directory Specification has it.
+/// the XDG Base Directory Specification requires.
 pub fn default_dir() -> Option<PathBuf> {
     let absolute = |name: &str| {
         std::env::var_os(name)

@@ -117,7 +117,7 @@ pub fn front_end(
     })
 }
 
-/// Words of clang's messages about what a header declares, or does not.
+/// Phrases in clang's messages about declarations that are missing or do not match: headers may be the cause.
 const ABOUT_HEADERS: [&str; 8] = [
     "file not found",
     "undeclared",
@@ -129,8 +129,8 @@ const ABOUT_HEADERS: [&str; 8] = [
     "conflicting types",
 ];
 
-/// What may help with a compiler's message: new names of kernel functions, and which headers were used if it may be about
-/// them. Each begins with a line break.
+/// Hints for a compiler's message: new names of kernel functions and, if headers may be the cause, which ones were used.
+/// Each hint begins with a line break.
 fn advice(source: &Source, message: &str) -> String {
     let renamed = reference::RENAMED
         .iter()

@@ -17,7 +17,7 @@ pub enum BuildError {
     Compile {
         source_path: PathBuf,
         message: String,
-        /// What may help, in whole lines; each begins with its line break.
+        /// Hints, in whole lines; each begins with a line break.
         advice: String,
     },
     #[error("{}: cannot be built for the simulated machine: {what}{}", source_path.display(), in_function(function, place))]

@@ -85,7 +85,7 @@ fn what_does_not_compile_names_its_headers_and_new_names() {
     let error = error.to_string();
     assert!(error.contains("compiled with the headers in /"), "{error}");
     assert!(error.contains("my/include"), "{error}");
-    // Its own mistake, not one of a header.
+    // A mistake in the source itself, not in a header.
     let enqueue = "void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) { p++ }";
     let message = refusal(enqueue, ".enqueue = (void *)test_enqueue,");
     assert!(message.contains("expected ';'"), "{message}");

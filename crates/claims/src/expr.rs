@@ -127,8 +127,8 @@ impl Check {
         self.root.truth(value)
     }
 
-    /// What it computes from measures and compares, with the value; not what a single measure is. Without those that have
-    /// no value.
+    /// The operands that the check computes from measures and compares, with their values. Operands that are a single
+    /// measure, or that have no value, are left out.
     pub fn computed(&self, value: &dyn Fn(&str) -> Option<f64>) -> Vec<(String, f64)> {
         let mut operands = Vec::new();
         self.root.compared(&mut operands);
@@ -161,7 +161,7 @@ impl fmt::Display for Node {
 }
 
 impl Node {
-    /// As an operand, in brackets if its own operator binds less.
+    /// As an operand, in brackets if its own operator binds less tightly.
     fn within(&self, operator: char, is_right: bool) -> String {
         let is_product = |operator: char| matches!(operator, '*' | '/');
         match self.kind {

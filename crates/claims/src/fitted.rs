@@ -20,7 +20,7 @@ data is `experiments/fitted.toml`. Which verdicts depend on them was measured: e
 ";
 
 const CHOICES_HEAD: &str = "
-Other choices that were made when a result was known. No sensitivity run can vary them.
+Other choices made when a result was already known. No sensitivity run can vary them.
 
 | what | chosen after |
 | --- | --- |

@@ -51,13 +51,13 @@ pub struct Measured<'a> {
 pub struct Reads(BTreeMap<String, BTreeSet<String>>);
 
 impl Reads {
-    /// All tables, of which only the rows are counted.
+    /// All tables, without columns: their rows can only be counted.
     pub fn all_tables() -> Reads {
         let names = NAMES.iter();
         Reads(names.map(|n| (n.to_string(), BTreeSet::new())).collect())
     }
 
-    /// What these queries read. Of a query that SQLite refuses: all tables, so that its message is about the query.
+    /// What these queries read. For a query that SQLite rejects: all tables, so that its message is about the query.
     pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> Result<Reads, String> {
         let mut reader = Reader::shared().lock().map_err(|e| e.to_string())?;
         let mut all = Reads::default();
@@ -81,7 +81,7 @@ impl Reads {
     }
 }
 
-/// Asks SQLite itself what a query reads, of tables without rows; each query once.
+/// Asks SQLite itself, on empty tables, what a query reads; once for each query.
 struct Reader {
     database: Database,
     /// What the authorizer has seen since it was last asked.
@@ -90,7 +90,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// One for all: every seed of every run asks the same queries.
+    /// One reader for all runs: every seed of every run has the same queries.
     fn shared() -> &'static Mutex<Result<Reader, String>> {
         static SHARED: LazyLock<Mutex<Result<Reader, String>>> =
             LazyLock::new(|| Mutex::new(Reader::new()));
@@ -150,8 +150,8 @@ impl Reader {
 }
 
 impl Database {
-    /// Those of a run's tables that are in `reads`; those of events only if they were recorded: an empty table would answer
-    /// instead of failing. Other columns are NULL.
+    /// The tables of a run that are in `reads`. Tables of events only if events were recorded: an empty table would give an
+    /// answer instead of an error. Columns that are not in `reads` are NULL.
     pub fn of_run(tables: &[Table], events: bool, reads: &Reads) -> Result<Database, String> {
         let database = Database::empty()?;
         for (name, columns) in &reads.0 {
@@ -207,7 +207,7 @@ impl Database {
 
     fn empty() -> Result<Database, String> {
         let open = || -> rusqlite::Result<Connection> {
-            // Only its owner uses a connection: no locks.
+            // A connection is used only by its owner and needs no locks.
             let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_in_memory_with_flags(access)?;
             let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;

@@ -305,8 +305,8 @@ struct Failed {
 }
 
 impl Failed {
-    /// Seen once in a test run: a double fault under emulation, right after the kernel had patched itself, and not at the
-    /// next boot. What repeats itself is reported.
+    /// Seen once in a test run: a double fault under emulation, right after the kernel had patched itself. The next
+    /// boot succeeded. A second death is reported.
     fn is_death_at_boot(&self) -> bool {
         !self.came_up && matches!(self.error, KernelError::GuestDied { .. })
     }

@@ -169,7 +169,7 @@ fn wakeup_figures(out: &mut Figures, app: &AppSummary) {
 fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: bool) {
     let capacity_ns = run.duration_ns as f64 * run.cpus.len() as f64;
     if capacity_ns > 0.0 {
-        // Of an app that serves requests or completes its work, CPU time is the price and not the good; so it is of
+        // For an app that serves requests or completes its work, CPU time is a cost, not a benefit. The same holds for
         // kernel threads.
         let is_price = serves || app.completed_ns.is_some() || app.app == KERNEL;
         let better = match is_price {

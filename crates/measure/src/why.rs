@@ -59,7 +59,7 @@ fn starvation(runs: &[Summary]) -> Option<String> {
             let hit = median(of_app().map(|a| a.starved_tasks));
             let tasks = median(of_app().map(|a| a.tasks));
             let text = format!(
-                "{name} was starved: {} waited up to {} at a stretch, {} in all",
+                "{name} was starved ({}): longest wait {}, total {}",
                 hit_of(hit, tasks),
                 units::time(longest_ns),
                 units::time(total_ns)
@@ -186,7 +186,7 @@ fn causes(runs: &[Summary]) -> Option<String> {
     Some(text)
 }
 
-/// Why a CPU changed hands, by the display name of the cause.
+/// The cause of a context switch in words, from its display name.
 fn because(cause: &str) -> String {
     match cause {
         "block" => "because a task went to sleep".to_owned(),

@@ -71,7 +71,7 @@ pub struct Rq {
     /// Overhead that elapsed while nothing ran.
     pub idle_overhead_ns: u64,
     pub overhead_total_ns: u64,
-    /// How often tasks have yielded it.
+    /// How often tasks have yielded this CPU.
     pub yields: u64,
 }
 

@@ -183,7 +183,7 @@ impl Engine<'_> {
             .count();
         for sibling in siblings {
             let full = self.full_speed(sibling);
-            // The figure is that of two busy siblings; more share what two of them get.
+            // The parameter is for two busy siblings; more of them share the throughput of two.
             let speed = match busy as u64 {
                 0 | 1 => full,
                 busy => full * self.machine.costs.smt_permille * 2 / (1000 * busy),

@@ -73,7 +73,7 @@ fn work_takes_longer_on_a_slower_cpu() {
     assert_eq!((runtime_us("fast"), runtime_us("slow")), (50_000, 100_000));
 }
 
-/// Two siblings share a core as the machine says; more of them share what two get.
+/// Two siblings share a core as the machine file says; more of them share the throughput of two.
 #[test]
 fn a_core_does_no_more_for_many_siblings_than_for_two() {
     let workload = parse(r#"{ "tasks": { "hog": { "instance": 8, "loop": 1, "run": 100000 } } }"#);

@@ -156,7 +156,7 @@ fn a_name_that_the_kernel_refuses() {
     for (define, wanted) in [
         (
             r#"NAME="my sched""#,
-            r#"ops.name is "my sched", but may hold only letters, digits, '_' and '.' (-EINVAL)"#,
+            r#"ops.name is "my sched", but may contain only letters, digits, '_' and '.' (-EINVAL)"#,
         ),
         (r#"NAME="""#, "ops.name is not set (-EINVAL)"),
     ] {
@@ -431,7 +431,7 @@ fn livelock() {
     }
 }
 
-/// A task that only yields takes nothing but the scheduler's time, and yet it runs.
+/// A task that only yields spends all its time in the scheduler, yet it makes progress.
 #[test]
 fn a_task_that_only_yields_is_no_livelock() {
     let machine = costed("pu:1", 1000);

@@ -22,7 +22,7 @@ pub struct EventTables<B: BatchSink> {
     cpus: Vec<OnCpu>,
     classes: HashMap<u16, String>,
     probes: HashMap<u16, Probe>,
-    /// Probes that have rows; all, without names.
+    /// The probes that have rows; `None`: all.
     probe_names: Option<Vec<String>>,
     callbacks: HashMap<u16, String>,
     places: HashMap<u16, String>,
@@ -156,7 +156,7 @@ impl<B: BatchSink> EventTables<B> {
         self
     }
 
-    /// Keeps the rows of probes of these names only, as if the scheduler had no others.
+    /// Keeps only the rows of probes with these names, as if the scheduler had no others.
     pub fn with_probes_named(mut self, names: Vec<String>) -> Self {
         self.probe_names = Some(names);
         self

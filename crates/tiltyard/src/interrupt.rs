@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ctrl-C and its like: half-written files are removed, and the exit code reports it. A command that must clean up first can
-//! handle the signal itself.
+//! Ctrl-C and similar signals: half-written files are removed, and the exit code reports the interrupt. A command that must
+//! clean up first can handle the signal itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -48,7 +48,7 @@ pub fn remove_on_interrupt(path: &Path) {
     }
 }
 
-/// Whether whoever started this process, `nohup` for example, wants the signal ignored.
+/// Whether the process was started with the signal ignored, for example by `nohup`.
 fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: without a new action, the call only fills `now`, which lives on this stack.
     unsafe {
@@ -58,8 +58,8 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// Starts the thread that waits for SIGINT, SIGTERM and SIGHUP (a closed terminal). Call before any other thread exists: they
-/// inherit the mask that leaves the signals to it. Children get theirs back from the standard library.
+/// Starts the thread that waits for SIGINT, SIGTERM and SIGHUP (a closed terminal). Call before any other thread exists:
+/// other threads inherit the mask that leaves the signals to this one. The standard library restores the mask for children.
 pub fn watch() {
     // SAFETY: plain calls on a set that lives on this stack; sigemptyset initialises it.
     let signals = unsafe {

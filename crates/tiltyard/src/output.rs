@@ -18,7 +18,7 @@ pub struct Output {
 
 enum Into {
     Temporary(BufWriter<NamedTempFile>),
-    /// A pipe or a device, which is written as it is.
+    /// A pipe or a device, which is written directly.
     Itself(BufWriter<File>),
 }
 
@@ -26,7 +26,7 @@ impl Output {
     /// Opens a temporary file beside `path`, so that a missing folder or permission shows before hours of work.
     pub fn create(path: &Path) -> Result<Output, Failure> {
         let error = |e: std::io::Error| Failure::io(Code::Other, path, "write", &e);
-        // A link stays one: what it leads to is replaced.
+        // A symbolic link stays a link: its target is replaced.
         let target = std::fs::canonicalize(path).unwrap_or(path.to_owned());
         let known = std::fs::metadata(&target).ok();
         if known.as_ref().is_some_and(std::fs::Metadata::is_dir) {

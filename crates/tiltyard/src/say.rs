@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Messages on standard error.
 
-/// As `eprintln!`, but a closed or full standard error does not change how the command ends.
+/// Like `eprintln!`, but a closed or full standard error does not change how the command ends.
 macro_rules! say {
     ($($argument:tt)*) => {{
         use std::io::Write as _;

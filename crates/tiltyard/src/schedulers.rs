@@ -184,7 +184,7 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
                 ))
             })?;
         if given.contains(&tunable) {
-            let line = format!("--scheduler {argument}: {tunable} given twice; keep one");
+            let line = format!("--scheduler {argument}: {tunable} is given twice; keep one");
             return Err(Failure::usage(line));
         }
         given.push(tunable);

@@ -64,8 +64,8 @@ const HEAD: &str = "\
 <!-- Printed by `make claims`; edit experiments/, not this page. -->
 # Published claims, re-tested
 
-Every checkable statement of the sources, with a verdict. `tiltyard reproduce --seeds 10` repeats this on your machine; this page
-is generated from the results in `experiments/results/`.
+Every checkable statement of the sources, with a verdict. `tiltyard reproduce --seeds 10` repeats this on your
+machine; this page is generated from the results in `experiments/results/`.
 
 A claim is *reproduced* if its check holds for the medians over ten seeds, *not reproduced* if it does not, and *not run*
 if there is no experiment for it. Checks, tolerances and their reasons are in `experiments/`. The first versions were written

@@ -251,7 +251,7 @@ fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, M
     if found.cpus.iter().any(in_node)
         && let Some((cpu, _)) = found.cpus.iter().find(|cpu| !in_node(cpu))
     {
-        let help = "give the object that holds it a NUMANode, or remove it";
+        let help = "add a NUMANode to the object that contains this CPU, or remove the CPU";
         return Err(source.at(root, format!("CPU {cpu} belongs to no memory node"), help));
     }
     let capacities = capacities(source, root)?;
@@ -274,7 +274,7 @@ fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, M
     })
 }
 
-/// CPUs of each kind whose capacity the file has, as Linux reports it for hybrid machines.
+/// The CPUs and the capacity of each kind whose capacity the file has. Linux reports it for hybrid machines.
 fn capacities(source: &Source, root: Node) -> Result<Vec<(BTreeSet<u32>, u32)>, MachineError> {
     let mut kinds = Vec::new();
     for kind in root.children().filter(|n| n.has_tag_name("cpukind")) {

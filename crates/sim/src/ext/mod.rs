@@ -240,13 +240,13 @@ impl Ext {
     }
 }
 
-/// `bpf_obj_name_cpy()`, to which the kernel gives the name.
+/// What the kernel's `bpf_obj_name_cpy()` checks.
 fn check_name(name: &str) -> Result<(), RunError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let what = match name {
         "" => "ops.name is not set".to_owned(),
         _ if name.chars().all(is_allowed) => return Ok(()),
-        _ => format!("ops.name is {name:?}, but may hold only letters, digits, '_' and '.'"),
+        _ => format!("ops.name is {name:?}, but may contain only letters, digits, '_' and '.'"),
     };
     Err(RunError::Scheduler(format!("{what} (-EINVAL)")))
 }

@@ -44,7 +44,7 @@ pub struct Stranded {
 pub struct Mark {
     since_ns: u64,
     overhead_ns: u64,
-    /// A task that yields runs, even if it does nothing else.
+    /// A task that yields makes progress, even if it does nothing else.
     yields: u64,
 }
 

@@ -573,7 +573,7 @@ fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> Stri
         );
     }
     if report.accel == Some(Accel::Emulated) {
-        page += "Time    the CPUs are emulated: their times are not a real CPU's; use KVM, or --icount for exact ones\n";
+        page += "Time    the CPUs are emulated: timings are not meaningful; use KVM, or --icount for exact ones\n";
     }
     page + &format!("Repeat  {}\n", repeat_line())
 }

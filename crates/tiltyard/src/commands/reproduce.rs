@@ -17,14 +17,14 @@ use crate::reproduce::told::{self, Results};
 use crate::reproduce::{self, Cache, InKernel, Simulated, mutations, report, trials};
 use crate::{data, terminal};
 
-/// The fewest for which the range of the values covers the median with 95 %.
+/// The fewest for which the range of the values is a 95 % interval of the median.
 const SEEDS: u32 = 6;
 const SEEDS_IN_KERNEL: u32 = 1;
 /// For runs with a scheduler replaced.
 const SEEDS_OF_TRIALS: u32 = 3;
 /// A rule that is broken is broken with every seed.
 const SEEDS_OF_MUTATIONS: u32 = 1;
-/// Hundreds of variations, each of all runs that it concerns.
+/// There are hundreds of variations, each with all the runs that it affects.
 const SEEDS_OF_SENSITIVITY: u32 = 1;
 const KERNEL: &str = "6.18";
 

@@ -208,14 +208,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         publish(args, &workload, &machine, &gathered, report, wall_s)?;
         if args.twice {
             // Runs that differ have already failed: the remaining ones agree.
-            say!("tiltyard: --twice: each run came out the same twice, event by event");
+            say!("tiltyard: --twice: each run was done twice with identical events");
         }
     }
     if gathered.runs.is_empty() && args.format == Format::Json {
         let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
         super::print(&format!("{all:#}\n"))?;
     }
-    // Whoever has a failure to mend needs no second thing to do.
+    // After a failure, a hint would only distract from it.
     for hint in built
         .iter()
         .filter(|_| first_failure.is_none())

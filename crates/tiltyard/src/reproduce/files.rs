@@ -26,7 +26,7 @@ pub fn load(folder: &Path) -> Result<Vec<Experiment>, Failure> {
     Ok(experiments)
 }
 
-/// What was fitted in `folder`; nothing without its file.
+/// What was fitted, from the file in `folder`; nothing if there is no such file.
 pub fn load_fitted(folder: &Path, experiments: &[Experiment]) -> Result<Fitted, Failure> {
     let path = folder.join(format!("{FITTED_FILE}.toml"));
     if !path.is_file() {

@@ -255,7 +255,7 @@ fn what_is_typed_wrongly_is_named_with_the_way_out() {
     );
 }
 
-/// Nobody reads what goes wrong: the exit code still says so.
+/// The error message cannot be written; the exit code still reports the failure.
 #[test]
 fn the_exit_code_needs_no_standard_error() {
     for (arguments, code) in [
@@ -274,7 +274,7 @@ fn the_exit_code_needs_no_standard_error() {
     }
 }
 
-/// Names of files are bytes.
+/// File names are bytes, not text.
 #[test]
 fn a_name_that_is_no_utf8_is_an_error_and_no_crash() {
     use std::os::unix::ffi::OsStrExt;
@@ -396,7 +396,7 @@ fn twice_compares_two_runs() {
         .arg("--twice")
         .assert()
         .success()
-        .stderr(contains("the same twice"));
+        .stderr(contains("identical events"));
     short_run()
         .assert()
         .success()

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Of tests that are alike, each of which boots a guest, one is run. Which one changes with the text of the schedulers and of
-//! what runs them in a kernel; `TILTYARD_ALL_CASES=1` runs all.
+//! Of several similar tests that each boot a guest, only one runs. Which one depends on the text of the schedulers and of
+//! the code that runs them in a kernel; `TILTYARD_ALL_CASES=1` runs all.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What decides: the schedulers, and the crate for real kernels.
+/// The text that decides: the schedulers, and the crate for real kernels.
 const CONTENT: [&str; 2] = ["schedulers", "crates/kernel/src"];
 
-/// Whether the test with this number among `of` is to run; says so if not.
+/// Whether the test with this number among `of` is to run; reports it if not.
 pub fn includes(number: u64, of: u64) -> bool {
     let all = std::env::var_os("TILTYARD_ALL_CASES").is_some();
     let chosen = all || content() % of == number;
     if !chosen {
         let test = std::thread::current().name().unwrap_or_default().to_owned();
-        // Not eprintln!, which the test harness keeps to itself when a test passes.
+        // Not eprintln!, which the test harness hides when a test passes.
         let _ = writeln!(
             std::io::stderr(),
-            "skipped {test}: another one of {of} is this content's sample; TILTYARD_ALL_CASES=1 runs all"
+            "skipped {test}: only one of {of} similar tests runs; TILTYARD_ALL_CASES=1 runs all"
         );
     }
     chosen
 }
 
-/// A number that changes with the content.
+/// A number that depends on the text.
 pub fn content() -> u64 {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut hasher = DefaultHasher::new();

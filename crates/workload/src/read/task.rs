@@ -20,7 +20,7 @@ impl Reader<'_> {
                     "give it another name",
                 );
             }
-            // Names go to terminals as they are.
+            // Names are printed to terminals unescaped.
             if task.key.contains(char::is_control) {
                 self.error(
                     task.key_span.clone(),
