@@ -43,10 +43,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let ops: Vec<&str> = object.ops.functions.keys().map(String::as_str).collect();
     let mut page = format!("source    {}\n", data::shown(&choice.source));
     page += &format!("ops       {}: {}\n", object.ops.name, ops.join(", "));
-    for (name, global) in &object.tunables {
+    // Probes are switched by whoever runs the scheduler.
+    let tunables = object
+        .tunables
+        .iter()
+        .filter(|(n, _)| *n != "tilt_probes_on");
+    for (name, global) in tunables {
         let default = global
             .default
-            .map_or("not a number".to_owned(), |d| format!("default {d}"));
+            .map_or("array".to_owned(), |d| format!("default {d}"));
         page += &format!("tunable   {name}: {default}\n");
     }
     page += &format!("kernel    {}\n", bpf.display());
