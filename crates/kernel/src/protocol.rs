@@ -224,6 +224,11 @@ impl ExitInfo {
     pub fn is_ejection(&self) -> bool {
         self.kind_name != "SCX_EXIT_UNREG"
     }
+
+    /// Whether it left by `scx_bpf_exit()`.
+    pub fn is_own_decision(&self) -> bool {
+        self.kind_name == "SCX_EXIT_UNREG_BPF"
+    }
 }
 
 #[cfg(test)]

@@ -52,14 +52,15 @@ pub fn fault(run: &RunReport) -> Option<Failure> {
         } if exit.is_ejection() => {
             let words = [exit.reason.as_str(), &exit.msg].map(str::trim);
             let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-            (
-                Code::Scheduler,
-                format!(
-                    "scheduler ejected: {} ({})",
-                    words.join(": "),
-                    exit.kind_name
+            let (code, how) = match exit.is_own_decision() {
+                true => (
+                    Code::Left,
+                    format!("exited by itself, code {}", exit.exit_code),
                 ),
-            )
+                false => (Code::Scheduler, "ejected".to_owned()),
+            };
+            let why = words.join(": ");
+            (code, format!("scheduler {how}: {why} ({})", exit.kind_name))
         }
         RunOutcome::Ran {
             command: CommandStatus::Ejected,
@@ -103,5 +104,48 @@ pub fn status(command: &CommandStatus) -> String {
         CommandStatus::Stopped { reason } => format!("killed: {reason}"),
         CommandStatus::Ejected => "killed: the kernel ejected the scheduler".to_owned(),
         CommandStatus::NotStarted { reason } => format!("not started: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault_of(kind_name: &str) -> Failure {
+        let run = serde_json::json!({
+            "scheduler": "leaver",
+            "round": 1,
+            "tunables": [],
+            "outcome": {
+                "outcome": "ran",
+                "ops_name": "leaver",
+                "command": { "status": "ejected" },
+                "scores": [],
+                "exit": {
+                    "kind": 65, "kind_name": kind_name, "exit_code": 42,
+                    "reason": "unregistered from BPF", "msg": "had enough", "dump": ""
+                },
+                "deviations": [],
+                "load_ms": 1, "command_ms": 1, "unload_ms": 1,
+            },
+            "complaints": [],
+            "state_after": "disabled",
+        });
+        let run: RunReport = serde_json::from_value(run).unwrap();
+        fault(&run).expect("it did not go well")
+    }
+
+    #[test]
+    fn leaving_is_not_being_ejected() {
+        let left = fault_of("SCX_EXIT_UNREG_BPF");
+        assert_eq!(left.code as u8, 10);
+        let line = "leaver: scheduler exited by itself, code 42: unregistered from BPF: had enough (SCX_EXIT_UNREG_BPF)";
+        assert!(left.to_string().contains(line), "{left}");
+        let ejected = fault_of("SCX_EXIT_ERROR");
+        assert_eq!(ejected.code as u8, 5);
+        assert!(
+            ejected.to_string().contains("scheduler ejected: "),
+            "{ejected}"
+        );
     }
 }

@@ -180,9 +180,11 @@ pub fn relocate(function: &mut Function, relocations: &mut Relocations) -> Resul
     Ok(())
 }
 
-/// Text of the function for the host, with source locations if there is debug information to refer to.
+/// Text of the function for the host, with source locations if there is debug information to refer to. The loop that calls
+/// a callback is a helper's: the callback's own entry is where it is checked.
 pub fn lower(
     function: &Function,
+    is_callback: bool,
     slots: &mut Slots,
     guard: Option<&mut Guard>,
     choices: Choices,
@@ -223,7 +225,7 @@ pub fn lower(
             .count();
         for (at, insn) in block.insns.iter().enumerate() {
             if at == phis {
-                let head = heads.contains(block.label.as_str());
+                let head = heads.contains(block.label.as_str()) || index == 0 && is_callback;
                 let _ = writeln!(text, "  {}", count_call(block, head));
             }
             if insn.opcode() == "ret" {

@@ -302,6 +302,22 @@ fn loops_are_checked_at_their_heads() {
     );
 }
 
+/// `bpf_loop()` is the loop, so its callback is where it passes.
+#[test]
+fn callbacks_are_checked_at_their_entry() {
+    let text = translate(
+        "",
+        "  %3 = tail call i64 inttoptr (i64 181 to ptr)(i32 9, ptr @g, ptr null, i64 0)\n  ret i64 0\n}\n\n\
+         define internal i64 @g(i32 %0, ptr %1) {\n  ret i64 0",
+        "",
+    )
+    .unwrap();
+    let g = text.split("@g(").nth(1).expect("a definition");
+    assert!(g.contains("@tilt_count_loop"), "{text}");
+    let f = text.split("i64 @f(").nth(1).unwrap().split("\n}").next();
+    assert!(!f.unwrap().contains("@tilt_count_loop"), "{text}");
+}
+
 #[test]
 fn may_goto_has_a_budget() {
     check(

@@ -122,7 +122,9 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
         .iter()
         .filter_map(|f| reached.functions.get(&f.name))
     {
-        bodies.push_str(&lower(function, &mut slots, guard.as_mut(), choices)?);
+        let is_callback = reached.callbacks.contains(&function.name);
+        let guard = guard.as_mut();
+        bodies.push_str(&lower(function, is_callback, &mut slots, guard, choices)?);
         bodies.push('\n');
     }
     let mut declares = String::new();
@@ -174,6 +176,8 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
 /// What is left when everything that cannot run is gone.
 struct Reached {
     functions: HashMap<String, Function>,
+    /// Those whose address is taken: a helper may call them.
+    callbacks: HashSet<String>,
     symbols: HashSet<String>,
 }
 
@@ -190,6 +194,7 @@ fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reach
         .collect();
     let mut reached = Reached {
         functions: HashMap::new(),
+        callbacks: HashSet::new(),
         symbols: HashSet::new(),
     };
     let mut todo = roots.to_vec();
@@ -199,8 +204,14 @@ fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reach
         }
         if let Some(function) = functions.get(symbol.as_str()) {
             let function = prepare((*function).clone(), kernel)?;
-            let insns = function.blocks.iter().flat_map(|b| &b.insns);
-            todo.extend(insns.flat_map(|i| names(&i.text, '@')).map(str::to_owned));
+            for insn in function.blocks.iter().flat_map(|b| &b.insns) {
+                for name in names(&insn.text, '@') {
+                    if functions.contains_key(name) && !insn.text.contains(&format!("{name}(")) {
+                        reached.callbacks.insert(name.to_owned());
+                    }
+                    todo.push(name.to_owned());
+                }
+            }
             reached.functions.insert(symbol, function);
         } else if let Some(init) = globals.get(symbol.as_str()).and_then(|g| g.init.as_ref()) {
             todo.extend(names(init, '@').into_iter().map(str::to_owned));

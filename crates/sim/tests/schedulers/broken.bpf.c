@@ -6,8 +6,8 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-#ifndef NAME
-#define NAME "broken"
+#ifndef OPS_NAME
+#define OPS_NAME "broken"
 #endif
 
 #define NULL_READ	1
@@ -36,6 +36,7 @@ UEI_DEFINE(uei);
 #define NOT_OWN_MASK	24
 #define HEAP_WRITE	25
 #define FULL		26
+#define NESTED_LOOPS	27
 
 #define SHARED_DSQ	0
 
@@ -56,6 +57,17 @@ static __noinline void fill(u64 *to, u64 words)
 
 	for (i = 0; i < words; i++)
 		to[i] = i;
+}
+
+static int inner(u32 i, void *ctx)
+{
+	return 0;
+}
+
+static int outer(u32 i, void *ctx)
+{
+	bpf_loop(BPF_MAX_LOOPS, inner, NULL, 0);
+	return 0;
 }
 
 struct bell {
@@ -117,6 +129,8 @@ void BPF_STRUCT_OPS(broken_dispatch, s32 cpu, struct task_struct *prev)
 #if BREAK == SPIN
 	while (forever)
 		;
+#elif BREAK == NESTED_LOOPS
+	bpf_loop(BPF_MAX_LOOPS, outer, NULL, 0);
 #elif BREAK == NEVER_CONSUME
 	return;
 #elif BREAK == NULL_PREV
@@ -199,4 +213,4 @@ void BPF_STRUCT_OPS(broken_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(broken_ops, .enqueue = (void *)broken_enqueue, .dispatch = (void *)broken_dispatch,
 	       .running = (void *)broken_running, .init_task = (void *)broken_init_task,
 	       .init = (void *)broken_init, .exit = (void *)broken_exit, .timeout_ms = 4000,
-	       .name = NAME);
+	       .name = OPS_NAME);
