@@ -205,11 +205,18 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
     })
 }
 
-/// `./folder/my.bpf.c:slice_ms=5` is named `my:slice_ms=5`.
+/// Names that the scx project gives to every scheduler's source and its folders.
+const NO_NAMES: [&str; 3] = ["main", "bpf", "src"];
+
+/// `./folder/my.bpf.c:slice_ms=5` is named `my:slice_ms=5`, `scx_my/src/bpf/main.bpf.c` is named `scx_my`.
 fn label(argument: &str) -> String {
     let (name, settings) = split(argument);
-    let file = name.rsplit('/').next().unwrap_or(name);
-    let stem = file.strip_suffix(".bpf.c").unwrap_or(file);
+    let path = name.strip_suffix(".bpf.c").unwrap_or(name);
+    let names = path
+        .rsplit('/')
+        .filter(|part| !part.trim_matches('.').is_empty());
+    let own = names.clone().find(|part| !NO_NAMES.contains(part));
+    let stem = own.or(names.clone().next()).unwrap_or(name);
     match settings {
         "" => stem.to_owned(),
         _ => format!("{stem}:{settings}"),
@@ -278,6 +285,8 @@ mod tests {
         assert_eq!(label("fifo:slice_ms=5"), "fifo:slice_ms=5");
         assert_eq!(label("./a:b/my.bpf.c:x=1"), "my:x=1");
         assert_eq!(label("/tmp/my.bpf.c"), "my");
+        assert_eq!(label("../scx_my/src/bpf/main.bpf.c:x=1"), "scx_my:x=1");
+        assert_eq!(label("./main.bpf.c"), "main");
     }
 
     #[test]
