@@ -139,12 +139,16 @@ workload = 'w'
 schedulers = { a = 'a' }
 ";
 
-    fn row(machine: &str, variations: &[Variation]) -> String {
+    fn fitted(machine: &str) -> Fitted {
         let text = format!(
             "[[parameter]]\nname = 'n'\nmachine = '{machine}'\nat = ['costs.a', 'costs.b']\nis = [1, 2]\nvalues = [7, 8]\n\
              reason = 'r'\nfitted_to = 'Figure 1'\n"
         );
-        let fitted = read_fitted(&text, "fitted.toml").unwrap();
+        read_fitted(&text, "fitted.toml").unwrap()
+    }
+
+    fn row(machine: &str, variations: &[Variation]) -> String {
+        let fitted = fitted(machine);
         let experiments = [Experiment::read(EXPERIMENT, "e", "e.toml").unwrap()];
         let mut out = String::new();
         section(&mut out, &experiments, &fitted, variations);
@@ -192,5 +196,12 @@ schedulers = { a = 'a' }
             format!("{head}`s.p.c` (= 8: not-reproduced) |")
         );
         assert!(row("v890", &both).ends_with("| no experiment so far has it |"));
+        // A second experiment has it, in which it was not tried.
+        let parameter = &fitted("uni").parameters[0];
+        let own: Vec<&Variation> = both.iter().collect();
+        assert_eq!(
+            turned(parameter, &["e", "other"], &own),
+            "not measured yet: = 7, = 8"
+        );
     }
 }

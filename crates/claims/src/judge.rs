@@ -218,6 +218,9 @@ mod tests {
         );
         let got = verdict("a.x > b.x");
         assert_eq!((got.verdict, got.holds_with), (Outcome::NotReproduced, 1));
+        // With the last seed the check divides by zero: it does not hold.
+        let got = verdict("1 / (9 - a.x) < 9");
+        assert_eq!((got.verdict, got.holds_with), (Outcome::Reproduced, 2));
     }
 
     #[test]

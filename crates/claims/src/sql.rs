@@ -504,6 +504,7 @@ mod tests {
         };
         assert_eq!(ask("median(value)"), Some(2.0));
         assert_eq!(ask("median(NULL)"), None);
+        assert_eq!(ask("median(CASE WHEN seed < 4 THEN value END)"), Some(1.5));
         assert_eq!(ask("interpolate(seed, value, 3)"), Some(5.5));
         assert_eq!(ask("interpolate(seed, value, 4)"), Some(9.0));
         assert_eq!(ask("interpolate(seed, value, 1)"), Some(1.0));
@@ -548,6 +549,28 @@ mod tests {
         let mut names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         names.sort_unstable();
         names.join(" ")
+    }
+
+    /// Where nothing was measured, the tables have zeros, which would pass any upper bound.
+    #[test]
+    fn a_latency_of_nothing_has_no_value() {
+        let mut recorder = tiltyard_measure::Recorder::new(tiltyard_measure::RecorderSpec {
+            nr_cpus: 1,
+            origin_ns: 0,
+            starvation_ns: 1000,
+        });
+        let mut stream = tiltyard_measure::testing::Stream::new();
+        stream.task(0, 1, "hog").wake_new(0, 0, 1).start(0, 0, 1);
+        stream.play(&mut recorder);
+        let tables = tiltyard_tables::summary_tables(0, &recorder.finish(100));
+        let ask = |sql: &str| {
+            let reads = Reads::of([sql].into_iter()).unwrap();
+            let database = Database::of_run(&tables, false, &reads).unwrap();
+            database.number(sql).unwrap()
+        };
+        assert_eq!(ask("SELECT wakeup_count FROM app"), Some(0.0));
+        assert_eq!(ask("SELECT max(wakeup_p99_ns) FROM app"), None);
+        assert_eq!(ask("SELECT max(wakeup_max_ns) FROM app"), None);
     }
 
     #[test]

@@ -114,6 +114,7 @@ mod tests {
         for (value, exact) in [
             (got.p50_ns, 500_000),
             (got.p90_ns, 900_000),
+            (got.p99_ns, 990_000),
             (got.p999_ns, 999_000),
         ] {
             assert!(

@@ -44,9 +44,13 @@ impl Stream {
     }
 
     pub fn task(&mut self, born_ns: u64, tid: u32, app: &str) -> &mut Self {
+        self.thread(born_ns, tid, tid, app)
+    }
+
+    pub fn thread(&mut self, born_ns: u64, tid: u32, tgid: u32, app: &str) -> &mut Self {
         self.calls.push(Call::Task(TaskInfo {
             tid: Tid(tid),
-            tgid: Tid(tid),
+            tgid: Tid(tgid),
             parent: Tid::IDLE,
             name: format!("{app}-{tid}"),
             app: app.to_owned(),

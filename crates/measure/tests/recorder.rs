@@ -2,7 +2,7 @@
 //! Figures of small streams, worked out by hand.
 
 use tiltyard_measure::testing::Stream;
-use tiltyard_measure::{Recorder, RecorderSpec, Summary, TaskSummary, TraceHash};
+use tiltyard_measure::{Better, Recorder, RecorderSpec, Summary, TaskSummary, TraceHash};
 use tiltyard_model::{OverheadCause, PrevState, SwitchCause};
 
 fn play(
@@ -114,6 +114,78 @@ fn overhead_is_taken_from_whoever_has_the_cpu() {
             got.overhead.ipi_ns
         ),
         (4, 3, 2)
+    );
+}
+
+/// A wait after a preemption is no wakeup latency.
+#[test]
+fn only_the_first_wait_after_a_wakeup_is_its_latency() {
+    let mut s = Stream::new();
+    s.task(0, 1, "hog").wake_new(0, 0, 1).start(0, 0, 1);
+    s.task(0, 2, "server").wake(30, 0, 2);
+    s.preempt(35, 0, 1, 2)
+        .preempt(40, 0, 2, 1)
+        .preempt(60, 0, 1, 2);
+    s.block(70, 0, 2, 1);
+    let got = play(&s, 1, 0, 1000, 100);
+    let server = got.apps.iter().find(|app| app.app == "server").unwrap();
+    assert_eq!((server.wakeup.count, server.wakeup.max_ns), (1, 5));
+    assert_eq!((server.wait.count, server.wait.max_ns), (2, 20));
+}
+
+/// The thread that took the CPU, not the first of its process.
+#[test]
+fn preemptors_are_threads() {
+    let mut s = Stream::new();
+    s.task(0, 1, "hog").wake_new(0, 0, 1).start(0, 0, 1);
+    s.thread(0, 7, 5, "server").wake(30, 0, 7);
+    s.preempt(35, 0, 1, 7).block(45, 0, 7, 1);
+    let got = play(&s, 1, 0, 1000, 100);
+    assert_eq!(task(&got, 1).preempted_by, [(7, 1)]);
+}
+
+/// Marks in tables and gates depend on it.
+#[test]
+fn every_figure_has_its_direction() {
+    let mut s = Stream::new();
+    s.task(0, 1, "hog").wake_new(0, 0, 1).start(0, 0, 1);
+    s.task(0, 2, "hog").wake_new(0, 0, 2);
+    s.task(0, 3, "server").wake(30, 0, 3);
+    s.class(0, "query").preempt(35, 0, 1, 3);
+    s.request(40, 3, 0, 30)
+        .request(44, 3, 0, 40)
+        .block(45, 0, 3, 2);
+    let figures = tiltyard_measure::figures(&play(&s, 1, 0, 10, 100));
+    let named = |prefix: &str| {
+        let is_named = |f: &&tiltyard_measure::Figure| f.name.starts_with(prefix);
+        let mut directions: Vec<Better> =
+            figures.iter().filter(is_named).map(|f| f.better).collect();
+        directions.dedup();
+        assert_eq!(directions.len(), 1, "{prefix}: {directions:?}");
+        directions[0]
+    };
+    for higher in ["throughput_per_s", "jain_index"] {
+        assert_eq!(named(higher), Better::Higher, "{higher}");
+    }
+    for lower in [
+        "latency_us",
+        "wakeup_latency_us",
+        "longest_wait_us",
+        "starved_us",
+        "overhead_percent",
+    ] {
+        assert_eq!(named(lower), Better::Lower, "{lower}");
+    }
+    for neither in ["runtime_us", "requests"] {
+        assert_eq!(named(neither), Better::Neither, "{neither}");
+    }
+    let share = |app: &str| {
+        let mut of = figures.iter().filter(|f| f.group == app);
+        of.find(|f| f.name == "cpu_share_percent").unwrap().better
+    };
+    assert_eq!(
+        (share("hog"), share("server")),
+        (Better::Higher, Better::Neither)
     );
 }
 

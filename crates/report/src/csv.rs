@@ -138,6 +138,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn directions_are_words() {
+        let all = [Better::Higher, Better::Lower, Better::Neither];
+        assert_eq!(all.map(better), ["higher", "lower", ""]);
+    }
+
+    #[test]
     fn fields_are_quoted_where_they_must_be() {
         let mut csv = Csv::new(&["a", "b"]);
         csv.line(&["fifo:slice_ms=5,x", "say \"no\""]);

@@ -135,16 +135,13 @@ pub fn figures(input: &ReportInput) -> Vec<(String, String)> {
     bars.chain(files(&charts)).collect()
 }
 
-/// The same of the page about statements: one of each figure that is drawn with lines or points.
+/// The same of the page about statements.
 pub fn findings_figures(findings: &Findings) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for chapter in &findings.chapters {
-        let mut charts = Vec::new();
-        plots::chapter(chapter, &mut charts, &mut Vec::new());
-        let numbered = files(&charts).enumerate();
-        all.extend(
-            numbered.map(|(i, (_, svg))| (format!("{}-{}", file_name(&chapter.title), i + 1), svg)),
-        );
+        let numbered = plots::files(chapter).into_iter().enumerate();
+        let name = |i| format!("{}-{}", file_name(&chapter.title), i + 1);
+        all.extend(numbered.map(|(i, svg)| (name(i), svg)));
     }
     all
 }

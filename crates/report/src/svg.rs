@@ -15,7 +15,7 @@ const ROOM: [f64; 4] = [70.0, 58.0, 18.0, 48.0];
 const MAX_POINTS: usize = 320;
 
 /// Okabe and Ito's colours and those of schedulers, as on a light page.
-const COLORS: [&str; 8] = [
+pub(crate) const COLORS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d6c400", "#4d4d4d",
 ];
 const SCHEDULERS: [&str; 6] = [
@@ -96,17 +96,23 @@ fn short(value: f64) -> String {
     format!("{rounded}{prefix}")
 }
 
+/// The head of a file, with its title.
+pub(crate) fn begin(width: f64, height: f64, title: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"system-ui, Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#1c2024\">\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\
+         <text x=\"{}\" y=\"20\" font-size=\"15\" font-weight=\"600\">{}</text>\n",
+        ROOM[0],
+        escape(title)
+    )
+}
+
 /// The diagram as a file.
 pub(crate) fn chart(chart: &Chart) -> String {
     let [left, top, right, bottom] = ROOM;
     let (x, y) = axes(chart, (left, WIDTH - right), (HEIGHT - bottom, top));
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-         font-family=\"system-ui, Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#1c2024\">\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\
-         <text x=\"{left}\" y=\"20\" font-size=\"15\" font-weight=\"600\">{}</text>\n",
-        escape(&chart.title)
-    );
+    let mut svg = begin(WIDTH, HEIGHT, &chart.title);
     grid(&mut svg, chart, &x, &y);
     match chart.kind {
         Kind::Heat => heat(&mut svg, chart, &x, &y),

@@ -93,3 +93,38 @@ fn a_core_does_no_more_for_many_siblings_than_for_two() {
     assert!(is_near(two, 1.0 / 0.6), "{one} {two}");
     assert!(is_near(eight, 8.0 / 1.2), "{one} {eight}");
 }
+
+/// A task that comes from another node brings its working set from there.
+#[test]
+fn a_refill_from_another_node_costs_its_distance() {
+    let mut machine = ideal("package:2 [numa] core:1 pu:1", 250);
+    machine.caches.l2_bytes = 1 << 20;
+    machine.costs.line_mem_ps = 1_000;
+    machine.costs.refill_overlap_permille = 0;
+    let workload = parse(
+        r#"{ "tasks": { "mover": { "tiltyard": { "working_set": 65536 }, "loop": 1, "phases": {
+            "here": { "cpus": [0], "run": 1000 }, "there": { "cpus": [1], "run": 1000 } } } } }"#,
+    );
+    let refill_ns = |far_ps: u64| {
+        let mut machine = machine.clone();
+        machine.costs.line_far_ps = far_ps;
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        ran.expect("a run").summary.overhead.cache_refill_ns
+    };
+    // At least once; where it is born is the scheduler's choice.
+    let (lines, more_ns) = (65536 / 64, refill_ns(3_000) - refill_ns(1_000));
+    assert!(more_ns > 0 && more_ns % (lines * 2) == 0, "{more_ns} ns");
+}
+
+/// A wakeup costs the same, whoever wakes: here a timer.
+#[test]
+fn each_wakeup_is_charged() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    machine.costs.wakeup_ns = 1_000;
+    let workload = parse(r#"{ "tasks": { "A": { "loop": 100, "run": 50, "sleep": 100 } } }"#);
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let charged = ran.summary.overhead.wakeup_ns / 1_000;
+    assert!((100..=105).contains(&charged), "{charged} wakeups");
+}

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Bars of a figure as rows of a table: any number of them, labels readable on paper and on a phone, no script.
+//! Bars of a figure as rows of a table: any number of them, labels readable on paper and on a phone, no script. And the
+//! same as an SVG file.
+
+use std::fmt::Write;
 
 use super::charts::MAX_CURVES;
 use super::markup::escape;
 use crate::findings::{Plot, PlotPoint};
+use crate::svg;
 
 /// What the bars of a figure share: from 0 to both sides.
 struct Scale {
@@ -43,12 +47,18 @@ fn span(point: &PlotPoint) -> Option<[f64; 2]> {
     point.span.filter(|[low, high]| low != high)
 }
 
-/// The table; `names` are those of the series. Bars of one series stand in the order of their size.
-pub fn render(plot: &Plot, names: &[&str]) -> String {
+/// Bars of one series stand in the order of their size.
+fn in_order<'a>(plot: &'a Plot, names: &[&str]) -> Vec<&'a PlotPoint> {
     let mut points: Vec<&PlotPoint> = plot.points.iter().collect();
     if names.len() == 1 {
         points.sort_by(|a, b| b.y.total_cmp(&a.y));
     }
+    points
+}
+
+/// The table; `names` are those of the series.
+pub fn render(plot: &Plot, names: &[&str]) -> String {
+    let points = in_order(plot, names);
     let scale = Scale::of(&points);
     let rows: String = points.iter().map(|p| row(p, &scale, names)).collect();
     let interval = match scale.spans {
@@ -97,6 +107,63 @@ fn row(point: &PlotPoint, scale: &Scale, names: &[&str]) -> String {
         "<tr><th scope=\"row\">{label}</th><td class=\"track\"><div>{track}</div></td><td class=\"n\">{}</td>{reach}</tr>\n",
         scale.text(point.y),
     )
+}
+
+/// The bars as a file: labels, bars with whiskers to one scale, medians.
+pub fn file(plot: &Plot, names: &[&str]) -> String {
+    const ROW: f64 = 18.0;
+    const TOP: f64 = 52.0;
+    const LEFT: f64 = 190.0;
+    const BARS: f64 = 440.0;
+    const WIDTH: f64 = 720.0;
+    let points = in_order(plot, names);
+    let scale = Scale::of(&points);
+    let x = |value: f64| LEFT + (value - scale.low) / scale.room * BARS;
+    let height = TOP + ROW * points.len() as f64 + 12.0;
+    let mut out = svg::begin(WIDTH, height, &format!("{}: {}", plot.name, plot.title));
+    let _ = writeln!(
+        out,
+        "<text x=\"{LEFT}\" y=\"40\" fill=\"#656d76\">{}; medians</text>\
+         <path d=\"M{zero:.1} {TOP}V{:.1}\" stroke=\"#b0b7bf\"/>",
+        escape(&plot.y),
+        height - 12.0,
+        zero = x(0.0),
+    );
+    for (at, point) in points.iter().enumerate() {
+        let series = names.iter().position(|n| *n == point.series).unwrap_or(0);
+        let label = match names.len() {
+            1 => point.label.clone(),
+            _ => format!("{} {}", point.label, point.series),
+        };
+        let (from, to) = (x(point.y.min(0.0)), x(point.y.max(0.0)));
+        let top = TOP + ROW * at as f64;
+        let (middle, text) = (top + ROW / 2.0, top + ROW / 2.0 + 4.0);
+        let _ = write!(
+            out,
+            "<text x=\"{:.1}\" y=\"{text:.1}\" text-anchor=\"end\">{}</text>\
+             <rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"/>",
+            LEFT - 10.0,
+            escape(&label),
+            top + 3.0,
+            (to - from).max(0.5),
+            ROW - 6.0,
+            svg::COLORS[series % MAX_CURVES],
+        );
+        if let Some([low, high]) = span(point) {
+            let (low, high) = (x(low), x(high));
+            let _ = write!(
+                out,
+                "<path d=\"M{low:.1} {middle:.1}H{high:.1}\" stroke=\"#1c2024\"/>"
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{text:.1}\">{}</text>",
+            LEFT + BARS + 12.0,
+            scale.text(point.y),
+        );
+    }
+    out + "</svg>\n"
 }
 
 fn written(value: f64, plus: bool) -> String {

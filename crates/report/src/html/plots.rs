@@ -6,6 +6,7 @@ use super::charts::{Chart, Kind, MAX_CURVES, Series, largest, rounded};
 use super::markup::escape;
 use super::timelines;
 use crate::findings::{Chapter, Plot, PlotKind};
+use crate::svg;
 
 /// Points of one series beyond which some are left out: a screen has fewer columns.
 const MAX_POINTS: usize = 2000;
@@ -16,10 +17,9 @@ pub fn chapter(
     charts: &mut Vec<Chart>,
     timelines: &mut Vec<serde_json::Value>,
 ) -> String {
-    let figures: String = chapter
-        .plots
-        .iter()
-        .map(|plot| figure(plot, charts))
+    let plots = chapter.plots.iter().enumerate();
+    let figures: String = plots
+        .map(|(index, plot)| figure(plot, &format!("{}-{index}", chapter.id), charts))
         .collect();
     let slices = slice_by_slice(chapter, timelines);
     format!(
@@ -47,19 +47,52 @@ fn slice_by_slice(chapter: &Chapter, data: &mut Vec<serde_json::Value>) -> Strin
     )
 }
 
-fn figure(plot: &Plot, charts: &mut Vec<Chart>) -> String {
+/// Its figures as SVG files.
+pub fn files(chapter: &Chapter) -> Vec<String> {
+    let plots = chapter.plots.iter().filter(|plot| !plot.points.is_empty());
+    let file = |plot| {
+        let names = series(plot);
+        let mut charts = Vec::new();
+        match plot.kind {
+            PlotKind::Bars => barlist::file(plot, &names),
+            PlotKind::Line | PlotKind::Steps | PlotKind::Points => {
+                diagram(plot, &names, &mut charts);
+                svg::chart(&charts[0])
+            }
+        }
+    };
+    plots.map(file).collect()
+}
+
+/// The names of the series, in the order in which they occur.
+fn series(plot: &Plot) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for point in &plot.points {
         if !names.contains(&point.series.as_str()) {
             names.push(&point.series);
         }
     }
+    names
+}
+
+/// A table of bars, and what the page's buttons save of it.
+fn bars(plot: &Plot, names: &[&str], id: &str) -> String {
+    let id = format!("bars-{}", escape(id));
+    format!(
+        "<div id=\"{id}\">{}</div>\n<template data-figure=\"{id}\">{}</template>\n",
+        barlist::render(plot, names),
+        barlist::file(plot, names)
+    )
+}
+
+fn figure(plot: &Plot, id: &str, charts: &mut Vec<Chart>) -> String {
+    let names = series(plot);
     let (drawing, note) = match plot.kind {
         _ if plot.points.is_empty() => {
             let text = "No points: the query of this figure returned none, or its run failed.";
             (String::new(), text.to_owned())
         }
-        PlotKind::Bars => (barlist::render(plot, &names), String::new()),
+        PlotKind::Bars => (bars(plot, &names, id), String::new()),
         PlotKind::Line | PlotKind::Steps | PlotKind::Points => diagram(plot, &names, charts),
     };
     let note = match note.is_empty() {

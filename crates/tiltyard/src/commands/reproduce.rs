@@ -77,7 +77,7 @@ pub struct Args {
     /// Write the verdicts and the figures of their experiments to one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Write the figures that have lines or points as SVG files into this folder.
+    /// Write the figures as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
     /// Run another scheduler in place of one: NAME=SCHEDULER, as for `run -s`.
