@@ -26,3 +26,15 @@ fn during_lasts_from_its_own_beginning() {
     assert_eq!(worker.runtime_ns, 2 * (4 * 3_000_000 + 4 * 100_000));
     assert_eq!(worker.sleep_ns, 2 * (5_000_000 + 4 * 2_900_000));
 }
+
+/// A task that yields to another is not preempted.
+#[test]
+fn a_yield_is_the_cause_of_its_switch() {
+    let machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    let workload =
+        parse(r#"{ "tasks": { "A": { "instance": 2, "loop": 50, "run": 100, "yield": "" } } }"#);
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let switches = ran.expect("a run").summary.switches;
+    assert!(switches.r#yield >= 50, "{switches:?}");
+    assert_eq!(switches.preempt, 0, "{switches:?}");
+}

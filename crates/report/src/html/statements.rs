@@ -105,9 +105,9 @@ pub fn all(findings: &Findings) -> String {
         body += "</div>\n";
     }
     format!(
-        "<section id=\"statements\"><h2>Claims</h2>\n<p class=\"lead\">Each is judged by its check on the medians of \
-         what was measured; check and tolerance were written down before. Sections with one that does not come out are \
-         open.</p>\n{body}<p class=\"note\" id=\"none\" hidden>No claim is like that.</p></section>\n"
+        "<section id=\"statements\"><h2>Claims</h2>\n<p class=\"lead\">A claim is judged by its check on the medians of \
+         the measurements. docs/claims.md lists the checks that were changed after a first result. Sections with a claim that is \
+         not reproduced are open.</p>\n{body}<p class=\"note\" id=\"none\" hidden>No claim is like that.</p></section>\n"
     )
 }
 
