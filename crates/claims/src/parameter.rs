@@ -160,7 +160,9 @@ impl Parameter {
                     None => (job.scheduler.as_str(), String::new()),
                 };
                 let Change::Is(value) = change else { return };
-                let new = self.at.iter().map(|at| format!(":{at}={value}"));
+                let is_set = |at: &&String| own.contains(&format!(":{at}="));
+                let new = self.at.iter().filter(|at| !is_set(at));
+                let new = new.map(|at| format!(":{at}={value}"));
                 job.scheduler = format!("{name}{}{own}", new.collect::<String>());
             }
         }

@@ -190,12 +190,17 @@ fn variant(all: &Schedulers, jobs: &[Job], of: &str, argument: &str, by: &str) -
     meant.then(|| with_settings(by, split(argument).1))
 }
 
-/// The argument of `-s`, with more settings appended.
+/// The argument of `-s`, with more settings appended. They replace settings of the same name.
 pub fn with_settings(argument: &str, settings: &str) -> String {
-    match settings {
-        "" => argument.to_owned(),
-        _ => format!("{argument}:{settings}"),
-    }
+    let (name, own) = split(argument);
+    let later: Vec<&str> = settings.split(':').filter(|s| !s.is_empty()).collect();
+    let tunable = |setting: &str| setting.split('=').next().map(str::to_owned);
+    let is_replaced = |own: &&str| later.iter().any(|s| tunable(s) == tunable(own));
+    let kept = own.split(':').filter(|s| !s.is_empty() && !is_replaced(s));
+    let all = std::iter::once(name)
+        .chain(kept)
+        .chain(later.iter().copied());
+    all.collect::<Vec<_>>().join(":")
 }
 
 fn judge_planned(
@@ -226,4 +231,21 @@ fn judge_planned(
         ..without_trials(&before[id], seeds)
     };
     Ok(order.into_iter().map(of_claim).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_settings;
+
+    #[test]
+    fn later_settings_replace_earlier_ones() {
+        for (argument, settings, wanted) in [
+            ("cfs", "", "cfs"),
+            ("cfs", "a=1", "cfs:a=1"),
+            ("cfs:a=1:b=2", "a=3", "cfs:b=2:a=3"),
+            ("./a:b/my.bpf.c:a=1", "a=2:c=3", "./a:b/my.bpf.c:a=2:c=3"),
+        ] {
+            assert_eq!(with_settings(argument, settings), wanted);
+        }
+    }
 }
