@@ -228,6 +228,7 @@ fn copy_changed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::files;
 
     #[test]
     fn a_text_to_replace_must_be_there_once() {
@@ -248,5 +249,30 @@ mod tests {
             let error = change(file, from).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    /// Whatever an experiment sets itself, a mutation's settings go with it.
+    #[test]
+    fn settings_of_mutations_fit_all_experiments() {
+        let folder = data::folder().unwrap().join("experiments");
+        let experiments = files::load(&folder).unwrap();
+        let jobs = experiments.iter().flat_map(|e| e.jobs().unwrap());
+        let arguments: BTreeSet<String> = jobs.map(|job| job.scheduler).collect();
+        let choices = arguments.iter().flat_map(|a| schedulers::choose(a));
+        let choices: Vec<Choice> = choices.collect();
+        let mut tried = 0;
+        for file in load(&folder, &experiments).unwrap() {
+            for mutation in &file.mutations {
+                let Some(Change::Tunable(settings)) = mutation.change() else {
+                    continue;
+                };
+                for choice in choices.iter().filter(|c| c.family() == file.scheduler) {
+                    let argument = Mutant::Set(settings).of(choice);
+                    assert!(schedulers::choose(&argument).is_ok(), "{argument}");
+                    tried += 1;
+                }
+            }
+        }
+        assert!(tried > 0);
     }
 }
