@@ -116,7 +116,7 @@ fn stall() {
         "{}",
         exit.message
     );
-    // It looks every half of the 4 s, so it acts after 4 to 6 s of waiting.
+    // The watchdog checks every 2 s, half of its timeout, so it ejects after 4 to 6 s.
     let waited_s = exit.time_ns / 1_000_000_000;
     assert!((4..=6).contains(&waited_s), "{waited_s} s");
     assert!(exit.dump.contains("CPU 0"), "{}", exit.dump);

@@ -302,7 +302,7 @@ fn loops_are_checked_at_their_heads() {
     );
 }
 
-/// `bpf_loop()` is the loop, so its callback is where it passes.
+/// The loop is inside `bpf_loop()`, so the limit is checked in its callback.
 #[test]
 fn callbacks_are_checked_at_their_entry() {
     let text = translate(

@@ -47,7 +47,7 @@ fn span(point: &PlotPoint) -> Option<[f64; 2]> {
     point.span.filter(|[low, high]| low != high)
 }
 
-/// Bars of one series stand in the order of their size.
+/// Bars of a single series are sorted by value, largest first.
 fn in_order<'a>(plot: &'a Plot, names: &[&str]) -> Vec<&'a PlotPoint> {
     let mut points: Vec<&PlotPoint> = plot.points.iter().collect();
     if names.len() == 1 {
