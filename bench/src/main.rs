@@ -137,6 +137,7 @@ fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
         workload: &workload,
         object: &object,
         globals: &[],
+        environment: &tiltyard_environment::EMPTY,
         seed: 1,
         duration_ns: Some(case.seconds * 1_000_000_000),
         watchdog: false,

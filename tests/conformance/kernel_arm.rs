@@ -270,7 +270,7 @@ fn boot(cases: &[Case], seed: u32) -> Result<Vec<Log>, KernelError> {
     job.accel = Some(Accel::Counted);
     job.seed = seed;
     // Those of whoever runs the tests would move the moments, too.
-    job.environment.clear();
+    job.variables.clear();
     job.memory_mib = 1024;
     // RCU's thread does not queue among the tasks of a case.
     job.kernel_options = "rcutree.kthread_prio=1".to_owned();
@@ -305,11 +305,10 @@ fn scheduler(case: &Case, workload: &Path) -> SchedulerJob {
         value: value.to_string(),
     });
     SchedulerJob {
-        name: case.scheduler.to_owned(),
         object: Some(object.unwrap_or_else(|error| panic!("{error}"))),
         tunables: tunables.collect(),
-        deviations: Vec::new(),
         arguments,
+        ..SchedulerJob::own(case.scheduler)
     }
 }
 

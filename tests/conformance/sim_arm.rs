@@ -51,6 +51,7 @@ fn simulate(case: &Case) -> Log {
         workload: &workload,
         object: &object,
         globals: &globals,
+        environment: &tiltyard_environment::EMPTY,
         seed: 1,
         duration_ns: case.duration_ms.map(|ms| ms * arm::MS),
         watchdog: case.watchdog,

@@ -7,7 +7,7 @@ use crate::metadata::{Metadata, Shape};
 use crate::rewrite;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use tiltyard_native::object::{self, GlobalKind, Map, MapKind, Ops, Program};
+use tiltyard_native::object::{self, Field, GlobalKind, Map, MapKind, Ops, Program};
 
 /// Members of `struct sched_ext_ops` that are no functions and that the simulated kernel knows.
 const OPS_SCALARS: &[&str] = &[
@@ -348,9 +348,38 @@ pub fn programs(module: &Module) -> Result<Vec<Program>> {
                 "program {symbol} in section \"{section}\""
             )));
         }
-        programs.push(Program { section, symbol });
+        programs.push(Program {
+            section,
+            symbol,
+            arguments: arguments(function, &module.metadata),
+        });
     }
     Ok(programs)
+}
+
+/// Numbers in the struct that a program's one argument points to.
+fn arguments(function: &Function, metadata: &Metadata) -> Vec<Field> {
+    let signature = function.node.and_then(|n| metadata.node(n, "type"));
+    // The result comes first.
+    let types = signature
+        .and_then(|n| metadata.node(n, "types"))
+        .map(|n| metadata.list(n));
+    let Some(Shape::Pointer(pointee)) = types.and_then(|t| t.get(1).map(|t| metadata.shape(*t)))
+    else {
+        return Vec::new();
+    };
+    let Shape::Composite(node) = metadata.shape(pointee) else {
+        return Vec::new();
+    };
+    let members = metadata.members(node).into_iter();
+    let numbers =
+        members.filter(|m| !m.bit_field && kind_of(metadata.shape(m.ty)) != GlobalKind::Bytes);
+    let fields = numbers.map(|member| Field {
+        size: metadata.size(member.ty),
+        offset: member.offset_bits / 8,
+        name: member.name,
+    });
+    fields.collect()
 }
 
 fn is_program(function: &Function, module: &Module) -> bool {

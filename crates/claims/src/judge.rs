@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tiltyard_measure::{Interval, median_interval};
 
+use crate::check::Check;
 use crate::experiment::Claim;
-use crate::expr::Check;
 
 /// `scheduler.measure` -> its value with each seed; `None` if a run has none.
 pub type Values = BTreeMap<String, Vec<Option<f64>>>;

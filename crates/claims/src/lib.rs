@@ -3,8 +3,8 @@
 //! Pure functions; the caller runs things.
 
 pub mod absent;
+mod check;
 mod experiment;
-mod expr;
 mod fitted;
 pub mod history;
 mod judge;
@@ -16,8 +16,8 @@ pub mod sensitivity;
 mod sql;
 mod trial;
 
+pub use check::{Check, ExprError};
 pub use experiment::*;
-pub use expr::{Check, ExprError};
 pub use judge::{Outcome, Values, Verdict, judge};
 pub use sql::{Database, Measured, Point, Reads};
 pub use trial::{Attempts, Class, Trial, Trials};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::check::Check;
 use crate::experiment::{Claim, section_of};
-use crate::expr::Check;
 use crate::judge::{Outcome, Verdict};
 use crate::mutation::{Mutation, Mutations, Tried};
 use crate::sensitivity::Variation;

@@ -126,7 +126,7 @@ impl Place for Host {
         let (program, arguments) = job.command.split_first().ok_or("the job has no command")?;
         let mut command = Command::new(program);
         command.args(arguments).args(&run.arguments).env_clear();
-        command.envs(job.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(job.variables.iter().map(|(name, value)| (name, value)));
         if job.packed {
             // What commands expect to be there.
             std::fs::create_dir_all("/tmp")?;

@@ -103,6 +103,7 @@ fn placed_job(job: &VmJob) -> Result<PlacedJob, KernelError> {
         scheduler: scheduler.name.clone(),
         object: scheduler.object.as_deref().map(text),
         tunables: scheduler.tunables.clone(),
+        environment: scheduler.environment.clone(),
         deviations: scheduler.deviations.clone(),
         arguments: scheduler.arguments.clone(),
     });
@@ -110,7 +111,7 @@ fn placed_job(job: &VmJob) -> Result<PlacedJob, KernelError> {
         command,
         // Where it is started, with what it inherits.
         folder: String::new(),
-        environment: Vec::new(),
+        variables: Vec::new(),
         packed: false,
         schedulers: schedulers.collect(),
         rounds: job.rounds,

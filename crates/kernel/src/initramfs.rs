@@ -74,6 +74,7 @@ fn placed_job(job: &VmJob, archive: &mut Archive) -> Result<PlacedJob, KernelErr
             scheduler: scheduler.name.clone(),
             object,
             tunables: scheduler.tunables.clone(),
+            environment: scheduler.environment.clone(),
             deviations: scheduler.deviations.clone(),
             arguments: scheduler.arguments.clone(),
         });
@@ -93,7 +94,7 @@ fn placed_job(job: &VmJob, archive: &mut Archive) -> Result<PlacedJob, KernelErr
     Ok(PlacedJob {
         command,
         folder: utf8(&folder)?.to_owned(),
-        environment: job.environment.clone(),
+        variables: job.variables.clone(),
         packed,
         schedulers,
         rounds: job.rounds,

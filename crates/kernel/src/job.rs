@@ -10,10 +10,14 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use tiltyard_model::Machine;
+
 use crate::kernel_log::KernelLog;
 use crate::limits::Group;
-use crate::loader::{self, KernelEnums};
-use crate::protocol::{CommandStatus, Message, PlacedJob, PlacedRun, RunOutcome, RunReport};
+use crate::loader::{self, Attached, KernelEnums, Setup};
+use crate::protocol::{
+    CommandStatus, Message, PlacedJob, PlacedRun, RunOutcome, RunReport, Tunable,
+};
 use crate::root::Root;
 use crate::rounds::{Spread, Turns};
 use crate::scores::Scores;
@@ -46,13 +50,13 @@ pub trait Place {
 /// The whole job. Err only if the place itself is broken.
 pub fn run(job: &PlacedJob, spread: Spread, place: &mut dyn Place) -> Result<(), Error> {
     // A kernel without sched_ext is as good as any other for its own scheduler.
-    let enums = KernelEnums::of_this_kernel();
+    let kernel = Kernel::here(job.schedulers.iter().any(|run| run.object.is_some()));
     let mut turns = Turns::new(job.rounds, job.schedulers.len(), spread);
     let (start, mut runs) = (Instant::now(), 0);
     loop {
         for index in 0..job.schedulers.len() {
             if turns.wants(index) {
-                let time_s = do_turn(job, index, turns.round(), runs, &enums, place)?;
+                let time_s = do_turn(job, index, turns.round(), runs, &kernel, place)?;
                 turns.ran(index, time_s);
                 runs += 1;
             }
@@ -66,13 +70,32 @@ pub fn run(job: &PlacedJob, spread: Spread, place: &mut dyn Place) -> Result<(),
     }
 }
 
+/// What loading a scheduler takes.
+struct Kernel {
+    enums: KernelEnums,
+    machine: Machine,
+}
+
+impl Kernel {
+    /// Nobody needs to know more of a kernel without sched_ext if nothing is loaded.
+    fn here(loads: bool) -> Result<Kernel, String> {
+        if !loads {
+            return Err("nothing is to be loaded".to_owned());
+        }
+        Ok(Kernel {
+            enums: KernelEnums::of_this_kernel()?,
+            machine: loader::machine()?,
+        })
+    }
+}
+
 /// One scheduler's turn, with its messages. The time if all went well, s.
 fn do_turn(
     job: &PlacedJob,
     index: usize,
     round: u32,
     run: usize,
-    enums: &Result<KernelEnums, String>,
+    kernel: &Result<Kernel, String>,
     place: &mut dyn Place,
 ) -> Result<Option<f64>, Error> {
     let scheduler = &job.schedulers[index];
@@ -84,17 +107,22 @@ fn do_turn(
     let tracer = job.tracer.as_deref().filter(|_| round > 0);
     let tracer = tracer.map(|path| (path, run));
     let log = KernelLog::from_now_on();
-    let outcome = match enums {
+    let mut environment = Vec::new();
+    let outcome = match kernel {
         Err(reason) if scheduler.object.is_some() => RunOutcome::NotLoaded {
             reason: reason.clone(),
             exit: None,
         },
-        enums => do_run(job, scheduler, tracer, enums.as_ref().ok(), place)?,
+        kernel => {
+            let kernel = kernel.as_ref().ok();
+            do_run(job, scheduler, tracer, kernel, &mut environment, place)?
+        }
     };
     let report = RunReport {
         scheduler: name,
         round,
         tunables: scheduler.tunables.clone(),
+        environment,
         outcome,
         complaints: log.complaints(),
         state_after: loader::state()?,
@@ -112,7 +140,8 @@ fn do_run(
     job: &PlacedJob,
     run: &PlacedRun,
     tracer: Option<(&str, usize)>,
-    enums: Option<&KernelEnums>,
+    kernel: Option<&Kernel>,
+    environment: &mut Vec<Tunable>,
     place: &mut dyn Place,
 ) -> Result<RunOutcome, Error> {
     let mut recording = tracer
@@ -122,19 +151,31 @@ fn do_run(
     let ring = listening.map(|r| r.tracer.ring()).transpose()?;
     let ring = ring.as_ref().map(AsFd::as_fd);
     let start = Instant::now();
-    let object = run.object.as_deref().zip(enums);
-    let scheduler = match object {
+    let object = run.object.as_deref().zip(kernel);
+    let mut scheduler = match object {
         None => None,
-        Some((object, enums)) => match loader::attach(Path::new(object), run, ring, enums) {
-            Ok(attached) => Some((attached, enums)),
-            Err(error) => {
-                return Ok(RunOutcome::NotLoaded {
-                    reason: error.to_string(),
-                    exit: error.exit(),
-                });
+        Some((object, kernel)) => {
+            let setup = Setup {
+                tunables: &run.tunables,
+                environment: &run.environment,
+                machine: &kernel.machine,
+                enums: &kernel.enums,
+                probes: ring,
+            };
+            match loader::attach(Path::new(object), setup, &run.deviations) {
+                Ok(attached) => Some((attached, &kernel.enums)),
+                Err(error) => {
+                    return Ok(RunOutcome::NotLoaded {
+                        reason: error.to_string(),
+                        exit: error.exit(),
+                    });
+                }
             }
-        },
+        }
     };
+    if let Some((attached, _)) = &mut scheduler {
+        *environment = std::mem::take(&mut attached.given);
+    }
     // One that was thrown out already has no name any more; its exit info has the rest.
     let ops_name = scheduler
         .as_ref()
@@ -150,7 +191,7 @@ fn do_run(
     let (ended, scores) = run_command(
         &mut command,
         job,
-        scheduler.is_some(),
+        scheduler.as_mut().map(|(attached, _)| attached),
         place,
         recording.as_mut(),
     )?;
@@ -186,7 +227,7 @@ fn millis(since: Instant) -> u64 {
 fn run_command(
     command: &mut Command,
     job: &PlacedJob,
-    is_loaded: bool,
+    scheduler: Option<&mut Attached>,
     place: &mut dyn Place,
     recording: Option<&mut Recording>,
 ) -> Result<(CommandStatus, Vec<String>), Error> {
@@ -215,7 +256,7 @@ fn run_command(
         pipe: output,
         scores: Scores::default(),
     };
-    let early = watch(&mut child, &mut output, job, is_loaded, place, recording)?;
+    let early = watch(&mut child, &mut output, job, scheduler, place, recording)?;
     place.clean_up(child.id());
     let status = child.wait()?;
     reap();
@@ -230,7 +271,7 @@ fn watch(
     child: &mut Child,
     output: &mut Output,
     job: &PlacedJob,
-    is_loaded: bool,
+    mut scheduler: Option<&mut Attached>,
     place: &mut dyn Place,
     mut recording: Option<&mut Recording>,
 ) -> Result<Option<CommandStatus>, Error> {
@@ -243,14 +284,22 @@ fn watch(
         revents: 0,
     });
     loop {
+        let watch = Duration::from_millis(job.watch_ms);
+        let due = scheduler.as_ref().and_then(|scheduler| scheduler.next_in());
+        let wait = due.map_or(watch, |due| due.min(watch));
+        // Rounded up: waking too early would only mean to wait again.
+        let wait_ms = wait.as_micros().div_ceil(1000) as i32;
         // SAFETY: the array is as long as stated and outlives the call.
-        unsafe { libc::poll(wanted.as_mut_ptr(), 2, job.watch_ms as i32) };
+        unsafe { libc::poll(wanted.as_mut_ptr(), 2, wait_ms) };
         output.forward(place)?;
         if let Some(recording) = &mut recording {
             recording.fetch()?;
         }
-        if is_loaded && loader::state()? != "enabled" {
+        if scheduler.is_some() && loader::state()? != "enabled" {
             return Ok(Some(CommandStatus::Ejected));
+        }
+        if let Some(scheduler) = &mut scheduler {
+            scheduler.call_due()?;
         }
         if wanted[0].revents != 0 {
             return Ok(None);

@@ -37,6 +37,7 @@ pub mod sources;
 pub mod trace;
 mod tunables;
 mod types;
+mod userspace;
 mod verifier;
 pub mod verify;
 pub mod vm;

@@ -17,13 +17,18 @@ use libbpf_rs::{
     ProgramType,
 };
 
-use crate::protocol::{Counter, Deviation, ExitInfo, PlacedRun, Tunable};
+use tiltyard_environment::{Environment, EnvironmentError, Flag, Moment, Plan};
+use tiltyard_model::Machine;
+
+use crate::protocol::{Counter, Deviation, ExitInfo, Tunable};
 use crate::tunables;
 use crate::types::{self, Kind, Place};
+use crate::userspace::{self, Periodic};
 use crate::verifier;
 
 pub use crate::tunables::TunableError;
 pub use crate::types::KernelEnums;
+pub use crate::userspace::machine;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const ROOT_OPS: &str = "/sys/kernel/sched_ext/root/ops";
@@ -43,6 +48,15 @@ pub enum LoadError {
 
     #[error(transparent)]
     Tunable(#[from] TunableError),
+
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+
+    #[error("program {program} returned {status}")]
+    Called { program: String, status: i32 },
+
+    #[error("cannot run a program of the scheduler on CPU {cpu}")]
+    Pinned { cpu: u32 },
 
     #[error(
         "the scheduler has no counter {name:?}; [kernel] deviations in its presets.toml names one"
@@ -75,10 +89,11 @@ pub enum LoadError {
 }
 
 /// What the loader must know of an object; read from its BTF before anything is loaded.
-struct Layout {
-    rodata: Vec<Place>,
-    /// Its variables, by their sections.
-    data: Vec<(&'static str, Place)>,
+pub(crate) struct Layout {
+    /// Its variables, each with its section.
+    pub variables: Vec<(String, Place)>,
+    /// What its SEC("syscall") programs take.
+    pub programs: Vec<(String, Vec<Place>)>,
     /// Name of the struct_ops map, and the fields of its struct.
     ops: String,
     ops_fields: Vec<Place>,
@@ -98,14 +113,29 @@ pub struct Attached {
     // Field order is drop order: the scheduler leaves before its maps go.
     link: Link,
     object: Object,
-    exit: Option<ExitLayout>,
+    layout: Layout,
     counters: Vec<CounterPlace>,
+    periodic: Periodic,
+    /// Variables that were set from the machine, as the scheduler finds them.
+    pub given: Vec<Tunable>,
+}
+
+/// What a scheduler is loaded with.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    pub tunables: &'a [Tunable],
+    pub environment: &'a Environment,
+    /// The machine that runs here.
+    pub machine: &'a Machine,
+    pub enums: &'a KernelEnums,
+    /// The ring buffer for its probes, if it has any.
+    pub probes: Option<BorrowedFd<'a>>,
 }
 
 /// Where a counter is stored.
 struct CounterPlace {
     counter: Counter,
-    section: &'static str,
+    section: String,
     place: Place,
 }
 
@@ -116,21 +146,21 @@ pub struct Left {
     pub deviations: Vec<Deviation>,
 }
 
-/// Loads the object of `run` with its tunables and hands the CPUs to it. On return it is in charge. Its probes, if it
-/// has any, go to the ring buffer `probes`.
-pub fn attach(
-    object: &Path,
-    run: &PlacedRun,
-    probes: Option<BorrowedFd>,
-    enums: &KernelEnums,
-) -> Result<Attached, LoadError> {
-    let (mut loaded, layout) = load(object, &run.tunables, probes, enums)?;
-    let counters = layout.counters(&run.deviations)?;
-    let (link, log) = verifier::capture(|| {
-        let mut maps = loaded.maps_mut();
-        let ops = maps.find(|map| map.name().as_bytes() == layout.ops.as_bytes());
-        ops.expect("the layout names this map").attach_struct_ops()
-    });
+/// Loads an object, does what its user-space half would do, and hands the CPUs to it. On return it is in charge.
+/// `counters` are read when it leaves.
+pub fn attach(object: &Path, setup: Setup, counters: &[Counter]) -> Result<Attached, LoadError> {
+    let enums = setup.enums;
+    let (mut loaded, layout, plan) = load(object, setup)?;
+    let counters = layout.counters(counters)?;
+    userspace::fill(&loaded, &plan.entries)?;
+    userspace::call(&mut loaded, &layout, &plan, Moment::Loaded)?;
+    let (link, log) = userspace::on_cpu(plan.attach_on, || {
+        verifier::capture(|| {
+            let mut maps = loaded.maps_mut();
+            let ops = maps.find(|map| map.name().as_bytes() == layout.ops.as_bytes());
+            ops.expect("the layout names this map").attach_struct_ops()
+        })
+    })?;
     let link = link.map_err(|error| {
         let exit = layout
             .exit
@@ -140,40 +170,45 @@ pub fn attach(
     })?;
     let attached = Attached {
         link,
+        given: userspace::given(&loaded, &layout, &plan),
         object: loaded,
-        exit: layout.exit,
+        layout,
         counters,
+        periodic: Periodic::new(&plan),
     };
-    attached.confirm(enums)
+    let mut attached = attached.confirm(enums)?;
+    let Attached { object, layout, .. } = &mut attached;
+    userspace::call(object, layout, &plan, Moment::Attached)?;
+    Ok(attached)
 }
 
-/// Lets the kernel's verifier read an object with these tunables, and drops it again. No scheduler takes charge.
-pub fn verify(object: &Path, tunables: &[Tunable], enums: &KernelEnums) -> Result<(), LoadError> {
-    load(object, tunables, None, enums).map(drop)
+/// Lets the kernel's verifier read an object, and drops it again. No scheduler takes charge.
+pub fn verify(object: &Path, setup: Setup) -> Result<(), LoadError> {
+    load(object, setup).map(drop)
 }
 
 /// An object in the kernel, verified and not yet in charge.
-fn load(
-    object: &Path,
-    tunables: &[Tunable],
-    probes: Option<BorrowedFd>,
-    enums: &KernelEnums,
-) -> Result<(Object, Layout), LoadError> {
+fn load(object: &Path, setup: Setup) -> Result<(Object, Layout, Plan), LoadError> {
     let (opened, log) = verifier::capture(|| ObjectBuilder::default().open_file(object));
     let mut opened = opened.map_err(|error| LoadError::Open {
         path: object.display().to_string(),
         detail: why(error, &log),
     })?;
-    let layout = Layout::read(&opened)?;
-    choose_programs(&mut opened)?;
-    prepare_ops(&mut opened, &layout)?;
-    prepare_data(&mut opened, &layout, tunables, enums)?;
-    if let Some(ring) = probes {
+    let mut layout = Layout::read(&opened)?;
+    choose_programs(
+        &mut opened,
+        &setup.environment.programs().collect::<Vec<_>>(),
+    )?;
+    let plan = userspace::plan(setup, &layout)?;
+    prepare_ops(&mut opened, &layout, &plan.flags, setup.enums)?;
+    prepare_data(&mut opened, &layout, setup.tunables, setup.enums)?;
+    userspace::prepare(&mut opened, &mut layout, &plan)?;
+    if let Some(ring) = setup.probes {
         listen_to_probes(&mut opened, &layout, ring)?;
     }
     let (loaded, log) = verifier::capture(|| opened.load());
     let loaded = loaded.map_err(|error| LoadError::Load(why(error, &log)))?;
-    Ok((loaded, layout))
+    Ok((loaded, layout, plan))
 }
 
 /// libbpf's own account if it gave one, else the error number that it returned.
@@ -219,13 +254,24 @@ impl Attached {
         read_sysfs(ROOT_OPS)
     }
 
+    /// How long until its user space has something to do.
+    pub fn next_in(&self) -> Option<Duration> {
+        self.periodic.next_in()
+    }
+
+    /// Does what its user space does from time to time, if it is time.
+    pub fn call_due(&mut self) -> Result<(), LoadError> {
+        self.periodic.call(&mut self.object, &self.layout)
+    }
+
     /// Takes the scheduler out and waits until the kernel's own is back.
     pub fn detach(self, enums: &KernelEnums) -> Result<Left, LoadError> {
         let Attached {
             link,
             object,
-            exit,
+            layout,
             counters,
+            ..
         } = self;
         drop(link);
         let give_up = Instant::now() + UNLOAD_LIMIT;
@@ -233,7 +279,7 @@ impl Attached {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(Left {
-            exit: exit.and_then(|exit| exit.read(&object, enums)),
+            exit: layout.exit.and_then(|exit| exit.read(&object, enums)),
             deviations: counters
                 .into_iter()
                 .map(|counter| counter.read(&object))
@@ -245,7 +291,7 @@ impl Attached {
 impl CounterPlace {
     fn read(self, object: &Object) -> Deviation {
         let range = self.place.offset..self.place.offset + 8;
-        let data = section_bytes(object, self.section).unwrap_or_default();
+        let data = section_bytes(object, &self.section).unwrap_or_default();
         let bytes = data.get(range).and_then(|bytes| bytes.try_into().ok());
         Deviation {
             counter: self.counter,
@@ -295,31 +341,51 @@ impl Layout {
             offset: place.offset,
             fields: types::fields(&btf, "user_exit_info").unwrap_or_default(),
         });
-        let data = [".data", ".bss"].into_iter().flat_map(|section| {
-            let variables = types::variables(&btf, section);
-            variables.into_iter().map(move |place| (section, place))
+        let programs = opened
+            .progs()
+            .filter(|p| p.prog_type() == ProgramType::Syscall);
+        let programs = programs.map(|program| {
+            let name = program.name().to_string_lossy().into_owned();
+            let arguments = types::arguments(&btf, &name);
+            (name, arguments)
         });
         Ok(Self {
-            data: data.collect(),
-            rodata: types::variables(&btf, ".rodata"),
+            variables: types::all_variables(&btf),
+            programs: programs.collect(),
             ops: ops.name,
             ops_fields: types::fields(&btf, "sched_ext_ops").unwrap_or_default(),
             exit,
         })
     }
 
+    /// A variable and its section.
+    pub fn variable(&self, name: &str) -> Option<(&str, &Place)> {
+        let found = self.variables.iter().find(|(_, place)| place.name == name);
+        found.map(|(section, place)| (section.as_str(), place))
+    }
+
+    /// Constants and tunables.
+    fn rodata(&self) -> Vec<Place> {
+        let all = self.variables.iter();
+        let rodata = all.filter(|(section, _)| section == ".rodata");
+        rodata.map(|(_, place)| place.clone()).collect()
+    }
+
     /// Where these counters are stored: unsigned variables of eight bytes.
     fn counters(&self, counters: &[Counter]) -> Result<Vec<CounterPlace>, LoadError> {
         let find = |counter: &Counter| {
-            let found = self.data.iter().find(|(_, place)| {
-                place.name == counter.name && place.kind == Kind::Unsigned && place.size == 8
+            let found = self.variables.iter().find(|(section, place)| {
+                matches!(section.as_str(), ".data" | ".bss")
+                    && place.name == counter.name
+                    && place.kind == Kind::Unsigned
+                    && place.size == 8
             });
             let (section, place) = found.ok_or_else(|| LoadError::Counter {
                 name: counter.name.clone(),
             })?;
             Ok(CounterPlace {
                 counter: counter.clone(),
-                section,
+                section: section.clone(),
                 place: place.clone(),
             })
         };
@@ -327,15 +393,18 @@ impl Layout {
     }
 }
 
-/// Only ops are loaded. Programs that nobody would call here (SEC("syscall"), and the headers'
-/// own probe of how pre-6.18 kernels enter BPF programs) stay out; any other is an error, since
+/// Only ops are loaded, and SEC("syscall") programs that are `called`. Others of these, and the headers'
+/// own probe of how pre-6.18 kernels enter BPF programs, stay out; any other is an error, since
 /// the scheduler would not be itself without it.
-fn choose_programs(opened: &mut OpenObject) -> Result<(), LoadError> {
+fn choose_programs(opened: &mut OpenObject, called: &[&str]) -> Result<(), LoadError> {
     for mut program in opened.progs_mut() {
         if program.prog_type() == ProgramType::StructOps || !program.autoload() {
             continue;
         }
         let name = program.name().to_string_lossy().into_owned();
+        if called.contains(&name.as_str()) && program.prog_type() == ProgramType::Syscall {
+            continue;
+        }
         if name != "scx_lib_init_probe" && program.prog_type() != ProgramType::Syscall {
             let section = program.section().to_string_lossy().into_owned();
             return Err(LoadError::Program {
@@ -348,14 +417,29 @@ fn choose_programs(opened: &mut OpenObject) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Passes the kernel the state of the CPUs that the scheduler was set up for: it refuses the
+/// Sets flags, and passes the kernel the state of the CPUs that the scheduler was set up for: it refuses the
 /// scheduler if a CPU came or went in between.
-fn prepare_ops(opened: &mut OpenObject, layout: &Layout) -> Result<(), LoadError> {
-    let Some(field) = layout
-        .ops_fields
-        .iter()
-        .find(|field| field.name == "hotplug_seq")
-    else {
+fn prepare_ops(
+    opened: &mut OpenObject,
+    layout: &Layout,
+    planned: &[Flag],
+    enums: &KernelEnums,
+) -> Result<(), LoadError> {
+    let range = |name: &str| {
+        let field = layout.ops_fields.iter().find(|field| field.name == name)?;
+        Some(field.offset..field.offset + 8)
+    };
+    let damaged = || LoadError::Damaged {
+        what: "struct_ops map",
+    };
+    let mut map = find_map(opened, &layout.ops).ok_or_else(damaged)?;
+    let ops = map.initial_value_mut().ok_or_else(damaged)?;
+    if !planned.is_empty() {
+        let range = range("flags").ok_or_else(damaged)?;
+        let own = u64::from_ne_bytes(ops[range.clone()].try_into().map_err(|_| damaged())?);
+        ops[range].copy_from_slice(&userspace::flags(own, planned, enums)?.to_ne_bytes());
+    }
+    let Some(range) = range("hotplug_seq") else {
         return Ok(());
     };
     let sequence: u64 = read_sysfs(HOTPLUG_SEQ)?.parse().map_err(|_| {
@@ -365,12 +449,7 @@ fn prepare_ops(opened: &mut OpenObject, layout: &Layout) -> Result<(), LoadError
             source,
         }
     })?;
-    let damaged = || LoadError::Damaged {
-        what: "struct_ops map",
-    };
-    let mut map = find_map(opened, &layout.ops).ok_or_else(damaged)?;
-    let ops = map.initial_value_mut().ok_or_else(damaged)?;
-    ops[field.offset..field.offset + 8].copy_from_slice(&sequence.to_ne_bytes());
+    ops[range].copy_from_slice(&sequence.to_ne_bytes());
     Ok(())
 }
 
@@ -380,7 +459,7 @@ fn listen_to_probes(
     layout: &Layout,
     ring: BorrowedFd,
 ) -> Result<(), LoadError> {
-    let switch = layout.rodata.iter().find(|p| p.name == "tilt_probes_on");
+    let switch = layout.variable("tilt_probes_on").map(|(_, place)| place);
     let (Some(switch), Some(mut map)) = (switch, find_map(opened, "tilt_probes")) else {
         return Ok(());
     };
@@ -409,7 +488,8 @@ fn prepare_data(
     {
         map.set_value_size(DUMP_BYTES)?;
     }
-    if layout.rodata.is_empty() {
+    let constants = layout.rodata();
+    if constants.is_empty() {
         return Ok(tunables::set_all(&mut [], &[], tunables)?);
     }
     let damaged = || LoadError::Damaged {
@@ -417,17 +497,13 @@ fn prepare_data(
     };
     let mut map = find_map(opened, ".rodata").ok_or_else(damaged)?;
     let rodata = map.initial_value_mut().ok_or_else(damaged)?;
-    enums.fill(rodata, &layout.rodata);
+    enums.fill(rodata, &constants);
     let dump_len = dump.map(|dump| dump + "_len");
     let is_dump_len = |place: &&Place| Some(&place.name) == dump_len.as_ref();
-    if let Some(place) = layout.rodata.iter().find(is_dump_len) {
+    if let Some(place) = constants.iter().find(is_dump_len) {
         rodata[place.offset..place.offset + 4].copy_from_slice(&DUMP_BYTES.to_ne_bytes());
     }
-    let own: Vec<&Place> = layout
-        .rodata
-        .iter()
-        .filter(|place| !is_dump_len(place))
-        .collect();
+    let own: Vec<&Place> = constants.iter().filter(|p| !is_dump_len(p)).collect();
     Ok(tunables::set_all(rodata, &own, tunables)?)
 }
 
@@ -488,13 +564,13 @@ fn is_map(name: &[u8], wanted: &str) -> bool {
     prefix.is_empty() || (wanted.starts_with('.') && !prefix.contains(&b'.'))
 }
 
-fn find_map<'a>(opened: &'a mut OpenObject, name: &str) -> Option<OpenMapMut<'a>> {
+pub(crate) fn find_map<'a>(opened: &'a mut OpenObject, name: &str) -> Option<OpenMapMut<'a>> {
     opened
         .maps_mut()
         .find(|map| is_map(map.name().as_bytes(), name))
 }
 
-fn section_bytes(object: &Object, section: &str) -> Option<Vec<u8>> {
+pub(crate) fn section_bytes(object: &Object, section: &str) -> Option<Vec<u8>> {
     let map: Map<'_> = object
         .maps()
         .find(|map| is_map(map.name().as_bytes(), section))?;

@@ -4,6 +4,7 @@
 //! callers of this crate get.
 
 use serde::{Deserialize, Serialize};
+use tiltyard_environment::Environment;
 
 use crate::limits::Limits;
 use crate::loader;
@@ -21,9 +22,9 @@ pub const TRACE_PORT_NAME: &str = "tiltyard.trace";
 pub struct PlacedJob {
     /// The program's path, then its arguments.
     pub command: Vec<String>,
-    /// Where it runs, and with which variables.
+    /// Where it runs, and with which variables of its process.
     pub folder: String,
-    pub environment: Vec<(String, String)>,
+    pub variables: Vec<(String, String)>,
     /// The command and its libraries are in the guest's first file system, and no others. Never here.
     pub packed: bool,
     pub schedulers: Vec<PlacedRun>,
@@ -46,6 +47,8 @@ pub struct PlacedRun {
     /// Path of the BPF object; none for the kernel's own scheduler.
     pub object: Option<String>,
     pub tunables: Vec<Tunable>,
+    /// What its user-space half does.
+    pub environment: Environment,
     /// Arguments of the command in addition to the job's own.
     pub arguments: Vec<String>,
     /// Counters that are read when it has left.
@@ -111,6 +114,9 @@ pub struct RunReport {
     pub round: u32,
     /// What was set; all others had their defaults.
     pub tunables: Vec<Tunable>,
+    /// Variables that were set from the machine, as the scheduler found them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<Tunable>,
     pub outcome: RunOutcome,
     /// Errors and warnings in the kernel's log during the run, whoever caused them.
     pub complaints: Vec<String>,
@@ -252,6 +258,7 @@ mod tests {
             scheduler: "fifo".to_owned(),
             round: 1,
             tunables: Vec::new(),
+            environment: Vec::new(),
             outcome: RunOutcome::Ran {
                 ops_name: None,
                 command,

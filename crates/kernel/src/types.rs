@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use libbpf_rs::AsRawLibbpf;
 use libbpf_rs::btf::types::{
-    Array, DataSec, Enum, Enum64, Int, IntEncoding, MemberAttr, Struct, Var,
+    Array, DataSec, Enum, Enum64, Func, FuncProto, Int, IntEncoding, MemberAttr, Ptr, Struct, Var,
 };
-use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize, TypeId};
+use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize, ReferencesType, TypeId};
 
 /// What a variable or a field is, as far as a loader cares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,48 @@ pub fn variables(btf: &Btf<'_>, section: &str) -> Vec<Place> {
                 kind,
             })
         })
+        .collect()
+}
+
+/// The variables of all data sections, each with its section.
+pub fn all_variables(btf: &Btf<'_>) -> Vec<(String, Place)> {
+    let sections = btf.type_by_kind::<DataSec<'_>>().filter_map(|section| {
+        let name = section.name()?.to_str()?.to_owned();
+        let is_data = [".data", ".bss", ".rodata"]
+            .iter()
+            .any(|kind| name.starts_with(kind));
+        is_data.then_some(name)
+    });
+    let variables = sections.flat_map(|section| {
+        let variables = variables(btf, &section).into_iter();
+        variables
+            .map(move |place| (section.clone(), place))
+            .collect::<Vec<_>>()
+    });
+    variables.collect()
+}
+
+/// The numbers in the struct that a program's one argument points to; none for a program without one.
+pub fn arguments(btf: &Btf<'_>, program: &str) -> Vec<Place> {
+    let find = || {
+        let function: Func<'_> = btf.type_by_name(program)?;
+        let prototype = FuncProto::try_from(function.referenced_type()).ok()?;
+        let argument = prototype.iter().next()?;
+        let pointer = btf
+            .type_by_id::<BtfType<'_>>(argument.ty)?
+            .skip_mods_and_typedefs();
+        let structure = Ptr::try_from(pointer)
+            .ok()?
+            .referenced_type()
+            .skip_mods_and_typedefs();
+        fields(btf, structure.name()?.to_str()?)
+    };
+    let is_number =
+        |place: &Place| matches!(place.kind, Kind::Bool | Kind::Signed | Kind::Unsigned);
+    find()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(is_number)
         .collect()
 }
 
@@ -173,6 +215,11 @@ impl KernelEnums {
 
     fn insert(&mut self, name: &str, value: u64) {
         self.values.insert(name.to_owned(), value);
+    }
+
+    /// The kernel's value of a constant; `None` if it does not have it.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        self.values.get(name).copied()
     }
 
     /// The kernel's name of an exit kind.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tiltyard_environment::Environment;
 use tiltyard_model::Machine;
 
 use crate::config::KernelConfig;
@@ -28,8 +29,8 @@ use crate::{elf, host, initramfs};
 pub struct VmJob {
     /// Program (a path, or a name on PATH) and its arguments. It runs where this process is.
     pub command: Vec<String>,
-    /// The variables that it finds in a guest.
-    pub environment: Vec<(String, String)>,
+    /// The variables of its process in a guest.
+    pub variables: Vec<(String, String)>,
     pub schedulers: Vec<SchedulerJob>,
     pub rounds: Rounds,
     /// Compiled from [`crate::trace::SOURCE`]: records what the scheduler does. None to record nothing.
@@ -69,6 +70,8 @@ pub struct SchedulerJob {
     /// Its BPF object; none for the kernel's own scheduler.
     pub object: Option<PathBuf>,
     pub tunables: Vec<Tunable>,
+    /// What its user-space half does.
+    pub environment: Environment,
     /// What it counts of its deviations from itself.
     pub deviations: Vec<Counter>,
     /// Further arguments of the command under it. Files among them are there in the guest.
@@ -82,6 +85,7 @@ impl SchedulerJob {
             name: name.to_owned(),
             object: None,
             tunables: Vec::new(),
+            environment: Environment::default(),
             deviations: Vec::new(),
             arguments: Vec::new(),
         }
@@ -93,12 +97,12 @@ impl VmJob {
     /// scheduler yet.
     pub fn new(command: Vec<String>) -> Self {
         // What is not UTF-8 nobody can have meant for the command.
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
         Self {
             command,
-            environment: environment.collect(),
+            variables: variables.collect(),
             schedulers: Vec::new(),
             rounds: Rounds::ONE,
             tracer: None,

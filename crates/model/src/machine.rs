@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine: which CPUs share what, and what things cost on it.
 //!
-//! Three ways to say it: a machine file ([`Machine::parse_toml`]), hwloc's synthetic
-//! string ([`Machine::parse_hwloc_synthetic`]), hwloc's XML ([`Machine::parse_hwloc_xml`]).
-//! Only the first carries costs and jitter; the other two get [`Costs::REFERENCE`] and [`Jitter::REFERENCE`].
+//! Four ways to say it: a machine file ([`Machine::parse_toml`]), hwloc's synthetic
+//! string ([`Machine::parse_hwloc_synthetic`]), hwloc's XML ([`Machine::parse_hwloc_xml`]), the files of a running
+//! kernel ([`Machine::parse_sysfs`]). Only the first carries costs and jitter; the others get [`Costs::REFERENCE`] and [`Jitter::REFERENCE`].
 
 mod error;
 mod file;
 mod hwloc_xml;
 mod synthetic;
+mod sysfs;
 mod topology;
 
 pub use error::MachineError;
+pub use sysfs::ReadFile;
 use topology::Topology;
 
 /// Topology and cost profile. The same for every scheduler that runs on it.
@@ -190,6 +192,13 @@ impl Machine {
             "read from hwloc XML",
             topology,
         ))
+    }
+
+    /// Reads the topology of the machine that runs here from files below /sys/devices/system. `tick_hz` is CONFIG_HZ of
+    /// its kernel, which does not show it there.
+    pub fn parse_sysfs(read: ReadFile, tick_hz: u32) -> Result<Machine, MachineError> {
+        let machine = Machine::from_topology("host", "the machine at hand", sysfs::parse(read)?);
+        Ok(Machine { tick_hz, ..machine })
     }
 
     /// Reads a machine file. `file` names it in errors; docs/reference/machine-files.md has every key.

@@ -48,13 +48,6 @@ pub enum LoadError {
         value: String,
         bytes: u64,
     },
-    #[error("{scheduler} supports {holds} CPUs, the length of its {name}; this machine has {cpus}")]
-    TooManyCpus {
-        scheduler: String,
-        name: String,
-        holds: u64,
-        cpus: u64,
-    },
     #[error("tunable '{name}' ({elements} x {bytes} bytes) does not take {value}: {why}")]
     Array {
         name: String,

@@ -125,6 +125,17 @@ pub enum GlobalKind {
 pub struct Program {
     pub section: String,
     pub symbol: String,
+    /// Numbers in the struct that it takes, if it takes one.
+    #[serde(default)]
+    pub arguments: Vec<Field>,
+}
+
+/// A number in a struct.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Field {
+    pub name: String,
+    pub offset: u64,
+    pub size: u64,
 }
 
 /// An access to memory that is checked before it is done.

@@ -54,6 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         workload: &workload,
         object: &object,
         globals: &globals,
+        environment: &tiltyard_environment::EMPTY,
         seed: 1,
         duration_ns: (seconds > 0.0).then_some((seconds * 1e9) as u64),
         watchdog: false,

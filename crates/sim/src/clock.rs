@@ -23,6 +23,8 @@ pub enum Alarm {
     Schedule { cpu: u32 },
     /// A device has served a request.
     Device { device: u32 },
+    /// User space calls a program of the scheduler.
+    Program { call: u32 },
     /// Check for tasks that wait too long.
     Watchdog,
     /// A CPU that was halted continues.

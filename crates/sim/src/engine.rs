@@ -13,6 +13,7 @@ use crate::program::Programs;
 use crate::sched::locks::RqLocks;
 use crate::task::{Class, Task, TaskId};
 use crate::topology::Topology;
+use tiltyard_environment::{Environment, EnvironmentError};
 use tiltyard_model::machine::Jitter;
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, Machine, OverheadCause};
 use tiltyard_native::{Crash, Instance, LoadError, Object, Value};
@@ -23,8 +24,10 @@ pub struct Setup<'a> {
     pub machine: &'a Machine,
     pub workload: &'a Workload,
     pub object: &'a Object,
-    /// Tunables and other globals of the scheduler, by name.
+    /// Tunables and other globals of the scheduler that the user has set, by name.
     pub globals: &'a [(String, Value)],
+    /// What the scheduler's user-space half does.
+    pub environment: &'a Environment,
     pub seed: u64,
     /// From the workload's start; `None`: until the workload ends by itself.
     pub duration_ns: Option<u64>,
@@ -69,6 +72,8 @@ pub struct CpuTimes {
 pub enum RunError {
     #[error("scheduler: {0}")]
     Load(#[from] LoadError),
+    #[error("scheduler: {0}")]
+    Environment(#[from] EnvironmentError),
     #[error("scheduler crashed in {op} on CPU {cpu}, task {task}: {what}")]
     Crash {
         /// `ops.running()`
@@ -282,6 +287,7 @@ impl<'a> Engine<'a> {
                 }
             }
             Due::Alarm(Alarm::Device { device }) => self.device_done(device),
+            Due::Alarm(Alarm::Program { call }) => self.program_due(call),
             Due::Alarm(Alarm::Watchdog) => self.watchdog_check(),
             Due::Alarm(Alarm::WaitOver { cpu }) => self.wait_over(cpu),
             Due::WorkDone { cpu } => self.work_done(cpu),

@@ -91,6 +91,7 @@ fn hear(object: &Object, workload: &Workload) -> Heard {
         workload,
         object,
         globals: &[],
+        environment: &tiltyard_environment::EMPTY,
         seed: 1,
         duration_ns: None,
         watchdog: false,

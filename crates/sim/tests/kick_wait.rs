@@ -41,6 +41,7 @@ fn kick_once(kick_flags: i128, others: &str) -> Result<Seen, RunError> {
         workload: &workload,
         object: object(&path.display().to_string(), 2),
         globals: &globals,
+        environment: &tiltyard_environment::EMPTY,
         seed: 1,
         duration_ns: None,
         watchdog: false,

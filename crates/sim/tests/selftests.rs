@@ -118,6 +118,7 @@ impl Program {
             workload: &workload,
             object: self.object,
             globals: &self.globals,
+            environment: &tiltyard_environment::EMPTY,
             seed: 1,
             duration_ns: None,
             watchdog: true,

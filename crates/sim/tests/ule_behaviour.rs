@@ -158,6 +158,7 @@ fn try_run(
         workload: &workload,
         object: ule(),
         globals: &globals,
+        environment: &tiltyard_environment::EMPTY,
         seed: 1,
         duration_ns: Some(seconds * 1000 * MS),
         watchdog,

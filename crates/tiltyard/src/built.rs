@@ -69,6 +69,7 @@ pub fn job(argument: &str) -> Result<SchedulerJob, Failure> {
         tunables: tunables
             .map(|(name, value)| Tunable { name, value })
             .collect(),
+        environment: choice.environment,
         deviations: deviations
             .map(|(name, what)| Counter { name, what })
             .collect(),

@@ -105,11 +105,9 @@ fn scheduler(name: &str, object: Option<&PathBuf>, tunables: &[(&str, &str)]) ->
         value: (*value).to_owned(),
     };
     SchedulerJob {
-        name: name.to_owned(),
         object: object.cloned(),
         tunables: tunables.iter().map(tunable).collect(),
-        deviations: Vec::new(),
-        arguments: Vec::new(),
+        ..SchedulerJob::own(name)
     }
 }
 

@@ -3,6 +3,7 @@
 //! whatever their metrics show.
 
 use serde_json::json;
+use tiltyard_environment::EnvironmentError;
 use tiltyard_native::LoadError;
 use tiltyard_sim::{Exit, ExitKind, Outcome, RunError, Stranded};
 
@@ -143,9 +144,10 @@ pub fn by_error(error: &RunError, origin_ns: u64) -> Failure {
         RunError::Load(
             LoadError::UnknownGlobal { .. }
             | LoadError::ValueRange { .. }
-            | LoadError::Array { .. }
-            | LoadError::TooManyCpus { .. },
-        ) => Code::Usage,
+            | LoadError::Array { .. },
+        )
+        | RunError::Environment(EnvironmentError::TooManyCpus { .. }) => Code::Usage,
+        RunError::Environment(_) => Code::Input,
         RunError::Load(LoadError::Unbound(_)) | RunError::NotModelled(_) => Code::NotModelled,
         RunError::Load(_) | RunError::Crash { .. } | RunError::Scheduler(_) => Code::Scheduler,
         RunError::Workload(_) => Code::Workload,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tiltyard_environment::Environment;
 
 use crate::data;
 use crate::failure::{Code, Failure};
@@ -22,6 +23,8 @@ pub struct Choice {
     pub tunables: Vec<(String, String)>,
     /// Whether a run with it should eject it for starving tasks, as the kernel would.
     pub watchdog: bool,
+    /// What its user-space half does with the machine.
+    pub environment: Environment,
     /// What is different in a real kernel.
     pub kernel: InKernel,
 }
@@ -60,6 +63,8 @@ struct PresetFile {
     watchdog: bool,
     #[serde(default)]
     kernel: KernelTable,
+    #[serde(default)]
+    environment: toml::Table,
     #[serde(flatten)]
     presets: BTreeMap<String, PresetTable>,
 }
@@ -155,18 +160,34 @@ fn read_file(file: &Path) -> Result<PresetFile, Failure> {
     })
 }
 
-/// The settings for the watchdog and for real kernels in the file beside `source`.
-fn beside(source: &Path) -> Result<(bool, InKernel), Failure> {
+/// What the file beside a source says of all its presets.
+struct Beside {
+    watchdog: bool,
+    environment: Environment,
+    kernel: InKernel,
+}
+
+fn beside(source: &Path) -> Result<Beside, Failure> {
     let file = source.with_file_name("presets.toml");
     if !file.is_file() {
-        return Ok((true, InKernel::default()));
+        return Ok(Beside {
+            watchdog: true,
+            environment: Environment::default(),
+            kernel: InKernel::default(),
+        });
     }
     let read = read_file(&file)?;
+    let environment = Environment::from_toml(read.environment)
+        .map_err(|error| Failure::new(Code::Input, format!("{}: {error}", data::shown(&file))))?;
     let kernel = InKernel {
         tunables: values(&file, "kernel", read.kernel.set)?,
         deviations: read.kernel.deviations.into_iter().collect(),
     };
-    Ok((read.watchdog, kernel))
+    Ok(Beside {
+        watchdog: read.watchdog,
+        environment,
+        kernel,
+    })
 }
 
 /// Resolves `argument`. Names of tunables are checked when the scheduler has been built.
@@ -192,7 +213,11 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
         tunables.retain(|(known, _)| known != tunable);
         tunables.push((tunable.to_owned(), value.to_owned()));
     }
-    let (watchdog, mut kernel) = beside(&source)?;
+    let Beside {
+        watchdog,
+        environment,
+        mut kernel,
+    } = beside(&source)?;
     let is_given = |name: &String| tunables.iter().any(|(given, _)| given == name);
     kernel.tunables.retain(|(name, _)| !is_given(name));
     Ok(Choice {
@@ -201,6 +226,7 @@ pub fn choose(argument: &str) -> Result<Choice, Failure> {
         source,
         tunables,
         watchdog,
+        environment,
         kernel,
     })
 }

@@ -113,6 +113,7 @@ pub fn simulate(
         workload: experiment.workload,
         object: &built.object,
         globals: &built.globals,
+        environment: &built.choice.environment,
         seed,
         duration_ns: experiment.duration_ns,
         watchdog: experiment.watchdog.unwrap_or(built.choice.watchdog),

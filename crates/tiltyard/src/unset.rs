@@ -3,7 +3,6 @@
 //! call, and variables that describe the machine.
 
 use tiltyard_model::Machine;
-use tiltyard_native::Object;
 use tiltyard_native::object::GlobalKind;
 
 use crate::built::Built;
@@ -42,7 +41,7 @@ fn has_smt(machine: &Machine) -> bool {
 /// Lines for the user, without the scheduler's name.
 pub fn warnings(built: &Built, machine: &Machine) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(line) = never_called(&built.object) {
+    if let Some(line) = never_called(built) {
         lines.push(line);
     }
     lines.extend(contradictions(built, machine));
@@ -50,18 +49,21 @@ pub fn warnings(built: &Built, machine: &Machine) -> Vec<String> {
 }
 
 /// Programs besides ops run only if they are attached or called.
-fn never_called(object: &Object) -> Option<String> {
+fn never_called(built: &Built) -> Option<String> {
+    let object = &built.object;
+    let called: Vec<&str> = built.choice.environment.programs().collect();
     let ops: Vec<&String> = object.ops.functions.values().collect();
     let others = object
         .programs
         .iter()
-        .filter(|p| !p.section.starts_with("struct_ops") && !ops.contains(&&p.symbol));
+        .filter(|p| !p.section.starts_with("struct_ops") && !ops.contains(&&p.symbol))
+        .filter(|p| !called.contains(&p.symbol.as_str()));
     let named: Vec<String> = others
         .map(|p| format!("{} (SEC(\"{}\"))", p.symbol, p.section))
         .collect();
     (!named.is_empty()).then(|| {
         format!(
-            "programs never called: {}; what they set up is missing in the simulated machine",
+            "programs never called: {}; what they set up is missing unless [environment] in presets.toml calls them",
             named.join(", ")
         )
     })
@@ -70,7 +72,8 @@ fn never_called(object: &Object) -> Option<String> {
 /// Variables that describe a different machine.
 fn contradictions(built: &Built, machine: &Machine) -> Vec<String> {
     let object = &built.object;
-    let given = |name: &str| built.globals.iter().any(|(n, _)| n == name);
+    let set: Vec<&str> = built.choice.environment.variables().collect();
+    let given = |name: &str| built.globals.iter().any(|(n, _)| n == name) || set.contains(&name);
     let wrong = DESCRIBED.iter().filter_map(|(name, of)| {
         let global = object.tunables.get(*name)?;
         if given(name) || global.elements != 1 || global.kind == GlobalKind::Bytes {

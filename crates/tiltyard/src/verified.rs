@@ -55,6 +55,7 @@ pub fn require(built: &Built) -> Result<String, Failure> {
     let request = Request {
         object: job.object.ok_or_else(|| no_object(argument))?,
         tunables: job.tunables,
+        environment: job.environment,
     };
     let idle_s = env::var(IDLE_VARIABLE).ok().and_then(|s| s.parse().ok());
     let idle_s = idle_s.unwrap_or(IDLE_S);

@@ -18,29 +18,50 @@ const MAX_TEST_LINES: usize = 800;
 const TOO_LONG: [&str; 0] = [];
 
 /// Which crates a crate may use, as ARCHITECTURE.md states it.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
+    ("expr", &[]),
+    ("environment", &["expr", "model"]),
     ("model", &[]),
     ("workload", &["model"]),
     ("native", &[]),
     ("build", &["native"]),
-    ("sim", &["model", "workload", "native"]),
-    ("kernel", &["model", "workload"]),
+    ("sim", &["model", "workload", "native", "environment"]),
+    ("kernel", &["model", "workload", "environment"]),
     ("exec", &["model", "workload"]),
     ("measure", &["model"]),
     ("tables", &["model", "measure"]),
-    ("claims", &["measure", "tables"]),
+    ("claims", &["measure", "tables", "expr"]),
     ("report", &["model", "measure"]),
     ("fidelity", &["model", "measure", "exec"]),
     (
         "tiltyard",
         &[
-            "model", "workload", "native", "build", "sim", "kernel", "exec", "measure", "report",
-            "tables", "fidelity", "claims",
+            "model",
+            "workload",
+            "native",
+            "build",
+            "sim",
+            "kernel",
+            "exec",
+            "measure",
+            "report",
+            "tables",
+            "fidelity",
+            "claims",
+            "environment",
         ],
     ),
     (
         "bench",
-        &["model", "workload", "native", "build", "sim", "measure"],
+        &[
+            "model",
+            "workload",
+            "native",
+            "build",
+            "sim",
+            "measure",
+            "environment",
+        ],
     ),
 ];
 

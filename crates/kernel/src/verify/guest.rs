@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Folder, Request, Verdict};
 use crate::job::check;
-use crate::loader::{self, KernelEnums};
+use crate::loader::{self, KernelEnums, Setup};
 
 /// The hidden subcommand that the guest runs; its argument is the folder.
 pub const ARGUMENT: &str = "kernel-verify";
@@ -61,7 +61,18 @@ fn refusal(request: &str, enums: &Result<KernelEnums, String>) -> Option<String>
         Ok(enums) => enums,
         Err(reason) => return Some(reason.clone()),
     };
-    let verified = loader::verify(Path::new(&request.object), &request.tunables, enums);
+    let machine = match loader::machine() {
+        Ok(machine) => machine,
+        Err(reason) => return Some(reason),
+    };
+    let setup = Setup {
+        tunables: &request.tunables,
+        environment: &request.environment,
+        machine: &machine,
+        enums,
+        probes: None,
+    };
+    let verified = loader::verify(Path::new(&request.object), setup);
     verified.err().map(|error| error.to_string())
 }
 

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use tiltyard_environment::Environment;
+
 use crate::protocol::Tunable;
 
 /// What is to be verified.
@@ -25,6 +27,7 @@ pub struct Request {
     pub object: PathBuf,
     /// Values decide which code the verifier sees.
     pub tunables: Vec<Tunable>,
+    pub environment: Environment,
 }
 
 /// What the kernel makes of it.

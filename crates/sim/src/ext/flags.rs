@@ -41,10 +41,26 @@ pub const OPS_ENQ_LAST: u64 = 2;
 pub const OPS_ENQ_EXITING: u64 = 4;
 pub const OPS_SWITCH_PARTIAL: u64 = 8;
 pub const OPS_ENQ_MIGRATION_DISABLED: u64 = 0x10;
+pub const OPS_ALLOW_QUEUED_WAKEUP: u64 = 0x20;
 pub const OPS_BUILTIN_IDLE_PER_NODE: u64 = 0x40;
 /// Deprecated no-op in 6.18.
 pub const OPS_HAS_CGROUP_WEIGHT: u64 = 1 << 16;
 pub const OPS_ALL: u64 = 0x7f | OPS_HAS_CGROUP_WEIGHT;
+
+/// A flag of ops by its name.
+pub fn ops_flag(name: &str) -> Option<u64> {
+    Some(match name.strip_prefix("SCX_OPS_")? {
+        "KEEP_BUILTIN_IDLE" => OPS_KEEP_BUILTIN_IDLE,
+        "ENQ_LAST" => OPS_ENQ_LAST,
+        "ENQ_EXITING" => OPS_ENQ_EXITING,
+        "SWITCH_PARTIAL" => OPS_SWITCH_PARTIAL,
+        "ENQ_MIGRATION_DISABLED" => OPS_ENQ_MIGRATION_DISABLED,
+        "ALLOW_QUEUED_WAKEUP" => OPS_ALLOW_QUEUED_WAKEUP,
+        "BUILTIN_IDLE_PER_NODE" => OPS_BUILTIN_IDLE_PER_NODE,
+        "HAS_CGROUP_WEIGHT" => OPS_HAS_CGROUP_WEIGHT,
+        _ => return None,
+    })
+}
 
 pub const KICK_IDLE: u64 = 1;
 pub const KICK_PREEMPT: u64 = 2;

@@ -12,6 +12,8 @@ use tiltyard_native::layout::{CgroupInitArgs, ExitTaskArgs, InitTaskArgs};
 impl Engine<'_> {
     /// `scx_enable()`: ops.init, then cgroups from the root down, then tasks in the order of their creation.
     pub(crate) fn ext_enable(&mut self) {
+        self.prepare_scheduler();
+        self.exec_cpu = self.ext.plan.attach_on.unwrap_or(0);
         let error = self.call_op(Op::Init, &[], TaskId::IDLE, None) as i32;
         if error != 0 {
             return self.ext_error(format!("ops.init() failed ({error}){}", errno_name(error)));
@@ -44,6 +46,7 @@ impl Engine<'_> {
         }
         self.ext.enabled = self.ext.exit.is_none();
         self.arm_watchdog();
+        self.after_attach();
     }
 
     /// `scx_disable_workfn()`: the dump after an error, then tasks, cgroups, ops.exit.
@@ -222,7 +225,7 @@ impl Engine<'_> {
 }
 
 /// `, ENOMEM`; nothing for numbers that no scheduler should return.
-fn errno_name(error: i32) -> &'static str {
+pub(super) fn errno_name(error: i32) -> &'static str {
     match i64::from(error) {
         EPERM => ", EPERM",
         ENOENT => ", ENOENT",

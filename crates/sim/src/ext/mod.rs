@@ -12,6 +12,7 @@ pub mod kick;
 pub mod load;
 pub mod ops;
 pub mod progress;
+pub mod userspace;
 pub mod wait;
 pub mod watchdog;
 
@@ -25,6 +26,7 @@ use flags::*;
 use idle::IdleMasks;
 use ops::{Context, OpTable};
 use std::collections::HashMap;
+use tiltyard_environment::Plan;
 use tiltyard_native::Instance;
 use wait::Standstill;
 
@@ -32,6 +34,8 @@ use wait::Standstill;
 pub struct Ext {
     /// `.name` of its ops.
     pub name: String,
+    /// What its user-space half does.
+    pub plan: Plan,
     pub instance: Instance,
     pub bpf: Bpf,
     pub ops: OpTable,
@@ -167,15 +171,14 @@ impl Ext {
     /// Loads a private copy of the scheduler and checks what the kernel checks before ops.init.
     pub fn load(setup: &Setup, topology: &Topology) -> Result<Ext, RunError> {
         let object = setup.object;
-        let mut globals = setup.globals.to_vec();
-        globals.extend(Bpf::well_known_globals(setup, topology)?);
-        let mut instance = Instance::load(object, &globals)?;
+        let plan = userspace::plan(setup)?;
+        let mut instance = Instance::load(object, &userspace::globals(setup, &plan))?;
         instance.bind(
             &crate::kfuncs::kfunc_address,
             &crate::kfuncs::helper_address,
         )?;
         let ops = OpTable::new(object, &instance);
-        let flags = object.ops.flags;
+        let flags = userspace::flags(object.ops.flags, &plan.flags)?;
         check_name(&object.ops.name)?;
         check_flags(flags)?;
         let timeout_ms = match object.ops.timeout_ms {
@@ -193,6 +196,7 @@ impl Ext {
         };
         Ok(Ext {
             name: object.ops.name.clone(),
+            plan,
             bpf: Bpf::new(setup, &instance, topology)?,
             accesses: Accesses::of(object, &instance),
             instance,

@@ -153,8 +153,10 @@ impl OpTable {
 pub struct Context {
     /// Number of this call into the scheduler, from 1.
     pub number: u64,
-    /// `None` for the callback of a timer.
+    /// `None` for the callback of a timer and for a program.
     pub op: Option<Op>,
+    /// User space called it.
+    pub is_program: bool,
     /// CPU whose runqueue is locked.
     pub locked_cpu: Option<u32>,
     /// The task that the op concerns; the idle task if none.
@@ -178,6 +180,7 @@ impl Context {
     pub fn label(&self) -> String {
         match self.op {
             Some(op) => format!("ops.{}()", op.name()),
+            None if self.is_program => "a program called by user space".to_owned(),
             None => "the callback of a timer".to_owned(),
         }
     }
@@ -228,6 +231,7 @@ impl Engine<'_> {
         let context = Context {
             number: 0,
             op: Some(op),
+            is_program: false,
             locked_cpu,
             subject,
             inserted: false,

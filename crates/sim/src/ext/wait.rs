@@ -133,6 +133,7 @@ impl Engine<'_> {
                 Some(id) => self.tasks[id.index()].cpu,
                 None => return false,
             },
+            Alarm::Program { call } => self.program_cpu(call as usize),
             Alarm::Watchdog | Alarm::WaitOver { .. } => return false,
         };
         match self.ext.still.iter_mut().find(|s| s.cpu == cpu) {

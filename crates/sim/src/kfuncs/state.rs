@@ -11,7 +11,7 @@ use crate::engine::{Engine, RunError, Setup};
 use crate::ext::ops::Context;
 use crate::topology::Topology;
 use tiltyard_model::EventKind;
-use tiltyard_native::{Instance, LoadError, Object, Value};
+use tiltyard_native::Instance;
 
 /// Name of the map that carries probes, see schedulers/include/tiltyard.bpf.h.
 const PROBE_MAP: &str = "tilt_probes";
@@ -62,61 +62,6 @@ impl Bpf {
             probes: Vec::new(),
             no_cpus: CpuSet::new(nr_cpus),
         })
-    }
-
-    /// Sets globals that a scheduler's user-space half would set from the machine, if the source has them and the
-    /// user did not set them.
-    pub fn well_known_globals(
-        setup: &Setup,
-        topology: &Topology,
-    ) -> Result<Vec<(String, Value)>, LoadError> {
-        let nr_cpus = i128::from(topology.online.nr_cpus());
-        let machine = setup.machine;
-        let ids = |key: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
-            machine
-                .cpus
-                .iter()
-                .flat_map(|c| key(c).to_le_bytes())
-                .collect::<Vec<u8>>()
-        };
-        let candidates = [
-            ("tilt_probes_on", Value::Int(i128::from(setup.probes))),
-            ("nr_cpu_ids", Value::Int(nr_cpus)),
-            ("nr_cpus", Value::Int(nr_cpus)),
-            ("tick_hz", Value::Int(i128::from(machine.tick_hz))),
-            ("CONFIG_HZ", Value::Int(i128::from(machine.tick_hz))),
-            ("cpu_core_id", Value::Bytes(ids(|c| c.core))),
-            ("cpu_llc_id", Value::Bytes(ids(|c| c.llc))),
-            ("cpu_node_id", Value::Bytes(ids(|c| c.node))),
-        ];
-        let object = setup.object;
-        let has =
-            |name: &str| object.tunables.contains_key(name) || object.globals.contains_key(name);
-        let given = |name: &str| setup.globals.iter().any(|(n, _)| n == name);
-        candidates
-            .into_iter()
-            .filter(|(name, _)| has(name) && !given(name))
-            .map(|(name, value)| Ok((name.to_owned(), holding(object, name, value)?)))
-            .collect()
-    }
-}
-
-/// An array of the machine's CPUs must be as long as there are CPUs.
-fn holding(object: &Object, name: &str, value: Value) -> Result<Value, LoadError> {
-    let global = object
-        .tunables
-        .get(name)
-        .or_else(|| object.globals.get(name));
-    match (&value, global) {
-        (Value::Bytes(bytes), Some(global)) if bytes.len() as u64 > global.size => {
-            Err(LoadError::TooManyCpus {
-                scheduler: object.ops.name.clone(),
-                name: name.to_owned(),
-                holds: global.elements,
-                cpus: bytes.len() as u64 / (global.size / global.elements).max(1),
-            })
-        }
-        _ => Ok(value),
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 use tiltyard_build::{Builder, BuilderOptions, Source};
+use tiltyard_environment::Environment;
 use tiltyard_measure::{Recorder, RecorderSpec, Summary, TraceHash};
 use tiltyard_model::Machine;
 use tiltyard_model::machine::{Costs, Jitter};
@@ -135,6 +136,7 @@ pub struct Arena<'a> {
     pub machine: &'a Machine,
     pub object: &'a Object,
     pub globals: &'a [(String, Value)],
+    pub environment: &'a Environment,
     pub seed: u64,
     pub duration_ns: Option<u64>,
     pub watchdog: bool,
@@ -146,6 +148,7 @@ impl<'a> Arena<'a> {
             machine,
             object,
             globals: &[],
+            environment: &tiltyard_environment::EMPTY,
             seed: 1,
             duration_ns: None,
             watchdog: false,
@@ -158,6 +161,7 @@ impl<'a> Arena<'a> {
             workload,
             object: self.object,
             globals: self.globals,
+            environment: self.environment,
             seed: self.seed,
             duration_ns: self.duration_ns,
             watchdog: self.watchdog,

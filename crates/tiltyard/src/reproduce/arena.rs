@@ -139,7 +139,10 @@ impl Arena for Simulated {
             format!("{machine:?}"),
             text.clone(),
             built.object.key.clone(),
-            format!("{:?} {}", built.globals, built.choice.watchdog),
+            format!(
+                "{:?} {:?} {}",
+                built.globals, built.choice.environment, built.choice.watchdog
+            ),
         ]
     }
 

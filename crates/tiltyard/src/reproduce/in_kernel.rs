@@ -93,7 +93,7 @@ impl InKernel {
         let guest = Guest::of(kernel, &job.machine, true);
         let mut vm = guest.job(command)?;
         vm.schedulers.push(built::job(&scheduler)?);
-        vm.environment.clear(); // the same for everybody
+        vm.variables.clear(); // the same for everybody
         vm.tracer = Some(tracer.to_owned());
         vm.probes = job.probes;
         (vm.run_limit_s, vm.boot_limit_s) = (RUN_LIMIT_S, BOOT_LIMIT_S);

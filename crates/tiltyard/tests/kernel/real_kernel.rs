@@ -333,7 +333,7 @@ fn a_starving_task_runs_in_time_and_the_run_says_so() {
 }
 
 /// `tiltyard kernel --vm` with these arguments, one round; none where no guest can be booted.
-fn vm(arguments: &[&str]) -> Option<Command> {
+pub fn vm(arguments: &[&str]) -> Option<Command> {
     let check = Command::new(TILTYARD).args(["kernel", "--check"]).output();
     if !check.expect("tiltyard starts").status.success() {
         // Not eprintln!, which the test harness keeps to itself when a test passes.

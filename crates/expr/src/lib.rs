@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A claim's check: a boolean expression over measures, read and evaluated.
+//! Expressions over named numbers, in experiment files (over measures) and presets (over a machine).
 //!
-//! The grammar is the subset of Python's that claims need: numbers, names `scheduler.measure`, `+ - * /`,
+//! The grammar is the subset of Python's that these need: numbers, names (with points), `+ - * /`,
 //! comparisons (which may be chained: `1.5 <= ule.tps / cfs.tps <= 2.2`), `and`, `or`, `not`, brackets, and `abs`, `min`,
 //! `max`. Numbers and truth values do not mix: `1 + (2 < 3)` is an error, as is any value that is not finite. `and`
 //! and `or` evaluate both sides: neither half hides an error in the other.
 
+mod parse;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Deeper nesting is rejected: the parser is recursive.
-const MAX_DEPTH: usize = 64;
-
-/// A parsed check; [`Check::holds`] evaluates it.
+/// A parsed expression: a number or a truth value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Check {
+pub struct Expr {
     root: Node,
     names: BTreeSet<String>,
 }
@@ -92,43 +91,41 @@ impl Compare {
     }
 }
 
-impl Check {
-    /// Parses an expression that is true or false and uses a measure.
-    pub fn read(text: &str) -> Result<Check, ExprError> {
-        let mut parser = Parser {
-            tokens: tokens(text)?,
-            at: 0,
-            end: text.len(),
-            names: BTreeSet::new(),
-        };
-        let root = parser.either(0)?;
-        if let Some(token) = parser.tokens.get(parser.at) {
-            return error(token.at, format!("{} is not expected here", token.kind));
-        }
-        if !root.is_truth() {
-            return error(root.at, "a number, where a check must be true or false");
-        }
-        if parser.names.is_empty() {
-            return error(0, "no measure of any scheduler is mentioned");
-        }
-        Ok(Check {
-            root,
-            names: parser.names,
-        })
+impl Expr {
+    /// Parses `text`. `known` says whether there is such a name, and if not, why not.
+    pub fn read(text: &str, known: &dyn Fn(&str) -> Result<(), String>) -> Result<Expr, ExprError> {
+        let (root, names) = parse::parse(text, known)?;
+        Ok(Expr { root, names })
     }
 
-    /// The measures that it uses, as written (`scheduler.measure`).
+    /// The names that it uses.
     pub fn names(&self) -> &BTreeSet<String> {
         &self.names
     }
 
-    /// Whether the claim holds. A measure without a value, a division by zero and a value that is not finite are errors.
-    pub fn holds(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<bool, ExprError> {
+    /// Whether it is true or false; else it is a number.
+    pub fn is_truth(&self) -> bool {
+        self.root.is_truth()
+    }
+
+    /// Byte offset of its beginning, for errors.
+    pub fn at(&self) -> usize {
+        self.root.at
+    }
+
+    /// Whether it is true. A name without a value, a division by zero and a value that is not finite are errors, and
+    /// so is a number.
+    pub fn truth(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<bool, ExprError> {
         self.root.truth(value)
     }
 
-    /// The operands that the check computes from measures and compares, with their values. Operands that are a single
-    /// measure, or that have no value, are left out.
+    /// Its number; the same errors, and one for a truth value.
+    pub fn number(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<f64, ExprError> {
+        self.root.number(value)
+    }
+
+    /// The operands that are computed from names and compared, with their values. Operands that are a single name, or
+    /// that have no value, are left out.
     pub fn computed(&self, value: &dyn Fn(&str) -> Option<f64>) -> Vec<(String, f64)> {
         let mut operands = Vec::new();
         self.root.compared(&mut operands);
@@ -271,279 +268,6 @@ fn error<T>(at: usize, what: impl Into<String>) -> Result<T, ExprError> {
     })
 }
 
-struct Token {
-    at: usize,
-    kind: TokenKind,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum TokenKind {
-    Number(f64),
-    Word(String),
-    Sign(&'static str),
-}
-
-impl fmt::Display for TokenKind {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            TokenKind::Number(number) => write!(f, "{number}"),
-            TokenKind::Word(word) => write!(f, "{word}"),
-            TokenKind::Sign(sign) => write!(f, "{sign}"),
-        }
-    }
-}
-
-/// The longer ones first.
-const SIGNS: [&str; 13] = [
-    "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "(", ")", ",",
-];
-
-fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
-    let mut tokens = Vec::new();
-    let mut at = 0;
-    while let Some(first) = text[at..].chars().next() {
-        let rest = &text[at..];
-        let (kind, len) = if first.is_whitespace() {
-            at += first.len_utf8();
-            continue;
-        } else if first.is_ascii_digit() {
-            let len = number_len(rest);
-            match rest[..len].parse() {
-                Ok(number) => (TokenKind::Number(number), len),
-                Err(_) => return error(at, format!("{} is not a number", &rest[..len])),
-            }
-        } else if first.is_ascii_alphabetic() || first == '_' {
-            let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-            let len = rest.find(|c| !inside(c)).unwrap_or(rest.len());
-            (TokenKind::Word(rest[..len].to_owned()), len)
-        } else if let Some(sign) = SIGNS.into_iter().find(|s| rest.starts_with(s)) {
-            (TokenKind::Sign(sign), sign.len())
-        } else {
-            return error(at, format!("{first:?} is not expected here"));
-        };
-        tokens.push(Token { at, kind });
-        at += len;
-    }
-    Ok(tokens)
-}
-
-/// Digits, a point, an exponent.
-fn number_len(text: &str) -> usize {
-    let mut before = ' ';
-    let part = |c: char| {
-        let inside = c.is_ascii_alphanumeric()
-            || c == '.'
-            || (matches!(before, 'e' | 'E') && matches!(c, '+' | '-'));
-        before = c;
-        !inside
-    };
-    text.find(part).unwrap_or(text.len())
-}
-
-/// Each level of precedence is a function, loosest first: either, both, not, comparison, sum, product, factor.
-struct Parser {
-    tokens: Vec<Token>,
-    at: usize,
-    end: usize,
-    names: BTreeSet<String>,
-}
-
-impl Parser {
-    fn place(&self) -> usize {
-        self.tokens.get(self.at).map_or(self.end, |t| t.at)
-    }
-
-    fn eat_sign(&mut self, wanted: &[&'static str]) -> Option<&'static str> {
-        match self.tokens.get(self.at)?.kind {
-            TokenKind::Sign(sign) if wanted.contains(&sign) => {
-                self.at += 1;
-                Some(sign)
-            }
-            _ => None,
-        }
-    }
-
-    fn eat_word(&mut self, wanted: &str) -> bool {
-        let found = matches!(self.tokens.get(self.at), Some(Token { kind: TokenKind::Word(w), .. }) if w == wanted);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, sign: &'static str) -> Result<(), ExprError> {
-        match self.eat_sign(&[sign]) {
-            Some(_) => Ok(()),
-            None => error(self.place(), format!("{sign} is missing")),
-        }
-    }
-
-    fn truth(node: Node) -> Result<Box<Node>, ExprError> {
-        match node.is_truth() {
-            true => Ok(Box::new(node)),
-            false => error(node.at, "a number, where true or false is needed"),
-        }
-    }
-
-    fn value(node: Node) -> Result<Box<Node>, ExprError> {
-        match node.is_truth() {
-            true => error(node.at, "true or false, where a number is needed"),
-            false => Ok(Box::new(node)),
-        }
-    }
-
-    fn either(&mut self, depth: usize) -> Result<Node, ExprError> {
-        let at = self.place();
-        if depth > MAX_DEPTH {
-            return error(at, "brackets are nested too deeply");
-        }
-        let mut left = self.both(depth)?;
-        while self.eat_word("or") {
-            let right = self.both(depth)?;
-            let kind = Kind::Either(Self::truth(left)?, Self::truth(right)?);
-            left = Node { at, kind };
-        }
-        Ok(left)
-    }
-
-    fn both(&mut self, depth: usize) -> Result<Node, ExprError> {
-        let at = self.place();
-        let mut left = self.negation(depth)?;
-        while self.eat_word("and") {
-            let right = self.negation(depth)?;
-            let kind = Kind::Both(Self::truth(left)?, Self::truth(right)?);
-            left = Node { at, kind };
-        }
-        Ok(left)
-    }
-
-    fn negation(&mut self, depth: usize) -> Result<Node, ExprError> {
-        let at = self.place();
-        if !self.eat_word("not") {
-            return self.comparison(depth);
-        }
-        if depth > MAX_DEPTH {
-            return error(at, "brackets are nested too deeply");
-        }
-        let kind = Kind::Not(Self::truth(self.negation(depth + 1)?)?);
-        Ok(Node { at, kind })
-    }
-
-    fn comparison(&mut self, depth: usize) -> Result<Node, ExprError> {
-        let at = self.place();
-        let first = self.sum(depth)?;
-        let (mut operands, mut compares) = (vec![first], Vec::new());
-        while let Some(sign) = self.eat_sign(&SIGNS[..6]) {
-            compares.push(match sign {
-                "<" => Compare::Less,
-                "<=" => Compare::LessEqual,
-                ">" => Compare::Greater,
-                ">=" => Compare::GreaterEqual,
-                "==" => Compare::Equal,
-                _ => Compare::Unequal,
-            });
-            operands.push(self.sum(depth)?);
-        }
-        if compares.is_empty() {
-            return Ok(operands.remove(0));
-        }
-        let operands: Result<Vec<Node>, ExprError> = operands
-            .into_iter()
-            .map(|o| Self::value(o).map(|o| *o))
-            .collect();
-        let kind = Kind::Chain(operands?, compares);
-        Ok(Node { at, kind })
-    }
-
-    fn sum(&mut self, depth: usize) -> Result<Node, ExprError> {
-        let at = self.place();
-        let mut left = self.product(depth)?;
-        while let Some(sign) = self.eat_sign(&["+", "-"]) {
-            let right = self.product(depth)?;
-            left = Self::binary(at, sign, left, right)?;
-        }
-        Ok(left)
-    }
-
-    fn product(&mut self, depth: usize) -> Result<Node, ExprError> {
-        let at = self.place();
-        let mut left = self.factor(depth)?;
-        while let Some(sign) = self.eat_sign(&["*", "/"]) {
-            let right = self.factor(depth)?;
-            left = Self::binary(at, sign, left, right)?;
-        }
-        Ok(left)
-    }
-
-    fn binary(at: usize, sign: &str, left: Node, right: Node) -> Result<Node, ExprError> {
-        let operator = sign.chars().next().unwrap_or_default();
-        let kind = Kind::Binary(operator, Self::value(left)?, Self::value(right)?);
-        Ok(Node { at, kind })
-    }
-
-    fn factor(&mut self, depth: usize) -> Result<Node, ExprError> {
-        let at = self.place();
-        if depth > MAX_DEPTH {
-            return error(at, "brackets are nested too deeply");
-        }
-        if self.eat_sign(&["-"]).is_some() {
-            let kind = Kind::Negate(Self::value(self.factor(depth + 1)?)?);
-            return Ok(Node { at, kind });
-        }
-        if self.eat_sign(&["("]).is_some() {
-            let inner = self.either(depth + 1)?;
-            self.expect(")")?;
-            return Ok(inner);
-        }
-        let kind = match self.tokens.get(self.at).map(|t| t.kind.clone()) {
-            Some(TokenKind::Number(number)) => Kind::Number(number),
-            Some(TokenKind::Word(word)) => {
-                self.at += 1;
-                return self.word(at, word, depth);
-            }
-            Some(other) => return error(at, format!("{other} is not expected here")),
-            None => return error(at, "the expression ends too early"),
-        };
-        self.at += 1;
-        Ok(Node { at, kind })
-    }
-
-    /// A function with its arguments, or a measure.
-    fn word(&mut self, at: usize, word: String, depth: usize) -> Result<Node, ExprError> {
-        let function = match word.as_str() {
-            "abs" => Function::Abs,
-            "min" => Function::Min,
-            "max" => Function::Max,
-            _ => {
-                let mut parts = word.split('.');
-                let (scheduler, measure) = (parts.next(), parts.next());
-                let whole = |part: Option<&str>| part.is_some_and(|p| !p.is_empty());
-                if !whole(scheduler) || !whole(measure) || parts.next().is_some() {
-                    let what = format!("{word} is not a measure; write scheduler.measure");
-                    return error(at, what);
-                }
-                self.names.insert(word.clone());
-                let kind = Kind::Name(word);
-                return Ok(Node { at, kind });
-            }
-        };
-        self.expect("(")?;
-        let mut arguments = vec![*Self::value(self.sum(depth + 1)?)?];
-        while self.eat_sign(&[","]).is_some() {
-            arguments.push(*Self::value(self.sum(depth + 1)?)?);
-        }
-        self.expect(")")?;
-        let fits = match function {
-            Function::Abs => arguments.len() == 1,
-            Function::Min | Function::Max => arguments.len() >= 2,
-        };
-        if !fits {
-            let what = format!("{word} does not take {} values", arguments.len());
-            return error(at, what);
-        }
-        let kind = Kind::Call(function, arguments);
-        Ok(Node { at, kind })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -557,9 +281,16 @@ mod tests {
         }
     }
 
+    fn read(text: &str) -> Result<Expr, String> {
+        let known = |name: &str| match name.contains('.') {
+            true => Ok(()),
+            false => Err(format!("{name} is not known")),
+        };
+        Expr::read(text, &known).map_err(|e| e.to_string())
+    }
+
     fn holds(text: &str) -> Result<bool, String> {
-        let check = Check::read(text).map_err(|e| e.to_string())?;
-        check.holds(&value).map_err(|e| e.to_string())
+        read(text)?.truth(&value).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -583,6 +314,22 @@ mod tests {
     }
 
     #[test]
+    fn numbers() {
+        for (text, expected) in [
+            ("7", Ok(7.0)),
+            ("a.two - 3 * a.one", Ok(-1.0)),
+            (
+                "a.one < 2",
+                Err("true or false, where a number is needed (at character 1)"),
+            ),
+        ] {
+            let number = read(text).unwrap().number(&value);
+            let number = number.map_err(|e| e.to_string());
+            assert_eq!(number, expected.map_err(str::to_owned), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_computed_is_shown_with_its_value() {
         for (text, expected) in [
             ("a.one < a.two", ""),
@@ -597,7 +344,7 @@ mod tests {
             ),
             ("-(a.one + a.two) < 0", "-(a.one + a.two) = -3"),
         ] {
-            let check = Check::read(text).unwrap();
+            let check = read(text).unwrap();
             let shown = check.computed(&value).into_iter();
             let shown: Vec<String> = shown
                 .map(|(text, value)| format!("{text} = {value}"))
@@ -626,20 +373,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_check_is_refused() {
+    fn what_is_no_expression_is_refused() {
         for (text, expected) in [
             ("", "the expression ends too early (at character 1)"),
             (
-                "1 < 2",
-                "no measure of any scheduler is mentioned (at character 1)",
-            ),
-            (
-                "a.one",
-                "a number, where a check must be true or false (at character 1)",
-            ),
-            (
                 "a.one + 1",
-                "a number, where a check must be true or false (at character 1)",
+                "a number, where true or false is needed (at character 1)",
             ),
             (
                 "a.one and a.two > 1",
@@ -653,14 +392,7 @@ mod tests {
                 "(a.one < 2) < 3",
                 "true or false, where a number is needed (at character 2)",
             ),
-            (
-                "one < 2",
-                "one is not a measure; write scheduler.measure (at character 1)",
-            ),
-            (
-                "a.b.c < 2",
-                "a.b.c is not a measure; write scheduler.measure (at character 1)",
-            ),
+            ("1 < one", "one is not known (at character 5)"),
             (
                 "abs(a.one, 2) < 2",
                 "abs does not take 2 values (at character 1)",
@@ -688,7 +420,7 @@ mod tests {
 
     #[test]
     fn names_are_listed_once() {
-        let check = Check::read("b.y < a.x and abs(a.x) > 1").unwrap();
+        let check = read("b.y < a.x and abs(a.x) > 1").unwrap();
         let names: Vec<&str> = check.names().iter().map(String::as_str).collect();
         assert_eq!(names, ["a.x", "b.y"]);
     }

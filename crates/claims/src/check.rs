@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A claim's check: an expression over measures that is true or false.
+
+use std::collections::BTreeSet;
+
+use tiltyard_expr::Expr;
+pub use tiltyard_expr::ExprError;
+
+/// A parsed check; [`Check::holds`] evaluates it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check(Expr);
+
+impl Check {
+    /// Parses an expression that is true or false and uses a measure.
+    pub fn read(text: &str) -> Result<Check, ExprError> {
+        let expr = Expr::read(text, &is_measure)?;
+        let error = |at, what: &str| {
+            let what = what.to_owned();
+            Err(ExprError { at, what })
+        };
+        if !expr.is_truth() {
+            let what = "a number, where a check must be true or false";
+            return error(expr.at(), what);
+        }
+        match expr.names().is_empty() {
+            true => error(0, "no measure of any scheduler is mentioned"),
+            false => Ok(Check(expr)),
+        }
+    }
+
+    /// The measures that it uses, as written (`scheduler.measure`).
+    pub fn names(&self) -> &BTreeSet<String> {
+        self.0.names()
+    }
+
+    /// Whether the claim holds. A measure without a value, a division by zero and a value that is not finite are errors.
+    pub fn holds(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<bool, ExprError> {
+        self.0.truth(value)
+    }
+
+    /// The operands that the check computes from measures and compares, with their values, as [`Expr::computed`].
+    pub fn computed(&self, value: &dyn Fn(&str) -> Option<f64>) -> Vec<(String, f64)> {
+        self.0.computed(value)
+    }
+}
+
+fn is_measure(name: &str) -> Result<(), String> {
+    let mut parts = name.split('.');
+    let (scheduler, measure) = (parts.next(), parts.next());
+    let whole = |part: Option<&str>| part.is_some_and(|p| !p.is_empty());
+    match whole(scheduler) && whole(measure) && parts.next().is_none() {
+        true => Ok(()),
+        false => Err(format!("{name} is not a measure; write scheduler.measure")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_check_is_refused() {
+        for (text, expected) in [
+            (
+                "1 < 2",
+                "no measure of any scheduler is mentioned (at character 1)",
+            ),
+            (
+                "a.one + 1",
+                "a number, where a check must be true or false (at character 1)",
+            ),
+            (
+                "2 > one",
+                "one is not a measure; write scheduler.measure (at character 5)",
+            ),
+            (
+                "a.b.c < 2",
+                "a.b.c is not a measure; write scheduler.measure (at character 1)",
+            ),
+            (
+                "a. < 2",
+                "a. is not a measure; write scheduler.measure (at character 1)",
+            ),
+        ] {
+            let error = Check::read(text).unwrap_err();
+            assert_eq!(error.to_string(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The values of an environment for one machine.
+
+use tiltyard_model::Machine;
+
+use crate::facts::{Each, Part};
+use crate::table::{CallTable, Environment, EnvironmentError, MapTable, Term, array_key};
+
+/// What a loader does for one machine, in this order: sizes, variables and flags before the scheduler is loaded, then
+/// the elements of maps, then calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Elements of RESIZABLE_ARRAYs.
+    pub sizes: Vec<(String, u64)>,
+    pub variables: Vec<Variable>,
+    pub flags: Vec<Flag>,
+    pub entries: Vec<Entry>,
+    /// The CPU on which the scheduler takes charge; `None`: any.
+    pub attach_on: Option<u32>,
+    pub calls: Vec<Call>,
+}
+
+/// A variable and its value: one number, or the first elements of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    pub name: String,
+    pub values: Vec<i64>,
+    pub is_array: bool,
+}
+
+/// What a plan must know of a scheduler.
+#[derive(Clone, Copy)]
+pub struct Scheduler<'a> {
+    /// For errors.
+    pub name: &'a str,
+    /// Variables that the user has set: they are left alone.
+    pub given: &'a [&'a str],
+    /// Its variables; `None`: there is no such one.
+    pub variable: &'a dyn Fn(&str) -> Option<Room>,
+}
+
+/// What a scheduler has for a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Of an array; else 1.
+    pub elements: u64,
+    /// Declared `const volatile`: whoever loads the scheduler sets it.
+    pub is_constant: bool,
+}
+
+/// A bit of ops.flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flag {
+    pub name: String,
+    pub is_set: bool,
+    /// A kernel that does not have it does without.
+    pub is_optional: bool,
+}
+
+/// An element of a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub map: String,
+    pub key: i64,
+    pub value: i64,
+}
+
+/// A call of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub program: String,
+    pub arguments: Vec<(String, i64)>,
+    pub moment: Moment,
+    /// The CPU on which it must run; `None`: any.
+    pub cpu: Option<u32>,
+}
+
+/// When a program is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Loaded, and not yet in charge.
+    Loaded,
+    /// As soon as it is in charge.
+    Attached,
+    /// So often while it is in charge, the first time after one period.
+    Every { ms: u64 },
+}
+
+/// Largest whole number of which all smaller ones exist as floating-point numbers, too.
+const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
+
+impl Environment {
+    /// The plan of a scheduler for `machine`. The usual constants come in addition, as far as the scheduler has them.
+    pub fn plan(&self, machine: &Machine, scheduler: &Scheduler) -> Result<Plan, EnvironmentError> {
+        let (variable, given) = (scheduler.variable, scheduler.given);
+        let mut plan = Plan::default();
+        for (name, term) in &self.resize {
+            let key = format!("resize.{name}");
+            let size = term.number(&key, Each::Once, once(machine))?;
+            let size = u64::try_from(size).ok().filter(|size| *size > 0);
+            let size = size.ok_or_else(|| EnvironmentError::Value {
+                key: key.clone(),
+                value: "0 or less".to_owned(),
+                what: "an array has at least one element".to_owned(),
+            })?;
+            plan.sizes.push((name.clone(), size));
+        }
+        let sizes = plan.sizes.clone();
+        let resized = |name: &str| sizes.iter().find(|(n, _)| n == name).map(|(_, size)| *size);
+        let elements = |name: &str| variable(name).map(|own| resized(name).unwrap_or(own.elements));
+        let is_constant = |name: &str| variable(name).is_some_and(|room| room.is_constant);
+        let own: Vec<&str> = self.variables().collect();
+        let usual = Environment::usual();
+        let mut variables = usual.values(machine)?;
+        variables.retain(|(_, v)| is_constant(&v.name) && !own.contains(&v.name.as_str()));
+        variables.extend(self.values(machine)?);
+        variables.retain(|(_, v)| !given.contains(&v.name.as_str()));
+        for (key, variable) in &variables {
+            fits(
+                key,
+                variable,
+                elements(&variable.name),
+                machine,
+                scheduler.name,
+            )?;
+        }
+        plan.variables = variables.into_iter().map(|(_, v)| v).collect();
+        plan.flags = self.planned_flags(machine)?;
+        plan.attach_on = match &self.attach_on {
+            Some(on) => Some(on.cpu("attach_on", Each::Once, once(machine), machine)?),
+            None => None,
+        };
+        for map in &self.maps {
+            map.plan(machine, &mut plan.entries)?;
+        }
+        for call in &self.calls {
+            call.plan(machine, &mut plan.calls)?;
+        }
+        Ok(plan)
+    }
+
+    /// All its variables, each with its key in the table.
+    fn values(&self, machine: &Machine) -> Result<Vec<(String, Variable)>, EnvironmentError> {
+        let mut variables = Vec::new();
+        for (name, term) in &self.set {
+            let key = format!("set.{name}");
+            let variable = Variable {
+                name: name.clone(),
+                values: vec![term.number(&key, Each::Once, once(machine))?],
+                is_array: false,
+            };
+            variables.push((key, variable));
+        }
+        for (each, arrays) in &self.arrays {
+            let parts = each.parts(machine);
+            for (name, term) in arrays {
+                let key = array_key(*each, name);
+                let values = parts.iter().map(|part| term.number(&key, *each, *part));
+                let variable = Variable {
+                    name: name.clone(),
+                    values: values.collect::<Result<_, _>>()?,
+                    is_array: true,
+                };
+                variables.push((key, variable));
+            }
+        }
+        Ok(variables)
+    }
+
+    fn planned_flags(&self, machine: &Machine) -> Result<Vec<Flag>, EnvironmentError> {
+        let mut flags = Vec::new();
+        for (kind, table) in [
+            ("flags", &self.flags),
+            ("optional_flags", &self.optional_flags),
+        ] {
+            for (name, term) in table {
+                flags.push(Flag {
+                    name: name.clone(),
+                    is_set: term.truth(&format!("{kind}.{name}"), Each::Once, once(machine))?,
+                    is_optional: kind == "optional_flags",
+                });
+            }
+        }
+        Ok(flags)
+    }
+}
+
+fn once(machine: &Machine) -> Part<'_> {
+    Each::Once.parts(machine)[0]
+}
+
+/// Whether a variable takes its value: there is one, an array for an array, and long enough.
+fn fits(
+    key: &str,
+    variable: &Variable,
+    elements: Option<u64>,
+    machine: &Machine,
+    scheduler: &str,
+) -> Result<(), EnvironmentError> {
+    let Some(elements) = elements else {
+        let key = key.to_owned();
+        let what = "variable";
+        return Err(EnvironmentError::Missing { key, what });
+    };
+    match variable.values.len() as u64 > elements {
+        true => Err(EnvironmentError::TooManyCpus {
+            scheduler: scheduler.to_owned(),
+            name: variable.name.clone(),
+            holds: elements,
+            cpus: machine.nr_cpus() as u64,
+        }),
+        false => Ok(()),
+    }
+}
+
+impl MapTable {
+    fn plan(&self, machine: &Machine, entries: &mut Vec<Entry>) -> Result<(), EnvironmentError> {
+        let key = format!("maps, {}", self.name);
+        for part in self.each.parts(machine) {
+            if holds(&self.when, &key, self.each, part)? {
+                entries.push(Entry {
+                    map: self.name.clone(),
+                    key: self.key.number(&key, self.each, part)?,
+                    value: self.value.number(&key, self.each, part)?,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CallTable {
+    fn plan(&self, machine: &Machine, calls: &mut Vec<Call>) -> Result<(), EnvironmentError> {
+        let key = format!("calls, {}", self.program);
+        for part in self.each.parts(machine) {
+            if !holds(&self.when, &key, self.each, part)? {
+                continue;
+            }
+            let arguments = self.arguments.iter().map(|(name, term)| {
+                let value = term.number(&key, self.each, part)?;
+                Ok((name.clone(), value))
+            });
+            let arguments = arguments.collect::<Result<_, EnvironmentError>>()?;
+            let on = self
+                .on
+                .as_ref()
+                .map(|on| on.cpu(&key, self.each, part, machine));
+            calls.push(Call {
+                program: self.program.clone(),
+                arguments,
+                moment: self.moment(),
+                cpu: on.transpose()?,
+            });
+        }
+        Ok(())
+    }
+
+    fn moment(&self) -> Moment {
+        match self.every_ms {
+            Some(ms) => Moment::Every { ms },
+            None if self.after_attach => Moment::Attached,
+            None => Moment::Loaded,
+        }
+    }
+}
+
+fn holds(
+    when: &Option<Term>,
+    key: &str,
+    each: Each,
+    part: Part<'_>,
+) -> Result<bool, EnvironmentError> {
+    match when {
+        Some(term) => term.truth(key, each, part),
+        None => Ok(true),
+    }
+}
+
+impl Term {
+    /// Its value for `part`: a whole number; 1 for what is true, 0 for what is false.
+    fn number(&self, key: &str, each: Each, part: Part<'_>) -> Result<i64, EnvironmentError> {
+        let text = match self {
+            Term::Bool(truth) => return Ok(i64::from(*truth)),
+            Term::Int(number) => return Ok(*number),
+            Term::Expr(text) => text,
+        };
+        let wrong = |what: String| EnvironmentError::Expression {
+            key: key.to_owned(),
+            text: text.clone(),
+            what,
+        };
+        let expr = Term::parse(text, key, each)?;
+        let value = |name: &str| part.value(name);
+        if expr.is_truth() {
+            let truth = expr
+                .truth(&value)
+                .map_err(|error| wrong(error.to_string()))?;
+            return Ok(i64::from(truth));
+        }
+        let number = expr
+            .number(&value)
+            .map_err(|error| wrong(error.to_string()))?;
+        match number.fract() == 0.0 && number.abs() <= MAX_WHOLE {
+            true => Ok(number as i64),
+            false => Err(wrong(format!("{number} is not a whole number"))),
+        }
+    }
+
+    /// A CPU of the machine.
+    fn cpu(
+        &self,
+        key: &str,
+        each: Each,
+        part: Part<'_>,
+        machine: &Machine,
+    ) -> Result<u32, EnvironmentError> {
+        let cpu = self.number(key, each, part)?;
+        let known = u32::try_from(cpu)
+            .ok()
+            .filter(|cpu| (*cpu as usize) < machine.nr_cpus());
+        known.ok_or_else(|| EnvironmentError::Value {
+            key: key.to_owned(),
+            value: format!("CPU {cpu}"),
+            what: format!("the machine has {} CPUs", machine.nr_cpus()),
+        })
+    }
+
+    fn truth(&self, key: &str, each: Each, part: Part<'_>) -> Result<bool, EnvironmentError> {
+        match self.number(key, each, part)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(EnvironmentError::Value {
+                key: key.to_owned(),
+                value: other.to_string(),
+                what: "neither true nor false".to_owned(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "package:2 [numa] l3:1 core:2 pu:2";
+
+    fn plan(
+        table: &str,
+        topology: &str,
+        given: &[&str],
+        variables: &[(&str, u64)],
+    ) -> Result<Plan, String> {
+        let machine = Machine::parse_hwloc_synthetic(topology).unwrap();
+        let environment = Environment::from_toml(toml::from_str(table).unwrap()).unwrap();
+        let room = |name: &str| {
+            let (name, elements) = variables.iter().find(|(n, _)| *n == name)?;
+            Some(Room {
+                elements: *elements,
+                is_constant: *name != "nr_cpus",
+            })
+        };
+        let plan = environment.plan(
+            &machine,
+            &Scheduler {
+                name: "mine",
+                given,
+                variable: &room,
+            },
+        );
+        plan.map_err(|error| error.to_string())
+    }
+
+    fn shown(plan: &Plan) -> Vec<String> {
+        let shown = |v: &Variable| format!("{} = {:?}", v.name, v.values);
+        plan.variables.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn the_usual_variables_come_without_a_table() {
+        // The scheduler's own variable has a usual name, too.
+        let variables = [("nr_cpu_ids", 1), ("cpu_core_id", 8), ("nr_cpus", 1)];
+        let usual = plan("", TWO, &[], &variables).unwrap();
+        let expected = ["nr_cpu_ids = [8]", "cpu_core_id = [0, 0, 1, 1, 2, 2, 3, 3]"];
+        assert_eq!(shown(&usual), expected);
+        let given = plan("", TWO, &["nr_cpu_ids"], &variables).unwrap();
+        assert_eq!(shown(&given), expected[1..]);
+        let own = plan("set = { nr_cpu_ids = 7 }", TWO, &[], &variables).unwrap();
+        assert_eq!(shown(&own), [expected[1], "nr_cpu_ids = [7]"]);
+        let error = plan("", TWO, &[], &[("cpu_core_id", 7)]).unwrap_err();
+        assert_eq!(
+            error,
+            "mine supports 7 CPUs, the length of its cpu_core_id; this machine has 8"
+        );
+    }
+
+    #[test]
+    fn variables_sizes_flags_entries_and_calls() {
+        let table = r#"
+            set = { smt = "nr_cores < nr_cpus", third = 3, on = true }
+            resize = { per_cpu = "nr_cpus" }
+            flags = { A = true, B = "nr_nodes > 2" }
+            optional_flags = { C = "nr_nodes > 1" }
+            arrays.cpu_by_capacity = { per_cpu = "cpu" }
+            [[maps]]
+            name = "node_of"
+            each = "node"
+            key = "cpu"
+            value = "node + 1"
+            [[calls]]
+            program = "enable"
+            each = "sibling"
+            when = "cpu < 2"
+            arguments = { cpu_id = "cpu", sibling_id = "sibling" }
+            [[calls]]
+            program = "start"
+            on = "nr_cpus - 1"
+            after_attach = true
+            [[calls]]
+            program = "poll"
+            every_ms = 5
+        "#;
+        let variables = [("smt", 1), ("third", 1), ("on", 1), ("per_cpu", 1)];
+        let plan = plan(table, TWO, &[], &variables).unwrap();
+        assert_eq!(
+            shown(&plan),
+            [
+                "on = [1]",
+                "smt = [1]",
+                "third = [3]",
+                "per_cpu = [0, 1, 2, 3, 4, 5, 6, 7]"
+            ]
+        );
+        assert_eq!(plan.sizes, [("per_cpu".to_owned(), 8)]);
+        let flags: Vec<_> = plan
+            .flags
+            .iter()
+            .map(|f| (f.name.as_str(), f.is_set))
+            .collect();
+        assert_eq!(flags, [("A", true), ("B", false), ("C", true)]);
+        assert!(plan.flags[2].is_optional && !plan.flags[0].is_optional);
+        let entries: Vec<_> = plan.entries.iter().map(|e| (e.key, e.value)).collect();
+        assert_eq!(entries, [(0, 1), (4, 2)]);
+        let call = |program: &str, arguments: &[(&str, i64)], moment, cpu| Call {
+            program: program.to_owned(),
+            arguments: arguments
+                .iter()
+                .map(|(n, v)| ((*n).to_owned(), *v))
+                .collect(),
+            moment,
+            cpu,
+        };
+        let pair = |a, b| {
+            call(
+                "enable",
+                &[("cpu_id", a), ("sibling_id", b)],
+                Moment::Loaded,
+                None,
+            )
+        };
+        let expected = [
+            pair(0, 1),
+            pair(1, 0),
+            call("start", &[], Moment::Attached, Some(7)),
+            call("poll", &[], Moment::Every { ms: 5 }, None),
+        ];
+        assert_eq!(plan.calls, expected);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        for (table, expected) in [
+            (
+                "set = { y = 1 }",
+                "[environment] set.y: the scheduler has no such variable",
+            ),
+            (
+                "set = { x = \"nr_cpus / 3\" }",
+                "[environment] set.x = \"nr_cpus / 3\": 2.6666666666666665 is not a whole number",
+            ),
+            (
+                "flags = { A = \"nr_cpus\" }",
+                "[environment] flags.A = 8: neither true nor false",
+            ),
+            (
+                "resize = { x = \"nr_cpus - 8\" }",
+                "[environment] resize.x = 0 or less: an array has at least one element",
+            ),
+            (
+                "[[calls]]\nprogram = \"p\"\non = 8",
+                "[environment] calls, p = CPU 8: the machine has 8 CPUs",
+            ),
+        ] {
+            let error = plan(table, TWO, &[], &[("x", 1)]).unwrap_err();
+            assert_eq!(error, expected, "{table}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The scheduler's user-space half: carries out the plan of its [`Environment`] for the machine that runs here.
+
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapFlags, Object, OpenObject, ProgramInput};
+use tiltyard_environment::{
+    Call, Entry, EnvironmentError, Flag, Moment, Plan, Room, Scheduler, Variable,
+};
+use tiltyard_model::Machine;
+
+use crate::config::KernelConfig;
+use crate::host;
+use crate::loader::{KernelEnums, Layout, LoadError, Setup, find_map, section_bytes};
+use crate::protocol::Tunable;
+use crate::tunables;
+use crate::types::{Kind, Place};
+
+/// The topology of the machine that runs here, offline CPUs at the end apart, and the tick of its kernel, if its
+/// configuration is to be found.
+pub fn machine() -> Result<Machine, String> {
+    let config = KernelConfig::of_this_kernel(&host::kernel_release());
+    let tick_hz = config.and_then(|config| config.options.get("HZ")?.parse().ok());
+    let tick_hz = tick_hz.unwrap_or(Machine::DEFAULT_TICK_HZ);
+    let read = |path: &str| std::fs::read_to_string(format!("/sys/devices/system/{path}")).ok();
+    Machine::parse_sysfs(&read, tick_hz).map_err(|error| error.to_string())
+}
+
+/// What user space does for this run.
+pub fn plan(setup: Setup, layout: &Layout) -> Result<Plan, LoadError> {
+    let given: Vec<&str> = setup.tunables.iter().map(|t| t.name.as_str()).collect();
+    let room = |name: &str| {
+        let (section, place) = layout.variable(name)?;
+        let elements = match &place.kind {
+            Kind::Bool | Kind::Signed | Kind::Unsigned => 1,
+            Kind::Array { elements, .. } => *elements as u64,
+            Kind::Struct(_) | Kind::Other(_) => return None,
+        };
+        Some(Room {
+            elements,
+            is_constant: section == ".rodata",
+        })
+    };
+    let scheduler = Scheduler {
+        name: "the scheduler",
+        given: &given,
+        variable: &room,
+    };
+    Ok(setup.environment.plan(setup.machine, &scheduler)?)
+}
+
+/// Sizes of arrays and values of variables, before the object is loaded.
+pub fn prepare(opened: &mut OpenObject, layout: &mut Layout, plan: &Plan) -> Result<(), LoadError> {
+    for (name, size) in &plan.sizes {
+        resize(opened, layout, name, *size)?;
+    }
+    for variable in &plan.variables {
+        let missing = || missing("set", &variable.name, "variable");
+        let (section, place) = layout.variable(&variable.name).ok_or_else(missing)?;
+        let mut map = find_map(opened, section).ok_or_else(missing)?;
+        let data = map.initial_value_mut().ok_or_else(missing)?;
+        tunables::set_all(data, &[place], &[as_tunable(variable)])?;
+    }
+    Ok(())
+}
+
+fn as_tunable(variable: &Variable) -> Tunable {
+    let words: Vec<String> = variable.values.iter().map(i64::to_string).collect();
+    Tunable {
+        name: variable.name.clone(),
+        value: words.join("/"),
+    }
+}
+
+/// A RESIZABLE_ARRAY is alone in its section, which becomes as long as its elements need.
+fn resize(
+    opened: &mut OpenObject,
+    layout: &mut Layout,
+    name: &str,
+    size: u64,
+) -> Result<(), LoadError> {
+    let missing = || missing("resize", name, "RESIZABLE_ARRAY");
+    let found = layout
+        .variables
+        .iter_mut()
+        .find(|(_, place)| place.name == name);
+    let (section, place) = found.ok_or_else(missing)?;
+    let Kind::Array { elements, .. } = &mut place.kind else {
+        return Err(missing());
+    };
+    let element = place.size / (*elements).max(1);
+    let bytes = u32::try_from(element as u64 * size).map_err(|_| missing())?;
+    let mut map = find_map(opened, section).ok_or_else(missing)?;
+    map.set_value_size(bytes)?;
+    (*elements, place.size) = (size as usize, bytes as usize);
+    Ok(())
+}
+
+/// `flags` of the ops with the planned bits, which this kernel must know.
+pub fn flags(flags: u64, planned: &[Flag], enums: &KernelEnums) -> Result<u64, LoadError> {
+    planned.iter().try_fold(flags, |flags, flag| {
+        match (enums.value(&flag.name), flag.is_set) {
+            (Some(bit), true) => Ok(flags | bit),
+            (Some(bit), false) => Ok(flags & !bit),
+            (None, _) if flag.is_optional => Ok(flags),
+            (None, _) => Err(missing("flags", &flag.name, "flag in this kernel")),
+        }
+    })
+}
+
+fn missing(kind: &str, name: &str, what: &'static str) -> LoadError {
+    let key = format!("{kind}.{name}");
+    EnvironmentError::Missing { key, what }.into()
+}
+
+/// Elements of maps, of an object that is loaded.
+pub fn fill(object: &Object, entries: &[Entry]) -> Result<(), LoadError> {
+    for entry in entries {
+        let missing = || missing("maps", &entry.map, "map");
+        let map = object.maps().find(|map| map.name() == entry.map.as_str());
+        let map = map.ok_or_else(missing)?;
+        let word = |number: i64, size: u32| {
+            let bytes = number.to_le_bytes();
+            bytes.get(..size as usize).map(<[u8]>::to_vec)
+        };
+        let key = word(entry.key, map.key_size()).ok_or_else(missing)?;
+        let value = word(entry.value, map.value_size()).ok_or_else(missing)?;
+        map.update(&key, &value, MapFlags::ANY)?;
+    }
+    Ok(())
+}
+
+/// Calls the programs of this moment, in the order of the plan.
+pub fn call(
+    object: &mut Object,
+    layout: &Layout,
+    plan: &Plan,
+    moment: Moment,
+) -> Result<(), LoadError> {
+    let calls = plan.calls.iter().filter(|call| call.moment == moment);
+    calls
+        .into_iter()
+        .try_for_each(|call| call_program(object, layout, call))
+}
+
+fn call_program(object: &mut Object, layout: &Layout, call: &Call) -> Result<(), LoadError> {
+    let mut arguments = arguments(layout, call)?;
+    let missing = || missing("calls", &call.program, "SEC(\"syscall\") program");
+    let program = object
+        .progs_mut()
+        .find(|program| program.name() == call.program.as_str());
+    let program = program.ok_or_else(missing)?;
+    let input = ProgramInput {
+        context_in: (!arguments.is_empty()).then_some(&mut arguments),
+        ..ProgramInput::default()
+    };
+    let output = on_cpu(call.cpu, || program.test_run(input))?;
+    match output?.return_value as i32 {
+        0 => Ok(()),
+        status => Err(LoadError::Called {
+            program: call.program.clone(),
+            status,
+        }),
+    }
+}
+
+/// The struct that the program takes.
+fn arguments(layout: &Layout, call: &Call) -> Result<Vec<u8>, LoadError> {
+    let program = layout
+        .programs
+        .iter()
+        .find(|(name, _)| *name == call.program);
+    let fields: &[Place] = program.map_or(&[], |(_, fields)| fields);
+    let end = fields.iter().map(|field| field.offset + field.size).max();
+    // Whole words: the struct's own size may be rounded up, and the kernel takes more than it needs.
+    let mut bytes = vec![0; end.unwrap_or(0).next_multiple_of(4)];
+    for (name, value) in &call.arguments {
+        let field = fields.iter().find(|field| field.name == *name);
+        let field = field.ok_or_else(|| missing("calls", name, "argument of the program"))?;
+        let size = field.size.min(8);
+        bytes[field.offset..field.offset + size].copy_from_slice(&value.to_le_bytes()[..size]);
+    }
+    Ok(bytes)
+}
+
+/// Does `work` on this CPU: what it calls in the kernel runs where the caller does.
+pub fn on_cpu<T>(cpu: Option<u32>, work: impl FnOnce() -> T) -> Result<T, LoadError> {
+    let Some(cpu) = cpu else {
+        return Ok(work());
+    };
+    let failed = |_| LoadError::Pinned { cpu };
+    let before = affinity(None).map_err(failed)?;
+    // SAFETY: plain data; the macros set bits within it.
+    let mut only: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu >= libc::CPU_SETSIZE as u32 {
+        return Err(LoadError::Pinned { cpu });
+    }
+    // SAFETY: the CPU is within the set.
+    unsafe { libc::CPU_SET(cpu as usize, &mut only) };
+    affinity(Some(&only)).map_err(failed)?;
+    let result = work();
+    affinity(Some(&before)).map_err(failed)?;
+    Ok(result)
+}
+
+/// The CPUs of this thread; `new` ones first, if there are.
+fn affinity(new: Option<&libc::cpu_set_t>) -> std::io::Result<libc::cpu_set_t> {
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: the sets are as large as stated and outlive the calls.
+    unsafe {
+        if let Some(new) = new {
+            crate::job::check(libc::sched_setaffinity(0, size, new).into())?;
+        }
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        crate::job::check(libc::sched_getaffinity(0, size, &mut set).into())?;
+        Ok(set)
+    }
+}
+
+/// Programs that are called again and again.
+pub struct Periodic {
+    calls: Vec<(Call, Duration, Instant)>,
+}
+
+impl Periodic {
+    pub fn new(plan: &Plan) -> Periodic {
+        let now = Instant::now();
+        let calls = plan.calls.iter().filter_map(|call| match call.moment {
+            Moment::Every { ms } => {
+                let period = Duration::from_millis(ms);
+                Some((call.clone(), period, now + period))
+            }
+            Moment::Loaded | Moment::Attached => None,
+        });
+        Periodic {
+            calls: calls.collect(),
+        }
+    }
+
+    /// How long until the next call.
+    pub fn next_in(&self) -> Option<Duration> {
+        let due = self.calls.iter().map(|(.., due)| *due).min()?;
+        Some(due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Calls what is due.
+    pub fn call(&mut self, object: &mut Object, layout: &Layout) -> Result<(), LoadError> {
+        for (call, period, due) in &mut self.calls {
+            if *due <= Instant::now() {
+                call_program(object, layout, call)?;
+                *due = Instant::now() + *period;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The variables of a plan as they are in the kernel's memory.
+pub fn given(object: &Object, layout: &Layout, plan: &Plan) -> Vec<Tunable> {
+    let variables = plan.variables.iter().filter_map(|variable| {
+        let (section, place) = layout.variable(&variable.name)?;
+        let data = section_bytes(object, section)?;
+        let elements = match place.kind {
+            Kind::Array { elements, .. } => elements.max(1),
+            _ => 1,
+        };
+        let bytes = data.get(place.offset..place.offset + place.size)?;
+        let chunks = bytes.chunks(place.size / elements);
+        let words = chunks.take(variable.values.len()).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word).to_string()
+        });
+        Some(Tunable {
+            name: variable.name.clone(),
+            value: words.collect::<Vec<_>>().join("/"),
+        })
+    });
+    variables.collect()
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The scheduler's user-space half: sets variables and flags before the scheduler is loaded, fills maps, calls
+//! SEC("syscall") programs. Its own work is not simulated; what its calls do in the kernel is charged to their CPU.
+
+use crate::bpf::maps::MapSet;
+use crate::clock::Alarm;
+use crate::engine::{Engine, RunError, Setup};
+use crate::ext::flags::ops_flag;
+use crate::ext::ops::Context;
+use std::ffi::c_void;
+use tiltyard_environment::{Call, Entry, Flag, Moment, Plan, Room, Scheduler};
+use tiltyard_native::object::{MapKind, Program};
+use tiltyard_native::{Object, Value};
+
+const MS: u64 = 1_000_000;
+/// Keys and values that numbers of user space become.
+const WORD_BYTES: u32 = 8;
+
+/// What user space does on this machine.
+pub fn plan(setup: &Setup) -> Result<Plan, RunError> {
+    let object = setup.object;
+    let given: Vec<&str> = setup
+        .globals
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let room = |name: &str| {
+        let constant = object.tunables.get(name);
+        let global = constant.or_else(|| object.globals.get(name))?;
+        Some(Room {
+            elements: global.elements,
+            is_constant: constant.is_some(),
+        })
+    };
+    let plan = setup.environment.plan(
+        setup.machine,
+        &Scheduler {
+            name: &object.ops.name,
+            given: &given,
+            variable: &room,
+        },
+    )?;
+    for (name, size) in &plan.sizes {
+        // Arrays that user space sizes have a fixed length here.
+        match room(name) {
+            None => return Err(missing("resize", name, "variable")),
+            Some(room) if room.elements < *size => {
+                let holds = room.elements;
+                let what = format!("resize of {name} to more than {holds} elements");
+                return Err(RunError::NotModelled(what));
+            }
+            Some(_) => {}
+        }
+    }
+    for call in &plan.calls {
+        program(object, call)?;
+    }
+    Ok(plan)
+}
+
+/// All globals of a run: the planned ones, those that the user gave, and what the loader itself sets.
+pub fn globals(setup: &Setup, plan: &Plan) -> Vec<(String, Value)> {
+    let planned = plan.variables.iter().map(|variable| {
+        let mut values = variable.values.iter().map(|value| i128::from(*value));
+        let value = match variable.is_array {
+            true => Value::Ints(values.collect()),
+            false => Value::Int(values.next().unwrap_or_default()),
+        };
+        (variable.name.clone(), value)
+    });
+    let mut globals: Vec<(String, Value)> = setup.globals.to_vec();
+    globals.extend(planned);
+    let object = setup.object;
+    for (name, value) in [
+        ("tilt_probes_on", i128::from(setup.probes)),
+        // The kernel's configuration, which libbpf reads for schedulers that declare it.
+        ("CONFIG_HZ", i128::from(setup.machine.tick_hz)),
+    ] {
+        let has = object.tunables.contains_key(name) || object.globals.contains_key(name);
+        if has && !globals.iter().any(|(given, _)| given == name) {
+            globals.push((name.to_owned(), Value::Int(value)));
+        }
+    }
+    globals
+}
+
+/// `flags` of the ops with the planned bits.
+pub fn flags(flags: u64, planned: &[Flag]) -> Result<u64, RunError> {
+    planned.iter().try_fold(flags, |flags, flag| {
+        match (ops_flag(&flag.name), flag.is_set) {
+            (Some(bit), true) => Ok(flags | bit),
+            (Some(bit), false) => Ok(flags & !bit),
+            (None, _) if flag.is_optional => Ok(flags),
+            (None, _) => Err(missing("flags", &flag.name, "flag in this kernel")),
+        }
+    })
+}
+
+fn missing(kind: &str, name: &str, what: &'static str) -> RunError {
+    let key = format!("{kind}.{name}");
+    tiltyard_environment::EnvironmentError::Missing { key, what }.into()
+}
+
+fn program<'a>(object: &'a Object, call: &Call) -> Result<&'a Program, RunError> {
+    let found = object.programs.iter().find(|p| p.symbol == call.program);
+    let program =
+        found.ok_or_else(|| missing("calls", &call.program, "SEC(\"syscall\") program"))?;
+    for (name, _) in &call.arguments {
+        if !program.arguments.iter().any(|field| field.name == *name) {
+            return Err(missing("calls", name, "argument of the program"));
+        }
+    }
+    Ok(program)
+}
+
+/// The struct that a program takes, in words that are aligned for any member.
+fn arguments(program: &Program, call: &Call) -> Vec<u64> {
+    let fields = &program.arguments;
+    let bytes = fields.iter().map(|field| field.offset + field.size).max();
+    let mut words = vec![0u64; (bytes.unwrap_or(0) as usize).div_ceil(8)];
+    for (name, value) in &call.arguments {
+        let Some(field) = fields.iter().find(|field| field.name == *name) else {
+            continue;
+        };
+        for (at, byte) in value
+            .to_le_bytes()
+            .into_iter()
+            .take(field.size as usize)
+            .enumerate()
+        {
+            let offset = field.offset as usize + at;
+            words[offset / 8] |= u64::from(byte) << (8 * (offset % 8));
+        }
+    }
+    words
+}
+
+impl Engine<'_> {
+    /// Between loading and ops.init: elements of maps, and the calls that come first.
+    pub(crate) fn prepare_scheduler(&mut self) {
+        let entries = std::mem::take(&mut self.ext.plan.entries);
+        for entry in &entries {
+            if let Err(error) = set_entry(&mut self.ext.bpf.maps, entry) {
+                return self.fail(error);
+            }
+        }
+        self.call_programs(Moment::Loaded);
+    }
+
+    /// The scheduler is in charge.
+    pub(crate) fn after_attach(&mut self) {
+        self.call_programs(Moment::Attached);
+        for index in 0..self.ext.plan.calls.len() {
+            self.arm_program(index);
+        }
+    }
+
+    fn arm_program(&mut self, index: usize) {
+        if let Moment::Every { ms } = self.ext.plan.calls[index].moment {
+            let call = index as u32;
+            self.clock.arm(self.now + ms * MS, Alarm::Program { call });
+        }
+    }
+
+    /// A periodic call is due.
+    pub(crate) fn program_due(&mut self, call: u32) {
+        self.call_program(call as usize);
+        self.arm_program(call as usize);
+    }
+
+    fn call_programs(&mut self, moment: Moment) {
+        for index in 0..self.ext.plan.calls.len() {
+            if self.ext.plan.calls[index].moment == moment && self.ext.exit.is_none() {
+                self.call_program(index);
+            }
+        }
+    }
+
+    /// The CPU on which a program is called.
+    pub(crate) fn program_cpu(&self, index: usize) -> u32 {
+        self.ext.plan.calls[index].cpu.unwrap_or(0)
+    }
+
+    fn call_program(&mut self, index: usize) {
+        let call = self.ext.plan.calls[index].clone();
+        let Ok(program) = program(self.object, &call) else {
+            return;
+        };
+        let Some(entry) = self.ext.instance.symbol(&program.symbol) else {
+            return;
+        };
+        self.exec_cpu = self.program_cpu(index);
+        let mut words = arguments(program, &call);
+        let arguments = [words.as_mut_ptr() as u64, 0, 0];
+        let context = Context {
+            is_program: true,
+            ..Context::default()
+        };
+        // SAFETY: the object's description says that this is a program that takes a pointer to such a struct.
+        let status = self.call_bpf(context, |instance| unsafe {
+            instance.call3(entry as *const c_void, arguments)
+        }) as i32;
+        if status != 0 {
+            self.fail(RunError::Scheduler(format!(
+                "program {} returned {status}{}",
+                call.program,
+                super::load::errno_name(status)
+            )));
+        }
+    }
+}
+
+fn set_entry(maps: &mut MapSet, entry: &Entry) -> Result<(), RunError> {
+    let name = &entry.map;
+    let map = maps
+        .find(name)
+        .ok_or_else(|| missing("maps", name, "map"))?;
+    let decl = maps.decl(map);
+    let is_plain = matches!(decl.kind, MapKind::Hash | MapKind::Array | MapKind::LruHash);
+    if !is_plain || decl.key_size > WORD_BYTES || decl.value_size > WORD_BYTES {
+        let what =
+            format!("[environment] maps, {name}: only arrays and hashes of numbers can be filled");
+        return Err(RunError::NotModelled(what));
+    }
+    let (key, value) = (entry.key.to_le_bytes(), entry.value.to_le_bytes());
+    // SAFETY: both are as long as the longest key and value that get here.
+    let status = unsafe { maps.update(map, key.as_ptr(), value.as_ptr(), 0, 0) };
+    match status {
+        0 => Ok(()),
+        error => Err(RunError::Scheduler(format!(
+            "map {name} takes no element with key {}: error {error}",
+            entry.key
+        ))),
+    }
+}

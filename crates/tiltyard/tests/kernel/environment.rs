@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What schedulers get from their machine is the same in the simulated machine and in a kernel.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tiltyard_build::{Builder, Source};
+use tiltyard_model::Machine;
+use tiltyard_native::Instance;
+use tiltyard_sim::Setup;
+
+use super::real_kernel::vm;
+
+/// Two nodes of two cores of two threads.
+const MACHINE: &str = "package:2 [numa] l3:1 core:2 pu:2";
+
+/// Of `wants`: CPU i counts (i + 1) times. The caches of CPUs 4 to 7 are 1, so 5+6+7+8; and so on.
+const GOT: &str =
+    "cpus=8 smt=1 llcs=26 fastest=168 resized=2674 nodes=62 siblings=1708 early=8 started=7";
+
+fn wants() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/wants/wants.bpf.c")
+}
+
+fn simulated(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tiltyard"));
+    command.args(["run", "-w", "mix-hog-sleepers", "-m", MACHINE]);
+    command.args(arguments).output().unwrap()
+}
+
+#[test]
+fn everything_arrives_in_the_simulated_machine() {
+    let output = simulated(&["-s", wants().to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(10), "{text}");
+    assert!(text.contains(GOT), "{text}");
+}
+
+#[test]
+fn everything_arrives_in_a_kernel() {
+    let Some(mut command) = vm(&["-m", MACHINE, "-s", wants().to_str().unwrap()]) else {
+        return;
+    };
+    let output = command
+        .args(["--no-events", "--", "sleep", "30"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(10), "{text}");
+    assert!(text.contains(GOT), "{text}");
+}
+
+/// The first elements of the tables of `scheduler`, read from its memory in the simulated machine after a run.
+fn simulated_tables(scheduler: &str, names: &[String]) -> Vec<(String, String)> {
+    let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");
+    let mut source = Source::new(
+        schedulers
+            .join(scheduler)
+            .join(format!("{scheduler}.bpf.c")),
+    );
+    source.include_dirs.push(schedulers.join("include"));
+    let object = Builder::default().native(&source).unwrap();
+    let machine = Machine::parse_hwloc_synthetic(MACHINE).unwrap();
+    let workload = r#"{ "tasks": { "hog": { "run": 1000, "loop": 1 } } }"#;
+    let workload = tiltyard_workload::read(workload, "hog.json").unwrap();
+    let setup = Setup {
+        machine: &machine,
+        workload: &workload,
+        object: &object,
+        globals: &[],
+        environment: &tiltyard_environment::EMPTY,
+        seed: 1,
+        duration_ns: None,
+        watchdog: true,
+        probes: false,
+    };
+    let mut tables = Vec::new();
+    let mut look = |instance: &Instance| {
+        for name in names {
+            let global = &object.tunables[name];
+            let size = (global.size / global.elements) as usize;
+            let at = instance.symbol(&global.symbol).unwrap();
+            // SAFETY: the variable is as large as the object says.
+            let bytes = unsafe { std::slice::from_raw_parts(at, global.size as usize) };
+            let words = bytes.chunks(size).take(machine.nr_cpus()).map(|chunk| {
+                let mut word = [0; 8];
+                word[..size].copy_from_slice(chunk);
+                u64::from_le_bytes(word).to_string()
+            });
+            tables.push((name.clone(), words.collect::<Vec<_>>().join("/")));
+        }
+    };
+    tiltyard_sim::run_then(&setup, &mut (), &mut |_| {}, &mut look).unwrap();
+    tables
+}
+
+/// Read from the kernel's memory there, from the simulated scheduler's memory here.
+#[test]
+fn shipped_schedulers_get_the_same_tables_in_a_kernel() {
+    let out = tempfile::NamedTempFile::new().unwrap();
+    let Some(mut command) = vm(&["-m", MACHINE, "-s", "ule,cfs", "--no-events"]) else {
+        return;
+    };
+    command.arg("--out").arg(out.path()).args(["--", "true"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    let result = std::fs::read_to_string(out.path()).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    let runs = result["report"]["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let scheduler = run["scheduler"].as_str().unwrap();
+        let word = |given: &serde_json::Value, key: &str| given[key].as_str().unwrap().to_owned();
+        let given = run["environment"].as_array().unwrap().iter();
+        let in_kernel: Vec<(String, String)> =
+            given.map(|g| (word(g, "name"), word(g, "value"))).collect();
+        let names: Vec<String> = in_kernel.iter().map(|(name, _)| name.clone()).collect();
+        assert!(names.iter().any(|name| name == "cpu_llc_id"), "{names:?}");
+        let cores = in_kernel.iter().find(|(name, _)| name == "cpu_core_id");
+        let cores = cores.map(|(_, value)| value.as_str());
+        assert_eq!(cores, (scheduler == "ule").then_some("0/0/1/1/2/2/3/3"));
+        let expected = simulated_tables(scheduler, &names);
+        assert_eq!(in_kernel, expected, "{scheduler}");
+    }
+}
