@@ -33,6 +33,21 @@ pub struct Arena {
     pub pairs: Vec<(String, String)>,
 }
 
+impl Arena {
+    /// An exact guest of so many CPUs that share everything, with these pairs.
+    pub fn of_cpus(nr_cpus: u32, kernel: &str, pairs: Vec<(String, String)>) -> Arena {
+        Arena {
+            name: format!("{nr_cpus}-cpus-{kernel}"),
+            about: format!("{nr_cpus} emulated CPUs on a clock that counts instructions"),
+            kernel: kernel.to_owned(),
+            machine: format!("package:1 core:{nr_cpus} pu:1"),
+            exact: true,
+            rounds: 1,
+            pairs,
+        }
+    }
+}
+
 impl Set {
     pub fn parse(text: &str) -> Result<Set, toml::de::Error> {
         toml::from_str(text)

@@ -154,6 +154,7 @@ impl Place for Here<'_> {
         match message {
             Message::RunStarted { scheduler, round } => {
                 self.progress.step(&describe(self.job, scheduler, *round));
+                self.progress.begin_run();
                 self.scheduler.clone_from(scheduler);
             }
             Message::Output { text } => self.progress.output(&self.scheduler, text),

@@ -7,6 +7,8 @@ use crate::vm::Report;
 pub trait Progress {
     /// A new step began, such as "booting Linux 6.18.15".
     fn step(&mut self, what: &str);
+    /// A run begins: what the command writes from now on is of it.
+    fn begin_run(&mut self) {}
     /// The command wrote this under that scheduler; not cut at line ends.
     fn output(&mut self, scheduler: &str, text: &str);
     /// A run ended; all that is known so far, in case that nothing more comes.

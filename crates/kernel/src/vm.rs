@@ -414,6 +414,7 @@ impl Session<'_> {
                     round,
                 } => {
                     progress.step(&describe(self.job, &name, round));
+                    progress.begin_run();
                     self.during = format!("under {name}");
                     scheduler = name;
                 }

@@ -159,7 +159,6 @@ fn in_kernel(
         arena,
         workload,
         steps,
-        command: job.command.join(" "),
         printed: Vec::new(),
     };
     let mut summaries: Vec<(usize, u64, Summary)> = Vec::new();
@@ -213,7 +212,6 @@ struct Heard<'a> {
     arena: &'a Arena,
     workload: &'a Workload,
     steps: &'a Steps,
-    command: String,
     printed: Vec<String>,
 }
 
@@ -223,10 +221,10 @@ impl Progress for Heard<'_> {
             "{}: {}: {what}",
             self.arena.name, self.workload.name
         ));
-        // Each run is announced with its command before it prints anything.
-        if what.ends_with(&self.command) {
-            self.printed.push(String::new());
-        }
+    }
+
+    fn begin_run(&mut self) {
+        self.printed.push(String::new());
     }
 
     fn output(&mut self, _: &str, text: &str) {

@@ -9,6 +9,8 @@ use tiltyard_workload::Workload;
 #[derive(Debug, Default)]
 pub struct MutexState {
     pub owner: Option<TaskId>,
+    /// Somebody may wait: only then does an unlock wake the first waiter (FUTEX_WAITERS).
+    pub contended: bool,
     pub waiters: Waiters,
 }
 

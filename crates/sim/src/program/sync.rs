@@ -3,6 +3,9 @@
 //!
 //! A waker only makes its wakee runnable. Mutexes and pipes may be taken by another task before the
 //! wakee runs, as with futexes; it then waits again. Semaphore posts are handed to the first waiter.
+//!
+//! A mutex is a futex word as glibc has it. Whoever takes it free does not know of waiters, so its unlock wakes nobody:
+//! while the one that was woken has not run, the mutex may change hands any number of times without another wakeup.
 
 use super::Wait;
 use super::step::Flow;
@@ -10,6 +13,9 @@ use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::task::{Life, TaskId};
 use tiltyard_workload::{Op, Ref};
+
+/// Stage of a task that has slept for a mutex and tries again.
+const WAITED: u8 = 2;
 
 impl Engine<'_> {
     /// Operations that may block or wake. `None`: it is another kind of operation.
@@ -141,10 +147,13 @@ impl Engine<'_> {
     }
 
     fn lock(&mut self, id: TaskId, m: usize) -> Flow {
+        let has_waited = self.tasks[id.index()].cursor.stage == WAITED;
         let mutex = &mut self.programs.res.mutexes[m];
         match mutex.owner {
             None => {
                 mutex.owner = Some(id);
+                // It cannot know whether it was the only one.
+                mutex.contended = has_waited;
                 self.advance(id)
             }
             Some(owner) if owner == id => {
@@ -155,7 +164,9 @@ impl Engine<'_> {
                 Flow::Busy
             }
             Some(owner) => {
+                mutex.contended = true;
                 mutex.waiters.push_back(id);
+                self.tasks[id.index()].cursor.stage = WAITED;
                 if self.workload.mutexes[m].inherit_priority
                     && self.class_of(id).above(self.class_of(owner))
                 {
@@ -191,15 +202,17 @@ impl Engine<'_> {
             return false;
         }
         mutex.owner = None;
-        if let Some(waiter) = mutex.waiters.pop_front() {
+        if mutex.contended
+            && let Some(waiter) = mutex.waiters.pop_front()
+        {
             self.wake_waiter(waiter, false);
         }
         true
     }
 
-    /// Stage 0: [signal,] release the mutex and sleep. Stage 1: signalled; take the mutex again.
+    /// Stage 0: [signal,] release the mutex and sleep. Later: signalled; take the mutex again.
     fn cond_wait(&mut self, id: TaskId, c: usize, m: usize, signal_first: bool) -> Flow {
-        if self.tasks[id.index()].cursor.stage == 1 {
+        if self.tasks[id.index()].cursor.stage > 0 {
             return self.lock(id, m);
         }
         if signal_first && let Some(waiter) = self.programs.res.conds[c].pop_front() {

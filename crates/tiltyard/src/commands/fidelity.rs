@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
 use tiltyard_fidelity::page::{self, number};
-use tiltyard_fidelity::set::{Results, Set};
+use tiltyard_fidelity::set::{Arena, Results, Set};
 use tiltyard_model::Machine;
 
 use super::TableOrJson as Format;
@@ -26,7 +26,8 @@ use crate::{calibration, data, nearest, output, side_by_side, workloads};
 Examples:
   tiltyard fidelity --arena exact-6.1                    # one arena: CFS against the real one
   tiltyard fidelity --arena exact-6.18 -w bursts
-  tiltyard fidelity --arena exact-6.18 -w my.json        # a workload file of your own
+  tiltyard fidelity -w my.json -s ule,cfs --cpus 4       # your own workload, schedulers and number of CPUs
+  tiltyard fidelity -w my.json -s cfs_kernel49=default --kernel 6.1
   tiltyard fidelity --out fidelity/results               # all; keeps results and machine files
   tiltyard fidelity --page fidelity/results              # the page docs/fidelity.md, from what is kept there
 
@@ -43,6 +44,15 @@ pub struct Args {
         value_delimiter = ','
     )]
     workloads: Vec<String>,
+    /// Schedulers, instead of those of the set: each in both arenas, or SIMULATED=REAL ("default": the kernel's own).
+    #[arg(short, long = "scheduler", value_name = "NAME[=REAL]", value_delimiter = ',', conflicts_with = "arenas")]
+    schedulers: Vec<String>,
+    /// CPUs, instead of the machines of the set.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "schedulers", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus: u32,
+    /// Version of the kernel, instead of those of the set.
+    #[arg(long, value_name = "VERSION", default_value = "6.18", requires = "schedulers")]
+    kernel: String,
     /// Write ARENA.json (results) and ARENA.toml (the machine as measured) to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -84,8 +94,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         fs::create_dir_all(out).map_err(|e| Failure::io(Code::Other, out, "make", &e))?;
     }
     let mut all = Vec::new();
-    for arena in set
-        .arenas
+    let arenas = match args.schedulers.is_empty() {
+        true => set.arenas.clone(),
+        false => {
+            let pairs = args.schedulers.iter().map(|name| pair(name)).collect();
+            vec![Arena::of_cpus(args.cpus, &args.kernel, pairs)]
+        }
+    };
+    for arena in arenas
         .iter()
         .filter(|arena| chosen(&args.arenas, &arena.name))
     {
@@ -111,6 +127,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match args.format {
         Format::Table => Ok(()),
         Format::Json => super::print(&format!("{:#}\n", serde_json::json!(all))),
+    }
+}
+
+/// `ule`, or `cfs_kernel49=default`. The "=" of a setting follows a colon.
+fn pair(argument: &str) -> (String, String) {
+    match argument.rsplit_once('=') {
+        Some((simulated, real)) if !simulated.contains(':') => {
+            (simulated.to_owned(), real.to_owned())
+        }
+        _ => (argument.to_owned(), argument.to_owned()),
     }
 }
 
