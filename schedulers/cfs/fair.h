@@ -65,11 +65,15 @@ static __always_inline u64 period_ns(u32 n)
 /*
  * The slice of entity i: its part of the period of its own queue, times the part of its group
  * in the queue above, and so on. An entity that is not queued yet is counted as if it were.
+ * Later kernels count all tasks of the CPU (ALT_PERIOD), and let no slice be shorter than the
+ * granularity (BASE_SLICE).
  */
 static __noinline u64 slice_ns(u32 i)
 {
 	struct cfs_entity *e = entity(i);
-	u64 slice = period_ns(queue(e->queue)->nr_running + !e->on_rq);
+	u32 n = alt_period ? cpu_state(e->queue % nr_cpus)->nr_tasks :
+			     queue(e->queue)->nr_running;
+	u64 slice = period_ns(n + !e->on_rq);
 	u32 level;
 
 	bpf_for (level, 0, MAX_DEPTH) {
@@ -84,7 +88,7 @@ static __noinline u64 slice_ns(u32 i)
 		if (!i)
 			break;
 	}
-	return slice;
+	return base_slice && slice < granularity_ns ? granularity_ns : slice;
 }
 
 /* A new entity starts behind those that wait, by the vruntime of one slice. */

@@ -42,6 +42,10 @@ const volatile bool last_buddy = true;
  */
 const volatile bool late_min_vruntime = false;
 
+/* Features of kernels after 4.9, on in 6.1: ALT_PERIOD and BASE_SLICE of sched_slice(). */
+const volatile bool alt_period = false;
+const volatile bool base_slice = false;
+
 /* Fairness between cgroups first, between tasks second. */
 const volatile bool groups_on = true;
 /* A session is a group while its tasks are in the root cgroup. */

@@ -58,7 +58,12 @@ impl Weighed {
         let [callback_ns, insn_ps, kfunc_ns] = self.bpf.as_ref().map_or([0; 3], Bpf::costs);
         // An enqueue and its insertion into a queue are within the wakeup.
         let wakeup_ns = machine.wakeup_ns.saturating_sub(callback_ns + kfunc_ns);
-        let switch_ns = (machine.round_ns / 2).saturating_sub(machine.wakeup_ns);
+        let block_ns = machine.futex_call_ns;
+        let switch_ns = (machine.round_ns / 2).saturating_sub(machine.wakeup_ns + block_ns);
+        // Timers are read under the kernel's own scheduler, where a thread that wakes preempts.
+        let own = &self.own;
+        let own_switch_ns = (own.round_ns / 2).saturating_sub(own.wakeup_ns + own.futex_call_ns);
+        let timer_wakeup_ns = own.timer_wakeup_ns.saturating_sub(own_switch_ns);
         let remote_ns = machine.remote_wakeup_ns.unwrap_or(0);
         let ipi_ns = remote_ns.saturating_sub(machine.wakeup_ns + switch_ns);
         let [first_ps, second_ps, third_ps, memory_ps] = self.own.line_ps;
@@ -71,6 +76,9 @@ impl Weighed {
         Costs {
             switch_ns,
             wakeup_ns,
+            timer_wakeup_ns,
+            block_ns,
+            fork_ns: machine.creation_ns.saturating_sub(machine.wakeup_ns),
             ipi_ns,
             tick_ns: machine.tick_ns,
             callback_ns,
@@ -158,8 +166,29 @@ impl Weighed {
                 "switch_ns",
                 costs.switch_ns,
                 format!(
-                    "half a round of two threads that wake each other ({} ns), less the wakeup; {under}",
+                    "half a round of two threads that wake each other ({} ns), less the wakeup and the call; {under}",
                     machine.round_ns
+                ),
+            ),
+            (
+                "block_ns",
+                costs.block_ns,
+                "a call of futex() that need not wait".to_owned(),
+            ),
+            (
+                "timer_wakeup_ns",
+                costs.timer_wakeup_ns,
+                format!(
+                    "{} ns from the end of a sleep to the sleeper's first instruction, less a switch; under the kernel's own scheduler",
+                    own.timer_wakeup_ns
+                ),
+            ),
+            (
+                "fork_ns",
+                costs.fork_ns,
+                format!(
+                    "{} ns to create a thread, less the wakeup",
+                    machine.creation_ns
                 ),
             ),
             (
@@ -260,6 +289,9 @@ mod tests {
             tick_hz: 250,
             tick_ns: 900,
             wakeup_ns: 1_000,
+            futex_call_ns: 300,
+            timer_wakeup_ns: 2_200,
+            creation_ns: 6_000,
             round_ns,
             remote_wakeup_ns: Some(4_500),
             migration_ns: Some(6_000),
@@ -297,9 +329,12 @@ mod tests {
             (costs.callback_ns, costs.insn_ps, costs.kfunc_ns),
             (20, 500, 90)
         );
-        // 3,000 ns half a round: 1,000 are the wakeup, of which 110 the enqueue.
-        assert_eq!((costs.switch_ns, costs.wakeup_ns), (2_000, 890));
-        assert_eq!(costs.ipi_ns, 1_500);
+        // 3,000 ns half a round: 1,000 are the wakeup, of which 110 the enqueue; 300 the call that blocks.
+        assert_eq!((costs.switch_ns, costs.wakeup_ns), (1_700, 890));
+        assert_eq!((costs.block_ns, costs.fork_ns), (300, 5_000));
+        // Under the kernel's own scheduler a switch takes 200 ns.
+        assert_eq!(costs.timer_wakeup_ns, 2_000);
+        assert_eq!(costs.ipi_ns, 1_800);
         assert_eq!(
             (costs.line_l2_ps, costs.line_l3_ps, costs.line_mem_ps),
             (3_000, 14_000, 80_000)
@@ -325,7 +360,7 @@ mod tests {
             ),
             (0, 0, 0, 0)
         );
-        assert_eq!((costs.switch_ns, costs.wakeup_ns), (500, 1_000));
+        assert_eq!((costs.switch_ns, costs.wakeup_ns), (200, 1_000));
     }
 
     #[test]

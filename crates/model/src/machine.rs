@@ -59,7 +59,13 @@ pub struct Costs {
     pub switch_ns: u64,
     /// The kernel's part of a wakeup, paid by the waker.
     pub wakeup_ns: u64,
-    /// From sending an inter-processor interrupt to its handler on another CPU.
+    /// The same if a timer or a device wakes the task: paid by whatever runs where the interrupt arrives.
+    pub timer_wakeup_ns: u64,
+    /// From a task's system call that blocks it to the switch.
+    pub block_ns: u64,
+    /// Creating a task, its wakeup apart, paid by its parent.
+    pub fork_ns: u64,
+    /// From sending an inter-processor interrupt until its handler on another CPU is done.
     pub ipi_ns: u64,
     /// A timer tick, callbacks apart.
     pub tick_ns: u64,
@@ -133,6 +139,9 @@ impl Costs {
     pub const REFERENCE: Costs = Costs {
         switch_ns: 2_000,
         wakeup_ns: 0,
+        timer_wakeup_ns: 0,
+        block_ns: 0,
+        fork_ns: 0,
         ipi_ns: 1_000,
         tick_ns: 1_000,
         callback_ns: 20,

@@ -277,7 +277,9 @@ impl<'a> Engine<'a> {
                 self.exec_cpu = cpu;
                 let rq = &mut self.rqs[cpu as usize];
                 rq.resched_in_flight = false;
-                self.charge(cpu, OverheadCause::Ipi, self.machine.costs.ipi_ns);
+                // The rest of its cost was its way there.
+                let handler_ns = self.machine.costs.ipi_ns / 2;
+                self.charge(cpu, OverheadCause::Ipi, handler_ns);
                 self.resched_local(cpu);
             }
             Due::Alarm(Alarm::Schedule { cpu }) => {
@@ -356,7 +358,8 @@ impl<'a> Engine<'a> {
             rq.resched_in_flight = true;
             // Sent when the sender has finished its current work.
             let sent_ns = self.rqs[self.exec_cpu as usize].work_start_ns.max(self.now);
-            self.clock.arm(sent_ns + ipi_ns, Alarm::Resched { cpu });
+            let arrives_ns = sent_ns + ipi_ns - ipi_ns / 2;
+            self.clock.arm(arrives_ns, Alarm::Resched { cpu });
         }
     }
 

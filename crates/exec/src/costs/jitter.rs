@@ -27,6 +27,18 @@ pub fn measure(cpu: usize) -> io::Result<JitterReadings> {
 /// smallest lateness is the wakeup and the switch, which have readings of their own. Of an exponential distribution the
 /// median is ln 2 times the mean, and rare long delays of other origin hardly move it.
 fn timer_late_mean_ns(cpu: usize) -> io::Result<u64> {
+    let late = lateness(cpu)?;
+    let least_ns = late.iter().min().copied().unwrap_or(0);
+    Ok((median(late) - least_ns) * 1_000_000 / LN_2_PPM)
+}
+
+/// The usual lateness of a thread that a timer wakes on a CPU that is awake.
+pub fn timer_wakeup(cpu: usize) -> io::Result<u64> {
+    Ok(median(lateness(cpu)?))
+}
+
+/// How much later than they should threads wake, ns.
+fn lateness(cpu: usize) -> io::Result<Vec<u64>> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let awake = scope.spawn(|| -> io::Result<()> {
@@ -46,8 +58,7 @@ fn timer_late_mean_ns(cpu: usize) -> io::Result<u64> {
         let late: Vec<u64> = (0..SLEEPS).map(sleep).collect();
         stop.store(true, SeqCst);
         awake.join().expect("it does not panic")?;
-        let least_ns = late.iter().min().copied().unwrap_or(0);
-        Ok((median(late) - least_ns) * 1_000_000 / LN_2_PPM)
+        Ok(late)
     })
 }
 

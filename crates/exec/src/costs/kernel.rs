@@ -14,6 +14,8 @@ const ANY: u32 = u32::MAX;
 /// How long a thread looks at the clock to see ticks, ns.
 const TICK_WATCH_NS: u64 = 500_000_000;
 const WAKEUPS: usize = 300;
+/// Stack of a thread: what tasks of workloads have.
+const STACK_BYTES: usize = 256 << 10;
 /// A thread that was woken is asleep again after this much time, ns.
 const ASLEEP_NS: u64 = 1_000_000;
 const CHUNKS: usize = 40;
@@ -69,6 +71,37 @@ pub fn wakeup(cpu: usize) -> io::Result<u64> {
         sleeper.join().expect("the sleeper does not panic")?;
         Ok(median(readings))
     })
+}
+
+/// A futex whose value is another one already.
+pub fn futex_call() -> u64 {
+    let word = AtomicU32::new(1);
+    let call = |_| {
+        let begun_ns = sys::now_ns();
+        sys::futex_wait(&word, 0, ANY, None);
+        sys::now_ns() - begun_ns
+    };
+    median((0..WAKEUPS).map(call).collect())
+}
+
+/// A batch thread creates others, which are batch threads, too: they do not preempt.
+pub fn creation(cpu: usize) -> io::Result<u64> {
+    let creator = || -> io::Result<u64> {
+        sys::pin(cpu)?;
+        sys::become_batch()?;
+        let create = |_| {
+            let begun_ns = sys::now_ns();
+            let thread = thread::Builder::new()
+                .stack_size(STACK_BYTES)
+                .spawn(|| ())?;
+            let took_ns = sys::now_ns() - begun_ns;
+            let _ = thread.join();
+            Ok(took_ns)
+        };
+        let readings: io::Result<Vec<u64>> = (0..WAKEUPS).map(create).collect();
+        Ok(median(readings?))
+    };
+    thread::scope(|scope| scope.spawn(creator).join().expect("it does not panic"))
 }
 
 /// Two threads on one CPU that wake each other and wait.

@@ -26,6 +26,12 @@ pub struct Readings {
     pub tick_ns: u64,
     /// Waking a thread that sleeps on this CPU and does not preempt, from call to return.
     pub wakeup_ns: u64,
+    /// A call of futex() that finds that it need not wait: the way to sleep, and back.
+    pub futex_call_ns: u64,
+    /// From the time at which a timer was to wake a thread to its first instruction, on a CPU that is awake.
+    pub timer_wakeup_ns: u64,
+    /// Creating a thread that does not preempt, from call to return.
+    pub creation_ns: u64,
     /// Two threads on one CPU wake each other in turn: from one turn of a thread to its next.
     pub round_ns: u64,
     /// From before the call that wakes a thread on an idle CPU to its first instruction there.
@@ -71,6 +77,9 @@ pub fn measure(with_jitter: bool) -> io::Result<Readings> {
         tick_hz,
         tick_ns,
         wakeup_ns: kernel::wakeup(home)?,
+        futex_call_ns: kernel::futex_call(),
+        timer_wakeup_ns: jitter::timer_wakeup(home)?,
+        creation_ns: kernel::creation(home)?,
         round_ns: kernel::round(home)?,
         remote_wakeup_ns: other.map(kernel::remote_wakeup).transpose()?,
         migration_ns: other.map(|cpu| kernel::migration(home, cpu)).transpose()?,

@@ -25,12 +25,16 @@ struct File {
     jitter: Option<JitterTable>,
 }
 
-/// All keys are required: a number that is not there is a number without a source.
+/// All keys are required: a number that is not there is a number without a source. Those that are optional are costs
+/// of paths that only calibrated machines know: without them a path costs nothing of its own.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CostTable {
     switch_ns: Spanned<u64>,
     wakeup_ns: Spanned<u64>,
+    timer_wakeup_ns: Option<Spanned<u64>>,
+    block_ns: Option<Spanned<u64>>,
+    fork_ns: Option<Spanned<u64>>,
     ipi_ns: Spanned<u64>,
     tick_ns: Spanned<u64>,
     callback_ns: Spanned<u64>,
@@ -210,11 +214,18 @@ impl Source<'_> {
     }
 
     fn costs(&self, table: &CostTable) -> Result<Costs, MachineError> {
-        let ns = |value| self.within(value, 0..=MAX_COST_NS);
+        let ns = |value: &Spanned<u64>| self.within(value, 0..=MAX_COST_NS);
+        let optional = |value: &Option<Spanned<u64>>| match value {
+            Some(value) => ns(value),
+            None => Ok(0),
+        };
         let ps = |value| self.within(value, 0..=MAX_COST_NS);
         Ok(Costs {
             switch_ns: ns(&table.switch_ns)?,
             wakeup_ns: ns(&table.wakeup_ns)?,
+            timer_wakeup_ns: ns(table.timer_wakeup_ns.as_ref().unwrap_or(&table.wakeup_ns))?,
+            block_ns: optional(&table.block_ns)?,
+            fork_ns: optional(&table.fork_ns)?,
             ipi_ns: ns(&table.ipi_ns)?,
             tick_ns: ns(&table.tick_ns)?,
             callback_ns: ns(&table.callback_ns)?,

@@ -69,6 +69,8 @@ pub struct Cursor {
     pub ends_ns: Vec<u64>,
     /// Progress of a blocking instruction; the number's meaning depends on the kind.
     pub stage: u8,
+    /// Tasks that the current instruction has started.
+    pub started: u32,
     pub wait: Wait,
     /// It must wait and is on its way into `schedule()`; it may still be woken before it gets there.
     pub leaves: bool,

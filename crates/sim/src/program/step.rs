@@ -7,7 +7,7 @@ use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::sched::Leave;
 use crate::task::{Class, Life, TaskId};
-use tiltyard_model::EventKind;
+use tiltyard_model::{EventKind, OverheadCause};
 use tiltyard_workload::{Dist, Index, MemKind, Op, Ref, TimerMode};
 
 /// The effect of an instruction.
@@ -62,7 +62,7 @@ impl Engine<'_> {
             match self.execute(cpu, id) {
                 Flow::Next => {}
                 Flow::Busy => return self.arm_work(cpu),
-                Flow::Block if self.enters_schedule(cpu) => {
+                Flow::Block if self.blocks_for_a_while(cpu) => {
                     self.tasks[id.index()].cursor.leaves = true;
                     return self.arm_work(cpu);
                 }
@@ -104,6 +104,36 @@ impl Engine<'_> {
         )
     }
 
+    /// The way of a blocking task to its switch. Returns whether the CPU is still busy with that.
+    fn blocks_for_a_while(&mut self, cpu: u32) -> bool {
+        self.charge(cpu, OverheadCause::Switch, self.machine.costs.block_ns);
+        self.enters_schedule(cpu)
+    }
+
+    /// Starts `count` tasks. Each takes its time before it can run.
+    fn start(&mut self, cpu: u32, id: TaskId, spec: u32, count: u32) -> Flow {
+        let cost_ns = self.machine.costs.fork_ns;
+        if cost_ns == 0 {
+            self.spawn(id, spec, count);
+            return Flow::Next;
+        }
+        let cursor = &mut self.tasks[id.index()].cursor;
+        if cursor.stage == 0 {
+            // Comes back when the time is over.
+            (cursor.stage, cursor.pc) = (1, cursor.pc - 1);
+            self.charge(cpu, OverheadCause::Wakeup, cost_ns);
+            return Flow::Busy;
+        }
+        cursor.stage = 0;
+        cursor.started += 1;
+        match cursor.started < count {
+            true => cursor.pc -= 1,
+            false => cursor.started = 0,
+        }
+        self.spawn(id, spec, 1);
+        Flow::Next
+    }
+
     fn sleep_current(&mut self, cpu: u32, id: TaskId) {
         let task = &self.tasks[id.index()];
         let stuck = task.spec.is_some() && !task.cursor.wait.ends_by_itself();
@@ -142,11 +172,11 @@ impl Engine<'_> {
         let insn = unsafe { &(&(*code))[pc as usize] };
         match insn {
             Insn::Do(op) => self.execute_op(cpu, id, op),
-            insn => self.execute_control(id, insn, pc),
+            insn => self.execute_control(cpu, id, insn, pc),
         }
     }
 
-    fn execute_control(&mut self, id: TaskId, insn: &Insn, pc: u32) -> Flow {
+    fn execute_control(&mut self, cpu: u32, id: TaskId, insn: &Insn, pc: u32) -> Flow {
         let cursor = &mut self.tasks[id.index()].cursor;
         cursor.pc = pc + 1;
         match insn {
@@ -204,7 +234,7 @@ impl Engine<'_> {
             Insn::Jump { to } => cursor.pc = *to,
             Insn::SetAttrs(attrs) => self.set_attrs(id, attrs),
             Insn::SleepUntil { time_ns } => return self.sleep_until(id, *time_ns),
-            Insn::Start { task, count } => self.spawn(id, *task, *count),
+            Insn::Start { task, count } => return self.start(cpu, id, *task, *count),
             Insn::Exit => return Flow::Exit,
             Insn::Do(_) => unreachable!("execute() does operations"),
         }
@@ -258,14 +288,8 @@ impl Engine<'_> {
             }
             Op::IoRun { .. } => self.busy_for(id, NULL_WRITE_NS),
             Op::Yield => Flow::Yield,
-            Op::Fork { task } => {
-                self.spawn(id, *task as u32, 1);
-                Flow::Next
-            }
-            Op::Spawn { task, count } => {
-                self.spawn(id, *task as u32, *count as u32);
-                Flow::Next
-            }
+            Op::Fork { task } => self.start(cpu, id, *task as u32, 1),
+            Op::Spawn { task, count } => self.start(cpu, id, *task as u32, *count as u32),
             Op::Exit => Flow::Exit,
             Op::Set(attrs) => {
                 self.set_attrs(id, attrs);

@@ -14,7 +14,12 @@ impl Engine<'_> {
             return;
         }
         let here = self.exec_cpu;
-        self.charge(here, OverheadCause::Wakeup, self.machine.costs.wakeup_ns);
+        let costs = &self.machine.costs;
+        let cost_ns = match by_interrupt {
+            true => costs.timer_wakeup_ns,
+            false => costs.wakeup_ns,
+        };
+        self.charge(here, OverheadCause::Wakeup, cost_ns);
         let mut wake_flags = WAKE_TTWU;
         if sync {
             wake_flags |= WAKE_SYNC;

@@ -45,13 +45,24 @@ pub struct Args {
     )]
     workloads: Vec<String>,
     /// Schedulers, instead of those of the set: each in both arenas, or SIMULATED=REAL ("default": the kernel's own).
-    #[arg(short, long = "scheduler", value_name = "NAME[=REAL]", value_delimiter = ',', conflicts_with = "arenas")]
+    #[arg(
+        short,
+        long = "scheduler",
+        value_name = "NAME[=REAL]",
+        value_delimiter = ',',
+        conflicts_with = "arenas"
+    )]
     schedulers: Vec<String>,
     /// CPUs, instead of the machines of the set.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "schedulers", value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
     /// Version of the kernel, instead of those of the set.
-    #[arg(long, value_name = "VERSION", default_value = "6.18", requires = "schedulers")]
+    #[arg(
+        long,
+        value_name = "VERSION",
+        default_value = "6.18",
+        requires = "schedulers"
+    )]
     kernel: String,
     /// Write ARENA.json (results) and ARENA.toml (the machine as measured) to this folder.
     #[arg(long, value_name = "DIR")]

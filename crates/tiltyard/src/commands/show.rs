@@ -148,11 +148,14 @@ fn machine(machine: &Machine) -> String {
     page
 }
 
-fn costs(machine: &Machine) -> [(&'static str, u64); 15] {
+fn costs(machine: &Machine) -> [(&'static str, u64); 18] {
     let c = &machine.costs;
     [
         ("switch_ns", c.switch_ns),
         ("wakeup_ns", c.wakeup_ns),
+        ("timer_wakeup_ns", c.timer_wakeup_ns),
+        ("block_ns", c.block_ns),
+        ("fork_ns", c.fork_ns),
         ("ipi_ns", c.ipi_ns),
         ("tick_ns", c.tick_ns),
         ("callback_ns", c.callback_ns),
