@@ -247,6 +247,9 @@ fn real(document: Real, path: &Path) -> Results {
         .filter_map(|recorded| {
             Some(Recorded {
                 run: index_of(&recorded)?,
+                // Times in a summary count from the origin.
+                origin_ns: 0,
+                end_ns: recorded.summary.duration_ns,
                 lost: recorded.lost_events,
                 summary: recorded.summary,
             })

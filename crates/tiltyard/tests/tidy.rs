@@ -18,7 +18,7 @@ const MAX_TEST_LINES: usize = 800;
 const TOO_LONG: [&str; 0] = [];
 
 /// Which crates a crate may use, as ARCHITECTURE.md states it.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("model", &[]),
     ("workload", &["model"]),
     ("native", &[]),
@@ -28,6 +28,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("exec", &["model", "workload"]),
     ("measure", &["model"]),
     ("tables", &["model", "measure"]),
+    ("trace", &["model"]),
     ("claims", &["measure", "tables"]),
     ("report", &["model", "measure"]),
     ("fidelity", &["model", "measure", "exec"]),
@@ -35,7 +36,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
         "tiltyard",
         &[
             "model", "workload", "native", "build", "sim", "kernel", "exec", "measure", "report",
-            "tables", "fidelity", "claims",
+            "tables", "trace", "fidelity", "claims",
         ],
     ),
     (

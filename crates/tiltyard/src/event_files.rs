@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Event files as inputs of a command.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use tiltyard_model::EventSink;
+use tiltyard_trace::{About, EXTENSION, ReadError, Reader};
+
+use crate::data;
+use crate::failure::{Code, Failure};
+
+/// An event file whose head has been read.
+pub struct EventFile {
+    path: PathBuf,
+    pub about: About,
+    reader: Reader<BufReader<File>>,
+}
+
+impl EventFile {
+    fn open(path: &Path) -> Result<EventFile, Failure> {
+        if !path.is_file() {
+            let line = format!("{}: {}", path.display(), data::no_file(path));
+            return Err(Failure::new(Code::Input, line));
+        }
+        let file = File::open(path).map_err(|e| Failure::io(Code::Input, path, "read", &e))?;
+        let reader = Reader::open(BufReader::new(file)).map_err(|e| failure(path, &e))?;
+        Ok(EventFile {
+            path: path.to_owned(),
+            about: reader.about().clone(),
+            reader,
+        })
+    }
+
+    /// The file's name, for messages.
+    pub fn shown(&self) -> String {
+        data::shown(&self.path)
+    }
+
+    /// What the arena has put into the head.
+    pub fn result<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let result = serde_json::from_value(self.about.result.clone());
+        result.map_err(|e| failure(&self.path, &ReadError::Head(e.to_string())))
+    }
+
+    /// Sends all events to `sink`, whose result is to be used only after success.
+    pub fn replay(self, sink: &mut dyn EventSink) -> Result<About, Failure> {
+        let replayed = self.reader.replay(sink);
+        replayed.map_err(|e| failure(&self.path, &e))?;
+        Ok(self.about)
+    }
+}
+
+fn failure(path: &Path, error: &ReadError) -> Failure {
+    Failure::new(Code::Input, format!("{}: {error}", data::shown(path)))
+}
+
+/// Opens files and all event files of folders. They come in the order of their runs if they are of one command, which
+/// numbers its runs, else as they were named.
+pub fn open(paths: &[PathBuf]) -> Result<Vec<EventFile>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        match path.is_dir() {
+            true => files.extend(in_folder(path)?),
+            false => files.push(EventFile::open(path)?),
+        }
+    }
+    let mut numbers: Vec<u32> = files.iter().map(|file| file.about.run).collect();
+    numbers.sort_unstable();
+    if numbers.windows(2).all(|pair| pair[0] < pair[1]) {
+        files.sort_by_key(|file| file.about.run);
+    }
+    Ok(files)
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<EventFile>, Failure> {
+    let suffix = format!(".{EXTENSION}");
+    let names = data::names(folder, &suffix)?;
+    if names.is_empty() {
+        let line = format!(
+            "{}: has no event files (*{suffix}); tiltyard run and tiltyard kernel write them with --events DIR",
+            folder.display()
+        );
+        return Err(Failure::new(Code::Input, line));
+    }
+    let paths = names
+        .iter()
+        .map(|name| folder.join(format!("{name}{suffix}")));
+    paths.map(|path| EventFile::open(&path)).collect()
+}
