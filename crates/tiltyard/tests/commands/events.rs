@@ -154,8 +154,9 @@ fn probes_requests_and_accesses_are_in_the_events() {
     }
     let rows = |name: &str| fs::metadata(folder.at(name)).unwrap().len();
     assert!(rows("a0/counter.parquet") > 1000 && rows("a1/access.parquet") > 1000);
-    let line = folder.fails("run -w pingpong -s fifo --accesses", 2);
-    drop(line);
+    let output = folder.output("run -w pingpong -s fifo --accesses");
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert!(line.contains("<--out <DIR>|--events <DIR>>"), "{line}");
 }
 
 #[test]
@@ -299,8 +300,91 @@ fn a_folder_that_holds_something_else_is_refused_before_anything_runs() {
     assert!(line.contains("file: is not a folder"), "{line}");
     let line = folder.fails(&format!("{RUNS} --events /nowhere/at/all"), 1);
     assert!(line.contains("/nowhere/at/all: cannot write"), "{line}");
-    let line = folder.fails("kernel --vm -s default --no-events --events x -- true", 2);
-    drop(line);
+    let output = folder.output("kernel --vm -s default --no-events --events x -- true");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// Events of two rounds under two schedulers in a guest, and the result that the command wrote at the time, except the
+/// version. If metrics change, this writes it again:
+/// `tiltyard measure crates/tiltyard/tests/commands/guest_events --format json | zstd -19`
+const GUEST_EVENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/commands/guest_events");
+
+fn kept_result() -> Value {
+    let file = fs::File::open(Path::new(GUEST_EVENTS).join("result.json.zst")).unwrap();
+    serde_json::from_slice(&zstd::decode_all(file).unwrap()).unwrap()
+}
+
+/// Without what the version of Tiltyard changes.
+fn result(text: &str) -> Value {
+    let mut result: Value = serde_json::from_str(text).unwrap();
+    result["tiltyard"] = kept_result()["tiltyard"].clone();
+    result
+}
+
+#[test]
+fn runs_of_a_real_kernel_are_measured_where_there_is_none() {
+    let folder = Folder::new();
+    let measured = folder.ok(&format!(
+        "measure {GUEST_EVENTS} --format json --report r.html --tables tables"
+    ));
+    let (measured, kept) = (result(&measured), kept_result());
+    // The warm-ups are in the report, although they left no events.
+    assert_eq!(measured["report"]["runs"].as_array().unwrap().len(), 6);
+    assert_eq!(measured["recorded"].as_array().unwrap().len(), 4);
+    let summary = &measured["recorded"][1]["summary"];
+    assert_eq!(summary["requests"][0]["class"], "burst");
+    assert_eq!(summary["probes"][1]["probe"], "penalty");
+    assert!(measured == kept);
+    let page = fs::read_to_string(folder.at("r.html")).unwrap();
+    assert!(page.contains("timeline-data") && page.contains("probe/burst-exp"));
+    assert!(
+        folder
+            .names("tables")
+            .contains(&"counter.parquet".to_owned())
+    );
+    let page = folder.ok(&format!("measure {GUEST_EVENTS} --out kernel.json"));
+    assert!(
+        page.starts_with("Linux 6.18.") && page.contains("Result  kernel.json"),
+        "{page}"
+    );
+    // As a result among others.
+    let compared = folder.ok("compare kernel.json");
+    assert!(compared.contains("kernel.json#ule"), "{compared}");
+}
+
+#[test]
+fn some_runs_of_a_kernels_job_can_be_measured_alone() {
+    let folder = Folder::new();
+    let file = |name: &str| format!("{GUEST_EVENTS}/{name}.events");
+    let (first, second) = (file("003-ule-round1"), file("005-ule-round2"));
+    let part = result(&folder.ok(&format!("measure {second} {first} --format json")));
+    let kept = kept_result();
+    // The two and the warm-ups, in their order.
+    let rounds = part["report"]["runs"].as_array().unwrap().iter();
+    let rounds: Vec<u64> = rounds.map(|run| run["round"].as_u64().unwrap()).collect();
+    assert_eq!(rounds, [0, 0, 1, 2]);
+    assert_eq!(part["recorded"][0], kept["recorded"][1]);
+    assert_eq!(part["recorded"][1], kept["recorded"][3]);
+    folder.ok(&format!("measure {first} --trace t.pftrace"));
+    assert!(fs::metadata(folder.at("t.pftrace")).unwrap().len() > 10_000);
+    let refused = |words: &str, why: &str| {
+        let line = folder.fails(words, 2);
+        assert!(line.contains(why), "{line}");
+    };
+    refused(&format!("measure {first} {first}"), "are of the same run");
+    refused(
+        &format!("measure {first} --by task"),
+        "--by: is for simulated runs",
+    );
+    refused(
+        &format!("measure {first} --figures f"),
+        "--figures: is for simulated runs",
+    );
+    folder.ok("run -w pingpong -s fifo --duration 10ms --events sim");
+    refused(
+        &format!("measure {first} sim"),
+        "one is simulated, the other is not",
+    );
 }
 
 /// A run that fails has no file, and none is left of a command all of whose runs fail.
