@@ -12,11 +12,16 @@ use tiltyard_trace::{About, EXTENSION, ReadError, Reader};
 use crate::data;
 use crate::failure::{Code, Failure};
 
-/// An event file whose head has been read.
+/// An event file whose head has been read. It is closed until its events are read: there may be more files than a process
+/// may have open.
 pub struct EventFile {
     path: PathBuf,
     pub about: About,
-    reader: Reader<BufReader<File>>,
+}
+
+fn reader(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
+    let file = File::open(path).map_err(|e| Failure::io(Code::Input, path, "read", &e))?;
+    Reader::open(BufReader::new(file)).map_err(|e| failure(path, &e))
 }
 
 impl EventFile {
@@ -25,12 +30,9 @@ impl EventFile {
             let line = format!("{}: {}", path.display(), data::no_file(path));
             return Err(Failure::new(Code::Input, line));
         }
-        let file = File::open(path).map_err(|e| Failure::io(Code::Input, path, "read", &e))?;
-        let reader = Reader::open(BufReader::new(file)).map_err(|e| failure(path, &e))?;
         Ok(EventFile {
             path: path.to_owned(),
-            about: reader.about().clone(),
-            reader,
+            about: reader(path)?.about().clone(),
         })
     }
 
@@ -46,10 +48,13 @@ impl EventFile {
     }
 
     /// Sends all events to `sink`, whose result is to be used only after success.
-    pub fn replay(self, sink: &mut dyn EventSink) -> Result<About, Failure> {
-        let replayed = self.reader.replay(sink);
-        replayed.map_err(|e| failure(&self.path, &e))?;
-        Ok(self.about)
+    pub fn replay(&self, sink: &mut dyn EventSink) -> Result<(), Failure> {
+        let reader = reader(&self.path)?;
+        if *reader.about() != self.about {
+            let line = format!("{}: changed while it was read", self.shown());
+            return Err(Failure::new(Code::Input, line));
+        }
+        reader.replay(sink).map_err(|e| failure(&self.path, &e))
     }
 }
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `--events` and `tiltyard measure`: what is measured from files is what the runs themselves gave. Runs need clang-19.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use tiltyard_model::{Event, EventKind, EventSink, TaskInfo};
+use tiltyard_trace::{Reader, Recording};
 
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
@@ -147,8 +152,11 @@ fn probes_requests_and_accesses_are_in_the_events() {
     .enumerate()
     {
         let (a, b) = (format!("a{number}"), format!("b{number}"));
-        let run = folder.ok(&format!("{words} --events events --out {a} --format json"));
-        let measured = folder.ok(&format!("measure events --tables {b} --format json"));
+        let outputs = "--report r.html --format json";
+        let run = folder.ok(&format!("{words} --events events --out {a} {outputs}"));
+        fs::rename(folder.at("r.html"), folder.at("first.html")).unwrap();
+        let measured = folder.ok(&format!("measure events --tables {b} {outputs}"));
+        folder.same("first.html", "r.html");
         assert!(run == measured, "{words}");
         folder.same(&a, &b);
     }
@@ -241,6 +249,41 @@ fn files_that_cannot_be_measured_are_named_with_the_way_out() {
     let line = folder.fails("measure empty", 3);
     assert!(
         line.starts_with("tiltyard: empty: has no event files"),
+        "{line}"
+    );
+}
+
+/// A file whose head is that of another run, as no command writes one.
+#[test]
+fn a_head_that_does_not_fit_the_events_is_found() {
+    let folder = Folder::new();
+    folder.ok("run -w pingpong -s fifo --duration 10ms --events events");
+    let path = folder.at("events/000-fifo-seed1.events");
+    let reader = Reader::open(fs::File::open(&path).unwrap()).unwrap();
+    let mut about = reader.about().clone();
+    about.result["trace_hash"] = json!("0".repeat(64));
+    let mut recording = Recording::new(Vec::new());
+    reader.replay(&mut recording).unwrap();
+    let (blocks, ended) = recording.end().unwrap();
+    let mut file = Vec::new();
+    ended
+        .write(&about, &mut blocks.as_slice(), &mut file)
+        .unwrap();
+    fs::write(&path, file).unwrap();
+    let line = folder.fails("measure events", 3);
+    assert!(
+        line.contains("its events are not those of the run"),
+        "{line}"
+    );
+    about.result = json!({});
+    let mut file = Vec::new();
+    ended
+        .write(&about, &mut blocks.as_slice(), &mut file)
+        .unwrap();
+    fs::write(&path, file).unwrap();
+    let line = folder.fails("measure events", 3);
+    assert!(
+        line.contains("has a head that this tiltyard does not understand: missing field"),
         "{line}"
     );
 }
@@ -398,6 +441,123 @@ fn runs_that_fail_have_no_file() {
     let run = "run -w mix-hog-sleepers --duration 3s --events events -s ./lose.bpf.c";
     assert_eq!(folder.output(run).status.code(), Some(5));
     assert_eq!(folder.names(""), ["lose.bpf.c"]);
-    assert_eq!(folder.output(&format!("{run},fifo")).status.code(), Some(5));
+    let run = format!("{run},fifo --out tables");
+    assert_eq!(folder.output(&run).status.code(), Some(5));
     assert_eq!(folder.names("events"), ["001-fifo-seed1.events"]);
+    // Runs keep their numbers.
+    folder.ok("measure events --tables measured");
+    folder.same("tables", "measured");
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_files() {
+    let folder = Folder::new();
+    let mut command = Command::new(TILTYARD);
+    command.env_remove("TILTYARD_DATA").current_dir(&folder.0);
+    let words = "run -w hackbench -s fifo --seeds 4 --duration 10h --events events";
+    let mut child = command.args(words.split(' ')).spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(60);
+    let has_blocks = || {
+        let temporary = folder.names("").pop();
+        let blocks = temporary.map(|dir| folder.at(&dir).join("blocks"));
+        blocks.is_some_and(|blocks| blocks.is_dir() && !names(&blocks).is_empty())
+    };
+    while !has_blocks() && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(has_blocks());
+    // SAFETY: a signal to the child that was started above.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(folder.names("").is_empty());
+}
+
+/// Counts the records of a file by their tags.
+#[derive(Default)]
+struct Count(BTreeMap<String, u64>, u64);
+
+impl Count {
+    fn add(&mut self, tag: u8) {
+        *self.0.entry(tag.to_string()).or_default() += 1;
+    }
+}
+
+impl EventSink for Count {
+    fn task(&mut self, _: &TaskInfo) {
+        self.add(0x80);
+    }
+    fn event(&mut self, event: &Event) {
+        self.1 = event.time_ns;
+        self.add(match event.kind {
+            EventKind::Switch { .. } => 0,
+            EventKind::Wakeup { .. } => 1,
+            EventKind::WakeupNew { .. } => 2,
+            EventKind::Migrate { .. } => 3,
+            EventKind::Fork { .. } => 4,
+            EventKind::Exit { .. } => 5,
+            EventKind::Nice { .. } => 6,
+            EventKind::Request { .. } => 7,
+            EventKind::Mark { .. } => 8,
+            EventKind::Probe { .. } => 9,
+            EventKind::Overhead(_) => 10,
+            EventKind::Access { .. } => 11,
+            EventKind::RunqueueLock { .. } => 12,
+        });
+    }
+    fn request_class(&mut self, _: u16, _: &str) {
+        self.add(0x81);
+    }
+    fn probe_name(&mut self, _: u16, _: &str, _: bool) {
+        self.add(0x82);
+    }
+    fn callback_name(&mut self, _: u16, _: &str) {
+        self.add(0x83);
+    }
+    fn place_name(&mut self, _: u16, _: &str) {
+        self.add(0x84);
+    }
+}
+
+/// The page defines the format so well that its own reader, in another language, finds the same.
+#[test]
+fn the_reader_of_the_page_reads_files() {
+    let has = |program| Command::new(program).arg("--version").output().is_ok();
+    if !has("python3") || !has("zstd") {
+        let _ = writeln!(std::io::stderr(), "skipped: needs python3 and zstd");
+        return;
+    }
+    let page = include_str!("../../../../docs/reference/event-files.md");
+    let (_, program) = page.split_once("```python\n").unwrap();
+    let (program, _) = program.split_once("```").unwrap();
+    let folder = Folder::new();
+    fs::write(folder.at("reader.py"), program).unwrap();
+    let run = "run -w probe/micro-api -s ule -m smp2 --accesses --duration 1s --events events";
+    folder.ok(run);
+    let files = [
+        folder.at("events/000-ule-seed1.events"),
+        Path::new(GUEST_EVENTS).join("003-ule-round1.events"),
+    ];
+    for file in &files {
+        let read = |file: &Path| {
+            let mut python = Command::new("python3");
+            python
+                .arg(folder.at("reader.py"))
+                .arg(file)
+                .output()
+                .unwrap()
+        };
+        let printed: Value = serde_json::from_slice(&read(file).stdout).unwrap();
+        let reader = Reader::open(fs::File::open(file).unwrap()).unwrap();
+        let scheduler = reader.about().scheduler.clone();
+        let mut count = Count::default();
+        reader.replay(&mut count).unwrap();
+        assert!(count.0.len() > 7, "{:?}", count.0);
+        let expected = json!({ "scheduler": scheduler, "last_ns": count.1, "records": count.0 });
+        assert_eq!(printed, expected);
+        let mut damaged = fs::read(file).unwrap();
+        let last = damaged.len() - 40;
+        damaged[last] ^= 1;
+        fs::write(folder.at("damaged"), damaged).unwrap();
+        assert!(!read(&folder.at("damaged")).status.success());
+    }
 }

@@ -145,7 +145,7 @@ fn measure(
     let grouped = (by != By::App).then(recorder);
     let labels = by.labels_of_events().expect("--by group is refused");
     let mut view = Regrouped::new((timeline, grouped), labels);
-    let about = file.replay(&mut (
+    file.replay(&mut (
         (&mut summary, &mut hash),
         ((tables.as_mut(), trace.as_mut()), &mut view),
     ))?;
@@ -155,6 +155,7 @@ fn measure(
             output.map_err(|e| Failure::new(Code::Other, format!("--trace: cannot write: {e}")))?;
         output.finish()?;
     }
+    let about = file.about;
     let summary = summary.finish(about.end_ns);
     let (timeline, grouped) = view.sink;
     let view = grouped.map(|recorder| recorder.finish(about.end_ns));

@@ -120,8 +120,8 @@ fn check(files: &[EventFile], results: &[SimResult]) -> Result<(), Failure> {
         }
     }
     let namesakes = |a: &About, b: &About| {
-        let inputs = |of: &About| (of.object_sha256.clone(), of.tunables.clone());
-        a.scheduler == b.scheduler && inputs(a) != inputs(b)
+        let is_same = a.object_sha256 == b.object_sha256 && a.tunables == b.tunables;
+        a.scheduler == b.scheduler && !is_same
     };
     if let Some((a, b)) = find_pair(files, namesakes) {
         let why = format!("two schedulers have the name {}", a.about.scheduler);
