@@ -169,8 +169,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
-    let tables = args.tables.as_deref().map(Tables::create).transpose()?;
-    let events = args.events.as_deref().map(EventDir::create).transpose()?;
+    let mut outputs = RunOutputs::create(args)?;
     let mut job = args.guest.job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     // Counting instructions takes longer, especially on a busy machine.
@@ -222,8 +221,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut trace, mut written) = (trace, Ok(()));
     let mut recorded: Vec<Recorded> = Vec::new();
-    let (mut files, mut timelines) = (Vec::new(), Vec::new());
-    let mut kept = Vec::new();
+    let mut timelines = Vec::new();
     let range = args.timeline.unwrap_or_default();
     let window = window::from_start(range, args.schedulers.len());
     let mut hear = |mut run: Trace| {
@@ -238,8 +236,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if let (Some(recorded), Some(outcome)) = (recorded.last_mut(), &outcome) {
             threads::fill(&mut recorded.summary, outcome);
         }
-        files.extend(tables.as_ref().map(|tables| tables.recorded(&run)));
-        kept.extend(events.as_ref().map(|events| recorded::keep(&run, events)));
+        outputs.take(&run);
         if let Some(output) = trace.take() {
             written = recorded::write_perfetto(&run, nr_cpus, output);
         }
@@ -260,50 +257,71 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     written?;
     drop(progress);
     publish(args, &report, &recorded, timelines, report_file)?;
-    let kept = kept.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let files = files.into_iter().collect::<Result<_, _>>()?;
-    let outputs = (
-        tables.map(|tables| (tables, files)),
-        events.map(|events| (events, kept)),
-    );
-    write_runs(args, nr_cpus, outputs, &job, &report, &recorded)?;
+    outputs.finish(args, nr_cpus, &job, &report, &recorded)?;
     verdict(&report)
 }
 
-/// Writes the tables and the event files, if they are wanted. Those of each run have its events already.
-fn write_runs(
-    args: &Args,
-    nr_cpus: u32,
-    (tables, events): (
-        Option<(Tables, Vec<RunFiles>)>,
-        Option<(EventDir, Vec<Ended>)>,
-    ),
-    job: &VmJob,
-    report: &Report,
-    recorded: &[Recorded],
-) -> Result<(), Failure> {
-    let text = args.workload.as_deref().map(workloads::text).transpose()?;
-    let workload_sha256 = text.map(|text| tabled::sha256(&text));
-    let of = InKernel {
-        job,
-        report,
-        nr_cpus,
-        workload: &name(args),
-        workload_sha256: workload_sha256.as_deref(),
-        command: &terminal::own_command(),
-        shared: &KernelShared::of(title(args), args.duration, job, report, recorded),
-    };
-    if let Some((tables, mut files)) = tables {
-        files.extend(tables.figures(recorded, &of)?);
-        tables.finish(files)?;
+/// What is written for each run, if it is wanted.
+struct RunOutputs {
+    tables: Option<Tables>,
+    events: Option<EventDir>,
+    /// The tables of each run's events, and the events themselves. The rest of each file follows when the job has ended.
+    files: Vec<Result<RunFiles, Failure>>,
+    kept: Vec<Result<Ended, Failure>>,
+}
+
+impl RunOutputs {
+    fn create(args: &Args) -> Result<RunOutputs, Failure> {
+        Ok(RunOutputs {
+            tables: args.tables.as_deref().map(Tables::create).transpose()?,
+            events: args.events.as_deref().map(EventDir::create).transpose()?,
+            files: Vec::new(),
+            kept: Vec::new(),
+        })
     }
-    if let Some((events, kept)) = events {
-        for (ended, recorded) in kept.into_iter().zip(recorded) {
-            events.write(ended, &of.about(recorded))?;
+
+    fn take(&mut self, run: &Trace) {
+        let tables = self.tables.as_ref();
+        self.files.extend(tables.map(|tables| tables.recorded(run)));
+        let events = self.events.as_ref();
+        self.kept.extend(events.map(|dir| recorded::keep(run, dir)));
+    }
+
+    fn finish(
+        self,
+        args: &Args,
+        nr_cpus: u32,
+        job: &VmJob,
+        report: &Report,
+        recorded: &[Recorded],
+    ) -> Result<(), Failure> {
+        if self.tables.is_none() && self.events.is_none() {
+            return Ok(());
         }
-        events.finish()?;
+        let text = args.workload.as_deref().map(workloads::text).transpose()?;
+        let workload_sha256 = text.map(|text| tabled::sha256(&text));
+        let of = InKernel {
+            job,
+            report,
+            nr_cpus,
+            workload: &name(args),
+            workload_sha256: workload_sha256.as_deref(),
+            command: &terminal::own_command(),
+            shared: &KernelShared::of(title(args), args.duration, job, report, recorded),
+        };
+        if let Some(tables) = self.tables {
+            let mut files: Vec<RunFiles> = self.files.into_iter().collect::<Result<_, _>>()?;
+            files.extend(tables.figures(recorded, &of)?);
+            tables.finish(files)?;
+        }
+        if let Some(events) = self.events {
+            for (ended, recorded) in self.kept.into_iter().zip(recorded) {
+                events.write(ended?, &of.about(recorded))?;
+            }
+            events.finish()?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Prints the comparison and writes the report.
