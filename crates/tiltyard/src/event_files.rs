@@ -2,12 +2,12 @@
 //! Event files as inputs of a command.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use tiltyard_model::EventSink;
-use tiltyard_trace::{About, EXTENSION, ReadError, Reader};
+use tiltyard_trace::{About, EXTENSION, MAGIC, ReadError, Reader};
 
 use crate::data;
 use crate::failure::{Code, Failure};
@@ -56,6 +56,14 @@ impl EventFile {
         }
         reader.replay(sink).map_err(|e| failure(&self.path, &e))
     }
+}
+
+/// Whether `path` begins as event files do.
+pub fn is_event_file(path: &Path) -> bool {
+    let mut begin = [0; MAGIC.len()];
+    let mut read = || File::open(path)?.read_exact(&mut begin);
+    // A pipe is not opened: that would wait for somebody who writes to it.
+    path.is_file() && read().is_ok() && begin == MAGIC
 }
 
 fn failure(path: &Path, error: &ReadError) -> Failure {

@@ -103,7 +103,7 @@ impl<'a> KernelResults<'a> {
 
     /// What happened to each scheduler, then the schedulers side by side.
     pub fn page(&self) -> String {
-        let (report, comparison) = (self.report, &self.comparison);
+        let report = self.report;
         let boot = match report.accel {
             Some(_) => format!("booted in {:.1} s, ", report.boot_ms as f64 / 1e3),
             None => String::new(),
@@ -113,52 +113,61 @@ impl<'a> KernelResults<'a> {
             "{}; {boot}all done after {total_s:.1} s\n\n",
             recorded::machine(report)
         );
-        for name in &comparison.schedulers {
-            let own: Vec<&RunReport> = report
-                .runs
-                .iter()
-                .filter(|run| run.scheduler == *name)
-                .collect();
-            // Successful rounds are alike; readers want to know about the one that failed.
-            let shown = own.iter().find(|run| !run.is_success()).or(own.last());
-            page += &format!("{name}\n");
-            for line in shown.map_or(Vec::new(), |run| lines(run)) {
-                page += &format!("  {line}\n");
-            }
-            for (counter, count) in deviations(&own) {
-                page += &format!(
-                    "  deviation       {count}: {} ({})\n",
-                    counter.what, counter.name
-                );
-            }
+        for name in &self.comparison.schedulers {
+            page += &self.scheduler(name);
         }
         if !report.runs.is_empty() {
-            page += &format!("\n{}\n", table::render(comparison, terminal::width()));
+            page += &format!("\n{}\n", table::render(&self.comparison, terminal::width()));
         }
+        page += &self.notes();
+        page + &format!("Repeat  {}\n", self.subject.command)
+    }
+
+    /// What happened to a scheduler.
+    fn scheduler(&self, name: &str) -> String {
+        let runs = self.report.runs.iter();
+        let own: Vec<&RunReport> = runs.filter(|run| run.scheduler == name).collect();
+        // Successful rounds are alike; readers want to know about the one that failed.
+        let shown = own.iter().find(|run| !run.is_success()).or(own.last());
+        let mut text = format!("{name}\n");
+        for line in shown.map_or(Vec::new(), |run| lines(run)) {
+            text += &format!("  {line}\n");
+        }
+        for (counter, count) in deviations(&own) {
+            let (what, name) = (counter.what, counter.name);
+            text += &format!("  deviation       {count}: {what} ({name})\n");
+        }
+        text
+    }
+
+    /// What readers must know before they believe the metrics.
+    fn notes(&self) -> String {
+        let report = self.report;
+        let mut notes = String::new();
         if let Some(reason) = &report.cut_short {
-            page += &format!("Cut short  {reason}\n");
+            notes += &format!("Cut short  {reason}\n");
         }
         let lost: u64 = self.recorded.iter().map(|recorded| recorded.lost).sum();
         if lost > 0 {
-            page +=
+            notes +=
                 &format!("Lost    {lost} events found no room: the figures are too low by them\n");
         }
         if let Some(line) = recorded::bad_score(report) {
-            page += &format!(
+            notes += &format!(
                 "Score   not understood: \"{line}\"; write score: NAME VALUE, or score: NAME VALUE higher|lower\n"
             );
         }
         let busy = load(report);
         let exact = report.accel == Some(Accel::Counted);
         if !exact && busy > NOISY_LOAD * f64::from(self.subject.host_cpus) {
-            page += &format!(
-                "Noise   others kept this machine busy when it began (load {busy:.1}): times may be off\n"
+            notes += &format!(
+                "Noise   the machine was already loaded (load {busy:.1}): timings may be unreliable\n"
             );
         }
         if report.accel == Some(Accel::Emulated) {
-            page += "Time    the CPUs are emulated: timings are not meaningful; use KVM, or --icount for exact ones\n";
+            notes += "Time    the CPUs are emulated: timings are not meaningful; use KVM, or --icount for exact ones\n";
         }
-        page + &format!("Repeat  {}\n", self.subject.command)
+        notes
     }
 }
 
@@ -176,7 +185,7 @@ fn circumstances(report: &Report) -> String {
     format!("{cpu}, load {:.1} when it began", load(report))
 }
 
-/// Runnable tasks on this machine when the job began.
+/// Runnable tasks on the machine when the job began.
 fn load(report: &Report) -> f64 {
     f64::from(report.load_percent) / 100.0
 }

@@ -182,7 +182,7 @@ impl KernelShared {
 }
 
 impl InKernel<'_> {
-    /// The head of the run's event file. `window`: when the run's metrics begin and end, on the clock of the events.
+    /// The head of the run's event file.
     pub fn about(&self, recorded: &Recorded) -> About {
         let run = &self.report.runs[recorded.run];
         let scheduler = self.job.schedulers.iter().find(|s| s.name == run.scheduler);

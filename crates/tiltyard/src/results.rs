@@ -10,6 +10,7 @@ use tiltyard_kernel::{Accel, Report};
 use tiltyard_measure::{Figure, SUMMARY_FORMAT, Summary, figures};
 
 use crate::data;
+use crate::event_files;
 use crate::failure::{Code, Failure};
 use crate::nearest;
 use crate::recorded::{self, Recorded};
@@ -68,6 +69,13 @@ pub fn split(argument: &str) -> (&Path, Option<&str>) {
 
 impl Results {
     pub fn read(path: &Path) -> Result<Results, Failure> {
+        if event_files::is_event_file(path) {
+            let path = data::shown(path);
+            let line = format!(
+                "{path}: is an event file; tiltyard measure {path} --out FILE.json makes a result of it"
+            );
+            return Err(Failure::new(Code::Input, line));
+        }
         parse(&data::read(path)?, path)
             .map_err(|what| Failure::new(Code::Input, format!("{}: {what}", data::shown(path))))
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The output of simulated runs, whether they have just ended or are measured again from their events.
 
+use std::path::Path;
+
 use serde_json::Value;
 use tiltyard_measure::{Comparison, Summary, compare, units};
 use tiltyard_report::timeline::Recorded;
@@ -10,7 +12,6 @@ use crate::by::By;
 use crate::failure::Failure;
 use crate::origin::Counts;
 use crate::output::{self, Output};
-use std::path::Path;
 
 /// What all runs have in common.
 pub struct Shared<'a> {

@@ -7,6 +7,7 @@ use std::io::Read;
 
 use common::{Call, Calls, NR_CPUS, about, calls, read};
 use proptest::prelude::*;
+use sha2::{Digest, Sha256};
 use tiltyard_model::{Cpu, Event, EventKind, TaskInfo, Tid};
 use tiltyard_trace::{MAX_NAME_BYTES, MAX_TID, ReadError, Reader, WriteError};
 
@@ -53,6 +54,55 @@ proptest! {
         let file = [&small().file()[..head], &bytes].concat();
         prop_assert!(read(&file).is_err());
     }
+}
+
+/// A file with one block of these records, all checks right: written by somebody else.
+fn foreign(records: &[u8], raw_bytes: usize) -> Vec<u8> {
+    let whole = Calls::default().file();
+    let mut file = whole[..whole.len() - 16].to_vec();
+    let put_check = |file: &mut Vec<u8>| {
+        let check = Sha256::digest(&file);
+        file.extend_from_slice(&check[..8]);
+    };
+    let stored = zstd::bulk::compress(records, 1).unwrap();
+    for length in [stored.len(), raw_bytes] {
+        file.extend_from_slice(&(length as u32).to_le_bytes());
+    }
+    file.extend_from_slice(&stored);
+    put_check(&mut file);
+    file.extend_from_slice(&[0; 8]);
+    put_check(&mut file);
+    file
+}
+
+proptest! {
+    #[test]
+    fn records_of_another_writer_do_no_harm(records in prop::collection::vec(prop_oneof![0..14_u8, 0x80..0x86_u8, any::<u8>()], 1..200)) {
+        match read(&foreign(&records, records.len())) {
+            Ok((_, calls)) => {
+                // What is accepted can be written.
+                prop_assert!(calls.try_file(&about()).is_ok());
+            }
+            Err(error) => prop_assert!(matches!(error, ReadError::Damaged(_)), "{error:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_block_has_the_length_that_it_claims() {
+    let exit = [5, 0, 0, 1]; // task 1 exits at 0 on CPU 0
+    let twice = [exit, exit].concat();
+    assert_eq!(read(&foreign(&twice, 8)).unwrap().1.0.len(), 2);
+    for claimed in [4, 7, 9, 1 << 20, 1 << 21] {
+        let error = read(&foreign(&twice, claimed)).unwrap_err();
+        assert!(
+            matches!(error, ReadError::Damaged(_)),
+            "{claimed}: {error:?}"
+        );
+    }
+    // Decompressed, it would be a gigabyte.
+    let error = read(&foreign(&vec![0; 1 << 30], 1 << 20)).unwrap_err();
+    assert!(matches!(error, ReadError::Damaged(_)), "{error:?}");
 }
 
 #[test]

@@ -184,6 +184,11 @@ fn runs_of_several_commands_are_measured_together_and_a_part_by_itself() {
         page.contains("2 runs") && page.contains("Repeat  tiltyard measure b/001"),
         "{page}"
     );
+    let line = folder.fails("compare a/000-fifo-seed1.events b.json", 3);
+    assert!(
+        line.contains("tiltyard measure a/000-fifo-seed1.events --out FILE.json"),
+        "{line}"
+    );
     // What was measured is a result like any other.
     fs::write(folder.at("a.json"), folder.ok("measure a --format json")).unwrap();
     fs::write(folder.at("b.json"), folder.ok("measure b --format json")).unwrap();
