@@ -20,6 +20,9 @@ pub enum By {
     Group,
 }
 
+/// The name of a task's row.
+pub type Label<'a> = Box<dyn FnMut(&TaskInfo) -> String + 'a>;
+
 /// Tasks with their own rows; those created later share [`OTHERS`]. A row costs some 50 KiB.
 const MAX_TASKS: usize = 512;
 
@@ -38,18 +41,23 @@ impl By {
     }
 
     /// `sink` with tasks grouped as requested. [`By::check`] has accepted the workload.
-    #[allow(clippy::type_complexity)] // a name for it would hide what it is
     pub fn regroup<'a, S: EventSink + 'a>(
         self,
         workload: &'a Workload,
         sink: S,
-    ) -> Regrouped<S, Box<dyn FnMut(&TaskInfo) -> String + 'a>> {
-        let label: Box<dyn FnMut(&TaskInfo) -> String> = match self {
-            By::Task => Box::new(task_labels()),
-            By::App => Box::new(|info| info.app.clone()),
-            By::Group => Box::new(group_labels(workload)),
-        };
+    ) -> Regrouped<S, Label<'a>> {
+        let label = self.labels_of_events();
+        let label = label.unwrap_or_else(|| Box::new(group_labels(workload)));
         Regrouped::new(sink, label)
+    }
+
+    /// What it needs no workload for; `None` if it does, since events do not show cgroups.
+    pub fn labels_of_events<'a>(self) -> Option<Label<'a>> {
+        match self {
+            By::Task => Some(Box::new(task_labels())),
+            By::App => Some(Box::new(|info: &TaskInfo| info.app.clone())),
+            By::Group => None,
+        }
     }
 
     /// A task that moves from one group to another belongs to no row.

@@ -4,8 +4,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    build, calibrate, compare, completions, exec, fidelity, kernel, list, man, reproduce, run,
-    schema, show,
+    build, calibrate, compare, completions, exec, fidelity, kernel, list, man, measure, reproduce,
+    run, schema, show,
 };
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
@@ -36,6 +36,7 @@ pub enum Command {
     Run(run::Args),
     Reproduce(reproduce::Args),
     Compare(compare::Args),
+    Measure(measure::Args),
     List(list::Args),
     Show(show::Args),
     Build(build::Args),

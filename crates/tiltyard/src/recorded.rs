@@ -11,8 +11,10 @@ use tiltyard_measure::{
 };
 use tiltyard_report::perfetto;
 use tiltyard_report::timeline::{self, Timeline, Window};
+use tiltyard_trace::Ended;
 
 use crate::built;
+use crate::event_dir::EventDir;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 
@@ -45,6 +47,9 @@ pub fn machine(report: &Report) -> String {
 pub struct Recorded {
     /// Its index among the report's runs.
     pub run: usize,
+    /// When the command, or the workload, started and ended, on the clock of the events.
+    pub origin_ns: u64,
+    pub end_ns: u64,
     pub lost: u64,
     pub summary: Summary,
 }
@@ -59,9 +64,18 @@ pub fn summarise(trace: &Trace, nr_cpus: u32) -> Recorded {
     trace.replay(&mut recorder);
     Recorded {
         run: trace.run,
+        origin_ns: trace.origin_ns,
+        end_ns: trace.end_ns,
         lost: trace.lost,
         summary: recorder.finish(trace.end_ns),
     }
+}
+
+/// Keeps the events of a run.
+pub fn keep(trace: &Trace, events: &EventDir) -> Result<Ended, Failure> {
+    let mut recording = events.record(trace.run as u32)?;
+    trace.replay(&mut recording);
+    events.end(recording)
 }
 
 /// A part of a trace, slice by slice.

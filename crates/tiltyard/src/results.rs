@@ -10,6 +10,7 @@ use tiltyard_kernel::{Accel, Report};
 use tiltyard_measure::{Figure, SUMMARY_FORMAT, Summary, figures};
 
 use crate::data;
+use crate::event_files;
 use crate::failure::{Code, Failure};
 use crate::nearest;
 use crate::recorded::{self, Recorded};
@@ -68,6 +69,13 @@ pub fn split(argument: &str) -> (&Path, Option<&str>) {
 
 impl Results {
     pub fn read(path: &Path) -> Result<Results, Failure> {
+        if event_files::is_event_file(path) {
+            let path = data::shown(path);
+            let line = format!(
+                "{path}: is an event file; tiltyard measure {path} --out FILE.json makes a result of it"
+            );
+            return Err(Failure::new(Code::Input, line));
+        }
         parse(&data::read(path)?, path)
             .map_err(|what| Failure::new(Code::Input, format!("{}: {what}", data::shown(path))))
     }
@@ -247,6 +255,9 @@ fn real(document: Real, path: &Path) -> Results {
         .filter_map(|recorded| {
             Some(Recorded {
                 run: index_of(&recorded)?,
+                // Times in a summary count from the origin.
+                origin_ns: 0,
+                end_ns: recorded.summary.duration_ns,
                 lost: recorded.lost_events,
                 summary: recorded.summary,
             })

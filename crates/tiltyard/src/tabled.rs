@@ -3,43 +3,21 @@
 
 use std::path::Path;
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tiltyard_kernel::vm::VmJob;
-use tiltyard_kernel::{Report, Trace};
+use tiltyard_kernel::Trace;
 use tiltyard_measure::Summary;
-use tiltyard_tables::{
-    EventTables, ParquetDir, RunFacts, RunFiles, RunPart, run_table, summary_tables,
-};
+use tiltyard_tables::{EventTables, ParquetDir, RunFiles, RunPart, run_table, summary_tables};
+use tiltyard_trace::About;
 
-use crate::built::Built;
 use crate::failure::{Code, Failure};
 use crate::interrupt;
+use crate::origin::{self, InKernel};
 use crate::recorded::Recorded;
-use crate::simulate::{Experiment, Run};
 
 /// Where the tables of a command's runs go.
 pub struct Tables {
     dir: ParquetDir,
-}
-
-/// The origin of a run in the simulated machine.
-pub struct Simulated<'a> {
-    pub experiment: &'a Experiment<'a>,
-    pub workload_sha256: &'a str,
-    pub machine_sha256: &'a str,
-    pub built: &'a Built,
-    /// Repeats it.
-    pub command: &'a str,
-}
-
-/// The origin of runs in a real kernel.
-pub struct InKernel<'a> {
-    pub job: &'a VmJob,
-    pub report: &'a Report,
-    /// What ran under the schedulers: a command, or a workload with its hash.
-    pub title: &'a str,
-    pub workload_sha256: Option<&'a str>,
-    pub command: &'a str,
 }
 
 /// The hash of an input's text.
@@ -60,35 +38,18 @@ impl Tables {
         EventTables::new(run, origin_ns, self.dir.part(run))
     }
 
-    /// All tables of a completed run that `events` received.
+    /// All tables of a completed simulated run that `events` received.
     pub fn simulated(
         &self,
         number: u32,
         events: EventTables<RunPart>,
-        run: &Run,
-        of: &Simulated,
+        about: &About,
+        trace_hash: &str,
+        summary: &Summary,
     ) -> Result<RunFiles, Failure> {
-        let facts = RunFacts {
-            command: of.command,
-            arena: "sim",
-            tiltyard: crate::VERSION,
-            workload: &of.experiment.workload.name,
-            workload_sha256: Some(of.workload_sha256),
-            machine: &of.experiment.machine.name,
-            machine_sha256: Some(of.machine_sha256),
-            scheduler: &of.built.choice.label,
-            object_sha256: Some(&of.built.object.key),
-            tunables: &json(of.built.choice.tunables.iter().map(|(n, v)| (n, v))),
-            seed: Some(run.seed),
-            round: None,
-            duration_ns: run.summary.duration_ns,
-            nr_cpus: of.experiment.machine.nr_cpus() as u64,
-            trace_hash: Some(&run.trace_hash),
-            kernel: None,
-            lost_events: 0,
-        };
-        let part = events.finish(run.outcome.end_ns);
-        close(part, number, &run.summary, &facts)
+        let part = events.finish(about.end_ns);
+        let of = (about, about.workload.as_str(), Some(trace_hash));
+        close(part, number, of, summary)
     }
 
     /// The events of a run in a real kernel.
@@ -98,37 +59,26 @@ impl Tables {
         events.finish(trace.end_ns).finish().map_err(failure)
     }
 
+    /// All tables of a run in a real kernel that `events` received; `title`: what ran.
+    pub fn in_kernel(
+        &self,
+        number: u32,
+        events: EventTables<RunPart>,
+        about: &About,
+        title: &str,
+        summary: &Summary,
+    ) -> Result<RunFiles, Failure> {
+        let part = events.finish(about.end_ns);
+        close(part, number, (about, title, None), summary)
+    }
+
     /// The metrics of runs in a real kernel, when the report on all of them exists.
     pub fn figures(&self, runs: &[Recorded], of: &InKernel) -> Result<Vec<RunFiles>, Failure> {
         let files = runs.iter().map(|recorded| {
-            let run = &of.report.runs[recorded.run];
-            let scheduler = of.job.schedulers.iter().find(|s| s.name == run.scheduler);
-            let object = scheduler.and_then(|s| s.object.as_deref());
-            let machine = match of.report.accel {
-                Some(_) => &of.job.machine.name,
-                None => &of.report.host_cpu,
-            };
-            let facts = RunFacts {
-                command: of.command,
-                arena: "kernel",
-                tiltyard: crate::VERSION,
-                workload: of.title,
-                workload_sha256: of.workload_sha256,
-                machine,
-                machine_sha256: None,
-                scheduler: &run.scheduler,
-                object_sha256: object.and_then(key),
-                tunables: &json(run.tunables.iter().map(|t| (&t.name, &t.value))),
-                seed: None,
-                round: Some(run.round.into()),
-                duration_ns: recorded.summary.duration_ns,
-                nr_cpus: of.report.cpus.into(),
-                trace_hash: None,
-                kernel: Some(&of.report.kernel_release),
-                lost_events: recorded.lost,
-            };
             let number = recorded.run as u32;
-            close(self.dir.part(number), number, &recorded.summary, &facts)
+            let about = of.about(recorded);
+            let of = (&about, of.shared.title.as_str(), None);
+            close(self.dir.part(number), number, of, &recorded.summary)
         });
         files.collect()
     }
@@ -139,32 +89,20 @@ impl Tables {
     }
 }
 
-/// A run's description and metrics, after whatever else its part has.
+/// A run's description and metrics, after whatever else its part has. `of`: its origin, what ran, the trace hash.
 fn close(
     mut part: RunPart,
     number: u32,
+    (about, title, trace_hash): (&About, &str, Option<&str>),
     summary: &Summary,
-    facts: &RunFacts,
 ) -> Result<RunFiles, Failure> {
-    part.table(run_table(number, facts));
+    let tunables = Value::Object(about.tunables.clone()).to_string();
+    let facts = origin::facts(about, title, &tunables, trace_hash, summary);
+    part.table(run_table(number, &facts));
     for table in summary_tables(number, summary) {
         part.table(table);
     }
     part.finish().map_err(failure)
-}
-
-/// Objects for a kernel are named by the hash of their inputs.
-fn key(object: &Path) -> Option<&str> {
-    object.file_name()?.to_str()?.split('.').next()
-}
-
-/// Names and values as a JSON object, in order of the names.
-fn json<'a>(values: impl Iterator<Item = (&'a String, &'a String)>) -> String {
-    let number = |text: &String| text.parse::<i64>().map_or(text.as_str().into(), Into::into);
-    let object: serde_json::Map<_, serde_json::Value> = values
-        .map(|(name, value)| (name.clone(), number(value)))
-        .collect();
-    serde_json::Value::Object(object).to_string()
 }
 
 fn failure(error: tiltyard_tables::Error) -> Failure {
@@ -173,22 +111,4 @@ fn failure(error: tiltyard_tables::Error) -> Failure {
         false => Code::Other,
     };
     Failure::new(code, error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tunables_are_an_object_of_numbers() {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let set = [
-            pair("slice_ms", "5"),
-            pair("guard", "true"),
-            pair("at", "0x14"),
-        ];
-        let object = json(set.iter().map(|(n, v)| (n, v)));
-        assert_eq!(object, r#"{"at":"0x14","guard":"true","slice_ms":5}"#);
-        assert_eq!(json([].into_iter()), "{}");
-    }
 }

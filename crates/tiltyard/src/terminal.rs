@@ -23,6 +23,14 @@ pub fn shell_line<S: AsRef<str>>(words: &[S]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
+/// The command that was typed.
+pub fn own_command() -> String {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let mut words: Vec<String> = words.collect();
+    words[0] = "tiltyard".to_owned();
+    shell_line(&words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

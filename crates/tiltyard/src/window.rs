@@ -54,12 +54,17 @@ pub fn of(
     duration_ns: Option<u64>,
     schedulers: usize,
 ) -> Window {
+    let begin_ns = default_start_ns(workload, duration_ns);
+    let from_ns = range.from_ns.or(Some(begin_ns));
+    from_start(Range { from_ns, ..range }, schedulers)
+}
+
+/// Just before the last task that the workload itself starts, from the workload's start.
+pub fn default_start_ns(workload: &Workload, duration_ns: Option<u64>) -> u64 {
     let duration_ns = duration_ns.or(workload.duration_ns).unwrap_or(u64::MAX);
     let started = workload.tasks.iter().filter(|t| t.instances > 0);
     let begins = started.map(|t| t.delay_ns).filter(|ns| *ns < duration_ns);
-    let begin_ns = begins.max().unwrap_or(0).saturating_sub(LEAD_NS);
-    let from_ns = range.from_ns.or(Some(begin_ns));
-    from_start(Range { from_ns, ..range }, schedulers)
+    begins.max().unwrap_or(0).saturating_sub(LEAD_NS)
 }
 
 /// The window of each of `schedulers` runs of any command: by default, from its start.

@@ -18,7 +18,7 @@ const MAX_TEST_LINES: usize = 800;
 const TOO_LONG: [&str; 0] = [];
 
 /// Which crates a crate may use, as ARCHITECTURE.md states it.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("expr", &[]),
     ("environment", &["expr", "model"]),
     ("model", &[]),
@@ -30,6 +30,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("exec", &["model", "workload"]),
     ("measure", &["model"]),
     ("tables", &["model", "measure"]),
+    ("trace", &["model"]),
     ("claims", &["measure", "tables", "expr"]),
     ("report", &["model", "measure"]),
     ("fidelity", &["model", "measure", "exec"]),
@@ -48,6 +49,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "tables",
             "fidelity",
             "claims",
+            "trace",
             "environment",
         ],
     ),

@@ -17,7 +17,7 @@ use crate::{duration, nearest, terminal};
 /// Compare two results of earlier runs, metric by metric: what changed from A to B, by how much, and whether that may
 /// be chance.
 ///
-/// A and B are files written by tiltyard run --format json or by tiltyard kernel --out (or --format json). A file with
+/// A and B are files written by tiltyard run --format json, tiltyard kernel --out or tiltyard measure --out. A file with
 /// runs of several schedulers needs the name of one behind a #. Without B, A is the first and B the second scheduler of
 /// the one file.
 #[derive(Debug, clap::Args)]

@@ -4,30 +4,26 @@
 use std::path::{Path, PathBuf};
 
 use tiltyard_kernel::error::KernelError;
-use tiltyard_kernel::protocol::{Counter, RunOutcome, RunReport};
 use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::vm::{self, Report, VmJob};
 use tiltyard_kernel::{Accel, Limits, Trace, here, host};
-use tiltyard_measure::Comparison;
-use tiltyard_report::{ReportInput, csv, html, table, timeline};
+use tiltyard_report::{csv, timeline};
 use tiltyard_tables::RunFiles;
+use tiltyard_trace::Ended;
 
 use super::list::Format;
 use crate::built::{self, DEFAULT};
+use crate::event_dir::EventDir;
 use crate::failure::{Code, Failure};
 use crate::guest::Guest;
+use crate::kernel_results::{KernelResults, Subject, cut_short};
+use crate::origin::{InKernel, KernelShared};
 use crate::output::{self, Output};
 use crate::progress::Steps;
 use crate::recorded::{self, Recorded};
-use crate::tabled::{self, InKernel, Tables};
+use crate::tabled::{self, Tables};
 use crate::threads::{self, Prints};
 use crate::{applications, duration, guest_run, interrupt, terminal, window, workloads};
-
-/// Load per CPU from which timings are unreliable.
-const NOISY_LOAD: f64 = 0.5;
-
-/// Lines of the kernel's debug dump that are printed.
-const MAX_DUMP_LINES: usize = 40;
 
 /// Run a command under schedulers in a real Linux kernel: in a virtual machine (--vm), or on this machine.
 ///
@@ -41,6 +37,7 @@ Examples:
   tiltyard kernel --vm -s default,ule,cfs -- ./my-benchmark     # one boot, three runs
   tiltyard kernel --vm -s fifo:slice_ms=5 --cpus 4 -- hackbench -g 1
   tiltyard kernel --vm -s default,ule,fifo -a sysbench-mariadb --memory 4096
+  tiltyard kernel --vm -s default,ule --events events -- make   # keep the events, for tiltyard measure
   tiltyard kernel --list                                        # which applications there are
   tiltyard kernel --vm -s default,ule -w fibo-sysbench-1c --cpus 1   # a workload file, real threads
   sudo tiltyard kernel -s default,ule -- make -j8               # this machine, its own kernel
@@ -108,6 +105,10 @@ pub struct Args {
     /// Write every event and every metric as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
     tables: Option<PathBuf>,
+    /// Write the events of each run as a file into this folder. tiltyard measure makes results, reports, traces and
+    /// tables of them, on any machine.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
+    events: Option<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -168,7 +169,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
-    let tables = args.tables.as_deref().map(Tables::create).transpose()?;
+    let mut outputs = RunOutputs::create(args)?;
     let mut job = args.guest.job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     // Counting instructions takes longer, especially on a busy machine.
@@ -207,7 +208,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         steps: Steps::new(),
         shown: args.format == Format::Table,
         out: args.out.clone(),
-        subject: Subject::of(args),
+        subject: subject(args),
     };
     require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
@@ -220,7 +221,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut trace, mut written) = (trace, Ok(()));
     let mut recorded: Vec<Recorded> = Vec::new();
-    let (mut files, mut timelines) = (Vec::new(), Vec::new());
+    let mut timelines = Vec::new();
     let range = args.timeline.unwrap_or_default();
     let window = window::from_start(range, args.schedulers.len());
     let mut hear = |mut run: Trace| {
@@ -235,7 +236,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if let (Some(recorded), Some(outcome)) = (recorded.last_mut(), &outcome) {
             threads::fill(&mut recorded.summary, outcome);
         }
-        files.extend(tables.as_ref().map(|tables| tables.recorded(&run)));
+        outputs.take(&run);
         if let Some(output) = trace.take() {
             written = recorded::write_perfetto(&run, nr_cpus, output);
         }
@@ -256,33 +257,71 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     written?;
     drop(progress);
     publish(args, &report, &recorded, timelines, report_file)?;
-    if let Some(tables) = tables {
-        let files = files.into_iter().collect::<Result<_, _>>()?;
-        write_tables(args, tables, files, &job, &report, &recorded)?;
-    }
+    outputs.finish(args, nr_cpus, &job, &report, &recorded)?;
     verdict(&report)
 }
 
-/// Writes the tables, of which `files` have the events.
-fn write_tables(
-    args: &Args,
-    tables: Tables,
-    mut files: Vec<RunFiles>,
-    job: &VmJob,
-    report: &Report,
-    recorded: &[Recorded],
-) -> Result<(), Failure> {
-    let text = args.workload.as_deref().map(workloads::text).transpose()?;
-    let workload_sha256 = text.map(|text| tabled::sha256(&text));
-    let of = InKernel {
-        job,
-        report,
-        title: &title(args),
-        workload_sha256: workload_sha256.as_deref(),
-        command: &repeat_line(),
-    };
-    files.extend(tables.figures(recorded, &of)?);
-    tables.finish(files)
+/// What is written for each run, if it is wanted.
+struct RunOutputs {
+    tables: Option<Tables>,
+    events: Option<EventDir>,
+    /// The tables of each run's events, and the events themselves. The rest of each file follows when the job has ended.
+    files: Vec<Result<RunFiles, Failure>>,
+    kept: Vec<Result<Ended, Failure>>,
+}
+
+impl RunOutputs {
+    fn create(args: &Args) -> Result<RunOutputs, Failure> {
+        Ok(RunOutputs {
+            tables: args.tables.as_deref().map(Tables::create).transpose()?,
+            events: args.events.as_deref().map(EventDir::create).transpose()?,
+            files: Vec::new(),
+            kept: Vec::new(),
+        })
+    }
+
+    fn take(&mut self, run: &Trace) {
+        let tables = self.tables.as_ref();
+        self.files.extend(tables.map(|tables| tables.recorded(run)));
+        let events = self.events.as_ref();
+        self.kept.extend(events.map(|dir| recorded::keep(run, dir)));
+    }
+
+    fn finish(
+        self,
+        args: &Args,
+        nr_cpus: u32,
+        job: &VmJob,
+        report: &Report,
+        recorded: &[Recorded],
+    ) -> Result<(), Failure> {
+        if self.tables.is_none() && self.events.is_none() {
+            return Ok(());
+        }
+        let text = args.workload.as_deref().map(workloads::text).transpose()?;
+        let workload_sha256 = text.map(|text| tabled::sha256(&text));
+        let of = InKernel {
+            job,
+            report,
+            nr_cpus,
+            workload: &name(args),
+            workload_sha256: workload_sha256.as_deref(),
+            command: &terminal::own_command(),
+            shared: &KernelShared::of(title(args), args.duration, job, report, recorded),
+        };
+        if let Some(tables) = self.tables {
+            let mut files: Vec<RunFiles> = self.files.into_iter().collect::<Result<_, _>>()?;
+            files.extend(tables.figures(recorded, &of)?);
+            tables.finish(files)?;
+        }
+        if let Some(events) = self.events {
+            for (ended, recorded) in self.kept.into_iter().zip(recorded) {
+                events.write(ended?, &of.about(recorded))?;
+            }
+            events.finish()?;
+        }
+        Ok(())
+    }
 }
 
 /// Prints the comparison and writes the report.
@@ -293,31 +332,15 @@ fn publish(
     timelines: Vec<(usize, timeline::Recorded)>,
     file: Option<Output>,
 ) -> Result<(), Failure> {
-    let runs = recorded::by_scheduler(report, recorded);
-    let comparison = recorded::comparison(report, &runs);
-    let json = json(&Subject::of(args), report, recorded, &comparison);
-    save(args.out.as_deref(), &json)?;
+    let results = KernelResults::new(subject(args), report, recorded);
+    save(args.out.as_deref(), &results.json())?;
     if let Some(file) = file {
-        let mut about = "A command under schedulers in a real Linux kernel.".to_owned();
-        if let Some(reason) = cut_short(report) {
-            about += &format!(" Cut short: {reason}.");
-        }
-        let page = html::render(&ReportInput {
-            title: &title(args),
-            about: &about,
-            machine: &format!("{}{}", recorded::machine(report), circumstances(report)),
-            command: &repeat_line(),
-            shown: "round 1",
-            comparison: &comparison,
-            runs: &runs,
-            timelines: &recorded::first_of_each(report, timelines),
-        });
-        file.fill(page.as_bytes())?;
+        results.draw(timelines, file)?;
     }
     match args.format {
-        Format::Table => super::print(&page(report, recorded, &comparison)),
-        Format::Json => super::print(&json),
-        Format::Csv => super::print(&csv::comparison(&comparison)),
+        Format::Table => super::print(&results.page()),
+        Format::Json => super::print(&results.json()),
+        Format::Csv => super::print(&csv::comparison(&results.comparison)),
     }
 }
 
@@ -341,11 +364,6 @@ fn no_result(why: &str) -> String {
 /// The result so far, for `--out`.
 fn save(out: Option<&Path>, json: &str) -> Result<(), Failure> {
     out.map_or(Ok(()), |path| output::write(path, json.as_bytes()))
-}
-
-/// Why the job ended before it was done, in one line; a guest's last lines follow.
-fn cut_short(report: &Report) -> Option<&str> {
-    report.cut_short.as_deref()?.lines().next()
 }
 
 /// Prints what prevents schedulers from running in real kernels. Fails if there is no way at all.
@@ -408,18 +426,13 @@ fn name(args: &Args) -> String {
     stem.map_or_else(|| title(args), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// The description in results of what ran.
-struct Subject {
-    workload: String,
-    duration_ns: Option<u64>,
-}
-
-impl Subject {
-    fn of(args: &Args) -> Subject {
-        Subject {
-            workload: name(args),
-            duration_ns: args.duration,
-        }
+fn subject(args: &Args) -> Subject {
+    Subject {
+        title: title(args),
+        workload: name(args),
+        duration_ns: args.duration,
+        command: terminal::own_command(),
+        host_cpus: host::nr_cpus(),
     }
 }
 
@@ -457,203 +470,14 @@ impl tiltyard_kernel::Progress for Progress<'_> {
         }
         let mut so_far = so_far.clone();
         so_far.cut_short = Some(STILL_RUNNING.to_owned());
-        let runs = recorded::by_scheduler(&so_far, &[]);
-        let comparison = recorded::comparison(&so_far, &runs);
+        let results = KernelResults::new(self.subject.clone(), &so_far, &[]);
         // It was writable at the start; a failure now is reported at the end.
-        let _ = save(
-            self.out.as_deref(),
-            &json(&self.subject, &so_far, &[], &comparison),
-        );
+        let _ = save(self.out.as_deref(), &results.json());
     }
 
     fn stop(&mut self) -> Option<String> {
         interrupt::signal().map(|signal| format!("interrupted by {signal}"))
     }
-}
-
-/// What else times depend on.
-fn circumstances(report: &Report) -> String {
-    let cpu = match report.host_cpu.as_str() {
-        "" => String::new(),
-        name => format!(", {name}"),
-    };
-    format!("{cpu}, load {:.1} when it began", load(report))
-}
-
-/// Runnable tasks on this machine when the job began.
-fn load(report: &Report) -> f64 {
-    f64::from(report.load_percent) / 100.0
-}
-
-/// The command that was typed.
-fn repeat_line() -> String {
-    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let mut words: Vec<String> = words.collect();
-    words[0] = "tiltyard".to_owned();
-    terminal::shell_line(&words)
-}
-
-fn json(
-    subject: &Subject,
-    report: &Report,
-    recorded: &[Recorded],
-    comparison: &Comparison,
-) -> String {
-    let recorded = recorded.iter().map(|recorded| {
-        let run = &report.runs[recorded.run];
-        serde_json::json!({
-            "scheduler": run.scheduler,
-            "round": run.round,
-            "lost_events": recorded.lost,
-            "summary": recorded.summary,
-        })
-    });
-    let all = serde_json::json!({
-        "tiltyard": crate::VERSION,
-        "cut_short": report.cut_short,
-        "workload": subject.workload,
-        "duration_ns": subject.duration_ns,
-        "report": report,
-        "comparison": comparison,
-        "recorded": recorded.collect::<Vec<_>>(),
-    });
-    format!("{all:#}\n")
-}
-
-/// What happened to each scheduler, then the schedulers side by side.
-fn page(report: &Report, recorded: &[Recorded], comparison: &Comparison) -> String {
-    let boot = match report.accel {
-        Some(_) => format!("booted in {:.1} s, ", report.boot_ms as f64 / 1e3),
-        None => String::new(),
-    };
-    let total_s = report.total_ms as f64 / 1e3;
-    let mut page = format!(
-        "{}; {boot}all done after {total_s:.1} s\n\n",
-        recorded::machine(report)
-    );
-    for name in &comparison.schedulers {
-        let own: Vec<&RunReport> = report
-            .runs
-            .iter()
-            .filter(|run| run.scheduler == *name)
-            .collect();
-        // Successful rounds are alike; readers want to know about the one that failed.
-        let shown = own.iter().find(|run| !run.is_success()).or(own.last());
-        page += &format!("{name}\n");
-        for line in shown.map_or(Vec::new(), |run| lines(run)) {
-            page += &format!("  {line}\n");
-        }
-        for (counter, count) in deviations(&own) {
-            page += &format!(
-                "  deviation       {count}: {} ({})\n",
-                counter.what, counter.name
-            );
-        }
-    }
-    if !report.runs.is_empty() {
-        page += &format!("\n{}\n", table::render(comparison, terminal::width()));
-    }
-    if let Some(reason) = &report.cut_short {
-        page += &format!("Cut short  {reason}\n");
-    }
-    let lost: u64 = recorded.iter().map(|recorded| recorded.lost).sum();
-    if lost > 0 {
-        page += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
-    }
-    if let Some(line) = recorded::bad_score(report) {
-        page += &format!(
-            "Score   not understood: \"{line}\"; write score: NAME VALUE, or score: NAME VALUE higher|lower\n"
-        );
-    }
-    let busy = load(report);
-    let exact = report.accel == Some(Accel::Counted);
-    if !exact && busy > NOISY_LOAD * f64::from(host::nr_cpus()) {
-        page += &format!(
-            "Noise   others kept this machine busy when it began (load {busy:.1}): times may be off\n"
-        );
-    }
-    if report.accel == Some(Accel::Emulated) {
-        page += "Time    the CPUs are emulated: timings are not meaningful; use KVM, or --icount for exact ones\n";
-    }
-    page + &format!("Repeat  {}\n", repeat_line())
-}
-
-/// A scheduler's counters of deviations over all its runs.
-fn deviations(runs: &[&RunReport]) -> Vec<(Counter, u64)> {
-    let mut all: Vec<(Counter, u64)> = Vec::new();
-    let counts = runs.iter().flat_map(|run| match &run.outcome {
-        RunOutcome::Ran { deviations, .. } => deviations.as_slice(),
-        RunOutcome::NotLoaded { .. } => &[],
-    });
-    for deviation in counts.filter(|deviation| deviation.count > 0) {
-        match all
-            .iter_mut()
-            .find(|(known, _)| *known == deviation.counter)
-        {
-            Some((_, count)) => *count += deviation.count,
-            None => all.push((deviation.counter.clone(), deviation.count)),
-        }
-    }
-    all
-}
-
-fn lines(run: &RunReport) -> Vec<String> {
-    let mut lines = Vec::new();
-    match &run.outcome {
-        RunOutcome::NotLoaded { reason, .. } => lines.push(format!("not loaded: {reason}")),
-        RunOutcome::Ran {
-            ops_name,
-            command,
-            exit,
-            load_ms,
-            command_ms,
-            unload_ms,
-            ..
-        } => {
-            let ops = ops_name.as_deref().unwrap_or("the kernel's own");
-            let set = run
-                .tunables
-                .iter()
-                .map(|t| format!(" {}={}", t.name, t.value));
-            let set: String = set.collect();
-            lines.push(format!("in charge       {ops}{set}"));
-            lines.push(format!(
-                "command         {} after {:.3} s",
-                guest_run::status(command),
-                *command_ms as f64 / 1e3
-            ));
-            if let Some(exit) = exit {
-                let msg = if exit.msg.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", exit.msg)
-                };
-                lines.push(format!(
-                    "scheduler left  {} ({}){msg}",
-                    exit.reason, exit.kind_name
-                ));
-                lines.extend(cut(&exit.dump).iter().map(|l| format!("  {l}")));
-            }
-            lines.push(format!("load, unload    {load_ms} ms, {unload_ms} ms"));
-        }
-    }
-    let complaints = run.complaints.iter();
-    lines.extend(complaints.map(|line| format!("kernel says     {line}")));
-    let back = if run.default_is_back() { "yes" } else { "NO" };
-    lines.push(format!(
-        "default is back {back} (sched_ext {})",
-        run.state_after
-    ));
-    lines
-}
-
-/// The beginning of the kernel's debug dump, which shows the culprit and the first CPUs.
-fn cut(dump: &str) -> Vec<String> {
-    let left = dump.lines().count().saturating_sub(MAX_DUMP_LINES);
-    let more =
-        (left > 0).then(|| format!("... {left} more lines of the dump: --format json has them"));
-    let lines = dump.lines().take(MAX_DUMP_LINES).map(str::to_owned);
-    lines.chain(more).collect()
 }
 
 /// Success, or what went wrong first, in one line.

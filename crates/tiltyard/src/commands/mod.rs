@@ -10,12 +10,14 @@ pub mod fidelity;
 pub mod kernel;
 pub mod list;
 pub mod man;
+pub mod measure;
 pub mod reproduce;
 pub mod run;
 pub mod schema;
 pub mod show;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Code, Failure};
@@ -31,6 +33,7 @@ pub enum TableOrJson {
 pub fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Measure(args) => measure::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Kernel(args) => kernel::run(&args),
@@ -44,6 +47,15 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Schema(args) => schema::run(&args),
         Command::Man(args) => man::run(&args),
     }
+}
+
+/// One line for each output that was written.
+fn written(outputs: &[(&str, &Option<PathBuf>)]) -> String {
+    let lines = outputs.iter().filter_map(|(what, path)| {
+        let path = path.as_ref()?;
+        Some(format!("{what:<8}{}\n", path.display()))
+    });
+    lines.collect()
 }
 
 /// Prints a result. A reader that stops early (`| head`) is not a failure.

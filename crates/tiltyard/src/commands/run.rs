@@ -7,26 +7,30 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use tiltyard_measure::{Comparison, Recorder, Summary, compare, units};
+use tiltyard_measure::{Recorder, Summary};
 use tiltyard_model::Machine;
 use tiltyard_report::timeline::{Recorded, Timeline, Window};
-use tiltyard_report::{ReportInput, csv, html, table};
+use tiltyard_report::{csv, table};
 use tiltyard_tables::RunFiles;
 use tiltyard_workload::Workload;
 
 use super::list::Format;
 use crate::built::{self, Built};
 use crate::by::By;
+use crate::event_dir::EventDir;
 use crate::failure::{Code, Failure};
-use crate::output::{self, Output};
+use crate::origin::{Counts, SimShared, Simulated};
+use crate::output::Output;
 use crate::progress::{Progress, Steps};
 use crate::schedulers::{self, Choice};
+use crate::sim_results::{Shared, SimResults, SimRun};
 use crate::simulate::{self, Experiment, Run};
-use crate::tabled::{self, Simulated, Tables};
+use crate::tabled::{self, Tables};
 use crate::{duration, machines, terminal, unset, verified, window, workloads};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("kept").multiple(true)))]
 #[command(after_help = "\
 Examples:
   tiltyard run -w fibo-sysbench-1c -s ule,cfs
@@ -39,6 +43,8 @@ Examples:
       A scheduler of your own; the trace opens in Perfetto's UI.
   tiltyard run -w fibo-sysbench-1c -s ule,cfs --seeds 3 --out tables
       Six runs as tables for DuckDB, polars or Spark.
+  tiltyard run -w fibo-sysbench-1c -s ule,cfs --events events && tiltyard measure events --report r.html
+      The events of both runs, kept; tables, reports and results can be made from them at any time.
 
 A run that fails prints the command that repeats it; the other runs go on.")]
 pub struct Args {
@@ -81,11 +87,15 @@ pub struct Args {
     #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
     timeline: Option<window::Range>,
     /// Write every event and every metric as Parquet files, one for each table, into this folder.
-    #[arg(long, value_name = "DIR", visible_alias = "tables")]
+    #[arg(long, value_name = "DIR", visible_alias = "tables", group = "kept")]
     out: Option<PathBuf>,
+    /// Write the events of each run as a file into this folder. tiltyard measure makes results, reports, traces and
+    /// tables of them, on any machine.
+    #[arg(long, value_name = "DIR", group = "kept")]
+    events: Option<PathBuf>,
     /// Record what the schedulers' code reads and writes in each callback, and which runqueues are locked: two more
     /// tables (access, runqueue_lock). The run itself does not change; it only takes longer.
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "kept")]
     accesses: bool,
     /// What each row of the comparison is, in the table, in JSON and in the report.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::App)]
@@ -118,11 +128,13 @@ enum Watchdog {
     Off,
 }
 
-/// What runs write, and what tables record about their inputs.
+/// What runs write, and what event files and tables record about their inputs.
 struct Outputs<'a> {
     /// Taken by the first run.
     trace: Mutex<Option<Output>>,
     tables: Option<&'a Tables>,
+    events: Option<&'a EventDir>,
+    shared: SimShared,
     /// For runs with the first seed.
     timeline: Option<Window>,
     first_seed: u64,
@@ -145,7 +157,7 @@ struct Done {
 /// The results of all cells by scheduler; files in the same order.
 #[derive(Default)]
 struct Gathered {
-    runs: Vec<(String, Vec<Run>)>,
+    runs: Vec<(String, Vec<SimRun>)>,
     /// What is compared: the metrics of the same runs, grouped by `--by`.
     views: Vec<(String, Vec<Summary>)>,
     files: Vec<RunFiles>,
@@ -171,9 +183,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let tables = args.out.as_deref().map(Tables::create).transpose()?;
+    let events = args.events.as_deref().map(EventDir::create).transpose()?;
     let outputs = Outputs {
         trace: Mutex::new(trace),
         tables: tables.as_ref(),
+        events: events.as_ref(),
+        shared: SimShared {
+            description: workload.description.clone(),
+            duration_ns: args.duration,
+            command: repeat_line(args, &args.schedulers, None),
+            schedulers: choices.len(),
+            timeline_from_ns: window::default_start_ns(&workload, args.duration),
+        },
         timeline: report.as_ref().map(|_| {
             let range = args.timeline.unwrap_or_default();
             window::of(range, &workload, args.duration, choices.len())
@@ -203,6 +224,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !gathered.runs.is_empty() {
         if let Some(tables) = tables {
             tables.finish(std::mem::take(&mut gathered.files))?;
+        }
+        if let Some(events) = events {
+            events.finish()?;
         }
         let wall_s = begun.elapsed().as_secs_f64();
         publish(args, &workload, &machine, &gathered, report, wall_s)?;
@@ -319,6 +343,7 @@ fn run_all(
                 machine_sha256: &outputs.machine_sha256,
                 built: scheduler,
                 command: &command,
+                shared: &outputs.shared,
             };
             run_one(&of, args.by, number, seed, outputs, &progress)
         };
@@ -343,12 +368,14 @@ fn run_one(
     let mut events = outputs
         .tables
         .map(|tables| tables.listen(number, origin_ns));
+    let kept = outputs.events.map(|dir| dir.record(number));
+    let mut kept = kept.transpose()?;
     let window = outputs.timeline.filter(|_| seed == outputs.first_seed);
     let nr_cpus = of.experiment.machine.nr_cpus();
     let timeline = window.map(|window| Timeline::new(nr_cpus, origin_ns, window));
     let recorder = (by != By::App).then(|| Recorder::new(simulate::recorded(of.experiment)));
     let mut view = by.regroup(workload, (timeline, recorder));
-    let mut listener = (events.as_mut(), &mut view);
+    let mut listener = ((events.as_mut(), kept.as_mut()), &mut view);
     let run = simulate::run(
         of.experiment,
         of.built,
@@ -360,8 +387,15 @@ fn run_one(
     let (timeline, recorder) = view.sink;
     let timeline = timeline.map(|t| t.finish(run.outcome.end_ns));
     let view = recorder.map(|r| r.finish(run.outcome.end_ns));
+    let about = of.about(number, &run);
+    if let (Some(dir), Some(kept)) = (outputs.events, kept) {
+        dir.write(dir.end(kept)?, &about)?;
+    }
     let files = match (outputs.tables, events) {
-        (Some(tables), Some(events)) => Some(tables.simulated(number, events, &run, of)?),
+        (Some(tables), Some(events)) => {
+            let (hash, summary) = (&run.trace_hash, &run.summary);
+            Some(tables.simulated(number, events, &about, hash, summary)?)
+        }
         _ => None,
     };
     Ok(Done {
@@ -389,7 +423,12 @@ fn gather(
             match cell {
                 Ok(done) => {
                     views.push(done.view.unwrap_or_else(|| done.run.summary.clone()));
-                    runs.push(done.run);
+                    runs.push(SimRun {
+                        seed: done.run.seed,
+                        counts: Counts::of(&done.run.outcome),
+                        trace_hash: done.run.trace_hash,
+                        summary: done.run.summary,
+                    });
                     all.files.extend(done.files);
                     let timeline = done.timeline.map(|t| (label.clone(), t));
                     all.timelines.extend(timeline);
@@ -461,108 +500,41 @@ fn publish(
     report: Option<Output>,
     wall_s: f64,
 ) -> Result<(), Failure> {
-    let (runs, summaries) = (&gathered.runs, &gathered.views);
-    let comparison = compare(summaries);
     let command = repeat_line(args, &args.schedulers, None);
-    if report.is_some() || args.figures.is_some() {
-        let input = ReportInput {
-            title: &workload.name,
+    let results = SimResults {
+        shared: Shared {
+            workload: &workload.name,
             about: &workload.description,
-            machine: &format!("{}: {}", machine.name, machine.description),
+            duration_ns: args.duration,
+            machine: &machine.name,
+            about_machine: &machine.description,
+            nr_cpus: machine.nr_cpus(),
+            by: args.by,
             command: &command,
-            shown: &format!("seed {}", runs[0].1[0].seed),
-            comparison: &comparison,
-            runs: summaries,
-            timelines: &gathered.timelines,
-        };
-        if let Some(dir) = &args.figures {
-            output::write_all(dir, &html::figures(&input))?;
-        }
-        if let Some(report) = report {
-            report.fill(html::render(&input).as_bytes())?;
-        }
-    }
+        },
+        runs: &gathered.runs,
+        views: &gathered.views,
+        timelines: &gathered.timelines,
+        failures: &gathered.failures,
+    };
+    let comparison = results.comparison();
+    results.draw(&comparison, report, args.figures.as_deref())?;
     match args.format {
-        Format::Json => super::print(&json(args, workload, machine, gathered, &comparison)),
+        Format::Json => super::print(&results.json(&comparison)),
         Format::Csv => super::print(&csv::comparison(&comparison)),
         Format::Table => {
-            let mut page = headline(workload, machine, runs, wall_s) + "\n\n";
+            let mut page = results.headline(&format!("in {wall_s:.1} s")) + "\n\n";
             page += &table::render(&comparison, terminal::width());
             page += "\n";
-            for (what, path) in [
+            page += &super::written(&[
                 ("Report", &args.report),
                 ("Figures", &args.figures),
                 ("Trace", &args.trace),
                 ("Tables", &args.out),
-            ] {
-                page += &path
-                    .as_ref()
-                    .map_or(String::new(), |p| format!("{what:<8}{}\n", p.display()));
-            }
+                ("Events", &args.events),
+            ]);
             page += &format!("Repeat  {command}\n");
             super::print(&page)
         }
     }
-}
-
-/// What was run, on what, and how long it took.
-fn headline(
-    workload: &Workload,
-    machine: &Machine,
-    runs: &[(String, Vec<Run>)],
-    wall_s: f64,
-) -> String {
-    let all: Vec<&Run> = runs.iter().flat_map(|(_, runs)| runs).collect();
-    let simulated_ns: u64 = all.iter().map(|run| run.summary.duration_ns).sum();
-    let count = if all.len() == 1 {
-        "1 run".to_owned()
-    } else {
-        format!("{} runs", all.len())
-    };
-    format!(
-        "{} on {} ({} CPU{}), {count}, {} simulated in {wall_s:.1} s",
-        workload.name,
-        machine.name,
-        machine.nr_cpus(),
-        if machine.nr_cpus() == 1 { "" } else { "s" },
-        units::time(simulated_ns as f64),
-    )
-}
-
-fn json(
-    args: &Args,
-    workload: &Workload,
-    machine: &Machine,
-    gathered: &Gathered,
-    comparison: &Comparison,
-) -> String {
-    let run = |label: &str, run: &Run| {
-        serde_json::json!({
-            "scheduler": label,
-            "seed": run.seed,
-            "trace_hash": run.trace_hash,
-            "exit": run.outcome.exit.kind.reason(),
-            "switches": run.outcome.switches,
-            "ticks": run.outcome.ticks,
-            "callbacks": run.outcome.callbacks,
-            "tasks": run.outcome.tasks_total,
-            "tasks_left": run.outcome.tasks_left,
-            "summary": run.summary,
-        })
-    };
-    let each = gathered
-        .runs
-        .iter()
-        .flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
-    let all = serde_json::json!({
-        "tiltyard": crate::VERSION,
-        "workload": workload.name,
-        "duration_ns": args.duration,
-        "machine": machine.name,
-        "by": args.by.name(),
-        "comparison": comparison,
-        "runs": each.collect::<Vec<_>>(),
-        "failures": gathered.failures,
-    });
-    format!("{all:#}\n")
 }

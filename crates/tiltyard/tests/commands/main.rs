@@ -4,6 +4,7 @@
 mod claims;
 mod cli;
 mod compare;
+mod events;
 mod exec;
 mod failing_schedulers;
 mod fitted;

@@ -235,6 +235,27 @@ fn an_interrupted_run_leaves_nothing() {
     assert!(files_in(folder.path()).is_empty());
 }
 
+/// Whether all outputs can be made again from the event files in a folder.
+fn events_give_the_same(folder: &Path) {
+    let mut command = tiltyard("measure events --timeline ..1s --tables out2 --report page2.html");
+    command.args(["--out", "measured.json"]).current_dir(folder);
+    assert!(command.output().unwrap().status.success());
+    let same = |a: &str, b: &str| {
+        assert!(
+            fs::read(folder.join(a)).unwrap() == fs::read(folder.join(b)).unwrap(),
+            "{a}"
+        );
+    };
+    same("run.json", "measured.json");
+    same("page.html", "page2.html");
+    for name in NAMES {
+        same(
+            &format!("out/{name}.parquet"),
+            &format!("out2/{name}.parquet"),
+        );
+    }
+}
+
 #[test]
 fn runs_in_a_real_kernel_have_the_same_tables_and_a_timeline() {
     let check = tiltyard("kernel --check").output().unwrap();
@@ -250,6 +271,10 @@ fn runs_in_a_real_kernel_have_the_same_tables_and_a_timeline() {
         .arg(&out)
         .arg("--report")
         .arg(&page)
+        .arg("--events")
+        .arg(folder.path().join("events"))
+        .arg("--out")
+        .arg(folder.path().join("run.json"))
         .args(["--", "sleep", "2"]) // a busy host takes a while to start it
         .output()
         .unwrap();
@@ -259,6 +284,7 @@ fn runs_in_a_real_kernel_have_the_same_tables_and_a_timeline() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert_eq!(files_in(&out).len(), NAMES.len());
+    events_give_the_same(folder.path());
     let runs = read(&out, "run");
     assert_eq!(texts(&runs, "arena"), ["kernel", "kernel"]);
     assert_eq!(texts(&runs, "workload")[0], "sleep 2");

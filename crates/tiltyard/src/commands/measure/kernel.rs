@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs of a real kernel from their events.
+
+use std::collections::BTreeMap;
+
+use tiltyard_kernel::protocol::RunReport;
+use tiltyard_kernel::vm::Report;
+use tiltyard_report::csv;
+use tiltyard_trace::About;
+
+use super::{Args, Outputs, apart, find_pair, measure, twice, written};
+use crate::by::By;
+use crate::commands::list::Format;
+use crate::commands::print;
+use crate::event_files::EventFile;
+use crate::failure::Failure;
+use crate::kernel_results::{KernelResults, Subject};
+use crate::origin::KernelResult;
+use crate::recorded::Recorded;
+use crate::window;
+
+pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Result<(), Failure> {
+    if args.by != By::App || args.figures.is_some() {
+        let flag = if args.by == By::App {
+            "--figures"
+        } else {
+            "--by"
+        };
+        let line = format!("{flag}: is for simulated runs; these are of a real kernel");
+        return Err(Failure::usage(line));
+    }
+    files.sort_by_key(|file| file.about.run);
+    let results: Result<Vec<KernelResult>, Failure> = files.iter().map(EventFile::result).collect();
+    let results = results?;
+    check(&files, &results)?;
+    let (about, shared) = (files[0].about.clone(), results[0].shared.clone());
+    let (report, positions) = report(&results);
+    let range = args.timeline.unwrap_or_default();
+    let window = window::from_start(range, shared.schedulers);
+    let window = args.report.is_some().then_some(window);
+    let (mut recorded, mut timelines, mut tables) = (Vec::new(), Vec::new(), Vec::new());
+    for (file, result) in files.into_iter().zip(results) {
+        let position = positions[&result.index];
+        let number = position as u32;
+        let measured = measure(file, number, By::App, window, &mut outputs)?;
+        let (about, mut summary) = (measured.about, measured.summary);
+        (summary.requests, summary.marks) = (result.requests, result.marks);
+        if let (Some(dir), Some(events)) = (&outputs.tables, measured.tables) {
+            tables.push(dir.in_kernel(number, events, &about, &shared.title, &summary)?);
+        }
+        timelines.extend(measured.timeline.map(|timeline| (position, timeline)));
+        recorded.push(Recorded {
+            run: position,
+            origin_ns: about.origin_ns,
+            end_ns: about.end_ns,
+            lost: about.lost_events,
+            summary,
+        });
+    }
+    let subject = Subject {
+        title: shared.title,
+        workload: about.workload,
+        duration_ns: shared.duration_ns,
+        command: about.command,
+        host_cpus: shared.host_cpus,
+    };
+    let results = KernelResults::new(subject, &report, &recorded);
+    if let Some(dir) = outputs.tables {
+        dir.finish(tables)?;
+    }
+    if let Some(file) = outputs.report {
+        results.draw(timelines, file)?;
+    }
+    if let Some(out) = outputs.out {
+        out.fill(results.json().as_bytes())?;
+    }
+    match args.format {
+        Format::Table => print(&(results.page() + &written(args))),
+        Format::Json => print(&results.json()),
+        Format::Csv => print(&csv::comparison(&results.comparison)),
+    }
+}
+
+/// An error unless all runs are of one job, and each is there once.
+fn check(files: &[EventFile], results: &[KernelResult]) -> Result<(), Failure> {
+    for (file, result) in files.iter().zip(results) {
+        let (a, b) = (&files[0].about, &file.about);
+        let is_other = results[0].shared != result.shared
+            || (&a.command, &a.machine, &a.workload) != (&b.command, &b.machine, &b.workload);
+        if is_other {
+            return Err(apart(&files[0], file, "runs of different commands"));
+        }
+    }
+    let same = |a: &About, b: &About| a.run == b.run;
+    find_pair(files, same).map_or(Ok(()), |(a, b)| Err(twice(a, b)))
+}
+
+/// The report on the job, without the runs whose files are missing, and by the index of a run its place there.
+fn report(results: &[KernelResult]) -> (Report, BTreeMap<usize, usize>) {
+    let shared = &results[0].shared;
+    let own = results.iter().map(|result| (result.index, &result.run));
+    let silent = shared.silent.iter().map(|(index, run)| (*index, run));
+    let runs: BTreeMap<usize, &RunReport> = own.chain(silent).collect();
+    let positions = runs.keys().copied().zip(0..).collect();
+    let report = Report {
+        runs: runs.into_values().cloned().collect(),
+        ..shared.job.clone()
+    };
+    (report, positions)
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The output of simulated runs, whether they have just ended or are measured again from their events.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tiltyard_measure::{Comparison, Summary, compare, units};
+use tiltyard_report::timeline::Recorded;
+use tiltyard_report::{ReportInput, html};
+
+use crate::by::By;
+use crate::failure::Failure;
+use crate::origin::Counts;
+use crate::output::{self, Output};
+
+/// What all runs have in common.
+pub struct Shared<'a> {
+    pub workload: &'a str,
+    /// The workload's description.
+    pub about: &'a str,
+    /// As `--duration` had it.
+    pub duration_ns: Option<u64>,
+    pub machine: &'a str,
+    /// The machine's description.
+    pub about_machine: &'a str,
+    pub nr_cpus: usize,
+    pub by: By,
+    /// Repeats all runs.
+    pub command: &'a str,
+}
+
+/// One completed run.
+pub struct SimRun {
+    pub seed: u64,
+    pub trace_hash: String,
+    pub counts: Counts,
+    pub summary: Summary,
+}
+
+/// Completed runs by scheduler.
+pub struct SimResults<'a> {
+    pub shared: Shared<'a>,
+    pub runs: &'a [(String, Vec<SimRun>)],
+    /// What is compared: the metrics of the same runs, grouped by `--by`.
+    pub views: &'a [(String, Vec<Summary>)],
+    pub timelines: &'a [(String, Recorded)],
+    /// Failed runs, for JSON.
+    pub failures: &'a [Value],
+}
+
+impl SimResults<'_> {
+    pub fn comparison(&self) -> Comparison {
+        compare(self.views)
+    }
+
+    /// Writes the report and the figures, if they are wanted.
+    pub fn draw(
+        &self,
+        comparison: &Comparison,
+        report: Option<Output>,
+        figures: Option<&Path>,
+    ) -> Result<(), Failure> {
+        if report.is_none() && figures.is_none() {
+            return Ok(());
+        }
+        let shared = &self.shared;
+        let input = ReportInput {
+            title: shared.workload,
+            about: shared.about,
+            machine: &format!("{}: {}", shared.machine, shared.about_machine),
+            command: shared.command,
+            shown: &format!("seed {}", self.runs[0].1[0].seed),
+            comparison,
+            runs: self.views,
+            timelines: self.timelines,
+        };
+        if let Some(dir) = figures {
+            output::write_all(dir, &html::figures(&input))?;
+        }
+        report.map_or(Ok(()), |report| {
+            report.fill(html::render(&input).as_bytes())
+        })
+    }
+
+    /// What was run, on what; `how` says where it comes from.
+    pub fn headline(&self, how: &str) -> String {
+        let shared = &self.shared;
+        let all: Vec<&SimRun> = self.runs.iter().flat_map(|(_, runs)| runs).collect();
+        let simulated_ns: u64 = all.iter().map(|run| run.summary.duration_ns).sum();
+        let count = match all.len() {
+            1 => "1 run".to_owned(),
+            count => format!("{count} runs"),
+        };
+        let s = if shared.nr_cpus == 1 { "" } else { "s" };
+        format!(
+            "{} on {} ({} CPU{s}), {count}, {} simulated {how}",
+            shared.workload,
+            shared.machine,
+            shared.nr_cpus,
+            units::time(simulated_ns as f64),
+        )
+    }
+
+    pub fn json(&self, comparison: &Comparison) -> String {
+        let run = |label: &str, run: &SimRun| {
+            serde_json::json!({
+                "scheduler": label,
+                "seed": run.seed,
+                "trace_hash": run.trace_hash,
+                "exit": run.counts.exit,
+                "switches": run.counts.switches,
+                "ticks": run.counts.ticks,
+                "callbacks": run.counts.callbacks,
+                "tasks": run.counts.tasks,
+                "tasks_left": run.counts.tasks_left,
+                "summary": run.summary,
+            })
+        };
+        let each = self.runs.iter();
+        let each = each.flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
+        let all = serde_json::json!({
+            "tiltyard": crate::VERSION,
+            "workload": self.shared.workload,
+            "duration_ns": self.shared.duration_ns,
+            "machine": self.shared.machine,
+            "by": self.shared.by.name(),
+            "comparison": comparison,
+            "runs": each.collect::<Vec<_>>(),
+            "failures": self.failures,
+        });
+        format!("{all:#}\n")
+    }
+}

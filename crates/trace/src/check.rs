@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What holds for the events of every file, so that a sink need not expect otherwise. The writer checks it as well as
+//! the reader: no file is written that cannot be read.
+
+use tiltyard_model::{Cpu, Event, EventKind, TaskInfo, Tid, machine};
+
+use crate::bytes::Wrong;
+use crate::record::MAX_NAME_BYTES;
+
+/// Tids are below it; Linux gives out none above 2^22.
+pub const MAX_TID: u32 = 1 << 24;
+
+/// Most CPUs of a machine.
+pub const MAX_CPUS: u32 = machine::Machine::MAX_CPUS as u32;
+
+/// What the events may name, and what they have named so far.
+#[derive(Debug)]
+pub struct Check {
+    nr_cpus: u32,
+    end_ns: u64,
+    /// Time of the last event; 0 before the first.
+    pub last_ns: u64,
+    /// The highest number of a CPU.
+    pub max_cpu: u32,
+}
+
+impl Check {
+    /// CPUs are below `nr_cpus`, and no event is later than `end_ns`.
+    pub fn new(nr_cpus: u32, end_ns: u64) -> Check {
+        Check {
+            nr_cpus,
+            end_ns,
+            last_ns: 0,
+            max_cpu: 0,
+        }
+    }
+
+    pub fn task(&mut self, info: &TaskInfo) -> Result<(), Wrong> {
+        self.name(&info.name)?;
+        self.name(&info.app)?;
+        tids(&[info.tid, info.tgid, info.parent])
+    }
+
+    pub fn name(&self, name: &str) -> Result<(), Wrong> {
+        require(name.len() <= MAX_NAME_BYTES)
+    }
+
+    pub fn event(&mut self, event: &Event) -> Result<(), Wrong> {
+        require((self.last_ns..=self.end_ns).contains(&event.time_ns))?;
+        self.last_ns = event.time_ns;
+        self.cpu(event.cpu)?;
+        match event.kind {
+            EventKind::Switch { prev, next, .. } => tids(&[prev, next]),
+            EventKind::Wakeup {
+                task,
+                waker,
+                target,
+            } => {
+                self.cpu(target)?;
+                tids(&[task, waker])
+            }
+            EventKind::WakeupNew { task, target } => {
+                self.cpu(target)?;
+                tids(&[task])
+            }
+            EventKind::Migrate { task, from, to } => {
+                self.cpu(from)?;
+                self.cpu(to)?;
+                tids(&[task])
+            }
+            EventKind::Fork { parent, child } => tids(&[parent, child]),
+            EventKind::Exit { task }
+            | EventKind::Nice { task, .. }
+            | EventKind::Request { task, .. }
+            | EventKind::Mark { task, .. } => tids(&[task]),
+            EventKind::RunqueueLock { of, .. } => self.cpu(of),
+            EventKind::Probe { .. } | EventKind::Access { .. } | EventKind::Overhead(_) => Ok(()),
+        }
+    }
+
+    fn cpu(&mut self, cpu: Cpu) -> Result<(), Wrong> {
+        self.max_cpu = self.max_cpu.max(cpu.0);
+        require(cpu.0 < self.nr_cpus)
+    }
+}
+
+fn tids(all: &[Tid]) -> Result<(), Wrong> {
+    require(all.iter().all(|tid| tid.0 < MAX_TID))
+}
+
+fn require(holds: bool) -> Result<(), Wrong> {
+    match holds {
+        true => Ok(()),
+        false => Err(Wrong),
+    }
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One call of an [`EventSink`] as bytes: a tag, then its fields. docs/reference/event-files.md has the same as a table.
+
+use tiltyard_model::{
+    Cpu, Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
+    Tid,
+};
+
+use crate::bytes::{Bytes, Wrong, put, put_text, zigzag};
+use crate::check::Check;
+
+/// Longest name of anything, bytes. Names of threads have 15 at most.
+pub const MAX_NAME_BYTES: usize = 1 << 16;
+
+/// Tags never change their meaning within a version of the format. Those of events are the same as in trace hashes.
+mod tag {
+    pub const SWITCH: u8 = 0;
+    pub const WAKEUP: u8 = 1;
+    pub const WAKEUP_NEW: u8 = 2;
+    pub const MIGRATE: u8 = 3;
+    pub const FORK: u8 = 4;
+    pub const EXIT: u8 = 5;
+    pub const NICE: u8 = 6;
+    pub const REQUEST: u8 = 7;
+    pub const MARK: u8 = 8;
+    pub const PROBE: u8 = 9;
+    pub const OVERHEAD: u8 = 10;
+    pub const ACCESS: u8 = 11;
+    pub const RUNQUEUE_LOCK: u8 = 12;
+    pub const TASK: u8 = 0x80;
+    pub const REQUEST_CLASS: u8 = 0x81;
+    pub const PROBE_NAME: u8 = 0x82;
+    pub const CALLBACK_NAME: u8 = 0x83;
+    pub const PLACE_NAME: u8 = 0x84;
+}
+
+/// In the order of their numbers.
+const PREV_STATES: [PrevState; 3] = [PrevState::Runnable, PrevState::Sleeping, PrevState::Exited];
+const SWITCH_CAUSES: [SwitchCause; 8] = [
+    SwitchCause::Block,
+    SwitchCause::SliceEnd,
+    SwitchCause::Preempt,
+    SwitchCause::HigherClass,
+    SwitchCause::Yield,
+    SwitchCause::Affinity,
+    SwitchCause::FromIdle,
+    SwitchCause::Unknown,
+];
+
+fn prev_state_number(state: PrevState) -> u8 {
+    match state {
+        PrevState::Runnable => 0,
+        PrevState::Sleeping => 1,
+        PrevState::Exited => 2,
+    }
+}
+
+fn switch_cause_number(cause: SwitchCause) -> u8 {
+    match cause {
+        SwitchCause::Block => 0,
+        SwitchCause::SliceEnd => 1,
+        SwitchCause::Preempt => 2,
+        SwitchCause::HigherClass => 3,
+        SwitchCause::Yield => 4,
+        SwitchCause::Affinity => 5,
+        SwitchCause::FromIdle => 6,
+        SwitchCause::Unknown => 7,
+    }
+}
+
+pub fn put_task(out: &mut Vec<u8>, info: &TaskInfo) {
+    out.push(tag::TASK);
+    for id in [info.tid, info.tgid, info.parent] {
+        put(out, id.0.into());
+    }
+    put_text(out, &info.name);
+    put_text(out, &info.app);
+    put(out, zigzag(info.nice.into()));
+    put(out, info.born_ns);
+}
+
+pub fn put_request_class(out: &mut Vec<u8>, class: u16, name: &str) {
+    put_name(out, tag::REQUEST_CLASS, class, name);
+}
+
+pub fn put_probe_name(out: &mut Vec<u8>, probe: u16, name: &str, per_cpu: bool) {
+    put_name(out, tag::PROBE_NAME, probe, name);
+    out.push(per_cpu.into());
+}
+
+pub fn put_callback_name(out: &mut Vec<u8>, callback: u16, name: &str) {
+    put_name(out, tag::CALLBACK_NAME, callback, name);
+}
+
+pub fn put_place_name(out: &mut Vec<u8>, place: u16, name: &str) {
+    put_name(out, tag::PLACE_NAME, place, name);
+}
+
+fn put_name(out: &mut Vec<u8>, tag: u8, number: u16, name: &str) {
+    out.push(tag);
+    put(out, number.into());
+    put_text(out, name);
+}
+
+/// `last_ns`: the time of the event before, 0 for the first.
+pub fn put_event(out: &mut Vec<u8>, last_ns: u64, event: &Event) {
+    let mut put_all = |tag: u8, fields: &[u64]| {
+        out.push(tag);
+        put(out, event.time_ns.wrapping_sub(last_ns));
+        put(out, event.cpu.0.into());
+        fields.iter().for_each(|field| put(out, *field));
+    };
+    match event.kind {
+        EventKind::Switch {
+            prev,
+            prev_state,
+            cause,
+            next,
+        } => {
+            let how = prev_state_number(prev_state) | switch_cause_number(cause) << 2;
+            put_all(tag::SWITCH, &[prev.0.into(), how.into(), next.0.into()]);
+        }
+        EventKind::Wakeup {
+            task,
+            waker,
+            target,
+        } => put_all(
+            tag::WAKEUP,
+            &[task.0.into(), waker.0.into(), target.0.into()],
+        ),
+        EventKind::WakeupNew { task, target } => {
+            put_all(tag::WAKEUP_NEW, &[task.0.into(), target.0.into()]);
+        }
+        EventKind::Migrate { task, from, to } => {
+            put_all(tag::MIGRATE, &[task.0.into(), from.0.into(), to.0.into()]);
+        }
+        EventKind::Fork { parent, child } => {
+            put_all(tag::FORK, &[parent.0.into(), child.0.into()]);
+        }
+        EventKind::Exit { task } => put_all(tag::EXIT, &[task.0.into()]),
+        EventKind::Nice { task, nice } => {
+            put_all(tag::NICE, &[task.0.into(), zigzag(nice.into())]);
+        }
+        EventKind::Request {
+            task,
+            class,
+            start_ns,
+        } => {
+            let took_ns = event.time_ns.wrapping_sub(start_ns);
+            put_all(tag::REQUEST, &[task.0.into(), class.into(), took_ns]);
+        }
+        EventKind::Mark { task, class } => put_all(tag::MARK, &[task.0.into(), class.into()]),
+        EventKind::Probe { probe, key, value } => {
+            put_all(tag::PROBE, &[probe.into(), key.into(), zigzag(value)]);
+        }
+        EventKind::Access {
+            call,
+            callback,
+            place,
+            index,
+            write,
+        } => put_all(
+            tag::ACCESS,
+            &[call, callback.into(), place.into(), index, write.into()],
+        ),
+        EventKind::RunqueueLock { of, taken } => {
+            put_all(tag::RUNQUEUE_LOCK, &[of.0.into(), taken.into()]);
+        }
+        EventKind::Overhead(overhead) => {
+            put_all(
+                tag::OVERHEAD,
+                &OverheadCause::ALL.map(|cause| overhead.ns(cause)),
+            );
+        }
+    }
+}
+
+/// Sends the record at the front of `bytes` to `sink`, if `check` allows it.
+pub fn replay(bytes: &mut Bytes, check: &mut Check, sink: &mut dyn EventSink) -> Result<(), Wrong> {
+    let tag = bytes.u8()?;
+    if tag == tag::TASK {
+        let info = task(bytes)?;
+        check.task(&info)?;
+        sink.task(&info);
+        return Ok(());
+    }
+    if tag > tag::TASK {
+        let (number, name) = (bytes.u16()?, bytes.text()?);
+        check.name(&name)?;
+        match tag {
+            tag::REQUEST_CLASS => sink.request_class(number, &name),
+            tag::PROBE_NAME => sink.probe_name(number, &name, bytes.flag()?),
+            tag::CALLBACK_NAME => sink.callback_name(number, &name),
+            tag::PLACE_NAME => sink.place_name(number, &name),
+            _ => return Err(Wrong),
+        }
+        return Ok(());
+    }
+    let event = event(tag, check.last_ns, bytes)?;
+    check.event(&event)?;
+    sink.event(&event);
+    Ok(())
+}
+
+fn task(bytes: &mut Bytes) -> Result<TaskInfo, Wrong> {
+    Ok(TaskInfo {
+        tid: Tid(bytes.u32()?),
+        tgid: Tid(bytes.u32()?),
+        parent: Tid(bytes.u32()?),
+        name: bytes.text()?,
+        app: bytes.text()?,
+        nice: bytes.i8()?,
+        born_ns: bytes.u64()?,
+    })
+}
+
+fn event(tag: u8, last_ns: u64, bytes: &mut Bytes) -> Result<Event, Wrong> {
+    let time_ns = last_ns.checked_add(bytes.u64()?).ok_or(Wrong)?;
+    let cpu = Cpu(bytes.u32()?);
+    let mut tid = || Ok(Tid(bytes.u32()?));
+    // Rust evaluates the fields of a struct expression in the order in which they are written, which is the file's.
+    let kind = match tag {
+        tag::SWITCH => {
+            let prev = tid()?;
+            let how = bytes.u8()?;
+            let state = PREV_STATES.get(usize::from(how & 3));
+            let cause = SWITCH_CAUSES.get(usize::from(how >> 2));
+            EventKind::Switch {
+                prev,
+                prev_state: *state.ok_or(Wrong)?,
+                cause: *cause.ok_or(Wrong)?,
+                next: Tid(bytes.u32()?),
+            }
+        }
+        tag::WAKEUP => EventKind::Wakeup {
+            task: tid()?,
+            waker: tid()?,
+            target: Cpu(bytes.u32()?),
+        },
+        tag::WAKEUP_NEW => EventKind::WakeupNew {
+            task: tid()?,
+            target: Cpu(bytes.u32()?),
+        },
+        tag::MIGRATE => EventKind::Migrate {
+            task: tid()?,
+            from: Cpu(bytes.u32()?),
+            to: Cpu(bytes.u32()?),
+        },
+        tag::FORK => EventKind::Fork {
+            parent: tid()?,
+            child: tid()?,
+        },
+        tag::EXIT => EventKind::Exit { task: tid()? },
+        tag::NICE => EventKind::Nice {
+            task: tid()?,
+            nice: bytes.i8()?,
+        },
+        tag::REQUEST => EventKind::Request {
+            task: tid()?,
+            class: bytes.u16()?,
+            start_ns: time_ns.wrapping_sub(bytes.u64()?),
+        },
+        tag::MARK => EventKind::Mark {
+            task: tid()?,
+            class: bytes.u16()?,
+        },
+        tag::PROBE => EventKind::Probe {
+            probe: bytes.u16()?,
+            key: bytes.u32()?,
+            value: bytes.i64()?,
+        },
+        tag::ACCESS => EventKind::Access {
+            call: bytes.u64()?,
+            callback: bytes.u16()?,
+            place: bytes.u16()?,
+            index: bytes.u64()?,
+            write: bytes.flag()?,
+        },
+        tag::RUNQUEUE_LOCK => EventKind::RunqueueLock {
+            of: Cpu(bytes.u32()?),
+            taken: bytes.flag()?,
+        },
+        tag::OVERHEAD => {
+            let mut overhead = Overhead::default();
+            for cause in OverheadCause::ALL {
+                overhead.charge(cause, bytes.u64()?);
+            }
+            EventKind::Overhead(overhead)
+        }
+        _ => return Err(Wrong),
+    };
+    Ok(Event { time_ns, cpu, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of docs/reference/event-files.md.
+    #[test]
+    fn the_example_of_the_page_is_what_is_written() {
+        let mut out = Vec::new();
+        put_task(
+            &mut out,
+            &TaskInfo {
+                tid: Tid(300),
+                tgid: Tid(300),
+                parent: Tid(1),
+                name: "worker".to_owned(),
+                app: "db".to_owned(),
+                nice: -5,
+                born_ns: 0,
+            },
+        );
+        let switch = Event {
+            time_ns: 1_000,
+            cpu: Cpu(2),
+            kind: EventKind::Switch {
+                prev: Tid(300),
+                prev_state: PrevState::Sleeping,
+                cause: SwitchCause::Block,
+                next: Tid(0),
+            },
+        };
+        put_event(&mut out, 0, &switch);
+        let hex: Vec<String> = out.iter().map(|byte| format!("{byte:02x}")).collect();
+        let page = include_str!("../../../docs/reference/event-files.md");
+        assert!(page.contains(&hex.join(" ")), "{}", hex.join(" "));
+    }
+}
