@@ -21,6 +21,7 @@ mod machines;
 mod nearest;
 mod output;
 mod progress;
+mod races;
 mod recorded;
 mod reproduce;
 mod results;

@@ -197,6 +197,8 @@ pub fn lower(
         must_exist: watch.as_ref().map(Watch::must_exist).unwrap_or_default(),
         serial: 0,
     };
+    let insns = || function.blocks.iter().flat_map(|b| &b.insns);
+    let used = choices.accesses.then(|| access::used(insns()));
     let heads = loop_heads(function);
     let mut text = header(function, debug);
     for (index, block) in function.blocks.iter().enumerate() {
@@ -246,8 +248,9 @@ pub fn lower(
                         write_insn(&mut text, &check, location);
                     }
                 }
-                if choices.accesses {
-                    access::tell(&out)
+                if let Some(used) = &used {
+                    let place = watch.as_mut().map_or(0, |w| w.place(insn.location));
+                    access::tell(&out, used, place)
                         .iter()
                         .for_each(|call| write_insn(&mut text, call, location));
                 }

@@ -42,12 +42,14 @@ impl Engine<'_> {
                 self.unlock_rq(cpu);
             }
         }
+        self.pass_everybody();
         self.ext.enabled = self.ext.exit.is_none();
         self.arm_watchdog();
     }
 
     /// `scx_disable_workfn()`: the dump after an error, then tasks, cgroups, ops.exit.
     pub(crate) fn ext_disable(&mut self) {
+        self.pass_everybody();
         if self.ext.exit.is_none() {
             self.ext_exit(ExitKind::Unreg, 0, String::new());
         }
@@ -126,6 +128,8 @@ impl Engine<'_> {
         if self.tasks[id.index()].ext.state == ExtState::None {
             return;
         }
+        self.last_reference(id);
+        self.lock_task(id);
         self.lock_rq(cpu);
         self.ext_disable_task(id);
         let args = ExitTaskArgs { cancelled: false };
@@ -137,9 +141,11 @@ impl Engine<'_> {
             Some(cpu),
         );
         self.unlock_rq(cpu);
+        self.unlock_task(id);
         self.tasks[id.index()].set_ext_state(ExtState::None);
         if self.tasks[id.index()].life == Life::Dead {
             self.ext.bpf.maps.forget_task(id.0);
+            self.forget_order(id);
         }
     }
 

@@ -20,6 +20,7 @@ use crate::by::By;
 use crate::failure::{Code, Failure};
 use crate::output::{self, Output};
 use crate::progress::{Progress, Steps};
+use crate::races::{self, Found};
 use crate::schedulers::{self, Choice};
 use crate::simulate::{self, Experiment, Run};
 use crate::tabled::{self, Simulated, Tables};
@@ -39,6 +40,8 @@ Examples:
       A scheduler of your own; the trace opens in Perfetto's UI.
   tiltyard run -w fibo-sysbench-1c -s ule,cfs --seeds 3 --out tables
       Six runs as tables for DuckDB, polars or Spark.
+  tiltyard run -w mix-hog-sleepers -s ./my.bpf.c -m smp4 --races
+      What your scheduler's code must protect from other CPUs.
 
 A run that fails prints the command that repeats it; the other runs go on.")]
 pub struct Args {
@@ -87,6 +90,11 @@ pub struct Args {
     /// tables (access, runqueue_lock). The run itself does not change; it only takes longer.
     #[arg(long, requires = "out")]
     accesses: bool,
+    /// Check the schedulers' code for data races: two accesses to the same memory on two CPUs, one of them a write and one
+    /// plain, that no lock, barrier or other order of the kernel separates. Lists each pair of source lines once; with any,
+    /// the exit code is 12.
+    #[arg(long)]
+    races: bool,
     /// What each row of the comparison is, in the table, in JSON and in the report.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::App)]
     by: By,
@@ -164,10 +172,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--trace: a trace is of one run; name one scheduler and one --seed",
         ));
     }
+    if args.races && args.format == Format::Csv {
+        return Err(Failure::usage(
+            "--races: a comparison as CSV has no place for races; use --format table or json",
+        ));
+    }
     let workload = workloads::load(&args.workload)?;
     args.by.check(&workload)?;
     workloads::require_end(&args.workload, &workload, args.duration)?;
     let machine = machines::load(&args.machine)?;
+    if args.races {
+        races::require_cpus(&machine)?;
+    }
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let tables = args.out.as_deref().map(Tables::create).transpose()?;
@@ -189,6 +205,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         watchdog: args.watchdog.map(|w| w == Watchdog::On),
         probes: !args.no_probes,
         twice: args.twice,
+        races: args.races,
     };
     let begun = Instant::now();
     let mut first_failure = None;
@@ -206,6 +223,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         let wall_s = begun.elapsed().as_secs_f64();
         publish(args, &workload, &machine, &gathered, report, wall_s)?;
+        for (label, runs) in &gathered.runs {
+            if let Some(failure) = Found::of(label, runs).failure() {
+                note(&mut first_failure, &failure);
+            }
+        }
         if args.twice {
             // Runs that differ have already failed: the remaining ones agree.
             say!("tiltyard: --twice: each run was done twice with identical events");
@@ -255,7 +277,7 @@ fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) 
     let mut built = Vec::new();
     for choice in choices {
         steps.step(&format!("building {}", choice.label));
-        let scheduler = built::native(choice, args.accesses);
+        let scheduler = built::native(choice, args.accesses || args.races);
         let verified = scheduler.and_then(|scheduler| {
             if args.verify {
                 verified::require(&scheduler)?;
@@ -446,6 +468,9 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     if args.by != By::App {
         words.extend(["--by".to_owned(), args.by.name().to_owned()]);
     }
+    if args.races {
+        words.push("--races".to_owned());
+    }
     if args.no_probes {
         words.push("--no-probes".to_owned());
     }
@@ -489,6 +514,9 @@ fn publish(
             let mut page = headline(workload, machine, runs, wall_s) + "\n\n";
             page += &table::render(&comparison, terminal::width());
             page += "\n";
+            for (label, runs) in runs.iter().filter(|_| args.races) {
+                page += &Found::of(label, runs).page();
+            }
             for (what, path) in [
                 ("Report", &args.report),
                 ("Figures", &args.figures),
@@ -548,6 +576,7 @@ fn json(
             "tasks": run.outcome.tasks_total,
             "tasks_left": run.outcome.tasks_left,
             "summary": run.summary,
+            "races": run.checked.as_ref().map(|c| races::json(c, run.outcome.origin_ns)),
         })
     };
     let each = gathered
