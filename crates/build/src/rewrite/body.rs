@@ -15,6 +15,7 @@ use crate::ir::{
 use crate::parse::Call;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use tiltyard_native::object::LINE_BITS;
 
 /// `BPF_MAX_LOOPS` of the kernel: iterations that may_goto grants one function call.
 const MAY_GOTO_BUDGET: u64 = 8 * 1024 * 1024;
@@ -199,6 +200,7 @@ pub fn lower(
     };
     let insns = || function.blocks.iter().flat_map(|b| &b.insns);
     let used = choices.accesses.then(|| access::used(insns()));
+    let mut place = 0;
     let heads = loop_heads(function);
     let mut text = header(function, debug);
     for (index, block) in function.blocks.iter().enumerate() {
@@ -249,7 +251,11 @@ pub fn lower(
                     }
                 }
                 if let Some(used) = &used {
-                    let place = watch.as_mut().map_or(0, |w| w.place(insn.location));
+                    let own = watch.as_mut().map_or(0, |w| w.place(insn.location));
+                    // Where the compiler has merged code of several lines, the last line before it is the best guess.
+                    if own & ((1 << LINE_BITS) - 1) != 0 {
+                        place = own;
+                    }
                     access::tell(&out, used, place)
                         .iter()
                         .for_each(|call| write_insn(&mut text, call, location));
