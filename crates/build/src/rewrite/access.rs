@@ -2,19 +2,24 @@
 //! Which memory an instruction for the host reads and writes. Work is counted before this is added, so a scheduler that reports
 //! its accesses takes no longer in the simulated machine.
 
-use crate::ir::{Insn, names, split_top, take_type};
+use super::asm;
+use crate::ir::{Block, Function, Insn, names, split_top, take_type};
 use crate::parse::Call;
 use std::collections::HashSet;
 use tiltyard_native::object::{TELL_ACCESS, how};
 
 /// Calls to stand before the instruction, one for each range that it reads or writes. Stack memory is reported like any
-/// other. `used`: the values that other instructions use; `place`: its source line, as in `tilt_place`.
-pub fn tell(insn: &Insn, used: &HashSet<String>, place: u32) -> Vec<Insn> {
+/// other. `used`: the values that other instructions use; `order`: see [`order`]; `place`: its source line, as in
+/// `tilt_place`.
+pub fn tell(insn: &Insn, used: &HashSet<String>, order: u64, place: u32) -> Vec<Insn> {
     // Of the runtime's own.
     if insn.text.contains("@tilt_") {
         return Vec::new();
     }
-    let marks = marks(insn, used.contains(&insn.result));
+    let mut marks = marks(insn, used.contains(&insn.result));
+    if marks == how::MARKED {
+        marks |= order;
+    }
     let call = |range: Place| {
         let Place {
             pointer,
@@ -57,6 +62,59 @@ fn marks(insn: &Insn, result_is_used: bool) -> u64 {
         }
         ("atomicrmw", _) => how::MARKED | how::UPDATE,
         _ => 0,
+    }
+}
+
+/// How the volatile access at this place of a function, block and instruction, is ordered by a barrier for the compiler
+/// right before or after it.
+///
+/// x86 keeps the order of loads and of stores, so there the headers' `smp_store_release()` is `barrier()` and a volatile
+/// store, `smp_load_acquire()` a volatile load and `barrier()`, and `smp_wmb()` and `smp_rmb()` are `barrier()` alone. On
+/// other hosts they are full barriers, which are atomic operations.
+pub fn order(blocks: &[Block], (block, at): (usize, usize)) -> u64 {
+    let insns = &blocks[block].insns;
+    let (neighbour, order) = match insns[at].opcode() {
+        "load" => (next_access(blocks, block, &insns[at + 1..]), how::ACQUIRE),
+        "store" => (previous_access(blocks, block, &insns[..at]), how::RELEASE),
+        _ => return 0,
+    };
+    match neighbour {
+        Some(insn) if asm::is_barrier(&insn.text) => order,
+        _ => 0,
+    }
+}
+
+/// Blocks that a search goes through: the headers' conditions on the architecture, which are decided by now, leave some.
+const NEAR: usize = 4;
+
+fn next_access<'b>(blocks: &'b [Block], block: usize, rest: &'b [Insn]) -> Option<&'b Insn> {
+    let only_successor = |block: &&'b Block| match Function::successors(block).as_slice() {
+        [only] => blocks.iter().find(|b| b.label == *only),
+        _ => None,
+    };
+    let others = std::iter::successors(Some(&blocks[block]), only_successor).skip(1);
+    let insns = rest
+        .iter()
+        .chain(others.take(NEAR).flat_map(|block| &block.insns));
+    insns.into_iter().find(|insn| touches_memory(insn))
+}
+
+fn previous_access<'b>(blocks: &'b [Block], block: usize, rest: &'b [Insn]) -> Option<&'b Insn> {
+    let only_predecessor = |block: &&'b Block| {
+        let leads_here = |b: &&'b Block| Function::successors(b).contains(&block.label.as_str());
+        let mut before = blocks.iter().filter(leads_here);
+        before.next().filter(|_| before.next().is_none())
+    };
+    let others = std::iter::successors(Some(&blocks[block]), only_predecessor).skip(1);
+    let others = others.take(NEAR).flat_map(|block| block.insns.iter().rev());
+    let mut insns = rest.iter().rev().chain(others);
+    insns.find(|insn| touches_memory(insn))
+}
+
+fn touches_memory(insn: &Insn) -> bool {
+    match insn.opcode() {
+        "call" => !insn.text.contains("@llvm.dbg."),
+        opcode => matches!(opcode, "load" | "store" | "atomicrmw" | "cmpxchg"),
     }
 }
 
@@ -145,7 +203,7 @@ mod tests {
     fn told(text: &str) -> Vec<String> {
         let used = HashSet::from(["%used".to_owned()]);
         let (result, text) = text.split_once(" = ").unwrap_or(("%r", text));
-        let calls = tell(&Insn::new(result, text), &used, 7);
+        let calls = tell(&Insn::new(result, text), &used, 0, 7);
         calls.into_iter().map(|i| i.text).collect()
     }
 
@@ -232,6 +290,35 @@ mod tests {
             let args = format!("ptr %p, i64 SIZE(i32), i64 {how}");
             assert_eq!(told(text), [sized(&args)], "{text}");
         }
+    }
+
+    #[test]
+    fn a_barrier_for_the_compiler_orders_its_neighbour() {
+        let barrier = "call void asm sideeffect \"\", \"~{memory}\"()";
+        let block = |label: &str, texts: &[&str]| Block {
+            label: label.to_owned(),
+            insns: texts.iter().map(|text| Insn::new("%r", *text)).collect(),
+        };
+        let load = "load volatile i32, ptr %p, align 4";
+        let store = "store volatile i32 1, ptr %p, align 4";
+        let blocks = [
+            block("a", &[load, "and i32 %a, 1", "br label %b"]),
+            block("b", &[barrier, load, store, barrier, "br label %c"]),
+            block("c", &[store]),
+        ];
+        let orders = |at: usize| -> Vec<u64> {
+            let insns = 0..blocks[at].insns.len();
+            insns.map(|insn| order(&blocks, (at, insn))).collect()
+        };
+        assert_eq!(orders(0), [how::ACQUIRE, 0, 0]);
+        assert_eq!(orders(1), [0, 0, 0, 0, 0]);
+        assert_eq!(orders(2), [how::RELEASE]);
+        let first = &blocks[0].insns[0];
+        let acquire = tell(first, &HashSet::new(), how::ACQUIRE, 0);
+        assert!(acquire[0].text.contains("i64 10, i32 0"), "{acquire:?}");
+        let plain = Insn::new("%r", "load i32, ptr %p, align 4");
+        let plain = tell(&plain, &HashSet::new(), how::ACQUIRE, 0);
+        assert!(plain[0].text.contains("i64 0, i32 0"), "{plain:?}");
     }
 
     #[test]

@@ -256,7 +256,8 @@ pub fn lower(
                     if own & ((1 << LINE_BITS) - 1) != 0 {
                         place = own;
                     }
-                    access::tell(&out, used, place)
+                    let order = access::order(&function.blocks, (index, at));
+                    access::tell(&out, used, order, place)
                         .iter()
                         .for_each(|call| write_insn(&mut text, call, location));
                 }
