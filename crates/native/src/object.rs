@@ -22,6 +22,8 @@ pub mod how {
     pub const RELEASE: u64 = 16;
     /// A full barrier before and after: an atomic operation whose result is used.
     pub const FENCE: u64 = 32;
+    /// A read that may race: `data_race()` of tiltyard.bpf.h.
+    pub const MEANT: u64 = 64;
 }
 
 /// What an object calls before a store that is neither into a variable of its own nor into the value of a map: among its

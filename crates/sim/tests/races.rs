@@ -34,6 +34,7 @@ enum Scenario {
     Bytes,
     Freed,
     Updated,
+    Meant,
 }
 
 fn telling(source: &Source) -> Object {
@@ -132,6 +133,11 @@ fn plain_accesses_race_and_marked_ones_do_not() {
     let found = words(&races(Scenario::HalfOnce));
     let half = "reads `else if (shared > 1)` / writes marked `WRITE_ONCE(shared, 1);` of shared";
     assert_eq!(found, [half]);
+}
+
+#[test]
+fn a_read_that_is_meant_to_race_is_left_alone() {
+    assert_eq!(races(Scenario::Meant), []);
 }
 
 #[test]

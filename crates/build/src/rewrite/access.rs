@@ -5,20 +5,22 @@
 use super::asm;
 use crate::ir::{Block, Function, Insn, names, split_top, take_type};
 use crate::parse::Call;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use tiltyard_native::object::{TELL_ACCESS, how};
 
 /// Calls to stand before the instruction, one for each range that it reads or writes. Stack memory is reported like any
-/// other. `used`: the values that other instructions use; `order`: see [`order`]; `place`: its source line, as in
-/// `tilt_place`.
-pub fn tell(insn: &Insn, used: &HashSet<String>, order: u64, place: u32) -> Vec<Insn> {
+/// other. `order`: see [`order`]; `place`: its source line, as in `tilt_place`.
+pub fn tell(insn: &Insn, values: &Values, order: u64, place: u32) -> Vec<Insn> {
     // Of the runtime's own.
     if insn.text.contains("@tilt_") {
         return Vec::new();
     }
-    let mut marks = marks(insn, used.contains(&insn.result));
+    let mut marks = marks(insn, values.used.contains(&insn.result));
     if marks == how::MARKED {
         marks |= order;
+    }
+    if values.meant.contains(&insn.result) {
+        marks |= how::MEANT;
     }
     let call = |range: Place| {
         let Place {
@@ -35,12 +37,40 @@ pub fn tell(insn: &Insn, used: &HashSet<String>, order: u64, place: u32) -> Vec<
     places(insn).into_iter().map(call).collect()
 }
 
-/// The values that the instructions use.
-pub fn used<'i>(insns: impl Iterator<Item = &'i Insn>) -> HashSet<String> {
-    insns
-        .flat_map(|insn| names(&insn.text, '%'))
-        .map(str::to_owned)
-        .collect()
+/// What a function does with its values.
+#[derive(Default)]
+pub struct Values {
+    /// Those that an instruction uses.
+    used: HashSet<String>,
+    /// Those that are read inside `data_race()`.
+    meant: HashSet<String>,
+}
+
+impl Values {
+    pub fn of(function: &Function) -> Values {
+        let insns = || function.blocks.iter().flat_map(|b| &b.insns);
+        let own = |name: &&str| name.starts_with('%');
+        let inputs = |insn: &Insn| -> Vec<String> {
+            let all = names(&insn.text, '%').into_iter();
+            all.filter(own).map(str::to_owned).collect()
+        };
+        let made: HashMap<&str, &Insn> = insns().map(|i| (i.result.as_str(), i)).collect();
+        let mut values = Values {
+            used: insns().flat_map(inputs).collect(),
+            meant: HashSet::new(),
+        };
+        let marks = insns().filter(|insn| asm::is_data_race(&insn.text));
+        let mut todo: Vec<String> = marks.flat_map(inputs).collect();
+        while let Some(name) = todo.pop() {
+            match made.get(name.as_str()) {
+                Some(load) if load.opcode() == "load" => drop(values.meant.insert(name)),
+                // Conversions and arithmetic inside the parentheses.
+                Some(insn) if !matches!(insn.opcode(), "phi" | "call") => todo.extend(inputs(insn)),
+                _ => {}
+            }
+        }
+        values
+    }
 }
 
 /// What distinguishes an access from a plain one.
@@ -201,9 +231,12 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Vec<String> {
-        let used = HashSet::from(["%used".to_owned()]);
+        let values = Values {
+            used: HashSet::from(["%used".to_owned()]),
+            ..Values::default()
+        };
         let (result, text) = text.split_once(" = ").unwrap_or(("%r", text));
-        let calls = tell(&Insn::new(result, text), &used, 0, 7);
+        let calls = tell(&Insn::new(result, text), &values, 0, 7);
         calls.into_iter().map(|i| i.text).collect()
     }
 
@@ -314,10 +347,10 @@ mod tests {
         assert_eq!(orders(1), [0, 0, 0, 0, 0]);
         assert_eq!(orders(2), [how::RELEASE]);
         let first = &blocks[0].insns[0];
-        let acquire = tell(first, &HashSet::new(), how::ACQUIRE, 0);
+        let acquire = tell(first, &Values::default(), how::ACQUIRE, 0);
         assert!(acquire[0].text.contains("i64 10, i32 0"), "{acquire:?}");
         let plain = Insn::new("%r", "load i32, ptr %p, align 4");
-        let plain = tell(&plain, &HashSet::new(), how::ACQUIRE, 0);
+        let plain = tell(&plain, &Values::default(), how::ACQUIRE, 0);
         assert!(plain[0].text.contains("i64 0, i32 0"), "{plain:?}");
     }
 

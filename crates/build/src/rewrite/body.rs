@@ -116,6 +116,7 @@ fn counts(insn: &Insn) -> bool {
     !matches!(insn.opcode(), "phi" | "alloca")
         && !is_passthrough(insn)
         && !asm::is_barrier(&insn.text)
+        && !asm::is_data_race(&insn.text)
 }
 
 /// Takes out hints and address computations that nothing uses; the BPF back end does not emit them either.
@@ -198,8 +199,7 @@ pub fn lower(
         must_exist: watch.as_ref().map(Watch::must_exist).unwrap_or_default(),
         serial: 0,
     };
-    let insns = || function.blocks.iter().flat_map(|b| &b.insns);
-    let used = choices.accesses.then(|| access::used(insns()));
+    let values = choices.accesses.then(|| access::Values::of(function));
     let mut place = 0;
     let heads = loop_heads(function);
     let mut text = header(function, debug);
@@ -250,14 +250,14 @@ pub fn lower(
                         write_insn(&mut text, &check, location);
                     }
                 }
-                if let Some(used) = &used {
+                if let Some(values) = &values {
                     let own = watch.as_mut().map_or(0, |w| w.place(insn.location));
                     // Where the compiler has merged code of several lines, the last line before it is the best guess.
                     if own & ((1 << LINE_BITS) - 1) != 0 {
                         place = own;
                     }
                     let order = access::order(&function.blocks, (index, at));
-                    access::tell(&out, used, order, place)
+                    access::tell(&out, values, order, place)
                         .iter()
                         .for_each(|call| write_insn(&mut text, call, location));
                 }

@@ -6,6 +6,7 @@
  */
 #include <scx/common.bpf.h>
 #include <bpf_atomic.h>
+#include "tiltyard.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -30,6 +31,7 @@ enum scenario {
 	BYTES,
 	FREED,
 	UPDATED,
+	MEANT,
 };
 
 const volatile u32 scenario;
@@ -248,6 +250,12 @@ void BPF_STRUCT_OPS(racer_tick, struct task_struct *p)
 		break;
 	case UPDATED:
 		overwrite(cpu);
+		break;
+	case MEANT:
+		if (cpu == 0)
+			shared = bpf_ktime_get_ns();
+		else if (data_race(shared) + 1 == 0)
+			flag = 1;
 		break;
 	}
 }
