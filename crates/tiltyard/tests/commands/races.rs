@@ -48,7 +48,7 @@ fn races_are_listed_after_the_comparison_and_have_an_exit_code() {
     let (stdout, stderr) = texts(&output);
     assert_eq!(output.status.code(), Some(12), "{stderr}");
     assert!(
-        stderr.contains("counting.bpf.c: 2 unprotected pairs of lines"),
+        stderr.contains("counting: 2 unprotected pairs of lines"),
         "{stderr}"
     );
     assert!(stdout.contains("in 2 of 2 runs"), "{stdout}");
