@@ -58,7 +58,7 @@ impl Found<'_> {
         }
     }
 
-    /// For people: what was found, with a table if there is anything.
+    /// What was found, as text, with a table if there is anything.
     pub fn page(&self) -> String {
         let partial = if self.is_partial {
             "; the scheduler uses more memory than the check remembers, so there may be more"

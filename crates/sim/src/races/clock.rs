@@ -14,7 +14,7 @@ impl Clock {
         self.0.get(cpu).copied().unwrap_or(0)
     }
 
-    /// The CPU takes a step: what it did before can be told from what it does from now on.
+    /// The CPU takes a step, which separates what it did before from what it does next.
     pub fn step(&mut self, cpu: usize) {
         self.0[cpu] += 1;
     }

@@ -175,7 +175,7 @@ impl Races {
         }
     }
 
-    /// What a marked access tells other CPUs, and what it learns from them.
+    /// What a marked access publishes to other CPUs, and what it learns from them.
     fn communicate(&mut self, cpu: usize, address: usize, how: u64) {
         let own = &mut self.cpus[cpu];
         let reads = how & how::WRITE == 0 || how & how::FENCE != 0;

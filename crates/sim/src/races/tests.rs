@@ -105,7 +105,7 @@ fn a_barrier_orders_all_cpus() {
 }
 
 #[test]
-fn bytes_are_told_apart() {
+fn bytes_are_distinguished() {
     let mut races = Races::new(2);
     races.access(site(0, 1), WORD..WORD + 4, WRITE);
     races.access(site(1, 2), WORD + 4..WORD + 8, WRITE);
