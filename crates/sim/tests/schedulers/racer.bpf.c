@@ -166,13 +166,14 @@ static void send(s32 cpu)
 		scx_bpf_error("the flag is set and the message is not");
 }
 
-/* Each tick another entry, which gets the memory of the one before. */
+/* Each tick another entry, which gets the memory of the one before the last: two ticks on one CPU,
+ * two on the other. */
 static void renew(s32 cpu)
 {
 	u64 now = bpf_ktime_get_ns(), *value;
 	u32 key = 1;
 
-	if (now / 1000000 % 2 != cpu)
+	if (now / 2000000 % 2 != cpu)
 		return;
 	bpf_map_delete_elem(&fresh, &key);
 	bpf_map_update_elem(&fresh, &key, &now, BPF_ANY);
