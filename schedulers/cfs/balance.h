@@ -46,13 +46,17 @@ static __noinline void link_llcs(void)
 
 static __always_inline bool cpu_is_idle(u32 cpu, const struct cpumask *idle)
 {
-	return !cpu_state(cpu)->nr_tasks && bpf_cpumask_test_cpu(cpu, idle);
+	return !READ_ONCE(cpu_state(cpu)->nr_tasks) && bpf_cpumask_test_cpu(cpu, idle);
 }
 
-/* Load of the tasks that are runnable on `cpu` now. */
+/*
+ * Load of the tasks that are runnable on `cpu` now. Other CPUs are looked at without their locks,
+ * here and wherever nr_tasks is read below, as in Linux: each at another moment. Partners are the
+ * updates under the lock, in queue.h and pelt_update().
+ */
 static __always_inline u64 cpu_load(u32 cpu)
 {
-	return queue(queue_of(0, cpu))->pelt.runnable_avg;
+	return READ_ONCE(queue(queue_of(0, cpu))->pelt.runnable_avg);
 }
 
 /* The waker notes whom it wakes. Tasks that wake many different ones have many flips. */
@@ -176,7 +180,7 @@ static __noinline u32 busiest_cpu(u32 cpu)
 	bpf_for (k, 1, nr_cpus) {
 		u32 other = (cpu + k) % nr_cpus;
 
-		if (cpu_state(other)->nr_tasks < 2)
+		if (READ_ONCE(cpu_state(other)->nr_tasks) < 2)
 			continue;
 		if (found == cpu || cpu_load(other) > most) {
 			most = cpu_load(other);
@@ -206,7 +210,12 @@ static __noinline u32 waiting_task(u32 cpu)
 	return 0;
 }
 
-/* Takes task i off its CPU; 0 if it has gone meanwhile, else 1. */
+/*
+ * Takes task i off its CPU; 0 if it has gone meanwhile, else 1. If it has gone, another lock guards
+ * it now: join() and heap_insert() there set the CPU first and `waiting` last, and here they are
+ * read the other way round, so that a task that waits elsewhere is not taken for one that does
+ * here.
+ */
 __noinline int take_away(u32 i, u32 from, u64 now_ns)
 {
 	struct cfs_lock *lk = cpu_lock(from);
@@ -216,10 +225,10 @@ __noinline int take_away(u32 i, u32 from, u64 now_ns)
 	if (!lk)
 		return 0;
 	bpf_spin_lock(&lk->lock);
-	if (e->owned && e->waiting && e->cpu == from) {
+	if (READ_ONCE(e->owned) && READ_ONCE(e->waiting) && READ_ONCE(e->cpu) == from) {
 		dequeue_task(i, now_ns, 0);
 		detach_load(i, now_ns);
-		e->owned = false;
+		WRITE_ONCE(e->owned, false);
 		taken = 1;
 	}
 	bpf_spin_unlock(&lk->lock);
@@ -261,7 +270,7 @@ static __noinline void kick_idle_cpu(struct task_struct *curr, u32 cpu)
 {
 	s32 idle;
 
-	if (cpu_state(cpu)->nr_tasks < 2)
+	if (READ_ONCE(cpu_state(cpu)->nr_tasks) < 2)
 		return;
 	idle = scx_bpf_pick_idle_cpu(curr->cpus_ptr, 0);
 	if (idle >= 0)

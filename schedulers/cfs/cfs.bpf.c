@@ -51,26 +51,27 @@ UEI_DEFINE(uei);
 /* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
 #define DISPATCH_TRIES	32
 
-/* Of the task and of the group that it is in, if that is not the root. */
+/* Of the task and of the group that it is in, if that is not the root. Probes are shown and decide
+ * nothing: the lock has been dropped, and a CPU that pulls the task may be changing them. */
 static __noinline void probe_entities(struct task_struct *p, u32 i)
 {
 	u32 group = parent_of(i);
 
-	TILT_PROBE_TASK(load_avg, p, entity(i)->pelt.load_avg);
+	TILT_PROBE_TASK(load_avg, p, data_race(entity(i)->pelt.load_avg));
 	if (group)
-		TILT_PROBE_TASK(group_vruntime, p, entity(group)->vruntime);
+		TILT_PROBE_TASK(group_vruntime, p, data_race(entity(group)->vruntime));
 }
 
 static __noinline void probe_task(struct task_struct *p, u32 i)
 {
-	TILT_PROBE_TASK(vruntime, p, entity(i)->vruntime);
+	TILT_PROBE_TASK(vruntime, p, data_race(entity(i)->vruntime));
 	if (tilt_probes_on)
 		probe_entities(p, i);
 }
 
 static __noinline void probe_cpu(u32 cpu)
 {
-	TILT_PROBE_CPU(nr_running, cpu, cpu_state(cpu)->nr_tasks);
+	TILT_PROBE_CPU(nr_running, cpu, READ_ONCE(cpu_state(cpu)->nr_tasks));
 }
 
 s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -110,7 +111,7 @@ void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 	/* exit_task() may come long after the last sleep, and after the group has gone. */
 	if (p->flags & PF_EXITING)
 		detach_load(i, now_ns);
-	entity(i)->owned = false;
+	WRITE_ONCE(entity(i)->owned, false);
 	bpf_spin_unlock(&lk->lock);
 	probe_task(p, i);
 	probe_cpu(cpu);
@@ -136,7 +137,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		put_current(queue_of(0, cpu), now_ns);
 		cpu_state(cpu)->curr = 0;
 	}
-	entity(i)->owned = true;
+	WRITE_ONCE(entity(i)->owned, true);
 	if (came && preempts(i, now_ns)) {
 		cpu_state(cpu)->resched = true;
 		preempt = true;
@@ -157,7 +158,7 @@ void BPF_STRUCT_OPS(cfs_dequeue, struct task_struct *p, u64 deq_flags)
 	if (!i || !lk)
 		return;
 	bpf_spin_lock(&lk->lock);
-	entity(i)->owned = false;
+	WRITE_ONCE(entity(i)->owned, false);
 	bpf_spin_unlock(&lk->lock);
 }
 
@@ -198,7 +199,7 @@ static __noinline bool hand_over(u32 i, u64 now_ns)
 		depart(i, now_ns);
 		return false;
 	}
-	entity(i)->owned = false;
+	WRITE_ONCE(entity(i)->owned, false);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, TURN_NS, 0);
 	bpf_task_release(p);
 	return true;
@@ -237,7 +238,7 @@ __noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
 	join(i, cpu, now_ns, !entity(i)->relative);
 	switch_to(i, now_ns);
 	cpu_state(cpu)->resched = false;
-	entity(i)->owned = false;
+	WRITE_ONCE(entity(i)->owned, false);
 	bpf_spin_unlock(&lk->lock);
 	return 0;
 }
@@ -255,7 +256,8 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 	}
 	/*
 	 * No lock: until now the turn was paused, so who takes a task from this CPU's queues
-	 * meanwhile charges it for nothing, or for the time since now_ns.
+	 * meanwhile charges it for nothing, or for the time since now_ns. Its update_curr() may
+	 * lose its exec_start to ours, and a few ns are charged twice.
 	 */
 	resume_current(i, now_ns);
 }
@@ -308,7 +310,8 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 i = slot_of(from), j = to ? slot_of(to) : 0;
 	struct cfs_lock *lk = cpu_lock(entity(i)->cpu);
-	struct cfs_lock *to_lk = cpu_lock(entity(j)->cpu);
+	/* Of another task; partner: join(). If it has just moved, it gets no buddy. */
+	struct cfs_lock *to_lk = cpu_lock(READ_ONCE(entity(j)->cpu));
 	u64 now_ns = scx_bpf_now();
 	bool gives_way;
 
@@ -465,13 +468,13 @@ void BPF_STRUCT_OPS(cfs_cgroup_move, struct task_struct *p, struct cgroup *from,
 	follow_session(p, i, now_ns);
 }
 
-/* The queues take notice at their next update. */
+/* The queues take notice at their next update, in group_weight(). */
 void BPF_STRUCT_OPS(cfs_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	u32 g = group_of_cgroup(cgrp);
 
 	if (g)
-		group(g)->shares = clamp_shares(shares_of_weight(weight));
+		WRITE_ONCE(group(g)->shares, clamp_shares(shares_of_weight(weight)));
 }
 
 /* Not a local: of those the verifier tries every value that they can have in a loop. */

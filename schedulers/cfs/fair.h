@@ -46,11 +46,12 @@ static __noinline void update_curr(u32 q, u64 now_ns)
 {
 	u32 curr = queue(q)->curr;
 	struct cfs_entity *e = entity(curr);
-	s64 ran_ns = now_ns - e->exec_start_ns;
+	s64 ran_ns = now_ns - READ_ONCE(e->exec_start_ns);
 
 	if (!curr || ran_ns <= 0)
 		return;
-	e->exec_start_ns = now_ns;
+	/* Partner: resume_current(), which has no lock. */
+	WRITE_ONCE(e->exec_start_ns, now_ns);
 	e->sum_exec_ns += ran_ns;
 	e->vruntime += calc_delta_fair(ran_ns, &e->load);
 	update_min_vruntime(q);

@@ -91,9 +91,10 @@ static __noinline u64 group_weight(u32 q)
 {
 	struct cfs_queue *cfs_rq = queue(q);
 	struct cfs_group *g = group(cfs_rq->group);
-	u64 shares = (u64)g->shares << WEIGHT_SHIFT;
+	/* Partners: cfs_cgroup_set_weight(), and announce_load() of the group's other queues. */
+	u64 shares = (u64)READ_ONCE(g->shares) << WEIGHT_SHIFT;
 	u64 load = table_units(cfs_rq->weight);
-	u64 total = less(g->load_avg, cfs_rq->announced_avg) + load;
+	u64 total = less(READ_ONCE(g->load_avg), cfs_rq->announced_avg) + load;
 	u64 weight = shares * load;
 
 	if (total)

@@ -100,7 +100,8 @@ static __noinline void heap_insert(u32 q, u32 i)
 	e->left = e->right = e->up = 0;
 	e->rank = 1;
 	e->seq = cfs_rq->seq++;
-	e->waiting = true;
+	/* After join() has set its CPU; partner: take_away(). */
+	WRITE_ONCE(e->waiting, true);
 	cfs_rq->root = heap_merge(cfs_rq->root, i);
 }
 
@@ -114,7 +115,7 @@ static __noinline void heap_remove(u32 q, u32 i)
 	if (right)
 		entity(right)->up = 0;
 	heir = heap_merge(left, right);
-	e->waiting = false;
+	WRITE_ONCE(e->waiting, false);
 	if (heir)
 		entity(heir)->up = up;
 	if (!up) {

@@ -115,7 +115,8 @@ static __noinline bool pelt_update(struct cfs_pelt *a, u64 now_ns, u64 weight, b
 	a->phase = units;
 
 	a->load_avg = a->load_sum / PELT_MAX;
-	a->runnable_avg = a->runnable_sum / PELT_MAX;
+	/* Partner: cpu_load() on other CPUs. */
+	WRITE_ONCE(a->runnable_avg, a->runnable_sum / PELT_MAX);
 	a->util_avg = a->util_sum / PELT_MAX;
 	return true;
 }

@@ -34,7 +34,8 @@ static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 	e->on_rq = true;
 	cfs_rq->weight += e->load.weight;
 	cfs_rq->nr_running++;
-	cfs_rq->pelt.runnable_avg += e->pelt.load_avg;
+	/* WRITE_ONCE here and in dequeue_entity(): partner cpu_load() on other CPUs. */
+	WRITE_ONCE(cfs_rq->pelt.runnable_avg, cfs_rq->pelt.runnable_avg + e->pelt.load_avg);
 	cfs_rq->pelt.runnable_sum += e->pelt.load_sum;
 	update_shares(q, now_ns);
 	heap_insert(q, i);
@@ -49,7 +50,7 @@ static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 
 	update_curr(q, now_ns);
 	update_load(i, now_ns);
-	cfs_rq->pelt.runnable_avg = less(cfs_rq->pelt.runnable_avg, e->pelt.load_avg);
+	WRITE_ONCE(cfs_rq->pelt.runnable_avg, less(cfs_rq->pelt.runnable_avg, e->pelt.load_avg));
 	cfs_rq->pelt.runnable_sum = less(cfs_rq->pelt.runnable_sum, e->pelt.load_sum);
 	clear_buddies(i);
 	if (e->waiting)
@@ -71,9 +72,11 @@ static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 /* Queues task i, and the groups above it that were empty on this CPU as if they woke up. */
 static __noinline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
 {
+	struct cfs_cpu *cs = cpu_state(entity(i)->cpu);
 	u32 level;
 
-	cpu_state(entity(i)->cpu)->nr_tasks++;
+	/* Partners: cpu_is_idle() and busiest_cpu() on other CPUs. */
+	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks + 1);
 	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
@@ -95,7 +98,7 @@ static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
 	bool asleep = how & LEAVE_SLEEP, leaving = true;
 	u32 level;
 
-	cs->nr_tasks--;
+	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
 	if (cs->curr == i)
 		cs->curr = 0;
 	bpf_for (level, 0, MAX_DEPTH) {
@@ -183,7 +186,8 @@ static __noinline void resume_current(u32 i, u64 now_ns)
 	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
-		entity(i)->exec_start_ns = now_ns;
+		/* Without the lock, see running(); partner: update_curr(). */
+		WRITE_ONCE(entity(i)->exec_start_ns, now_ns);
 		i = parent_of(i);
 	}
 }
@@ -266,10 +270,12 @@ static __noinline bool preempts(u32 wakee, u64 now_ns)
 	struct cfs_entity *w = entity(wakee);
 	struct cfs_cpu *cs = cpu_state(w->cpu);
 	u32 curr = cs->curr, i = curr, j = wakee;
-	bool crowded = queue(entity(curr)->queue)->nr_running >= nr_latency;
+	bool crowded;
 
 	if (!curr || curr == wakee || cs->resched)
 		return false;
+	/* Not before it is known that somebody runs here: entity 0 names a queue of CPU 0. */
+	crowded = queue(entity(curr)->queue)->nr_running >= nr_latency;
 	if (entity(curr)->policy == POLICY_IDLE && w->policy != POLICY_IDLE)
 		return true;
 	if (w->policy != POLICY_NORMAL || !wakeup_preemption)

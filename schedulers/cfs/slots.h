@@ -159,11 +159,11 @@ static __noinline void setup_group(u32 g, u32 parent, u64 shares)
 	grp->depth = g ? group(parent)->depth + 1 : 0;
 	grp->shares = clamp_shares(shares);
 	grp->load_avg = 0;
-	grp->session = 0;
+	WRITE_ONCE(grp->session, 0);
 	grp->nr_tasks = 0;
 	bpf_for (cpu, 0, nr_cpus)
 		reset_queue(g, cpu);
-	grp->used = true;
+	WRITE_ONCE(grp->used, true);
 }
 
 /* A new group below `parent`, 0 if there is no room or it would be too deep. */
@@ -219,12 +219,26 @@ static __noinline bool hold_session(u32 g, u64 id)
 	if (!lk)
 		return false;
 	bpf_spin_lock(&lk->lock);
-	if (group(g)->used && group(g)->session == id) {
+	/* Partner: setup_group(), if the group has been given away meanwhile. */
+	if (READ_ONCE(group(g)->used) && READ_ONCE(group(g)->session) == id) {
 		group(g)->nr_tasks++;
 		held = true;
 	}
 	bpf_spin_unlock(&lk->lock);
 	return held;
+}
+
+/* Group g is that of session `id` from now on, with one task. */
+static __noinline void open_session(u32 g, u64 id)
+{
+	struct cfs_lock *lk = slot_lock(SLOT_LOCK_GROUPS);
+
+	if (!lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	group(g)->session = id;
+	group(g)->nr_tasks = 1;
+	bpf_spin_unlock(&lk->lock);
 }
 
 /* The group of session `id`, with one more task in it; 0 if there is no room for it. */
@@ -240,8 +254,7 @@ __noinline int join_session(u64 id, s32 nice)
 	g = take_group(0, table_units(load.weight));
 	if (!g)
 		return 0;
-	group(g)->session = id;
-	group(g)->nr_tasks = 1;
+	open_session(g, id);
 	bpf_map_update_elem(&sessions, &id, &g, BPF_ANY);
 	return g;
 }

@@ -100,7 +100,8 @@ static __noinline void join(u32 i, u32 cpu, u64 now_ns, bool wakeup)
 
 	if (e->on_rq)
 		return;
-	e->cpu = cpu;
+	/* Partner: take_away() on a CPU that has seen the task on its old one. */
+	WRITE_ONCE(e->cpu, cpu);
 	e->queue = queue_of(e->group, cpu);
 	if (e->newborn && !e->placed) {
 		e->vruntime = queue(e->queue)->min_vruntime;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Probes: figures of a scheduler that people want to see over time (ULE's penalty, vruntime).
+ * Reads that may race, and probes. Probes are figures of a scheduler that people want to see over
+ * time (ULE's penalty, vruntime).
  *
  * TILT_PROBE_TASK(name, p, value) and TILT_PROBE_CPU(name, cpu, value) cost a load of a
  * constant when nobody listens (in a kernel the verifier removes them altogether) and one
@@ -8,6 +9,18 @@
  */
 #ifndef __TILTYARD_BPF_H
 #define __TILTYARD_BPF_H
+
+/*
+ * A read of a number that may race with writes on other CPUs, and whose value need not be right, as
+ * in the kernel: for figures that people look at. `tiltyard run --races` leaves it alone. It costs
+ * nothing. What decides anything has READ_ONCE() instead, and WRITE_ONCE() on the other side.
+ */
+#define data_race(expr)                                                                            \
+	({                                                                                         \
+		__u64 __value = (expr);                                                            \
+		asm volatile("# data_race" : "+r"(__value));                                       \
+		(typeof(expr))__value;                                                             \
+	})
 
 #define TILT_PROBE_NAME_LEN 20
 

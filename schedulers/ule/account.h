@@ -71,7 +71,8 @@ static void return_run(struct task_struct *p, struct ule_task *t)
 		return;
 	ht = task_ctx(heir);
 	if (ht) {
-		history_add(ht, t->run, 0);
+		/* The heir may be running elsewhere: its lock, and the marks in pri_update(). */
+		history_add(ht, READ_ONCE(t->run), 0);
 		pri_update(heir, ht);
 	}
 	bpf_task_release(heir);

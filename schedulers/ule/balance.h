@@ -11,13 +11,18 @@ static bool movable(struct task_struct *p, s32 to)
 	return allowed(p, to) && !is_migration_disabled(p);
 }
 
-/* Books a task that has left its queue on CPU @to. */
-static void moved(struct ule_task *t, s32 to, u64 key)
+/*
+ * Books a task that is about to leave its queue on CPU @to; returns what load_unset() needs if the
+ * kernel has taken the task away meanwhile. Before the move, not after it: the move publishes the
+ * task, and running() elsewhere would find it not booked. What is lost if the move fails is the
+ * slice of a task that runs just now.
+ */
+static s32 moves(struct ule_task *t, s32 to)
 {
-	load_set(t, to);
+	/* Partner: clock() on the CPU that has taken it. */
 	if (par.port)
-		t->slice_used = 0;
-	t->key = key;
+		WRITE_ONCE(t->slice_used, 0);
+	return load_set(t, to);
 }
 
 /* Takes the first movable task of a queue straight to the CPU that dispatches. */
@@ -28,6 +33,7 @@ static bool steal_first(s32 from, enum runq q, s32 to, bool skip_head)
 
 	bpf_for_each (scx_dsq, p, runq_id(from, q), 0) {
 		struct ule_task *t;
+		s32 booked;
 
 		if (skip_head) {
 			skip_head = false;
@@ -36,11 +42,14 @@ static bool steal_first(s32 from, enum runq q, s32 to, bool skip_head)
 		t = task_ctx(p);
 		if (!t || !movable(p, to))
 			continue;
+		booked = moves(t, to);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
+					   runq_key(to, cpu_ctx(to), READ_ONCE(t->pri), false));
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
-			moved(t, to, runq_key(to, cpu_ctx(to), t->pri, false));
 			done = true;
 			break;
 		}
+		load_unset(t, to, booked);
 	}
 	return done;
 }
@@ -54,6 +63,8 @@ static u32 move_first(s32 from, enum runq q, s32 to, bool skip_head)
 
 	bpf_for_each (scx_dsq, p, runq_id(from, q), 0) {
 		struct ule_task *t;
+		s32 booked;
+		u32 first;
 		u64 key;
 
 		if (skip_head) {
@@ -63,13 +74,15 @@ static u32 move_first(s32 from, enum runq q, s32 to, bool skip_head)
 		t = task_ctx(p);
 		if (!t || !movable(p, to))
 			continue;
-		key = runq_key(to, cpu_ctx(to), t->pri, false);
+		first = READ_ONCE(t->pri);
+		key = runq_key(to, cpu_ctx(to), first, false);
+		booked = moves(t, to);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, runq_id(to, key_runq(key)), 0)) {
-			pri = t->pri;
-			moved(t, to, key);
+			pri = first;
 			break;
 		}
+		load_unset(t, to, booked);
 	}
 	return pri;
 }
@@ -114,9 +127,9 @@ static bool steal(s32 cpu)
 				break;
 			v = cpu_ctx(victim);
 			c->tried[(victim & (MAX_CPUS - 1)) / 64] |= 1ULL << (victim & 63);
-			if (c->load)
+			if (READ_ONCE(c->load))
 				return false;
-			if (v->load >= q.limit && may_give(v) && steal_from(victim, cpu))
+			if (READ_ONCE(v->load) >= q.limit && may_give(v) && steal_from(victim, cpu))
 				return true;
 		}
 	}
@@ -137,12 +150,13 @@ static bool balance_move(s32 from, s32 to)
 		pri = move_first(from, RUNQ_TS, to, false);
 	if (pri == PRI_IDLE)
 		return false;
-	if (pri < c->lowpri)
-		c->lowpri = pri;
+	/* FreeBSD holds the receiver's lock here; partners: enqueue(), chosen(), requeue_key(). */
+	if (pri < READ_ONCE(c->lowpri))
+		WRITE_ONCE(c->lowpri, pri);
 	if (par.port) {
 		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
-	} else if (pri < c->curr_pri) {
-		c->owe_preempt = true;
+	} else if (pri < READ_ONCE(c->curr_pri)) {
+		WRITE_ONCE(c->owe_preempt, true);
 		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
 	}
 	return true;
@@ -155,7 +169,7 @@ static bool balance_donor(s32 high)
 	struct ule_cpu *h = cpu_ctx(high);
 	struct search q = {
 		.mask = SEARCH_TAKERS,
-		.limit = h->load - 1,
+		.limit = READ_ONCE(h->load) - 1,
 		.prefer = high,
 	};
 	u32 i, attempt;
@@ -171,7 +185,7 @@ static bool balance_donor(s32 high)
 
 		if (low < 0)
 			return attempt > 0;
-		if (h->load >= l->load + balance_diff_min && may_give(h) &&
+		if (READ_ONCE(h->load) >= READ_ONCE(l->load) + balance_diff_min && may_give(h) &&
 		    ULE_BALANCE_MOVE(high, low)) {
 			l->donor = false;
 			return true;

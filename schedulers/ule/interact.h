@@ -8,8 +8,21 @@
 #ifndef __ULE_INTERACT_H
 #define __ULE_INTERACT_H
 
+/*
+ * One task. Its callbacks come one after the other, under the lock of its runqueue or p->pi_lock,
+ * so what only they access needs no mark. Other CPUs access without these locks
+ *
+ *   run, slept   return_run() of a child that exits: writes under `lock`, reads with READ_ONCE
+ *   cpu_ticks, ftick, ltick   pri_update() for such a child's parent reads them; they may be of
+ *                two moments, which gives the parent a slightly wrong priority until its next tick
+ *   user_pri, pri   the same writes them; who places or moves the task reads them
+ *   slice_used   moves(), of CPUs that take the task from a queue
+ *   cpu          load_set(), of the same: swapped atomically
+ *   probed*      pri_update(): a probe may come twice or not at all
+ *
+ * all of which are marked, on both sides, by READ_ONCE, WRITE_ONCE or as atomic operations.
+ */
 struct ule_task {
-	/* Guards run and slept: a child that exits returns its run time from another CPU. */
 	struct bpf_spin_lock lock;
 	/* History in hz ticks << 10, cut by history_cap(). */
 	u32 run;
@@ -28,8 +41,7 @@ struct ule_task {
 	u32 slice_used;
 	/* CPU whose load counts this task; -1 while it sleeps. */
 	s32 cpu;
-	/* Place in a run queue, see runq.h; and whether dispatch() has found the next one. */
-	u64 key;
+	/* dispatch() has found the next place in a run queue, p->scx.dsq_vtime; see runq.h. */
 	bool key_ready;
 	u64 queued_ns;
 	bool sleeping;
@@ -113,9 +125,12 @@ static __always_inline void history_cap(u32 *run, u32 *slept)
 static void history_add(struct ule_task *t, u32 run, u32 slept)
 {
 	bpf_spin_lock(&t->lock);
-	t->run += run;
-	t->slept += slept;
-	history_cap(&t->run, &t->slept);
+	run += t->run;
+	slept += t->slept;
+	history_cap(&run, &slept);
+	/* Partners without the lock: pri_update(), the probes, fork_account(), return_run(). */
+	WRITE_ONCE(t->run, run);
+	WRITE_ONCE(t->slept, slept);
 	bpf_spin_unlock(&t->lock);
 }
 
@@ -189,7 +204,8 @@ static u32 timeshare_pri(u32 run, u32 slept, u32 cpu_ticks, u32 window, s32 nice
 	return par.pri_min_used + used + batch_nice(nice);
 }
 
-/* Moves the CPU share window to @now; @run: the task was on a CPU since the last update. */
+/* Moves the CPU share window to @now; @run: the task was on a CPU since the last update. By the
+ * task's own callbacks only; WRITE_ONCE for pri_update() of a child's exit. */
 static void pctcpu_update(struct ule_task *t, u64 now, bool run)
 {
 	u64 start = now - par.pct_targ;
@@ -198,17 +214,18 @@ static void pctcpu_update(struct ule_task *t, u64 now, bool run)
 	if ((s64)(now - t->ltick) < 0)
 		return;
 	if (now - t->ltick >= par.pct_targ) {
-		t->cpu_ticks = 0;
-		t->ftick = start;
+		WRITE_ONCE(t->cpu_ticks, 0);
+		WRITE_ONCE(t->ftick, start);
 	} else if (now - t->ftick >= par.pct_max) {
 		u32 window = t->ltick - t->ftick;
 
-		t->cpu_ticks = t->cpu_ticks / (window ?: 1) * (u32)(t->ltick - start);
-		t->ftick = start;
+		WRITE_ONCE(t->cpu_ticks, t->cpu_ticks / (window ?: 1) * (u32)(t->ltick - start));
+		WRITE_ONCE(t->ftick, start);
 	}
 	if (run)
-		t->cpu_ticks += (now - t->ltick) << SCHED_TICK_SHIFT;
-	t->ltick = now;
+		WRITE_ONCE(t->cpu_ticks,
+			   t->cpu_ticks + (u32)((now - t->ltick) << SCHED_TICK_SHIFT));
+	WRITE_ONCE(t->ltick, now);
 }
 
 /* ULE's fixed point in microseconds. */
@@ -220,58 +237,68 @@ static u64 history_us(u32 ticks)
 /* What a penalty is made of, and how much of the slice is used up. */
 static void probe_history(struct task_struct *p, struct ule_task *t)
 {
-	if (t->run != t->probed_run)
-		TILT_PROBE_TASK(hist_run_us, p, history_us(t->run));
-	if (t->slept != t->probed_slept)
-		TILT_PROBE_TASK(hist_slept_us, p, history_us(t->slept));
-	if (t->slice_used != t->probed_slice)
-		TILT_PROBE_TASK(slice_used, p, t->slice_used);
-	t->probed_run = t->run;
-	t->probed_slept = t->slept;
-	t->probed_slice = t->slice_used;
+	u32 run = READ_ONCE(t->run), slept = READ_ONCE(t->slept);
+	u32 slice = READ_ONCE(t->slice_used);
+
+	if (run != READ_ONCE(t->probed_run))
+		TILT_PROBE_TASK(hist_run_us, p, history_us(run));
+	if (slept != READ_ONCE(t->probed_slept))
+		TILT_PROBE_TASK(hist_slept_us, p, history_us(slept));
+	if (slice != READ_ONCE(t->probed_slice))
+		TILT_PROBE_TASK(slice_used, p, slice);
+	WRITE_ONCE(t->probed_run, run);
+	WRITE_ONCE(t->probed_slept, slept);
+	WRITE_ONCE(t->probed_slice, slice);
 }
 
 /* History, penalty and priority over time, for who listens. The penalty is the paper's, 0..100. */
 static void probe_task(struct task_struct *p, struct ule_task *t)
 {
-	u32 pen, score, probed;
+	u32 pen, score, probed, run, slept, pri;
 
 	if (!tilt_probes_on)
 		return;
 	probe_history(p, t);
-	pen = penalty_full(t->run, t->slept);
-	score = interact_score(t->run, t->slept, task_nice(p));
+	run = READ_ONCE(t->run);
+	slept = READ_ONCE(t->slept);
+	pri = READ_ONCE(t->user_pri);
+	pen = penalty_full(run, slept);
+	score = interact_score(run, slept, task_nice(p));
 	/* Each takes less than ten bits; the top bit distinguishes "probed" from "never probed". */
-	probed = 1U << 31 | pen << 20 | score << 10 | t->user_pri;
-	if (probed == t->probed)
+	probed = 1U << 31 | pen << 20 | score << 10 | pri;
+	if (probed == READ_ONCE(t->probed))
 		return;
-	t->probed = probed;
+	WRITE_ONCE(t->probed, probed);
 	TILT_PROBE_TASK(penalty, p, pen);
 	TILT_PROBE_TASK(score, p, score);
-	TILT_PROBE_TASK(prio, p, t->user_pri);
+	TILT_PROBE_TASK(prio, p, pri);
 }
 
 /*
  * Recomputes a task's priority after its history or CPU share changed. The port uses the
  * result at once. FreeBSD stores it: the priority in use follows when the task returns to
  * user mode or its slice ends, see pri_apply().
+ *
+ * Called by the task's own callbacks and, through return_run(), by those of its children: the later
+ * result stays. It may have been computed from older history; the next tick or wakeup repairs that.
  */
 static void pri_update(struct task_struct *p, struct ule_task *t)
 {
-	if (is_idle_class(p))
-		t->user_pri = PRI_MIN_IDLE;
-	else
-		t->user_pri = timeshare_pri(t->run, t->slept, t->cpu_ticks, t->ltick - t->ftick,
-					    task_nice(p));
+	u32 pri = PRI_MIN_IDLE;
+
+	if (!is_idle_class(p))
+		pri = timeshare_pri(READ_ONCE(t->run), READ_ONCE(t->slept), READ_ONCE(t->cpu_ticks),
+				    READ_ONCE(t->ltick) - READ_ONCE(t->ftick), task_nice(p));
+	WRITE_ONCE(t->user_pri, pri);
 	if (par.port)
-		t->pri = t->user_pri;
+		WRITE_ONCE(t->pri, pri);
 	probe_task(p, t);
 }
 
 /* FreeBSD: the computed priority becomes the one in use. Kernel threads keep their own. */
 static void pri_apply(struct task_struct *p, struct ule_task *t)
 {
-	t->pri = !par.port && is_kthread(p) ? PRI_KERN : t->user_pri;
+	WRITE_ONCE(t->pri, !par.port && is_kthread(p) ? PRI_KERN : READ_ONCE(t->user_pri));
 }
 
 /* The task went to sleep voluntarily at hz tick @now. */
@@ -279,8 +306,8 @@ static void sleep_account(struct task_struct *p, struct ule_task *t, u64 now)
 {
 	t->sleeping = true;
 	t->slp_tick = now;
-	if (!par.port && static_boost && t->pri > static_boost && !is_idle_class(p))
-		t->pri = static_boost;
+	if (!par.port && static_boost && READ_ONCE(t->pri) > static_boost && !is_idle_class(p))
+		WRITE_ONCE(t->pri, static_boost);
 }
 
 /* The task woke up at hz tick @now: its sleep counts, its slice restarts. */
@@ -288,7 +315,7 @@ static void wake_account(struct task_struct *p, struct ule_task *t, u64 now)
 {
 	u64 slept = now - t->slp_tick;
 
-	t->slice_used = 0;
+	WRITE_ONCE(t->slice_used, 0);
 	if (t->sleeping && (s64)slept > 0 && (first_sleep || t->has_slept)) {
 		/* Anything over twice the history has the same effect. */
 		if (slept > 2 * (u64)history_ms * hz / 1000 + 1)

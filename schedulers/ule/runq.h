@@ -14,6 +14,8 @@
  * have absolute numbers: queued ones lie in [ridx, ridx + nr_slots), so their order is that of
  * the ring, and which slot is the first to hold a task is the position of the queue's head. So
  * there is nothing to keep in step when the kernel takes a task off the queue by itself.
+ *
+ * A task's key is p->scx.dsq_vtime: the kernel changes it together with the queue, under its locks.
  */
 #ifndef __ULE_RUNQ_H
 #define __ULE_RUNQ_H
@@ -35,8 +37,13 @@ enum runq { RUNQ_RT = 0, RUNQ_TS = 1, RUNQ_STARVED = 2, NR_RUNQS = 3 };
 
 enum topo_level { TOPO_ALL = 0, TOPO_NODE = 1, TOPO_LLC = 2, TOPO_CORE = 3, NR_TOPO = 4 };
 
-/* One CPU. Calendar, ticks and current task change under its rq lock only; load is atomic;
- * lowpri and load are read without a lock by others, as in FreeBSD. */
+/*
+ * One CPU. Calendar, ticks and current task change under its rq lock only. Other CPUs look without
+ * a lock, as in FreeBSD: at idx, ridx, running and curr_pri, which are written with WRITE_ONCE and
+ * read there with READ_ONCE; and at load and lowpri, which they also change. load is atomic.
+ * lowpri and owe_preempt are hints for the next choice: if balance_move() and this CPU write them
+ * at once, one of the two is lost, and the CPU's next choice makes up for it.
+ */
 struct ule_cpu {
 	/* Calendar: absolute insert and removal slots; where the running batch task stays. */
 	u64 idx;
@@ -84,23 +91,46 @@ static u64 runq_id(s32 cpu, enum runq q)
 
 /* Load ---------------------------------------------------------------------------------- */
 
-static void load_set(struct ule_task *t, s32 cpu)
+/* A task less in the load of one CPU, one more in that of another; -1: none. */
+static void load_shift(s32 from, s32 to)
 {
 	struct ule_cpu *c;
 
-	if (t->cpu == cpu)
-		return;
-	if (t->cpu >= 0) {
-		c = cpu_ctx(t->cpu);
+	if (from >= 0) {
+		c = cpu_ctx(from);
 		__sync_fetch_and_sub(&c->load, 1);
-		TILT_PROBE_CPU(load, t->cpu, c->load);
+		TILT_PROBE_CPU(load, from, READ_ONCE(c->load));
 	}
-	t->cpu = cpu;
-	if (cpu >= 0) {
-		c = cpu_ctx(cpu);
+	if (to >= 0) {
+		c = cpu_ctx(to);
 		__sync_fetch_and_add(&c->load, 1);
-		TILT_PROBE_CPU(load, cpu, c->load);
+		TILT_PROBE_CPU(load, to, READ_ONCE(c->load));
 	}
+}
+
+/*
+ * Counts a task in the load of @cpu, -1: of none. Returns where it was counted before.
+ *
+ * The CPU that takes a task from a queue and the one where the task starts or ends may do so at
+ * once. Each swap takes out what the one before it has put in, so a task never counts twice.
+ */
+static s32 load_set(struct ule_task *t, s32 cpu)
+{
+	s32 old = READ_ONCE(t->cpu);
+
+	if (old == cpu)
+		return old;
+	old = __sync_lock_test_and_set(&t->cpu, cpu);
+	load_shift(old, cpu);
+	return old;
+}
+
+/* Takes load_set(t, @cpu), which returned @old, back, unless the task was counted elsewhere since.
+ */
+static void load_unset(struct ule_task *t, s32 cpu, s32 old)
+{
+	if (__sync_val_compare_and_swap(&t->cpu, cpu, old) == cpu)
+		load_shift(cpu, old);
 }
 
 /* Slice in ticks on a CPU with @load tasks: shared out, down to a minimum. */
@@ -135,18 +165,19 @@ static u64 calendar_slot(u32 pri, u64 idx, u64 ridx)
 static void calendar_fold(u64 idx, u64 *ridx, u64 first)
 {
 	if (idx != *ridx && first > *ridx)
-		*ridx = idx;
+		WRITE_ONCE(*ridx, idx);
 }
 
-/* A tick: the insert base moves on unless it already waits for the removal base. */
+/* A tick on this CPU: WRITE_ONCE for runq_key() on others. The insert base moves on unless it
+ * already waits for the removal base. */
 static void calendar_tick(u64 *idx, u64 *ridx, u64 first)
 {
 	calendar_fold(*idx, ridx, first);
 	if (*idx != *ridx)
 		return;
-	++*idx;
+	WRITE_ONCE(*idx, *idx + 1);
 	if (first > *ridx)
-		*ridx = *idx;
+		WRITE_ONCE(*ridx, *idx);
 }
 
 /* Queues -------------------------------------------------------------------------------- */
@@ -174,7 +205,7 @@ static u32 runq_head_pri(s32 cpu, enum runq q)
 		struct ule_task *t = task_ctx(p);
 
 		if (t)
-			pri = t->pri;
+			pri = READ_ONCE(t->pri);
 		break;
 	}
 	return pri;
@@ -195,7 +226,9 @@ static u64 runq_first_slot(s32 cpu, struct ule_cpu *c)
 	return slot < c->run_slot ? slot : c->run_slot;
 }
 
-/* Where in @cpu's queues a task of priority @pri belongs: at the tail, or at the @head. */
+/* Where in @cpu's queues a task of priority @pri belongs: at the tail, or, for that CPU itself, at
+ * the @head. Others may see idx and ridx of two moments, a slot apart: the task waits a tick more
+ * or less. */
 static u64 runq_key(s32 cpu, struct ule_cpu *c, u32 pri, bool head)
 {
 	u64 class, pos, place = KEY_TAIL;
@@ -214,7 +247,7 @@ static u64 runq_key(s32 cpu, struct ule_cpu *c, u32 pri, bool head)
 			calendar_fold(c->idx, &c->ridx, runq_first_slot(cpu, c));
 			pos = c->ridx;
 		} else {
-			pos = calendar_slot(pri, c->idx, c->ridx);
+			pos = calendar_slot(pri, READ_ONCE(c->idx), READ_ONCE(c->ridx));
 		}
 	}
 	return class << KEY_CLASS_SHIFT | (pos & KEY_POS_MASK) << KEY_POS_SHIFT | place;
@@ -227,14 +260,14 @@ static enum runq key_runq(u64 key)
 
 /* Where a task is queued: which queue, and which of its FIFOs. Whenever that changes, and at first.
  */
-static void probe_place(struct task_struct *p, struct ule_task *t)
+static void probe_place(struct task_struct *p, struct ule_task *t, u64 key)
 {
 	u64 queue, fifo;
 
 	if (!tilt_probes_on)
 		return;
-	queue = t->key >> KEY_CLASS_SHIFT;
-	fifo = t->key >> KEY_POS_SHIFT & KEY_POS_MASK;
+	queue = key >> KEY_CLASS_SHIFT;
+	fifo = key >> KEY_POS_SHIFT & KEY_POS_MASK;
 	if (queue + 1 != t->probed_queue)
 		TILT_PROBE_TASK(queue, p, queue);
 	if (fifo + 1 != t->probed_fifo)
@@ -256,7 +289,7 @@ static void lowpri_update(s32 cpu, struct ule_cpu *c)
 	head = runq_head_pri(cpu, RUNQ_RT);
 	if (head == PRI_IDLE)
 		head = runq_head_pri(cpu, RUNQ_TS);
-	c->lowpri = head < pri ? head : pri;
+	WRITE_ONCE(c->lowpri, head < pri ? head : pri);
 }
 
 #endif

@@ -61,16 +61,19 @@ static u32 lcg_next(u32 *state)
 	return *state >> 16;
 }
 
+/* Searches see each CPU at another moment: what they read has its partners in load_set() and in the
+ * CPU's own callbacks (ule.bpf.c), and may be wrong by the time it is used. */
+
 /* Tasks that could be moved off a CPU: queued ones. */
 static u32 transferable(struct ule_cpu *c)
 {
-	return c->load - (c->running ? 1 : 0);
+	return READ_ONCE(c->load) - (READ_ONCE(c->running) ? 1 : 0);
 }
 
 /* Whether one would be: the port looks at the load alone. */
 static bool may_give(struct ule_cpu *c)
 {
-	return par.port ? c->load > 1 : transferable(c) > 0;
+	return par.port ? READ_ONCE(c->load) > 1 : transferable(c) > 0;
 }
 
 /* Whether a task may run on a CPU; most may run on all, and need no look at their mask. */
@@ -104,8 +107,8 @@ static __noinline bool search_eligible(struct search *q, struct task_struct *p, 
 		break;
 	}
 	if (q->highest)
-		return c->load >= q->limit && (par.port || transferable(c) > 0);
-	return c->lowpri > q->min_pri && c->load <= q->limit;
+		return READ_ONCE(c->load) >= q->limit && (par.port || transferable(c) > 0);
+	return READ_ONCE(c->lowpri) > q->min_pri && READ_ONCE(c->load) <= q->limit;
 }
 
 /* A child with @load whose best eligible CPU is @cpu (-1: none), ties by @key. */
@@ -155,7 +158,7 @@ static void search_step(struct search_best *best, bool highest, struct ule_cpu *
 
 static u32 search_load(struct search *q, s32 cpu, struct ule_cpu *c)
 {
-	u32 load = c->load * SEARCH_TASK;
+	u32 load = READ_ONCE(c->load) * SEARCH_TASK;
 
 	if (!q->highest && cpu == q->prefer && load >= SEARCH_PREFER)
 		load -= SEARCH_PREFER;
@@ -326,7 +329,7 @@ static bool core_idle(s32 cpu)
 	bpf_for (i, 0, nr_online) {
 		struct ule_cpu *c = cpu_ctx(cpu_ctx(i)->order);
 
-		if (c->group[TOPO_CORE] == core && c->lowpri < PRI_MIN_IDLE)
+		if (c->group[TOPO_CORE] == core && READ_ONCE(c->lowpri) < PRI_MIN_IDLE)
 			return false;
 	}
 	return true;
@@ -356,11 +359,11 @@ static s32 pickcpu_freebsd(struct task_struct *p, struct ule_task *t, s32 prev, 
 	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self), *found;
 	/* Whole hz ticks since it last ran: a cache of level n is warm for n - 1. */
 	u64 away = hz_since(t->rltick, now) / par.affinity;
-	u32 pri = t->pri;
+	u32 pri = READ_ONCE(t->pri);
 	s32 cpu = -1;
 
 	/* L2 is private to a core: level 2. */
-	if (last->lowpri >= PRI_MIN_IDLE && away < 2 && allowed(p, prev) &&
+	if (READ_ONCE(last->lowpri) >= PRI_MIN_IDLE && away < 2 && allowed(p, prev) &&
 	    (!topo_level_known(TOPO_CORE) || core_idle(prev)))
 		return prev;
 	/* Of the groups only a last-level cache (level 3) is neither SMT nor without cache. */
@@ -374,8 +377,9 @@ static s32 pickcpu_freebsd(struct task_struct *p, struct ule_task *t, s32 prev, 
 	if (cpu < 0)
 		return prev;
 	found = cpu_ctx(cpu);
-	if (allowed(p, self) && here->lowpri > pri && found->lowpri < PRI_MIN_IDLE &&
-	    here->load <= found->load + 1)
+	if (allowed(p, self) && READ_ONCE(here->lowpri) > pri &&
+	    READ_ONCE(found->lowpri) < PRI_MIN_IDLE &&
+	    READ_ONCE(here->load) <= READ_ONCE(found->load) + 1)
 		return self;
 	return cpu;
 }
@@ -389,11 +393,11 @@ static s32 pickcpu_port(struct task_struct *p, struct ule_task *t, s32 prev, u64
 	s32 self = bpf_get_smp_processor_id();
 	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self);
 	u64 away = hz_since(t->ltick, now) / par.affinity;
-	u32 pri = t->pri, idle_pri = par.pri_min_batch + par.nr_batch - 1;
+	u32 pri = READ_ONCE(t->pri), idle_pri = par.pri_min_batch + par.nr_batch - 1;
 	u32 level, nr_affine = 0, domain = NR_TOPO;
 	s32 cpu = -1;
 
-	if (!last->load && away < 2 && allowed(p, prev))
+	if (!READ_ONCE(last->load) && away < 2 && allowed(p, prev))
 		return prev;
 	/* Domains count from the smallest: domain n is warm for n times the affinity. */
 	bpf_for (level, 0, NR_TOPO) {
@@ -413,8 +417,8 @@ static s32 pickcpu_port(struct task_struct *p, struct ule_task *t, s32 prev, u64
 		cpu = search_lowest(self, TOPO_ALL, p, 0, prev);
 	if (cpu < 0)
 		return prev;
-	if (allowed(p, self) && here->lowpri > pri && last->load > 0 &&
-	    here->load <= last->load + 1)
+	if (allowed(p, self) && READ_ONCE(here->lowpri) > pri && READ_ONCE(last->load) > 0 &&
+	    READ_ONCE(here->load) <= READ_ONCE(last->load) + 1)
 		return self;
 	return cpu;
 }

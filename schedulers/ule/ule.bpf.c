@@ -86,8 +86,7 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!t)
 		return;
-	cpu = t->cpu;
-	load_set(t, -1);
+	cpu = load_set(t, -1);
 	if (deq_flags & SCX_DEQ_SLEEP)
 		sleep_account(p, t, hz_ticks(scx_bpf_now()));
 	if (p->exit_state)
@@ -96,7 +95,7 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	c = cpu_ctx(cpu);
 	/* FreeBSD: a running task that leaves is followed by a choice, which sets lowpri. */
-	if (par.port || t->pri == c->lowpri)
+	if (par.port || READ_ONCE(t->pri) == READ_ONCE(c->lowpri))
 		lowpri_update(cpu, c);
 }
 
@@ -126,7 +125,7 @@ static void preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
 	if (par.port || !c->running || pri >= c->curr_pri)
 		return;
 	if (now)
-		c->owe_preempt = true;
+		WRITE_ONCE(c->owe_preempt, true);
 	if (now || !remote)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
@@ -134,12 +133,12 @@ static void preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
 /* Key of a running task that goes back to its queues. */
 static u64 requeue_key(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_task *t)
 {
-	bool head = c->owe_preempt;
+	bool head = READ_ONCE(c->owe_preempt);
 
-	c->owe_preempt = false;
+	WRITE_ONCE(c->owe_preempt, false);
 	if (!head)
 		pri_apply(p, t);
-	return runq_key(cpu, c, t->pri, head);
+	return runq_key(cpu, c, READ_ONCE(t->pri), head);
 }
 
 /*
@@ -148,7 +147,7 @@ static u64 requeue_key(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct
  * either. A CPU's own kernel threads, for which others wait, do not queue; true if it is one. Apart
  * from enqueue(), which must not change by it: what is simulated costs what is executed.
  */
-static __noinline bool guard_wait(struct task_struct *p, struct ule_task *t, u64 enq_flags)
+static __noinline bool guard_wait(struct task_struct *p, struct ule_task *t, u64 key, u64 enq_flags)
 {
 	bool was_running = !enq_flags || (enq_flags & SCX_ENQ_LAST);
 
@@ -156,6 +155,7 @@ static __noinline bool guard_wait(struct task_struct *p, struct ule_task *t, u64
 		t->queued_ns = scx_bpf_now();
 	if (!is_kthread(p) || p->nr_cpus_allowed > 1)
 		return false;
+	p->scx.dsq_vtime = key;
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_UNTIL_TICK, enq_flags);
 	return true;
 }
@@ -165,6 +165,8 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	struct ule_task *t = task_ctx(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct ule_cpu *c = cpu_ctx(cpu);
+	u64 key = p->scx.dsq_vtime;
+	u32 pri;
 
 	if (!t) {
 		scx_bpf_error("ule: task %d has no state", p->pid);
@@ -174,22 +176,23 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	/* No flag: a task that was running and still wants to. */
 	if (!enq_flags) {
 		if (!t->key_ready)
-			t->key = requeue_key(cpu, c, p, t);
+			key = requeue_key(cpu, c, p, t);
 	} else {
 		if (par.port)
-			t->slice_used = 0;
-		t->key = runq_key(cpu, c, t->pri, false);
+			WRITE_ONCE(t->slice_used, 0);
+		key = runq_key(cpu, c, READ_ONCE(t->pri), false);
 	}
 	t->key_ready = false;
-	if (starve_limit_ms && guard_wait(p, t, enq_flags))
+	if (starve_limit_ms && guard_wait(p, t, key, enq_flags))
 		return;
-	if (t->pri < c->lowpri)
-		c->lowpri = t->pri;
-	probe_place(p, t);
-	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(t->key)), SLICE_UNTIL_TICK, t->key,
-				 enq_flags);
+	pri = READ_ONCE(t->pri);
+	/* Partners: searches on other CPUs, and balance_move(). */
+	if (pri < READ_ONCE(c->lowpri))
+		WRITE_ONCE(c->lowpri, pri);
+	probe_place(p, t, key);
+	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(key)), SLICE_UNTIL_TICK, key, enq_flags);
 	if (enq_flags)
-		preempt_check(cpu, c, t->pri);
+		preempt_check(cpu, c, pri);
 }
 
 /* Tasks that have waited for too long go to a queue of their own, which is served first. */
@@ -221,21 +224,23 @@ static bool rescue(s32 cpu, struct ule_cpu *c)
 }
 
 /* The task has been chosen, maybe again: its slot and priority are the CPU's. */
-static void chosen(struct ule_task *t, struct ule_cpu *c)
+static void chosen(struct task_struct *p, struct ule_task *t, struct ule_cpu *c)
 {
+	u32 pri = READ_ONCE(t->pri);
+
 	t->key_ready = false;
-	c->owe_preempt = false;
+	WRITE_ONCE(c->owe_preempt, false);
 	/* FreeBSD takes the running task off the calendar, the port leaves it there. */
-	c->run_slot = par.port ? key_slot(t->key) : SLOT_NONE;
-	c->curr_pri = t->pri;
+	c->run_slot = par.port ? key_slot(p->scx.dsq_vtime) : SLOT_NONE;
+	WRITE_ONCE(c->curr_pri, pri);
 	if (!par.port)
-		c->lowpri = t->pri;
+		WRITE_ONCE(c->lowpri, pri);
 }
 
 /* The running task is the best one after all: no switch, a new time on the CPU. */
 static void run_on(struct task_struct *p, struct ule_task *t, struct ule_cpu *c)
 {
-	chosen(t, c);
+	chosen(p, t, c);
 	p->scx.slice = SLICE_UNTIL_TICK;
 }
 
@@ -254,17 +259,19 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct ule_cpu *c = cpu_ctx(cpu);
 	struct ule_task *t = NULL;
+	u64 key = KEY_NONE;
 
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		t = task_ctx(prev);
 	if (t) {
-		t->key = requeue_key(cpu, c, prev, t);
+		key = requeue_key(cpu, c, prev, t);
+		prev->scx.dsq_vtime = key;
 		t->key_ready = true;
 	}
 	if (starve_limit_ms && rescue(cpu, c))
 		return;
-	if (t && t->key < runq_head(cpu, RUNQ_RT) &&
-	    (key_runq(t->key) == RUNQ_RT || t->key < runq_head(cpu, RUNQ_TS))) {
+	if (t && key < runq_head(cpu, RUNQ_RT) &&
+	    (key_runq(key) == RUNQ_RT || key < runq_head(cpu, RUNQ_TS))) {
 		run_on(prev, t, c);
 		return;
 	}
@@ -278,8 +285,8 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 	if (steal_idle && nr_online > 1 && (steal(cpu) || take_first(cpu)))
 		return;
 	if (!par.port) {
-		c->curr_pri = PRI_IDLE;
-		c->lowpri = PRI_IDLE;
+		WRITE_ONCE(c->curr_pri, PRI_IDLE);
+		WRITE_ONCE(c->lowpri, PRI_IDLE);
 	}
 }
 
@@ -295,10 +302,10 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	if (!t)
 		return;
 	load_set(t, cpu);
-	c->running = true;
+	WRITE_ONCE(c->running, true);
 	/* It returns to user mode now or soon, and then has its computed priority. */
 	pri_apply(p, t);
-	chosen(t, c);
+	chosen(p, t, c);
 	pctcpu_update(t, hz_ticks(now_ns), false);
 	tick_skip(c, now_ns);
 }
@@ -311,8 +318,8 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 
 	if (!t)
 		return;
-	c = cpu_ctx(t->cpu);
-	c->running = false;
+	c = cpu_ctx(scx_bpf_task_cpu(p));
+	WRITE_ONCE(c->running, false);
 	c->run_slot = SLOT_NONE;
 	pctcpu_update(t, now, true);
 	t->rltick = now;
@@ -322,6 +329,7 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 static bool clock(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_task *t, u64 now)
 {
 	u64 first = runq_first_slot(cpu, c);
+	u32 used;
 
 	TILT_PROBE_CPU(first_slot, cpu, first);
 	calendar_tick(&c->idx, &c->ridx, first);
@@ -329,9 +337,12 @@ static bool clock(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_
 	if (!is_idle_class(p))
 		history_add(t, par.tickincr, 0);
 	pri_update(p, t);
-	if (++t->slice_used < slice_of(c->load))
+	used = READ_ONCE(t->slice_used) + 1;
+	if (used < slice_of(READ_ONCE(c->load))) {
+		WRITE_ONCE(t->slice_used, used);
 		return false;
-	t->slice_used = 0;
+	}
+	WRITE_ONCE(t->slice_used, 0);
 	return true;
 }
 
@@ -371,13 +382,14 @@ static void fork_account(struct task_struct *child, struct ule_task *t, struct t
 	bool process = par.port || child->pid == child->tgid;
 
 	pctcpu_update(pt, now, true);
-	t->run = pt->run;
-	t->slept = pt->slept;
+	/* Another child of the parent may be exiting; partner: history_add(). */
+	t->run = READ_ONCE(pt->run);
+	t->slept = READ_ONCE(pt->slept);
 	t->cpu_ticks = pt->cpu_ticks;
 	t->ftick = pt->ftick;
 	t->ltick = pt->ltick;
 	/* FreeBSD: the shortest slice to live at first. The port restarts it at enqueue. */
-	t->slice_used = slice_of(cpu_ctx(pt->cpu)->load) - par.slice_min;
+	t->slice_used = slice_of(READ_ONCE(cpu_ctx(READ_ONCE(pt->cpu))->load)) - par.slice_min;
 	if (fork_scale && process)
 		history_fork(&t->run, &t->slept);
 	if (fork_charge_ticks && process) {

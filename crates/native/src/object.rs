@@ -7,8 +7,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What an object calls before each access to memory, if it was built to: among its `kfuncs` then. Gets the address,
-/// how many bytes, and whether they are written.
+/// how many bytes, bits of [`how`], and the place in the source, as in `tilt_place`.
 pub const TELL_ACCESS: &str = "tilt_access";
+
+/// How memory is accessed, as bits.
+pub mod how {
+    pub const WRITE: u64 = 1;
+    /// By one instruction that the compiler neither splits nor repeats nor omits: volatile, as READ_ONCE() and
+    /// WRITE_ONCE() are, or atomic.
+    pub const MARKED: u64 = 2;
+    /// An atomic operation: it reads and writes.
+    pub const UPDATE: u64 = 4;
+    pub const ACQUIRE: u64 = 8;
+    pub const RELEASE: u64 = 16;
+    /// A full barrier before and after: an atomic operation whose result is used.
+    pub const FENCE: u64 = 32;
+    /// A read that may race: `data_race()` of tiltyard.bpf.h.
+    pub const MEANT: u64 = 64;
+}
 
 /// What an object calls before a store that is neither into a variable of its own nor into the value of a map: among its
 /// `kfuncs` then. Gets the address, how many bytes, and the number of the access in [`Object::accesses`].

@@ -9,7 +9,9 @@ use crate::ext::Ext;
 use crate::ext::exit::Exit;
 use crate::ext::progress::{Progress, Stranded};
 use crate::jitter::{Lateness, tick_phase_ns};
+use crate::kfuncs::Checked;
 use crate::program::Programs;
+use crate::races::Races;
 use crate::sched::locks::RqLocks;
 use crate::task::{Class, Task, TaskId};
 use crate::topology::Topology;
@@ -126,6 +128,8 @@ pub struct Engine<'a> {
     /// CPUs that must reschedule at this instant, as a bitmap.
     pending_resched: Vec<u64>,
     pub(crate) ext: Ext,
+    /// In runs that check for data races.
+    pub(crate) races: Option<Box<Races>>,
     pub(crate) cgroups: Cgroups,
     pub(crate) programs: Programs,
     pub(crate) failure: Option<RunError>,
@@ -155,14 +159,22 @@ pub fn run_then(
 ) -> Result<Outcome, RunError> {
     let mut engine = Engine::new(setup, sink)?;
     engine.boot()?;
-    let end_ns = setup
-        .duration_ns
-        .or(setup.workload.duration_ns)
-        .map_or(u64::MAX, |d| engine.origin_ns.saturating_add(d));
-    engine.main_loop(end_ns, progress);
-    let outcome = engine.finish();
+    let outcome = engine.run_on(setup, progress);
     look(&engine.ext.instance);
     outcome
+}
+
+/// The same run; also what is unordered in the scheduler's accesses to memory. The object was built to report these.
+pub fn run_and_check(
+    setup: &Setup,
+    sink: &mut dyn EventSink,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Outcome, Checked), RunError> {
+    let mut engine = Engine::new(setup, sink)?;
+    engine.races = Some(Box::new(Races::new(setup.machine.nr_cpus())));
+    engine.boot()?;
+    let outcome = engine.run_on(setup, progress)?;
+    Ok((outcome, engine.checked()))
 }
 
 impl<'a> Engine<'a> {
@@ -204,6 +216,7 @@ impl<'a> Engine<'a> {
             rearm: Vec::with_capacity(nr_cpus),
             pending_resched: vec![0; nr_cpus.div_ceil(64)],
             ext,
+            races: None,
             cgroups: Cgroups::new(setup.workload),
             programs: Programs::new(setup.workload).map_err(RunError::Workload)?,
             failure: None,
@@ -233,6 +246,20 @@ impl<'a> Engine<'a> {
         self.ext_enable();
         self.settle_instant();
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// From the first event to the end.
+    fn run_on(
+        &mut self,
+        setup: &Setup,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Outcome, RunError> {
+        let end_ns = setup
+            .duration_ns
+            .or(setup.workload.duration_ns)
+            .map_or(u64::MAX, |d| self.origin_ns.saturating_add(d));
+        self.main_loop(end_ns, progress);
+        self.finish()
     }
 
     fn main_loop(&mut self, end_ns: u64, progress: &mut dyn FnMut(u64)) {

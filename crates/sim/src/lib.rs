@@ -12,6 +12,7 @@
 //! | `ext` | kernel/sched/ext.c, ext_idle.c (reference: Linux 6.18) |
 //! | `bpf`, `kfuncs` | the BPF runtime: maps, helpers, kernel functions |
 //! | `program` | user space: executes workloads |
+//! | `races` | none: a check of schedulers for data races |
 
 mod bpf;
 mod cgroup;
@@ -22,12 +23,13 @@ mod ext;
 mod jitter;
 mod kfuncs;
 mod program;
+mod races;
 mod sched;
 mod task;
 mod topology;
 mod work;
 
-pub use engine::{CpuTimes, Outcome, RunError, Setup, run, run_then};
+pub use engine::{CpuTimes, Outcome, RunError, Setup, run, run_and_check, run_then};
 pub use ext::exit::{Exit, ExitKind};
 pub use ext::progress::Stranded;
-pub use kfuncs::{bound_helpers, bound_kfuncs};
+pub use kfuncs::{Checked, Race, Side, bound_helpers, bound_kfuncs};

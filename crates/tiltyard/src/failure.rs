@@ -32,6 +32,8 @@ pub enum Code {
     Left = 10,
     /// Tasks waited to the end, although CPUs were idle.
     Stranded = 11,
+    /// A scheduler's code has data races.
+    Races = 12,
     Interrupted = 130,
 }
 

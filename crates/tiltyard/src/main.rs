@@ -25,6 +25,7 @@ mod nearest;
 mod origin;
 mod output;
 mod progress;
+mod races;
 mod recorded;
 mod reproduce;
 mod results;

@@ -89,6 +89,7 @@ fn in_simulation(
         watchdog: None,
         probes: false,
         twice: false,
+        races: false,
     };
     let silent = progress::Progress::new(0);
     let measured = |seed| -> Result<Measured, Failure> {

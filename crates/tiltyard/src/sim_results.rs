@@ -7,11 +7,13 @@ use serde_json::Value;
 use tiltyard_measure::{Comparison, Summary, compare, units};
 use tiltyard_report::timeline::Recorded;
 use tiltyard_report::{ReportInput, html};
+use tiltyard_sim::Checked;
 
 use crate::by::By;
 use crate::failure::Failure;
 use crate::origin::Counts;
 use crate::output::{self, Output};
+use crate::races;
 
 /// What all runs have in common.
 pub struct Shared<'a> {
@@ -35,6 +37,10 @@ pub struct SimRun {
     pub trace_hash: String,
     pub counts: Counts,
     pub summary: Summary,
+    /// Of a run with `--races`.
+    pub checked: Option<Checked>,
+    /// When the workload began, on the clock of the events.
+    pub origin_ns: u64,
 }
 
 /// Completed runs by scheduler.
@@ -114,6 +120,7 @@ impl SimResults<'_> {
                 "tasks": run.counts.tasks,
                 "tasks_left": run.counts.tasks_left,
                 "summary": run.summary,
+                "races": run.checked.as_ref().map(|c| races::json(c, run.origin_ns)),
             })
         };
         let each = self.runs.iter();

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tiltyard_measure::{Recorder, RecorderSpec, Summary, TraceHash};
 use tiltyard_model::{EventSink, Machine};
 use tiltyard_report::perfetto;
-use tiltyard_sim::{Outcome, Setup};
+use tiltyard_sim::{Checked, Outcome, Setup};
 use tiltyard_workload::Workload;
 
 use crate::built::Built;
@@ -25,6 +25,8 @@ pub struct Experiment<'a> {
     pub probes: bool,
     /// Do everything twice and compare.
     pub twice: bool,
+    /// Check the scheduler for data races; it was built to report its accesses.
+    pub races: bool,
 }
 
 /// One completed run.
@@ -33,6 +35,8 @@ pub struct Run {
     pub summary: Summary,
     pub outcome: Outcome,
     pub trace_hash: String,
+    /// If it was checked for data races.
+    pub checked: Option<Checked>,
 }
 
 /// Runs `built` with `seed`; the trace goes to `trace`, and `listener` receives all events.
@@ -48,7 +52,7 @@ pub fn run(
     let mut recorder = Recorder::new(recorded(experiment));
     let mut hash = TraceHash::new();
     let mut writer = trace.map(|output| perfetto::Writer::new(output, nr_cpus));
-    let outcome = simulate(
+    let (outcome, checked) = check(
         experiment,
         built,
         seed,
@@ -78,6 +82,7 @@ pub fn run(
         summary: recorder.finish(outcome.end_ns),
         outcome,
         trace_hash,
+        checked,
     })
 }
 
@@ -108,6 +113,17 @@ pub fn simulate(
     sink: &mut dyn EventSink,
     progress: &Progress,
 ) -> Result<Outcome, Failure> {
+    check(experiment, built, seed, sink, progress).map(|(outcome, _)| outcome)
+}
+
+/// The same, with the result of the check for data races.
+fn check(
+    experiment: &Experiment,
+    built: &Built,
+    seed: u64,
+    sink: &mut dyn EventSink,
+    progress: &Progress,
+) -> Result<(Outcome, Option<Checked>), Failure> {
     let setup = Setup {
         machine: experiment.machine,
         workload: experiment.workload,
@@ -125,18 +141,21 @@ pub fn simulate(
         told_ns = now_ns;
     };
     let end = catch_unwind(AssertUnwindSafe(|| {
-        tiltyard_sim::run(&setup, sink, &mut tell)
+        if experiment.races {
+            let (outcome, checked) = tiltyard_sim::run_and_check(&setup, sink, &mut tell)?;
+            return Ok((outcome, Some(checked)));
+        }
+        tiltyard_sim::run(&setup, sink, &mut tell).map(|outcome| (outcome, None))
     }));
-    let outcome = end.map_err(|_| {
+    let ran = end.map_err(|_| {
         Failure::new(
             Code::Other,
             "the simulator panicked, which is a defect of Tiltyard's",
         )
     })?;
-    let outcome =
-        outcome.map_err(|error| ended::by_error(&error, origin_ns(experiment.workload)))?;
-    match ended::judge(&outcome) {
+    let ran = ran.map_err(|error| ended::by_error(&error, origin_ns(experiment.workload)))?;
+    match ended::judge(&ran.0) {
         Some(failure) => Err(failure),
-        None => Ok(outcome),
+        None => Ok(ran),
     }
 }

@@ -10,6 +10,9 @@ const BOUNDED: &str = "if $0 <= $2 goto +2\\0A$0 = 0\\0Agoto +1\\0A$0 += $1\\0A"
 /// `cond_break` and `can_loop`.
 const MAY_GOTO: &str = "may_goto ${0:l}";
 
+/// What `data_race()` of tiltyard.bpf.h wraps a value in: a comment, which assembles to nothing.
+const DATA_RACE: &str = "# data_race";
+
 /// The string of an `asm`, without quotes.
 fn template(text: &str) -> &str {
     text.split('"').nth(1).unwrap_or("")
@@ -21,6 +24,11 @@ pub fn call(insn: &Insn, call: &Call) -> Result<Vec<Insn>> {
     match (template(&call.callee), call.args.as_slice()) {
         // A barrier for the compiler; assembles to nothing on every host.
         ("", _) => Ok(vec![insn.clone()]),
+        // Not every host's assembler has the same comments.
+        (DATA_RACE, _) => {
+            let text = insn.text.replacen(DATA_RACE, "", 1);
+            Ok(vec![Insn::new(&insn.result, text)])
+        }
         (BOUNDED, [(_, base), (_, max), (_, offset)]) if call.ret == "i64" => {
             let text = format!("call i64 @tilt_bounded(i64 {base}, i64 {max}, i64 {offset})");
             Ok(vec![Insn::new(&insn.result, text)])
@@ -32,6 +40,11 @@ pub fn call(insn: &Insn, call: &Call) -> Result<Vec<Insn>> {
 /// Whether an instruction is `asm ""`.
 pub fn is_barrier(text: &str) -> bool {
     text.contains(" asm ") && template(text).is_empty()
+}
+
+/// Whether an instruction says that the value it gets may have been read in a race.
+pub fn is_data_race(text: &str) -> bool {
+    text.contains(" asm ") && template(text) == DATA_RACE
 }
 
 /// `callbr` of `may_goto`: the loop goes on while its budget lasts. `at` makes names unique.

@@ -15,6 +15,7 @@ use crate::ir::{
 use crate::parse::Call;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use tiltyard_native::object::LINE_BITS;
 
 /// `BPF_MAX_LOOPS` of the kernel: iterations that may_goto grants one function call.
 const MAY_GOTO_BUDGET: u64 = 8 * 1024 * 1024;
@@ -115,6 +116,7 @@ fn counts(insn: &Insn) -> bool {
     !matches!(insn.opcode(), "phi" | "alloca")
         && !is_passthrough(insn)
         && !asm::is_barrier(&insn.text)
+        && !asm::is_data_race(&insn.text)
 }
 
 /// Takes out hints and address computations that nothing uses; the BPF back end does not emit them either.
@@ -197,6 +199,8 @@ pub fn lower(
         must_exist: watch.as_ref().map(Watch::must_exist).unwrap_or_default(),
         serial: 0,
     };
+    let values = choices.accesses.then(|| access::Values::of(function));
+    let mut place = 0;
     let heads = loop_heads(function);
     let mut text = header(function, debug);
     for (index, block) in function.blocks.iter().enumerate() {
@@ -246,8 +250,14 @@ pub fn lower(
                         write_insn(&mut text, &check, location);
                     }
                 }
-                if choices.accesses {
-                    access::tell(&out)
+                if let Some(values) = &values {
+                    let own = watch.as_mut().map_or(0, |w| w.place(insn.location));
+                    // Where the compiler has merged code of several lines, the last line before it is the best guess.
+                    if own & ((1 << LINE_BITS) - 1) != 0 {
+                        place = own;
+                    }
+                    let order = access::order(&function.blocks, (index, at));
+                    access::tell(&out, values, order, place)
                         .iter()
                         .for_each(|call| write_insn(&mut text, call, location));
                 }

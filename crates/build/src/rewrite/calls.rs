@@ -86,12 +86,12 @@ impl Slots {
         Ok(bpf_for::definition(name, declare).unwrap_or_else(|| self.thunk(name, declare)))
     }
 
-    /// `void tilt_access(place, bytes, write)`, which an object calls before each access to memory. No kernel has it.
+    /// `void tilt_access(address, bytes, how, place)`, which an object calls before each access to memory. No kernel has it.
     pub fn access_thunk(&mut self) -> String {
         let declare = Declare {
             name: format!("@{TELL_ACCESS}"),
             ret: "void".to_owned(),
-            params: ["ptr", "i64", "i64"].map(str::to_owned).to_vec(),
+            params: ["ptr", "i64", "i64", "i32"].map(str::to_owned).to_vec(),
             weak: false,
             section: String::new(),
         };

@@ -9,10 +9,10 @@
 //!
 //! Work is counted before any of this is added: a checked scheduler takes no longer in the simulated machine.
 
-use super::access::{Place, places};
+use super::access::{Place, places, size_of};
 use super::{Choices, resizable};
 use crate::describe;
-use crate::ir::{Function, Insn, Module, Result, names, split_top, take_type};
+use crate::ir::{Function, Insn, Module, Result, names, split_top};
 use crate::metadata::Metadata;
 use crate::parse::Call;
 use std::collections::{HashMap, HashSet};
@@ -392,10 +392,7 @@ impl Watch<'_, '_> {
         if insn.opcode() == "call" && out.opcode() == "call" {
             self.before_call(insn, &mut checks);
         }
-        for mut place in places(out) {
-            if let Some(ty) = accessed_type(out) {
-                place.bytes = size_of(&ty);
-            }
+        for place in places(out) {
             self.check(insn.location, &place, &mut checks);
         }
         checks
@@ -458,6 +455,11 @@ impl Watch<'_, '_> {
     fn name(&mut self) -> String {
         self.serial += 1;
         format!("%guard.{}", self.serial)
+    }
+
+    /// Number of a line, as in `tilt_place`.
+    pub fn place(&mut self, location: Option<u32>) -> u32 {
+        self.guard.place(location)
     }
 
     /// Notes the line for messages.
@@ -625,25 +627,6 @@ impl Watch<'_, '_> {
         }
         false
     }
-}
-
-/// Size of a type as an i64.
-fn size_of(ty: &str) -> String {
-    format!("ptrtoint (ptr getelementptr ({ty}, ptr null, i64 1) to i64)")
-}
-
-/// Type of the value that a load, a store or an atomic instruction moves.
-fn accessed_type(insn: &Insn) -> Option<String> {
-    let operands = split_top(&insn.text, ',');
-    let text = match insn.opcode() {
-        "load" | "store" => operands.first()?.split_once(' ')?.1,
-        "atomicrmw" | "cmpxchg" => operands.get(1)?,
-        _ => return None,
-    };
-    let text = text
-        .trim_start_matches("atomic ")
-        .trim_start_matches("volatile ");
-    Some(take_type(text).0.to_owned())
 }
 
 /// `%p` of `getelementptr T, ptr %p, ...` and of `bitcast ptr %p to ptr`.

@@ -18,6 +18,7 @@
 
 mod array;
 mod hash;
+pub mod locate;
 mod queue;
 mod region;
 mod ringbuf;

@@ -234,6 +234,9 @@ impl Engine<'_> {
         };
         // SAFETY: the queue is only read, and nothing moves it before the loop ends.
         let mut at = unsafe { (*dsq(self)).first() };
+        if at.is_some() {
+            self.pass_dsq(dsq_ref);
+        }
         while let Some(id) = at {
             self.charge_step();
             let from = self.tasks[id.index()].cpu;

@@ -49,9 +49,9 @@ impl Engine<'_> {
         let mut kicked = std::mem::take(&mut self.ext.kicked);
         kicked.sort_unstable();
         for cpu in kicked {
-            self.lock_rq(cpu);
+            self.lock_rq_for_kick(cpu);
             self.do_kick(cpu);
-            self.unlock_rq(cpu);
+            self.unlock_rq_after_kick(cpu);
         }
         self.begin_waits();
     }

@@ -13,6 +13,7 @@ impl Engine<'_> {
     /// `scx_enable()`: ops.init, then cgroups from the root down, then tasks in the order of their creation.
     pub(crate) fn ext_enable(&mut self) {
         self.prepare_scheduler();
+        self.pass_everybody();
         self.exec_cpu = self.ext.plan.attach_on.unwrap_or(0);
         let error = self.call_op(Op::Init, &[], TaskId::IDLE, None) as i32;
         if error != 0 {
@@ -44,6 +45,7 @@ impl Engine<'_> {
                 self.unlock_rq(cpu);
             }
         }
+        self.pass_everybody();
         self.ext.enabled = self.ext.exit.is_none();
         self.arm_watchdog();
         self.after_attach();
@@ -51,6 +53,7 @@ impl Engine<'_> {
 
     /// `scx_disable_workfn()`: the dump after an error, then tasks, cgroups, ops.exit.
     pub(crate) fn ext_disable(&mut self) {
+        self.pass_everybody();
         if self.ext.exit.is_none() {
             self.ext_exit(ExitKind::Unreg, 0, String::new());
         }
@@ -129,6 +132,8 @@ impl Engine<'_> {
         if self.tasks[id.index()].ext.state == ExtState::None {
             return;
         }
+        self.last_reference(id);
+        self.lock_task(id);
         self.lock_rq(cpu);
         self.ext_disable_task(id);
         let args = ExitTaskArgs { cancelled: false };
@@ -140,9 +145,11 @@ impl Engine<'_> {
             Some(cpu),
         );
         self.unlock_rq(cpu);
+        self.unlock_task(id);
         self.tasks[id.index()].set_ext_state(ExtState::None);
         if self.tasks[id.index()].life == Life::Dead {
             self.ext.bpf.maps.forget_task(id.0);
+            self.forget_order(id);
         }
     }
 

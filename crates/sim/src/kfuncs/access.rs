@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What scheduler code reads and writes, for schedulers built to report it: elements of global variables and arrays,
-//! DSQs, runqueues. Stack, tasks and constants are not reported.
+//! DSQs, runqueues. Stack, tasks and constants are not reported. Runs that check for data races check each access
+//! (`racing.rs`).
 
 use super::{EnginePtr, Entry, engine_for_free, functions};
 use crate::bpf::maps::{Key, MapId, MapSet};
@@ -9,7 +10,7 @@ use crate::ext::flags::*;
 use crate::ext::ops::Op;
 use hashbrown::HashSet;
 use tiltyard_model::{EventKind, EventSink};
-use tiltyard_native::object::{MapKind, TELL_ACCESS};
+use tiltyard_native::object::{MapKind, TELL_ACCESS, how};
 use tiltyard_native::{Instance, Object};
 
 pub(super) const FUNCTIONS: &[Entry] = functions![tilt_access];
@@ -100,6 +101,25 @@ impl Accesses {
         }
     }
 
+    /// The variable that holds an address: its name, the index of the element, the offset in it.
+    pub fn variable_at(&self, address: usize) -> Option<(&str, Option<usize>, usize)> {
+        let after = self.variables.partition_point(|v| v.start <= address);
+        let variable = &self.variables[after.checked_sub(1)?];
+        let offset = address - variable.start;
+        let index = (variable.element < variable.size).then_some(offset / variable.element);
+        let name = self.names[variable.place as usize].as_str();
+        (offset < variable.size).then_some((name, index, offset % variable.element))
+    }
+
+    /// The number of a callback in what this reports; [`Accesses::callback_name`] is its inverse.
+    pub fn callback_number(op: Option<Op>) -> u16 {
+        op.map_or(Op::COUNT, |op| op as u16)
+    }
+
+    pub fn callback_name(number: u16) -> &'static str {
+        Op::names().nth(number.into()).unwrap_or(TIMER)
+    }
+
     /// The outermost callback has returned.
     pub fn forget(&mut self) {
         self.told.clear();
@@ -143,7 +163,7 @@ impl Engine<'_> {
         if accesses.told.insert((call, place, index, write)) {
             let kind = EventKind::Access {
                 call,
-                callback: self.ext.ctx.op.map_or(Op::COUNT, |op| op as u16),
+                callback: Accesses::callback_number(self.ext.ctx.op),
                 place,
                 index,
                 write,
@@ -179,8 +199,11 @@ impl Engine<'_> {
     }
 }
 
-unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, bytes: u64, write: u64) {
+unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, bytes: u64, how: u64, place: u64) {
     let e = unsafe { engine_for_free(e) };
+    if e.races.is_some() {
+        e.check_access(address, bytes, how, place as u32);
+    }
     let Some(accesses) = &e.ext.accesses else {
         return;
     };
@@ -197,6 +220,6 @@ unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, bytes: u64, write
             .map_or(last, |l| l.index);
     }
     for index in first.index..=last {
-        e.tell(first.place, index, write != 0);
+        e.tell(first.place, index, how & how::WRITE != 0);
     }
 }

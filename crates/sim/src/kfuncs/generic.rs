@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Kernel functions that are not sched_ext's own: tasks, cgroups, RCU and the like.
 
-use super::{EnginePtr, Entry, engine_for_free, functions};
+use super::{EnginePtr, Entry, engine_for_free, functions, task_id};
 use crate::task::Life;
 use std::ffi::c_void;
 use std::ptr::null;
@@ -26,7 +26,13 @@ unsafe extern "C" fn bpf_task_acquire(_e: EnginePtr, task: *const c_void) -> *co
     task
 }
 
-unsafe extern "C" fn bpf_task_release(_e: EnginePtr, _task: *const c_void) {}
+unsafe extern "C" fn bpf_task_release(e: EnginePtr, task: u64) {
+    let e = unsafe { engine_for_free(e) };
+    // SAFETY: the scheduler got the task from the engine.
+    if let (true, Some(id)) = (e.races.is_some(), unsafe { task_id(e, task) }) {
+        e.drop_reference(id);
+    }
+}
 
 /// NULL once the task has exited.
 unsafe extern "C" fn bpf_task_from_pid(e: EnginePtr, pid: u64) -> *const c_void {

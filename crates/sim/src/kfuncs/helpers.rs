@@ -5,7 +5,9 @@ use super::{EnginePtr, Helper, engine_for_free};
 use crate::bpf::format::{FormatError, Formatted, c_string, format};
 use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
+use crate::races::Sync;
 use std::ffi::c_void;
+use tiltyard_native::object::how;
 
 pub(super) const HELPERS: &[Helper] = &[
     (4, || probe_read as *const c_void),
@@ -267,11 +269,20 @@ unsafe extern "C" fn strncmp(e: EnginePtr, a: *const u8, size: u64, b: *const u8
 
 /// Swaps a pointer kept in a map.
 unsafe extern "C" fn kptr_xchg(e: EnginePtr, slot: *mut u64, new: u64) -> u64 {
-    let _ = unsafe { engine_for_free(e) };
+    let e = unsafe { engine_for_free(e) };
+    if e.races.is_some() {
+        let how = how::WRITE | how::MARKED | how::UPDATE | how::FENCE;
+        e.check_access(slot as usize, 8, how, e.ext.instance.place());
+    }
     // SAFETY: a field of a map value.
     unsafe { std::mem::replace(&mut *slot, new) }
 }
 
 /// Only one callback at a time runs in the simulated machine: locks are always free.
-unsafe extern "C" fn spin_lock(_e: EnginePtr, _lock: u64) {}
-unsafe extern "C" fn spin_unlock(_e: EnginePtr, _lock: u64) {}
+unsafe extern "C" fn spin_lock(e: EnginePtr, lock: u64) {
+    unsafe { engine_for_free(e) }.acquire(Sync::Spin(lock as usize));
+}
+
+unsafe extern "C" fn spin_unlock(e: EnginePtr, lock: u64) {
+    unsafe { engine_for_free(e) }.release(Sync::Spin(lock as usize));
+}

@@ -12,11 +12,13 @@ mod guard;
 mod helpers;
 mod idle;
 mod iter;
+mod racing;
 mod scx;
 mod state;
 mod storage;
 
 pub use access::Accesses;
+pub use racing::{Checked, Race, Side};
 pub use state::Bpf;
 
 use crate::engine::{Engine, RunError};

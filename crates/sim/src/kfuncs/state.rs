@@ -92,7 +92,13 @@ impl Engine<'_> {
     fn settle_maps(&mut self) {
         let bpf = &mut self.ext.bpf;
         let timers = &mut bpf.timers;
-        bpf.maps.reclaim(|freed| timers.forget(freed));
+        let races = &mut self.races;
+        bpf.maps.reclaim(|freed| {
+            if let Some(races) = races {
+                races.forget(freed.clone());
+            }
+            timers.forget(freed);
+        });
         if let Some(misuse) = bpf.maps.take_misuse() {
             self.fail(RunError::Scheduler(misuse.to_string()));
         }
@@ -155,10 +161,12 @@ impl Engine<'_> {
         let map = self.ext.bpf.maps.variable(fired.map) as u64;
         let args = [map, element.key.as_ptr() as u64, element.value as u64];
         let callback = fired.callback as *const std::ffi::c_void;
+        self.timer_fires(fired.timer);
         // SAFETY: the scheduler set this callback for a timer, whose arguments these are.
         self.call_bpf(Context::default(), |instance| unsafe {
             instance.call3(callback, args)
         });
         self.ext.bpf.timers.done();
+        self.timer_done(fired.timer);
     }
 }

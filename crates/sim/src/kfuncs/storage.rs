@@ -88,7 +88,12 @@ unsafe extern "C" fn map_update(
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return EINVAL;
     };
-    unsafe { e.ext.bpf.maps.update(id, key, value, flags, cpu) }
+    let result = unsafe { e.ext.bpf.maps.update(id, key, value, flags, cpu) };
+    if e.races.is_some() && result == 0 {
+        // SAFETY: the key that the update has read.
+        unsafe { e.check_update(id, key) };
+    }
+    result
 }
 
 unsafe extern "C" fn map_delete(e: EnginePtr, map: *const u8, key: *const u8) -> i64 {
@@ -273,19 +278,20 @@ unsafe extern "C" fn timer_init(e: EnginePtr, timer: u64, map: *const u8, flags:
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return EINVAL;
     };
+    e.pass_timer(timer as usize);
     e.ext.bpf.timers.init(timer as usize, id, flags)
 }
 
 unsafe extern "C" fn timer_set_callback(e: EnginePtr, timer: u64, callback: u64) -> i64 {
-    unsafe { engine(e) }
-        .ext
-        .bpf
-        .timers
-        .set_callback(timer as usize, callback as usize)
+    let e = unsafe { engine(e) };
+    e.pass_timer(timer as usize);
+    let timers = &mut e.ext.bpf.timers;
+    timers.set_callback(timer as usize, callback as usize)
 }
 
 unsafe extern "C" fn timer_start(e: EnginePtr, timer: u64, nsecs: u64, flags: u64) -> i64 {
     let e = unsafe { engine(e) };
+    e.pass_timer(timer as usize);
     match e.ext.bpf.timers.start(timer as usize, e.now, nsecs, flags) {
         Ok(armed) => {
             let late_ns = e.bpf_timers_late.draw_ns();
@@ -303,5 +309,8 @@ unsafe extern "C" fn timer_start(e: EnginePtr, timer: u64, nsecs: u64, flags: u6
 }
 
 unsafe extern "C" fn timer_cancel(e: EnginePtr, timer: u64) -> i64 {
-    unsafe { engine(e) }.ext.bpf.timers.cancel(timer as usize)
+    let e = unsafe { engine(e) };
+    e.pass_timer(timer as usize);
+    e.timer_cancelled(timer as usize);
+    e.ext.bpf.timers.cancel(timer as usize)
 }

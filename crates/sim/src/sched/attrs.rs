@@ -5,6 +5,7 @@ use crate::bpf::cpumask::CpuSet;
 use crate::cpu::PreemptHint;
 use crate::engine::{Engine, RunError};
 use crate::ext::flags::*;
+use crate::races::Sync;
 use crate::sched::rt::rr_slice_ticks;
 use crate::sched::{Leave, ON_RQ_MIGRATING, ON_RQ_QUEUED};
 use crate::task::{Class, ExtState, Life, TaskId, ext_weight};
@@ -38,13 +39,22 @@ impl Engine<'_> {
             ));
         }
         if attrs.policy.is_some() || attrs.nice.is_some() || attrs.rt_priority.is_some() {
+            self.lock_task(id);
             self.set_policy(id, attrs);
+            self.unlock_task(id);
         }
         if let Some(cpus) = &attrs.cpus {
+            self.lock_task(id);
             self.set_affinity(id, cpus);
+            self.unlock_task(id);
         }
         if let Some(group) = attrs.group {
+            // All under cgroup_mutex, the change itself under task_rq_lock().
+            self.acquire(Sync::Cgroups);
+            self.lock_task(id);
             self.move_to_group(id, group as u32 + 1);
+            self.unlock_task(id);
+            self.release(Sync::Cgroups);
         }
     }
 

@@ -4,6 +4,7 @@
 //! assertions), and runs that report accesses report these, too.
 
 use crate::engine::Engine;
+use crate::races::Sync;
 use tiltyard_model::{Cpu, EventKind};
 
 /// CPUs whose runqueues are locked, in locking order.
@@ -26,12 +27,23 @@ impl Engine<'_> {
     /// `raw_spin_rq_lock()`.
     pub(crate) fn lock_rq(&mut self, cpu: u32) {
         debug_assert!(!self.rq_locks.0.contains(&cpu), "CPU {cpu} deadlocks");
-        self.rq_locks.0.push(cpu);
-        self.tell_lock(cpu, true);
+        self.acquire(Sync::Runqueue(cpu));
+        self.lock_rq_for_kick(cpu);
     }
 
     /// `raw_spin_rq_unlock()`.
     pub(crate) fn unlock_rq(&mut self, cpu: u32) {
+        self.unlock_rq_after_kick(cpu);
+        self.release(Sync::Runqueue(cpu));
+    }
+
+    /// The same for a kick, on which no scheduler may rely for the order of its accesses; see `order.rs`.
+    pub(crate) fn lock_rq_for_kick(&mut self, cpu: u32) {
+        self.rq_locks.0.push(cpu);
+        self.tell_lock(cpu, true);
+    }
+
+    pub(crate) fn unlock_rq_after_kick(&mut self, cpu: u32) {
         let innermost = self.rq_locks.0.pop();
         debug_assert_eq!(innermost, Some(cpu), "not the lock that was taken last");
         self.tell_lock(cpu, false);

@@ -4,6 +4,7 @@
 pub mod attrs;
 pub mod lifecycle;
 pub mod locks;
+mod order;
 pub mod rt;
 pub mod wakeup;
 
@@ -79,6 +80,7 @@ impl Engine<'_> {
             self.put_prev(cpu, prev, next);
             self.set_next(cpu, next);
             self.switch_to(cpu, prev, next, leave, cause);
+            self.left_cpu(prev);
             let switch_ns = self.machine.costs.switch_ns;
             let left_ns = if entered {
                 switch_ns - switch_ns / 2

@@ -13,6 +13,8 @@ impl Engine<'_> {
         if self.tasks[id.index()].life != Life::Blocked {
             return;
         }
+        self.lock_task(id);
+        self.await_off_cpu(id);
         let here = self.exec_cpu;
         let costs = &self.machine.costs;
         let cost_ns = match by_interrupt {
@@ -47,11 +49,13 @@ impl Engine<'_> {
             self.set_task_cpu(id, cpu);
         }
         self.activate_woken(cpu, id, flags);
+        self.unlock_task(id);
         self.run_irq_work();
     }
 
     /// `wake_up_new_task()`, called on the forking CPU.
     pub(crate) fn wake_new(&mut self, id: TaskId) {
+        self.lock_task(id);
         let here = self.exec_cpu;
         self.charge(here, OverheadCause::Wakeup, self.machine.costs.wakeup_ns);
         let (cpu, _) = self.select_task_rq(id, WAKE_FORK);
@@ -66,6 +70,7 @@ impl Engine<'_> {
             self.set_task_cpu(id, cpu);
         }
         self.activate_woken(cpu, id, ENQ_INITIAL | ENQ_NOCLOCK);
+        self.unlock_task(id);
         self.run_irq_work();
     }
 

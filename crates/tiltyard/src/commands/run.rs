@@ -22,6 +22,7 @@ use crate::failure::{Code, Failure};
 use crate::origin::{Counts, SimShared, Simulated};
 use crate::output::Output;
 use crate::progress::{Progress, Steps};
+use crate::races::{self, Found};
 use crate::schedulers::{self, Choice};
 use crate::sim_results::{Shared, SimResults, SimRun};
 use crate::simulate::{self, Experiment, Run};
@@ -45,6 +46,8 @@ Examples:
       Six runs as tables for DuckDB, polars or Spark.
   tiltyard run -w fibo-sysbench-1c -s ule,cfs --events events && tiltyard measure events --report r.html
       The events of both runs, kept; tables, reports and results can be made from them at any time.
+  tiltyard run -w mix-hog-sleepers -s ./my.bpf.c -m smp4 --races
+      What your scheduler's code must protect from other CPUs.
 
 A run that fails prints the command that repeats it; the other runs go on.")]
 pub struct Args {
@@ -97,6 +100,11 @@ pub struct Args {
     /// tables (access, runqueue_lock). The run itself does not change; it only takes longer.
     #[arg(long, requires = "kept")]
     accesses: bool,
+    /// Check the schedulers' code for data races: two accesses to the same memory on two CPUs, one of them a write and one
+    /// plain, that no lock, barrier or other order of the kernel separates. Lists each pair of source lines once; with any,
+    /// the exit code is 12.
+    #[arg(long)]
+    races: bool,
     /// What each row of the comparison is, in the table, in JSON and in the report.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::App)]
     by: By,
@@ -176,10 +184,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--trace: a trace is of one run; name one scheduler and one --seed",
         ));
     }
+    if args.races && args.format == Format::Csv {
+        return Err(Failure::usage(
+            "--races: a comparison as CSV has no place for races; use --format table or json",
+        ));
+    }
     let workload = workloads::load(&args.workload)?;
     args.by.check(&workload)?;
     workloads::require_end(&args.workload, &workload, args.duration)?;
     let machine = machines::load(&args.machine)?;
+    if args.races {
+        races::require_cpus(&machine)?;
+    }
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let tables = args.out.as_deref().map(Tables::create).transpose()?;
@@ -210,6 +226,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         watchdog: args.watchdog.map(|w| w == Watchdog::On),
         probes: !args.no_probes,
         twice: args.twice,
+        races: args.races,
     };
     let begun = Instant::now();
     let mut first_failure = None;
@@ -230,6 +247,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         let wall_s = begun.elapsed().as_secs_f64();
         publish(args, &workload, &machine, &gathered, report, wall_s)?;
+        for (label, runs) in &gathered.runs {
+            if let Some(failure) = Found::of(label, runs).failure() {
+                note(&mut first_failure, &failure);
+            }
+        }
         if args.twice {
             // Runs that differ have already failed: the remaining ones agree.
             say!("tiltyard: --twice: each run was done twice with identical events");
@@ -279,7 +301,7 @@ fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) 
     let mut built = Vec::new();
     for choice in choices {
         steps.step(&format!("building {}", choice.label));
-        let scheduler = built::native(choice, args.accesses);
+        let scheduler = built::native(choice, args.accesses || args.races);
         let verified = scheduler.and_then(|scheduler| {
             if args.verify {
                 verified::require(&scheduler)?;
@@ -428,6 +450,8 @@ fn gather(
                         counts: Counts::of(&done.run.outcome),
                         trace_hash: done.run.trace_hash,
                         summary: done.run.summary,
+                        origin_ns: done.run.outcome.origin_ns,
+                        checked: done.run.checked,
                     });
                     all.files.extend(done.files);
                     let timeline = done.timeline.map(|t| (label.clone(), t));
@@ -485,6 +509,9 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     if args.by != By::App {
         words.extend(["--by".to_owned(), args.by.name().to_owned()]);
     }
+    if args.races {
+        words.push("--races".to_owned());
+    }
     if args.no_probes {
         words.push("--no-probes".to_owned());
     }
@@ -526,6 +553,9 @@ fn publish(
             let mut page = results.headline(&format!("in {wall_s:.1} s")) + "\n\n";
             page += &table::render(&comparison, terminal::width());
             page += "\n";
+            for (label, runs) in gathered.runs.iter().filter(|_| args.races) {
+                page += &Found::of(label, runs).page();
+            }
             page += &super::written(&[
                 ("Report", &args.report),
                 ("Figures", &args.figures),

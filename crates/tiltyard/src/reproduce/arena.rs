@@ -159,6 +159,7 @@ impl Arena for Simulated {
             watchdog: job.watchdog,
             probes: job.probes,
             twice: false,
+            races: false,
         };
         let origin_ns = simulate::origin_ns(workload);
         let mut recorder = recorder(job, machine.nr_cpus(), origin_ns);

@@ -236,6 +236,11 @@ fn own_workloads_and_machines_work() {
 }
 
 #[test]
+fn races_are_found_as_the_page_describes() {
+    assert!(do_page("docs/how-to/find-races.md") >= 4);
+}
+
+#[test]
 fn a_change_can_be_gated() {
     assert!(do_page("docs/how-to/gate-a-change-in-ci.md") >= 1);
 }

@@ -9,6 +9,7 @@ mod exec;
 mod failing_schedulers;
 mod fitted;
 mod how_to;
+mod races;
 mod reports;
 mod reproduce;
 mod sabotage;

@@ -69,6 +69,11 @@ impl Array {
         0
     }
 
+    /// Of a per-CPU array: whose values hold this address.
+    pub fn copy_at(&self, address: usize) -> Option<usize> {
+        self.values.offset_of(address)?.checked_div(self.cpu_stride)
+    }
+
     /// Index and start of the value that holds this address.
     pub fn element_at(&self, address: usize) -> Option<(u32, *mut u8)> {
         let offset = self.values.offset_of(address)?;

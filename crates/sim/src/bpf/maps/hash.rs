@@ -182,6 +182,11 @@ impl Hash {
         Some((self.entries.at(slot), self.value(slot, 0)))
     }
 
+    /// Of a per-CPU hash: whose value is this far from the first.
+    pub fn copy_at(&self, offset: usize) -> Option<usize> {
+        offset.checked_div(self.cpu_stride)
+    }
+
     #[inline]
     fn value(&self, slot: u32, cpu: usize) -> *mut u8 {
         // SAFETY: values lie behind the key, inside the entry.

@@ -41,6 +41,11 @@ impl RingBuf {
         })
     }
 
+    /// Whether this is an address of a record.
+    pub fn holds(&self, address: usize) -> bool {
+        self.data.offset_of(address).is_some()
+    }
+
     fn header(&self, position: u64) -> *mut u32 {
         self.data
             .at((position & (self.size_bytes - 1)) as usize)

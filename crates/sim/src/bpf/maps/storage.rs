@@ -88,6 +88,14 @@ impl Storage {
         }
     }
 
+    /// Owner and start of the value that holds this address.
+    pub fn owner_at(&self, address: usize) -> Option<(u32, *mut u8)> {
+        let slot = self.values.slot_at(address)?;
+        let is_its = |place: &Place| !place.value.is_null() && place.slot == slot;
+        let owner = self.places.iter().position(is_its)?;
+        Some((owner as u32, self.values.at(slot)))
+    }
+
     pub fn reclaim(&mut self, freed: &mut dyn FnMut(Range<usize>)) {
         self.values.reclaim(freed);
     }

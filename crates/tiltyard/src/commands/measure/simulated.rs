@@ -176,6 +176,9 @@ fn gather(
                 trace_hash: measured.trace_hash,
                 counts: result.counts,
                 summary,
+                // Races are no events.
+                checked: None,
+                origin_ns: 0,
             });
         }
     }

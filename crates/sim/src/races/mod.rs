@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Data races in scheduler code, as the kernel's memory model defines them: two accesses to the same bytes from
+//! different CPUs, of which one writes and one is plain (neither volatile nor atomic), and nothing orders them.
+//!
+//! Order ("happens before") is computed with vector clocks: each CPU knows its own past; whoever acquires what another CPU
+//! released knows that CPU's past, too. Two accesses may be ordered in this run by chance, by a lock that is taken
+//! for another reason; so a check of one run finds no false races, but it may miss some.
+//!
+//! Knows neither the engine nor schedulers: CPUs, tasks and lines are numbers.
+
+mod clock;
+mod shadow;
+#[cfg(test)]
+mod tests;
+
+use clock::Clock;
+use hashbrown::HashMap;
+use shadow::{Access, Shadow};
+pub use shadow::{Kind, Site};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Range;
+use tiltyard_native::object::how;
+
+/// What one CPU releases and another one acquires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sync {
+    /// The lock of this CPU's runqueue.
+    Runqueue(u32),
+    /// `p->pi_lock` of this task.
+    Task(u32),
+    /// `p->on_cpu` of this task, which the CPU clears that it has left.
+    OffCpu(u32),
+    /// The references to this task, the last of which frees it.
+    References(u32),
+    /// The lock of a DSQ: of the scheduler's with this slot, or a node's global one.
+    Dsq(u32),
+    GlobalDsq(u32),
+    /// `cgroup_mutex`
+    Cgroups,
+    /// A `bpf_spin_lock`, by its address.
+    Spin(usize),
+    /// A timer, by its address: its lock, and the end of its callback.
+    Timer(usize),
+    TimerDone(usize),
+}
+
+/// Two accesses that nothing orders; the earlier one first.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub sites: [Site; 2],
+    pub kinds: [Kind; 2],
+    /// The first byte that both access, and what it belongs to.
+    pub address: usize,
+    pub what: String,
+    /// How often such a pair occurred between these lines; the rest is of the first occurrence.
+    pub times: u64,
+}
+
+/// Lines of a pair in the order of their numbers, each with what it does.
+type Lines = [(u32, bool, bool); 2];
+
+/// What a CPU knows.
+#[derive(Debug)]
+struct Cpu {
+    clock: Clock,
+    /// What it knew at its last full barrier: what a marked store publishes.
+    at_fence: Clock,
+    /// What marked loads have seen since: it counts from the next full barrier on.
+    seen: Clock,
+}
+
+/// The check of one run.
+#[derive(Debug)]
+pub struct Races {
+    cpus: Vec<Cpu>,
+    released: HashMap<Sync, Clock>,
+    /// What marked stores have published, by the address.
+    published: HashMap<usize, Clock>,
+    shadow: Shadow,
+    pairs: BTreeMap<Lines, Pair>,
+    /// Pairs without a name.
+    fresh: Vec<Lines>,
+}
+
+impl Races {
+    pub fn new(nr_cpus: usize) -> Races {
+        let cpu = |number: usize| {
+            let mut clock = Clock::new(nr_cpus);
+            clock.step(number);
+            Cpu {
+                clock,
+                at_fence: Clock::new(nr_cpus),
+                seen: Clock::new(nr_cpus),
+            }
+        };
+        Races {
+            cpus: (0..nr_cpus).map(cpu).collect(),
+            released: HashMap::new(),
+            published: HashMap::new(),
+            shadow: Shadow::default(),
+            pairs: BTreeMap::new(),
+            fresh: Vec::new(),
+        }
+    }
+
+    pub fn acquire(&mut self, cpu: u32, from: Sync) {
+        if let Some(clock) = self.released.get(&from) {
+            self.cpus[cpu as usize].clock.join(clock);
+        }
+    }
+
+    /// What is acquired next is this CPU's past, and that of whoever it acquired from.
+    pub fn release(&mut self, cpu: u32, to: Sync) {
+        let own = &mut self.cpus[cpu as usize].clock;
+        self.released.entry(to).or_default().join(own);
+        own.step(cpu as usize);
+    }
+
+    /// A lock is taken and dropped.
+    pub fn pass(&mut self, cpu: u32, through: Sync) {
+        self.acquire(cpu, through);
+        self.release(cpu, through);
+    }
+
+    /// Nobody will acquire it again.
+    pub fn drop_sync(&mut self, what: Sync) {
+        self.released.remove(&what);
+    }
+
+    /// All CPUs wait for each other.
+    pub fn barrier(&mut self) {
+        let mut all = Clock::default();
+        for cpu in &self.cpus {
+            all.join(&cpu.clock);
+        }
+        for (number, cpu) in self.cpus.iter_mut().enumerate() {
+            cpu.clock.copy_from(&all);
+            cpu.clock.step(number);
+        }
+    }
+
+    /// `smp_mb()`
+    pub fn fence(&mut self, cpu: u32) {
+        let own = &mut self.cpus[cpu as usize];
+        own.clock.join(&own.seen);
+        own.at_fence.copy_from(&own.clock);
+        own.clock.step(cpu as usize);
+    }
+
+    /// An access to memory that CPUs share; `how` as in the object.
+    pub fn access(&mut self, site: Site, range: Range<usize>, how: u64) {
+        let cpu = site.cpu as usize;
+        if how & how::FENCE != 0 {
+            self.fence(site.cpu);
+        }
+        let kind = Kind {
+            write: how & how::WRITE != 0,
+            marked: how & how::MARKED != 0,
+            update: how & how::UPDATE != 0,
+        };
+        let clock = &self.cpus[cpu].clock;
+        let (pairs, fresh) = (&mut self.pairs, &mut self.fresh);
+        self.shadow.access(
+            &range,
+            (site, kind, clock.of(cpu)),
+            |other, step| step <= clock.of(other as usize),
+            |address, earlier| note(pairs, fresh, address, earlier, (site, kind)),
+        );
+        if kind.marked {
+            self.communicate(cpu, range.start, how);
+        }
+        if how & how::FENCE != 0 {
+            self.fence(site.cpu);
+        }
+    }
+
+    /// What a marked access publishes to other CPUs, and what it learns from them.
+    fn communicate(&mut self, cpu: usize, address: usize, how: u64) {
+        let own = &mut self.cpus[cpu];
+        let reads = how & how::WRITE == 0 || how & how::FENCE != 0;
+        if reads && let Some(published) = self.published.get(&address) {
+            own.seen.join(published);
+            if how & how::ACQUIRE != 0 {
+                own.clock.join(published);
+            }
+        }
+        if how & how::WRITE == 0 {
+            return;
+        }
+        // An update goes on from the store that it has read; a store begins again.
+        if how & how::UPDATE == 0 {
+            self.published.remove(&address);
+        }
+        if how & how::RELEASE != 0 {
+            self.published.entry(address).or_default().join(&own.clock);
+            own.clock.step(cpu);
+        } else if !own.at_fence.is_empty() {
+            let published = self.published.entry(address).or_default();
+            published.join(&own.at_fence);
+        }
+    }
+
+    /// The memory is freed.
+    pub fn forget(&mut self, range: Range<usize>) {
+        self.shadow.forget(&range);
+        self.published.retain(|at, _| !range.contains(at));
+    }
+
+    /// Whether there are pairs without a name.
+    pub fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
+    /// Names what pairs are about that were found since the last call.
+    pub fn name_fresh(&mut self, name: impl Fn(usize) -> String) {
+        for lines in self.fresh.drain(..) {
+            if let Some(pair) = self.pairs.get_mut(&lines) {
+                pair.what = name(pair.address);
+            }
+        }
+    }
+
+    /// Each pair of lines once, in the order of their numbers.
+    pub fn pairs(&self) -> impl Iterator<Item = &Pair> {
+        self.pairs.values()
+    }
+
+    /// Whether there was more memory than the check remembers.
+    pub fn is_partial(&self) -> bool {
+        self.shadow.has_forgotten()
+    }
+}
+
+fn note(
+    pairs: &mut BTreeMap<Lines, Pair>,
+    fresh: &mut Vec<Lines>,
+    address: usize,
+    earlier: &Access,
+    later: (Site, Kind),
+) {
+    let line = |site: Site, kind: Kind| (site.place, kind.write, kind.marked);
+    let mut lines = [line(earlier.site, earlier.kind), line(later.0, later.1)];
+    lines.sort_unstable();
+    match pairs.entry(lines) {
+        Entry::Occupied(mut known) => known.get_mut().times += 1,
+        Entry::Vacant(free) => {
+            free.insert(Pair {
+                sites: [earlier.site, later.0],
+                kinds: [earlier.kind, later.1],
+                address,
+                what: String::new(),
+                times: 1,
+            });
+            fresh.push(lines);
+        }
+    }
+}
