@@ -63,7 +63,10 @@ impl Weighed {
         // Timers are read under the kernel's own scheduler, where a thread that wakes preempts.
         let own = &self.own;
         let own_switch_ns = (own.round_ns / 2).saturating_sub(own.wakeup_ns + own.futex_call_ns);
-        let timer_wakeup_ns = own.timer_wakeup_ns.saturating_sub(own_switch_ns);
+        let timer_wakeup_ns = own
+            .timer_wakeup_ns
+            .unwrap_or(0)
+            .saturating_sub(own_switch_ns);
         let remote_ns = machine.remote_wakeup_ns.unwrap_or(0);
         let ipi_ns = remote_ns.saturating_sub(machine.wakeup_ns + switch_ns);
         let [first_ps, second_ps, third_ps, memory_ps] = self.own.line_ps;
@@ -180,7 +183,7 @@ impl Weighed {
                 costs.timer_wakeup_ns,
                 format!(
                     "{} ns from the end of a sleep to the sleeper's first instruction, less a switch; under the kernel's own scheduler",
-                    own.timer_wakeup_ns
+                    own.timer_wakeup_ns.unwrap_or(0)
                 ),
             ),
             (
@@ -290,7 +293,7 @@ mod tests {
             tick_ns: 900,
             wakeup_ns: 1_000,
             futex_call_ns: 300,
-            timer_wakeup_ns: 2_200,
+            timer_wakeup_ns: Some(2_200),
             creation_ns: 6_000,
             round_ns,
             remote_wakeup_ns: Some(4_500),

@@ -34,6 +34,7 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Fa
     let (plain, callbacks) = (object(&[])?, object(&["CALLBACKS"])?);
     let insns = INSNS.to_string();
     let mut own = scheduler(built::DEFAULT, None, &[]);
+    own.arguments.push("--timers".to_owned());
     if !guest.icount {
         own.arguments.push("--jitter".to_owned());
     }

@@ -28,8 +28,9 @@ pub struct Readings {
     pub wakeup_ns: u64,
     /// A call of futex() that finds that it need not wait: the way to sleep, and back.
     pub futex_call_ns: u64,
-    /// From the time at which a timer was to wake a thread to its first instruction, on a CPU that is awake.
-    pub timer_wakeup_ns: u64,
+    /// From the time at which a timer was to wake a thread to its first instruction, on a CPU that is awake; if that was
+    /// asked for.
+    pub timer_wakeup_ns: Option<u64>,
     /// Creating a thread that does not preempt, from call to return.
     pub creation_ns: u64,
     /// Two threads on one CPU wake each other in turn: from one turn of a thread to its next.
@@ -60,8 +61,9 @@ pub struct JitterReadings {
     pub work_spread_ppm: u64,
 }
 
-/// Takes all readings; some seconds. The CPUs are those on which the calling thread may run.
-pub fn measure(with_jitter: bool) -> io::Result<Readings> {
+/// Takes all readings; some seconds. The CPUs are those on which the calling thread may run. Readings of timers need a
+/// scheduler under which a thread that wakes preempts one of the idle class.
+pub fn measure(with_timers: bool, with_jitter: bool) -> io::Result<Readings> {
     let cpus = sys::allowed_cpus();
     let home = *cpus.first().ok_or(io::ErrorKind::NotFound)?;
     let other = cpus.get(1).copied();
@@ -78,7 +80,9 @@ pub fn measure(with_jitter: bool) -> io::Result<Readings> {
         tick_ns,
         wakeup_ns: kernel::wakeup(home)?,
         futex_call_ns: kernel::futex_call(),
-        timer_wakeup_ns: jitter::timer_wakeup(home)?,
+        timer_wakeup_ns: with_timers
+            .then(|| jitter::timer_wakeup(home))
+            .transpose()?,
         creation_ns: kernel::creation(home)?,
         round_ns: kernel::round(home)?,
         remote_wakeup_ns: other.map(kernel::remote_wakeup).transpose()?,

@@ -36,6 +36,9 @@ pub struct Args {
     /// Print only the readings under the current scheduler.
     #[arg(long, hide = true)]
     readings: bool,
+    /// Among the readings, wakeups by timers.
+    #[arg(long, hide = true, requires = "readings")]
+    timers: bool,
     /// Among the readings, how much the same thing varies.
     #[arg(long, hide = true, requires = "readings")]
     jitter: bool,
@@ -44,7 +47,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.readings {
         let error = |e| Failure::new(Code::Environment, format!("cannot measure: {e}"));
-        let readings = costs::measure(args.jitter).map_err(error)?;
+        let readings = costs::measure(args.timers, args.jitter).map_err(error)?;
         return super::print(&format!("{}\n", serde_json::json!(readings)));
     }
     let steps = Steps::new();
