@@ -116,15 +116,83 @@ fn a_refill_from_another_node_costs_its_distance() {
     assert!(more_ns > 0 && more_ns % (lines * 2) == 0, "{more_ns} ns");
 }
 
-/// A wakeup costs the same, whoever wakes: here a timer.
+/// Wakeups by timers have a cost of their own.
 #[test]
 fn each_wakeup_is_charged() {
     let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
-    machine.costs.wakeup_ns = 1_000;
+    (machine.costs.wakeup_ns, machine.costs.timer_wakeup_ns) = (1_000, 3_000);
+    let charged_ns = |workload: &str| {
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&parse(workload));
+        let ran = ran.expect("a run");
+        check_books(&ran);
+        ran.summary.overhead.wakeup_ns
+    };
+    let timer = charged_ns(r#"{ "tasks": { "A": { "loop": 100, "run": 50, "sleep": 100 } } }"#);
+    assert!((300_000..=305_000).contains(&timer), "{timer} ns");
+    let task = charged_ns(
+        r#"{ "tasks": { "A": { "loop": 100, "tiltyard": { "run": 50, "sem_post": "b", "sem_wait": "a" } },
+                        "B": { "loop": 100, "tiltyard": { "sem_wait": "b", "run": 50, "sem_post": "a" } } } }"#,
+    );
+    assert!((190_000..=210_000).contains(&task), "{task} ns");
+}
+
+/// The way of a task to its sleep takes its time, beside the switch.
+#[test]
+fn each_sleep_is_charged() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    machine.costs.block_ns = 700;
     let workload = parse(r#"{ "tasks": { "A": { "loop": 100, "run": 50, "sleep": 100 } } }"#);
     let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
-    let charged = ran.summary.overhead.wakeup_ns / 1_000;
-    assert!((100..=105).contains(&charged), "{charged} wakeups");
+    let charged_ns = ran.summary.overhead.switch_ns;
+    assert!((70_000..=72_000).contains(&charged_ns), "{charged_ns} ns");
+    // A sleep ends when it would have: its timer starts first.
+    let a = ran.summary.tasks.iter().find(|t| t.name == "A").expect("A");
+    assert_eq!(a.sleep_ns + a.overhead_ns, 10_000_000);
+}
+
+/// Tasks are created one after the other, and a child runs when its creation is over.
+#[test]
+fn creation_takes_its_time() {
+    let mut machine = ideal("package:1 [numa] core:4 pu:1", 250);
+    machine.costs.fork_ns = 10_000;
+    let workload = parse(
+        r#"{ "tasks": { "parent": { "loop": 1, "tiltyard": { "spawn": "child", "spawn1": { "task": "child", "count": 2 }, "join": true } },
+                        "child": { "instance": 0, "loop": 1, "run": 1000 } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    assert_eq!(ran.summary.overhead.wakeup_ns, 40_000);
+    let children = ran
+        .summary
+        .tasks
+        .iter()
+        .filter(|t| t.name.starts_with("child"));
+    let starts_us: Vec<u64> = children.map(|t| t.started_ns / 1000).collect();
+    assert_eq!(
+        starts_us,
+        [20, 30, 40],
+        "the shell creates the parent first"
+    );
+}
+
+/// From sending it to the end of its handler, and half of that on the CPU that it interrupts.
+#[test]
+fn an_interrupt_is_charged_once() {
+    let mut machine = ideal("package:1 [numa] core:2 pu:1", 250);
+    machine.costs.ipi_ns = 3_000;
+    let workload = parse(
+        r#"{ "tasks": { "A": { "cpus": [0], "loop": 100, "tiltyard": { "run": 100, "sem_post": "b" } },
+                        "B": { "cpus": [1], "loop": 100, "tiltyard": { "sem_wait": "b", "run": 50 } } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let charged_ns = ran.summary.overhead.ipi_ns;
+    assert!((150_000..=155_000).contains(&charged_ns), "{charged_ns} ns");
+    let b = ran.summary.tasks.iter().find(|t| t.name == "B");
+    let wakeup_ns = b.expect("it ran").wakeup.p50_ns;
+    assert!((2_990..=3_010).contains(&wakeup_ns), "{wakeup_ns} ns");
 }

@@ -38,3 +38,25 @@ fn a_yield_is_the_cause_of_its_switch() {
     assert!(switches.r#yield >= 50, "{switches:?}");
     assert_eq!(switches.preempt, 0, "{switches:?}");
 }
+
+/// Whoever takes a mutex that is free does not know of those who wait for it, and its unlock wakes nobody: C is woken by
+/// B, which has waited, and runs at once. If each unlock woke a waiter, C would wait while B runs.
+#[test]
+fn an_unlock_wakes_only_for_whoever_has_waited() {
+    let machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    let workload = parse(
+        r#"{ "tasks": {
+            "A": { "loop": 1, "tiltyard": { "lock": "m", "sleep": 5000, "run": 1000, "unlock": "m",
+                                            "lock1": "m", "run1": 1000, "unlock1": "m" } },
+            "B": { "loop": 1, "delay": 1000, "tiltyard": { "lock": "m", "run": 10000, "unlock": "m" } },
+            "C": { "loop": 1, "delay": 2000, "tiltyard": { "lock": "m", "run": 10000, "unlock": "m" } } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let task = |name: &str| ran.summary.tasks.iter().find(|t| t.name == name);
+    let (b, c) = (task("B").expect("B"), task("C").expect("C"));
+    // B was woken by the first unlock, and waits while A has the mutex again.
+    assert_eq!((b.wakeups, b.wakeup.max_ns / 1000), (1, 1000));
+    assert_eq!((c.wakeups, c.wakeup.max_ns / 1000), (1, 0));
+}
