@@ -72,8 +72,7 @@ static __always_inline u64 period_ns(u32 n)
 static __noinline u64 slice_ns(u32 i)
 {
 	struct cfs_entity *e = entity(i);
-	u32 n = alt_period ? cpu_state(e->queue % nr_cpus)->nr_tasks :
-			     queue(e->queue)->nr_running;
+	u32 n = alt_period ? cpu_state(e->queue % nr_cpus)->nr_tasks : queue(e->queue)->nr_running;
 	u64 slice = period_ns(n + !e->on_rq);
 	u32 level;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Wants everything that a user-space half can do, and leaves with a message that says what it got. The test reads that
- * message from the simulated machine and from a kernel.
+ * Wants everything that a user-space half can do, and leaves with a message that says what it got.
+ * The test reads that message from the simulated machine and from a kernel.
  */
 #include <scx/common.bpf.h>
 
@@ -9,7 +9,7 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-#define CPUS 16
+#define CPUS  16
 #define POLLS 3
 
 const volatile u32 nr_cpu_ids;
@@ -61,7 +61,6 @@ int start(struct place *place)
 	return 0;
 }
 
-
 SEC("syscall")
 int poll(void *nothing)
 {
@@ -70,24 +69,27 @@ int poll(void *nothing)
 
 	if (++nr_polls != POLLS)
 		return 0;
-	bpf_for(i, 0, CPUS) {
+	bpf_for (i, 0, CPUS) {
 		llcs += (i + 1) * cpu_llc_id[i];
 		fast += (i + 1) * fastest[i];
 		pairs += (i + 1) * siblings[i];
 		node = bpf_map_lookup_elem(&node_of, &i);
 		nodes += (i + 1) * (node ? *node + 1 : 0);
 	}
-	bpf_for(i, 0, nr_cpu_ids) {
+	bpf_for (i, 0, nr_cpu_ids) {
 		u64 *own = ARRAY_ELEM_PTR(per_cpu, i, nr_cpu_ids);
 
 		cpus += own ? (i + 1) * *own : 0;
 	}
-	scx_bpf_exit(0, "cpus=%u smt=%d llcs=%llu fastest=%llu resized=%llu nodes=%llu siblings=%llu early=%u started=%d",
+	scx_bpf_exit(0,
+		     "cpus=%u smt=%d llcs=%llu fastest=%llu resized=%llu nodes=%llu siblings=%llu "
+		     "early=%u started=%d",
 		     nr_cpu_ids, smt_enabled, llcs, fast, cpus, nodes, pairs, nr_early, started_on);
 	return 0;
 }
 
-/* Only with SCX_OPS_KEEP_BUILTIN_IDLE beside ops.update_idle may it ask the kernel for an idle CPU. */
+/* Only with SCX_OPS_KEEP_BUILTIN_IDLE beside ops.update_idle may it ask the kernel for an idle CPU.
+ */
 s32 BPF_STRUCT_OPS(wants_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -110,9 +112,6 @@ void BPF_STRUCT_OPS(wants_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(wants_ops,
-	       .select_cpu = (void *)wants_select_cpu,
-	       .update_idle = (void *)wants_update_idle,
-	       .init = (void *)wants_init,
-	       .exit = (void *)wants_exit,
-	       .name = "wants");
+SCX_OPS_DEFINE(wants_ops, .select_cpu = (void *)wants_select_cpu,
+	       .update_idle = (void *)wants_update_idle, .init = (void *)wants_init,
+	       .exit = (void *)wants_exit, .name = "wants");
