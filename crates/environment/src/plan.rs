@@ -15,7 +15,7 @@ pub struct Plan {
     pub variables: Vec<Variable>,
     pub flags: Vec<Flag>,
     pub entries: Vec<Entry>,
-    /// The CPU on which the scheduler takes charge; `None`: any.
+    /// The CPU on which the scheduler is attached; `None`: any.
     pub attach_on: Option<u32>,
     pub calls: Vec<Call>,
 }
@@ -35,14 +35,14 @@ pub struct Scheduler<'a> {
     pub name: &'a str,
     /// Variables that the user has set: they are left alone.
     pub given: &'a [&'a str],
-    /// Its variables; `None`: there is no such one.
+    /// Its variable of this name; `None`: there is none.
     pub variable: &'a dyn Fn(&str) -> Option<Room>,
 }
 
-/// What a scheduler has for a variable.
+/// The room that a scheduler has for a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Of an array; else 1.
+    /// Elements of an array; 1 for a number.
     pub elements: u64,
     /// Declared `const volatile`: whoever loads the scheduler sets it.
     pub is_constant: bool,
@@ -53,7 +53,7 @@ pub struct Room {
 pub struct Flag {
     pub name: String,
     pub is_set: bool,
-    /// A kernel that does not have it does without.
+    /// It is no error if the kernel does not have it.
     pub is_optional: bool,
 }
 
@@ -82,15 +82,15 @@ pub enum Moment {
     Loaded,
     /// As soon as it is in charge.
     Attached,
-    /// So often while it is in charge, the first time after one period.
+    /// Periodically while it is in charge, the first time after one period.
     Every { ms: u64 },
 }
 
-/// Largest whole number of which all smaller ones exist as floating-point numbers, too.
+/// Up to this one, all whole numbers are exact as floating-point numbers.
 const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 impl Environment {
-    /// The plan of a scheduler for `machine`. The usual constants come in addition, as far as the scheduler has them.
+    /// The plan of a scheduler for `machine`. It includes those of the usual constants that the scheduler has.
     pub fn plan(&self, machine: &Machine, scheduler: &Scheduler) -> Result<Plan, EnvironmentError> {
         let (variable, given) = (scheduler.variable, scheduler.given);
         let mut plan = Plan::default();
@@ -189,7 +189,7 @@ fn once(machine: &Machine) -> Part<'_> {
     Each::Once.parts(machine)[0]
 }
 
-/// Whether a variable takes its value: there is one, an array for an array, and long enough.
+/// An error unless the scheduler has the variable, with room for all its values.
 fn fits(
     key: &str,
     variable: &Variable,
@@ -277,7 +277,7 @@ fn holds(
 }
 
 impl Term {
-    /// Its value for `part`: a whole number; 1 for what is true, 0 for what is false.
+    /// Its value for `part`: a whole number; 1 for true, 0 for false.
     fn number(&self, key: &str, each: Each, part: Part<'_>) -> Result<i64, EnvironmentError> {
         let text = match self {
             Term::Bool(truth) => return Ok(i64::from(*truth)),

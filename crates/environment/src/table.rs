@@ -8,7 +8,7 @@ use tiltyard_expr::Expr;
 
 use crate::facts::Each;
 
-/// What a scheduler wants from its machine. Empty for most schedulers.
+/// What a scheduler needs from its machine. Empty for most schedulers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Environment {
@@ -20,7 +20,7 @@ pub struct Environment {
     pub(crate) resize: BTreeMap<String, Term>,
     /// Bits of ops.flags, by the kernel's names: set where true, else cleared.
     pub(crate) flags: BTreeMap<String, Term>,
-    /// The same, but a kernel that does not know them is no error.
+    /// The same, but it is no error if the kernel does not know them.
     pub(crate) optional_flags: BTreeMap<String, Term>,
     pub(crate) maps: Vec<MapTable>,
     /// The CPU on which ops.init must run.
@@ -28,7 +28,7 @@ pub struct Environment {
     pub(crate) calls: Vec<CallTable>,
 }
 
-/// That of a scheduler that wants nothing but the usual variables.
+/// The environment of a scheduler that needs only the usual variables.
 pub static EMPTY: Environment = Environment {
     set: BTreeMap::new(),
     arrays: BTreeMap::new(),
@@ -68,10 +68,10 @@ pub struct CallTable {
     /// The CPU on which it must run.
     #[serde(default)]
     pub on: Option<Term>,
-    /// After the scheduler is in charge, not before.
+    /// Called once the scheduler is in charge, not before.
     #[serde(default)]
     pub after_attach: bool,
-    /// Again and again while the scheduler is in charge, ms.
+    /// Period of the calls, which are repeated while the scheduler is in charge, ms.
     #[serde(default)]
     pub every_ms: Option<u64>,
 }
@@ -113,11 +113,11 @@ pub enum EnvironmentError {
     },
 }
 
-/// Calls more often than this would be a scheduler of their own, ms.
+/// Shortest period of calls, ms: more frequent ones would be a scheduler of their own.
 const MIN_EVERY_MS: u64 = 1;
 
 impl Environment {
-    /// Of a TOML table.
+    /// Reads a TOML table.
     pub fn from_toml(table: toml::Table) -> Result<Environment, EnvironmentError> {
         let environment: Environment = table.try_into().map_err(|e: toml::de::Error| {
             EnvironmentError::Syntax(e.message().lines().collect::<Vec<_>>().join(", "))
@@ -146,7 +146,7 @@ impl Environment {
         self.set.keys().chain(arrays).map(String::as_str)
     }
 
-    /// Finds at once what would otherwise show only when the scheduler is loaded.
+    /// Finds mistakes at once that would otherwise show only when the scheduler is loaded.
     fn check(&self) -> Result<(), EnvironmentError> {
         for (kind, terms) in [
             ("set", &self.set),

@@ -92,7 +92,7 @@ impl Compare {
 }
 
 impl Expr {
-    /// Parses `text`. `known` says whether there is such a name, and if not, why not.
+    /// Parses `text`. `known` checks that a name exists; if it does not, the error gives the reason.
     pub fn read(text: &str, known: &dyn Fn(&str) -> Result<(), String>) -> Result<Expr, ExprError> {
         let (root, names) = parse::parse(text, known)?;
         Ok(Expr { root, names })
@@ -103,7 +103,7 @@ impl Expr {
         &self.names
     }
 
-    /// Whether it is true or false; else it is a number.
+    /// Whether it is a truth value; otherwise it is a number.
     pub fn is_truth(&self) -> bool {
         self.root.is_truth()
     }
@@ -119,7 +119,7 @@ impl Expr {
         self.root.truth(value)
     }
 
-    /// Its number; the same errors, and one for a truth value.
+    /// Its number. The same errors, and one if it is a truth value.
     pub fn number(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<f64, ExprError> {
         self.root.number(value)
     }

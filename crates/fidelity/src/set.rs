@@ -34,7 +34,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An exact guest of so many CPUs that share everything, with these pairs.
+    /// An exact guest with this many CPUs, which share everything, and these pairs.
     pub fn of_cpus(nr_cpus: u32, kernel: &str, pairs: Vec<(String, String)>) -> Arena {
         Arena {
             name: format!("{nr_cpus}-cpus-{kernel}"),

@@ -70,14 +70,14 @@ pub fn run(job: &PlacedJob, spread: Spread, place: &mut dyn Place) -> Result<(),
     }
 }
 
-/// What loading a scheduler takes.
+/// What loading a scheduler needs.
 struct Kernel {
     enums: KernelEnums,
     machine: Machine,
 }
 
 impl Kernel {
-    /// Nobody needs to know more of a kernel without sched_ext if nothing is loaded.
+    /// If nothing is loaded, nothing is read, so a kernel without sched_ext is no error.
     fn here(loads: bool) -> Result<Kernel, String> {
         if !loads {
             return Err("nothing is to be loaded".to_owned());

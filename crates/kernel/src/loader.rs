@@ -182,7 +182,7 @@ pub fn attach(object: &Path, setup: Setup, counters: &[Counter]) -> Result<Attac
     Ok(attached)
 }
 
-/// Lets the kernel's verifier read an object, and drops it again. No scheduler takes charge.
+/// Has the kernel's verifier check an object, and unloads it again. No scheduler takes charge.
 pub fn verify(object: &Path, setup: Setup) -> Result<(), LoadError> {
     load(object, setup).map(drop)
 }
@@ -254,12 +254,12 @@ impl Attached {
         read_sysfs(ROOT_OPS)
     }
 
-    /// How long until its user space has something to do.
+    /// Time until its user space has something to do.
     pub fn next_in(&self) -> Option<Duration> {
         self.periodic.next_in()
     }
 
-    /// Does what its user space does from time to time, if it is time.
+    /// Makes the periodic calls of its user space that are due.
     pub fn call_due(&mut self) -> Result<(), LoadError> {
         self.periodic.call(&mut self.object, &self.layout)
     }

@@ -7,7 +7,7 @@ use crate::vm::Report;
 pub trait Progress {
     /// A new step began, such as "booting Linux 6.18.15".
     fn step(&mut self, what: &str);
-    /// A run begins: what the command writes from now on is of it.
+    /// A run begins: what the command writes from now on belongs to it.
     fn begin_run(&mut self) {}
     /// The command wrote this under that scheduler; not cut at line ends.
     fn output(&mut self, scheduler: &str, text: &str);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The scheduler's user-space half: carries out the plan of its [`Environment`] for the machine that runs here.
+//! The scheduler's user-space half: carries out the plan of its [`Environment`] for this machine.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::protocol::Tunable;
 use crate::tunables;
 use crate::types::{Kind, Place};
 
-/// The topology of the machine that runs here, offline CPUs at the end apart, and the tick of its kernel, if its
-/// configuration is to be found.
+/// The topology of this machine, without offline CPUs at the end, and the tick of its kernel, or the default if the kernel's
+/// configuration cannot be found.
 pub fn machine() -> Result<Machine, String> {
     let config = KernelConfig::of_this_kernel(&host::kernel_release());
     let tick_hz = config.and_then(|config| config.options.get("HZ")?.parse().ok());
@@ -49,7 +49,7 @@ pub fn plan(setup: Setup, layout: &Layout) -> Result<Plan, LoadError> {
     Ok(setup.environment.plan(setup.machine, &scheduler)?)
 }
 
-/// Sizes of arrays and values of variables, before the object is loaded.
+/// Sets sizes of arrays and values of variables, before the object is loaded.
 pub fn prepare(opened: &mut OpenObject, layout: &mut Layout, plan: &Plan) -> Result<(), LoadError> {
     for (name, size) in &plan.sizes {
         resize(opened, layout, name, *size)?;
@@ -96,7 +96,7 @@ fn resize(
     Ok(())
 }
 
-/// `flags` of the ops with the planned bits, which this kernel must know.
+/// `flags` of the ops with the planned bits, which this kernel must know unless they are optional.
 pub fn flags(flags: u64, planned: &[Flag], enums: &KernelEnums) -> Result<u64, LoadError> {
     planned.iter().try_fold(flags, |flags, flag| {
         match (enums.value(&flag.name), flag.is_set) {
@@ -113,7 +113,7 @@ fn missing(kind: &str, name: &str, what: &'static str) -> LoadError {
     EnvironmentError::Missing { key, what }.into()
 }
 
-/// Elements of maps, of an object that is loaded.
+/// Sets elements of maps of a loaded object.
 pub fn fill(object: &Object, entries: &[Entry]) -> Result<(), LoadError> {
     for entry in entries {
         let missing = || missing("maps", &entry.map, "map");
@@ -183,7 +183,7 @@ fn arguments(layout: &Layout, call: &Call) -> Result<Vec<u8>, LoadError> {
     Ok(bytes)
 }
 
-/// Does `work` on this CPU: what it calls in the kernel runs where the caller does.
+/// Does `work` on this CPU: the programs that it calls in the kernel run on the caller's CPU.
 pub fn on_cpu<T>(cpu: Option<u32>, work: impl FnOnce() -> T) -> Result<T, LoadError> {
     let Some(cpu) = cpu else {
         return Ok(work());
@@ -203,7 +203,7 @@ pub fn on_cpu<T>(cpu: Option<u32>, work: impl FnOnce() -> T) -> Result<T, LoadEr
     Ok(result)
 }
 
-/// The CPUs of this thread; `new` ones first, if there are.
+/// Sets the CPUs of this thread to `new`, if given, and returns its CPUs.
 fn affinity(new: Option<&libc::cpu_set_t>) -> std::io::Result<libc::cpu_set_t> {
     let size = size_of::<libc::cpu_set_t>();
     // SAFETY: the sets are as large as stated and outlive the calls.
@@ -217,7 +217,7 @@ fn affinity(new: Option<&libc::cpu_set_t>) -> std::io::Result<libc::cpu_set_t> {
     }
 }
 
-/// Programs that are called again and again.
+/// Programs that are called periodically.
 pub struct Periodic {
     calls: Vec<(Call, Duration, Instant)>,
 }
@@ -243,7 +243,7 @@ impl Periodic {
         Some(due.saturating_duration_since(Instant::now()))
     }
 
-    /// Calls what is due.
+    /// Makes the calls that are due.
     pub fn call(&mut self, object: &mut Object, layout: &Layout) -> Result<(), LoadError> {
         for (call, period, due) in &mut self.calls {
             if *due <= Instant::now() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine: which CPUs share what, and what things cost on it.
 //!
-//! Four ways to say it: a machine file ([`Machine::parse_toml`]), hwloc's synthetic
-//! string ([`Machine::parse_hwloc_synthetic`]), hwloc's XML ([`Machine::parse_hwloc_xml`]), the files of a running
+//! There are four ways to describe one: a machine file ([`Machine::parse_toml`]), hwloc's synthetic
+//! string ([`Machine::parse_hwloc_synthetic`]), hwloc's XML ([`Machine::parse_hwloc_xml`]), and the files of a running
 //! kernel ([`Machine::parse_sysfs`]). Only the first carries costs and jitter; the others get [`Costs::REFERENCE`] and [`Jitter::REFERENCE`].
 
 mod error;
@@ -203,8 +203,8 @@ impl Machine {
         ))
     }
 
-    /// Reads the topology of the machine that runs here from files below /sys/devices/system. `tick_hz` is CONFIG_HZ of
-    /// its kernel, which does not show it there.
+    /// Reads the topology of this machine from files below /sys/devices/system. `tick_hz` is CONFIG_HZ of its kernel, which
+    /// these files do not show.
     pub fn parse_sysfs(read: ReadFile, tick_hz: u32) -> Result<Machine, MachineError> {
         let machine = Machine::from_topology("host", "the machine at hand", sysfs::parse(read)?);
         Ok(Machine { tick_hz, ..machine })

@@ -164,7 +164,7 @@ pub fn run_then(
     outcome
 }
 
-/// The same run; also what is unordered in the scheduler's accesses to memory. The object was built to report these.
+/// The same run, checked for data races in the scheduler's accesses to memory. The object was built to report these.
 pub fn run_and_check(
     setup: &Setup,
     sink: &mut dyn EventSink,

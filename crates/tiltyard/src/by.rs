@@ -51,7 +51,7 @@ impl By {
         Regrouped::new(sink, label)
     }
 
-    /// What it needs no workload for; `None` if it does, since events do not show cgroups.
+    /// Labels that need only events; `None` if they need the workload, since events do not show cgroups.
     pub fn labels_of_events<'a>(self) -> Option<Label<'a>> {
         match self {
             By::Task => Some(Box::new(task_labels())),

@@ -14,10 +14,10 @@ use crate::interrupt;
 /// Longest part of a file's name that comes from a scheduler's label; labels may list many tunables.
 const MAX_LABEL_BYTES: usize = 100;
 
-/// The event files of a command, on their way into a folder. Runs may be recorded side by side.
+/// The event files of a command, on their way into a folder. Runs may be recorded concurrently.
 pub struct EventDir {
     dir: PathBuf,
-    /// Beside `dir`, so that what is in it can take its name.
+    /// Beside `dir`, so that its content can be renamed to `dir`.
     temporary: TempDir,
 }
 

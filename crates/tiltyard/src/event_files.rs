@@ -47,7 +47,7 @@ impl EventFile {
         result.map_err(|e| failure(&self.path, &ReadError::Head(e.to_string())))
     }
 
-    /// Sends all events to `sink`, whose result is to be used only after success.
+    /// Sends all events to `sink`. Its result may be used only after success.
     pub fn replay(&self, sink: &mut dyn EventSink) -> Result<(), Failure> {
         let reader = reader(&self.path)?;
         if *reader.about() != self.about {
@@ -70,8 +70,8 @@ fn failure(path: &Path, error: &ReadError) -> Failure {
     Failure::new(Code::Input, format!("{}: {error}", data::shown(path)))
 }
 
-/// Opens files and all event files of folders. They come in the order of their runs if they are of one command, which
-/// numbers its runs, else as they were named.
+/// Opens files and all event files in folders. They are in the order of their runs if they are from one command, which
+/// numbers its runs; otherwise in the order in which they were named.
 pub fn open(paths: &[PathBuf]) -> Result<Vec<EventFile>, Failure> {
     let mut files = Vec::new();
     for path in paths {

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::recorded::{self, Recorded};
 use crate::{guest_run, terminal};
 
-/// Load per CPU from which timings are unreliable.
+/// Load per CPU above which timings are unreliable.
 const NOISY_LOAD: f64 = 0.5;
 
 /// Lines of the kernel's debug dump that are printed.
@@ -25,9 +25,9 @@ pub struct Subject {
     pub title: String,
     /// The workload's name, as in results of the simulated machine, or the command.
     pub workload: String,
-    /// As `--duration` had it.
+    /// As given with `--duration`.
     pub duration_ns: Option<u64>,
-    /// Repeats all runs.
+    /// The command that repeats all runs.
     pub command: String,
     /// CPUs of the machine on which Tiltyard ran.
     pub host_cpus: u32,
@@ -140,7 +140,7 @@ impl<'a> KernelResults<'a> {
         text
     }
 
-    /// What readers must know before they believe the metrics.
+    /// What readers must know before they trust the metrics.
     fn notes(&self) -> String {
         let report = self.report;
         let mut notes = String::new();

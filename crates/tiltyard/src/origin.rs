@@ -41,9 +41,9 @@ pub struct Counts {
 pub struct SimShared {
     /// The workload's description.
     pub description: String,
-    /// As `--duration` had it.
+    /// As given with `--duration`.
     pub duration_ns: Option<u64>,
-    /// Repeats all runs of the command.
+    /// The command that repeats all these runs.
     pub command: String,
     /// How many schedulers were compared.
     pub schedulers: usize,
@@ -70,7 +70,7 @@ pub struct Simulated<'a> {
     pub workload_sha256: &'a str,
     pub machine_sha256: &'a str,
     pub built: &'a Built,
-    /// Repeats it.
+    /// The command that repeats it.
     pub command: &'a str,
     pub shared: &'a SimShared,
 }
@@ -133,7 +133,7 @@ pub struct KernelResult {
 pub struct KernelShared {
     /// The command, or the workload as it was named.
     pub title: String,
-    /// As `--duration` had it.
+    /// As given with `--duration`.
     pub duration_ns: Option<u64>,
     /// How many schedulers were compared.
     pub schedulers: usize,

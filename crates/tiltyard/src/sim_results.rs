@@ -20,14 +20,14 @@ pub struct Shared<'a> {
     pub workload: &'a str,
     /// The workload's description.
     pub about: &'a str,
-    /// As `--duration` had it.
+    /// As given with `--duration`.
     pub duration_ns: Option<u64>,
     pub machine: &'a str,
     /// The machine's description.
     pub about_machine: &'a str,
     pub nr_cpus: usize,
     pub by: By,
-    /// Repeats all runs.
+    /// The command that repeats all runs.
     pub command: &'a str,
 }
 

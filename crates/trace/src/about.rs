@@ -70,7 +70,7 @@ pub struct Machine {
     pub description: String,
     /// Of the machine file; `None` for a real machine.
     pub sha256: Option<String>,
-    /// All CPUs that events name are below it.
+    /// All CPU numbers in events are below it.
     pub nr_cpus: u32,
     /// CONFIG_HZ; `None` if it is not known.
     pub tick_hz: Option<u32>,

@@ -5,10 +5,10 @@ use std::io::{self, Read, Write};
 
 use sha2::{Digest, Sha256};
 
-/// Records that a block gathers before it is compressed, bytes: what follows shrinks it no further.
+/// Bytes of records that a block collects before it is compressed: larger blocks compress no better.
 pub const FULL_BYTES: usize = 1 << 18;
 
-/// Longest block, uncompressed and compressed; what a reader must have room for. A record is never divided, and none is
+/// Longest block, uncompressed and compressed, for which a reader must have room. A record is never divided, and none is
 /// longer than three names.
 pub const MAX_BYTES: usize = 1 << 20;
 
@@ -93,7 +93,7 @@ impl<R: Read> Checked<R> {
         Ok(bytes)
     }
 
-    /// Fills `into` with `length` bytes. No more memory is taken than there are bytes.
+    /// Fills `into` with `length` bytes. It takes no more memory than the input has bytes.
     pub fn take(&mut self, length: usize, into: &mut Vec<u8>) -> io::Result<()> {
         into.clear();
         (&mut self.inner).take(length as u64).read_to_end(into)?;
@@ -104,7 +104,7 @@ impl<R: Read> Checked<R> {
         Ok(())
     }
 
-    /// Whether the check that follows is the right one.
+    /// Whether the check that follows matches.
     pub fn is_whole(&mut self) -> io::Result<bool> {
         let expected = self.check();
         Ok(self.array()? == expected)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Numbers and names as bytes: LEB128, as protocol buffers and DWARF have it.
 
-/// Why bytes are no record: the file was written by something else than this format.
+/// The bytes are not a valid record: whatever wrote the file did not follow the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong;
 
-/// Appends `value`, seven bits a byte, the lowest first; the highest bit says that more follow.
+/// Appends `value`, seven bits a byte, the lowest first; the highest bit is set if more bytes follow.
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -14,7 +14,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Small numbers of either sign as small numbers: 0, -1, 1, -2, 2 become 0, 1, 2, 3, 4.
+/// Maps small numbers of either sign to small unsigned numbers: 0, -1, 1, -2, 2 become 0, 1, 2, 3, 4.
 pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }

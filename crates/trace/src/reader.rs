@@ -69,7 +69,7 @@ impl<R: Read> Reader<R> {
         &self.about
     }
 
-    /// Sends all events to `sink`. After an error `sink` has a part of them, which is of no use.
+    /// Sends all events to `sink`. After an error, `sink` has received only some of them; discard its result.
     pub fn replay(mut self, sink: &mut dyn EventSink) -> Result<(), ReadError> {
         let input = &mut self.input;
         let mut check = Check::new(self.about.machine.nr_cpus, self.about.end_ns);

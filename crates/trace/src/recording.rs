@@ -12,15 +12,15 @@ use crate::bytes::Wrong;
 use crate::check::Check;
 use crate::{MAGIC, MAX_CPUS, VERSION, record};
 
-/// Of zstd. Higher levels take several times as long and save a few percent.
+/// Compression level of zstd. Higher levels take several times as long and save a few percent.
 const LEVEL: i32 = 3;
 
-/// Why there is no file.
+/// Why the file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     #[error("cannot write: {0}")]
     Io(#[from] io::Error),
-    /// A defect of whoever sent the events.
+    /// A bug in the sender of the events.
     #[error("{0}, which is a defect of Tiltyard's")]
     Refused(&'static str),
 }

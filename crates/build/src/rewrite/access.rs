@@ -8,7 +8,7 @@ use crate::parse::Call;
 use std::collections::{HashMap, HashSet};
 use tiltyard_native::object::{TELL_ACCESS, how};
 
-/// Calls to stand before the instruction, one for each range that it reads or writes. Stack memory is reported like any
+/// Calls to insert before the instruction, one for each range that it reads or writes. Stack memory is reported like any
 /// other. `order`: see [`order`]; `place`: its source line, as in `tilt_place`.
 pub fn tell(insn: &Insn, values: &Values, order: u64, place: u32) -> Vec<Insn> {
     // Of the runtime's own.
@@ -75,9 +75,9 @@ impl Values {
 
 /// What distinguishes an access from a plain one.
 ///
-/// The kernel's memory model decides by what is used, not by the order that the source asks for: LLVM's BPF back end
-/// makes an atomic addition (and, or, xor) without the old value of one whose result is dead, and that is not ordered with
-/// anything; all others are fully ordered.
+/// What counts is whether the result is used, not the order that the source asks for: for an atomic addition (and, or, xor)
+/// whose result is dead, LLVM's BPF back end emits an instruction that does not fetch the old value, which the kernel's
+/// memory model does not order with anything; all others are fully ordered.
 fn marks(insn: &Insn, result_is_used: bool) -> u64 {
     let words: Vec<&str> = insn.text.split(' ').collect();
     let second = words.get(1).copied().unwrap_or("");
@@ -95,8 +95,8 @@ fn marks(insn: &Insn, result_is_used: bool) -> u64 {
     }
 }
 
-/// How the volatile access at this place of a function, block and instruction, is ordered by a barrier for the compiler
-/// right before or after it.
+/// How a compiler barrier right before or after it orders the volatile access at this place (block and instruction) of a
+/// function.
 ///
 /// x86 keeps the order of loads and of stores, so there the headers' `smp_store_release()` is `barrier()` and a volatile
 /// store, `smp_load_acquire()` a volatile load and `barrier()`, and `smp_wmb()` and `smp_rmb()` are `barrier()` alone. On
@@ -114,7 +114,7 @@ pub fn order(blocks: &[Block], (block, at): (usize, usize)) -> u64 {
     }
 }
 
-/// Blocks that a search goes through: the headers' conditions on the architecture, which are decided by now, leave some.
+/// Most blocks that a search goes through: the headers' conditions on the architecture, already resolved here, leave some.
 const NEAR: usize = 4;
 
 fn next_access<'b>(blocks: &'b [Block], block: usize, rest: &'b [Insn]) -> Option<&'b Insn> {
@@ -150,7 +150,7 @@ fn touches_memory(insn: &Insn) -> bool {
 
 pub struct Place {
     pub pointer: String,
-    /// How far it reaches, an i64.
+    /// Its length in bytes, an i64.
     pub bytes: String,
     pub write: bool,
 }

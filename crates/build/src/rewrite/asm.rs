@@ -42,7 +42,7 @@ pub fn is_barrier(text: &str) -> bool {
     text.contains(" asm ") && template(text).is_empty()
 }
 
-/// Whether an instruction says that the value it gets may have been read in a race.
+/// Whether an instruction is the mark that `data_race()` puts on a value.
 pub fn is_data_race(text: &str) -> bool {
     text.contains(" asm ") && template(text) == DATA_RACE
 }

@@ -37,7 +37,7 @@ pub fn timer_wakeup(cpu: usize) -> io::Result<u64> {
     Ok(median(lateness(cpu)?))
 }
 
-/// How much later than they should threads wake, ns.
+/// How much later than they should threads wake up, ns.
 fn lateness(cpu: usize) -> io::Result<Vec<u64>> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

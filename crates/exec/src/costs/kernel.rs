@@ -14,7 +14,7 @@ const ANY: u32 = u32::MAX;
 /// How long a thread looks at the clock to see ticks, ns.
 const TICK_WATCH_NS: u64 = 500_000_000;
 const WAKEUPS: usize = 300;
-/// Stack of a thread: what tasks of workloads have.
+/// Stack size of a thread: the same as for tasks of workloads.
 const STACK_BYTES: usize = 256 << 10;
 /// A thread that was woken is asleep again after this much time, ns.
 const ASLEEP_NS: u64 = 1_000_000;
@@ -73,7 +73,7 @@ pub fn wakeup(cpu: usize) -> io::Result<u64> {
     })
 }
 
-/// A futex whose value is another one already.
+/// Waits on a futex whose value is already different, so the call returns at once.
 pub fn futex_call() -> u64 {
     let word = AtomicU32::new(1);
     let call = |_| {
@@ -84,7 +84,7 @@ pub fn futex_call() -> u64 {
     median((0..WAKEUPS).map(call).collect())
 }
 
-/// A batch thread creates others, which are batch threads, too: they do not preempt.
+/// A batch thread creates others, which are batch threads, too, so they do not preempt it.
 pub fn creation(cpu: usize) -> io::Result<u64> {
     let creator = || -> io::Result<u64> {
         sys::pin(cpu)?;

@@ -26,10 +26,10 @@ pub struct Readings {
     pub tick_ns: u64,
     /// Waking a thread that sleeps on this CPU and does not preempt, from call to return.
     pub wakeup_ns: u64,
-    /// A call of futex() that finds that it need not wait: the way to sleep, and back.
+    /// A call of futex() that finds that it need not wait: the path to sleep, and back.
     pub futex_call_ns: u64,
-    /// From the time at which a timer was to wake a thread to its first instruction, on a CPU that is awake; if that was
-    /// asked for.
+    /// From the time at which a timer should wake a thread to the thread's first instruction, on a CPU that is awake;
+    /// measured only on request.
     pub timer_wakeup_ns: Option<u64>,
     /// Creating a thread that does not preempt, from call to return.
     pub creation_ns: u64,

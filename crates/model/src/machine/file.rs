@@ -25,8 +25,8 @@ struct File {
     jitter: Option<JitterTable>,
 }
 
-/// All keys are required: a number that is not there is a number without a source. Those that are optional are costs
-/// of paths that only calibrated machines know: without them a path costs nothing of its own.
+/// Most keys are required: a missing number would be a number without a source. The optional ones are costs of paths
+/// that are known only for calibrated machines: without them a path has no cost of its own.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CostTable {

@@ -9,7 +9,7 @@ use super::{Caches, CpuPlace, MachineError};
 /// Reads a file below /sys/devices/system, by its path from there; `None` if there is none.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// CPUs are those up to the last that is online. One before it that is offline runs nothing: it is a core of its own
+/// The CPUs are those up to the last online one. An offline CPU before it runs nothing: it counts as a core of its own
 /// beside CPU 0.
 pub(super) fn parse(read: ReadFile) -> Result<Topology, MachineError> {
     let online = read("cpu/online").and_then(|list| cpu_list(&list));
@@ -138,7 +138,7 @@ fn nodes(read: ReadFile) -> Vec<(u32, Vec<u32>)> {
     nodes.collect()
 }
 
-/// Between nodes that have CPUs; `None` if the kernel does not give all of them.
+/// Distances between nodes that have CPUs; `None` if the kernel does not give all of them.
 fn distances(read: ReadFile, keys: &[Keys]) -> Option<Vec<Vec<u32>>> {
     let online = cpu_list(&read("node/online")?)?;
     let mut with_cpus: Vec<u32> = keys.iter().map(|k| k.node).collect();
@@ -159,7 +159,7 @@ fn distances(read: ReadFile, keys: &[Keys]) -> Option<Vec<Vec<u32>>> {
     with_cpus.iter().map(row).collect()
 }
 
-/// `0-3,8,10-11` as numbers in their order; `None` if it is no such list. An empty list is one.
+/// `0-3,8,10-11` as numbers in their order; `None` if it is not such a list. An empty list is valid.
 fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {

@@ -13,7 +13,7 @@ use tiltyard_native::object::{MapKind, Program};
 use tiltyard_native::{Object, Value};
 
 const MS: u64 = 1_000_000;
-/// Keys and values that numbers of user space become.
+/// Longest key and value that user space can set from a number.
 const WORD_BYTES: u32 = 8;
 
 /// What user space does on this machine.
@@ -136,7 +136,7 @@ fn arguments(program: &Program, call: &Call) -> Vec<u64> {
 }
 
 impl Engine<'_> {
-    /// Between loading and ops.init: elements of maps, and the calls that come first.
+    /// Between loading and ops.init: sets elements of maps and makes the first calls.
     pub(crate) fn prepare_scheduler(&mut self) {
         let entries = std::mem::take(&mut self.ext.plan.entries);
         for entry in &entries {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The check for data races (`races`) in terms of the engine: which accesses it sees, and what a pair it found is about.
+//! The check for data races (`races`) in terms of the engine: which accesses it sees, and which memory a pair is about.
 
 use super::access::Accesses;
 use crate::bpf::maps::MapId;
@@ -14,7 +14,7 @@ use tiltyard_native::object::{MapKind, how};
 pub struct Checked {
     /// Each pair of lines once, by place.
     pub races: Vec<Race>,
-    /// The scheduler touched more memory than the check remembers: there may be more.
+    /// The scheduler touched more memory than the check remembers: there may be more races.
     pub is_partial: bool,
 }
 
@@ -94,7 +94,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Names what new pairs are about, while the memory still belongs to it.
+    /// Names the memory of new pairs while its owner still exists.
     #[cold]
     fn name_races(&mut self) {
         let Some(mut races) = self.races.take() else {

@@ -9,7 +9,7 @@ use tiltyard_workload::Workload;
 #[derive(Debug, Default)]
 pub struct MutexState {
     pub owner: Option<TaskId>,
-    /// Somebody may wait: only then does an unlock wake the first waiter (FUTEX_WAITERS).
+    /// There may be waiters: only then does an unlock wake the first waiter (FUTEX_WAITERS).
     pub contended: bool,
     pub waiters: Waiters,
 }

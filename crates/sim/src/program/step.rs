@@ -104,13 +104,13 @@ impl Engine<'_> {
         )
     }
 
-    /// The way of a blocking task to its switch. Returns whether the CPU is still busy with that.
+    /// The path of a blocking task to its switch. Returns whether the CPU is still busy with it.
     fn blocks_for_a_while(&mut self, cpu: u32) -> bool {
         self.charge(cpu, OverheadCause::Switch, self.machine.costs.block_ns);
         self.enters_schedule(cpu)
     }
 
-    /// Starts `count` tasks. Each takes its time before it can run.
+    /// Starts `count` tasks. Creating each takes time before it can run.
     fn start(&mut self, cpu: u32, id: TaskId, spec: u32, count: u32) -> Flow {
         let cost_ns = self.machine.costs.fork_ns;
         if cost_ns == 0 {

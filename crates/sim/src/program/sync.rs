@@ -4,8 +4,8 @@
 //! A waker only makes its wakee runnable. Mutexes and pipes may be taken by another task before the
 //! wakee runs, as with futexes; it then waits again. Semaphore posts are handed to the first waiter.
 //!
-//! A mutex is a futex word as glibc has it. Whoever takes it free does not know of waiters, so its unlock wakes nobody:
-//! while the one that was woken has not run, the mutex may change hands any number of times without another wakeup.
+//! A mutex is a futex word, as in glibc. A task that takes it when it is free does not know of waiters, so its unlock wakes
+//! nobody: until the woken waiter runs, the mutex may change hands any number of times without another wakeup.
 
 use super::Wait;
 use super::step::Flow;

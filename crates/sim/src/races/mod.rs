@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Data races in scheduler code, as the kernel's memory model defines them: two accesses to the same bytes from
-//! different CPUs, of which one writes and one is plain (neither volatile nor atomic), and nothing orders them.
+//! different CPUs, of which at least one writes and at least one is plain (neither volatile nor atomic), and nothing
+//! orders them.
 //!
 //! Order ("happens before") is computed with vector clocks: each CPU knows its own past; whoever acquires what another CPU
-//! released knows that CPU's past, too. Two accesses may be ordered in this run by chance, by a lock that is taken
+//! released knows that CPU's past, too. Two accesses may be ordered in one run by chance, by a lock that is taken
 //! for another reason; so a check of one run finds no false races, but it may miss some.
 //!
 //! Knows neither the engine nor schedulers: CPUs, tasks and lines are numbers.
@@ -29,11 +30,11 @@ pub enum Sync {
     Runqueue(u32),
     /// `p->pi_lock` of this task.
     Task(u32),
-    /// `p->on_cpu` of this task, which the CPU clears that it has left.
+    /// `p->on_cpu` of this task, which is cleared by the CPU that the task has left.
     OffCpu(u32),
     /// The references to this task, the last of which frees it.
     References(u32),
-    /// The lock of a DSQ: of the scheduler's with this slot, or a node's global one.
+    /// The lock of a DSQ: the scheduler's own in this slot, or a node's global one.
     Dsq(u32),
     GlobalDsq(u32),
     /// `cgroup_mutex`
@@ -66,7 +67,7 @@ struct Cpu {
     clock: Clock,
     /// What it knew at its last full barrier: what a marked store publishes.
     at_fence: Clock,
-    /// What marked loads have seen since: it counts from the next full barrier on.
+    /// What marked loads have seen since: it takes effect at the next full barrier.
     seen: Clock,
 }
 
@@ -79,7 +80,7 @@ pub struct Races {
     published: HashMap<usize, Clock>,
     shadow: Shadow,
     pairs: BTreeMap<Lines, Pair>,
-    /// Pairs without a name.
+    /// Pairs whose memory has no name yet.
     fresh: Vec<Lines>,
 }
 
@@ -110,7 +111,7 @@ impl Races {
         }
     }
 
-    /// What is acquired next is this CPU's past, and that of whoever it acquired from.
+    /// Whoever acquires it next learns this CPU's past, and everything that this CPU has learned from others.
     pub fn release(&mut self, cpu: u32, to: Sync) {
         let own = &mut self.cpus[cpu as usize].clock;
         self.released.entry(to).or_default().join(own);
@@ -207,12 +208,12 @@ impl Races {
         self.published.retain(|at, _| !range.contains(at));
     }
 
-    /// Whether there are pairs without a name.
+    /// Whether there are pairs whose memory has no name yet.
     pub fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
-    /// Names what pairs are about that were found since the last call.
+    /// Names the memory of pairs that were found since the last call.
     pub fn name_fresh(&mut self, name: impl Fn(usize) -> String) {
         for lines in self.fresh.drain(..) {
             if let Some(pair) = self.pairs.get_mut(&lines) {

@@ -8,19 +8,19 @@ use std::ops::Range;
 const WORD_BYTES: usize = 8;
 const PAGE_BYTES: usize = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES / WORD_BYTES;
-/// Pages of scheduler memory that are remembered at most, 32 MiB: as much as the largest shipped scheduler has. The
+/// Most pages of scheduler memory that are remembered, 32 MiB: as much as the largest shipped scheduler has. The
 /// page that was first touched longest ago is forgotten first.
 const PAGES_MOST: usize = 8192;
-/// Accesses that a word remembers at most: four lines for each CPU of a machine with 64 CPUs.
+/// Most accesses that are remembered for a word: four lines for each CPU of a machine with 64 CPUs.
 const WORD_MOST: usize = 256;
 
 /// The code that accesses memory, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     pub cpu: u32,
-    /// Line of the source, in the numbers of the object.
+    /// Source line, as numbered in the object.
     pub place: u32,
-    /// The callback, in the numbers of the engine.
+    /// The callback, as numbered in the engine.
     pub callback: u16,
     /// The task that the callback is about.
     pub task: u32,
@@ -79,8 +79,8 @@ fn words(range: &Range<usize>) -> impl Iterator<Item = usize> + use<> {
 }
 
 impl Shadow {
-    /// Records an access, and passes to `raced` each earlier one that conflicts with it. `knows`: whether the CPU that
-    /// accesses knows this step of that CPU.
+    /// Records an access, and passes to `raced` each earlier one that conflicts with it. `knows`: whether the
+    /// accessing CPU knows this step of that CPU.
     pub fn access(
         &mut self,
         range: &Range<usize>,

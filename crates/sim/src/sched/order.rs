@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel orders between CPUs, as far as scheduler code may rely on it. Runs that check for data races tell the
-//! check here; in others none of this does anything.
+//! What the kernel orders between CPUs, as far as scheduler code may rely on it. Runs that check for data races
+//! report to the check here; in other runs these functions do nothing.
 //!
-//! Each function states where the kernel has the order from. What is not here orders nothing: two different locks; a
-//! kick, because the CPU that it reaches might have come to dispatch a moment earlier by itself; bits of the idle
-//! masks; `rcu_read_lock()`; the time.
+//! Each function states what establishes the order in the kernel. What is not here orders nothing: two different locks; a
+//! kick, because the CPU that it reaches might have come to dispatch by itself a moment earlier; bits of the idle
+//! masks; `rcu_read_lock()`; the passage of time.
 
 use crate::engine::Engine;
 use crate::races::Sync;
@@ -30,7 +30,7 @@ impl Engine<'_> {
     }
 
     /// `p->pi_lock`, around wakeups (`try_to_wake_up()`, `wake_up_new_task()`) and changes of attributes
-    /// (`task_rq_lock()`): under it ops.select_cpu chooses, without any runqueue's lock.
+    /// (`task_rq_lock()`): ops.select_cpu runs under it, without any runqueue's lock.
     pub(crate) fn lock_task(&mut self, id: TaskId) {
         self.acquire(Sync::Task(id.0));
     }
@@ -46,7 +46,7 @@ impl Engine<'_> {
         }
     }
 
-    /// `try_to_wake_up()` waits until `p->on_cpu` is clear (`smp_cond_load_acquire()`), before it asks for a CPU: the
+    /// `try_to_wake_up()` waits until `p->on_cpu` is clear (`smp_cond_load_acquire()`), before it selects a CPU: the
     /// wakeup comes after everything that the task's last CPU did up to the switch.
     pub(crate) fn await_off_cpu(&mut self, id: TaskId) {
         self.acquire(Sync::OffCpu(id.0));
@@ -72,8 +72,8 @@ impl Engine<'_> {
         }
     }
 
-    /// `dsq->lock`, for each insertion, removal, and step of an iteration: what an insertion follows is known to the
-    /// CPU that finds the task there. A local DSQ has its runqueue's lock instead.
+    /// `dsq->lock`, for each insertion, removal, and step of an iteration: everything before an insertion is known
+    /// to the CPU that finds the task there. A local DSQ is protected by its runqueue's lock instead.
     pub(crate) fn pass_dsq(&mut self, dsq: DsqRef) {
         match dsq {
             DsqRef::Local(_) => {}

@@ -36,7 +36,7 @@ pub struct Args {
     /// Print only the readings under the current scheduler.
     #[arg(long, hide = true)]
     readings: bool,
-    /// Among the readings, wakeups by timers.
+    /// Include timer wakeups in the readings.
     #[arg(long, hide = true, requires = "readings")]
     timers: bool,
     /// Among the readings, how much the same thing varies.

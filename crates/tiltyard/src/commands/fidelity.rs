@@ -44,7 +44,7 @@ pub struct Args {
         value_delimiter = ','
     )]
     workloads: Vec<String>,
-    /// Schedulers, instead of those of the set: each in both arenas, or SIMULATED=REAL ("default": the kernel's own).
+    /// Schedulers, instead of those of the set: one for both arenas, or SIMULATED=REAL ("default": the kernel's own).
     #[arg(
         short,
         long = "scheduler",
@@ -53,10 +53,10 @@ pub struct Args {
         conflicts_with = "arenas"
     )]
     schedulers: Vec<String>,
-    /// CPUs, instead of the machines of the set.
+    /// Number of CPUs, instead of the machines of the set.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "schedulers", value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
-    /// Version of the kernel, instead of those of the set.
+    /// Kernel version, instead of those of the set.
     #[arg(
         long,
         value_name = "VERSION",

@@ -105,8 +105,8 @@ pub struct Args {
     /// Write every event and every metric as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
     tables: Option<PathBuf>,
-    /// Write the events of each run as a file into this folder. tiltyard measure makes results, reports, traces and
-    /// tables of them, on any machine.
+    /// Write the events of each run to a file in this folder. tiltyard measure produces results, reports, traces and
+    /// tables from them, on any machine.
     #[arg(long, value_name = "DIR", conflicts_with = "no_events")]
     events: Option<PathBuf>,
     /// Output format.

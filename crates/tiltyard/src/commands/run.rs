@@ -45,9 +45,9 @@ Examples:
   tiltyard run -w fibo-sysbench-1c -s ule,cfs --seeds 3 --out tables
       Six runs as tables for DuckDB, polars or Spark.
   tiltyard run -w fibo-sysbench-1c -s ule,cfs --events events && tiltyard measure events --report r.html
-      The events of both runs, kept; tables, reports and results can be made from them at any time.
+      Keeps the events of both runs; tables, reports and results can be produced from them at any time.
   tiltyard run -w mix-hog-sleepers -s ./my.bpf.c -m smp4 --races
-      What your scheduler's code must protect from other CPUs.
+      Finds data in your scheduler's code that must be protected from other CPUs.
 
 A run that fails prints the command that repeats it; the other runs go on.")]
 pub struct Args {
@@ -92,17 +92,17 @@ pub struct Args {
     /// Write every event and every metric as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR", visible_alias = "tables", group = "kept")]
     out: Option<PathBuf>,
-    /// Write the events of each run as a file into this folder. tiltyard measure makes results, reports, traces and
-    /// tables of them, on any machine.
+    /// Write the events of each run to a file in this folder. tiltyard measure produces results, reports, traces and
+    /// tables from them, on any machine.
     #[arg(long, value_name = "DIR", group = "kept")]
     events: Option<PathBuf>,
     /// Record what the schedulers' code reads and writes in each callback, and which runqueues are locked: two more
     /// tables (access, runqueue_lock). The run itself does not change; it only takes longer.
     #[arg(long, requires = "kept")]
     accesses: bool,
-    /// Check the schedulers' code for data races: two accesses to the same memory on two CPUs, one of them a write and one
-    /// plain, that no lock, barrier or other order of the kernel separates. Lists each pair of source lines once; with any,
-    /// the exit code is 12.
+    /// Check the schedulers' code for data races: two accesses to the same memory on two CPUs, at least one of them a write
+    /// and at least one plain, that no lock, barrier or other mechanism of the kernel orders. Lists each pair of source lines
+    /// once; if there are any, the exit code is 12.
     #[arg(long)]
     races: bool,
     /// What each row of the comparison is, in the table, in JSON and in the report.

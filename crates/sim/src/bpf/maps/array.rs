@@ -69,7 +69,7 @@ impl Array {
         0
     }
 
-    /// Of a per-CPU array: whose values hold this address.
+    /// For a per-CPU array: the CPU whose values hold this address.
     pub fn copy_at(&self, address: usize) -> Option<usize> {
         self.values.offset_of(address)?.checked_div(self.cpu_stride)
     }

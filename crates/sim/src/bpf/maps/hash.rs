@@ -182,7 +182,7 @@ impl Hash {
         Some((self.entries.at(slot), self.value(slot, 0)))
     }
 
-    /// Of a per-CPU hash: whose value is this far from the first.
+    /// For a per-CPU hash: the CPU whose value is this far from the first.
     pub fn copy_at(&self, offset: usize) -> Option<usize> {
         offset.checked_div(self.cpu_stride)
     }

@@ -18,7 +18,7 @@ pub enum Holder {
 pub struct Located {
     pub map: MapId,
     pub holder: Holder,
-    /// Of per-CPU maps: whose copy.
+    /// For per-CPU maps: the CPU whose copy it is.
     pub cpu: Option<u32>,
     /// From the start of the value.
     pub offset: usize,

@@ -81,7 +81,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
     }
 }
 
-/// An error unless all runs are of one job, and each is there once.
+/// An error unless all runs are from one job and each appears once.
 fn check(files: &[EventFile], results: &[KernelResult]) -> Result<(), Failure> {
     for (file, result) in files.iter().zip(results) {
         let (a, b) = (&files[0].about, &file.about);
@@ -95,7 +95,7 @@ fn check(files: &[EventFile], results: &[KernelResult]) -> Result<(), Failure> {
     find_pair(files, same).map_or(Ok(()), |(a, b)| Err(twice(a, b)))
 }
 
-/// The report on the job, without the runs whose files are missing, and by the index of a run its place there.
+/// The report on the job, without the runs whose files are missing, and the place of each run in it, by the run's index.
 fn report(results: &[KernelResult]) -> (Report, BTreeMap<usize, usize>) {
     let shared = &results[0].shared;
     let own = results.iter().map(|result| (result.index, &result.run));

@@ -22,9 +22,9 @@ use crate::window;
 
 /// Measure runs again from their events.
 ///
-/// Reads the event files that tiltyard run --events and tiltyard kernel --events write, and gives what those commands gave:
-/// the table, the JSON result, the report, the Perfetto trace, the Parquet tables. It needs no scheduler, no kernel and no
-/// privileges, so runs of a real kernel can be kept, and measured and compared on another machine.
+/// Reads the event files that tiltyard run --events and tiltyard kernel --events write, and produces what those commands
+/// produced: the table, the JSON result, the report, the Perfetto trace, the Parquet tables. It needs no scheduler, no kernel
+/// and no privileges, so runs of a real kernel can be kept, and measured and compared on another machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,34 +33,34 @@ Examples:
   tiltyard measure events --format json > kernel.json
       A result that tiltyard compare takes.
   tiltyard measure events --report report.html --timeline 7s..7.2s
-      A report that shows another part of the runs than the one that was written at the time.
+      A report that shows a different part of the runs than the original report.
   tiltyard measure events/000-ule-seed1.events --trace ule.pftrace
       One run for Perfetto's UI.
   tiltyard measure monday/*ule* tuesday/*cfs*
       Simulated runs of several commands, if workload and machine are the same.
 
-A file that is incomplete or damaged is an error (exit code 3): no result is made of a part of a run.")]
+A file that is incomplete or damaged is an error (exit code 3): no result is computed from part of a run.")]
 pub struct Args {
     /// Event files, or folders of them: runs of one workload on one machine.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write a Perfetto trace; for one file.
+    /// Write a Perfetto trace; needs exactly one event file.
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Write the report's diagrams as SVG files into this folder; for simulated runs.
+    /// Write the report's diagrams as SVG files into this folder; only for simulated runs.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
     /// Interval of each scheduler's first run in the report's timeline: 7s..7.2s, 7s.., ..100ms
-    /// [default: as when the events were recorded].
+    /// [default: the same as when the events were recorded].
     #[arg(long, value_name = "FROM..TO", value_parser = window::parse, requires = "report")]
     timeline: Option<window::Range>,
     /// Write every event and every metric as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
-    /// What each row of the comparison is; for simulated runs. Events do not show cgroups.
+    /// What each row of the comparison is; only for simulated runs. Events do not show cgroups.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::App)]
     by: By,
     /// Output format; JSON has every metric of every run.

@@ -99,7 +99,7 @@ fn window_of(args: &Args, shared: &SimShared, schedulers: usize) -> Window {
     window::from_start(range, schedulers.max(shared.schedulers))
 }
 
-/// An error unless all runs are of one workload on one machine, and each is there once.
+/// An error unless all runs are of one workload on one machine and each appears once.
 fn check(files: &[EventFile], results: &[SimResult]) -> Result<(), Failure> {
     let first = &files[0];
     for (file, result) in files.iter().zip(results) {
