@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tiltyard_claims::mutation::{Mutation, Mutations, Score, Tried, result_of, scores};
+use tiltyard_claims::mutation::{Change, Mutation, Mutations, Score, Tried, result_of, scores};
 use tiltyard_claims::parameter::FITTED_FILE;
 use tiltyard_claims::{Experiment, Outcome, Verdict};
 
@@ -152,6 +152,26 @@ fn what_is_kept_is_of_the_mutations_that_there_are() {
         tried.len(),
         "results of mutations that are gone; run scripts/claims.sh"
     );
+}
+
+/// A text that moved or changed with its scheduler is found without trying the mutation.
+#[test]
+fn texts_to_replace_are_there_once() {
+    let mut wrong = Vec::new();
+    for all in all_mutations() {
+        for mutation in &all.mutations {
+            let Some(Change::Source { file, from, .. }) = mutation.change() else {
+                continue;
+            };
+            let path = root().join("schedulers").join(&all.scheduler).join(file);
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let count = text.matches(from).count();
+            if count != 1 {
+                wrong.push(format!("{}: {count} times in {file}", mutation.id));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 /// All rules that the paper relies on, and nine of ten of all rules that one core can show.
