@@ -183,7 +183,7 @@ fn source(root: &Path, scheduler: &str) -> Result<Source> {
                 .join(scheduler)
                 .join(format!("{scheduler}.bpf.c")),
         );
-        source.include_dirs.push(schedulers.join("include"));
+        source.include_dirs.push(schedulers.join("lib"));
         return Ok(source);
     }
     Ok(Source::new(kernel_example(scheduler)?))

@@ -9,7 +9,6 @@
 #define __CFS_BALANCE_H
 
 #include "types.h"
-#include "slots.h"
 #include "queue.h"
 
 #define FLIPS_DECAY_NS 1000000000ULL
@@ -23,25 +22,12 @@ static __always_inline bool share_cache(u32 a, u32 b)
 	return cpu_llc_id[a & (MAX_CPUS - 1)] == cpu_llc_id[b & (MAX_CPUS - 1)];
 }
 
-static __always_inline struct cfs_llc *llc_of(u32 cpu)
+/* CPUs that share a last-level cache with @cpu, itself included. */
+static __always_inline u32 llc_size(u32 cpu)
 {
-	return &llcs[cpu_llc_id[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1)];
-}
+	const struct topo_span *span = &topo_of(&topo, cpu)->span[TOPO_LLC];
 
-/* Links the CPUs of each last-level cache to a ring, in the order of their numbers. */
-static __noinline void link_llcs(void)
-{
-	u32 cpu;
-
-	bpf_for (cpu, 0, nr_cpus) {
-		struct cfs_llc *llc = llc_of(cpu);
-
-		if (!llc->size++)
-			llc->first = cpu;
-		cpu_state(llc->last)->llc_next = cpu;
-		cpu_state(cpu)->llc_next = llc->first;
-		llc->last = cpu;
-	}
+	return span->end - span->first;
 }
 
 static __always_inline bool cpu_is_idle(u32 cpu, const struct cpumask *idle)
@@ -75,7 +61,7 @@ static __noinline void record_wakee(u32 waker, u32 wakee, u64 now_ns)
 }
 
 /* Is this one task waking many, each of which wakes several? They do not fit one cache. */
-static __noinline bool wake_wide(u32 waker_flips, u32 wakee_flips, u32 llc_size)
+static __noinline bool wake_wide(u32 waker_flips, u32 wakee_flips, u32 size)
 {
 	u32 high = waker_flips, low = wakee_flips;
 
@@ -83,7 +69,7 @@ static __noinline bool wake_wide(u32 waker_flips, u32 wakee_flips, u32 llc_size)
 		high = wakee_flips;
 		low = waker_flips;
 	}
-	return low >= llc_size && high >= low * llc_size;
+	return low >= size && high >= low * size;
 }
 
 /* Is the waker's CPU, with the wakee's load on top, no busier than the wakee's last CPU? */
@@ -102,7 +88,7 @@ static __noinline bool wake_affine(u64 prev_load, u64 this_load, u64 task_load, 
 static __noinline s32 idle_sibling(struct task_struct *p, u32 target, u32 prev)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	u32 cpu = target, n = llc_of(target)->size, k;
+	u32 cpu = target, n = llc_size(target), k;
 	s32 found = target;
 
 	if (cpu_is_idle(target, idle))
@@ -112,7 +98,7 @@ static __noinline s32 idle_sibling(struct task_struct *p, u32 target, u32 prev)
 		goto out;
 	}
 	bpf_for (k, 1, n) {
-		cpu = cpu_state(cpu)->llc_next;
+		cpu = topo_next(&topo, cpu, TOPO_LLC);
 		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_idle(cpu, idle)) {
 			found = cpu;
 			break;
@@ -161,7 +147,7 @@ static __noinline s32 wake_cpu(struct task_struct *p, u32 i, u32 waker, u32 prev
 	u64 here_load;
 
 	if (here != prev && bpf_cpumask_test_cpu(here, p->cpus_ptr) &&
-	    !wake_wide(entity(waker)->flips, e->flips, llc_of(here)->size)) {
+	    !wake_wide(entity(waker)->flips, e->flips, llc_size(here))) {
 		here_load = cpu_load(here);
 		if (sync)
 			here_load = less(here_load, entity(waker)->pelt.load_avg);
@@ -196,7 +182,7 @@ static __noinline u32 waiting_task(u32 cpu)
 	u32 q = queue_of(0, cpu), level;
 
 	bpf_for (level, 0, MAX_DEPTH) {
-		u32 i = heap_first(q);
+		u32 i = queue(q)->waiting.first;
 
 		/* All that waits may wait inside the group that has the turn. */
 		if (!i)
@@ -204,7 +190,7 @@ static __noinline u32 waiting_task(u32 cpu)
 		if (!i)
 			break;
 		if (is_task(i))
-			return entity(i)->owned && entity(i)->waiting ? i : 0;
+			return custody_holds(&entity(i)->custody) && entity(i)->waiting ? i : 0;
 		q = owned_queue(i);
 	}
 	return 0;
@@ -212,7 +198,7 @@ static __noinline u32 waiting_task(u32 cpu)
 
 /*
  * Takes task i off its CPU; 0 if it has gone meanwhile, else 1. If it has gone, another lock guards
- * it now: join() and heap_insert() there set the CPU first and `waiting` last, and here they are
+ * it now: join() and start_waiting() there set the CPU first and `waiting` last, and here they are
  * read the other way round, so that a task that waits elsewhere is not taken for one that does
  * here.
  */
@@ -225,10 +211,10 @@ __noinline int take_away(u32 i, u32 from, u64 now_ns)
 	if (!lk)
 		return 0;
 	bpf_spin_lock(&lk->lock);
-	if (READ_ONCE(e->owned) && READ_ONCE(e->waiting) && READ_ONCE(e->cpu) == from) {
+	if (custody_holds(&e->custody) && READ_ONCE(e->waiting) && READ_ONCE(e->cpu) == from) {
 		dequeue_task(i, now_ns, 0);
 		detach_load(i, now_ns);
-		WRITE_ONCE(e->owned, false);
+		custody_end(&e->custody);
 		taken = 1;
 	}
 	bpf_spin_unlock(&lk->lock);
@@ -254,7 +240,7 @@ static __noinline bool pull_task(u32 cpu, u64 now_ns)
 	bpf_spin_unlock(&lk->lock);
 	if (!i)
 		return false;
-	p = bpf_task_from_pid(entity(i)->pid);
+	p = bpf_task_from_pid(entity(i)->custody.pid);
 	if (!p)
 		return false;
 	may = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !p->migration_disabled &&

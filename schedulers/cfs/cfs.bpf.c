@@ -8,11 +8,10 @@
  * queue above. A slice is a task's part of a period; ticks end it; a wakee that is far enough
  * behind the running task preempts it.
  *
- *   weights.h  nice values, the one division       group.h    shares of groups, averages
+ *   types.h    what CFS keeps                      group.h    shares of groups, averages
  *   pelt.h     decaying averages                   queue.h    coming, going, taking turns
- *   heap.h     the waiting, in order               slots.h    locks, indices, sessions
  *   fair.h     the rules of one queue              tasks.h    a task's CPU, group and birth
- *                                                  balance.h  which CPU
+ *   ../lib     weights, tree, groups, slots        balance.h  which CPU
  *
  * This file ties them to the callbacks of sched_ext. Three of these decide its shape:
  *
@@ -37,7 +36,6 @@ UEI_DEFINE(uei);
 #include "types.h"
 #include "tunables.h"
 #include "queue.h"
-#include "slots.h"
 #include "tasks.h"
 #include "balance.h"
 
@@ -111,7 +109,7 @@ void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 	/* exit_task() may come long after the last sleep, and after the group has gone. */
 	if (p->flags & PF_EXITING)
 		detach_load(i, now_ns);
-	WRITE_ONCE(entity(i)->owned, false);
+	custody_end(&entity(i)->custody);
 	bpf_spin_unlock(&lk->lock);
 	probe_task(p, i);
 	probe_cpu(cpu);
@@ -137,7 +135,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		put_current(queue_of(0, cpu), now_ns);
 		cpu_state(cpu)->curr = 0;
 	}
-	WRITE_ONCE(entity(i)->owned, true);
+	custody_begin(&entity(i)->custody);
 	if (came && preempts(i, now_ns)) {
 		cpu_state(cpu)->resched = true;
 		preempt = true;
@@ -158,7 +156,7 @@ void BPF_STRUCT_OPS(cfs_dequeue, struct task_struct *p, u64 deq_flags)
 	if (!i || !lk)
 		return;
 	bpf_spin_lock(&lk->lock);
-	WRITE_ONCE(entity(i)->owned, false);
+	custody_end(&entity(i)->custody);
 	bpf_spin_unlock(&lk->lock);
 }
 
@@ -182,27 +180,10 @@ __noinline int choose(u32 cpu, s32 prev_pid, u64 now_ns)
 	cs->resched = false;
 	if (i && i != cs->curr)
 		switch_to(i, now_ns);
-	else if (i && entity(i)->pid == prev_pid)
+	else if (i && entity(i)->custody.pid == prev_pid)
 		i += KEEPS_TURN;
 	bpf_spin_unlock(&lk->lock);
 	return i;
-}
-
-/* Hands task i to the core. False if it is not ours to give: then it is off the queue. */
-static __noinline bool hand_over(u32 i, u64 now_ns)
-{
-	struct task_struct *p = NULL;
-
-	if (entity(i)->owned)
-		p = bpf_task_from_pid(entity(i)->pid);
-	if (!p) {
-		depart(i, now_ns);
-		return false;
-	}
-	WRITE_ONCE(entity(i)->owned, false);
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, TURN_NS, 0);
-	bpf_task_release(p);
-	return true;
 }
 
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
@@ -219,8 +200,10 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		if (!i)
 			break;
-		if (hand_over(i, now_ns))
+		if (hand_over(&entity(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
 			return;
+		/* Not ours to give. */
+		depart(i, now_ns);
 	}
 	if (newidle_balance)
 		pull_task(cpu, now_ns);
@@ -238,7 +221,7 @@ __noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
 	join(i, cpu, now_ns, !entity(i)->relative);
 	switch_to(i, now_ns);
 	cpu_state(cpu)->resched = false;
-	WRITE_ONCE(entity(i)->owned, false);
+	custody_end(&entity(i)->custody);
 	bpf_spin_unlock(&lk->lock);
 	return 0;
 }
@@ -356,34 +339,18 @@ void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 	e->nice = nice;
 }
 
-static __always_inline u32 group_of_cgroup(struct cgroup *cgrp)
-{
-	struct cfs_slot *slot;
-
-	if (!cgrp)
-		return 0;
-	slot = bpf_cgrp_storage_get(&cgroup_slots, cgrp, NULL, 0);
-	return slot ? slot->index : 0;
-}
-
 /* Not sleepable, although it may be: only so does the verifier trust args->cgroup. */
 s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_struct *current;
-	struct cfs_slot *slot;
-	struct cfs_entity *e;
+	u32 i = slot_open(p), parent = 0;
+	struct cfs_entity *e = entity(i);
 	u64 now_ns = scx_bpf_now();
-	u32 i, parent = 0;
 
-	slot = bpf_task_storage_get(&task_slots, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!slot)
-		return -ENOMEM;
-	i = take_task_slot();
 	if (!i)
 		return -ENOMEM;
-	slot->index = i;
-	e = entity(i);
-	e->pid = p->pid;
+	__builtin_memset(e, 0, sizeof(*e));
+	e->custody.pid = p->pid;
 	e->policy = p->policy;
 	e->nice = p->static_prio - 120;
 	load_of_nice(&e->load, e->nice, p->policy == POLICY_IDLE);
@@ -415,34 +382,22 @@ void BPF_STRUCT_OPS(cfs_exit_task, struct task_struct *p, struct scx_exit_task_a
 		return;
 	depart(i, scx_bpf_now());
 	leave_session(e->group, e->session);
-	bpf_task_storage_delete(&task_slots, p);
-	give_task_slot(i);
+	slot_close(p);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
-	struct cgroup *above;
-	struct cfs_slot *slot;
-	u32 parent;
+	int err;
 
 	if (!groups_on || !cgrp->level)
 		return 0;
-	slot = bpf_cgrp_storage_get(&cgroup_slots, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	above = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
-	if (!above)
-		return -ENOENT;
-	parent = group_of_cgroup(above);
-	bpf_cgroup_release(above);
-	if (!slot)
-		return -ENOMEM;
-	slot->index = take_group(parent, shares_of_weight(args->weight));
-	if (slot->index)
-		return 0;
-	scx_bpf_error(
-		"cfs: no room for cgroup %llu at level %d (%d groups, %d levels); set groups_on=0",
-		cgrp->kn->id, cgrp->level, max_groups(), MAX_DEPTH);
-	return -ENOSPC;
+	err = open_cgroup(cgrp, args->weight);
+	if (err == -ENOSPC)
+		scx_bpf_error("cfs: no room for cgroup %llu at level %d (%d groups, %d levels); "
+			      "set groups_on=0",
+			      cgrp->kn->id, cgrp->level, max_groups(), MAX_DEPTH);
+	return err;
 }
 
 void BPF_STRUCT_OPS(cfs_cgroup_exit, struct cgroup *cgrp)
@@ -477,13 +432,9 @@ void BPF_STRUCT_OPS(cfs_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 		WRITE_ONCE(group(g)->shares, clamp_shares(shares_of_weight(weight)));
 }
 
-/* Not a local: of those the verifier tries every value that they can have in a loop. */
-static u32 nr_online;
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	u32 cpu;
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS) {
@@ -491,12 +442,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 		scx_bpf_error("cfs: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
 		return -E2BIG;
 	}
-	bpf_for (cpu, 0, nr_cpus)
-		nr_online += bpf_cpumask_test_cpu(cpu, online);
+	topo_init(&topo, online, nr_cpus, 1U << TOPO_LLC, false);
 	scx_bpf_put_cpumask(online);
-	scale_tunables(nr_online);
+	scale_tunables(topo.nr_online);
 	setup_group(0, 0, NICE_0_WEIGHT);
-	link_llcs();
 	return 0;
 }
 
@@ -505,13 +454,25 @@ void BPF_STRUCT_OPS(cfs_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(cfs_ops, .select_cpu = (void *)cfs_select_cpu, .enqueue = (void *)cfs_enqueue,
-	       .dequeue = (void *)cfs_dequeue, .dispatch = (void *)cfs_dispatch,
-	       .running = (void *)cfs_running, .stopping = (void *)cfs_stopping,
-	       .quiescent = (void *)cfs_quiescent, .tick = (void *)cfs_tick,
-	       .yield = (void *)cfs_yield, .set_weight = (void *)cfs_set_weight,
-	       .init_task = (void *)cfs_init_task, .exit_task = (void *)cfs_exit_task,
-	       .cgroup_init = (void *)cfs_cgroup_init, .cgroup_exit = (void *)cfs_cgroup_exit,
-	       .cgroup_move = (void *)cfs_cgroup_move,
-	       .cgroup_set_weight = (void *)cfs_cgroup_set_weight, .init = (void *)cfs_init,
-	       .exit = (void *)cfs_exit, .name = "cfs");
+/* clang-format off */
+SCX_OPS_DEFINE(cfs_ops,
+	       .select_cpu		= (void *)cfs_select_cpu,
+	       .enqueue			= (void *)cfs_enqueue,
+	       .dequeue			= (void *)cfs_dequeue,
+	       .dispatch		= (void *)cfs_dispatch,
+	       .running			= (void *)cfs_running,
+	       .stopping		= (void *)cfs_stopping,
+	       .quiescent		= (void *)cfs_quiescent,
+	       .tick			= (void *)cfs_tick,
+	       .yield			= (void *)cfs_yield,
+	       .set_weight		= (void *)cfs_set_weight,
+	       .init_task		= (void *)cfs_init_task,
+	       .exit_task		= (void *)cfs_exit_task,
+	       .cgroup_init		= (void *)cfs_cgroup_init,
+	       .cgroup_exit		= (void *)cfs_cgroup_exit,
+	       .cgroup_move		= (void *)cfs_cgroup_move,
+	       .cgroup_set_weight	= (void *)cfs_cgroup_set_weight,
+	       .init			= (void *)cfs_init,
+	       .exit			= (void *)cfs_exit,
+	       .name			= "cfs");
+/* clang-format on */

@@ -2,32 +2,20 @@
 /*
  * The rules of CFS for one queue: time, placement, slices, buddies, the pick, preemption.
  *
- * Nothing here calls into the kernel: callers hold the lock of the CPU (lock.h) and pass the
- * time. A current entity is not in the heap, but counts in nr_running and weight.
+ * Nothing here calls into the kernel: callers hold the lock of the CPU (queue.h) and pass the
+ * time. A current entity is not in the tree, but counts in nr_running and weight.
  */
 #ifndef __CFS_FAIR_H
 #define __CFS_FAIR_H
 
 #include "types.h"
 #include "tunables.h"
-#include "weights.h"
-#include "heap.h"
-
-static __always_inline u64 later_of(u64 a, u64 b)
-{
-	return earlier(a, b) ? b : a;
-}
-
-static __always_inline u64 earlier_of(u64 a, u64 b)
-{
-	return earlier(a, b) ? a : b;
-}
 
 /* min_vruntime follows the smallest vruntime in the queue and never goes back. */
 static __noinline void update_min_vruntime(u32 q)
 {
 	struct cfs_queue *cfs_rq = queue(q);
-	u32 curr = cfs_rq->curr, first = cfs_rq->root;
+	u32 curr = cfs_rq->curr, first = cfs_rq->waiting.first;
 	u64 v;
 
 	if (!curr && !first)
@@ -216,8 +204,8 @@ static __always_inline u32 second_of(u32 q, u32 left)
 	u32 curr = queue(q)->curr, second;
 
 	if (left == curr)
-		return heap_first(q);
-	second = heap_second(q);
+		return queue(q)->waiting.first;
+	second = tree_second(&queue(q)->waiting);
 	if (!second || (curr && earlier(entity(curr)->vruntime, entity(second)->vruntime)))
 		second = curr;
 	return second;
@@ -227,7 +215,7 @@ static __always_inline u32 second_of(u32 q, u32 left)
 static __noinline u32 pick_entity(u32 q)
 {
 	struct cfs_queue *cfs_rq = queue(q);
-	u32 curr = cfs_rq->curr, left = heap_first(q), pick;
+	u32 curr = cfs_rq->curr, left = cfs_rq->waiting.first, pick;
 
 	if (!left || (curr && earlier(entity(curr)->vruntime, entity(left)->vruntime)))
 		left = curr;
@@ -249,7 +237,7 @@ static __noinline u32 pick_entity(u32 q)
 /* Has the current entity of queue q, which is not alone there, had its turn? */
 static __noinline bool turn_is_over(u32 q)
 {
-	u32 curr = queue(q)->curr, first = heap_first(q);
+	u32 curr = queue(q)->curr, first = queue(q)->waiting.first;
 	struct cfs_entity *e = entity(curr);
 	u64 slice = slice_ns(curr), ran_ns = e->sum_exec_ns - e->turn_start_ns;
 	s64 lead;

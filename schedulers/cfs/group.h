@@ -6,13 +6,27 @@
 #define __CFS_GROUP_H
 
 #include "types.h"
-#include "weights.h"
 #include "pelt.h"
 #include "fair.h"
 
-/* Bounds of a group's shares and of its weight on one CPU, in units of the table. */
-#define MIN_SHARES 2
-#define MAX_SHARES (1U << 18)
+/* Empties queue q of group g and the entity that stands for it. */
+static __noinline void group_reset_queue(u32 g, u32 cpu)
+{
+	u32 q = queue_of(g, cpu);
+	struct cfs_queue *cfs_rq = queue(q);
+	struct cfs_entity *e = entity(MAX_TASKS + q);
+
+	__builtin_memset(cfs_rq, 0, sizeof(*cfs_rq));
+	__builtin_memset(e, 0, sizeof(*e));
+	cfs_rq->cpu = cpu;
+	cfs_rq->group = g;
+	/* Early enough to meet a wrap of vruntime soon: code that cannot bear it shows. */
+	cfs_rq->min_vruntime = -(1ULL << 20);
+	e->cpu = cpu;
+	e->queue = queue_of(group(g)->parent, cpu);
+	e->load.weight = NICE_0_WEIGHT << WEIGHT_SHIFT;
+	e->load.inverse = inverse_of(e->load.weight);
+}
 
 /* Announces the queue's load to its group if it has changed by more than 1/64. */
 static __noinline void announce_load(u32 q)
@@ -90,7 +104,7 @@ static __noinline void detach_load(u32 i, u64 now_ns)
 static __noinline u64 group_weight(u32 q)
 {
 	struct cfs_queue *cfs_rq = queue(q);
-	struct cfs_group *g = group(cfs_rq->group);
+	struct task_group_state *g = group(cfs_rq->group);
 	/* Partners: cfs_cgroup_set_weight(), and announce_load() of the group's other queues. */
 	u64 shares = (u64)READ_ONCE(g->shares) << WEIGHT_SHIFT;
 	u64 load = table_units(cfs_rq->weight);

@@ -9,7 +9,6 @@
 #define __CFS_PELT_H
 
 #include "types.h"
-#include "weights.h"
 
 /* What a sum of 1024 per segment tends to (integer arithmetic), and after how many segments. */
 #define PELT_MAX	  47742
@@ -119,11 +118,6 @@ static __noinline bool pelt_update(struct cfs_pelt *a, u64 now_ns, u64 weight, b
 	WRITE_ONCE(a->runnable_avg, a->runnable_sum / PELT_MAX);
 	a->util_avg = a->util_sum / PELT_MAX;
 	return true;
-}
-
-static __always_inline u64 less(u64 a, u64 b)
-{
-	return a > b ? a - b : 0;
 }
 
 /* The averages of a new task: it is taken for one that always runs. */

@@ -9,9 +9,44 @@
 #include "fair.h"
 #include "group.h"
 
+struct cfs_lock {
+	struct bpf_spin_lock lock;
+};
+
+/*
+ * One lock a CPU for its queues and everything in them. The kernel's own runqueue lock would
+ * do for all callbacks about that CPU, but a CPU that runs dry also takes from others.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cfs_lock);
+} cpu_locks SEC(".maps");
+
+static __always_inline struct cfs_lock *cpu_lock(u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpu_locks, &cpu);
+}
+
 /* How an entity leaves its queue. */
 #define LEAVE_SLEEP   1 /* it keeps its vruntime */
 #define LEAVE_BRIEFLY 2 /* it comes back at once, with another weight or group */
+
+static __always_inline void start_waiting(u32 q, u32 i)
+{
+	struct cfs_entity *e = entity(i);
+
+	/* After join() has set its CPU; partner: take_away(). */
+	WRITE_ONCE(e->waiting, true);
+	tree_insert(&queue(q)->waiting, i, e->vruntime, 0);
+}
+
+static __always_inline void stop_waiting(u32 q, u32 i)
+{
+	WRITE_ONCE(entity(i)->waiting, false);
+	tree_remove(&queue(q)->waiting, i);
+}
 
 static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 {
@@ -38,7 +73,7 @@ static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 	WRITE_ONCE(cfs_rq->pelt.runnable_avg, cfs_rq->pelt.runnable_avg + e->pelt.load_avg);
 	cfs_rq->pelt.runnable_sum += e->pelt.load_sum;
 	update_shares(q, now_ns);
-	heap_insert(q, i);
+	start_waiting(q, i);
 }
 
 static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
@@ -54,7 +89,7 @@ static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 	cfs_rq->pelt.runnable_sum = less(cfs_rq->pelt.runnable_sum, e->pelt.load_sum);
 	clear_buddies(i);
 	if (e->waiting)
-		heap_remove(q, i);
+		stop_waiting(q, i);
 	if (cfs_rq->curr == i)
 		cfs_rq->curr = 0;
 	e->on_rq = false;
@@ -121,7 +156,7 @@ static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
 	}
 }
 
-/* Takes what runs in queue q and below out of the turn: back to the heap if still runnable. */
+/* Takes what runs in queue q and below out of the turn: back to the tree if still runnable. */
 static __noinline void put_current(u32 q, u64 now_ns)
 {
 	u32 level;
@@ -134,7 +169,7 @@ static __noinline void put_current(u32 q, u64 now_ns)
 			break;
 		update_curr(q, now_ns);
 		update_load(i, now_ns);
-		heap_insert(q, i);
+		start_waiting(q, i);
 		cfs_rq->curr = 0;
 		if (is_task(i))
 			break;
@@ -147,7 +182,7 @@ static __noinline void set_current(u32 q, u32 i, u64 now_ns)
 	struct cfs_entity *e = entity(i);
 
 	if (e->waiting)
-		heap_remove(q, i);
+		stop_waiting(q, i);
 	update_load(i, now_ns);
 	queue(q)->curr = i;
 	e->turn_start_ns = e->sum_exec_ns;

@@ -6,40 +6,9 @@
 #define __CFS_TASKS_H
 
 #include "types.h"
-#include "slots.h"
 #include "queue.h"
 
-/* The part of the kernel's structs that names a session; absent without CONFIG_SCHED_AUTOGROUP. */
-struct autogroup___cfs {
-	unsigned long id;
-	int nice;
-} __attribute__((preserve_access_index));
-
-struct signal_struct___cfs {
-	struct autogroup___cfs *autogroup;
-} __attribute__((preserve_access_index));
-
-/* Autogroup id of p, 0 for the default one (the root group) or none. */
-static __noinline u64 session_of(struct task_struct *p, s32 *nice)
-{
-	struct signal_struct___cfs *signal = (void *)p->signal;
-	struct autogroup___cfs *ag;
-
-	if (!bpf_core_field_exists(signal->autogroup) || !signal)
-		return 0;
-	ag = signal->autogroup;
-	if (!ag)
-		return 0;
-	*nice = ag->nice;
-	return ag->id;
-}
-
-/*
- * Takes task i, running or not, out of its CPU and its group.
- *
- * Not static, nor are the others that take the lock and need only numbers: the verifier looks at
- * such a function by itself, once, and not along every path to it. It wants them to return int.
- */
+/* Takes task i, running or not, out of its CPU and its group. Not static: see join_session(). */
 __noinline int depart(u32 i, u64 now_ns)
 {
 	struct cfs_entity *e = entity(i);

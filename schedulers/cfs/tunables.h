@@ -7,7 +7,6 @@
 #define __CFS_TUNABLES_H
 
 #include "types.h"
-#include "weights.h"
 
 /* Every task runs once in this time while there are at most nr_latency of them. */
 const volatile u64 sched_latency_ns = 48000000;
@@ -51,8 +50,6 @@ const volatile bool groups_on = true;
 /* A session is a group while its tasks are in the root cgroup. */
 const volatile bool autogroup = true;
 
-/* Topology by CPU: equal numbers share a last-level cache. All zero: one cache for all. */
-const volatile u32 cpu_llc_id[MAX_CPUS];
 /* A CPU that runs dry takes one waiting task from the busiest CPU; ticks send idle CPUs looking. */
 const volatile bool newidle_balance = true;
 

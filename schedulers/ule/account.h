@@ -1,59 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Time that passes and tasks that end: how many ULE ticks a tick of the machine stands for, and
- * where the run time of a task goes that exits.
+ * Where the history of a new task comes from, and where the run time of a task goes that exits.
  */
 #ifndef __ULE_ACCOUNT_H
 #define __ULE_ACCOUNT_H
 
-/*
- * ULE samples: who runs at its tick is charged a whole tick. The machine ticks at a rate of its
- * own, so each CPU has a grid of ULE ticks that starts at its first tick of the machine, and a
- * ULE tick falls due at the machine's tick that is nearest to it. At equal rates each tick is
- * one, however late it comes.
- *
- * Returns the number of ULE ticks to account to the running task at @now_ns.
- */
-static u32 ticks_due(struct ule_cpu *c, u64 now_ns)
+#include "runq.h"
+
+/* sched_fork: the child inherits history and CPU share of the task that creates it. */
+static void fork_account(struct task_struct *child, struct ule_task *t, struct task_struct *parent,
+			 struct ule_task *pt, u64 now)
 {
-	u64 nr, due;
+	bool accounts = policy_accounts_fork(child);
 
-	if (!c->tick_origin_ns)
-		c->tick_origin_ns = now_ns - par.tick_ns;
-	nr = (now_ns - c->tick_origin_ns + par.tick_ns / 2) / par.tick_ns;
-	due = nr - c->ticked;
-	if ((s64)due <= 0)
-		return 0;
-	c->ticked = nr;
-	return due;
-}
-
-/* A task starts to run: ticks that nobody took (idle, a realtime task) are not for it. */
-static void tick_skip(struct ule_cpu *c, u64 now_ns)
-{
-	u64 nr;
-
-	if (!c->tick_origin_ns)
-		return;
-	nr = (now_ns - c->tick_origin_ns) / par.tick_ns;
-	if ((s64)(nr - c->ticked) > 0)
-		c->ticked = nr;
-}
-
-/*
- * Who gets the run time of @p: in the port its parent; in FreeBSD the first thread of its own
- * process, or of the parent process when the whole process ends.
- */
-static s32 heir_pid(struct task_struct *p)
-{
-	struct task_struct *parent;
-
-	if (!par.port && p->pid != p->tgid)
-		return p->tgid;
-	parent = p->real_parent;
-	if (!parent)
-		return 0;
-	return par.port ? parent->pid : parent->tgid;
+	pctcpu_update(pt, now, true);
+	/* Another child of the parent may be exiting; partner: history_add(). */
+	t->run = READ_ONCE(pt->run);
+	t->slept = READ_ONCE(pt->slept);
+	t->cpu_ticks = pt->cpu_ticks;
+	t->ftick = pt->ftick;
+	t->ltick = pt->ltick;
+	/* FreeBSD: the shortest slice to live at first. The port restarts it at enqueue. */
+	t->slice_used = slice_of(READ_ONCE(cpu_ctx(READ_ONCE(pt->cpu))->load)) - par.slice_min;
+	if (fork_scale && accounts)
+		history_fork(&t->run, &t->slept);
+	if (fork_charge_ticks && accounts) {
+		history_add(pt, fork_charge_ticks * par.tickincr, 0);
+		pri_update(parent, pt);
+	}
 }
 
 /* sched_exit: the run time of a task's last seconds goes to its parent, its sleep is lost. So
@@ -66,7 +40,7 @@ static void return_run(struct task_struct *p, struct ule_task *t)
 	if (t->run_returned)
 		return;
 	t->run_returned = true;
-	heir = bpf_task_from_pid(heir_pid(p));
+	heir = bpf_task_from_pid(policy_heir_pid(p));
 	if (!heir)
 		return;
 	ht = task_ctx(heir);

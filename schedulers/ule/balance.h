@@ -6,6 +6,8 @@
 #ifndef __ULE_BALANCE_H
 #define __ULE_BALANCE_H
 
+#include "search.h"
+
 static bool movable(struct task_struct *p, s32 to)
 {
 	return allowed(p, to) && !is_migration_disabled(p);
@@ -20,7 +22,7 @@ static bool movable(struct task_struct *p, s32 to)
 static s32 moves(struct ule_task *t, s32 to)
 {
 	/* Partner: clock() on the CPU that has taken it. */
-	if (par.port)
+	if (par.queue_restarts)
 		WRITE_ONCE(t->slice_used, 0);
 	return load_set(t, to);
 }
@@ -87,12 +89,11 @@ static u32 move_first(s32 from, enum runq q, s32 to, bool skip_head)
 	return pri;
 }
 
-/* FreeBSD leaves the head of the calendar, next to run at home, if there is another. */
 static bool steal_from(s32 from, s32 to)
 {
 	if (steal_first(from, RUNQ_RT, to, false))
 		return true;
-	if (!par.port && steal_first(from, RUNQ_TS, to, true))
+	if (par.spares_head && steal_first(from, RUNQ_TS, to, true))
 		return true;
 	return steal_first(from, RUNQ_TS, to, false);
 }
@@ -111,16 +112,12 @@ static bool steal(s32 cpu)
 			.level = TOPO_CORE - step,
 			.mask = SEARCH_UNTRIED,
 			.highest = true,
-			.limit = steal_thresh,
+			.limit = policy_steal_load(TOPO_CORE - step),
 		};
 
-		if (!topo_level_known(q.level))
+		if (!topo_has(&topo, q.level))
 			continue;
-		if (par.port)
-			q.limit = 2;
-		else if (q.level == TOPO_CORE)
-			q.limit = 1;
-		bpf_for (attempt, 0, par.port ? 1 : nr_online) {
+		bpf_for (attempt, 0, par.steal_once ? 1 : topo.nr_online) {
 			s32 victim = search(&q, NULL);
 
 			if (victim < 0)
@@ -129,7 +126,8 @@ static bool steal(s32 cpu)
 			c->tried[(victim & (MAX_CPUS - 1)) / 64] |= 1ULL << (victim & 63);
 			if (READ_ONCE(c->load))
 				return false;
-			if (READ_ONCE(v->load) >= q.limit && may_give(v) && steal_from(victim, cpu))
+			if (READ_ONCE(v->load) >= q.limit && policy_may_give(v) &&
+			    steal_from(victim, cpu))
 				return true;
 		}
 	}
@@ -144,21 +142,17 @@ static bool balance_move(s32 from, s32 to)
 	struct ule_cpu *c = cpu_ctx(to);
 	u32 pri = move_first(from, RUNQ_RT, to, false);
 
-	if (pri == PRI_IDLE && !par.port)
+	if (pri == PRI_IDLE && par.spares_head)
 		pri = move_first(from, RUNQ_TS, to, true);
 	if (pri == PRI_IDLE)
 		pri = move_first(from, RUNQ_TS, to, false);
 	if (pri == PRI_IDLE)
 		return false;
-	/* FreeBSD holds the receiver's lock here; partners: enqueue(), chosen(), requeue_key(). */
+	/* FreeBSD holds the receiver's lock here; partners: enqueue(), freebsd_cpu_runs(),
+	 * requeue_key(). */
 	if (pri < READ_ONCE(c->lowpri))
 		WRITE_ONCE(c->lowpri, pri);
-	if (par.port) {
-		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
-	} else if (pri < READ_ONCE(c->curr_pri)) {
-		WRITE_ONCE(c->owe_preempt, true);
-		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
-	}
+	policy_received(to, c, pri);
 	return true;
 }
 #endif
@@ -179,14 +173,14 @@ static bool balance_donor(s32 high)
 
 		c->taker = c->donor;
 	}
-	bpf_for (attempt, 0, nr_online) {
+	bpf_for (attempt, 0, topo.nr_online) {
 		s32 low = search(&q, NULL);
 		struct ule_cpu *l = cpu_ctx(low);
 
 		if (low < 0)
 			return attempt > 0;
-		if (READ_ONCE(h->load) >= READ_ONCE(l->load) + balance_diff_min && may_give(h) &&
-		    ULE_BALANCE_MOVE(high, low)) {
+		if (READ_ONCE(h->load) >= READ_ONCE(l->load) + balance_diff_min &&
+		    policy_may_give(h) && ULE_BALANCE_MOVE(high, low)) {
 			l->donor = false;
 			return true;
 		}
@@ -207,7 +201,7 @@ static void balance_pass(void)
 
 	bpf_for (i, 0, nr_cpus)
 		cpu_ctx(i)->donor = true;
-	bpf_for (i, 0, nr_online) {
+	bpf_for (i, 0, topo.nr_online) {
 		s32 high = search(&q, NULL);
 
 		if (high < 0)
@@ -254,7 +248,7 @@ static int balance_init(void)
 	u32 key = 0;
 	int err;
 
-	if (!balance || balance_bug || nr_online == 1)
+	if (!balance || balance_bug || topo.nr_online == 1)
 		return 0;
 	b = bpf_map_lookup_elem(&balance_timer, &key);
 	if (!b)

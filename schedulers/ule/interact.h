@@ -8,6 +8,8 @@
 #ifndef __ULE_INTERACT_H
 #define __ULE_INTERACT_H
 
+#include "policy.h"
+
 /*
  * One task. Its callbacks come one after the other, under the lock of its runqueue or p->pi_lock,
  * so what only they access needs no mark. Other CPUs access without these locks
@@ -86,15 +88,6 @@ static bool is_kthread(const struct task_struct *p)
 	return p->flags & PF_KTHREAD;
 }
 
-/* SCHED_IDLE of the kernel's uapi. */
-#define POLICY_IDLE 5
-
-/* Linux's SCHED_IDLE is FreeBSD's idle class; the port has none. */
-static bool is_idle_class(const struct task_struct *p)
-{
-	return !par.port && p->policy == POLICY_IDLE;
-}
-
 /* Keeps run + slept within about history_ms and their ratio about the same. */
 static __always_inline void history_cap(u32 *run, u32 *slept)
 {
@@ -157,29 +150,11 @@ static u32 penalty_full(u32 run, u32 slept)
 	return run ? 50 : 0;
 }
 
-/* FreeBSD stops at 50 where more could not matter; the port does not. */
-static u32 penalty(u32 run, u32 slept)
-{
-	if (!par.port && interact_thresh <= 50 && run >= slept)
-		return 50;
-	return penalty_full(run, slept);
-}
-
 static u32 interact_score(u32 run, u32 slept, s32 nice)
 {
-	s32 score = (s32)penalty(run, slept) + nice;
+	s32 score = (s32)policy_penalty(run, slept) + nice;
 
 	return score > 0 ? score : 0;
-}
-
-/* What nice adds to a batch priority: all of it, or in the port 40 values on 104. */
-static s32 batch_nice(s32 nice)
-{
-	u32 size = nice < 0 ? -nice : nice;
-
-	if (par.port)
-		size = PRI_NRESV * size / 104;
-	return nice < 0 ? -(s32)size : (s32)size;
 }
 
 /* Priority of a timeshare task. @cpu_ticks of the last @window hz ticks it was on a CPU. */
@@ -189,7 +164,7 @@ static u32 timeshare_pri(u32 run, u32 slept, u32 cpu_ticks, u32 window, s32 nice
 	u32 used = 0, per_level;
 
 	if (score < interact_thresh) {
-		if (par.port && interact_linear)
+		if (interact_linear)
 			return par.pri_min_interact + par.nr_interact * score / interact_thresh;
 		return par.pri_min_interact + par.nr_interact / interact_thresh * score;
 	}
@@ -201,7 +176,7 @@ static u32 timeshare_pri(u32 run, u32 slept, u32 cpu_ticks, u32 window, s32 nice
 		if (used > par.nr_used - 1)
 			used = par.nr_used - 1;
 	}
-	return par.pri_min_used + used + batch_nice(nice);
+	return par.pri_min_used + used + policy_batch_nice(nice);
 }
 
 /* Moves the CPU share window to @now; @run: the task was on a CPU since the last update. By the
@@ -275,9 +250,7 @@ static void probe_task(struct task_struct *p, struct ule_task *t)
 }
 
 /*
- * Recomputes a task's priority after its history or CPU share changed. The port uses the
- * result at once. FreeBSD stores it: the priority in use follows when the task returns to
- * user mode or its slice ends, see pri_apply().
+ * Recomputes a task's priority after its history or CPU share changed.
  *
  * Called by the task's own callbacks and, through return_run(), by those of its children: the later
  * result stays. It may have been computed from older history; the next tick or wakeup repairs that.
@@ -286,19 +259,12 @@ static void pri_update(struct task_struct *p, struct ule_task *t)
 {
 	u32 pri = PRI_MIN_IDLE;
 
-	if (!is_idle_class(p))
+	if (!policy_is_idle_class(p))
 		pri = timeshare_pri(READ_ONCE(t->run), READ_ONCE(t->slept), READ_ONCE(t->cpu_ticks),
 				    READ_ONCE(t->ltick) - READ_ONCE(t->ftick), task_nice(p));
 	WRITE_ONCE(t->user_pri, pri);
-	if (par.port)
-		WRITE_ONCE(t->pri, pri);
+	policy_pri_computed(t);
 	probe_task(p, t);
-}
-
-/* FreeBSD: the computed priority becomes the one in use. Kernel threads keep their own. */
-static void pri_apply(struct task_struct *p, struct ule_task *t)
-{
-	WRITE_ONCE(t->pri, !par.port && is_kthread(p) ? PRI_KERN : READ_ONCE(t->user_pri));
 }
 
 /* The task went to sleep voluntarily at hz tick @now. */
@@ -306,8 +272,8 @@ static void sleep_account(struct task_struct *p, struct ule_task *t, u64 now)
 {
 	t->sleeping = true;
 	t->slp_tick = now;
-	if (!par.port && static_boost && READ_ONCE(t->pri) > static_boost && !is_idle_class(p))
-		WRITE_ONCE(t->pri, static_boost);
+	if (par.static_boost && READ_ONCE(t->pri) > par.static_boost && !policy_is_idle_class(p))
+		WRITE_ONCE(t->pri, par.static_boost);
 }
 
 /* The task woke up at hz tick @now: its sleep counts, its slice restarts. */

@@ -4,16 +4,15 @@
  *
  * Tunables are read once, by params_init(); everything else reads `par`. Where a default is
  * 0 and says "by mode", the figure differs between the port and FreeBSD and stands in
- * params_init().
+ * port.h and freebsd.h.
  */
 #ifndef __ULE_PARAMS_H
 #define __ULE_PARAMS_H
 
+#include "tiltyard/topology.h"
+
 #define NSEC_PER_SEC  1000000000ULL
 #define NSEC_PER_MSEC 1000000ULL
-
-/* A power of two, so that a masked index needs no check. */
-#define MAX_CPUS      1024
 
 enum ule_mode {
 	MODE_PORT = 0,	  /* the Linux port of ATC'18 */
@@ -40,8 +39,8 @@ const volatile u32 fork_charge_ticks = 1;
 const volatile bool first_sleep = true;
 /* Sleep history of tasks that exist when the scheduler is loaded. */
 const volatile u32 load_sleep_ms = 5000;
-/* Port only: spread interactive scores over the 12 levels that exist for them, as the
- * paper's text has it, instead of the integer factor 12 / 30 = 0 of its code. */
+/* Spread interactive scores over the levels that exist for them, as the paper's text has it,
+ * instead of by an integer factor, which is 12 / 30 = 0 in the port's code. */
 const volatile bool interact_linear = false;
 
 /* Slice with no or one waiting task, and the shortest slice, in ticks; 0: by mode. */
@@ -77,11 +76,6 @@ const volatile u32 starve_limit_ms = 0;
 
 /* Number of CPU ids; 0: ask the kernel. */
 const volatile u32 nr_cpu_ids = 0;
-/* Topology by CPU id: equal numbers share a core, a last-level cache, a NUMA node. All zero:
- * the machine is one group. */
-const volatile u32 cpu_core_id[MAX_CPUS];
-const volatile u32 cpu_llc_id[MAX_CPUS];
-const volatile u32 cpu_node_id[MAX_CPUS];
 
 /* No priority: an idle CPU. */
 #define PRI_IDLE     255
@@ -92,6 +86,7 @@ const volatile u32 cpu_node_id[MAX_CPUS];
 #define PRI_NRESV    40
 
 struct ule_params {
+	/* Which of the two policies: see policy.h. */
 	bool port;
 	/* Period of the hz clock and of the clock that charges run time. */
 	u64 hz_ns;
@@ -118,81 +113,20 @@ struct ule_params {
 	/* FIFOs of a queue, slots of the calendar; priorities that share a FIFO. */
 	u32 nr_slots;
 	u32 pri_per_fifo;
+	/* Priority that sleeping lifts a task to; 0: none. */
+	u32 static_boost;
+	/* A task that is queued anew, or moved, starts a new slice. */
+	bool queue_restarts;
+	/* A search takes all CPUs of its group as equals, and does not descend. */
+	bool flat_search;
+	/* An idle CPU asks one CPU of each group, and not all. */
+	bool steal_once;
+	/* Who takes a task leaves the head of the calendar, next to run, if there is another. */
+	bool spares_head;
 };
 
 static struct ule_params par;
 
 #define SCHED_TICK_SHIFT 10
-
-static void params_port(void)
-{
-	par.tick_ns = par.hz_ns;
-	par.tickincr = 1 << SCHED_TICK_SHIFT;
-	par.slice = slice_ticks ?: 10;
-	par.slice_min = slice_min_ticks ?: 1;
-	par.balance_interval = balance_interval_ticks ?: 128;
-	par.affinity = affinity_ticks ?: 100;
-	/* 100..139: 12 interactive levels, then 28 batch levels of which CPU use spans 13. */
-	par.pri_min_interact = 100;
-	par.nr_interact = 12;
-	par.pri_min_batch = 112;
-	par.nr_batch = 28;
-	par.pri_min_used = 119;
-	par.nr_used = 13;
-	/* One FIFO per priority up to Linux's MAX_PRIO; the calendar has as many slots. The
-	 * port's own count is not published: any count from 112 on gives the same order of
-	 * interactive tasks, and scales a calendar turn. */
-	par.nr_slots = 140;
-	par.pri_per_fifo = 1;
-}
-
-static void params_freebsd(void)
-{
-	par.tick_ns = NSEC_PER_SEC / stathz;
-	par.tickincr = (hz << SCHED_TICK_SHIFT) / stathz ?: 1;
-	par.slice = slice_ticks ?: (stathz / 10 ?: 1);
-	par.slice_min = slice_min_ticks ?: (par.slice / 6 ?: 1);
-	par.balance_interval = balance_interval_ticks ?: stathz;
-	par.affinity = affinity_ticks ?: (hz / 1000 ?: 1);
-	/* 120..223: 32 interactive levels, then 72 batch levels: 20 for nice, 32, 20. */
-	par.pri_min_interact = 120;
-	par.nr_interact = 32;
-	par.pri_min_batch = 152;
-	par.nr_batch = 72;
-	par.pri_min_used = 172;
-	par.nr_used = 32;
-	par.nr_slots = 64;
-	par.pri_per_fifo = 4;
-}
-
-/* Fills `par`. Returns -EINVAL for tunables that describe no machine. */
-static int params_init(void)
-{
-	if (mode > MODE_FREEBSD) {
-		scx_bpf_error("ule: mode=%u; use 0 (port) or 1 (freebsd)", mode);
-		return -EINVAL;
-	}
-	if (!hz || hz > 10000 || !stathz || stathz > hz) {
-		scx_bpf_error("ule: hz=%u stathz=%u; hz is 1..10000, stathz 1..hz", hz, stathz);
-		return -EINVAL;
-	}
-	if (!history_ms || history_ms > 60000 || load_sleep_ms > 60000) {
-		scx_bpf_error("ule: history_ms=%u load_sleep_ms=%u; use 1..60000, 0..60000",
-			      history_ms, load_sleep_ms);
-		return -EINVAL;
-	}
-	par.port = mode == MODE_PORT;
-	par.hz_ns = NSEC_PER_SEC / hz;
-	par.slp_run_max = (u64)history_ms * hz / 1000 << SCHED_TICK_SHIFT;
-	par.slp_run_fork = (u64)fork_history_ms * hz / 1000 << SCHED_TICK_SHIFT;
-	par.load_sleep = (u64)load_sleep_ms * hz / 1000 << SCHED_TICK_SHIFT;
-	par.pct_targ = 10 * hz;
-	par.pct_max = 11 * hz;
-	if (par.port)
-		params_port();
-	else
-		params_freebsd();
-	return 0;
-}
 
 #endif

@@ -20,6 +20,9 @@
 #ifndef __ULE_RUNQ_H
 #define __ULE_RUNQ_H
 
+#include "tiltyard/ticks.h"
+#include "interact.h"
+
 #define KEY_CLASS_SHIFT 60
 #define KEY_POS_SHIFT	28
 #define KEY_POS_MASK	((1ULL << (KEY_CLASS_SHIFT - KEY_POS_SHIFT)) - 1)
@@ -35,8 +38,6 @@ enum runq { RUNQ_RT = 0, RUNQ_TS = 1, RUNQ_STARVED = 2, NR_RUNQS = 3 };
 /* The tick ends slices (see ule_tick()): the kernel's own countdown must never come first. */
 #define SLICE_UNTIL_TICK (1ULL << 60)
 
-enum topo_level { TOPO_ALL = 0, TOPO_NODE = 1, TOPO_LLC = 2, TOPO_CORE = 3, NR_TOPO = 4 };
-
 /*
  * One CPU. Calendar, ticks and current task change under its rq lock only. Other CPUs look without
  * a lock, as in FreeBSD: at idx, ridx, running and curr_pri, which are written with WRITE_ONCE and
@@ -49,9 +50,7 @@ struct ule_cpu {
 	u64 idx;
 	u64 ridx;
 	u64 run_slot;
-	/* Ticks: origin of this CPU's tick grid, and how many of it have been accounted. */
-	u64 tick_origin_ns;
-	u64 ticked;
+	struct tick_grid ticks;
 	u64 rescue_ns;
 	/* Tasks running and queued here; one of them runs; its priority. */
 	u32 load;
@@ -64,10 +63,6 @@ struct ule_cpu {
 	u32 head_inserts;
 	/* Random numbers for ties. */
 	u32 lcg;
-	/* This CPU's place in the search order; the CPU whose place this is; groups by level. */
-	u32 rank;
-	u32 order;
-	u32 group[NR_TOPO];
 	/* Balancer: may still give away; is still asked to take. Stealing: already tried. */
 	bool donor;
 	bool taker;
@@ -76,8 +71,8 @@ struct ule_cpu {
 
 static struct ule_cpu cpus[MAX_CPUS];
 static s32 nr_cpus;
-/* CPUs in the search order: the online ones. */
-static u32 nr_online;
+/* In the order of searches: groups from the last to the first. */
+static struct topology topo;
 
 static struct ule_cpu *cpu_ctx(s32 cpu)
 {
@@ -279,10 +274,7 @@ static void probe_place(struct task_struct *p, struct ule_task *t, u64 key)
 /* Best priority on a CPU after a task left it. */
 static void lowpri_update(s32 cpu, struct ule_cpu *c)
 {
-	/* The port never learns that a CPU went idle: its current task is then the one that
-	 * has just gone to sleep. */
-	u32 pri = c->running || par.port ? c->curr_pri : PRI_IDLE;
-	u32 head;
+	u32 pri = policy_running_pri(c), head;
 
 	if (nr_cpus == 1)
 		return;

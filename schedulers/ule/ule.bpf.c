@@ -27,10 +27,8 @@
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
-#include "params.h"
-#include "interact.h"
-#include "runq.h"
-#include "search.h"
+#include "port.h"
+#include "freebsd.h"
 #include "balance.h"
 #include "account.h"
 
@@ -44,7 +42,7 @@ u64 nr_rescued;
 
 /* Wakeups and placement ----------------------------------------------------------------- */
 
-/* sched_pickcpu. FreeBSD accounts the sleep first, the port after the choice, in runnable(). */
+/* sched_pickcpu. */
 s32 BPF_STRUCT_OPS(ule_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct ule_task *t = task_ctx(p);
@@ -52,15 +50,10 @@ s32 BPF_STRUCT_OPS(ule_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 
 	if (!t)
 		return prev_cpu;
-	if (!par.port && t->sleeping) {
-		wake_account(p, t, now);
-		t->wake_done = true;
-	}
-	if (nr_online == 1 || (prevcpu && t->has_slept))
+	policy_waking(p, t, now);
+	if (topo.nr_online == 1 || (prevcpu && t->has_slept))
 		return prev_cpu;
-	if (par.port)
-		return pickcpu_port(p, t, prev_cpu, now);
-	return pickcpu_freebsd(p, t, prev_cpu, now);
+	return policy_pickcpu(p, t, prev_cpu, now);
 }
 
 /* The task counts in the load from here to quiescent(), on whatever CPU it is. */
@@ -94,41 +87,11 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 	if (cpu < 0)
 		return;
 	c = cpu_ctx(cpu);
-	/* FreeBSD: a running task that leaves is followed by a choice, which sets lowpri. */
-	if (par.port || READ_ONCE(t->pri) == READ_ONCE(c->lowpri))
+	if (policy_leave_changes_best(t, c))
 		lowpri_update(cpu, c);
 }
 
 /* Queues -------------------------------------------------------------------------------- */
-
-/* Whether FreeBSD preempts a task of priority @curr for one of priority @pri. */
-static bool should_preempt(u32 pri, u32 curr, bool remote)
-{
-	if (pri >= curr)
-		return false;
-	if (curr >= PRI_MIN_IDLE)
-		return true;
-	if (!preempt_thresh)
-		return false;
-	if (pri <= preempt_thresh)
-		return true;
-	return remote && pri < par.pri_min_batch && curr >= par.pri_min_batch;
-}
-
-/* FreeBSD after an insert: on this CPU a better task runs soon, on another one only if it is
- * that much better. The port leaves the running task alone. */
-static void preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
-{
-	bool remote = cpu != bpf_get_smp_processor_id();
-	bool now = should_preempt(pri, c->curr_pri, remote);
-
-	if (par.port || !c->running || pri >= c->curr_pri)
-		return;
-	if (now)
-		WRITE_ONCE(c->owe_preempt, true);
-	if (now || !remote)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-}
 
 /* Key of a running task that goes back to its queues. */
 static u64 requeue_key(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_task *t)
@@ -137,7 +100,7 @@ static u64 requeue_key(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct
 
 	WRITE_ONCE(c->owe_preempt, false);
 	if (!head)
-		pri_apply(p, t);
+		policy_pri_apply(p, t);
 	return runq_key(cpu, c, READ_ONCE(t->pri), head);
 }
 
@@ -178,7 +141,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		if (!t->key_ready)
 			key = requeue_key(cpu, c, p, t);
 	} else {
-		if (par.port)
+		if (par.queue_restarts)
 			WRITE_ONCE(t->slice_used, 0);
 		key = runq_key(cpu, c, READ_ONCE(t->pri), false);
 	}
@@ -192,7 +155,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	probe_place(p, t, key);
 	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(key)), SLICE_UNTIL_TICK, key, enq_flags);
 	if (enq_flags)
-		preempt_check(cpu, c, pri);
+		policy_preempt_check(cpu, c, pri);
 }
 
 /* Tasks that have waited for too long go to a queue of their own, which is served first. */
@@ -226,15 +189,9 @@ static bool rescue(s32 cpu, struct ule_cpu *c)
 /* The task has been chosen, maybe again: its slot and priority are the CPU's. */
 static void chosen(struct task_struct *p, struct ule_task *t, struct ule_cpu *c)
 {
-	u32 pri = READ_ONCE(t->pri);
-
 	t->key_ready = false;
 	WRITE_ONCE(c->owe_preempt, false);
-	/* FreeBSD takes the running task off the calendar, the port leaves it there. */
-	c->run_slot = par.port ? key_slot(p->scx.dsq_vtime) : SLOT_NONE;
-	WRITE_ONCE(c->curr_pri, pri);
-	if (!par.port)
-		WRITE_ONCE(c->lowpri, pri);
+	policy_cpu_runs(c, READ_ONCE(t->pri), key_slot(p->scx.dsq_vtime));
 }
 
 /* The running task is the best one after all: no switch, a new time on the CPU. */
@@ -282,12 +239,9 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	/* Stealing drops the run queue's lock: a wakeup may come meanwhile. */
-	if (steal_idle && nr_online > 1 && (steal(cpu) || take_first(cpu)))
+	if (steal_idle && topo.nr_online > 1 && (steal(cpu) || take_first(cpu)))
 		return;
-	if (!par.port) {
-		WRITE_ONCE(c->curr_pri, PRI_IDLE);
-		WRITE_ONCE(c->lowpri, PRI_IDLE);
-	}
+	policy_cpu_idles(c);
 }
 
 /* Running ------------------------------------------------------------------------------- */
@@ -304,10 +258,10 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	load_set(t, cpu);
 	WRITE_ONCE(c->running, true);
 	/* It returns to user mode now or soon, and then has its computed priority. */
-	pri_apply(p, t);
+	policy_pri_apply(p, t);
 	chosen(p, t, c);
 	pctcpu_update(t, hz_ticks(now_ns), false);
-	tick_skip(c, now_ns);
+	ticks_skip(&c->ticks, now_ns, par.tick_ns);
 }
 
 void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
@@ -334,7 +288,7 @@ static bool clock(s32 cpu, struct ule_cpu *c, struct task_struct *p, struct ule_
 	TILT_PROBE_CPU(first_slot, cpu, first);
 	calendar_tick(&c->idx, &c->ridx, first);
 	pctcpu_update(t, now, true);
-	if (!is_idle_class(p))
+	if (!policy_is_idle_class(p))
 		history_add(t, par.tickincr, 0);
 	pri_update(p, t);
 	used = READ_ONCE(t->slice_used) + 1;
@@ -353,7 +307,7 @@ void BPF_STRUCT_OPS(ule_tick, struct task_struct *p)
 	struct ule_cpu *c = cpu_ctx(cpu);
 	struct ule_task *t = task_ctx(p);
 	u64 now_ns = scx_bpf_now();
-	u32 i, nr_due = ticks_due(c, now_ns);
+	u32 i, nr_due = ticks_due(&c->ticks, now_ns, par.tick_ns);
 
 	if (!t)
 		return;
@@ -373,30 +327,6 @@ bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 }
 
 /* Tasks come and go --------------------------------------------------------------------- */
-
-/* sched_fork: the child inherits history and CPU share of the task that creates it. */
-static void fork_account(struct task_struct *child, struct ule_task *t, struct task_struct *parent,
-			 struct ule_task *pt, u64 now)
-{
-	/* FreeBSD spares threads of the same process both the cut and the charge. */
-	bool process = par.port || child->pid == child->tgid;
-
-	pctcpu_update(pt, now, true);
-	/* Another child of the parent may be exiting; partner: history_add(). */
-	t->run = READ_ONCE(pt->run);
-	t->slept = READ_ONCE(pt->slept);
-	t->cpu_ticks = pt->cpu_ticks;
-	t->ftick = pt->ftick;
-	t->ltick = pt->ltick;
-	/* FreeBSD: the shortest slice to live at first. The port restarts it at enqueue. */
-	t->slice_used = slice_of(READ_ONCE(cpu_ctx(READ_ONCE(pt->cpu))->load)) - par.slice_min;
-	if (fork_scale && process)
-		history_fork(&t->run, &t->slept);
-	if (fork_charge_ticks && process) {
-		history_add(pt, fork_charge_ticks * par.tickincr, 0);
-		pri_update(parent, pt);
-	}
-}
 
 s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -426,7 +356,7 @@ void BPF_STRUCT_OPS(ule_enable, struct task_struct *p)
 	if (!t)
 		return;
 	pri_update(p, t);
-	pri_apply(p, t);
+	policy_pri_apply(p, t);
 }
 
 void BPF_STRUCT_OPS(ule_set_weight, struct task_struct *p, u32 weight)
@@ -436,7 +366,7 @@ void BPF_STRUCT_OPS(ule_set_weight, struct task_struct *p, u32 weight)
 	if (!t)
 		return;
 	pri_update(p, t);
-	pri_apply(p, t);
+	policy_pri_apply(p, t);
 }
 
 void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
@@ -476,7 +406,7 @@ static int cpus_init(void)
 		}
 	}
 	online = scx_bpf_get_online_cpumask();
-	topo_init(online);
+	topo_init(&topo, online, nr_cpus, 1U << TOPO_NODE | 1U << TOPO_LLC | 1U << TOPO_CORE, true);
 	scx_bpf_put_cpumask(online);
 	return 0;
 }
@@ -497,12 +427,24 @@ void BPF_STRUCT_OPS(ule_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(ule_ops, .select_cpu = (void *)ule_select_cpu, .enqueue = (void *)ule_enqueue,
-	       .dispatch = (void *)ule_dispatch, .tick = (void *)ule_tick,
-	       .runnable = (void *)ule_runnable, .running = (void *)ule_running,
-	       .stopping = (void *)ule_stopping, .quiescent = (void *)ule_quiescent,
-	       .yield = (void *)ule_yield, .set_weight = (void *)ule_set_weight,
-	       .init_task = (void *)ule_init_task, .exit_task = (void *)ule_exit_task,
-	       .enable = (void *)ule_enable, .init = (void *)ule_init, .exit = (void *)ule_exit,
+/* clang-format off */
+SCX_OPS_DEFINE(ule_ops,
+	       .select_cpu		= (void *)ule_select_cpu,
+	       .enqueue			= (void *)ule_enqueue,
+	       .dispatch		= (void *)ule_dispatch,
+	       .tick			= (void *)ule_tick,
+	       .runnable		= (void *)ule_runnable,
+	       .running			= (void *)ule_running,
+	       .stopping		= (void *)ule_stopping,
+	       .quiescent		= (void *)ule_quiescent,
+	       .yield			= (void *)ule_yield,
+	       .set_weight		= (void *)ule_set_weight,
+	       .init_task		= (void *)ule_init_task,
+	       .exit_task		= (void *)ule_exit_task,
+	       .enable			= (void *)ule_enable,
+	       .init			= (void *)ule_init,
+	       .exit			= (void *)ule_exit,
 	       /* Exiting tasks queue like all others. */
-	       .flags = SCX_OPS_ENQ_EXITING, .name = "ule");
+	       .flags			= SCX_OPS_ENQ_EXITING,
+	       .name			= "ule");
+/* clang-format on */

@@ -72,6 +72,9 @@ pub enum Change<'a> {
     },
 }
 
+/// What the names of headers begin with that schedulers share; the others are of the scheduler's folder.
+pub const SHARED: &str = "tiltyard/";
+
 impl Mutation {
     /// `None` in a file that was not checked.
     pub fn change(&self) -> Option<Change<'_>> {
@@ -105,9 +108,10 @@ impl Mutation {
                 }
             }
             Some(Change::Source { file, from, to }) => {
-                if file.contains(['/', '\\']) {
+                let name = file.strip_prefix(SHARED).unwrap_or(file);
+                if name.contains(['/', '\\']) {
                     return Err(format!(
-                        "file = \"{file}\": name a file of the scheduler's folder"
+                        "file = \"{file}\": name a file of the scheduler's folder, or {SHARED}NAME for a shared header"
                     ));
                 }
                 if from == to || from.is_empty() {

@@ -457,7 +457,7 @@ fn prepare_ops(
     Ok(())
 }
 
-/// Switches the probes of schedulers/include/tiltyard.bpf.h on and sends them to `ring`.
+/// Switches the probes of schedulers/lib/tiltyard.bpf.h on and sends them to `ring`.
 fn listen_to_probes(
     opened: &mut OpenObject,
     layout: &Layout,

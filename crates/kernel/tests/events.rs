@@ -109,7 +109,7 @@ fn scheduler(name: &str) -> SchedulerJob {
     let schedulers = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");
     let compiled = || {
         let mut source = Source::new(schedulers.join(name).join(format!("{name}.bpf.c")));
-        source.include_dirs.push(schedulers.join("include"));
+        source.include_dirs.push(schedulers.join("lib"));
         Builder::default().bpf_object(&source).expect("it builds")
     };
     SchedulerJob {

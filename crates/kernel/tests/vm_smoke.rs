@@ -308,7 +308,7 @@ fn not_loaded(run: &RunReport) -> &str {
 }
 
 fn shipped(name: &str) -> PathBuf {
-    let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");
+    let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers/lib");
     schedulers.join(name).join(format!("{name}.bpf.c"))
 }
 
@@ -328,7 +328,7 @@ fn scheduler(name: &str, source: &Path) -> SchedulerJob {
 
 fn compile(source: &Path) -> PathBuf {
     let mut source = Source::new(source);
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers/include");
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers/lib");
     source.include_dirs.push(shared);
     let object = Builder::default().bpf_object(&source);
     object.unwrap_or_else(|error| panic!("{error}"))

@@ -108,7 +108,7 @@ fn ule() -> &'static Object {
         let mut source = Source::new(repository().join("schedulers/ule/ule.bpf.c"));
         source
             .include_dirs
-            .push(repository().join("schedulers/include"));
+            .push(repository().join("schedulers/lib"));
         Builder::default()
             .native(&source)
             .unwrap_or_else(|e| panic!("{e}"))

@@ -95,7 +95,7 @@ fn source(choice: &Choice) -> Result<Source, Failure> {
     let mut source = Source::new(&choice.source);
     source
         .include_dirs
-        .push(data::folder()?.join("schedulers/include"));
+        .push(data::folder()?.join("schedulers/lib"));
     Ok(source)
 }
 

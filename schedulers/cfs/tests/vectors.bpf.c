@@ -11,9 +11,12 @@ static struct cfs_pelt scratch;
 /* An empty machine. a[0] possible CPUs, a[1] CPUs that count for scaling. */
 SEC("syscall") u64 t_reset(u64 *a)
 {
+	u32 cpu;
+
 	nr_cpus = a[0];
-	fresh_task = 1;
-	__builtin_memset(cpus, 0, sizeof(cpus));
+	task_slots_fresh = 1;
+	bpf_for (cpu, 0, MAX_CPUS)
+		__builtin_memset(cpu_state(cpu), 0, sizeof(struct cfs_cpu));
 	__builtin_memset(&scratch, 0, sizeof(scratch));
 	scale_tunables(a[1]);
 	setup_group(0, 0, NICE_0_WEIGHT);
@@ -47,7 +50,7 @@ SEC("syscall") u64 t_min_vruntime(u64 *a)
 /* A new task: a[0] nice, a[1] policy, a[2] group, a[3] CPU, a[4] vruntime. Returns its index. */
 SEC("syscall") u64 t_task(u64 *a)
 {
-	u32 i = fresh_task++;
+	u32 i = task_slots_fresh++;
 	struct cfs_entity *e = entity(i);
 
 	__builtin_memset(e, 0, sizeof(*e));
@@ -118,7 +121,7 @@ SEC("syscall") u64 t_slice(u64 *a)
 /* vruntime that a[0] ns cost at nice a[1]. */
 SEC("syscall") u64 t_fair(u64 *a)
 {
-	struct cfs_load load;
+	struct fair_load load;
 
 	load_of_nice(&load, a[1], false);
 	return calc_delta_fair(a[0], &load);

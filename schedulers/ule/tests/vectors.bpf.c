@@ -33,7 +33,7 @@ SEC("syscall")
 int t_score(struct words *x)
 {
 	x->w[3] = penalty_full(x->w[0], x->w[1]);
-	x->w[4] = penalty(x->w[0], x->w[1]);
+	x->w[4] = policy_penalty(x->w[0], x->w[1]);
 	x->w[5] = interact_score(x->w[0], x->w[1], x->w[2]);
 	return 0;
 }
@@ -134,9 +134,9 @@ int t_ticks(struct words *x)
 
 	x->w[3] = 0;
 	if (x->w[2])
-		x->w[3] = ticks_due(c, x->w[1]);
+		x->w[3] = ticks_due(&c->ticks, x->w[1], par.tick_ns);
 	else
-		tick_skip(c, x->w[1]);
+		ticks_skip(&c->ticks, x->w[1], par.tick_ns);
 	return 0;
 }
 

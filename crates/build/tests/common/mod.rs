@@ -95,7 +95,7 @@ pub fn shipped(path: &str) -> Source {
     let mut source = Source::new(repository().join(path));
     source
         .include_dirs
-        .push(repository().join("schedulers/include"));
+        .push(repository().join("schedulers/lib"));
     source
 }
 

@@ -9,7 +9,7 @@ pub const EVENT_BYTES: usize = 32;
 /// What follows it in a record that has more to say: the rest of `struct tilt_task`, or a probe.
 pub const REST_BYTES: usize = 32;
 
-/// `sizeof(struct tilt_probe)` of schedulers/include/tiltyard.bpf.h: name, per_cpu, key, value.
+/// `sizeof(struct tilt_probe)` of schedulers/lib/tiltyard.bpf.h: name, per_cpu, key, value.
 pub const PROBE_BYTES: usize = 40;
 const PROBE_NAME_BYTES: usize = 20;
 

@@ -13,7 +13,7 @@ use crate::topology::Topology;
 use tiltyard_model::EventKind;
 use tiltyard_native::Instance;
 
-/// Name of the map that carries probes, see schedulers/include/tiltyard.bpf.h.
+/// Name of the map that carries probes, see schedulers/lib/tiltyard.bpf.h.
 const PROBE_MAP: &str = "tilt_probes";
 const PROBE_NAME_BYTES: usize = 20;
 const PROBE_RECORD_BYTES: usize = 40;

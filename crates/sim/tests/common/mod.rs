@@ -45,12 +45,12 @@ pub fn source(scheduler: &str) -> Source {
         let mut source = Source::new(scheduler);
         source
             .include_dirs
-            .push(repository().join("schedulers/include"));
+            .push(repository().join("schedulers/lib"));
         return source;
     }
     let schedulers = repository().join("schedulers");
     let mut source = Source::new(schedulers.join(format!("{scheduler}/{scheduler}.bpf.c")));
-    source.include_dirs.push(schedulers.join("include"));
+    source.include_dirs.push(schedulers.join("lib"));
     source
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tiltyard_claims::mutation::{Change, Mutation, Mutations, Tried};
+use tiltyard_claims::mutation::{Change, Mutation, Mutations, SHARED, Tried};
 use tiltyard_claims::{Claim, Experiment, Verdict};
 
 use super::files::glob;
@@ -192,7 +192,8 @@ impl<'a> Mutant<'a> {
     }
 }
 
-/// The files beside `source` in `folder`, with `from` replaced in `file`, where it must occur once.
+/// Files that a scheduler is made of, in `folder`: those beside `source`, and the headers that it shares with others if one
+/// of these is `file`. There `from` is replaced, which must occur once.
 fn copy_changed(
     source: &Path,
     folder: &Path,
@@ -203,26 +204,35 @@ fn copy_changed(
     let wrong = |path: &Path, what: String| {
         Failure::new(Code::Input, format!("{}: {what}", data::shown(path)))
     };
-    let beside = source.parent().unwrap_or(source);
-    let copy = || -> std::io::Result<()> {
-        for entry in fs::read_dir(beside)? {
-            let path = entry?.path();
-            if path.is_file() {
-                fs::copy(&path, folder.join(path.file_name().unwrap_or_default()))?;
-            }
-        }
-        Ok(())
+    let copy = |from: &Path, to: &Path| {
+        copy_files(from, to).map_err(|error| wrong(from, error.to_string()))
     };
-    copy().map_err(|e| wrong(beside, e.to_string()))?;
+    let mut home = source.parent().unwrap_or(source).to_owned();
+    copy(&home, folder)?;
+    if file.starts_with(SHARED) {
+        home = data::folder()?.join("schedulers/lib");
+        copy(&home.join(SHARED), &folder.join(SHARED))?;
+    }
     let path = folder.join(file);
-    let text = data::read(&beside.join(file))?;
+    let text = data::read(&home.join(file))?;
     match text.matches(from).count() {
         1 => fs::write(&path, text.replacen(from, to, 1)).map_err(|e| wrong(&path, e.to_string())),
         found => {
             let what = format!("from must be there once and is there {found} times: {from:?}");
-            Err(wrong(&beside.join(file), what))
+            Err(wrong(&home.join(file), what))
         }
     }
+}
+
+fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        if path.is_file() {
+            fs::copy(&path, to.join(path.file_name().unwrap_or_default()))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -245,10 +255,25 @@ mod tests {
             ("a.bpf.c", "two", "is there 2 times"),
             ("a.bpf.c", "four", "is there 0 times"),
             ("b.h", "one", "b.h"),
+            ("tiltyard/b.h", "one", "tiltyard/b.h"),
         ] {
             let error = change(file, from).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    /// A copied source finds the changed header before the shipped one.
+    #[test]
+    fn shared_headers_are_copied_beside_the_source() {
+        let source = TempDir::new().unwrap();
+        fs::write(source.path().join("a.bpf.c"), "").unwrap();
+        let copy = TempDir::new().unwrap();
+        let changed = ("tiltyard/ticks.h", "+ tick_ns / 2", "+ tick_ns");
+        let path = source.path().join("a.bpf.c");
+        copy_changed(&path, copy.path(), changed.0, changed.1, changed.2).unwrap();
+        let text = fs::read_to_string(copy.path().join(changed.0)).unwrap();
+        assert!(text.contains("g->origin_ns + tick_ns)"), "{text}");
+        assert!(copy.path().join("tiltyard/arith.h").is_file());
     }
 
     /// Whatever an experiment sets itself, a mutation's settings go with it.

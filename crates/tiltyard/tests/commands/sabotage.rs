@@ -9,7 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tiltyard_claims::mutation::{Change, Mutation, Mutations, Score, Tried, result_of, scores};
+use tiltyard_claims::mutation::{
+    Change, Mutation, Mutations, SHARED, Score, Tried, result_of, scores,
+};
 use tiltyard_claims::parameter::FITTED_FILE;
 use tiltyard_claims::{Experiment, Outcome, Verdict};
 
@@ -58,11 +60,15 @@ fn kept<T: serde::de::DeserializeOwned>(name: &str) -> Vec<T> {
 fn order(scheduler: &str, mutation: &Mutation) -> u64 {
     let mut hasher = DefaultHasher::new();
     mutation.definition().hash(&mut hasher);
-    let folder = format!("schedulers/{scheduler}");
-    for suffix in [".c", ".h"] {
-        texts(&folder, suffix)
-            .iter()
-            .for_each(|(_, text)| text.hash(&mut hasher));
+    for folder in [
+        &format!("schedulers/{scheduler}"),
+        "schedulers/lib/tiltyard",
+    ] {
+        for suffix in [".c", ".h"] {
+            texts(folder, suffix)
+                .iter()
+                .for_each(|(_, text)| text.hash(&mut hasher));
+        }
     }
     hasher.finish()
 }
@@ -163,7 +169,12 @@ fn texts_to_replace_are_there_once() {
             let Some(Change::Source { file, from, .. }) = mutation.change() else {
                 continue;
             };
-            let path = root().join("schedulers").join(&all.scheduler).join(file);
+            let own = if file.starts_with(SHARED) {
+                "lib"
+            } else {
+                &all.scheduler
+            };
+            let path = root().join("schedulers").join(own).join(file);
             let text = fs::read_to_string(&path).unwrap_or_default();
             let count = text.matches(from).count();
             if count != 1 {

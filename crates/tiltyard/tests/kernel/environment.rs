@@ -58,7 +58,7 @@ fn simulated_tables(scheduler: &str, names: &[String]) -> Vec<(String, String)> 
             .join(scheduler)
             .join(format!("{scheduler}.bpf.c")),
     );
-    source.include_dirs.push(schedulers.join("include"));
+    source.include_dirs.push(schedulers.join("lib"));
     let object = Builder::default().native(&source).unwrap();
     let machine = Machine::parse_hwloc_synthetic(MACHINE).unwrap();
     let workload = r#"{ "tasks": { "hog": { "run": 1000, "loop": 1 } } }"#;

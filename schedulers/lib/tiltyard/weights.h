@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Weights of nice values and the one division that CFS does: delta * weight / sum.
+ * Weights of nice values, as Linux has had them since 2.6.23, and the one division that fair
+ * schedulers do with them: time * weight / sum of weights.
  */
-#ifndef __CFS_WEIGHTS_H
-#define __CFS_WEIGHTS_H
+#ifndef __LIB_WEIGHTS_H
+#define __LIB_WEIGHTS_H
 
-#include "types.h"
+#include "arith.h"
+
+#define NICE_0_WEIGHT 1024
+/* Weights are kept 1024 times finer than the table has them, as 64-bit kernels do. */
+#define WEIGHT_SHIFT  10
+
+enum weight_policy { POLICY_NORMAL = 0, POLICY_BATCH = 3, POLICY_IDLE = 5 };
+
+struct fair_load {
+	/* In 1/1024 of the units of the table. */
+	u64 weight;
+	/* About 2^32 divided by the weight in units of the table. */
+	u32 inverse;
+};
 
 /* Weight of nice -20..19: about 1024 / 1.25^nice. */
 static const u32 nice_weight[40] = {
@@ -40,7 +54,7 @@ static __always_inline u32 inverse_of(u64 weight)
 	return w ? 0xffffffffU / w : 0xffffffffU;
 }
 
-static void load_of_nice(struct cfs_load *load, s32 nice, bool idle_policy)
+static void load_of_nice(struct fair_load *load, s32 nice, bool idle_policy)
 {
 	u32 i = nice + 20;
 
@@ -53,40 +67,6 @@ static void load_of_nice(struct cfs_load *load, s32 nice, bool idle_policy)
 		i = 39;
 	load->weight = (u64)nice_weight[i] << WEIGHT_SHIFT;
 	load->inverse = nice_inverse[i];
-}
-
-/* a * b >> shift as if the product had 96 bits; shift <= 32. */
-static __always_inline u64 mul_shift(u64 a, u32 b, u32 shift)
-{
-	return (((a >> 32) * b) << (32 - shift)) + (((a & 0xffffffff) * b) >> shift);
-}
-
-/* Bits needed for v. */
-static __always_inline u32 bit_length(u32 v)
-{
-	u32 n = 0;
-
-	if (v >> 16) {
-		v >>= 16;
-		n += 16;
-	}
-	if (v >> 8) {
-		v >>= 8;
-		n += 8;
-	}
-	if (v >> 4) {
-		v >>= 4;
-		n += 4;
-	}
-	if (v >> 2) {
-		v >>= 2;
-		n += 2;
-	}
-	if (v >> 1) {
-		v >>= 1;
-		n += 1;
-	}
-	return n + v;
 }
 
 /*
@@ -102,7 +82,7 @@ static __noinline u64 calc_delta(u64 delta_ns, u64 weight, u32 inverse)
 }
 
 /* What a run of delta_ns costs in vruntime. */
-static __always_inline u64 calc_delta_fair(u64 delta_ns, const struct cfs_load *load)
+static __always_inline u64 calc_delta_fair(u64 delta_ns, const struct fair_load *load)
 {
 	if (load->weight == NICE_0_WEIGHT << WEIGHT_SHIFT)
 		return delta_ns;

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Handles on the shared headers for tests: each program takes its arguments in eight words and
+ * leaves its results there. No kernel is needed.
+ */
+#include <scx/common.bpf.h>
+#include "tiltyard/topology.h"
+#include "tiltyard/ticks.h"
+#include "tiltyard/tree.h"
+#include "tiltyard/slots.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* The kernel side of a struct_ops object, which this is so that it can be loaded. */
+SCX_OPS_DEFINE(lib_ops, .name = "lib");
+
+/* Tree ---------------------------------------------------------------------------------- */
+
+#define NR_NODES 4096
+
+static struct tree_node nodes[NR_NODES];
+static struct tree tree;
+
+static __always_inline struct tree_node *tree_node(u32 i)
+{
+	return &nodes[i & (NR_NODES - 1)];
+}
+
+/* In: entity, key, value. */
+SEC("syscall") u64 t_insert(u64 *a)
+{
+	tree_insert(&tree, a[0], a[1], a[2]);
+	return 0;
+}
+
+/* In: entity. */
+SEC("syscall") u64 t_remove(u64 *a)
+{
+	tree_remove(&tree, a[0]);
+	return 0;
+}
+
+/* In: limit. Out: first, second, first within the limit, height. */
+SEC("syscall") u64 t_look(u64 *a)
+{
+	a[3] = tree_first_within(&tree, a[0]);
+	a[1] = tree.first;
+	a[2] = tree_second(&tree);
+	a[4] = tree_height(tree.root);
+	return 0;
+}
+
+/* Ticks --------------------------------------------------------------------------------- */
+
+static struct tick_grid grid;
+
+/* In: time, length of a tick, whether a task starts instead. Out: ticks due. */
+SEC("syscall") u64 t_ticks(u64 *a)
+{
+	if (a[2])
+		ticks_skip(&grid, a[0], a[1]);
+	else
+		a[3] = ticks_due(&grid, a[0], a[1]);
+	return 0;
+}
+
+/* Topology ------------------------------------------------------------------------------ */
+
+static struct topology topo;
+
+/* In: CPUs, levels, whether descending. Out: online CPUs, levels in use. */
+SEC("syscall") u64 t_topology(u64 *a)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+
+	topo_init(&topo, online, a[0], a[1], a[2]);
+	scx_bpf_put_cpumask(online);
+	a[3] = topo.nr_online;
+	a[4] = topo.levels;
+	return 0;
+}
+
+/* In: rank, level. Out: its CPU; that CPU's rank, span at the level, and the next in its group. */
+SEC("syscall") u64 t_cpu(u64 *a)
+{
+	u32 cpu = topo_at(&topo, a[0]);
+	const struct topo_cpu *c = topo_of(&topo, cpu);
+
+	a[2] = cpu;
+	a[3] = c->rank;
+	a[4] = c->span[a[1] & (NR_TOPO - 1)].first;
+	a[5] = c->span[a[1] & (NR_TOPO - 1)].end;
+	a[6] = topo_next(&topo, cpu, a[1]);
+	return 0;
+}
+
+/* Slots --------------------------------------------------------------------------------- */
+
+DEFINE_SLOTS(few, 8)
+
+/* In: limit. Out: a slot. */
+SEC("syscall") u64 t_take(u64 *a)
+{
+	return few_take(a[0]);
+}
+
+/* In: a slot. */
+SEC("syscall") u64 t_give(u64 *a)
+{
+	few_give(a[0]);
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Tasks that a scheduler keeps to itself from enqueue() to dispatch(), and their hand-over.
+ *
+ * Between the two a task is in the scheduler's custody: it is in no queue of the core, and only the
+ * scheduler can bring it back. Custody begins in enqueue() and ends when the task is handed over or
+ * when the core takes it away: in dequeue() (its affinity or another property changes), and, on
+ * paths that leave out the former, in quiescent() and running(). To insert a task that has been
+ * taken away would be wrong, so the mark is changed under the lock of the queues that hold the
+ * task. Reads without it are marked: the core makes sure of a task once more when it is inserted.
+ */
+#ifndef __LIB_CUSTODY_H
+#define __LIB_CUSTODY_H
+
+struct custody {
+	s32 pid;
+	bool held;
+};
+
+static __always_inline void custody_begin(struct custody *c)
+{
+	WRITE_ONCE(c->held, true);
+}
+
+static __always_inline void custody_end(struct custody *c)
+{
+	WRITE_ONCE(c->held, false);
+}
+
+static __always_inline bool custody_holds(const struct custody *c)
+{
+	return READ_ONCE(c->held);
+}
+
+/* Inserts the task into DSQ @dsq. False: it was not in custody, or is gone, and its queues should
+ * forget it. */
+static __always_inline bool hand_over(struct custody *c, u64 dsq, u64 slice_ns)
+{
+	struct task_struct *p = NULL;
+
+	if (custody_holds(c))
+		p = bpf_task_from_pid(c->pid);
+	if (!p)
+		return false;
+	custody_end(c);
+	scx_bpf_dsq_insert(p, dsq, slice_ns, 0);
+	bpf_task_release(p);
+	return true;
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ULE as FreeBSD 11.1 has it: what differs from the port. policy.h says what each function is for.
+ */
+#ifndef __ULE_FREEBSD_H
+#define __ULE_FREEBSD_H
+
+#include "search.h"
+
+static void freebsd_params(void)
+{
+	par.tick_ns = NSEC_PER_SEC / stathz;
+	par.tickincr = (hz << SCHED_TICK_SHIFT) / stathz ?: 1;
+	par.slice = slice_ticks ?: (stathz / 10 ?: 1);
+	par.slice_min = slice_min_ticks ?: (par.slice / 6 ?: 1);
+	par.balance_interval = balance_interval_ticks ?: stathz;
+	par.affinity = affinity_ticks ?: (hz / 1000 ?: 1);
+	/* 120..223: 32 interactive levels, then 72 batch levels: 20 for nice, 32, 20. */
+	par.pri_min_interact = 120;
+	par.nr_interact = 32;
+	par.pri_min_batch = 152;
+	par.nr_batch = 72;
+	par.pri_min_used = 172;
+	par.nr_used = 32;
+	par.nr_slots = 64;
+	par.pri_per_fifo = 4;
+	par.static_boost = static_boost;
+	par.spares_head = true;
+}
+
+/* Linux's SCHED_IDLE of the kernel's uapi. */
+#define POLICY_IDLE 5
+
+static bool freebsd_is_idle_class(const struct task_struct *p)
+{
+	return p->policy == POLICY_IDLE;
+}
+
+/* Stops at 50 where more could not matter. */
+static u32 freebsd_penalty(u32 run, u32 slept)
+{
+	if (interact_thresh <= 50 && run >= slept)
+		return 50;
+	return penalty_full(run, slept);
+}
+
+static s32 freebsd_batch_nice(s32 nice)
+{
+	return nice;
+}
+
+/* The priority in use follows when the task returns to user mode or its slice ends. */
+static void freebsd_pri_computed(struct ule_task *t)
+{
+}
+
+/* Kernel threads keep their own. */
+static void freebsd_pri_apply(struct task_struct *p, struct ule_task *t)
+{
+	WRITE_ONCE(t->pri, is_kthread(p) ? PRI_KERN : READ_ONCE(t->user_pri));
+}
+
+/* The sleep counts before the task is placed. */
+static void freebsd_waking(struct task_struct *p, struct ule_task *t, u64 now)
+{
+	if (!t->sleeping)
+		return;
+	wake_account(p, t, now);
+	t->wake_done = true;
+}
+
+/*
+ * The last CPU if idle and its cache warm; an idle CPU of the largest group whose cache is; a CPU
+ * where the task runs at once; the least loaded; against the latter two the waking CPU has the
+ * first claim.
+ */
+static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64 now)
+{
+	s32 self = bpf_get_smp_processor_id();
+	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self), *found;
+	/* Whole hz ticks since it last ran: a cache of level n is warm for n - 1. */
+	u64 away = hz_since(t->rltick, now) / par.affinity;
+	u32 pri = READ_ONCE(t->pri);
+	s32 cpu = -1;
+
+	/* L2 is private to a core: level 2. */
+	if (READ_ONCE(last->lowpri) >= PRI_MIN_IDLE && away < 2 && allowed(p, prev) &&
+	    (!topo_has(&topo, TOPO_CORE) || core_idle(prev)))
+		return prev;
+	/* Of the groups only a last-level cache (level 3) is neither SMT nor without cache. */
+	if (topo_has(&topo, TOPO_LLC) && away < 3)
+		cpu = search_lowest(prev, TOPO_LLC, p,
+				    pri > PRI_MIN_IDLE - 1 ? pri : PRI_MIN_IDLE - 1, prev);
+	if (cpu < 0)
+		cpu = search_lowest(prev, TOPO_ALL, p, pri, prev);
+	if (cpu < 0)
+		cpu = search_lowest(prev, TOPO_ALL, p, 0, prev);
+	if (cpu < 0)
+		return prev;
+	found = cpu_ctx(cpu);
+	if (allowed(p, self) && READ_ONCE(here->lowpri) > pri &&
+	    READ_ONCE(found->lowpri) < PRI_MIN_IDLE &&
+	    READ_ONCE(here->load) <= READ_ONCE(found->load) + 1)
+		return self;
+	return cpu;
+}
+
+/* Whether a running task of priority @curr is preempted for one of priority @pri. */
+static bool should_preempt(u32 pri, u32 curr, bool remote)
+{
+	if (pri >= curr)
+		return false;
+	if (curr >= PRI_MIN_IDLE)
+		return true;
+	if (!preempt_thresh)
+		return false;
+	if (pri <= preempt_thresh)
+		return true;
+	return remote && pri < par.pri_min_batch && curr >= par.pri_min_batch;
+}
+
+/* On this CPU a better task runs soon, on another one only if it is that much better. */
+static void freebsd_preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
+{
+	bool remote = cpu != bpf_get_smp_processor_id();
+	bool now = should_preempt(pri, c->curr_pri, remote);
+
+	if (!c->running || pri >= c->curr_pri)
+		return;
+	if (now)
+		WRITE_ONCE(c->owe_preempt, true);
+	if (now || !remote)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* The running task is off the calendar. */
+static void freebsd_cpu_runs(struct ule_cpu *c, u32 pri, u64 slot)
+{
+	c->run_slot = SLOT_NONE;
+	WRITE_ONCE(c->curr_pri, pri);
+	WRITE_ONCE(c->lowpri, pri);
+}
+
+static void freebsd_cpu_idles(struct ule_cpu *c)
+{
+	WRITE_ONCE(c->curr_pri, PRI_IDLE);
+	WRITE_ONCE(c->lowpri, PRI_IDLE);
+}
+
+static u32 freebsd_running_pri(struct ule_cpu *c)
+{
+	return c->running ? c->curr_pri : PRI_IDLE;
+}
+
+/* A running task that leaves is followed by a choice, which sets lowpri. */
+static bool freebsd_leave_changes_best(struct ule_task *t, struct ule_cpu *c)
+{
+	return READ_ONCE(t->pri) == READ_ONCE(c->lowpri);
+}
+
+static bool freebsd_may_ask(struct ule_cpu *c)
+{
+	return transferable(c) > 0;
+}
+
+static bool freebsd_may_give(struct ule_cpu *c)
+{
+	return transferable(c) > 0;
+}
+
+static u32 freebsd_steal_load(u32 level)
+{
+	return level == TOPO_CORE ? 1 : steal_thresh;
+}
+
+static void freebsd_received(s32 to, struct ule_cpu *c, u32 pri)
+{
+	if (pri >= READ_ONCE(c->curr_pri))
+		return;
+	WRITE_ONCE(c->owe_preempt, true);
+	scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
+}
+
+/* Threads of the same process are spared both. */
+static bool freebsd_accounts_fork(const struct task_struct *child)
+{
+	return child->pid == child->tgid;
+}
+
+/* The first thread of the task's own process, or of the parent process when the whole process ends.
+ */
+static s32 freebsd_heir_pid(struct task_struct *p)
+{
+	struct task_struct *parent = p->real_parent;
+
+	if (p->pid != p->tgid)
+		return p->tgid;
+	return parent ? parent->tgid : 0;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The two ULEs: FreeBSD's, and its port to Linux. They share all that is in the other files, and
+ * differ in the functions below, each of which is in freebsd.h and in port.h, and in the figures of
+ * port_params() and freebsd_params(). policy_NAME() calls the one that runs.
+ */
+#ifndef __ULE_POLICY_H
+#define __ULE_POLICY_H
+
+#include "params.h"
+
+struct ule_task;
+struct ule_cpu;
+
+#define POLICY(type, name, params, args)                                                           \
+	static type port_##name params;                                                            \
+	static type freebsd_##name params;                                                         \
+	static __always_inline type policy_##name params                                           \
+	{                                                                                          \
+		return par.port ? port_##name args : freebsd_##name args;                          \
+	}
+
+/* Fills the part of `par` that the other parts do not depend on. */
+POLICY(void, params, (void), ())
+
+/* A task's priority. */
+POLICY(bool, is_idle_class, (const struct task_struct *p), (p))
+POLICY(u32, penalty, (u32 run, u32 slept), (run, slept))
+/* What nice adds to a batch priority. */
+POLICY(s32, batch_nice, (s32 nice), (nice))
+/* t->user_pri has been computed; the task returns to user mode: when does it become t->pri? */
+POLICY(void, pri_computed, (struct ule_task * t), (t))
+POLICY(void, pri_apply, (struct task_struct * p, struct ule_task *t), (p, t))
+
+/* A task wakes up: before it is placed. */
+POLICY(void, waking, (struct task_struct * p, struct ule_task *t, u64 now), (p, t, now))
+/* Where a task that wakes up or is new runs. */
+POLICY(s32, pickcpu, (struct task_struct * p, struct ule_task *t, s32 prev, u64 now),
+       (p, t, prev, now))
+/* A task of priority @pri has been queued on @cpu. */
+POLICY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri))
+
+/* A task has been chosen to run: its slot and priority are the CPU's. There is none to choose. */
+POLICY(void, cpu_runs, (struct ule_cpu * c, u32 pri, u64 slot), (c, pri, slot))
+POLICY(void, cpu_idles, (struct ule_cpu * c), (c))
+/* The running task's share in the best priority of a CPU. Whether that changes when @t leaves. */
+POLICY(u32, running_pri, (struct ule_cpu * c), (c))
+POLICY(bool, leave_changes_best, (struct ule_task * t, struct ule_cpu *c), (t, c))
+
+/* Moving tasks: whether a CPU is asked for one, and has one to give; the least load at which it is
+ * asked by an idle CPU of its group at @level; @to has got one. */
+POLICY(bool, may_ask, (struct ule_cpu * c), (c))
+POLICY(bool, may_give, (struct ule_cpu * c), (c))
+POLICY(u32, steal_load, (u32 level), (level))
+POLICY(void, received, (s32 to, struct ule_cpu *c, u32 pri), (to, c, pri))
+
+/* Whether a new task's history is cut, and its creation charged. Who inherits its run time. */
+POLICY(bool, accounts_fork, (const struct task_struct *child), (child))
+POLICY(s32, heir_pid, (struct task_struct * p), (p))
+
+/* Fills `par`. Returns -EINVAL for tunables that describe no machine. */
+static int params_init(void)
+{
+	if (mode > MODE_FREEBSD) {
+		scx_bpf_error("ule: mode=%u; use 0 (port) or 1 (freebsd)", mode);
+		return -EINVAL;
+	}
+	if (!hz || hz > 10000 || !stathz || stathz > hz) {
+		scx_bpf_error("ule: hz=%u stathz=%u; hz is 1..10000, stathz 1..hz", hz, stathz);
+		return -EINVAL;
+	}
+	if (!history_ms || history_ms > 60000 || load_sleep_ms > 60000) {
+		scx_bpf_error("ule: history_ms=%u load_sleep_ms=%u; use 1..60000, 0..60000",
+			      history_ms, load_sleep_ms);
+		return -EINVAL;
+	}
+	par.port = mode == MODE_PORT;
+	par.hz_ns = NSEC_PER_SEC / hz;
+	par.slp_run_max = (u64)history_ms * hz / 1000 << SCHED_TICK_SHIFT;
+	par.slp_run_fork = (u64)fork_history_ms * hz / 1000 << SCHED_TICK_SHIFT;
+	par.load_sleep = (u64)load_sleep_ms * hz / 1000 << SCHED_TICK_SHIFT;
+	par.pct_targ = 10 * hz;
+	par.pct_max = 11 * hz;
+	policy_params();
+	return 0;
+}
+
+#endif

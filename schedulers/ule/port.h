@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ULE as "The Battle of the Schedulers" ported it to Linux: what differs from FreeBSD. policy.h
+ * says what each function is for.
+ */
+#ifndef __ULE_PORT_H
+#define __ULE_PORT_H
+
+#include "search.h"
+
+static void port_params(void)
+{
+	par.tick_ns = par.hz_ns;
+	par.tickincr = 1 << SCHED_TICK_SHIFT;
+	par.slice = slice_ticks ?: 10;
+	par.slice_min = slice_min_ticks ?: 1;
+	par.balance_interval = balance_interval_ticks ?: 128;
+	par.affinity = affinity_ticks ?: 100;
+	/* 100..139: 12 interactive levels, then 28 batch levels of which CPU use spans 13. */
+	par.pri_min_interact = 100;
+	par.nr_interact = 12;
+	par.pri_min_batch = 112;
+	par.nr_batch = 28;
+	par.pri_min_used = 119;
+	par.nr_used = 13;
+	/* One FIFO per priority up to Linux's MAX_PRIO; the calendar has as many slots. The
+	 * port's own count is not published: any count from 112 on gives the same order of
+	 * interactive tasks, and scales a calendar turn. */
+	par.nr_slots = 140;
+	par.pri_per_fifo = 1;
+	par.queue_restarts = true;
+	par.flat_search = true;
+	par.steal_once = true;
+}
+
+static bool port_is_idle_class(const struct task_struct *p)
+{
+	return false;
+}
+
+static u32 port_penalty(u32 run, u32 slept)
+{
+	return penalty_full(run, slept);
+}
+
+/* 40 nice values on 104 priorities. */
+static s32 port_batch_nice(s32 nice)
+{
+	u32 size = PRI_NRESV * (nice < 0 ? -nice : nice) / 104;
+
+	return nice < 0 ? -(s32)size : (s32)size;
+}
+
+/* At once. */
+static void port_pri_computed(struct ule_task *t)
+{
+	WRITE_ONCE(t->pri, READ_ONCE(t->user_pri));
+}
+
+static void port_pri_apply(struct task_struct *p, struct ule_task *t)
+{
+}
+
+/* Placement goes by the priority that the task had before it slept: runnable() accounts the sleep.
+ */
+static void port_waking(struct task_struct *p, struct ule_task *t, u64 now)
+{
+}
+
+/*
+ * Much the same as FreeBSD's by the waker's domains, with two differences that cost it: no CPU ever
+ * counts as idle in a search, and the last step compares with the previous CPU.
+ */
+static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64 now)
+{
+	s32 self = bpf_get_smp_processor_id();
+	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self);
+	u64 away = hz_since(t->ltick, now) / par.affinity;
+	u32 pri = READ_ONCE(t->pri), idle_pri = par.pri_min_batch + par.nr_batch - 1;
+	u32 step, nr_affine = 0, domain = NR_TOPO;
+	s32 cpu = -1;
+
+	if (!READ_ONCE(last->load) && away < 2 && allowed(p, prev))
+		return prev;
+	/* Domains count from the smallest: domain n is warm for n times the affinity. */
+	bpf_for (step, 0, NR_TOPO) {
+		u32 level = TOPO_CORE - step;
+
+		if (!topo_has(&topo, level))
+			continue;
+		if (away < nr_affine)
+			domain = level;
+		nr_affine++;
+	}
+	if (domain < NR_TOPO)
+		cpu = search_lowest(self, domain, p, pri > idle_pri ? pri : idle_pri, prev);
+	if (cpu < 0)
+		cpu = search_lowest(self, TOPO_ALL, p, pri, prev);
+	if (cpu < 0)
+		cpu = search_lowest(self, TOPO_ALL, p, 0, prev);
+	if (cpu < 0)
+		return prev;
+	if (allowed(p, self) && READ_ONCE(here->lowpri) > pri && READ_ONCE(last->load) > 0 &&
+	    READ_ONCE(here->load) <= READ_ONCE(last->load) + 1)
+		return self;
+	return cpu;
+}
+
+/* The running task is left alone. */
+static void port_preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
+{
+}
+
+/* The running task stays on the calendar, and lowpri as it is. */
+static void port_cpu_runs(struct ule_cpu *c, u32 pri, u64 slot)
+{
+	c->run_slot = slot;
+	WRITE_ONCE(c->curr_pri, pri);
+}
+
+static void port_cpu_idles(struct ule_cpu *c)
+{
+}
+
+/* It never learns that a CPU went idle: the current task is then the one that has gone to sleep. */
+static u32 port_running_pri(struct ule_cpu *c)
+{
+	return c->curr_pri;
+}
+
+static bool port_leave_changes_best(struct ule_task *t, struct ule_cpu *c)
+{
+	return true;
+}
+
+/* By the load alone, whether tasks wait or not. */
+static bool port_may_ask(struct ule_cpu *c)
+{
+	return true;
+}
+
+static bool port_may_give(struct ule_cpu *c)
+{
+	return READ_ONCE(c->load) > 1;
+}
+
+static u32 port_steal_load(u32 level)
+{
+	return 2;
+}
+
+static void port_received(s32 to, struct ule_cpu *c, u32 pri)
+{
+	scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
+}
+
+static bool port_accounts_fork(const struct task_struct *child)
+{
+	return true;
+}
+
+/* The parent. */
+static s32 port_heir_pid(struct task_struct *p)
+{
+	struct task_struct *parent = p->real_parent;
+
+	return parent ? parent->pid : 0;
+}
+
+#endif
