@@ -63,6 +63,31 @@ fn wild_pointers_and_endless_recursion_come_back() {
     assert_eq!(read::<u64>(&instance, "nr"), 4);
 }
 
+/// A store whose address is an argument on one way and a variable's element on another belongs to neither alone.
+#[test]
+fn a_store_through_either_of_two_pointers_is_checked_against_both() {
+    let body = "
+        static u32 links[64], root[2]; u32 seen;
+        static __noinline void link(u32 *first, u32 i, u32 to) {
+            if (i)
+                links[links[i & 63] + 1 & 63] = to;
+            else
+                *first = to;
+        }
+        void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+            link(&root[enq_flags & 1], enq_flags >> 1, 7);
+            seen = root[0] + 10 * root[1] + 100 * links[1];
+        }";
+    let (_folder, source) = written(&scheduler(body, ".enqueue = (void *)test_enqueue,"));
+    let object = build(&source);
+    let engine = Engine::default();
+    let instance = load(&object, &[], &engine);
+    for (flags, seen) in [(0, 7), (1, 77), (2, 777)] {
+        call(&instance, &object, "enqueue", &[0, flags]).unwrap();
+        assert_eq!(read::<u32>(&instance, "seen"), seen);
+    }
+}
+
 #[test]
 fn crashes_do_not_disturb_other_threads() {
     let object = faulty();

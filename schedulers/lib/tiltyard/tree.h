@@ -24,7 +24,6 @@
 
 struct tree_node {
 	u64 key;
-	u64 seq; /* order of insertion, for equal keys */
 	u64 value;
 	u64 least; /* of the values at and below it */
 	/* The earlier side and the later side. */
@@ -34,19 +33,11 @@ struct tree_node {
 };
 
 struct tree {
-	u64 seq;
 	u32 root;
 	u32 first; /* in order */
 };
 
 static __always_inline struct tree_node *tree_node(u32 i);
-
-static __always_inline bool tree_before(const struct tree_node *a, const struct tree_node *b)
-{
-	s64 d = a->key - b->key;
-
-	return d < 0 || (d == 0 && earlier(a->seq, b->seq));
-}
 
 static __always_inline u32 tree_height(u32 i)
 {
@@ -96,21 +87,16 @@ static __noinline u32 tree_lift(struct tree *t, u32 i, u32 side)
 	return lifted;
 }
 
-/* Balances at node i, whose children are right. Returns the node that is in its place then. */
-static __noinline u32 tree_balance(struct tree *t, u32 i)
+/* Rotates at node i, whose side `high` is two higher than the other. Returns what takes its place.
+ */
+static __noinline u32 tree_rotate(struct tree *t, u32 i, u32 high)
 {
-	struct tree_node *n = tree_node(i);
-	u32 left = tree_height(n->child[0]), right = tree_height(n->child[1]);
-	u32 side = right > left, high;
+	u32 child = tree_node(i)->child[high & 1];
+	struct tree_node *n = tree_node(child);
 
-	if (left <= right + 1 && right <= left + 1) {
-		tree_sum(i);
-		return i;
-	}
-	high = n->child[side];
-	if (tree_height(tree_node(high)->child[!side]) > tree_height(tree_node(high)->child[side]))
-		tree_lift(t, high, !side);
-	return tree_lift(t, i, side);
+	if (tree_height(n->child[~high & 1]) > tree_height(n->child[high & 1]))
+		tree_lift(t, child, !high);
+	return tree_lift(t, i, high);
 }
 
 /* Sets right all nodes from i upwards: as far as node `past` (0: i) and then until nothing changes.
@@ -120,19 +106,23 @@ static __noinline void tree_settle(struct tree *t, u32 i, u32 past)
 	u32 step;
 
 	bpf_for (step, 0, TREE_STEPS) {
-		u32 height;
-		u64 least;
+		struct tree_node *n = tree_node(i);
+		u32 height = n->height, left, right;
+		u64 least = n->least;
 
 		if (!i)
 			break;
 		if (i == past)
 			past = 0;
-		height = tree_node(i)->height;
-		least = tree_node(i)->least;
-		i = tree_balance(t, i);
-		if (!past && tree_node(i)->height == height && tree_node(i)->least == least)
+		left = tree_height(n->child[0]);
+		right = tree_height(n->child[1]);
+		if (left > right + 1 || right > left + 1)
+			n = tree_node(tree_rotate(t, i, right > left));
+		else
+			tree_sum(i);
+		if (!past && n->height == height && n->least == least)
 			break;
-		i = tree_node(i)->up;
+		i = n->up;
 	}
 }
 
@@ -151,40 +141,38 @@ static __noinline u32 tree_leftmost(u32 i)
 	return i;
 }
 
-/* Inserts entity i, which is in no tree. */
+/* Inserts entity i, which is in no tree, after all whose keys are not later. */
 static __noinline void tree_insert(struct tree *t, u32 i, u64 key, u64 value)
 {
 	struct tree_node *n = tree_node(i);
-	u32 up = t->root, step, side = 0;
+	u32 up = t->root, side = 0, step;
 	bool is_first = true;
 
 	n->key = key;
-	n->seq = t->seq++;
 	n->value = value;
 	n->least = value;
 	n->child[0] = 0;
 	n->child[1] = 0;
-	n->up = 0;
+	n->up = up;
 	n->height = 1;
+	if (!up) {
+		t->root = i;
+		t->first = i;
+		return;
+	}
 	bpf_for (step, 0, TREE_STEPS) {
 		u32 next;
 
-		if (!up)
-			break;
-		side = !tree_before(n, tree_node(up));
+		side = !earlier(key, tree_node(up)->key);
 		if (side)
 			is_first = false;
-		next = tree_node(up)->child[side & 1];
+		next = tree_node(up)->child[side];
 		if (!next)
 			break;
 		up = next;
 	}
 	if (is_first)
 		t->first = i;
-	if (!up) {
-		t->root = i;
-		return;
-	}
 	n->up = up;
 	tree_node(up)->child[side & 1] = i;
 	tree_settle(t, up, 0);
@@ -211,7 +199,8 @@ static __noinline void tree_remove(struct tree *t, u32 i)
 		t->first = tree_second(t);
 	if (!left || !right) {
 		tree_replace(t, n->up, i, left ? left : right);
-		tree_settle(t, n->up, 0);
+		if (n->up)
+			tree_settle(t, n->up, 0);
 		return;
 	}
 	/* The next in order has no earlier child: it leaves its place to its later one. */

@@ -10,6 +10,7 @@
 //! Work is counted before any of this is added: a checked scheduler takes no longer in the simulated machine.
 
 use super::access::{Place, places, size_of};
+use super::fold::incoming;
 use super::{Choices, resizable};
 use crate::describe;
 use crate::ir::{Function, Insn, Module, Result, names, split_top};
@@ -590,10 +591,11 @@ impl Watch<'_, '_> {
     /// Of a pointer that walks along something: what it walks along, if all that comes in is of that.
     fn base_of_phi(&self, pointer: &str, def: &Insn, depth: u32) -> Base {
         let mut found: Option<Base> = None;
-        for value in names(&def.text, '%')
-            .into_iter()
-            .filter(|n| self.defs.contains_key(n))
-        {
+        for (value, _) in incoming(&def.text) {
+            // An argument or a constant could be anything.
+            if !self.defs.contains_key(value) {
+                return Base::Elsewhere;
+            }
             if self.leads_to(value, pointer) {
                 continue;
             }
@@ -605,11 +607,7 @@ impl Watch<'_, '_> {
             }
             found = Some(base);
         }
-        let others = split_top(def.text.trim_start_matches("phi ptr "), ',');
-        let all_named = others
-            .iter()
-            .all(|o| o.trim_start_matches(['[', ' ']).starts_with('%'));
-        found.filter(|_| all_named).unwrap_or(Base::Elsewhere)
+        found.unwrap_or(Base::Elsewhere)
     }
 
     /// A value that is computed from this very phi.
