@@ -56,6 +56,12 @@ void BPF_STRUCT_OPS(fifo_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(fifo_ops, .select_cpu = (void *)fifo_select_cpu, .enqueue = (void *)fifo_enqueue,
-	       .dispatch = (void *)fifo_dispatch, .init = (void *)fifo_init,
-	       .exit = (void *)fifo_exit, .name = "fifo");
+/* clang-format off */
+SCX_OPS_DEFINE(fifo_ops,
+	       .select_cpu		= (void *)fifo_select_cpu,
+	       .enqueue			= (void *)fifo_enqueue,
+	       .dispatch		= (void *)fifo_dispatch,
+	       .init			= (void *)fifo_init,
+	       .exit			= (void *)fifo_exit,
+	       .name			= "fifo");
+/* clang-format on */

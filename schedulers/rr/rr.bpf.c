@@ -83,6 +83,12 @@ void BPF_STRUCT_OPS(rr_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(rr_ops, .select_cpu = (void *)rr_select_cpu, .enqueue = (void *)rr_enqueue,
-	       .dispatch = (void *)rr_dispatch, .init = (void *)rr_init, .exit = (void *)rr_exit,
-	       .name = "rr");
+/* clang-format off */
+SCX_OPS_DEFINE(rr_ops,
+	       .select_cpu		= (void *)rr_select_cpu,
+	       .enqueue			= (void *)rr_enqueue,
+	       .dispatch		= (void *)rr_dispatch,
+	       .init			= (void *)rr_init,
+	       .exit			= (void *)rr_exit,
+	       .name			= "rr");
+/* clang-format on */

@@ -92,9 +92,7 @@ static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, 
 		cpu = search_lowest(prev, TOPO_LLC, p,
 				    pri > PRI_MIN_IDLE - 1 ? pri : PRI_MIN_IDLE - 1, prev);
 	if (cpu < 0)
-		cpu = search_lowest(prev, TOPO_ALL, p, pri, prev);
-	if (cpu < 0)
-		cpu = search_lowest(prev, TOPO_ALL, p, 0, prev);
+		cpu = search_machine(prev, p, pri, prev);
 	if (cpu < 0)
 		return prev;
 	found = cpu_ctx(cpu);

@@ -20,7 +20,9 @@ struct ule_cpu;
 		return par.port ? port_##name args : freebsd_##name args;                          \
 	}
 
-/* Fills the part of `par` that the other parts do not depend on. */
+/* clang-format off */
+
+/* Fills the rest of `par`. */
 POLICY(void, params, (void), ())
 
 /* A task's priority. */
@@ -29,34 +31,36 @@ POLICY(u32, penalty, (u32 run, u32 slept), (run, slept))
 /* What nice adds to a batch priority. */
 POLICY(s32, batch_nice, (s32 nice), (nice))
 /* t->user_pri has been computed; the task returns to user mode: when does it become t->pri? */
-POLICY(void, pri_computed, (struct ule_task * t), (t))
-POLICY(void, pri_apply, (struct task_struct * p, struct ule_task *t), (p, t))
+POLICY(void, pri_computed, (struct ule_task *t), (t))
+POLICY(void, pri_apply, (struct task_struct *p, struct ule_task *t), (p, t))
 
 /* A task wakes up: before it is placed. */
-POLICY(void, waking, (struct task_struct * p, struct ule_task *t, u64 now), (p, t, now))
+POLICY(void, waking, (struct task_struct *p, struct ule_task *t, u64 now), (p, t, now))
 /* Where a task that wakes up or is new runs. */
-POLICY(s32, pickcpu, (struct task_struct * p, struct ule_task *t, s32 prev, u64 now),
+POLICY(s32, pickcpu, (struct task_struct *p, struct ule_task *t, s32 prev, u64 now),
        (p, t, prev, now))
 /* A task of priority @pri has been queued on @cpu. */
 POLICY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri))
 
 /* A task has been chosen to run: its slot and priority are the CPU's. There is none to choose. */
-POLICY(void, cpu_runs, (struct ule_cpu * c, u32 pri, u64 slot), (c, pri, slot))
-POLICY(void, cpu_idles, (struct ule_cpu * c), (c))
+POLICY(void, cpu_runs, (struct ule_cpu *c, u32 pri, u64 slot), (c, pri, slot))
+POLICY(void, cpu_idles, (struct ule_cpu *c), (c))
 /* The running task's share in the best priority of a CPU. Whether that changes when @t leaves. */
-POLICY(u32, running_pri, (struct ule_cpu * c), (c))
-POLICY(bool, leave_changes_best, (struct ule_task * t, struct ule_cpu *c), (t, c))
+POLICY(u32, running_pri, (struct ule_cpu *c), (c))
+POLICY(bool, leave_changes_best, (struct ule_task *t, struct ule_cpu *c), (t, c))
 
 /* Moving tasks: whether a CPU is asked for one, and has one to give; the least load at which it is
  * asked by an idle CPU of its group at @level; @to has got one. */
-POLICY(bool, may_ask, (struct ule_cpu * c), (c))
-POLICY(bool, may_give, (struct ule_cpu * c), (c))
+POLICY(bool, may_ask, (struct ule_cpu *c), (c))
+POLICY(bool, may_give, (struct ule_cpu *c), (c))
 POLICY(u32, steal_load, (u32 level), (level))
 POLICY(void, received, (s32 to, struct ule_cpu *c, u32 pri), (to, c, pri))
 
 /* Whether a new task's history is cut, and its creation charged. Who inherits its run time. */
 POLICY(bool, accounts_fork, (const struct task_struct *child), (child))
-POLICY(s32, heir_pid, (struct task_struct * p), (p))
+POLICY(s32, heir_pid, (struct task_struct *p), (p))
+
+/* clang-format on */
 
 /* Fills `par`. Returns -EINVAL for tunables that describe no machine. */
 static int params_init(void)

@@ -95,9 +95,7 @@ static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64
 	if (domain < NR_TOPO)
 		cpu = search_lowest(self, domain, p, pri > idle_pri ? pri : idle_pri, prev);
 	if (cpu < 0)
-		cpu = search_lowest(self, TOPO_ALL, p, pri, prev);
-	if (cpu < 0)
-		cpu = search_lowest(self, TOPO_ALL, p, 0, prev);
+		cpu = search_machine(self, p, pri, prev);
 	if (cpu < 0)
 		return prev;
 	if (allowed(p, self) && READ_ONCE(here->lowpri) > pri && READ_ONCE(last->load) > 0 &&

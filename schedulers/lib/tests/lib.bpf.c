@@ -4,6 +4,7 @@
  * leaves its results there. No kernel is needed.
  */
 #include <scx/common.bpf.h>
+#include "tiltyard/descent.h"
 #include "tiltyard/topology.h"
 #include "tiltyard/ticks.h"
 #include "tiltyard/tree.h"
@@ -91,6 +92,26 @@ SEC("syscall") u64 t_cpu(u64 *a)
 	a[4] = c->span[a[1] & (NR_TOPO - 1)].first;
 	a[5] = c->span[a[1] & (NR_TOPO - 1)].end;
 	a[6] = topo_next(&topo, cpu, a[1]);
+	return 0;
+}
+
+static struct descent descent;
+
+/* In: CPU and level of a group, whether flat, whether highest. Loads are 10 * (CPU * 7 % 5), keys
+ * the CPUs, CPU 2 is not eligible. Out: the best CPU. */
+SEC("syscall") u64 t_descend(u64 *a)
+{
+	u32 level = a[1] & (NR_TOPO - 1), i;
+	const struct topo_span *span = &topo_of(&topo, a[0])->span[level];
+
+	descent_begin(&descent, level, a[2] ? level : TOPO_CORE, a[3]);
+	bpf_for (i, span->first, span->end) {
+		u32 cpu = topo_at(&topo, i);
+
+		descent_offer(&descent, 10 * (cpu * 7 % 5), cpu == 2 ? -1 : (s32)cpu, cpu);
+		descent_close(&descent, &topo, cpu);
+	}
+	a[4] = descent_best(&descent);
 	return 0;
 }
 

@@ -218,6 +218,49 @@ fn levels_that_tell_nothing_apart_are_none() {
     assert_eq!((by_core[1].span, by_node[1].span), ((0, 2), (0, 4)));
 }
 
+/// A descent against its definition, on 3 nodes of 2 caches of 2 cores of 2 threads, from every group.
+#[test]
+fn a_descent_takes_the_best_child_at_each_level() {
+    let ids = |size: u32| (0..24u32).map(|cpu| cpu / size).collect::<Vec<u32>>();
+    let lib = Lib::with_topology([&ids(2), &ids(4), &ids(8)]);
+    lib.call("t_topology", &[24, 1 << NODE | 1 << LLC | 1 << CORE, 1]);
+    let load = |cpu: i64| 10 * (cpu * 7 % 5);
+    // The best eligible CPU of [first, first + size), whose children are a third, half, ... as large.
+    fn best(first: i64, size: i64, highest: bool, load: &dyn Fn(i64) -> i64) -> i64 {
+        let sign = if highest { -1 } else { 1 };
+        let sum = |first: i64, size: i64| (first..first + size).map(load).sum::<i64>();
+        let child = match size {
+            24 => 8,
+            1 => return if first == 2 { -1 } else { first },
+            _ => size / 2,
+        };
+        let children = (first..first + size).step_by(child as usize);
+        let bests = children.map(|at| (sign * sum(at, child), best(at, child, highest, load)));
+        let eligible = bests.filter(|(_, cpu)| *cpu >= 0);
+        let first = eligible.min_by_key(|(load, cpu)| (*load, sign * cpu));
+        first.map_or(-1, |(_, cpu)| cpu)
+    }
+    for cpu in 0..24 {
+        for (level, size) in [(0, 24), (NODE, 8), (LLC, 4), (CORE, 2)] {
+            for highest in [false, true] {
+                let first = cpu / size * size;
+                let call =
+                    |flat: i64| lib.call("t_descend", &[cpu, level, flat, highest.into()])[4];
+                let expected = best(first, size, highest, &load);
+                assert_eq!(call(0), expected, "CPU {cpu}, level {level}, {highest}");
+                let sign = if highest { -1 } else { 1 };
+                let all = (first..first + size).filter(|cpu| *cpu != 2);
+                let flat = all.min_by_key(|cpu| (sign * load(*cpu), sign * cpu));
+                assert_eq!(
+                    call(1),
+                    flat.unwrap(),
+                    "CPU {cpu}, level {level}, {highest}, flat"
+                );
+            }
+        }
+    }
+}
+
 /// Every group of a machine with 4096 CPUs: 8 nodes, 64 caches, 2048 cores.
 #[test]
 fn four_thousand_cpus() {

@@ -195,8 +195,9 @@ static __noinline void tree_remove(struct tree *t, u32 i)
 	struct tree_node *n = tree_node(i), *heir;
 	u32 left = n->child[0], right = n->child[1], next, from;
 
+	/* The first has no earlier child. */
 	if (t->first == i)
-		t->first = tree_second(t);
+		t->first = right ? tree_leftmost(right) : n->up;
 	if (!left || !right) {
 		tree_replace(t, n->up, i, left ? left : right);
 		if (n->up)
