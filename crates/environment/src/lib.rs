@@ -9,5 +9,5 @@ mod facts;
 mod plan;
 mod table;
 
-pub use plan::{Call, Entry, Flag, Moment, Plan, Room, Scheduler, Variable};
+pub use plan::{Call, Entry, Field, Flag, Moment, Plan, Room, Scheduler, Variable};
 pub use table::{EMPTY, Environment, EnvironmentError};

@@ -185,6 +185,87 @@ impl Environment {
     }
 }
 
+impl Plan {
+    /// `own` flags of the ops with the planned bits; `bit` gives the kernel's value of a flag that it knows.
+    pub fn ops_flags(
+        &self,
+        own: u64,
+        bit: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<u64, EnvironmentError> {
+        self.flags
+            .iter()
+            .try_fold(own, |flags, flag| match (bit(&flag.name), flag.is_set) {
+                (Some(bit), true) => Ok(flags | bit),
+                (Some(bit), false) => Ok(flags & !bit),
+                (None, _) if flag.is_optional => Ok(flags),
+                (None, _) => {
+                    let what = "flag in this kernel";
+                    Err(EnvironmentError::missing("flags", &flag.name, what))
+                }
+            })
+    }
+}
+
+/// A number in the struct that a program takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    pub name: &'a str,
+    pub offset: usize,
+    /// 1 to 8 bytes.
+    pub size: usize,
+}
+
+impl Call {
+    /// The struct that the program takes, up to the last of its numbers. Those that the call does not name are 0.
+    pub fn argument_bytes(&self, fields: &[Field]) -> Result<Vec<u8>, EnvironmentError> {
+        let end = fields.iter().map(|field| field.offset + field.size).max();
+        let mut bytes = vec![0; end.unwrap_or(0)];
+        for (name, value) in &self.arguments {
+            let what = "argument of the program";
+            let field = fields.iter().find(|field| field.name == name);
+            let field = field.ok_or_else(|| EnvironmentError::missing("calls", name, what))?;
+            let key = format!("calls, {}, {name}", self.program);
+            let range = field.offset..field.offset + field.size;
+            bytes[range].copy_from_slice(&le_bytes(&key, *value, field.size)?);
+        }
+        Ok(bytes)
+    }
+}
+
+impl Entry {
+    /// Key and value as they lie in memory, in so many bytes each.
+    pub fn bytes(
+        &self,
+        key_size: usize,
+        value_size: usize,
+    ) -> Result<(Vec<u8>, Vec<u8>), EnvironmentError> {
+        let name = format!("maps, {}", self.map);
+        Ok((
+            le_bytes(&format!("{name}, key"), self.key, key_size)?,
+            le_bytes(&format!("{name}, value"), self.value, value_size)?,
+        ))
+    }
+}
+
+/// A number in `size` bytes, low byte first, if it fits them with or without a sign.
+fn le_bytes(key: &str, value: i64, size: usize) -> Result<Vec<u8>, EnvironmentError> {
+    let wrong = |what: &str| EnvironmentError::Value {
+        key: key.to_owned(),
+        value: value.to_string(),
+        what: what.to_owned(),
+    };
+    if !(1..=8).contains(&size) {
+        return Err(wrong(&format!(
+            "the scheduler has {size} bytes there, no number"
+        )));
+    }
+    let (low, high) = (-(1_i128 << (8 * size - 1)), 1_i128 << (8 * size));
+    match (low..high).contains(&i128::from(value)) {
+        true => Ok(value.to_le_bytes()[..size].to_vec()),
+        false => Err(wrong(&format!("it does not fit {size} bytes"))),
+    }
+}
+
 fn once(machine: &Machine) -> Part<'_> {
     Each::Once.parts(machine)[0]
 }
@@ -493,5 +574,80 @@ mod tests {
             let error = plan(table, TWO, &[], &[("x", 1)]).unwrap_err();
             assert_eq!(error, expected, "{table}");
         }
+    }
+
+    #[test]
+    fn flags_are_set_and_cleared_as_far_as_the_kernel_has_them() {
+        let flag = |name: &str, is_set, is_optional| Flag {
+            name: name.to_owned(),
+            is_set,
+            is_optional,
+        };
+        let bit = |name: &str| match name {
+            "A" => Some(1),
+            "B" => Some(2),
+            _ => None,
+        };
+        let mut plan = Plan {
+            flags: vec![
+                flag("A", false, false),
+                flag("B", true, false),
+                flag("C", true, true),
+            ],
+            ..Plan::default()
+        };
+        assert_eq!(plan.ops_flags(0b101, &bit), Ok(0b110));
+        plan.flags.push(flag("D", false, false));
+        let error = plan.ops_flags(0, &bit).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "[environment] flags.D: the scheduler has no such flag in this kernel"
+        );
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_errors() {
+        let call = |name: &str, value| Call {
+            program: "p".to_owned(),
+            arguments: vec![(name.to_owned(), value)],
+            moment: Moment::Loaded,
+            cpu: None,
+        };
+        let field = |name, offset, size| Field { name, offset, size };
+        let fields = [field("a", 0, 4), field("b", 6, 2)];
+        let bytes = |name: &str, value| {
+            let bytes = call(name, value).argument_bytes(&fields);
+            bytes.map_err(|error| error.to_string())
+        };
+        assert_eq!(bytes("a", -2), Ok(vec![0xfe, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
+        assert_eq!(bytes("b", 65_535), Ok(vec![0, 0, 0, 0, 0, 0, 0xff, 0xff]));
+        let error = |text: &str| Err(format!("[environment] {text}"));
+        assert_eq!(
+            bytes("b", 65_536),
+            error("calls, p, b = 65536: it does not fit 2 bytes")
+        );
+        assert_eq!(
+            bytes("b", -32_769),
+            error("calls, p, b = -32769: it does not fit 2 bytes")
+        );
+        assert_eq!(
+            bytes("c", 0),
+            error("calls.c: the scheduler has no such argument of the program")
+        );
+        let entry = Entry {
+            map: "m".to_owned(),
+            key: 256,
+            value: -1,
+        };
+        assert_eq!(entry.bytes(2, 1), Ok((vec![0, 1], vec![0xff])));
+        let error = |key, value| entry.bytes(key, value).unwrap_err().to_string();
+        assert_eq!(
+            error(1, 1),
+            "[environment] maps, m, key = 256: it does not fit 1 bytes"
+        );
+        assert_eq!(
+            error(2, 16),
+            "[environment] maps, m, value = -1: the scheduler has 16 bytes there, no number"
+        );
     }
 }

@@ -113,6 +113,14 @@ pub enum EnvironmentError {
     },
 }
 
+impl EnvironmentError {
+    /// The scheduler has no `what` of this name.
+    pub fn missing(kind: &str, name: &str, what: &'static str) -> EnvironmentError {
+        let key = format!("{kind}.{name}");
+        EnvironmentError::Missing { key, what }
+    }
+}
+
 /// Shortest period of calls, ms: more frequent ones would be a scheduler of their own.
 const MIN_EVERY_MS: u64 = 1;
 

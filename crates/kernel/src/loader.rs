@@ -17,7 +17,7 @@ use libbpf_rs::{
     ProgramType,
 };
 
-use tiltyard_environment::{Environment, EnvironmentError, Flag, Moment, Plan};
+use tiltyard_environment::{Environment, EnvironmentError, Moment, Plan};
 use tiltyard_model::Machine;
 
 use crate::protocol::{Counter, Deviation, ExitInfo, Tunable};
@@ -200,7 +200,7 @@ fn load(object: &Path, setup: Setup) -> Result<(Object, Layout, Plan), LoadError
         &setup.environment.programs().collect::<Vec<_>>(),
     )?;
     let plan = userspace::plan(setup, &layout)?;
-    prepare_ops(&mut opened, &layout, &plan.flags, setup.enums)?;
+    prepare_ops(&mut opened, &layout, &plan, setup.enums)?;
     prepare_data(&mut opened, &layout, setup.tunables, setup.enums)?;
     userspace::prepare(&mut opened, &mut layout, &plan)?;
     if let Some(ring) = setup.probes {
@@ -422,7 +422,7 @@ fn choose_programs(opened: &mut OpenObject, called: &[&str]) -> Result<(), LoadE
 fn prepare_ops(
     opened: &mut OpenObject,
     layout: &Layout,
-    planned: &[Flag],
+    plan: &Plan,
     enums: &KernelEnums,
 ) -> Result<(), LoadError> {
     let range = |name: &str| {
@@ -434,10 +434,14 @@ fn prepare_ops(
     };
     let mut map = find_map(opened, &layout.ops).ok_or_else(damaged)?;
     let ops = map.initial_value_mut().ok_or_else(damaged)?;
-    if !planned.is_empty() {
+    if !plan.flags.is_empty() {
         let range = range("flags").ok_or_else(damaged)?;
         let own = u64::from_ne_bytes(ops[range.clone()].try_into().map_err(|_| damaged())?);
-        ops[range].copy_from_slice(&userspace::flags(own, planned, enums)?.to_ne_bytes());
+        ops[range].copy_from_slice(
+            &plan
+                .ops_flags(own, &|name| enums.value(name))?
+                .to_ne_bytes(),
+        );
     }
     let Some(range) = range("hotplug_seq") else {
         return Ok(());

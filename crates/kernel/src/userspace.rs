@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, Object, OpenObject, ProgramInput};
 use tiltyard_environment::{
-    Call, Entry, EnvironmentError, Flag, Moment, Plan, Room, Scheduler, Variable,
+    Call, Entry, EnvironmentError, Field, Moment, Plan, Room, Scheduler, Variable,
 };
 use tiltyard_model::Machine;
 
 use crate::config::KernelConfig;
 use crate::host;
-use crate::loader::{KernelEnums, Layout, LoadError, Setup, find_map, section_bytes};
+use crate::loader::{Layout, LoadError, Setup, find_map, section_bytes};
 use crate::protocol::Tunable;
 use crate::tunables;
-use crate::types::{Kind, Place};
+use crate::types::Kind;
 
 /// The topology of this machine, without offline CPUs at the end, and the tick of its kernel, or the default if the kernel's
 /// configuration cannot be found.
@@ -96,21 +96,8 @@ fn resize(
     Ok(())
 }
 
-/// `flags` of the ops with the planned bits, which this kernel must know unless they are optional.
-pub fn flags(flags: u64, planned: &[Flag], enums: &KernelEnums) -> Result<u64, LoadError> {
-    planned.iter().try_fold(flags, |flags, flag| {
-        match (enums.value(&flag.name), flag.is_set) {
-            (Some(bit), true) => Ok(flags | bit),
-            (Some(bit), false) => Ok(flags & !bit),
-            (None, _) if flag.is_optional => Ok(flags),
-            (None, _) => Err(missing("flags", &flag.name, "flag in this kernel")),
-        }
-    })
-}
-
 fn missing(kind: &str, name: &str, what: &'static str) -> LoadError {
-    let key = format!("{kind}.{name}");
-    EnvironmentError::Missing { key, what }.into()
+    EnvironmentError::missing(kind, name, what).into()
 }
 
 /// Sets elements of maps of a loaded object.
@@ -119,12 +106,7 @@ pub fn fill(object: &Object, entries: &[Entry]) -> Result<(), LoadError> {
         let missing = || missing("maps", &entry.map, "map");
         let map = object.maps().find(|map| map.name() == entry.map.as_str());
         let map = map.ok_or_else(missing)?;
-        let word = |number: i64, size: u32| {
-            let bytes = number.to_le_bytes();
-            bytes.get(..size as usize).map(<[u8]>::to_vec)
-        };
-        let key = word(entry.key, map.key_size()).ok_or_else(missing)?;
-        let value = word(entry.value, map.value_size()).ok_or_else(missing)?;
+        let (key, value) = entry.bytes(map.key_size() as usize, map.value_size() as usize)?;
         map.update(&key, &value, MapFlags::ANY)?;
     }
     Ok(())
@@ -170,16 +152,15 @@ fn arguments(layout: &Layout, call: &Call) -> Result<Vec<u8>, LoadError> {
         .programs
         .iter()
         .find(|(name, _)| *name == call.program);
-    let fields: &[Place] = program.map_or(&[], |(_, fields)| fields);
-    let end = fields.iter().map(|field| field.offset + field.size).max();
+    let fields = program.map_or(&[][..], |(_, fields)| fields).iter();
+    let fields = fields.map(|place| Field {
+        name: &place.name,
+        offset: place.offset,
+        size: place.size,
+    });
+    let mut bytes = call.argument_bytes(&fields.collect::<Vec<_>>())?;
     // Whole words: the struct's own size may be rounded up, and the kernel takes more than it needs.
-    let mut bytes = vec![0; end.unwrap_or(0).next_multiple_of(4)];
-    for (name, value) in &call.arguments {
-        let field = fields.iter().find(|field| field.name == *name);
-        let field = field.ok_or_else(|| missing("calls", name, "argument of the program"))?;
-        let size = field.size.min(8);
-        bytes[field.offset..field.offset + size].copy_from_slice(&value.to_le_bytes()[..size]);
-    }
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
     Ok(bytes)
 }
 

@@ -178,7 +178,7 @@ impl Ext {
             &crate::kfuncs::helper_address,
         )?;
         let ops = OpTable::new(object, &instance);
-        let flags = userspace::flags(object.ops.flags, &plan.flags)?;
+        let flags = plan.ops_flags(object.ops.flags, &ops_flag)?;
         check_name(&object.ops.name)?;
         check_flags(flags)?;
         let timeout_ms = match object.ops.timeout_ms {

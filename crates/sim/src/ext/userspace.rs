@@ -5,16 +5,13 @@
 use crate::bpf::maps::MapSet;
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError, Setup};
-use crate::ext::flags::ops_flag;
 use crate::ext::ops::Context;
 use std::ffi::c_void;
-use tiltyard_environment::{Call, Entry, Flag, Moment, Plan, Room, Scheduler};
+use tiltyard_environment::{Call, Entry, EnvironmentError, Field, Moment, Plan, Room, Scheduler};
 use tiltyard_native::object::{MapKind, Program};
 use tiltyard_native::{Object, Value};
 
 const MS: u64 = 1_000_000;
-/// Longest key and value that user space can set from a number.
-const WORD_BYTES: u32 = 8;
 
 /// What user space does on this machine.
 pub fn plan(setup: &Setup) -> Result<Plan, RunError> {
@@ -84,55 +81,31 @@ pub fn globals(setup: &Setup, plan: &Plan) -> Vec<(String, Value)> {
     globals
 }
 
-/// `flags` of the ops with the planned bits.
-pub fn flags(flags: u64, planned: &[Flag]) -> Result<u64, RunError> {
-    planned.iter().try_fold(flags, |flags, flag| {
-        match (ops_flag(&flag.name), flag.is_set) {
-            (Some(bit), true) => Ok(flags | bit),
-            (Some(bit), false) => Ok(flags & !bit),
-            (None, _) if flag.is_optional => Ok(flags),
-            (None, _) => Err(missing("flags", &flag.name, "flag in this kernel")),
-        }
-    })
-}
-
 fn missing(kind: &str, name: &str, what: &'static str) -> RunError {
-    let key = format!("{kind}.{name}");
-    tiltyard_environment::EnvironmentError::Missing { key, what }.into()
+    EnvironmentError::missing(kind, name, what).into()
 }
 
 fn program<'a>(object: &'a Object, call: &Call) -> Result<&'a Program, RunError> {
     let found = object.programs.iter().find(|p| p.symbol == call.program);
     let program =
         found.ok_or_else(|| missing("calls", &call.program, "SEC(\"syscall\") program"))?;
-    for (name, _) in &call.arguments {
-        if !program.arguments.iter().any(|field| field.name == *name) {
-            return Err(missing("calls", name, "argument of the program"));
-        }
-    }
+    arguments(program, call)?;
     Ok(program)
 }
 
 /// The struct that a program takes, in words that are aligned for any member.
-fn arguments(program: &Program, call: &Call) -> Vec<u64> {
-    let fields = &program.arguments;
-    let bytes = fields.iter().map(|field| field.offset + field.size).max();
-    let mut words = vec![0u64; (bytes.unwrap_or(0) as usize).div_ceil(8)];
-    for (name, value) in &call.arguments {
-        let Some(field) = fields.iter().find(|field| field.name == *name) else {
-            continue;
-        };
-        for (at, byte) in value
-            .to_le_bytes()
-            .into_iter()
-            .take(field.size as usize)
-            .enumerate()
-        {
-            let offset = field.offset as usize + at;
-            words[offset / 8] |= u64::from(byte) << (8 * (offset % 8));
-        }
-    }
-    words
+fn arguments(program: &Program, call: &Call) -> Result<Vec<u64>, EnvironmentError> {
+    let fields = program.arguments.iter().map(|field| Field {
+        name: &field.name,
+        offset: field.offset as usize,
+        size: field.size as usize,
+    });
+    let mut bytes = call.argument_bytes(&fields.collect::<Vec<_>>())?;
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let words = bytes.chunks_exact(8);
+    Ok(words
+        .map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+        .collect())
 }
 
 impl Engine<'_> {
@@ -190,7 +163,9 @@ impl Engine<'_> {
             return;
         };
         self.exec_cpu = self.program_cpu(index);
-        let mut words = arguments(program, &call);
+        let Ok(mut words) = arguments(program, &call) else {
+            return;
+        };
         let arguments = [words.as_mut_ptr() as u64, 0, 0];
         let context = Context {
             is_program: true,
@@ -217,13 +192,13 @@ fn set_entry(maps: &mut MapSet, entry: &Entry) -> Result<(), RunError> {
         .ok_or_else(|| missing("maps", name, "map"))?;
     let decl = maps.decl(map);
     let is_plain = matches!(decl.kind, MapKind::Hash | MapKind::Array | MapKind::LruHash);
-    if !is_plain || decl.key_size > WORD_BYTES || decl.value_size > WORD_BYTES {
-        let what =
-            format!("[environment] maps, {name}: only arrays and hashes of numbers can be filled");
+    if !is_plain {
+        let what = format!("[environment] maps, {name}: only arrays and hashes can be filled");
         return Err(RunError::NotModelled(what));
     }
-    let (key, value) = (entry.key.to_le_bytes(), entry.value.to_le_bytes());
-    // SAFETY: both are as long as the longest key and value that get here.
+    let sizes = (decl.key_size as usize, decl.value_size as usize);
+    let (key, value) = entry.bytes(sizes.0, sizes.1)?;
+    // SAFETY: both are as long as the map says.
     let status = unsafe { maps.update(map, key.as_ptr(), value.as_ptr(), 0, 0) };
     match status {
         0 => Ok(()),
