@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Number vectors: a scheduler's own functions, called one at a time through its tests/vectors.bpf.c.
+//! Number vectors: functions of C code, called one at a time through `SEC("syscall")` programs of eight words, outside
+//! of any machine.
 
-use super::common::{Engine, helper, kfunc};
 use std::ffi::c_void;
 use tiltyard_native::{EntryPoint, Instance, Object, Value};
 
 /// Every CPU is in every mask.
-extern "C" fn yes(_: u64) -> u64 {
+extern "C" fn yes(_engine: *mut c_void) -> u64 {
     1
 }
 
-fn stub(name: &str) -> Option<*const c_void> {
-    match name {
-        "bpf_cpumask_test_cpu" => Some(yes as *const c_void),
-        _ => kfunc(name),
-    }
+extern "C" fn nothing(_engine: *mut c_void) -> u64 {
+    0
 }
 
-/// A scheduler of its own, with nothing behind it but the stubs.
+fn kfunc(name: &str) -> Option<*const c_void> {
+    Some(match name {
+        "bpf_cpumask_test_cpu" => yes as *const c_void,
+        _ => nothing as *const c_void,
+    })
+}
+
+/// A copy of its own of an object, which calls stubs in place of a kernel: they do nothing and return 0.
 pub fn load(object: &Object, globals: &[(String, Value)]) -> Instance {
     let mut instance = Instance::load(object, globals).expect("load");
-    instance.bind(&stub, &helper).expect("bind");
-    let engine = Box::leak(Box::new(Engine::default()));
-    instance.set_engine(std::ptr::from_ref(engine) as *mut c_void);
+    let helper = |_| Some(nothing as *const c_void);
+    instance.bind(&kfunc, &helper).expect("bind");
     instance
 }
 
-/// Calls a program of vectors.bpf.c with up to eight words; gives back its result and the words as it left them.
+/// Calls a program with up to eight words; returns its result and the words as it left them.
 pub fn call(instance: &Instance, program: &str, words: &[i64]) -> (i64, [i64; 8]) {
     let entry = instance
         .symbol(program)
@@ -35,7 +38,7 @@ pub fn call(instance: &Instance, program: &str, words: &[i64]) -> (i64, [i64; 8]
     for (arg, word) in args.iter_mut().zip(words) {
         *arg = *word as u64;
     }
-    // SAFETY: the programs of vectors.bpf.c take eight words.
+    // SAFETY: programs take a pointer to eight words, and the stubs do not use the engine pointer.
     let result = unsafe {
         let entry = std::mem::transmute::<*mut u8, EntryPoint>(entry);
         instance.call(entry, &mut args).expect(program)
