@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Engine, call, load, shipped, task};
+use common::{Engine, all_shipped, call, load, shipped, task};
 use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_native::Object;
 
@@ -72,24 +72,17 @@ fn same_however_lowered(source: &Source) {
         assert_eq!(
             trace(&build(source, level, debug)),
             expected,
-            "level {level}, debug {debug}"
+            "{}, level {level}, debug {debug}",
+            source.path.display()
         );
     }
 }
 
 #[test]
-fn fifo() {
-    same_however_lowered(&shipped("schedulers/fifo/fifo.bpf.c"));
-}
-
-#[test]
-fn ule() {
-    same_however_lowered(&shipped("schedulers/ule/ule.bpf.c"));
-}
-
-#[test]
-fn cfs() {
-    same_however_lowered(&shipped("schedulers/cfs/cfs.bpf.c"));
+fn every_shipped_scheduler_does_the_same() {
+    for source in all_shipped() {
+        same_however_lowered(&source);
+    }
 }
 
 #[test]
@@ -102,10 +95,12 @@ fn debug_objects_name_source_lines() {
 
 #[test]
 fn building_twice_gives_the_same_bytes() {
-    let source = shipped("schedulers/cfs/cfs.bpf.c");
-    let first = build(&source, 2, false);
-    assert!(
-        first == build(&source, 2, false),
-        "the same source gave two objects"
-    );
+    for source in all_shipped() {
+        let first = build(&source, 2, false);
+        assert!(
+            first == build(&source, 2, false),
+            "{} gave two objects",
+            source.path.display()
+        );
+    }
 }

@@ -214,7 +214,7 @@ mod tests {
                 machine: text("pu:1"),
                 exact: true,
                 rounds: 3,
-                pairs: vec![(text("cfs"), text("default"))],
+                pairs: vec![(text("mine"), text("default"))],
             },
             kernel_release: text("6.1.9"),
             accel: text("emulated"),
@@ -231,7 +231,7 @@ mod tests {
             },
             comparisons: vec![Comparison {
                 workload: text("shares"),
-                simulated: text("cfs"),
+                simulated: text("mine"),
                 real: text("default"),
                 label: text("default (CFS)"),
                 lost_events: 7,
@@ -251,7 +251,7 @@ mod tests {
             "* Because.\n",
         );
         for line in [
-            "| one | cfs | default (CFS) | 1 of 2 |",
+            "| one | mine | default (CFS) | 1 of 2 |",
             "One CPU: Linux 6.1.9, emulated, medians of 3 runs.",
             "| workload | of | share, % | wakeup p99, us |",
             "| shares | hog | 50.2 / 50.0 (+0.2) | **3600 / 2000 (+80 %)** |",

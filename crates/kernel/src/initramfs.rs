@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn an_object_is_named_after_its_scheduler() {
-        assert_eq!(object_path(0, "ule"), "/tiltyard/0/ule.bpf.o");
+        assert_eq!(object_path(0, "mine"), "/tiltyard/0/mine.bpf.o");
         assert_eq!(object_path(3, "./my.bpf.c"), "/tiltyard/3/__my_bpf_c.bpf.o");
     }
 

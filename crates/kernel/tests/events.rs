@@ -51,7 +51,7 @@ fn runtime_and_wait_are_what_the_kernel_counts() {
 
 #[test]
 fn with_instructions_counted_a_real_kernel_does_the_same_every_time() {
-    let schedulers = ["default", "ule"];
+    let schedulers = ["default", "fifo"];
     let (Some(first), Some(again)) = (counted("6.18", &schedulers), counted("6.18", &schedulers))
     else {
         return;
@@ -60,11 +60,11 @@ fn with_instructions_counted_a_real_kernel_does_the_same_every_time() {
     for (first, again) in first.0.iter().zip(&again.0) {
         assert!(first == again, "run {} differs", first.run);
     }
-    let [default, ule] = &first.0[..] else {
+    let [default, fifo] = &first.0[..] else {
         panic!("two runs")
     };
     let switches = |trace| summary(trace).switches.total();
-    assert_ne!(switches(default), switches(ule), "the schedulers differ");
+    assert_ne!(switches(default), switches(fifo), "the schedulers differ");
 }
 
 fn summary(trace: &Trace) -> Summary {

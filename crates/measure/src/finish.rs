@@ -3,13 +3,14 @@
 
 use crate::grid::Grid;
 use crate::recorder::{Class, Recorder};
+use crate::states::State;
 use crate::summary::*;
-use crate::task::{App, Facts, NONE, State, Task};
+use crate::task::{App, Facts, NONE, Task};
 
 impl Recorder {
     /// Ends the window at `end_ns` on the arena's clock, or at the last event if that came later.
     pub fn finish(mut self, end_ns: u64) -> Summary {
-        let end_ns = end_ns.max(self.now_ns).max(self.spec.origin_ns);
+        let end_ns = end_ns.max(self.states.now_ns()).max(self.spec.origin_ns);
         self.cross(end_ns);
         self.settle_all(end_ns);
         let tasks: Vec<TaskSummary> = (0..self.tasks.len())
@@ -30,7 +31,7 @@ impl Recorder {
             duration_ns: end_ns - self.spec.origin_ns,
             starvation_ns: self.spec.starvation_ns,
             events: self.events,
-            irregular: self.irregular,
+            irregular: self.irregular + self.states.irregular(),
             cpus: self.cpus.iter().map(cpu_summary).collect(),
             apps,
             tasks: kept,
@@ -50,14 +51,13 @@ impl Recorder {
 
     /// Accounts what is under way when the window ends, and the last, open bucket of each series.
     fn settle_all(&mut self, end_ns: u64) {
-        self.now_ns = end_ns;
+        self.states.advance(end_ns);
         for cpu in 0..self.cpus.len() {
             self.settle_cpu(cpu, end_ns);
             self.cpus[cpu].depth.close(end_ns, self.spec.origin_ns);
         }
-        for slot in 0..self.tasks.len() {
-            let (state, cpu) = (self.tasks[slot].state, self.tasks[slot].cpu);
-            self.transition(slot, state, cpu);
+        for transition in self.states.close() {
+            self.account(transition);
         }
         for probe in &mut self.probes {
             probe.close_fine(false);
@@ -116,19 +116,21 @@ impl Recorder {
 
     fn app_summary(&self, app: usize, tasks: &[TaskSummary]) -> AppSummary {
         let state: &App = &self.apps[app];
-        let of_app = self.tasks.iter().zip(tasks);
-        let mine: Vec<(&Task, &TaskSummary)> =
-            of_app.filter(|(t, _)| t.app as usize == app).collect();
+        let of_app = |slot: &usize| self.tasks[*slot].app as usize == app;
+        let slots = (0..tasks.len()).filter(of_app);
+        let mine: Vec<(State, &TaskSummary)> = slots
+            .map(|slot| (self.states.state(slot), &tasks[slot]))
+            .collect();
         let sum = |of: fn(&TaskSummary) -> u64| mine.iter().map(|(_, t)| of(t)).sum();
         let mut switches = Switches::default();
         mine.iter().for_each(|(_, t)| switches.add(&t.switches));
-        let all_ended = mine.iter().all(|(t, _)| t.state == State::Dead);
+        let all_ended = mine.iter().all(|(state, _)| *state == State::Dead);
         let last_end_ns = mine.iter().filter_map(|(_, t)| t.ended_ns).max();
         // A run ends with the workload's last task, so its shell often is still there.
         let is_shell = |t: &TaskSummary| t.name.starts_with("sh-") && t.started_ns == 0;
         let started = || mine.iter().filter(|(_, t)| !is_shell(t));
         let completed_ns = started().filter_map(|(_, t)| t.ended_ns).max();
-        let all_completed = started().all(|(t, _)| t.state == State::Dead);
+        let all_completed = started().all(|(state, _)| *state == State::Dead);
         AppSummary {
             app: state.name.clone(),
             tasks: mine.len() as u64,

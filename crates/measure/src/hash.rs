@@ -2,14 +2,12 @@
 //! A hash over all events: two runs with the same hash were identical.
 
 use sha2::{Digest, Sha256};
-use tiltyard_model::{
-    Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
-};
+use tiltyard_model::{Event, EventKind, EventSink, Overhead, OverheadCause, TaskInfo};
 
 /// Bytes gathered before they go to the hash: one call per event would cost more than the hashing.
 const BUFFER: usize = 4096;
 
-/// SHA-256 over a fixed encoding of each call: a tag byte, then the fields in the order of their
+/// SHA-256 over a fixed encoding of each call: a tag byte (of events, their code), then the fields in the order of their
 /// declaration, integers in little-endian order at their own width, strings with their length as u64.
 /// Tags and encodings never change for what exists; new kinds take new tags.
 pub struct TraceHash {
@@ -45,8 +43,8 @@ impl TraceHash {
         }
     }
 
-    fn head(&mut self, tag: u8, event: &Event) {
-        self.u8(tag);
+    fn head(&mut self, event: &Event) {
+        self.u8(event.kind.code());
         self.u64(event.time_ns);
         self.u32(event.cpu.0);
     }
@@ -56,8 +54,8 @@ impl TraceHash {
         for cause in OverheadCause::ALL {
             let ns = overhead.ns(cause);
             if ns > 0 {
-                self.head(10, event);
-                self.u8(overhead_cause_code(cause));
+                self.head(event);
+                self.u8(cause as u8);
                 self.u64(ns);
             }
         }
@@ -79,38 +77,6 @@ impl TraceHash {
     fn str(&mut self, value: &str) {
         self.u64(value.len() as u64);
         self.buffer.extend(value.as_bytes());
-    }
-}
-
-fn prev_state_code(state: PrevState) -> u8 {
-    match state {
-        PrevState::Runnable => 0,
-        PrevState::Sleeping => 1,
-        PrevState::Exited => 2,
-    }
-}
-
-fn switch_cause_code(cause: SwitchCause) -> u8 {
-    match cause {
-        SwitchCause::Block => 0,
-        SwitchCause::SliceEnd => 1,
-        SwitchCause::Preempt => 2,
-        SwitchCause::HigherClass => 3,
-        SwitchCause::Yield => 4,
-        SwitchCause::Affinity => 5,
-        SwitchCause::FromIdle => 6,
-        SwitchCause::Unknown => 7,
-    }
-}
-
-fn overhead_cause_code(cause: OverheadCause) -> u8 {
-    match cause {
-        OverheadCause::Switch => 0,
-        OverheadCause::CacheRefill => 1,
-        OverheadCause::Tick => 2,
-        OverheadCause::Wakeup => 3,
-        OverheadCause::Ipi => 4,
-        OverheadCause::Scheduler => 5,
     }
 }
 
@@ -141,22 +107,12 @@ impl EventSink for TraceHash {
     }
 
     fn event(&mut self, event: &Event) {
-        let tag = match event.kind {
-            EventKind::Switch { .. } => 0,
-            EventKind::Wakeup { .. } => 1,
-            EventKind::WakeupNew { .. } => 2,
-            EventKind::Migrate { .. } => 3,
-            EventKind::Fork { .. } => 4,
-            EventKind::Exit { .. } => 5,
-            EventKind::Nice { .. } => 6,
-            EventKind::Request { .. } => 7,
-            EventKind::Mark { .. } => 8,
-            EventKind::Probe { .. } => 9,
+        match event.kind {
             EventKind::Overhead(ref overhead) => return self.overhead(event, overhead),
-            // To listen to a scheduler's insides does not make it another run.
+            // To record a scheduler's insides does not make it another run.
             EventKind::Access { .. } | EventKind::RunqueueLock { .. } => return,
-        };
-        self.head(tag, event);
+            _ => self.head(event),
+        }
         match event.kind {
             EventKind::Switch {
                 prev,
@@ -165,8 +121,8 @@ impl EventSink for TraceHash {
                 next,
             } => {
                 self.u32(prev.0);
-                self.u8(prev_state_code(prev_state));
-                self.u8(switch_cause_code(cause));
+                self.u8(prev_state as u8);
+                self.u8(cause as u8);
                 self.u32(next.0);
             }
             EventKind::Wakeup {

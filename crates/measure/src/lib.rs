@@ -3,6 +3,7 @@
 //!
 //! * [`Recorder`] receives the events of one run and keeps metrics, not events: its memory depends on
 //!   the number of tasks, apps and CPUs and not on simulated time.
+//! * [`states`] says which state each task is in; everything that follows tasks uses it.
 //! * [`Summary`] is what a run gave; [`compare`] puts runs of several schedulers side by side.
 //! * [`effect`] computes how large a difference is; every row of a comparison has it.
 //! * [`Pair`] is two results, figure by figure: what changed, and what of that is not chance ([`significance`]);
@@ -44,6 +45,7 @@ mod recorder;
 mod regroup;
 mod score;
 pub mod significance;
+pub mod states;
 mod stats;
 mod summary;
 mod task;

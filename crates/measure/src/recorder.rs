@@ -4,8 +4,9 @@
 use crate::grid::{Grid, fold_samples};
 use crate::histogram::AppDurations;
 use crate::probe::{self, Probe};
+use crate::states::{Introduced, State, States, Transition, Wait};
 use crate::summary::{MAX_STARVATION, Switches};
-use crate::task::{App, CpuTime, Facts, NONE, State, Task};
+use crate::task::{App, CpuTime, Facts, NONE, Task};
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, PrevState, SwitchCause, TaskInfo, Tid,
 };
@@ -19,9 +20,6 @@ const COARSE_POINTS: usize = 512;
 
 /// Depth buckets over all CPUs together, about: half a MiB.
 const COARSE_BUDGET: usize = 32 * 1024;
-
-/// tids index a table; Linux never gives out more than 2^22.
-const MAX_TID: usize = 1 << 24;
 
 /// What a [`Recorder`] must know beforehand.
 #[derive(Clone, Copy, Debug)]
@@ -41,14 +39,12 @@ impl RecorderSpec {
 /// Receives the events of one run and keeps its metrics. Events must name CPUs below `nr_cpus` and tids below 2^24.
 pub struct Recorder {
     pub(crate) spec: RecorderSpec,
-    /// Time of the last event.
-    pub(crate) now_ns: u64,
+    pub(crate) states: States,
     /// The next boundary of either grid.
     boundary_ns: u64,
     pub(crate) fine: Grid,
     pub(crate) coarse: Grid,
-    /// Index into `tasks` and `facts` by tid.
-    slot_of: Vec<u32>,
+    /// By slot, as `facts`.
     pub(crate) tasks: Vec<Task>,
     pub(crate) facts: Vec<Facts>,
     pub(crate) apps: Vec<App>,
@@ -101,11 +97,10 @@ impl Recorder {
         let coarse = Grid::new(spec.origin_ns, coarse_points(spec.nr_cpus));
         Recorder {
             spec,
-            now_ns: 0,
+            states: States::default(),
             boundary_ns: fine.boundary_ns().min(coarse.boundary_ns()),
             fine,
             coarse,
-            slot_of: Vec::new(),
             tasks: Vec::new(),
             facts: Vec::new(),
             apps: Vec::new(),
@@ -152,7 +147,7 @@ impl Recorder {
 
     /// Events count from the origin on.
     fn counts(&self) -> bool {
-        self.now_ns >= self.spec.origin_ns
+        self.states.now_ns() >= self.spec.origin_ns
     }
 
     /// Closes every bucket that ends at or before `to_ns`.
@@ -220,60 +215,55 @@ impl Recorder {
         &mut self.requests[usize::from(class)]
     }
 
-    fn known_slot(&self, tid: Tid) -> u32 {
-        self.slot_of.get(tid.0 as usize).copied().unwrap_or(NONE)
-    }
-
     /// The slot of a task; one that nobody introduced gets one and counts as irregular.
     #[inline]
     fn slot(&mut self, tid: Tid) -> usize {
-        match self.known_slot(tid) {
-            NONE => self.adopt(tid),
-            slot => slot as usize,
+        match self.states.slot(tid) {
+            Some(slot) => slot,
+            None => self.adopt(tid),
         }
     }
 
     #[cold]
     fn adopt(&mut self, tid: Tid) -> usize {
-        self.irregular += 1;
-        self.task(&TaskInfo {
-            tid,
-            tgid: tid,
-            parent: Tid::IDLE,
-            name: format!("tid {tid}"),
-            app: "(unknown)".to_owned(),
-            nice: 0,
-            born_ns: self.now_ns,
-        });
-        self.known_slot(tid) as usize
+        let stranger = self.states.stranger(tid);
+        self.task(&stranger);
+        self.states.slot(tid).expect("just introduced")
     }
 
-    /// Accounts the time that a task spent in its state and puts it into another, on runqueue `cpu`.
+    /// Accounts the time that a task spent in the state that it leaves now.
     #[inline]
-    pub(crate) fn transition(&mut self, slot: usize, to: State, cpu: u32) {
-        let (now_ns, origin_ns) = (self.now_ns, self.spec.origin_ns);
+    pub(crate) fn account(&mut self, transition: Transition) {
+        let (now_ns, origin_ns) = (self.states.now_ns(), self.spec.origin_ns);
+        let Transition {
+            slot,
+            from,
+            since_ns,
+            to,
+            ..
+        } = transition;
         let task = &mut self.tasks[slot];
         let app = &mut self.apps[task.app as usize];
-        let from_ns = task.since_ns.clamp(origin_ns, now_ns.max(origin_ns));
+        let from_ns = since_ns.clamp(origin_ns, now_ns.max(origin_ns));
         let span_ns = now_ns.saturating_sub(from_ns);
-        let (from, was_on) = (task.state, task.cpu);
         if from.queued() && span_ns > 0 {
             app.active_from_ns = app.active_from_ns.min(from_ns);
             app.active_until_ns = now_ns;
         }
+        let runs = matches!(to, State::Running { .. });
         match from {
-            State::Running => {
+            State::Running { .. } => {
                 task.runtime_ns += span_ns;
                 app.settled_ns += span_ns;
                 app.running -= 1;
                 app.since_sum_ns -= from_ns;
             }
-            State::Runnable => {
+            State::Waiting(wait) => {
                 task.wait_ns += span_ns;
                 task.longest_wait_ns = task.longest_wait_ns.max(span_ns);
-                if self.distributions && to == State::Running && task.since_ns >= origin_ns {
+                if self.distributions && runs && since_ns >= origin_ns {
                     app.wait.add(span_ns);
-                    if task.woken {
+                    if wait == Wait::Woken {
                         app.wakeup.add(span_ns);
                         task.wakeup.add(span_ns);
                     }
@@ -282,18 +272,16 @@ impl Recorder {
             State::Sleeping => task.sleep_ns += span_ns,
             State::Dead => {}
         }
-        if to == State::Running {
+        if runs {
             app.running += 1;
             app.since_sum_ns += now_ns.max(origin_ns);
         }
-        task.state = to;
-        task.since_ns = now_ns;
-        task.cpu = cpu;
-        if from == State::Runnable && span_ns > self.spec.starvation_ns {
+        if matches!(from, State::Waiting(_)) && span_ns > self.spec.starvation_ns {
             // From waiting to waiting: the run ends here and the wait does not.
-            self.starved(slot, now_ns - span_ns, span_ns, to == State::Runnable);
+            let open = matches!(to, State::Waiting(_));
+            self.starved(slot, now_ns - span_ns, span_ns, open);
         }
-        self.requeue(from.queued().then_some(was_on), to.queued().then_some(cpu));
+        self.requeue(transition.from_queue, transition.to_queue);
     }
 
     /// Moves one task from one CPU's depth to another's.
@@ -302,7 +290,7 @@ impl Recorder {
         if from == to {
             return;
         }
-        let (now_ns, origin_ns) = (self.now_ns, self.spec.origin_ns);
+        let (now_ns, origin_ns) = (self.states.now_ns(), self.spec.origin_ns);
         for (cpu, delta) in [(from, -1), (to, 1)] {
             if let Some(cpu) = cpu {
                 self.cpus[cpu as usize].depth.add(now_ns, origin_ns, delta);
@@ -344,7 +332,7 @@ impl Recorder {
         cause: SwitchCause,
         next: Tid,
     ) {
-        self.settle_cpu(cpu.index(), self.now_ns);
+        self.settle_cpu(cpu.index(), self.states.now_ns());
         let counts = self.counts();
         if counts {
             self.switches.count(cause);
@@ -352,42 +340,31 @@ impl Recorder {
         }
         let prev_slot = (!prev.is_idle()).then(|| self.slot(prev));
         let next_slot = (!next.is_idle()).then(|| self.slot(next));
-        if let Some(slot) = prev_slot {
-            self.leave(slot, cpu, prev_state);
+        let leaves = prev_slot.map(|slot| (slot, prev_state));
+        let [left, runs] = self.states.switch(cpu, leaves, cause, next_slot);
+        if let Some(left) = left {
+            self.leave(left);
             if counts {
-                self.tasks[slot].switches.count(cause);
+                self.tasks[left.slot].switches.count(cause);
                 if let Some(by) = next_slot {
-                    self.count_preemption(slot, prev_state, cause, by);
+                    self.count_preemption(left.slot, prev_state, cause, by);
                 }
             }
         }
-        if let Some(slot) = next_slot {
-            let state = self.tasks[slot].state;
-            self.irregular += u64::from(state != State::Runnable);
-            self.transition(slot, State::Running, cpu.0);
+        if let Some(runs) = runs {
+            self.account(runs);
         }
         self.cpus[cpu.index()].current = next_slot.map_or(NONE, |slot| slot as u32);
     }
 
     /// A task leaves the CPU.
     #[inline]
-    fn leave(&mut self, slot: usize, cpu: Cpu, prev_state: PrevState) {
-        self.irregular += u64::from(self.tasks[slot].state != State::Running);
-        let to = match prev_state {
-            PrevState::Runnable => State::Runnable,
-            PrevState::Sleeping => State::Sleeping,
-            PrevState::Exited => State::Dead,
-        };
-        // A task that was moved while it ran already belongs to its new runqueue.
-        let home = match self.tasks[slot].state {
-            State::Running => self.tasks[slot].cpu,
-            _ => cpu.0,
-        };
-        self.transition(slot, to, home);
-        self.tasks[slot].woken = false;
-        if to == State::Dead {
+    fn leave(&mut self, transition: Transition) {
+        self.account(transition);
+        if transition.to == State::Dead {
+            let slot = transition.slot;
             let task = &mut self.tasks[slot];
-            self.facts[slot].ended_ns = Some(self.now_ns);
+            self.facts[slot].ended_ns = Some(self.states.now_ns());
             self.facts[slot].wakeup = Some(task.wakeup.summary());
             task.wakeup = crate::histogram::TaskDurations::of_task();
         }
@@ -405,32 +382,23 @@ impl Recorder {
     }
 
     #[inline]
-    fn wake(&mut self, tid: Tid, target: Cpu, woken: bool) {
+    fn wake(&mut self, tid: Tid, target: Cpu, wait: Wait) {
         let slot = self.slot(tid);
-        if self.tasks[slot].state != State::Sleeping {
-            self.irregular += 1;
-            return;
+        if let Some(transition) = self.states.wake(slot, target, wait) {
+            self.account(transition);
+            let counts = wait == Wait::Woken && self.counts();
+            self.tasks[slot].wakeups += u64::from(counts);
         }
-        self.transition(slot, State::Runnable, target.0);
-        let counts = self.counts();
-        let task = &mut self.tasks[slot];
-        task.woken = woken;
-        task.wakeups += u64::from(woken && counts);
     }
 
     fn migrate(&mut self, tid: Tid, to: Cpu) {
         let slot = self.slot(tid);
-        let counts = self.counts();
-        let task = &mut self.tasks[slot];
-        let from = task.cpu;
-        task.cpu = to.0;
-        let queued = task.state.queued();
-        if counts {
-            task.migrations += 1;
+        if self.counts() {
+            self.tasks[slot].migrations += 1;
             self.migrations += 1;
             self.cpus[to.index()].migrations_in += 1;
         }
-        if queued {
+        if let Some(from) = self.states.migrate(slot, to) {
             self.requeue(Some(from), Some(to.0));
         }
     }
@@ -440,7 +408,7 @@ impl Recorder {
         if start_ns < self.spec.origin_ns {
             return;
         }
-        let (app, now_ns) = (self.tasks[slot].app, self.now_ns);
+        let (app, now_ns) = (self.tasks[slot].app, self.states.now_ns());
         let class = self.class(class);
         if class.app == NONE {
             class.app = app;
@@ -454,7 +422,7 @@ impl Recorder {
         if !self.counts() {
             return;
         }
-        let now_ns = self.now_ns;
+        let now_ns = self.states.now_ns();
         let class = self.class(class);
         if class.marks == 0 {
             class.first_mark_ns = now_ns;
@@ -492,24 +460,17 @@ impl Recorder {
 }
 
 impl EventSink for Recorder {
-    /// A tid that is known and alive only changes its name; one that has died begins a new task.
     fn task(&mut self, info: &TaskInfo) {
-        let tid = info.tid.0 as usize;
-        assert!(tid < MAX_TID, "tid {tid} is not below {MAX_TID}");
-        if info.tid.is_idle() {
-            return;
-        }
-        if self.slot_of.len() <= tid {
-            self.slot_of.resize(tid + 1, NONE);
-        }
-        let slot = self.slot_of[tid] as usize;
-        if self.slot_of[tid] != NONE && self.tasks[slot].state != State::Dead {
-            self.facts[slot].name.clone_from(&info.name);
-            return;
+        match self.states.introduce(info) {
+            Introduced::Idle => return,
+            Introduced::Known(slot) => {
+                self.facts[slot].name.clone_from(&info.name);
+                return;
+            }
+            Introduced::New(_) => {}
         }
         let app = self.app(&info.app);
-        self.slot_of[tid] = self.tasks.len() as u32;
-        self.tasks.push(Task::new(app, info.born_ns));
+        self.tasks.push(Task::new(app));
         self.facts.push(Facts {
             tid: info.tid.0,
             tgid: info.tgid.0,
@@ -524,13 +485,10 @@ impl EventSink for Recorder {
     #[inline]
     fn event(&mut self, event: &Event) {
         self.events += 1;
-        if event.time_ns < self.now_ns {
-            self.irregular += 1;
-        } else {
-            self.now_ns = event.time_ns;
-        }
-        if self.now_ns >= self.boundary_ns {
-            self.cross(self.now_ns);
+        self.states.advance(event.time_ns);
+        let now_ns = self.states.now_ns();
+        if now_ns >= self.boundary_ns {
+            self.cross(now_ns);
         }
         match event.kind {
             EventKind::Switch {
@@ -541,8 +499,8 @@ impl EventSink for Recorder {
             } => {
                 self.switch(event.cpu, prev, prev_state, cause, next);
             }
-            EventKind::Wakeup { task, target, .. } => self.wake(task, target, true),
-            EventKind::WakeupNew { task, target } => self.wake(task, target, false),
+            EventKind::Wakeup { task, target, .. } => self.wake(task, target, Wait::Woken),
+            EventKind::WakeupNew { task, target } => self.wake(task, target, Wait::Forked),
             EventKind::Migrate { task, to, .. } => self.migrate(task, to),
             // Births come through `task`, deaths through the last switch. No figure is of the scheduler's insides.
             EventKind::Fork { .. }
@@ -561,7 +519,6 @@ impl EventSink for Recorder {
             EventKind::Mark { class, .. } => self.mark(class),
             EventKind::Probe { probe, key, value } => self.probe(probe, key, value),
             EventKind::Overhead(ref overhead) => {
-                let now_ns = self.now_ns;
                 self.settle_cpu(event.cpu.index(), now_ns);
                 self.cpus[event.cpu.index()].charge(now_ns, overhead.total_ns());
                 if self.counts() {

@@ -8,34 +8,10 @@ use crate::summary::{Latency, Switches};
 /// No slot: the idle task, or a tid that nobody introduced.
 pub const NONE: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Neither on a CPU nor wanting one. Also a task that was introduced and never woken.
-    Sleeping,
-    /// Waits for a CPU.
-    Runnable,
-    Running,
-    Dead,
-}
-
-impl State {
-    /// Belongs to a runqueue.
-    pub fn queued(self) -> bool {
-        matches!(self, State::Runnable | State::Running)
-    }
-}
-
 /// The counters of a task. Facts that no event needs stand apart in [`Facts`].
 #[derive(Clone, Debug)]
 pub struct Task {
-    pub state: State,
-    /// The current wait began with a wakeup.
-    pub woken: bool,
     pub app: u32,
-    /// The CPU whose runqueue it belongs to.
-    pub cpu: u32,
-    /// When it entered `state`; may lie before the origin.
-    pub since_ns: u64,
     pub runtime_ns: u64,
     pub wait_ns: u64,
     pub sleep_ns: u64,
@@ -63,13 +39,9 @@ pub struct Facts {
 }
 
 impl Task {
-    pub fn new(app: u32, born_ns: u64) -> Self {
+    pub fn new(app: u32) -> Self {
         Task {
-            state: State::Sleeping,
-            woken: false,
             app,
-            cpu: 0,
-            since_ns: born_ns,
             runtime_ns: 0,
             wait_ns: 0,
             sleep_ns: 0,

@@ -68,7 +68,47 @@ pub enum EventKind {
     Overhead(Overhead),
 }
 
-/// What a task that leaves a CPU does next.
+/// Numbers of the kinds of events in event files and trace hashes. They never change their meaning.
+pub mod code {
+    pub const SWITCH: u8 = 0;
+    pub const WAKEUP: u8 = 1;
+    pub const WAKEUP_NEW: u8 = 2;
+    pub const MIGRATE: u8 = 3;
+    pub const FORK: u8 = 4;
+    pub const EXIT: u8 = 5;
+    pub const NICE: u8 = 6;
+    pub const REQUEST: u8 = 7;
+    pub const MARK: u8 = 8;
+    pub const PROBE: u8 = 9;
+    pub const OVERHEAD: u8 = 10;
+    pub const ACCESS: u8 = 11;
+    pub const RUNQUEUE_LOCK: u8 = 12;
+}
+
+impl EventKind {
+    /// One of [`code`].
+    #[inline]
+    pub fn code(&self) -> u8 {
+        match self {
+            EventKind::Switch { .. } => code::SWITCH,
+            EventKind::Wakeup { .. } => code::WAKEUP,
+            EventKind::WakeupNew { .. } => code::WAKEUP_NEW,
+            EventKind::Migrate { .. } => code::MIGRATE,
+            EventKind::Fork { .. } => code::FORK,
+            EventKind::Exit { .. } => code::EXIT,
+            EventKind::Nice { .. } => code::NICE,
+            EventKind::Request { .. } => code::REQUEST,
+            EventKind::Mark { .. } => code::MARK,
+            EventKind::Probe { .. } => code::PROBE,
+            EventKind::Overhead(_) => code::OVERHEAD,
+            EventKind::Access { .. } => code::ACCESS,
+            EventKind::RunqueueLock { .. } => code::RUNQUEUE_LOCK,
+        }
+    }
+}
+
+/// What a task that leaves a CPU does next. Its number (`as u8`) is that of event files and trace hashes, as for the causes
+/// below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrevState {
     /// Stays runnable and waits.
@@ -76,6 +116,11 @@ pub enum PrevState {
     /// Sleeps until something wakes it.
     Sleeping,
     Exited,
+}
+
+impl PrevState {
+    /// In the order of their numbers.
+    pub const ALL: [PrevState; 3] = [PrevState::Runnable, PrevState::Sleeping, PrevState::Exited];
 }
 
 /// Why the CPU changed hands.
@@ -99,6 +144,20 @@ pub enum SwitchCause {
     Unknown,
 }
 
+impl SwitchCause {
+    /// In the order of their numbers.
+    pub const ALL: [SwitchCause; 8] = [
+        SwitchCause::Block,
+        SwitchCause::SliceEnd,
+        SwitchCause::Preempt,
+        SwitchCause::HigherClass,
+        SwitchCause::Yield,
+        SwitchCause::Affinity,
+        SwitchCause::FromIdle,
+        SwitchCause::Unknown,
+    ];
+}
+
 /// Who took time from the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OverheadCause {
@@ -117,6 +176,7 @@ pub enum OverheadCause {
 }
 
 impl OverheadCause {
+    /// In the order of their numbers.
     pub const ALL: [OverheadCause; 6] = [
         OverheadCause::Switch,
         OverheadCause::CacheRefill,

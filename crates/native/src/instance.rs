@@ -248,11 +248,11 @@ impl Instance {
         Ok(())
     }
 
-    /// Sets the hidden first argument of kernel functions and helpers.
+    /// Sets the hidden first argument of kernel functions and helpers; returns the previous one, null at first.
     #[inline]
-    pub fn set_engine(&self, engine: *mut c_void) {
+    pub fn set_engine(&self, engine: *mut c_void) -> *mut c_void {
         // SAFETY: the instance's own variable.
-        unsafe { *self.engine = engine }
+        unsafe { std::mem::replace(&mut *self.engine, engine) }
     }
 
     /// Sets how many instructions one outermost call may execute before it comes back as [`Crash::Runaway`].

@@ -218,13 +218,13 @@ macro_rules! fields {
             &[$(Field {
                 path: $kernel,
                 offset: offset_of!($ty, $($member).+),
-                size: size_of_member::<$ty, _>(|s| unsafe { &raw const (*s).$($member).+ }),
+                size: size_of_member::<$ty, _>(|s| &s.$($member).+),
             }),*],
         )
     };
 }
 
-const fn size_of_member<S, M>(_: fn(*const S) -> *const M) -> usize {
+const fn size_of_member<S, M>(_: fn(&S) -> &M) -> usize {
     size_of::<M>()
 }
 

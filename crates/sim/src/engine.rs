@@ -5,9 +5,9 @@ use crate::bpf::rng::Streams;
 use crate::cgroup::Cgroups;
 use crate::clock::{Alarm, Clock, Due, Ticks};
 use crate::cpu::Rq;
-use crate::ext::Ext;
 use crate::ext::exit::Exit;
 use crate::ext::progress::{Progress, Stranded};
+use crate::ext::{self, Ext};
 use crate::jitter::{Lateness, tick_phase_ns};
 use crate::kfuncs::Checked;
 use crate::program::Programs;
@@ -15,7 +15,7 @@ use crate::races::Races;
 use crate::sched::locks::RqLocks;
 use crate::task::{Class, Task, TaskId};
 use crate::topology::Topology;
-use tiltyard_environment::{Environment, EnvironmentError};
+use tiltyard_environment::{Environment, EnvironmentError, Plan};
 use tiltyard_model::machine::Jitter;
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, Machine, OverheadCause};
 use tiltyard_native::{Crash, Instance, LoadError, Object, Value};
@@ -104,6 +104,8 @@ const MAX_RESCHEDULES: u32 = 1 << 16;
 
 pub struct Engine<'a> {
     pub(crate) object: &'a Object,
+    /// The loaded copy of the object: outside of the engine, which its callbacks change.
+    pub(crate) instance: &'a Instance,
     pub(crate) machine: &'a Machine,
     pub(crate) workload: &'a Workload,
     pub(crate) sink: &'a mut dyn EventSink,
@@ -157,10 +159,11 @@ pub fn run_then(
     progress: &mut dyn FnMut(u64),
     look: &mut dyn FnMut(&Instance),
 ) -> Result<Outcome, RunError> {
-    let mut engine = Engine::new(setup, sink)?;
+    let (instance, plan) = ext::load(setup)?;
+    let mut engine = Engine::new(setup, &instance, plan, sink)?;
     engine.boot()?;
     let outcome = engine.run_on(setup, progress);
-    look(&engine.ext.instance);
+    look(&instance);
     outcome
 }
 
@@ -170,7 +173,8 @@ pub fn run_and_check(
     sink: &mut dyn EventSink,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Outcome, Checked), RunError> {
-    let mut engine = Engine::new(setup, sink)?;
+    let (instance, plan) = ext::load(setup)?;
+    let mut engine = Engine::new(setup, &instance, plan, sink)?;
     engine.races = Some(Box::new(Races::new(setup.machine.nr_cpus())));
     engine.boot()?;
     let outcome = engine.run_on(setup, progress)?;
@@ -178,11 +182,16 @@ pub fn run_and_check(
 }
 
 impl<'a> Engine<'a> {
-    fn new(setup: &Setup<'a>, sink: &'a mut dyn EventSink) -> Result<Box<Engine<'a>>, RunError> {
+    fn new(
+        setup: &Setup<'a>,
+        instance: &'a Instance,
+        plan: Plan,
+        sink: &'a mut dyn EventSink,
+    ) -> Result<Box<Engine<'a>>, RunError> {
         let machine = setup.machine;
         let nr_cpus = machine.nr_cpus();
         let topology = Topology::new(machine);
-        let ext = Ext::load(setup, &topology)?;
+        let ext = Ext::new(setup, plan, instance, &topology)?;
         let origin_ns = setup
             .workload
             .apps
@@ -199,6 +208,7 @@ impl<'a> Engine<'a> {
         );
         let mut engine = Box::new(Engine {
             object: setup.object,
+            instance,
             machine,
             workload: setup.workload,
             sink,

@@ -3,9 +3,8 @@
 
 mod common;
 
-use common::{Arena, costed, object, parse, repository, source};
+use common::{Arena, costed, object, parse, shipped, source, telling};
 use std::collections::{BTreeMap, BTreeSet};
-use tiltyard_build::{Builder, BuilderOptions};
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, TaskInfo};
 use tiltyard_native::Object;
 use tiltyard_sim::{Setup, run};
@@ -74,15 +73,6 @@ impl EventSink for Heard {
     }
 }
 
-fn telling(scheduler: &str) -> Object {
-    let options = BuilderOptions {
-        accesses: true,
-        ..BuilderOptions::default()
-    };
-    let object = Builder::new(options).native(&source(scheduler));
-    object.unwrap_or_else(|e| panic!("{e}"))
-}
-
 fn hear(object: &Object, workload: &Workload) -> Heard {
     let machine = costed("core:2 pu:1", 1000);
     let mut heard = Heard::default();
@@ -112,8 +102,8 @@ fn hogs_and_sleepers() -> Workload {
 
 #[test]
 fn every_kind_of_access_is_told_with_its_place() {
-    let path = repository().join("crates/sim/tests/schedulers/toucher.bpf.c");
-    let heard = hear(&telling(&path.display().to_string()), &hogs_and_sleepers());
+    let toucher = source("crates/sim/tests/schedulers/toucher.bpf.c");
+    let heard = hear(&telling(&toucher), &hogs_and_sleepers());
     for cpu in [0, 1] {
         let told: BTreeSet<(&str, u64, char)> = heard.accesses[&cpu]
             .iter()
@@ -146,15 +136,19 @@ fn every_kind_of_access_is_told_with_its_place() {
 fn to_tell_changes_nothing_else() {
     let machine = costed("core:2 pu:1", 1000);
     let workload = hogs_and_sleepers();
-    for scheduler in ["rr", "ule", "cfs"] {
-        let telling = telling(scheduler);
-        let plain = Arena::new(&machine, object(scheduler, 2)).run(&workload);
+    for scheduler in shipped() {
+        let telling = telling(&source(&scheduler));
+        let plain = Arena::new(&machine, object(&scheduler, 2)).run(&workload);
         let told = Arena::new(&machine, &telling).run(&workload);
         let (plain, told) = (plain.unwrap(), told.unwrap());
         assert_eq!(plain.trace_hash, told.trace_hash, "{scheduler}");
         assert_eq!(plain.outcome, told.outcome, "{scheduler}");
         assert!(hear(&telling, &workload).told > 100, "{scheduler}");
-        assert_eq!(hear(object(scheduler, 2), &workload).told, 0, "{scheduler}");
+        assert_eq!(
+            hear(object(&scheduler, 2), &workload).told,
+            0,
+            "{scheduler}"
+        );
     }
 }
 
@@ -166,8 +160,8 @@ fn tasks_move_under_one_lock_at_a_time() {
         r#"{ "tasks": { "t": { "instance": 5, "loop": -1, "tiltyard": { "run": { "exp": 700 }, "sleep": 900 } } },
         "global": { "duration": 1 } }"#,
     );
-    for scheduler in ["rr", "ule"] {
-        let heard = hear(&telling(scheduler), &crowd);
+    for scheduler in shipped() {
+        let heard = hear(&telling(&source(&scheduler)), &crowd);
         assert_eq!(heard.most_locked, 1, "{scheduler}");
         // Without a lock: a woken task, which is on no runqueue.
         let detached = heard.moves.iter().filter(|(_, _, held)| !held.is_empty());

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, Ran, costed, ideal, object, parse, repository, source};
+use common::{Arena, Ran, costed, ideal, object, parse, repository, shipped, source};
 use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_model::Machine;
 use tiltyard_native::{Crash, Value};
@@ -496,13 +496,12 @@ fn misplaced_call() {
 /// Limits come from the scheduler's own arrays.
 #[test]
 fn more_cpus_than_an_array_has() {
-    let machine = ideal("pu:8192", 1000);
-    let text = Arena::new(&machine, object("cfs", 2))
-        .run(&parse(ONE_TASK))
+    let machine = ideal("pu:8", 1000);
+    let text = break_on("BREAK=FEW_CPUS", &machine, 1_000_000_000, ONE_TASK)
         .expect_err("too many CPUs")
         .to_string();
-    assert!(text.contains("cfs supports 1024 CPUs"), "{text}");
-    assert!(text.contains("this machine has 8192"), "{text}");
+    assert!(text.contains("broken supports 4 CPUs"), "{text}");
+    assert!(text.contains("this machine has 8"), "{text}");
 }
 
 /// Limits of tasks are found by reaching them.
@@ -585,13 +584,13 @@ fn checks_take_no_simulated_time() {
     let tasks = r#"{ "tasks": {
         "hog": { "instance": 3, "loop": 20, "run": 5000 },
         "sleeper": { "instance": 3, "loop": 50, "run": 300, "sleep": 700 } } }"#;
-    for scheduler in ["ule", "cfs"] {
+    for scheduler in shipped() {
         let hash = |guard| {
             let options = BuilderOptions {
                 guard,
                 ..BuilderOptions::default()
             };
-            let object = Builder::new(options).native(&source(scheduler));
+            let object = Builder::new(options).native(&source(&scheduler));
             let ran = Arena::new(&machine, &object.expect("it builds")).run(&parse(tasks));
             ran.expect("it runs").trace_hash
         };

@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{Arena, Ran, check_books, costed, ideal, kernel_example, object};
+use common::{Arena, Ran, check_books, costed, ideal, kernel_example, object, shipped};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use tiltyard_model::Machine;
 use tiltyard_model::machine::{Jitter, Noise};
 use tiltyard_workload::{
@@ -413,35 +413,34 @@ fn check(scheduler: &str, plans: &[TaskPlan], machine: &Machine, seed: u64) {
     );
 }
 
-macro_rules! holds_under {
-    ($($test:ident $scheduler:expr;)*) => {
-        proptest! {
-            #![proptest_config(ProptestConfig {
-                cases: 500,
-                max_shrink_iters: 400,
-                failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-                ..ProptestConfig::default()
-            })]
-
-            $(#[test]
-            fn $test(
-                plans in proptest::collection::vec(task(), 1..9),
-                machine in machine(),
-                seed in 0u64..1000,
-            ) {
-                match $scheduler {
-                    Some(scheduler) => check(&scheduler, &plans, &machine, seed),
-                    None => eprintln!("skipped: the package linux-source-6.12 is not installed"),
-                }
-            })*
-        }
-    };
+fn holds_under(scheduler: &str) {
+    let persistence = FileFailurePersistence::WithSource("regressions");
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 500,
+        max_shrink_iters: 400,
+        failure_persistence: Some(Box::new(persistence)),
+        source_file: Some(file!()),
+        ..ProptestConfig::default()
+    });
+    let plans = proptest::collection::vec(task(), 1..9);
+    let inputs = (plans, machine(), 0u64..1000);
+    let holds = runner.run(&inputs, |(plans, machine, seed)| {
+        check(scheduler, &plans, &machine, seed);
+        Ok(())
+    });
+    holds.unwrap_or_else(|e| panic!("{scheduler}: {e}"));
 }
 
-holds_under! {
-    fifo Some("fifo".to_owned());
-    rr Some("rr".to_owned());
-    ule Some("ule".to_owned());
-    cfs Some("cfs".to_owned());
-    scx_simple kernel_example("scx_simple");
+#[test]
+fn the_rules_hold_under_every_scheduler() {
+    let mut schedulers = shipped();
+    match kernel_example("scx_simple") {
+        Some(scheduler) => schedulers.push(scheduler),
+        None => eprintln!("skipped: the package linux-source-6.12 is not installed"),
+    }
+    std::thread::scope(|scope| {
+        for scheduler in &schedulers {
+            scope.spawn(|| holds_under(scheduler));
+        }
+    });
 }

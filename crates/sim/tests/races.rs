@@ -3,10 +3,9 @@
 
 mod common;
 
-use common::{Arena, costed, object, parse, repository, source};
-use std::path::Path;
+use common::races::races as races_of;
+use common::{Arena, costed, object, parse, presets, repository, shipped, source, telling};
 use std::sync::LazyLock;
-use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_measure::TraceHash;
 use tiltyard_native::{Object, Value};
 use tiltyard_sim::{Checked, Race, Setup, run_and_check};
@@ -36,15 +35,6 @@ enum Scenario {
     Freed,
     Updated,
     Meant,
-}
-
-fn telling(source: &Source) -> Object {
-    let options = BuilderOptions {
-        accesses: true,
-        ..BuilderOptions::default()
-    };
-    let object = Builder::new(options).native(source);
-    object.unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn racer() -> String {
@@ -246,124 +236,23 @@ fn a_helper_that_overwrites_a_value_writes_it() {
     );
 }
 
-/// Tasks of every kind, more than four CPUs hold: they are stolen, balanced, created and freed.
-fn everything() -> Workload {
-    parse(
-        r#"{ "tasks": {
-            "hog": { "instance": 6, "loop": -1, "run": 100000, "sleep": 400 },
-            "sleeper": { "instance": 6, "loop": -1, "tiltyard": { "run": { "exp": 900 }, "sleep": 1500 } },
-            "parent": { "instance": 2, "loop": -1, "sleep": 2000, "fork": "child", "run": 300 },
-            "child": { "instance": 0, "loop": 3, "run": 400, "sleep": 500 } },
-        "global": { "duration": 3 } }"#,
-    )
-}
-
-fn on_four_cpus(object: &Object, globals: &[(&str, i128)]) -> Vec<Race> {
-    let machine = costed("pack:2 core:2 pu:1", 250);
-    let globals: Vec<(String, Value)> = globals
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), Value::Int(*value)))
-        .collect();
-    let workload = everything();
-    let setup = Setup {
-        machine: &machine,
-        workload: &workload,
-        object,
-        globals: &globals,
-        environment: &tiltyard_environment::EMPTY,
-        seed: 1,
-        duration_ns: None,
-        watchdog: false,
-        probes: true,
-    };
-    let (outcome, checked) = run_and_check(&setup, &mut (), &mut |_| {}).unwrap();
-    assert!(!outcome.exit.kind.is_error(), "{:?}", outcome.exit);
-    checked.races
-}
-
 #[test]
 fn the_shipped_schedulers_are_clean() {
-    for scheduler in ["fifo", "rr", "cfs"] {
-        let races = on_four_cpus(&telling(&source(scheduler)), &[]);
-        assert_eq!(races, [], "{scheduler}");
-    }
-    let ule = telling(&source("ule"));
-    let modes: [&[(&str, i128)]; 3] = [
-        &[],
-        &[("mode", 1), ("hz", 1000)],
-        &[("starve_limit_ms", 200)],
-    ];
-    for mode in modes {
-        assert_eq!(on_four_cpus(&ule, mode), [], "ule {mode:?}");
-    }
-}
-
-/// ULE as it was: the balancer moved a task, and so published it, before it booked it on its new CPU, where running() may
-/// book it at the same time.
-#[test]
-fn ules_late_booking_is_found() {
-    let replacements = [
-        (
-            "runq.h",
-            "s32 old = READ_ONCE(t->cpu);",
-            "s32 old = t->cpu;",
-        ),
-        (
-            "runq.h",
-            "old = __sync_lock_test_and_set(&t->cpu, cpu);",
-            "t->cpu = cpu;",
-        ),
-        (
-            "balance.h",
-            "booked = moves(t, to);\n\t\tscx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);",
-            "booked = t->cpu;\n\t\tscx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);",
-        ),
-        (
-            "balance.h",
-            "pri = first;",
-            "pri = first;\n\t\t\tmoves(t, to);",
-        ),
-    ];
-    let races = on_four_cpus(&telling(&altered("ule", &replacements)), &[]);
-    let booked_twice = races.iter().find(|race| {
-        let mut callbacks = race.sides.each_ref().map(|side| side.callback.as_str());
-        callbacks.sort_unstable();
-        callbacks == ["running", "timer"]
-            && race.sides.iter().all(|s| s.place.starts_with("runq.h:"))
-    });
-    let race = booked_twice.unwrap_or_else(|| panic!("{races:#?}"));
-    assert!(race.what.starts_with("tasks of "), "{race:?}");
-    assert!(
-        race.sides.iter().any(|s| s.action == "writes" && s.plain),
-        "{race:?}"
-    );
-}
-
-/// A copy of a shipped scheduler in which a piece of text of a file is another.
-fn altered(scheduler: &str, replacements: &[(&str, &str, &str)]) -> Source {
-    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("racy-{scheduler}"));
-    std::fs::create_dir_all(&to).unwrap();
-    for entry in std::fs::read_dir(repository().join("schedulers").join(scheduler)).unwrap() {
-        let from = entry.unwrap().path();
-        let Some(name) = from.file_name().filter(|_| from.is_file()) else {
-            continue;
-        };
-        let mut text = std::fs::read_to_string(&from).unwrap();
-        for (_, old, new) in replacements.iter().filter(|(file, ..)| name == *file) {
-            assert!(text.contains(old), "{name:?}: {old}");
-            text = text.replacen(old, new, 1);
+    for scheduler in shipped() {
+        let object = telling(&source(&scheduler));
+        assert_eq!(races_of(&object, &[]), [], "{scheduler}");
+        for (preset, set) in presets(&scheduler) {
+            assert_eq!(races_of(&object, &set), [], "{preset} of {scheduler}");
         }
-        std::fs::write(to.join(name), text).unwrap();
     }
-    source(&to.join(format!("{scheduler}.bpf.c")).display().to_string())
 }
 
 #[test]
 fn the_check_changes_no_event() {
     let machine = costed("core:2 pu:1", 1000);
-    for scheduler in ["rr", "ule", "cfs"] {
-        let plain = Arena::new(&machine, object(scheduler, 2)).run(&crowd());
-        let (_, hash) = check(&telling(&source(scheduler)), &crowd(), &[]);
+    for scheduler in shipped() {
+        let plain = Arena::new(&machine, object(&scheduler, 2)).run(&crowd());
+        let (_, hash) = check(&telling(&source(&scheduler)), &crowd(), &[]);
         assert_eq!(plain.unwrap().trace_hash, hash, "{scheduler}");
     }
 }

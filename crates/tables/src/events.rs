@@ -3,21 +3,20 @@
 
 use std::collections::HashMap;
 
+use tiltyard_measure::states::{State, Transition, Wait};
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
     Tid,
 };
 
 use crate::rows::{BatchSink, Rows, Value};
-use crate::tasks::{IDLE, State, Tasks};
+use crate::tasks::{IDLE, Tasks, state_name, utid_of};
 
 /// Receives the events of one run and gives rows to `B`. Its interpretation of events agrees with
-/// [`tiltyard_measure::Recorder`], the streams that contradict themselves included.
+/// [`tiltyard_measure::Recorder`], because both follow [`tiltyard_measure::states`].
 pub struct EventTables<B: BatchSink> {
     run: u32,
     origin_ns: u64,
-    /// Time of the last event.
-    now_ns: u64,
     tasks: Tasks,
     cpus: Vec<OnCpu>,
     classes: HashMap<u16, String>,
@@ -117,7 +116,6 @@ impl<B: BatchSink> EventTables<B> {
         EventTables {
             run,
             origin_ns,
-            now_ns: 0,
             tasks: Tasks::default(),
             cpus: Vec::new(),
             classes: HashMap::new(),
@@ -165,13 +163,15 @@ impl<B: BatchSink> EventTables<B> {
     /// Ends what is under way at `end_ns` on the arena's clock, or at the last event if that came
     /// later, and hands over the rest. A table without a row has no batch.
     pub fn finish(mut self, end_ns: u64) -> B {
-        self.now_ns = end_ns.max(self.now_ns).max(self.origin_ns);
+        let last_ns = self.now_ns();
+        self.tasks
+            .states
+            .advance(end_ns.max(last_ns).max(self.origin_ns));
         for cpu in 0..self.cpus.len() {
             self.end_slice(cpu, None, None);
         }
-        for utid in self.tasks.utids() {
-            let state = self.tasks.get(utid).state;
-            self.transition(utid, state);
+        for transition in self.tasks.states.close() {
+            self.transition(transition);
         }
         let origin_ns = self.origin_ns;
         let ts = |ns: u64| ns as i64 - origin_ns as i64;
@@ -186,8 +186,12 @@ impl<B: BatchSink> EventTables<B> {
         ns as i64 - self.origin_ns as i64
     }
 
+    fn now_ns(&self) -> u64 {
+        self.tasks.states.now_ns()
+    }
+
     fn now(&self) -> Value<'static> {
-        self.ts(self.now_ns).into()
+        self.ts(self.now_ns()).into()
     }
 
     /// The number of a task; one that nobody introduced gets one.
@@ -201,15 +205,8 @@ impl<B: BatchSink> EventTables<B> {
 
     #[cold]
     fn adopt(&mut self, tid: Tid) -> u32 {
-        self.task(&TaskInfo {
-            tid,
-            tgid: tid,
-            parent: Tid::IDLE,
-            name: format!("tid {tid}"),
-            app: "(unknown)".to_owned(),
-            nice: 0,
-            born_ns: self.now_ns,
-        });
+        let stranger = self.tasks.states.stranger(tid);
+        self.task(&stranger);
         self.tasks.utid(tid).unwrap_or(IDLE)
     }
 
@@ -220,14 +217,14 @@ impl<B: BatchSink> EventTables<B> {
         &mut self.cpus[cpu.index()]
     }
 
-    /// A row for the state that a task was in; it enters another.
+    /// A row for the state that a task was in.
     #[inline]
-    fn transition(&mut self, utid: u32, to: State) {
-        let now_ns = self.now_ns;
+    fn transition(&mut self, transition: Transition) {
+        let now_ns = self.now_ns();
+        let Transition { from, since_ns, .. } = transition;
+        let utid = utid_of(transition.slot);
         let thread = self.tasks.get(utid);
-        let (from, since_ns, born_ns) = (thread.state, thread.since_ns, thread.born_ns);
-        let (id, waker) = (thread.state_id, thread.waker.take());
-        (thread.state, thread.since_ns) = (to, now_ns);
+        let (id, waker, born_ns) = (thread.state_id, thread.waker.take(), thread.born_ns);
         // Most tasks are woken at the moment of their birth: they never slept.
         if from == State::Sleeping && since_ns == born_ns && now_ns <= born_ns {
             return;
@@ -244,7 +241,7 @@ impl<B: BatchSink> EventTables<B> {
             now_ns.saturating_sub(since_ns).into(),
             cpu.into(),
             utid.into(),
-            from.name().into(),
+            state_name(from).into(),
             waker.into(),
         ];
         self.rows.thread_state.push_to(&mut self.out, &row);
@@ -259,24 +256,20 @@ impl<B: BatchSink> EventTables<B> {
         next: Tid,
     ) {
         let (prev, next) = (self.utid(prev), self.utid(next));
-        let to = match prev_state {
-            PrevState::Runnable => State::Waiting {
-                preempted: !matches!(cause, SwitchCause::Yield | SwitchCause::Unknown),
-            },
-            PrevState::Sleeping => State::Sleeping,
-            PrevState::Exited => State::Dead,
-        };
-        let (now_ns, running) = (self.now_ns, self.cpu(cpu).utid);
-        let end = (running == prev).then_some((to, cause));
+        let leaves = Tasks::slot(prev).map(|slot| (slot, prev_state));
+        let states = &mut self.tasks.states;
+        let [left, runs] = states.switch(cpu, leaves, cause, Tasks::slot(next));
+        let (now_ns, running) = (self.now_ns(), self.cpu(cpu).utid);
+        let end = left.filter(|_| running == prev).map(|t| (t.to, cause));
         self.end_slice(cpu.index(), end, (next != IDLE).then_some(next));
-        if prev != IDLE {
-            self.transition(prev, to);
-            if to == State::Dead {
+        if let Some(left) = left {
+            self.transition(left);
+            if left.to == State::Dead {
                 self.tasks.end(prev, now_ns);
             }
         }
-        if next != IDLE {
-            self.transition(next, State::Running { cpu: cpu.0 });
+        if let Some(runs) = runs {
+            self.transition(runs);
         }
         let slice_id = self.ids.sched_slice;
         self.ids.sched_slice += u64::from(next != IDLE);
@@ -287,7 +280,7 @@ impl<B: BatchSink> EventTables<B> {
     /// A row for the task that had a CPU, if any. How it ended is not known at the end of the run,
     /// nor where events were lost.
     fn end_slice(&mut self, cpu: usize, end: Option<(State, SwitchCause)>, next: Option<u32>) {
-        let now_ns = self.now_ns;
+        let now_ns = self.now_ns();
         let on = &mut self.cpus[cpu];
         on.settle(now_ns);
         let overhead_ns = std::mem::take(&mut on.overhead_ns);
@@ -301,7 +294,7 @@ impl<B: BatchSink> EventTables<B> {
             (now_ns - on.since_ns).into(),
             (cpu as u64).into(),
             on.utid.into(),
-            end.map(|(state, _)| state.name()).into(),
+            end.map(|(state, _)| state_name(state)).into(),
             end.map(|(_, cause)| cause_name(cause)).into(),
             next.into(),
             overhead_ns.into(),
@@ -312,14 +305,21 @@ impl<B: BatchSink> EventTables<B> {
     /// A wakeup that finds the task awake changes nothing and is no row.
     fn wake(&mut self, cpu: Cpu, tid: Tid, waker: Option<Tid>, target: Cpu) {
         let utid = self.utid(tid);
-        if utid == IDLE || self.tasks.get(utid).state != State::Sleeping {
+        let Some(slot) = Tasks::slot(utid) else {
             return;
-        }
+        };
+        let wait = match waker {
+            Some(_) => Wait::Woken,
+            None => Wait::Forked,
+        };
+        let Some(transition) = self.tasks.states.wake(slot, target, wait) else {
+            return;
+        };
         let by = match waker {
             Some(tid) => Some(self.utid(tid)).filter(|utid| *utid != IDLE),
             None => self.tasks.get(utid).parent,
         };
-        self.transition(utid, State::Waiting { preempted: false });
+        self.transition(transition);
         self.tasks.get(utid).waker = by;
         let row: [Value; 6] = [
             self.now(),
@@ -333,7 +333,7 @@ impl<B: BatchSink> EventTables<B> {
     }
 
     fn overhead(&mut self, cpu: Cpu, overhead: &Overhead) {
-        let now_ns = self.now_ns;
+        let now_ns = self.now_ns();
         let on = self.cpu(cpu);
         on.settle(now_ns);
         on.charge(now_ns, overhead.total_ns());
@@ -359,7 +359,7 @@ impl<B: BatchSink> EventTables<B> {
         let row: [Value; 5] = [
             self.ids.slice.into(),
             self.ts(start_ns).into(),
-            self.now_ns.saturating_sub(start_ns).into(),
+            self.now_ns().saturating_sub(start_ns).into(),
             utid.into(),
             self.classes.get(&class).map_or("", String::as_str).into(),
         ];
@@ -454,7 +454,7 @@ impl<B: BatchSink> EventSink for EventTables<B> {
 
     #[inline]
     fn event(&mut self, event: &Event) {
-        self.now_ns = self.now_ns.max(event.time_ns);
+        self.tasks.states.advance(event.time_ns);
         match event.kind {
             EventKind::Switch {
                 prev,
@@ -472,6 +472,9 @@ impl<B: BatchSink> EventSink for EventTables<B> {
             EventKind::WakeupNew { task, target } => self.wake(event.cpu, task, None, target),
             EventKind::Migrate { task, from, to } => {
                 let utid = self.utid(task);
+                if let Some(slot) = Tasks::slot(utid) {
+                    self.tasks.states.migrate(slot, to);
+                }
                 let row = [self.now(), utid.into(), from.0.into(), to.0.into()];
                 self.rows.migration.push_to(&mut self.out, &row);
             }

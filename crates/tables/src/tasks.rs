@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use tiltyard_measure::states::{Introduced, State, States, Wait};
 use tiltyard_model::{TaskInfo, Tid};
 
 use crate::rows::{BatchSink, Rows, Value};
@@ -10,30 +11,24 @@ use crate::rows::{BatchSink, Rows, Value};
 /// The `utid` of the idle task, which has no row: real ones begin at 1.
 pub const IDLE: u32 = 0;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Also a task that was introduced and never woken.
-    Sleeping,
-    Waiting {
-        preempted: bool,
-    },
-    Running {
-        cpu: u32,
-    },
-    Dead,
+/// Perfetto's name for a state.
+pub fn state_name(state: State) -> &'static str {
+    match state {
+        State::Sleeping => "S",
+        State::Waiting(Wait::Preempted) => "R+",
+        State::Waiting(_) => "R",
+        State::Running { .. } => "Running",
+        State::Dead => "X",
+    }
 }
 
-impl State {
-    /// Perfetto's name for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Sleeping => "S",
-            State::Waiting { preempted: false } => "R",
-            State::Waiting { preempted: true } => "R+",
-            State::Running { .. } => "Running",
-            State::Dead => "X",
-        }
-    }
+/// The number of the task in a slot.
+pub fn utid_of(slot: usize) -> u32 {
+    slot as u32 + 1
+}
+
+fn slot_of(utid: u32) -> usize {
+    utid as usize - 1
 }
 
 #[derive(Clone, Debug)]
@@ -47,9 +42,7 @@ pub struct Thread {
     ended_ns: Option<u64>,
     is_main_thread: bool,
     pub parent: Option<u32>,
-    pub state: State,
-    pub since_ns: u64,
-    /// The number of the row that `state` will be.
+    /// The number of the row that its state will be.
     pub state_id: u64,
     /// Who woke it, while it waits for that reason.
     pub waker: Option<u32>,
@@ -68,10 +61,11 @@ struct Process {
 /// All tasks and processes of a run, dead ones included.
 #[derive(Default)]
 pub struct Tasks {
+    pub states: States,
+    /// By slot.
     threads: Vec<Thread>,
     processes: Vec<Process>,
     /// The latest with that number.
-    utid_of: HashMap<u32, u32>,
     upid_of: HashMap<u32, u32>,
 }
 
@@ -81,28 +75,32 @@ impl Tasks {
     pub fn utid(&self, tid: Tid) -> Option<u32> {
         match tid.is_idle() {
             true => Some(IDLE),
-            false => self.utid_of.get(&tid.0).copied(),
+            false => self.states.slot(tid).map(utid_of),
         }
     }
 
     #[inline]
     pub fn get(&mut self, utid: u32) -> &mut Thread {
-        &mut self.threads[utid as usize - 1]
+        &mut self.threads[slot_of(utid)]
     }
 
-    pub fn utids(&self) -> std::ops::RangeInclusive<u32> {
-        1..=self.threads.len() as u32
+    /// The slot of a task in [`Tasks::states`]; `None` for the idle task.
+    #[inline]
+    pub fn slot(utid: u32) -> Option<usize> {
+        (utid != IDLE).then(|| slot_of(utid))
     }
 
-    /// A tid that is known and alive only changes its name; one that has died begins a new task.
     /// Returns whether it was a new one.
     pub fn introduce(&mut self, info: &TaskInfo, state_id: u64) -> bool {
-        let known = self.utid(info.tid);
-        if let Some(utid) = known.filter(|utid| self.get(*utid).state != State::Dead) {
-            self.get(utid).name.clone_from(&info.name);
-            return false;
-        }
         let parent = self.utid(info.parent).filter(|utid| *utid != IDLE);
+        match self.states.introduce(info) {
+            Introduced::Idle => return false,
+            Introduced::Known(slot) => {
+                self.threads[slot].name.clone_from(&info.name);
+                return false;
+            }
+            Introduced::New(_) => {}
+        }
         let upid = self.process(info, parent);
         self.threads.push(Thread {
             tid: info.tid.0,
@@ -114,13 +112,9 @@ impl Tasks {
             ended_ns: None,
             is_main_thread: info.tid == info.tgid,
             parent,
-            state: State::Sleeping,
-            since_ns: info.born_ns,
             state_id,
             waker: None,
         });
-        let utid = self.threads.len() as u32;
-        self.utid_of.insert(info.tid.0, utid);
         true
     }
 

@@ -18,7 +18,7 @@ const MAX_TEST_LINES: usize = 800;
 const TOO_LONG: [&str; 0] = [];
 
 /// Which crates a crate may use, as ARCHITECTURE.md states it.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("expr", &[]),
     ("environment", &["expr", "model"]),
     ("model", &[]),
@@ -50,6 +50,18 @@ const MAY_USE: [(&str, &[&str]); 17] = [
             "fidelity",
             "claims",
             "trace",
+            "environment",
+        ],
+    ),
+    (
+        "schedtest",
+        &[
+            "model",
+            "workload",
+            "native",
+            "build",
+            "sim",
+            "measure",
             "environment",
         ],
     ),
@@ -298,35 +310,68 @@ fn files_stay_short() {
     );
 }
 
+/// The schedulers that no crate names. Two names mean something else as well: POSIX policies, queue disciplines.
+fn names_of_schedulers() -> Vec<String> {
+    let mut names = shipped_schedulers();
+    names.retain(|n| n != "fifo" && n != "rr");
+    names
+}
+
+/// Rust sources of crates, but for those in which `ule` is LLVM's "unsigned less or equal".
+fn crate_sources() -> impl Iterator<Item = String> {
+    let is_ir = |f: &String| f.starts_with("crates/build/src/rewrite/");
+    let is_ours = move |f: &String| f.starts_with("crates/") && f.ends_with(".rs") && !is_ir(f);
+    sources().into_iter().filter(is_ours)
+}
+
+/// Lines from `text` that contain one of the words.
+fn lines_with<'a>(text: &'a str, words: &'a [String]) -> impl Iterator<Item = (usize, &'a str)> {
+    let is_named = |line: &str| {
+        line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .any(|word| words.iter().any(|w| w == word))
+    };
+    let lines = text.lines().enumerate();
+    lines.filter(move |(_, line)| is_named(line))
+}
+
 #[test]
 fn no_crate_knows_a_scheduler_by_name() {
-    let mut names = shipped_schedulers();
-    names.retain(|n| n != "fifo" && n != "rr"); // also the names of POSIX policies and of queue disciplines
+    let names = names_of_schedulers();
     let mut offenders = Vec::new();
-    // In LLVM's IR, ule is "unsigned less or equal".
-    let is_ir = |f: &str| f.starts_with("crates/build/src/rewrite/");
-    for file in sources()
-        .iter()
-        .filter(|f| f.starts_with("crates/") && !is_ir(f) && f.ends_with(".rs") && !is_test(f))
-    {
-        let text = read(file);
+    // Help texts show commands.
+    let is_help = |f: &String| f.starts_with("crates/tiltyard/src/");
+    for file in crate_sources().filter(|f| !is_help(f) && !is_test(f)) {
+        let text = read(&file);
         let code = text.split("#[cfg(test)]").next().unwrap_or("");
-        // Comments may explain by example, and help texts show commands: neither decides anything.
-        let help = file.starts_with("crates/tiltyard/src/");
-        for (i, line) in code
-            .lines()
-            .enumerate()
-            .filter(|(_, l)| !help && !l.trim_start().starts_with("//"))
-        {
-            let words: Vec<&str> = line
-                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .collect();
-            if names.iter().any(|n| words.contains(&n.as_str())) {
-                offenders.push(format!("{file}:{}: {}", i + 1, line.trim()));
-            }
-        }
+        // Comments may explain by example.
+        let named =
+            lines_with(code, &names).filter(|(_, line)| !line.trim_start().starts_with("//"));
+        offenders.extend(named.map(|(i, line)| format!("{file}:{}: {}", i + 1, line.trim())));
     }
     none(offenders, "a scheduler's name");
+}
+
+/// A scheduler's tests lie beside it, and what holds for all is tested for all. Only tests of the command line run
+/// schedulers by name, as users do.
+#[test]
+fn no_test_of_a_crate_names_a_scheduler() {
+    let names = names_of_schedulers();
+    // It lists the folders whose tests it runs.
+    let is_harness = |f: &String| f == "crates/schedtest/tests/schedulers.rs";
+    let is_command_line = |f: &String| f.starts_with("crates/tiltyard/");
+    let mut offenders = Vec::new();
+    for file in crate_sources().filter(|f| !is_harness(f) && !is_command_line(f)) {
+        let text = read(&file);
+        let tests = match is_test(&file) {
+            true => 0,
+            false => text.find("#[cfg(test)]").unwrap_or(text.len()),
+        };
+        let first = text[..tests].lines().count();
+        let named = lines_with(&text[tests..], &names);
+        offenders
+            .extend(named.map(|(i, line)| format!("{file}:{}: {}", first + i + 1, line.trim())));
+    }
+    none(offenders, "a scheduler's name in a test");
 }
 
 fn is_test(file: &str) -> bool {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One call of an [`EventSink`] as bytes: a tag, then its fields. docs/reference/event-files.md has the same as a table.
 
+use tiltyard_model::event::code;
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
     Tid,
@@ -12,60 +13,13 @@ use crate::check::Check;
 /// Longest name of anything, bytes. Names of threads have 15 at most.
 pub const MAX_NAME_BYTES: usize = 1 << 16;
 
-/// Tags never change their meaning within a version of the format. Those of events are the same as in trace hashes.
+/// Tags of all that is no event; an event's is its code.
 mod tag {
-    pub const SWITCH: u8 = 0;
-    pub const WAKEUP: u8 = 1;
-    pub const WAKEUP_NEW: u8 = 2;
-    pub const MIGRATE: u8 = 3;
-    pub const FORK: u8 = 4;
-    pub const EXIT: u8 = 5;
-    pub const NICE: u8 = 6;
-    pub const REQUEST: u8 = 7;
-    pub const MARK: u8 = 8;
-    pub const PROBE: u8 = 9;
-    pub const OVERHEAD: u8 = 10;
-    pub const ACCESS: u8 = 11;
-    pub const RUNQUEUE_LOCK: u8 = 12;
     pub const TASK: u8 = 0x80;
     pub const REQUEST_CLASS: u8 = 0x81;
     pub const PROBE_NAME: u8 = 0x82;
     pub const CALLBACK_NAME: u8 = 0x83;
     pub const PLACE_NAME: u8 = 0x84;
-}
-
-/// In the order of their numbers.
-const PREV_STATES: [PrevState; 3] = [PrevState::Runnable, PrevState::Sleeping, PrevState::Exited];
-const SWITCH_CAUSES: [SwitchCause; 8] = [
-    SwitchCause::Block,
-    SwitchCause::SliceEnd,
-    SwitchCause::Preempt,
-    SwitchCause::HigherClass,
-    SwitchCause::Yield,
-    SwitchCause::Affinity,
-    SwitchCause::FromIdle,
-    SwitchCause::Unknown,
-];
-
-fn prev_state_number(state: PrevState) -> u8 {
-    match state {
-        PrevState::Runnable => 0,
-        PrevState::Sleeping => 1,
-        PrevState::Exited => 2,
-    }
-}
-
-fn switch_cause_number(cause: SwitchCause) -> u8 {
-    match cause {
-        SwitchCause::Block => 0,
-        SwitchCause::SliceEnd => 1,
-        SwitchCause::Preempt => 2,
-        SwitchCause::HigherClass => 3,
-        SwitchCause::Yield => 4,
-        SwitchCause::Affinity => 5,
-        SwitchCause::FromIdle => 6,
-        SwitchCause::Unknown => 7,
-    }
 }
 
 pub fn put_task(out: &mut Vec<u8>, info: &TaskInfo) {
@@ -104,12 +58,10 @@ fn put_name(out: &mut Vec<u8>, tag: u8, number: u16, name: &str) {
 
 /// `last_ns`: the time of the event before, 0 for the first.
 pub fn put_event(out: &mut Vec<u8>, last_ns: u64, event: &Event) {
-    let mut put_all = |tag: u8, fields: &[u64]| {
-        out.push(tag);
-        put(out, event.time_ns.wrapping_sub(last_ns));
-        put(out, event.cpu.0.into());
-        fields.iter().for_each(|field| put(out, *field));
-    };
+    out.push(event.kind.code());
+    put(out, event.time_ns.wrapping_sub(last_ns));
+    put(out, event.cpu.0.into());
+    let mut put_all = |fields: &[u64]| fields.iter().for_each(|field| put(out, *field));
     match event.kind {
         EventKind::Switch {
             prev,
@@ -117,41 +69,32 @@ pub fn put_event(out: &mut Vec<u8>, last_ns: u64, event: &Event) {
             cause,
             next,
         } => {
-            let how = prev_state_number(prev_state) | switch_cause_number(cause) << 2;
-            put_all(tag::SWITCH, &[prev.0.into(), how.into(), next.0.into()]);
+            let how = prev_state as u8 | (cause as u8) << 2;
+            put_all(&[prev.0.into(), how.into(), next.0.into()]);
         }
         EventKind::Wakeup {
             task,
             waker,
             target,
-        } => put_all(
-            tag::WAKEUP,
-            &[task.0.into(), waker.0.into(), target.0.into()],
-        ),
-        EventKind::WakeupNew { task, target } => {
-            put_all(tag::WAKEUP_NEW, &[task.0.into(), target.0.into()]);
-        }
+        } => put_all(&[task.0.into(), waker.0.into(), target.0.into()]),
+        EventKind::WakeupNew { task, target } => put_all(&[task.0.into(), target.0.into()]),
         EventKind::Migrate { task, from, to } => {
-            put_all(tag::MIGRATE, &[task.0.into(), from.0.into(), to.0.into()]);
+            put_all(&[task.0.into(), from.0.into(), to.0.into()]);
         }
-        EventKind::Fork { parent, child } => {
-            put_all(tag::FORK, &[parent.0.into(), child.0.into()]);
-        }
-        EventKind::Exit { task } => put_all(tag::EXIT, &[task.0.into()]),
-        EventKind::Nice { task, nice } => {
-            put_all(tag::NICE, &[task.0.into(), zigzag(nice.into())]);
-        }
+        EventKind::Fork { parent, child } => put_all(&[parent.0.into(), child.0.into()]),
+        EventKind::Exit { task } => put_all(&[task.0.into()]),
+        EventKind::Nice { task, nice } => put_all(&[task.0.into(), zigzag(nice.into())]),
         EventKind::Request {
             task,
             class,
             start_ns,
         } => {
             let took_ns = event.time_ns.wrapping_sub(start_ns);
-            put_all(tag::REQUEST, &[task.0.into(), class.into(), took_ns]);
+            put_all(&[task.0.into(), class.into(), took_ns]);
         }
-        EventKind::Mark { task, class } => put_all(tag::MARK, &[task.0.into(), class.into()]),
+        EventKind::Mark { task, class } => put_all(&[task.0.into(), class.into()]),
         EventKind::Probe { probe, key, value } => {
-            put_all(tag::PROBE, &[probe.into(), key.into(), zigzag(value)]);
+            put_all(&[probe.into(), key.into(), zigzag(value)]);
         }
         EventKind::Access {
             call,
@@ -159,18 +102,10 @@ pub fn put_event(out: &mut Vec<u8>, last_ns: u64, event: &Event) {
             place,
             index,
             write,
-        } => put_all(
-            tag::ACCESS,
-            &[call, callback.into(), place.into(), index, write.into()],
-        ),
-        EventKind::RunqueueLock { of, taken } => {
-            put_all(tag::RUNQUEUE_LOCK, &[of.0.into(), taken.into()]);
-        }
+        } => put_all(&[call, callback.into(), place.into(), index, write.into()]),
+        EventKind::RunqueueLock { of, taken } => put_all(&[of.0.into(), taken.into()]),
         EventKind::Overhead(overhead) => {
-            put_all(
-                tag::OVERHEAD,
-                &OverheadCause::ALL.map(|cause| overhead.ns(cause)),
-            );
+            put_all(&OverheadCause::ALL.map(|cause| overhead.ns(cause)));
         }
     }
 }
@@ -214,17 +149,17 @@ fn task(bytes: &mut Bytes) -> Result<TaskInfo, Wrong> {
     })
 }
 
-fn event(tag: u8, last_ns: u64, bytes: &mut Bytes) -> Result<Event, Wrong> {
+fn event(code: u8, last_ns: u64, bytes: &mut Bytes) -> Result<Event, Wrong> {
     let time_ns = last_ns.checked_add(bytes.u64()?).ok_or(Wrong)?;
     let cpu = Cpu(bytes.u32()?);
     let mut tid = || Ok(Tid(bytes.u32()?));
     // Rust evaluates the fields of a struct expression in the order in which they are written, which is the file's.
-    let kind = match tag {
-        tag::SWITCH => {
+    let kind = match code {
+        code::SWITCH => {
             let prev = tid()?;
             let how = bytes.u8()?;
-            let state = PREV_STATES.get(usize::from(how & 3));
-            let cause = SWITCH_CAUSES.get(usize::from(how >> 2));
+            let state = PrevState::ALL.get(usize::from(how & 3));
+            let cause = SwitchCause::ALL.get(usize::from(how >> 2));
             EventKind::Switch {
                 prev,
                 prev_state: *state.ok_or(Wrong)?,
@@ -232,55 +167,55 @@ fn event(tag: u8, last_ns: u64, bytes: &mut Bytes) -> Result<Event, Wrong> {
                 next: Tid(bytes.u32()?),
             }
         }
-        tag::WAKEUP => EventKind::Wakeup {
+        code::WAKEUP => EventKind::Wakeup {
             task: tid()?,
             waker: tid()?,
             target: Cpu(bytes.u32()?),
         },
-        tag::WAKEUP_NEW => EventKind::WakeupNew {
+        code::WAKEUP_NEW => EventKind::WakeupNew {
             task: tid()?,
             target: Cpu(bytes.u32()?),
         },
-        tag::MIGRATE => EventKind::Migrate {
+        code::MIGRATE => EventKind::Migrate {
             task: tid()?,
             from: Cpu(bytes.u32()?),
             to: Cpu(bytes.u32()?),
         },
-        tag::FORK => EventKind::Fork {
+        code::FORK => EventKind::Fork {
             parent: tid()?,
             child: tid()?,
         },
-        tag::EXIT => EventKind::Exit { task: tid()? },
-        tag::NICE => EventKind::Nice {
+        code::EXIT => EventKind::Exit { task: tid()? },
+        code::NICE => EventKind::Nice {
             task: tid()?,
             nice: bytes.i8()?,
         },
-        tag::REQUEST => EventKind::Request {
+        code::REQUEST => EventKind::Request {
             task: tid()?,
             class: bytes.u16()?,
             start_ns: time_ns.wrapping_sub(bytes.u64()?),
         },
-        tag::MARK => EventKind::Mark {
+        code::MARK => EventKind::Mark {
             task: tid()?,
             class: bytes.u16()?,
         },
-        tag::PROBE => EventKind::Probe {
+        code::PROBE => EventKind::Probe {
             probe: bytes.u16()?,
             key: bytes.u32()?,
             value: bytes.i64()?,
         },
-        tag::ACCESS => EventKind::Access {
+        code::ACCESS => EventKind::Access {
             call: bytes.u64()?,
             callback: bytes.u16()?,
             place: bytes.u16()?,
             index: bytes.u64()?,
             write: bytes.flag()?,
         },
-        tag::RUNQUEUE_LOCK => EventKind::RunqueueLock {
+        code::RUNQUEUE_LOCK => EventKind::RunqueueLock {
             of: Cpu(bytes.u32()?),
             taken: bytes.flag()?,
         },
-        tag::OVERHEAD => {
+        code::OVERHEAD => {
             let mut overhead = Overhead::default();
             for cause in OverheadCause::ALL {
                 overhead.charge(cause, bytes.u64()?);

@@ -99,6 +99,18 @@ pub fn shipped(path: &str) -> Source {
     source
 }
 
+/// The sources of all schedulers in `schedulers/`.
+pub fn all_shipped() -> Vec<Source> {
+    let folders = std::fs::read_dir(repository().join("schedulers")).expect("schedulers/");
+    let names = folders.map(|entry| entry.expect("a folder").file_name());
+    let paths = names.map(|name| {
+        let name = name.to_string_lossy();
+        format!("schedulers/{name}/{name}.bpf.c")
+    });
+    let files = paths.filter(|path| repository().join(path).is_file());
+    files.map(|path| shipped(&path)).collect()
+}
+
 /// A source written for one test. The folder goes with the returned guard.
 pub fn written(text: &str) -> (tempfile::TempDir, Source) {
     let folder = tempfile::tempdir().expect("temporary folder");

@@ -32,8 +32,8 @@ impl CpuMask {
     /// result is used; its bits are written only if it is a mask that its caller may change.
     #[inline]
     pub unsafe fn from_raw(mask: *const Cpumask, nr_cpus: u32) -> CpuMask {
-        // SAFETY: the caller's promise.
         CpuMask {
+            // SAFETY: the caller's promise.
             bits: unsafe { (*mask).bits },
             nr_cpus,
         }

@@ -3,6 +3,7 @@
 
 use crate::cpu::PreemptHint;
 use crate::engine::Engine;
+use crate::ext::dsq::Dsq;
 use crate::ext::enqueue::ENQ_CLEAR_OPSS;
 use crate::ext::flags::*;
 use crate::ext::ops::Op;
@@ -219,21 +220,23 @@ impl Engine<'_> {
         self.consume(cpu, DsqRef::Global(node))
     }
 
+    pub(crate) fn dsq(&self, dsq: DsqRef) -> &Dsq {
+        match dsq {
+            DsqRef::Local(cpu) => &self.rqs[cpu as usize].local,
+            DsqRef::Global(node) => &self.ext.global_dsqs[node as usize],
+            DsqRef::User(slot) => self.ext.dsqs.get(slot),
+        }
+    }
+
     /// `consume_dispatch_q()`: the first task of the DSQ that is on this runqueue or may come here moves to the end
     /// of the local DSQ. Tasks that may not are skipped and stay where they are.
     pub(crate) fn consume(&mut self, cpu: u32, dsq_ref: DsqRef) -> bool {
-        let dsq = |engine: &Self| match dsq_ref {
-            DsqRef::Local(cpu) => std::ptr::from_ref(&engine.rqs[cpu as usize].local),
-            DsqRef::Global(node) => std::ptr::from_ref(&engine.ext.global_dsqs[node as usize]),
-            DsqRef::User(slot) => std::ptr::from_ref(engine.ext.dsqs.get(slot)),
-        };
         let taken = |engine: &mut Self| match dsq_ref {
             DsqRef::Local(cpu) => engine.rqs[cpu as usize].local.taken += 1,
             DsqRef::Global(node) => engine.ext.global_dsqs[node as usize].taken += 1,
             DsqRef::User(slot) => engine.ext.dsqs.get_mut(slot).taken += 1,
         };
-        // SAFETY: the queue is only read, and nothing moves it before the loop ends.
-        let mut at = unsafe { (*dsq(self)).first() };
+        let mut at = self.dsq(dsq_ref).first();
         if at.is_some() {
             self.pass_dsq(dsq_ref);
         }
@@ -253,8 +256,7 @@ impl Engine<'_> {
                 self.move_to_remote_local(id, from, cpu, 0);
                 return true;
             }
-            // SAFETY: as above.
-            at = unsafe { (*dsq(self)).neighbour(&self.tasks, id, false) };
+            at = self.dsq(dsq_ref).neighbour(&self.tasks, id, false);
         }
         false
     }

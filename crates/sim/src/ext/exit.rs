@@ -89,7 +89,7 @@ impl Engine<'_> {
             name: self.ext.name.clone(),
             // Between callbacks the core found the error, so there is no line of the scheduler.
             place: (self.ext.depth > 0)
-                .then(|| self.object.place(self.ext.instance.place()))
+                .then(|| self.object.place(self.instance.place()))
                 .flatten(),
         });
     }

@@ -36,7 +36,6 @@ pub struct Ext {
     pub name: String,
     /// What its user-space half does.
     pub plan: Plan,
-    pub instance: Instance,
     pub bpf: Bpf,
     pub ops: OpTable,
     /// For schedulers built to report their accesses.
@@ -167,17 +166,27 @@ impl std::hash::Hasher for IdHasher {
     }
 }
 
+/// A private copy of the scheduler, and what its user-space half does.
+pub fn load(setup: &Setup) -> Result<(Instance, Plan), RunError> {
+    let plan = userspace::plan(setup)?;
+    let mut instance = Instance::load(setup.object, &userspace::globals(setup, &plan))?;
+    instance.bind(
+        &crate::kfuncs::kfunc_address,
+        &crate::kfuncs::helper_address,
+    )?;
+    Ok((instance, plan))
+}
+
 impl Ext {
-    /// Loads a private copy of the scheduler and checks what the kernel checks before ops.init.
-    pub fn load(setup: &Setup, topology: &Topology) -> Result<Ext, RunError> {
+    /// Checks what the kernel checks before ops.init.
+    pub fn new(
+        setup: &Setup,
+        plan: Plan,
+        instance: &Instance,
+        topology: &Topology,
+    ) -> Result<Ext, RunError> {
         let object = setup.object;
-        let plan = userspace::plan(setup)?;
-        let mut instance = Instance::load(object, &userspace::globals(setup, &plan))?;
-        instance.bind(
-            &crate::kfuncs::kfunc_address,
-            &crate::kfuncs::helper_address,
-        )?;
-        let ops = OpTable::new(object, &instance);
+        let ops = OpTable::new(object, instance);
         let flags = plan.ops_flags(object.ops.flags, &ops_flag)?;
         check_name(&object.ops.name)?;
         check_flags(flags)?;
@@ -197,9 +206,8 @@ impl Ext {
         Ok(Ext {
             name: object.ops.name.clone(),
             plan,
-            bpf: Bpf::new(setup, &instance, topology)?,
-            accesses: Accesses::of(object, &instance),
-            instance,
+            bpf: Bpf::new(setup, instance, topology)?,
+            accesses: Accesses::of(object, instance),
             idle: IdleMasks::new(setup.machine, topology, flags, &ops),
             ops,
             flags,

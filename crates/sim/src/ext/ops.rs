@@ -3,7 +3,6 @@
 
 use crate::engine::{Engine, RunError};
 use crate::task::TaskId;
-use std::ffi::c_void;
 use std::ptr;
 use tiltyard_model::OverheadCause;
 use tiltyard_native::{Crash, EntryPoint, Instance, Object};
@@ -260,18 +259,17 @@ impl Engine<'_> {
             ..context
         };
         let meter = Meter {
-            work_insns: self.ext.instance.work_insns(),
+            work_insns: self.instance.work_insns(),
             outer_kfunc_ns: std::mem::take(&mut self.ext.kfunc_ns),
         };
         self.ext.depth += 1;
-        let engine: *mut Engine<'_> = self;
-        // SAFETY: the engine outlives the call; kernel functions called from it reach the engine only through this
-        // pointer, and nothing here touches `self` until the call has returned.
-        let result = unsafe {
-            let instance = &raw const (*engine).ext.instance;
-            (*instance).set_engine(engine.cast::<c_void>());
-            call(&*instance)
-        };
+        // Kernel functions reach the engine only through this pointer. Nothing here uses `self` until the call has
+        // returned, and the instance is no part of the engine. A call from within a kernel function of another one
+        // leaves that one its own pointer.
+        let instance = self.instance;
+        let outer_engine = instance.set_engine(ptr::from_mut(self).cast());
+        let result = call(instance);
+        instance.set_engine(outer_engine);
         self.finish_call(meter);
         if result.is_err() {
             self.crashed(&result);
@@ -303,7 +301,7 @@ impl Engine<'_> {
 
     /// The kind of a crash, and the source line.
     fn crash_words(&self, crash: Crash) -> (String, Option<String>) {
-        let place = self.object.place(self.ext.instance.place());
+        let place = self.object.place(self.instance.place());
         match crash {
             Crash::Fault { address } if address < 1 << 16 => {
                 (format!("{crash}, through a NULL pointer"), place)
@@ -330,7 +328,7 @@ impl Engine<'_> {
     #[inline]
     fn finish_call(&mut self, meter: Meter) {
         let costs = &self.machine.costs;
-        let insns = self.ext.instance.work_insns() - meter.work_insns;
+        let insns = self.instance.work_insns() - meter.work_insns;
         let ns = costs.callback_ns + insns * costs.insn_ps / 1000 + self.ext.kfunc_ns;
         self.ext.kfunc_ns = meter.outer_kfunc_ns;
         self.charge(self.exec_cpu, OverheadCause::Scheduler, ns);

@@ -225,20 +225,13 @@ impl Engine<'_> {
 
     /// The DSQ that a task is on, and its name.
     fn queue_of(&self, task: &Task) -> Option<(String, &Dsq)> {
-        Some(match task.ext.dsq? {
-            DsqRef::User(slot) => {
-                let dsq = self.ext.dsqs.get(slot);
-                (dsq_name(dsq.id), dsq)
-            }
-            DsqRef::Global(node) => {
-                let dsq = &self.ext.global_dsqs[node as usize];
-                (dsq_name(dsq.id), dsq)
-            }
-            DsqRef::Local(cpu) => {
-                let dsq = &self.rqs[cpu as usize].local;
-                (format!("the local DSQ of CPU {cpu}"), dsq)
-            }
-        })
+        let place = task.ext.dsq?;
+        let dsq = self.dsq(place);
+        let name = match place {
+            DsqRef::Local(cpu) => format!("the local DSQ of CPU {cpu}"),
+            DsqRef::User(_) | DsqRef::Global(_) => dsq_name(dsq.id),
+        };
+        Some((name, dsq))
     }
 
     /// Where a waiting task is, and what that shows about the scheduler.

@@ -159,7 +159,7 @@ impl Engine<'_> {
         let Ok(program) = program(self.object, &call) else {
             return;
         };
-        let Some(entry) = self.ext.instance.symbol(&program.symbol) else {
+        let Some(entry) = self.instance.symbol(&program.symbol) else {
             return;
         };
         self.exec_cpu = self.program_cpu(index);

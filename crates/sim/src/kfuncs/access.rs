@@ -3,7 +3,7 @@
 //! DSQs, runqueues. Stack, tasks and constants are not reported. Runs that check for data races check each access
 //! (`racing.rs`).
 
-use super::{EnginePtr, Entry, engine_for_free, functions};
+use super::{EnginePtr, Entry, functions};
 use crate::bpf::maps::{Key, MapId, MapSet};
 use crate::engine::Engine;
 use crate::ext::flags::*;
@@ -199,8 +199,8 @@ impl Engine<'_> {
     }
 }
 
-unsafe extern "C" fn tilt_access(e: EnginePtr, address: usize, bytes: u64, how: u64, place: u64) {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn tilt_access(mut e: EnginePtr, address: usize, bytes: u64, how: u64, place: u64) {
+    let e = e.engine_for_free();
     if e.races.is_some() {
         e.check_access(address, bytes, how, place as u32);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! bpf_cpumask_*: thin bindings of `bpf::cpumask`.
 
-use super::{EnginePtr, Entry, engine_for_free, functions};
+use super::{EnginePtr, Entry, functions};
 use crate::bpf::cpumask::BadReference;
 use crate::engine::{Engine, RunError};
 use tiltyard_native::layout::Cpumask;
@@ -52,20 +52,20 @@ impl Engine<'_> {
     }
 }
 
-unsafe extern "C" fn bpf_cpumask_create(e: EnginePtr) -> Mask {
-    unsafe { engine_for_free(e) }.ext.bpf.masks.create()
+extern "C" fn bpf_cpumask_create(mut e: EnginePtr) -> Mask {
+    e.engine_for_free().ext.bpf.masks.create()
 }
 
-unsafe extern "C" fn bpf_cpumask_acquire(e: EnginePtr, mask: Mask) -> Mask {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn bpf_cpumask_acquire(mut e: EnginePtr, mask: Mask) -> Mask {
+    let e = e.engine_for_free();
     e.ext.bpf.masks.acquire(mask).unwrap_or_else(|error| {
         e.bad_reference(error);
         mask
     })
 }
 
-unsafe extern "C" fn bpf_cpumask_release(e: EnginePtr, mask: Mask) {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn bpf_cpumask_release(mut e: EnginePtr, mask: Mask) {
+    let e = e.engine_for_free();
     if let Err(error) = e.ext.bpf.masks.release(mask) {
         e.bad_reference(error);
     }
@@ -74,8 +74,9 @@ unsafe extern "C" fn bpf_cpumask_release(e: EnginePtr, mask: Mask) {
 /// `kernel name(masks; cpu) -> result = method`: masks are pointers that the scheduler got from the engine.
 macro_rules! bind {
     ($($name:ident($($mask:ident),+) = $method:ident;)*) => {
-        $(unsafe extern "C" fn $name(e: EnginePtr, $($mask: Mask),+) -> u64 {
-            let e = unsafe { engine_for_free(e) };
+        $(unsafe extern "C" fn $name(mut e: EnginePtr, $($mask: Mask),+) -> u64 {
+            let e = e.engine_for_free();
+            // SAFETY: the scheduler's masks, as the module above describes its pointers.
             unsafe { e.ext.bpf.masks.$method($($mask),+) }.into_u64()
         })*
     };
@@ -84,11 +85,12 @@ macro_rules! bind {
 /// The same for functions that change the first mask.
 macro_rules! bind_change {
     ($($name:ident($first:ident $(, $mask:ident)*) = $method:ident;)*) => {
-        $(unsafe extern "C" fn $name(e: EnginePtr, $first: Mask $(, $mask: Mask)*) -> u64 {
-            let e = unsafe { engine_for_free(e) };
+        $(unsafe extern "C" fn $name(mut e: EnginePtr, $first: Mask $(, $mask: Mask)*) -> u64 {
+            let e = e.engine_for_free();
             if !e.own_mask($first, stringify!($name)) {
                 return 0;
             }
+            // SAFETY: the scheduler's masks, as the module above describes its pointers.
             unsafe { e.ext.bpf.masks.$method($first $(, $mask)*) }.into_u64()
         })*
     };
@@ -96,11 +98,12 @@ macro_rules! bind_change {
 
 macro_rules! bind_cpu_change {
     ($($name:ident = $method:ident;)*) => {
-        $(unsafe extern "C" fn $name(e: EnginePtr, cpu: u64, mask: Mask) -> u64 {
-            let e = unsafe { engine_for_free(e) };
+        $(unsafe extern "C" fn $name(mut e: EnginePtr, cpu: u64, mask: Mask) -> u64 {
+            let e = e.engine_for_free();
             if !e.own_mask(mask, stringify!($name)) {
                 return 0;
             }
+            // SAFETY: the scheduler's masks, as the module above describes its pointers.
             unsafe { e.ext.bpf.masks.$method(cpu as u32, mask) }.into_u64()
         })*
     };
@@ -108,8 +111,9 @@ macro_rules! bind_cpu_change {
 
 macro_rules! bind_cpu {
     ($($name:ident = $method:ident;)*) => {
-        $(unsafe extern "C" fn $name(e: EnginePtr, cpu: u64, mask: Mask) -> u64 {
-            let e = unsafe { engine_for_free(e) };
+        $(unsafe extern "C" fn $name(mut e: EnginePtr, cpu: u64, mask: Mask) -> u64 {
+            let e = e.engine_for_free();
+            // SAFETY: the scheduler's masks, as the module above describes its pointers.
             unsafe { e.ext.bpf.masks.$method(cpu as u32, mask) }.into_u64()
         })*
     };
@@ -167,27 +171,30 @@ bind_cpu_change! {
     bpf_cpumask_test_and_clear_cpu = test_and_clear_cpu;
 }
 
-unsafe extern "C" fn bpf_cpumask_any_distribute(e: EnginePtr, mask: Mask) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+unsafe extern "C" fn bpf_cpumask_any_distribute(mut e: EnginePtr, mask: Mask) -> u64 {
+    let e = e.engine_for_free();
     let rotor = &mut e.ext.idle.rotors[e.exec_cpu as usize];
+    // SAFETY: the scheduler's masks, as the module above describes its pointers.
     u64::from(unsafe { e.ext.bpf.masks.any_distribute(rotor, mask) })
 }
 
-unsafe extern "C" fn bpf_cpumask_any_and_distribute(e: EnginePtr, a: Mask, b: Mask) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+unsafe extern "C" fn bpf_cpumask_any_and_distribute(mut e: EnginePtr, a: Mask, b: Mask) -> u64 {
+    let e = e.engine_for_free();
     let rotor = &mut e.ext.idle.rotors[e.exec_cpu as usize];
+    // SAFETY: the scheduler's masks, as the module above describes its pointers.
     u64::from(unsafe { e.ext.bpf.masks.any_and_distribute(rotor, a, b) })
 }
 
 unsafe extern "C" fn bpf_cpumask_populate(
-    e: EnginePtr,
+    mut e: EnginePtr,
     dst: Mask,
     src: *const u8,
     size: u64,
 ) -> i64 {
-    let e = unsafe { engine_for_free(e) };
+    let e = e.engine_for_free();
     if !e.own_mask(dst, "bpf_cpumask_populate") {
         return 0;
     }
+    // SAFETY: the scheduler's own mask and buffer, as the module above describes its pointers.
     unsafe { e.ext.bpf.masks.populate(dst, src, size) }
 }

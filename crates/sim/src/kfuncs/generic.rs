@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Kernel functions that are not sched_ext's own: tasks, cgroups, RCU and the like.
 
-use super::{EnginePtr, Entry, engine_for_free, functions, task_id};
+use super::{EnginePtr, Entry, functions, task_id};
 use crate::task::Life;
 use std::ffi::c_void;
 use std::ptr::null;
@@ -22,12 +22,12 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
 ];
 
 /// Tasks live as long as the engine: a reference to one is never lost.
-unsafe extern "C" fn bpf_task_acquire(_e: EnginePtr, task: *const c_void) -> *const c_void {
+extern "C" fn bpf_task_acquire(_e: EnginePtr, task: *const c_void) -> *const c_void {
     task
 }
 
-unsafe extern "C" fn bpf_task_release(e: EnginePtr, task: u64) {
-    let e = unsafe { engine_for_free(e) };
+unsafe extern "C" fn bpf_task_release(mut e: EnginePtr, task: u64) {
+    let e = e.engine_for_free();
     // SAFETY: the scheduler got the task from the engine.
     if let (true, Some(id)) = (e.races.is_some(), unsafe { task_id(e, task) }) {
         e.drop_reference(id);
@@ -35,8 +35,8 @@ unsafe extern "C" fn bpf_task_release(e: EnginePtr, task: u64) {
 }
 
 /// NULL once the task has exited.
-unsafe extern "C" fn bpf_task_from_pid(e: EnginePtr, pid: u64) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn bpf_task_from_pid(mut e: EnginePtr, pid: u64) -> *const c_void {
+    let e = e.engine_for_free();
     match e.tasks.get(pid as u32 as usize) {
         Some(task) if !task.id.is_idle() && task.life != Life::Dead => {
             task.kernel_ptr().cast_const().cast()
@@ -46,18 +46,18 @@ unsafe extern "C" fn bpf_task_from_pid(e: EnginePtr, pid: u64) -> *const c_void 
 }
 
 /// Groups live as long as the engine.
-unsafe extern "C" fn bpf_cgroup_acquire(_e: EnginePtr, cgroup: *const c_void) -> *const c_void {
+extern "C" fn bpf_cgroup_acquire(_e: EnginePtr, cgroup: *const c_void) -> *const c_void {
     cgroup
 }
 
-unsafe extern "C" fn bpf_cgroup_release(_e: EnginePtr, _cgroup: *const c_void) {}
+extern "C" fn bpf_cgroup_release(_e: EnginePtr, _cgroup: *const c_void) {}
 
-unsafe extern "C" fn bpf_cgroup_ancestor(
-    e: EnginePtr,
+extern "C" fn bpf_cgroup_ancestor(
+    mut e: EnginePtr,
     cgroup: *const Cgroup,
     level: u64,
 ) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+    let e = e.engine_for_free();
     let Some(mut group) = e.cgroups.find(cgroup) else {
         return null();
     };
@@ -71,15 +71,15 @@ unsafe extern "C" fn bpf_cgroup_ancestor(
     e.cgroups.kernel_ptr(group).cast()
 }
 
-unsafe extern "C" fn bpf_cgroup_from_id(e: EnginePtr, id: u64) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn bpf_cgroup_from_id(mut e: EnginePtr, id: u64) -> *const c_void {
+    let e = e.engine_for_free();
     e.cgroups
         .find_id(id)
         .map_or(null(), |group| e.cgroups.kernel_ptr(group).cast())
 }
 
 /// Callbacks are atomic in the simulated machine: nothing can happen inside one.
-unsafe extern "C" fn bpf_rcu_read_lock(_e: EnginePtr) {}
-unsafe extern "C" fn bpf_rcu_read_unlock(_e: EnginePtr) {}
-unsafe extern "C" fn bpf_preempt_disable(_e: EnginePtr) {}
-unsafe extern "C" fn bpf_preempt_enable(_e: EnginePtr) {}
+extern "C" fn bpf_rcu_read_lock(_e: EnginePtr) {}
+extern "C" fn bpf_rcu_read_unlock(_e: EnginePtr) {}
+extern "C" fn bpf_preempt_disable(_e: EnginePtr) {}
+extern "C" fn bpf_preempt_enable(_e: EnginePtr) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Stores that leave the scheduler's own memory: a kernel's verifier allows them into three members of a task.
 
-use super::{EnginePtr, Entry, engine_for_free, functions, task_at};
+use super::{EnginePtr, Entry, functions, task_at};
 use crate::engine::Engine;
 use std::mem::{offset_of, size_of};
 use tiltyard_native::layout::{SchedExtEntity, TaskStruct};
@@ -34,13 +34,13 @@ impl Engine<'_> {
 }
 
 /// The scheduler's code is about to write outside of its own memory.
-unsafe extern "C" fn tilt_store(e: EnginePtr, address: u64, bytes: u64, access: u64) {
-    let e = unsafe { engine_for_free(e) };
+unsafe extern "C" fn tilt_store(mut e: EnginePtr, address: u64, bytes: u64, access: u64) {
+    let e = e.engine_for_free();
     // SAFETY: called from scheduler code; nothing here needs dropping.
     unsafe {
         e.ext.storing = Some((address, access as u32));
         if !e.may_store(address, bytes) {
-            e.ext.instance.refuse(address, access as u32);
+            e.instance.refuse(address, access as u32);
         }
         e.ext.storing = None;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BPF helpers that are not about maps: time, identity, memory, printing, loops.
 
-use super::{EnginePtr, Helper, engine_for_free};
+use super::{EnginePtr, Helper};
 use crate::bpf::format::{FormatError, Formatted, c_string, format};
 use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
@@ -81,28 +81,28 @@ unsafe fn print(
     format(fmt, args, limit, &mut e.ext.bpf.memory)
 }
 
-unsafe extern "C" fn ktime_get_ns(e: EnginePtr) -> u64 {
-    unsafe { engine_for_free(e) }.now
+extern "C" fn ktime_get_ns(mut e: EnginePtr) -> u64 {
+    e.engine_for_free().now
 }
 
-unsafe extern "C" fn jiffies64(e: EnginePtr) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn jiffies64(mut e: EnginePtr) -> u64 {
+    let e = e.engine_for_free();
     e.now / (1_000_000_000 / u64::from(e.machine.tick_hz))
 }
 
-unsafe extern "C" fn get_prandom_u32(e: EnginePtr) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn get_prandom_u32(mut e: EnginePtr) -> u64 {
+    let e = e.engine_for_free();
     let cpu = e.exec_cpu;
     e.left_to_chance = true;
     u64::from(e.ext.bpf.prandom.u32(cpu))
 }
 
-unsafe extern "C" fn get_smp_processor_id(e: EnginePtr) -> u64 {
-    u64::from(unsafe { engine_for_free(e) }.exec_cpu)
+extern "C" fn get_smp_processor_id(mut e: EnginePtr) -> u64 {
+    u64::from(e.engine_for_free().exec_cpu)
 }
 
-unsafe extern "C" fn get_numa_node_id(e: EnginePtr) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn get_numa_node_id(mut e: EnginePtr) -> u64 {
+    let e = e.engine_for_free();
     u64::from(e.machine.cpus[e.exec_cpu as usize].node)
 }
 
@@ -113,21 +113,21 @@ impl Engine<'_> {
     }
 }
 
-unsafe extern "C" fn get_current_pid_tgid(e: EnginePtr) -> u64 {
-    let task = unsafe { engine_for_free(e) }.current();
+extern "C" fn get_current_pid_tgid(mut e: EnginePtr) -> u64 {
+    let task = e.engine_for_free().current();
     (task.kern.tgid as u64) << 32 | task.kern.pid as u64
 }
 
-unsafe extern "C" fn get_current_task(e: EnginePtr) -> *const c_void {
-    unsafe { engine_for_free(e) }
+extern "C" fn get_current_task(mut e: EnginePtr) -> *const c_void {
+    e.engine_for_free()
         .current()
         .kernel_ptr()
         .cast_const()
         .cast()
 }
 
-unsafe extern "C" fn get_current_comm(e: EnginePtr, buf: *mut u8, size: u64) -> i64 {
-    let comm = &unsafe { engine_for_free(e) }.current().kern.comm;
+unsafe extern "C" fn get_current_comm(mut e: EnginePtr, buf: *mut u8, size: u64) -> i64 {
+    let comm = &e.engine_for_free().current().kern.comm;
     let size = size as u32 as usize;
     if size == 0 {
         return EINVAL;
@@ -142,8 +142,7 @@ unsafe extern "C" fn get_current_comm(e: EnginePtr, buf: *mut u8, size: u64) -> 
 }
 
 /// A copy from kernel memory; reads at or near NULL fail and leave zeroes.
-unsafe extern "C" fn probe_read(e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
-    let _ = unsafe { engine_for_free(e) };
+unsafe extern "C" fn probe_read(_e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
     let size = size as u32 as usize;
     // SAFETY: the scheduler's buffer has `size` bytes; a wild source is caught as a crash of the scheduler.
     unsafe {
@@ -157,8 +156,7 @@ unsafe extern "C" fn probe_read(e: EnginePtr, dst: *mut u8, size: u64, src: u64)
 }
 
 /// A string from kernel memory, always terminated; returns its length with the terminator.
-unsafe extern "C" fn probe_read_str(e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
-    let _ = unsafe { engine_for_free(e) };
+unsafe extern "C" fn probe_read_str(_e: EnginePtr, dst: *mut u8, size: u64, src: u64) -> i64 {
     let size = size as u32 as usize;
     if size == 0 {
         return 0;
@@ -181,7 +179,7 @@ unsafe extern "C" fn probe_read_str(e: EnginePtr, dst: *mut u8, size: u64, src: 
 
 /// Nothing reads the trace pipe of the simulated kernel; the format is checked anyway.
 unsafe extern "C" fn trace_printk(
-    e: EnginePtr,
+    mut e: EnginePtr,
     fmt: u64,
     _size: u64,
     a: u64,
@@ -189,12 +187,18 @@ unsafe extern "C" fn trace_printk(
     c: u64,
 ) -> i64 {
     // SAFETY: the scheduler's format string. Arguments that the call did not pass are not read.
-    unsafe { print_length(engine_for_free(e), fmt, &[a, b, c]) }
+    unsafe { print_length(e.engine_for_free(), fmt, &[a, b, c]) }
 }
 
-unsafe extern "C" fn trace_vprintk(e: EnginePtr, fmt: u64, _size: u64, data: u64, len: u64) -> i64 {
+unsafe extern "C" fn trace_vprintk(
+    mut e: EnginePtr,
+    fmt: u64,
+    _size: u64,
+    data: u64,
+    len: u64,
+) -> i64 {
     // SAFETY: the scheduler's format string and `len` bytes of arguments.
-    unsafe { print_length(engine_for_free(e), fmt, args_at(data, len)) }
+    unsafe { print_length(e.engine_for_free(), fmt, args_at(data, len)) }
 }
 
 unsafe fn print_length(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
@@ -204,7 +208,7 @@ unsafe fn print_length(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
 }
 
 unsafe extern "C" fn snprintf(
-    e: EnginePtr,
+    mut e: EnginePtr,
     out: *mut u8,
     size: u64,
     fmt: u64,
@@ -214,7 +218,7 @@ unsafe extern "C" fn snprintf(
     let size = size as u32 as usize;
     // SAFETY: the scheduler's buffers, with the sizes that it gives.
     unsafe {
-        match print(engine_for_free(e), fmt, args_at(data, len), size) {
+        match print(e.engine_for_free(), fmt, args_at(data, len), size) {
             Ok(formatted) => {
                 out.copy_from(formatted.text.as_ptr(), formatted.text.len());
                 if size > 0 {
@@ -229,14 +233,13 @@ unsafe extern "C" fn snprintf(
 
 /// callback(index, ctx) until it returns 1; returns how often it was called.
 unsafe extern "C" fn bpf_loop(
-    e: EnginePtr,
+    _e: EnginePtr,
     nr_loops: u64,
     callback: u64,
     arg: u64,
     flags: u64,
 ) -> i64 {
     type Callback = unsafe extern "C" fn(u64, u64) -> u64;
-    let _ = unsafe { engine_for_free(e) };
     let nr_loops = u64::from(nr_loops as u32);
     if flags != 0 {
         return EINVAL;
@@ -255,8 +258,7 @@ unsafe extern "C" fn bpf_loop(
     nr_loops as i64
 }
 
-unsafe extern "C" fn strncmp(e: EnginePtr, a: *const u8, size: u64, b: *const u8) -> i64 {
-    let _ = unsafe { engine_for_free(e) };
+unsafe extern "C" fn strncmp(_e: EnginePtr, a: *const u8, size: u64, b: *const u8) -> i64 {
     for i in 0..size as u32 as usize {
         // SAFETY: `a` has `size` bytes, `b` is a C string.
         let (x, y) = unsafe { (*a.add(i), *b.add(i)) };
@@ -268,21 +270,21 @@ unsafe extern "C" fn strncmp(e: EnginePtr, a: *const u8, size: u64, b: *const u8
 }
 
 /// Swaps a pointer kept in a map.
-unsafe extern "C" fn kptr_xchg(e: EnginePtr, slot: *mut u64, new: u64) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+unsafe extern "C" fn kptr_xchg(mut e: EnginePtr, slot: *mut u64, new: u64) -> u64 {
+    let e = e.engine_for_free();
     if e.races.is_some() {
         let how = how::WRITE | how::MARKED | how::UPDATE | how::FENCE;
-        e.check_access(slot as usize, 8, how, e.ext.instance.place());
+        e.check_access(slot as usize, 8, how, e.instance.place());
     }
     // SAFETY: a field of a map value.
     unsafe { std::mem::replace(&mut *slot, new) }
 }
 
 /// Only one callback at a time runs in the simulated machine: locks are always free.
-unsafe extern "C" fn spin_lock(e: EnginePtr, lock: u64) {
-    unsafe { engine_for_free(e) }.acquire(Sync::Spin(lock as usize));
+extern "C" fn spin_lock(mut e: EnginePtr, lock: u64) {
+    e.engine_for_free().acquire(Sync::Spin(lock as usize));
 }
 
-unsafe extern "C" fn spin_unlock(e: EnginePtr, lock: u64) {
-    unsafe { engine_for_free(e) }.release(Sync::Spin(lock as usize));
+extern "C" fn spin_unlock(mut e: EnginePtr, lock: u64) {
+    e.engine_for_free().release(Sync::Spin(lock as usize));
 }

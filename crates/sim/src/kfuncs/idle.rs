@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel functions about idle CPUs (kernel/sched/ext_idle.c).
 
-use super::{EnginePtr, Entry, engine, engine_for_free, functions, task_id};
+use super::{EnginePtr, Entry, functions, task_id};
 use crate::bpf::cpumask::CpuSet;
 use crate::engine::Engine;
 use crate::ext::flags::*;
@@ -107,13 +107,13 @@ impl Engine<'_> {
 }
 
 unsafe extern "C" fn scx_bpf_select_cpu_dfl(
-    e: EnginePtr,
+    mut e: EnginePtr,
     p: u64,
     prev: u64,
     wake_flags: u64,
     is_idle: *mut u8,
 ) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
     let prev_cpu = prev as i32;
     let found = e.select_idle(p, prev, wake_flags, None, 0);
     // SAFETY: the scheduler's own variable.
@@ -121,15 +121,15 @@ unsafe extern "C" fn scx_bpf_select_cpu_dfl(
     found.unwrap_or(i64::from(prev_cpu))
 }
 
-unsafe extern "C" fn scx_bpf_select_cpu_and(
-    e: EnginePtr,
+extern "C" fn scx_bpf_select_cpu_and(
+    mut e: EnginePtr,
     p: u64,
     prev: u64,
     wake_flags: u64,
     allowed: u64,
     flags: u64,
 ) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
     match e.select_idle(p, prev, wake_flags, Some(allowed), flags) {
         Ok(cpu) | Err(cpu) => cpu,
     }
@@ -199,42 +199,42 @@ impl Engine<'_> {
     }
 }
 
-unsafe extern "C" fn scx_bpf_cpu_node(e: EnginePtr, cpu: u64) -> i64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_cpu_node(mut e: EnginePtr, cpu: u64) -> i64 {
+    let e = e.engine_for_free();
     match e.valid_cpu(cpu, "scx_bpf_cpu_node") {
         Some(cpu) => i64::from(e.machine.cpus[cpu as usize].node),
         None => i64::from(NUMA_NO_NODE),
     }
 }
 
-unsafe extern "C" fn scx_bpf_get_idle_cpumask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_get_idle_cpumask(mut e: EnginePtr) -> *const c_void {
+    let e = e.engine_for_free();
     let on = e.whole_set_on(PER_NODE_ENABLED);
     e.idle_mask(on.then_some(WHOLE), false)
 }
 
-unsafe extern "C" fn scx_bpf_get_idle_cpumask_node(e: EnginePtr, node: u64) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_get_idle_cpumask_node(mut e: EnginePtr, node: u64) -> *const c_void {
+    let e = e.engine_for_free();
     let set = e.set_of_node(node).ok();
     e.idle_mask(set, false)
 }
 
-unsafe extern "C" fn scx_bpf_get_idle_smtmask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_get_idle_smtmask(mut e: EnginePtr) -> *const c_void {
+    let e = e.engine_for_free();
     let on = e.whole_set_on(PER_NODE_ENABLED);
     e.idle_mask(on.then_some(WHOLE), true)
 }
 
-unsafe extern "C" fn scx_bpf_get_idle_smtmask_node(e: EnginePtr, node: u64) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_get_idle_smtmask_node(mut e: EnginePtr, node: u64) -> *const c_void {
+    let e = e.engine_for_free();
     let set = e.set_of_node(node).ok();
     e.idle_mask(set, true)
 }
 
-unsafe extern "C" fn scx_bpf_put_idle_cpumask(_e: EnginePtr, _mask: u64) {}
+extern "C" fn scx_bpf_put_idle_cpumask(_e: EnginePtr, _mask: u64) {}
 
-unsafe extern "C" fn scx_bpf_test_and_clear_cpu_idle(e: EnginePtr, cpu: u64) -> u64 {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_test_and_clear_cpu_idle(mut e: EnginePtr, cpu: u64) -> u64 {
+    let e = e.engine();
     if !e.builtin_idle_on() {
         return 0;
     }
@@ -244,8 +244,8 @@ unsafe extern "C" fn scx_bpf_test_and_clear_cpu_idle(e: EnginePtr, cpu: u64) -> 
     }
 }
 
-unsafe extern "C" fn scx_bpf_pick_idle_cpu(e: EnginePtr, mask: u64, flags: u64) -> i64 {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_pick_idle_cpu(mut e: EnginePtr, mask: u64, flags: u64) -> i64 {
+    let e = e.engine();
     if !e.whole_set_on(PER_NODE_PICK) {
         return EBUSY;
     }
@@ -253,13 +253,13 @@ unsafe extern "C" fn scx_bpf_pick_idle_cpu(e: EnginePtr, mask: u64, flags: u64) 
 }
 
 /// In `node` first, then in the others, nearest first; with SCX_PICK_IDLE_IN_NODE in none of them.
-unsafe extern "C" fn scx_bpf_pick_idle_cpu_node(
-    e: EnginePtr,
+extern "C" fn scx_bpf_pick_idle_cpu_node(
+    mut e: EnginePtr,
     mask: u64,
     node: u64,
     flags: u64,
 ) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
     match e.set_of_node(node) {
         Ok(set) => e.pick_in(mask, set, flags).unwrap_or(EBUSY),
         Err(errno) => errno,
@@ -267,8 +267,8 @@ unsafe extern "C" fn scx_bpf_pick_idle_cpu_node(
 }
 
 /// An idle CPU of the mask; any CPU if none is idle or idle CPUs are not tracked.
-unsafe extern "C" fn scx_bpf_pick_any_cpu(e: EnginePtr, mask: u64, flags: u64) -> i64 {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_pick_any_cpu(mut e: EnginePtr, mask: u64, flags: u64) -> i64 {
+    let e = e.engine();
     if e.ext.idle.per_node {
         e.ext_error(PER_NODE_PICK.into());
         return EBUSY;
@@ -281,13 +281,8 @@ unsafe extern "C" fn scx_bpf_pick_any_cpu(e: EnginePtr, mask: u64, flags: u64) -
 }
 
 /// SCX_PICK_IDLE_IN_NODE excludes busy CPUs of other nodes as well.
-unsafe extern "C" fn scx_bpf_pick_any_cpu_node(
-    e: EnginePtr,
-    mask: u64,
-    node: u64,
-    flags: u64,
-) -> i64 {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_pick_any_cpu_node(mut e: EnginePtr, mask: u64, node: u64, flags: u64) -> i64 {
+    let e = e.engine();
     let set = match e.set_of_node(node) {
         Ok(set) => set,
         Err(errno) => return errno,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Iterators that live in the scheduler's own memory, and moves of tasks found by them.
 
-use super::{EnginePtr, Entry, engine, functions, task_id};
+use super::{EnginePtr, Entry, functions, task_id};
 use crate::engine::Engine;
 use crate::ext::dsq::Dsq;
 use crate::ext::enqueue::{ENQ_CLEAR_OPSS, ENQ_DSQ_PRIQ};
@@ -89,12 +89,12 @@ impl DsqIter {
 }
 
 unsafe extern "C" fn bpf_iter_scx_dsq_new(
-    e: EnginePtr,
+    mut e: EnginePtr,
     it: *mut c_void,
     dsq_id: u64,
     flags: u64,
 ) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
     // SAFETY: the scheduler's own iterator variable.
     let it = unsafe { DsqIter::from(it) };
     *it = DsqIter {
@@ -120,8 +120,8 @@ unsafe extern "C" fn bpf_iter_scx_dsq_new(
     0
 }
 
-unsafe extern "C" fn bpf_iter_scx_dsq_next(e: EnginePtr, it: *mut c_void) -> *const c_void {
-    let e = unsafe { engine(e) };
+unsafe extern "C" fn bpf_iter_scx_dsq_next(mut e: EnginePtr, it: *mut c_void) -> *const c_void {
+    let e = e.engine();
     // SAFETY: the scheduler's own iterator variable, set by `new`.
     let it = unsafe { DsqIter::from(it) };
     e.charge_step();
@@ -133,7 +133,7 @@ unsafe extern "C" fn bpf_iter_scx_dsq_next(e: EnginePtr, it: *mut c_void) -> *co
     })
 }
 
-unsafe extern "C" fn bpf_iter_scx_dsq_destroy(_e: EnginePtr, _it: *mut c_void) {}
+extern "C" fn bpf_iter_scx_dsq_destroy(_e: EnginePtr, _it: *mut c_void) {}
 
 unsafe extern "C" fn scx_bpf_dsq_move_set_slice(_e: EnginePtr, it: *mut c_void, slice: u64) {
     // SAFETY: the scheduler's own iterator variable, set by `new`.
@@ -150,25 +150,27 @@ unsafe extern "C" fn scx_bpf_dsq_move_set_vtime(_e: EnginePtr, it: *mut c_void, 
 }
 
 unsafe extern "C" fn scx_bpf_dsq_move(
-    e: EnginePtr,
+    mut e: EnginePtr,
     it: *mut c_void,
     p: u64,
     dsq_id: u64,
     flags: u64,
 ) -> u64 {
-    let (e, it) = unsafe { (engine(e), DsqIter::from(it)) };
-    u64::from(e.dsq_move(it, p, dsq_id, flags))
+    // SAFETY: the scheduler's own iterator variable, set by `new`.
+    let it = unsafe { DsqIter::from(it) };
+    u64::from(e.engine().dsq_move(it, p, dsq_id, flags))
 }
 
 unsafe extern "C" fn scx_bpf_dsq_move_vtime(
-    e: EnginePtr,
+    mut e: EnginePtr,
     it: *mut c_void,
     p: u64,
     dsq_id: u64,
     flags: u64,
 ) -> u64 {
-    let (e, it) = unsafe { (engine(e), DsqIter::from(it)) };
-    u64::from(e.dsq_move(it, p, dsq_id, flags | ENQ_DSQ_PRIQ))
+    // SAFETY: the scheduler's own iterator variable, set by `new`.
+    let it = unsafe { DsqIter::from(it) };
+    u64::from(e.engine().dsq_move(it, p, dsq_id, flags | ENQ_DSQ_PRIQ))
 }
 
 impl Engine<'_> {

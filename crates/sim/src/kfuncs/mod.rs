@@ -2,8 +2,12 @@
 //! What scheduler code calls: kernel functions and BPF helpers of the reference kernel.
 //!
 //! Every function gets the engine as a hidden first argument and integers zero-extended to 64 bits.
-//! A crash of the scheduler abandons the frames between it and the engine, so none of these holds
-//! anything that needs dropping while it follows one of the scheduler's pointers.
+//!
+//! A verifier would vouch for the pointers that the scheduler passes; the simulated machine has none. What is written
+//! through one was checked by the build: it lies in the scheduler's own memory (build/src/rewrite/guard.rs). What is
+//! read through one may be anything, and is checked where the engine relies on it; an address without memory faults,
+//! which ends the callback. That abandons the frames between the scheduler and the engine, so no function here holds
+//! anything that needs dropping while it follows one of these pointers.
 
 mod access;
 mod cpumask;
@@ -25,28 +29,29 @@ use crate::engine::{Engine, RunError};
 use crate::task::{Task, TaskId};
 use std::ffi::c_void;
 
-/// The hidden first argument.
-pub(crate) type EnginePtr = *mut Engine<'static>;
+/// The hidden first argument. Only [`Engine::call_bpf`] hands one out, through the scheduler's code, to the functions
+/// here: so each holds the only way to the engine, which nothing else touches until the function returns or calls the
+/// scheduler's code in turn.
+#[repr(transparent)]
+pub(crate) struct EnginePtr(*mut Engine<'static>);
 
-/// The engine behind the hidden argument, after charging it for one more call.
-///
-/// # Safety
-/// Called only from scheduler code that the engine itself has called.
-pub(crate) unsafe fn engine<'e>(ptr: EnginePtr) -> &'e mut Engine<'static> {
-    // SAFETY: `Engine::call_bpf` set the pointer and does not touch the engine until the call returns.
-    let engine = unsafe { &mut *ptr };
-    engine.ext.kfunc_ns += engine.machine.costs.kfunc_ns;
-    engine
-}
+impl EnginePtr {
+    /// The engine, after charging it for one more call.
+    fn engine(&mut self) -> &mut Engine<'static> {
+        let engine = self.engine_for_free();
+        engine.ext.kfunc_ns += engine.machine.costs.kfunc_ns;
+        engine
+    }
 
-/// The engine, for functions that only read or flip a word: in a kernel they cost no more than the
-/// instructions of the call, which the scheduler's own count includes.
-///
-/// # Safety
-/// As [`engine`].
-pub(crate) unsafe fn engine_for_free<'e>(ptr: EnginePtr) -> &'e mut Engine<'static> {
-    // SAFETY: as in `engine`.
-    unsafe { &mut *ptr }
+    /// The engine, for functions that only read or flip a word: in a kernel they cost no more than the
+    /// instructions of the call, which the scheduler's own count includes.
+    fn engine_for_free(&mut self) -> &mut Engine<'static> {
+        // SAFETY: `call_bpf` made the pointer from its exclusive reference, which it does not use before the call
+        // returns. There is one `EnginePtr` for each call of a function, and this borrows it: no two references exist
+        // at a time. Callbacks of the scheduler's are called without one. The lifetime stands for that of the run,
+        // which outlives the call.
+        unsafe { &mut *self.0 }
+    }
 }
 
 /// The task behind a `struct task_struct *` that the engine handed out; `None` for NULL. Anything else ends the run.

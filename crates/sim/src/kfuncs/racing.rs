@@ -89,7 +89,7 @@ impl Engine<'_> {
         if kind == MapKind::Array {
             // SAFETY: the caller's promise.
             let value = unsafe { maps.lookup(map, key, self.exec_cpu as usize) };
-            let place = self.ext.instance.place();
+            let place = self.instance.place();
             self.check_access(value as usize, bytes.into(), how::WRITE, place);
         }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel functions of sched_ext itself.
 
-use super::{EnginePtr, Entry, engine, engine_for_free, functions, task_id};
+use super::helpers::format_args;
+use super::{EnginePtr, Entry, functions, task_id};
 use crate::engine::Engine;
 use crate::ext::dispatch::BufferedInsert;
 use crate::ext::enqueue::ENQ_DSQ_PRIQ;
@@ -129,23 +130,23 @@ impl Engine<'_> {
     }
 }
 
-unsafe extern "C" fn scx_bpf_dsq_insert(e: EnginePtr, p: u64, dsq_id: u64, slice: u64, flags: u64) {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_dsq_insert(mut e: EnginePtr, p: u64, dsq_id: u64, slice: u64, flags: u64) {
+    let e = e.engine();
     if let Some(id) = e.insert_preamble("scx_bpf_dsq_insert", p, flags) {
         e.set_slice(id, slice);
         e.insert_commit(id, dsq_id, flags);
     }
 }
 
-unsafe extern "C" fn scx_bpf_dsq_insert_vtime(
-    e: EnginePtr,
+extern "C" fn scx_bpf_dsq_insert_vtime(
+    mut e: EnginePtr,
     p: u64,
     dsq_id: u64,
     slice: u64,
     vtime: u64,
     flags: u64,
 ) {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
     if let Some(id) = e.insert_preamble("scx_bpf_dsq_insert_vtime", p, flags) {
         e.set_slice(id, slice);
         e.tasks[id.index()].kern.scx.dsq_vtime = vtime;
@@ -153,24 +154,24 @@ unsafe extern "C" fn scx_bpf_dsq_insert_vtime(
     }
 }
 
-unsafe extern "C" fn scx_bpf_dispatch_nr_slots(e: EnginePtr) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_dispatch_nr_slots(mut e: EnginePtr) -> u64 {
+    let e = e.engine_for_free();
     if !e.allowed(IN_DISPATCH, "scx_bpf_dispatch_nr_slots") {
         return 0;
     }
     (e.ext.buffer.max_batch - e.ext.buffer.entries.len()) as u64
 }
 
-unsafe extern "C" fn scx_bpf_dispatch_cancel(e: EnginePtr) {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_dispatch_cancel(mut e: EnginePtr) {
+    let e = e.engine();
     let allowed = e.allowed(IN_DISPATCH, "scx_bpf_dispatch_cancel");
     if allowed && e.ext.buffer.entries.pop().is_none() {
         e.ext_error("dispatch buffer underflow".into());
     }
 }
 
-unsafe extern "C" fn scx_bpf_dsq_move_to_local(e: EnginePtr, dsq_id: u64) -> u64 {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_dsq_move_to_local(mut e: EnginePtr, dsq_id: u64) -> u64 {
+    let e = e.engine();
     if !e.allowed(IN_DISPATCH, "scx_bpf_dsq_move_to_local") {
         return 0;
     }
@@ -190,8 +191,8 @@ unsafe extern "C" fn scx_bpf_dsq_move_to_local(e: EnginePtr, dsq_id: u64) -> u64
 }
 
 /// From ops.cpu_release: tasks on the local DSQ go through ops.enqueue again, to find another CPU.
-unsafe extern "C" fn scx_bpf_reenqueue_local(e: EnginePtr) -> u64 {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_reenqueue_local(mut e: EnginePtr) -> u64 {
+    let e = e.engine();
     if !e.allowed(IN_CPU_RELEASE, "scx_bpf_reenqueue_local") {
         return 0;
     }
@@ -222,8 +223,8 @@ unsafe extern "C" fn scx_bpf_reenqueue_local(e: EnginePtr) -> u64 {
     }
 }
 
-unsafe extern "C" fn scx_bpf_create_dsq(e: EnginePtr, dsq_id: u64, node: u64) -> i64 {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_create_dsq(mut e: EnginePtr, dsq_id: u64, node: u64) -> i64 {
+    let e = e.engine();
     if !e.allowed(IN_UNLOCKED, "scx_bpf_create_dsq") {
         return EINVAL;
     }
@@ -234,8 +235,8 @@ unsafe extern "C" fn scx_bpf_create_dsq(e: EnginePtr, dsq_id: u64, node: u64) ->
     e.ext.dsqs.create(dsq_id).map_or(EEXIST, |()| 0)
 }
 
-unsafe extern "C" fn scx_bpf_destroy_dsq(e: EnginePtr, dsq_id: u64) {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_destroy_dsq(mut e: EnginePtr, dsq_id: u64) {
+    let e = e.engine();
     let Some(slot) = e.ext.dsqs.find(dsq_id) else {
         return;
     };
@@ -246,8 +247,8 @@ unsafe extern "C" fn scx_bpf_destroy_dsq(e: EnginePtr, dsq_id: u64) {
     }
 }
 
-unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_dsq_nr_queued(mut e: EnginePtr, dsq_id: u64) -> i64 {
+    let e = e.engine();
     e.tell_dsq(dsq_id, false);
     if dsq_id == DSQ_LOCAL {
         return i64::from(e.rqs[e.exec_cpu as usize].local.len);
@@ -266,8 +267,8 @@ unsafe extern "C" fn scx_bpf_dsq_nr_queued(e: EnginePtr, dsq_id: u64) -> i64 {
     }
 }
 
-unsafe extern "C" fn scx_bpf_kick_cpu(e: EnginePtr, cpu: u64, flags: u64) {
-    let e = unsafe { engine(e) };
+extern "C" fn scx_bpf_kick_cpu(mut e: EnginePtr, cpu: u64, flags: u64) {
+    let e = e.engine();
     let Some(cpu) = e.valid_cpu(cpu, "scx_bpf_kick_cpu") else {
         return;
     };
@@ -279,27 +280,27 @@ unsafe extern "C" fn scx_bpf_kick_cpu(e: EnginePtr, cpu: u64, flags: u64) {
     e.kick(cpu, flags);
 }
 
-unsafe extern "C" fn scx_bpf_nr_node_ids(e: EnginePtr) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_nr_node_ids(mut e: EnginePtr) -> u64 {
+    let e = e.engine_for_free();
     e.topology.nr_nodes as u64
 }
 
-unsafe extern "C" fn scx_bpf_nr_cpu_ids(e: EnginePtr) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_nr_cpu_ids(mut e: EnginePtr) -> u64 {
+    let e = e.engine_for_free();
     e.rqs.len() as u64
 }
 
-unsafe extern "C" fn scx_bpf_get_possible_cpumask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_get_possible_cpumask(mut e: EnginePtr) -> *const c_void {
+    let e = e.engine_for_free();
     e.topology.online.as_ptr().cast()
 }
 
-unsafe extern "C" fn scx_bpf_get_online_cpumask(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_get_online_cpumask(mut e: EnginePtr) -> *const c_void {
+    let e = e.engine_for_free();
     e.topology.online.as_ptr().cast()
 }
 
-unsafe extern "C" fn scx_bpf_put_cpumask(_e: EnginePtr, _mask: u64) {}
+extern "C" fn scx_bpf_put_cpumask(_e: EnginePtr, _mask: u64) {}
 
 impl Engine<'_> {
     /// `struct rq` of a CPU, brought up to date.
@@ -317,8 +318,8 @@ impl Engine<'_> {
     }
 }
 
-unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+unsafe extern "C" fn scx_bpf_task_running(mut e: EnginePtr, p: u64) -> u64 {
+    let e = e.engine_for_free();
     // SAFETY: the scheduler got the pointer from the engine.
     let Some(id) = (unsafe { task_id(e, p) }) else {
         return 0;
@@ -328,23 +329,23 @@ unsafe extern "C" fn scx_bpf_task_running(e: EnginePtr, p: u64) -> u64 {
     u64::from(e.rqs[cpu as usize].curr == id)
 }
 
-unsafe extern "C" fn scx_bpf_task_cpu(e: EnginePtr, p: u64) -> i64 {
-    let e = unsafe { engine_for_free(e) };
+unsafe extern "C" fn scx_bpf_task_cpu(mut e: EnginePtr, p: u64) -> i64 {
+    let e = e.engine_for_free();
     // SAFETY: the scheduler got the pointer from the engine.
     let id = unsafe { task_id(e, p) };
     id.map_or(-1, |id| i64::from(e.tasks[id.index()].cpu))
 }
 
-unsafe extern "C" fn scx_bpf_cpu_rq(e: EnginePtr, cpu: u64) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_cpu_rq(mut e: EnginePtr, cpu: u64) -> *const c_void {
+    let e = e.engine_for_free();
     match e.valid_cpu(cpu, "scx_bpf_cpu_rq") {
         Some(cpu) => e.kernel_rq(cpu),
         None => std::ptr::null(),
     }
 }
 
-unsafe extern "C" fn scx_bpf_locked_rq(e: EnginePtr) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_locked_rq(mut e: EnginePtr) -> *const c_void {
+    let e = e.engine_for_free();
     match e.ext.ctx.locked_cpu {
         Some(cpu) => e.kernel_rq(cpu),
         None => {
@@ -355,8 +356,8 @@ unsafe extern "C" fn scx_bpf_locked_rq(e: EnginePtr) -> *const c_void {
 }
 
 /// The running task; for an idle CPU its idle task, as in the kernel.
-unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_cpu_curr(mut e: EnginePtr, cpu: u64) -> *const c_void {
+    let e = e.engine_for_free();
     match e.valid_cpu(cpu, "scx_bpf_cpu_curr") {
         Some(cpu) => {
             e.visit(cpu);
@@ -367,8 +368,8 @@ unsafe extern "C" fn scx_bpf_cpu_curr(e: EnginePtr, cpu: u64) -> *const c_void {
     }
 }
 
-unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void {
-    let e = unsafe { engine_for_free(e) };
+unsafe extern "C" fn scx_bpf_task_cgroup(mut e: EnginePtr, p: u64) -> *const c_void {
+    let e = e.engine_for_free();
     // SAFETY: the scheduler got the pointer from the engine.
     let id = unsafe { task_id(e, p) };
     let subject = e.ext.ctx.subject;
@@ -383,13 +384,13 @@ unsafe extern "C" fn scx_bpf_task_cgroup(e: EnginePtr, p: u64) -> *const c_void 
     }
 }
 
-unsafe extern "C" fn scx_bpf_now(e: EnginePtr) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_now(mut e: EnginePtr) -> u64 {
+    let e = e.engine_for_free();
     e.now
 }
 
-unsafe extern "C" fn scx_bpf_cpuperf_cap(e: EnginePtr, cpu: u64) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_cpuperf_cap(mut e: EnginePtr, cpu: u64) -> u64 {
+    let e = e.engine_for_free();
     match e.valid_cpu(cpu, "scx_bpf_cpuperf_cap") {
         Some(cpu) => u64::from(e.machine.cpus[cpu as usize].capacity),
         None => 1024,
@@ -397,14 +398,14 @@ unsafe extern "C" fn scx_bpf_cpuperf_cap(e: EnginePtr, cpu: u64) -> u64 {
 }
 
 /// The machine always runs at full frequency.
-unsafe extern "C" fn scx_bpf_cpuperf_cur(e: EnginePtr, cpu: u64) -> u64 {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_cpuperf_cur(mut e: EnginePtr, cpu: u64) -> u64 {
+    let e = e.engine_for_free();
     let _ = e.valid_cpu(cpu, "scx_bpf_cpuperf_cur");
     1024
 }
 
-unsafe extern "C" fn scx_bpf_cpuperf_set(e: EnginePtr, cpu: u64, perf: u64) {
-    let e = unsafe { engine_for_free(e) };
+extern "C" fn scx_bpf_cpuperf_set(mut e: EnginePtr, cpu: u64, perf: u64) {
+    let e = e.engine_for_free();
     if e.valid_cpu(cpu, "scx_bpf_cpuperf_set").is_some() && perf as u32 > 1024 {
         e.ext_error(format!(
             "invalid cpuperf target {} for CPU {}",
@@ -413,22 +414,29 @@ unsafe extern "C" fn scx_bpf_cpuperf_set(e: EnginePtr, cpu: u64, perf: u64) {
     }
 }
 
-/// # Safety
-/// `fmt` is a C string and `data` holds `size` bytes of u64 arguments.
-unsafe extern "C" fn scx_bpf_exit_bstr(e: EnginePtr, code: u64, fmt: u64, data: u64, size: u64) {
-    let e = unsafe { engine(e) };
-    let message = unsafe { super::helpers::format_args(e, fmt, data, size) };
+unsafe extern "C" fn scx_bpf_exit_bstr(
+    mut e: EnginePtr,
+    code: u64,
+    fmt: u64,
+    data: u64,
+    size: u64,
+) {
+    let e = e.engine();
+    // SAFETY: the format and the arguments of the scheduler's call.
+    let message = unsafe { format_args(e, fmt, data, size) };
     e.ext_exit(ExitKind::UnregBpf, code as i64, message);
 }
 
-unsafe extern "C" fn scx_bpf_error_bstr(e: EnginePtr, fmt: u64, data: u64, size: u64) {
-    let e = unsafe { engine(e) };
-    let message = unsafe { super::helpers::format_args(e, fmt, data, size) };
+unsafe extern "C" fn scx_bpf_error_bstr(mut e: EnginePtr, fmt: u64, data: u64, size: u64) {
+    let e = e.engine();
+    // SAFETY: the format and the arguments of the scheduler's call.
+    let message = unsafe { format_args(e, fmt, data, size) };
     e.ext_exit(ExitKind::ErrorBpf, 0, message);
 }
 
-unsafe extern "C" fn scx_bpf_dump_bstr(e: EnginePtr, fmt: u64, data: u64, size: u64) {
-    let e = unsafe { engine(e) };
-    let text = unsafe { super::helpers::format_args(e, fmt, data, size) };
+unsafe extern "C" fn scx_bpf_dump_bstr(mut e: EnginePtr, fmt: u64, data: u64, size: u64) {
+    let e = e.engine();
+    // SAFETY: the format and the arguments of the scheduler's call.
+    let text = unsafe { format_args(e, fmt, data, size) };
     e.ext.bpf.dump.push_str(&text);
 }

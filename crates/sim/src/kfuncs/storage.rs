@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BPF helpers for maps, storage, ring buffers and timers.
 
-use super::{EnginePtr, Helper, engine, task_id};
-use crate::bpf::maps::MapId;
+use super::{EnginePtr, Helper, task_id};
+use crate::bpf::maps::{Cursor, Element, MapId};
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::ext::flags::EINVAL;
@@ -47,6 +47,13 @@ unsafe fn map_id(e: &mut Engine<'static>, map: *const u8) -> Option<MapId> {
     id
 }
 
+impl Engine<'_> {
+    fn next_element(&self, map: MapId, cursor: &mut Cursor) -> Option<Element> {
+        let cpu = self.exec_cpu as usize;
+        self.ext.bpf.maps.advance(map, cursor, cpu)
+    }
+}
+
 #[cold]
 fn no_map(e: &mut Engine<'static>) {
     e.fail(RunError::Scheduler(
@@ -54,40 +61,42 @@ fn no_map(e: &mut Engine<'static>) {
     ));
 }
 
-unsafe extern "C" fn map_lookup(e: EnginePtr, map: *const u8, key: *const u8) -> *mut u8 {
-    let e = unsafe { engine(e) };
+unsafe extern "C" fn map_lookup(mut e: EnginePtr, map: *const u8, key: *const u8) -> *mut u8 {
+    let e = e.engine();
     let cpu = e.exec_cpu as usize;
-    let Some(id) = (unsafe { map_id(e, map) }) else {
-        return null_mut();
-    };
-    unsafe { e.ext.bpf.maps.lookup(id, key, cpu) }
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe { map_id(e, map).map_or(null_mut(), |id| e.ext.bpf.maps.lookup(id, key, cpu)) }
 }
 
 unsafe extern "C" fn map_lookup_percpu(
-    e: EnginePtr,
+    mut e: EnginePtr,
     map: *const u8,
     key: *const u8,
     cpu: u64,
 ) -> *mut u8 {
-    let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else {
-        return null_mut();
-    };
-    unsafe { e.ext.bpf.maps.lookup_percpu(id, key, cpu as u32) }
+    let e = e.engine();
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe {
+        map_id(e, map).map_or(null_mut(), |id| {
+            e.ext.bpf.maps.lookup_percpu(id, key, cpu as u32)
+        })
+    }
 }
 
 unsafe extern "C" fn map_update(
-    e: EnginePtr,
+    mut e: EnginePtr,
     map: *const u8,
     key: *const u8,
     value: *const u8,
     flags: u64,
 ) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
     let cpu = e.exec_cpu as usize;
+    // SAFETY: the scheduler's pointer, as the module above describes it.
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return EINVAL;
     };
+    // SAFETY: the same for key and value.
     let result = unsafe { e.ext.bpf.maps.update(id, key, value, flags, cpu) };
     if e.races.is_some() && result == 0 {
         // SAFETY: the key that the update has read.
@@ -96,59 +105,54 @@ unsafe extern "C" fn map_update(
     result
 }
 
-unsafe extern "C" fn map_delete(e: EnginePtr, map: *const u8, key: *const u8) -> i64 {
-    let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else {
-        return EINVAL;
-    };
-    unsafe { e.ext.bpf.maps.delete(id, key) }
+unsafe extern "C" fn map_delete(mut e: EnginePtr, map: *const u8, key: *const u8) -> i64 {
+    let e = e.engine();
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe { map_id(e, map).map_or(EINVAL, |id| e.ext.bpf.maps.delete(id, key)) }
 }
 
-unsafe extern "C" fn map_push(e: EnginePtr, map: *const u8, value: *const u8, flags: u64) -> i64 {
-    let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else {
-        return EINVAL;
-    };
-    unsafe { e.ext.bpf.maps.push_elem(id, value, flags) }
+unsafe extern "C" fn map_push(
+    mut e: EnginePtr,
+    map: *const u8,
+    value: *const u8,
+    flags: u64,
+) -> i64 {
+    let e = e.engine();
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe { map_id(e, map).map_or(EINVAL, |id| e.ext.bpf.maps.push_elem(id, value, flags)) }
 }
 
-unsafe extern "C" fn map_pop(e: EnginePtr, map: *const u8, value: *mut u8) -> i64 {
-    let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else {
-        return EINVAL;
-    };
-    unsafe { e.ext.bpf.maps.pop_elem(id, value) }
+unsafe extern "C" fn map_pop(mut e: EnginePtr, map: *const u8, value: *mut u8) -> i64 {
+    let e = e.engine();
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe { map_id(e, map).map_or(EINVAL, |id| e.ext.bpf.maps.pop_elem(id, value)) }
 }
 
-unsafe extern "C" fn map_peek(e: EnginePtr, map: *const u8, value: *mut u8) -> i64 {
-    let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else {
-        return EINVAL;
-    };
-    unsafe { e.ext.bpf.maps.peek_elem(id, value) }
+unsafe extern "C" fn map_peek(mut e: EnginePtr, map: *const u8, value: *mut u8) -> i64 {
+    let e = e.engine();
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe { map_id(e, map).map_or(EINVAL, |id| e.ext.bpf.maps.peek_elem(id, value)) }
 }
 
 unsafe extern "C" fn task_storage_get(
-    e: EnginePtr,
+    mut e: EnginePtr,
     map: *const u8,
     task: u64,
     value: *const u8,
     flags: u64,
 ) -> *mut u8 {
-    let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else {
+    let e = e.engine();
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(e, task)) }) else {
         return null_mut();
     };
-    // SAFETY: the scheduler got the task from the engine.
-    let Some(task) = (unsafe { task_id(e, task) }) else {
-        return null_mut();
-    };
+    // SAFETY: the scheduler's pointers, as the module above describes them.
     unsafe { e.ext.bpf.maps.task_storage(id, task.0, value, flags) }
 }
 
-unsafe extern "C" fn task_storage_delete(e: EnginePtr, map: *const u8, task: u64) -> i64 {
-    let e = unsafe { engine(e) };
-    // SAFETY: the scheduler got the task from the engine.
+unsafe extern "C" fn task_storage_delete(mut e: EnginePtr, map: *const u8, task: u64) -> i64 {
+    let e = e.engine();
+    // SAFETY: the scheduler's pointers, as the module above describes them.
     let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(e, task)) }) else {
         return EINVAL;
     };
@@ -156,25 +160,28 @@ unsafe extern "C" fn task_storage_delete(e: EnginePtr, map: *const u8, task: u64
 }
 
 unsafe extern "C" fn cgroup_storage_get(
-    e: EnginePtr,
+    mut e: EnginePtr,
     map: *const u8,
     cgroup: *const Cgroup,
     value: *const u8,
     flags: u64,
 ) -> *mut u8 {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
+    // SAFETY: the scheduler's pointer, as the module above describes it.
     let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else {
         return null_mut();
     };
+    // SAFETY: the same for the value.
     unsafe { e.ext.bpf.maps.cgroup_storage(id, group, value, flags) }
 }
 
 unsafe extern "C" fn cgroup_storage_delete(
-    e: EnginePtr,
+    mut e: EnginePtr,
     map: *const u8,
     cgroup: *const Cgroup,
 ) -> i64 {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
+    // SAFETY: the scheduler's pointer, as the module above describes it.
     let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else {
         return EINVAL;
     };
@@ -182,26 +189,29 @@ unsafe extern "C" fn cgroup_storage_delete(
 }
 
 unsafe extern "C" fn ringbuf_output(
-    e: EnginePtr,
+    mut e: EnginePtr,
     map: *const u8,
     data: *const u8,
     size: u64,
     flags: u64,
 ) -> i64 {
-    let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else {
-        return EINVAL;
-    };
-    unsafe { e.ext.bpf.maps.ringbuf_output(id, data, size, flags) }
+    let e = e.engine();
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe {
+        map_id(e, map).map_or(EINVAL, |id| {
+            e.ext.bpf.maps.ringbuf_output(id, data, size, flags)
+        })
+    }
 }
 
 unsafe extern "C" fn ringbuf_reserve(
-    e: EnginePtr,
+    mut e: EnginePtr,
     map: *const u8,
     size: u64,
     flags: u64,
 ) -> *mut u8 {
-    let e = unsafe { engine(e) };
+    let e = e.engine();
+    // SAFETY: the scheduler's pointer, as the module above describes it.
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return null_mut();
     };
@@ -216,16 +226,17 @@ fn ringbuf_commit(e: &mut Engine<'static>, record: *mut u8, discard: bool) {
     }
 }
 
-unsafe extern "C" fn ringbuf_submit(e: EnginePtr, record: *mut u8, _flags: u64) {
-    ringbuf_commit(unsafe { engine(e) }, record, false);
+extern "C" fn ringbuf_submit(mut e: EnginePtr, record: *mut u8, _flags: u64) {
+    ringbuf_commit(e.engine(), record, false);
 }
 
-unsafe extern "C" fn ringbuf_discard(e: EnginePtr, record: *mut u8, _flags: u64) {
-    ringbuf_commit(unsafe { engine(e) }, record, true);
+extern "C" fn ringbuf_discard(mut e: EnginePtr, record: *mut u8, _flags: u64) {
+    ringbuf_commit(e.engine(), record, true);
 }
 
-unsafe extern "C" fn ringbuf_query(e: EnginePtr, map: *const u8, what: u64) -> u64 {
-    let e = unsafe { engine(e) };
+unsafe extern "C" fn ringbuf_query(mut e: EnginePtr, map: *const u8, what: u64) -> u64 {
+    let e = e.engine();
+    // SAFETY: the scheduler's pointer, as the module above describes it.
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return 0;
     };
@@ -234,18 +245,19 @@ unsafe extern "C" fn ringbuf_query(e: EnginePtr, map: *const u8, what: u64) -> u
 
 /// callback(map, key, value, ctx) for each element; returns how many were visited.
 unsafe extern "C" fn for_each_map_elem(
-    e: EnginePtr,
+    mut e: EnginePtr,
     map: *const u8,
     callback: u64,
     arg: u64,
     flags: u64,
 ) -> i64 {
     type Callback = unsafe extern "C" fn(u64, u64, u64, u64) -> u64;
-    let e = unsafe { engine(e) };
-    let Some(id) = (unsafe { map_id(e, map) }) else {
+    let engine = e.engine();
+    // SAFETY: the scheduler's pointer, as the module above describes it.
+    let Some(id) = (unsafe { map_id(engine, map) }) else {
         return EINVAL;
     };
-    let Some(mut cursor) = e.ext.bpf.maps.cursor(id) else {
+    let Some(mut cursor) = engine.ext.bpf.maps.cursor(id) else {
         return EINVAL;
     };
     if flags != 0 {
@@ -254,7 +266,8 @@ unsafe extern "C" fn for_each_map_elem(
     // SAFETY: a callback of the scheduler's, inside the call that the engine made.
     let callback = unsafe { std::mem::transmute::<u64, Callback>(callback) };
     let mut visited = 0;
-    while let Some(element) = e.ext.bpf.maps.advance(id, &mut cursor, e.exec_cpu as usize) {
+    // The callback's own calls borrow the engine, too: here it is borrowed only between them.
+    while let Some(element) = e.engine_for_free().next_element(id, &mut cursor) {
         visited += 1;
         // SAFETY: as above; the element stays where it is until the outermost callback has returned.
         if unsafe {
@@ -273,8 +286,9 @@ unsafe extern "C" fn for_each_map_elem(
     visited
 }
 
-unsafe extern "C" fn timer_init(e: EnginePtr, timer: u64, map: *const u8, flags: u64) -> i64 {
-    let e = unsafe { engine(e) };
+unsafe extern "C" fn timer_init(mut e: EnginePtr, timer: u64, map: *const u8, flags: u64) -> i64 {
+    let e = e.engine();
+    // SAFETY: the scheduler's pointer, as the module above describes it.
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return EINVAL;
     };
@@ -282,15 +296,15 @@ unsafe extern "C" fn timer_init(e: EnginePtr, timer: u64, map: *const u8, flags:
     e.ext.bpf.timers.init(timer as usize, id, flags)
 }
 
-unsafe extern "C" fn timer_set_callback(e: EnginePtr, timer: u64, callback: u64) -> i64 {
-    let e = unsafe { engine(e) };
+extern "C" fn timer_set_callback(mut e: EnginePtr, timer: u64, callback: u64) -> i64 {
+    let e = e.engine();
     e.pass_timer(timer as usize);
     let timers = &mut e.ext.bpf.timers;
     timers.set_callback(timer as usize, callback as usize)
 }
 
-unsafe extern "C" fn timer_start(e: EnginePtr, timer: u64, nsecs: u64, flags: u64) -> i64 {
-    let e = unsafe { engine(e) };
+extern "C" fn timer_start(mut e: EnginePtr, timer: u64, nsecs: u64, flags: u64) -> i64 {
+    let e = e.engine();
     e.pass_timer(timer as usize);
     match e.ext.bpf.timers.start(timer as usize, e.now, nsecs, flags) {
         Ok(armed) => {
@@ -308,8 +322,8 @@ unsafe extern "C" fn timer_start(e: EnginePtr, timer: u64, nsecs: u64, flags: u6
     }
 }
 
-unsafe extern "C" fn timer_cancel(e: EnginePtr, timer: u64) -> i64 {
-    let e = unsafe { engine(e) };
+extern "C" fn timer_cancel(mut e: EnginePtr, timer: u64) -> i64 {
+    let e = e.engine();
     e.pass_timer(timer as usize);
     e.timer_cancelled(timer as usize);
     e.ext.bpf.timers.cancel(timer as usize)

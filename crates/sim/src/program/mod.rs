@@ -9,12 +9,13 @@ pub mod sync;
 use crate::task::TaskId;
 use compile::Insn;
 use resources::Resources;
+use std::rc::Rc;
 use tiltyard_workload::Workload;
 
 /// Code of every task of the workload, shared by its instances, and the things tasks share.
 pub struct Programs {
     /// Tasks of the workload first, by their index; then shells and kernel threads.
-    pub code: Vec<Vec<Insn>>,
+    pub code: Vec<Rc<[Insn]>>,
     pub res: Resources,
     /// How many instances of each task of the workload were ever started.
     pub started: Vec<u32>,
@@ -31,7 +32,8 @@ pub struct Programs {
 
 impl Programs {
     pub fn new(workload: &Workload) -> Result<Programs, String> {
-        let code: Vec<Vec<Insn>> = workload.tasks.iter().map(compile::compile_task).collect();
+        let tasks = workload.tasks.iter();
+        let code: Vec<Rc<[Insn]>> = tasks.map(|t| compile::compile_task(t).into()).collect();
         let unborn = |daemons: bool| {
             workload
                 .tasks
@@ -54,7 +56,7 @@ impl Programs {
 
     /// Adds code that is not a workload task; returns its number.
     pub fn add(&mut self, code: Vec<Insn>) -> u32 {
-        self.code.push(code);
+        self.code.push(code.into());
         self.code.len() as u32 - 1
     }
 }

@@ -62,11 +62,7 @@ impl Engine<'_> {
             match self.execute(cpu, id) {
                 Flow::Next => {}
                 Flow::Busy => return self.arm_work(cpu),
-                Flow::Block if self.blocks_for_a_while(cpu) => {
-                    self.tasks[id.index()].cursor.leaves = true;
-                    return self.arm_work(cpu);
-                }
-                Flow::Block => return self.sleep_current(cpu, id),
+                Flow::Block => return self.block_current(cpu, id),
                 Flow::Exit => return self.exit_current(cpu, id),
                 Flow::Yield => {
                     self.yield_current(cpu, id);
@@ -104,10 +100,15 @@ impl Engine<'_> {
         )
     }
 
-    /// The path of a blocking task to its switch. Returns whether the CPU is still busy with it.
-    fn blocks_for_a_while(&mut self, cpu: u32) -> bool {
+    /// The task leaves the CPU when the path to its switch, which takes time, is behind it.
+    fn block_current(&mut self, cpu: u32, id: TaskId) {
         self.charge(cpu, OverheadCause::Switch, self.machine.costs.block_ns);
-        self.enters_schedule(cpu)
+        self.enter_schedule(cpu);
+        if self.is_in_kernel_work(cpu) {
+            self.tasks[id.index()].cursor.leaves = true;
+            return self.arm_work(cpu);
+        }
+        self.sleep_current(cpu, id);
     }
 
     /// Starts `count` tasks. Creating each takes time before it can run.
@@ -166,11 +167,8 @@ impl Engine<'_> {
             return Flow::Busy;
         }
         let (code, pc) = (cursor.code as usize, cursor.pc);
-        // The code is shared and never changes while the engine runs.
-        let code: *const Vec<Insn> = &raw const self.programs.code[code];
-        // SAFETY: `programs.code` only grows before the first event; its elements stay where they are.
-        let insn = unsafe { &(&(*code))[pc as usize] };
-        match insn {
+        let code = self.programs.code[code].clone();
+        match &code[pc as usize] {
             Insn::Do(op) => self.execute_op(cpu, id, op),
             insn => self.execute_control(cpu, id, insn, pc),
         }

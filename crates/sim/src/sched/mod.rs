@@ -35,7 +35,8 @@ impl Engine<'_> {
             // The current task is on its way there itself.
             return;
         }
-        if !self.enters_schedule(cpu) {
+        self.enter_schedule(cpu);
+        if !self.is_in_kernel_work(cpu) {
             return self.schedule(cpu, Leave::Runnable);
         }
         let rq = &mut self.rqs[cpu as usize];
@@ -45,13 +46,17 @@ impl Engine<'_> {
         }
     }
 
-    /// Half of a switch precedes its event, in the kernel as here: the way into `schedule()` and the
-    /// choice. Returns whether the CPU is still busy with that, or with earlier kernel work.
-    pub(crate) fn enters_schedule(&mut self, cpu: u32) -> bool {
+    /// Charges half of a switch, once, which precedes its event in the kernel as here: the way into `schedule()` and
+    /// the choice.
+    pub(crate) fn enter_schedule(&mut self, cpu: u32) {
         if !self.rqs[cpu as usize].in_schedule {
             self.rqs[cpu as usize].in_schedule = true;
             self.charge(cpu, OverheadCause::Switch, self.machine.costs.switch_ns / 2);
         }
+    }
+
+    /// Whether the CPU is still busy with work of the kernel's that it has been charged for.
+    pub(crate) fn is_in_kernel_work(&self, cpu: u32) -> bool {
         self.rqs[cpu as usize].work_start_ns > self.now
     }
 

@@ -37,6 +37,7 @@ UEI_DEFINE(uei);
 #define HEAP_WRITE	25
 #define FULL		26
 #define NESTED_LOOPS	27
+#define FEW_CPUS	28
 
 #define SHARED_DSQ	0
 
@@ -47,6 +48,10 @@ static volatile u64 forever = 1;
 /* More than any array here has, and as far as the engine's heap. */
 static volatile u64 far = 100;
 static volatile u64 from_heap = 0x100000;
+
+#if BREAK == FEW_CPUS
+const volatile u32 cpu_llc_id[4];
+#endif
 
 u64 counters[4];
 u64 sum;
@@ -199,6 +204,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(broken_init)
 	return -ENOSPC;
 #elif BREAK == TIMER_FOR_NOW
 	start_bell();
+#elif BREAK == FEW_CPUS
+	sum = cpu_llc_id[far % 4];
 #elif BREAK == IDLE_FLAGS
 	scx_bpf_exit(scx_bpf_cpu_rq(0)->curr->flags, "");
 #endif

@@ -66,18 +66,18 @@ fn widths_and_flags() {
 
 #[test]
 fn strings_and_characters() {
-    let (name, empty) = (c"ule", c"");
+    let (name, empty) = (c"abc", c"");
     let args = [address(name), address(name), address(name), address(empty)];
     assert_eq!(
         text("%s: [%6s][%-6s][%3s]", &args),
-        "ule: [   ule][ule   ][   ]"
+        "abc: [   abc][abc   ][   ]"
     );
     assert_eq!(
         text("<%s><%s>", &[0, 8]),
         "<><>",
         "NULL, and a member of NULL"
     );
-    assert_eq!(text("%pks.", &[address(name)]), "ule.");
+    assert_eq!(text("%pks.", &[address(name)]), "abc.");
     assert_eq!(
         text("%c%c[%3c][%-3c]", &[0x41, 0x142, 0x43, 0x44]),
         "AB[  C][D  ]"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One queue: slices, vruntime, placement, the pick.
 
-use crate::machine::*;
+use super::machine::*;
 use std::collections::BTreeMap;
 
 #[test]

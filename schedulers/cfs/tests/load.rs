@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Groups, PELT, and the choice of a CPU.
 
-use crate::common::repository;
-use crate::machine::*;
-use std::collections::BTreeMap;
+use super::machine::*;
+use tiltyard_schedtest::presets;
 
 /// One task in a group of its own beside 80 in another: half of the core each, and fair among the 80.
 #[test]
@@ -264,25 +263,20 @@ fn wake_affine() {
 /// The README's table of tunables, presets.toml and the source name the same things.
 #[test]
 fn readme_and_presets_know_the_tunables() {
-    let read = |name: &str| {
-        let path = repository().join("schedulers/cfs").join(name);
-        std::fs::read_to_string(path).expect(name)
-    };
-    let readme = read("README.md");
+    let readme = include_str!("../README.md");
     let table = readme
         .split("## Tunables")
         .nth(1)
         .expect("a section on tunables");
     // Those of the header layers are not ours to explain.
     let own = |name: &&String| !name.starts_with("__") && !name.starts_with("tilt_");
-    for name in object().tunables.keys().filter(own) {
+    for name in vectors().tunables.keys().filter(own) {
         assert!(
             table.contains(&format!("| `{name}` |")),
             "README.md does not explain {name}"
         );
     }
-    let presets: BTreeMap<String, Preset> =
-        toml::from_str(&read("presets.toml")).expect("presets.toml");
+    let presets = presets("cfs");
     assert!(
         ["cfs", "cfs_kernel49", "cfs_flat", "cfs_2009"]
             .iter()

@@ -2,14 +2,11 @@
 //! What ULE is known for, on a machine that charges nothing: who runs, for how long, and where.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use tiltyard_build::{Builder, Source};
 use tiltyard_model::event::{EventKind, SwitchCause};
 use tiltyard_model::machine::Noise;
 use tiltyard_model::{Event, EventSink, Machine, TaskInfo, Tid};
-use tiltyard_native::{Object, Value};
-use tiltyard_sim::{ExitKind, Outcome, Setup, run};
+use tiltyard_schedtest::{Arena, globals, object, parse, repository};
+use tiltyard_sim::{ExitKind, Outcome, run};
 
 const MS: u64 = 1_000_000;
 /// A tick of the machine, and of the port.
@@ -98,23 +95,6 @@ impl Seen {
     }
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn ule() -> &'static Object {
-    static OBJECT: OnceLock<Object> = OnceLock::new();
-    OBJECT.get_or_init(|| {
-        let mut source = Source::new(repository().join("schedulers/ule/ule.bpf.c"));
-        source
-            .include_dirs
-            .push(repository().join("schedulers/lib"));
-        Builder::default()
-            .native(&source)
-            .unwrap_or_else(|e| panic!("{e}"))
-    })
-}
-
 /// Runs `workload` for a time and returns what was seen; the run's origin is the time 0.
 fn watch(cpus: u32, tunables: &[(&str, i128)], workload: &str, seconds: u64) -> Seen {
     let machine = machine(cpus);
@@ -148,24 +128,13 @@ fn try_run(
     seconds: u64,
     watchdog: bool,
 ) -> (Seen, Outcome) {
-    let workload = tiltyard_workload::read(workload, "test").unwrap_or_else(|e| panic!("{}", e[0]));
-    let globals: Vec<_> = tunables
-        .iter()
-        .map(|&(n, v)| (n.to_owned(), Value::Int(v)))
-        .collect();
-    let setup = Setup {
-        machine,
-        workload: &workload,
-        object: ule(),
-        globals: &globals,
-        environment: &tiltyard_environment::EMPTY,
-        seed: 1,
-        duration_ns: Some(seconds * 1000 * MS),
-        watchdog,
-        probes: true,
-    };
+    let (workload, globals) = (parse(workload), globals(tunables));
+    let mut arena = Arena::new(machine, object("ule", 2));
+    arena.globals = &globals;
+    arena.duration_ns = Some(seconds * 1000 * MS);
+    arena.watchdog = watchdog;
     let mut seen = Seen::default();
-    let outcome = run(&setup, &mut seen, &mut |_| {}).expect("run");
+    let outcome = run(&arena.setup(&workload), &mut seen, &mut |_| {}).expect("run");
     (seen, outcome)
 }
 

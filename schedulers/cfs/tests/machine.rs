@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An empty machine under CFS, driven by hand.
 
-use crate::common::{build, repository, shipped};
-use crate::vectors;
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use tiltyard_native::{Instance, Object, Value};
+use tiltyard_schedtest::vectors::{call, load};
+use tiltyard_schedtest::{Globals, object, presets};
 
 pub const MS: i64 = 1_000_000;
 /// A segment of PELT.
@@ -25,35 +22,12 @@ pub const SKIP: i64 = 2;
 pub const POLICY_BATCH: i64 = 3;
 pub const POLICY_IDLE: i64 = 5;
 
-pub fn object() -> &'static Object {
-    static OBJECT: OnceLock<Object> = OnceLock::new();
-    OBJECT.get_or_init(|| build(&shipped("schedulers/cfs/tests/vectors.bpf.c")))
+pub fn vectors() -> &'static Object {
+    object("schedulers/cfs/tests/vectors.bpf.c", 2)
 }
 
-#[derive(Deserialize)]
-pub struct Preset {
-    pub set: BTreeMap<String, toml::Value>,
-}
-
-pub fn preset(name: &str) -> Vec<(String, Value)> {
-    let path = repository().join("schedulers/cfs/presets.toml");
-    let text = std::fs::read_to_string(path).expect("presets.toml");
-    let presets: BTreeMap<String, Preset> = toml::from_str(&text).expect("presets.toml");
-    let number = |value: &toml::Value| {
-        let of_bool = value.as_bool().map(i64::from);
-        Value::Int(
-            value
-                .as_integer()
-                .or(of_bool)
-                .expect("a number or a bool")
-                .into(),
-        )
-    };
-    presets[name]
-        .set
-        .iter()
-        .map(|(key, value)| (key.clone(), number(value)))
-        .collect()
+pub fn preset(name: &str) -> Globals {
+    presets("cfs").remove(name).expect(name)
 }
 
 /// An empty machine under CFS.
@@ -64,7 +38,7 @@ pub struct Cfs {
 impl Cfs {
     /// `cpus` possible CPUs, `scale_cpus` that count for the factor of the tunables.
     pub fn new(globals: &[(String, Value)], cpus: i64, scale_cpus: i64) -> Cfs {
-        let instance = vectors::load(object(), globals);
+        let instance = load(vectors(), globals);
         let cfs = Cfs { instance };
         cfs.call("t_reset", &[cpus, scale_cpus]);
         cfs
@@ -87,7 +61,7 @@ impl Cfs {
     }
 
     pub fn call_all(&self, program: &str, words: &[i64]) -> (i64, [i64; 8]) {
-        vectors::call(&self.instance, program, words)
+        call(&self.instance, program, words)
     }
 
     pub fn call(&self, program: &str, words: &[i64]) -> i64 {

@@ -2,10 +2,7 @@
 //! How ULE as FreeBSD 11.1 has it shares one CPU among tasks that never sleep, by nice value: nice is weak.
 //! The shares come from the fact sheet's independent model of the rules; they are those after the warm-up.
 
-mod common;
-
-use common::{Arena, ideal, object, parse};
-use tiltyard_native::Value;
+use tiltyard_schedtest::{Arena, globals, ideal, object, parse};
 
 /// Long enough for histories of 10 s to be full.
 const WARM_UP_S: u64 = 60;
@@ -27,10 +24,7 @@ fn workload(nice: &[i8]) -> String {
 /// Runtimes of the hogs in the first `seconds` of the run.
 fn runtimes_ns(nice: &[i8], seconds: u64) -> Vec<u64> {
     let machine = ideal("pu:1", 1000);
-    let globals = [
-        ("mode".to_owned(), Value::Int(1)),
-        ("hz".to_owned(), Value::Int(1000)),
-    ];
+    let globals = globals(&[("mode", 1), ("hz", 1000)]);
     let mut arena = Arena::new(&machine, object("ule", 2));
     arena.globals = &globals;
     arena.duration_ns = Some(seconds * 1_000_000_000);

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! CFS's arithmetic and decisions, number by number: the C code itself, built for the simulated machine and called a
-//! function at a time through schedulers/cfs/tests/vectors.bpf.c. Times are ns unless named otherwise.
+//! function at a time through vectors.bpf.c. Times are ns unless named otherwise.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod load;
 mod machine;
 mod preemption;
 mod queue;
-#[path = "../common/vectors.rs"]
-mod vectors;

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! ULE's arithmetic, number by number: the C code itself, built for the simulated machine and called a function at a
-//! time through schedulers/ule/tests/vectors.bpf.c. Times are in hz ticks << 10 unless named otherwise.
+//! time through vectors.bpf.c. Times are in hz ticks << 10 unless named otherwise.
 
-mod common;
-#[path = "common/vectors.rs"]
-mod vectors;
-
-use common::{build, shipped};
-use std::sync::OnceLock;
-use tiltyard_native::{Instance, Object, Value};
+use tiltyard_native::{Instance, Value};
+use tiltyard_schedtest::{globals, object, vectors};
 
 /// FreeBSD's figures at hz 1000, stathz 127; ties without noise.
 const FREEBSD: &[(&str, i128)] = &[("mode", 1), ("hz", 1000), ("search_noise", 0)];
@@ -28,27 +23,19 @@ struct Cpus<'a> {
 
 const ONE_CPU: Cpus = Cpus { count: 1, llc: &[] };
 
-fn object() -> &'static Object {
-    static OBJECT: OnceLock<Object> = OnceLock::new();
-    OBJECT.get_or_init(|| build(&shipped("schedulers/ule/tests/vectors.bpf.c")))
-}
-
 impl Ule {
     fn new(tunables: &[(&str, i128)]) -> Ule {
         Ule::on(tunables, ONE_CPU)
     }
 
     fn on(tunables: &[(&str, i128)], cpus: Cpus) -> Ule {
-        let mut globals: Vec<_> = tunables
-            .iter()
-            .map(|&(n, v)| (n.to_owned(), Value::Int(v)))
-            .collect();
+        let mut globals = globals(tunables);
         globals.push(("nr_cpu_ids".to_owned(), Value::Int(cpus.count)));
         let llc: Vec<u8> = cpus.llc.iter().flat_map(|id| id.to_le_bytes()).collect();
         if !llc.is_empty() {
             globals.push(("cpu_llc_id".to_owned(), Value::Bytes(llc)));
         }
-        let instance = vectors::load(object(), &globals);
+        let instance = vectors::load(object("schedulers/ule/tests/vectors.bpf.c", 2), &globals);
         let mut ule = Ule {
             instance,
             setup: [0; 8],

@@ -2,15 +2,9 @@
 //! The shared headers against plain models: the C code itself, built for the simulated machine and called a function at a time
 //! through lib.bpf.c.
 
-#[path = "../../../crates/build/tests/common/mod.rs"]
-mod common;
-#[path = "../../../crates/build/tests/common/vectors.rs"]
-mod vectors;
-
-use common::{build, shipped};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
-use tiltyard_native::{Instance, Object, Value};
+use tiltyard_native::{Instance, Value};
+use tiltyard_schedtest::{object, vectors};
 
 const NODE: i64 = 1;
 const LLC: i64 = 2;
@@ -18,14 +12,12 @@ const CORE: i64 = 3;
 
 struct Lib(Instance);
 
-fn object() -> &'static Object {
-    static OBJECT: OnceLock<Object> = OnceLock::new();
-    OBJECT.get_or_init(|| build(&shipped("schedulers/lib/tests/lib.bpf.c")))
-}
-
 impl Lib {
     fn new() -> Lib {
-        Lib(vectors::load(object(), &[]))
+        Lib(vectors::load(
+            object("schedulers/lib/tests/lib.bpf.c", 2),
+            &[],
+        ))
     }
 
     /// A machine whose CPUs have these cores, caches and nodes.
@@ -36,7 +28,10 @@ impl Lib {
         let globals: Vec<(String, Value)> = globals
             .map(|(name, ids)| ((*name).to_owned(), Value::Bytes(bytes(ids))))
             .collect();
-        Lib(vectors::load(object(), &globals))
+        Lib(vectors::load(
+            object("schedulers/lib/tests/lib.bpf.c", 2),
+            &globals,
+        ))
     }
 
     fn call(&self, program: &str, words: &[i64]) -> [i64; 8] {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Who gives way to whom, at wakeups and at ticks; whole schedules.
 
-use crate::common::repository;
-use crate::machine::*;
+use super::machine::*;
 use serde::Deserialize;
 
 #[test]
@@ -120,9 +119,7 @@ fn golden_schedules() {
         share_s: Option<i64>,
         shares_pct: Option<Vec<f64>>,
     }
-    let path = repository().join("crates/sim/tests/data/cfs_golden.toml");
-    let text = std::fs::read_to_string(path).expect("cfs_golden.toml");
-    let golden: Golden = toml::from_str(&text).expect("cfs_golden.toml");
+    let golden: Golden = toml::from_str(include_str!("golden.toml")).expect("golden.toml");
     assert!(golden.schedule.len() >= 10);
     for schedule in golden.schedule {
         let cfs = Cfs::new(&preset(&schedule.preset), 1, schedule.cpus);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Data races of a scheduler under a load in which everything happens.
+
+use crate::{Arena, costed, parse};
+use tiltyard_native::{Object, Value};
+use tiltyard_sim::{Race, run_and_check};
+
+/// Tasks of every kind, more than four CPUs hold: they are stolen, balanced, created and freed.
+const EVERYTHING: &str = r#"{ "tasks": {
+    "hog": { "instance": 6, "loop": -1, "run": 100000, "sleep": 400 },
+    "sleeper": { "instance": 6, "loop": -1, "tiltyard": { "run": { "exp": 900 }, "sleep": 1500 } },
+    "parent": { "instance": 2, "loop": -1, "sleep": 2000, "fork": "child", "run": 300 },
+    "child": { "instance": 0, "loop": 3, "run": 400, "sleep": 500 } },
+"global": { "duration": 3 } }"#;
+
+/// What an object built with [`crate::telling`] has on four CPUs.
+pub fn races(object: &Object, globals: &[(String, Value)]) -> Vec<Race> {
+    let machine = costed("pack:2 core:2 pu:1", 250);
+    let workload = parse(EVERYTHING);
+    let mut arena = Arena::new(&machine, object);
+    arena.globals = globals;
+    let ran = run_and_check(&arena.setup(&workload), &mut (), &mut |_| {});
+    let (outcome, checked) = ran.unwrap_or_else(|e| panic!("{e}"));
+    assert!(!outcome.exit.kind.is_error(), "{:?}", outcome.exit);
+    checked.races
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The tests that lie beside schedulers, one module for each folder `schedulers/NAME/tests`.
+
+#[path = "../../../schedulers/cfs/tests/mod.rs"]
+mod cfs;
+#[path = "../../../schedulers/lib/tests/mod.rs"]
+mod lib;
+#[path = "../../../schedulers/ule/tests/mod.rs"]
+mod ule;
+
+use tiltyard_schedtest::repository;
+
+#[test]
+fn no_tests_are_left_out() {
+    let run = include_str!("schedulers.rs");
+    let folders = std::fs::read_dir(repository().join("schedulers")).expect("schedulers/");
+    for folder in folders.map(|entry| entry.expect("a folder").path()) {
+        let name = folder.file_name().expect("a name").to_string_lossy();
+        if folder.join("tests/mod.rs").is_file() {
+            let line = format!("schedulers/{name}/tests/mod.rs\"]");
+            assert!(run.contains(&line), "{name}: its tests are not run");
+        } else {
+            let lost = folder.join("tests").read_dir();
+            let files = lost.map_or(0, Iterator::count);
+            assert_eq!(
+                files, 0,
+                "{name}: no tests/mod.rs, which runs what lies there"
+            );
+        }
+    }
+}
