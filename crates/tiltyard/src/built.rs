@@ -5,8 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tiltyard_build::{BuildError, Builder, BuilderOptions, Source, default_cache_dir};
-use tiltyard_kernel::protocol::{Counter, Tunable};
-use tiltyard_kernel::vm::SchedulerJob;
+use tiltyard_kernel::{Counter, SchedulerJob, Tunable};
 use tiltyard_native::object::GlobalKind;
 use tiltyard_native::{Object, Value};
 

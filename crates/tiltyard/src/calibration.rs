@@ -8,8 +8,9 @@ use tiltyard_build::Builder;
 use tiltyard_exec::costs::Readings;
 use tiltyard_fidelity::costs::{Bpf, INSNS, Weighed};
 use tiltyard_kernel::error::KernelError;
-use tiltyard_kernel::vm::{self, Report, SchedulerJob, VmJob};
-use tiltyard_kernel::{Progress, RunOutcome, RunReport, Tunable, here, host};
+use tiltyard_kernel::{
+    Progress, Report, RunOutcome, RunReport, SchedulerJob, Tunable, VmJob, here, host, vm,
+};
 
 use crate::failure::{Code, Failure};
 use crate::guest::Guest;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine that a command uses: this one, or a virtual one as its flags describe it.
 
-use tiltyard_kernel::Accel;
-use tiltyard_kernel::vm::VmJob;
+use tiltyard_kernel::{Accel, VmJob};
 
 use crate::failure::Failure;
 use crate::machines;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The output of runs in a real kernel, whether they have just ended or are measured again from their events.
 
-use tiltyard_kernel::Accel;
-use tiltyard_kernel::protocol::{Counter, RunOutcome, RunReport};
-use tiltyard_kernel::vm::Report;
+use tiltyard_kernel::{Accel, Counter, Report, RunOutcome, RunReport};
 use tiltyard_measure::{Comparison, Summary};
 use tiltyard_report::{ReportInput, html, table, timeline};
 

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     // The guest's init must not touch signals or flags: its command line is the kernel's.
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|word| word == tiltyard_kernel::guest::ARGUMENT)
+        .is_some_and(|word| word == tiltyard_kernel::protocol::INIT_ARGUMENT)
     {
         tiltyard_kernel::guest::main(recorded::spread);
     }

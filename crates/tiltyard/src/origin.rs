@@ -5,8 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tiltyard_kernel::protocol::RunReport;
-use tiltyard_kernel::vm::{Report, VmJob};
+use tiltyard_kernel::{Report, RunReport, VmJob};
 use tiltyard_measure::{MarkSummary, RequestSummary, Summary};
 use tiltyard_sim::Outcome;
 use tiltyard_tables::RunFacts;

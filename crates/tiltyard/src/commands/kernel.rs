@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::vm::{self, Report, VmJob};
-use tiltyard_kernel::{Accel, Limits, Trace, here, host};
+use tiltyard_kernel::{Accel, Limits, Report, Trace, VmJob, here, host, vm};
 use tiltyard_report::{csv, timeline};
 use tiltyard_tables::RunFiles;
 use tiltyard_trace::Ended;

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tiltyard_kernel::protocol::RunReport;
-use tiltyard_kernel::vm::Report;
+use tiltyard_kernel::{Report, RunReport};
 use tiltyard_report::csv;
 use tiltyard_trace::About;
 
