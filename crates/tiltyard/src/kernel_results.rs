@@ -4,11 +4,12 @@
 use tiltyard_kernel::{Accel, Counter, Report, RunOutcome, RunReport};
 use tiltyard_measure::{Comparison, Summary};
 use tiltyard_report::{ReportInput, html, table, timeline};
+use tiltyard_runner::Error;
+use tiltyard_runner::kernel_fault;
+use tiltyard_runner::kernel_runs::{self, Recorded};
+use tiltyard_runner::output::Output;
 
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::recorded::{self, Recorded};
-use crate::{guest_run, terminal};
+use crate::terminal;
 
 /// Load per CPU above which timings are unreliable.
 const NOISY_LOAD: f64 = 0.5;
@@ -43,12 +44,12 @@ pub struct KernelResults<'a> {
 
 impl<'a> KernelResults<'a> {
     pub fn new(subject: Subject, report: &'a Report, recorded: &'a [Recorded]) -> Self {
-        let runs = recorded::by_scheduler(report, recorded);
+        let runs = kernel_runs::by_scheduler(report, recorded);
         KernelResults {
             subject,
             report,
             recorded,
-            comparison: recorded::comparison(report, &runs),
+            comparison: kernel_runs::comparison(report, &runs),
             runs,
         }
     }
@@ -58,7 +59,7 @@ impl<'a> KernelResults<'a> {
         &self,
         timelines: Vec<(usize, timeline::Recorded)>,
         file: Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let report = self.report;
         let mut about = "A command under schedulers in a real Linux kernel.".to_owned();
         if let Some(reason) = cut_short(report) {
@@ -67,12 +68,12 @@ impl<'a> KernelResults<'a> {
         let page = html::render(&ReportInput {
             title: &self.subject.title,
             about: &about,
-            machine: &format!("{}{}", recorded::machine(report), circumstances(report)),
+            machine: &format!("{}{}", kernel_runs::machine(report), circumstances(report)),
             command: &self.subject.command,
             shown: "round 1",
             comparison: &self.comparison,
             runs: &self.runs,
-            timelines: &recorded::first_of_each(report, timelines),
+            timelines: &kernel_runs::first_of_each(report, timelines),
         });
         file.fill(page.as_bytes())
     }
@@ -88,7 +89,7 @@ impl<'a> KernelResults<'a> {
             })
         });
         let all = serde_json::json!({
-            "tiltyard": crate::VERSION,
+            "tiltyard": tiltyard_runner::VERSION,
             "cut_short": self.report.cut_short,
             "workload": self.subject.workload,
             "duration_ns": self.subject.duration_ns,
@@ -109,7 +110,7 @@ impl<'a> KernelResults<'a> {
         let total_s = report.total_ms as f64 / 1e3;
         let mut page = format!(
             "{}; {boot}all done after {total_s:.1} s\n\n",
-            recorded::machine(report)
+            kernel_runs::machine(report)
         );
         for name in &self.comparison.schedulers {
             page += &self.scheduler(name);
@@ -150,7 +151,7 @@ impl<'a> KernelResults<'a> {
             notes +=
                 &format!("Lost    {lost} events found no room: the figures are too low by them\n");
         }
-        if let Some(line) = recorded::bad_score(report) {
+        if let Some(line) = kernel_runs::bad_score(report) {
             notes += &format!(
                 "Score   not understood: \"{line}\"; write score: NAME VALUE, or score: NAME VALUE higher|lower\n"
             );
@@ -229,7 +230,7 @@ fn lines(run: &RunReport) -> Vec<String> {
             lines.push(format!("in charge       {ops}{set}"));
             lines.push(format!(
                 "command         {} after {:.3} s",
-                guest_run::status(command),
+                kernel_fault::status(command),
                 *command_ms as f64 / 1e3
             ));
             if let Some(exit) = exit {

@@ -7,12 +7,12 @@ use serde_json::Value;
 use tiltyard_measure::{Comparison, Summary, compare, units};
 use tiltyard_report::timeline::Recorded;
 use tiltyard_report::{ReportInput, html};
+use tiltyard_runner::Error;
+use tiltyard_runner::grouping::By;
+use tiltyard_runner::origin::Counts;
+use tiltyard_runner::output::{self, Output};
 use tiltyard_sim::Checked;
 
-use crate::by::By;
-use crate::failure::Failure;
-use crate::origin::Counts;
-use crate::output::{self, Output};
 use crate::races;
 
 /// What all runs have in common.
@@ -65,7 +65,7 @@ impl SimResults<'_> {
         comparison: &Comparison,
         report: Option<Output>,
         figures: Option<&Path>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         if report.is_none() && figures.is_none() {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl SimResults<'_> {
         let each = self.runs.iter();
         let each = each.flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
         let all = serde_json::json!({
-            "tiltyard": crate::VERSION,
+            "tiltyard": tiltyard_runner::VERSION,
             "workload": self.shared.workload,
             "duration_ns": self.shared.duration_ns,
             "machine": self.shared.machine,

@@ -23,10 +23,10 @@ const TOO_LONG: [&str; 0] = [];
 const MAX_CIRCLE: usize = 2;
 
 /// Known offenders and their largest circles. Dissolve them and take them out; never add one.
-const CIRCLES: [(&str, usize); 3] = [("claims", 6), ("sim", 11), ("tiltyard", 16)];
+const CIRCLES: [(&str, usize); 2] = [("claims", 6), ("sim", 11)];
 
 /// Which crates a crate may use, as ARCHITECTURE.md states it.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("expr", &[]),
     ("environment", &["expr", "model"]),
     ("model", &[]),
@@ -43,8 +43,28 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("report", &["model", "measure"]),
     ("fidelity", &["model", "measure", "exec"]),
     (
+        "runner",
+        &[
+            "model",
+            "workload",
+            "native",
+            "build",
+            "sim",
+            "kernel",
+            "exec",
+            "measure",
+            "report",
+            "tables",
+            "fidelity",
+            "claims",
+            "trace",
+            "environment",
+        ],
+    ),
+    (
         "tiltyard",
         &[
+            "runner",
             "model",
             "workload",
             "native",

@@ -3,11 +3,11 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use tiltyard_exec::{ExecError, Outcome, Setup};
+use tiltyard_runner::{duration, workloads};
 use tiltyard_workload::Workload;
 
 use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
-use crate::{duration, workloads};
 
 /// Run a workload with real threads under this machine's current scheduler.
 ///

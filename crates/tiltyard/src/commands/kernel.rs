@@ -7,22 +7,24 @@ use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::{Accel, Limits, Report, Trace, VmJob, here, host, vm};
 use tiltyard_report::{csv, timeline};
+use tiltyard_runner::event_dir::EventDir;
+use tiltyard_runner::kernel_runs::{self, Recorded};
+use tiltyard_runner::objects::{self, DEFAULT};
+use tiltyard_runner::origin::{KernelOrigin, KernelShared};
+use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::tables::{self, Tables};
+use tiltyard_runner::threads::{self, Prints};
+use tiltyard_runner::{Error, Progress as _};
+use tiltyard_runner::{applications, duration, kernel_fault, window, workloads};
 use tiltyard_tables::RunFiles;
 use tiltyard_trace::Ended;
 
 use super::list::Format;
-use crate::built::{self, DEFAULT};
-use crate::event_dir::EventDir;
 use crate::failure::{Code, Failure};
-use crate::guest::Guest;
+use crate::flags::GuestFlags;
 use crate::kernel_results::{KernelResults, Subject, cut_short};
-use crate::origin::{InKernel, KernelShared};
-use crate::output::{self, Output};
 use crate::progress::Steps;
-use crate::recorded::{self, Recorded};
-use crate::tabled::{self, Tables};
-use crate::threads::{self, Prints};
-use crate::{applications, duration, guest_run, interrupt, terminal, window, workloads};
+use crate::{interrupt, terminal};
 
 /// Run a command under schedulers in a real Linux kernel: in a virtual machine (--vm), or on this machine.
 ///
@@ -45,7 +47,7 @@ Examples:
 The command finds this machine's files and its own folder, and writes to a private layer: nothing changes here.")]
 pub struct Args {
     #[command(flatten)]
-    guest: Guest,
+    guest: GuestFlags,
     /// Only list what this machine lacks for real kernels, and how to install it.
     #[arg(long, group = "virtual")]
     check: bool,
@@ -156,7 +158,7 @@ impl AccelChoice {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.list {
-        return super::print(&applications::page()?);
+        return super::print(&applications_page()?);
     }
     if args.check {
         return check(&args.guest.kernel);
@@ -169,7 +171,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
     let mut outputs = RunOutputs::create(args)?;
-    let mut job = args.guest.job(command(args)?)?;
+    let mut job = args.guest.guest().job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     // Counting instructions takes longer, especially on a busy machine.
     let boot_limit_s = if args.guest.icount { 300 } else { 60 };
@@ -212,11 +214,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
         progress.steps.step(&format!("building {scheduler}"));
-        job.schedulers.push(built::job(scheduler)?);
+        job.schedulers.push(objects::job(scheduler)?);
     }
     if !args.no_events {
         progress.steps.step("building the tracer");
-        job.tracer = Some(recorded::tracer()?);
+        job.tracer = Some(kernel_runs::tracer()?);
     }
     let (mut trace, mut written) = (trace, Ok(()));
     let mut recorded: Vec<Recorded> = Vec::new();
@@ -229,22 +231,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             threads::cut(&mut run, outcome);
         }
         if report_file.is_some() {
-            timelines.push((run.run, recorded::timeline(&run, nr_cpus, window)));
+            timelines.push((run.run, kernel_runs::timeline(&run, nr_cpus, window)));
         }
-        recorded.push(recorded::summarise(&run, nr_cpus));
+        recorded.push(kernel_runs::summarise(&run, nr_cpus));
         if let (Some(recorded), Some(outcome)) = (recorded.last_mut(), &outcome) {
             threads::fill(&mut recorded.summary, outcome);
         }
         outputs.take(&run);
         if let Some(output) = trace.take() {
-            written = recorded::write_perfetto(&run, nr_cpus, output);
+            written = kernel_runs::write_perfetto(&run, nr_cpus, output);
         }
     };
     save(args.out.as_deref(), &no_result(STILL_RUNNING))?;
     interrupt::leave_to_command();
     let report = match args.guest.vm {
         true => vm::run(&job, &mut progress, &mut hear),
-        false => here::run(&job, recorded::spread, &mut progress, &mut hear),
+        false => here::run(&job, kernel_runs::spread, &mut progress, &mut hear),
     };
     let report = match report {
         Ok(report) => report,
@@ -265,8 +267,8 @@ struct RunOutputs {
     tables: Option<Tables>,
     events: Option<EventDir>,
     /// The tables of each run's events, and the events themselves. The rest of each file follows when the job has ended.
-    files: Vec<Result<RunFiles, Failure>>,
-    kept: Vec<Result<Ended, Failure>>,
+    files: Vec<Result<RunFiles, Error>>,
+    kept: Vec<Result<Ended, Error>>,
 }
 
 impl RunOutputs {
@@ -283,7 +285,8 @@ impl RunOutputs {
         let tables = self.tables.as_ref();
         self.files.extend(tables.map(|tables| tables.recorded(run)));
         let events = self.events.as_ref();
-        self.kept.extend(events.map(|dir| recorded::keep(run, dir)));
+        self.kept
+            .extend(events.map(|dir| kernel_runs::keep(run, dir)));
     }
 
     fn finish(
@@ -298,8 +301,8 @@ impl RunOutputs {
             return Ok(());
         }
         let text = args.workload.as_deref().map(workloads::text).transpose()?;
-        let workload_sha256 = text.map(|text| tabled::sha256(&text));
-        let of = InKernel {
+        let workload_sha256 = text.map(|text| tables::sha256(&text));
+        let of = KernelOrigin {
             job,
             report,
             nr_cpus,
@@ -362,7 +365,7 @@ fn no_result(why: &str) -> String {
 
 /// The result so far, for `--out`.
 fn save(out: Option<&Path>, json: &str) -> Result<(), Failure> {
-    out.map_or(Ok(()), |path| output::write(path, json.as_bytes()))
+    out.map_or(Ok(()), |path| Ok(output::write(path, json.as_bytes())?))
 }
 
 /// Prints what prevents schedulers from running in real kernels. Fails if there is no way at all.
@@ -391,7 +394,7 @@ fn check(version: &str) -> Result<(), Failure> {
 /// What runs under each scheduler. A workload is checked here, where its errors can be shown.
 fn command(args: &Args) -> Result<Vec<String>, Failure> {
     if let Some(application) = &args.application {
-        return applications::command(application);
+        return Ok(applications::command(application)?);
     }
     let Some(workload) = &args.workload else {
         return Ok(args.command.clone());
@@ -399,7 +402,7 @@ fn command(args: &Args) -> Result<Vec<String>, Failure> {
     workloads::require_end(workload, &workloads::load(workload)?, args.duration)?;
     let file = workloads::path(workload)?.canonicalize();
     let file = file.map_err(|e| Failure::new(Code::Environment, format!("{workload}: {e}")))?;
-    let mut words = guest_run::command(&file)?;
+    let mut words = threads::command(&file)?;
     for (flag, time) in [("--duration", args.duration), ("--history", args.history)] {
         words.extend(
             time.iter()
@@ -475,7 +478,7 @@ impl tiltyard_kernel::Progress for Progress<'_> {
     }
 
     fn stop(&mut self) -> Option<String> {
-        interrupt::signal().map(|signal| format!("interrupted by {signal}"))
+        interrupt::reason()
     }
 }
 
@@ -486,9 +489,9 @@ fn verdict(report: &Report) -> Result<(), Failure> {
         let line = format!("cut short after {runs} whole runs: {reason}");
         return Err(Failure::new(ended_early(), line));
     }
-    match report.runs.iter().find_map(guest_run::fault) {
+    match report.runs.iter().find_map(kernel_fault::fault) {
         None => Ok(()),
-        Some(failure) => Err(failure),
+        Some(fault) => Err(Error::KernelRun(fault).into()),
     }
 }
 
@@ -502,4 +505,35 @@ fn ended_early() -> Code {
         Some(_) => Code::Interrupted,
         None => Code::Environment,
     }
+}
+
+/// All applications, with what is missing on this machine.
+fn applications_page() -> Result<String, Failure> {
+    let mut page = String::new();
+    for application in applications::all()? {
+        let (sizes, scores) = (application.sizes.join(", "), application.scores.join(", "));
+        let mut lines = vec![
+            application.about.clone(),
+            format!("sizes {sizes}; prints {scores}"),
+        ];
+        let missing = application.missing();
+        if !missing.is_empty() {
+            lines.push(format!(
+                "missing here: {}; {}",
+                missing.join(", "),
+                application.remedy()
+            ));
+        }
+        for (i, line) in lines.iter().enumerate() {
+            let name = if i == 0 {
+                application.name.as_str()
+            } else {
+                ""
+            };
+            page += &format!("{name:<18}{line}\n");
+        }
+    }
+    Ok(
+        page + "\nNAME:SIZE takes a size; the first, the default, fits two emulated CPUs, the others a server.\n"
+    )
 }

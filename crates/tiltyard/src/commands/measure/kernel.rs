@@ -5,22 +5,24 @@ use std::collections::BTreeMap;
 
 use tiltyard_kernel::{Report, RunReport};
 use tiltyard_report::csv;
+use tiltyard_runner::event_files::EventFile;
+use tiltyard_runner::grouping::By;
+use tiltyard_runner::kernel_runs::Recorded;
+use tiltyard_runner::origin::KernelResult;
+use tiltyard_runner::window;
 use tiltyard_trace::About;
 
 use super::{Args, Outputs, apart, find_pair, measure, twice, written};
-use crate::by::By;
 use crate::commands::list::Format;
 use crate::commands::print;
-use crate::event_files::EventFile;
 use crate::failure::Failure;
+use crate::flags::ByFlag;
 use crate::kernel_results::{KernelResults, Subject};
-use crate::origin::KernelResult;
-use crate::recorded::Recorded;
-use crate::window;
+use tiltyard_runner::Error;
 
 pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Result<(), Failure> {
-    if args.by != By::App || args.figures.is_some() {
-        let flag = if args.by == By::App {
+    if args.by != ByFlag::App || args.figures.is_some() {
+        let flag = if args.by == ByFlag::App {
             "--figures"
         } else {
             "--by"
@@ -29,7 +31,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
         return Err(Failure::usage(line));
     }
     files.sort_by_key(|file| file.about.run);
-    let results: Result<Vec<KernelResult>, Failure> = files.iter().map(EventFile::result).collect();
+    let results: Result<Vec<KernelResult>, Error> = files.iter().map(EventFile::result).collect();
     let results = results?;
     check(&files, &results)?;
     let (about, shared) = (files[0].about.clone(), results[0].shared.clone());
