@@ -7,12 +7,17 @@ use crate::Error;
 use crate::data;
 use crate::nearest;
 
+/// A script of `applications/` and what its header says.
 pub struct Application {
+    /// The script's name without suffix.
     pub name: String,
+    /// Its path; it takes a size as its only argument.
     pub script: PathBuf,
+    /// What it does, in a sentence.
     pub about: String,
-    /// Required programs, and the Debian packages that contain them; none if Debian has none.
+    /// Required programs.
     pub needs: Vec<String>,
+    /// The Debian packages that contain them, separated by spaces; none if Debian has none.
     pub packages: Option<String>,
     /// Where its source is, if no package contains it.
     pub source: Option<String>,
@@ -46,6 +51,7 @@ impl Application {
     }
 }
 
+/// All shipped applications, by name.
 pub fn all() -> Result<Vec<Application>, Error> {
     let folder = data::folder()?.join("applications");
     let names = data::names(&folder, ".sh")?;

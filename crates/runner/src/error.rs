@@ -18,8 +18,11 @@ pub enum Error {
     /// A value that names an input does not exist or makes no sense. `of`: what it names, such as "scheduler".
     #[error("{of} {value}: {what}")]
     Argument {
+        /// "scheduler", "workload", "machine", "application".
         of: &'static str,
+        /// As it was given.
         value: String,
+        /// What is wrong with it, and what to do.
         what: String,
     },
     /// Something else that was asked for does not exist or makes no sense.
@@ -31,10 +34,13 @@ pub enum Error {
     /// A file could not be read or written.
     #[error("{}: cannot {action}: {source}", path.display())]
     File {
+        /// What the file was for.
         role: Role,
+        /// Its path.
         path: PathBuf,
         /// "read", "write", "list".
         action: &'static str,
+        /// The system's error.
         source: std::io::Error,
     },
     /// A scheduler could not be built.
@@ -55,14 +61,19 @@ pub enum Error {
     /// The verifier of a real kernel could not be asked about this scheduler.
     #[error("verify {argument}: {source}")]
     Verifier {
+        /// The scheduler's name as it was given.
         argument: String,
+        /// Why not.
         source: KernelError,
     },
     /// Programs of an application are not installed.
     #[error("application {application} needs {programs}: {remedy}")]
     Application {
+        /// Its name.
         application: String,
+        /// What is missing, separated by commas.
         programs: String,
+        /// How to install it.
         remedy: String,
     },
     /// This machine lacks something else.
@@ -85,7 +96,12 @@ pub enum Error {
     Stopped(String),
     /// The same, found while `place` was checked: an experiment, a claim, an arena.
     #[error("{place}: {error}")]
-    Within { place: String, error: Box<Error> },
+    Within {
+        /// Its name, or a file's.
+        place: String,
+        /// What was found.
+        error: Box<Error>,
+    },
 }
 
 /// What a file was for.

@@ -17,6 +17,7 @@ use crate::error::Role;
 /// may have open.
 pub struct EventFile {
     path: PathBuf,
+    /// The head of the file.
     pub about: About,
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tiltyard_exec::Outcome;
+use tiltyard_exec::ExecOutcome;
 use tiltyard_fidelity::judge::{Measured, Requests, judge};
 use tiltyard_fidelity::set::{Arena, Comparison, Results, Set};
 use tiltyard_kernel::rounds::Rounds;
@@ -194,7 +194,7 @@ fn in_kernel(
     Ok(Real { report, schedulers })
 }
 
-fn measured(outcome: &Outcome, summary: &Summary, apps: &[String], set: &Set) -> Measured {
+fn measured(outcome: &ExecOutcome, summary: &Summary, apps: &[String], set: &Set) -> Measured {
     let requests = outcome.requests.iter().map(|request| Requests {
         class: request.name.clone(),
         count: request.count,

@@ -19,7 +19,9 @@ use crate::{Error, Progress, Total};
 
 /// All runs of an experiment: each scheduler with each seed.
 pub struct Grid<'a> {
+    /// What all runs share.
     pub experiment: &'a Experiment<'a>,
+    /// Each is run with all seeds.
     pub schedulers: &'a [Built],
     /// At least one.
     pub seeds: &'a [u64],
@@ -33,13 +35,17 @@ pub struct Grid<'a> {
 pub struct Outputs<'a> {
     /// A Perfetto trace; taken by the first run.
     pub trace: Mutex<Option<Output>>,
+    /// Where tables of events and metrics go.
     pub tables: Option<&'a Tables>,
+    /// Where events go.
     pub events: Option<&'a EventDir>,
     /// The part of each scheduler's first run that is kept slice by slice.
     pub timeline: Option<Window>,
     /// What event files and tables say of all runs.
     pub shared: SimShared,
+    /// Hash of the workload's text.
     pub workload_sha256: String,
+    /// Hash of the machine's text.
     pub machine_sha256: String,
     /// The command that repeats the run of this scheduler (the argument of `-s`) with this seed.
     pub command: &'a (dyn Fn(&str, u64) -> String + Sync),
@@ -47,11 +53,13 @@ pub struct Outputs<'a> {
 
 /// A run, and what was requested besides its metrics.
 pub struct Cell {
+    /// The run itself.
     pub run: Run,
     /// Its metrics grouped as requested, if not by app.
     pub view: Option<Summary>,
     /// Its tables, for [`Tables::finish`].
     pub files: Option<RunFiles>,
+    /// The requested part of it, slice by slice.
     pub timeline: Option<Recorded>,
 }
 

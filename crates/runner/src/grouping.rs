@@ -10,6 +10,7 @@ use tiltyard_workload::program::TaskSpec;
 
 use crate::Error;
 
+/// What each row of a comparison is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Each task separately.
@@ -32,6 +33,7 @@ const OTHERS: &str = "(other tasks)";
 const ROOT: &str = "/";
 
 impl By {
+    /// As in results: "task", "app", "group".
     pub fn name(self) -> &'static str {
         match self {
             By::Task => "task",

@@ -19,6 +19,7 @@ pub enum Culprit {
 /// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFault {
+    /// What failed.
     pub culprit: Culprit,
     /// The scheduler, and what happened.
     pub line: String,

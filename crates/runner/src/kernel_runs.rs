@@ -45,10 +45,13 @@ pub fn machine(report: &Report) -> String {
 pub struct Recorded {
     /// Its index among the report's runs.
     pub run: usize,
-    /// When the command, or the workload, started and ended, on the clock of the events.
+    /// When the command, or the workload, started, on the clock of the events.
     pub origin_ns: u64,
+    /// When it ended, on the same clock.
     pub end_ns: u64,
+    /// Events that found no room.
     pub lost: u64,
+    /// Its metrics.
     pub summary: Summary,
 }
 

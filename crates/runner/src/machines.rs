@@ -15,10 +15,12 @@ use crate::nearest;
 /// The default machine: one core.
 pub const DEFAULT: &str = "opteron1";
 
+/// Names of all shipped machines.
 pub fn names() -> Result<Vec<String>, Error> {
     data::names(&data::folder()?.join("machines"), ".toml")
 }
 
+/// The machine that `argument` (of `-m`) means.
 pub fn load(argument: &str) -> Result<Machine, Error> {
     match file(argument)? {
         Some(file) => from_file(&file),

@@ -20,8 +20,11 @@ pub const DEFAULT: &str = "default";
 
 /// A scheduler for the simulated machine.
 pub struct Built {
+    /// What was asked for.
     pub choice: Choice,
+    /// What the engine loads.
     pub object: Object,
+    /// Values of its tunables.
     pub globals: Vec<(String, Value)>,
 }
 

@@ -20,7 +20,9 @@ use crate::simulation::{self, Experiment, Run};
 pub struct SimResult {
     /// What all runs of the command share.
     pub shared: SimShared,
+    /// Hash of all events.
     pub trace_hash: String,
+    /// What the simulator counted.
     #[serde(flatten)]
     pub counts: Counts,
 }
@@ -28,14 +30,21 @@ pub struct SimResult {
 /// What the simulator counted, and why the scheduler was unloaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
+    /// Why the scheduler was unloaded.
     pub exit: String,
+    /// Context switches.
     pub switches: u64,
+    /// Timer ticks.
     pub ticks: u64,
+    /// Calls into the scheduler.
     pub callbacks: u64,
+    /// Tasks that there were.
     pub tasks: u64,
+    /// Tasks that had not exited at the end.
     pub tasks_left: u64,
 }
 
+/// What all simulated runs of a command share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimShared {
     /// The workload's description.
@@ -51,6 +60,7 @@ pub struct SimShared {
 }
 
 impl Counts {
+    /// Of a completed run.
     pub fn of(outcome: &Outcome) -> Counts {
         Counts {
             exit: outcome.exit.kind.reason().to_owned(),
@@ -65,12 +75,17 @@ impl Counts {
 
 /// The inputs of a run in the simulated machine.
 pub struct SimOrigin<'a> {
+    /// What all runs of the command share.
     pub experiment: &'a Experiment<'a>,
+    /// Hash of the workload's text.
     pub workload_sha256: &'a str,
+    /// Hash of the machine's text.
     pub machine_sha256: &'a str,
+    /// The scheduler.
     pub built: &'a Built,
     /// The command that repeats it.
     pub command: &'a str,
+    /// The rest of what they share, for the head of the file.
     pub shared: &'a SimShared,
 }
 
@@ -122,12 +137,15 @@ pub struct KernelResult {
     pub shared: KernelShared,
     /// The run's index among the job's runs, and its report.
     pub index: usize,
+    /// The report on it.
     pub run: RunReport,
     /// Of a workload with real threads: its threads count them, and events do not show them.
     pub requests: Vec<RequestSummary>,
+    /// As the requests.
     pub marks: Vec<MarkSummary>,
 }
 
+/// What all runs of a job in a kernel share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelShared {
     /// The command, or the workload as it was named.
@@ -146,12 +164,19 @@ pub struct KernelShared {
 
 /// The inputs of runs in a real kernel.
 pub struct KernelOrigin<'a> {
+    /// What was to be done.
     pub job: &'a VmJob,
+    /// What became of it.
     pub report: &'a Report,
+    /// CPUs of the machine on which it ran.
     pub nr_cpus: u32,
+    /// The workload's name, or the command.
     pub workload: &'a str,
+    /// Hash of the workload's text, if it was one.
     pub workload_sha256: Option<&'a str>,
+    /// The command that repeats all runs.
     pub command: &'a str,
+    /// The rest of what they share, for the head of the file.
     pub shared: &'a KernelShared,
 }
 

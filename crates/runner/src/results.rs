@@ -18,11 +18,13 @@ use crate::nearest;
 /// A result file.
 pub struct Results {
     path: PathBuf,
+    /// Otherwise of a real kernel.
     pub is_simulated: bool,
     /// `None` in files of a real kernel without it.
     pub workload: Option<String>,
     /// Its latest end; `None`: the workload's own end.
     pub duration_ns: Option<u64>,
+    /// Its name, or a real machine in words.
     pub machine: String,
     /// In the order of the file; at least one.
     pub schedulers: Vec<Runs>,
@@ -32,6 +34,7 @@ pub struct Results {
 
 /// The runs of one scheduler.
 pub struct Runs {
+    /// Its name in the file.
     pub scheduler: String,
     /// The metrics of each.
     pub figures: Vec<Vec<Figure>>,
@@ -39,15 +42,18 @@ pub struct Runs {
     pub draws: Vec<Draws>,
     /// Runs that failed, and do not count.
     pub failed: usize,
+    /// Events that found no room, in all runs.
     pub lost_events: u64,
 }
 
 /// What a run depends on besides its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draws {
+    /// The seed of a simulated run.
     Seed(u64),
     /// Nothing: the machine counts its instructions.
     Counted,
+    /// Everything: it is real.
     Chance,
 }
 
@@ -68,6 +74,7 @@ pub fn split(argument: &str) -> (&Path, Option<&str>) {
 }
 
 impl Results {
+    /// Reads a result file; event files are refused with a hint.
     pub fn read(path: &Path) -> Result<Results, Error> {
         if event_files::is_event_file(path) {
             let path = data::shown(path);

@@ -18,6 +18,7 @@ pub struct Choice {
     pub argument: String,
     /// Its name in tables: the argument, without the folders and suffix of a path.
     pub label: String,
+    /// Path of the `.bpf.c`.
     pub source: PathBuf,
     /// Tunables and their values, those typed after those of a preset. A name occurs once.
     pub tunables: Vec<(String, String)>,
@@ -50,9 +51,13 @@ pub struct KernelSettings {
 /// A scheduler and a set of values with a name, from `schedulers/NAME/presets.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset {
+    /// The preset's name.
     pub name: String,
+    /// The scheduler's name.
     pub scheduler: String,
+    /// What it stands for, in a sentence.
     pub description: String,
+    /// What it sets, and to what.
     pub tunables: Vec<(String, String)>,
 }
 

@@ -18,8 +18,13 @@ pub enum SimError {
     Ejected(Box<Outcome>),
     /// Tasks waited to the end, although CPUs were idle.
     Stranded(Box<Outcome>, Stranded),
-    /// The engine could not continue. `origin_ns`: when the workload started, on the clock of the error.
-    Engine { error: RunError, origin_ns: u64 },
+    /// The engine could not continue.
+    Engine {
+        /// Why not.
+        error: RunError,
+        /// When the workload started, on the clock of the error.
+        origin_ns: u64,
+    },
     /// The engine panicked.
     Panicked,
     /// The same run, done twice, had different events: the hashes of both.

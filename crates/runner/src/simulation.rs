@@ -16,11 +16,15 @@ use crate::{Error, Progress};
 
 /// What all runs of a command share.
 pub struct Experiment<'a> {
+    /// Where it runs.
     pub machine: &'a Machine,
+    /// What runs.
     pub workload: &'a Workload,
+    /// The latest end, ns from the workload's start; `None`: the workload's own end.
     pub duration_ns: Option<u64>,
     /// `None`: each scheduler's setting.
     pub watchdog: Option<bool>,
+    /// Whether the schedulers' probes are recorded.
     pub probes: bool,
     /// Do everything twice and compare.
     pub twice: bool,
@@ -28,11 +32,30 @@ pub struct Experiment<'a> {
     pub races: bool,
 }
 
+impl<'a> Experiment<'a> {
+    /// To the workload's own end, with each scheduler's watchdog and probes.
+    pub fn new(machine: &'a Machine, workload: &'a Workload) -> Experiment<'a> {
+        Experiment {
+            machine,
+            workload,
+            duration_ns: None,
+            watchdog: None,
+            probes: true,
+            twice: false,
+            races: false,
+        }
+    }
+}
+
 /// One completed run.
 pub struct Run {
+    /// The seed of its random draws.
     pub seed: u64,
+    /// Its metrics by app.
     pub summary: Summary,
+    /// How it ended, and what the engine counted.
     pub outcome: Outcome,
+    /// Hash of all events: the same for two runs that are the same.
     pub trace_hash: String,
     /// If it was checked for data races.
     pub checked: Option<Checked>,

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use serde::Deserialize;
-use tiltyard_exec::{Outcome, Request};
+use tiltyard_exec::{ExecOutcome, Request};
 use tiltyard_kernel::Trace;
 use tiltyard_measure::{Latency, MarkSummary, RequestSummary, Summary};
 
@@ -17,7 +17,8 @@ use crate::{Error, program};
 pub struct Printed {
     /// Deviations from the file.
     pub notes: Vec<String>,
-    pub outcome: Outcome,
+    /// What its threads measured.
+    pub outcome: ExecOutcome,
 }
 
 impl Printed {
@@ -40,13 +41,13 @@ pub fn command(workload: &Path) -> Result<Vec<String>, Error> {
 
 /// Cuts a trace to the time from the workload's start to its end. The command lasts longer: it measures the machine's
 /// speed, and shells sleep before the workload starts.
-pub fn cut(trace: &mut Trace, outcome: &Outcome) {
+pub fn cut(trace: &mut Trace, outcome: &ExecOutcome) {
     trace.origin_ns = outcome.origin_ns;
     trace.end_ns = outcome.origin_ns + outcome.duration_ns;
 }
 
 /// Requests and marks are counted by the workload's threads; events do not show them.
-pub fn fill(summary: &mut Summary, outcome: &Outcome) {
+pub fn fill(summary: &mut Summary, outcome: &ExecOutcome) {
     summary.requests = outcome.requests.iter().map(request).collect();
     let marks = outcome.marks.iter().map(|mark| MarkSummary {
         mark: mark.name.clone(),
@@ -89,6 +90,7 @@ pub struct Prints {
 }
 
 impl Prints {
+    /// The command wrote this.
     pub fn output(&self, text: &str) {
         self.current.borrow_mut().push_str(text);
     }
@@ -103,7 +105,7 @@ impl Prints {
     }
 
     /// The result of the run of this index among the report's; `None` if it has none, because it failed.
-    pub fn outcome(&self, run: usize) -> Option<Outcome> {
+    pub fn outcome(&self, run: usize) -> Option<ExecOutcome> {
         let ended = self.ended.borrow();
         let printed = Printed::parse(ended.get(run)?).ok()?;
         Some(printed.outcome)

@@ -18,7 +18,9 @@ const LEAD_NS: u64 = 10_000_000;
 /// From and to, as for `--timeline`; `None`: the default start, or no end except the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
+    /// From the workload's start, ns.
     pub from_ns: Option<u64>,
+    /// The same.
     pub to_ns: Option<u64>,
 }
 

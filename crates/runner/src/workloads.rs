@@ -71,6 +71,7 @@ fn hint(argument: &str, names: &[String]) -> String {
     }
 }
 
+/// The workload that `argument` (of `-w`) means.
 pub fn load(argument: &str) -> Result<Workload, Error> {
     let path = path(argument)?;
     let text = data::read(&path)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
-use tiltyard_claims::{Claim, Outcome, Verdict, scoreboard};
+use tiltyard_claims::{Claim, ClaimOutcome, Verdict, scoreboard};
 use tiltyard_runner::reproduce::{Account, Judged};
 
 use crate::terminal;
@@ -61,7 +61,7 @@ struct Circumstances<'a> {
 
 #[derive(Serialize)]
 struct KernelVerdict<'a> {
-    verdict: Outcome,
+    verdict: ClaimOutcome,
     measured: &'a BTreeMap<String, f64>,
     reason: &'a Option<String>,
     #[serde(flatten)]
@@ -199,9 +199,9 @@ fn counts(results: &Results) -> String {
     format!(
         "{}: {} reproduced, {} not reproduced, {} not run ({} runs done, {} known)",
         claims(results.verdicts().count()),
-        count(Outcome::Reproduced),
-        count(Outcome::NotReproduced),
-        count(Outcome::NotRun),
+        count(ClaimOutcome::Reproduced),
+        count(ClaimOutcome::NotReproduced),
+        count(ClaimOutcome::NotRun),
         results.account.done,
         results.account.known,
     )

@@ -65,6 +65,7 @@ pub struct Cache {
 }
 
 impl Cache {
+    /// The user's cache; nothing is kept or found unless it is `wanted`.
     pub fn open(wanted: bool) -> Cache {
         let folder = default_cache_dir()
             .filter(|_| wanted)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tiltyard_build::default_cache_dir;
 use tiltyard_claims::Job;
-use tiltyard_exec::Outcome;
+use tiltyard_exec::ExecOutcome;
 use tiltyard_kernel::{Progress, RunOutcome, RunReport, Trace, VmJob, host, packages, vm};
 use tiltyard_measure::Summary;
 use tiltyard_tables::{EventTables, Table, summary_tables};
@@ -169,7 +169,7 @@ impl Arena for ExactGuest {
 
 /// The tables of a run: requests and marks are counted by the workload's threads, everything else comes from the
 /// trace, cut to the time from the workload's start to its end.
-fn tables(job: &Job, mut trace: Trace, outcome: &Outcome) -> Vec<Table> {
+fn tables(job: &Job, mut trace: Trace, outcome: &ExecOutcome) -> Vec<Table> {
     threads::cut(&mut trace, outcome);
     let mut recorder = recorder(job, 1, trace.origin_ns);
     let mut tables = Vec::new();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tiltyard_claims::{Claim, FigureKind, FigureSpec, Outcome, Point, Verdict, scoreboard};
+use tiltyard_claims::{Claim, ClaimOutcome, FigureKind, FigureSpec, Point, Verdict, scoreboard};
 use tiltyard_report::findings::{
     self, Chapter, Findings, Plot, PlotKind, PlotPoint, Section, Source, Statement,
 };
@@ -106,9 +106,9 @@ fn statement(judged: &Judged, claim: &Claim, verdict: &Verdict) -> Statement {
         place: claim.place.clone(),
         weight: claim.tier.name().to_owned(),
         outcome: match verdict.verdict {
-            Outcome::Reproduced => findings::Outcome::Reproduced,
-            Outcome::NotReproduced => findings::Outcome::NotReproduced,
-            Outcome::NotRun => findings::Outcome::NotRun,
+            ClaimOutcome::Reproduced => findings::StatementOutcome::Reproduced,
+            ClaimOutcome::NotReproduced => findings::StatementOutcome::NotReproduced,
+            ClaimOutcome::NotRun => findings::StatementOutcome::NotRun,
         },
         expected: claim.expected.clone(),
         tolerance: claim.tolerance.clone(),

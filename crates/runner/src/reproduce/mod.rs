@@ -57,10 +57,13 @@ type Done<'a> = (Cell<'a>, Result<(Kept, bool), Error>);
 
 /// The results of all runs of an experiment.
 pub struct Judged<'a> {
+    /// Whose claims they are.
     pub experiment: &'a Experiment,
+    /// One for each claim of the plan.
     pub verdicts: Vec<Verdict>,
-    /// For each verdict, how its runs deviated from the experiment, and why shorter ones are enough.
+    /// For each verdict, how its runs deviated from the experiment.
     pub deviations: Vec<Vec<String>>,
+    /// For each verdict, why shorter runs are enough.
     pub shortened: Vec<Vec<String>>,
     /// By index among the experiment's figures.
     pub figures: BTreeMap<usize, Vec<Point>>,
@@ -71,8 +74,9 @@ pub struct Judged<'a> {
 /// What happened on the way.
 #[derive(Default)]
 pub struct Account {
-    /// Runs done now, and cached ones.
+    /// Runs done now.
     pub done: usize,
+    /// Cached ones.
     pub known: usize,
     /// One line per failure: runs, queries.
     pub failures: Vec<String>,
@@ -80,8 +84,11 @@ pub struct Account {
 
 /// The work for the claims of an experiment.
 pub struct Plan<'a> {
+    /// Whose claims they are.
     pub experiment: &'a Experiment,
+    /// The claims to judge.
     pub claims: Vec<&'a Claim>,
+    /// The runs that they need.
     pub jobs: Vec<Job>,
     /// Why claims are not evaluated by runs.
     refused: BTreeMap<String, String>,

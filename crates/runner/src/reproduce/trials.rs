@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tiltyard_claims::parameter::vary;
-use tiltyard_claims::{Claim, Experiment, Job, Outcome, Trial, Trials, Verdict};
+use tiltyard_claims::{Claim, ClaimOutcome, Experiment, Job, Trial, Trials, Verdict};
 
 use super::scheduler_names::{Schedulers, with_replaced};
 use super::{Cache, Plan, Simulated, judge_all, needed, plan};
@@ -156,7 +156,7 @@ pub fn presets(
     let all = Schedulers::of(experiments)?;
     let presets = schedulers::presets()?;
     let before = as_is(experiments, ids, seeds, cache, progress)?;
-    let missed = |id: &String| before[id].verdict == Outcome::NotReproduced;
+    let missed = |id: &String| before[id].verdict == ClaimOutcome::NotReproduced;
     let ids: BTreeSet<String> = before.keys().filter(|id| missed(id)).cloned().collect();
     let mut planned = Vec::new();
     for experiment in experiments {

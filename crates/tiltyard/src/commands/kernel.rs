@@ -8,6 +8,7 @@ use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::{Accel, Limits, Report, Trace, VmJob, here, host, vm};
 use tiltyard_report::{csv, timeline};
 use tiltyard_runner::event_dir::EventDir;
+use tiltyard_runner::kernel_results::{KernelResults, Subject, cut_short};
 use tiltyard_runner::kernel_runs::{self, Recorded};
 use tiltyard_runner::objects::{self, DEFAULT};
 use tiltyard_runner::origin::{KernelOrigin, KernelShared};
@@ -22,7 +23,7 @@ use tiltyard_trace::Ended;
 use super::list::Format;
 use crate::failure::{Code, Failure};
 use crate::flags::GuestFlags;
-use crate::kernel_results::{KernelResults, Subject, cut_short};
+use crate::kernel_page;
 use crate::progress::Steps;
 use crate::{interrupt, terminal};
 
@@ -340,7 +341,7 @@ fn publish(
         results.draw(timelines, file)?;
     }
     match args.format {
-        Format::Table => super::print(&results.page()),
+        Format::Table => super::print(&kernel_page::page(&results)),
         Format::Json => super::print(&results.json()),
         Format::Csv => super::print(&csv::comparison(&results.comparison)),
     }

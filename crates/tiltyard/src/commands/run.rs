@@ -16,6 +16,7 @@ use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::origin::{Counts, SimShared};
 use tiltyard_runner::output::Output;
 use tiltyard_runner::schedulers::{self, Choice};
+use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::Experiment;
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
@@ -28,7 +29,6 @@ use crate::failure::{Code, Failure};
 use crate::flags::ByFlag;
 use crate::progress::{Bar, Steps};
 use crate::races::{self, Found};
-use crate::sim_results::{Shared, SimResults, SimRun};
 use crate::terminal;
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use tiltyard_kernel::{Report, RunReport};
 use tiltyard_report::csv;
+use tiltyard_runner::Error;
 use tiltyard_runner::event_files::EventFile;
 use tiltyard_runner::grouping::By;
+use tiltyard_runner::kernel_results::{KernelResults, Subject};
 use tiltyard_runner::kernel_runs::Recorded;
 use tiltyard_runner::origin::KernelResult;
 use tiltyard_runner::window;
@@ -17,8 +19,7 @@ use crate::commands::list::Format;
 use crate::commands::print;
 use crate::failure::Failure;
 use crate::flags::ByFlag;
-use crate::kernel_results::{KernelResults, Subject};
-use tiltyard_runner::Error;
+use crate::kernel_page;
 
 pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Result<(), Failure> {
     if args.by != ByFlag::App || args.figures.is_some() {
@@ -76,7 +77,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
         out.fill(results.json().as_bytes())?;
     }
     match args.format {
-        Format::Table => print(&(results.page() + &written(args))),
+        Format::Table => print(&(kernel_page::page(&results) + &written(args))),
         Format::Json => print(&results.json()),
         Format::Csv => print(&csv::comparison(&results.comparison)),
     }

@@ -4,9 +4,11 @@
 use tiltyard_measure::Summary;
 use tiltyard_report::timeline::{Recorded, Window};
 use tiltyard_report::{csv, table};
+use tiltyard_runner::Error;
 use tiltyard_runner::event_files::EventFile;
 use tiltyard_runner::grouping::By;
 use tiltyard_runner::origin::{SimResult, SimShared};
+use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::window;
 use tiltyard_tables::RunFiles;
 use tiltyard_trace::About;
@@ -15,9 +17,7 @@ use super::{Args, Outputs, apart, find_pair, measure, twice, written};
 use crate::commands::list::Format;
 use crate::commands::print;
 use crate::failure::{Code, Failure};
-use crate::sim_results::{Shared, SimResults, SimRun};
 use crate::terminal;
-use tiltyard_runner::Error;
 
 /// Runs by scheduler, in order.
 #[derive(Default)]

@@ -3,29 +3,31 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use crate::Error;
+use crate::grouping::By;
+use crate::origin::Counts;
+use crate::output::{self, Output};
+use serde_json::{Value, json};
 use tiltyard_measure::{Comparison, Summary, compare, units};
 use tiltyard_report::timeline::Recorded;
 use tiltyard_report::{ReportInput, html};
-use tiltyard_runner::Error;
-use tiltyard_runner::grouping::By;
-use tiltyard_runner::origin::Counts;
-use tiltyard_runner::output::{self, Output};
-use tiltyard_sim::Checked;
-
-use crate::races;
+use tiltyard_sim::{Checked, Race, Side};
 
 /// What all runs have in common.
 pub struct Shared<'a> {
+    /// Its name.
     pub workload: &'a str,
     /// The workload's description.
     pub about: &'a str,
     /// As given with `--duration`.
     pub duration_ns: Option<u64>,
+    /// Its name.
     pub machine: &'a str,
     /// The machine's description.
     pub about_machine: &'a str,
+    /// CPUs of the machine.
     pub nr_cpus: usize,
+    /// How the tasks of the views are grouped.
     pub by: By,
     /// The command that repeats all runs.
     pub command: &'a str,
@@ -33,9 +35,13 @@ pub struct Shared<'a> {
 
 /// One completed run.
 pub struct SimRun {
+    /// The seed of its random draws.
     pub seed: u64,
+    /// Hash of all events.
     pub trace_hash: String,
+    /// What the simulator counted.
     pub counts: Counts,
+    /// Its metrics by app.
     pub summary: Summary,
     /// Of a run with `--races`.
     pub checked: Option<Checked>,
@@ -45,16 +51,20 @@ pub struct SimRun {
 
 /// Completed runs by scheduler.
 pub struct SimResults<'a> {
+    /// What all runs have in common.
     pub shared: Shared<'a>,
+    /// The name of each scheduler and its runs, in order of seeds.
     pub runs: &'a [(String, Vec<SimRun>)],
     /// What is compared: the metrics of the same runs, grouped by `--by`.
     pub views: &'a [(String, Vec<Summary>)],
+    /// A part of each scheduler's first run, slice by slice, by its name.
     pub timelines: &'a [(String, Recorded)],
     /// Failed runs, for JSON.
     pub failures: &'a [Value],
 }
 
 impl SimResults<'_> {
+    /// The schedulers side by side.
     pub fn comparison(&self) -> Comparison {
         compare(self.views)
     }
@@ -107,6 +117,7 @@ impl SimResults<'_> {
         )
     }
 
+    /// The result file.
     pub fn json(&self, comparison: &Comparison) -> String {
         let run = |label: &str, run: &SimRun| {
             serde_json::json!({
@@ -120,13 +131,13 @@ impl SimResults<'_> {
                 "tasks": run.counts.tasks,
                 "tasks_left": run.counts.tasks_left,
                 "summary": run.summary,
-                "races": run.checked.as_ref().map(|c| races::json(c, run.origin_ns)),
+                "races": run.checked.as_ref().map(|c| races(c, run.origin_ns)),
             })
         };
         let each = self.runs.iter();
         let each = each.flat_map(|(label, runs)| runs.iter().map(move |r| run(label, r)));
         let all = serde_json::json!({
-            "tiltyard": tiltyard_runner::VERSION,
+            "tiltyard": crate::VERSION,
             "workload": self.shared.workload,
             "duration_ns": self.shared.duration_ns,
             "machine": self.shared.machine,
@@ -137,4 +148,30 @@ impl SimResults<'_> {
         });
         format!("{all:#}\n")
     }
+}
+
+/// The races of one run, for JSON. Times are in ns from the start of the workload.
+fn races(checked: &Checked, origin_ns: u64) -> Value {
+    let side = |side: &Side| {
+        json!({
+            "line": side.place,
+            "access": side.action,
+            "plain": side.plain,
+            "callback": side.callback,
+            "cpu": side.cpu,
+            "task": side.task,
+        })
+    };
+    let race = |race: &Race| {
+        json!({
+            "memory": race.what,
+            "time_ns": race.time_ns as i64 - origin_ns as i64,
+            "times": race.times,
+            "accesses": race.sides.each_ref().map(side),
+        })
+    };
+    json!({
+        "pairs": checked.races.iter().map(race).collect::<Vec<_>>(),
+        "partial": checked.is_partial,
+    })
 }
