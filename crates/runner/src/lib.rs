@@ -27,7 +27,7 @@
 //!
 //! * What there is: [`schedulers`], [`workloads`], [`machines`], [`applications`], all found in the folder of [`data`].
 //! * The simulated machine: [`objects`] builds, [`simulation`] does one run, [`grid`] many side by side.
-//! * Real kernels: [`guest`] describes the machine of a job, [`objects::job`] its schedulers; `tiltyard_kernel` does it, and
+//! * Real kernels: [`guest`] describes the machine of a job, [`objects::job`] its schedulers, [`kernel_job`] does it;
 //!   [`kernel_runs`], [`threads`] and [`kernel_fault`] say what its runs were. [`verification`] asks a kernel's verifier.
 //! * What runs leave: [`tables`], [`event_dir`] and [`event_files`], described by [`origin`]; [`sim_results`] and
 //!   [`kernel_results`] as JSON and reports, which [`results`] reads.
@@ -48,6 +48,7 @@ pub mod grid;
 pub mod grouping;
 pub mod guest;
 pub mod kernel_fault;
+pub mod kernel_job;
 pub mod kernel_results;
 pub mod kernel_runs;
 pub mod machines;
