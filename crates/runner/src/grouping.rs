@@ -68,7 +68,7 @@ impl By {
         match workload.tasks.iter().find(moves) {
             Some(task) if self == By::Group => {
                 let line = format!(
-                    "group: task '{}' of {} moves between cgroups; use task",
+                    "group: task '{}' of {} moves between cgroups",
                     task.name, workload.name
                 );
                 Err(Error::NotModelled(line))

@@ -169,6 +169,7 @@ fn check(
         error,
         origin_ns: origin_ns(experiment.workload),
     })?;
+    tell(ran.0.end_ns);
     match SimError::of(&ran.0) {
         Some(error) => Err(error.into()),
         None => Ok(ran),

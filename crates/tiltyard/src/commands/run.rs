@@ -171,7 +171,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let workload = workloads::load(&args.workload)?;
     let by = args.by.by();
     by.check(&workload)
-        .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}")))?;
+        .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}; use --by task")))?;
     workloads::require_end(&args.workload, &workload, args.duration)?;
     let machine = machines::load(&args.machine)?;
     if args.races {
