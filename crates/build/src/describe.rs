@@ -33,7 +33,7 @@ fn map_kind(number: u64) -> Option<MapKind> {
         27 => MapKind::RingBuf,
         29 => MapKind::TaskStorage,
         32 => MapKind::CgroupStorage,
-        33 => MapKind::Arena,
+        33 => MapKind::BpfArena,
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Text of LLVM IR -> [`Module`]. On the way it takes off what must not reach the host: attributes and metadata
-//! (`memory(none)` would be a lie once a function counts its work), address spaces (an arena pointer is a plain one
+//! (`memory(none)` would be a lie once a function counts its work), address spaces (a BPF arena's pointer is a plain one
 //! here) and the flags by which an optimiser may assume that nothing overflows.
 
 use crate::ir::{

@@ -76,7 +76,7 @@ pub struct RunSpec {
     pub may_lack: BTreeMap<String, Vec<String>>,
     /// A shorter version of it for a real kernel.
     #[serde(default)]
-    pub kernel: Vec<InKernelSpec>,
+    pub kernel: Vec<KernelRunSpec>,
     /// Name -> SQL over the tables of the run; one row, one number.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
@@ -88,7 +88,7 @@ pub struct RunSpec {
 /// A run made shorter for a real kernel, where a second takes several. The checks stay the same.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct InKernelSpec {
+pub struct KernelRunSpec {
     /// The values of `vary` to which this applies; default: all without an earlier entry.
     pub of: Option<Vec<toml::Value>>,
     /// A JSON merge patch on top of the run's own.
@@ -290,7 +290,7 @@ pub struct Job {
     pub watchdog: Option<bool>,
     /// Measures that are intentionally numbers without some kinds of input.
     pub may_lack: BTreeMap<String, Vec<String>>,
-    pub kernel: Option<InKernel>,
+    pub kernel: Option<KernelRun>,
     /// The value of `vary`, if there is one.
     pub of: Option<String>,
     /// Appended to the names of its measures.
@@ -301,9 +301,9 @@ pub struct Job {
     pub figures: Vec<(usize, String)>,
 }
 
-/// An [`InKernelSpec`], expanded.
+/// An [`KernelRunSpec`], expanded.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InKernel {
+pub struct KernelRun {
     /// Whether the run is done there at all.
     pub done: bool,
     pub patch: String,
@@ -470,7 +470,7 @@ impl Experiment {
         let patch =
             |table: &toml::Table| json(&toml::Value::Table(table.clone()), &fill).to_string();
         let of = value.map(|(_, value)| value);
-        let is_for = |own: &&InKernelSpec| match &own.of {
+        let is_for = |own: &&KernelRunSpec| match &own.of {
             Some(values) => values.iter().any(|one| Some(&plain(one)) == of),
             None => true,
         };
@@ -516,7 +516,7 @@ impl Experiment {
             timeline: run.timeline.clone(),
             watchdog: run.watchdog,
             may_lack: run.may_lack.clone(),
-            kernel: own.map(|own| InKernel {
+            kernel: own.map(|own| KernelRun {
                 done: !own.patch.is_empty() || own.duration.is_some(),
                 patch: patch(&own.patch),
                 duration: own.duration.as_deref().map(fill),

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::experiment::Experiment;
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{ClaimOutcome, Verdict};
 
 /// `[[history]]` of an experiment file.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,7 +24,7 @@ pub struct Revision {
     pub reason: String,
     /// The verdict before the change, if one is known.
     #[serde(default)]
-    pub before: Option<Outcome>,
+    pub before: Option<ClaimOutcome>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -157,7 +157,7 @@ verdict before the change, where it is known, and today's.
 
 /// `not reproduced, today reproduced`.
 fn verdict_change(revision: &Revision, verdicts: &[Verdict]) -> String {
-    let before = revision.before.map_or("unknown", Outcome::name);
+    let before = revision.before.map_or("unknown", ClaimOutcome::name);
     let mut today: Vec<&str> = Vec::new();
     for id in &revision.claims {
         let verdict = verdicts.iter().find(|v| v.id == *id);
@@ -276,7 +276,7 @@ reason = 'r'
     fn the_table_has_the_verdict_before_and_todays() {
         let experiments = [Experiment::read(EXPERIMENT, "e", "e.toml").unwrap()];
         let mut today = Verdict::not_run(&experiments[0].claims[0], None);
-        today.verdict = Outcome::Reproduced;
+        today.verdict = ClaimOutcome::Reproduced;
         let mut out = String::new();
         section(&mut out, &experiments, &[today]);
         let rows: Vec<&str> = out.lines().filter(|l| l.starts_with("| 2026")).collect();

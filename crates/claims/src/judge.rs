@@ -14,18 +14,18 @@ pub type Values = BTreeMap<String, Vec<Option<f64>>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ClaimOutcome {
     Reproduced,
     NotReproduced,
     NotRun,
 }
 
-impl Outcome {
+impl ClaimOutcome {
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Reproduced => "reproduced",
-            Outcome::NotReproduced => "not-reproduced",
-            Outcome::NotRun => "not-run",
+            ClaimOutcome::Reproduced => "reproduced",
+            ClaimOutcome::NotReproduced => "not-reproduced",
+            ClaimOutcome::NotRun => "not-run",
         }
     }
 }
@@ -48,7 +48,7 @@ pub struct Verdict {
     pub interval: BTreeMap<String, [f64; 2]>,
     /// Each seed's value.
     pub values: BTreeMap<String, Vec<f64>>,
-    pub verdict: Outcome,
+    pub verdict: ClaimOutcome,
     pub seeds: usize,
     /// All runs are identical, whatever the seed: they are one run, and there is no interval.
     #[serde(default)]
@@ -77,7 +77,7 @@ impl Verdict {
             measured: BTreeMap::new(),
             interval: BTreeMap::new(),
             values: BTreeMap::new(),
-            verdict: Outcome::NotRun,
+            verdict: ClaimOutcome::NotRun,
             seeds: 0,
             identical: false,
             holds_with: 0,
@@ -139,8 +139,8 @@ pub fn judge(
         verdict.holds_with = (0..seeds).filter(|seed| with(*seed) == Ok(true)).count();
         verdict.seeds = seeds;
         verdict.verdict = match holds {
-            true => Outcome::Reproduced,
-            false => Outcome::NotReproduced,
+            true => ClaimOutcome::Reproduced,
+            false => ClaimOutcome::NotReproduced,
         };
         Ok(())
     };
@@ -210,17 +210,20 @@ mod tests {
         let got = verdict("a.x < b.x");
         assert_eq!(
             (got.verdict, got.holds_with, got.seeds),
-            (Outcome::Reproduced, 2, 3)
+            (ClaimOutcome::Reproduced, 2, 3)
         );
         assert_eq!(
             (got.measured["a.x"], got.interval["a.x"]),
             (2.0, [1.0, 9.0])
         );
         let got = verdict("a.x > b.x");
-        assert_eq!((got.verdict, got.holds_with), (Outcome::NotReproduced, 1));
+        assert_eq!(
+            (got.verdict, got.holds_with),
+            (ClaimOutcome::NotReproduced, 1)
+        );
         // With the last seed the check divides by zero: it does not hold.
         let got = verdict("1 / (9 - a.x) < 9");
-        assert_eq!((got.verdict, got.holds_with), (Outcome::Reproduced, 2));
+        assert_eq!((got.verdict, got.holds_with), (ClaimOutcome::Reproduced, 2));
     }
 
     #[test]
@@ -240,7 +243,7 @@ mod tests {
             let got = verdict(check);
             assert_eq!(
                 (got.verdict, got.broken),
-                (Outcome::NotRun, true),
+                (ClaimOutcome::NotRun, true),
                 "{check}"
             );
             assert_eq!(got.reason.as_deref(), Some(reason));
@@ -249,7 +252,7 @@ mod tests {
         let got = judge(&claim("a.x < b.x"), &values(), 3, &failed);
         assert_eq!(
             (got.verdict, got.reason.as_deref()),
-            (Outcome::NotRun, Some("a.x: ejected"))
+            (ClaimOutcome::NotRun, Some("a.x: ejected"))
         );
     }
 }

@@ -18,6 +18,6 @@ mod trial;
 
 pub use check::{Check, ExprError};
 pub use experiment::*;
-pub use judge::{Outcome, Values, Verdict, judge};
+pub use judge::{ClaimOutcome, Values, Verdict, judge};
 pub use sql::{Database, Measured, Point, Reads};
 pub use trial::{Attempts, Class, Trial, Trials};

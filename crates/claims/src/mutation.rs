@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{FileError, read_toml};
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{ClaimOutcome, Verdict};
 
 /// The rules of one scheduler and the ways to break them.
 #[derive(Clone, Debug, Deserialize)]
@@ -193,9 +193,10 @@ impl Tried {
         seeds: u64,
         pairs: &[(&Verdict, &Verdict)],
     ) -> Tried {
-        let was_judged = |(before, _): &&(&Verdict, &Verdict)| before.verdict != Outcome::NotRun;
+        let was_judged =
+            |(before, _): &&(&Verdict, &Verdict)| before.verdict != ClaimOutcome::NotRun;
         let judged: Vec<_> = pairs.iter().filter(was_judged).collect();
-        let ids = |is: &dyn Fn(Outcome, Outcome) -> bool| {
+        let ids = |is: &dyn Fn(ClaimOutcome, ClaimOutcome) -> bool| {
             let such = judged
                 .iter()
                 .filter(|(before, after)| is(before.verdict, after.verdict));
@@ -208,8 +209,8 @@ impl Tried {
             definition: mutation.definition(),
             seeds,
             judged: judged.len(),
-            turned: ids(&|before, after| after != Outcome::NotRun && after != before),
-            lost: ids(&|_, after| after == Outcome::NotRun),
+            turned: ids(&|before, after| after != ClaimOutcome::NotRun && after != before),
+            lost: ids(&|_, after| after == ClaimOutcome::NotRun),
         }
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use crate::check::Check;
 use crate::experiment::{Claim, section_of};
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{ClaimOutcome, Verdict};
 use crate::mutation::{Mutation, Mutations, Tried};
 use crate::sensitivity::Variation;
 use crate::trial::{Trial, Trials};
@@ -131,16 +131,16 @@ pub fn trials(trials: &[Trials], width: usize) -> String {
         "not measured with",
     ]);
     for claim in trials {
-        let with = |outcome: Outcome| {
+        let with = |outcome: ClaimOutcome| {
             let such = claim.trials.iter().filter(|t| t.verdict == outcome);
             such.map(Trial::name).collect::<Vec<_>>().join("\n")
         };
         table.add_row([
             claim.id.clone(),
             claim.verdict.name().to_owned(),
-            with(Outcome::Reproduced),
-            with(Outcome::NotReproduced),
-            with(Outcome::NotRun),
+            with(ClaimOutcome::Reproduced),
+            with(ClaimOutcome::NotReproduced),
+            with(ClaimOutcome::NotRun),
         ]);
     }
     format!("{table}\n\n{} claims\n", trials.len())

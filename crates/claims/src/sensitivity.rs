@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{ClaimOutcome, Verdict};
 use crate::parameter::{Change as To, Parameter};
 
 /// One parameter with another value.
@@ -25,8 +25,8 @@ pub struct Variation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     pub id: String,
-    pub from: Outcome,
-    pub to: Outcome,
+    pub from: ClaimOutcome,
+    pub to: ClaimOutcome,
     /// Measures, before and after, human-readable.
     pub before: Vec<String>,
     pub after: Vec<String>,

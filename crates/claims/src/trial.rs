@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Claim;
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{ClaimOutcome, Verdict};
 use crate::mutation::Tried;
 use crate::scoreboard::measured;
 use crate::sensitivity::Variation;
@@ -20,7 +20,7 @@ pub struct Trials {
     pub check: String,
     pub seeds: u64,
     /// The verdict with nothing replaced, with as many seeds.
-    pub verdict: Outcome,
+    pub verdict: ClaimOutcome,
     /// Empty for a claim that names no scheduler.
     pub trials: Vec<Trial>,
     /// The claim's own controls: what `of` names, changed as `by` says.
@@ -33,7 +33,7 @@ pub struct Trials {
 pub struct Trial {
     pub of: String,
     pub by: String,
-    pub verdict: Outcome,
+    pub verdict: ClaimOutcome,
     /// Why it could not be judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -63,7 +63,7 @@ impl Trials {
     pub fn holding(&self) -> impl Iterator<Item = &Trial> {
         self.trials
             .iter()
-            .filter(|trial| trial.verdict == Outcome::Reproduced)
+            .filter(|trial| trial.verdict == ClaimOutcome::Reproduced)
     }
 
     /// `by` of those with which it holds, with `of` where several schedulers were replaced.
@@ -107,7 +107,7 @@ impl<'a> Attempts<'a> {
     pub fn new(mutations: &'a [Tried], variations: &'a [Variation]) -> Attempts<'a> {
         let by_mutation = mutations.iter().flat_map(|tried| &tried.turned);
         let by_parameter = variations.iter().flat_map(|variation| &variation.changes);
-        let by_parameter = by_parameter.filter(|change| change.to == Outcome::NotReproduced);
+        let by_parameter = by_parameter.filter(|change| change.to == ClaimOutcome::NotReproduced);
         Attempts {
             turned: by_mutation
                 .chain(by_parameter.map(|change| &change.id))
@@ -118,11 +118,11 @@ impl<'a> Attempts<'a> {
 
     /// For a reproduced claim; `None` for any other: a check that fails is not vacuous, whatever else it holds for.
     pub fn class(&self, claim: &Claim, trials: &Trials) -> Option<Class> {
-        if trials.verdict != Outcome::Reproduced || trials.trials.is_empty() {
+        if trials.verdict != ClaimOutcome::Reproduced || trials.trials.is_empty() {
             return None;
         }
         let holding = trials.holding().count();
-        let fails = |trial: &Trial| trial.verdict == Outcome::NotReproduced;
+        let fails = |trial: &Trial| trial.verdict == ClaimOutcome::NotReproduced;
         let never_failed = holding == trials.trials.len()
             && !trials.controls.iter().any(fails)
             && !self.turned.contains(claim.id.as_str());
@@ -149,8 +149,12 @@ mod tests {
         experiment.claims.into_iter().next().unwrap()
     }
 
-    fn trials(verdict: Outcome, outcomes: &[Outcome], controls: &[Outcome]) -> Trials {
-        let trial = |outcome: &Outcome| Trial {
+    fn trials(
+        verdict: ClaimOutcome,
+        outcomes: &[ClaimOutcome],
+        controls: &[ClaimOutcome],
+    ) -> Trials {
+        let trial = |outcome: &ClaimOutcome| Trial {
             of: "a".to_owned(),
             by: format!("b{}", *outcome as u8),
             verdict: *outcome,
@@ -169,7 +173,7 @@ mod tests {
 
     #[test]
     fn claims_are_specific_shared_or_vacuous() {
-        use Outcome::{NotReproduced as No, NotRun as Lost, Reproduced as Yes};
+        use ClaimOutcome::{NotReproduced as No, NotRun as Lost, Reproduced as Yes};
         let (silent, reasoned) = (claim(""), claim("shared = 'why'"));
         let nothing = Attempts::new(&[], &[]);
         for (outcomes, controls, without_reason, with_reason) in [
@@ -213,7 +217,7 @@ mod tests {
             turned: turned.iter().map(|id| (*id).to_owned()).collect(),
             lost: vec!["s.p.c".to_owned()],
         };
-        let all = trials(Outcome::Reproduced, &[Outcome::Reproduced], &[]);
+        let all = trials(ClaimOutcome::Reproduced, &[ClaimOutcome::Reproduced], &[]);
         let class = |turned: &[&str]| {
             let mutations = [tried(turned)];
             Attempts::new(&mutations, &[]).class(&claim("shared = 'why'"), &all)
@@ -225,8 +229,8 @@ mod tests {
     #[test]
     fn variants_in_which_a_claim_holds_are_named() {
         let tried = trials(
-            Outcome::NotReproduced,
-            &[Outcome::Reproduced, Outcome::NotReproduced],
+            ClaimOutcome::NotReproduced,
+            &[ClaimOutcome::Reproduced, ClaimOutcome::NotReproduced],
             &[],
         );
         assert_eq!(tried.holds_in(), ["b0"]);

@@ -45,7 +45,7 @@ use groups::Groups;
 use supervise::Warden;
 use world::{Parts, World};
 
-pub use outcome::{Latency, Mark, Outcome, Request, TaskTotal};
+pub use outcome::{ExecOutcome, Latency, Mark, Request, TaskTotal};
 
 /// After so long without anybody running a run is given up, unless its [`Setup`] says otherwise.
 pub const DEFAULT_STALL_NS: u64 = 10_000_000_000;
@@ -100,7 +100,7 @@ pub fn run(
     workload: &Workload,
     setup: &Setup,
     note: &mut dyn FnMut(&str),
-) -> Result<Outcome, ExecError> {
+) -> Result<ExecOutcome, ExecError> {
     check(workload)?;
     let (pipes, notes) = files::pipes(workload)?;
     notes.iter().for_each(|text| note(text));

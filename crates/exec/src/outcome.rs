@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ExecOutcome {
     /// When the workload started, on this machine's monotonic clock.
     pub origin_ns: u64,
     /// From the workload's start to its end.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::birth;
 use crate::world::{NO_SPEC, Slot, Wait, World};
-use crate::{ExecError, Outcome, Setup, sys};
+use crate::{ExecError, ExecOutcome, Setup, sys};
 
 /// From the first fork to the shells' sleep.
 const MARGIN_NS: u64 = 20_000_000;
@@ -146,7 +146,7 @@ fn arrives(signals: &libc::sigset_t, at_ns: u64) -> bool {
 }
 
 /// Waits until the run has ended, by itself or by its time.
-pub fn wait(world: &World, setup: &Setup) -> Result<Outcome, ExecError> {
+pub fn wait(world: &World, setup: &Setup) -> Result<ExecOutcome, ExecError> {
     let origin_ns = world.origin_ns();
     let duration_ns = setup.duration_ns.or(world.workload.duration_ns);
     let end_ns = duration_ns.map_or(u64::MAX, |d| origin_ns.saturating_add(d));
@@ -170,7 +170,7 @@ pub fn wait(world: &World, setup: &Setup) -> Result<Outcome, ExecError> {
     }
     let ended_ns = sys::now_ns();
     let (requests, marks) = world.measures.requests(&world.workload, origin_ns);
-    Ok(Outcome {
+    Ok(ExecOutcome {
         origin_ns,
         duration_ns: ended_ns.saturating_sub(origin_ns),
         done,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What real threads must agree on with the simulated machine, however slow or busy this machine is: order and counts.
 
-use tiltyard_exec::{ExecError, Outcome, Setup, run};
+use tiltyard_exec::{ExecError, ExecOutcome, Setup, run};
 use tiltyard_workload::read;
 
 /// A step costs next to nothing, so that `run` takes no time worth mentioning; no histories; a short patience.
@@ -16,14 +16,14 @@ fn setup() -> Setup {
     }
 }
 
-fn execute(tasks: &str, shared: &str) -> Result<Outcome, ExecError> {
+fn execute(tasks: &str, shared: &str) -> Result<ExecOutcome, ExecError> {
     let text = format!(r#"{{ "tiltyard" : {{ {shared} }}, "tasks" : {{ {tasks} }} }}"#);
     let workload = read(&text, "test.json").unwrap_or_else(|e| panic!("{}: {text}", e[0]));
     run(&workload, &setup(), &mut |_| {})
 }
 
 #[track_caller]
-fn finishes(tasks: &str, shared: &str) -> Outcome {
+fn finishes(tasks: &str, shared: &str) -> ExecOutcome {
     let outcome = execute(tasks, shared).unwrap();
     assert!(outcome.done, "{outcome:?}");
     outcome
@@ -41,20 +41,20 @@ fn fails(tasks: &str, shared: &str, words: &[&str]) -> String {
     }
 }
 
-fn count(outcome: &Outcome, request: &str) -> u64 {
+fn count(outcome: &ExecOutcome, request: &str) -> u64 {
     let found = outcome.requests.iter().find(|r| r.name == request);
     found.map_or(0, |r| r.count)
 }
 
 /// Everybody who left the mark `first` did so before anybody left the mark `then`.
 #[track_caller]
-fn comes_before(outcome: &Outcome, first: &str, then: &str) {
+fn comes_before(outcome: &ExecOutcome, first: &str, then: &str) {
     let mark = |name: &str| outcome.marks.iter().find(|m| m.name == name).unwrap();
     let (first, then) = (mark(first), mark(then));
     assert!(first.last_ns <= then.first_ns, "{first:?} {then:?}");
 }
 
-fn ends(outcome: &Outcome) -> Vec<(&str, u32, u32)> {
+fn ends(outcome: &ExecOutcome) -> Vec<(&str, u32, u32)> {
     let all = outcome.tasks.iter();
     all.map(|t| (t.name.as_str(), t.started, t.ended)).collect()
 }

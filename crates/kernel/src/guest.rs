@@ -9,17 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::job::{self, Error, Place, check};
-use crate::protocol::{JOB_PATH, Message, PORT_NAME, PlacedJob, PlacedRun, TRACE_PORT_NAME};
+use crate::job::{self, Error, Site};
+use crate::protocol::{
+    INIT_ARGUMENT, JOB_PATH, Message, PORT_NAME, PlacedJob, PlacedRun, SERIAL_ARGUMENT,
+    TRACE_PORT_NAME,
+};
 use crate::root::{self, Root};
 use crate::rounds::Spread;
+use crate::syscall::check;
 use crate::{limits, modules, network};
-
-/// The argument with which the guest's kernel starts init: the hidden subcommand.
-pub const ARGUMENT: &str = "kernel-guest";
-
-/// A further argument: the host listens at serial lines.
-pub const SERIAL: &str = "serial";
 
 /// How long the port to the host may take to appear.
 const PORT_LIMIT: Duration = Duration::from_secs(10);
@@ -29,7 +27,7 @@ const PORT_LIMIT: Duration = Duration::from_secs(10);
 /// `spread` returns the uncertainty of a scheduler's times.
 pub fn main(spread: Spread) -> ! {
     if std::process::id() != 1 {
-        eprintln!("tiltyard {ARGUMENT}: this is the init of Tiltyard's own virtual machine");
+        eprintln!("tiltyard {INIT_ARGUMENT}: this is the init of Tiltyard's own virtual machine");
         std::process::exit(2);
     }
     if let Err(error) = live(spread) {
@@ -107,7 +105,7 @@ impl Host {
     }
 }
 
-impl Place for Host {
+impl Site for Host {
     fn tell(&mut self, message: &Message) -> Result<(), Error> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
@@ -150,7 +148,7 @@ impl Place for Host {
 /// Opens a line to the host: the virtio port of this name, whose driver may still be coming up, or the serial line
 /// that replaces it.
 fn open_port(name: &str) -> Result<File, Error> {
-    if std::env::args().any(|argument| argument == SERIAL) {
+    if std::env::args().any(|argument| argument == SERIAL_ARGUMENT) {
         return Ok(open_serial(match name {
             PORT_NAME => "/dev/ttyS1",
             _ => "/dev/ttyS2",

@@ -10,7 +10,7 @@ use tiltyard_model::Machine;
 use tiltyard_model::machine::CpuPlace;
 
 use crate::error::KernelError;
-use crate::guest;
+use crate::protocol::SERIAL_ARGUMENT;
 
 /// What runs the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Accel {
     /// Further arguments of the guest's init.
     pub(crate) fn init_arguments(self) -> &'static str {
         match self {
-            Accel::Counted => guest::SERIAL,
+            Accel::Counted => SERIAL_ARGUMENT,
             Accel::Kvm | Accel::Emulated => "",
         }
     }

@@ -11,13 +11,14 @@ use std::time::Instant;
 
 use crate::config::KernelConfig;
 use crate::error::KernelError;
-use crate::job::{self, Error, Place};
+use crate::job::{self, Error, Site};
 use crate::progress::Progress;
-use crate::protocol::{Message, PlacedJob, PlacedRun};
+use crate::protocol::{ABSENT, Message, PlacedJob, PlacedRun};
+use crate::report::Report;
 use crate::root::Root;
 use crate::rounds::Spread;
 use crate::trace::replay::{Trace, read_runs};
-use crate::vm::{Report, VmJob, describe, label, traces_failed};
+use crate::vm_job::{VmJob, describe, label};
 use crate::{elf, host, limits, loader};
 
 /// Runs the whole job here; as [`crate::vm::run`], without a guest. `spread` returns the uncertainty of times.
@@ -70,7 +71,7 @@ pub fn run(
     records
         .rewind()
         .and_then(|()| read_runs(&mut BufReader::new(records), hear))
-        .map_err(traces_failed())?;
+        .map_err(KernelError::io("trace", "read"))?;
     Ok(report)
 }
 
@@ -86,7 +87,7 @@ pub fn require() -> Result<(), KernelError> {
 /// Two cannot be loaded at once, and whoever loaded the other one did so on purpose.
 fn refuse_another_scheduler() -> Result<(), KernelError> {
     match loader::state() {
-        Ok(state) if state == "disabled" || state == loader::ABSENT => Ok(()),
+        Ok(state) if state == "disabled" || state == ABSENT => Ok(()),
         _ => Err(KernelError::Job(
             "a sched_ext scheduler is loaded already (/sys/kernel/sched_ext/root/ops names it): \
              stop it first"
@@ -149,7 +150,7 @@ struct Here<'a> {
     warden: Option<Child>,
 }
 
-impl Place for Here<'_> {
+impl Site for Here<'_> {
     fn tell(&mut self, message: &Message) -> Result<(), Error> {
         match message {
             Message::RunStarted { scheduler, round } => {

@@ -4,7 +4,11 @@
 use std::path::Path;
 
 use crate::error::KernelError;
-use crate::{elf, packages, qemu};
+use crate::{elf, packages};
+
+/// The program that runs guests, and its Debian package.
+pub const QEMU: &str = "qemu-system-x86_64";
+pub const QEMU_PACKAGE: &str = "qemu-system-x86";
 
 /// The state of this host. Nothing is changed by asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,11 +140,11 @@ fn require_vm_tools() -> Result<(), KernelError> {
             arch: std::env::consts::ARCH,
         });
     }
-    match elf::find_command(qemu::PROGRAM) {
+    match elf::find_command(QEMU) {
         Ok(_) => Ok(()),
         Err(_) => Err(KernelError::ToolMissing {
-            tool: qemu::PROGRAM,
-            package: qemu::PACKAGE,
+            tool: QEMU,
+            package: QEMU_PACKAGE,
         }),
     }
 }

@@ -11,11 +11,8 @@ use crate::error::KernelError;
 use crate::hardware::Accel;
 use crate::modules;
 use crate::packages::KernelImage;
-use crate::protocol::{JOB_PATH, PlacedJob, PlacedRun};
-use crate::vm::VmJob;
-
-/// Where init lies in the guest.
-pub const INIT_PATH: &str = "/tiltyard/init";
+use crate::protocol::{INIT_PATH, JOB_PATH, PlacedJob, PlacedRun};
+use crate::vm_job::VmJob;
 
 const TRACER_PATH: &str = "/tiltyard/tracer.bpf.o";
 
@@ -147,7 +144,7 @@ fn utf8(path: &Path) -> Result<&str, KernelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::SchedulerJob;
+    use crate::vm_job::SchedulerJob;
 
     #[test]
     fn an_object_is_named_after_its_scheduler() {

@@ -21,12 +21,13 @@ use crate::protocol::{
 use crate::root::Root;
 use crate::rounds::{Spread, Turns};
 use crate::scores::Scores;
+use crate::syscall::check;
 use crate::trace::tracer::Tracer;
 
 pub type Error = Box<dyn std::error::Error>;
 
 /// Where a job is done: what differs between a guest and the machine on which Tiltyard was started.
-pub trait Place {
+pub trait Site {
     /// Sends a message to whoever waits for the job.
     fn tell(&mut self, message: &Message) -> Result<(), Error>;
     /// Where the records of events go.
@@ -47,8 +48,8 @@ pub trait Place {
     }
 }
 
-/// The whole job. Err only if the place itself is broken.
-pub fn run(job: &PlacedJob, spread: Spread, place: &mut dyn Place) -> Result<(), Error> {
+/// The whole job. Err only if the site itself is broken.
+pub fn run(job: &PlacedJob, spread: Spread, site: &mut dyn Site) -> Result<(), Error> {
     // A kernel without sched_ext is as good as any other for its own scheduler.
     let kernel = Kernel::here(job.schedulers.iter().any(|run| run.object.is_some()));
     let mut turns = Turns::new(job.rounds, job.schedulers.len(), spread);
@@ -56,11 +57,11 @@ pub fn run(job: &PlacedJob, spread: Spread, place: &mut dyn Place) -> Result<(),
     loop {
         for index in 0..job.schedulers.len() {
             if turns.wants(index) {
-                let time_s = do_turn(job, index, turns.round(), runs, &kernel, place)?;
+                let time_s = do_turn(job, index, turns.round(), runs, &kernel, site)?;
                 turns.ran(index, time_s);
                 runs += 1;
             }
-            if place.stop().is_some() {
+            if site.stop().is_some() {
                 return Ok(());
             }
         }
@@ -96,11 +97,11 @@ fn do_turn(
     round: u32,
     run: usize,
     kernel: &Result<Kernel, String>,
-    place: &mut dyn Place,
+    site: &mut dyn Site,
 ) -> Result<Option<f64>, Error> {
     let scheduler = &job.schedulers[index];
     let name = scheduler.scheduler.clone();
-    place.tell(&Message::RunStarted {
+    site.tell(&Message::RunStarted {
         scheduler: name.clone(),
         round,
     })?;
@@ -115,7 +116,7 @@ fn do_turn(
         },
         kernel => {
             let kernel = kernel.as_ref().ok();
-            do_run(job, scheduler, tracer, kernel, &mut environment, place)?
+            do_run(job, scheduler, tracer, kernel, &mut environment, site)?
         }
     };
     let report = RunReport {
@@ -128,7 +129,7 @@ fn do_turn(
         state_after: loader::state()?,
     };
     let time_s = report.time_s();
-    place.tell(&Message::RunEnded {
+    site.tell(&Message::RunEnded {
         report: Box::new(report),
     })?;
     Ok(time_s)
@@ -142,10 +143,10 @@ fn do_run(
     tracer: Option<(&str, usize)>,
     kernel: Option<&Kernel>,
     environment: &mut Vec<Tunable>,
-    place: &mut dyn Place,
+    site: &mut dyn Site,
 ) -> Result<RunOutcome, Error> {
     let mut recording = tracer
-        .map(|(object, number)| Recording::load(Path::new(object), number, place.records()?))
+        .map(|(object, number)| Recording::load(Path::new(object), number, site.records()?))
         .transpose()?;
     let listening = recording.as_ref().filter(|_| job.probes);
     let ring = listening.map(|r| r.tracer.ring()).transpose()?;
@@ -181,7 +182,7 @@ fn do_run(
         .as_ref()
         .and_then(|(scheduler, _)| scheduler.ops_name().ok());
     let load_ms = millis(start);
-    let (root, mut command) = place.command(job, run)?;
+    let (root, mut command) = site.command(job, run)?;
     let group = Group::new(job.limits)?;
     group.as_ref().map_or(Ok(()), |g| g.enter(&mut command))?;
     if let Some(recording) = &mut recording {
@@ -192,7 +193,7 @@ fn do_run(
         &mut command,
         job,
         scheduler.as_mut().map(|(attached, _)| attached),
-        place,
+        site,
         recording.as_mut(),
     )?;
     let command_ms = millis(start);
@@ -228,7 +229,7 @@ fn run_command(
     command: &mut Command,
     job: &PlacedJob,
     scheduler: Option<&mut Attached>,
-    place: &mut dyn Place,
+    site: &mut dyn Site,
     recording: Option<&mut Recording>,
 ) -> Result<(CommandStatus, Vec<String>), Error> {
     let (output, input) = io::pipe()?;
@@ -248,7 +249,7 @@ fn run_command(
             return Ok((CommandStatus::NotStarted { reason }, Vec::new()));
         }
     };
-    place.started(child.id());
+    site.started(child.id());
     // The builder holds the pipe's writing ends; without them the pipe ends with the command.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     set_nonblocking(&output)?;
@@ -256,11 +257,11 @@ fn run_command(
         pipe: output,
         scores: Scores::default(),
     };
-    let early = watch(&mut child, &mut output, job, scheduler, place, recording)?;
-    place.clean_up(child.id());
+    let early = watch(&mut child, &mut output, job, scheduler, site, recording)?;
+    site.clean_up(child.id());
     let status = child.wait()?;
     reap();
-    output.forward(place)?;
+    output.forward(site)?;
     let status = early.unwrap_or_else(|| ended(status));
     Ok((status, output.scores.finish()))
 }
@@ -272,7 +273,7 @@ fn watch(
     output: &mut Output,
     job: &PlacedJob,
     mut scheduler: Option<&mut Attached>,
-    place: &mut dyn Place,
+    site: &mut dyn Site,
     mut recording: Option<&mut Recording>,
 ) -> Result<Option<CommandStatus>, Error> {
     let limit = Duration::from_secs(job.run_limit_s);
@@ -291,7 +292,7 @@ fn watch(
         let wait_ms = wait.as_micros().div_ceil(1000) as i32;
         // SAFETY: the array is as long as stated and outlives the call.
         unsafe { libc::poll(wanted.as_mut_ptr(), 2, wait_ms) };
-        output.forward(place)?;
+        output.forward(site)?;
         if let Some(recording) = &mut recording {
             recording.fetch()?;
         }
@@ -304,7 +305,7 @@ fn watch(
         if wanted[0].revents != 0 {
             return Ok(None);
         }
-        if let Some(reason) = place.stop() {
+        if let Some(reason) = site.stop() {
             return Ok(Some(CommandStatus::Stopped { reason }));
         }
         if Instant::now() >= end {
@@ -335,7 +336,7 @@ struct Output {
 
 impl Output {
     /// Sends on whatever the pipe holds now.
-    fn forward(&mut self, place: &mut dyn Place) -> Result<(), Error> {
+    fn forward(&mut self, site: &mut dyn Site) -> Result<(), Error> {
         let mut buffer = [0; 16 * 1024];
         loop {
             match self.pipe.read(&mut buffer) {
@@ -343,7 +344,7 @@ impl Output {
                 Ok(length) => {
                     let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
                     self.scores.hear(&text);
-                    place.tell(&Message::Output { text })?;
+                    site.tell(&Message::Output { text })?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
@@ -384,14 +385,6 @@ pub fn become_realtime() -> io::Result<()> {
         check(unsafe { libc::sched_setscheduler(tid, policy, &parameter) }.into())?;
     }
     Ok(())
-}
-
-pub fn check(result: libc::c_long) -> io::Result<libc::c_long> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
 }
 
 /// The tracer, and the line on which its records leave.

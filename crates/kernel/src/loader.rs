@@ -11,22 +11,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::{
-    AsRawLibbpf, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject,
-    ProgramType,
-};
+use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, ProgramType};
 
-use tiltyard_environment::{Environment, EnvironmentError, Moment, Plan};
-use tiltyard_model::Machine;
+use tiltyard_environment::{Moment, Plan};
 
-use crate::protocol::{Counter, Deviation, ExitInfo, Tunable};
+use crate::layout::{CounterSlot, Layout, find_map};
+use crate::protocol::{ABSENT, Counter, Deviation, ExitInfo, Tunable};
 use crate::tunables;
-use crate::types::{self, Kind, Place};
+use crate::types::Slot;
 use crate::userspace::{self, Periodic};
 use crate::verifier;
 
-pub use crate::tunables::TunableError;
+pub use crate::layout::{LoadError, Setup};
 pub use crate::types::KernelEnums;
 pub use crate::userspace::machine;
 
@@ -38,105 +34,16 @@ const DUMP_BYTES: u32 = 32 * 1024;
 /// How long the kernel may take to put its own scheduler back, s.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(10);
 
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("cannot open the BPF object {path}: {detail}")]
-    Open { path: String, detail: String },
-
-    #[error("the object defines {count} struct sched_ext_ops in .struct_ops.link, not one")]
-    Ops { count: usize },
-
-    #[error(transparent)]
-    Tunable(#[from] TunableError),
-
-    #[error(transparent)]
-    Environment(#[from] EnvironmentError),
-
-    #[error("program {program} returned {status}")]
-    Called { program: String, status: i32 },
-
-    #[error("cannot run a program of the scheduler on CPU {cpu}")]
-    Pinned { cpu: u32 },
-
-    #[error(
-        "the scheduler has no counter {name:?}; [kernel] deviations in its presets.toml names one"
-    )]
-    Counter { name: String },
-
-    #[error("the object is damaged: it has no {what}")]
-    Damaged { what: &'static str },
-
-    #[error("program {program} ({section}) is not an op: only struct_ops programs are loaded")]
-    Program { program: String, section: String },
-
-    #[error("{0}")]
-    Load(String),
-
-    #[error("the kernel refuses the scheduler: {0}")]
-    Attach(String),
-
-    #[error("the kernel refuses the scheduler: {} ({}): {}", .0.kind_name, .0.reason, .0.msg)]
-    Left(Box<ExitInfo>),
-
-    #[error("{path}: {source}")]
-    Sysfs {
-        path: &'static str,
-        source: std::io::Error,
-    },
-
-    #[error("libbpf: {0}")]
-    Libbpf(#[from] libbpf_rs::Error),
-}
-
-/// What the loader must know of an object; read from its BTF before anything is loaded.
-pub(crate) struct Layout {
-    /// Its variables, each with its section.
-    pub variables: Vec<(String, Place)>,
-    /// What its SEC("syscall") programs take.
-    pub programs: Vec<(String, Vec<Place>)>,
-    /// Name of the struct_ops map, and the fields of its struct.
-    ops: String,
-    ops_fields: Vec<Place>,
-    exit: Option<ExitLayout>,
-}
-
-/// Where the scheduler records why it left (UEI_DEFINE).
-struct ExitLayout {
-    /// The variable's name and offset in `.data`.
-    name: String,
-    offset: usize,
-    fields: Vec<Place>,
-}
-
 /// A scheduler in charge of this kernel. Dropping it takes it out.
 pub struct Attached {
     // Field order is drop order: the scheduler leaves before its maps go.
     link: Link,
     object: Object,
     layout: Layout,
-    counters: Vec<CounterPlace>,
+    counters: Vec<CounterSlot>,
     periodic: Periodic,
     /// Variables that were set from the machine, as the scheduler finds them.
     pub given: Vec<Tunable>,
-}
-
-/// What a scheduler is loaded with.
-#[derive(Clone, Copy)]
-pub struct Setup<'a> {
-    pub tunables: &'a [Tunable],
-    pub environment: &'a Environment,
-    /// The machine that runs here.
-    pub machine: &'a Machine,
-    pub enums: &'a KernelEnums,
-    /// The ring buffer for its probes, if it has any.
-    pub probes: Option<BorrowedFd<'a>>,
-}
-
-/// Where a counter is stored.
-struct CounterPlace {
-    counter: Counter,
-    section: String,
-    place: Place,
 }
 
 /// What a scheduler leaves behind.
@@ -225,16 +132,6 @@ fn refused(exit: ExitInfo) -> LoadError {
     LoadError::Left(Box::new(exit))
 }
 
-impl LoadError {
-    /// What the scheduler recorded, if it came so far as to fail by itself.
-    pub fn exit(self) -> Option<ExitInfo> {
-        match self {
-            LoadError::Left(exit) => Some(*exit),
-            _ => None,
-        }
-    }
-}
-
 impl Attached {
     /// The kernel reports a successful attachment even if the scheduler failed on the way, in
     /// ops.init for one, and then takes it out in the background.
@@ -288,21 +185,6 @@ impl Attached {
     }
 }
 
-impl CounterPlace {
-    fn read(self, object: &Object) -> Deviation {
-        let range = self.place.offset..self.place.offset + 8;
-        let data = section_bytes(object, &self.section).unwrap_or_default();
-        let bytes = data.get(range).and_then(|bytes| bytes.try_into().ok());
-        Deviation {
-            counter: self.counter,
-            count: bytes.map_or(0, u64::from_ne_bytes),
-        }
-    }
-}
-
-/// What [`state`] says of a kernel without sched_ext.
-pub const ABSENT: &str = "absent";
-
 /// `/sys/kernel/sched_ext/state`: "enabled" while a scheduler is loaded, "disabled" when the
 /// kernel's own rules. "absent" where there is nothing else.
 pub fn state() -> Result<String, LoadError> {
@@ -316,81 +198,6 @@ fn read_sysfs(path: &'static str) -> Result<String, LoadError> {
     std::fs::read_to_string(path)
         .map(|text| text.trim().to_owned())
         .map_err(|source| LoadError::Sysfs { path, source })
-}
-
-impl Layout {
-    fn read(opened: &OpenObject) -> Result<Self, LoadError> {
-        // SAFETY: the object outlives the BTF, which is dropped at the end of this function.
-        let raw = unsafe { opened.as_libbpf_object().as_ref() };
-        let btf = Btf::from_bpf_object(raw)?.ok_or(LoadError::Ops { count: 0 })?;
-        let is_ops = |place: &Place| place.kind == Kind::Struct("sched_ext_ops".to_owned());
-        let mut ops: Vec<Place> = [".struct_ops.link", ".struct_ops"]
-            .iter()
-            .flat_map(|section| types::variables(&btf, section))
-            .filter(is_ops)
-            .collect();
-        let count = ops.len();
-        let Some(ops) = ops.pop().filter(|_| count == 1) else {
-            return Err(LoadError::Ops { count });
-        };
-        let record = types::variables(&btf, ".data")
-            .into_iter()
-            .find(|place| place.kind == Kind::Struct("user_exit_info".to_owned()));
-        let exit = record.map(|place| ExitLayout {
-            name: place.name,
-            offset: place.offset,
-            fields: types::fields(&btf, "user_exit_info").unwrap_or_default(),
-        });
-        let programs = opened
-            .progs()
-            .filter(|p| p.prog_type() == ProgramType::Syscall);
-        let programs = programs.map(|program| {
-            let name = program.name().to_string_lossy().into_owned();
-            let arguments = types::arguments(&btf, &name);
-            (name, arguments)
-        });
-        Ok(Self {
-            variables: types::all_variables(&btf),
-            programs: programs.collect(),
-            ops: ops.name,
-            ops_fields: types::fields(&btf, "sched_ext_ops").unwrap_or_default(),
-            exit,
-        })
-    }
-
-    /// A variable and its section.
-    pub fn variable(&self, name: &str) -> Option<(&str, &Place)> {
-        let found = self.variables.iter().find(|(_, place)| place.name == name);
-        found.map(|(section, place)| (section.as_str(), place))
-    }
-
-    /// Constants and tunables.
-    fn rodata(&self) -> Vec<Place> {
-        let all = self.variables.iter();
-        let rodata = all.filter(|(section, _)| section == ".rodata");
-        rodata.map(|(_, place)| place.clone()).collect()
-    }
-
-    /// Where these counters are stored: unsigned variables of eight bytes.
-    fn counters(&self, counters: &[Counter]) -> Result<Vec<CounterPlace>, LoadError> {
-        let find = |counter: &Counter| {
-            let found = self.variables.iter().find(|(section, place)| {
-                matches!(section.as_str(), ".data" | ".bss")
-                    && place.name == counter.name
-                    && place.kind == Kind::Unsigned
-                    && place.size == 8
-            });
-            let (section, place) = found.ok_or_else(|| LoadError::Counter {
-                name: counter.name.clone(),
-            })?;
-            Ok(CounterPlace {
-                counter: counter.clone(),
-                section: section.clone(),
-                place: place.clone(),
-            })
-        };
-        counters.iter().map(find).collect()
-    }
 }
 
 /// Only ops are loaded, and SEC("syscall") programs that are `called`. Others of these, and the headers'
@@ -463,7 +270,7 @@ fn listen_to_probes(
     layout: &Layout,
     ring: BorrowedFd,
 ) -> Result<(), LoadError> {
-    let switch = layout.variable("tilt_probes_on").map(|(_, place)| place);
+    let switch = layout.variable("tilt_probes_on").map(|(_, slot)| slot);
     let (Some(switch), Some(mut map)) = (switch, find_map(opened, "tilt_probes")) else {
         return Ok(());
     };
@@ -503,97 +310,10 @@ fn prepare_data(
     let rodata = map.initial_value_mut().ok_or_else(damaged)?;
     enums.fill(rodata, &constants);
     let dump_len = dump.map(|dump| dump + "_len");
-    let is_dump_len = |place: &&Place| Some(&place.name) == dump_len.as_ref();
-    if let Some(place) = constants.iter().find(is_dump_len) {
-        rodata[place.offset..place.offset + 4].copy_from_slice(&DUMP_BYTES.to_ne_bytes());
+    let is_dump_len = |slot: &&Slot| Some(&slot.name) == dump_len.as_ref();
+    if let Some(slot) = constants.iter().find(is_dump_len) {
+        rodata[slot.offset..slot.offset + 4].copy_from_slice(&DUMP_BYTES.to_ne_bytes());
     }
-    let own: Vec<&Place> = constants.iter().filter(|p| !is_dump_len(p)).collect();
+    let own: Vec<&Slot> = constants.iter().filter(|p| !is_dump_len(p)).collect();
     Ok(tunables::set_all(rodata, &own, tunables)?)
-}
-
-impl ExitLayout {
-    /// The record, once the kernel has filled it.
-    fn read(&self, object: &Object, enums: &KernelEnums) -> Option<ExitInfo> {
-        let data = section_bytes(object, ".data")?;
-        let record = data.get(self.offset..)?;
-        let kind = self.number(record, "kind")? as i32;
-        if kind == 0 {
-            return None;
-        }
-        let dump = section_bytes(object, &format!(".data.{}_dump", self.name));
-        Some(ExitInfo {
-            kind,
-            kind_name: enums.exit_kind(kind),
-            exit_code: self.number(record, "exit_code")?,
-            reason: self.text(record, "reason"),
-            msg: self.text(record, "msg"),
-            dump: dump.map(|bytes| until_nul(&bytes)).unwrap_or_default(),
-        })
-    }
-
-    fn field<'a>(&self, record: &'a [u8], name: &str) -> Option<&'a [u8]> {
-        let field = self.fields.iter().find(|field| field.name == name)?;
-        record.get(field.offset..field.offset + field.size)
-    }
-
-    /// A signed field of 4 or 8 bytes.
-    fn number(&self, record: &[u8], name: &str) -> Option<i64> {
-        let bytes = self.field(record, name)?;
-        match bytes.len() {
-            4 => Some(i32::from_ne_bytes(bytes.try_into().ok()?).into()),
-            8 => Some(i64::from_ne_bytes(bytes.try_into().ok()?)),
-            _ => None,
-        }
-    }
-
-    fn text(&self, record: &[u8], name: &str) -> String {
-        self.field(record, name).map(until_nul).unwrap_or_default()
-    }
-}
-
-fn until_nul(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
-/// libbpf calls the map of a section OBJECT.SECTION, but keeps the plain name for custom ones
-/// (`.data.uei_dump`) and for maps that the source declares.
-fn is_map(name: &[u8], wanted: &str) -> bool {
-    let Some(prefix) = name.strip_suffix(wanted.as_bytes()) else {
-        return false;
-    };
-    prefix.is_empty() || (wanted.starts_with('.') && !prefix.contains(&b'.'))
-}
-
-pub(crate) fn find_map<'a>(opened: &'a mut OpenObject, name: &str) -> Option<OpenMapMut<'a>> {
-    opened
-        .maps_mut()
-        .find(|map| is_map(map.name().as_bytes(), name))
-}
-
-pub(crate) fn section_bytes(object: &Object, section: &str) -> Option<Vec<u8>> {
-    let map: Map<'_> = object
-        .maps()
-        .find(|map| is_map(map.name().as_bytes(), section))?;
-    map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
-        .ok()
-        .flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn maps_of_sections_carry_the_objects_name() {
-        assert!(is_map(b"fifo.rodata", ".rodata"));
-        assert!(is_map(b".data.uei_dump", ".data.uei_dump"));
-        assert!(!is_map(b".data.uei_dump", ".data"));
-        assert!(!is_map(b".rodata.data", ".data"));
-        assert!(is_map(b"fifo_ops", "fifo_ops"));
-        assert!(!is_map(b"my_fifo_ops", "fifo_ops"));
-    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How this crate reports progress to its caller. It never prints.
 
-use crate::vm::Report;
+use crate::report::Report;
 
 /// Receives progress, for progress bars, and the command's output.
 pub trait Progress {

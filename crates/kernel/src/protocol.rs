@@ -7,15 +7,23 @@ use serde::{Deserialize, Serialize};
 use tiltyard_environment::Environment;
 
 use crate::limits::Limits;
-use crate::loader;
 use crate::rounds::Rounds;
 
+/// The first argument with which the guest's kernel starts init: the hidden subcommand.
+pub const INIT_ARGUMENT: &str = "kernel-guest";
+/// A further argument: the host listens at serial lines.
+pub const SERIAL_ARGUMENT: &str = "serial";
+/// Where init lies in the guest.
+pub const INIT_PATH: &str = "/tiltyard/init";
 /// Where the job lies in the guest.
 pub const JOB_PATH: &str = "/tiltyard/job.json";
 /// Name of the virtio port that carries the messages.
 pub const PORT_NAME: &str = "tiltyard";
 /// Name of the one that carries the scheduler's events, as [`crate::trace::record`] writes them.
 pub const TRACE_PORT_NAME: &str = "tiltyard.trace";
+
+/// What stands for `/sys/kernel/sched_ext/state` in a kernel without sched_ext.
+pub const ABSENT: &str = "absent";
 
 /// Everything that is to be done, in order, with paths as they are where it is done: in a guest or here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,7 +146,7 @@ impl RunReport {
 
     /// Whether the kernel's own scheduler rules again.
     pub fn default_is_back(&self) -> bool {
-        matches!(self.state_after.as_str(), "disabled" | loader::ABSENT)
+        matches!(self.state_after.as_str(), "disabled" | ABSENT)
     }
 
     /// Whether all went as it should: the command succeeded, the scheduler stayed until it was

@@ -20,13 +20,10 @@ use tiltyard_model::Machine;
 
 use crate::error::KernelError;
 use crate::hardware::{self, Accel};
+use crate::host::{QEMU, QEMU_PACKAGE};
 use crate::packages::KernelImage;
-use crate::protocol::{PORT_NAME, TRACE_PORT_NAME};
+use crate::protocol::{INIT_ARGUMENT, INIT_PATH, PORT_NAME, TRACE_PORT_NAME};
 use crate::share::{self, Share};
-use crate::{guest, initramfs};
-
-pub const PROGRAM: &str = "qemu-system-x86_64";
-pub const PACKAGE: &str = "qemu-system-x86";
 
 /// Console lines that are kept for the case of failure: a panic with its call trace and
 /// registers fits.
@@ -71,7 +68,7 @@ impl Guest {
         let root = Path::new("/");
         let (share, stream) = Share::new(root).map_err(KernelError::io(root, "share"))?;
         let inherited = [initrd.as_raw_fd(), trace.as_raw_fd(), stream.as_raw_fd()];
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(QEMU);
         command
             .args(arguments(kernel, inherited, hardware))
             .args(hardware.accel.arguments(hardware.machine, hardware.seed))
@@ -84,11 +81,11 @@ impl Guest {
         bind_to_us(&mut command, inherited);
         let mut child = command.spawn().map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => KernelError::ToolMissing {
-                tool: PROGRAM,
-                package: PACKAGE,
+                tool: QEMU,
+                package: QEMU_PACKAGE,
             },
             _ => KernelError::Io {
-                path: PROGRAM.into(),
+                path: QEMU.into(),
                 action: "start",
                 source,
             },
@@ -166,8 +163,8 @@ impl Drop for Guest {
 
 /// What QEMU calls itself.
 pub fn version() -> Result<String, KernelError> {
-    let output = Command::new(PROGRAM).arg("--version").output();
-    let output = output.map_err(KernelError::io(PROGRAM, "start"))?;
+    let output = Command::new(QEMU).arg("--version").output();
+    let output = output.map_err(KernelError::io(QEMU, "start"))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -184,8 +181,8 @@ fn arguments(
         "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable cryptomgr.notests {} {} rdinit={} -- {} {}",
         accel.kernel_options(hardware.machine),
         hardware.kernel_options,
-        initramfs::INIT_PATH,
-        guest::ARGUMENT,
+        INIT_PATH,
+        INIT_ARGUMENT,
         accel.init_arguments(),
     );
     let initrd = format!("/proc/self/fd/{initrd}");

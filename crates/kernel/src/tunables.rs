@@ -3,7 +3,7 @@
 //! data before it is loaded, each in its own type.
 
 use crate::protocol::Tunable;
-use crate::types::{Kind, Place};
+use crate::types::{Kind, Slot};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TunableError {
@@ -21,13 +21,13 @@ pub enum TunableError {
 /// Writes all values into `rodata`, whose variables are `variables`.
 pub fn set_all(
     rodata: &mut [u8],
-    variables: &[&Place],
+    variables: &[&Slot],
     values: &[Tunable],
 ) -> Result<(), TunableError> {
-    let settable: Vec<&Place> = variables
+    let settable: Vec<&Slot> = variables
         .iter()
         .copied()
-        .filter(|place| is_tunable(place))
+        .filter(|slot| is_tunable(slot))
         .collect();
     values
         .iter()
@@ -35,23 +35,23 @@ pub fn set_all(
 }
 
 /// What a user may set: the scheduler's own numbers, not what the headers keep beside them.
-fn is_tunable(place: &Place) -> bool {
-    let is_number = match &place.kind {
-        Kind::Bool | Kind::Signed | Kind::Unsigned => matches!(place.size, 1 | 2 | 4 | 8),
+fn is_tunable(slot: &Slot) -> bool {
+    let is_number = match &slot.kind {
+        Kind::Bool | Kind::Signed | Kind::Unsigned => matches!(slot.size, 1 | 2 | 4 | 8),
         Kind::Array { elements, .. } => {
-            matches!(place.size.checked_div(*elements), Some(1 | 2 | 4 | 8))
+            matches!(slot.size.checked_div(*elements), Some(1 | 2 | 4 | 8))
         }
         _ => false,
     };
     is_number
-        && !place.name.starts_with("__")
-        && !place.name.starts_with("scx_lib_")
-        && place.name != "tilt_probes_on"
+        && !slot.name.starts_with("__")
+        && !slot.name.starts_with("scx_lib_")
+        && slot.name != "tilt_probes_on"
 }
 
-fn set(rodata: &mut [u8], settable: &[&Place], tunable: &Tunable) -> Result<(), TunableError> {
-    let Some(place) = settable.iter().find(|place| place.name == tunable.name) else {
-        let known = settable.iter().map(|place| place.name.clone()).collect();
+fn set(rodata: &mut [u8], settable: &[&Slot], tunable: &Tunable) -> Result<(), TunableError> {
+    let Some(slot) = settable.iter().find(|slot| slot.name == tunable.name) else {
+        let known = settable.iter().map(|slot| slot.name.clone()).collect();
         return Err(TunableError::Unknown {
             name: tunable.name.clone(),
             known,
@@ -62,7 +62,7 @@ fn set(rodata: &mut [u8], settable: &[&Place], tunable: &Tunable) -> Result<(), 
         value: tunable.value.clone(),
         expected,
     };
-    let (kind, elements, words): (&Kind, usize, Vec<&str>) = match &place.kind {
+    let (kind, elements, words): (&Kind, usize, Vec<&str>) = match &slot.kind {
         // The first elements; the others keep their values.
         Kind::Array { element, elements } => {
             (element, *elements, tunable.value.split('/').collect())
@@ -72,12 +72,12 @@ fn set(rodata: &mut [u8], settable: &[&Place], tunable: &Tunable) -> Result<(), 
     if words.len() > elements {
         return Err(wrong(format!("at most {elements} values")));
     }
-    let size = place.size / elements;
+    let size = slot.size / elements;
     for (index, word) in words.into_iter().enumerate() {
         let (bytes, expected) = encode(kind, size, word);
         let bytes = bytes.ok_or_else(|| wrong(expected))?;
         // BPF objects are little-endian here (clang -mlittle-endian), so the low bytes come first.
-        let at = place.offset + index * size;
+        let at = slot.offset + index * size;
         rodata[at..at + size].copy_from_slice(&bytes[..size]);
     }
     Ok(())
@@ -125,8 +125,8 @@ fn encode(kind: &Kind, size: usize, value: &str) -> (Option<[u8; 8]>, String) {
 mod tests {
     use super::*;
 
-    fn place(name: &str, offset: usize, size: usize, kind: Kind) -> Place {
-        Place {
+    fn slot(name: &str, offset: usize, size: usize, kind: Kind) -> Slot {
+        Slot {
             name: name.to_owned(),
             offset,
             size,
@@ -147,7 +147,7 @@ mod tests {
             element: Box::new(Kind::Unsigned),
             elements: 3,
         };
-        let capacity = place("capacity", 2, 6, kind);
+        let capacity = slot("capacity", 2, 6, kind);
         let mut rodata = [9; 10];
         set_all(
             &mut rodata,
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn values_land_at_their_place_in_their_size() {
-        let slice = place("slice_ms", 4, 4, Kind::Unsigned);
-        let nice = place("nice", 8, 2, Kind::Signed);
+        let slice = slot("slice_ms", 4, 4, Kind::Unsigned);
+        let nice = slot("nice", 8, 2, Kind::Signed);
         let mut rodata = [0xff; 12];
         let values = [tunable("slice_ms", "0x102"), tunable("nice", "-2")];
         set_all(&mut rodata, &[&slice, &nice], &values).unwrap();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn an_unknown_tunable_lists_the_right_ones() {
-        let slice = place("slice_ms", 0, 4, Kind::Unsigned);
+        let slice = slot("slice_ms", 0, 4, Kind::Unsigned);
         let error = set_all(&mut [0; 4], &[&slice], &[tunable("slice", "1")]).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn a_value_that_does_not_fit_says_what_would() {
         let check = |kind, size, value: &str| {
-            let place = place("x", 0, size, kind);
-            set_all(&mut [0; 8], &[&place], &[tunable("x", value)])
+            let slot = slot("x", 0, size, kind);
+            set_all(&mut [0; 8], &[&slot], &[tunable("x", value)])
                 .unwrap_err()
                 .to_string()
         };
@@ -218,11 +218,11 @@ mod tests {
 
     #[test]
     fn what_the_headers_keep_is_no_tunable() {
-        let number = |name: &str| place(name, 0, 4, Kind::Unsigned);
+        let number = |name: &str| slot(name, 0, 4, Kind::Unsigned);
         assert!(is_tunable(&number("slice_ms")));
         assert!(!is_tunable(&number("__SCX_SLICE_DFL")));
         assert!(!is_tunable(&number("scx_lib_features")));
         assert!(!is_tunable(&number("tilt_probes_on")));
-        assert!(!is_tunable(&place("table", 0, 4, Kind::Other("array"))));
+        assert!(!is_tunable(&slot("table", 0, 4, Kind::Other("array"))));
     }
 }

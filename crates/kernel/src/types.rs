@@ -28,7 +28,7 @@ pub enum Kind {
 
 /// A named piece of a data section or of a struct.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Slot {
     pub name: String,
     pub offset: usize,
     pub size: usize,
@@ -37,7 +37,7 @@ pub struct Place {
 
 /// The variables of a data section such as `.rodata`, in address order; none if there is no
 /// such section.
-pub fn variables(btf: &Btf<'_>, section: &str) -> Vec<Place> {
+pub fn variables(btf: &Btf<'_>, section: &str) -> Vec<Slot> {
     let Some(section) = btf.type_by_name::<DataSec<'_>>(section) else {
         return Vec::new();
     };
@@ -47,7 +47,7 @@ pub fn variables(btf: &Btf<'_>, section: &str) -> Vec<Place> {
             let variable: Var<'_> = btf.type_by_id(info.ty)?;
             let kind = kind(&variable.next_type()?.skip_mods_and_typedefs());
             let name = variable.name()?.to_str()?.to_owned();
-            Some(Place {
+            Some(Slot {
                 name,
                 offset: info.offset as usize,
                 size: info.size,
@@ -58,7 +58,7 @@ pub fn variables(btf: &Btf<'_>, section: &str) -> Vec<Place> {
 }
 
 /// The variables of all data sections, each with its section.
-pub fn all_variables(btf: &Btf<'_>) -> Vec<(String, Place)> {
+pub fn all_variables(btf: &Btf<'_>) -> Vec<(String, Slot)> {
     let sections = btf.type_by_kind::<DataSec<'_>>().filter_map(|section| {
         let name = section.name()?.to_str()?.to_owned();
         let is_data = [".data", ".bss", ".rodata"]
@@ -69,14 +69,14 @@ pub fn all_variables(btf: &Btf<'_>) -> Vec<(String, Place)> {
     let variables = sections.flat_map(|section| {
         let variables = variables(btf, &section).into_iter();
         variables
-            .map(move |place| (section.clone(), place))
+            .map(move |slot| (section.clone(), slot))
             .collect::<Vec<_>>()
     });
     variables.collect()
 }
 
 /// The numbers in the struct that a program's one argument points to; none for a program without one.
-pub fn arguments(btf: &Btf<'_>, program: &str) -> Vec<Place> {
+pub fn arguments(btf: &Btf<'_>, program: &str) -> Vec<Slot> {
     let find = || {
         let function: Func<'_> = btf.type_by_name(program)?;
         let prototype = FuncProto::try_from(function.referenced_type()).ok()?;
@@ -90,8 +90,7 @@ pub fn arguments(btf: &Btf<'_>, program: &str) -> Vec<Place> {
             .skip_mods_and_typedefs();
         fields(btf, structure.name()?.to_str()?)
     };
-    let is_number =
-        |place: &Place| matches!(place.kind, Kind::Bool | Kind::Signed | Kind::Unsigned);
+    let is_number = |slot: &Slot| matches!(slot.kind, Kind::Bool | Kind::Signed | Kind::Unsigned);
     find()
         .unwrap_or_default()
         .into_iter()
@@ -100,7 +99,7 @@ pub fn arguments(btf: &Btf<'_>, program: &str) -> Vec<Place> {
 }
 
 /// The fields of `struct name`; bit fields are left out. None if there is no such struct.
-pub fn fields(btf: &Btf<'_>, name: &str) -> Option<Vec<Place>> {
+pub fn fields(btf: &Btf<'_>, name: &str) -> Option<Vec<Slot>> {
     let structure: Struct<'_> = btf.type_by_name(name)?;
     let fields = structure.iter().filter_map(|member| {
         let MemberAttr::Normal {
@@ -112,7 +111,7 @@ pub fn fields(btf: &Btf<'_>, name: &str) -> Option<Vec<Place>> {
         let plain = btf
             .type_by_id::<BtfType<'_>>(member.ty)?
             .skip_mods_and_typedefs();
-        Some(Place {
+        Some(Slot {
             name: member.name?.to_str()?.to_owned(),
             offset: offset_bits as usize / 8,
             size: size_of(btf, member.ty)?,
@@ -235,7 +234,7 @@ impl KernelEnums {
     /// sched_ext's headers declare the constants so, because their values differ between
     /// kernels. A constant that this kernel lacks becomes 0, as the headers' own user space
     /// half (SCX_ENUM_INIT) has it: schedulers test for that.
-    pub fn fill(&self, rodata: &mut [u8], variables: &[Place]) {
+    pub fn fill(&self, rodata: &mut [u8], variables: &[Slot]) {
         for variable in variables {
             if variable.name.starts_with("__SCX_") && variable.size == 8 {
                 let value = self.values.get(&variable.name[2..]).copied().unwrap_or(0);
@@ -250,8 +249,8 @@ impl KernelEnums {
 mod tests {
     use super::*;
 
-    fn place(name: &str, offset: usize) -> Place {
-        Place {
+    fn slot(name: &str, offset: usize) -> Slot {
+        Slot {
             name: name.to_owned(),
             offset,
             size: 8,
@@ -264,9 +263,9 @@ mod tests {
         let mut enums = KernelEnums::default();
         enums.insert("SCX_DSQ_LOCAL", 0x8000_0000_0000_0002);
         let variables = [
-            place("__SCX_DSQ_LOCAL", 8),
-            place("slice_ns", 16),
-            place("__SCX_NEW", 24),
+            slot("__SCX_DSQ_LOCAL", 8),
+            slot("slice_ns", 16),
+            slot("__SCX_NEW", 24),
         ];
         let mut rodata = [0x11; 32];
         enums.fill(&mut rodata, &variables);

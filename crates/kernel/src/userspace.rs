@@ -11,8 +11,9 @@ use tiltyard_model::Machine;
 
 use crate::config::KernelConfig;
 use crate::host;
-use crate::loader::{Layout, LoadError, Setup, find_map, section_bytes};
+use crate::layout::{Layout, LoadError, Setup, find_map, section_bytes};
 use crate::protocol::Tunable;
+use crate::syscall;
 use crate::tunables;
 use crate::types::Kind;
 
@@ -30,8 +31,8 @@ pub fn machine() -> Result<Machine, String> {
 pub fn plan(setup: Setup, layout: &Layout) -> Result<Plan, LoadError> {
     let given: Vec<&str> = setup.tunables.iter().map(|t| t.name.as_str()).collect();
     let room = |name: &str| {
-        let (section, place) = layout.variable(name)?;
-        let elements = match &place.kind {
+        let (section, slot) = layout.variable(name)?;
+        let elements = match &slot.kind {
             Kind::Bool | Kind::Signed | Kind::Unsigned => 1,
             Kind::Array { elements, .. } => *elements as u64,
             Kind::Struct(_) | Kind::Other(_) => return None,
@@ -56,10 +57,10 @@ pub fn prepare(opened: &mut OpenObject, layout: &mut Layout, plan: &Plan) -> Res
     }
     for variable in &plan.variables {
         let missing = || missing("set", &variable.name, "variable");
-        let (section, place) = layout.variable(&variable.name).ok_or_else(missing)?;
+        let (section, slot) = layout.variable(&variable.name).ok_or_else(missing)?;
         let mut map = find_map(opened, section).ok_or_else(missing)?;
         let data = map.initial_value_mut().ok_or_else(missing)?;
-        tunables::set_all(data, &[place], &[as_tunable(variable)])?;
+        tunables::set_all(data, &[slot], &[as_tunable(variable)])?;
     }
     Ok(())
 }
@@ -83,16 +84,16 @@ fn resize(
     let found = layout
         .variables
         .iter_mut()
-        .find(|(_, place)| place.name == name);
-    let (section, place) = found.ok_or_else(missing)?;
-    let Kind::Array { elements, .. } = &mut place.kind else {
+        .find(|(_, slot)| slot.name == name);
+    let (section, slot) = found.ok_or_else(missing)?;
+    let Kind::Array { elements, .. } = &mut slot.kind else {
         return Err(missing());
     };
-    let element = place.size / (*elements).max(1);
+    let element = slot.size / (*elements).max(1);
     let bytes = u32::try_from(element as u64 * size).map_err(|_| missing())?;
     let mut map = find_map(opened, section).ok_or_else(missing)?;
     map.set_value_size(bytes)?;
-    (*elements, place.size) = (size as usize, bytes as usize);
+    (*elements, slot.size) = (size as usize, bytes as usize);
     Ok(())
 }
 
@@ -153,10 +154,10 @@ fn arguments(layout: &Layout, call: &Call) -> Result<Vec<u8>, LoadError> {
         .iter()
         .find(|(name, _)| *name == call.program);
     let fields = program.map_or(&[][..], |(_, fields)| fields).iter();
-    let fields = fields.map(|place| Field {
-        name: &place.name,
-        offset: place.offset,
-        size: place.size,
+    let fields = fields.map(|slot| Field {
+        name: &slot.name,
+        offset: slot.offset,
+        size: slot.size,
     });
     let mut bytes = call.argument_bytes(&fields.collect::<Vec<_>>())?;
     // Whole words: the struct's own size may be rounded up, and the kernel takes more than it needs.
@@ -190,10 +191,10 @@ fn affinity(new: Option<&libc::cpu_set_t>) -> std::io::Result<libc::cpu_set_t> {
     // SAFETY: the sets are as large as stated and outlive the calls.
     unsafe {
         if let Some(new) = new {
-            crate::job::check(libc::sched_setaffinity(0, size, new).into())?;
+            syscall::check(libc::sched_setaffinity(0, size, new).into())?;
         }
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        crate::job::check(libc::sched_getaffinity(0, size, &mut set).into())?;
+        syscall::check(libc::sched_getaffinity(0, size, &mut set).into())?;
         Ok(set)
     }
 }
@@ -239,14 +240,14 @@ impl Periodic {
 /// The variables of a plan as they are in the kernel's memory.
 pub fn given(object: &Object, layout: &Layout, plan: &Plan) -> Vec<Tunable> {
     let variables = plan.variables.iter().filter_map(|variable| {
-        let (section, place) = layout.variable(&variable.name)?;
+        let (section, slot) = layout.variable(&variable.name)?;
         let data = section_bytes(object, section)?;
-        let elements = match place.kind {
+        let elements = match slot.kind {
             Kind::Array { elements, .. } => elements.max(1),
             _ => 1,
         };
-        let bytes = data.get(place.offset..place.offset + place.size)?;
-        let chunks = bytes.chunks(place.size / elements);
+        let bytes = data.get(slot.offset..slot.offset + slot.size)?;
+        let chunks = bytes.chunks(slot.size / elements);
         let words = chunks.take(variable.values.len()).map(|chunk| {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);

@@ -111,7 +111,7 @@ pub enum MapKind {
     RingBuf,
     TaskStorage,
     CgroupStorage,
-    Arena,
+    BpfArena,
 }
 
 /// A global variable: where it is and how to read and write it.

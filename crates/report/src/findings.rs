@@ -32,20 +32,24 @@ pub struct Section {
 
 /// The verdict on a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum StatementOutcome {
     Reproduced,
     NotReproduced,
     NotRun,
 }
 
-impl Outcome {
-    pub const ALL: [Outcome; 3] = [Outcome::Reproduced, Outcome::NotReproduced, Outcome::NotRun];
+impl StatementOutcome {
+    pub const ALL: [StatementOutcome; 3] = [
+        StatementOutcome::Reproduced,
+        StatementOutcome::NotReproduced,
+        StatementOutcome::NotRun,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Reproduced => "reproduced",
-            Outcome::NotReproduced => "not reproduced",
-            Outcome::NotRun => "not run",
+            StatementOutcome::Reproduced => "reproduced",
+            StatementOutcome::NotReproduced => "not reproduced",
+            StatementOutcome::NotRun => "not run",
         }
     }
 }
@@ -58,7 +62,7 @@ pub struct Statement {
     pub place: String,
     /// Its importance, in a word.
     pub weight: String,
-    pub outcome: Outcome,
+    pub outcome: StatementOutcome,
     pub expected: String,
     pub tolerance: String,
     pub check: String,

@@ -7,11 +7,11 @@ mod browser;
 use std::path::PathBuf;
 
 use tiltyard_report::findings::{
-    Chapter, Findings, Outcome, Plot, PlotKind, PlotPoint, Section, Source, Statement,
+    Chapter, Findings, Plot, PlotKind, PlotPoint, Section, Source, Statement, StatementOutcome,
 };
 use tiltyard_report::html::render_findings;
 
-fn statement(id: &str, outcome: Outcome) -> Statement {
+fn statement(id: &str, outcome: StatementOutcome) -> Statement {
     Statement {
         id: id.to_owned(),
         text: "a <b> runs faster than b & c".to_owned(),
@@ -22,16 +22,16 @@ fn statement(id: &str, outcome: Outcome) -> Statement {
         tolerance: "because <i>".to_owned(),
         check: "a.x <= 2".to_owned(),
         measured: match outcome {
-            Outcome::NotRun => Vec::new(),
+            StatementOutcome::NotRun => Vec::new(),
             _ => vec!["a.x 1.5 [1, <2]".to_owned()],
         },
         agreement: "holds with 9 of 10 seeds".to_owned(),
         reason: match outcome {
-            Outcome::NotRun => "no <machine>".to_owned(),
+            StatementOutcome::NotRun => "no <machine>".to_owned(),
             _ => String::new(),
         },
         explanation: match outcome {
-            Outcome::NotReproduced => "the model has no <disk>".to_owned(),
+            StatementOutcome::NotReproduced => "the model has no <disk>".to_owned(),
             _ => String::new(),
         },
         shown_by: String::new(),
@@ -65,7 +65,7 @@ fn point(series: &str, x: f64, y: f64) -> PlotPoint {
 }
 
 fn findings() -> Findings {
-    let section = |id: &str, outcomes: &[Outcome]| Section {
+    let section = |id: &str, outcomes: &[StatementOutcome]| Section {
         id: id.to_owned(),
         place: "Section <1>".to_owned(),
         statements: outcomes
@@ -88,8 +88,8 @@ fn findings() -> Findings {
         sources: vec![Source {
             name: "source <1>".to_owned(),
             sections: vec![
-                section("s.one", &Outcome::ALL),
-                section("s.two", &[Outcome::NotRun]),
+                section("s.one", &StatementOutcome::ALL),
+                section("s.two", &[StatementOutcome::NotRun]),
             ],
         }],
         chapters: vec![Chapter {
@@ -216,7 +216,7 @@ fn a_large_page_stays_below_three_megabytes() {
             id: format!("s.{s}"),
             place: "Section 1".to_owned(),
             statements: (0..10)
-                .map(|i| statement(&format!("s.{s}.{i}"), Outcome::NotReproduced))
+                .map(|i| statement(&format!("s.{s}.{i}"), StatementOutcome::NotReproduced))
                 .collect(),
         })
         .collect();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What can be typed. Help, completions and the man page all come from here.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     build, calibrate, compare, completions, exec, fidelity, kernel, list, man, measure, reproduce,
     run, schema, show,
 };
+use crate::failure::Failure;
 
 /// Compare CPU schedulers: one source, in a simulated machine and in a real Linux kernel.
 #[derive(Debug, Parser)]
@@ -47,4 +48,26 @@ pub enum Command {
     Completions(completions::Args),
     Schema(schema::Args),
     Man(man::Args),
+}
+
+impl Cli {
+    /// Does what was typed.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Run(args) => run::run(&args),
+            Command::Measure(args) => measure::run(&args),
+            Command::Compare(args) => compare::run(&args),
+            Command::Build(args) => build::run(&args),
+            Command::Kernel(args) => kernel::run(&args),
+            Command::Exec(args) => exec::run(&args),
+            Command::Calibrate(args) => calibrate::run(&args),
+            Command::Fidelity(args) => fidelity::run(&args),
+            Command::Reproduce(args) => reproduce::run(&args),
+            Command::List(args) => list::run(&args),
+            Command::Show(args) => show::run(&args),
+            Command::Completions(args) => completions::run(&args, &mut Cli::command()),
+            Command::Schema(args) => schema::run(&args),
+            Command::Man(args) => man::run(&args, Cli::command()),
+        }
+    }
 }

@@ -3,8 +3,16 @@
 
 use std::fmt;
 use std::io::IsTerminal;
-use std::ops::Range;
 use std::path::Path;
+
+use serde_json::json;
+use tiltyard_build::BuildError;
+use tiltyard_environment::EnvironmentError;
+use tiltyard_native::LoadError;
+use tiltyard_runner::kernel_fault::Culprit;
+use tiltyard_runner::sim_error::SimError;
+use tiltyard_runner::{Error, InputFault, Role, SourceSpan};
+use tiltyard_sim::RunError;
 
 /// Exit codes are stable; docs/reference/exit-codes.md explains them. 0 is success, 2 is also what
 /// clap exits with.
@@ -50,28 +58,27 @@ pub struct Failure {
 #[derive(Debug)]
 pub struct Fault {
     pub line: String,
-    pub place: Option<Box<Place>>,
-}
-
-/// Where in which text, for drawing on terminals.
-#[derive(Debug)]
-pub struct Place {
-    pub file: String,
-    pub text: String,
-    pub span: Range<usize>,
-    pub what: String,
-    pub help: String,
+    pub span: Option<Box<SourceSpan>>,
 }
 
 impl Failure {
     pub fn new(code: Code, line: impl Into<String>) -> Failure {
         let fault = Fault {
             line: line.into(),
-            place: None,
+            span: None,
         };
         Failure {
             code,
             faults: vec![fault],
+            details: None,
+        }
+    }
+
+    fn of_input(faults: Vec<InputFault>) -> Failure {
+        let fault = |InputFault { line, span }| Fault { line, span };
+        Failure {
+            code: Code::Input,
+            faults: faults.into_iter().map(fault).collect(),
             details: None,
         }
     }
@@ -88,11 +95,6 @@ impl Failure {
         )
     }
 
-    pub fn with_details(mut self, details: serde_json::Value) -> Failure {
-        self.details = Some(Box::new(details));
-        self
-    }
-
     /// The same, found while `place` was checked.
     pub fn within(mut self, place: &str) -> Failure {
         for fault in &mut self.faults {
@@ -105,8 +107,8 @@ impl Failure {
     pub fn print(&self) {
         let draw = std::io::stderr().is_terminal();
         for fault in &self.faults {
-            match &fault.place {
-                Some(place) if draw => say!("{:?}", drawn(place)),
+            match &fault.span {
+                Some(span) if draw => say!("{:?}", drawn(span)),
                 _ => say!("tiltyard: {}", fault.line),
             }
         }
@@ -124,10 +126,108 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<Error> for Failure {
+    /// The exit code that the kind of the error stands for, and its words; an argument is named as its flag.
+    fn from(error: Error) -> Failure {
+        let line = match &error {
+            Error::Argument { .. }
+            | Error::Application { .. }
+            | Error::Verifier { .. }
+            | Error::Trace(_) => format!("--{error}"),
+            Error::Sim(SimError::Differs(..)) => format!("--twice: {error}"),
+            error => error.to_string(),
+        };
+        let code = match error {
+            Error::Within { place, error } => return Failure::from(*error).within(&place),
+            Error::Input(faults) => return Failure::of_input(faults),
+            Error::Sim(error) => {
+                let code = code_of_sim(&error);
+                let details = details(&error, code, &line);
+                return Failure {
+                    details: details.map(Box::new),
+                    ..Failure::new(code, line)
+                };
+            }
+            Error::Argument { .. } | Error::Request(_) => Code::Usage,
+            Error::File { role, .. } => match role {
+                Role::Input => Code::Input,
+                Role::Output => Code::Other,
+                Role::Own => Code::Environment,
+            },
+            Error::Build(error) => code_of_build(&error),
+            Error::KernelRun(fault) => match fault.culprit {
+                Culprit::Scheduler => Code::Scheduler,
+                Culprit::LeavingScheduler => Code::Left,
+                Culprit::Workload => Code::Workload,
+            },
+            Error::Refused(_) => Code::Scheduler,
+            Error::Kernel(_)
+            | Error::Verifier { .. }
+            | Error::Application { .. }
+            | Error::Environment(_) => Code::Environment,
+            Error::NotModelled(_) => Code::NotModelled,
+            Error::Stopped(_) => Code::Interrupted,
+            _ => Code::Other,
+        };
+        Failure::new(code, line)
+    }
+}
+
+fn code_of_build(error: &BuildError) -> Code {
+    match error {
+        BuildError::Compile { .. } | BuildError::Unsupported { .. } | BuildError::Lower { .. } => {
+            Code::Build
+        }
+        BuildError::NoClang { .. } | BuildError::NoHeaders { .. } => Code::Environment,
+        _ => Code::Other,
+    }
+}
+
+fn code_of_sim(error: &SimError) -> Code {
+    match error {
+        SimError::Left(_) => Code::Left,
+        SimError::Ejected(_) => Code::Scheduler,
+        SimError::Stranded(..) => Code::Stranded,
+        SimError::Panicked | SimError::Differs(..) => Code::Other,
+        SimError::Engine { error, .. } => match error {
+            RunError::Load(
+                LoadError::UnknownGlobal { .. }
+                | LoadError::ValueRange { .. }
+                | LoadError::Array { .. },
+            )
+            | RunError::Environment(EnvironmentError::TooManyCpus { .. }) => Code::Usage,
+            RunError::Environment(_) => Code::Input,
+            RunError::Load(LoadError::Unbound(_)) | RunError::NotModelled(_) => Code::NotModelled,
+            RunError::Load(_) | RunError::Crash { .. } | RunError::Scheduler(_) => Code::Scheduler,
+            RunError::Workload(_) => Code::Workload,
+        },
+    }
+}
+
+/// What JSON says of a failed run.
+fn details(error: &SimError, code: Code, line: &str) -> Option<serde_json::Value> {
+    let Some(outcome) = error.outcome() else {
+        let is_engine = matches!(error, SimError::Engine { .. });
+        return is_engine.then(|| json!({ "exit_code": code as u8, "message": line }));
+    };
+    let exit = &outcome.exit;
+    Some(json!({
+        "exit_code": code as u8,
+        "scheduler_name": exit.name,
+        "kind": exit.kind.reason(),
+        "code": exit.code,
+        "message": exit.message,
+        "place": exit.place,
+        "time_ns": exit.time_ns.saturating_sub(outcome.origin_ns),
+        "dump": exit.dump,
+        "waiting_in_vain": outcome.stranded.as_ref().map(|s| &s.tasks),
+    }))
+}
+
 /// As miette draws it: the line of the file, the place underlined, the remedy below.
-fn drawn(place: &Place) -> miette::Report {
-    let label = miette::LabeledSpan::underline(place.span.clone());
-    let source = miette::NamedSource::new(&place.file, place.text.clone());
-    let diagnostic = miette::MietteDiagnostic::new(&place.what).with_help(&place.help);
+fn drawn(span: &SourceSpan) -> miette::Report {
+    let label = miette::LabeledSpan::underline(span.span.clone());
+    let source = miette::NamedSource::new(&span.file, span.text.clone());
+    let diagnostic = miette::MietteDiagnostic::new(&span.what).with_help(&span.help);
     miette::Report::new(diagnostic.with_label(label)).with_source_code(source)
 }

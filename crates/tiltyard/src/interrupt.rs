@@ -2,14 +2,11 @@
 //! Ctrl-C and similar signals: half-written files are removed, and the exit code reports the interrupt. A command that must
 //! clean up first can handle the signal itself.
 
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use crate::failure::Code;
+use tiltyard_runner::temporary;
 
-/// Files and folders to remove when the user interrupts. Missing ones do no harm.
-static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+use crate::failure::Code;
 
 /// Whether the command handles the first signal, and which one it was.
 static IS_LEFT_TO_COMMAND: AtomicBool = AtomicBool::new(false);
@@ -31,21 +28,9 @@ pub fn signal() -> Option<&'static str> {
     }
 }
 
-/// Removes a file or folder. Threads may still put files into the folder, so this repeats until it is gone.
-fn remove(path: &Path) {
-    for _ in 0..100 {
-        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
-        if !path.exists() {
-            break;
-        }
-    }
-}
-
-/// Registers a file or folder that is useless unless this process succeeds.
-pub fn remove_on_interrupt(path: &Path) {
-    if let Ok(mut files) = TEMPORARY.lock() {
-        files.push(path.to_owned());
-    }
+/// Why the command is to stop, if it handles the signal that came.
+pub fn reason() -> Option<String> {
+    signal().map(|signal| format!("interrupted by {signal}"))
 }
 
 /// Whether the process was started with the signal ignored, for example by `nohup`.
@@ -82,13 +67,7 @@ pub fn watch() {
             // SAFETY: as above.
             unsafe { libc::sigwait(&signals, &mut signal) };
         }
-        for file in TEMPORARY
-            .lock()
-            .map(|files| files.clone())
-            .unwrap_or_default()
-        {
-            remove(&file);
-        }
+        temporary::remove_all();
         say!("tiltyard: interrupted; outputs of this command were not written");
         std::process::exit(Code::Interrupted as i32);
     });

@@ -1,72 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The command line: flags and glue. What a command does lives in the other crates.
+//! The command line: flags, exit codes and printing. What a command does is in `tiltyard-runner`.
 
 #[macro_use]
 mod say;
 
-mod applications;
-mod built;
-mod by;
-mod calibration;
 mod cli;
 mod commands;
-mod data;
-mod duration;
-mod ended;
-mod event_dir;
-mod event_files;
 mod failure;
-mod guest;
-mod guest_run;
+mod flags;
 mod interrupt;
-mod kernel_results;
-mod machines;
-mod nearest;
-mod origin;
-mod output;
+mod kernel_page;
 mod progress;
 mod races;
-mod recorded;
-mod reproduce;
-mod results;
-mod schedulers;
-mod side_by_side;
-mod sim_results;
-mod simulate;
-mod tabled;
 mod temporary;
 mod terminal;
-mod threads;
-mod unset;
-mod verified;
-mod window;
-mod workloads;
+mod verdicts;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use tiltyard_runner::{kernel_runs, verification};
 
-/// The version that results and tables record.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+use failure::Code;
 
 fn main() -> ExitCode {
     // The guest's init must not touch signals or flags: its command line is the kernel's.
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|word| word == tiltyard_kernel::guest::ARGUMENT)
+        .is_some_and(|word| word == tiltyard_kernel::protocol::INIT_ARGUMENT)
     {
-        tiltyard_kernel::guest::main(recorded::spread);
+        tiltyard_kernel::guest::main(kernel_runs::spread);
     }
-    if let Some(code) = verified::hidden() {
+    if let Some(code) = hidden() {
         return code;
     }
     interrupt::watch();
     let _temporary = temporary::folder();
-    match commands::run(cli::Cli::parse()) {
+    match cli::Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.print();
             ExitCode::from(failure.code as u8)
         }
     }
+}
+
+/// The hidden subcommands of the verifier.
+fn hidden() -> Option<ExitCode> {
+    let words = std::env::args_os().skip(1);
+    let words: Vec<String> = words
+        .map(|word| word.into_string().unwrap_or_default())
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    Some(match verification::hidden(&words)? {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say!("tiltyard: {error}");
+            ExitCode::from(Code::Environment as u8)
+        }
+    })
 }

@@ -1,74 +1,78 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Progress on stderr: only on terminals, only for work that takes longer than a second.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tiltyard_runner::{Progress, Total};
+
+use crate::interrupt;
 
 /// How long a command may be silent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A step in simulated time: the bar's unit.
-const STEP_NS: u64 = 1_000_000;
-
-/// A bar over the simulated time of all runs together; threads add their progress.
-pub struct Progress {
-    bar: ProgressBar,
-    begun: Instant,
-    done_ns: AtomicU64,
-    silent: bool,
+/// A bar over all runs together; their threads add their progress.
+#[derive(Default)]
+pub struct Bar {
+    now: Mutex<Option<Shown>>,
 }
 
-impl Progress {
-    /// `total_ns` of simulated time over all runs.
-    pub fn new(total_ns: u64) -> Progress {
-        let bar =
-            ProgressBar::with_draw_target(Some(total_ns / 1_000_000), ProgressDrawTarget::hidden());
+struct Shown {
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Bar {
+    pub fn new() -> Bar {
+        Bar::default()
+    }
+
+    fn advance(&self, by: u64) {
+        let Ok(now) = self.now.lock() else { return };
+        let Some(Shown { bar, begun }) = now.as_ref() else {
+            return;
+        };
+        bar.inc(by);
+        if bar.is_hidden() && begun.elapsed() >= PATIENCE {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, total: Total) {
+        let (Total::SimulatedNs(total) | Total::Runs(total)) = total;
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template(
             "{bar:40} {percent:>3} %  {elapsed} gone, {eta} to go  {msg}",
         );
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Progress {
-            bar,
-            begun: Instant::now(),
-            done_ns: AtomicU64::new(0),
-            silent: false,
+        if let Ok(mut now) = self.now.lock() {
+            let begun = Instant::now();
+            *now = Some(Shown { bar, begun });
         }
     }
 
-    /// One that is never shown: part of a larger one.
-    pub fn silent() -> Progress {
-        Progress {
-            silent: true,
-            ..Progress::new(0)
-        }
+    fn simulated(&self, ns: u64) {
+        self.advance(ns);
     }
 
-    /// A bar over `total` steps of any kind.
-    pub fn steps(total: u64) -> Progress {
-        Progress::new(total * STEP_NS)
-    }
-
-    /// One step is done.
-    pub fn add_step(&self) {
-        self.add(STEP_NS);
-    }
-
-    /// `ns` more simulated time is done. Cheap enough for many calls a second.
-    pub fn add(&self, ns: u64) {
-        let done_ns = self.done_ns.fetch_add(ns, Ordering::Relaxed) + ns;
-        if self.begun.elapsed() >= PATIENCE && !self.silent {
-            if self.bar.is_hidden() {
-                self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            }
-            self.bar.set_position(done_ns / 1_000_000);
-        }
+    fn run_done(&self) {
+        self.advance(1);
     }
 
     /// Removes the bar; the results follow.
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
+    fn end(&self) {
+        if let Ok(mut now) = self.now.lock()
+            && let Some(shown) = now.take()
+        {
+            shown.bar.finish_and_clear();
+        }
+    }
+
+    fn stop(&self) -> Option<String> {
+        interrupt::reason()
     }
 }
 
@@ -84,13 +88,19 @@ impl Steps {
         Steps { spinner }
     }
 
-    pub fn step(&self, what: &str) {
-        self.spinner.set_message(what.to_owned());
-    }
-
     /// Prints above the spinner.
     pub fn suspend(&self, print: impl FnOnce()) {
         self.spinner.suspend(print);
+    }
+}
+
+impl Progress for Steps {
+    fn step(&self, what: &str) {
+        self.spinner.set_message(what.to_owned());
+    }
+
+    fn stop(&self) -> Option<String> {
+        interrupt::reason()
     }
 }
 

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use serde_json::{Value, json};
 use tiltyard_measure::units;
 use tiltyard_model::Machine;
+use tiltyard_runner::sim_results::SimRun;
 use tiltyard_sim::{Checked, Race, Side};
 
 use crate::failure::{Code, Failure};
-use crate::sim_results::SimRun;
 
 /// Nothing can race on one CPU: a clean result would mean nothing.
 pub fn require_cpus(machine: &Machine) -> Result<(), Failure> {
@@ -144,30 +143,4 @@ fn columns(side: &Side) -> [String; 5] {
         side.cpu.to_string(),
         side.task.clone().unwrap_or_default(),
     ]
-}
-
-/// The races of one run, for JSON. Times are in ns from the start of the workload.
-pub fn json(checked: &Checked, origin_ns: u64) -> Value {
-    let side = |side: &Side| {
-        json!({
-            "line": side.place,
-            "access": side.action,
-            "plain": side.plain,
-            "callback": side.callback,
-            "cpu": side.cpu,
-            "task": side.task,
-        })
-    };
-    let race = |race: &Race| {
-        json!({
-            "memory": race.what,
-            "time_ns": race.time_ns as i64 - origin_ns as i64,
-            "times": race.times,
-            "accesses": race.sides.each_ref().map(side),
-        })
-    };
-    json!({
-        "pairs": checked.races.iter().map(race).collect::<Vec<_>>(),
-        "partial": checked.is_partial,
-    })
 }

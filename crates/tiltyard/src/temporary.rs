@@ -3,8 +3,7 @@
 //! interrupted.
 
 use tempfile::TempDir;
-
-use crate::interrupt;
+use tiltyard_runner::temporary;
 
 /// The folder, for as long as it is held. `None` if none can be created: commands that need one then fail.
 pub fn folder() -> Option<TempDir> {
@@ -13,6 +12,6 @@ pub fn folder() -> Option<TempDir> {
         .tempdir()
         .ok()?;
     tempfile::env::override_temp_dir(folder.path()).ok()?;
-    interrupt::remove_on_interrupt(folder.path());
+    temporary::register(folder.path());
     Some(folder)
 }

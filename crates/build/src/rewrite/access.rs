@@ -22,8 +22,8 @@ pub fn tell(insn: &Insn, values: &Values, order: u64, place: u32) -> Vec<Insn> {
     if values.meant.contains(&insn.result) {
         marks |= how::MEANT;
     }
-    let call = |range: Place| {
-        let Place {
+    let call = |range: AccessedRange| {
+        let AccessedRange {
             pointer,
             bytes,
             write,
@@ -148,7 +148,7 @@ fn touches_memory(insn: &Insn) -> bool {
     }
 }
 
-pub struct Place {
+pub struct AccessedRange {
     pub pointer: String,
     /// Its length in bytes, an i64.
     pub bytes: String,
@@ -156,11 +156,11 @@ pub struct Place {
 }
 
 /// The ranges that an instruction accesses.
-pub fn places(insn: &Insn) -> Vec<Place> {
+pub fn places(insn: &Insn) -> Vec<AccessedRange> {
     let text = &insn.text;
     let operand = |at: usize| split_top(text, ',').get(at).map(|o| pointer(o));
     let value = |at: usize, write: bool| {
-        Some(vec![Place {
+        Some(vec![AccessedRange {
             pointer: operand(at)?,
             bytes: size_of(&accessed_type(insn)?),
             write,
@@ -208,10 +208,10 @@ fn accessed_type(insn: &Insn) -> Option<String> {
     Some(take_type(text).0.to_owned())
 }
 
-fn of_call(call: &Call) -> Vec<Place> {
+fn of_call(call: &Call) -> Vec<AccessedRange> {
     let place = |at: usize, write: bool| {
         let [(_, pointer), (_, bytes)] = [call.args.get(at)?, call.args.get(2)?];
-        Some(Place {
+        Some(AccessedRange {
             pointer: pointer.clone(),
             bytes: bytes.clone(),
             write,

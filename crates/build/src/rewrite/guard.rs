@@ -9,7 +9,7 @@
 //!
 //! Work is counted before any of this is added: a checked scheduler takes no longer in the simulated machine.
 
-use super::access::{Place, places, size_of};
+use super::access::{AccessedRange, places, size_of};
 use super::fold::incoming;
 use super::{Choices, resizable};
 use crate::describe;
@@ -433,7 +433,7 @@ impl Watch<'_, '_> {
             writes.extend(argument(*at).zip(Some(bytes.to_string())));
         }
         for (pointer, bytes) in writes {
-            let place = Place {
+            let place = AccessedRange {
                 pointer,
                 bytes,
                 write: true,
@@ -473,7 +473,7 @@ impl Watch<'_, '_> {
         }
     }
 
-    fn check(&mut self, location: Option<u32>, place: &Place, checks: &mut Vec<Insn>) {
+    fn check(&mut self, location: Option<u32>, place: &AccessedRange, checks: &mut Vec<Insn>) {
         let base = self.base(&place.pointer, 0);
         match base {
             Base::Own { start, .. } if start == place.pointer && !place.write => {}

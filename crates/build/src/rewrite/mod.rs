@@ -305,7 +305,7 @@ fn define_global(global: &Global, choices: Choices) -> Result<String> {
     ))
 }
 
-/// Sections of data that mean nothing here beyond where a loader puts them; `.addr_space.1` holds arena variables.
+/// Sections of data that mean nothing here beyond where a loader puts them; `.addr_space.1` holds variables of a BPF arena.
 fn is_data_section(section: &str) -> bool {
     let plain = ["", "license", "version", ".maps", ".addr_space.1"];
     let prefixes = [".struct_ops", ".data", ".bss", ".rodata"];

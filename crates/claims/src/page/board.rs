@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::kernel::is_current;
 use super::{Kept, specificity};
 use crate::experiment::{Experiment, section_of};
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{ClaimOutcome, Verdict};
 use crate::scoreboard::by_section;
 use crate::trial::Class;
 
@@ -80,7 +80,7 @@ pub fn scoreboard(experiments: &[Experiment], kept: &Kept) -> String {
         let real: Vec<&Verdict> = real.filter(|v| is_current(v, &kept.sim)).collect();
         let held = real
             .iter()
-            .filter(|v| v.verdict == Outcome::Reproduced)
+            .filter(|v| v.verdict == ClaimOutcome::Reproduced)
             .count();
         let real = match real.len() {
             0 => String::new(),

@@ -6,11 +6,15 @@ use std::fmt::Write;
 
 use super::Kept;
 use crate::experiment::Claim;
-use crate::judge::Outcome;
+use crate::judge::ClaimOutcome;
 
 pub(super) fn contradictions(out: &mut String, kept: &Kept, claims: &BTreeMap<&str, &Claim>) {
     out.push_str("\n## Where the sources contradict themselves or each other\n\n");
-    for verdict in kept.sim.iter().filter(|v| v.verdict != Outcome::NotRun) {
+    for verdict in kept
+        .sim
+        .iter()
+        .filter(|v| v.verdict != ClaimOutcome::NotRun)
+    {
         let claim = claims.get(verdict.id.as_str());
         if let Some(note) = claim.and_then(|c| c.inconsistency.as_ref()) {
             let _ = writeln!(

@@ -6,13 +6,13 @@ use std::fmt::Write;
 
 use super::Kept;
 use crate::experiment::Claim;
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{ClaimOutcome, Verdict};
 use crate::scoreboard::measured;
 
 /// Whether a kernel's verdict was reached with the claim's current check. Others do not count.
 pub(super) fn is_current(real: &Verdict, sim: &[Verdict]) -> bool {
     let same = |v: &Verdict| v.id == real.id && v.check == real.check;
-    real.verdict != Outcome::NotRun && sim.iter().any(same)
+    real.verdict != ClaimOutcome::NotRun && sim.iter().any(same)
 }
 
 /// The claims whose verdicts differ, and why.
@@ -25,7 +25,10 @@ pub(super) fn disagreements(out: &mut String, kept: &Kept, claims: &BTreeMap<&st
         .iter()
         .filter(|v| is_current(v, &kept.sim))
         .collect();
-    let run = kept.kernel.iter().filter(|v| v.verdict != Outcome::NotRun);
+    let run = kept
+        .kernel
+        .iter()
+        .filter(|v| v.verdict != ClaimOutcome::NotRun);
     let outdated = run.count() - judged.len();
     let _ = writeln!(
         out,

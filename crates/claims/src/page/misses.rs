@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::Kept;
 use crate::experiment::Claim;
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{ClaimOutcome, Verdict};
 use crate::scoreboard::measured;
 use crate::trial::Trials;
 
@@ -14,7 +14,7 @@ use crate::trial::Trials;
 pub(super) fn misses(out: &mut String, kept: &Kept, claims: &BTreeMap<&str, &Claim>) {
     out.push_str("\n## What is not reproduced\n");
     for verdict in &kept.sim {
-        let missed = verdict.verdict == Outcome::NotReproduced || verdict.broken;
+        let missed = verdict.verdict == ClaimOutcome::NotReproduced || verdict.broken;
         if let Some(claim) = claims.get(verdict.id.as_str()).filter(|_| missed) {
             miss(out, claim, verdict);
             if let Some(names) = holds_in(kept, verdict) {
@@ -28,7 +28,7 @@ pub(super) fn misses(out: &mut String, kept: &Kept, claims: &BTreeMap<&str, &Cla
 pub(super) fn holds_in(kept: &Kept, verdict: &Verdict) -> Option<String> {
     let is_it = |t: &&Trials| t.id == verdict.id && t.check == verdict.check;
     let names = kept.presets.iter().find(is_it)?.holds_in();
-    let missed = verdict.verdict == Outcome::NotReproduced && !names.is_empty();
+    let missed = verdict.verdict == ClaimOutcome::NotReproduced && !names.is_empty();
     missed.then(|| names.join(", "))
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::Kept;
 use crate::experiment::{Claim, Experiment};
-use crate::judge::Outcome;
+use crate::judge::ClaimOutcome;
 use crate::trial::{Attempts, Class, Trials};
 
 /// By claim, for those that are reproduced and were tried with their current check.
@@ -81,7 +81,7 @@ pub(super) fn specificity(
             .get(trials.id.as_str())
             .and_then(|c| of_claim(&kept.specificity, c));
         current.is_some()
-            && trials.verdict == Outcome::NotReproduced
+            && trials.verdict == ClaimOutcome::NotReproduced
             && trials.holding().next().is_some()
     });
     let mut rows = String::new();

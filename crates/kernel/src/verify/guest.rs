@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Folder, Request, Verdict};
-use crate::job::check;
 use crate::loader::{self, KernelEnums, Setup};
+use crate::syscall::check;
 
 /// The hidden subcommand that the guest runs; its argument is the folder.
 pub const ARGUMENT: &str = "kernel-verify";

@@ -10,8 +10,10 @@ use super::{Folder, guest, write_whole};
 use crate::error::KernelError;
 use crate::progress::Progress;
 use crate::protocol::RunOutcome;
+use crate::report::Report;
 use crate::rounds::Rounds;
-use crate::vm::{self, Report, SchedulerJob, VmJob};
+use crate::vm;
+use crate::vm_job::{SchedulerJob, VmJob};
 use tiltyard_model::Machine;
 
 /// The hidden subcommand; its arguments are the folder, the kernel's version, and how long it waits for requests, s.

@@ -2,27 +2,27 @@
 //! Statements that were checked: how many came out, and each of them with what was measured.
 
 use super::markup::escape;
-use crate::findings::{Findings, Outcome, Section, Statement};
+use crate::findings::{Findings, Section, Statement, StatementOutcome};
 
 /// A mark that needs no colour.
-fn mark(outcome: Outcome) -> &'static str {
+fn mark(outcome: StatementOutcome) -> &'static str {
     match outcome {
-        Outcome::Reproduced => "\u{2713}",
-        Outcome::NotReproduced => "\u{2717}",
-        Outcome::NotRun => "\u{25cb}",
+        StatementOutcome::Reproduced => "\u{2713}",
+        StatementOutcome::NotReproduced => "\u{2717}",
+        StatementOutcome::NotRun => "\u{25cb}",
     }
 }
 
 /// The class of what has to do with an outcome, and its key for the page's script.
-fn class(outcome: Outcome) -> &'static str {
+fn class(outcome: StatementOutcome) -> &'static str {
     match outcome {
-        Outcome::Reproduced => "yes",
-        Outcome::NotReproduced => "no",
-        Outcome::NotRun => "open",
+        StatementOutcome::Reproduced => "yes",
+        StatementOutcome::NotReproduced => "no",
+        StatementOutcome::NotRun => "open",
     }
 }
 
-type Counts = [usize; Outcome::ALL.len()];
+type Counts = [usize; StatementOutcome::ALL.len()];
 
 fn count<'a>(statements: impl Iterator<Item = &'a Statement>) -> Counts {
     let mut counts = Counts::default();
@@ -35,7 +35,10 @@ fn count<'a>(statements: impl Iterator<Item = &'a Statement>) -> Counts {
 /// A bar of parts, as wide as it has room.
 fn bar(counts: &Counts) -> String {
     let total = counts.iter().sum::<usize>().max(1);
-    let parts = Outcome::ALL.iter().zip(counts).filter(|(_, n)| **n > 0);
+    let parts = StatementOutcome::ALL
+        .iter()
+        .zip(counts)
+        .filter(|(_, n)| **n > 0);
     let parts = parts.map(|(outcome, n)| {
         let percent = *n as f64 / total as f64 * 100.0;
         format!(
@@ -61,7 +64,7 @@ pub fn counts(findings: &Findings) -> String {
     for (_, counts) in &of_source {
         total.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     }
-    let tile = |outcome: &Outcome| {
+    let tile = |outcome: &StatementOutcome| {
         format!(
             "<div class=\"tile {}\"><b>{} {}</b> {}</div>",
             class(*outcome),
@@ -70,9 +73,9 @@ pub fn counts(findings: &Findings) -> String {
             outcome.name()
         )
     };
-    let tiles: String = Outcome::ALL.iter().map(tile).collect();
+    let tiles: String = StatementOutcome::ALL.iter().map(tile).collect();
     let row = |(name, counts): &(&str, Counts)| {
-        let cells = Outcome::ALL.iter().zip(counts);
+        let cells = StatementOutcome::ALL.iter().zip(counts);
         let cells: String = cells
             .map(|(o, n)| format!("<td class=\"n {}\">{n}</td>", class(*o)))
             .collect();
@@ -82,7 +85,8 @@ pub fn counts(findings: &Findings) -> String {
             bar(counts)
         )
     };
-    let names = Outcome::ALL.map(|o| format!("<th class=\"n\">{} {}</th>", mark(o), o.name()));
+    let names =
+        StatementOutcome::ALL.map(|o| format!("<th class=\"n\">{} {}</th>", mark(o), o.name()));
     let rows: String = of_source.iter().map(row).collect();
     format!(
         "<section id=\"counts\"><h2>{}</h2>\n<div class=\"tiles\">{tiles}</div>\n\
@@ -114,7 +118,7 @@ pub fn all(findings: &Findings) -> String {
 /// Whether nothing of it was run.
 fn is_idle(section: &Section) -> bool {
     let mut statements = section.statements.iter();
-    statements.all(|s| s.outcome == Outcome::NotRun)
+    statements.all(|s| s.outcome == StatementOutcome::NotRun)
 }
 
 /// Sections of which nothing was run, together.
@@ -126,7 +130,7 @@ fn rest(sections: &[&Section]) -> String {
     let inside: String = sections.iter().map(|s| section(s)).collect();
     format!(
         "<details class=\"rest\"><summary>{} not run: {} in {}</summary>\n{inside}</details>\n",
-        mark(Outcome::NotRun),
+        mark(StatementOutcome::NotRun),
         many(claims, "claim"),
         many(sections.len(), "section"),
     )
@@ -140,7 +144,7 @@ fn many(number: usize, noun: &str) -> String {
 }
 
 fn controls(findings: &Findings) -> String {
-    let boxes = Outcome::ALL.map(|o| {
+    let boxes = StatementOutcome::ALL.map(|o| {
         format!(
             "<label><input type=\"checkbox\" value=\"{}\" checked> {} {}</label>",
             class(o),
@@ -165,11 +169,14 @@ fn controls(findings: &Findings) -> String {
 
 fn section(section: &Section) -> String {
     let counts = count(section.statements.iter());
-    let told = Outcome::ALL.iter().zip(counts).filter(|(_, n)| *n > 0);
+    let told = StatementOutcome::ALL
+        .iter()
+        .zip(counts)
+        .filter(|(_, n)| *n > 0);
     let told: String = told
         .map(|(o, n)| format!("<span class=\"{}\">{} {n}</span>", class(*o), mark(*o)))
         .collect();
-    let open = if counts[Outcome::NotReproduced as usize] > 0 {
+    let open = if counts[StatementOutcome::NotReproduced as usize] > 0 {
         " open"
     } else {
         ""

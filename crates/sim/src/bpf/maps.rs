@@ -520,7 +520,7 @@ fn new_store(memory: &Rc<Memory>, decl: &Map, nr_cpus: usize) -> Option<Store> {
         MapKind::RingBuf => Store::RingBuf(RingBuf::new(memory, rules::ring_bytes(max_entries)?)?),
         MapKind::TaskStorage => Store::TaskStorage(Storage::new(memory, value_size)),
         MapKind::CgroupStorage => Store::CgroupStorage(Storage::new(memory, value_size)),
-        MapKind::Arena => return None,
+        MapKind::BpfArena => return None,
     })
 }
 

@@ -34,7 +34,7 @@ pub enum MixedUse {
 
 /// Where to insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     Head,
     Tail,
     Vtime(u64),
@@ -63,21 +63,28 @@ impl Dsq {
     }
 
     /// Inserts a task; the caller records which DSQ it is on.
-    pub fn insert(&mut self, tasks: &mut Tasks, id: TaskId, place: Place) -> Result<(), MixedUse> {
+    pub fn insert(
+        &mut self,
+        tasks: &mut Tasks,
+        id: TaskId,
+        place: Position,
+    ) -> Result<(), MixedUse> {
         let mixed = match place {
-            Place::Vtime(_) if !self.first.is_idle() => Err(MixedUse::VtimeIntoFifo),
-            Place::Head | Place::Tail if !self.ordered.is_empty() => Err(MixedUse::FifoIntoVtime),
+            Position::Vtime(_) if !self.first.is_idle() => Err(MixedUse::VtimeIntoFifo),
+            Position::Head | Position::Tail if !self.ordered.is_empty() => {
+                Err(MixedUse::FifoIntoVtime)
+            }
             _ => Ok(()),
         };
         self.seq += 1;
         tasks[id.index()].ext.dsq_seq = self.seq;
         match (place, mixed) {
-            (Place::Vtime(vtime), Ok(())) => self.insert_ordered(tasks, id, vtime),
+            (Position::Vtime(vtime), Ok(())) => self.insert_ordered(tasks, id, vtime),
             (_, Err(MixedUse::FifoIntoVtime)) => {
                 let vtime = tasks[id.index()].kern.scx.dsq_vtime;
                 self.insert_ordered(tasks, id, vtime);
             }
-            (Place::Head, _) => self.push_front(tasks, id),
+            (Position::Head, _) => self.push_front(tasks, id),
             _ => self.push_back(tasks, id),
         }
         self.len += 1;

@@ -2,7 +2,7 @@
 //! From runnable to a DSQ: select_cpu, enqueue, direct dispatch, dequeue.
 
 use crate::engine::Engine;
-use crate::ext::dsq::{MixedUse, Place};
+use crate::ext::dsq::{MixedUse, Position};
 use crate::ext::flags::*;
 use crate::ext::ops::Op;
 use crate::sched::ON_RQ_MIGRATING;
@@ -229,11 +229,11 @@ impl Engine<'_> {
             flags &= !ENQ_DSQ_PRIQ;
         }
         let place = if flags & ENQ_DSQ_PRIQ != 0 {
-            Place::Vtime(self.tasks[id.index()].kern.scx.dsq_vtime)
+            Position::Vtime(self.tasks[id.index()].kern.scx.dsq_vtime)
         } else if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 {
-            Place::Head
+            Position::Head
         } else {
-            Place::Tail
+            Position::Tail
         };
         let dsq = match dsq_ref {
             DsqRef::Local(cpu) => &mut self.rqs[cpu as usize].local,

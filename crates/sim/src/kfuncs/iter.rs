@@ -241,11 +241,11 @@ impl Engine<'_> {
     }
 
     fn insert_local_quietly(&mut self, cpu: u32, id: TaskId, flags: u64) {
-        use crate::ext::dsq::Place;
+        use crate::ext::dsq::Position;
         let place = if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 {
-            Place::Head
+            Position::Head
         } else {
-            Place::Tail
+            Position::Tail
         };
         let rq = &mut self.rqs[cpu as usize];
         // A local DSQ is always a FIFO.

@@ -3,12 +3,14 @@
 
 use std::path::PathBuf;
 
-use crate::built;
-use crate::data;
+use tiltyard_runner::data;
+use tiltyard_runner::objects;
+use tiltyard_runner::output;
+use tiltyard_runner::schedulers;
+use tiltyard_runner::verification;
+
 use crate::failure::Failure;
-use crate::output;
-use crate::schedulers;
-use crate::verified;
+use crate::progress::Steps;
 
 /// Build a scheduler: the object for the simulated machine and the one for a kernel.
 /// Other commands build what they need automatically; this one shows the result: the location of
@@ -34,8 +36,8 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let choice = schedulers::choose(&args.scheduler)?;
-    let built = built::native(&choice, false)?;
-    let bpf = built::bpf(&choice)?;
+    let built = objects::native(&choice, false)?;
+    let bpf = objects::bpf(&choice)?;
     if let Some(path) = &args.native {
         output::write(path, &built.object.image)?;
     }
@@ -65,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         object.key
     );
     if args.verify {
-        let release = verified::require(&built)?;
+        let release = verification::require(&built, &Steps::new())?;
         page += &format!("verifier  Linux {release} accepts it\n");
     }
     super::print(&page)

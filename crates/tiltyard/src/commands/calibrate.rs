@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use tiltyard_exec::costs;
+use tiltyard_runner::calibration;
+use tiltyard_runner::output;
 
-use crate::calibration;
 use crate::failure::{Code, Failure};
-use crate::guest::Guest;
-use crate::output;
+use crate::flags::GuestFlags;
 use crate::progress::Steps;
 
 /// Measure the scheduling costs of this machine, or a virtual one, and write a machine file for tiltyard run.
@@ -26,7 +26,7 @@ Examples:
 Takes about a minute; the machine should have nothing else to do.")]
 pub struct Args {
     #[command(flatten)]
-    guest: Guest,
+    guest: GuestFlags,
     /// Measure while the scheduler's events are recorded, as tiltyard kernel does: the costs then include that.
     #[arg(long)]
     recorded: bool,
@@ -50,12 +50,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let readings = costs::measure(args.timers, args.jitter).map_err(error)?;
         return super::print(&format!("{}\n", serde_json::json!(readings)));
     }
-    let steps = Steps::new();
-    let weighed = calibration::weigh(&args.guest, args.recorded, &steps)?;
+    let (guest, steps) = (args.guest.guest(), Steps::new());
+    let weighed = calibration::weigh(&guest, args.recorded, &steps)?;
     drop(steps);
-    let file = weighed.machine_file(&calibration::description(&args.guest, &weighed));
+    let file = weighed.machine_file(&calibration::description(&guest, &weighed));
     match &args.output {
-        Some(path) => output::write(path, file.as_bytes()),
+        Some(path) => Ok(output::write(path, file.as_bytes())?),
         None => super::print(&file),
     }
 }

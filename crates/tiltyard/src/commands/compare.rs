@@ -8,11 +8,12 @@ use tiltyard_measure::significance::{ALPHA, smallest};
 use tiltyard_measure::{Better, Change, Figure, Interval, Pair, Row, Trial, busiest_first, rows};
 use tiltyard_report::changes;
 use tiltyard_report::csv::{self, Csv};
+use tiltyard_runner::results::{Draws, Results, Runs, split};
+use tiltyard_runner::{duration, nearest};
 
 use super::list::Format;
 use crate::failure::{Code, Failure, Fault};
-use crate::results::{Draws, Results, Runs, split};
-use crate::{duration, nearest, terminal};
+use crate::terminal;
 
 /// Compare two results of earlier runs, metric by metric: what changed from A to B, by how much, and whether that may
 /// be chance.
@@ -331,7 +332,7 @@ fn verdict(gates: &[Gate], rulings: &[Ruling], pair: &Pair) -> Result<(), Failur
         let told = changes::told(change, gate, ruling);
         Fault {
             line: format!("gate fired: {}: {name} {told}", gate.text),
-            place: None,
+            span: None,
         }
     });
     let faults: Vec<Fault> = fired.collect();
@@ -387,7 +388,7 @@ fn document(
         })
     };
     let all = json!({
-        "tiltyard": crate::VERSION,
+        "tiltyard": tiltyard_runner::VERSION,
         "a": side(&sides[0]),
         "b": side(&sides[1]),
         "warnings": warnings,

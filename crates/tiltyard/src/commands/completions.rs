@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard completions SHELL`: clap's script, plus the names of shipped files, from `tiltyard list` when needed.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
 use crate::failure::Failure;
 
 /// Print completions for a shell.
@@ -20,9 +18,9 @@ pub struct Args {
     shell: Shell,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args, program: &mut clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "tiltyard", &mut script);
+    clap_complete::generate(args.shell, program, "tiltyard", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     super::print(&match args.shell {
         Shell::Bash => script + BASH,

@@ -2,12 +2,12 @@
 //! `tiltyard exec`: a workload with real threads.
 
 use comfy_table::{CellAlignment, Table, presets};
-use tiltyard_exec::{ExecError, Outcome, Setup};
+use tiltyard_exec::{ExecError, ExecOutcome, Setup};
+use tiltyard_runner::{duration, workloads};
 use tiltyard_workload::Workload;
 
 use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
-use crate::{duration, workloads};
 
 /// Run a workload with real threads under this machine's current scheduler.
 ///
@@ -87,7 +87,7 @@ fn failure(workload: &str, error: &ExecError) -> Failure {
     Failure::new(code, format!("{workload}: {error}"))
 }
 
-fn json(workload: &Workload, seed: u64, notes: &[String], outcome: &Outcome) -> String {
+fn json(workload: &Workload, seed: u64, notes: &[String], outcome: &ExecOutcome) -> String {
     let all = serde_json::json!({
         "workload": workload.name,
         "seed": seed,
@@ -97,7 +97,7 @@ fn json(workload: &Workload, seed: u64, notes: &[String], outcome: &Outcome) -> 
     format!("{all:#}\n")
 }
 
-fn page(workload: &Workload, outcome: &Outcome) -> String {
+fn page(workload: &Workload, outcome: &ExecOutcome) -> String {
     let end = if outcome.done {
         "all tasks have ended"
     } else {

@@ -8,12 +8,13 @@ use comfy_table::{CellAlignment, Table, presets};
 use tiltyard_fidelity::page::{self, number};
 use tiltyard_fidelity::set::{Arena, Results, Set};
 use tiltyard_model::Machine;
+use tiltyard_runner::Progress;
+use tiltyard_runner::guest::Guest;
+use tiltyard_runner::{calibration, data, fidelity, nearest, output, workloads};
 
 use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
-use crate::guest::Guest;
 use crate::progress::Steps;
-use crate::{calibration, data, nearest, output, side_by_side, workloads};
 
 /// Run a fixed set of workloads in real kernels and in the simulated machine, and show the differences.
 ///
@@ -123,7 +124,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let file = weighed.machine_file(&calibration::description(&guest, &weighed));
         let machine = Machine::parse_toml(&file, &arena.name)
             .map_err(|e| Failure::new(Code::Other, format!("the measured machine: {e}\n{file}")))?;
-        let results = side_by_side::run(&set, arena, &guest, &machine, &workloads, &steps)?;
+        let results = fidelity::run(&set, arena, &guest, &machine, &workloads, &steps)?;
         drop(steps);
         if let Some(out) = &args.out {
             let json = format!("{:#}\n", serde_json::json!(results));

@@ -5,25 +5,26 @@ use std::path::{Path, PathBuf};
 
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::vm::{self, Report, VmJob};
-use tiltyard_kernel::{Accel, Limits, Trace, here, host};
+use tiltyard_kernel::{Accel, Limits, Report, here, host};
 use tiltyard_report::{csv, timeline};
-use tiltyard_tables::RunFiles;
-use tiltyard_trace::Ended;
+use tiltyard_runner::event_dir::EventDir;
+use tiltyard_runner::kernel_job::{self, KernelJob, Outputs};
+use tiltyard_runner::kernel_results::{KernelResults, Subject, cut_short};
+use tiltyard_runner::kernel_runs::{self, Recorded};
+use tiltyard_runner::objects::{self, DEFAULT};
+use tiltyard_runner::origin::{KernelOrigin, KernelShared};
+use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::tables::{self, Tables};
+use tiltyard_runner::threads;
+use tiltyard_runner::{Error, Progress};
+use tiltyard_runner::{applications, duration, kernel_fault, window, workloads};
 
 use super::list::Format;
-use crate::built::{self, DEFAULT};
-use crate::event_dir::EventDir;
 use crate::failure::{Code, Failure};
-use crate::guest::Guest;
-use crate::kernel_results::{KernelResults, Subject, cut_short};
-use crate::origin::{InKernel, KernelShared};
-use crate::output::{self, Output};
+use crate::flags::GuestFlags;
+use crate::kernel_page;
 use crate::progress::Steps;
-use crate::recorded::{self, Recorded};
-use crate::tabled::{self, Tables};
-use crate::threads::{self, Prints};
-use crate::{applications, duration, guest_run, interrupt, terminal, window, workloads};
+use crate::{interrupt, terminal};
 
 /// Run a command under schedulers in a real Linux kernel: in a virtual machine (--vm), or on this machine.
 ///
@@ -46,7 +47,7 @@ Examples:
 The command finds this machine's files and its own folder, and writes to a private layer: nothing changes here.")]
 pub struct Args {
     #[command(flatten)]
-    guest: Guest,
+    guest: GuestFlags,
     /// Only list what this machine lacks for real kernels, and how to install it.
     #[arg(long, group = "virtual")]
     check: bool,
@@ -157,7 +158,7 @@ impl AccelChoice {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.list {
-        return super::print(&applications::page()?);
+        return super::print(&applications_page()?);
     }
     if args.check {
         return check(&args.guest.kernel);
@@ -169,8 +170,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
-    let mut outputs = RunOutputs::create(args)?;
-    let mut job = args.guest.job(command(args)?)?;
+    let range = args.timeline.unwrap_or_default();
+    let window = window::from_start(range, args.schedulers.len());
+    let outputs = Outputs {
+        trace,
+        tables: args.tables.as_deref().map(Tables::create).transpose()?,
+        events: args.events.as_deref().map(EventDir::create).transpose()?,
+        timeline: report_file.as_ref().map(|_| window),
+    };
+    let mut job = args.guest.guest().job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     // Counting instructions takes longer, especially on a busy machine.
     let boot_limit_s = if args.guest.icount { 300 } else { 60 };
@@ -202,9 +210,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         tight: args.tight / 100.0,
         budget_s: args.budget,
     };
-    let prints = args.workload.as_ref().map(|_| Prints::default());
-    let mut progress = Progress {
-        prints: prints.as_ref(),
+    let progress = Live {
         steps: Steps::new(),
         shown: args.format == Format::Table,
         out: args.out.clone(),
@@ -213,115 +219,46 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
         progress.steps.step(&format!("building {scheduler}"));
-        job.schedulers.push(built::job(scheduler)?);
+        job.schedulers.push(objects::job(scheduler)?);
     }
     if !args.no_events {
         progress.steps.step("building the tracer");
-        job.tracer = Some(recorded::tracer()?);
+        job.tracer = Some(kernel_runs::tracer()?);
     }
-    let (mut trace, mut written) = (trace, Ok(()));
-    let mut recorded: Vec<Recorded> = Vec::new();
-    let mut timelines = Vec::new();
-    let range = args.timeline.unwrap_or_default();
-    let window = window::from_start(range, args.schedulers.len());
-    let mut hear = |mut run: Trace| {
-        let outcome = prints.as_ref().and_then(|prints| prints.outcome(run.run));
-        if let Some(outcome) = &outcome {
-            threads::cut(&mut run, outcome);
-        }
-        if report_file.is_some() {
-            timelines.push((run.run, recorded::timeline(&run, nr_cpus, window)));
-        }
-        recorded.push(recorded::summarise(&run, nr_cpus));
-        if let (Some(recorded), Some(outcome)) = (recorded.last_mut(), &outcome) {
-            threads::fill(&mut recorded.summary, outcome);
-        }
-        outputs.take(&run);
-        if let Some(output) = trace.take() {
-            written = recorded::write_perfetto(&run, nr_cpus, output);
-        }
-    };
     save(args.out.as_deref(), &no_result(STILL_RUNNING))?;
     interrupt::leave_to_command();
-    let report = match args.guest.vm {
-        true => vm::run(&job, &mut progress, &mut hear),
-        false => here::run(&job, recorded::spread, &mut progress, &mut hear),
+    let kernel_job = KernelJob {
+        job: &job,
+        vm: args.guest.vm,
+        nr_cpus,
+        is_workload: args.workload.is_some(),
     };
-    let report = match report {
-        Ok(report) => report,
-        Err(error) => {
+    let done = match kernel_job::run(&kernel_job, outputs, &progress) {
+        Ok(done) => done,
+        Err(Error::Kernel(error)) => {
             save(args.out.as_deref(), &no_result(&error.to_string()))?;
             return Err(failure(&error));
         }
+        Err(error) => return Err(error.into()),
     };
-    written?;
     drop(progress);
-    publish(args, &report, &recorded, timelines, report_file)?;
-    outputs.finish(args, nr_cpus, &job, &report, &recorded)?;
-    verdict(&report)
-}
-
-/// What is written for each run, if it is wanted.
-struct RunOutputs {
-    tables: Option<Tables>,
-    events: Option<EventDir>,
-    /// The tables of each run's events, and the events themselves. The rest of each file follows when the job has ended.
-    files: Vec<Result<RunFiles, Failure>>,
-    kept: Vec<Result<Ended, Failure>>,
-}
-
-impl RunOutputs {
-    fn create(args: &Args) -> Result<RunOutputs, Failure> {
-        Ok(RunOutputs {
-            tables: args.tables.as_deref().map(Tables::create).transpose()?,
-            events: args.events.as_deref().map(EventDir::create).transpose()?,
-            files: Vec::new(),
-            kept: Vec::new(),
-        })
-    }
-
-    fn take(&mut self, run: &Trace) {
-        let tables = self.tables.as_ref();
-        self.files.extend(tables.map(|tables| tables.recorded(run)));
-        let events = self.events.as_ref();
-        self.kept.extend(events.map(|dir| recorded::keep(run, dir)));
-    }
-
-    fn finish(
-        self,
-        args: &Args,
-        nr_cpus: u32,
-        job: &VmJob,
-        report: &Report,
-        recorded: &[Recorded],
-    ) -> Result<(), Failure> {
-        if self.tables.is_none() && self.events.is_none() {
-            return Ok(());
-        }
+    let (report, recorded) = (&done.report, &done.recorded);
+    publish(args, report, recorded, done.timelines, report_file)?;
+    if !done.files.is_empty() {
         let text = args.workload.as_deref().map(workloads::text).transpose()?;
-        let workload_sha256 = text.map(|text| tabled::sha256(&text));
-        let of = InKernel {
-            job,
+        let workload_sha256 = text.map(|text| tables::sha256(&text));
+        let of = KernelOrigin {
+            job: &job,
             report,
             nr_cpus,
             workload: &name(args),
             workload_sha256: workload_sha256.as_deref(),
             command: &terminal::own_command(),
-            shared: &KernelShared::of(title(args), args.duration, job, report, recorded),
+            shared: &KernelShared::of(title(args), args.duration, &job, report, recorded),
         };
-        if let Some(tables) = self.tables {
-            let mut files: Vec<RunFiles> = self.files.into_iter().collect::<Result<_, _>>()?;
-            files.extend(tables.figures(recorded, &of)?);
-            tables.finish(files)?;
-        }
-        if let Some(events) = self.events {
-            for (ended, recorded) in self.kept.into_iter().zip(recorded) {
-                events.write(ended?, &of.about(recorded))?;
-            }
-            events.finish()?;
-        }
-        Ok(())
+        done.files.finish(recorded, &of)?;
     }
+    verdict(report)
 }
 
 /// Prints the comparison and writes the report.
@@ -338,7 +275,7 @@ fn publish(
         results.draw(timelines, file)?;
     }
     match args.format {
-        Format::Table => super::print(&results.page()),
+        Format::Table => super::print(&kernel_page::page(&results)),
         Format::Json => super::print(&results.json()),
         Format::Csv => super::print(&csv::comparison(&results.comparison)),
     }
@@ -363,7 +300,7 @@ fn no_result(why: &str) -> String {
 
 /// The result so far, for `--out`.
 fn save(out: Option<&Path>, json: &str) -> Result<(), Failure> {
-    out.map_or(Ok(()), |path| output::write(path, json.as_bytes()))
+    out.map_or(Ok(()), |path| Ok(output::write(path, json.as_bytes())?))
 }
 
 /// Prints what prevents schedulers from running in real kernels. Fails if there is no way at all.
@@ -392,7 +329,7 @@ fn check(version: &str) -> Result<(), Failure> {
 /// What runs under each scheduler. A workload is checked here, where its errors can be shown.
 fn command(args: &Args) -> Result<Vec<String>, Failure> {
     if let Some(application) = &args.application {
-        return applications::command(application);
+        return Ok(applications::command(application)?);
     }
     let Some(workload) = &args.workload else {
         return Ok(args.command.clone());
@@ -400,7 +337,7 @@ fn command(args: &Args) -> Result<Vec<String>, Failure> {
     workloads::require_end(workload, &workloads::load(workload)?, args.duration)?;
     let file = workloads::path(workload)?.canonicalize();
     let file = file.map_err(|e| Failure::new(Code::Environment, format!("{workload}: {e}")))?;
-    let mut words = guest_run::command(&file)?;
+    let mut words = threads::command(&file)?;
     for (flag, time) in [("--duration", args.duration), ("--history", args.history)] {
         words.extend(
             time.iter()
@@ -436,38 +373,32 @@ fn subject(args: &Args) -> Subject {
     }
 }
 
-/// The command's own output goes to stderr, so that stdout contains only the result.
-struct Progress<'a> {
-    /// For a workload: its runs print machine-readable results.
-    prints: Option<&'a Prints>,
+/// What is shown while a job runs. The command's own output goes to stderr, so that stdout contains only the result.
+struct Live {
     steps: Steps,
     shown: bool,
     out: Option<PathBuf>,
     subject: Subject,
 }
 
-impl tiltyard_kernel::Progress for Progress<'_> {
-    fn step(&mut self, what: &str) {
+impl Progress for Live {
+    fn step(&self, what: &str) {
         self.steps.step(what);
     }
 
-    fn output(&mut self, _scheduler: &str, text: &str) {
-        match self.prints {
-            Some(prints) => prints.output(text),
-            None if self.shown => self.steps.suspend(|| {
-                drop(std::io::Write::write_all(
-                    &mut std::io::stderr(),
-                    text.as_bytes(),
-                ))
-            }),
-            None => {}
+    fn output(&self, text: &str) {
+        if self.shown {
+            let bytes = text.as_bytes();
+            self.steps
+                .suspend(|| drop(std::io::Write::write_all(&mut std::io::stderr(), bytes)));
         }
     }
 
-    fn ran(&mut self, so_far: &Report) {
-        for line in self.prints.map_or(Vec::new(), Prints::run_ended) {
-            self.steps.suspend(|| say!("{line}"));
-        }
+    fn message(&self, line: &str) {
+        self.steps.suspend(|| say!("{line}"));
+    }
+
+    fn ran(&self, so_far: &Report) {
         let mut so_far = so_far.clone();
         so_far.cut_short = Some(STILL_RUNNING.to_owned());
         let results = KernelResults::new(self.subject.clone(), &so_far, &[]);
@@ -475,8 +406,8 @@ impl tiltyard_kernel::Progress for Progress<'_> {
         let _ = save(self.out.as_deref(), &results.json());
     }
 
-    fn stop(&mut self) -> Option<String> {
-        interrupt::signal().map(|signal| format!("interrupted by {signal}"))
+    fn stop(&self) -> Option<String> {
+        interrupt::reason()
     }
 }
 
@@ -487,9 +418,9 @@ fn verdict(report: &Report) -> Result<(), Failure> {
         let line = format!("cut short after {runs} whole runs: {reason}");
         return Err(Failure::new(ended_early(), line));
     }
-    match report.runs.iter().find_map(guest_run::fault) {
+    match report.runs.iter().find_map(kernel_fault::fault) {
         None => Ok(()),
-        Some(failure) => Err(failure),
+        Some(fault) => Err(Error::KernelRun(fault).into()),
     }
 }
 
@@ -503,4 +434,35 @@ fn ended_early() -> Code {
         Some(_) => Code::Interrupted,
         None => Code::Environment,
     }
+}
+
+/// All applications, with what is missing on this machine.
+fn applications_page() -> Result<String, Failure> {
+    let mut page = String::new();
+    for application in applications::all()? {
+        let (sizes, scores) = (application.sizes.join(", "), application.scores.join(", "));
+        let mut lines = vec![
+            application.about.clone(),
+            format!("sizes {sizes}; prints {scores}"),
+        ];
+        let missing = application.missing();
+        if !missing.is_empty() {
+            lines.push(format!(
+                "missing here: {}; {}",
+                missing.join(", "),
+                application.remedy()
+            ));
+        }
+        for (i, line) in lines.iter().enumerate() {
+            let name = if i == 0 {
+                application.name.as_str()
+            } else {
+                ""
+            };
+            page += &format!("{name:<18}{line}\n");
+        }
+    }
+    Ok(
+        page + "\nNAME:SIZE takes a size; the first, the default, fits two emulated CPUs, the others a server.\n"
+    )
 }

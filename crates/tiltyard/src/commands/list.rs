@@ -6,9 +6,9 @@ use std::path::Path;
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use tiltyard_report::csv::Csv;
+use tiltyard_runner::{data, machines, schedulers, workloads};
 
 use crate::failure::Failure;
-use crate::{data, machines, schedulers, workloads};
 
 /// List what is shipped.
 #[derive(Debug, clap::Args)]

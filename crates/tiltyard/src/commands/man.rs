@@ -3,12 +3,10 @@
 
 use std::path::PathBuf;
 
-use clap::CommandFactory;
 use clap_mangen::Man;
+use tiltyard_runner::output;
 
-use crate::cli::Cli;
 use crate::failure::{Code, Failure};
-use crate::output;
 
 /// Print a manual page, in roff, or write all of them.
 #[derive(Debug, clap::Args)]
@@ -25,8 +23,8 @@ pub struct Args {
     dir: Option<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let pages = pages().map_err(|e| Failure::new(Code::Other, format!("man page: {e}")))?;
+pub fn run(args: &Args, program: clap::Command) -> Result<(), Failure> {
+    let pages = pages(program).map_err(|e| Failure::new(Code::Other, format!("man page: {e}")))?;
     if let Some(dir) = &args.dir {
         std::fs::create_dir_all(dir).map_err(|e| Failure::io(Code::Other, dir, "create", &e))?;
         for (name, page) in &pages {
@@ -48,8 +46,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Names and texts of all pages. The program's lists the subcommands, with the names of their pages.
-fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
-    let mut program = Cli::command();
+fn pages(mut program: clap::Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     program.build();
     let is_page = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
     let subcommands = program.get_subcommands().filter(is_page);
@@ -62,7 +59,7 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     commands.insert(0, ("tiltyard".to_owned(), program.clone()));
     let render = |(name, command): (String, clap::Command)| {
         let mut page = Vec::new();
-        let version = command.version(crate::VERSION);
+        let version = command.version(tiltyard_runner::VERSION);
         Man::new(version).render(&mut page)?;
         Ok((name, page))
     };

@@ -19,7 +19,6 @@ pub mod show;
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::cli::{Cli, Command};
 use crate::failure::{Code, Failure};
 
 /// Output format without CSV.
@@ -28,25 +27,6 @@ pub enum TableOrJson {
     /// Human-readable.
     Table,
     Json,
-}
-
-pub fn run(cli: Cli) -> Result<(), Failure> {
-    match cli.command {
-        Command::Run(args) => run::run(&args),
-        Command::Measure(args) => measure::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Build(args) => build::run(&args),
-        Command::Kernel(args) => kernel::run(&args),
-        Command::Exec(args) => exec::run(&args),
-        Command::Calibrate(args) => calibrate::run(&args),
-        Command::Fidelity(args) => fidelity::run(&args),
-        Command::Reproduce(args) => reproduce::run(&args),
-        Command::List(args) => list::run(&args),
-        Command::Show(args) => show::run(&args),
-        Command::Completions(args) => completions::run(&args),
-        Command::Schema(args) => schema::run(&args),
-        Command::Man(args) => man::run(&args),
-    }
 }
 
 /// One line for each output that was written.

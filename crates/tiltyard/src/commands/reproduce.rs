@@ -10,12 +10,16 @@ use tiltyard_claims::page::{self, Kept};
 use tiltyard_claims::parameter::Parameter;
 use tiltyard_claims::{Experiment, Tier, Verdict, scoreboard};
 use tiltyard_report::html;
+use tiltyard_runner::data;
+use tiltyard_runner::grid::in_pool;
+use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::reproduce::{self, Cache, ExactGuest, Simulated, findings, mutations, trials};
 
 use crate::failure::{Code, Failure};
-use crate::output::{self, Output};
-use crate::reproduce::told::{self, Results};
-use crate::reproduce::{self, Cache, InKernel, Simulated, mutations, report, trials};
-use crate::{data, terminal};
+use crate::progress::Bar;
+use crate::progress::Steps;
+use crate::terminal;
+use crate::verdicts::{self, Results};
 
 /// The fewest for which the range of the values is a 95 % interval of the median.
 const SEEDS: u32 = 6;
@@ -177,7 +181,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(pattern) = &args.mutations {
         let mutations = mutations::load(&folder, &experiments)?;
-        let chosen = mutations::select(&mutations, pattern)?;
+        let chosen = mutations::select(&mutations, pattern)
+            .map_err(|error| Failure::usage(format!("--mutations={error}")))?;
         let ids = match args.claims.is_empty() && args.tier.is_none() {
             // The others, mostly applications, take most of the time and detect few rules.
             true => mutations::named(&mutations),
@@ -205,7 +210,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say!("tiltyard: {line}");
     }
     if let Some(results) = simulated.as_ref().filter(|_| draws(args)) {
-        let findings = report::findings(&results.judged, seeds, repeat_line(args));
+        let findings = findings::findings(&results.judged, seeds, repeat_line(args));
         if let Some(dir) = &args.figures {
             output::write_all(dir, &html::findings_figures(&findings))?;
         }
@@ -214,10 +219,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     super::print(&match args.format {
-        Format::Json => format!("{:#}\n", told::json(simulated.as_ref(), real.as_ref())),
+        Format::Json => format!("{:#}\n", verdicts::json(simulated.as_ref(), real.as_ref())),
         Format::Table => {
             let wall_s = begun.elapsed().as_secs_f64();
-            let mut page = told::page(simulated.as_ref(), real.as_ref(), wall_s);
+            let mut page = verdicts::page(simulated.as_ref(), real.as_ref(), wall_s);
             if let Some(path) = &args.report {
                 page += &format!("Report  {}\n", path.display());
             }
@@ -263,12 +268,7 @@ fn check(args: &Args) -> Result<(), Failure> {
 
 /// `work` in a pool of `threads`; 0: one per CPU.
 fn pool<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| {
-        let line = format!("--jobs: cannot start threads: {e}");
-        Failure::new(Code::Environment, line)
-    })?;
-    Ok(pool.install(work))
+    in_pool(threads, work).map_err(|error| Failure::from(error).within("--jobs"))
 }
 
 fn simulate<'a>(
@@ -282,7 +282,7 @@ fn simulate<'a>(
     let arena = Simulated::prepare(&plans, args.instead.clone())?;
     let threads = args.jobs.map_or(0, usize::from);
     let (judged, account) = pool(threads, || {
-        reproduce::judge_all(&plans, seeds, &arena, cache)
+        reproduce::judge_all(&plans, seeds, &arena, cache, &Bar::new())
     })?;
     Ok(Results {
         judged,
@@ -298,11 +298,11 @@ fn in_kernel<'a>(
     cache: &Cache,
 ) -> Result<Results<'a>, Failure> {
     let plans = reproduce::plan_in_kernel(experiments, ids)?;
-    let arena = InKernel::prepare(&plans, &args.kernel, args.instead.clone())?;
+    let arena = ExactGuest::prepare(&plans, &args.kernel, args.instead.clone(), &Steps::new())?;
     let seeds = u64::from(args.seeds.unwrap_or(SEEDS_IN_KERNEL));
     let guests = args.jobs.map_or(1, usize::from);
     let (mut judged, account) = pool(guests, || {
-        reproduce::judge_all(&plans, seeds, &arena, cache)
+        reproduce::judge_all(&plans, seeds, &arena, cache, &Bar::new())
     })?;
     for verdict in judged.iter_mut().flat_map(|j| &mut j.verdicts) {
         verdict.command += " --arena kernel --vm";
@@ -330,7 +330,15 @@ fn sensitivity(
     let plans = reproduce::plan(experiments, ids, false);
     let threads = args.jobs.map_or(0, usize::from);
     let variations = pool(threads, || {
-        reproduce::sensitivity(&plans, &before, fitted, seeds, &args.instead, cache)
+        reproduce::sensitivity(
+            &plans,
+            &before,
+            fitted,
+            seeds,
+            &args.instead,
+            cache,
+            &Bar::new(),
+        )
     })??;
     super::print(&match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(variations)),
@@ -351,7 +359,9 @@ fn trials(
         false => trials::presets,
     };
     let threads = args.jobs.map_or(0, usize::from);
-    let trials = pool(threads, || judge(experiments, ids, seeds, cache))??;
+    let trials = pool(threads, || {
+        judge(experiments, ids, seeds, cache, &Bar::new())
+    })??;
     super::print(&match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(trials)),
         Format::Table => scoreboard::trials(&trials, terminal::width()),
@@ -368,7 +378,7 @@ fn try_mutations(
     let seeds = u64::from(args.seeds.unwrap_or(SEEDS_OF_MUTATIONS));
     let threads = args.jobs.map_or(0, usize::from);
     let tried = pool(threads, || {
-        mutations::try_all(chosen, experiments, ids, seeds, cache)
+        mutations::try_all(chosen, experiments, ids, seeds, cache, &Bar::new())
     })??;
     super::print(&match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(tried)),

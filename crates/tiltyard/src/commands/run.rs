@@ -6,28 +6,30 @@ use std::slice;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use rayon::prelude::*;
-use tiltyard_measure::{Recorder, Summary};
+use tiltyard_measure::Summary;
 use tiltyard_model::Machine;
-use tiltyard_report::timeline::{Recorded, Timeline, Window};
+use tiltyard_report::timeline::Recorded;
 use tiltyard_report::{csv, table};
+use tiltyard_runner::event_dir::EventDir;
+use tiltyard_runner::grid::{self, Grid, Outputs};
+use tiltyard_runner::objects::{self, Built};
+use tiltyard_runner::origin::{Counts, SimShared};
+use tiltyard_runner::output::Output;
+use tiltyard_runner::schedulers::{self, Choice};
+use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
+use tiltyard_runner::simulation::Experiment;
+use tiltyard_runner::tables::{self, Tables};
+use tiltyard_runner::{Error, Progress};
+use tiltyard_runner::{duration, machines, user_space, verification, window, workloads};
 use tiltyard_tables::RunFiles;
 use tiltyard_workload::Workload;
 
 use super::list::Format;
-use crate::built::{self, Built};
-use crate::by::By;
-use crate::event_dir::EventDir;
 use crate::failure::{Code, Failure};
-use crate::origin::{Counts, SimShared, Simulated};
-use crate::output::Output;
-use crate::progress::{Progress, Steps};
+use crate::flags::ByFlag;
+use crate::progress::{Bar, Steps};
 use crate::races::{self, Found};
-use crate::schedulers::{self, Choice};
-use crate::sim_results::{Shared, SimResults, SimRun};
-use crate::simulate::{self, Experiment, Run};
-use crate::tabled::{self, Tables};
-use crate::{duration, machines, terminal, unset, verified, window, workloads};
+use crate::terminal;
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
 #[derive(Debug, clap::Args)]
@@ -106,8 +108,8 @@ pub struct Args {
     #[arg(long)]
     races: bool,
     /// What each row of the comparison is, in the table, in JSON and in the report.
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::App)]
-    by: By,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = ByFlag::App)]
+    by: ByFlag,
     /// Output format; JSON has every metric of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -136,31 +138,8 @@ enum Watchdog {
     Off,
 }
 
-/// What runs write, and what event files and tables record about their inputs.
-struct Outputs<'a> {
-    /// Taken by the first run.
-    trace: Mutex<Option<Output>>,
-    tables: Option<&'a Tables>,
-    events: Option<&'a EventDir>,
-    shared: SimShared,
-    /// For runs with the first seed.
-    timeline: Option<Window>,
-    first_seed: u64,
-    workload_sha256: String,
-    machine_sha256: String,
-}
-
 /// The result of one cell of the grid of schedulers and seeds.
-type Cell = Result<Done, Failure>;
-
-/// A run, and what was requested besides its metrics.
-struct Done {
-    run: Run,
-    /// Its metrics grouped by `--by`, if not by app.
-    view: Option<Summary>,
-    files: Option<RunFiles>,
-    timeline: Option<Recorded>,
-}
+type Cell = Result<grid::Cell, Error>;
 
 /// The results of all cells by scheduler; files in the same order.
 #[derive(Default)]
@@ -190,7 +169,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ));
     }
     let workload = workloads::load(&args.workload)?;
-    args.by.check(&workload)?;
+    let by = args.by.by();
+    by.check(&workload)
+        .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}; use --by task")))?;
     workloads::require_end(&args.workload, &workload, args.duration)?;
     let machine = machines::load(&args.machine)?;
     if args.races {
@@ -200,6 +181,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let tables = args.out.as_deref().map(Tables::create).transpose()?;
     let events = args.events.as_deref().map(EventDir::create).transpose()?;
+    let command = |scheduler: &str, seed| {
+        let scheduler = scheduler.to_owned();
+        repeat_line(args, slice::from_ref(&scheduler), Some(seed))
+    };
     let outputs = Outputs {
         trace: Mutex::new(trace),
         tables: tables.as_ref(),
@@ -215,9 +200,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let range = args.timeline.unwrap_or_default();
             window::of(range, &workload, args.duration, choices.len())
         }),
-        first_seed: seeds[0],
-        workload_sha256: tabled::sha256(&workloads::text(&args.workload)?),
-        machine_sha256: tabled::sha256(&machines::text(&args.machine)?),
+        workload_sha256: tables::sha256(&workloads::text(&args.workload)?),
+        machine_sha256: tables::sha256(&machines::text(&args.machine)?),
+        command: &command,
     };
     let experiment = Experiment {
         machine: &machine,
@@ -232,11 +217,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut first_failure = None;
     let built = build_all(args, &choices, &mut first_failure);
     for scheduler in &built {
-        for warning in unset::warnings(scheduler, &machine) {
+        for warning in user_space::warnings(scheduler, &machine) {
             say!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
         }
     }
-    let cells = run_all(args, &experiment, &built, &seeds, &outputs)?;
+    let runs = Grid {
+        experiment: &experiment,
+        schedulers: &built,
+        seeds: &seeds,
+        by,
+        threads: args.jobs.map_or(0, usize::from),
+    };
+    let cells = grid::run(&runs, &outputs, &Bar::new())
+        .map_err(|error| Failure::from(error).within("--jobs"))?;
     let mut gathered = gather(args, &built, &seeds, cells, &mut first_failure);
     if !gathered.runs.is_empty() {
         if let Some(tables) = tables {
@@ -265,7 +258,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for hint in built
         .iter()
         .filter(|_| first_failure.is_none())
-        .filter_map(verified::hint)
+        .filter_map(verification::hint)
     {
         say!("tiltyard: {hint}");
     }
@@ -280,7 +273,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// The requested schedulers. If two would have the same name, each is named as typed.
 fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
-    let chosen: Result<Vec<Choice>, Failure> = args
+    let chosen: Result<Vec<Choice>, Error> = args
         .schedulers
         .iter()
         .map(|s| schedulers::choose(s))
@@ -301,16 +294,16 @@ fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) 
     let mut built = Vec::new();
     for choice in choices {
         steps.step(&format!("building {}", choice.label));
-        let scheduler = built::native(choice, args.accesses || args.races);
+        let scheduler = objects::native(choice, args.accesses || args.races);
         let verified = scheduler.and_then(|scheduler| {
             if args.verify {
-                verified::require(&scheduler)?;
+                verification::require(&scheduler, &steps)?;
             }
             Ok(scheduler)
         });
         match verified {
             Ok(scheduler) => built.push(scheduler),
-            Err(failure) => steps.suspend(|| note(first_failure, &failure)),
+            Err(error) => steps.suspend(|| note(first_failure, &error.into())),
         }
     }
     built
@@ -320,112 +313,6 @@ fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) 
 fn note(first_failure: &mut Option<Code>, failure: &Failure) {
     failure.print();
     first_failure.get_or_insert(failure.code);
-}
-
-/// Runs the grid on the requested number of threads. Cells come back in order: schedulers, then seeds.
-fn run_all(
-    args: &Args,
-    experiment: &Experiment,
-    built: &[Built],
-    seeds: &[u64],
-    outputs: &Outputs,
-) -> Result<Vec<Cell>, Failure> {
-    let threads = args.jobs.map_or(0, usize::from); // 0: rayon asks the machine
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| {
-        Failure::new(
-            Code::Environment,
-            format!("--jobs: cannot start threads: {e}"),
-        )
-    })?;
-    let grid: Vec<(u32, &Built, u64)> = (0..)
-        .zip(
-            built
-                .iter()
-                .flat_map(|b| seeds.iter().map(move |s| (b, *s))),
-        )
-        .map(|(number, (scheduler, seed))| (number, scheduler, seed))
-        .collect();
-    let run_ns = experiment
-        .duration_ns
-        .or(experiment.workload.duration_ns)
-        .unwrap_or(0);
-    let passes = if experiment.twice { 2 } else { 1 };
-    let progress = Progress::new(run_ns.saturating_mul(grid.len() as u64 * passes));
-    let cells = pool.install(|| {
-        let cell = |&(number, scheduler, seed): &(u32, &Built, u64)| {
-            let command = repeat_line(
-                args,
-                slice::from_ref(&scheduler.choice.argument),
-                Some(seed),
-            );
-            let of = Simulated {
-                experiment,
-                workload_sha256: &outputs.workload_sha256,
-                machine_sha256: &outputs.machine_sha256,
-                built: scheduler,
-                command: &command,
-                shared: &outputs.shared,
-            };
-            run_one(&of, args.by, number, seed, outputs, &progress)
-        };
-        grid.par_iter().map(cell).collect()
-    });
-    progress.finish();
-    Ok(cells)
-}
-
-/// One cell: its run, and whatever it writes.
-fn run_one(
-    of: &Simulated,
-    by: By,
-    number: u32,
-    seed: u64,
-    outputs: &Outputs,
-    progress: &Progress,
-) -> Cell {
-    let trace = outputs.trace.lock().ok().and_then(|mut t| t.take());
-    let workload = of.experiment.workload;
-    let origin_ns = simulate::origin_ns(workload);
-    let mut events = outputs
-        .tables
-        .map(|tables| tables.listen(number, origin_ns));
-    let kept = outputs.events.map(|dir| dir.record(number));
-    let mut kept = kept.transpose()?;
-    let window = outputs.timeline.filter(|_| seed == outputs.first_seed);
-    let nr_cpus = of.experiment.machine.nr_cpus();
-    let timeline = window.map(|window| Timeline::new(nr_cpus, origin_ns, window));
-    let recorder = (by != By::App).then(|| Recorder::new(simulate::recorded(of.experiment)));
-    let mut view = by.regroup(workload, (timeline, recorder));
-    let mut listener = ((events.as_mut(), kept.as_mut()), &mut view);
-    let run = simulate::run(
-        of.experiment,
-        of.built,
-        seed,
-        trace,
-        &mut listener,
-        progress,
-    )?;
-    let (timeline, recorder) = view.sink;
-    let timeline = timeline.map(|t| t.finish(run.outcome.end_ns));
-    let view = recorder.map(|r| r.finish(run.outcome.end_ns));
-    let about = of.about(number, &run);
-    if let (Some(dir), Some(kept)) = (outputs.events, kept) {
-        dir.write(dir.end(kept)?, &about)?;
-    }
-    let files = match (outputs.tables, events) {
-        (Some(tables), Some(events)) => {
-            let (hash, summary) = (&run.trace_hash, &run.summary);
-            Some(tables.simulated(number, events, &about, hash, summary)?)
-        }
-        _ => None,
-    };
-    Ok(Done {
-        run,
-        view,
-        files,
-        timeline,
-    })
 }
 
 /// The results of the cells. Failed runs are reported with the command that repeats them.
@@ -457,7 +344,8 @@ fn gather(
                     let timeline = done.timeline.map(|t| (label.clone(), t));
                     all.timelines.extend(timeline);
                 }
-                Err(mut failure) => {
+                Err(error) => {
+                    let mut failure = Failure::from(error);
                     let argument = slice::from_ref(&scheduler.choice.argument);
                     let repeat = repeat_line(args, argument, Some(*seed));
                     for fault in &mut failure.faults {
@@ -506,8 +394,8 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     if let Some(watchdog) = args.watchdog {
         add("--watchdog", format!("{watchdog:?}").to_lowercase());
     }
-    if args.by != By::App {
-        words.extend(["--by".to_owned(), args.by.name().to_owned()]);
+    if args.by != ByFlag::App {
+        words.extend(["--by".to_owned(), args.by.by().name().to_owned()]);
     }
     if args.races {
         words.push("--races".to_owned());
@@ -536,7 +424,7 @@ fn publish(
             machine: &machine.name,
             about_machine: &machine.description,
             nr_cpus: machine.nr_cpus(),
-            by: args.by,
+            by: args.by.by(),
             command: &command,
         },
         runs: &gathered.runs,

@@ -4,11 +4,11 @@
 use std::fmt::Write;
 
 use tiltyard_model::Machine;
+use tiltyard_runner::{data, machines, schedulers, workloads};
 use tiltyard_workload::Workload;
 
 use super::list::What;
 use crate::failure::Failure;
-use crate::{data, machines, schedulers, workloads};
 
 /// Explain a scheduler, a workload or a machine.
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tiltyard_claims::parameter::FITTED_FILE;
-use tiltyard_claims::{Attempts, Class, Experiment, Outcome, Trials, Verdict};
+use tiltyard_claims::{Attempts, ClaimOutcome, Class, Experiment, Trials, Verdict};
 
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
@@ -134,7 +134,7 @@ fn no_claim_is_vacuous() {
     let attempts = Attempts::new(&mutations, &sensitivity);
     let reproduced = kept::<Verdict>("sim.json")
         .into_iter()
-        .filter(|v| v.verdict == Outcome::Reproduced);
+        .filter(|v| v.verdict == ClaimOutcome::Reproduced);
     let reproduced: BTreeSet<String> = reproduced.map(|v| v.id).collect();
     let mut wrong = Vec::new();
     for experiment in experiments() {
@@ -212,7 +212,7 @@ fn a_sample_of_trials_is_what_comes_out() {
 fn misses_were_tried_with_presets() {
     let tried = kept::<Trials>("presets.json");
     for verdict in kept::<Verdict>("sim.json") {
-        if verdict.verdict == Outcome::NotReproduced {
+        if verdict.verdict == ClaimOutcome::NotReproduced {
             let own = tried
                 .iter()
                 .find(|t| t.id == verdict.id && t.check == verdict.check);

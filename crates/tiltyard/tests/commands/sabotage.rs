@@ -13,7 +13,7 @@ use tiltyard_claims::mutation::{
     Change, Mutation, Mutations, SHARED, Score, Tried, result_of, scores,
 };
 use tiltyard_claims::parameter::FITTED_FILE;
-use tiltyard_claims::{Experiment, Outcome, Verdict};
+use tiltyard_claims::{ClaimOutcome, Experiment, Verdict};
 
 /// Mutations that every run of the tests tries.
 const SAMPLE: usize = 6;
@@ -211,6 +211,6 @@ fn named_claims_are_judged() {
         .flat_map(|m| &m.turns)
     {
         let verdict = verdicts.iter().find(|v| v.id == *id).unwrap();
-        assert_ne!(verdict.verdict, Outcome::NotRun, "{id}");
+        assert_ne!(verdict.verdict, ClaimOutcome::NotRun, "{id}");
     }
 }

@@ -11,14 +11,14 @@ use std::ops::Range;
 
 /// A place in the file.
 #[derive(Clone)]
-struct Place {
+struct MemberSpan {
     key: String,
     span: Range<usize>,
 }
 
-impl Place {
+impl MemberSpan {
     fn of(member: &Member) -> Self {
-        Place {
+        MemberSpan {
             key: member.key.clone(),
             span: member.key_span.clone(),
         }
@@ -31,7 +31,7 @@ struct Birth {
     child: usize,
     /// Every run of the parent comes here, without waiting for anybody on the way.
     sure: bool,
-    place: Place,
+    place: MemberSpan,
 }
 
 /// What reading leaves behind for the checks.
@@ -42,11 +42,11 @@ pub(super) struct Notes {
     /// Whether the task that is being read may already have stopped for good before the event that is next.
     pub may_stop: bool,
     /// Barrier, task, place; only barriers that are named without a varying index.
-    barrier_uses: Vec<(usize, usize, Place)>,
+    barrier_uses: Vec<(usize, usize, MemberSpan)>,
     /// Barriers that are used with a varying index: who meets there is not known.
     varying_barriers: Vec<Range<usize>>,
     births: Vec<Birth>,
-    shared_buffers: Vec<(Op, Place)>,
+    shared_buffers: Vec<(Op, MemberSpan)>,
 }
 
 impl Notes {
@@ -54,7 +54,7 @@ impl Notes {
         match &barrier.index {
             Index::Const(at) => {
                 self.barrier_uses
-                    .push((barrier.first + *at as usize, task, Place::of(member)))
+                    .push((barrier.first + *at as usize, task, MemberSpan::of(member)))
             }
             _ => self
                 .varying_barriers
@@ -67,7 +67,7 @@ impl Notes {
             parent: scope.task,
             child,
             sure: scope.sure && !self.may_stop,
-            place: Place::of(member),
+            place: MemberSpan::of(member),
         });
     }
 
@@ -96,7 +96,8 @@ impl Notes {
                 ..
             }
         ) {
-            self.shared_buffers.push((op.clone(), Place::of(member)));
+            self.shared_buffers
+                .push((op.clone(), MemberSpan::of(member)));
         }
     }
 }
@@ -115,12 +116,17 @@ impl Reader<'_> {
         self.check_groups_of_realtime();
     }
 
-    fn complain(&mut self, place: &Place, what: impl Into<String>, way_out: impl Into<String>) {
+    fn complain(
+        &mut self,
+        place: &MemberSpan,
+        what: impl Into<String>,
+        way_out: impl Into<String>,
+    ) {
         self.error(place.span.clone(), &place.key, what, way_out);
     }
 
     fn check_somebody_starts(&mut self, notes: &Notes) {
-        let place = Place {
+        let place = MemberSpan {
             key: "tasks".into(),
             span: self.find_key("tasks"),
         };
@@ -143,7 +149,7 @@ impl Reader<'_> {
         for at in 0..self.workload.tasks.len() {
             let task = &self.workload.tasks[at];
             if task.instances == 0 && !notes.births.iter().any(|birth| birth.child == at) {
-                let place = Place {
+                let place = MemberSpan {
                     key: task.name.clone(),
                     span: self.find_key(&task.name),
                 };
@@ -168,7 +174,7 @@ impl Reader<'_> {
     /// the task's instances. Then looks for barriers that can never open.
     fn check_barriers(&mut self, notes: &Notes) {
         let born: HashSet<usize> = notes.births.iter().map(|birth| birth.child).collect();
-        let mut uses: HashMap<usize, Vec<(usize, &Place)>> = HashMap::new();
+        let mut uses: HashMap<usize, Vec<(usize, &MemberSpan)>> = HashMap::new();
         for (barrier, task, place) in &notes.barrier_uses {
             uses.entry(*barrier).or_default().push((*task, place));
         }
@@ -287,7 +293,7 @@ impl Reader<'_> {
                 clash |= class(policy) != Class::Fair && group.is_some();
             }
             if clash {
-                let place = Place {
+                let place = MemberSpan {
                     key: task.name.clone(),
                     span: self.find_key(&task.name),
                 };

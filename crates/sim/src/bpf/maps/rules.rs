@@ -92,7 +92,7 @@ pub(super) fn kind_name(kind: MapKind) -> &'static str {
         MapKind::RingBuf => "BPF_MAP_TYPE_RINGBUF",
         MapKind::TaskStorage => "BPF_MAP_TYPE_TASK_STORAGE",
         MapKind::CgroupStorage => "BPF_MAP_TYPE_CGRP_STORAGE",
-        MapKind::Arena => "BPF_MAP_TYPE_ARENA",
+        MapKind::BpfArena => "BPF_MAP_TYPE_ARENA",
     }
 }
 
@@ -240,7 +240,7 @@ fn shape(kind: MapKind) -> Option<Shape> {
             Zero,
             BPF_F_NO_PREALLOC | BPF_F_CLONE,
         ),
-        MapKind::Arena => return None,
+        MapKind::BpfArena => return None,
     };
     Some(Shape {
         key,

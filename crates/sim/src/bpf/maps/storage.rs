@@ -16,18 +16,18 @@ pub struct Storage {
     values: Slab,
     value_size: usize,
     /// By the owner's index.
-    places: Vec<Place>,
+    places: Vec<StoredValue>,
 }
 
 /// Where an owner's value is; a null pointer if it has none.
 #[derive(Clone, Copy)]
-struct Place {
+struct StoredValue {
     value: *mut u8,
     slot: u32,
 }
 
-impl Place {
-    const NONE: Place = Place {
+impl StoredValue {
+    const NONE: StoredValue = StoredValue {
         value: null_mut(),
         slot: 0,
     };
@@ -67,9 +67,9 @@ impl Storage {
         let slot = self.values.take();
         let value = self.values.at(slot);
         if self.places.len() <= owner as usize {
-            self.places.resize(owner as usize + 1, Place::NONE);
+            self.places.resize(owner as usize + 1, StoredValue::NONE);
         }
-        self.places[owner as usize] = Place { value, slot };
+        self.places[owner as usize] = StoredValue { value, slot };
         if !initial.is_null() {
             // SAFETY: the caller's promise of `get`.
             unsafe { initial.copy_to(value, self.value_size) };
@@ -81,7 +81,7 @@ impl Storage {
         match self.places.get_mut(owner as usize) {
             Some(place) if !place.value.is_null() => {
                 self.values.retire(place.slot);
-                *place = Place::NONE;
+                *place = StoredValue::NONE;
                 0
             }
             _ => -ENOENT,
@@ -91,7 +91,7 @@ impl Storage {
     /// Owner and start of the value that holds this address.
     pub fn owner_at(&self, address: usize) -> Option<(u32, *mut u8)> {
         let slot = self.values.slot_at(address)?;
-        let is_its = |place: &Place| !place.value.is_null() && place.slot == slot;
+        let is_its = |place: &StoredValue| !place.value.is_null() && place.slot == slot;
         let owner = self.places.iter().position(is_its)?;
         Some((owner as u32, self.values.at(slot)))
     }

@@ -568,7 +568,7 @@ fn timers_find_the_element_they_live_in() {
 fn bad_declarations_are_refused_by_name() {
     let refusal = |decl: Map| MapSet::new(&[decl], NR_CPUS).err().map(|e| e.to_string());
     let cases = [
-        (decl("m", MapKind::Arena, 0, 0, 10), "BPF_MAP_TYPE_ARENA"),
+        (decl("m", MapKind::BpfArena, 0, 0, 10), "BPF_MAP_TYPE_ARENA"),
         (decl("m", MapKind::Array, 8, 8, 1), "key_size = 8"),
         (decl("m", MapKind::Array, 4, 0, 1), "value_size = 0"),
         (decl("m", MapKind::Hash, 4, 8, 0), "max_entries = 0"),

@@ -3,25 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use tiltyard_kernel::protocol::RunReport;
-use tiltyard_kernel::vm::Report;
+use tiltyard_kernel::{Report, RunReport};
 use tiltyard_report::csv;
+use tiltyard_runner::Error;
+use tiltyard_runner::event_files::EventFile;
+use tiltyard_runner::grouping::By;
+use tiltyard_runner::kernel_results::{KernelResults, Subject};
+use tiltyard_runner::kernel_runs::Recorded;
+use tiltyard_runner::origin::KernelResult;
+use tiltyard_runner::window;
 use tiltyard_trace::About;
 
 use super::{Args, Outputs, apart, find_pair, measure, twice, written};
-use crate::by::By;
 use crate::commands::list::Format;
 use crate::commands::print;
-use crate::event_files::EventFile;
 use crate::failure::Failure;
-use crate::kernel_results::{KernelResults, Subject};
-use crate::origin::KernelResult;
-use crate::recorded::Recorded;
-use crate::window;
+use crate::flags::ByFlag;
+use crate::kernel_page;
 
 pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Result<(), Failure> {
-    if args.by != By::App || args.figures.is_some() {
-        let flag = if args.by == By::App {
+    if args.by != ByFlag::App || args.figures.is_some() {
+        let flag = if args.by == ByFlag::App {
             "--figures"
         } else {
             "--by"
@@ -30,7 +32,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
         return Err(Failure::usage(line));
     }
     files.sort_by_key(|file| file.about.run);
-    let results: Result<Vec<KernelResult>, Failure> = files.iter().map(EventFile::result).collect();
+    let results: Result<Vec<KernelResult>, Error> = files.iter().map(EventFile::result).collect();
     let results = results?;
     check(&files, &results)?;
     let (about, shared) = (files[0].about.clone(), results[0].shared.clone());
@@ -75,7 +77,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
         out.fill(results.json().as_bytes())?;
     }
     match args.format {
-        Format::Table => print(&(results.page() + &written(args))),
+        Format::Table => print(&(kernel_page::page(&results) + &written(args))),
         Format::Json => print(&results.json()),
         Format::Csv => print(&csv::comparison(&results.comparison)),
     }

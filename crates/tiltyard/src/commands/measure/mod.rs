@@ -9,16 +9,18 @@ use std::path::PathBuf;
 use tiltyard_measure::{Recorder, RecorderSpec, Regrouped, Summary, TraceHash};
 use tiltyard_report::perfetto;
 use tiltyard_report::timeline::{self, Timeline, Window};
+use tiltyard_runner::Error;
+use tiltyard_runner::event_files::{self, EventFile};
+use tiltyard_runner::grouping::By;
+use tiltyard_runner::output::Output;
+use tiltyard_runner::tables::Tables;
+use tiltyard_runner::window;
 use tiltyard_tables::{EventTables, RunPart};
 use tiltyard_trace::{About, Arena};
 
 use super::list::Format;
-use crate::by::By;
-use crate::event_files::{self, EventFile};
-use crate::failure::{Code, Failure};
-use crate::output::Output;
-use crate::tabled::Tables;
-use crate::window;
+use crate::failure::Failure;
+use crate::flags::ByFlag;
 
 /// Measure runs again from their events.
 ///
@@ -61,8 +63,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
     /// What each row of the comparison is; only for simulated runs. Events do not show cgroups.
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::App)]
-    by: By,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = ByFlag::App)]
+    by: ByFlag,
     /// Output format; JSON has every metric of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -72,7 +74,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if args.by == By::Group {
+    if args.by == ByFlag::Group {
         let line = "--by group: events do not show cgroups; use --by app or --by task";
         return Err(Failure::usage(line));
     }
@@ -151,8 +153,7 @@ fn measure(
     ))?;
     if let Some(trace) = trace {
         let output = trace.finish();
-        let output =
-            output.map_err(|e| Failure::new(Code::Other, format!("--trace: cannot write: {e}")))?;
+        let output = output.map_err(Error::Trace)?;
         output.finish()?;
     }
     let about = file.about;

@@ -4,18 +4,20 @@
 use tiltyard_measure::Summary;
 use tiltyard_report::timeline::{Recorded, Window};
 use tiltyard_report::{csv, table};
+use tiltyard_runner::Error;
+use tiltyard_runner::event_files::EventFile;
+use tiltyard_runner::grouping::By;
+use tiltyard_runner::origin::{SimResult, SimShared};
+use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
+use tiltyard_runner::window;
 use tiltyard_tables::RunFiles;
 use tiltyard_trace::About;
 
 use super::{Args, Outputs, apart, find_pair, measure, twice, written};
-use crate::by::By;
 use crate::commands::list::Format;
 use crate::commands::print;
-use crate::event_files::EventFile;
 use crate::failure::{Code, Failure};
-use crate::origin::{SimResult, SimShared};
-use crate::sim_results::{Shared, SimResults, SimRun};
-use crate::{terminal, window};
+use crate::terminal;
 
 /// Runs by scheduler, in order.
 #[derive(Default)]
@@ -29,7 +31,7 @@ struct Gathered {
 pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Result<(), Failure> {
     let schedulers = distinct(&files);
     files.sort_by_key(|file| schedulers.iter().position(|s| *s == file.about.scheduler));
-    let results: Result<Vec<SimResult>, Failure> = files.iter().map(EventFile::result).collect();
+    let results: Result<Vec<SimResult>, Error> = files.iter().map(EventFile::result).collect();
     let results = results?;
     check(&files, &results)?;
     let (about, shared) = (files[0].about.clone(), results[0].shared.clone());
@@ -41,7 +43,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
     };
     let is_drawn = args.report.is_some() || args.figures.is_some();
     let window = is_drawn.then(|| window_of(args, &shared, schedulers.len()));
-    let all = gather(args.by, files, results, window, &mut outputs)?;
+    let all = gather(args.by.by(), files, results, window, &mut outputs)?;
     let results = SimResults {
         shared: Shared {
             workload: &about.workload,
@@ -50,7 +52,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
             machine: &about.machine.name,
             about_machine: &about.machine.description,
             nr_cpus: about.machine.nr_cpus as usize,
-            by: args.by,
+            by: args.by.by(),
             command: &command,
         },
         runs: &all.runs,

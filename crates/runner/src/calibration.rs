@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Measures a machine: the readings under its own scheduler, and under schedulers with known work.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tiltyard_build::Builder;
+use tiltyard_exec::costs::Readings;
+use tiltyard_fidelity::costs::{Bpf, INSNS, Weighed};
+use tiltyard_kernel::error::KernelError;
+use tiltyard_kernel::{
+    Progress, Report, RunOutcome, RunReport, SchedulerJob, Tunable, VmJob, here, host, vm,
+};
+
+use crate::Error;
+use crate::guest::Guest;
+use crate::{kernel_runs, objects, program};
+
+/// One line for a machine file: what was measured.
+pub fn description(guest: &Guest, weighed: &Weighed) -> String {
+    let release = &weighed.kernel_release;
+    match (guest.vm, guest.icount) {
+        (false, _) => format!("the machine at hand under Linux {release}"),
+        (true, false) => format!("a virtual machine under Linux {release}"),
+        (true, true) => {
+            format!("an emulated CPU whose clock counts instructions, under Linux {release}")
+        }
+    }
+}
+
+/// Takes the readings. Under emulation that counts instructions they are the same every time.
+pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Result<Weighed, Error> {
+    steps.step("building the schedulers to weigh with");
+    let (plain, callbacks) = (object(&[])?, object(&["CALLBACKS"])?);
+    let insns = INSNS.to_string();
+    let mut own = scheduler(objects::DEFAULT, None, &[]);
+    own.arguments.push("--timers".to_owned());
+    if !guest.icount {
+        own.arguments.push("--jitter".to_owned());
+    }
+    let schedulers = vec![
+        own,
+        scheduler("base", Some(&plain), &[]),
+        scheduler("callbacks", Some(&callbacks), &[]),
+        scheduler("insns", Some(&plain), &[("insns", &insns)]),
+        scheduler("queue", Some(&plain), &[("queue", "true")]),
+    ];
+    let program = program::path()?;
+    let command = [&*program.display().to_string(), "calibrate", "--readings"];
+    let mut job = guest.job(command.map(str::to_owned).to_vec())?;
+    job.schedulers = schedulers;
+    if recorded {
+        job.tracer = Some(kernel_runs::tracer()?);
+    }
+    let mut heard = Heard {
+        steps,
+        output: BTreeMap::new(),
+    };
+    // Schedulers with known work cannot run in a kernel without sched_ext.
+    if !guest.vm && !host::check(&guest.kernel).here.is_empty() {
+        job.schedulers.truncate(1);
+    }
+    let mut done = run(&job, guest.vm, &mut heard);
+    if let Err(KernelError::NoSchedExt { .. }) = done {
+        job.schedulers.truncate(1);
+        done = run(&job, guest.vm, &mut heard);
+    }
+    let report = done?;
+    let mut readings = BTreeMap::new();
+    for run in &report.runs {
+        readings.insert(run.scheduler.as_str(), parse(run, &heard.output)?);
+    }
+    let own = report
+        .runs
+        .first()
+        .and_then(|run| readings.remove(run.scheduler.as_str()));
+    let mut of = |name: &str| readings.remove(name);
+    let bpf = of("base")
+        .zip(of("callbacks"))
+        .zip(of("insns").zip(of("queue")));
+    Ok(Weighed {
+        kernel_release: report.kernel_release.clone(),
+        recorded,
+        exact: guest.icount,
+        own: own.ok_or_else(|| Error::Measurement("no readings came back".to_owned()))?,
+        bpf: bpf.map(|((base, callbacks), (insns, queue))| Bpf {
+            base,
+            callbacks,
+            insns,
+            queue,
+        }),
+    })
+}
+
+fn run(job: &VmJob, is_vm: bool, heard: &mut Heard) -> Result<Report, KernelError> {
+    match is_vm {
+        true => vm::run(job, heard, &mut |_| {}),
+        false => here::run(job, kernel_runs::spread, heard, &mut |_| {}),
+    }
+}
+
+fn scheduler(name: &str, object: Option<&PathBuf>, tunables: &[(&str, &str)]) -> SchedulerJob {
+    let tunable = |(name, value): &(&str, &str)| Tunable {
+        name: (*name).to_owned(),
+        value: (*value).to_owned(),
+    };
+    SchedulerJob {
+        object: object.cloned(),
+        tunables: tunables.iter().map(tunable).collect(),
+        ..SchedulerJob::own(name)
+    }
+}
+
+fn object(defines: &[&str]) -> Result<PathBuf, Error> {
+    let mut source = objects::shipped("costs.bpf.c", tiltyard_kernel::COSTS_SOURCE)?;
+    source.defines = defines.iter().map(|d| (*d).to_owned()).collect();
+    Ok(Builder::default().bpf_object(&source)?)
+}
+
+/// What the command printed under this scheduler.
+fn parse(run: &RunReport, output: &BTreeMap<String, String>) -> Result<Readings, Error> {
+    let name = &run.scheduler;
+    // "default (EEVDF)" printed as "default".
+    let printed = name.split(' ').next().and_then(|name| output.get(name));
+    let text = printed.map_or("", |text| text.trim());
+    let error = |what: String| Error::Environment(format!("under {name}: {what}"));
+    match &run.outcome {
+        RunOutcome::NotLoaded { reason, .. } => Err(error(reason.clone())),
+        _ if !run.is_success() => Err(error(format!("the measurement failed: {text}"))),
+        _ => serde_json::from_str(text).map_err(|e| error(format!("no readings: {e}"))),
+    }
+}
+
+/// Keeps what the command prints, by scheduler.
+struct Heard<'a> {
+    steps: &'a dyn crate::Progress,
+    output: BTreeMap<String, String>,
+}
+
+impl Progress for Heard<'_> {
+    fn step(&mut self, what: &str) {
+        self.steps.step(what);
+    }
+
+    fn output(&mut self, scheduler: &str, text: &str) {
+        self.output
+            .entry(scheduler.to_owned())
+            .or_default()
+            .push_str(text);
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The same workloads under the same schedulers in a real kernel and in the simulated machine.
+
+use std::path::{Path, PathBuf};
+
+use tiltyard_exec::ExecOutcome;
+use tiltyard_fidelity::judge::{Measured, Requests, judge};
+use tiltyard_fidelity::set::{Arena, Comparison, Results, Set};
+use tiltyard_kernel::rounds::Rounds;
+use tiltyard_kernel::{Accel, Progress, Report, Trace, vm};
+use tiltyard_measure::Summary;
+use tiltyard_model::Machine;
+use tiltyard_model::machine::Jitter;
+use tiltyard_workload::Workload;
+
+use crate::Error;
+use crate::guest::Guest;
+use crate::kernel_fault::{Culprit, KernelFault};
+use crate::simulation::{self, Experiment};
+use crate::{kernel_runs, machines, objects, schedulers, threads, workloads};
+
+/// Seeds of the simulated runs; their median counts, as for the kernel's runs.
+const SEEDS: u64 = 5;
+
+/// All workloads in one arena.
+pub fn run(
+    set: &Set,
+    arena: &Arena,
+    guest: &Guest,
+    machine: &Machine,
+    files: &[PathBuf],
+    steps: &dyn crate::Progress,
+) -> Result<Results, Error> {
+    let mut results = Results {
+        arena: arena.clone(),
+        kernel_release: String::new(),
+        accel: String::new(),
+        load_percent: 0,
+        tolerance: set.tolerance,
+        least: set.least,
+        comparisons: Vec::new(),
+    };
+    for file in files {
+        let workload = workloads::load(&file.display().to_string())?;
+        let real = in_kernel(set, arena, guest, file, &workload, steps)?;
+        if results.kernel_release.is_empty() {
+            results
+                .kernel_release
+                .clone_from(&real.report.kernel_release);
+            results.accel = real.report.accel.map_or("", Accel::name).to_owned();
+            results.load_percent = real.report.load_percent;
+        }
+        for (index, (simulated, name)) in arena.pairs.iter().enumerate() {
+            steps.step(&format!(
+                "{}: {} under {simulated}, simulated",
+                arena.name, workload.name
+            ));
+            let figures = in_simulation(set, machine, simulated, &workload, steps)?;
+            let (label, runs, lost_events) = &real.schedulers[index];
+            results.comparisons.push(Comparison {
+                workload: workload.name.clone(),
+                simulated: simulated.clone(),
+                real: name.clone(),
+                label: label.clone(),
+                lost_events: *lost_events,
+                rows: judge(&figures, &Measured::median(runs), &set.tolerance),
+            });
+        }
+    }
+    Ok(results)
+}
+
+fn app_names(workload: &Workload) -> Vec<String> {
+    workload.apps.iter().map(|app| app.name.clone()).collect()
+}
+
+fn in_simulation(
+    set: &Set,
+    machine: &Machine,
+    scheduler: &str,
+    workload: &Workload,
+    steps: &dyn crate::Progress,
+) -> Result<Measured, Error> {
+    let built = objects::native(&schedulers::choose(scheduler)?, false)?;
+    let experiment = Experiment {
+        machine,
+        workload,
+        duration_ns: None,
+        watchdog: None,
+        probes: false,
+        twice: false,
+        races: false,
+    };
+    let measured = |seed| -> Result<Measured, Error> {
+        let run = simulation::run(&experiment, &built, seed, None, &mut (), steps)?;
+        let requests: Vec<Requests> = run.summary.requests.iter().filter_map(requests).collect();
+        let (summary, duration_ns) = (&run.summary, run.summary.duration_ns);
+        let apps = app_names(workload);
+        Ok(Measured::new(
+            summary,
+            &apps,
+            duration_ns,
+            &requests,
+            set.least,
+        ))
+    };
+    // An exact guest is one run; so is the machine that was measured in it, which has no jitter.
+    let seeds = match machine.jitter == Jitter::NONE {
+        true => 1,
+        false => SEEDS,
+    };
+    let runs: Result<Vec<Measured>, Error> = (1..=seeds).map(measured).collect();
+    Ok(Measured::median(&runs?))
+}
+
+fn requests(class: &tiltyard_measure::RequestSummary) -> Option<Requests> {
+    let latency = &class.latency;
+    Some(Requests {
+        class: class.class.clone(),
+        count: latency.count,
+        per_s: class.throughput_per_s()?,
+        p50_p99_ns: (latency.max_ns > 0).then_some((latency.p50_ns, latency.p99_ns)),
+    })
+}
+
+/// What the kernel did: each scheduler's name, its runs, and lost events.
+struct Real {
+    report: Report,
+    schedulers: Vec<(String, Vec<Measured>, u64)>,
+}
+
+fn in_kernel(
+    set: &Set,
+    arena: &Arena,
+    guest: &Guest,
+    file: &Path,
+    workload: &Workload,
+    steps: &dyn crate::Progress,
+) -> Result<Real, Error> {
+    let mut command = threads::command(file)?;
+    if arena.exact && machines::load(&arena.machine)?.nr_cpus() > 1 {
+        // Its CPUs take turns: work is measured by the task's own clock, which stops while another has its turn.
+        command.push("--exact".to_owned());
+    }
+    let jobs = arena.pairs.iter().map(|(_, real)| objects::job(real));
+    let mut job = guest.job(command)?;
+    job.schedulers = jobs.collect::<Result<_, _>>()?;
+    job.tracer = Some(kernel_runs::tracer()?);
+    job.rounds = match arena.rounds {
+        1 => Rounds::ONE,
+        max => Rounds {
+            max,
+            tight: 0.0,
+            budget_s: u64::MAX,
+        },
+    };
+    let nr_cpus = job.machine.nr_cpus() as u32;
+    let mut heard = Heard {
+        arena,
+        workload,
+        steps,
+        printed: Vec::new(),
+    };
+    let mut summaries: Vec<(usize, u64, Summary)> = Vec::new();
+    let mut hear = |trace: Trace| {
+        let run = kernel_runs::summarise(&trace, nr_cpus);
+        summaries.push((run.run, run.lost, run.summary));
+    };
+    let report =
+        vm::run(&job, &mut heard, &mut hear).map_err(|e| Error::from(e).within(&arena.name))?;
+    let mut schedulers: Vec<(String, Vec<Measured>, u64)> =
+        vec![Default::default(); arena.pairs.len()];
+    for (index, run) in report.runs.iter().enumerate() {
+        let (label, figures, lost) = &mut schedulers[index % arena.pairs.len()];
+        label.clone_from(&run.scheduler);
+        let failed = |what: &str| {
+            let place = format!("{}: {} under {label}", arena.name, workload.name);
+            Error::KernelRun(KernelFault {
+                culprit: Culprit::Scheduler,
+                line: format!("{place}: {what}"),
+            })
+        };
+        if !run.is_success() {
+            return Err(failed(&format!("{:?}", run.outcome)));
+        }
+        let Some((_, events, summary)) = summaries.iter().find(|(of, ..)| *of == index) else {
+            continue; // the warm-up is not recorded
+        };
+        let printed = heard.printed.get(index).map_or("", String::as_str);
+        let told = threads::Printed::parse(printed).map_err(|what| failed(&what))?;
+        *lost += events;
+        figures.push(measured(&told.outcome, summary, &app_names(workload), set));
+    }
+    Ok(Real { report, schedulers })
+}
+
+fn measured(outcome: &ExecOutcome, summary: &Summary, apps: &[String], set: &Set) -> Measured {
+    let requests = outcome.requests.iter().map(|request| Requests {
+        class: request.name.clone(),
+        count: request.count,
+        per_s: request.per_s,
+        p50_p99_ns: request.latency.as_ref().map(|l| (l.p50_ns, l.p99_ns)),
+    });
+    Measured::new(
+        summary,
+        apps,
+        outcome.duration_ns,
+        &requests.collect::<Vec<_>>(),
+        set.least,
+    )
+}
+
+/// Keeps what each run prints on its standard output.
+struct Heard<'a> {
+    arena: &'a Arena,
+    workload: &'a Workload,
+    steps: &'a dyn crate::Progress,
+    printed: Vec<String>,
+}
+
+impl Progress for Heard<'_> {
+    fn step(&mut self, what: &str) {
+        self.steps.step(&format!(
+            "{}: {}: {what}",
+            self.arena.name, self.workload.name
+        ));
+    }
+
+    fn stop(&mut self) -> Option<String> {
+        self.steps.stop()
+    }
+
+    fn begin_run(&mut self) {
+        self.printed.push(String::new());
+    }
+
+    fn output(&mut self, _: &str, text: &str) {
+        if let Some(last) = self.printed.last_mut() {
+            last.push_str(text);
+        }
+    }
+}

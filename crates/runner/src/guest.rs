@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The machine on which jobs in a kernel run: this one, or a virtual one.
+
+use tiltyard_kernel::{Accel, VmJob};
+
+use crate::{Error, machines, program};
+
+/// Which machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// A virtual machine that Tiltyard boots. Otherwise: this machine and its kernel, as root.
+    pub vm: bool,
+    /// What its CPUs share, as for [`machines::load`].
+    pub machine: String,
+    /// Emulate with a clock that counts instructions: every run is the same.
+    pub icount: bool,
+    /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
+    /// bzImage with its configuration beside it.
+    pub kernel: String,
+}
+
+impl Guest {
+    /// A virtual machine with these CPUs.
+    pub fn of(kernel: &str, machine: &str, exact: bool) -> Guest {
+        Guest {
+            vm: true,
+            machine: machine.to_owned(),
+            icount: exact,
+            kernel: kernel.to_owned(),
+        }
+    }
+
+    /// A job on this machine, without schedulers so far.
+    pub fn job(&self, command: Vec<String>) -> Result<VmJob, Error> {
+        let mut job = VmJob::new(command);
+        job.init = program::path()?;
+        job.machine = machines::load(&self.machine)?;
+        job.accel = self.icount.then_some(Accel::Counted);
+        job.kernel_version.clone_from(&self.kernel);
+        Ok(job)
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Why a run in a real kernel failed.
+
+use std::fmt;
+
+use tiltyard_kernel::{CommandStatus, RunOutcome, RunReport};
+
+/// What failed in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Culprit {
+    /// The scheduler was not loaded or was ejected, or the kernel's own did not come back.
+    Scheduler,
+    /// The scheduler left by itself: scx_bpf_exit.
+    LeavingScheduler,
+    /// The command or the workload.
+    Workload,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelFault {
+    /// What failed.
+    pub culprit: Culprit,
+    /// The scheduler, and what happened.
+    pub line: String,
+}
+
+impl fmt::Display for KernelFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
+    }
+}
+
+/// Why a run failed, if it did.
+pub fn fault(run: &RunReport) -> Option<KernelFault> {
+    if run.is_success() {
+        return None;
+    }
+    let (mut culprit, mut line) = match &run.outcome {
+        RunOutcome::NotLoaded { reason, .. } => (
+            Culprit::Scheduler,
+            format!("scheduler not loaded: {}", first_and_last(reason)),
+        ),
+        RunOutcome::Ran {
+            exit: Some(exit), ..
+        } if exit.is_ejection() => {
+            let words = [exit.reason.as_str(), &exit.msg].map(str::trim);
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            let (culprit, how) = match exit.is_own_decision() {
+                true => (
+                    Culprit::LeavingScheduler,
+                    format!("exited by itself, code {}", exit.exit_code),
+                ),
+                false => (Culprit::Scheduler, "ejected".to_owned()),
+            };
+            let why = words.join(": ");
+            (
+                culprit,
+                format!("scheduler {how}: {why} ({})", exit.kind_name),
+            )
+        }
+        RunOutcome::Ran {
+            command: CommandStatus::Ejected,
+            ..
+        } => {
+            let why = "it records no reason (UEI_DEFINE in its source would)";
+            (Culprit::Scheduler, format!("scheduler ejected: {why}"))
+        }
+        RunOutcome::Ran { command, .. } => {
+            (Culprit::Workload, format!("command {}", status(command)))
+        }
+    };
+    if !run.default_is_back() {
+        culprit = Culprit::Scheduler;
+        line += &format!(
+            "; the kernel's own scheduler is NOT back (sched_ext {})",
+            run.state_after
+        );
+    }
+    let line = format!("{}: {line}", run.scheduler);
+    Some(KernelFault { culprit, line })
+}
+
+/// Of many lines of output, what was done and how it ended.
+fn first_and_last(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    match lines.next_back() {
+        None => first.to_owned(),
+        Some(last) if first.ends_with(':') => format!("{first} {last}"),
+        Some(last) => format!("{first}; {last}"),
+    }
+}
+
+/// How a command ended, in words.
+pub fn status(command: &CommandStatus) -> String {
+    match command {
+        CommandStatus::Exited { code } => format!("exited with {code}"),
+        CommandStatus::Signalled { signal } => format!("killed by signal {signal}"),
+        CommandStatus::TimedOut { limit_s } => format!("killed: over the limit of {limit_s} s"),
+        CommandStatus::OverMemory { limit_mib } => {
+            format!("killed: over the limit of {limit_mib} MiB of memory")
+        }
+        CommandStatus::Stopped { reason } => format!("killed: {reason}"),
+        CommandStatus::Ejected => "killed: the kernel ejected the scheduler".to_owned(),
+        CommandStatus::NotStarted { reason } => format!("not started: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault_of(kind_name: &str) -> KernelFault {
+        let run = serde_json::json!({
+            "scheduler": "leaver",
+            "round": 1,
+            "tunables": [],
+            "outcome": {
+                "outcome": "ran",
+                "ops_name": "leaver",
+                "command": { "status": "ejected" },
+                "scores": [],
+                "exit": {
+                    "kind": 65, "kind_name": kind_name, "exit_code": 42,
+                    "reason": "unregistered from BPF", "msg": "had enough", "dump": ""
+                },
+                "deviations": [],
+                "load_ms": 1, "command_ms": 1, "unload_ms": 1,
+            },
+            "complaints": [],
+            "state_after": "disabled",
+        });
+        let run: RunReport = serde_json::from_value(run).unwrap();
+        fault(&run).expect("it did not go well")
+    }
+
+    #[test]
+    fn leaving_is_not_being_ejected() {
+        let left = fault_of("SCX_EXIT_UNREG_BPF");
+        assert_eq!(left.culprit, Culprit::LeavingScheduler);
+        let line = "leaver: scheduler exited by itself, code 42: unregistered from BPF: had enough (SCX_EXIT_UNREG_BPF)";
+        assert!(left.to_string().contains(line), "{left}");
+        let ejected = fault_of("SCX_EXIT_ERROR");
+        assert_eq!(ejected.culprit, Culprit::Scheduler);
+        assert!(
+            ejected.to_string().contains("scheduler ejected: "),
+            "{ejected}"
+        );
+    }
+}

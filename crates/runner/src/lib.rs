@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A run: a scheduler, a workload and a machine, in either arena, and what comes out of it.
+//!
+//! This is what the command line does, without its flags, exit codes and printing: other programs call it in the same way.
+//! Everything that a user can name (`-s`, `-w`, `-m`) is an argument with the same meaning, errors are [`Error`], and
+//! progress goes to a [`Progress`]. Nothing here prints or ends the process.
+//!
+//! ```no_run
+//! use tiltyard_runner::simulation::{self, Experiment};
+//! use tiltyard_runner::{machines, objects, schedulers, workloads};
+//!
+//! fn main() -> Result<(), tiltyard_runner::Error> {
+//!     let scheduler = objects::native(&schedulers::choose("fifo:slice_ms=5")?, false)?;
+//!     let workload = workloads::load("pingpong")?;
+//!     let machine = machines::load(machines::DEFAULT)?;
+//!     let experiment = Experiment {
+//!         duration_ns: Some(2_000_000_000),
+//!         ..Experiment::new(&machine, &workload)
+//!     };
+//!     let run = simulation::run(&experiment, &scheduler, 1, None, &mut (), &())?;
+//!     for app in &run.summary.apps {
+//!         println!("{}: p99 of wakeups {} ns", app.app, app.wakeup.p99_ns);
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! * What there is: [`schedulers`], [`workloads`], [`machines`], [`applications`], all found in the folder of [`data`].
+//! * The simulated machine: [`objects`] builds, [`simulation`] does one run, [`grid`] many side by side.
+//! * Real kernels: [`guest`] describes the machine of a job, [`objects::job`] its schedulers, [`kernel_job`] does it;
+//!   [`kernel_runs`], [`threads`] and [`kernel_fault`] say what its runs were. [`verification`] asks a kernel's verifier.
+//! * What runs leave: [`tables`], [`event_dir`] and [`event_files`], described by [`origin`]; [`sim_results`] and
+//!   [`kernel_results`] as JSON and reports, which [`results`] reads.
+//! * What is made of many runs: claims ([`reproduce`]), and the difference between the arenas ([`calibration`],
+//!   [`fidelity`]).
+
+#![warn(missing_docs)]
+
+pub mod applications;
+pub mod calibration;
+pub mod data;
+pub mod duration;
+mod error;
+pub mod event_dir;
+pub mod event_files;
+pub mod fidelity;
+pub mod grid;
+pub mod grouping;
+pub mod guest;
+pub mod kernel_fault;
+pub mod kernel_job;
+pub mod kernel_results;
+pub mod kernel_runs;
+pub mod machines;
+pub mod nearest;
+pub mod objects;
+pub mod origin;
+pub mod output;
+pub mod program;
+mod progress;
+pub mod reproduce;
+pub mod results;
+pub mod schedulers;
+pub mod sim_error;
+pub mod sim_results;
+pub mod simulation;
+pub mod tables;
+pub mod temporary;
+pub mod threads;
+pub mod user_space;
+pub mod verification;
+pub mod window;
+pub mod workloads;
+
+pub use error::{Error, InputFault, Role, SourceSpan};
+pub use progress::{Progress, Total};
+
+/// The version that results and tables record.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Output files, complete or not at all.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::Error;
+use crate::error::Role;
+use crate::temporary;
+
+/// A file that appears under its name only when it is complete.
+pub struct Output {
+    path: PathBuf,
+    into: Into,
+}
+
+enum Into {
+    Temporary(BufWriter<NamedTempFile>),
+    /// A pipe or a device, which is written directly.
+    Itself(BufWriter<File>),
+}
+
+impl Output {
+    /// Opens a temporary file beside `path`, so that a missing folder or permission shows before hours of work.
+    pub fn create(path: &Path) -> Result<Output, Error> {
+        let error = |e: std::io::Error| Error::file(Role::Output, path, "write", e);
+        // A symbolic link stays a link: its target is replaced.
+        let target = std::fs::canonicalize(path).unwrap_or(path.to_owned());
+        let known = std::fs::metadata(&target).ok();
+        if known.as_ref().is_some_and(std::fs::Metadata::is_dir) {
+            let line = format!("{}: is a folder; name a file in it", path.display());
+            return Err(Error::Request(line));
+        }
+        if known.is_some_and(|known| !known.is_file()) {
+            let file = File::options().write(true).open(&target).map_err(error)?;
+            return Ok(Output {
+                path: path.to_owned(),
+                into: Into::Itself(BufWriter::new(file)),
+            });
+        }
+        let folder = target
+            .parent()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let temporary = tempfile::Builder::new()
+            .prefix(".tiltyard-")
+            .tempfile_in(folder)
+            .map_err(error)?;
+        temporary::register(temporary.path());
+        Ok(Output {
+            path: target,
+            into: Into::Temporary(BufWriter::new(temporary)),
+        })
+    }
+
+    /// Makes `bytes` the whole contents of the file.
+    pub fn fill(mut self, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.write_all(bytes);
+        written.map_err(|e| Error::file(Role::Output, &self.path, "write", e))?;
+        self.finish()
+    }
+
+    /// Gives the file its name and the permissions of an ordinary new file.
+    pub fn finish(self) -> Result<(), Error> {
+        let Output { path, into } = self;
+        let error = |e: std::io::Error| Error::file(Role::Output, &path, "write", e);
+        let temporary = match into {
+            Into::Temporary(temporary) => temporary,
+            Into::Itself(mut file) => return file.flush().map_err(error),
+        };
+        let file = temporary.into_inner().map_err(|e| error(e.into_error()))?;
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(0o666 & !umask());
+        file.as_file().set_permissions(rights).map_err(error)?;
+        file.persist(&path).map_err(|e| error(e.error))?;
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut self.into {
+            Into::Temporary(file) => file.write(bytes),
+            Into::Itself(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match &mut self.into {
+            Into::Temporary(file) => file.flush(),
+            Into::Itself(file) => file.flush(),
+        }
+    }
+}
+
+/// Writes `bytes` to `path` in one go.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    Output::create(path)?.fill(bytes)
+}
+
+/// Writes SVG files, named without extension, into a folder that need not exist.
+pub fn write_all(dir: &Path, figures: &[(String, String)]) -> Result<(), Error> {
+    std::fs::create_dir_all(dir).map_err(|e| Error::file(Role::Output, dir, "create", e))?;
+    for (name, svg) in figures {
+        write(&dir.join(format!("{name}.svg")), svg.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The permissions that this process withholds from new files (umask).
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("Umask:"));
+    line.and_then(|m| u32::from_str_radix(m.trim(), 8).ok())
+        .unwrap_or(0o022)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_that_is_dropped_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.html");
+        let mut output = Output::create(&path).unwrap();
+        output.write_all(b"half").unwrap();
+        drop(output);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+        write(&path, b"whole").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn pipes_and_devices_stay_and_links_lead_to_what_is_replaced() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let made = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(made.unwrap().success());
+        let pipe = at("pipe");
+        let reader = std::thread::spawn(move || std::fs::read(pipe).unwrap());
+        write(&at("pipe"), b"through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        let kind = std::fs::metadata(at("pipe")).unwrap().file_type();
+        assert!(kind.is_fifo());
+        write(Path::new("/dev/null"), b"nothing").unwrap();
+        assert!(!Path::new("/dev/null").is_file());
+
+        std::fs::write(at("old"), "old").unwrap();
+        std::os::unix::fs::symlink("old", at("link")).unwrap();
+        write(&at("link"), b"new").unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(std::fs::read(at("old")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let failure = Output::create(Path::new("/nowhere/at/all.html"))
+            .err()
+            .unwrap();
+        assert!(
+            failure
+                .to_string()
+                .starts_with("/nowhere/at/all.html: cannot write"),
+            "{failure}"
+        );
+    }
+}

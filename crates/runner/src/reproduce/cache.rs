@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Results of runs, kept by the hash of everything that determines them: a stopped command resumes, and a repeated
+//! one has nothing to do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+use tiltyard_build::{content_hash, default_cache_dir};
+use tiltyard_claims::Point;
+use tiltyard_report::timeline::Recorded;
+
+use crate::{data, program, tables};
+
+/// Raised when the meaning of an entry changes.
+const FORMAT: u32 = 3;
+
+/// The kept result of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// By name, without scheduler and suffix; `None` if the query returned NULL.
+    pub measures: BTreeMap<String, Option<f64>>,
+    /// Queries that failed, and why: by a measure's name, or `figure N`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub faults: BTreeMap<String, String>,
+    /// By index among the experiment's figures.
+    pub figures: BTreeMap<usize, Vec<Point>>,
+    /// What happened when the last task started, slice by slice; only for a run that figures show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Recorded>,
+    /// Whether anything was drawn at random: if not, other seeds give the same result.
+    pub left_to_chance: bool,
+    /// How the run deviated from the experiment, one line each.
+    #[serde(default)]
+    pub deviations: Vec<String>,
+}
+
+impl Kept {
+    /// The result with another seed of a run that draws nothing at random: figures show only the first.
+    pub fn without_pictures(&self) -> Kept {
+        let mut kept = self.clone();
+        kept.figures.clear();
+        kept.timeline = None;
+        kept.faults.retain(|name, _| !name.starts_with("figure "));
+        kept
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    format: u32,
+    key: String,
+    kept: Kept,
+}
+
+/// The folder of entries; without a home folder there is none, and nothing is kept.
+pub struct Cache {
+    folder: Option<PathBuf>,
+    /// The program itself: another engine, compiler or recorder gives other results.
+    program: String,
+    complaints: Mutex<Vec<String>>,
+}
+
+impl Cache {
+    /// The user's cache; nothing is kept or found unless it is `wanted`.
+    pub fn open(wanted: bool) -> Cache {
+        let folder = default_cache_dir()
+            .filter(|_| wanted)
+            .map(|dir| dir.join("runs"));
+        let program = program::path().ok().and_then(|path| fs::read(path).ok());
+        Cache {
+            // Without its own hash, it could not distinguish entries of other versions.
+            folder: folder.filter(|_| program.is_some()),
+            program: tables::sha256(program.unwrap_or_default()),
+            complaints: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The hash of `parts` and this program.
+    pub fn key(&self, parts: &[&str]) -> String {
+        let all = std::iter::once(self.program.as_str()).chain(parts.iter().copied());
+        content_hash(all.map(str::as_bytes))
+    }
+
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        let folder = self.folder.as_ref()?;
+        Some(folder.join(&key[..2]).join(format!("{key}.json")))
+    }
+
+    /// The result of the run with this key. An unusable entry is reported and computed again.
+    pub fn get(&self, key: &str) -> Option<Kept> {
+        let path = self.path(key)?;
+        let text = fs::read_to_string(&path).ok()?;
+        let wrong = match serde_json::from_str::<Entry>(&text) {
+            Ok(entry) if entry.format == FORMAT && entry.key == key => return Some(entry.kept),
+            Ok(entry) if entry.format != FORMAT => {
+                format!("format {} where this version writes {FORMAT}", entry.format)
+            }
+            Ok(_) => "another run's results under its name".to_owned(),
+            Err(e) => format!("not whole ({e})"),
+        };
+        let complaint = format!("{}: {wrong}; the run is done again", data::shown(&path));
+        if let Ok(mut complaints) = self.complaints.lock() {
+            complaints.push(complaint);
+        }
+        None
+    }
+
+    /// A cache that cannot be written only costs time.
+    pub fn put(&self, key: &str, kept: &Kept) {
+        let Some(path) = self.path(key) else { return };
+        let entry = Entry {
+            format: FORMAT,
+            key: key.to_owned(),
+            kept: kept.clone(),
+        };
+        let write = || -> std::io::Result<()> {
+            let folder = path.parent().unwrap_or(&path);
+            fs::create_dir_all(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(&serde_json::to_vec(&entry)?)?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        let _ = write();
+    }
+
+    /// Entries that could not be used, one line each.
+    pub fn complaints(&self) -> Vec<String> {
+        self.complaints
+            .lock()
+            .map(|c| c.clone())
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From experiment files to verdicts: which runs the chosen claims need, doing them once each, and judging.
+
+mod cache;
+mod exact_guest;
+mod files;
+pub mod findings;
+mod kernel_plan;
+pub mod mutations;
+mod scheduler_names;
+mod sensitivity;
+mod simulated;
+mod source_lines;
+pub mod trials;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+use tiltyard_claims::{
+    Check, Claim, Database, Experiment, FigureKind, Job, Measured, Point, Values, Verdict, judge,
+};
+use tiltyard_report::timeline::Recorded;
+
+pub use cache::{Cache, Kept};
+pub use exact_guest::ExactGuest;
+pub use files::{load, load_fitted, select};
+pub use kernel_plan::plan_in_kernel;
+pub use sensitivity::sensitivity;
+pub use simulated::Simulated;
+
+use crate::{Error, Progress, Total};
+
+/// An arena for runs: the simulated machine or a real kernel.
+pub trait Arena: Sync {
+    /// Lines of the source of the scheduler that runs in `job`.
+    fn source_lines(&self, job: &Job) -> Option<u64>;
+    /// Everything besides the job itself that determines its result, as strings.
+    fn identity(&self, job: &Job) -> Vec<String>;
+    /// Runs it and queries its tables.
+    fn run(&self, job: &Job, seed: u64) -> Result<Kept, Error>;
+}
+
+/// Curves show one run, not all seeds; the test of measures without their input is done once.
+const FIRST_SEED: u64 = 1;
+
+/// One run of one experiment.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    /// Index of its experiment's plan.
+    plan: usize,
+    job: &'a Job,
+    seed: u64,
+}
+
+/// The result of a run, and whether it was cached.
+type Done<'a> = (Cell<'a>, Result<(Kept, bool), Error>);
+
+/// The results of all runs of an experiment.
+pub struct Judged<'a> {
+    /// Whose claims they are.
+    pub experiment: &'a Experiment,
+    /// One for each claim of the plan.
+    pub verdicts: Vec<Verdict>,
+    /// For each verdict, how its runs deviated from the experiment.
+    pub deviations: Vec<Vec<String>>,
+    /// For each verdict, why shorter runs are enough.
+    pub shortened: Vec<Vec<String>>,
+    /// By index among the experiment's figures.
+    pub figures: BTreeMap<usize, Vec<Point>>,
+    /// The runs that figures show, slice by slice, each with its name.
+    pub timelines: Vec<(String, Recorded)>,
+}
+
+/// What happened on the way.
+#[derive(Default)]
+pub struct Account {
+    /// Runs done now.
+    pub done: usize,
+    /// Cached ones.
+    pub known: usize,
+    /// One line per failure: runs, queries.
+    pub failures: Vec<String>,
+}
+
+/// The work for the claims of an experiment.
+pub struct Plan<'a> {
+    /// Whose claims they are.
+    pub experiment: &'a Experiment,
+    /// The claims to judge.
+    pub claims: Vec<&'a Claim>,
+    /// The runs that they need.
+    pub jobs: Vec<Job>,
+    /// Why claims are not evaluated by runs.
+    refused: BTreeMap<String, String>,
+    /// Whether the jobs are those for a kernel.
+    in_kernel: bool,
+    figures: bool,
+}
+
+/// The runs that the claims of these ids need and, `with_figures`, those that figures of their experiments show.
+pub fn plan<'a>(
+    experiments: &'a [Experiment],
+    ids: &BTreeSet<String>,
+    with_figures: bool,
+) -> Vec<Plan<'a>> {
+    let plan = |experiment: &'a Experiment| {
+        let chosen = experiment.claims.iter().filter(|c| ids.contains(&c.id));
+        let claims: Vec<&Claim> = chosen.collect();
+        let figures = with_figures && !claims.is_empty();
+        Plan {
+            jobs: needed(experiment, &claims, figures),
+            experiment,
+            claims,
+            refused: BTreeMap::new(),
+            in_kernel: false,
+            figures,
+        }
+    };
+    let plans = experiments.iter().map(plan);
+    plans.filter(|p| !p.claims.is_empty()).collect()
+}
+
+/// Does what is planned, with seeds 1 to `seeds`, and judges.
+pub fn judge_all<'a>(
+    plans: &[Plan<'a>],
+    seeds: u64,
+    arena: &dyn Arena,
+    cache: &Cache,
+    progress: &dyn Progress,
+) -> (Vec<Judged<'a>>, Account) {
+    let mut account = Account::default();
+    let firsts: Vec<Cell> = plans
+        .iter()
+        .enumerate()
+        .flat_map(|(plan, p)| p.jobs.iter().map(move |job| Cell { plan, job, seed: 1 }))
+        .collect();
+    progress.begin(Total::Runs(firsts.len() as u64 * seeds));
+    let results: Vec<Vec<Done>> = firsts
+        .par_iter()
+        // Some take a hundred times as long as others: no thread should get a share of only long ones.
+        .with_max_len(1)
+        .map(|first| with_all_seeds(first, seeds, arena, cache, progress))
+        .collect();
+    progress.end();
+    let mut by_plan: Vec<Vec<(Cell, Result<Kept, Error>)>> =
+        plans.iter().map(|_| Vec::new()).collect();
+    for (cell, result) in results.into_iter().flatten() {
+        let result = result.map(|(kept, known)| {
+            account.known += usize::from(known);
+            account.done += usize::from(!known);
+            kept
+        });
+        by_plan[cell.plan].push((cell, result));
+    }
+    let judged = plans
+        .iter()
+        .zip(&by_plan)
+        .map(|(plan, results)| conclude(plan, results, seeds as usize, arena, &mut account))
+        .collect();
+    (judged, account)
+}
+
+/// A job with each seed. One that draws nothing at random is done once: its other runs are then known.
+fn with_all_seeds<'a>(
+    first: &Cell<'a>,
+    seeds: u64,
+    arena: &dyn Arena,
+    cache: &Cache,
+    progress: &dyn Progress,
+) -> Vec<Done<'a>> {
+    let with = |seed| {
+        let cell = Cell { seed, ..*first };
+        let result = match progress.stop() {
+            None => one(&cell, arena, cache),
+            Some(reason) => Err(Error::Stopped(reason)),
+        };
+        progress.run_done();
+        (cell, result)
+    };
+    let mut done = vec![with(1)];
+    let settled = match &done[0].1 {
+        Ok((kept, _)) if !kept.left_to_chance => Some(kept.without_pictures()),
+        _ => None,
+    };
+    match settled {
+        Some(kept) => done.extend((2..=seeds).map(|seed| {
+            progress.run_done();
+            (Cell { seed, ..*first }, Ok((kept.clone(), true)))
+        })),
+        None => {
+            let others: Vec<u64> = (2..=seeds).collect();
+            done.par_extend(others.par_iter().with_max_len(1).map(|seed| with(*seed)));
+        }
+    }
+    done
+}
+
+/// The runs that `claims` of an experiment need.
+fn needed(experiment: &Experiment, claims: &[&Claim], figures: bool) -> Vec<Job> {
+    let all = figures && experiment.figures.iter().any(|f| f.run.is_none());
+    let mut jobs = experiment.jobs().unwrap_or_default();
+    jobs.retain(|job| {
+        let measured = claims.iter().any(|claim| needs(experiment, claim, job));
+        all || measured || (figures && !job.figures.is_empty())
+    });
+    jobs
+}
+
+/// Whether a claim's check uses what this job measures. A derived measure may use any.
+fn needs(experiment: &Experiment, claim: &Claim, job: &Job) -> bool {
+    let check = claim.check.as_deref().and_then(|c| Check::read(c).ok());
+    check.is_some_and(|check| {
+        let names = check.names();
+        let mut measures = job.measures.keys();
+        names
+            .iter()
+            .any(|name| experiment.derived.contains_key(name))
+            || measures.any(|m| names.contains(&job.full_name(m)))
+    })
+}
+
+/// One run, from the cache or done now; whether it was cached.
+fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Error> {
+    let job = cell.job;
+    let mut parts = arena.identity(job);
+    parts.extend([
+        cell.seed.to_string(),
+        format!(
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+            job.events,
+            job.probe_keys,
+            job.probe_names,
+            job.duration,
+            job.watchdog,
+            job.timeline,
+            job.may_lack
+        ),
+        format!("{:?} {:?}", job.measures, job.figures),
+    ]);
+    let key = cache.key(&parts.iter().map(String::as_str).collect::<Vec<_>>());
+    if let Some(kept) = cache.get(&key) {
+        return Ok((kept, true));
+    }
+    let kept = arena.run(job, cell.seed)?;
+    cache.put(&key, &kept);
+    Ok((kept, false))
+}
+
+/// Values of all measures, then of derived ones, then verdicts and figures.
+fn conclude<'a>(
+    plan: &Plan<'a>,
+    results: &[(Cell, Result<Kept, Error>)],
+    seeds: usize,
+    arena: &dyn Arena,
+    account: &mut Account,
+) -> Judged<'a> {
+    let experiment = plan.experiment;
+    let mut values = Values::new();
+    let mut failures = BTreeMap::new();
+    // Measures without values, for derived ones: owner, name, reason.
+    let mut missing: Vec<(&Job, Vec<&str>, String)> = Vec::new();
+    let mut rows = Vec::new();
+    let (mut figures, mut timelines) = (BTreeMap::new(), Vec::new());
+    for (cell, result) in results {
+        let job = cell.job;
+        let kept = match result {
+            Ok(kept) => kept,
+            Err(failure) => {
+                let line = failure.to_string();
+                let line = line.lines().next().unwrap_or_default().to_owned();
+                account.failures.push(format!(
+                    "{}: {} under {}, seed {}: {line}",
+                    experiment.id, job.workload, job.scheduler, cell.seed
+                ));
+                failures.extend(
+                    job.measures
+                        .keys()
+                        .map(|m| (job.full_name(m), line.clone())),
+                );
+                let all = job.measures.keys().map(String::as_str);
+                missing.push((job, all.collect(), line));
+                continue;
+            }
+        };
+        for (name, fault) in &kept.faults {
+            let line = format!("measure {name}: {fault}");
+            if cell.seed == 1 {
+                let (id, workload) = (&experiment.id, &job.workload);
+                account
+                    .failures
+                    .push(format!("{id}: {workload} under {}: {line}", job.label));
+            }
+            failures.insert(job.full_name(name), line.clone());
+            missing.push((job, vec![name], line));
+        }
+        for (name, value) in &kept.measures {
+            values.entry(job.full_name(name)).or_default().push(*value);
+            rows.push(Measured {
+                run: &job.run,
+                scheduler: &job.label,
+                seed: cell.seed,
+                name,
+                of: job.of.as_deref().unwrap_or_default(),
+                value: *value,
+            });
+        }
+        if cell.seed == FIRST_SEED {
+            figures.extend(kept.figures.clone());
+            let name = format!("{}, run \"{}\"", job.label, job.run);
+            timelines.extend(kept.timeline.clone().map(|timeline| (name, timeline)));
+        }
+    }
+    let schedulers = results.iter().filter_map(|(cell, _)| {
+        let lines = arena.source_lines(cell.job)?;
+        Some((cell.job.label.as_str(), lines))
+    });
+    let schedulers: BTreeMap<&str, u64> = schedulers.collect();
+    derive(
+        experiment,
+        &rows,
+        &schedulers,
+        seeds,
+        &mut values,
+        &mut failures,
+    );
+    for (job, measures, line) in missing {
+        let derived = experiment.derived.keys();
+        let without =
+            derived.filter(|name| scheduler_names::derives_from(experiment, name, job, &measures));
+        failures.extend(without.map(|name| (name.clone(), line.clone())));
+    }
+    if plan.figures {
+        figures.extend(overall_figures(experiment, &rows, account));
+    }
+    let verdict = |claim: &&Claim| match plan.refused.get(&claim.id) {
+        Some(reason) => Verdict::not_run(claim, Some(reason.clone())),
+        None => {
+            let judged = judge(claim, &values, seeds, &failures);
+            let mut own = results
+                .iter()
+                .filter(|(cell, _)| needs(experiment, claim, cell.job));
+            match own.all(|(_, kept)| kept.as_ref().is_ok_and(|kept| !kept.left_to_chance)) {
+                true => judged.of_identical_runs(),
+                false => judged,
+            }
+        }
+    };
+    Judged {
+        experiment,
+        verdicts: plan.claims.iter().map(verdict).collect(),
+        deviations: of_each_claim(plan, results, |_, kept| Some(kept?.deviations.clone())),
+        shortened: of_each_claim(plan, results, |job, _| {
+            let own = job.kernel.as_ref().filter(|_| plan.in_kernel)?;
+            Some(vec![own.reason.clone()])
+        }),
+        figures,
+        timelines,
+    }
+}
+
+/// Lines about the runs that each claim needs, each line once.
+fn of_each_claim(
+    plan: &Plan,
+    results: &[(Cell, Result<Kept, Error>)],
+    tell: impl Fn(&Job, Option<&Kept>) -> Option<Vec<String>>,
+) -> Vec<Vec<String>> {
+    let of_claim = |claim: &&Claim| {
+        let judged = !plan.refused.contains_key(&claim.id);
+        let own = results
+            .iter()
+            .filter(|(cell, _)| judged && needs(plan.experiment, claim, cell.job));
+        let mut lines: Vec<String> = Vec::new();
+        for line in own
+            .filter_map(|(cell, kept)| tell(cell.job, kept.as_ref().ok()))
+            .flatten()
+        {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
+    };
+    plan.claims.iter().map(of_claim).collect()
+}
+
+/// Derived measures, each from the measures of one seed.
+fn derive(
+    experiment: &Experiment,
+    rows: &[Measured],
+    schedulers: &BTreeMap<&str, u64>,
+    seeds: usize,
+    values: &mut Values,
+    failures: &mut BTreeMap<String, String>,
+) {
+    if experiment.derived.is_empty() || rows.is_empty() {
+        return;
+    }
+    for seed in 1..=seeds as u64 {
+        let of_seed: Vec<&Measured> = rows.iter().filter(|r| r.seed == seed).collect();
+        let database = Database::of_measures(&of_seed, schedulers);
+        for (name, sql) in &experiment.derived {
+            let asked = database
+                .as_ref()
+                .map_err(String::clone)
+                .and_then(|d| d.number(sql));
+            match asked {
+                Ok(value) => values.entry(name.clone()).or_default().push(value),
+                Err(what) => {
+                    failures.insert(name.clone(), what);
+                }
+            }
+        }
+    }
+}
+
+/// Figures from the measures of all runs.
+fn overall_figures(
+    experiment: &Experiment,
+    rows: &[Measured],
+    account: &mut Account,
+) -> BTreeMap<usize, Vec<Point>> {
+    let mut figures = BTreeMap::new();
+    let all: Vec<&Measured> = rows.iter().collect();
+    for (index, figure) in experiment.figures.iter().enumerate() {
+        if figure.run.is_some() {
+            continue;
+        }
+        let points =
+            Database::of_measures(&all, &BTreeMap::new()).and_then(|d| match figure.kind {
+                FigureKind::Bars => d.bars(&figure.sql),
+                FigureKind::Line | FigureKind::Steps | FigureKind::Points => d.points(&figure.sql),
+            });
+        match points {
+            Ok(points) => {
+                figures.insert(index, points);
+            }
+            Err(what) => account
+                .failures
+                .push(format!("{}: {}: {what}", experiment.id, figure.figure)),
+        }
+    }
+    figures
+}

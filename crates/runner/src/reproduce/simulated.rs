@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs of experiments in the simulated machine.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use tiltyard_claims::absent::{self, KINDS};
+use tiltyard_claims::{Database, Job, Reads};
+use tiltyard_measure::{Recorder, RecorderSpec};
+use tiltyard_model::{EventSink, Machine};
+use tiltyard_report::timeline::Timeline;
+use tiltyard_tables::{EventTables, Table, summary_tables};
+use tiltyard_workload::Workload;
+
+use super::{Arena, FIRST_SEED, Kept, Plan, source_lines};
+use crate::Error;
+use crate::objects::{self, Built};
+use crate::simulation::{self, Experiment};
+use crate::window::{self, Range};
+use crate::{duration, machines, schedulers, workloads};
+
+/// Slices of a run that figures show: some screens, so that a report of many runs stays small.
+const MAX_SLICES: usize = 4000;
+
+/// The simulated machine, with whatever the jobs need, read and built once.
+pub struct Simulated {
+    /// By the argument of `-s`, and whether they report their accesses.
+    schedulers: BTreeMap<(String, bool), Built>,
+    /// By machine and its changes.
+    machines: BTreeMap<String, Machine>,
+    /// By workload and its changes; with the text that was read.
+    workloads: BTreeMap<(String, String), (Workload, String)>,
+    /// A scheduler's name and its replacement.
+    instead: Vec<(String, String)>,
+}
+
+impl Simulated {
+    /// Reads and builds. What does not exist is an error that names the experiment's file.
+    pub fn prepare(plans: &[Plan], instead: Vec<(String, String)>) -> Result<Simulated, Error> {
+        let mut arena = Simulated {
+            schedulers: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            instead,
+        };
+        for plan in plans {
+            for job in &plan.jobs {
+                let place = |failure: Error| failure.within(&plan.experiment.file);
+                arena.take(job).map_err(place)?;
+            }
+        }
+        Ok(arena)
+    }
+
+    fn take(&mut self, job: &Job) -> Result<(), Error> {
+        if let Entry::Vacant(place) = self.machines.entry(machine_key(job)) {
+            place.insert(machines::load_changed(&job.machine, &job.machine_changes)?);
+        }
+        let key = workload_key(job);
+        if let Entry::Vacant(place) = self.workloads.entry(key) {
+            place.insert(workloads::load_changed(
+                &job.workload,
+                &job.patch,
+                &job.scale,
+            )?);
+        }
+        let scheduler = self.scheduler(job);
+        if let Entry::Vacant(place) = self.schedulers.entry(scheduler) {
+            let (name, accesses) = place.key();
+            let choice = schedulers::choose(name)?;
+            let built = objects::native(&choice, *accesses)?;
+            place.insert(built);
+        }
+        if let Some(text) = &job.duration {
+            let wrong = |e| Error::input(format!("duration = \"{text}\": {e}"));
+            duration::parse_ns(text).map_err(wrong)?;
+        }
+        window_of(job)?;
+        Ok(())
+    }
+
+    fn scheduler(&self, job: &Job) -> (String, bool) {
+        (instead_of(&self.instead, &job.scheduler), job.accesses)
+    }
+
+    fn inputs(&self, job: &Job) -> (&Built, &Machine, &(Workload, String)) {
+        (
+            &self.schedulers[&self.scheduler(job)],
+            &self.machines[&machine_key(job)],
+            &self.workloads[&workload_key(job)],
+        )
+    }
+}
+
+/// The interval of a run to show slice by slice: for runs that figures show.
+fn window_of(job: &Job) -> Result<Option<Range>, Error> {
+    let text = job.timeline.as_deref();
+    let wrong = |e| {
+        let text = text.unwrap_or_default();
+        Error::input(format!("timeline = \"{text}\": {e}"))
+    };
+    let range = text.map_or(Ok(Range::default()), window::parse);
+    let range = range.map_err(wrong)?;
+    Ok(Some(range).filter(|_| !job.figures.is_empty()))
+}
+
+/// The argument of `-s`, with its replacement in its place.
+pub fn instead_of(instead: &[(String, String)], scheduler: &str) -> String {
+    for (name, other) in instead {
+        match scheduler.strip_prefix(name.as_str()) {
+            Some("") => return other.clone(),
+            Some(rest) if rest.starts_with(':') => return format!("{other}{rest}"),
+            _ => {}
+        }
+    }
+    scheduler.to_owned()
+}
+
+fn machine_key(job: &Job) -> String {
+    format!("{} {:?}", job.machine, job.machine_changes)
+}
+
+fn workload_key(job: &Job) -> (String, String) {
+    (
+        job.workload.clone(),
+        format!("{} {:?}", job.patch, job.scale),
+    )
+}
+
+impl Arena for Simulated {
+    fn source_lines(&self, job: &Job) -> Option<u64> {
+        source_lines::of_scheduler(&self.inputs(job).0.choice.source).ok()
+    }
+
+    fn identity(&self, job: &Job) -> Vec<String> {
+        let (built, machine, (_, text)) = self.inputs(job);
+        vec![
+            format!("{machine:?}"),
+            text.clone(),
+            built.object.key.clone(),
+            format!(
+                "{:?} {:?} {}",
+                built.globals, built.choice.environment, built.choice.watchdog
+            ),
+        ]
+    }
+
+    fn run(&self, job: &Job, seed: u64) -> Result<Kept, Error> {
+        let (built, machine, (workload, _)) = self.inputs(job);
+        let duration_ns = job
+            .duration
+            .as_deref()
+            .and_then(|d| duration::parse_ns(d).ok());
+        let experiment = Experiment {
+            machine,
+            workload,
+            duration_ns,
+            watchdog: job.watchdog,
+            probes: job.probes,
+            twice: false,
+            races: false,
+        };
+        let origin_ns = simulation::origin_ns(workload);
+        let mut recorder = recorder(job, machine.nr_cpus(), origin_ns);
+        let mut tables: Vec<Table> = Vec::new();
+        let reads = reads(job, seed)?;
+        let mut events = job.events.then(|| {
+            let events = EventTables::new(0, origin_ns, &mut tables);
+            let events = events.with_tables(|name| reads.has_table(name));
+            match &job.probe_names {
+                Some(names) => events.with_probes_named(names.clone()),
+                None => events,
+            }
+        });
+        let range = window_of(job)?.filter(|_| seed == FIRST_SEED);
+        let mut timeline = range.map(|range| {
+            let mut window = window::of(range, workload, duration_ns, 1);
+            window.max_slices = MAX_SLICES;
+            Timeline::new(machine.nr_cpus(), origin_ns, window)
+        });
+        let mut all;
+        // Usually there is only the recorder: no need to search for others at each event.
+        let sink: &mut dyn EventSink = match (events.as_mut(), timeline.as_mut()) {
+            (None, None) => &mut recorder,
+            others => {
+                all = (&mut recorder, others);
+                &mut all
+            }
+        };
+        let outcome = simulation::simulate(&experiment, built, seed, sink, &())?;
+        if let Some(events) = events {
+            events.finish(outcome.end_ns);
+        }
+        tables.extend(summary_tables(0, &recorder.finish(outcome.end_ns)));
+        let mut kept = ask(job, seed, &tables, &reads)?;
+        kept.left_to_chance = outcome.left_to_chance;
+        kept.timeline = timeline.map(|timeline| timeline.finish(outcome.end_ns));
+        Ok(kept)
+    }
+}
+
+/// The recorder of the metrics that `job` requests.
+pub fn recorder(job: &Job, nr_cpus: usize, origin_ns: u64) -> Recorder {
+    let mut recorder = Recorder::new(RecorderSpec {
+        nr_cpus,
+        origin_ns,
+        starvation_ns: RecorderSpec::STARVATION_NS,
+    });
+    if let Some(count) = job.probe_keys {
+        recorder = recorder.with_probed_tasks(count);
+    }
+    if let Some(names) = &job.probe_names {
+        recorder = recorder.with_probes_named(names.clone());
+    }
+    if !job.distributions {
+        recorder = recorder.without_distributions();
+    }
+    recorder
+}
+
+/// The error of a measure that is a number even if the run lacks something that it reads.
+fn without(
+    database: &Database,
+    job: &Job,
+    name: &str,
+    sql: &str,
+) -> Result<Option<String>, String> {
+    for kind in &KINDS {
+        if job.may_lack(name, kind) {
+            continue;
+        }
+        if let Some(number) = database.number_without(kind, sql)? {
+            let what = format!("even of a run without {}", kind.name);
+            return Ok(Some(absent::fault(number, &what)));
+        }
+    }
+    Ok(None)
+}
+
+/// What the queries of a run read, those of the figures included that are of this seed.
+pub fn reads(job: &Job, seed: u64) -> Result<Reads, Error> {
+    let figures = job.figures.iter().filter(|_| seed == FIRST_SEED);
+    let queries = job.measures.values().chain(figures.map(|(_, sql)| sql));
+    let queries = queries.map(String::as_str);
+    Reads::of(queries).map_err(Error::Measurement)
+}
+
+/// The measures and, with the seed that they show, figures of a run. A query that fails breaks what needs it, and nothing else.
+pub fn ask(job: &Job, seed: u64, tables: &[Table], reads: &Reads) -> Result<Kept, Error> {
+    let fault = |what: String| Error::Measurement(what);
+    let figures = job.figures.iter().filter(|_| seed == FIRST_SEED);
+    let database = Database::of_run(tables, job.events, reads).map_err(fault)?;
+    let mut kept = Kept::default();
+    for (name, sql) in &job.measures {
+        match database.number(sql) {
+            Ok(value) => drop(kept.measures.insert(name.clone(), value)),
+            Err(what) => drop(kept.faults.insert(name.clone(), what)),
+        }
+        let is_number = matches!(kept.measures.get(name), Some(Some(_)));
+        if seed == FIRST_SEED && is_number {
+            let fault = without(&database, job, name, sql).map_err(fault)?;
+            kept.faults.extend(fault.map(|what| (name.clone(), what)));
+        }
+    }
+    for (index, sql) in figures {
+        match database.points(sql) {
+            Ok(points) => drop(kept.figures.insert(*index, points)),
+            Err(what) => drop(kept.faults.insert(format!("figure {}", index + 1), what)),
+        }
+    }
+    Ok(kept)
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `-s` accepts: a shipped name, a preset, `NAME:tunable=value:...`, or a path to a `.bpf.c`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tiltyard_environment::Environment;
+
+use crate::Error;
+use crate::data;
+use crate::nearest;
+
+/// One scheduler as requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// As typed: its name in errors and commands.
+    pub argument: String,
+    /// Its name in tables: the argument, without the folders and suffix of a path.
+    pub label: String,
+    /// Path of the `.bpf.c`.
+    pub source: PathBuf,
+    /// Tunables and their values, those typed after those of a preset. A name occurs once.
+    pub tunables: Vec<(String, String)>,
+    /// Whether a run with it should eject it for starving tasks, as the kernel would.
+    pub watchdog: bool,
+    /// What its user-space half does with the machine.
+    pub environment: Environment,
+    /// What is different in a real kernel.
+    pub kernel: KernelSettings,
+}
+
+impl Choice {
+    /// The scheduler that it is a variant of: the name of its source without suffix.
+    pub fn family(&self) -> String {
+        let file = self.source.file_name().unwrap_or_default();
+        let file = file.to_string_lossy();
+        file.strip_suffix(".bpf.c").unwrap_or(&file).to_owned()
+    }
+}
+
+/// What a scheduler needs in a real kernel, which allows less than the simulated machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelSettings {
+    /// Tunables and their values, unless set otherwise.
+    pub tunables: Vec<(String, String)>,
+    /// Counters of the scheduler's deviations from itself, and what each counts.
+    pub deviations: Vec<(String, String)>,
+}
+
+/// A scheduler and a set of values with a name, from `schedulers/NAME/presets.toml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// The preset's name.
+    pub name: String,
+    /// The scheduler's name.
+    pub scheduler: String,
+    /// What it stands for, in a sentence.
+    pub description: String,
+    /// What it sets, and to what.
+    pub tunables: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct PresetFile {
+    /// False for a scheduler that starves tasks by design: the simulated machine then allows it.
+    #[serde(default = "yes")]
+    watchdog: bool,
+    #[serde(default)]
+    kernel: KernelTable,
+    #[serde(default)]
+    environment: toml::Table,
+    #[serde(flatten)]
+    presets: BTreeMap<String, PresetTable>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelTable {
+    #[serde(default)]
+    set: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    deviations: BTreeMap<String, String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PresetTable {
+    description: String,
+    #[serde(default)]
+    set: BTreeMap<String, toml::Value>,
+}
+
+/// Shipped schedulers: folders that contain a source of the same name.
+pub fn names() -> Result<Vec<String>, Error> {
+    let folder = data::folder()?.join("schedulers");
+    let mut names = data::names(&folder, "")?;
+    names.retain(|name| source_of(&folder, name).is_file());
+    Ok(names)
+}
+
+fn source_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name).join(format!("{name}.bpf.c"))
+}
+
+/// All presets of all shipped schedulers. Their names are one namespace.
+pub fn presets() -> Result<Vec<Preset>, Error> {
+    let folder = data::folder()?.join("schedulers");
+    let mut presets: Vec<Preset> = Vec::new();
+    for scheduler in names()? {
+        let file = folder.join(&scheduler).join("presets.toml");
+        if file.is_file() {
+            presets.extend(read_presets(&file, &scheduler)?);
+        }
+    }
+    Ok(presets)
+}
+
+fn read_presets(file: &Path, scheduler: &str) -> Result<Vec<Preset>, Error> {
+    let presets = read_file(file)?.presets.into_iter().map(|(name, table)| {
+        Ok(Preset {
+            tunables: values(file, &name, table.set)?,
+            name,
+            scheduler: scheduler.to_owned(),
+            description: table.description,
+        })
+    });
+    presets.collect()
+}
+
+/// The values of a table of this name.
+fn values(
+    file: &Path,
+    name: &str,
+    set: BTreeMap<String, toml::Value>,
+) -> Result<Vec<(String, String)>, Error> {
+    let value = |(tunable, value): (String, toml::Value)| match value {
+        toml::Value::Integer(number) => Ok((tunable, number.to_string())),
+        toml::Value::Boolean(flag) => Ok((tunable, flag.to_string())),
+        toml::Value::Array(list) if list.iter().all(toml::Value::is_integer) => {
+            let words: Vec<String> = list.iter().map(toml::Value::to_string).collect();
+            Ok((tunable, words.join("/")))
+        }
+        other => {
+            let place = format!("{}: [{name}] {tunable} = {other}", data::shown(file));
+            let line = format!("{place}: no integer, boolean or array of integers");
+            Err(Error::input(line))
+        }
+    };
+    set.into_iter().map(value).collect()
+}
+
+fn read_file(file: &Path) -> Result<PresetFile, Error> {
+    toml::from_str(&data::read(file)?).map_err(|e| {
+        let what = e.message().lines().collect::<Vec<_>>().join(", ");
+        let help = "write [PRESET], description = \"...\", set = { tunable = value }";
+        Error::input(format!("{}: {what}; {help}", data::shown(file)))
+    })
+}
+
+/// What the file beside a source says of all its presets.
+struct Beside {
+    watchdog: bool,
+    environment: Environment,
+    kernel: KernelSettings,
+}
+
+fn beside(source: &Path) -> Result<Beside, Error> {
+    let file = source.with_file_name("presets.toml");
+    if !file.is_file() {
+        return Ok(Beside {
+            watchdog: true,
+            environment: Environment::default(),
+            kernel: KernelSettings::default(),
+        });
+    }
+    let read = read_file(&file)?;
+    let environment = Environment::from_toml(read.environment)
+        .map_err(|error| Error::input(format!("{}: {error}", data::shown(&file))))?;
+    let kernel = KernelSettings {
+        tunables: values(&file, "kernel", read.kernel.set)?,
+        deviations: read.kernel.deviations.into_iter().collect(),
+    };
+    Ok(Beside {
+        watchdog: read.watchdog,
+        environment,
+        kernel,
+    })
+}
+
+/// Resolves `argument`. Names of tunables are checked when the scheduler has been built.
+pub fn choose(argument: &str) -> Result<Choice, Error> {
+    let (name, settings) = split(argument);
+    let (source, mut tunables) = find(argument, name)?;
+    let mut given = Vec::new();
+    for setting in settings.split(':').filter(|s| !s.is_empty()) {
+        let (tunable, value) = setting
+            .split_once('=')
+            .filter(|(t, v)| !t.is_empty() && !v.is_empty())
+            .ok_or_else(|| {
+                let what = format!("\"{setting}\" sets nothing; write NAME:tunable=value");
+                unknown(argument, what)
+            })?;
+        if given.contains(&tunable) {
+            let what = format!("{tunable} is given twice; keep one");
+            return Err(unknown(argument, what));
+        }
+        given.push(tunable);
+        // The preset's own value, if it has one.
+        tunables.retain(|(known, _)| known != tunable);
+        tunables.push((tunable.to_owned(), value.to_owned()));
+    }
+    let Beside {
+        watchdog,
+        environment,
+        mut kernel,
+    } = beside(&source)?;
+    let is_given = |name: &String| tunables.iter().any(|(given, _)| given == name);
+    kernel.tunables.retain(|(name, _)| !is_given(name));
+    Ok(Choice {
+        argument: argument.to_owned(),
+        label: label(argument),
+        source,
+        tunables,
+        watchdog,
+        environment,
+        kernel,
+    })
+}
+
+/// Names that the scx project gives to every scheduler's source and its folders.
+const NO_NAMES: [&str; 3] = ["main", "bpf", "src"];
+
+/// `./folder/my.bpf.c:slice_ms=5` is named `my:slice_ms=5`, `scx_my/src/bpf/main.bpf.c` is named `scx_my`.
+fn label(argument: &str) -> String {
+    let (name, settings) = split(argument);
+    let path = name.strip_suffix(".bpf.c").unwrap_or(name);
+    let names = path
+        .rsplit('/')
+        .filter(|part| !part.trim_matches('.').is_empty());
+    let own = names.clone().find(|part| !NO_NAMES.contains(part));
+    let stem = own.or(names.clone().next()).unwrap_or(name);
+    match settings {
+        "" => stem.to_owned(),
+        _ => format!("{stem}:{settings}"),
+    }
+}
+
+/// The name or path, and the settings after it.
+pub fn split(argument: &str) -> (&str, &str) {
+    const SUFFIX: &str = ".bpf.c";
+    let after_path = argument.find(".bpf.c:").map(|at| at + SUFFIX.len());
+    match after_path.or_else(|| argument.find(':').filter(|_| !argument.ends_with(SUFFIX))) {
+        Some(colon) => (&argument[..colon], &argument[colon + 1..]),
+        None => (argument, ""),
+    }
+}
+
+/// Source and preset values of a name or path.
+fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), Error> {
+    let folder = data::folder()?.join("schedulers");
+    if name.ends_with(".bpf.c") || name.contains('/') {
+        let path = PathBuf::from(name);
+        return match path.is_file() {
+            true => Ok((path, Vec::new())),
+            false => {
+                let what = format!("{}; name a .bpf.c that exists", data::no_file(&path));
+                Err(unknown(argument, what))
+            }
+        };
+    }
+    let shipped = names()?;
+    let presets = presets()?;
+    // A preset may have its scheduler's name: then the name alone means the preset.
+    if let Some(preset) = presets.iter().find(|p| p.name == name) {
+        let source = source_of(&folder, &preset.scheduler);
+        return Ok((source, preset.tunables.clone()));
+    }
+    if shipped.iter().any(|s| s == name) {
+        return Ok((source_of(&folder, name), Vec::new()));
+    }
+    // Some presets have their scheduler's name.
+    let known: BTreeSet<String> = shipped
+        .into_iter()
+        .chain(presets.into_iter().map(|p| p.name))
+        .collect();
+    let known: Vec<String> = known.into_iter().collect();
+    let hint = nearest::hint(name, &known);
+    let what = format!("no scheduler and no preset of this name; {hint}");
+    Err(unknown(argument, what))
+}
+
+/// An error about an argument of `-s`.
+fn unknown(argument: &str, what: String) -> Error {
+    Error::argument("scheduler", argument, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_split_from_names_and_paths() {
+        assert_eq!(split("fifo"), ("fifo", ""));
+        assert_eq!(split("fifo:slice_ms=5:x=1"), ("fifo", "slice_ms=5:x=1"));
+        assert_eq!(split("./a:b/my.bpf.c"), ("./a:b/my.bpf.c", ""));
+        assert_eq!(split("./a:b/my.bpf.c:x=1"), ("./a:b/my.bpf.c", "x=1"));
+    }
+
+    #[test]
+    fn labels_leave_folders_out() {
+        assert_eq!(label("fifo:slice_ms=5"), "fifo:slice_ms=5");
+        assert_eq!(label("./a:b/my.bpf.c:x=1"), "my:x=1");
+        assert_eq!(label("/tmp/my.bpf.c"), "my");
+        assert_eq!(label("../scx_my/src/bpf/main.bpf.c:x=1"), "scx_my:x=1");
+        assert_eq!(label("./main.bpf.c"), "main");
+    }
+
+    #[test]
+    fn the_argument_counts_for_more_than_the_preset() {
+        let choice = choose("fifo:slice_ms=6").unwrap();
+        assert_eq!(choice.tunables, [("slice_ms".to_owned(), "6".to_owned())]);
+        assert!(choice.source.ends_with("schedulers/fifo/fifo.bpf.c"));
+    }
+
+    #[test]
+    fn what_is_given_counts_for_more_than_what_a_kernel_needs() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("my.bpf.c");
+        std::fs::write(&source, "").unwrap();
+        let file = "watchdog = false\n[kernel]\nset = { guard_ms = 5, other = true }\n\
+            deviations = { nr_saved = \"tasks were saved\" }\n[one]\ndescription = \"\"\n";
+        std::fs::write(folder.path().join("presets.toml"), file).unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let choice = choose(source.to_str().unwrap()).unwrap();
+        let both = [pair("guard_ms", "5"), pair("other", "true")];
+        assert_eq!(choice.kernel.tunables, both);
+        assert_eq!(
+            choice.kernel.deviations,
+            [pair("nr_saved", "tasks were saved")]
+        );
+        assert!(!choice.watchdog && choice.tunables.is_empty());
+        let choice = choose(&format!("{}:guard_ms=0", source.display())).unwrap();
+        assert_eq!(choice.tunables, [pair("guard_ms", "0")]);
+        assert_eq!(choice.kernel.tunables, [pair("other", "true")]);
+    }
+
+    #[test]
+    fn what_is_no_scheduler_is_refused() {
+        for argument in [
+            "fifi",
+            "fifo:slice_ms",
+            "fifo:=3",
+            "fifo:slice_ms=",
+            "fifo:slice_ms=5:slice_ms=6",
+            "./nowhere.bpf.c",
+            "no/where",
+        ] {
+            let failure = choose(argument).expect_err(argument);
+            assert!(matches!(failure, Error::Argument { .. }), "{argument}");
+            assert!(failure.to_string().contains(argument), "{failure}");
+        }
+    }
+}

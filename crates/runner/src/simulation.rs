@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One run in the simulated machine: sinks around the engine, and how it ended.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tiltyard_measure::{Recorder, RecorderSpec, Summary, TraceHash};
+use tiltyard_model::{EventSink, Machine};
+use tiltyard_report::perfetto;
+use tiltyard_sim::{Checked, Outcome, Setup};
+use tiltyard_workload::Workload;
+
+use crate::objects::Built;
+use crate::output::Output;
+use crate::sim_error::SimError;
+use crate::{Error, Progress};
+
+/// What all runs of a command share.
+pub struct Experiment<'a> {
+    /// Where it runs.
+    pub machine: &'a Machine,
+    /// What runs.
+    pub workload: &'a Workload,
+    /// The latest end, ns from the workload's start; `None`: the workload's own end.
+    pub duration_ns: Option<u64>,
+    /// `None`: each scheduler's setting.
+    pub watchdog: Option<bool>,
+    /// Whether the schedulers' probes are recorded.
+    pub probes: bool,
+    /// Do everything twice and compare.
+    pub twice: bool,
+    /// Check the scheduler for data races; it was built to report its accesses.
+    pub races: bool,
+}
+
+impl<'a> Experiment<'a> {
+    /// To the workload's own end, with each scheduler's watchdog and probes.
+    pub fn new(machine: &'a Machine, workload: &'a Workload) -> Experiment<'a> {
+        Experiment {
+            machine,
+            workload,
+            duration_ns: None,
+            watchdog: None,
+            probes: true,
+            twice: false,
+            races: false,
+        }
+    }
+}
+
+/// One completed run.
+pub struct Run {
+    /// The seed of its random draws.
+    pub seed: u64,
+    /// Its metrics by app.
+    pub summary: Summary,
+    /// How it ended, and what the engine counted.
+    pub outcome: Outcome,
+    /// Hash of all events: the same for two runs that are the same.
+    pub trace_hash: String,
+    /// If it was checked for data races.
+    pub checked: Option<Checked>,
+}
+
+/// Runs `built` with `seed`; the trace goes to `trace`, and `listener` receives all events.
+pub fn run(
+    experiment: &Experiment,
+    built: &Built,
+    seed: u64,
+    trace: Option<Output>,
+    listener: &mut dyn EventSink,
+    progress: &dyn Progress,
+) -> Result<Run, Error> {
+    let nr_cpus = experiment.machine.nr_cpus();
+    let mut recorder = Recorder::new(recorded(experiment));
+    let mut hash = TraceHash::new();
+    let mut writer = trace.map(|output| perfetto::Writer::new(output, nr_cpus));
+    let (outcome, checked) = check(
+        experiment,
+        built,
+        seed,
+        &mut ((&mut recorder, &mut hash), (writer.as_mut(), listener)),
+        progress,
+    )?;
+    if let Some(writer) = writer {
+        let output = writer.finish().map_err(Error::Trace)?;
+        output.finish()?;
+    }
+    let trace_hash = hash.finish();
+    if experiment.twice {
+        let mut again = TraceHash::new();
+        simulate(experiment, built, seed, &mut again, progress)?;
+        let again = again.finish();
+        if again != trace_hash {
+            return Err(SimError::Differs(trace_hash, again).into());
+        }
+    }
+    Ok(Run {
+        seed,
+        summary: recorder.finish(outcome.end_ns),
+        outcome,
+        trace_hash,
+        checked,
+    })
+}
+
+/// What a recorder needs to know about a run.
+pub fn recorded(experiment: &Experiment) -> RecorderSpec {
+    RecorderSpec {
+        nr_cpus: experiment.machine.nr_cpus(),
+        origin_ns: origin_ns(experiment.workload),
+        starvation_ns: RecorderSpec::STARVATION_NS,
+    }
+}
+
+/// When the workload begins, on the clock of the events: after the longest history of its shells.
+pub fn origin_ns(workload: &Workload) -> u64 {
+    workload
+        .apps
+        .iter()
+        .map(|app| app.history_ns)
+        .max()
+        .unwrap_or(0)
+}
+
+/// The engine with its errors as failures. A panic ends only this run.
+pub fn simulate(
+    experiment: &Experiment,
+    built: &Built,
+    seed: u64,
+    sink: &mut dyn EventSink,
+    progress: &dyn Progress,
+) -> Result<Outcome, Error> {
+    check(experiment, built, seed, sink, progress).map(|(outcome, _)| outcome)
+}
+
+/// The same, with the result of the check for data races.
+fn check(
+    experiment: &Experiment,
+    built: &Built,
+    seed: u64,
+    sink: &mut dyn EventSink,
+    progress: &dyn Progress,
+) -> Result<(Outcome, Option<Checked>), Error> {
+    let setup = Setup {
+        machine: experiment.machine,
+        workload: experiment.workload,
+        object: &built.object,
+        globals: &built.globals,
+        environment: &built.choice.environment,
+        seed,
+        duration_ns: experiment.duration_ns,
+        watchdog: experiment.watchdog.unwrap_or(built.choice.watchdog),
+        probes: experiment.probes,
+    };
+    let mut told_ns = 0;
+    let mut tell = |now_ns: u64| {
+        progress.simulated(now_ns.saturating_sub(told_ns));
+        told_ns = now_ns;
+    };
+    let end = catch_unwind(AssertUnwindSafe(|| {
+        if experiment.races {
+            let (outcome, checked) = tiltyard_sim::run_and_check(&setup, sink, &mut tell)?;
+            return Ok((outcome, Some(checked)));
+        }
+        tiltyard_sim::run(&setup, sink, &mut tell).map(|outcome| (outcome, None))
+    }));
+    let ran = end.map_err(|_| SimError::Panicked)?;
+    let ran = ran.map_err(|error| SimError::Engine {
+        error,
+        origin_ns: origin_ns(experiment.workload),
+    })?;
+    tell(ran.0.end_ns);
+    match SimError::of(&ran.0) {
+        Some(error) => Err(error.into()),
+        None => Ok(ran),
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `-w` accepts: a shipped name or a workload file.
+
+use std::path::{Path, PathBuf};
+
+use tiltyard_workload::{ReadError, Workload};
+
+use crate::Error;
+use crate::data;
+use crate::error::{InputFault, SourceSpan};
+use crate::nearest;
+
+/// Names of all shipped workloads; those in subfolders with the folder: `suite/nas-mg`.
+pub fn names() -> Result<Vec<String>, Error> {
+    data::names_below(&data::folder()?.join("workloads"), ".json")
+}
+
+/// The file that `argument` means.
+pub fn path(argument: &str) -> Result<PathBuf, Error> {
+    // Where nothing is shipped, for example in a virtual machine, files can still be run.
+    let file = Path::new(argument);
+    if argument.contains('/') && file.is_file() {
+        return Ok(file.to_owned());
+    }
+    let names = names()?;
+    match shipped(argument, &names)? {
+        Some(name) => Ok(data::folder()?
+            .join("workloads")
+            .join(format!("{name}.json"))),
+        None if file.is_file() => Ok(file.to_owned()),
+        None => {
+            let (file, hint) = (data::no_file(file), hint(argument, &names));
+            let what = format!("no such workload, and {file}; {hint}");
+            Err(Error::argument("workload", argument, what))
+        }
+    }
+}
+
+/// The shipped workload of this name; its folder may be omitted if the name is unique.
+fn shipped<'a>(argument: &str, names: &'a [String]) -> Result<Option<&'a String>, Error> {
+    if let Some(exact) = names.iter().find(|name| *name == argument) {
+        return Ok(Some(exact));
+    }
+    let within: Vec<&String> = names
+        .iter()
+        .filter(|name| last_part(name) == argument)
+        .collect();
+    match within[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        [first, second, ..] => {
+            let what = format!("there are several of this name; write {first} or {second}");
+            Err(Error::argument("workload", argument, what))
+        }
+    }
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// The suggestion for an unknown name: without the folder if the user omitted it.
+fn hint(argument: &str, names: &[String]) -> String {
+    if argument.contains('/') {
+        return nearest::hint(argument, names);
+    }
+    let short = names.iter().map(|name| last_part(name));
+    match nearest::nearest(argument, short) {
+        Some(name) => format!("did you mean {name}?"),
+        None => nearest::hint(argument, names),
+    }
+}
+
+/// The workload that `argument` (of `-w`) means.
+pub fn load(argument: &str) -> Result<Workload, Error> {
+    let path = path(argument)?;
+    let text = data::read(&path)?;
+    parse(&path, &data::shown(&path), &text)
+}
+
+/// Rejects a run that would never end: `argument` as typed, `duration_ns` as requested.
+pub fn require_end(
+    argument: &str,
+    workload: &Workload,
+    duration_ns: Option<u64>,
+) -> Result<(), Error> {
+    match workload.endless_task().filter(|_| duration_ns.is_none()) {
+        None => Ok(()),
+        Some(task) => {
+            let what = format!(
+                "never ends: task {} repeats for ever; add --duration, for instance --duration 10s",
+                task.name
+            );
+            Err(Error::argument("workload", argument, what))
+        }
+    }
+}
+
+/// The text of its file.
+pub fn text(argument: &str) -> Result<String, Error> {
+    data::read(&path(argument)?)
+}
+
+/// A workload after a JSON merge patch and with some numbers (by path) multiplied, and its text.
+pub fn load_changed(
+    argument: &str,
+    patch: &str,
+    scale: &[(String, f64)],
+) -> Result<(Workload, String), Error> {
+    let path = path(argument)?;
+    let mut file = data::shown(&path);
+    let mut text = data::read(&path)?;
+    let wrong = |e| Error::input(format!("{file}: {e}"));
+    if patch != "{}" {
+        text = tiltyard_workload::patch(&text, patch).map_err(wrong)?;
+    }
+    for (at, factor) in scale {
+        text = tiltyard_workload::scale(&text, at, *factor).map_err(wrong)?;
+    }
+    if patch != "{}" || !scale.is_empty() {
+        file += " as patched";
+    }
+    Ok((parse(&path, &file, &text)?, text))
+}
+
+fn parse(path: &Path, file: &str, text: &str) -> Result<Workload, Error> {
+    let mut workload =
+        tiltyard_workload::read(text, file).map_err(|errors| failure(errors, text))?;
+    if let Some(stem) = path.file_stem() {
+        workload.name = stem.to_string_lossy().into_owned();
+    }
+    Ok(workload)
+}
+
+fn failure(errors: Vec<ReadError>, text: &str) -> Error {
+    let fault = |error: ReadError| InputFault {
+        line: error.to_string(),
+        span: Some(Box::new(SourceSpan {
+            file: error.file,
+            text: text.to_owned(),
+            span: error.span,
+            what: if error.key.is_empty() {
+                error.what
+            } else {
+                format!("{}: {}", error.key, error.what)
+            },
+            help: error.way_out,
+        })),
+    };
+    Error::Input(errors.into_iter().map(fault).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Vec<String> {
+        [
+            "apache",
+            "probe/wake",
+            "suite/apache",
+            "suite/wake",
+            "suite/nas-mg",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    #[test]
+    fn the_folder_may_be_left_out_where_that_is_clear() {
+        let names = known();
+        let found = |argument| shipped(argument, &names).map(|name| name.map(String::as_str));
+        assert_eq!(found("suite/nas-mg").ok(), Some(Some("suite/nas-mg")));
+        assert_eq!(found("nas-mg").ok(), Some(Some("suite/nas-mg")));
+        // At the top: its whole name.
+        assert_eq!(found("apache").ok(), Some(Some("apache")));
+        assert_eq!(found("suite/apache").ok(), Some(Some("suite/apache")));
+        for unknown in ["mg", "probe/nas-mg", "suite", "/apache", ""] {
+            assert_eq!(found(unknown).ok(), Some(None), "{unknown}");
+        }
+        let line = found("wake").unwrap_err().to_string();
+        assert!(line.ends_with("write probe/wake or suite/wake"), "{line}");
+    }
+
+    #[test]
+    fn the_way_out_has_a_folder_if_the_question_had_one() {
+        let names = known();
+        assert_eq!(hint("nas-mh", &names), "did you mean nas-mg?");
+        assert_eq!(hint("suite/nas-mh", &names), "did you mean suite/nas-mg?");
+        assert!(hint("blackscholes", &names).contains("suite/nas-mg"));
+    }
+}
