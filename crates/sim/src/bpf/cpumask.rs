@@ -53,14 +53,14 @@ impl CpuMask {
     #[inline]
     fn word(&self, i: usize) -> u64 {
         debug_assert!(i < self.nr_words());
-        // SAFETY: inside the bitmap, as asserted.
+        // SAFETY: inside the bitmap: all callers here go over `nr_words()` words or CPUs below `nr_cpus`.
         unsafe { self.bits.add(i).read() }
     }
 
     #[inline]
     fn set_word(&mut self, i: usize, word: u64) {
         debug_assert!(i < self.nr_words());
-        // SAFETY: inside the bitmap, as asserted.
+        // SAFETY: inside the bitmap: all callers here go over `nr_words()` words or CPUs below `nr_cpus`.
         unsafe { self.bits.add(i).write(word) }
     }
 

@@ -23,15 +23,6 @@ const ARG_BYTES_MAX: usize = 512;
 /// Larger widths are reduced to this.
 const WIDTH_MAX: usize = (1 << 23) - 1;
 
-/// What was printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Formatted {
-    /// Without a NUL, cut at the limit.
-    pub text: Vec<u8>,
-    /// Length without the cut.
-    pub len: usize,
-}
-
 /// Why nothing was printed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
@@ -57,17 +48,19 @@ impl FormatError {
     }
 }
 
-/// Formats `args` by `format` (without its NUL), keeping less than `limit` bytes: the kernel's
-/// buffers end in a NUL.
+/// Formats `args` by `format` (without its NUL) into `text`, keeping less than `limit` bytes: the
+/// kernel's buffers end in a NUL. Returns the length without the limit.
 pub fn format(
     format: &[u8],
     args: &[u64],
     limit: usize,
     memory: &mut impl Memory,
-) -> Result<Formatted, FormatError> {
+    text: &mut Vec<u8>,
+) -> Result<usize, FormatError> {
+    text.clear();
     let mut printer = Printer {
         output: Output {
-            text: Vec::new(),
+            text,
             len: 0,
             limit: limit.saturating_sub(1),
         },
@@ -75,10 +68,7 @@ pub fn format(
         arg_bytes: 0,
     };
     match printer.print(format, args) {
-        Ok(()) => Ok(Formatted {
-            text: printer.output.text,
-            len: printer.output.len,
-        }),
+        Ok(()) => Ok(printer.output.len),
         Err(problem) => Err(problem.of(format)),
     }
 }
@@ -138,7 +128,7 @@ enum Base {
 }
 
 struct Printer<'a, M> {
-    output: Output,
+    output: Output<'a>,
     memory: &'a mut M,
     /// Part of the kernel's argument buffer that is used.
     arg_bytes: usize,
@@ -329,13 +319,13 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// Text up to a limit, and its length without the limit.
-struct Output {
-    text: Vec<u8>,
+struct Output<'a> {
+    text: &'a mut Vec<u8>,
     len: usize,
     limit: usize,
 }
 
-impl Output {
+impl Output<'_> {
     fn push(&mut self, byte: u8) {
         self.repeat(byte, 1);
     }

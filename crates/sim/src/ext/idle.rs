@@ -36,6 +36,8 @@ pub struct IdleMasks {
     narrow_by_node: bool,
     /// Where the next search of each CPU starts (the kernel's per-CPU distribute rotor).
     pub rotors: Vec<u32>,
+    /// Of the search in a mask of the scheduler's.
+    pub scratch: CpuSet,
 }
 
 impl IdleMasks {
@@ -71,6 +73,7 @@ impl IdleMasks {
             narrow_by_llc: first_llc < nr,
             narrow_by_node: !per_node && first_node < nr && !llc_is_node,
             rotors: vec![0; nr as usize],
+            scratch: CpuSet::new(topology.online.nr_cpus()),
         }
     }
 

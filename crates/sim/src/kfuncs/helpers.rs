@@ -2,7 +2,7 @@
 //! BPF helpers that are not about maps: time, identity, memory, printing, loops.
 
 use super::{EnginePtr, Helper};
-use crate::bpf::format::{FormatError, Formatted, c_string, format};
+use crate::bpf::format::{FormatError, c_string, format};
 use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
 use crate::races::Sync;
@@ -53,7 +53,7 @@ pub(super) unsafe fn format_args(e: &mut Engine, fmt: u64, data: u64, size: u64)
     // SAFETY: the caller's promise.
     let printed = unsafe { print(e, fmt, args_at(data, size), MESSAGE_BYTES) };
     match printed {
-        Ok(formatted) => String::from_utf8_lossy(&formatted.text).into_owned(),
+        Ok(_) => String::from_utf8_lossy(&e.ext.bpf.printed).into_owned(),
         Err(error) => error.to_string(),
     }
 }
@@ -68,6 +68,9 @@ unsafe fn args_at<'a>(data: u64, size: u64) -> &'a [u64] {
     unsafe { std::slice::from_raw_parts(data as *const u64, size as u32 as usize / 8) }
 }
 
+/// Prints into the engine's own buffer, because the call may end at any of the scheduler's pointers. Returns the length
+/// without the limit.
+///
 /// # Safety
 /// `fmt` is a C string; arguments of `%s` are too.
 unsafe fn print(
@@ -75,10 +78,11 @@ unsafe fn print(
     fmt: u64,
     args: &[u64],
     limit: usize,
-) -> Result<Formatted, FormatError> {
+) -> Result<usize, FormatError> {
     // SAFETY: the caller's promise.
     let fmt = unsafe { c_string(fmt as *const u8, FORMAT_BYTES) }.unwrap_or_default();
-    format(fmt, args, limit, &mut e.ext.bpf.memory)
+    let bpf = &mut e.ext.bpf;
+    format(fmt, args, limit, &mut bpf.memory, &mut bpf.printed)
 }
 
 extern "C" fn ktime_get_ns(mut e: EnginePtr) -> u64 {
@@ -204,7 +208,7 @@ unsafe extern "C" fn trace_vprintk(
 unsafe fn print_length(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
     // SAFETY: the caller's promise.
     unsafe { print(e, fmt, args, MESSAGE_BYTES) }
-        .map_or_else(|error| error.errno(), |f| f.len as i64)
+        .map_or_else(|error| error.errno(), |len| len as i64)
 }
 
 unsafe extern "C" fn snprintf(
@@ -215,16 +219,17 @@ unsafe extern "C" fn snprintf(
     data: u64,
     len: u64,
 ) -> i64 {
-    let size = size as u32 as usize;
+    let (e, size) = (e.engine_for_free(), size as u32 as usize);
     // SAFETY: the scheduler's buffers, with the sizes that it gives.
     unsafe {
-        match print(e.engine_for_free(), fmt, args_at(data, len), size) {
-            Ok(formatted) => {
-                out.copy_from(formatted.text.as_ptr(), formatted.text.len());
+        match print(e, fmt, args_at(data, len), size) {
+            Ok(len) => {
+                let text = &e.ext.bpf.printed;
+                out.copy_from(text.as_ptr(), text.len());
                 if size > 0 {
-                    *out.add(formatted.text.len()) = 0;
+                    *out.add(text.len()) = 0;
                 }
-                formatted.len as i64 + 1
+                len as i64 + 1
             }
             Err(error) => error.errno(),
         }

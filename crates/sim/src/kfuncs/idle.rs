@@ -2,7 +2,6 @@
 //! The kernel functions about idle CPUs (kernel/sched/ext_idle.c).
 
 use super::{EnginePtr, Entry, functions, task_id};
-use crate::bpf::cpumask::CpuSet;
 use crate::engine::Engine;
 use crate::ext::flags::*;
 use crate::ext::idle::SetId;
@@ -192,10 +191,13 @@ impl Engine<'_> {
         };
         // SAFETY: a mask that the scheduler got from the engine.
         let mask = unsafe { self.mask(mask) };
-        let mut both = CpuSet::new(own.nr_cpus());
-        both.assign_and(&own, &mask)
-            .then(|| self.select_cpu_in(prev, wake_flags, &both, flags))
-            .flatten()
+        // The engine's own set, because the call may end at the scheduler's pointer.
+        if !self.ext.idle.scratch.assign_and(&own, &mask) {
+            return None;
+        }
+        // SAFETY: a mask of this machine that nothing changes during the search.
+        let both = unsafe { self.mask(self.ext.idle.scratch.as_ptr() as u64) };
+        self.select_cpu_in(prev, wake_flags, &both, flags)
     }
 }
 

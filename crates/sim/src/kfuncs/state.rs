@@ -27,6 +27,8 @@ pub struct Bpf {
     pub dump: String,
     /// Numbers for the addresses that messages print.
     pub memory: HostMemory,
+    /// What was printed last.
+    pub printed: Vec<u8>,
     probe_map: Option<MapId>,
     probes: Vec<[u8; PROBE_NAME_BYTES]>,
     /// An always empty mask, for schedulers that track idle CPUs themselves.
@@ -59,6 +61,7 @@ impl Bpf {
             dump: String::new(),
             // SAFETY: only formats of the scheduler's own calls are printed, with the strings that they name.
             memory: unsafe { HostMemory::new() },
+            printed: Vec::new(),
             probes: Vec::new(),
             no_cpus: CpuSet::new(nr_cpus),
         })

@@ -7,14 +7,32 @@ fn host() -> HostMemory {
     unsafe { HostMemory::new() }
 }
 
+#[derive(Debug)]
+struct Printed {
+    text: Vec<u8>,
+    /// Without the limit.
+    len: usize,
+}
+
+fn print(
+    fmt: &[u8],
+    args: &[u64],
+    limit: usize,
+    memory: &mut HostMemory,
+) -> Result<Printed, FormatError> {
+    let mut text = Vec::new();
+    let len = format(fmt, args, limit, memory, &mut text)?;
+    Ok(Printed { text, len })
+}
+
 fn text(fmt: &str, args: &[u64]) -> String {
-    let formatted = format(fmt.as_bytes(), args, 1024, &mut host()).unwrap();
+    let formatted = print(fmt.as_bytes(), args, 1024, &mut host()).unwrap();
     assert_eq!(formatted.len, formatted.text.len());
     String::from_utf8(formatted.text).unwrap()
 }
 
 fn refused(fmt: &str, args: &[u64]) -> FormatError {
-    format(fmt.as_bytes(), args, 1024, &mut host()).expect_err(fmt)
+    print(fmt.as_bytes(), args, 1024, &mut host()).expect_err(fmt)
 }
 
 fn address(string: &std::ffi::CStr) -> u64 {
@@ -99,7 +117,7 @@ fn pointers_print_as_numbers_by_appearance() {
     );
     assert_eq!(text("[%3p][%-3p][%03p]", &pointers[..3]), "[  1][2  ][001]");
     let mut memory = host();
-    let mut one = |pointer| format(b"%p", &[pointer], 64, &mut memory).unwrap().text;
+    let mut one = |pointer| print(b"%p", &[pointer], 64, &mut memory).unwrap().text;
     assert_eq!(
         one(16),
         one(16),
@@ -159,11 +177,11 @@ fn what_the_simulated_machine_refuses_by_name() {
 
 #[test]
 fn output_is_cut_at_the_limit_and_its_length_known() {
-    let cut = format(b"%d and %8d", &[12345, 6], 8, &mut host()).unwrap();
+    let cut = print(b"%d and %8d", &[12345, 6], 8, &mut host()).unwrap();
     assert_eq!((cut.text.as_slice(), cut.len), (&b"12345 a"[..], 18));
-    let none = format(b"%d", &[1], 0, &mut host()).unwrap();
+    let none = print(b"%d", &[1], 0, &mut host()).unwrap();
     assert_eq!((none.text.len(), none.len), (0, 1));
-    let wide = format(b"%99999999999999999999999d", &[1], 16, &mut host()).unwrap();
+    let wide = print(b"%99999999999999999999999d", &[1], 16, &mut host()).unwrap();
     assert_eq!((wide.text.len(), wide.len), (15, WIDTH_MAX));
 }
 
@@ -188,7 +206,7 @@ proptest::proptest! {
     #[test]
     fn no_format_panics(fmt in "[%a-zA-Z0-9 .*#+-]{0,20}", arg: u64) {
         let arg = arg & 0xfff;
-        if let Ok(formatted) = format(fmt.as_bytes(), &[arg; ARGS_MAX], 64, &mut host()) {
+        if let Ok(formatted) = print(fmt.as_bytes(), &[arg; ARGS_MAX], 64, &mut host()) {
             proptest::prop_assert!(formatted.text.len() <= 63 && formatted.text.len() <= formatted.len);
         }
     }

@@ -37,8 +37,7 @@ impl Region {
     #[inline]
     pub fn at(&self, offset_bytes: usize) -> *mut u8 {
         debug_assert!(offset_bytes < self.bytes);
-        // SAFETY: inside the allocation, as asserted.
-        unsafe { self.start.as_ptr().add(offset_bytes) }
+        self.start.as_ptr().wrapping_add(offset_bytes)
     }
 
     /// Where in the region an address lies, in bytes from its start.
