@@ -128,7 +128,7 @@ impl Files {
     }
 }
 
-/// Passes on what a caller hears, and keeps what workloads print.
+/// Passes on progress, and keeps what workloads print.
 struct Heard<'a> {
     prints: Option<&'a Prints>,
     progress: &'a dyn Progress,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A run: a scheduler, a workload and a machine, in either arena, and what comes out of it.
+//! A run: a scheduler, a workload and a machine, in either arena, and its results.
 //!
 //! This is what the command line does, without its flags, exit codes and printing: other programs call it in the same way.
 //! Everything that a user can name (`-s`, `-w`, `-m`) is an argument with the same meaning, errors are [`Error`], and

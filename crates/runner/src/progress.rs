@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What callers hear while the library works. It never prints.
+//! How callers follow progress while the library works. It never prints.
 
 use tiltyard_kernel::Report;
 

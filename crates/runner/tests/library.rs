@@ -13,7 +13,7 @@ use tiltyard_runner::{Error, Progress, Total, machines, schedulers, workloads};
 
 const DURATION_NS: u64 = 200_000_000;
 
-/// Counts what it hears, and asks to stop if it is told to.
+/// Counts the calls that it gets; with `stop` it wants no more runs.
 #[derive(Default)]
 struct Listener {
     total: Mutex<Option<Total>>,
