@@ -70,13 +70,7 @@ fn every_number_arrives_at_its_place() {
         (10, 11, 12, 13)
     );
     assert_eq!((c.refill_overlap_permille, c.smt_permille), (14, 15));
-    assert_eq!(
-        machine.noise,
-        Some(Noise {
-            sleep_mean_ns: 16,
-            run_mean_ns: 17
-        })
-    );
+    assert_eq!(machine.noise, [Noise::workers(16, 17)]);
     assert_eq!(
         machine.jitter,
         Jitter {
@@ -90,7 +84,7 @@ fn every_number_arrives_at_its_place() {
 #[test]
 fn noise_may_be_absent() {
     let quiet = GOOD.split("[noise]").next().unwrap();
-    assert_eq!(parse(quiet, "m.toml").unwrap().noise, None);
+    assert_eq!(parse(quiet, "m.toml").unwrap().noise, []);
 }
 
 #[test]

@@ -280,7 +280,9 @@ unsafe extern "C" fn kptr_xchg(e: EnginePtr, slot: *mut u64, new: u64) -> u64 {
 
 /// Only one callback at a time runs in the simulated machine: locks are always free.
 unsafe extern "C" fn spin_lock(e: EnginePtr, lock: u64) {
-    unsafe { engine_for_free(e) }.acquire(Sync::Spin(lock as usize));
+    let e = unsafe { engine_for_free(e) };
+    e.charge_call(e.machine.costs.spin_lock_ns);
+    e.acquire(Sync::Spin(lock as usize));
 }
 
 unsafe extern "C" fn spin_unlock(e: EnginePtr, lock: u64) {

@@ -35,8 +35,15 @@ pub(crate) type EnginePtr = *mut Engine<'static>;
 pub(crate) unsafe fn engine<'e>(ptr: EnginePtr) -> &'e mut Engine<'static> {
     // SAFETY: `Engine::call_bpf` set the pointer and does not touch the engine until the call returns.
     let engine = unsafe { &mut *ptr };
-    engine.ext.kfunc_ns += engine.machine.costs.kfunc_ns;
+    engine.charge_call(engine.machine.costs.kfunc_ns);
     engine
+}
+
+impl Engine<'_> {
+    /// Charges the current callback for what it calls.
+    pub(crate) fn charge_call(&mut self, ns: u64) {
+        self.ext.kfunc_ns += ns;
+    }
 }
 
 /// The engine, for functions that only read or flip a word: in a kernel they cost no more than the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BPF helpers for maps, storage, ring buffers and timers.
 
-use super::{EnginePtr, Helper, engine, task_id};
+use super::{EnginePtr, Helper, engine, engine_for_free, task_id};
 use crate::bpf::maps::MapId;
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
@@ -9,6 +9,7 @@ use crate::ext::flags::EINVAL;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use tiltyard_native::layout::Cgroup;
+use tiltyard_native::object::MapKind;
 
 pub(super) const HELPERS: &[Helper] = &[
     (1, || map_lookup as *const c_void),
@@ -54,12 +55,34 @@ fn no_map(e: &mut Engine<'static>) {
     ));
 }
 
+impl Engine<'_> {
+    fn charge_map_lookup(&mut self, map: MapId) {
+        let costs = &self.machine.costs;
+        let in_line = matches!(
+            self.ext.bpf.maps.decl(map).kind,
+            MapKind::Array | MapKind::PerCpuArray
+        );
+        let ns = match costs.map_lookup_ns {
+            None => costs.kfunc_ns,
+            Some(_) if in_line => 0,
+            Some(ns) => ns,
+        };
+        self.charge_call(ns);
+    }
+
+    fn charge_storage_lookup(&mut self) {
+        let costs = &self.machine.costs;
+        self.charge_call(costs.storage_lookup_ns.unwrap_or(costs.kfunc_ns));
+    }
+}
+
 unsafe extern "C" fn map_lookup(e: EnginePtr, map: *const u8, key: *const u8) -> *mut u8 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let cpu = e.exec_cpu as usize;
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return null_mut();
     };
+    e.charge_map_lookup(id);
     unsafe { e.ext.bpf.maps.lookup(id, key, cpu) }
 }
 
@@ -69,10 +92,11 @@ unsafe extern "C" fn map_lookup_percpu(
     key: *const u8,
     cpu: u64,
 ) -> *mut u8 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return null_mut();
     };
+    e.charge_map_lookup(id);
     unsafe { e.ext.bpf.maps.lookup_percpu(id, key, cpu as u32) }
 }
 
@@ -135,7 +159,8 @@ unsafe extern "C" fn task_storage_get(
     value: *const u8,
     flags: u64,
 ) -> *mut u8 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
+    e.charge_storage_lookup();
     let Some(id) = (unsafe { map_id(e, map) }) else {
         return null_mut();
     };
@@ -162,7 +187,8 @@ unsafe extern "C" fn cgroup_storage_get(
     value: *const u8,
     flags: u64,
 ) -> *mut u8 {
-    let e = unsafe { engine(e) };
+    let e = unsafe { engine_for_free(e) };
+    e.charge_storage_lookup();
     let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else {
         return null_mut();
     };

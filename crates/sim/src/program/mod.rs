@@ -6,9 +6,11 @@ pub mod resources;
 pub mod step;
 pub mod sync;
 
+use crate::sched::noise::Cleaner;
 use crate::task::TaskId;
 use compile::Insn;
 use resources::Resources;
+pub use step::Flow;
 use tiltyard_workload::Workload;
 
 /// Code of every task of the workload, shared by its instances, and the things tasks share.
@@ -27,6 +29,8 @@ pub struct Programs {
     /// Live tasks that only another task can wake.
     pub stuck: u32,
     pub live_total: u32,
+    /// Kernel threads that have work after exits.
+    pub cleaners: Vec<Cleaner>,
 }
 
 impl Programs {
@@ -49,6 +53,7 @@ impl Programs {
             unborn_total: unborn(true),
             stuck: 0,
             live_total: 0,
+            cleaners: Vec::new(),
         })
     }
 
@@ -109,6 +114,8 @@ pub enum Wait {
     PipeWrite(u32),
     Place(u32),
     Children,
+    /// A kernel thread: tasks that end.
+    Exits,
 }
 
 impl Wait {
