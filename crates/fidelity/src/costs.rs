@@ -113,8 +113,8 @@ struct Work {
     callback_ns: u64,
     insn_ps: u64,
     kfunc_ns: u64,
-    map_lookup_ns: Option<u64>,
-    storage_lookup_ns: Option<u64>,
+    map_lookup_ns: u64,
+    storage_lookup_ns: u64,
     spin_lock_ns: u64,
     task_lookup_ns: u64,
     kick_ns: u64,
@@ -166,8 +166,8 @@ impl Weighed {
             callback_ns: work.callback_ns,
             insn_ps: work.insn_ps,
             kfunc_ns: work.kfunc_ns,
-            map_lookup_ns: work.map_lookup_ns,
-            storage_lookup_ns: work.storage_lookup_ns,
+            map_lookup_ns: Some(work.map_lookup_ns),
+            storage_lookup_ns: Some(work.storage_lookup_ns),
             spin_lock_ns: work.spin_lock_ns,
             task_lookup_ns: work.task_lookup_ns,
             kick_ns: work.kick_ns,
@@ -408,8 +408,8 @@ impl Bpf {
             callback_ns,
             insn_ps: more_ns(Kind::Work) * 1000 / (ENQUEUES * REPEATS * PASS_INSNS),
             kfunc_ns,
-            map_lookup_ns: Some(repeated_ns(Kind::MapLookups)),
-            storage_lookup_ns: Some(repeated_ns(Kind::StorageLookups)),
+            map_lookup_ns: repeated_ns(Kind::MapLookups),
+            storage_lookup_ns: repeated_ns(Kind::StorageLookups),
             spin_lock_ns: repeated_ns(Kind::SpinLocks),
             task_lookup_ns: repeated_ns(Kind::TaskLookups),
             kick_ns: (more_ns(Kind::Kick) / ENQUEUES).saturating_sub(kfunc_ns),
@@ -420,7 +420,7 @@ impl Bpf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tiltyard_exec::costs::JitterReadings;
+    use tiltyard_exec::costs::{JitterReadings, KernelThreads, Period, Runs};
     use tiltyard_model::Machine;
 
     fn readings(round_ns: u64) -> Readings {
@@ -537,8 +537,30 @@ mod tests {
 
     #[test]
     fn the_file_is_a_machine_with_these_costs() {
+        let rcu = Runs {
+            name: "rcu_preempt".to_owned(),
+            per_cpu: false,
+            runs: 1_000,
+            run_ns: 5_000_000,
+        };
+        let period = Period {
+            lasted_ns: 4_000_000_000,
+            exits: 2_000,
+            threads: vec![rcu],
+        };
+        let mut with_threads = weighed();
+        with_threads.own.threads = Some(KernelThreads {
+            nr_cpus: 2,
+            births: period.clone(),
+            quiet: Period {
+                lasted_ns: 16_000_000_000,
+                ..period
+            },
+            ..KernelThreads::default()
+        });
+        assert_eq!(with_threads.noise().len(), 2);
         for weighed in [
-            weighed(),
+            with_threads,
             Weighed {
                 bpf: None,
                 exact: true,
@@ -549,6 +571,7 @@ mod tests {
             let machine =
                 Machine::parse_toml(&file, "test").unwrap_or_else(|e| panic!("{e}\n{file}"));
             assert_eq!(machine.costs, weighed.costs());
+            assert_eq!(machine.noise, weighed.noise());
             assert_eq!(machine.jitter, weighed.jitter());
             assert_eq!(machine.jitter == Jitter::NONE, weighed.exact);
             assert_eq!((machine.nr_cpus(), machine.tick_hz), (2, 250));
