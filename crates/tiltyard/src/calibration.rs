@@ -16,6 +16,8 @@ use crate::guest::Guest;
 use crate::progress::Steps;
 use crate::{built, recorded};
 
+/// Emulation may take a minute for what takes seconds elsewhere.
+const RUN_LIMIT_S: u64 = 900;
 /// The scheduler that does next to nothing.
 const BASE: &str = "base";
 
@@ -57,6 +59,7 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &Steps) -> Result<Weighed, Fa
     let command = [&*program.display().to_string(), "calibrate"];
     let mut job = guest.job(command.map(str::to_owned).to_vec())?;
     job.schedulers = schedulers;
+    job.run_limit_s = RUN_LIMIT_S;
     if recorded {
         job.tracer = Some(recorded::tracer()?);
     }

@@ -2,6 +2,7 @@
 //! The kernel's own threads: which ran, how often and how long, from what /proc/PID/schedstat counts.
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -10,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-const WARM_UP: Duration = Duration::from_millis(500);
+const WARM_UP: Duration = Duration::from_millis(200);
 /// Threads that run twice a second are to be seen often enough for a mean.
 const QUIET: Duration = Duration::from_secs(8);
 const BIRTHS: Duration = Duration::from_secs(4);
-const FLOOD: Duration = Duration::from_secs(2);
+/// Short, because a recorder has thousands of threads to record then.
+const FLOOD: Duration = Duration::from_millis(500);
 /// Threads that are created together, as a build does, and what each of them computes.
 const CHILDREN: u64 = 3;
 const CHILD_NS: u64 = 2_000_000;
@@ -87,7 +89,7 @@ fn period(cpus: &[usize], length: Duration, child_ns: Option<u64>) -> io::Result
             scope.spawn(|| {
                 let _ = sys::pin(*cpu);
                 while !stop.load(Relaxed) {
-                    std::hint::spin_loop();
+                    be_busy();
                 }
             });
         }
@@ -115,8 +117,13 @@ fn period(cpus: &[usize], length: Duration, child_ns: Option<u64>) -> io::Result
 fn compute(ns: u64) {
     let end_ns = sys::thread_cpu_ns() + ns;
     while sys::thread_cpu_ns() < end_ns {
-        std::hint::spin_loop();
+        be_busy();
     }
+}
+
+/// Not spin_loop(): an emulator gives up its turn at each such hint, and a second of them takes minutes.
+fn be_busy() {
+    black_box(0);
 }
 
 /// By pid.
