@@ -5,16 +5,85 @@
 //! that does next to nothing, then under the same with a known amount of work more. In a round each of the two is
 //! enqueued once, leaves once and comes once.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tiltyard_exec::costs::Readings;
-use tiltyard_model::machine::{Costs, Jitter};
+use tiltyard_model::machine::{Costs, Jitter, Noise};
 
-/// Instructions that an enqueue does more under [`Weighed::insns`].
-pub const INSNS: u64 = 12_800;
-/// Callbacks of a round more under [`Weighed::callbacks`]: runnable, running, stopping and quiescent of two threads.
+use crate::threads;
+
+/// How often an enqueue does more of what is weighed, where that can be done more than once.
+const REPEATS: u64 = 100;
+/// Instructions of one pass of work() in costs.bpf.c, as the simulated machine counts them.
+const PASS_INSNS: u64 = 146;
+/// Callbacks of a round more under [`Kind::Callbacks`]: runnable, running, stopping and quiescent of two threads.
 const CALLBACKS: u64 = 8;
 /// Enqueues of a round.
 const ENQUEUES: u64 = 2;
+
+/// What a scheduler does more than the one that does next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kind {
+    /// Four more callbacks for every turn of a thread, which do nothing.
+    Callbacks,
+    /// Code as schedulers have it, [`REPEATS`] times in every enqueue.
+    Work,
+    /// Tasks go through a queue of the scheduler's, by one more kernel function and callback.
+    Queue,
+    /// Each [`REPEATS`] times in every enqueue. Lookups in arrays cost a kernel nothing beyond their instructions, so the
+    /// others are held against them.
+    ArrayLookups,
+    MapLookups,
+    StorageLookups,
+    SpinLocks,
+    TaskLookups,
+    /// Every enqueue kicks its own CPU.
+    Kick,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 9] = [
+        Kind::Callbacks,
+        Kind::Work,
+        Kind::Queue,
+        Kind::ArrayLookups,
+        Kind::MapLookups,
+        Kind::StorageLookups,
+        Kind::SpinLocks,
+        Kind::TaskLookups,
+        Kind::Kick,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Callbacks => "callbacks",
+            Kind::Work => "work",
+            Kind::Queue => "queue",
+            Kind::ArrayLookups => "array-lookups",
+            Kind::MapLookups => "map-lookups",
+            Kind::StorageLookups => "storage-lookups",
+            Kind::SpinLocks => "spin-locks",
+            Kind::TaskLookups => "task-lookups",
+            Kind::Kick => "kick",
+        }
+    }
+
+    /// What of costs.bpf.c makes the difference; "": that it is built with CALLBACKS.
+    pub fn tunable(self) -> &'static str {
+        match self {
+            Kind::Callbacks => "",
+            Kind::Work => "passes=100",
+            Kind::Queue => "queue=true",
+            Kind::ArrayLookups => "array_lookups=100",
+            Kind::MapLookups => "map_lookups=100",
+            Kind::StorageLookups => "storage_lookups=100",
+            Kind::SpinLocks => "spin_locks=100",
+            Kind::TaskLookups => "task_lookups=100",
+            Kind::Kick => "kick=true",
+        }
+    }
+}
 
 /// The readings of one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,16 +100,24 @@ pub struct Weighed {
     pub bpf: Option<Bpf>,
 }
 
-/// Readings under a scheduler of BPF that does next to nothing, and with a known amount more.
+/// Readings under a scheduler of BPF that does next to nothing, and the lengths of a round with a known amount more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bpf {
     pub base: Readings,
-    /// Four more callbacks for every turn of a thread, which do nothing.
-    pub callbacks: Readings,
-    /// [`INSNS`] instructions more in every enqueue.
-    pub insns: Readings,
-    /// Tasks go through a queue of the scheduler's, by one more kernel function and callback.
-    pub queue: Readings,
+    pub rounds_ns: BTreeMap<Kind, u64>,
+}
+
+/// What [`Bpf`] comes to.
+#[derive(Default)]
+struct Work {
+    callback_ns: u64,
+    insn_ps: u64,
+    kfunc_ns: u64,
+    map_lookup_ns: u64,
+    storage_lookup_ns: u64,
+    spin_lock_ns: u64,
+    task_lookup_ns: u64,
+    kick_ns: u64,
 }
 
 impl Weighed {
@@ -55,15 +132,17 @@ impl Weighed {
     /// switches and wakeups as they were measured.
     pub fn costs(&self) -> Costs {
         let machine = self.machine();
-        let [callback_ns, insn_ps, kfunc_ns] = self.bpf.as_ref().map_or([0; 3], Bpf::costs);
+        let work = self.bpf.as_ref().map_or_else(Work::default, Bpf::work);
         // An enqueue and its insertion into a queue are within the wakeup.
-        let wakeup_ns = machine.wakeup_ns.saturating_sub(callback_ns + kfunc_ns);
+        let wakeup_ns = machine
+            .wakeup_ns
+            .saturating_sub(work.callback_ns + work.kfunc_ns);
         let block_ns = machine.futex_call_ns;
         let switch_ns = (machine.round_ns / 2).saturating_sub(machine.wakeup_ns + block_ns);
         // Timers are read under the kernel's own scheduler, where a thread that wakes preempts.
-        let own = &self.own;
-        let own_switch_ns = (own.round_ns / 2).saturating_sub(own.wakeup_ns + own.futex_call_ns);
-        let timer_wakeup_ns = own
+        let own_switch_ns = self.own_switch_ns();
+        let timer_wakeup_ns = self
+            .own
             .timer_wakeup_ns
             .unwrap_or(0)
             .saturating_sub(own_switch_ns);
@@ -84,9 +163,14 @@ impl Weighed {
             fork_ns: machine.creation_ns.saturating_sub(machine.wakeup_ns),
             ipi_ns,
             tick_ns: machine.tick_ns,
-            callback_ns,
-            insn_ps,
-            kfunc_ns,
+            callback_ns: work.callback_ns,
+            insn_ps: work.insn_ps,
+            kfunc_ns: work.kfunc_ns,
+            map_lookup_ns: Some(work.map_lookup_ns),
+            storage_lookup_ns: Some(work.storage_lookup_ns),
+            spin_lock_ns: work.spin_lock_ns,
+            task_lookup_ns: work.task_lookup_ns,
+            kick_ns: work.kick_ns,
             visit_near_ns: near_ns,
             visit_far_ns: far_ns.max(near_ns),
             line_l2_ps: second_ps.saturating_sub(first_ps),
@@ -99,6 +183,19 @@ impl Weighed {
             },
             smt_permille: self.own.smt_permille.unwrap_or(1000).max(1),
         }
+    }
+
+    fn own_switch_ns(&self) -> u64 {
+        let own = &self.own;
+        (own.round_ns / 2).saturating_sub(own.wakeup_ns + own.futex_call_ns)
+    }
+
+    /// The threads of the kernel's own.
+    pub fn noise(&self) -> Vec<Noise> {
+        let threads = self.own.threads.as_ref();
+        threads.map_or(Vec::new(), |threads| {
+            threads::profile(threads, self.own_switch_ns())
+        })
     }
 
     /// What a seed is to draw. Starts are not measured: how long programs take to start is not the machine's alone.
@@ -216,12 +313,40 @@ impl Weighed {
             (
                 "insn_ps",
                 costs.insn_ps,
-                bpf(&format!("{INSNS} instructions more in each enqueue")),
+                bpf(&format!(
+                    "{} instructions more in each enqueue, as the simulated machine counts them",
+                    REPEATS * PASS_INSNS
+                )),
             ),
             (
                 "kfunc_ns",
                 costs.kfunc_ns,
                 bpf("tasks go through a queue, less the callback that takes them from it"),
+            ),
+            (
+                "map_lookup_ns",
+                costs.map_lookup_ns.unwrap_or(0),
+                bpf("a lookup in a hash map, less one in an array"),
+            ),
+            (
+                "storage_lookup_ns",
+                costs.storage_lookup_ns.unwrap_or(0),
+                bpf("a lookup of a task's storage, less one in an array"),
+            ),
+            (
+                "spin_lock_ns",
+                costs.spin_lock_ns,
+                bpf("a lock that is taken and given back, less a lookup in an array"),
+            ),
+            (
+                "task_lookup_ns",
+                costs.task_lookup_ns,
+                bpf("a task that is found by its pid and released, less a lookup in an array"),
+            ),
+            (
+                "kick_ns",
+                costs.kick_ns,
+                bpf("each enqueue kicks its own CPU, less the kernel function"),
             ),
             ("visit_near_ns", costs.visit_near_ns, handed.clone()),
             ("visit_far_ns", costs.visit_far_ns, handed),
@@ -246,7 +371,7 @@ impl Weighed {
         ] {
             file += &format!("{key} = {value} # {why}\n");
         }
-        file + &self.jitter_table()
+        file + &threads::tables(&self.noise()) + &self.jitter_table()
     }
 }
 
@@ -270,20 +395,32 @@ impl Weighed {
 }
 
 impl Bpf {
-    /// `callback_ns`, `insn_ps`, `kfunc_ns`.
-    fn costs(&self) -> [u64; 3] {
-        let more_ns = |with: &Readings| with.round_ns.saturating_sub(self.base.round_ns);
-        let callback_ns = more_ns(&self.callbacks) / CALLBACKS;
-        let insn_ps = more_ns(&self.insns) * 1000 / (ENQUEUES * INSNS);
-        let kfunc_ns = (more_ns(&self.queue) / ENQUEUES).saturating_sub(callback_ns);
-        [callback_ns, insn_ps, kfunc_ns]
+    fn work(&self) -> Work {
+        let more_ns = |kind: Kind| {
+            let round_ns = self.rounds_ns.get(&kind).copied().unwrap_or(0);
+            round_ns.saturating_sub(self.base.round_ns)
+        };
+        let repeated_ns =
+            |kind| more_ns(kind).saturating_sub(more_ns(Kind::ArrayLookups)) / (ENQUEUES * REPEATS);
+        let callback_ns = more_ns(Kind::Callbacks) / CALLBACKS;
+        let kfunc_ns = (more_ns(Kind::Queue) / ENQUEUES).saturating_sub(callback_ns);
+        Work {
+            callback_ns,
+            insn_ps: more_ns(Kind::Work) * 1000 / (ENQUEUES * REPEATS * PASS_INSNS),
+            kfunc_ns,
+            map_lookup_ns: repeated_ns(Kind::MapLookups),
+            storage_lookup_ns: repeated_ns(Kind::StorageLookups),
+            spin_lock_ns: repeated_ns(Kind::SpinLocks),
+            task_lookup_ns: repeated_ns(Kind::TaskLookups),
+            kick_ns: (more_ns(Kind::Kick) / ENQUEUES).saturating_sub(kfunc_ns),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tiltyard_exec::costs::JitterReadings;
+    use tiltyard_exec::costs::{JitterReadings, KernelThreads, Period, Runs};
     use tiltyard_model::Machine;
 
     fn readings(round_ns: u64) -> Readings {
@@ -306,6 +443,7 @@ mod tests {
                 timer_late_mean_ns: 1_300,
                 work_spread_ppm: 2_000,
             }),
+            threads: None,
         }
     }
 
@@ -317,9 +455,17 @@ mod tests {
             own: readings(3_000),
             bpf: Some(Bpf {
                 base: readings(6_000),
-                callbacks: readings(6_160),
-                insns: readings(6_000 + 12_800),
-                queue: readings(6_220),
+                rounds_ns: BTreeMap::from([
+                    (Kind::Callbacks, 6_160),
+                    (Kind::Work, 6_000 + 14_600),
+                    (Kind::Queue, 6_220),
+                    (Kind::ArrayLookups, 7_000),
+                    (Kind::MapLookups, 15_000),
+                    (Kind::StorageLookups, 11_000),
+                    (Kind::SpinLocks, 9_000),
+                    (Kind::TaskLookups, 27_000),
+                    (Kind::Kick, 6_680),
+                ]),
             }),
         }
     }
@@ -327,10 +473,19 @@ mod tests {
     #[test]
     fn costs_are_differences() {
         let costs = weighed().costs();
-        // 160 ns for 8 callbacks; 12,800 ns for 25,600 instructions; 110 ns an enqueue for a callback and a function.
+        // 160 ns for 8 callbacks; 14,600 ns for 29,200 instructions; 110 ns an enqueue for a callback and a function.
         assert_eq!(
             (costs.callback_ns, costs.insn_ps, costs.kfunc_ns),
             (20, 500, 90)
+        );
+        // 200 of each in a round, less 1,000 ns for lookups in arrays; two kicks.
+        assert_eq!(
+            (costs.map_lookup_ns, costs.storage_lookup_ns),
+            (Some(40), Some(20))
+        );
+        assert_eq!(
+            (costs.spin_lock_ns, costs.task_lookup_ns, costs.kick_ns),
+            (10, 100, 250)
         );
         // 3,000 ns half a round: 1,000 are the wakeup, of which 110 the enqueue; 300 the call that blocks.
         assert_eq!((costs.switch_ns, costs.wakeup_ns), (1_700, 890));
@@ -345,6 +500,20 @@ mod tests {
         assert_eq!(costs.refill_overlap_permille, 900);
         assert_eq!((costs.visit_near_ns, costs.visit_far_ns), (100, 180));
         assert_eq!(costs.smt_permille, 600);
+    }
+
+    #[test]
+    fn the_program_does_what_the_arithmetic_says() {
+        let source = include_str!("../../kernel/bpf/costs.bpf.c");
+        assert!(source.contains(&format!("#define PASS_INSNS {PASS_INSNS}\n")));
+        for kind in Kind::ALL
+            .into_iter()
+            .filter(|kind| *kind != Kind::Callbacks)
+        {
+            let (name, value) = kind.tunable().split_once('=').unwrap();
+            assert!(source.contains(&format!(" {name} = ")), "{name}");
+            assert!(["true", &REPEATS.to_string()].contains(&value), "{name}");
+        }
     }
 
     #[test]
@@ -368,8 +537,30 @@ mod tests {
 
     #[test]
     fn the_file_is_a_machine_with_these_costs() {
+        let rcu = Runs {
+            name: "rcu_preempt".to_owned(),
+            per_cpu: false,
+            runs: 1_000,
+            run_ns: 5_000_000,
+        };
+        let period = Period {
+            lasted_ns: 4_000_000_000,
+            exits: 2_000,
+            threads: vec![rcu],
+        };
+        let mut with_threads = weighed();
+        with_threads.own.threads = Some(KernelThreads {
+            nr_cpus: 2,
+            births: period.clone(),
+            quiet: Period {
+                lasted_ns: 16_000_000_000,
+                ..period
+            },
+            ..KernelThreads::default()
+        });
+        assert_eq!(with_threads.noise().len(), 2);
         for weighed in [
-            weighed(),
+            with_threads,
             Weighed {
                 bpf: None,
                 exact: true,
@@ -380,6 +571,7 @@ mod tests {
             let machine =
                 Machine::parse_toml(&file, "test").unwrap_or_else(|e| panic!("{e}\n{file}"));
             assert_eq!(machine.costs, weighed.costs());
+            assert_eq!(machine.noise, weighed.noise());
             assert_eq!(machine.jitter, weighed.jitter());
             assert_eq!(machine.jitter == Jitter::NONE, weighed.exact);
             assert_eq!((machine.nr_cpus(), machine.tick_hz), (2, 250));

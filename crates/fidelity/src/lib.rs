@@ -6,3 +6,4 @@ pub mod costs;
 pub mod judge;
 pub mod page;
 pub mod set;
+mod threads;

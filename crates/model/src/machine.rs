@@ -29,7 +29,8 @@ pub struct Machine {
     /// CONFIG_HZ of the kernel that runs there.
     pub tick_hz: u32,
     pub costs: Costs,
-    pub noise: Option<Noise>,
+    /// Threads of the kernel's own.
+    pub noise: Vec<Noise>,
     pub jitter: Jitter,
 }
 
@@ -75,6 +76,17 @@ pub struct Costs {
     pub insn_ps: u64,
     /// One kernel function called by a callback.
     pub kfunc_ns: u64,
+    /// A lookup in a map, instead of `kfunc_ns`; then those in arrays cost only their instructions, because the kernel
+    /// puts them in line.
+    pub map_lookup_ns: Option<u64>,
+    /// A lookup of a task's or a cgroup's storage, instead of `kfunc_ns`.
+    pub storage_lookup_ns: Option<u64>,
+    /// Taking a BPF spin lock and giving it back.
+    pub spin_lock_ns: u64,
+    /// Finding a task by its pid and dropping the reference.
+    pub task_lookup_ns: u64,
+    /// The interrupt in which a CPU kicks others, or itself, for a callback; in addition to `kfunc_ns` of the calls.
+    pub kick_ns: u64,
     /// Looking at the state of another CPU of the same node.
     pub visit_near_ns: u64,
     /// The same of another node.
@@ -90,13 +102,48 @@ pub struct Costs {
     pub smt_permille: u64,
 }
 
-/// One pinned kernel thread per CPU that wakes up now and then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A thread of the kernel's own, or one for each CPU, that wakes up now and then.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noise {
+    /// Without the number of a CPU: `kworker`.
+    pub name: String,
+    pub per: Per,
     /// Mean of the exponentially distributed sleep.
     pub sleep_mean_ns: u64,
     /// Mean of the exponentially distributed burst.
     pub run_mean_ns: u64,
+    /// If it wakes only after tasks have ended: how often for each, in 1/1000.
+    pub per_exit_permille: Option<u64>,
+}
+
+/// Where there is a kernel thread of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Per {
+    /// One on each CPU, pinned.
+    #[default]
+    Cpu,
+    /// One, which may run anywhere.
+    Machine,
+}
+
+impl Noise {
+    /// A worker on each CPU.
+    pub fn workers(sleep_mean_ns: u64, run_mean_ns: u64) -> Noise {
+        Noise {
+            name: Noise::WORKER.to_owned(),
+            per: Per::Cpu,
+            sleep_mean_ns,
+            run_mean_ns,
+            per_exit_permille: None,
+        }
+    }
+
+    /// What the kernel calls its workers, and the name of a thread that has none.
+    pub const WORKER: &str = "kworker";
+    /// Longest name: what a task can have (TASK_COMM_LEN) with the number of a CPU behind it.
+    pub const MAX_NAME_BYTES: usize = 15;
+    /// Most wakeups for an exit.
+    pub const MAX_PER_EXIT_PERMILLE: u64 = 100_000;
 }
 
 /// What differs between two runs of the same programs on the same hardware: a seed draws it. All zero: nothing does.
@@ -147,6 +194,11 @@ impl Costs {
         callback_ns: 20,
         insn_ps: 476,
         kfunc_ns: 50,
+        map_lookup_ns: None,
+        storage_lookup_ns: None,
+        spin_lock_ns: 0,
+        task_lookup_ns: 0,
+        kick_ns: 0,
         visit_near_ns: 20,
         visit_far_ns: 135,
         line_l2_ps: 15_000,
@@ -178,7 +230,7 @@ impl Machine {
             caches: topology.caches,
             tick_hz: Machine::DEFAULT_TICK_HZ,
             costs: Costs::REFERENCE,
-            noise: None,
+            noise: Vec::new(),
             jitter: Jitter::REFERENCE,
         }
     }

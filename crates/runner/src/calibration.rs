@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use tiltyard_build::Builder;
-use tiltyard_exec::costs::Readings;
-use tiltyard_fidelity::costs::{Bpf, INSNS, Weighed};
+use tiltyard_fidelity::costs::{Bpf, Kind, Weighed};
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::{
     Progress, Report, RunOutcome, RunReport, SchedulerJob, Tunable, VmJob, here, host, vm,
@@ -15,6 +15,11 @@ use tiltyard_kernel::{
 use crate::Error;
 use crate::guest::Guest;
 use crate::{kernel_runs, objects, program};
+
+/// Emulation may take a minute for what takes seconds elsewhere.
+const RUN_LIMIT_S: u64 = 900;
+/// The scheduler that does next to nothing.
+const BASE: &str = "base";
 
 /// One line for a machine file: what was measured.
 pub fn description(guest: &Guest, weighed: &Weighed) -> String {
@@ -32,23 +37,28 @@ pub fn description(guest: &Guest, weighed: &Weighed) -> String {
 pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Result<Weighed, Error> {
     steps.step("building the schedulers to weigh with");
     let (plain, callbacks) = (object(&[])?, object(&["CALLBACKS"])?);
-    let insns = INSNS.to_string();
-    let mut own = scheduler(objects::DEFAULT, None, &[]);
-    own.arguments.push("--timers".to_owned());
+    let mut own = scheduler(objects::DEFAULT, None, "");
+    own.arguments = vec!["--readings".to_owned(), "--own".to_owned()];
     if !guest.icount {
         own.arguments.push("--jitter".to_owned());
     }
-    let schedulers = vec![
-        own,
-        scheduler("base", Some(&plain), &[]),
-        scheduler("callbacks", Some(&callbacks), &[]),
-        scheduler("insns", Some(&plain), &[("insns", &insns)]),
-        scheduler("queue", Some(&plain), &[("queue", "true")]),
-    ];
+    let mut base = scheduler(BASE, Some(&plain), "");
+    base.arguments = vec!["--readings".to_owned()];
+    let mut schedulers = vec![own, base];
+    for kind in Kind::ALL {
+        let object = match kind {
+            Kind::Callbacks => &callbacks,
+            _ => &plain,
+        };
+        let mut more = scheduler(kind.name(), Some(object), kind.tunable());
+        more.arguments = vec!["--round".to_owned()];
+        schedulers.push(more);
+    }
     let program = program::path()?;
-    let command = [&*program.display().to_string(), "calibrate", "--readings"];
+    let command = [&*program.display().to_string(), "calibrate"];
     let mut job = guest.job(command.map(str::to_owned).to_vec())?;
     job.schedulers = schedulers;
+    job.run_limit_s = RUN_LIMIT_S;
     if recorded {
         job.tracer = Some(kernel_runs::tracer()?);
     }
@@ -66,29 +76,29 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
         done = run(&job, guest.vm, &mut heard);
     }
     let report = done?;
-    let mut readings = BTreeMap::new();
-    for run in &report.runs {
-        readings.insert(run.scheduler.as_str(), parse(run, &heard.output)?);
-    }
     let own = report
         .runs
         .first()
-        .and_then(|run| readings.remove(run.scheduler.as_str()));
-    let mut of = |name: &str| readings.remove(name);
-    let bpf = of("base")
-        .zip(of("callbacks"))
-        .zip(of("insns").zip(of("queue")));
+        .ok_or_else(|| Error::Measurement("no readings came back".to_owned()))?;
+    let own = parse(own, &heard.output)?;
+    let of = |name: &str| report.runs.iter().find(|run| run.scheduler == name);
+    let mut bpf = None;
+    if let Some(base) = of(BASE) {
+        let mut rounds_ns = BTreeMap::new();
+        for kind in Kind::ALL {
+            if let Some(run) = of(kind.name()) {
+                rounds_ns.insert(kind, parse(run, &heard.output)?);
+            }
+        }
+        let base = parse(base, &heard.output)?;
+        bpf = Some(Bpf { base, rounds_ns });
+    }
     Ok(Weighed {
         kernel_release: report.kernel_release.clone(),
         recorded,
         exact: guest.icount,
-        own: own.ok_or_else(|| Error::Measurement("no readings came back".to_owned()))?,
-        bpf: bpf.map(|((base, callbacks), (insns, queue))| Bpf {
-            base,
-            callbacks,
-            insns,
-            queue,
-        }),
+        own,
+        bpf,
     })
 }
 
@@ -99,14 +109,15 @@ fn run(job: &VmJob, is_vm: bool, heard: &mut Heard) -> Result<Report, KernelErro
     }
 }
 
-fn scheduler(name: &str, object: Option<&PathBuf>, tunables: &[(&str, &str)]) -> SchedulerJob {
-    let tunable = |(name, value): &(&str, &str)| Tunable {
-        name: (*name).to_owned(),
-        value: (*value).to_owned(),
-    };
+/// `tunable`: `passes=100`, or nothing.
+fn scheduler(name: &str, object: Option<&PathBuf>, tunable: &str) -> SchedulerJob {
+    let tunable = tunable.split_once('=').map(|(name, value)| Tunable {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    });
     SchedulerJob {
         object: object.cloned(),
-        tunables: tunables.iter().map(tunable).collect(),
+        tunables: tunable.into_iter().collect(),
         ..SchedulerJob::own(name)
     }
 }
@@ -118,7 +129,10 @@ fn object(defines: &[&str]) -> Result<PathBuf, Error> {
 }
 
 /// What the command printed under this scheduler.
-fn parse(run: &RunReport, output: &BTreeMap<String, String>) -> Result<Readings, Error> {
+fn parse<T: DeserializeOwned>(
+    run: &RunReport,
+    output: &BTreeMap<String, String>,
+) -> Result<T, Error> {
     let name = &run.scheduler;
     // "default (EEVDF)" printed as "default".
     let printed = name.split(' ').next().and_then(|name| output.get(name));

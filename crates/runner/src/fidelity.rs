@@ -104,8 +104,8 @@ fn in_simulation(
             set.least,
         ))
     };
-    // An exact guest is one run; so is the machine that was measured in it, which has no jitter.
-    let seeds = match machine.jitter == Jitter::NONE {
+    // An exact guest is one run; so is the machine that was measured in it, unless kernel threads leave something to chance.
+    let seeds = match machine.jitter == Jitter::NONE && machine.noise.is_empty() {
         true => 1,
         false => SEEDS,
     };

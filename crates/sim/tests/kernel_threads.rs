@@ -36,10 +36,7 @@ fn in_kernel(scheduler: &str) -> Vec<(String, Value)> {
 #[test]
 fn a_cpus_kernel_thread_never_waits_for_long() {
     let mut machine = ideal("package:1 core:2 pu:1", 250);
-    machine.noise = Some(Noise {
-        sleep_mean_ns: 20 * MS,
-        run_mean_ns: 50 * MS,
-    });
+    machine.noise = vec![Noise::workers(20 * MS, 50 * MS)];
     let workload = parse(FLOOD);
     for entry in std::fs::read_dir(repository().join("schedulers")).unwrap() {
         let entry = entry.unwrap();

@@ -314,17 +314,15 @@ const TOPOLOGIES: [&str; 6] = [
     "package:2 [numa] l3:2 core:4 pu:1",
 ];
 
-const NOISE: Noise = Noise {
-    sleep_mean_ns: 5_000 * US,
-    run_mean_ns: 100 * US,
-};
-
 fn machine() -> impl Strategy<Value = Machine> {
     (0..TOPOLOGIES.len(), any::<[bool; 4]>()).prop_map(
         |(topology, [costs, fast, noise, jitter])| {
             let make = if costs { costed } else { ideal };
             let mut machine = make(TOPOLOGIES[topology], if fast { 1000 } else { 250 });
-            machine.noise = noise.then_some(NOISE);
+            machine.noise = match noise {
+                true => vec![Noise::workers(5_000 * US, 100 * US)],
+                false => vec![],
+            };
             machine.jitter = if jitter {
                 Jitter::REFERENCE
             } else {

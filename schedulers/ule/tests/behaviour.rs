@@ -231,10 +231,7 @@ fn the_watchdog_ejects_a_scheduler_that_starves_unless_it_is_guarded() {
 #[test]
 fn under_the_guard_kernel_threads_of_a_cpu_are_always_served() {
     let mut machine = machine(1);
-    machine.noise = Some(Noise {
-        sleep_mean_ns: 20 * MS,
-        run_mean_ns: 100 * MS,
-    });
+    machine.noise = vec![Noise::workers(20 * MS, 100 * MS)];
     let ran_ms = |limit_ms| {
         let tunables = [("starve_limit_ms", limit_ms)];
         let (seen, outcome) = try_run(&machine, &tunables, FLOOD, 30, false);

@@ -23,22 +23,28 @@ const ROUNDS: u32 = 100;
 const TOTAL: u32 = CHUNKS as u32 * ROUNDS;
 
 /// Ticks a second, and what one takes: the coarse clock moves at ticks alone, and the fine one shows how long a
-/// thread that does nothing but look at them was away meanwhile.
+/// thread that does nothing but look at them was away meanwhile: from the look before the tick to the one after next,
+/// because the tick may come before or after the fine clock was read.
 pub fn tick() -> (u32, u64) {
     let period_ns = sys::coarse_step_ns().max(1);
     let mut away = Vec::with_capacity(1 + (TICK_WATCH_NS / period_ns) as usize);
     let (mut last_ns, mut coarse_ns) = (sys::now_ns(), sys::coarse_now_ns());
     let (end_ns, mut step_ns) = (last_ns + TICK_WATCH_NS, u64::MAX);
+    // When the look before a tick was.
+    let mut before_tick_ns = None;
     while last_ns < end_ns {
         let (now_ns, coarse_now_ns) = (sys::now_ns(), sys::coarse_now_ns());
         step_ns = step_ns.min(now_ns - last_ns);
+        if let Some(before_ns) = before_tick_ns.take() {
+            away.push(now_ns - before_ns);
+        }
         if coarse_now_ns != coarse_ns {
-            away.push(now_ns - last_ns);
+            before_tick_ns = Some(last_ns);
         }
         (last_ns, coarse_ns) = (now_ns, coarse_now_ns);
     }
     let hz = (1_000_000_000 + period_ns / 2) / period_ns;
-    (hz as u32, median(away).saturating_sub(step_ns))
+    (hz as u32, median(away).saturating_sub(2 * step_ns))
 }
 
 /// A sleeper on the same CPU. It is a batch thread: woken, it does not preempt.

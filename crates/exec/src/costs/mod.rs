@@ -8,6 +8,9 @@ mod jitter;
 mod kernel;
 mod memory;
 mod place;
+mod threads;
+
+pub use threads::{KernelThreads, Period, Runs};
 
 use std::io;
 
@@ -50,6 +53,8 @@ pub struct Readings {
     pub smt_permille: Option<u64>,
     /// What varies from time to time, if that was asked for.
     pub jitter: Option<JitterReadings>,
+    /// What the kernel's own threads do; measured only on request.
+    pub threads: Option<KernelThreads>,
 }
 
 /// How much the same thing varies.
@@ -61,9 +66,9 @@ pub struct JitterReadings {
     pub work_spread_ppm: u64,
 }
 
-/// Takes all readings; some seconds. The CPUs are those on which the calling thread may run. Readings of timers need a
-/// scheduler under which a thread that wakes preempts one of the idle class.
-pub fn measure(with_timers: bool, with_jitter: bool) -> io::Result<Readings> {
+/// Takes all readings; some seconds. The CPUs are those on which the calling thread may run. `own`: also of timers, which
+/// need a scheduler under which a thread that wakes preempts one of the idle class, and of the kernel's threads.
+pub fn measure(own: bool, with_jitter: bool) -> io::Result<Readings> {
     let cpus = sys::allowed_cpus();
     let home = *cpus.first().ok_or(io::ErrorKind::NotFound)?;
     let other = cpus.get(1).copied();
@@ -74,15 +79,13 @@ pub fn measure(with_timers: bool, with_jitter: bool) -> io::Result<Readings> {
         let last = cpus.last().copied().unwrap_or(next);
         Ok::<_, io::Error>([kernel::handover(next)?, kernel::handover(last)?])
     };
-    let readings = Readings {
+    let mut readings = Readings {
         topology: place::topology(&cpus),
         tick_hz,
         tick_ns,
         wakeup_ns: kernel::wakeup(home)?,
         futex_call_ns: kernel::futex_call(),
-        timer_wakeup_ns: with_timers
-            .then(|| jitter::timer_wakeup(home))
-            .transpose()?,
+        timer_wakeup_ns: own.then(|| jitter::timer_wakeup(home)).transpose()?,
         creation_ns: kernel::creation(home)?,
         round_ns: kernel::round(home)?,
         remote_wakeup_ns: other.map(kernel::remote_wakeup).transpose()?,
@@ -92,9 +95,23 @@ pub fn measure(with_timers: bool, with_jitter: bool) -> io::Result<Readings> {
         stream_line_ps: memory::stream_line_ps(&caches),
         smt_permille: place::sibling(home).map(kernel::smt_permille).transpose()?,
         jitter: with_jitter.then(|| jitter::measure(home)).transpose()?,
+        threads: None,
     };
     sys::pin_to(&cpus)?;
+    if own {
+        readings.threads = Some(threads::measure(&cpus)?);
+    }
     Ok(readings)
+}
+
+/// [`Readings::round_ns`] alone.
+pub fn round() -> io::Result<u64> {
+    let cpus = sys::allowed_cpus();
+    let home = *cpus.first().ok_or(io::ErrorKind::NotFound)?;
+    sys::pin(home)?;
+    let round_ns = kernel::round(home)?;
+    sys::pin_to(&cpus)?;
+    Ok(round_ns)
 }
 
 fn median(mut values: Vec<u64>) -> u64 {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Machine files: a topology string, costs, noise, jitter. docs/reference/machine-files.md has every key.
+//! Machine files: a topology string, costs, kernel threads, jitter. docs/reference/machine-files.md has every key.
 
 use std::ops::Range;
 
 use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
 use super::topology::{LOCAL, Topology};
-use super::{Costs, Jitter, Machine, MachineError, Noise, synthetic};
+use super::{Costs, Jitter, Machine, MachineError, Noise, Per, synthetic};
 
 /// Largest cost: one second. Larger ones are typing errors, and would overflow sums.
 const MAX_COST_NS: u64 = 1_000_000_000;
@@ -21,7 +23,8 @@ struct File {
     distances: Option<Spanned<Vec<Vec<u32>>>>,
     capacity: Option<Spanned<Vec<u32>>>,
     costs: CostTable,
-    noise: Option<NoiseTable>,
+    #[serde(default, deserialize_with = "one_or_more")]
+    noise: Vec<NoiseTable>,
     jitter: Option<JitterTable>,
 }
 
@@ -40,6 +43,11 @@ struct CostTable {
     callback_ns: Spanned<u64>,
     insn_ps: Spanned<u64>,
     kfunc_ns: Spanned<u64>,
+    map_lookup_ns: Option<Spanned<u64>>,
+    storage_lookup_ns: Option<Spanned<u64>>,
+    spin_lock_ns: Option<Spanned<u64>>,
+    task_lookup_ns: Option<Spanned<u64>>,
+    kick_ns: Option<Spanned<u64>>,
     visit_near_ns: Spanned<u64>,
     visit_far_ns: Spanned<u64>,
     line_l2_ps: Spanned<u64>,
@@ -53,8 +61,41 @@ struct CostTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoiseTable {
+    name: Option<Spanned<String>>,
+    #[serde(default)]
+    per: PerKey,
     sleep_mean_ns: Spanned<u64>,
     run_mean_ns: Spanned<u64>,
+    per_exit_permille: Option<Spanned<u64>>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PerKey {
+    #[default]
+    Cpu,
+    Machine,
+}
+
+/// `[noise]` is one kind of thread, `[[noise]]` are several.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NoiseTable>, D::Error> {
+    struct Tables;
+    impl<'de> Visitor<'de> for Tables {
+        type Value = Vec<NoiseTable>;
+
+        fn expecting(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+            out.write_str("a table [noise] or tables [[noise]]")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            NoiseTable::deserialize(MapAccessDeserializer::new(map)).map(|table| vec![table])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(seq))
+        }
+    }
+    from.deserialize_any(Tables)
 }
 
 /// All keys are required here, too. A file without the table has the reference jitter.
@@ -79,7 +120,8 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
     let mut machine = Machine::from_topology(&name_of(file), &read.description, topology);
     machine.tick_hz = source.within(&read.tick_hz, 1..=100_000)?;
     machine.costs = source.costs(&read.costs)?;
-    machine.noise = read.noise.as_ref().map(|n| source.noise(n)).transpose()?;
+    let noise = read.noise.iter().map(|table| source.noise(table));
+    machine.noise = noise.collect::<Result<_, _>>()?;
     if let Some(jitter) = &read.jitter {
         machine.jitter = source.jitter(jitter)?;
     }
@@ -215,10 +257,8 @@ impl Source<'_> {
 
     fn costs(&self, table: &CostTable) -> Result<Costs, MachineError> {
         let ns = |value: &Spanned<u64>| self.within(value, 0..=MAX_COST_NS);
-        let optional = |value: &Option<Spanned<u64>>| match value {
-            Some(value) => ns(value),
-            None => Ok(0),
-        };
+        let given = |value: &Option<Spanned<u64>>| value.as_ref().map(ns).transpose();
+        let optional = |value| Ok(given(value)?.unwrap_or(0));
         let ps = |value| self.within(value, 0..=MAX_COST_NS);
         Ok(Costs {
             switch_ns: ns(&table.switch_ns)?,
@@ -231,6 +271,11 @@ impl Source<'_> {
             callback_ns: ns(&table.callback_ns)?,
             insn_ps: ps(&table.insn_ps)?,
             kfunc_ns: ns(&table.kfunc_ns)?,
+            map_lookup_ns: given(&table.map_lookup_ns)?,
+            storage_lookup_ns: given(&table.storage_lookup_ns)?,
+            spin_lock_ns: optional(&table.spin_lock_ns)?,
+            task_lookup_ns: optional(&table.task_lookup_ns)?,
+            kick_ns: optional(&table.kick_ns)?,
             visit_near_ns: ns(&table.visit_near_ns)?,
             visit_far_ns: ns(&table.visit_far_ns)?,
             line_l2_ps: ps(&table.line_l2_ps)?,
@@ -244,10 +289,36 @@ impl Source<'_> {
 
     fn noise(&self, table: &NoiseTable) -> Result<Noise, MachineError> {
         const DAY_NS: u64 = 86_400_000_000_000;
+        let name = match &table.name {
+            Some(name) => self.thread_name(name)?,
+            None => Noise::WORKER,
+        };
+        let per_exit = table.per_exit_permille.as_ref();
         Ok(Noise {
+            name: name.to_owned(),
+            per: match table.per {
+                PerKey::Cpu => Per::Cpu,
+                PerKey::Machine => Per::Machine,
+            },
             sleep_mean_ns: self.within(&table.sleep_mean_ns, 1..=DAY_NS)?,
             run_mean_ns: self.within(&table.run_mean_ns, 1..=DAY_NS)?,
+            per_exit_permille: per_exit
+                .map(|value| self.within(value, 1..=Noise::MAX_PER_EXIT_PERMILLE))
+                .transpose()?,
         })
+    }
+
+    fn thread_name<'a>(&self, name: &'a Spanned<String>) -> Result<&'a str, MachineError> {
+        let text = name.as_ref().as_str();
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        match (1..=Noise::MAX_NAME_BYTES).contains(&text.len()) && text.chars().all(plain) {
+            true => Ok(text),
+            false => {
+                let what = format!("\"{text}\" is no name of a kernel thread");
+                let help = "write 1 to 15 letters, digits, '_' and '-', without the number of the CPU: \"kworker\"";
+                Err(self.error(name.span(), what, help))
+            }
+        }
     }
 
     fn jitter(&self, table: &JitterTable) -> Result<Jitter, MachineError> {

@@ -70,13 +70,7 @@ fn every_number_arrives_at_its_place() {
         (10, 11, 12, 13)
     );
     assert_eq!((c.refill_overlap_permille, c.smt_permille), (14, 15));
-    assert_eq!(
-        machine.noise,
-        Some(Noise {
-            sleep_mean_ns: 16,
-            run_mean_ns: 17
-        })
-    );
+    assert_eq!(machine.noise, [Noise::workers(16, 17)]);
     assert_eq!(
         machine.jitter,
         Jitter {
@@ -90,7 +84,7 @@ fn every_number_arrives_at_its_place() {
 #[test]
 fn noise_may_be_absent() {
     let quiet = GOOD.split("[noise]").next().unwrap();
-    assert_eq!(parse(quiet, "m.toml").unwrap().noise, None);
+    assert_eq!(parse(quiet, "m.toml").unwrap().noise, []);
 }
 
 #[test]
@@ -184,4 +178,77 @@ fn errors_name_file_key_and_value() {
         "missing field `start_span_ns`",
     );
     refused("", "1:1", "missing field");
+}
+
+#[test]
+fn kernel_threads_are_of_several_kinds() {
+    let noise = "[[noise]]\nsleep_mean_ns = 16\nrun_mean_ns = 17\n\
+        [[noise]]\nname = \"rcu_preempt\"\nper = \"machine\"\nsleep_mean_ns = 1\nrun_mean_ns = 2\nper_exit_permille = 530\n";
+    let with = |noise: &str| GOOD.replace("[noise]\nsleep_mean_ns = 16\nrun_mean_ns = 17\n", noise);
+    let rcu = Noise {
+        name: "rcu_preempt".to_owned(),
+        per: Per::Machine,
+        sleep_mean_ns: 1,
+        run_mean_ns: 2,
+        per_exit_permille: Some(530),
+    };
+    let read = |noise: &str| parse(&with(noise), "m.toml").unwrap().noise;
+    assert_eq!(read(noise), [Noise::workers(16, 17), rcu]);
+    assert_eq!(read(""), []);
+    let bad = |from: &str, to: &str, place: &str, what: &str| {
+        refused(&with(&noise.replace(from, to)), place, what);
+    };
+    bad(
+        r#""rcu_preempt""#,
+        r#""a/0""#,
+        "24:8",
+        "name: \"a/0\" is no name of a kernel thread; write 1 to 15",
+    );
+    bad(
+        r#""machine""#,
+        r#""node""#,
+        "25:7",
+        "unknown variant `node`, expected `cpu` or `machine`",
+    );
+    bad(
+        "= 530",
+        "= 0",
+        "28:21",
+        "per_exit_permille: 0 is out of range; write 1 to 100000",
+    );
+    bad(
+        "sleep_mean_ns = 1\n",
+        "",
+        "23:1",
+        "missing field `sleep_mean_ns`",
+    );
+    bad(
+        "run_mean_ns = 17",
+        "run_mean_ns = 0",
+        "22:15",
+        "run_mean_ns: 0 is out of range",
+    );
+    refused(&with("noise = 5\n"), "20:1", "unknown field");
+}
+
+#[test]
+fn costs_of_helpers_may_be_absent() {
+    let costs = parse(GOOD, "m.toml").unwrap().costs;
+    assert_eq!((costs.map_lookup_ns, costs.storage_lookup_ns), (None, None));
+    assert_eq!(
+        (costs.spin_lock_ns, costs.task_lookup_ns, costs.kick_ns),
+        (0, 0, 0)
+    );
+    let more = "kfunc_ns = 7\nmap_lookup_ns = 21\nstorage_lookup_ns = 22\nspin_lock_ns = 23\ntask_lookup_ns = 24\nkick_ns = 25";
+    let costs = parse(&GOOD.replace("kfunc_ns = 7", more), "m.toml")
+        .unwrap()
+        .costs;
+    assert_eq!(
+        (costs.map_lookup_ns, costs.storage_lookup_ns),
+        (Some(21), Some(22))
+    );
+    assert_eq!(
+        (costs.spin_lock_ns, costs.task_lookup_ns, costs.kick_ns),
+        (23, 24, 25)
+    );
 }

@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::ext::flags::*;
 use crate::task::{Class, TaskId};
+use tiltyard_model::OverheadCause;
 
 impl Engine<'_> {
     /// `scx_bpf_kick_cpu()` after its arguments were checked: only marks; [`Engine::run_irq_work`] acts.
@@ -47,6 +48,10 @@ impl Engine<'_> {
             self.unlock_rq(cpu);
         }
         let mut kicked = std::mem::take(&mut self.ext.kicked);
+        if !kicked.is_empty() {
+            let kick_ns = self.machine.costs.kick_ns;
+            self.charge(self.exec_cpu, OverheadCause::Ipi, kick_ns);
+        }
         kicked.sort_unstable();
         for cpu in kicked {
             self.lock_rq_for_kick(cpu);

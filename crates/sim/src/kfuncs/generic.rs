@@ -37,6 +37,7 @@ unsafe extern "C" fn bpf_task_release(mut e: EnginePtr, task: u64) {
 /// NULL once the task has exited.
 extern "C" fn bpf_task_from_pid(mut e: EnginePtr, pid: u64) -> *const c_void {
     let e = e.engine_for_free();
+    e.charge_call(e.machine.costs.task_lookup_ns);
     match e.tasks.get(pid as u32 as usize) {
         Some(task) if !task.id.is_idle() && task.life != Life::Dead => {
             task.kernel_ptr().cast_const().cast()

@@ -287,7 +287,9 @@ unsafe extern "C" fn kptr_xchg(mut e: EnginePtr, slot: *mut u64, new: u64) -> u6
 
 /// Only one callback at a time runs in the simulated machine: locks are always free.
 extern "C" fn spin_lock(mut e: EnginePtr, lock: u64) {
-    e.engine_for_free().acquire(Sync::Spin(lock as usize));
+    let e = e.engine_for_free();
+    e.charge_call(e.machine.costs.spin_lock_ns);
+    e.acquire(Sync::Spin(lock as usize));
 }
 
 extern "C" fn spin_unlock(mut e: EnginePtr, lock: u64) {

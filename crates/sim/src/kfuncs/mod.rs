@@ -39,7 +39,7 @@ impl EnginePtr {
     /// The engine, after charging it for one more call.
     fn engine(&mut self) -> &mut Engine<'static> {
         let engine = self.engine_for_free();
-        engine.ext.kfunc_ns += engine.machine.costs.kfunc_ns;
+        engine.charge_call(engine.machine.costs.kfunc_ns);
         engine
     }
 
@@ -51,6 +51,13 @@ impl EnginePtr {
         // at a time. Callbacks of the scheduler's are called without one. The lifetime stands for that of the run,
         // which outlives the call.
         unsafe { &mut *self.0 }
+    }
+}
+
+impl Engine<'_> {
+    /// Charges the current callback for what it calls.
+    pub(crate) fn charge_call(&mut self, ns: u64) {
+        self.ext.kfunc_ns += ns;
     }
 }
 

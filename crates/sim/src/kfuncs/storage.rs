@@ -9,6 +9,7 @@ use crate::ext::flags::EINVAL;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use tiltyard_native::layout::Cgroup;
+use tiltyard_native::object::MapKind;
 
 pub(super) const HELPERS: &[Helper] = &[
     (1, || map_lookup as *const c_void),
@@ -61,11 +62,37 @@ fn no_map(e: &mut Engine<'static>) {
     ));
 }
 
+impl Engine<'_> {
+    fn charge_map_lookup(&mut self, map: MapId) {
+        let costs = &self.machine.costs;
+        let in_line = matches!(
+            self.ext.bpf.maps.decl(map).kind,
+            MapKind::Array | MapKind::PerCpuArray
+        );
+        let ns = match costs.map_lookup_ns {
+            None => costs.kfunc_ns,
+            Some(_) if in_line => 0,
+            Some(ns) => ns,
+        };
+        self.charge_call(ns);
+    }
+
+    fn charge_storage_lookup(&mut self) {
+        let costs = &self.machine.costs;
+        self.charge_call(costs.storage_lookup_ns.unwrap_or(costs.kfunc_ns));
+    }
+}
+
 unsafe extern "C" fn map_lookup(mut e: EnginePtr, map: *const u8, key: *const u8) -> *mut u8 {
-    let e = e.engine();
+    let e = e.engine_for_free();
     let cpu = e.exec_cpu as usize;
     // SAFETY: the scheduler's pointers, as the module above describes them.
-    unsafe { map_id(e, map).map_or(null_mut(), |id| e.ext.bpf.maps.lookup(id, key, cpu)) }
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return null_mut();
+    };
+    e.charge_map_lookup(id);
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe { e.ext.bpf.maps.lookup(id, key, cpu) }
 }
 
 unsafe extern "C" fn map_lookup_percpu(
@@ -74,13 +101,14 @@ unsafe extern "C" fn map_lookup_percpu(
     key: *const u8,
     cpu: u64,
 ) -> *mut u8 {
-    let e = e.engine();
+    let e = e.engine_for_free();
     // SAFETY: the scheduler's pointers, as the module above describes them.
-    unsafe {
-        map_id(e, map).map_or(null_mut(), |id| {
-            e.ext.bpf.maps.lookup_percpu(id, key, cpu as u32)
-        })
-    }
+    let Some(id) = (unsafe { map_id(e, map) }) else {
+        return null_mut();
+    };
+    e.charge_map_lookup(id);
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    unsafe { e.ext.bpf.maps.lookup_percpu(id, key, cpu as u32) }
 }
 
 unsafe extern "C" fn map_update(
@@ -141,7 +169,8 @@ unsafe extern "C" fn task_storage_get(
     value: *const u8,
     flags: u64,
 ) -> *mut u8 {
-    let e = e.engine();
+    let e = e.engine_for_free();
+    e.charge_storage_lookup();
     // SAFETY: the scheduler's pointers, as the module above describes them.
     let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(e, task)) }) else {
         return null_mut();
@@ -166,7 +195,8 @@ unsafe extern "C" fn cgroup_storage_get(
     value: *const u8,
     flags: u64,
 ) -> *mut u8 {
-    let e = e.engine();
+    let e = e.engine_for_free();
+    e.charge_storage_lookup();
     // SAFETY: the scheduler's pointer, as the module above describes it.
     let (Some(id), Some(group)) = (unsafe { map_id(e, map) }, e.cgroups.find(cgroup)) else {
         return null_mut();

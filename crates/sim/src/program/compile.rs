@@ -47,6 +47,10 @@ pub enum Insn {
     SleepUntil {
         time_ns: u64,
     },
+    /// A kernel thread sleeps until a while after tasks have ended.
+    SleepAfterExit {
+        cleaner: u32,
+    },
     /// A shell starts instances of a task of its application.
     Start {
         task: u32,

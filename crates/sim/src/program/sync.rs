@@ -116,7 +116,7 @@ impl Engine<'_> {
     fn describe_wait(&self, id: TaskId) -> String {
         let workload = self.workload;
         let what = match self.tasks[id.index()].cursor.wait {
-            Wait::Nothing | Wait::Time => "time".to_owned(),
+            Wait::Nothing | Wait::Time | Wait::Exits => "time".to_owned(),
             Wait::Device(d) => format!("device '{}'", workload.devices[d as usize].name),
             Wait::Mutex(m) => {
                 let owner = self.programs.res.mutexes[m as usize].owner;

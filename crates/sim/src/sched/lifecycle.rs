@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Creation and end of tasks: kernel threads, shells, forks, exits.
+//! Creation and end of tasks: shells, forks, exits.
 
-use crate::bpf::cpumask::CpuSet;
 use crate::engine::{Engine, MAX_LIVE_TASKS, RunError};
 use crate::ext::flags::*;
 use crate::jitter::{TaskJitter, starts_ns};
@@ -11,26 +10,26 @@ use crate::sched::Leave;
 use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, new_task_struct};
 use std::ptr;
 use tiltyard_model::{EventKind, TaskInfo, Tid};
-use tiltyard_workload::{Dist, Op};
+use tiltyard_workload::Op;
 
 /// Application name of the machine's own threads.
 const KERNEL_APP: &str = "kernel";
 /// Bytes that a kernel thread or a shell touches: small. Assumed, the same for every scheduler.
-const SMALL_SET_BYTES: u64 = 8 << 10;
+pub(super) const SMALL_SET_BYTES: u64 = 8 << 10;
 
 /// What distinguishes a new task.
-struct Birth<'a> {
-    name: String,
-    app: Option<u32>,
-    spec: Option<u32>,
-    instance: u32,
-    code: u32,
-    parent: TaskId,
-    cpu: u32,
+pub(super) struct Birth<'a> {
+    pub name: String,
+    pub app: Option<u32>,
+    pub spec: Option<u32>,
+    pub instance: u32,
+    pub code: u32,
+    pub parent: TaskId,
+    pub cpu: u32,
     /// The task whose process this one joins as a thread.
-    leader: Option<TaskId>,
-    working_set_bytes: u64,
-    stream: (&'a str, u64),
+    pub leader: Option<TaskId>,
+    pub working_set_bytes: u64,
+    pub stream: (&'a str, u64),
 }
 
 impl Engine<'_> {
@@ -62,45 +61,6 @@ impl Engine<'_> {
         }
     }
 
-    /// The machine's noise: one pinned kernel thread per CPU.
-    pub(crate) fn create_kernel_threads(&mut self) {
-        let Some(noise) = self.machine.noise else {
-            return;
-        };
-        let code = self.programs.add(vec![
-            Insn::Do(Op::Sleep(Dist::Exp {
-                mean: noise.sleep_mean_ns,
-            })),
-            Insn::Do(Op::Run(Dist::Exp {
-                mean: noise.run_mean_ns,
-            })),
-            Insn::Jump { to: 0 },
-        ]);
-        for cpu in 0..self.rqs.len() as u32 {
-            let id = self.create_task(Birth {
-                name: format!("kworker/{cpu}:0"),
-                app: None,
-                spec: None,
-                instance: cpu,
-                code,
-                parent: TaskId::IDLE,
-                cpu,
-                leader: None,
-                working_set_bytes: SMALL_SET_BYTES,
-                stream: ("kworker", u64::from(cpu)),
-            });
-            let task = &mut self.tasks[id.index()];
-            // As a bound kworker of the kernel.
-            task.kern.flags |=
-                PF_WQ_WORKER | PF_FORKNOEXEC | PF_NOFREEZE | PF_KTHREAD | PF_NO_SETAFFINITY;
-            task.cpus
-                .copy_from(&CpuSet::of(self.rqs.len() as u32, [cpu]));
-            task.kern.nr_cpus_allowed = 1;
-            self.announce(id);
-            self.start_asleep(id);
-        }
-    }
-
     /// One shell for each application: a task that sleeps until the workload starts.
     pub(crate) fn create_shells(&mut self) {
         let starts_ns = starts_ns(self.workload, &self.machine.jitter, &self.streams);
@@ -129,8 +89,7 @@ impl Engine<'_> {
     }
 
     /// A task that exists before the scheduler is loaded, asleep in the first instruction of its program.
-    fn start_asleep(&mut self, id: TaskId) {
-        self.tasks[id.index()].cursor.wait = Wait::Time;
+    pub(super) fn start_asleep(&mut self, id: TaskId) {
         let code = self.tasks[id.index()].cursor.code as usize;
         let at = match self.programs.code[code].first() {
             Some(Insn::SleepUntil { time_ns }) => *time_ns,
@@ -138,12 +97,18 @@ impl Engine<'_> {
                 let dist = *dist;
                 self.draw(id, dist)
             }
+            Some(Insn::SleepAfterExit { .. }) => {
+                let cursor = &mut self.tasks[id.index()].cursor;
+                (cursor.wait, cursor.pc) = (Wait::Exits, 1);
+                return;
+            }
             // Nothing to start: it ends when the workload starts.
             _ => self.origin_ns,
         };
         if !matches!(self.programs.code[code].first(), Some(Insn::Do(Op::Join))) {
             self.tasks[id.index()].cursor.pc = 1;
         }
+        self.tasks[id.index()].cursor.wait = Wait::Time;
         let generation = self.tasks[id.index()].generation;
         self.clock.arm(
             at,
@@ -154,7 +119,7 @@ impl Engine<'_> {
         );
     }
 
-    fn create_task(&mut self, birth: Birth) -> TaskId {
+    pub(super) fn create_task(&mut self, birth: Birth) -> TaskId {
         let id = TaskId(self.tasks.len() as u32);
         let cpus = self.topology.online.clone();
         let (user, number) = birth.stream;
@@ -224,7 +189,7 @@ impl Engine<'_> {
         id
     }
 
-    fn announce(&mut self, id: TaskId) {
+    pub(super) fn announce(&mut self, id: TaskId) {
         let task = &self.tasks[id.index()];
         let app = self
             .workload
@@ -404,6 +369,7 @@ impl Engine<'_> {
 
     fn finish_exit(&mut self, cpu: u32, id: TaskId) {
         self.emit(cpu, EventKind::Exit { task: id.tid() });
+        self.exit_makes_work(cpu);
         let spec = self.tasks[id.index()].spec;
         if let Some(spec) = spec {
             self.programs.live_total -= 1;

@@ -4,6 +4,7 @@
 pub mod attrs;
 pub mod lifecycle;
 pub mod locks;
+pub mod noise;
 mod order;
 pub mod rt;
 pub mod wakeup;

@@ -13,8 +13,8 @@ use crate::progress::Steps;
 
 /// Measure the scheduling costs of this machine, or a virtual one, and write a machine file for tiltyard run.
 ///
-/// Measures switches, wakeups, ticks, interrupts between CPUs, cache lines, and, where the kernel has sched_ext, what
-/// a BPF scheduler costs: a callback, an instruction, a kernel function. A comment beside each number explains how it
+/// Measures switches, wakeups, ticks, interrupts between CPUs, cache lines, what the kernel's own threads do, and, where
+/// the kernel has sched_ext, what a BPF scheduler costs: a callback, an instruction, a kernel function. A comment beside each number explains how it
 /// was measured.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -36,18 +36,24 @@ pub struct Args {
     /// Print only the readings under the current scheduler.
     #[arg(long, hide = true)]
     readings: bool,
-    /// Include timer wakeups in the readings.
+    /// Among the readings, those that belong to the kernel's own scheduler: timers, kernel threads.
     #[arg(long, hide = true, requires = "readings")]
-    timers: bool,
+    own: bool,
     /// Among the readings, how much the same thing varies.
     #[arg(long, hide = true, requires = "readings")]
     jitter: bool,
+    /// Print only the length of a round under the current scheduler.
+    #[arg(long, hide = true, conflicts_with = "readings")]
+    round: bool,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let error = |e| Failure::new(Code::Environment, format!("cannot measure: {e}"));
+    if args.round {
+        return super::print(&format!("{}\n", costs::round().map_err(error)?));
+    }
     if args.readings {
-        let error = |e| Failure::new(Code::Environment, format!("cannot measure: {e}"));
-        let readings = costs::measure(args.timers, args.jitter).map_err(error)?;
+        let readings = costs::measure(args.own, args.jitter).map_err(error)?;
         return super::print(&format!("{}\n", serde_json::json!(readings)));
     }
     let (guest, steps) = (args.guest.guest(), Steps::new());

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use tiltyard_model::Machine;
+use tiltyard_model::machine::Per;
 use tiltyard_runner::{data, machines, schedulers, workloads};
 use tiltyard_workload::Workload;
 
@@ -130,11 +131,19 @@ fn machine(machine: &Machine) -> String {
     for (name, value) in costs(machine) {
         let _ = writeln!(page, "  {name:<24} {value}");
     }
-    if let Some(noise) = machine.noise {
-        let (sleep_us, run_us) = (noise.sleep_mean_ns / 1000, noise.run_mean_ns / 1000);
+    for noise in &machine.noise {
+        let (name, run_us) = (&noise.name, noise.run_mean_ns / 1000);
+        let per = match noise.per {
+            Per::Cpu => " of each CPU",
+            Per::Machine => "",
+        };
+        let after = noise.per_exit_permille.map_or(String::new(), |permille| {
+            format!(", {permille} times for 1000 tasks that end")
+        });
         let _ = writeln!(
             page,
-            "  noise: a kernel thread a CPU sleeps {sleep_us} us and runs {run_us} us in the mean"
+            "  kernel thread {name}{per}: sleeps {} us and runs {run_us} us in the mean{after}",
+            noise.sleep_mean_ns / 1000
         );
     }
     let jitter = machine.jitter;
@@ -148,7 +157,7 @@ fn machine(machine: &Machine) -> String {
     page
 }
 
-fn costs(machine: &Machine) -> [(&'static str, u64); 18] {
+fn costs(machine: &Machine) -> [(&'static str, u64); 23] {
     let c = &machine.costs;
     [
         ("switch_ns", c.switch_ns),
@@ -161,6 +170,14 @@ fn costs(machine: &Machine) -> [(&'static str, u64); 18] {
         ("callback_ns", c.callback_ns),
         ("insn_ps", c.insn_ps),
         ("kfunc_ns", c.kfunc_ns),
+        ("map_lookup_ns", c.map_lookup_ns.unwrap_or(c.kfunc_ns)),
+        (
+            "storage_lookup_ns",
+            c.storage_lookup_ns.unwrap_or(c.kfunc_ns),
+        ),
+        ("spin_lock_ns", c.spin_lock_ns),
+        ("task_lookup_ns", c.task_lookup_ns),
+        ("kick_ns", c.kick_ns),
         ("visit_near_ns", c.visit_near_ns),
         ("visit_far_ns", c.visit_far_ns),
         ("line_l2_ps", c.line_l2_ps),

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Threads of the kernel's own come as often, and stay as long, as the machine file says.
+
+mod common;
+
+use common::{Arena, Ran, check_books, ideal, object, parse};
+use tiltyard_model::Machine;
+use tiltyard_model::machine::{Noise, Per};
+
+const MS: u64 = 1_000_000;
+
+fn noise(name: &str, per: Per, per_exit_permille: Option<u64>) -> Noise {
+    Noise {
+        name: name.to_owned(),
+        per,
+        sleep_mean_ns: 10 * MS,
+        run_mean_ns: MS / 10,
+        per_exit_permille,
+    }
+}
+
+fn machine(noise: Vec<Noise>) -> Machine {
+    let mut machine = ideal("package:1 core:2 pu:1", 250);
+    machine.noise = noise;
+    machine
+}
+
+fn run(machine: &Machine, workload: &str, seconds: u64) -> Ran {
+    let mut arena = Arena::new(machine, object("fifo", 2));
+    arena.duration_ns = Some(seconds * 1000 * MS);
+    let ran = arena.run(&parse(workload)).expect("a run");
+    check_books(&ran);
+    ran
+}
+
+/// Wakeups, and the mean of a turn's time, us.
+fn turns(ran: &Ran, name: &str) -> (u64, u64) {
+    let task = ran.summary.tasks.iter().find(|task| task.name == name);
+    let task = task.unwrap_or_else(|| panic!("no {name}"));
+    (task.wakeups, task.runtime_ns / task.wakeups.max(1) / 1000)
+}
+
+const SLEEPER: &str = r#"{ "tasks": { "A": { "loop": -1, "run": 100, "sleep": 100000 } } }"#;
+
+#[test]
+fn each_kind_has_its_threads_and_its_means() {
+    let kinds = [
+        noise("kworker", Per::Cpu, None),
+        noise("kworker", Per::Cpu, None),
+        noise("ksoftirqd", Per::Cpu, None),
+        noise("rcu_preempt", Per::Machine, None),
+    ];
+    let ran = run(&machine(kinds.into()), SLEEPER, 20);
+    let names = [
+        "kworker/0:0",
+        "kworker/1:0",
+        "kworker/0:1",
+        "kworker/1:1",
+        "ksoftirqd/0",
+        "ksoftirqd/1",
+        "rcu_preempt",
+    ];
+    let kernel = ran.summary.tasks.iter().filter(|task| task.app == "kernel");
+    let mut all: Vec<_> = names.iter().map(|name| turns(&ran, name)).collect();
+    assert_eq!(kernel.count(), names.len());
+    for (name, (wakeups, run_us)) in names.iter().zip(&all) {
+        // 20 s in steps of 10.1 ms; three standard deviations of the mean of so many draws.
+        assert!((1_850..=2_120).contains(wakeups), "{name}: {wakeups}");
+        assert!((93..=107).contains(run_us), "{name}: {run_us} us");
+    }
+    // Each draws for itself.
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), names.len());
+}
+
+/// A thread that starts another every 20 ms, which ends at once.
+const BIRTHS: &str = r#"{ "tasks": {
+    "make": { "loop": -1, "tiltyard": { "sleep": 20000, "spawn": "cc", "join": true } },
+    "cc": { "instance": 0, "loop": 1, "run": 10 } } }"#;
+
+#[test]
+fn a_thread_that_cleans_up_wakes_as_often_as_tasks_end() {
+    for (permille, wakeups) in [(250, 248), (1000, 995), (2000, 1985)] {
+        let rcu = noise("rcu", Per::Machine, Some(permille));
+        let (seen, run_us) = turns(&run(&machine(vec![rcu]), BIRTHS, 20), "rcu");
+        let low = wakeups * 9 / 10;
+        assert!((low..=wakeups + 5).contains(&seen), "{permille}: {seen}");
+        assert!((75..=125).contains(&run_us), "{permille}: {run_us} us");
+    }
+    let rcu = noise("rcu", Per::Machine, Some(1000));
+    assert_eq!(turns(&run(&machine(vec![rcu]), SLEEPER, 20), "rcu").0, 0);
+}
+
+/// Of both CPUs' exits, each thread sees those of its own.
+#[test]
+fn what_ends_on_a_cpu_is_cleaned_up_there() {
+    let pinned = r#"{ "tasks": {
+        "make": { "loop": -1, "cpus": [1], "tiltyard": { "sleep": 20000, "spawn": "cc", "join": true } },
+        "cc": { "instance": 0, "loop": 1, "run": 10 } } }"#;
+    let worker = noise("kworker", Per::Cpu, Some(1000));
+    let ran = run(&machine(vec![worker]), pinned, 20);
+    let [here, there] = ["kworker/1:0", "kworker/0:0"].map(|name| turns(&ran, name).0);
+    assert!(here > 900 && there <= 1, "{here}, {there}");
+}
+
+/// More exits than it can follow: it comes as often as its sleep allows, and stops soon after the last.
+#[test]
+fn a_flood_is_cleaned_up_at_the_threads_own_pace() {
+    let flood = r#"{ "tasks": {
+        "make": { "loop": 1000, "tiltyard": { "spawn": "cc", "join": true } },
+        "cc": { "instance": 0, "loop": 1, "run": 1000 },
+        "rest": { "run": 20000000 } } }"#;
+    let rcu = noise("rcu", Per::Machine, Some(3000));
+    let (seen, _) = turns(&run(&machine(vec![rcu]), flood, 20), "rcu");
+    assert!(
+        (80..=120).contains(&seen),
+        "{seen} in the second of 1000 exits"
+    );
+}
