@@ -43,10 +43,13 @@ impl TraceHash {
         }
     }
 
+    #[inline]
     fn head(&mut self, event: &Event) {
-        self.u8(event.kind.code());
-        self.u64(event.time_ns);
-        self.u32(event.cpu.0);
+        let mut head = [0; 13];
+        head[0] = event.kind.code();
+        head[1..9].copy_from_slice(&event.time_ns.to_le_bytes());
+        head[9..].copy_from_slice(&event.cpu.0.to_le_bytes());
+        self.buffer.extend_from_slice(&head);
     }
 
     /// One entry for each cause.
@@ -66,17 +69,17 @@ impl TraceHash {
         self.buffer.push(value);
     }
     fn u16(&mut self, value: u16) {
-        self.buffer.extend(value.to_le_bytes());
+        self.buffer.extend_from_slice(&value.to_le_bytes());
     }
     fn u32(&mut self, value: u32) {
-        self.buffer.extend(value.to_le_bytes());
+        self.buffer.extend_from_slice(&value.to_le_bytes());
     }
     fn u64(&mut self, value: u64) {
-        self.buffer.extend(value.to_le_bytes());
+        self.buffer.extend_from_slice(&value.to_le_bytes());
     }
     fn str(&mut self, value: &str) {
         self.u64(value.len() as u64);
-        self.buffer.extend(value.as_bytes());
+        self.buffer.extend_from_slice(value.as_bytes());
     }
 }
 

@@ -264,12 +264,14 @@ impl Engine<'_> {
         };
         self.ext.depth += 1;
         // Kernel functions reach the engine only through this pointer. Nothing here uses `self` until the call has
-        // returned, and the instance is no part of the engine. A call from within a kernel function of another one
-        // leaves that one its own pointer.
+        // returned, and the instance is no part of the engine.
         let instance = self.instance;
         let outer_engine = instance.set_engine(ptr::from_mut(self).cast());
         let result = call(instance);
-        instance.set_engine(outer_engine);
+        if outer.is_some() {
+            // The functions of the call that this one interrupts have a pointer of their own.
+            instance.set_engine(outer_engine);
+        }
         self.finish_call(meter);
         if result.is_err() {
             self.crashed(&result);
