@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The real kernel as an arena: loads a scheduler's BPF object into Linux, runs a command
-//! under it and takes it out again. For now in a virtual machine that is booted for the job.
+//! under it and takes it out again, in a virtual machine that is booted for the job or on this machine.
 //!
-//! Host side: [`packages`] finds a sched_ext kernel, [`initramfs`] packs a guest around the
-//! program, [`share`] gives it the host's files, [`vm::run`] boots it under QEMU and collects what
-//! it says. Guest side: the same program, started as init, is [`guest::main`]; [`loader`] is the
-//! part that talks to libbpf, [`root`] makes the tree in which the command runs. The two sides
-//! speak [`protocol`].
+//! | module | what it is |
+//! | --- | --- |
+//! | `protocol`, `vm_job`, `report` | what host and guest tell each other, what a job is, what comes back: plain data below the rest |
+//! | `job`, `rounds`, `layout`, `loader`, `limits`, `kernel_log` | a job in the running kernel: schedulers in turn, the command under each |
+//! | `vm`, `qemu`, `hardware`, `packages`, `initramfs`, `share` | the host's side of a guest |
+//! | `guest`, `root`, `modules`, `network` | the guest's side: Tiltyard as its init; a `job::Site` |
+//! | `here` | the other `job::Site`: the local machine |
+//! | `verify`, `verifier` | the verifier of a real kernel: a guest that is kept warm and its client; the verifier's words with source lines |
+//! | `config`, `scores` | the kernel configuration in results, and scores printed by a command |
+//! | `trace` | `bpf/tracer.bpf.c` -> records -> events; `record.rs` is the format and changes with the BPF program |
 //!
 //! The only crate that needs Linux, libbpf or root, and it knows nothing of the simulator.
 
