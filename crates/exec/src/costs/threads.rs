@@ -51,7 +51,7 @@ pub struct Period {
 /// All threads of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runs {
-    /// Without what tells threads of one kind apart: `kworker`.
+    /// Without what distinguishes threads of one kind: `kworker`.
     pub name: String,
     /// Whether each belongs to a CPU.
     pub per_cpu: bool,
