@@ -283,6 +283,11 @@ fn fits(
         let what = "variable";
         return Err(EnvironmentError::Missing { key, what });
     };
+    if elements == 1 && variable.values.len() > 1 {
+        let key = key.to_owned();
+        let what = "array of this name";
+        return Err(EnvironmentError::Missing { key, what });
+    }
     match variable.values.len() as u64 > elements {
         true => Err(EnvironmentError::TooManyCpus {
             scheduler: scheduler.to_owned(),
@@ -472,6 +477,8 @@ mod tests {
             error,
             "mine supports 7 CPUs, the length of its cpu_core_id; this machine has 8"
         );
+        let error = plan("", TWO, &[], &[("cpu_core_id", 1)]).unwrap_err();
+        assert!(error.contains("array of this name"), "{error}");
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn in_vm(arguments: &[&str]) -> Option<Output> {
     Some(output)
 }
 
-/// Where an instruction is a nanosecond, one of BPF is about one, and a callback some dozens.
+/// Where an instruction is a nanosecond, one of BPF is about two, and a callback some dozens.
 #[test]
 fn an_exact_machine_is_measured() {
     if !sample::includes(0, 2) {
