@@ -80,7 +80,7 @@ impl Case {
 pub fn source(case: &Case) -> Source {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/conformance/schedulers");
     let mut source = Source::new(here.join(format!("{}.bpf.c", case.scheduler)));
-    let shared = here.join("../../../schedulers/include");
+    let shared = here.join("../../../schedulers/lib");
     source.include_dirs.push(shared);
     source.defines = case.defines.iter().map(|d| (*d).to_owned()).collect();
     source
