@@ -115,7 +115,7 @@ struct ule_params {
 	u32 pri_per_fifo;
 	/* Priority that sleeping lifts a task to; 0: none. */
 	u32 static_boost;
-	/* A task that is queued anew, or moved, starts a new slice. */
+	/* A task that is queued again, or moved, starts a new slice. */
 	bool queue_restarts;
 	/* A search takes all CPUs of its group as equals, and does not descend. */
 	bool flat_search;

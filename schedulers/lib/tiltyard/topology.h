@@ -39,7 +39,7 @@ struct topology {
 	u32 nr_online;
 	u32 order[MAX_CPUS];
 	struct topo_cpu cpus[MAX_CPUS];
-	/* Bit n: level n tells CPUs apart, and has groups of several. Else its groups are those of
+	/* Bit n: level n has several groups, one of several CPUs. Else its groups are those of
 	 * the level above. */
 	u32 levels;
 	/* While it is being built. The numbers are not locals: of those the verifier follows every

@@ -251,9 +251,9 @@ mod tests {
     #[test]
     fn later_settings_replace_earlier_ones() {
         for (argument, settings, wanted) in [
-            ("cfs", "", "cfs"),
-            ("cfs", "a=1", "cfs:a=1"),
-            ("cfs:a=1:b=2", "a=3", "cfs:b=2:a=3"),
+            ("mine", "", "mine"),
+            ("mine", "a=1", "mine:a=1"),
+            ("mine:a=1:b=2", "a=3", "mine:b=2:a=3"),
             ("./a:b/my.bpf.c:a=1", "a=2:c=3", "./a:b/my.bpf.c:a=2:c=3"),
         ] {
             assert_eq!(with_settings(argument, settings), wanted);
