@@ -306,7 +306,7 @@ fn not_loaded(run: &RunReport) -> &str {
 }
 
 fn shipped(name: &str) -> PathBuf {
-    let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers/lib");
+    let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");
     schedulers.join(name).join(format!("{name}.bpf.c"))
 }
 
