@@ -5,7 +5,7 @@
  * has the lower (higher) key.
  *
  * One pass over the group's range in the topology's order gives the same: it closes the groups
- *inside as they end, and hands each one's load and best CPU to its parent.
+ * inside as they end, and hands each one's load and best CPU to its parent.
  *
  *	descent_begin(d, level, leaf, highest);
  *	for each CPU of the group:
