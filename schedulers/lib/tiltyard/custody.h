@@ -5,9 +5,9 @@
  * Between the two a task is in the scheduler's custody: it is in no queue of the core, and only the
  * scheduler can bring it back. Custody begins in enqueue() and ends when the task is handed over or
  * when the core takes it away: in dequeue() (its affinity or another property changes), and, on
- * paths that leave out the former, in quiescent() and running(). These change the mark under the lock
- * of the queues that hold the task. hand_over() does not: a task that the core takes away at that
- * moment is sorted out by the core, which makes sure of a task once more when it is inserted.
+ * paths that leave out the former, in quiescent() and running(). These change the mark under the
+ * lock of the queues that hold the task. hand_over() does not: a task that the core takes away at
+ * that moment is sorted out by the core, which makes sure of a task once more when it is inserted.
  */
 #ifndef __LIB_CUSTODY_H
 #define __LIB_CUSTODY_H
