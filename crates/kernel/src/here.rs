@@ -19,7 +19,7 @@ use crate::root::Root;
 use crate::rounds::Spread;
 use crate::trace::replay::{Trace, read_runs};
 use crate::vm_job::{VmJob, describe, label};
-use crate::{elf, host, limits, loader};
+use crate::{elf, host, limits, loader, verifier_bug};
 
 /// Runs the whole job here; as [`crate::vm::run`], without a guest. `spread` returns the uncertainty of times.
 pub fn run(
@@ -33,6 +33,7 @@ pub fn run(
         require()?;
     }
     refuse_another_scheduler()?;
+    refuse_danger(job)?;
     let limits = job.limits.check(Path::new(limits::TREE));
     limits.map_err(KernelError::Job)?;
     let records = tempfile::tempfile().map_err(KernelError::io("trace", "hold"))?;
@@ -94,6 +95,25 @@ fn refuse_another_scheduler() -> Result<(), KernelError> {
                 .to_owned(),
         )),
     }
+}
+
+/// Whoever runs here has more to lose than a guest has.
+fn refuse_danger(job: &VmJob) -> Result<(), KernelError> {
+    let release = host::kernel_release();
+    for scheduler in &job.schedulers {
+        let Some(path) = &scheduler.object else {
+            continue;
+        };
+        let object = std::fs::read(path).map_err(KernelError::io(path, "read"))?;
+        if verifier_bug::threatens(&release, &object) {
+            return Err(KernelError::Job(format!(
+                "{}: the verifier of Linux {release} may crash this machine when it checks loops in functions: use --vm, \
+                 or a kernel from 6.17.9 on",
+                scheduler.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn placed_job(job: &VmJob) -> Result<PlacedJob, KernelError> {

@@ -47,6 +47,7 @@ mod tunables;
 mod types;
 mod userspace;
 mod verifier;
+pub mod verifier_bug;
 pub mod verify;
 pub mod vm;
 mod vm_job;

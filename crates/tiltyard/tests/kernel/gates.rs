@@ -16,9 +16,9 @@ use super::sample;
 
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
 
-/// The oldest kernel with sched_ext that Debian's packages offer, and the newest into which anything can be loaded.
-/// docs/how-to/real-kernel.md says what is wrong with the others.
-const KERNELS: [&str; 2] = ["6.16", "6.18"];
+/// Of the kernels with sched_ext that Debian's packages offer, the oldest whose verifier can be trusted and the newest into
+/// which anything can be loaded. docs/how-to/real-kernel.md says what is wrong with the others.
+const KERNELS: [&str; 2] = ["6.17", "6.18"];
 
 /// Seconds are its argument. CPU affinity changed by the tasks themselves; affinity and nice values changed from
 /// outside, of tasks that compute, sleep and wait for each other, while kernel threads are needed; and tasks that come and
