@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::judge::{Least, Row, Tolerance};
+use crate::judge::{Least, Measured, Row, Tolerance, Value};
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,6 +79,20 @@ pub struct Comparison {
     /// Events that the kernel had no room to record, over all rounds.
     pub lost_events: u64,
     pub rows: Vec<Row>,
+}
+
+impl Comparison {
+    /// The kernel's side.
+    pub fn in_kernel(&self) -> Measured {
+        let values = self.rows.iter().map(|row| Value {
+            of: row.of.clone(),
+            figure: row.figure,
+            value: row.real,
+        });
+        Measured {
+            values: values.collect(),
+        }
+    }
 }
 
 impl Results {

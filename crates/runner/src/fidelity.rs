@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use tiltyard_exec::ExecOutcome;
-use tiltyard_fidelity::judge::{Measured, Requests, judge};
+use tiltyard_fidelity::judge::{Least, Measured, Requests, judge};
 use tiltyard_fidelity::set::{Arena, Comparison, Results, Set};
 use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::{Accel, Progress, Report, Trace, vm};
@@ -55,7 +55,7 @@ pub fn run(
                 "{}: {} under {simulated}, simulated",
                 arena.name, workload.name
             ));
-            let figures = in_simulation(set, machine, simulated, &workload, steps)?;
+            let figures = in_simulation(set.least, machine, simulated, &workload, steps)?;
             let (label, runs, lost_events) = &real.schedulers[index];
             results.comparisons.push(Comparison {
                 workload: workload.name.clone(),
@@ -70,12 +70,38 @@ pub fn run(
     Ok(results)
 }
 
+/// The same results with the simulated machine's runs made again: what today's engine says to what the kernel did then.
+/// `machine` is the one that was measured with them, `files` the workloads by name. Figures that the results do not have
+/// from the kernel are left out.
+pub fn again(
+    results: &Results,
+    machine: &Machine,
+    files: &dyn Fn(&str) -> PathBuf,
+    steps: &dyn crate::Progress,
+) -> Result<Results, Error> {
+    let mut again = results.clone();
+    for comparison in &mut again.comparisons {
+        let Comparison {
+            workload,
+            simulated,
+            ..
+        } = &*comparison;
+        let arena = &results.arena.name;
+        steps.step(&format!("{arena}: {workload} under {simulated}, simulated"));
+        let file = files(workload);
+        let parsed = workloads::load(&file.display().to_string())?;
+        let figures = in_simulation(results.least, machine, simulated, &parsed, steps)?;
+        comparison.rows = judge(&figures, &comparison.in_kernel(), &results.tolerance);
+    }
+    Ok(again)
+}
+
 fn app_names(workload: &Workload) -> Vec<String> {
     workload.apps.iter().map(|app| app.name.clone()).collect()
 }
 
 fn in_simulation(
-    set: &Set,
+    least: Least,
     machine: &Machine,
     scheduler: &str,
     workload: &Workload,
@@ -96,13 +122,7 @@ fn in_simulation(
         let requests: Vec<Requests> = run.summary.requests.iter().filter_map(requests).collect();
         let (summary, duration_ns) = (&run.summary, run.summary.duration_ns);
         let apps = app_names(workload);
-        Ok(Measured::new(
-            summary,
-            &apps,
-            duration_ns,
-            &requests,
-            set.least,
-        ))
+        Ok(Measured::new(summary, &apps, duration_ns, &requests, least))
     };
     // An exact guest is one run; so is the machine that was measured in it, unless kernel threads leave something to chance.
     let seeds = match machine.jitter == Jitter::NONE && machine.noise.is_empty() {

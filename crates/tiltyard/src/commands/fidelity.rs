@@ -30,6 +30,7 @@ Examples:
   tiltyard fidelity -w my.json -s ule,cfs --cpus 4       # your own workload, schedulers and number of CPUs
   tiltyard fidelity -w my.json -s cfs_kernel49=default --kernel 6.1
   tiltyard fidelity --out fidelity/results               # all; keeps results and machine files
+  tiltyard fidelity --again fidelity/results             # only simulate; the kernels' figures are those kept there
   tiltyard fidelity --page fidelity/results              # the page docs/fidelity.md, from what is kept there
 
 Exit code 0 whatever the errors are: they are the result.")]
@@ -68,8 +69,11 @@ pub struct Args {
     /// Write ARENA.json (results) and ARENA.toml (the machine as measured) to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Only simulate: the kernels' figures and the measured machines are those in this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "schedulers")]
+    again: Option<PathBuf>,
     /// Do not run anything; print the page for the results in this folder.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["arenas", "workloads", "out", "format"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["arenas", "workloads", "again", "out", "format"])]
     page: Option<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -105,6 +109,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(out) = &args.out {
         fs::create_dir_all(out).map_err(|e| Failure::io(Code::Other, out, "make", &e))?;
     }
+    if let Some(kept) = &args.again {
+        return again(args, &set, &workloads, kept);
+    }
     let mut all = Vec::new();
     let arenas = match args.schedulers.is_empty() {
         true => set.arenas.clone(),
@@ -126,20 +133,58 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .map_err(|e| Failure::new(Code::Other, format!("the measured machine: {e}\n{file}")))?;
         let results = fidelity::run(&set, arena, &guest, &machine, &workloads, &steps)?;
         drop(steps);
-        if let Some(out) = &args.out {
-            let json = format!("{:#}\n", serde_json::json!(results));
-            output::write(&out.join(format!("{}.json", arena.name)), json.as_bytes())?;
-            output::write(&out.join(format!("{}.toml", arena.name)), file.as_bytes())?;
-        }
-        if args.format == Format::Table {
-            super::print(&tables(&results))?;
-        }
+        keep(args, &results, &file)?;
         all.push(results);
     }
+    finish(args, &all)
+}
+
+/// Writes the results of an arena to the folder that was named, and prints them.
+fn keep(args: &Args, results: &Results, machine: &str) -> Result<(), Failure> {
+    if let Some(out) = &args.out {
+        let name = &results.arena.name;
+        let json = format!("{:#}\n", serde_json::json!(results));
+        output::write(&out.join(format!("{name}.json")), json.as_bytes())?;
+        output::write(&out.join(format!("{name}.toml")), machine.as_bytes())?;
+    }
+    match args.format {
+        Format::Table => super::print(&tables(results)),
+        Format::Json => Ok(()),
+    }
+}
+
+fn finish(args: &Args, all: &[Results]) -> Result<(), Failure> {
     match args.format {
         Format::Table => Ok(()),
         Format::Json => super::print(&format!("{:#}\n", serde_json::json!(all))),
     }
+}
+
+/// Simulates what is kept in a folder once more.
+fn again(args: &Args, set: &Set, workloads: &[PathBuf], folder: &Path) -> Result<(), Failure> {
+    let file = |name: &str| {
+        let is_it = |path: &&PathBuf| path.file_stem().is_some_and(|stem| stem == name);
+        workloads.iter().find(is_it).cloned()
+    };
+    let mut all = Vec::new();
+    for mut results in kept(set, folder)? {
+        let name = results.arena.name.clone();
+        if !args.arenas.is_empty() && !args.arenas.contains(&name) {
+            continue;
+        }
+        results.comparisons.retain(|c| file(&c.workload).is_some());
+        let path = folder.join(format!("{name}.toml"));
+        let text = data::read(&path)?;
+        let machine = Machine::parse_toml(&text, &data::shown(&path))
+            .map_err(|error| Failure::new(Code::Input, error.to_string()))?;
+        let steps = Steps::new();
+        let of = |name: &str| file(name).expect("only those were retained");
+        let results = fidelity::again(&results, &machine, &of, &steps)?;
+        drop(steps);
+        keep(args, &results, &text)?;
+        all.push(results);
+    }
+    finish(args, &all)
 }
 
 /// `ule`, or `cfs_kernel49=default`. The "=" of a setting follows a colon.
@@ -175,7 +220,8 @@ fn check(flag: &str, wanted: &[String], known: &[String]) -> Result<(), Failure>
 }
 
 /// The page, from the kept results of the arenas.
-fn render(set: &Set, folder: &Path, shipped: &[String], results: &Path) -> Result<String, Failure> {
+/// The results in a folder, in the set's order. An error if there are none.
+fn kept(set: &Set, results: &Path) -> Result<Vec<Results>, Failure> {
     let mut kept = Vec::new();
     for arena in &set.arenas {
         let path = results.join(format!("{}.json", arena.name));
@@ -192,6 +238,11 @@ fn render(set: &Set, folder: &Path, shipped: &[String], results: &Path) -> Resul
         );
         return Err(Failure::new(Code::Input, line));
     }
+    Ok(kept)
+}
+
+fn render(set: &Set, folder: &Path, shipped: &[String], results: &Path) -> Result<String, Failure> {
+    let kept = kept(set, results)?;
     let mut about = Vec::new();
     for name in shipped {
         let path = folder.join(format!("workloads/{name}.json"));
