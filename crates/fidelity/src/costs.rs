@@ -182,7 +182,6 @@ impl Weighed {
                 _ => 1000 - (streamed_ps * 1000 / line_mem_ps).min(1000),
             },
             smt_permille: self.own.smt_permille.unwrap_or(1000).max(1),
-            busy_cpu_permille: busy_cpu_permille(&self.own),
         }
     }
 
@@ -369,7 +368,6 @@ impl Weighed {
                 costs.smt_permille,
                 "the same work alone and beside a busy sibling; 1000 without one".to_owned(),
             ),
-            ("busy_cpu_permille", costs.busy_cpu_permille, beside(own)),
         ] {
             file += &format!("{key} = {value} # {why}\n");
         }
@@ -393,26 +391,6 @@ impl Weighed {
             jitter.work_spread_ppm,
             why("computations of 10 ms: width of the middle half of their CPU times"),
         )
-    }
-}
-
-/// How much longer a round takes for each other CPU that is busy.
-fn busy_cpu_permille(own: &Readings) -> u64 {
-    let Some((beside_ns, others)) = own.round_beside_ns else {
-        return 0;
-    };
-    let more_ns = beside_ns.saturating_sub(own.round_ns);
-    let permille = more_ns * 1000 / (own.round_ns * others).max(1);
-    permille.min(Costs::MAX_BUSY_CPU_PERMILLE)
-}
-
-fn beside(own: &Readings) -> String {
-    match own.round_beside_ns {
-        None => "one CPU: there are no others".to_owned(),
-        Some((beside_ns, others)) => format!(
-            "a round of two threads that wake each other takes {beside_ns} ns beside busy CPUs ({others}), {} without",
-            own.round_ns
-        ),
     }
 }
 
@@ -455,7 +433,6 @@ mod tests {
             timer_wakeup_ns: Some(2_200),
             creation_ns: 6_000,
             round_ns,
-            round_beside_ns: Some((round_ns * 4, 3)),
             remote_wakeup_ns: Some(4_500),
             migration_ns: Some(6_000),
             handover_ns: Some([100, 180]),
@@ -523,8 +500,6 @@ mod tests {
         assert_eq!(costs.refill_overlap_permille, 900);
         assert_eq!((costs.visit_near_ns, costs.visit_far_ns), (100, 180));
         assert_eq!(costs.smt_permille, 600);
-        // Four times as long beside three others.
-        assert_eq!(costs.busy_cpu_permille, 1_000);
     }
 
     #[test]

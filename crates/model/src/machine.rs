@@ -100,9 +100,6 @@ pub struct Costs {
     pub refill_overlap_permille: u64,
     /// Speed of each of two busy SMT siblings against one alone, in 1/1000.
     pub smt_permille: u64,
-    /// How much longer the kernel's paths take for each other CPU that is busy, in 1/1000: emulated CPUs may share one
-    /// stream of instructions.
-    pub busy_cpu_permille: u64,
 }
 
 /// A thread of the kernel's own, or one for each CPU, that wakes up now and then.
@@ -184,8 +181,6 @@ impl Jitter {
 }
 
 impl Costs {
-    /// Of `busy_cpu_permille`: beside ten others a path may take a hundred times as long.
-    pub const MAX_BUSY_CPU_PERMILLE: u64 = 10_000;
     /// The cost profile of a machine that names none: one core of an Opteron 6172, as in
     /// `machines/opteron1.toml`, where each number has its source. A test keeps them equal.
     pub const REFERENCE: Costs = Costs {
@@ -212,7 +207,6 @@ impl Costs {
         line_far_ps: 150_000,
         refill_overlap_permille: 870,
         smt_permille: 530,
-        busy_cpu_permille: 0,
     };
 }
 

@@ -107,7 +107,6 @@ fn the_reference_costs_are_those_of_opteron1() {
             machine(name).costs,
             Costs {
                 smt_permille: 1000,
-                busy_cpu_permille: 0,
                 ..Costs::REFERENCE
             },
             "{name}"
@@ -121,7 +120,6 @@ fn nothing_costs_anything_on_the_ideal_machine() {
     let free = Costs {
         refill_overlap_permille: 1000,
         smt_permille: 1000,
-        busy_cpu_permille: 0,
         ..Costs::default()
     };
     assert_eq!(machine("ideal1").costs, free);

@@ -22,7 +22,6 @@ pub fn ideal(topology: &str, tick_hz: u32) -> Machine {
     let mut machine = costed(topology, tick_hz);
     machine.costs = Costs {
         smt_permille: 1000,
-        busy_cpu_permille: 0,
         refill_overlap_permille: 1000,
         ..Costs::default()
     };

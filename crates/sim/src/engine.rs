@@ -395,7 +395,7 @@ impl<'a> Engine<'a> {
             rq.resched_in_flight = true;
             // Sent when the sender has finished its current work.
             let sent_ns = self.rqs[self.exec_cpu as usize].work_start_ns.max(self.now);
-            let arrives_ns = sent_ns + self.beside_busy(cpu, ipi_ns - ipi_ns / 2);
+            let arrives_ns = sent_ns + ipi_ns - ipi_ns / 2;
             self.clock.arm(arrives_ns, Alarm::Resched { cpu });
         }
     }

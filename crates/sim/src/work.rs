@@ -36,12 +36,12 @@ impl Engine<'_> {
         if ns == 0 {
             return;
         }
-        if self.now > self.rqs[cpu as usize].work_start_ns {
+        let rq = &mut self.rqs[cpu as usize];
+        if self.now > rq.work_start_ns {
             // Once for the first charge of an instant; afterwards nothing has elapsed.
             self.settle(cpu);
+            return self.charge(cpu, cause, ns);
         }
-        let ns = self.beside_busy(cpu, ns);
-        let rq = &mut self.rqs[cpu as usize];
         rq.work_start_ns += ns;
         rq.overhead_owed_ns += ns;
         if let EventKind::Overhead(overhead) = &mut rq.overhead.kind {
@@ -49,21 +49,6 @@ impl Engine<'_> {
         }
         rq.overhead_untold = true;
         self.arm_work(cpu);
-    }
-
-    /// What `ns` of the kernel's paths on this CPU become because others are busy.
-    pub(crate) fn beside_busy(&self, cpu: u32, ns: u64) -> u64 {
-        match self.machine.costs.busy_cpu_permille {
-            0 => ns,
-            permille => {
-                let is_busy = |other: &u32| {
-                    let rq = &self.rqs[*other as usize];
-                    !rq.curr.is_idle() || self.is_in_kernel_work(*other)
-                };
-                let others = (0..self.rqs.len() as u32).filter(|other| *other != cpu);
-                ns + ns * permille * others.filter(is_busy).count() as u64 / 1000
-            }
-        }
     }
 
     /// The end of the current task's work has changed. It is computed once, at the end of this instant.

@@ -94,35 +94,6 @@ fn a_core_does_no_more_for_many_siblings_than_for_two() {
     assert!(is_near(eight, 8.0 / 1.2), "{one} {eight}");
 }
 
-/// Paths of the kernel take longer beside busy CPUs, tasks' own work does not.
-#[test]
-fn busy_cpus_stretch_the_kernels_paths_alone() {
-    let mut machine = ideal("package:1 [numa] core:3 pu:1", 250);
-    machine.costs.tick_ns = 1_000;
-    machine.costs.busy_cpu_permille = 500;
-    let ticks_take_ns = |others: u32| {
-        let tasks = format!(
-            r#"{{ "tasks": {{ "hog": {{ "cpus": [0], "loop": 1, "run": 100000 }},
-                "other": {{ "cpus": [1, 2], "instance": {others}, "loop": 1, "run": 200000 }} }} }}"#
-        );
-        let ran = Arena::new(&machine, object("fifo", 3))
-            .run(&parse(&tasks))
-            .expect("a run");
-        let hog = ran
-            .summary
-            .tasks
-            .iter()
-            .find(|task| task.name == "hog")
-            .expect("hog");
-        assert_eq!(hog.runtime_ns / 1_000_000, 100);
-        ran.summary.cpus[0].overhead_ns
-    };
-    let [one, two] = [1, 2].map(ticks_take_ns);
-    assert!(one > 20_000, "{one}");
-    assert_eq!((one % 1_500, two % 2_000), (0, 0));
-    assert_eq!(one / 1_500, two / 2_000);
-}
-
 /// A task that comes from another node brings its working set from there.
 #[test]
 fn a_refill_from_another_node_costs_its_distance() {

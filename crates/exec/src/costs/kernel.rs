@@ -138,34 +138,6 @@ pub fn round(cpu: usize) -> io::Result<u64> {
     })
 }
 
-/// [`round`] beside threads that do nothing but ask for the time they have used, as tasks with exact work do; how many
-/// these are.
-pub fn round_beside(cpu: usize, others: &[usize]) -> io::Result<(u64, u64)> {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let busy: Vec<_> = others
-            .iter()
-            .map(|&other| {
-                let stop = &stop;
-                scope.spawn(move || -> io::Result<()> {
-                    sys::pin(other)?;
-                    while !stop.load(SeqCst) {
-                        sys::thread_cpu_ns();
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        sys::sleep_until(sys::now_ns() + ASLEEP_NS);
-        let round_ns = round(cpu);
-        stop.store(true, SeqCst);
-        for thread in busy {
-            thread.join().expect("it does not panic")?;
-        }
-        Ok((round_ns?, others.len() as u64))
-    })
-}
-
 fn pass_turn(turn: &AtomicU32) {
     turn.fetch_add(1, SeqCst);
     sys::futex_wake(turn, 1, ANY);

@@ -38,8 +38,6 @@ pub struct Readings {
     pub creation_ns: u64,
     /// Two threads on one CPU wake each other in turn: from one turn of a thread to its next.
     pub round_ns: u64,
-    /// The same while all other CPUs are busy with system calls, and how many these are.
-    pub round_beside_ns: Option<(u64, u64)>,
     /// From before the call that wakes a thread on an idle CPU to its first instruction there.
     pub remote_wakeup_ns: Option<u64>,
     /// A thread moves itself to another CPU.
@@ -90,9 +88,6 @@ pub fn measure(own: bool, with_jitter: bool) -> io::Result<Readings> {
         timer_wakeup_ns: own.then(|| jitter::timer_wakeup(home)).transpose()?,
         creation_ns: kernel::creation(home)?,
         round_ns: kernel::round(home)?,
-        round_beside_ns: other
-            .map(|_| kernel::round_beside(home, &cpus[1..]))
-            .transpose()?,
         remote_wakeup_ns: other.map(kernel::remote_wakeup).transpose()?,
         migration_ns: other.map(|cpu| kernel::migration(home, cpu)).transpose()?,
         handover_ns: other.map(handover).transpose()?,

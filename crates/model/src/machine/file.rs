@@ -56,7 +56,6 @@ struct CostTable {
     line_far_ps: Spanned<u64>,
     refill_overlap_permille: Spanned<u64>,
     smt_permille: Spanned<u64>,
-    busy_cpu_permille: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]
@@ -285,10 +284,6 @@ impl Source<'_> {
             line_far_ps: ps(&table.line_far_ps)?,
             refill_overlap_permille: self.within(&table.refill_overlap_permille, 0..=1000)?,
             smt_permille: self.within(&table.smt_permille, 1..=1000)?,
-            busy_cpu_permille: match &table.busy_cpu_permille {
-                Some(value) => self.within(value, 0..=Costs::MAX_BUSY_CPU_PERMILLE)?,
-                None => 0,
-            },
         })
     }
 

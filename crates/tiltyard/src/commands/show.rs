@@ -157,7 +157,7 @@ fn machine(machine: &Machine) -> String {
     page
 }
 
-fn costs(machine: &Machine) -> [(&'static str, u64); 24] {
+fn costs(machine: &Machine) -> [(&'static str, u64); 23] {
     let c = &machine.costs;
     [
         ("switch_ns", c.switch_ns),
@@ -186,6 +186,5 @@ fn costs(machine: &Machine) -> [(&'static str, u64); 24] {
         ("line_far_ps", c.line_far_ps),
         ("refill_overlap_permille", c.refill_overlap_permille),
         ("smt_permille", c.smt_permille),
-        ("busy_cpu_permille", c.busy_cpu_permille),
     ]
 }
