@@ -119,19 +119,28 @@ impl Clock {
         self.ticks.next_ns = NEVER;
     }
 
+    /// When the next event is due, [`NEVER`] if none is.
+    pub fn next_ns(&self) -> u64 {
+        let alarm_ns = self.alarms.peek().map_or(NEVER, |Reverse((at, _, _))| *at);
+        alarm_ns.min(self.work.min()).min(self.ticks.next_ns)
+    }
+
     /// Takes the next due event, with its time; `None` when nothing is due up to `end_ns`.
     /// Work stays due until [`Clock::set_work_done`] changes it.
     pub fn next(&mut self, end_ns: u64) -> Option<(u64, Due)> {
-        let alarm_ns = self.alarms.peek().map_or(NEVER, |Reverse((at, _, _))| *at);
-        let work_ns = self.work.min();
-        let first_ns = alarm_ns.min(work_ns).min(self.ticks.next_ns);
+        let first_ns = self.next_ns();
         if first_ns > end_ns || first_ns == NEVER {
             return None;
         }
-        if alarm_ns == first_ns {
+        if self
+            .alarms
+            .peek()
+            .is_some_and(|Reverse((at, _, _))| *at == first_ns)
+        {
             let Reverse((at, _, alarm)) = self.alarms.pop()?;
             return Some((at, Due::Alarm(alarm)));
         }
+        let work_ns = self.work.min();
         if work_ns == first_ns {
             let cpu = self.work.first_min() as u32;
             return Some((work_ns, Due::WorkDone { cpu }));

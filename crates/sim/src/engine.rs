@@ -112,6 +112,8 @@ pub struct Engine<'a> {
     pub(crate) topology: Topology,
     pub(crate) now: u64,
     pub(crate) origin_ns: u64,
+    /// When the run is over at the latest.
+    pub(crate) end_ns: u64,
     pub(crate) clock: Clock,
     pub(crate) streams: Streams,
     pub(crate) left_to_chance: bool,
@@ -214,6 +216,7 @@ impl<'a> Engine<'a> {
             sink,
             now: 0,
             origin_ns,
+            end_ns: u64::MAX,
             clock: Clock::new(nr_cpus, ticks),
             streams,
             left_to_chance: *jitter != Jitter::NONE,
@@ -268,11 +271,13 @@ impl<'a> Engine<'a> {
             .duration_ns
             .or(setup.workload.duration_ns)
             .map_or(u64::MAX, |d| self.origin_ns.saturating_add(d));
-        self.main_loop(end_ns, progress);
+        self.end_ns = end_ns;
+        self.main_loop(progress);
         self.finish()
     }
 
-    fn main_loop(&mut self, end_ns: u64, progress: &mut dyn FnMut(u64)) {
+    fn main_loop(&mut self, progress: &mut dyn FnMut(u64)) {
+        let end_ns = self.end_ns;
         let mut events = 0u64;
         while !self.done && self.failure.is_none() && self.ext.exit.is_none() {
             let Some((at, due)) = self.clock.next(end_ns) else {
@@ -349,6 +354,12 @@ impl<'a> Engine<'a> {
             }
         }
         self.arm_pending_work();
+    }
+
+    /// Whether other CPUs than this one have yet to do something at this instant.
+    pub(crate) fn is_instant_unsettled(&self, cpu: u32) -> bool {
+        self.pending_resched.iter().any(|word| *word != 0)
+            || self.rearm.iter().any(|other| *other != cpu)
     }
 
     #[cold]

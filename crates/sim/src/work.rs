@@ -96,7 +96,7 @@ impl Engine<'_> {
 
     /// Sends the overhead of this instant to the sink: it occupies the CPU from now on, or from
     /// the end of the current overhead.
-    fn tell_overhead(&mut self, cpu: u32) {
+    pub(crate) fn tell_overhead(&mut self, cpu: u32) {
         let rq = &mut self.rqs[cpu as usize];
         if !std::mem::take(&mut rq.overhead_untold) {
             return;

@@ -196,3 +196,21 @@ fn an_interrupt_is_charged_once() {
     let wakeup_ns = b.expect("it ran").wakeup.p50_ns;
     assert!((2_990..=3_010).contains(&wakeup_ns), "{wakeup_ns} ns");
 }
+
+/// What the scheduler takes to choose comes before the switch, as in the kernel's trace.
+#[test]
+fn a_woken_task_waits_until_it_is_chosen() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    machine.costs.callback_ns = 1_000;
+    let workload = parse(
+        r#"{ "tasks": { "A": { "loop": 200, "tiltyard": { "sem_post": "b", "sem_wait": "a" } },
+                        "B": { "loop": 200, "tiltyard": { "sem_wait": "b", "sem_post": "a" } } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let task = ran.summary.tasks.iter().find(|t| t.name == "B");
+    let wakeup_ns = task.expect("it ran").wakeup.p50_ns;
+    // Its enqueue, and the dispatch that brings it to the CPU.
+    assert!((1_970..=2_030).contains(&wakeup_ns), "{wakeup_ns} ns");
+}

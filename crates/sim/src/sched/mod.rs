@@ -9,7 +9,7 @@ mod order;
 pub mod rt;
 pub mod wakeup;
 
-use crate::clock::Alarm;
+use crate::clock::{Alarm, NEVER};
 use crate::cpu::PreemptHint;
 use crate::engine::Engine;
 use crate::ext::flags::*;
@@ -56,6 +56,23 @@ impl Engine<'_> {
         }
     }
 
+    /// What the scheduler took to choose lies before the switch. Nothing else happens meanwhile: where something is due
+    /// earlier, on any CPU, the switch comes before it, and what is left of the time after the switch.
+    fn pass_choice(&mut self, cpu: u32) {
+        let chosen_ns = self.rqs[cpu as usize].work_start_ns;
+        if chosen_ns <= self.now || self.is_instant_unsettled(cpu) {
+            return;
+        }
+        self.tell_overhead(cpu);
+        // That of the previous task, which is over.
+        self.clock.set_work_done(cpu, NEVER);
+        self.arm_work(cpu);
+        self.now = chosen_ns
+            .min(self.clock.next_ns())
+            .min(self.end_ns)
+            .max(self.now);
+    }
+
     /// Whether the CPU is still busy with work of the kernel's that it has been charged for.
     pub(crate) fn is_in_kernel_work(&self, cpu: u32) -> bool {
         self.rqs[cpu as usize].work_start_ns > self.now
@@ -85,6 +102,7 @@ impl Engine<'_> {
             let cause = self.switch_cause(cpu, prev, next, leave);
             self.put_prev(cpu, prev, next);
             self.set_next(cpu, next);
+            self.pass_choice(cpu);
             self.switch_to(cpu, prev, next, leave, cause);
             self.left_cpu(prev);
             let switch_ns = self.machine.costs.switch_ns;
