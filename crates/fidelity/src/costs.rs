@@ -162,6 +162,7 @@ impl Weighed {
             block_ns,
             fork_ns: machine.creation_ns.saturating_sub(machine.wakeup_ns),
             ipi_ns,
+            idle_exit_ns: self.idle_exit_ns(),
             tick_ns: machine.tick_ns,
             callback_ns: work.callback_ns,
             insn_ps: work.insn_ps,
@@ -185,6 +186,12 @@ impl Weighed {
         }
     }
 
+    fn idle_exit_ns(&self) -> u64 {
+        let [idle_ns, awake_ns] =
+            [self.own.idle_wakeup_ns, self.own.timer_wakeup_ns].map(Option::unwrap_or_default);
+        idle_ns.saturating_sub(awake_ns)
+    }
+
     fn own_switch_ns(&self) -> u64 {
         let own = &self.own;
         (own.round_ns / 2).saturating_sub(own.wakeup_ns + own.futex_call_ns)
@@ -194,7 +201,7 @@ impl Weighed {
     pub fn noise(&self) -> Vec<Noise> {
         let threads = self.own.threads.as_ref();
         threads.map_or(Vec::new(), |threads| {
-            threads::profile(threads, self.own_switch_ns())
+            threads::profile(threads, self.own_switch_ns(), self.bpf.is_some())
         })
     }
 
@@ -300,6 +307,14 @@ impl Weighed {
                 ),
             ),
             ("ipi_ns", costs.ipi_ns, remote),
+            (
+                "idle_exit_ns",
+                costs.idle_exit_ns,
+                format!(
+                    "{} ns from the end of a long sleep to the sleeper's first instruction where nothing else runs, less timer_wakeup_ns with its switch",
+                    own.idle_wakeup_ns.unwrap_or(0)
+                ),
+            ),
             (
                 "tick_ns",
                 costs.tick_ns,
@@ -431,6 +446,7 @@ mod tests {
             wakeup_ns: 1_000,
             futex_call_ns: 300,
             timer_wakeup_ns: Some(2_200),
+            idle_wakeup_ns: Some(9_500),
             creation_ns: 6_000,
             round_ns,
             remote_wakeup_ns: Some(4_500),
@@ -492,7 +508,7 @@ mod tests {
         assert_eq!((costs.block_ns, costs.fork_ns), (300, 5_000));
         // Under the kernel's own scheduler a switch takes 200 ns.
         assert_eq!(costs.timer_wakeup_ns, 2_000);
-        assert_eq!(costs.ipi_ns, 1_800);
+        assert_eq!((costs.ipi_ns, costs.idle_exit_ns), (1_800, 7_300));
         assert_eq!(
             (costs.line_l2_ps, costs.line_l3_ps, costs.line_mem_ps),
             (3_000, 14_000, 80_000)

@@ -10,8 +10,13 @@ use tiltyard_model::machine::{Noise, Per};
 /// Fewer turns than this are chance.
 const LEAST_RUNS: u64 = 8;
 
-/// `switch_ns`: the part of a thread's time on the CPU that is a switch, which the machine charges in addition.
-pub fn profile(threads: &KernelThreads, switch_ns: u64) -> Vec<Noise> {
+/// Where this softirq's thread runs while tasks compute and nothing else happens, it balances the fair class on several CPUs. A
+/// kernel whose tasks are all under a scheduler of BPF does not (`sched_tick()` of Linux 6.12 and later).
+const FAIR_BALANCER: &str = "ksoftirqd";
+
+/// `switch_ns`: the part of a thread's time on the CPU that is a switch, which the machine charges in addition. `for_bpf`:
+/// of the kernel as it is under schedulers of BPF.
+pub fn profile(threads: &KernelThreads, switch_ns: u64, for_bpf: bool) -> Vec<Noise> {
     let mut kinds: Vec<(&str, bool)> = [&threads.quiet, &threads.births]
         .into_iter()
         .flat_map(|period| &period.threads)
@@ -28,7 +33,8 @@ pub fn profile(threads: &KernelThreads, switch_ns: u64) -> Vec<Noise> {
             switch_ns,
         };
         let quiet = kind.in_period(&threads.quiet);
-        let by_itself = quiet.filter(|runs| runs.runs >= LEAST_RUNS);
+        let is_balancer = for_bpf && name == FAIR_BALANCER;
+        let by_itself = quiet.filter(|runs| runs.runs >= LEAST_RUNS && !is_balancer);
         let by_itself = by_itself.map(|runs| kind.noise(&threads.quiet, runs, runs, None));
         [by_itself, kind.after_exits(threads, quiet)]
     });
@@ -160,11 +166,25 @@ mod tests {
             noise("kworker", Per::Cpu, [5_000_000 - 30_000, 4_000], Some(250)),
             noise("rcu", Per::Machine, [4_000_000 - 5_000, 2_000], Some(600)),
         ];
-        assert_eq!(profile(&threads, 4_000), expected);
+        assert_eq!(profile(&threads, 4_000, true), expected);
+    }
+
+    #[test]
+    fn the_fair_class_is_balanced_only_where_it_has_tasks() {
+        let threads = KernelThreads {
+            nr_cpus: 2,
+            quiet: period(8_000, 0, &[("ksoftirqd", true, 80, 5_000)]),
+            ..KernelThreads::default()
+        };
+        assert_eq!(profile(&threads, 4_000, true), []);
+        let [noise] = &profile(&threads, 4_000, false)[..] else {
+            panic!("one kind of thread");
+        };
+        assert_eq!(noise.sleep_mean_ns, 200_000_000 - 5_000);
     }
 
     #[test]
     fn nothing_that_ran_is_no_noise() {
-        assert_eq!(profile(&KernelThreads::default(), 4_000), []);
+        assert_eq!(profile(&KernelThreads::default(), 4_000, true), []);
     }
 }

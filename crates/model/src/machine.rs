@@ -68,6 +68,8 @@ pub struct Costs {
     pub fork_ns: u64,
     /// From sending an inter-processor interrupt until its handler on another CPU is done.
     pub ipi_ns: u64,
+    /// What leaving the idle state takes after a tick's period or more: the tick starts again, hardware wakes up.
+    pub idle_exit_ns: u64,
     /// A timer tick, callbacks apart.
     pub tick_ns: u64,
     /// Any callback of the scheduler, before it has done anything.
@@ -190,6 +192,7 @@ impl Costs {
         block_ns: 0,
         fork_ns: 0,
         ipi_ns: 1_000,
+        idle_exit_ns: 0,
         tick_ns: 1_000,
         callback_ns: 20,
         insn_ps: 476,

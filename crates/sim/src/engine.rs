@@ -136,6 +136,9 @@ pub struct Engine<'a> {
     pub(crate) races: Option<Box<Races>>,
     pub(crate) cgroups: Cgroups,
     pub(crate) programs: Programs,
+    /// Inside of `schedule()`, before the switch, and what the scheduler did there, which has the time of the switch.
+    pub(crate) is_choosing: bool,
+    pub(crate) told_later: Vec<(u32, EventKind)>,
     pub(crate) failure: Option<RunError>,
     pub(crate) done: bool,
     pub(crate) switches: u64,
@@ -232,6 +235,8 @@ impl<'a> Engine<'a> {
             races: None,
             cgroups: Cgroups::new(setup.workload),
             programs: Programs::new(setup.workload).map_err(RunError::Workload)?,
+            is_choosing: false,
+            told_later: Vec::new(),
             failure: None,
             done: false,
             switches: 0,
@@ -428,6 +433,9 @@ impl<'a> Engine<'a> {
     }
 
     pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {
+        if self.is_choosing && matches!(kind, EventKind::Probe { .. } | EventKind::Access { .. }) {
+            return self.told_later.push((cpu, kind));
+        }
         self.sink.event(&Event {
             time_ns: self.now,
             cpu: Cpu(cpu),

@@ -197,6 +197,25 @@ fn an_interrupt_is_charged_once() {
     assert!((2_990..=3_010).contains(&wakeup_ns), "{wakeup_ns} ns");
 }
 
+/// A CPU whose tick was stopped takes longer to leave the idle state; one that was idle for less does not.
+#[test]
+fn a_long_idle_state_takes_time_to_leave() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    machine.costs.idle_exit_ns = 5_000;
+    let overhead_ns = |sleep_us: u32| {
+        let tasks = format!(
+            r#"{{ "tasks": {{ "A": {{ "loop": 100, "run": 50, "sleep": {sleep_us} }} }} }}"#
+        );
+        let ran = Arena::new(&machine, object("fifo", 2))
+            .run(&parse(&tasks))
+            .expect("a run");
+        check_books(&ran);
+        ran.summary.overhead.wakeup_ns
+    };
+    // The first wakeup is that of the shell that starts the task.
+    assert_eq!((overhead_ns(3_900), overhead_ns(4_000)), (5_000, 505_000));
+}
+
 /// What the scheduler takes to choose comes before the switch, as in the kernel's trace.
 #[test]
 fn a_woken_task_waits_until_it_is_chosen() {

@@ -11,6 +11,8 @@ use crate::sys;
 
 const SLEEPS: usize = 100;
 const SLEEP_NS: u64 = 1_000_000;
+/// Several ticks of any kernel, and no multiple of one.
+const IDLE_NS: u64 = 51_300_000;
 const COMPUTATIONS: usize = 50;
 const COMPUTATION_NS: u64 = 10_000_000;
 /// ln 2, in 1/1,000,000.
@@ -37,6 +39,18 @@ pub fn timer_wakeup(cpu: usize) -> io::Result<u64> {
     Ok(median(lateness(cpu)?))
 }
 
+/// The same where nothing else runs, and so long after the last wakeup that the tick was stopped.
+pub fn idle_wakeup() -> u64 {
+    sys::exact_timers();
+    median((0..SLEEPS).map(|_| late_after(IDLE_NS)).collect())
+}
+
+fn late_after(sleep_ns: u64) -> u64 {
+    let end_ns = sys::now_ns() + sleep_ns;
+    sys::sleep_until(end_ns);
+    sys::now_ns() - end_ns
+}
+
 /// How much later than they should threads wake up, ns.
 fn lateness(cpu: usize) -> io::Result<Vec<u64>> {
     let stop = AtomicBool::new(false);
@@ -50,12 +64,7 @@ fn lateness(cpu: usize) -> io::Result<Vec<u64>> {
             Ok(())
         });
         sys::exact_timers();
-        let sleep = |_| {
-            let end_ns = sys::now_ns() + SLEEP_NS;
-            sys::sleep_until(end_ns);
-            sys::now_ns() - end_ns
-        };
-        let late: Vec<u64> = (0..SLEEPS).map(sleep).collect();
+        let late: Vec<u64> = (0..SLEEPS).map(|_| late_after(SLEEP_NS)).collect();
         stop.store(true, SeqCst);
         awake.join().expect("it does not panic")?;
         Ok(late)

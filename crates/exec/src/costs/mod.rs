@@ -34,6 +34,8 @@ pub struct Readings {
     /// From the time at which a timer should wake a thread to the thread's first instruction, on a CPU that is awake;
     /// measured only on request.
     pub timer_wakeup_ns: Option<u64>,
+    /// The same on a CPU that has been idle for several ticks; measured only on request.
+    pub idle_wakeup_ns: Option<u64>,
     /// Creating a thread that does not preempt, from call to return.
     pub creation_ns: u64,
     /// Two threads on one CPU wake each other in turn: from one turn of a thread to its next.
@@ -86,6 +88,7 @@ pub fn measure(own: bool, with_jitter: bool) -> io::Result<Readings> {
         wakeup_ns: kernel::wakeup(home)?,
         futex_call_ns: kernel::futex_call(),
         timer_wakeup_ns: own.then(|| jitter::timer_wakeup(home)).transpose()?,
+        idle_wakeup_ns: own.then(jitter::idle_wakeup),
         creation_ns: kernel::creation(home)?,
         round_ns: kernel::round(home)?,
         remote_wakeup_ns: other.map(kernel::remote_wakeup).transpose()?,

@@ -47,11 +47,16 @@ impl Engine<'_> {
         }
     }
 
-    /// Charges half of a switch, once, which precedes its event in the kernel as here: the way into `schedule()` and
-    /// the choice.
+    /// Charges half of a switch, once, which precedes its event in the kernel as here: the way into `schedule()`, out of
+    /// the idle state if need be.
     pub(crate) fn enter_schedule(&mut self, cpu: u32) {
-        if !self.rqs[cpu as usize].in_schedule {
-            self.rqs[cpu as usize].in_schedule = true;
+        let rq = &mut self.rqs[cpu as usize];
+        if !rq.in_schedule {
+            rq.in_schedule = true;
+            let tick_ns = 1_000_000_000 / u64::from(self.machine.tick_hz);
+            if rq.curr.is_idle() && self.now - rq.idle_since_ns >= tick_ns {
+                self.charge(cpu, OverheadCause::Wakeup, self.machine.costs.idle_exit_ns);
+            }
             self.charge(cpu, OverheadCause::Switch, self.machine.costs.switch_ns / 2);
         }
     }
@@ -67,10 +72,16 @@ impl Engine<'_> {
         // That of the previous task, which is over.
         self.clock.set_work_done(cpu, NEVER);
         self.arm_work(cpu);
-        self.now = chosen_ns
-            .min(self.clock.next_ns())
-            .min(self.end_ns)
-            .max(self.now);
+        let other_ns = self.clock.next_ns().saturating_sub(1);
+        self.now = chosen_ns.min(other_ns).min(self.end_ns).max(self.now);
+    }
+
+    /// What the scheduler read and reported while it chose has the time of the switch.
+    fn tell_choice(&mut self) {
+        self.is_choosing = false;
+        for (cpu, kind) in std::mem::take(&mut self.told_later) {
+            self.emit(cpu, kind);
+        }
     }
 
     /// Whether the CPU is still busy with work of the kernel's that it has been charged for.
@@ -89,6 +100,7 @@ impl Engine<'_> {
         self.lock_rq(cpu);
         self.clear_resched(cpu);
         self.settle(cpu);
+        self.is_choosing = true;
         if leave != Leave::Runnable {
             self.block(cpu, prev, leave);
         }
@@ -97,12 +109,14 @@ impl Engine<'_> {
         if next == prev {
             self.rqs[cpu as usize].preempt_hint = PreemptHint::None;
             self.still_idle(cpu, prev);
+            self.tell_choice();
             self.arm_work(cpu);
         } else {
             let cause = self.switch_cause(cpu, prev, next, leave);
             self.put_prev(cpu, prev, next);
             self.set_next(cpu, next);
             self.pass_choice(cpu);
+            self.tell_choice();
             self.switch_to(cpu, prev, next, leave, cause);
             self.left_cpu(prev);
             let switch_ns = self.machine.costs.switch_ns;

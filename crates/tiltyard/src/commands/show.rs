@@ -157,7 +157,7 @@ fn machine(machine: &Machine) -> String {
     page
 }
 
-fn costs(machine: &Machine) -> [(&'static str, u64); 23] {
+fn costs(machine: &Machine) -> [(&'static str, u64); 24] {
     let c = &machine.costs;
     [
         ("switch_ns", c.switch_ns),
@@ -166,6 +166,7 @@ fn costs(machine: &Machine) -> [(&'static str, u64); 23] {
         ("block_ns", c.block_ns),
         ("fork_ns", c.fork_ns),
         ("ipi_ns", c.ipi_ns),
+        ("idle_exit_ns", c.idle_exit_ns),
         ("tick_ns", c.tick_ns),
         ("callback_ns", c.callback_ns),
         ("insn_ps", c.insn_ps),
