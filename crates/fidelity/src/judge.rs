@@ -59,6 +59,10 @@ impl Figure {
         self == Figure::Share
     }
 
+    fn is_latency(self) -> bool {
+        !matches!(self, Figure::Share | Figure::Switches | Figure::Throughput)
+    }
+
     fn tolerance(self, tolerance: &Tolerance) -> f64 {
         match self {
             Figure::Share => tolerance.share_points,
@@ -192,11 +196,18 @@ pub struct Row {
     pub real: f64,
     /// Simulated against real: points, or percent.
     pub error: f64,
-    pub within: bool,
+    /// Within the tolerance; `None`: not judged.
+    pub within: Option<bool>,
 }
 
-/// Both arenas side by side, in the simulated one's order. A figure that one of them lacks has no row.
-pub fn judge(simulated: &Measured, real: &Measured, tolerance: &Tolerance) -> Vec<Row> {
+/// Both arenas side by side, in the simulated one's order. A figure that one of them lacks has no row. Latencies that are
+/// shorter than `least_latency_us` in both are not judged.
+pub fn judge(
+    simulated: &Measured,
+    real: &Measured,
+    tolerance: &Tolerance,
+    least_latency_us: f64,
+) -> Vec<Row> {
     let row = |value: &Value| {
         let (simulated, real) = (value.value, real.find(value)?);
         let error = match value.figure.is_points() {
@@ -211,7 +222,10 @@ pub fn judge(simulated: &Measured, real: &Measured, tolerance: &Tolerance) -> Ve
             real,
             error,
             // What is not a number is not near.
-            within: error.abs() <= value.figure.tolerance(tolerance),
+            within: match value.figure.is_latency() && simulated.max(real) < least_latency_us {
+                true => None,
+                false => Some(error.abs() <= value.figure.tolerance(tolerance)),
+            },
         })
     };
     simulated.values.iter().filter_map(row).collect()
@@ -244,6 +258,7 @@ mod tests {
             &measured(&[(figure, simulated)]),
             &measured(&[(figure, real)]),
             &TOLERANCE,
+            0.0,
         )
         .remove(0)
     }
@@ -251,25 +266,25 @@ mod tests {
     #[test]
     fn shares_are_held_against_each_other_in_points_and_the_rest_in_percent() {
         let row = one(Figure::Share, 48.5, 50.0);
-        assert_eq!((row.error, row.within), (-1.5, true));
-        assert!(!one(Figure::Share, 52.5, 50.0).within);
+        assert_eq!((row.error, row.within), (-1.5, Some(true)));
+        assert_eq!(one(Figure::Share, 52.5, 50.0).within, Some(false));
         let row = one(Figure::Switches, 90.0, 80.0);
-        assert_eq!((row.error, row.within), (12.5, false));
-        assert!(one(Figure::WaitP99, 1.25, 1.0).within);
-        assert!(!one(Figure::Throughput, 1.25, 1.0).within);
+        assert_eq!((row.error, row.within), (12.5, Some(false)));
+        assert_eq!(one(Figure::WaitP99, 1.25, 1.0).within, Some(true));
+        assert_eq!(one(Figure::Throughput, 1.25, 1.0).within, Some(false));
     }
 
     #[test]
     fn nothing_against_something_is_not_near() {
-        assert!(!one(Figure::WakeupP50, 0.0, 3.0).within);
-        assert!(!one(Figure::WakeupP50, 3.0, 0.0).within);
-        assert!(one(Figure::WakeupP50, 0.0, 0.0).within);
+        assert_eq!(one(Figure::WakeupP50, 0.0, 3.0).within, Some(false));
+        assert_eq!(one(Figure::WakeupP50, 3.0, 0.0).within, Some(false));
+        assert_eq!(one(Figure::WakeupP50, 0.0, 0.0).within, Some(true));
     }
 
     #[test]
     fn what_one_arena_lacks_has_no_row() {
         let both = measured(&[(Figure::Share, 1.0), (Figure::WaitP50, 2.0)]);
-        let rows = judge(&both, &measured(&[(Figure::WaitP50, 2.0)]), &TOLERANCE);
+        let rows = judge(&both, &measured(&[(Figure::WaitP50, 2.0)]), &TOLERANCE, 0.0);
         assert_eq!(
             rows.iter().map(|r| r.figure).collect::<Vec<_>>(),
             [Figure::WaitP50]
@@ -282,5 +297,17 @@ mod tests {
         assert_eq!(Measured::median(&runs).values[0].value, 2.0);
         let less = [measured(&[(Figure::Share, 1.0)]), measured(&[])];
         assert_eq!(Measured::median(&less).values, []);
+    }
+
+    #[test]
+    fn latencies_of_the_emulators_own_are_not_judged() {
+        let judged = |figure, simulated, real| {
+            let (simulated, real) = ([(figure, simulated)], [(figure, real)]);
+            judge(&measured(&simulated), &measured(&real), &TOLERANCE, 28.0)[0].within
+        };
+        assert_eq!(judged(Figure::WaitP50, 5.0, 12.0), None);
+        assert_eq!(judged(Figure::WaitP50, 5.0, 28.0), Some(false));
+        assert_eq!(judged(Figure::WakeupP99, 40.0, 12.0), Some(false));
+        assert_eq!(judged(Figure::Switches, 5.0, 12.0), Some(false));
     }
 }

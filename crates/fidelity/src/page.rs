@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::judge::{Figure, Row};
-use crate::set::{Comparison, Results};
+use crate::set::{Comparison, Results, score};
 
 /// Columns of a table: the content of a cell.
 const COLUMNS: [(&str, Figure); 9] = [
@@ -69,13 +69,12 @@ fn head(results: &[Results]) -> String {
                 own.filter(|c| c.simulated == *simulated && &c.real == real)
                     .flat_map(|c| &c.rows)
             };
-            let near = rows().filter(|row| row.within).count();
+            let (near, all) = score(rows());
             let _ = writeln!(
                 page,
-                "| {} | {simulated} | {} | {near} of {} |",
+                "| {} | {simulated} | {} | {near} of {all} |",
                 result.arena.name,
                 named(result, real),
-                rows().count()
             );
         }
     }
@@ -94,7 +93,7 @@ fn arena(page: &mut String, result: &Results) {
     let (near, all) = result.score();
     let _ = writeln!(
         page,
-        "\n## {}: {near} of {all}\n\n{}: Linux {}, {}{}.\n\nEach cell: simulated / real (error). **Bold** is off.",
+        "\n## {}: {near} of {all}\n\n{}: Linux {}, {}{}.\n\nEach cell: simulated / real (error). **Bold** is off{}.",
         result.arena.name,
         capital(&result.arena.about),
         result.kernel_release,
@@ -102,6 +101,13 @@ fn arena(page: &mut String, result: &Results) {
         match result.arena.rounds {
             1 => String::new(),
             rounds => format!(", medians of {rounds} runs"),
+        },
+        match result.arena.least_latency_us > 0.0 {
+            true => format!(
+                ", *italic* is not judged: latencies under {} us in both, which are the emulator's",
+                number(result.arena.least_latency_us)
+            ),
+            false => String::new(),
         },
     );
     for (simulated, real) in &result.arena.pairs {
@@ -165,8 +171,9 @@ fn cell(row: &Row) -> String {
     let error = format!("{:+.digits$}{unit}", row.error);
     let text = format!("{} / {} ({error})", number(row.simulated), number(row.real));
     match row.within {
-        true => text,
-        false => format!("**{text}**"),
+        Some(true) => text,
+        Some(false) => format!("**{text}**"),
+        None => format!("*{text}*"),
     }
 }
 
@@ -200,7 +207,7 @@ mod tests {
             simulated,
             real,
             error,
-            within,
+            within: Some(within),
         }
     }
 
@@ -213,6 +220,7 @@ mod tests {
                 kernel: text("6.1"),
                 machine: text("pu:1"),
                 exact: true,
+                least_latency_us: 0.0,
                 rounds: 3,
                 pairs: vec![(text("mine"), text("default"))],
             },

@@ -63,7 +63,12 @@ pub fn run(
                 real: name.clone(),
                 label: label.clone(),
                 lost_events: *lost_events,
-                rows: judge(&figures, &Measured::median(runs), &set.tolerance),
+                rows: judge(
+                    &figures,
+                    &Measured::median(runs),
+                    &set.tolerance,
+                    arena.least_latency_us,
+                ),
             });
         }
     }
@@ -91,7 +96,12 @@ pub fn again(
         let file = files(workload);
         let parsed = workloads::load(&file.display().to_string())?;
         let figures = in_simulation(results.least, machine, simulated, &parsed, steps)?;
-        comparison.rows = judge(&figures, &comparison.in_kernel(), &results.tolerance);
+        comparison.rows = judge(
+            &figures,
+            &comparison.in_kernel(),
+            &results.tolerance,
+            results.arena.least_latency_us,
+        );
     }
     Ok(again)
 }

@@ -169,6 +169,9 @@ fn again(args: &Args, set: &Set, workloads: &[PathBuf], folder: &Path) -> Result
     let mut all = Vec::new();
     for mut results in kept(set, folder)? {
         let name = results.arena.name.clone();
+        if let Some(arena) = set.arenas.iter().find(|arena| arena.name == name) {
+            results.arena.least_latency_us = arena.least_latency_us;
+        }
         if !args.arenas.is_empty() && !args.arenas.contains(&name) {
             continue;
         }
@@ -280,7 +283,12 @@ fn tables(results: &Results) -> String {
                 number(row.simulated),
                 number(row.real),
                 format!("{:+.1} {unit}", row.error),
-                if row.within { "" } else { "off" }.to_owned(),
+                match row.within {
+                    Some(true) => "",
+                    Some(false) => "off",
+                    None => "not judged",
+                }
+                .to_owned(),
             ]);
         }
         for column in table.column_iter_mut().skip(2).take(3) {
