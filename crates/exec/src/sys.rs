@@ -250,16 +250,23 @@ pub fn pin_to(cpus: &[usize]) -> io::Result<()> {
 
 /// Makes the calling thread one that does not preempt when it wakes up (SCHED_BATCH).
 pub fn become_batch() -> io::Result<()> {
-    set_policy(libc::SCHED_BATCH)
+    set_policy(libc::SCHED_BATCH, 0)
 }
 
 /// Makes the calling thread one that runs when nothing else wants its CPU (SCHED_IDLE).
 pub fn become_idle_class() -> io::Result<()> {
-    set_policy(libc::SCHED_IDLE)
+    set_policy(libc::SCHED_IDLE, 0)
 }
 
-fn set_policy(policy: libc::c_int) -> io::Result<()> {
-    let parameter = libc::sched_param { sched_priority: 0 };
+/// Makes the calling thread one that preempts all others when it wakes up (SCHED_FIFO). Needs privileges.
+pub fn become_realtime() -> io::Result<()> {
+    set_policy(libc::SCHED_FIFO, 1)
+}
+
+fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    let parameter = libc::sched_param {
+        sched_priority: priority,
+    };
     // SAFETY: the parameter outlives the call; 0 is the caller.
     checked(unsafe { libc::sched_setscheduler(0, policy, &parameter) }.into())
 }

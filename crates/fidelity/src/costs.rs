@@ -251,10 +251,17 @@ impl Weighed {
         let mut file = format!(
             "# SPDX-License-Identifier: GPL-2.0-or-later\n\
              # Measured by tiltyard calibrate in Linux {}, {recorded}.{moved}\n\
-             description = {description:?}\ntopology = {:?}\ntick_hz = {} # the step of the coarse clock\n\n[costs]\n",
+             description = {description:?}\ntopology = {:?}\ntick_hz = {} # the step of the coarse clock\n\
+             preemptible = {} # {}\n\n[costs]\n",
             self.kernel_release,
             own.topology,
             own.tick_hz.max(1),
+            own.preemptible.unwrap_or(false),
+            match own.preemptible {
+                Some(_) =>
+                    "whether the first of two realtime threads runs before the second is woken",
+                None => "not measured: that takes privileges",
+            },
         );
         let level = |n: usize| {
             format!(
@@ -443,6 +450,7 @@ mod tests {
             topology: "[numa] package:1 core:2 pu:1".to_owned(),
             tick_hz: 250,
             tick_ns: 900,
+            preemptible: Some(true),
             wakeup_ns: 1_000,
             futex_call_ns: 300,
             timer_wakeup_ns: Some(2_200),

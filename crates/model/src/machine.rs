@@ -28,6 +28,9 @@ pub struct Machine {
     pub caches: Caches,
     /// CONFIG_HZ of the kernel that runs there.
     pub tick_hz: u32,
+    /// Whether its kernel can be preempted inside of a system call (full and lazy preemption) or only at its end
+    /// (voluntary, none).
+    pub preemptible: bool,
     pub costs: Costs,
     /// Threads of the kernel's own.
     pub noise: Vec<Noise>,
@@ -232,6 +235,7 @@ impl Machine {
             cpus: topology.cpus,
             caches: topology.caches,
             tick_hz: Machine::DEFAULT_TICK_HZ,
+            preemptible: false,
             costs: Costs::REFERENCE,
             noise: Vec::new(),
             jitter: Jitter::REFERENCE,

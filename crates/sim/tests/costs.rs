@@ -233,3 +233,32 @@ fn a_woken_task_waits_until_it_is_chosen() {
     // Its enqueue, and the dispatch that brings it to the CPU.
     assert!((1_970..=2_030).contains(&wakeup_ns), "{wakeup_ns} ns");
 }
+
+/// Between two wakeups of one system call a preemptible kernel runs whom the first has woken.
+#[test]
+fn a_preemptible_kernel_is_preempted_between_wakeups() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    let workload = parse(
+        r#"{ "tiltyard": { "barriers": { "all": { "parties": 3, "spin": 0 } } },
+             "tasks": { "rt": { "instance": 2, "loop": 20, "policy": "SCHED_FIFO", "priority": 10, "tiltyard": { "barrier": "all", "run": 1000 } },
+                        "last": { "loop": 20, "tiltyard": { "run": 10000, "barrier": "all" } } } }"#,
+    );
+    let mut longest_us = |preemptible| {
+        machine.preemptible = preemptible;
+        let ran = Arena::new(&machine, object("fifo", 2))
+            .run(&workload)
+            .expect("a run");
+        check_books(&ran);
+        let tasks = ran
+            .summary
+            .tasks
+            .iter()
+            .filter(|task| task.name.starts_with("rt"));
+        tasks
+            .map(|task| task.wakeup.p50_ns / 1000)
+            .max()
+            .unwrap_or(0)
+    };
+    // The second waits until the first has run, or is woken only then.
+    assert_eq!([false, true].map(&mut longest_us), [1000, 0]);
+}

@@ -79,6 +79,43 @@ pub fn wakeup(cpu: usize) -> io::Result<u64> {
     })
 }
 
+/// Wakes two realtime threads at once: does the first run before the second is woken? `None` without the right to such.
+pub fn is_preemptible(cpu: usize) -> io::Result<Option<bool>> {
+    const NONE: u32 = u32::MAX;
+    let (word, woken) = (AtomicU32::new(0), AtomicU32::new(0));
+    let tids = [AtomicU32::new(0), AtomicU32::new(0)];
+    let other_sleeps = AtomicBool::new(false);
+    let sleeper = |own: usize| -> io::Result<()> {
+        sys::pin(cpu)?;
+        if sys::become_realtime().is_err() {
+            tids[own].store(NONE, SeqCst);
+            return Ok(());
+        }
+        tids[own].store(sys::tid(), SeqCst);
+        await_turn(&word, 1);
+        if woken.fetch_add(1, SeqCst) == 0 {
+            let other = tids[1 - own].load(SeqCst);
+            let stat = std::fs::read_to_string(format!("/proc/self/task/{other}/stat"))?;
+            other_sleeps.store(stat.contains(") S "), SeqCst);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let sleepers = [0, 1].map(|own| scope.spawn(move || sleeper(own)));
+        while tids.iter().any(|tid| tid.load(SeqCst) == 0) {
+            sys::sleep_until(sys::now_ns() + ASLEEP_NS);
+        }
+        sys::sleep_until(sys::now_ns() + ASLEEP_NS);
+        word.store(1, SeqCst);
+        sys::futex_wake(&word, 2, ANY);
+        for sleeper in sleepers {
+            sleeper.join().expect("it does not panic")?;
+        }
+        let measured = tids.iter().all(|tid| tid.load(SeqCst) != NONE);
+        Ok(measured.then(|| other_sleeps.load(SeqCst)))
+    })
+}
+
 /// Waits on a futex whose value is already different, so the call returns at once.
 pub fn futex_call() -> u64 {
     let word = AtomicU32::new(1);

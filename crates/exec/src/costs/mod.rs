@@ -27,6 +27,8 @@ pub struct Readings {
     pub tick_hz: u32,
     /// What one of them takes.
     pub tick_ns: u64,
+    /// Whether a thread that wakes can preempt its waker inside of the kernel; `None`: that takes privileges.
+    pub preemptible: Option<bool>,
     /// Waking a thread that sleeps on this CPU and does not preempt, from call to return.
     pub wakeup_ns: u64,
     /// A call of futex() that finds that it need not wait: the path to sleep, and back.
@@ -85,6 +87,7 @@ pub fn measure(own: bool, with_jitter: bool) -> io::Result<Readings> {
         topology: place::topology(&cpus),
         tick_hz,
         tick_ns,
+        preemptible: kernel::is_preemptible(home)?,
         wakeup_ns: kernel::wakeup(home)?,
         futex_call_ns: kernel::futex_call(),
         timer_wakeup_ns: own.then(|| jitter::timer_wakeup(home)).transpose()?,

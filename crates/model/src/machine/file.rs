@@ -20,6 +20,8 @@ struct File {
     description: String,
     topology: Spanned<String>,
     tick_hz: Spanned<u32>,
+    #[serde(default)]
+    preemptible: bool,
     distances: Option<Spanned<Vec<Vec<u32>>>>,
     capacity: Option<Spanned<Vec<u32>>>,
     costs: CostTable,
@@ -120,6 +122,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
     let topology = source.topology(&read)?;
     let mut machine = Machine::from_topology(&name_of(file), &read.description, topology);
     machine.tick_hz = source.within(&read.tick_hz, 1..=100_000)?;
+    machine.preemptible = read.preemptible;
     machine.costs = source.costs(&read.costs)?;
     let noise = read.noise.iter().map(|table| source.noise(table));
     machine.noise = noise.collect::<Result<_, _>>()?;

@@ -10,6 +10,7 @@ use crate::sched::noise::Cleaner;
 use crate::task::TaskId;
 use compile::Insn;
 use resources::Resources;
+use std::collections::VecDeque;
 use std::rc::Rc;
 pub use step::Flow;
 use tiltyard_workload::Workload;
@@ -79,6 +80,8 @@ pub struct Cursor {
     /// Tasks that the current instruction has started.
     pub started: u32,
     pub wait: Wait,
+    /// Whom the current system call is still to wake.
+    pub to_wake: VecDeque<TaskId>,
     /// It must wait and is on its way into `schedule()`; it may still be woken before it gets there.
     pub leaves: bool,
     /// Requests begun and not ended: class and time.

@@ -83,7 +83,7 @@ impl Engine<'_> {
 
     fn next_is_private(&self, id: TaskId) -> bool {
         let cursor = &self.tasks[id.index()].cursor;
-        if cursor.leaves {
+        if cursor.leaves || !cursor.to_wake.is_empty() {
             return false;
         }
         // A task that has executed its exit has nothing left.
@@ -154,6 +154,9 @@ impl Engine<'_> {
     }
 
     fn execute(&mut self, cpu: u32, id: TaskId) -> Flow {
+        if self.wake_next(id) {
+            return Flow::Next;
+        }
         let cursor = &mut self.tasks[id.index()].cursor;
         if cursor.spin_time_ns != self.now {
             (cursor.spin_time_ns, cursor.spin_count) = (self.now, 0);

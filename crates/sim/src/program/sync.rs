@@ -7,6 +7,8 @@
 //! A mutex is a futex word, as in glibc. A task that takes it when it is free does not know of waiters, so its unlock wakes
 //! nobody: until the woken waiter runs, the mutex may change hands any number of times without another wakeup.
 
+use std::collections::VecDeque;
+
 use super::Wait;
 use super::step::Flow;
 use crate::clock::Alarm;
@@ -85,6 +87,27 @@ impl Engine<'_> {
             self.programs.stuck -= 1;
         }
         self.wake(id, false, sync);
+    }
+
+    /// Wakes these, one after the other. Who may be preempted inside of the kernel may be so after each.
+    fn wake_all(&mut self, id: TaskId, woken: VecDeque<TaskId>) -> Flow {
+        if self.machine.preemptible {
+            self.tasks[id.index()].cursor.to_wake = woken;
+        } else {
+            for waiter in woken {
+                self.wake_waiter(waiter, false);
+            }
+        }
+        Flow::Next
+    }
+
+    /// The next of [`Engine::wake_all`].
+    pub(super) fn wake_next(&mut self, id: TaskId) -> bool {
+        let next = self.tasks[id.index()].cursor.to_wake.pop_front();
+        if let Some(waiter) = next {
+            self.wake_waiter(waiter, false);
+        }
+        next.is_some()
     }
 
     /// Deadlock: every task waits for another, and none is left to wake them.
@@ -228,13 +251,12 @@ impl Engine<'_> {
 
     fn signal(&mut self, id: TaskId, c: usize, all: bool) -> Flow {
         self.advance(id);
-        while let Some(waiter) = self.programs.res.conds[c].pop_front() {
-            self.wake_waiter(waiter, false);
-            if !all {
-                break;
-            }
-        }
-        Flow::Next
+        let waiting = &mut self.programs.res.conds[c];
+        let woken = match all {
+            true => std::mem::take(waiting),
+            false => waiting.pop_front().into_iter().collect(),
+        };
+        self.wake_all(id, woken)
     }
 
     /// Stage 0: arrive. Stage 1: the spin is over; sleep, unless the barrier opened meanwhile. Stage 2: it opened.
@@ -275,10 +297,7 @@ impl Engine<'_> {
         for spinner in spinners {
             self.stop_spinning(spinner);
         }
-        for sleeper in sleepers {
-            self.wake_waiter(sleeper, false);
-        }
-        Flow::Next
+        self.wake_all(id, sleepers)
     }
 
     fn stop_spinning(&mut self, id: TaskId) {

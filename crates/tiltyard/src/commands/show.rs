@@ -128,6 +128,9 @@ fn machine(machine: &Machine) -> String {
         );
     }
     let _ = writeln!(page, "  {} ticks/s", machine.tick_hz);
+    if machine.preemptible {
+        page += "  a preemptible kernel\n";
+    }
     for (name, value) in costs(machine) {
         let _ = writeln!(page, "  {name:<24} {value}");
     }
