@@ -33,7 +33,7 @@ pub fn profile(threads: &KernelThreads, switch_ns: u64, for_bpf: bool) -> Vec<No
             switch_ns,
         };
         let quiet = kind.in_period(&threads.quiet);
-        let is_balancer = for_bpf && name == FAIR_BALANCER;
+        let is_balancer = for_bpf && name == FAIR_BALANCER && threads.nr_cpus > 1;
         let by_itself = quiet.filter(|runs| runs.runs >= LEAST_RUNS && !is_balancer);
         let by_itself = by_itself.map(|runs| kind.noise(&threads.quiet, runs, runs, None));
         [by_itself, kind.after_exits(threads, quiet)]

@@ -108,7 +108,7 @@ fn refuse_danger(job: &VmJob) -> Result<(), KernelError> {
         if verifier_bug::threatens(&release, &object) {
             return Err(KernelError::Job(format!(
                 "{}: the verifier of Linux {release} may crash this machine when it checks loops in functions: use --vm, \
-                 or a kernel from 6.17.9 on",
+                 or a kernel with the fix (6.12.59, 6.17.9, 6.18)",
                 scheduler.name
             )));
         }

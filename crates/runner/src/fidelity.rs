@@ -76,12 +76,12 @@ pub fn run(
 }
 
 /// The same results with the simulated machine's runs made again: what today's engine says to what the kernel did then.
-/// `machine` is the one that was measured with them, `files` the workloads by name. Figures that the results do not have
-/// from the kernel are left out.
+/// `machine` is the one that was measured with them, `files` the workloads by name; those that it does not know stay as they
+/// are. Figures that the results do not have from the kernel are left out.
 pub fn again(
     results: &Results,
     machine: &Machine,
-    files: &dyn Fn(&str) -> PathBuf,
+    files: &dyn Fn(&str) -> Option<PathBuf>,
     steps: &dyn crate::Progress,
 ) -> Result<Results, Error> {
     let mut again = results.clone();
@@ -91,9 +91,11 @@ pub fn again(
             simulated,
             ..
         } = &*comparison;
+        let Some(file) = files(workload) else {
+            continue;
+        };
         let arena = &results.arena.name;
         steps.step(&format!("{arena}: {workload} under {simulated}, simulated"));
-        let file = files(workload);
         let parsed = workloads::load(&file.display().to_string())?;
         let figures = in_simulation(results.least, machine, simulated, &parsed, steps)?;
         comparison.rows = judge(

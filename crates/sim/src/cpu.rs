@@ -67,6 +67,8 @@ pub struct Rq {
     pub footprint_bytes: u64,
     pub spaces: Spaces,
     pub idle_since_ns: u64,
+    /// The same, or when it last found nothing to run and entered the idle state again.
+    pub idle_entered_ns: u64,
     pub idle_total_ns: u64,
     /// Overhead that elapsed while nothing ran.
     pub idle_overhead_ns: u64,
@@ -128,6 +130,7 @@ impl Rq {
             footprint_bytes: 0,
             spaces: Spaces::default(),
             idle_since_ns: 0,
+            idle_entered_ns: 0,
             idle_total_ns: 0,
             idle_overhead_ns: 0,
             overhead_total_ns: 0,

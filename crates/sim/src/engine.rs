@@ -361,7 +361,7 @@ impl<'a> Engine<'a> {
         self.arm_pending_work();
     }
 
-    /// Whether other CPUs than this one have yet to do something at this instant.
+    /// Whether there is something left to do at this instant, other than the work of this CPU.
     pub(crate) fn is_instant_unsettled(&self, cpu: u32) -> bool {
         self.pending_resched.iter().any(|word| *word != 0)
             || self.rearm.iter().any(|other| *other != cpu)

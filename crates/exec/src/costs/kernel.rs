@@ -86,8 +86,7 @@ pub fn is_preemptible(cpu: usize) -> io::Result<Option<bool>> {
     let tids = [AtomicU32::new(0), AtomicU32::new(0)];
     let other_sleeps = AtomicBool::new(false);
     let sleeper = |own: usize| -> io::Result<()> {
-        sys::pin(cpu)?;
-        if sys::become_realtime().is_err() {
+        if sys::pin(cpu).and_then(|()| sys::become_realtime()).is_err() {
             tids[own].store(NONE, SeqCst);
             return Ok(());
         }
@@ -95,6 +94,9 @@ pub fn is_preemptible(cpu: usize) -> io::Result<Option<bool>> {
         await_turn(&word, 1);
         if woken.fetch_add(1, SeqCst) == 0 {
             let other = tids[1 - own].load(SeqCst);
+            if other == NONE {
+                return Ok(());
+            }
             let stat = std::fs::read_to_string(format!("/proc/self/task/{other}/stat"))?;
             other_sleeps.store(stat.contains(") S "), SeqCst);
         }

@@ -85,6 +85,7 @@ impl Engine<'_> {
     pub(crate) fn still_idle(&mut self, cpu: u32, prev: TaskId) {
         if prev.is_idle() {
             self.ext_update_idle(cpu, true, false);
+            self.rqs[cpu as usize].idle_entered_ns = self.now;
         }
     }
 }

@@ -319,12 +319,8 @@ impl Engine<'_> {
     fn resume(&mut self, id: TaskId, place: usize) -> Flow {
         self.advance(id);
         // Tasks that suspend themselves again while being woken wait for the next resume.
-        for _ in 0..self.programs.res.places[place].len() {
-            if let Some(waiter) = self.programs.res.places[place].pop_front() {
-                self.wake_waiter(waiter, false);
-            }
-        }
-        Flow::Next
+        let suspended = std::mem::take(&mut self.programs.res.places[place]);
+        self.wake_all(id, suspended)
     }
 
     fn sem_post(&mut self, id: TaskId, s: usize) -> Flow {

@@ -54,7 +54,7 @@ impl Engine<'_> {
         if !rq.in_schedule {
             rq.in_schedule = true;
             let tick_ns = 1_000_000_000 / u64::from(self.machine.tick_hz);
-            if rq.curr.is_idle() && self.now - rq.idle_since_ns >= tick_ns {
+            if rq.curr.is_idle() && self.now - rq.idle_entered_ns >= tick_ns {
                 self.charge(cpu, OverheadCause::Wakeup, self.machine.costs.idle_exit_ns);
             }
             self.charge(cpu, OverheadCause::Switch, self.machine.costs.switch_ns / 2);
@@ -65,7 +65,9 @@ impl Engine<'_> {
     /// earlier, on any CPU, the switch comes before it, and what is left of the time after the switch.
     fn pass_choice(&mut self, cpu: u32) {
         let chosen_ns = self.rqs[cpu as usize].work_start_ns;
-        if chosen_ns <= self.now || self.is_instant_unsettled(cpu) {
+        // Whoever stands still is charged from one event to the next.
+        let stands_still = !self.ext.still.is_empty();
+        if chosen_ns <= self.now || stands_still || self.is_instant_unsettled(cpu) {
             return;
         }
         self.tell_overhead(cpu);
@@ -265,6 +267,7 @@ impl Engine<'_> {
             }
             (false, true) => {
                 rq.idle_since_ns = now;
+                rq.idle_entered_ns = now;
                 self.nr_busy -= 1;
                 if self.nr_busy == 0 {
                     self.clock.stop_ticks();

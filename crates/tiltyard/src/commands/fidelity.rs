@@ -175,17 +175,19 @@ fn again(args: &Args, set: &Set, workloads: &[PathBuf], folder: &Path) -> Result
         if !args.arenas.is_empty() && !args.arenas.contains(&name) {
             continue;
         }
-        results.comparisons.retain(|c| file(&c.workload).is_some());
         let path = folder.join(format!("{name}.toml"));
         let text = data::read(&path)?;
         let machine = Machine::parse_toml(&text, &data::shown(&path))
             .map_err(|error| Failure::new(Code::Input, error.to_string()))?;
         let steps = Steps::new();
-        let of = |name: &str| file(name).expect("only those were retained");
-        let results = fidelity::again(&results, &machine, &of, &steps)?;
+        let results = fidelity::again(&results, &machine, &file, &steps)?;
         drop(steps);
         keep(args, &results, &text)?;
         all.push(results);
+    }
+    if all.is_empty() {
+        let line = format!("{}: no results of these arenas", folder.display());
+        return Err(Failure::new(Code::Input, line));
     }
     finish(args, &all)
 }
@@ -222,7 +224,6 @@ fn check(flag: &str, wanted: &[String], known: &[String]) -> Result<(), Failure>
     }
 }
 
-/// The page, from the kept results of the arenas.
 /// The results in a folder, in the set's order. An error if there are none.
 fn kept(set: &Set, results: &Path) -> Result<Vec<Results>, Failure> {
     let mut kept = Vec::new();
@@ -244,6 +245,7 @@ fn kept(set: &Set, results: &Path) -> Result<Vec<Results>, Failure> {
     Ok(kept)
 }
 
+/// The page, from the kept results of the arenas.
 fn render(set: &Set, folder: &Path, shipped: &[String], results: &Path) -> Result<String, Failure> {
     let kept = kept(set, results)?;
     let mut about = Vec::new();
