@@ -12,7 +12,7 @@ use std::time::Instant;
 use tiltyard_build::{Builder, Source};
 use tiltyard_measure::{Recorder, RecorderSpec};
 use tiltyard_model::Machine;
-use tiltyard_sim::{Setup, run};
+use tiltyard_sim::{Outcome, Setup, run};
 use tiltyard_workload::Workload;
 
 struct Case {
@@ -92,12 +92,8 @@ fn print_case(case: &Case, scheduler: &str, runs: usize) -> Result<()> {
             .args(["--one", case.name, scheduler])
             .output()?;
         if !output.status.success() {
-            println!(
-                "{:<10} {scheduler:<11} {}",
-                case.name,
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-            return Ok(());
+            let error = String::from_utf8_lossy(&output.stderr);
+            bail!("{}/{scheduler}: {}", case.name, error.trim());
         }
         let text = String::from_utf8(output.stdout)?;
         let fields: Vec<f64> = text
@@ -128,9 +124,21 @@ fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
         .iter()
         .find(|c| c.name == case_name)
         .context("no such case")?;
+    let (wall_s, outcome) = simulate(case, scheduler, case.seconds * 1_000_000_000)?;
+    println!(
+        "{wall_s} {} {} {}",
+        outcome.switches,
+        outcome.ticks,
+        peak_mb()
+    );
+    Ok(())
+}
+
+/// The wall time that a case takes, in seconds, and its outcome.
+fn simulate(case: &Case, scheduler: &str, duration_ns: u64) -> Result<(f64, Outcome)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let machine = Machine::parse_hwloc_synthetic(case.topology)?;
-    let workload = read_workload(&root.join("workloads").join(format!("{case_name}.json")))?;
+    let workload = read_workload(&root.join("workloads").join(format!("{}.json", case.name)))?;
     let object = Builder::default().native(&source(root, scheduler)?)?;
     let setup = Setup {
         machine: &machine,
@@ -139,7 +147,7 @@ fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
         globals: &[],
         environment: &tiltyard_environment::EMPTY,
         seed: 1,
-        duration_ns: Some(case.seconds * 1_000_000_000),
+        duration_ns: Some(duration_ns),
         watchdog: false,
         probes: false,
     };
@@ -160,13 +168,7 @@ fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
     let summary = recorder.finish(outcome.end_ns);
     let wall_s = start.elapsed().as_secs_f64();
     drop(summary);
-    println!(
-        "{wall_s} {} {} {}",
-        outcome.switches,
-        outcome.ticks,
-        peak_mb()
-    );
-    Ok(())
+    Ok((wall_s, outcome))
 }
 
 fn read_workload(path: &Path) -> Result<Workload> {
@@ -216,4 +218,23 @@ fn peak_mb() -> f64 {
         usage
     };
     usage.ru_maxrss as f64 / 1024.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long enough for each scheduler's balancing to have run.
+    const DURATION_NS: u64 = 1_600_000_000;
+
+    #[test]
+    fn every_case_runs_under_the_shipped_schedulers() {
+        for case in CASES {
+            for scheduler in ["ule", "cfs"] {
+                let outcome = simulate(case, scheduler, DURATION_NS);
+                let (_, outcome) = outcome.unwrap_or_else(|e| panic!("{}: {e}", case.name));
+                assert!(outcome.ticks > 0, "{} under {scheduler}", case.name);
+            }
+        }
+    }
 }

@@ -179,8 +179,11 @@ static bool balance_donor(s32 high)
 
 		if (low < 0)
 			return attempt > 0;
+		/* With nothing to give, each taker would be asked in vain. */
+		if (!policy_may_give(h))
+			return true;
 		if (READ_ONCE(h->load) >= READ_ONCE(l->load) + balance_diff_min &&
-		    policy_may_give(h) && ULE_BALANCE_MOVE(high, low)) {
+		    ULE_BALANCE_MOVE(high, low)) {
 			l->donor = false;
 			return true;
 		}

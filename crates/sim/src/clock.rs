@@ -5,7 +5,7 @@
 
 use crate::bpf::timers::Arming;
 use crate::jitter::Lateness;
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 pub const NEVER: u64 = u64::MAX;
@@ -42,10 +42,44 @@ pub enum Due {
     Tick,
 }
 
+/// An alarm in the heap, whose greatest element is the earliest.
+#[derive(Debug)]
+struct Armed {
+    /// The time above 64 bits of the number in order of arming: one comparison instead of two.
+    order: u128,
+    alarm: Alarm,
+}
+
+impl Armed {
+    fn at_ns(&self) -> u64 {
+        (self.order >> 64) as u64
+    }
+}
+
+impl Ord for Armed {
+    fn cmp(&self, other: &Armed) -> Ordering {
+        other.order.cmp(&self.order)
+    }
+}
+
+impl PartialOrd for Armed {
+    fn partial_cmp(&self, other: &Armed) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Armed {
+    fn eq(&self, other: &Armed) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Armed {}
+
 /// The event queue.
 #[derive(Debug)]
 pub struct Clock {
-    alarms: BinaryHeap<Reverse<(u64, u64, Alarm)>>,
+    alarms: BinaryHeap<Armed>,
     seq: u64,
     work: MinTree,
     ticks: Ticks,
@@ -100,7 +134,8 @@ impl Clock {
 
     pub fn arm(&mut self, at_ns: u64, alarm: Alarm) {
         self.seq += 1;
-        self.alarms.push(Reverse((at_ns, self.seq, alarm)));
+        let order = u128::from(at_ns) << 64 | u128::from(self.seq);
+        self.alarms.push(Armed { order, alarm });
     }
 
     /// Sets when the work on a CPU will be done; [`NEVER`] when it has none.
@@ -121,7 +156,7 @@ impl Clock {
 
     /// When the next event is due, [`NEVER`] if none is.
     pub fn next_ns(&self) -> u64 {
-        let alarm_ns = self.alarms.peek().map_or(NEVER, |Reverse((at, _, _))| *at);
+        let alarm_ns = self.alarms.peek().map_or(NEVER, Armed::at_ns);
         alarm_ns.min(self.work.min()).min(self.ticks.next_ns)
     }
 
@@ -132,13 +167,10 @@ impl Clock {
         if first_ns > end_ns || first_ns == NEVER {
             return None;
         }
-        if self
-            .alarms
-            .peek()
-            .is_some_and(|Reverse((at, _, _))| *at == first_ns)
-        {
-            let Reverse((at, _, alarm)) = self.alarms.pop()?;
-            return Some((at, Due::Alarm(alarm)));
+        let armed = self.alarms.peek();
+        if armed.is_some_and(|armed| armed.at_ns() == first_ns) {
+            let armed = self.alarms.pop()?;
+            return Some((first_ns, Due::Alarm(armed.alarm)));
         }
         let work_ns = self.work.min();
         if work_ns == first_ns {
@@ -169,14 +201,14 @@ impl MinTree {
 
     fn set(&mut self, slot: usize, value: u64) {
         let mut i = self.leaves + slot;
-        self.tree[i] = value;
-        while i > 1 {
-            i /= 2;
-            let least = self.tree[2 * i].min(self.tree[2 * i + 1]);
-            if self.tree[i] == least {
+        let mut least = value;
+        while self.tree[i] != least {
+            self.tree[i] = least;
+            if i == 1 {
                 break;
             }
-            self.tree[i] = least;
+            least = least.min(self.tree[i ^ 1]);
+            i /= 2;
         }
     }
 

@@ -173,10 +173,10 @@ impl Engine<'_> {
 
     /// Speeds of a CPU and its SMT siblings after one of them became busy or idle.
     pub(crate) fn update_speed(&mut self, cpu: u32) {
-        let siblings = self.topology.siblings[cpu as usize].clone();
-        if siblings.len() == 1 {
+        if self.topology.siblings[cpu as usize].len() == 1 {
             return;
         }
+        let siblings = self.topology.siblings[cpu as usize].clone();
         let busy = siblings
             .iter()
             .filter(|c| !self.rqs[**c as usize].curr.is_idle())

@@ -53,8 +53,8 @@ impl Engine<'_> {
         let rq = &mut self.rqs[cpu as usize];
         if !rq.in_schedule {
             rq.in_schedule = true;
-            let tick_ns = 1_000_000_000 / u64::from(self.machine.tick_hz);
-            if rq.curr.is_idle() && self.now - rq.idle_entered_ns >= tick_ns {
+            let idle_ns = self.now - rq.idle_entered_ns;
+            if rq.curr.is_idle() && idle_ns >= 1_000_000_000 / u64::from(self.machine.tick_hz) {
                 self.charge(cpu, OverheadCause::Wakeup, self.machine.costs.idle_exit_ns);
             }
             self.charge(cpu, OverheadCause::Switch, self.machine.costs.switch_ns / 2);
@@ -71,9 +71,11 @@ impl Engine<'_> {
             return;
         }
         self.tell_overhead(cpu);
-        // That of the previous task, which is over.
-        self.clock.set_work_done(cpu, NEVER);
         self.arm_work(cpu);
+        if self.clock.next_ns() <= chosen_ns {
+            // Perhaps it is the work of the previous task that is due, which is over.
+            self.clock.set_work_done(cpu, NEVER);
+        }
         let other_ns = self.clock.next_ns().saturating_sub(1);
         self.now = chosen_ns.min(other_ns).min(self.end_ns).max(self.now);
     }
@@ -81,6 +83,9 @@ impl Engine<'_> {
     /// What the scheduler read and reported while it chose has the time of the switch.
     fn tell_choice(&mut self) {
         self.is_choosing = false;
+        if self.told_later.is_empty() {
+            return;
+        }
         for (cpu, kind) in std::mem::take(&mut self.told_later) {
             self.emit(cpu, kind);
         }

@@ -11,12 +11,14 @@ use crate::races::Sync;
 use crate::task::{DsqRef, TaskId};
 
 impl Engine<'_> {
+    #[inline]
     pub(crate) fn acquire(&mut self, from: Sync) {
         if let Some(races) = &mut self.races {
             races.acquire(self.exec_cpu, from);
         }
     }
 
+    #[inline]
     pub(crate) fn release(&mut self, to: Sync) {
         if let Some(races) = &mut self.races {
             races.release(self.exec_cpu, to);
