@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From what the kernel's own threads did in three periods to the noise of a machine file.
+//! From what the kernel's own threads did in four periods to the noise of a machine file.
 //!
-//! What a thread does while nothing happens, it does by itself. What it does more while tasks end is counted for each of
-//! them. How soon it may come again is known from a period in which there is always something to do for it.
+//! What a thread does while nothing happens, it does by itself. What it does more while tasks end one by one is counted for
+//! each of them. How soon it may come again is known from a period in which there is always something to do for it.
 
 use tiltyard_exec::costs::{KernelThreads, Period, Runs};
 use tiltyard_model::machine::{Noise, Per};
@@ -10,8 +10,8 @@ use tiltyard_model::machine::{Noise, Per};
 /// Fewer turns than this are chance.
 const LEAST_RUNS: u64 = 8;
 
-/// Where this softirq's thread runs while tasks compute and nothing else happens, it balances the fair class on several CPUs. A
-/// kernel whose tasks are all under a scheduler of BPF does not (`sched_tick()` of Linux 6.12 and later).
+/// On several CPUs this softirq's thread balances the fair class (on one, where there is nothing to balance, it does not run at
+/// all). A kernel whose tasks are all under a scheduler of BPF does not (`sched_tick()` of Linux 6.12 and later).
 const FAIR_BALANCER: &str = "ksoftirqd";
 
 /// `switch_ns`: the part of a thread's time on the CPU that is a switch, which the machine charges in addition. `for_bpf`:
@@ -24,6 +24,8 @@ pub fn profile(threads: &KernelThreads, switch_ns: u64, for_bpf: bool) -> Vec<No
         .collect();
     kinds.sort_unstable();
     kinds.dedup();
+    let is_balancer = |name: &str| for_bpf && name == FAIR_BALANCER && threads.nr_cpus > 1;
+    kinds.retain(|(name, _)| !is_balancer(name));
     let profiles = kinds.into_iter().flat_map(|(name, per_cpu)| {
         let copies = if per_cpu { threads.nr_cpus } else { 1 };
         let kind = Kind {
@@ -33,8 +35,7 @@ pub fn profile(threads: &KernelThreads, switch_ns: u64, for_bpf: bool) -> Vec<No
             switch_ns,
         };
         let quiet = kind.in_period(&threads.quiet);
-        let is_balancer = for_bpf && name == FAIR_BALANCER && threads.nr_cpus > 1;
-        let by_itself = quiet.filter(|runs| runs.runs >= LEAST_RUNS && !is_balancer);
+        let by_itself = quiet.filter(|runs| runs.runs >= LEAST_RUNS);
         let by_itself = by_itself.map(|runs| kind.noise(&threads.quiet, runs, runs, None));
         [by_itself, kind.after_exits(threads, quiet)]
     });
@@ -58,22 +59,32 @@ impl Kind<'_> {
     /// What it does because tasks end, beyond what it does anyway.
     fn after_exits(&self, threads: &KernelThreads, quiet: Option<&Runs>) -> Option<Noise> {
         let births = &threads.births;
+        // What too few of the exits that come alone need is counted where there are many.
+        let permille = [&threads.alone, births]
+            .into_iter()
+            .find_map(|period| self.per_exit_permille(period, quiet, &threads.quiet))?;
         let runs = self.in_period(births)?;
-        let anyway = quiet.map_or(0, |quiet| {
-            quiet.runs * births.lasted_ns / threads.quiet.lasted_ns.max(1)
-        });
-        let more = runs.runs.saturating_sub(anyway);
-        let permille = more * 1000 / births.exits.max(1);
-        if more < LEAST_RUNS || permille == 0 {
-            return None;
-        }
-        let permille = permille.min(Noise::MAX_PER_EXIT_PERMILLE);
         // A thread that does not come sooner in a flood has its pace from the births.
         let busiest = [&threads.flood, births]
             .into_iter()
             .filter_map(|period| Some((period, self.in_period(period)?)))
             .max_by_key(|(period, runs)| runs.runs * 1_000_000_000 / period.lasted_ns.max(1))?;
         Some(self.noise(busiest.0, busiest.1, runs, Some(permille)))
+    }
+
+    /// Its turns for each exit, beyond those that it has anyway; `None` if they are chance.
+    fn per_exit_permille(
+        &self,
+        period: &Period,
+        quiet: Option<&Runs>,
+        whole_quiet: &Period,
+    ) -> Option<u64> {
+        let anyway = quiet.map_or(0, |quiet| {
+            quiet.runs * period.lasted_ns / whole_quiet.lasted_ns.max(1)
+        });
+        let more = self.in_period(period)?.runs.saturating_sub(anyway);
+        let permille = (more * 1000 / period.exits.max(1)).min(Noise::MAX_PER_EXIT_PERMILLE);
+        (more >= LEAST_RUNS && permille > 0).then_some(permille)
     }
 
     /// `pace`: how often at most, in this period; `work`: how long.
@@ -107,7 +118,7 @@ pub fn tables(noise: &[Noise]) -> String {
             Some(permille) => format!(
                 "{head}sleep_mean_ns = {sleep_ns} # /proc/PID/schedstat while as many threads end as can\n\
                  run_mean_ns = {run_ns} # the same while threads end that compute 2 ms, less a switch\n\
-                 per_exit_permille = {permille} # the same: its turns for each thread that ends, beyond those that it has anyway\n"
+                 per_exit_permille = {permille} # its turns for a thread that ends alone, beyond those that it has anyway\n"
             ),
         }
     };
@@ -148,6 +159,11 @@ mod tests {
         let threads = KernelThreads {
             nr_cpus: 2,
             quiet: period(8_000, 0, &[("kworker", true, 16, 5_000), rare]),
+            alone: period(
+                4_000,
+                40,
+                &[("kworker", true, 15, 9_000), ("rcu", false, 160, 6_000)],
+            ),
             births: period(
                 4_000,
                 1_000,
@@ -162,9 +178,10 @@ mod tests {
         let expected = [
             // 16 turns of two threads in 8 s: each every second.
             noise("kworker", Per::Cpu, [1_000_000_000 - 5_000, 1_000], None),
-            // 258 turns, 8 of them anyway, for 1000 exits; in the flood each every 5 ms.
+            // 258 turns, 8 of them anyway, for 1000 exits, as 7 for exits that come alone are too few; in the flood each
+            // every 5 ms.
             noise("kworker", Per::Cpu, [5_000_000 - 30_000, 4_000], Some(250)),
-            noise("rcu", Per::Machine, [4_000_000 - 5_000, 2_000], Some(600)),
+            noise("rcu", Per::Machine, [4_000_000 - 5_000, 2_000], Some(4_000)),
         ];
         assert_eq!(profile(&threads, 4_000, true), expected);
     }
@@ -174,10 +191,11 @@ mod tests {
         let threads = KernelThreads {
             nr_cpus: 2,
             quiet: period(8_000, 0, &[("ksoftirqd", true, 80, 5_000)]),
+            births: period(4_000, 1_000, &[("ksoftirqd", true, 500, 5_000)]),
             ..KernelThreads::default()
         };
         assert_eq!(profile(&threads, 4_000, true), []);
-        let [noise] = &profile(&threads, 4_000, false)[..] else {
+        let [noise, _after_exits] = &profile(&threads, 4_000, false)[..] else {
             panic!("one kind of thread");
         };
         assert_eq!(noise.sleep_mean_ns, 200_000_000 - 5_000);

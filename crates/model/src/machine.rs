@@ -113,11 +113,12 @@ pub struct Noise {
     /// Without the number of a CPU: `kworker`.
     pub name: String,
     pub per: Per,
-    /// Mean of the exponentially distributed sleep.
+    /// Mean of the sleep: exponentially distributed, or constant for one that wakes after exits. It ends on the nearest tick.
     pub sleep_mean_ns: u64,
     /// Mean of the exponentially distributed burst.
     pub run_mean_ns: u64,
-    /// If it wakes only after tasks have ended: how often for each, in 1/1000.
+    /// If it wakes only after tasks have ended: how often for one that ends alone, in 1/1000. Exits share wakeups that are still
+    /// to come.
     pub per_exit_permille: Option<u64>,
 }
 

@@ -110,9 +110,14 @@ impl Ticks {
     }
 
     fn start(&mut self, now_ns: u64) {
+        self.arm(self.after(now_ns));
+    }
+
+    /// The next point of the grid.
+    fn after(&self, now_ns: u64) -> u64 {
         let before = now_ns.checked_sub(self.phase_ns);
         let passed = before.map_or(0, |ns| ns / self.period_ns + 1);
-        self.arm(passed * self.period_ns + self.phase_ns);
+        passed * self.period_ns + self.phase_ns
     }
 
     fn arm(&mut self, due_ns: u64) {
@@ -148,6 +153,13 @@ impl Clock {
         if self.ticks.next_ns == NEVER {
             self.ticks.start(now_ns);
         }
+    }
+
+    /// The point of the ticks' grid after `now_ns` that is nearest to `now_ns + wait_ns`.
+    pub fn tick_near(&self, now_ns: u64, wait_ns: u64) -> u64 {
+        let half_ns = self.ticks.period_ns / 2;
+        let near_ns = now_ns.saturating_add(wait_ns).saturating_sub(half_ns);
+        self.ticks.after(now_ns.max(near_ns))
     }
 
     pub fn stop_ticks(&mut self) {

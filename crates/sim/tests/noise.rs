@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Arena, Ran, check_books, ideal, object, parse};
-use tiltyard_model::Machine;
 use tiltyard_model::machine::{Noise, Per};
+use tiltyard_model::{Event, EventKind, EventSink, Machine, TaskInfo, Tid};
 
 const MS: u64 = 1_000_000;
 
@@ -61,35 +61,102 @@ fn each_kind_has_its_threads_and_its_means() {
         "rcu_preempt",
     ];
     let kernel = ran.summary.tasks.iter().filter(|task| task.app == "kernel");
-    let mut all: Vec<_> = names.iter().map(|name| turns(&ran, name)).collect();
-    assert_eq!(kernel.count(), names.len());
-    for (name, (wakeups, run_us)) in names.iter().zip(&all) {
-        // 20 s in steps of 10.1 ms; three standard deviations of the mean of so many draws.
-        assert!((1_850..=2_120).contains(wakeups), "{name}: {wakeups}");
-        assert!((93..=107).contains(run_us), "{name}: {run_us} us");
+    let mut runtimes_ns: Vec<_> = kernel.map(|task| task.runtime_ns).collect();
+    assert_eq!(runtimes_ns.len(), names.len());
+    for name in names {
+        let (wakeups, run_us) = turns(&ran, name);
+        // 20 s in steps of 10.1 ms to the nearest tick, which is never the one of the last wakeup and so 1 ms further on
+        // the mean; three standard deviations of the mean of so many draws.
+        assert!((1_680..=1_930).contains(&wakeups), "{name}: {wakeups}");
+        assert!((93..=107).contains(&run_us), "{name}: {run_us} us");
     }
     // Each draws for itself.
-    all.sort_unstable();
-    all.dedup();
-    assert_eq!(all.len(), names.len());
+    runtimes_ns.sort_unstable();
+    runtimes_ns.dedup();
+    assert_eq!(runtimes_ns.len(), names.len());
 }
 
-/// A thread that starts another every 20 ms, which ends at once.
-const BIRTHS: &str = r#"{ "tasks": {
-    "make": { "loop": -1, "tiltyard": { "sleep": 20000, "spawn": "cc", "join": true } },
-    "cc": { "instance": 0, "loop": 1, "run": 10 } } }"#;
+/// A thread that starts another every so often, which ends at once.
+fn births(every_ms: u64) -> String {
+    format!(
+        r#"{{ "tasks": {{
+        "make": {{ "loop": -1, "tiltyard": {{ "sleep": {}, "spawn": "cc", "join": true }} }},
+        "cc": {{ "instance": 0, "loop": 1, "run": 10 }} }} }}"#,
+        every_ms * 1000
+    )
+}
 
 #[test]
 fn a_thread_that_cleans_up_wakes_as_often_as_tasks_end() {
-    for (permille, wakeups) in [(250, 248), (1000, 995), (2000, 1985)] {
+    for (permille, wakeups) in [(250, 50), (1000, 199), (2000, 398), (3878, 770)] {
         let rcu = noise("rcu", Per::Machine, Some(permille));
-        let (seen, run_us) = turns(&run(&machine(vec![rcu]), BIRTHS, 20), "rcu");
-        let low = wakeups * 9 / 10;
-        assert!((low..=wakeups + 5).contains(&seen), "{permille}: {seen}");
-        assert!((75..=125).contains(&run_us), "{permille}: {run_us} us");
+        let (seen, run_us) = turns(&run(&machine(vec![rcu]), &births(100), 20), "rcu");
+        assert!(
+            (wakeups - 5..=wakeups + 5).contains(&seen),
+            "{permille}: {seen}"
+        );
+        assert!((60..=140).contains(&run_us), "{permille}: {run_us} us");
     }
     let rcu = noise("rcu", Per::Machine, Some(1000));
     assert_eq!(turns(&run(&machine(vec![rcu]), SLEEPER, 20), "rcu").0, 0);
+}
+
+#[test]
+fn exits_share_the_wakeups_that_are_to_come() {
+    let together = births(200).replace(r#""cc","#, r#"{ "task": "cc", "count": 10 },"#);
+    let rcu = noise("rcu", Per::Machine, Some(4000));
+    let (seen, _) = turns(&run(&machine(vec![rcu]), &together, 20), "rcu");
+    assert!(
+        (390..=500).contains(&seen),
+        "{seen} after 99 times ten exits"
+    );
+}
+
+/// When the threads of one name were woken.
+struct Wakeups {
+    name: &'static str,
+    tids: Vec<Tid>,
+    times_ns: Vec<u64>,
+}
+
+impl EventSink for Wakeups {
+    fn task(&mut self, info: &TaskInfo) {
+        if info.name == self.name {
+            self.tids.push(info.tid);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Wakeup { task, .. } if self.tids.contains(&task) => {
+                self.times_ns.push(event.time_ns);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_kernels_threads_wake_right_after_ticks() {
+    let mut machine = machine(vec![
+        noise("rcu", Per::Machine, Some(2000)),
+        noise("kswapd0", Per::Machine, None),
+    ]);
+    machine.costs.tick_ns = 3_000;
+    for name in ["rcu", "kswapd0"] {
+        let mut wakeups = Wakeups {
+            name,
+            tids: Vec::new(),
+            times_ns: Vec::new(),
+        };
+        let mut arena = Arena::new(&machine, object("fifo", 2));
+        arena.duration_ns = Some(5_000 * MS);
+        let workload = parse(&births(30));
+        tiltyard_sim::run(&arena.setup(&workload), &mut wakeups, &mut |_| {}).expect("a run");
+        assert!(wakeups.times_ns.len() > 100, "{name}");
+        let odd = wakeups.times_ns.iter().find(|ns| *ns % (4 * MS) != 3_000);
+        assert_eq!(odd, None, "{name}");
+    }
 }
 
 /// Of both CPUs' exits, each thread sees those of its own.

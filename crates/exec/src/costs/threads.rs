@@ -15,11 +15,10 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// Threads that run twice a second are to be seen often enough for a mean.
 const QUIET: Duration = Duration::from_secs(8);
 const BIRTHS: Duration = Duration::from_secs(4);
+/// Time between two exits that leaves each to itself: RCU needs two grace periods of a few ticks.
+const ALONE: Duration = Duration::from_millis(100);
 /// Short, because a recorder has thousands of threads to record then.
 const FLOOD: Duration = Duration::from_millis(500);
-/// Threads that are created together, as a build does, and what each of them computes.
-const CHILDREN: u64 = 3;
-const CHILD_NS: u64 = 2_000_000;
 
 /// PF_KTHREAD of include/linux/sched.h.
 const PF_KTHREAD: u64 = 0x0020_0000;
@@ -28,12 +27,14 @@ const HIGHER_CLASSES: [u64; 3] = [1, 2, 6];
 /// A task's name is no longer (TASK_COMM_LEN).
 const NAME_BYTES: usize = 15;
 
-/// What they did in three periods, in which every CPU was busy.
+/// What they did in four periods, in which every CPU was busy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelThreads {
     pub nr_cpus: u64,
     /// Nothing happened beside that.
     pub quiet: Period,
+    /// A thread was created and ended now and then.
+    pub alone: Period,
     /// Threads were created, computed, and ended.
     pub births: Period,
     /// Threads were created and ended as fast as could be.
@@ -60,18 +61,47 @@ pub struct Runs {
     pub run_ns: u64,
 }
 
-/// Watches the three periods; a quarter of a minute.
+/// Watches the four periods; a third of a minute.
 pub fn measure(cpus: &[usize]) -> io::Result<KernelThreads> {
     Ok(KernelThreads {
         nr_cpus: cpus.len() as u64,
         quiet: period(cpus, QUIET, None)?,
-        births: period(cpus, BIRTHS, Some(CHILD_NS))?,
-        flood: period(cpus, FLOOD, Some(0))?,
+        alone: period(cpus, BIRTHS, Some(Births::ALONE))?,
+        births: period(cpus, BIRTHS, Some(Births::BUILD))?,
+        flood: period(cpus, FLOOD, Some(Births::FLOOD))?,
     })
 }
 
-/// `child_ns`: what each thread computes that is created meanwhile; `None`: there are none.
-fn period(cpus: &[usize], length: Duration, child_ns: Option<u64>) -> io::Result<Period> {
+/// Threads that are created together, again and again.
+#[derive(Clone, Copy)]
+struct Births {
+    threads: u64,
+    /// What each computes.
+    compute_ns: u64,
+    /// Between the end of all and the next.
+    pause: Duration,
+}
+
+impl Births {
+    const ALONE: Births = Births {
+        threads: 1,
+        compute_ns: 0,
+        pause: ALONE,
+    };
+    /// As a build does.
+    const BUILD: Births = Births {
+        threads: 3,
+        compute_ns: 2_000_000,
+        pause: Duration::ZERO,
+    };
+    const FLOOD: Births = Births {
+        compute_ns: 0,
+        ..Births::BUILD
+    };
+}
+
+/// `births`: what else happens; `None`: nothing.
+fn period(cpus: &[usize], length: Duration, births: Option<Births>) -> io::Result<Period> {
     let (stop, exits) = (AtomicBool::new(false), AtomicU64::new(0));
     let watch = || -> io::Result<Period> {
         thread::sleep(WARM_UP);
@@ -93,17 +123,18 @@ fn period(cpus: &[usize], length: Duration, child_ns: Option<u64>) -> io::Result
                 }
             });
         }
-        if let Some(child_ns) = child_ns {
+        if let Some(births) = births {
             scope.spawn({
                 let (stop, exits) = (&stop, &exits);
                 move || {
                     while !stop.load(Relaxed) {
                         thread::scope(|children| {
-                            (0..CHILDREN).for_each(|_| {
-                                children.spawn(move || compute(child_ns));
+                            (0..births.threads).for_each(|_| {
+                                children.spawn(move || compute(births.compute_ns));
                             });
                         });
-                        exits.fetch_add(CHILDREN, Relaxed);
+                        exits.fetch_add(births.threads, Relaxed);
+                        thread::sleep(births.pause);
                     }
                 }
             });

@@ -47,9 +47,9 @@ pub enum Insn {
     SleepUntil {
         time_ns: u64,
     },
-    /// A kernel thread sleeps until a while after tasks have ended.
-    SleepAfterExit {
-        cleaner: u32,
+    /// A thread of the kernel's own sleeps until it has work.
+    SleepAsKernel {
+        thread: u32,
     },
     /// A shell starts instances of a task of its application.
     Start {

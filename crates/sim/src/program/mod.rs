@@ -6,13 +6,12 @@ pub mod resources;
 pub mod step;
 pub mod sync;
 
-use crate::sched::noise::Cleaner;
+use crate::sched::noise::KernelThread;
 use crate::task::TaskId;
 use compile::Insn;
 use resources::Resources;
 use std::collections::VecDeque;
 use std::rc::Rc;
-pub use step::Flow;
 use tiltyard_workload::Workload;
 
 /// Code of every task of the workload, shared by its instances, and the things tasks share.
@@ -31,8 +30,8 @@ pub struct Programs {
     /// Live tasks that only another task can wake.
     pub stuck: u32,
     pub live_total: u32,
-    /// Kernel threads that have work after exits.
-    pub cleaners: Vec<Cleaner>,
+    /// The kernel's own.
+    pub kernel_threads: Vec<KernelThread>,
 }
 
 impl Programs {
@@ -56,7 +55,7 @@ impl Programs {
             unborn_total: unborn(true),
             stuck: 0,
             live_total: 0,
-            cleaners: Vec::new(),
+            kernel_threads: Vec::new(),
         })
     }
 

@@ -235,7 +235,10 @@ impl Engine<'_> {
             Insn::Jump { to } => cursor.pc = *to,
             Insn::SetAttrs(attrs) => self.set_attrs(id, attrs),
             Insn::SleepUntil { time_ns } => return self.sleep_until(id, *time_ns),
-            Insn::SleepAfterExit { cleaner } => return self.sleep_after_exit(id, *cleaner),
+            Insn::SleepAsKernel { thread } => {
+                self.await_kernel_work(*thread);
+                return Flow::Block;
+            }
             Insn::Start { task, count } => return self.start(cpu, id, *task, *count),
             Insn::Exit => return Flow::Exit,
             Insn::Do(_) => unreachable!("execute() does operations"),

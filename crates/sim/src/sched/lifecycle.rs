@@ -93,14 +93,10 @@ impl Engine<'_> {
         let code = self.tasks[id.index()].cursor.code as usize;
         let at = match self.programs.code[code].first() {
             Some(Insn::SleepUntil { time_ns }) => *time_ns,
-            Some(Insn::Do(Op::Sleep(dist))) => {
-                let dist = *dist;
-                self.draw(id, dist)
-            }
-            Some(Insn::SleepAfterExit { .. }) => {
-                let cursor = &mut self.tasks[id.index()].cursor;
-                (cursor.wait, cursor.pc) = (Wait::Exits, 1);
-                return;
+            Some(Insn::SleepAsKernel { thread }) => {
+                let thread = *thread;
+                self.tasks[id.index()].cursor.pc = 1;
+                return self.await_kernel_work(thread);
             }
             // Nothing to start: it ends when the workload starts.
             _ => self.origin_ns,

@@ -6,25 +6,45 @@ use crate::bpf::cpumask::CpuSet;
 use crate::clock::Alarm;
 use crate::engine::Engine;
 use crate::ext::flags::*;
+use crate::program::Wait;
 use crate::program::compile::Insn;
-use crate::program::{Flow, Wait};
 use crate::task::TaskId;
 use tiltyard_model::machine::{Noise, Per};
 use tiltyard_workload::{Dist, Op};
 
 /// What one wakeup takes of what exits have added.
 const WAKEUP_PERMILLE: u64 = 1000;
-/// Most that is owed at a time: work that piles up is done together. Assumed, the same for every scheduler.
-const MAX_OWED_PERMILLE: u64 = 4 * WAKEUP_PERMILLE;
 
-/// A kernel thread that has work when tasks have ended.
-pub struct Cleaner {
-    thread: TaskId,
+/// A thread of the kernel's own.
+pub struct KernelThread {
+    id: TaskId,
+    sleep_mean_ns: u64,
+    /// `None`: it wakes up by itself.
+    after_exits: Option<AfterExits>,
+}
+
+/// The work that tasks leave which end.
+struct AfterExits {
     /// Only exits there are its business; `None`: all.
     cpu: Option<u32>,
     per_exit_permille: u64,
     owed_permille: u64,
-    sleep: Dist,
+}
+
+impl AfterExits {
+    /// An exit shares the wakeups that earlier ones still have to come, as callbacks of RCU share grace periods.
+    fn add_exit(&mut self) {
+        let most = self.per_exit_permille + WAKEUP_PERMILLE - 1;
+        self.owed_permille = (self.owed_permille + self.per_exit_permille).min(most);
+    }
+
+    fn take_wakeup(&mut self) -> bool {
+        let enough = self.owed_permille >= WAKEUP_PERMILLE;
+        if enough {
+            self.owed_permille -= WAKEUP_PERMILLE;
+        }
+        enough
+    }
 }
 
 impl Engine<'_> {
@@ -46,19 +66,13 @@ impl Engine<'_> {
     }
 
     fn create_kernel_thread(&mut self, noise: &Noise, nth: u32, cpu: Option<u32>) {
-        let sleep = Dist::Exp {
-            mean: noise.sleep_mean_ns,
-        };
-        let wait = match noise.per_exit_permille {
-            None => Insn::Do(Op::Sleep(sleep)),
-            Some(_) => Insn::SleepAfterExit {
-                cleaner: self.programs.cleaners.len() as u32,
-            },
+        let sleep = Insn::SleepAsKernel {
+            thread: self.programs.kernel_threads.len() as u32,
         };
         let run = Insn::Do(Op::Run(Dist::Exp {
             mean: noise.run_mean_ns,
         }));
-        let code = self.programs.add(vec![wait, run, Insn::Jump { to: 0 }]);
+        let code = self.programs.add(vec![sleep, run, Insn::Jump { to: 0 }]);
         let nr_cpus = self.rqs.len() as u32;
         let number = nth * nr_cpus + cpu.unwrap_or(0);
         let id = self.create_task(Birth {
@@ -83,65 +97,64 @@ impl Engine<'_> {
             task.cpus.copy_from(&CpuSet::of(nr_cpus, [cpu]));
             task.kern.nr_cpus_allowed = 1;
         }
-        if let Some(per_exit_permille) = noise.per_exit_permille {
-            self.programs.cleaners.push(Cleaner {
-                thread: id,
-                cpu,
-                per_exit_permille,
-                owed_permille: 0,
-                sleep,
-            });
-        }
+        let after_exits = noise.per_exit_permille.map(|per_exit_permille| AfterExits {
+            cpu,
+            per_exit_permille,
+            owed_permille: 0,
+        });
+        self.programs.kernel_threads.push(KernelThread {
+            id,
+            sleep_mean_ns: noise.sleep_mean_ns,
+            after_exits,
+        });
         self.announce(id);
         self.start_asleep(id);
     }
 
-    /// The current task sleeps for a while if there is work for it, else until there has been some for a while.
-    pub(crate) fn sleep_after_exit(&mut self, id: TaskId, cleaner: u32) -> Flow {
-        if self.take_work(cleaner as usize) {
-            self.arm_cleaner(cleaner as usize);
-        } else {
-            self.tasks[id.index()].cursor.wait = Wait::Exits;
-        }
-        Flow::Block
+    /// A kernel thread sleeps until a tick on which it has work, or until exits leave it some.
+    pub(crate) fn await_kernel_work(&mut self, at: u32) {
+        let thread = &mut self.programs.kernel_threads[at as usize];
+        let (id, mean) = (thread.id, thread.sleep_mean_ns);
+        let sleep_ns = match thread.after_exits.as_mut().map(AfterExits::take_wakeup) {
+            None => self.draw(id, Dist::Exp { mean }),
+            Some(true) => mean,
+            Some(false) => {
+                self.tasks[id.index()].cursor.wait = Wait::Exits;
+                return;
+            }
+        };
+        self.wake_on_tick(id, sleep_ns);
     }
 
     /// A task has ended on this CPU.
     pub(super) fn exit_makes_work(&mut self, cpu: u32) {
-        for at in 0..self.programs.cleaners.len() {
-            let cleaner = &mut self.programs.cleaners[at];
-            if cleaner.cpu.is_some_and(|own| own != cpu) {
+        for at in 0..self.programs.kernel_threads.len() {
+            let thread = &mut self.programs.kernel_threads[at];
+            let Some(work) = &mut thread.after_exits else {
+                continue;
+            };
+            if work.cpu.is_some_and(|own| own != cpu) {
                 continue;
             }
-            let most = MAX_OWED_PERMILLE.max(cleaner.per_exit_permille);
-            cleaner.owed_permille = (cleaner.owed_permille + cleaner.per_exit_permille).min(most);
-            let thread = cleaner.thread;
-            if self.tasks[thread.index()].cursor.wait == Wait::Exits && self.take_work(at) {
-                self.arm_cleaner(at);
+            work.add_exit();
+            if self.tasks[thread.id.index()].cursor.wait == Wait::Exits {
+                self.await_kernel_work(at as u32);
             }
         }
     }
 
-    fn take_work(&mut self, cleaner: usize) -> bool {
-        let owed = &mut self.programs.cleaners[cleaner].owed_permille;
-        let enough = *owed >= WAKEUP_PERMILLE;
-        if enough {
-            *owed -= WAKEUP_PERMILLE;
-        }
-        enough
-    }
-
-    fn arm_cleaner(&mut self, cleaner: usize) {
-        let Cleaner { thread, sleep, .. } = self.programs.cleaners[cleaner];
-        let sleep_ns = self.draw(thread, sleep);
-        let task = &mut self.tasks[thread.index()];
+    /// A sleeping thread's alarm: on the tick that comes nearest to the end of its sleep. The kernel's timers are as fine as its
+    /// ticks, and what RCU or a worker is woken for is found by the softirqs behind one.
+    fn wake_on_tick(&mut self, id: TaskId, sleep_ns: u64) {
+        let at_ns = self.clock.tick_near(self.now, sleep_ns) + self.machine.costs.tick_ns;
+        let task = &mut self.tasks[id.index()];
         task.generation += 1;
         task.cursor.wait = Wait::Time;
         let alarm = Alarm::Task {
-            task: thread.0,
+            task: id.0,
             generation: task.generation,
         };
-        self.clock.arm(self.now + sleep_ns, alarm);
+        self.clock.arm(at_ns, alarm);
     }
 }
 
