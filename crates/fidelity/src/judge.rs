@@ -17,12 +17,23 @@ pub struct Tolerance {
     pub throughput_percent: f64,
 }
 
-/// Percentiles of fewer values are not judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What is chance and not judged: percentiles of fewer values, migrations that are rarer in both arenas.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Least {
     pub p50: u64,
     pub p99: u64,
+    #[serde(default)]
+    pub migrations_per_s: f64,
+}
+
+/// What figures are judged by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    pub tolerance: Tolerance,
+    pub least: Least,
+    /// Latencies that are shorter in both arenas are not judged.
+    pub least_latency_us: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,6 +41,7 @@ pub struct Least {
 pub enum Figure {
     Share,
     Switches,
+    Migrations,
     WaitP50,
     WaitP99,
     WakeupP50,
@@ -44,6 +56,7 @@ impl Figure {
         match self {
             Figure::Share => "share of CPU",
             Figure::Switches => "switches",
+            Figure::Migrations => "migrations",
             Figure::WaitP50 => "wait p50",
             Figure::WaitP99 => "wait p99",
             Figure::WakeupP50 => "wakeup p50",
@@ -59,14 +72,19 @@ impl Figure {
         self == Figure::Share
     }
 
-    fn is_latency(self) -> bool {
-        !matches!(self, Figure::Share | Figure::Switches | Figure::Throughput)
+    /// Below this in both arenas, it is not judged.
+    fn least(self, limits: &Limits) -> f64 {
+        match self {
+            Figure::Share | Figure::Switches | Figure::Throughput => 0.0,
+            Figure::Migrations => limits.least.migrations_per_s,
+            _ => limits.least_latency_us,
+        }
     }
 
     fn tolerance(self, tolerance: &Tolerance) -> f64 {
         match self {
             Figure::Share => tolerance.share_points,
-            Figure::Switches => tolerance.switches_percent,
+            Figure::Switches | Figure::Migrations => tolerance.switches_percent,
             Figure::Throughput => tolerance.throughput_percent,
             _ => tolerance.latency_percent,
         }
@@ -133,6 +151,10 @@ impl Measured {
         let own = app.switches.total() - app.switches.higher_class;
         self.push(&app.app, Figure::Share, share);
         self.push(&app.app, Figure::Switches, own as f64 / seconds);
+        if nr_cpus > 1 {
+            let migrations = app.migrations as f64;
+            self.push(&app.app, Figure::Migrations, migrations / seconds);
+        }
         let mut latency = |figures, latency: &Latency| {
             let enough = [latency.count >= least.p50, latency.count >= least.p99];
             self.push_times(&app.app, figures, [latency.p50_ns, latency.p99_ns], enough);
@@ -200,14 +222,8 @@ pub struct Row {
     pub within: Option<bool>,
 }
 
-/// Both arenas side by side, in the simulated one's order. A figure that one of them lacks has no row. Latencies that are
-/// shorter than `least_latency_us` in both are not judged.
-pub fn judge(
-    simulated: &Measured,
-    real: &Measured,
-    tolerance: &Tolerance,
-    least_latency_us: f64,
-) -> Vec<Row> {
+/// Both arenas side by side, in the simulated one's order. A figure that one of them lacks has no row.
+pub fn judge(simulated: &Measured, real: &Measured, limits: &Limits) -> Vec<Row> {
     let row = |value: &Value| {
         let (simulated, real) = (value.value, real.find(value)?);
         let error = match value.figure.is_points() {
@@ -222,9 +238,9 @@ pub fn judge(
             real,
             error,
             // What is not a number is not near.
-            within: match value.figure.is_latency() && simulated.max(real) < least_latency_us {
+            within: match simulated.max(real) < value.figure.least(limits) {
                 true => None,
-                false => Some(error.abs() <= value.figure.tolerance(tolerance)),
+                false => Some(error.abs() <= value.figure.tolerance(&limits.tolerance)),
             },
         })
     };
@@ -235,11 +251,19 @@ pub fn judge(
 mod tests {
     use super::*;
 
-    const TOLERANCE: Tolerance = Tolerance {
-        share_points: 2.0,
-        switches_percent: 10.0,
-        latency_percent: 25.0,
-        throughput_percent: 10.0,
+    const LIMITS: Limits = Limits {
+        tolerance: Tolerance {
+            share_points: 2.0,
+            switches_percent: 10.0,
+            latency_percent: 25.0,
+            throughput_percent: 10.0,
+        },
+        least: Least {
+            p50: 100,
+            p99: 1000,
+            migrations_per_s: 5.0,
+        },
+        least_latency_us: 0.0,
     };
 
     fn measured(values: &[(Figure, f64)]) -> Measured {
@@ -257,8 +281,7 @@ mod tests {
         judge(
             &measured(&[(figure, simulated)]),
             &measured(&[(figure, real)]),
-            &TOLERANCE,
-            0.0,
+            &LIMITS,
         )
         .remove(0)
     }
@@ -284,7 +307,7 @@ mod tests {
     #[test]
     fn what_one_arena_lacks_has_no_row() {
         let both = measured(&[(Figure::Share, 1.0), (Figure::WaitP50, 2.0)]);
-        let rows = judge(&both, &measured(&[(Figure::WaitP50, 2.0)]), &TOLERANCE, 0.0);
+        let rows = judge(&both, &measured(&[(Figure::WaitP50, 2.0)]), &LIMITS);
         assert_eq!(
             rows.iter().map(|r| r.figure).collect::<Vec<_>>(),
             [Figure::WaitP50]
@@ -300,10 +323,21 @@ mod tests {
     }
 
     #[test]
+    fn rare_migrations_are_chance() {
+        assert_eq!(one(Figure::Migrations, 0.0, 4.9).within, None);
+        assert_eq!(one(Figure::Migrations, 0.0, 5.0).within, Some(false));
+        assert_eq!(one(Figure::Migrations, 5.4, 5.0).within, Some(true));
+    }
+
+    #[test]
     fn latencies_of_the_emulators_own_are_not_judged() {
         let judged = |figure, simulated, real| {
             let (simulated, real) = ([(figure, simulated)], [(figure, real)]);
-            judge(&measured(&simulated), &measured(&real), &TOLERANCE, 28.0)[0].within
+            let limits = Limits {
+                least_latency_us: 28.0,
+                ..LIMITS
+            };
+            judge(&measured(&simulated), &measured(&real), &limits)[0].within
         };
         assert_eq!(judged(Figure::WaitP50, 5.0, 12.0), None);
         assert_eq!(judged(Figure::WaitP50, 5.0, 28.0), Some(false));

@@ -7,9 +7,10 @@ use crate::judge::{Figure, Row};
 use crate::set::{Comparison, Results, score};
 
 /// Columns of a table: the content of a cell.
-const COLUMNS: [(&str, Figure); 9] = [
+const COLUMNS: [(&str, Figure); 10] = [
     ("share, %", Figure::Share),
     ("switches /s", Figure::Switches),
+    ("migrations /s", Figure::Migrations),
     ("wait p50, us", Figure::WaitP50),
     ("wait p99, us", Figure::WaitP99),
     ("wakeup p50, us", Figure::WakeupP50),
@@ -50,15 +51,16 @@ fn head(results: &[Results]) -> String {
         let _ = write!(
             page,
             "\nTolerances, fixed before the first run (`fidelity/set.toml`): shares of the CPU within {} points,\n\
-             switches within {} %, percentiles of latencies within {} %, throughput within {} %. A median of fewer than {} values\n\
-             and a 99th percentile of fewer than {} are chance and not judged. Switches to a higher class do not count: in the\n\
-             kernel that is whoever watches the run.\n",
+             switches and migrations within {} %, percentiles of latencies within {} %, throughput within {} %. A median of\n\
+             fewer than {} values, a 99th percentile of fewer than {}, and fewer than {} migrations a second are chance and not\n\
+             judged. Switches to a higher class do not count: in the kernel that is whoever watches the run.\n",
             t.share_points,
             t.switches_percent,
             t.latency_percent,
             t.throughput_percent,
             first.least.p50,
             first.least.p99,
+            first.least.migrations_per_s,
         );
     }
     page += "\n| metric | simulated | real | within tolerance |\n| --- | --- | --- | --- |\n";
@@ -236,6 +238,7 @@ mod tests {
             least: Least {
                 p50: 100,
                 p99: 1000,
+                migrations_per_s: 5.0,
             },
             comparisons: vec![Comparison {
                 workload: text("shares"),

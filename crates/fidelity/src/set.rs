@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::judge::{Least, Measured, Row, Tolerance, Value};
+use crate::judge::{Least, Limits, Measured, Row, Tolerance, Value};
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,6 +104,14 @@ impl Comparison {
 }
 
 impl Results {
+    pub fn limits(&self) -> Limits {
+        Limits {
+            tolerance: self.tolerance,
+            least: self.least,
+            least_latency_us: self.arena.least_latency_us,
+        }
+    }
+
     /// Figures within the tolerance, and all that are judged.
     pub fn score(&self) -> (usize, usize) {
         score(self.comparisons.iter().flat_map(|c| &c.rows))

@@ -63,12 +63,7 @@ pub fn run(
                 real: name.clone(),
                 label: label.clone(),
                 lost_events: *lost_events,
-                rows: judge(
-                    &figures,
-                    &Measured::median(runs),
-                    &set.tolerance,
-                    arena.least_latency_us,
-                ),
+                rows: judge(&figures, &Measured::median(runs), &results.limits()),
             });
         }
     }
@@ -98,12 +93,7 @@ pub fn again(
         steps.step(&format!("{arena}: {workload} under {simulated}, simulated"));
         let parsed = workloads::load(&file.display().to_string())?;
         let figures = in_simulation(results.least, machine, simulated, &parsed, steps)?;
-        comparison.rows = judge(
-            &figures,
-            &comparison.in_kernel(),
-            &results.tolerance,
-            results.arena.least_latency_us,
-        );
+        comparison.rows = judge(&figures, &comparison.in_kernel(), &results.limits());
     }
     Ok(again)
 }

@@ -2,6 +2,8 @@
 //! The shared headers against plain models: the C code itself, built for the simulated machine and called a function at a time
 //! through lib.bpf.c.
 
+mod keeper;
+
 use std::collections::BTreeMap;
 use tiltyard_native::{Instance, Value};
 use tiltyard_schedtest::{object, vectors};

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A scheduler for tests of custody.h and groups.h: it keeps all waiting tasks to itself, in the
+ * order in which they came, hands them over one by one, and tells which group each is in. The CPUs
+ * of the simulated machine take turns, so it locks nothing.
+ */
+#include <scx/common.bpf.h>
+#include "tiltyard.bpf.h"
+#include "tiltyard/custody.h"
+#include "tiltyard/groups.h"
+#include "tiltyard/tree.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/* Whether a task stays in custody on the books when it has been handed over: what must not be. */
+const volatile bool forgets;
+
+#define TURN_NS 1000000
+
+struct keeper_task {
+	struct custody custody;
+	struct tree_node node;
+	u32 group;
+	u64 session;
+};
+
+static struct keeper_task tasks[MAX_TASKS];
+static struct tree waiting;
+static u64 arrivals;
+static u32 nr_groups;
+
+static __always_inline struct keeper_task *task(u32 i)
+{
+	return &tasks[i & (MAX_TASKS - 1)];
+}
+
+static __always_inline struct tree_node *tree_node(u32 i)
+{
+	return &task(i)->node;
+}
+
+/* Groups have no queues here; only their number is known. */
+static void group_reset_queue(u32 g, u32 cpu)
+{
+	if (!cpu)
+		nr_groups++;
+}
+
+static void forget(u32 i)
+{
+	custody_end(&task(i)->custody);
+	tree_remove(&waiting, i);
+}
+
+void BPF_STRUCT_OPS(keeper_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u32 i = slot_of(p);
+
+	if (custody_holds(&task(i)->custody)) {
+		scx_bpf_error("%d is in custody twice", p->pid);
+		return;
+	}
+	custody_begin(&task(i)->custody);
+	tree_insert(&waiting, i, ++arrivals, 0);
+}
+
+void BPF_STRUCT_OPS(keeper_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = slot_of(p);
+
+	if (custody_holds(&task(i)->custody))
+		forget(i);
+}
+
+void BPF_STRUCT_OPS(keeper_dispatch, s32 cpu, struct task_struct *prev)
+{
+	u32 i = waiting.first;
+
+	if (!i)
+		return;
+	tree_remove(&waiting, i);
+	if (!hand_over(&task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+		scx_bpf_error("%d could not be handed over", task(i)->custody.pid);
+	if (hand_over(&task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+		scx_bpf_error("%d was handed over twice", task(i)->custody.pid);
+	if (forgets)
+		custody_begin(&task(i)->custody);
+}
+
+void BPF_STRUCT_OPS(keeper_running, struct task_struct *p)
+{
+	struct keeper_task *t = task(slot_of(p));
+	struct task_group_state *g = group(t->group);
+
+	TILT_PROBE_TASK(group, p, t->group);
+	TILT_PROBE_TASK(parent, p, g->parent);
+	TILT_PROBE_TASK(depth, p, g->depth);
+	TILT_PROBE_TASK(shares, p, g->shares);
+	TILT_PROBE_TASK(session, p, g->session);
+	TILT_PROBE_TASK(members, p, g->nr_tasks);
+	TILT_PROBE_TASK(groups, p, nr_groups);
+}
+
+s32 BPF_STRUCT_OPS(keeper_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	u32 i = slot_open(p);
+	s32 nice = 0;
+
+	if (!i)
+		return -ENOMEM;
+	task(i)->custody.pid = p->pid;
+	task(i)->custody.held = false;
+	task(i)->session = 0;
+	task(i)->group = group_of_cgroup(args->cgroup);
+	if (!task(i)->group)
+		task(i)->session = session_of(p, &nice);
+	if (task(i)->session)
+		task(i)->group = join_session(task(i)->session, nice);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(keeper_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	u32 i = slot_of(p);
+
+	if (!i)
+		return;
+	leave_session(task(i)->group, task(i)->session);
+	slot_close(p);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(keeper_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
+{
+	return cgrp->level ? open_cgroup(cgrp, args->weight) : 0;
+}
+
+void BPF_STRUCT_OPS(keeper_cgroup_exit, struct cgroup *cgrp)
+{
+	give_group(group_of_cgroup(cgrp));
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(keeper_init)
+{
+	nr_cpus = scx_bpf_nr_cpu_ids();
+	setup_group(0, 0, NICE_0_WEIGHT);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(keeper_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+/* clang-format off */
+SCX_OPS_DEFINE(keeper_ops,
+	       .enqueue		= (void *)keeper_enqueue,
+	       .dequeue		= (void *)keeper_dequeue,
+	       .dispatch	= (void *)keeper_dispatch,
+	       .running		= (void *)keeper_running,
+	       .init_task	= (void *)keeper_init_task,
+	       .exit_task	= (void *)keeper_exit_task,
+	       .cgroup_init	= (void *)keeper_cgroup_init,
+	       .cgroup_exit	= (void *)keeper_cgroup_exit,
+	       .init		= (void *)keeper_init,
+	       .exit		= (void *)keeper_exit,
+	       .name		= "keeper");
