@@ -126,3 +126,21 @@ pub fn score<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
         judged.len(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Arena, Set};
+
+    #[test]
+    fn kept_arenas_judge_latencies_as_any_of_as_many_cpus_does() {
+        let set = include_str!("../../../fidelity/set.toml");
+        let set = Set::parse(set).expect("the set");
+        for arena in set.arenas.iter().filter(|arena| arena.exact) {
+            let (_, cores) = arena.machine.split_once("core:").expect("cores");
+            let nr_cpus = cores.split(' ').next().expect("a word").parse();
+            let like_it = Arena::of_cpus(nr_cpus.expect("a number"), "6.18", Vec::new());
+            let difference = arena.least_latency_us - like_it.least_latency_us;
+            assert!(difference.abs() < 1e-9, "{}: {difference}", arena.name);
+        }
+    }
+}

@@ -9,20 +9,15 @@ use tiltyard_environment::{
 };
 use tiltyard_model::Machine;
 
-use crate::config::KernelConfig;
-use crate::host;
 use crate::layout::{Layout, LoadError, Setup, find_map, section_bytes};
 use crate::protocol::Tunable;
 use crate::syscall;
 use crate::tunables;
 use crate::types::Kind;
 
-/// The topology of this machine, without offline CPUs at the end, and the tick of its kernel, or the default if the kernel's
-/// configuration cannot be found.
+/// The topology of this machine, without offline CPUs at the end, and the tick of its kernel.
 pub fn machine() -> Result<Machine, String> {
-    let config = KernelConfig::of_this_kernel(&host::kernel_release());
-    let tick_hz = config.and_then(|config| config.options.get("HZ")?.parse().ok());
-    let tick_hz = tick_hz.unwrap_or(Machine::DEFAULT_TICK_HZ);
+    let tick_hz = syscall::tick_hz().map_err(|error| format!("the kernel's tick: {error}"))?;
     let read = |path: &str| std::fs::read_to_string(format!("/sys/devices/system/{path}")).ok();
     Machine::parse_sysfs(&read, tick_hz).map_err(|error| error.to_string())
 }

@@ -138,7 +138,7 @@ pub struct Engine<'a> {
     pub(crate) programs: Programs,
     /// Inside of `schedule()`, before the switch, and what the scheduler did there, which has the time of the switch.
     pub(crate) is_choosing: bool,
-    pub(crate) told_later: Vec<(u32, EventKind)>,
+    pub(crate) choice_events: Vec<(u32, EventKind)>,
     pub(crate) failure: Option<RunError>,
     pub(crate) done: bool,
     pub(crate) switches: u64,
@@ -236,7 +236,7 @@ impl<'a> Engine<'a> {
             cgroups: Cgroups::new(setup.workload),
             programs: Programs::new(setup.workload).map_err(RunError::Workload)?,
             is_choosing: false,
-            told_later: Vec::new(),
+            choice_events: Vec::new(),
             failure: None,
             done: false,
             switches: 0,
@@ -434,7 +434,7 @@ impl<'a> Engine<'a> {
 
     pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {
         if self.is_choosing && matches!(kind, EventKind::Probe { .. } | EventKind::Access { .. }) {
-            return self.told_later.push((cpu, kind));
+            return self.choice_events.push((cpu, kind));
         }
         self.sink.event(&Event {
             time_ns: self.now,

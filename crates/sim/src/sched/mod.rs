@@ -81,12 +81,12 @@ impl Engine<'_> {
     }
 
     /// What the scheduler read and reported while it chose has the time of the switch.
-    fn tell_choice(&mut self) {
+    fn emit_choice(&mut self) {
         self.is_choosing = false;
-        if self.told_later.is_empty() {
+        if self.choice_events.is_empty() {
             return;
         }
-        for (cpu, kind) in std::mem::take(&mut self.told_later) {
+        for (cpu, kind) in std::mem::take(&mut self.choice_events) {
             self.emit(cpu, kind);
         }
     }
@@ -116,14 +116,14 @@ impl Engine<'_> {
         if next == prev {
             self.rqs[cpu as usize].preempt_hint = PreemptHint::None;
             self.still_idle(cpu, prev);
-            self.tell_choice();
+            self.emit_choice();
             self.arm_work(cpu);
         } else {
             let cause = self.switch_cause(cpu, prev, next, leave);
             self.put_prev(cpu, prev, next);
             self.set_next(cpu, next);
             self.pass_choice(cpu);
-            self.tell_choice();
+            self.emit_choice();
             self.switch_to(cpu, prev, next, leave, cause);
             self.left_cpu(prev);
             let switch_ns = self.machine.costs.switch_ns;
