@@ -129,6 +129,8 @@ const ABOUT_HEADERS: [&str; 8] = [
     "conflicting types",
 ];
 
+const TOO_FEW_FOR_MACRO: &str = "too few arguments provided to function-like macro";
+
 /// Hints for a compiler's message: new names of kernel functions and, if headers may be the cause, which ones were used.
 /// Each hint begins with a line break.
 fn advice(source: &Source, message: &str) -> String {
@@ -138,6 +140,12 @@ fn advice(source: &Source, message: &str) -> String {
     let mut advice: Vec<String> = renamed
         .map(|(old, new)| format!("{old} is called {new} since Linux 6.13"))
         .collect();
+    if message.contains(TOO_FEW_FOR_MACRO) && message.contains("scx_bpf_dsq_move_to_local(") {
+        advice.push(
+            "scx_bpf_dsq_move_to_local() has a second argument in today's headers, enq_flags: pass 0"
+                .to_owned(),
+        );
+    }
     if ABOUT_HEADERS.iter().any(|words| message.contains(words)) {
         advice.push(source.headers.about());
     }

@@ -51,7 +51,7 @@ impl HeaderSet {
             )
             .to_owned(),
             HeaderSet::Folder(folder) => format!(
-                "compiled with the headers in {}; if there were none, with those that Tiltyard ships",
+                "compiled with the headers in {}, and with those that Tiltyard ships where it has none",
                 folder.display()
             ),
         }

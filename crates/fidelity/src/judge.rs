@@ -4,7 +4,7 @@
 //! Only what the scheduler decides is held against each other. Time and switches that a higher class took (in a real
 //! kernel: whoever watches the run) are no decision of its own.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tiltyard_measure::{AppSummary, Latency, Summary};
 
 /// Tolerance of a metric.
@@ -216,10 +216,15 @@ pub struct Row {
     pub figure: Figure,
     pub simulated: f64,
     pub real: f64,
-    /// Simulated against real: points, or percent.
+    /// Simulated against real: points, or percent; infinite (in JSON null) where the kernel has none of it.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub error: f64,
     /// Within the tolerance; `None`: not judged.
     pub within: Option<bool>,
+}
+
+fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
 /// Both arenas side by side, in the simulated one's order. A figure that one of them lacks has no row.
@@ -302,6 +307,9 @@ mod tests {
         assert_eq!(one(Figure::WakeupP50, 0.0, 3.0).within, Some(false));
         assert_eq!(one(Figure::WakeupP50, 3.0, 0.0).within, Some(false));
         assert_eq!(one(Figure::WakeupP50, 0.0, 0.0).within, Some(true));
+        let kept = serde_json::to_string(&one(Figure::Migrations, 9.0, 0.0)).expect("JSON");
+        let read: Row = serde_json::from_str(&kept).expect(&kept);
+        assert_eq!((read.error, read.within), (f64::INFINITY, Some(false)));
     }
 
     #[test]

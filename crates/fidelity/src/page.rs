@@ -170,7 +170,10 @@ fn table(page: &mut String, comparisons: &[&Comparison]) {
 fn cell(row: &Row) -> String {
     let unit = if row.figure.is_points() { "" } else { " %" };
     let digits = usize::from(row.figure.is_points() || row.error.abs() < 9.95);
-    let error = format!("{:+.digits$}{unit}", row.error);
+    let error = match row.error.is_finite() {
+        true => format!("{:+.digits$}{unit}", row.error),
+        false => "none there".to_owned(),
+    };
     let text = format!("{} / {} ({error})", number(row.simulated), number(row.real));
     match row.within {
         Some(true) => text,

@@ -297,7 +297,12 @@ impl Instance {
         // SAFETY: pointers into the own mapping; `tilt_call` calls `entry` as the caller promises it can be.
         let status = unsafe {
             let outer = fault::enter(&raw const *self.guard);
+            // A crash before the code has said where it is has no place, rather than that of another callback.
+            let outer_place = self.place.replace(0);
             let status = (self.call)(entry, args[0], args[1], args[2], &mut result);
+            if status == 0 {
+                self.place.write(outer_place);
+            }
             fault::leave(outer);
             status
         };

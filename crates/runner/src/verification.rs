@@ -109,7 +109,11 @@ fn described(source: &Path, release: &str, refusal: &str) -> String {
 
 /// The verifier's verdict: its last line. For some stores it only says what they are.
 fn word(refusal: &str) -> &str {
-    let last = refusal.lines().last().unwrap_or_default();
+    // What follows these words are the states of the two visits.
+    let endless = refusal
+        .lines()
+        .find(|line| line.starts_with("infinite loop detected"));
+    let last = endless.or(refusal.lines().last()).unwrap_or_default();
     let instruction = last.split_once(": (").map(|(_, rest)| rest);
     match instruction.and_then(|rest| rest.split_once(") ")) {
         Some((_, store)) if store.starts_with("*(") => STORE,
@@ -169,10 +173,10 @@ fn advice(refusal: &str) -> Option<&'static str> {
         ),
         ("Unreleased reference", "release what was acquired"),
     ];
-    known
-        .into_iter()
-        .find(|(word, _)| refusal.contains(word))
-        .map(|(_, advice)| advice)
+    // Its last words count: above them, it shows all that it knows of each register.
+    let word = word(refusal);
+    let advice_for = |text: &str| known.iter().find(|(words, _)| text.contains(words));
+    advice_for(word).map(|(_, advice)| *advice)
 }
 
 /// Where the verifier's server and its clients meet: one folder for each kernel and each build of this program.
@@ -263,6 +267,20 @@ mod tests {
             word("2: (85) call x#1\nR1 must not be NULL"),
             "R1 must not be NULL"
         );
+    }
+
+    #[test]
+    fn what_it_knows_of_registers_is_no_reason() {
+        let held = "the verifier refuses my_enqueue:\n\
+            5: (85) call bpf_map_lookup_elem#1 ; R0_w=map_value_or_null(id=1)\n\
+            BPF_EXIT instruction in main prog cannot be used inside bpf_spin_lock-ed region";
+        assert_eq!(advice(held), None);
+        let endless = "the verifier refuses my_running:\n\
+            infinite loop detected at insn 4\n\
+            cur state: R1=map_value(ks=4)\n\
+            old state: R1=map_value(ks=4)";
+        assert_eq!(word(endless), "infinite loop detected at insn 4");
+        assert!(advice(endless).is_some_and(|words| words.contains("bpf_for")));
     }
 
     #[test]

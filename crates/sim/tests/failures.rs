@@ -541,9 +541,13 @@ fn accesses_outside_of_own_memory() {
             "writes outside of a value of map bells",
             "words[far] = 1;",
         ),
-        ("STACK_WRITE", "writes at address", "to[i] = i;"),
-        ("HEAP_WRITE", "writes at address", "to[i] = i;"),
-        ("TASK_WRITE", "which is not its own", "p->flags = 0;"),
+        ("STACK_WRITE", "writes memory, which is", "to[i] = i;"),
+        ("HEAP_WRITE", "writes memory, which is", "to[i] = i;"),
+        (
+            "TASK_WRITE",
+            "of the task_struct of sh-app[",
+            "p->flags = 0;",
+        ),
         ("NULL_PREV", "through a NULL pointer", "sum = prev->pid;"),
         (
             "NULL_TASK",

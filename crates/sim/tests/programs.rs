@@ -60,3 +60,24 @@ fn an_unlock_wakes_only_for_whoever_has_waited() {
     assert_eq!((b.wakeups, b.wakeup.max_ns / 1000), (1, 1000));
     assert_eq!((c.wakeups, c.wakeup.max_ns / 1000), (1, 0));
 }
+
+/// As in the kernel's trace: a new task that begins on another CPU than its parent's comes from nowhere.
+#[test]
+fn a_new_task_has_not_migrated() {
+    let machine = ideal("package:1 [numa] core:2 pu:1", 250);
+    let workload = parse(
+        r#"{ "tasks": {
+            "make": { "loop": 20, "run": 1000, "tiltyard": { "spawn": "cc", "run1": 3000, "join": true } },
+            "cc": { "instance": 0, "loop": 1, "run": 2000 } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let busy = ran
+        .summary
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.busy_ns > 10_000_000);
+    assert_eq!(busy.count(), 2, "children run beside their parent");
+    assert_eq!(ran.summary.migrations, 0);
+}

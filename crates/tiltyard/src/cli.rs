@@ -26,7 +26,7 @@ Start here:
 Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input file, 4 scheduler does not build,
 5 scheduler failed in a run, 6 workload failed in a run, 7 this machine lacks something,
 8 not modelled, 9 a gate fired, 10 scheduler exited by itself, 11 tasks left waiting,
-130 interrupted.")]
+12 data races, 130 interrupted.")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

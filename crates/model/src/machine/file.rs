@@ -211,7 +211,7 @@ impl Source<'_> {
             true => Ok(()),
             false => Err(self.error(
                 distances.span(),
-                format!("no distances for {nodes} nodes"),
+                format!("these are no distances between {nodes} nodes"),
                 help,
             )),
         }
@@ -223,21 +223,18 @@ impl Source<'_> {
         cpus: usize,
     ) -> Result<(), MachineError> {
         let values = capacity.as_ref();
-        let plausible = values.iter().all(|c| (1..=1024).contains(c)) && values.contains(&1024);
-        match values.len() == cpus && plausible {
-            true => Ok(()),
-            false => {
-                let what = format!(
-                    "{} values for {cpus} CPUs, or values that cannot be",
-                    values.len()
-                );
-                Err(self.error(
-                    capacity.span(),
-                    what,
-                    "write one a CPU, 1 to 1024, 1024 for the fastest",
-                ))
-            }
-        }
+        let odd = values.iter().find(|c| !(1..=1024).contains(*c));
+        let what = match odd {
+            _ if values.len() != cpus => format!("{} values for {cpus} CPUs", values.len()),
+            Some(odd) => format!("{odd} is no capacity"),
+            None if !values.contains(&1024) => "none is 1024".to_owned(),
+            None => return Ok(()),
+        };
+        Err(self.error(
+            capacity.span(),
+            what,
+            "write one a CPU, 1 to 1024, 1024 for the fastest",
+        ))
     }
 
     /// The value, if it lies in the range.

@@ -2,9 +2,10 @@
 //! The table of ops, and the one place where they are called.
 
 use crate::engine::{Engine, RunError};
-use crate::task::TaskId;
+use crate::task::{Task, TaskId};
 use std::ptr;
 use tiltyard_model::OverheadCause;
+use tiltyard_native::layout::TaskStruct;
 use tiltyard_native::{Crash, EntryPoint, Instance, Object};
 
 macro_rules! ops {
@@ -316,14 +317,36 @@ impl Engine<'_> {
                 };
                 let verb = if access.write { "writes" } else { "reads" };
                 let what = match access.what.as_str() {
+                    // The address itself is another one in each run.
                     "" => format!(
-                        "{verb} at address {offset:#x}, which is not its own: a scheduler may write its variables, values of its maps, and scx.slice, scx.dsq_vtime and scx.disallow of a task"
+                        "{verb} {}, which is not its own: a scheduler may write its variables, values of its maps, and scx.slice, scx.dsq_vtime and scx.disallow of a task",
+                        self.owner_of(offset)
                     ),
                     what => format!("{verb} outside of {what}, at offset {}", offset as i64),
                 };
                 (what, self.object.place(access.place))
             }
             _ => (crash.to_string(), place),
+        }
+    }
+
+    /// What lies at an address that the scheduler may not write.
+    fn owner_of(&self, address: u64) -> String {
+        let offset_in = |task: &Task| address.checked_sub(task.kernel_ptr() as u64);
+        let bytes = size_of::<TaskStruct>() as u64;
+        let inside = |task: &Task| offset_in(task).filter(|offset| *offset < bytes);
+        let found = self
+            .tasks
+            .iter()
+            .find_map(|task| Some((task.id, inside(task)?)));
+        match found {
+            Some((id, offset)) => {
+                format!(
+                    "byte {offset} of the task_struct of {}",
+                    self.task_label(id)
+                )
+            }
+            None => "memory".to_owned(),
         }
     }
 

@@ -475,10 +475,12 @@ impl Engine<'_> {
             }
             index => {
                 let label = self.task_label(id);
-                let what = index.map_or("a division by zero".to_owned(), |i| i.to_string());
-                let len = reference.len;
+                let what = match index {
+                    Some(index) => format!("index {index} outside 0..{}", reference.len),
+                    None => "division by zero or overflow in the index".to_owned(),
+                };
                 self.fail(RunError::Workload(format!(
-                    "{label}: index {what} outside 0..{len} of a resource array"
+                    "{label}: {what} of a resource array"
                 )));
                 None
             }

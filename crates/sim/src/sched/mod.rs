@@ -359,13 +359,18 @@ impl Engine<'_> {
         }
     }
 
-    /// `set_task_cpu()`.
-    pub(crate) fn set_task_cpu(&mut self, id: TaskId, cpu: u32) {
+    /// `__set_task_cpu()`: of a new task, which comes from nowhere.
+    pub(crate) fn place_new(&mut self, id: TaskId, cpu: u32) {
         let task = &mut self.tasks[id.index()];
-        let from = task.cpu;
         task.cpu = cpu;
         task.kern.thread_cpu = cpu;
         task.kern.wake_cpu = cpu as i32;
+    }
+
+    /// `set_task_cpu()`.
+    pub(crate) fn set_task_cpu(&mut self, id: TaskId, cpu: u32) {
+        let from = self.tasks[id.index()].cpu;
+        self.place_new(id, cpu);
         if from != cpu {
             let kind = EventKind::Migrate {
                 task: id.tid(),

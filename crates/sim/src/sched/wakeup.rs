@@ -66,9 +66,7 @@ impl Engine<'_> {
                 target: Cpu(cpu),
             },
         );
-        if cpu != self.tasks[id.index()].cpu {
-            self.set_task_cpu(id, cpu);
-        }
+        self.place_new(id, cpu);
         self.activate_woken(cpu, id, ENQ_INITIAL | ENQ_NOCLOCK);
         self.unlock_task(id);
         self.run_irq_work();

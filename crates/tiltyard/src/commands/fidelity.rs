@@ -284,7 +284,10 @@ fn tables(results: &Results) -> String {
                 row.figure.name().to_owned(),
                 number(row.simulated),
                 number(row.real),
-                format!("{:+.1} {unit}", row.error),
+                match row.error.is_finite() {
+                    true => format!("{:+.1} {unit}", row.error),
+                    false => "none there".to_owned(),
+                },
                 match row.within {
                     Some(true) => "",
                     Some(false) => "off",

@@ -120,6 +120,18 @@ fn machine(machine: &Machine) -> String {
         "  caches, bytes: L1 {}, L2 {}, L3 {}",
         caches.l1_bytes, caches.l2_bytes, caches.l3_bytes
     );
+    if machine.cpus.iter().any(|cpu| cpu.capacity != 1024) {
+        let capacities: Vec<u32> = machine.cpus.iter().map(|cpu| cpu.capacity).collect();
+        let runs = capacities.chunk_by(|a, b| a == b);
+        let runs: Vec<String> = runs
+            .map(|run| format!("{} x {}", run.len(), run[0]))
+            .collect();
+        let _ = writeln!(
+            page,
+            "  capacities of CPUs, in their order: {}",
+            runs.join(", ")
+        );
+    }
     if machine.nr_nodes() > 1 {
         let _ = writeln!(
             page,
@@ -141,7 +153,7 @@ fn machine(machine: &Machine) -> String {
             Per::Machine => "",
         };
         let after = noise.per_exit_permille.map_or(String::new(), |permille| {
-            format!(", {permille} times for 1000 tasks that end")
+            format!(", {permille} times for 1000 tasks that end one by one")
         });
         let _ = writeln!(
             page,
