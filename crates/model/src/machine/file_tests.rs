@@ -149,7 +149,7 @@ fn errors_name_file_key_and_value() {
     refused(
         &with_line("distances = [[10]]"),
         "4:13",
-        "distances: no distances for 2 nodes",
+        "distances: these are no distances between 2 nodes",
     );
     refused(
         &with_line("distances = [[10, 9], [20, 10]]"),
