@@ -63,7 +63,7 @@ fn head(results: &[Results]) -> String {
             first.least.migrations_per_s,
         );
     }
-    page += "\n| metric | simulated | real | within tolerance |\n| --- | --- | --- | --- |\n";
+    page += "\n| arena | simulated | real | within tolerance |\n| --- | --- | --- | --- |\n";
     for result in results {
         for (simulated, real) in &result.arena.pairs {
             let rows = || {

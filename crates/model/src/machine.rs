@@ -188,7 +188,7 @@ impl Jitter {
 
 impl Costs {
     /// The cost profile of a machine that names none: one core of an Opteron 6172, as in
-    /// `machines/opteron1.toml`, where each number has its source. A test keeps them equal.
+    /// `machines/opteron1.toml`, where each number has its source. A test keeps them equal, but for SMT, which that machine lacks.
     pub const REFERENCE: Costs = Costs {
         switch_ns: 2_000,
         wakeup_ns: 0,

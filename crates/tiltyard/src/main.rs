@@ -34,9 +34,11 @@ fn main() -> ExitCode {
     if let Some(code) = hidden() {
         return code;
     }
+    // Ends the program by itself for --help and errors of usage: before there is anything to clean up.
+    let command_line = cli::Cli::parse();
     interrupt::watch();
     let _temporary = temporary::folder();
-    match cli::Cli::parse().run() {
+    match command_line.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.print();

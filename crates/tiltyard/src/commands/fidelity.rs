@@ -21,7 +21,7 @@ use crate::progress::Steps;
 /// For each arena of fidelity/set.toml: boots its kernel in a virtual machine, measures that machine's costs
 /// (tiltyard calibrate), runs every workload under every scheduler with real threads, runs the same in the simulated
 /// machine with those costs, and prints each metric: simulated, real, error, and whether that is within the file's
-/// tolerance. Takes about twenty minutes for all arenas.
+/// tolerance. Takes two hours for all arenas where guests are emulated.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
