@@ -179,7 +179,7 @@ static bool balance_donor(s32 high)
 
 		if (low < 0)
 			return attempt > 0;
-		/* With nothing to give, each taker would be asked in vain. */
+		/* With nothing to give, each taker would be asked without success. */
 		if (!policy_may_give(h))
 			return true;
 		if (READ_ONCE(h->load) >= READ_ONCE(l->load) + balance_diff_min &&

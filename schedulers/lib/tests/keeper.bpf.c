@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A scheduler for tests of custody.h and groups.h: it keeps all waiting tasks to itself, in the
- * order in which they came, hands them over one by one, and tells which group each is in. The CPUs
+ * order in which they came, hands them over one by one, and reports each one's group. The CPUs
  * of the simulated machine take turns, so it locks nothing.
  */
 #include <scx/common.bpf.h>

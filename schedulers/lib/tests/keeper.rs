@@ -32,7 +32,7 @@ impl EventSink for Told {
 
     fn event(&mut self, event: &Event) {
         if let EventKind::Probe { probe, key, value } = event.kind {
-            let name = self.names[&Tid(key as u32)].clone();
+            let name = self.names[&Tid(key)].clone();
             let probe = self.probes[usize::from(probe)].clone();
             self.values.insert((name, probe), value);
         }
