@@ -77,13 +77,13 @@ fn the_kept_results_are_of_the_set_as_it_is() {
             assert_eq!(done, workloads, "{} under {simulated}", arena.name);
         }
         for row in results.comparisons.iter().flat_map(|c| &c.rows) {
-            let percent = (row.simulated - row.real) / row.real * 100.0;
-            let error = if row.figure.is_points() {
-                row.simulated - row.real
-            } else {
-                percent
+            let difference = row.simulated - row.real;
+            let error = match row.figure.is_points() || difference == 0.0 {
+                true => difference,
+                false => difference / row.real * 100.0,
             };
-            assert!((row.error - error).abs() < 1e-6, "{row:?}");
+            let is_same = row.error == error || (row.error - error).abs() < 1e-6;
+            assert!(is_same, "{row:?}");
         }
     }
 }
