@@ -145,7 +145,7 @@ impl Recorder {
             wait_ns: sum(|t| t.wait_ns),
             sleep_ns: sum(|t| t.sleep_ns),
             overhead_ns: sum(|t| t.overhead_ns),
-            wait: state.wait.summary(),
+            wait: state.wakeup.and(&state.other_wait).summary(),
             wakeup: state.wakeup.summary(),
             longest_wait_ns: mine
                 .iter()

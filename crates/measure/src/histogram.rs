@@ -73,6 +73,26 @@ impl<C: Counter> Durations<C> {
         }
     }
 
+    /// All durations of both.
+    pub fn and(&self, other: &Self) -> Self {
+        let histogram = match (&self.histogram, &other.histogram) {
+            (Some(mine), Some(others)) => {
+                let mut both = mine.clone();
+                both.add(&**others).expect("the histogram resizes itself");
+                Some(both)
+            }
+            (one, None) | (None, one) => one.clone(),
+        };
+        Durations {
+            histogram,
+            sum_ns: self.sum_ns + other.sum_ns,
+            count: self.count + other.count,
+            min_ns: self.min_ns.min(other.min_ns),
+            max_ns: self.max_ns.max(other.max_ns),
+            digits: self.digits,
+        }
+    }
+
     pub fn summary(&self) -> Latency {
         let Some(histogram) = &self.histogram else {
             return Latency::default();
@@ -123,6 +143,21 @@ mod tests {
             );
         }
         assert_eq!(got.quantiles_ns[0], 1000);
+    }
+
+    #[test]
+    fn two_distributions_are_one_of_all_durations() {
+        let [mut short, mut long, mut all] = [(); 3].map(|()| AppDurations::of_app());
+        for us in 1..=1000u64 {
+            let part = if us <= 300 { &mut short } else { &mut long };
+            [part, &mut all].map(|durations| durations.add(us * us * 1000));
+        }
+        let none = AppDurations::of_app();
+        assert_eq!(short.and(&long).summary(), all.summary());
+        assert_eq!(long.and(&short).summary(), all.summary());
+        assert_eq!(all.and(&none).summary(), all.summary());
+        assert_eq!(none.and(&all).summary(), all.summary());
+        assert_eq!(none.and(&none).summary(), Latency::default());
     }
 
     #[test]

@@ -232,7 +232,7 @@ impl Recorder {
     }
 
     /// Accounts the time that a task spent in the state that it leaves now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn account(&mut self, transition: Transition) {
         let (now_ns, origin_ns) = (self.states.now_ns(), self.spec.origin_ns);
         let Transition {
@@ -262,10 +262,11 @@ impl Recorder {
                 task.wait_ns += span_ns;
                 task.longest_wait_ns = task.longest_wait_ns.max(span_ns);
                 if self.distributions && runs && since_ns >= origin_ns {
-                    app.wait.add(span_ns);
                     if wait == Wait::Woken {
                         app.wakeup.add(span_ns);
                         task.wakeup.add(span_ns);
+                    } else {
+                        app.other_wait.add(span_ns);
                     }
                 }
             }
@@ -340,18 +341,18 @@ impl Recorder {
         }
         let prev_slot = (!prev.is_idle()).then(|| self.slot(prev));
         let next_slot = (!next.is_idle()).then(|| self.slot(next));
-        let leaves = prev_slot.map(|slot| (slot, prev_state));
-        let [left, runs] = self.states.switch(cpu, leaves, cause, next_slot);
-        if let Some(left) = left {
+        if let Some(slot) = prev_slot {
+            let left = self.states.leave(slot, cpu, prev_state, cause);
             self.leave(left);
             if counts {
-                self.tasks[left.slot].switches.count(cause);
+                self.tasks[slot].switches.count(cause);
                 if let Some(by) = next_slot {
-                    self.count_preemption(left.slot, prev_state, cause, by);
+                    self.count_preemption(slot, prev_state, cause, by);
                 }
             }
         }
-        if let Some(runs) = runs {
+        if let Some(slot) = next_slot {
+            let runs = self.states.run(slot, cpu);
             self.account(runs);
         }
         self.cpus[cpu.index()].current = next_slot.map_or(NONE, |slot| slot as u32);

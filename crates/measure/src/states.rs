@@ -153,29 +153,29 @@ impl States {
         }
     }
 
-    /// `prev` leaves a CPU, and `next` gets it; `None` for the idle task. What happens to the two, in this order.
+    /// A task leaves a CPU; its part of a switch, before the next task's.
     #[inline]
-    pub fn switch(
+    pub fn leave(
         &mut self,
+        slot: usize,
         cpu: Cpu,
-        prev: Option<(usize, PrevState)>,
+        state: PrevState,
         cause: SwitchCause,
-        next: Option<usize>,
-    ) -> [Option<Transition>; 2] {
-        let left = prev.map(|(slot, state)| {
-            let task = self.tasks[slot];
-            let was_running = matches!(task.state, State::Running { .. });
-            self.irregular += u64::from(!was_running);
-            // A task that was moved while it ran already belongs to its new runqueue.
-            let queue = if was_running { task.queue } else { cpu.0 };
-            self.enter(slot, state_after(state, cause), queue)
-        });
-        let runs = next.map(|slot| {
-            let waited = matches!(self.state(slot), State::Waiting(_));
-            self.irregular += u64::from(!waited);
-            self.enter(slot, State::Running { cpu: cpu.0 }, cpu.0)
-        });
-        [left, runs]
+    ) -> Transition {
+        let task = &self.tasks[slot];
+        let was_running = matches!(task.state, State::Running { .. });
+        // A task that was moved while it ran already belongs to its new runqueue.
+        let queue = if was_running { task.queue } else { cpu.0 };
+        self.irregular += u64::from(!was_running);
+        self.enter(slot, state_after(state, cause), queue)
+    }
+
+    /// A task gets a CPU.
+    #[inline]
+    pub fn run(&mut self, slot: usize, cpu: Cpu) -> Transition {
+        let waited = matches!(self.state(slot), State::Waiting(_));
+        self.irregular += u64::from(!waited);
+        self.enter(slot, State::Running { cpu: cpu.0 }, cpu.0)
     }
 
     /// A task becomes runnable on `target`; `None` if it is already, or dead.
@@ -260,25 +260,21 @@ mod tests {
         assert!(states.wake(0, Cpu(1), Wait::Woken).is_none());
         assert_eq!(states.irregular(), 1, "awake already");
         states.advance(20);
-        let [_, runs] = states.switch(Cpu(1), None, SwitchCause::FromIdle, Some(0));
-        let runs = runs.expect("it gets the CPU");
+        let runs = states.run(0, Cpu(1));
         assert_eq!(
             (runs.from, runs.since_ns),
             (State::Waiting(Wait::Forked), 10)
         );
         // Moved while it runs: it waits on its new runqueue afterwards.
         assert_eq!(states.migrate(0, Cpu(2)), Some(1));
-        let prev = Some((0, PrevState::Runnable));
-        let [left, _] = states.switch(Cpu(1), prev, SwitchCause::Affinity, None);
-        let left = left.expect("it leaves");
+        let left = states.leave(0, Cpu(1), PrevState::Runnable, SwitchCause::Affinity);
         assert_eq!(
             (left.from, left.to_queue),
             (State::Running { cpu: 1 }, Some(2))
         );
         assert_eq!(left.to, State::Waiting(Wait::Preempted));
-        states.switch(Cpu(2), None, SwitchCause::FromIdle, Some(0));
-        let prev = Some((0, PrevState::Exited));
-        states.switch(Cpu(2), prev, SwitchCause::Block, None);
+        states.run(0, Cpu(2));
+        states.leave(0, Cpu(2), PrevState::Exited, SwitchCause::Block);
         assert_eq!(states.migrate(0, Cpu(0)), None);
         assert_eq!(states.introduce(&task(7, 30)), Introduced::New(1));
         assert_eq!((states.slot(Tid(7)), states.slot(Tid(8))), (Some(1), None));
@@ -293,14 +289,10 @@ mod tests {
         states.advance(9);
         assert_eq!((states.now_ns(), states.irregular()), (10, 1));
         // It never waited, and runs all the same.
-        let [_, runs] = states.switch(Cpu(0), None, SwitchCause::FromIdle, Some(0));
-        assert_eq!(runs.map(|t| t.to), Some(State::Running { cpu: 0 }));
-        let prev = Some((0, PrevState::Sleeping));
-        states.switch(Cpu(0), prev, SwitchCause::Block, None);
+        assert_eq!(states.run(0, Cpu(0)).to, State::Running { cpu: 0 });
+        states.leave(0, Cpu(0), PrevState::Sleeping, SwitchCause::Block);
         // It leaves a CPU that it does not have: its runqueue is that CPU's.
-        let prev = Some((0, PrevState::Runnable));
-        let [left, _] = states.switch(Cpu(3), prev, SwitchCause::Yield, None);
-        let left = left.expect("it leaves");
+        let left = states.leave(0, Cpu(3), PrevState::Runnable, SwitchCause::Yield);
         assert_eq!(
             (left.to, left.to_queue),
             (State::Waiting(Wait::Yielded), Some(3))

@@ -71,8 +71,9 @@ pub struct App {
     /// First and last moment at which a task ran or waited; the first is `u64::MAX` until there is one.
     pub active_from_ns: u64,
     pub active_until_ns: u64,
-    pub wait: AppDurations,
+    /// Waits that began with a wakeup, and all other waits.
     pub wakeup: AppDurations,
+    pub other_wait: AppDurations,
     /// Cumulative runtime at the ends of the grid's buckets.
     pub runtime_samples: Vec<u64>,
     /// Preemptions suffered, by the app that took the CPU.
@@ -88,8 +89,8 @@ impl App {
             since_sum_ns: 0,
             active_from_ns: u64::MAX,
             active_until_ns: 0,
-            wait: AppDurations::of_app(),
             wakeup: AppDurations::of_app(),
+            other_wait: AppDurations::of_app(),
             runtime_samples: vec![0; filled],
             preempted_by: Vec::new(),
         }

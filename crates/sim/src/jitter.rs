@@ -67,8 +67,12 @@ impl TaskJitter {
         if self.work_spread_ppm == 0 {
             return ns;
         }
-        let spread_ns =
-            (u128::from(ns) * u128::from(self.work_spread_ppm) / u128::from(MILLION)) as u64;
+        let ppm = self.work_spread_ppm;
+        // A wide division takes ten times as long, and few computations last for hours.
+        let spread_ns = match ns.checked_mul(ppm) {
+            Some(product) => product / MILLION,
+            None => (u128::from(ns) * u128::from(ppm) / u128::from(MILLION)) as u64,
+        };
         self.work
             .uniform(ns - spread_ns, ns.saturating_add(spread_ns))
     }

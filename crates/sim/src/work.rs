@@ -15,6 +15,7 @@ const LINE_BYTES: u64 = 64;
 
 impl Engine<'_> {
     /// Updates the current task's remaining work to now.
+    #[inline]
     pub(crate) fn settle(&mut self, cpu: u32) {
         let rq = &mut self.rqs[cpu as usize];
         if self.now > rq.work_start_ns {
@@ -36,19 +37,17 @@ impl Engine<'_> {
         if ns == 0 {
             return;
         }
+        self.settle(cpu);
         let rq = &mut self.rqs[cpu as usize];
-        if self.now > rq.work_start_ns {
-            // Once for the first charge of an instant; afterwards nothing has elapsed.
-            self.settle(cpu);
-            return self.charge(cpu, cause, ns);
-        }
         rq.work_start_ns += ns;
         rq.overhead_owed_ns += ns;
         if let EventKind::Overhead(overhead) = &mut rq.overhead.kind {
             overhead.charge(cause, ns);
         }
         rq.overhead_untold = true;
-        self.arm_work(cpu);
+        if !rq.rearm {
+            self.put_on_rearm_list(cpu);
+        }
     }
 
     /// The end of the current task's work has changed. It is computed once, at the end of this instant.
@@ -73,25 +72,32 @@ impl Engine<'_> {
 
     fn arm_now(&mut self, cpu: u32) {
         self.tell_overhead(cpu);
-        let curr = self.rqs[cpu as usize].curr;
-        if self.tasks[curr.index()].work.is_done() && !curr.is_idle() {
+        let at = self.work_end_ns(cpu);
+        self.rqs[cpu as usize].rearm = false;
+        self.clock.set_work_done(cpu, at);
+    }
+
+    /// When the current task will have done its work, if nothing comes between.
+    #[inline]
+    fn work_end_ns(&mut self, cpu: u32) -> u64 {
+        let rq = &self.rqs[cpu as usize];
+        let (curr, start_ns, speed) = (rq.curr, rq.work_start_ns, rq.speed_permille);
+        if curr.is_idle() {
+            return NEVER;
+        }
+        let stands_still = rq.stands_still;
+        if self.tasks[curr.index()].work.is_done() {
             self.run_ahead(cpu, curr);
         }
-        let rq = &mut self.rqs[cpu as usize];
-        rq.rearm = false;
-        let at = if rq.curr.is_idle() || rq.stands_still {
-            NEVER
-        } else {
-            let work = &self.tasks[rq.curr.index()].work;
-            match (work.until_ns, rq.speed_permille) {
-                (Some(until), _) => rq.work_start_ns.max(until),
-                (None, 1000) => rq.work_start_ns.saturating_add(work.rem_ns),
-                (None, speed) => rq
-                    .work_start_ns
-                    .saturating_add((work.rem_ns * 1000).div_ceil(speed)),
-            }
-        };
-        self.clock.set_work_done(cpu, at);
+        if stands_still {
+            return NEVER;
+        }
+        let work = &self.tasks[curr.index()].work;
+        match (work.until_ns, speed) {
+            (Some(until), _) => start_ns.max(until),
+            (None, 1000) => start_ns.saturating_add(work.rem_ns),
+            (None, speed) => start_ns.saturating_add((work.rem_ns * 1000).div_ceil(speed)),
+        }
     }
 
     /// Sends the overhead of this instant to the sink: it occupies the CPU from now on, or from

@@ -256,9 +256,8 @@ impl<B: BatchSink> EventTables<B> {
         next: Tid,
     ) {
         let (prev, next) = (self.utid(prev), self.utid(next));
-        let leaves = Tasks::slot(prev).map(|slot| (slot, prev_state));
-        let states = &mut self.tasks.states;
-        let [left, runs] = states.switch(cpu, leaves, cause, Tasks::slot(next));
+        let left =
+            Tasks::slot(prev).map(|slot| self.tasks.states.leave(slot, cpu, prev_state, cause));
         let (now_ns, running) = (self.now_ns(), self.cpu(cpu).utid);
         let end = left.filter(|_| running == prev).map(|t| (t.to, cause));
         self.end_slice(cpu.index(), end, (next != IDLE).then_some(next));
@@ -268,7 +267,8 @@ impl<B: BatchSink> EventTables<B> {
                 self.tasks.end(prev, now_ns);
             }
         }
-        if let Some(runs) = runs {
+        if let Some(slot) = Tasks::slot(next) {
+            let runs = self.tasks.states.run(slot, cpu);
             self.transition(runs);
         }
         let slice_id = self.ids.sched_slice;

@@ -118,6 +118,10 @@ impl Engine<'_> {
         } else {
             masks.cpus.clear(cpu);
         }
+        if !self.topology.has_smt {
+            // Nobody looks at cores: each CPU is one.
+            return;
+        }
         let siblings = &self.topology.siblings[cpu as usize];
         if idle && siblings.iter().all(|c| masks.cpus.test(*c)) {
             siblings.iter().for_each(|c| masks.cores.set(*c));

@@ -350,7 +350,7 @@ impl Engine<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn finish_call(&mut self, meter: Meter) {
         let costs = &self.machine.costs;
         let insns = self.instance.work_insns() - meter.work_insns;

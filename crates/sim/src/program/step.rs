@@ -7,6 +7,7 @@ use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::sched::Leave;
 use crate::task::{Class, Life, TaskId};
+use std::rc::Rc;
 use tiltyard_model::{EventKind, OverheadCause};
 use tiltyard_workload::{Dist, Index, MemKind, Op, Ref, TimerMode};
 
@@ -54,12 +55,13 @@ impl Engine<'_> {
     }
 
     fn step(&mut self, cpu: u32, id: TaskId) {
+        let code = self.code_of(id);
         loop {
             let rq = &self.rqs[cpu as usize];
             if rq.is_interrupted(self.now) || self.failure.is_some() {
                 return self.arm_work(cpu);
             }
-            match self.execute(cpu, id) {
+            match self.execute(cpu, id, &code) {
                 Flow::Next => {}
                 Flow::Busy => return self.arm_work(cpu),
                 Flow::Block => return self.block_current(cpu, id),
@@ -78,7 +80,15 @@ impl Engine<'_> {
     /// Executes the next instructions that affect only the task itself, up to its next computation. Their exact
     /// time is not visible, and executing them now saves an event later.
     pub(crate) fn run_ahead(&mut self, cpu: u32, id: TaskId) {
-        while self.next_is_private(id) && self.execute(cpu, id) == Flow::Next {}
+        if !self.next_is_private(id) {
+            return;
+        }
+        let code = self.code_of(id);
+        while self.execute(cpu, id, &code) == Flow::Next && self.next_is_private(id) {}
+    }
+
+    fn code_of(&self, id: TaskId) -> Rc<[Insn]> {
+        self.programs.code[self.tasks[id.index()].cursor.code as usize].clone()
     }
 
     fn next_is_private(&self, id: TaskId) -> bool {
@@ -87,9 +97,9 @@ impl Engine<'_> {
             return false;
         }
         // A task that has executed its exit has nothing left.
-        let next = self.programs.code[cursor.code as usize].get(cursor.pc as usize);
+        let code = &self.programs.code[cursor.code as usize];
         matches!(
-            next,
+            code.get(cursor.pc as usize),
             Some(
                 Insn::Do(Op::Run(_))
                     | Insn::LoopBegin { .. }
@@ -153,8 +163,8 @@ impl Engine<'_> {
         }
     }
 
-    fn execute(&mut self, cpu: u32, id: TaskId) -> Flow {
-        if self.wake_next(id) {
+    fn execute(&mut self, cpu: u32, id: TaskId, code: &[Insn]) -> Flow {
+        if !self.tasks[id.index()].cursor.to_wake.is_empty() && self.wake_next(id) {
             return Flow::Next;
         }
         let cursor = &mut self.tasks[id.index()].cursor;
@@ -169,8 +179,7 @@ impl Engine<'_> {
             )));
             return Flow::Busy;
         }
-        let (code, pc) = (cursor.code as usize, cursor.pc);
-        let code = self.programs.code[code].clone();
+        let pc = cursor.pc;
         match &code[pc as usize] {
             Insn::Do(op) => self.execute_op(cpu, id, op),
             insn => self.execute_control(cpu, id, insn, pc),

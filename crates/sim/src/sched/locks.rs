@@ -40,13 +40,17 @@ impl Engine<'_> {
     /// The same for a kick, on which no scheduler may rely for the order of its accesses; see `order.rs`.
     pub(crate) fn lock_rq_for_kick(&mut self, cpu: u32) {
         self.rq_locks.0.push(cpu);
-        self.tell_lock(cpu, true);
+        if self.ext.accesses.is_some() {
+            self.tell_lock(cpu, true);
+        }
     }
 
     pub(crate) fn unlock_rq_after_kick(&mut self, cpu: u32) {
         let innermost = self.rq_locks.0.pop();
         debug_assert_eq!(innermost, Some(cpu), "not the lock that was taken last");
-        self.tell_lock(cpu, false);
+        if self.ext.accesses.is_some() {
+            self.tell_lock(cpu, false);
+        }
     }
 
     /// Unlocks one runqueue before it locks another, as everything in sched_ext does.
@@ -57,13 +61,13 @@ impl Engine<'_> {
         }
     }
 
+    /// Out of the way of runs that report no accesses.
+    #[cold]
     fn tell_lock(&mut self, cpu: u32, taken: bool) {
-        if self.ext.accesses.is_some() {
-            let kind = EventKind::RunqueueLock {
-                of: Cpu(cpu),
-                taken,
-            };
-            self.emit(self.exec_cpu, kind);
-        }
+        let kind = EventKind::RunqueueLock {
+            of: Cpu(cpu),
+            taken,
+        };
+        self.emit(self.exec_cpu, kind);
     }
 }

@@ -7,27 +7,37 @@
 //! masks; `rcu_read_lock()`; the passage of time.
 
 use crate::engine::Engine;
-use crate::races::Sync;
+use crate::races::{Races, Sync};
 use crate::task::{DsqRef, TaskId};
 
 impl Engine<'_> {
     #[inline]
     pub(crate) fn acquire(&mut self, from: Sync) {
-        if let Some(races) = &mut self.races {
-            races.acquire(self.exec_cpu, from);
+        if self.races.is_some() {
+            self.order(from, Races::acquire);
         }
     }
 
     #[inline]
     pub(crate) fn release(&mut self, to: Sync) {
-        if let Some(races) = &mut self.races {
-            races.release(self.exec_cpu, to);
+        if self.races.is_some() {
+            self.order(to, Races::release);
         }
     }
 
+    #[inline]
     fn pass(&mut self, through: Sync) {
+        if self.races.is_some() {
+            self.order(through, Races::pass);
+        }
+    }
+
+    /// Out of the way of runs that do not check.
+    #[cold]
+    #[inline(never)]
+    fn order(&mut self, what: Sync, how: fn(&mut Races, u32, Sync)) {
         if let Some(races) = &mut self.races {
-            races.pass(self.exec_cpu, through);
+            how(races, self.exec_cpu, what);
         }
     }
 
@@ -42,8 +52,9 @@ impl Engine<'_> {
     }
 
     /// `finish_task()`: a CPU has switched away from a task and clears `p->on_cpu` with release semantics.
+    #[inline]
     pub(crate) fn left_cpu(&mut self, id: TaskId) {
-        if !id.is_idle() {
+        if self.races.is_some() && !id.is_idle() {
             self.release(Sync::OffCpu(id.0));
         }
     }
@@ -76,7 +87,11 @@ impl Engine<'_> {
 
     /// `dsq->lock`, for each insertion, removal, and step of an iteration: everything before an insertion is known
     /// to the CPU that finds the task there. A local DSQ is protected by its runqueue's lock instead.
+    #[inline]
     pub(crate) fn pass_dsq(&mut self, dsq: DsqRef) {
+        if self.races.is_none() {
+            return;
+        }
         match dsq {
             DsqRef::Local(_) => {}
             DsqRef::Global(node) => self.pass(Sync::GlobalDsq(node)),
