@@ -26,7 +26,7 @@ pub fn render(results: &[Results], workloads: &[(String, String)], reasons: &str
     for result in results {
         arena(&mut page, result);
     }
-    page += "\n## What stays off, and why\n\n";
+    page += "\n## What is outside tolerance, and why\n\n";
     for line in reasons.lines().filter(|line| !line.starts_with("<!--")) {
         let _ = writeln!(page, "{line}");
     }
@@ -42,9 +42,9 @@ fn head(results: &[Results]) -> String {
         "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n\
          <!-- Made by `tiltyard fidelity --page fidelity/results` from the results kept there. -->\n\
          # How far the simulated machine is from the kernel\n\n\
-         The same scheduler sources and the same workload files ran in both. In the kernel `tiltyard exec` did what the\n\
-         files say, with real threads, and a BPF program recorded the scheduler's events. The simulated machine got the\n\
-         costs that `tiltyard calibrate` had measured in that very guest beforehand. `tiltyard fidelity` does it all again.\n",
+         The same scheduler sources and the same workload files ran in both. In the kernel, `tiltyard exec` ran the workloads\n\
+         with real threads, and a BPF program recorded the scheduler's events. The simulated machine had the costs that\n\
+         `tiltyard calibrate` had measured in the same guest before. `tiltyard fidelity` repeats all of this.\n",
     );
     if let Some(first) = results.first() {
         let t = &first.tolerance;
@@ -52,8 +52,9 @@ fn head(results: &[Results]) -> String {
             page,
             "\nTolerances, fixed before the first run (`fidelity/set.toml`): shares of the CPU within {} points,\n\
              switches and migrations within {} %, percentiles of latencies within {} %, throughput within {} %. A median of\n\
-             fewer than {} values, a 99th percentile of fewer than {}, and fewer than {} migrations a second are chance and not\n\
-             judged. Switches to a higher class do not count: in the kernel that is whoever watches the run.\n",
+             fewer than {} values, a 99th percentile of fewer than {}, and fewer than {} migrations a second in both are not\n\
+             judged, because they depend on chance. Switches to a higher scheduling class do not count: in the kernel, they are\n\
+             switches to the process that records the run.\n",
             t.share_points,
             t.switches_percent,
             t.latency_percent,
@@ -95,7 +96,7 @@ fn arena(page: &mut String, result: &Results) {
     let (near, all) = result.score();
     let _ = writeln!(
         page,
-        "\n## {}: {near} of {all}\n\n{}: Linux {}, {}{}.\n\nEach cell: simulated / real (error). **Bold** is off{}.",
+        "\n## {}: {near} of {all}\n\n{}: Linux {}, {}{}.\n\nEach cell: simulated / real (error). **Bold** is outside tolerance{}.",
         result.arena.name,
         capital(&result.arena.about),
         result.kernel_release,
@@ -106,7 +107,7 @@ fn arena(page: &mut String, result: &Results) {
         },
         match result.arena.least_latency_us > 0.0 {
             true => format!(
-                ", *italic* is not judged: latencies under {} us in both, which are the emulator's",
+                ", *italic* is not judged: latencies under {} us in both, which the emulator determines, and rare migrations",
                 number(result.arena.least_latency_us)
             ),
             false => String::new(),
@@ -125,7 +126,7 @@ fn arena(page: &mut String, result: &Results) {
         table(page, &own);
         let lost: u64 = own.iter().map(|c| c.lost_events).sum();
         if lost > 0 {
-            let _ = writeln!(page, "\n{lost} events of the kernel were lost.");
+            let _ = writeln!(page, "\n{lost} of the kernel's events were lost.");
         }
     }
 }
@@ -172,7 +173,7 @@ fn cell(row: &Row) -> String {
     let digits = usize::from(row.figure.is_points() || row.error.abs() < 9.95);
     let error = match row.error.is_finite() {
         true => format!("{:+.digits$}{unit}", row.error),
-        false => "none there".to_owned(),
+        false => "none in the kernel".to_owned(),
     };
     let text = format!("{} / {} ({error})", number(row.simulated), number(row.real));
     match row.within {
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_what_is_off() {
+    fn the_page_shows_what_is_outside_tolerance() {
         let page = render(
             &[results()],
             &[("shares".to_owned(), "Who gets what.".to_owned())],
@@ -269,7 +270,7 @@ mod tests {
             "One CPU: Linux 6.1.9, emulated, medians of 3 runs.",
             "| workload | of | share, % | wakeup p99, us |",
             "| shares | hog | 50.2 / 50.0 (+0.2) | **3600 / 2000 (+80 %)** |",
-            "7 events of the kernel were lost.",
+            "7 of the kernel's events were lost.",
             "* Because.",
             "* `shares`: Who gets what.",
         ] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can be typed. Help, completions and the man page all come from here.
+//! The command line. Help, completions and manual pages are made from it.
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 #[command(after_help = "\
 Start here:
   tiltyard run -w fibo-sysbench-1c -s ule,cfs     two schedulers on one workload, side by side
-  tiltyard list workloads                         what there is to run
+  tiltyard list workloads                         the workloads that can be run
   tiltyard show schedulers ule                    what a scheduler does, and its tunables
 
 Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input file, 4 scheduler does not build,
@@ -51,7 +51,7 @@ pub enum Command {
 }
 
 impl Cli {
-    /// Does what was typed.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Run(args) => run::run(&args),

@@ -8,7 +8,7 @@ use tiltyard_runner::guest::Guest;
 #[derive(Clone, Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("virtual").multiple(true)))]
 pub struct GuestFlags {
-    /// A virtual machine that Tiltyard boots. Without: this machine and its kernel, as root.
+    /// Use a virtual machine that Tiltyard boots. Default: this machine and its kernel, which requires root.
     #[arg(long, group = "virtual")]
     pub vm: bool,
     /// CPUs of the virtual machine.

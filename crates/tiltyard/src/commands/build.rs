@@ -20,7 +20,7 @@ use crate::progress::Steps;
 Examples:
   tiltyard build ule
   tiltyard build ./my.bpf.c
-  tiltyard build ./my.bpf.c --verify           # what the verifier of a real kernel says of it
+  tiltyard build ./my.bpf.c --verify           # also check it with a real kernel's verifier
   tiltyard build ./my.bpf.c --native my.so     # for a disassembler")]
 pub struct Args {
     /// A shipped name, a preset, or a path to a .bpf.c.

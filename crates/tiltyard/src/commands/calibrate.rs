@@ -13,9 +13,9 @@ use crate::progress::Steps;
 
 /// Measure the scheduling costs of this machine, or a virtual one, and write a machine file for tiltyard run.
 ///
-/// Measures switches, wakeups, ticks, interrupts between CPUs, cache lines, what the kernel's own threads do, and, where
-/// the kernel has sched_ext, what a BPF scheduler costs: a callback, an instruction, a kernel function. A comment beside each number explains how it
-/// was measured.
+/// Measures the costs of switches, wakeups, ticks, inter-processor interrupts and cache lines, how often and how long the
+/// kernel's own threads run, and, if the kernel has sched_ext, what a BPF scheduler costs: a callback, an instruction, a
+/// kernel function. A comment beside each number explains how it was measured.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -18,9 +18,9 @@ use crate::terminal;
 /// Compare two results of earlier runs, metric by metric: what changed from A to B, by how much, and whether that may
 /// be chance.
 ///
-/// A and B are files written by tiltyard run --format json, tiltyard kernel --out or tiltyard measure --out. A file with
-/// runs of several schedulers needs the name of one behind a #. Without B, A is the first and B the second scheduler of
-/// the one file.
+/// A and B are files written by tiltyard run --format json, tiltyard kernel --out or tiltyard measure --out. If a file has
+/// runs of several schedulers, add # and the name of one. Without B, the first and the second scheduler of file A are
+/// compared.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,14 +33,14 @@ Examples:
   tiltyard compare base.json new.json --fail-if 'throughput_per_s < -2%'
       For scripts: exit code 9 if the change is beyond this limit, and not chance.
   tiltyard compare base.json --list-metrics
-      What there is to set limits to.
+      The metrics that can have limits.
 
 A limit is METRIC > CHANGE or METRIC < CHANGE. METRIC is a name of --list-metrics, whole
-(sysbench.latency_us_p99), or the part behind a dot (latency_us_p99: that of every app).
+(sysbench.latency_us_p99), or the part after a dot (latency_us_p99: that of every app).
 CHANGE is a part of A's figure (+10%), or an amount: times in ns, us, ms or s (+50us), rates
 in /s, shares in points (+2points), others without a unit.
 
-Four runs of each side are the fewest that can tell a difference from chance; take five or
+At least four runs of each side are needed to distinguish a difference from chance; take five or
 more. One simulated run each, with the same seed, is exact, and compared as it is.")]
 pub struct Args {
     /// The first result, FILE.json or FILE.json#SCHEDULER: the baseline.

@@ -13,7 +13,7 @@ use crate::failure::{Code, Failure};
 ///
 /// Every task becomes a thread or a process of this machine, with the names, the random draws and the
 /// order of operations of the simulated machine. The shells that start them sleep first, for the
-/// time given in the file: mostly 5 s before anything runs.
+/// time given in the file: usually 5 s before anything runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

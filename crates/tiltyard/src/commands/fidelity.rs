@@ -21,19 +21,19 @@ use crate::progress::Steps;
 /// For each arena of fidelity/set.toml: boots its kernel in a virtual machine, measures that machine's costs
 /// (tiltyard calibrate), runs every workload under every scheduler with real threads, runs the same in the simulated
 /// machine with those costs, and prints each metric: simulated, real, error, and whether that is within the file's
-/// tolerance. Takes two hours for all arenas where guests are emulated.
+/// tolerance. With emulated guests, all arenas take two hours.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tiltyard fidelity --arena exact-6.1                    # one arena: CFS against the real one
+  tiltyard fidelity --arena exact-6.1                    # one arena: our CFS and the real one
   tiltyard fidelity --arena exact-6.18 -w bursts
   tiltyard fidelity -w my.json -s ule,cfs --cpus 4       # your own workload, schedulers and number of CPUs
   tiltyard fidelity -w my.json -s cfs_kernel49=default --kernel 6.1
   tiltyard fidelity --out fidelity/results               # all; keeps results and machine files
-  tiltyard fidelity --again fidelity/results             # only simulate; the kernels' figures are those kept there
-  tiltyard fidelity --page fidelity/results              # the page docs/fidelity.md, from what is kept there
+  tiltyard fidelity --again fidelity/results             # repeat only the simulated runs of results kept there
+  tiltyard fidelity --page fidelity/results              # print docs/fidelity.md from the results kept there
 
-Exit code 0 whatever the errors are: they are the result.")]
+The exit code is 0 however large the errors are: they are the result.")]
 pub struct Args {
     /// Only this arena of the set; may be given more than once.
     #[arg(long = "arena", value_name = "NAME", value_delimiter = ',')]
@@ -46,7 +46,7 @@ pub struct Args {
         value_delimiter = ','
     )]
     workloads: Vec<String>,
-    /// Schedulers, instead of those of the set: one for both arenas, or SIMULATED=REAL ("default": the kernel's own).
+    /// Schedulers, instead of those of the set: NAME for both machines, or SIMULATED=REAL ("default": the kernel's own).
     #[arg(
         short,
         long = "scheduler",
@@ -69,7 +69,7 @@ pub struct Args {
     /// Write ARENA.json (results) and ARENA.toml (the machine as measured) to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only simulate: the kernels' figures and the measured machines are those in this folder.
+    /// Repeat only the simulated runs; the kernels' metrics and the measured machines are those in this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "schedulers")]
     again: Option<PathBuf>,
     /// Do not run anything; print the page for the results in this folder.
@@ -261,7 +261,7 @@ fn render(set: &Set, folder: &Path, shipped: &[String], results: &Path) -> Resul
 fn tables(results: &Results) -> String {
     let (near, all) = results.score();
     let mut page = format!(
-        "{}: {} (Linux {}, {})\n{near} of {all} figures are within the tolerance\n",
+        "{}: {} (Linux {}, {})\n{near} of {all} metrics are within tolerance\n",
         results.arena.name, results.arena.about, results.kernel_release, results.accel
     );
     for comparison in &results.comparisons {
@@ -286,7 +286,7 @@ fn tables(results: &Results) -> String {
                 number(row.real),
                 match row.error.is_finite() {
                     true => format!("{:+.1} {unit}", row.error),
-                    false => "none there".to_owned(),
+                    false => "none in the kernel".to_owned(),
                 },
                 match row.within {
                     Some(true) => "",

@@ -37,7 +37,7 @@ const KERNEL: &str = "6.18";
 #[command(after_help = "\
 Examples:
   tiltyard reproduce atc18
-      Every claim of \"The Battle of the Schedulers\" that has an experiment, and which have none.
+      Every claim of \"The Battle of the Schedulers\" that has an experiment, and a list of those that have none.
   tiltyard reproduce --tier headline
       Those that must hold for a paper to be right.
   tiltyard reproduce 'atc18.fig1*' --report fig1.html
@@ -47,11 +47,12 @@ Examples:
   tiltyard reproduce --arena both --vm
       Those that one CPU can decide in a real kernel, too: real threads in a guest, verdicts side by side.
   tiltyard reproduce 'atc18.ule.*' --instead ule=ule:interact_thresh=60
-      What would turn if ULE's threshold were 60.
+      Which verdicts would change if ULE's threshold were 60.
 
 A claim is judged by its check on the medians over the seeds: reproduced or not-reproduced; without a
-check, or when a run of it fails, it is not-run. Runs are kept: what was stopped goes on, what is
-repeated is done at once. The exit code reports whether everything could be judged, not how.")]
+check, or when a run of it fails, it is not-run. Runs are cached: what was
+stopped continues, and what is repeated needs no new runs. The exit code shows whether everything
+could be judged, not the verdicts.")]
 pub struct Args {
     /// Claims (ids, globs), sources, sections, or experiments; none: all.
     #[arg(value_name = "ID|GLOB|SOURCE")]
@@ -90,7 +91,7 @@ pub struct Args {
     /// The folder of experiment files [default: the shipped ones].
     #[arg(long, value_name = "DIR")]
     experiments: Option<PathBuf>,
-    /// Change each number of workloads, machines and presets that no source fixes, and list the verdicts that turn.
+    /// Change each number of workloads, machines and presets that no source fixes, and list the verdicts that change.
     #[arg(long, conflicts_with = "report")]
     sensitivity: bool,
     /// Evaluate each claim with other schedulers in place of its own: does its check distinguish them?
