@@ -326,6 +326,8 @@ mod tests {
     fn runs_are_summed_up_by_their_medians() {
         let runs = [3.0, 1.0, 2.0].map(|share| measured(&[(Figure::Share, share)]));
         assert_eq!(Measured::median(&runs).values[0].value, 2.0);
+        assert_eq!(Measured::median(&runs[..2]).values[0].value, 2.0);
+        assert_eq!(Measured::median(&runs[1..]).values[0].value, 1.5);
         let less = [measured(&[(Figure::Share, 1.0)]), measured(&[])];
         assert_eq!(Measured::median(&less).values, []);
     }
