@@ -240,6 +240,17 @@ fn place_a_newborn() {
     }
 }
 
+/// `place_entity()` takes the later of both: a child gains no time by being born.
+#[test]
+fn a_newborn_keeps_a_later_vruntime() {
+    let cfs = Cfs::kernel49(8);
+    cfs.set_min_vruntime(0, 100 * MS);
+    cfs.queued(0, 100 * MS);
+    let child = cfs.task(0, 0);
+    let after = cfs.call("t_place", &[child, 150 * MS, 1]);
+    assert_eq!(after, 150 * MS);
+}
+
 #[test]
 fn a_move_keeps_the_distance_to_min_vruntime() {
     let cfs = Cfs::new(&preset("cfs_kernel49"), 2, 8);
