@@ -307,6 +307,22 @@ fn pick_prefers_a_buddy_that_is_fair() {
     }
 }
 
+/// `set_next_buddy()` and `set_last_buddy()` pass over tasks of SCHED_IDLE.
+#[test]
+fn idle_tasks_are_no_buddies() {
+    for kind in [NEXT, LAST] {
+        for (policy, is_buddy) in [(POLICY_BATCH, true), (POLICY_IDLE, false)] {
+            let cfs = Cfs::kernel49(8);
+            let left = cfs.queued(0, 90 * MS);
+            let other = cfs.call("t_task", &[0, policy, 0, 0, 91 * MS]);
+            cfs.call("t_enqueue", &[other, 0, 0]);
+            cfs.call("t_mark", &[other, kind]);
+            let pick = if is_buddy { other } else { left };
+            assert_eq!(cfs.peek(), pick, "kind {kind}, policy {policy}");
+        }
+    }
+}
+
 #[test]
 fn next_beats_last_and_both_beat_skip() {
     let cfs = Cfs::kernel49(8);
