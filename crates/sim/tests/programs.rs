@@ -99,3 +99,23 @@ fn who_no_longer_spins_at_a_barrier_is_woken_and_no_more() {
     // Spins for 1 ms, sleeps from 1 to 5 and from 5 to 8, and computes.
     assert_eq!((a.runtime_ns, a.sleep_ns), (2_000_000, 7_000_000));
 }
+
+/// A resume lets go whoever is suspended at its place, and nobody who comes later.
+#[test]
+fn a_resume_is_for_all_who_are_there() {
+    let machine = ideal("package:1 [numa] core:4 pu:1", 250);
+    let workload = parse(
+        r#"{ "tasks": {
+            "X": { "instance": 2, "loop": 1, "suspend": "p", "run": 1000 },
+            "late": { "loop": 1, "run": 6000, "suspend": "p", "run1": 1000 },
+            "R": { "loop": 1, "run": 5000, "resume": "p", "run1": 4000, "resume1": "p" } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let ended_us = |name: &str| {
+        let task = ran.summary.tasks.iter().find(|t| t.name == name);
+        task.and_then(|t| t.ended_ns).expect(name) / 1000
+    };
+    assert_eq!(["X-0", "X-1", "late"].map(ended_us), [6_000, 6_000, 10_000]);
+}
