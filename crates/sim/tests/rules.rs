@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Rules of the kernel's that no scheduler that ships relies on.
+
+mod common;
+
+use common::{Arena, check_books, ideal, object, parse};
+
+const MOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/mover.bpf.c");
+
+/// What scx_bpf_dsq_move_set_vtime() says is of the next move only (`scx_dsq_move()`).
+#[test]
+fn a_vtime_that_is_set_for_a_move_is_for_one_move() {
+    let machine = ideal("package:1 [numa] core:1 pu:1", 1000);
+    let task = |name: &str| {
+        format!(r#""{name}": {{ "loop": 1, "run": 10000, "tiltyard": {{ "app": "a" }} }}"#)
+    };
+    let tasks = ["A", "B", "C", "D"].map(task).join(", ");
+    let workload = parse(&format!(
+        r#"{{ "tiltyard": {{ "apps": {{ "a": {{}} }} }}, "tasks": {{ {tasks} }} }}"#
+    ));
+    let ran = Arena::new(&machine, object(MOVER, 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let task = |name: &str| ran.summary.tasks.iter().find(|t| t.name == name);
+    // A is first in the queue and the only one with a vtime above 0.
+    let ends = ["B", "C", "D", "A"].map(|name| task(name).and_then(|t| t.ended_ns));
+    assert!(ends.is_sorted(), "{ends:?}");
+}
