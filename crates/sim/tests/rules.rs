@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Arena, check_books, ideal, object, parse};
+use common::{Arena, check_books, ideal, object, parse, repository};
+use tiltyard_native::Value;
 
 const MOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/mover.bpf.c");
 
@@ -25,4 +26,23 @@ fn a_vtime_that_is_set_for_a_move_is_for_one_move() {
     // A is first in the queue and the only one with a vtime above 0.
     let ends = ["B", "C", "D", "A"].map(|name| task(name).and_then(|t| t.ended_ns));
     assert!(ends.is_sorted(), "{ends:?}");
+}
+
+/// `select_fallback_rq()`: instead of a CPU that it may not use, a task gets one of the node that it comes from.
+#[test]
+fn a_forbidden_answer_is_replaced_within_the_node() {
+    let machine = ideal("package:2 [numa] core:2 pu:1", 250);
+    let fixed = repository().join("tests/conformance/schedulers/select_fixed.bpf.c");
+    let workload = parse(
+        r#"{ "tasks": { "X": { "loop": 1, "phases": {
+            "there": { "cpus": [3], "run": 1000 },
+            "free": { "cpus": [0, 2, 3], "sleep": 5000, "run": 2000 } } } } }"#,
+    );
+    let globals = ["answer", "insert_x"].map(|name| (name.to_owned(), Value::Int(1)));
+    let mut arena = Arena::new(&machine, object(&fixed.display().to_string(), 2));
+    arena.globals = &globals;
+    let ran = arena.run(&workload).expect("a run");
+    check_books(&ran);
+    let busy_us: Vec<u64> = ran.summary.cpus.iter().map(|c| c.busy_ns / 1000).collect();
+    assert_eq!(busy_us, [0, 0, 2000, 1000]);
 }
