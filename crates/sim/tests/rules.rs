@@ -46,3 +46,22 @@ fn a_forbidden_answer_is_replaced_within_the_node() {
     let busy_us: Vec<u64> = ran.summary.cpus.iter().map(|c| c.busy_ns / 1000).collect();
     assert_eq!(busy_us, [0, 0, 2000, 1000]);
 }
+
+/// `check_preempt_curr_rt()`: a realtime task of the same priority does not even make the CPU look for another task.
+#[test]
+fn an_equal_does_not_disturb_a_realtime_task() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    machine.costs.switch_ns = 1_000;
+    let overhead_ns = |priority: u32| {
+        let workload = format!(
+            r#"{{ "tasks": {{
+            "F": {{ "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 1000, "run": 20000 }},
+            "G": {{ "loop": 1, "policy": "SCHED_FIFO", "priority": {priority}, "sleep": 5000, "run": 1000 }} }} }}"#
+        );
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&parse(&workload));
+        let ran = ran.expect("a run");
+        check_books(&ran);
+        ran.summary.overhead.switch_ns
+    };
+    assert_eq!(overhead_ns(10), overhead_ns(9));
+}
