@@ -4,6 +4,8 @@
 mod common;
 
 use common::{Arena, check_books, ideal, object, parse, repository};
+use std::collections::BTreeMap;
+use tiltyard_model::{Event, EventKind, EventSink, TaskInfo};
 use tiltyard_native::Value;
 
 const MOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/mover.bpf.c");
@@ -64,4 +66,61 @@ fn an_equal_does_not_disturb_a_realtime_task() {
         ran.summary.overhead.switch_ns
     };
     assert_eq!(overhead_ns(10), overhead_ns(9));
+}
+
+/// The parent that each task has, and the leader of its process, by name.
+#[derive(Default)]
+struct Families {
+    names: BTreeMap<u32, String>,
+    probes: BTreeMap<u16, String>,
+    told: BTreeMap<(String, String), String>,
+}
+
+impl EventSink for Families {
+    fn task(&mut self, info: &TaskInfo) {
+        self.names.insert(info.tid.0, info.name.clone());
+    }
+
+    fn probe_name(&mut self, probe: u16, name: &str, _: bool) {
+        self.probes.insert(probe, name.to_owned());
+    }
+
+    fn event(&mut self, event: &Event) {
+        if let EventKind::Probe { probe, key, value } = event.kind {
+            let name = |tid: &u32| self.names.get(tid).cloned().unwrap_or_default();
+            let (who, of) = (name(&key), name(&(value as u32)));
+            self.told.insert((who, self.probes[&probe].clone()), of);
+        }
+    }
+}
+
+/// `copy_process()` with CLONE_THREAD: a thread is a child of its process's parent, whichever thread created it.
+#[test]
+fn a_thread_is_a_child_of_its_processs_parent() {
+    let machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    let workload = parse(
+        r#"{ "tiltyard": { "apps": { "a": {} } }, "tasks": {
+            "main": { "loop": 1, "tiltyard": { "app": "a", "spawn": "helper", "spawn1": "other", "join": true } },
+            "helper": { "instance": 0, "loop": 1, "tiltyard": { "app": "a" }, "run": 1000 },
+            "other": { "instance": 0, "loop": 1, "tiltyard": { "app": "a", "process": true }, "run": 1000 } } }"#,
+    );
+    let parents = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/schedulers/parents.bpf.c"
+    );
+    let mut families = Families::default();
+    let arena = Arena::new(&machine, object(parents, 2));
+    tiltyard_sim::run(&arena.setup(&workload), &mut families, &mut |_| {}).expect("a run");
+    for (who, parent, leader) in [
+        ("main", "sh-a", "main"),
+        ("helper-0", "sh-a", "main"),
+        ("other-0", "main", "other-0"),
+    ] {
+        let told = |probe: &str| families.told[&(who.to_owned(), probe.to_owned())].clone();
+        assert_eq!(
+            (&*told("parent"), &*told("leader")),
+            (parent, leader),
+            "{who}"
+        );
+    }
 }
