@@ -300,6 +300,7 @@ pub fn turns_of_claims(tried: &[Tried]) -> BTreeMap<&str, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Experiment;
 
     const FILE: &str = "scheduler = 'a'\n\
         [[rule]]\nid = 'slice'\ntext = 'Ten ticks.'\nwhere = 'Section 2'\npaper = true\n\
@@ -342,6 +343,36 @@ mod tests {
         let mut other = tried(&["s.p.c"]);
         other[0].definition = "slice=30\n\n\n".to_owned();
         assert_eq!(scores(&all, &other).paper, score(0, 1));
+    }
+
+    #[test]
+    fn a_claim_that_is_no_longer_judged_is_lost_and_not_turned() {
+        use ClaimOutcome::{NotReproduced as No, NotRun as Lost, Reproduced as Yes};
+        let text = "title = 't'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\n\
+                    tier = 'core'\nexpected = 'e'\ntolerance = 't'\ncheck = 'a.x < 1'\n";
+        let claim = Experiment::read(text, "e", "e.toml")
+            .unwrap()
+            .claims
+            .remove(0);
+        let verdict = |id: &str, outcome| Verdict {
+            id: id.to_owned(),
+            verdict: outcome,
+            ..Verdict::not_run(&claim, None)
+        };
+        let pairs = [
+            ("fails", Yes, No),
+            ("holds", No, Yes),
+            ("same", Yes, Yes),
+            ("lost", Yes, Lost),
+            ("new", Lost, Yes),
+        ]
+        .map(|(id, before, after)| (verdict(id, before), verdict(id, after)));
+        let pairs = pairs.each_ref().map(|(before, after)| (before, after));
+        let mutation = &read(FILE).unwrap().mutations[0];
+        let tried = Tried::new("a", mutation, 1, &pairs);
+        assert_eq!(tried.judged, 4);
+        assert_eq!(tried.turned, ["fails", "holds"]);
+        assert_eq!(tried.lost, ["lost"]);
     }
 
     #[test]

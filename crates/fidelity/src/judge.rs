@@ -255,6 +255,8 @@ pub fn judge(simulated: &Measured, real: &Measured, limits: &Limits) -> Vec<Row>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tiltyard_measure::testing::Stream;
+    use tiltyard_measure::{Recorder, RecorderSpec};
 
     const LIMITS: Limits = Limits {
         tolerance: Tolerance {
@@ -326,8 +328,59 @@ mod tests {
     fn runs_are_summed_up_by_their_medians() {
         let runs = [3.0, 1.0, 2.0].map(|share| measured(&[(Figure::Share, share)]));
         assert_eq!(Measured::median(&runs).values[0].value, 2.0);
+        assert_eq!(Measured::median(&runs[..2]).values[0].value, 2.0);
+        assert_eq!(Measured::median(&runs[1..]).values[0].value, 1.5);
         let less = [measured(&[(Figure::Share, 1.0)]), measured(&[])];
         assert_eq!(Measured::median(&less).values, []);
+    }
+
+    #[test]
+    fn percentiles_of_few_values_are_chance() {
+        let mut stream = Stream::new();
+        stream.task(0, 1, "a");
+        for at_ns in (0..150).map(|turn| turn * 1000) {
+            stream.wake(at_ns, 0, 1).start(at_ns, 0, 1);
+            stream.block(at_ns + 500, 0, 1, 0);
+        }
+        let mut recorder = Recorder::new(RecorderSpec {
+            nr_cpus: 1,
+            origin_ns: 0,
+            starvation_ns: RecorderSpec::STARVATION_NS,
+        });
+        stream.play(&mut recorder);
+        let summary = recorder.finish(150_000);
+        let requests = Requests {
+            class: "r".to_owned(),
+            count: 150,
+            per_s: 1.0,
+            p50_p99_ns: Some((1, 2)),
+        };
+        let figures = |p50, p99| {
+            let least = Least {
+                p50,
+                p99,
+                ..LIMITS.least
+            };
+            let apps = ["a".to_owned()];
+            let measured = Measured::new(
+                &summary,
+                &apps,
+                150_000,
+                std::slice::from_ref(&requests),
+                least,
+            );
+            let figures = measured.values.iter().map(|value| value.figure);
+            figures.collect::<Vec<_>>()
+        };
+        use Figure::*;
+        assert_eq!(
+            figures(150, 151),
+            [Share, Switches, WaitP50, WakeupP50, Throughput, RequestP50]
+        );
+        assert_eq!(
+            figures(151, 150),
+            [Share, Switches, WaitP99, WakeupP99, Throughput, RequestP99]
+        );
     }
 
     #[test]

@@ -279,6 +279,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_judged_is_told_from_what_is_near() {
+        let mut results = results();
+        results.arena.least_latency_us = 28.0;
+        results.comparisons[0].rows[1].within = None;
+        let page = render(&[results], &[], "");
+        for line in [
+            "| one | mine | default (CFS) | 1 of 1 |",
+            "| shares | hog | 50.2 / 50.0 (+0.2) | *3600 / 2000 (+80 %)* |",
+        ] {
+            assert!(page.lines().any(|l| l == line), "{line}\n{page}");
+        }
+        let legend = "**Bold** is off, *italic* is not judged: latencies under 28.0 us in both";
+        assert!(page.contains(legend), "{page}");
+    }
+
+    #[test]
     fn three_digits_count() {
         assert_eq!(
             [0.0, 1.234, 12.34, 123.4].map(number),

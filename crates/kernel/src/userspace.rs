@@ -255,3 +255,30 @@ pub fn given(object: &Object, layout: &Layout, plan: &Plan) -> Vec<Tunable> {
     });
     variables.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own_cpus() -> Vec<u32> {
+        let set = affinity(None).expect("this thread's CPUs");
+        // SAFETY: the CPUs are within the set.
+        let has = |cpu: &u32| unsafe { libc::CPU_ISSET(*cpu as usize, &set) };
+        (0..libc::CPU_SETSIZE as u32).filter(has).collect()
+    }
+
+    #[test]
+    fn a_thread_has_its_cpus_back_after_work_on_one() {
+        let own = own_cpus();
+        for cpu in &own {
+            // SAFETY: takes nothing and returns a number.
+            let there = || (own_cpus(), unsafe { libc::sched_getcpu() });
+            let seen = on_cpu(Some(*cpu), there).expect("a CPU of its own");
+            assert_eq!(seen, (vec![*cpu], *cpu as i32));
+            assert_eq!(own_cpus(), own);
+        }
+        let nowhere = on_cpu(Some(libc::CPU_SETSIZE as u32), || ());
+        assert!(matches!(nowhere, Err(LoadError::Pinned { .. })));
+        assert_eq!(own_cpus(), own);
+    }
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Figures of small streams, worked out by hand.
 
-use tiltyard_measure::testing::Stream;
+use tiltyard_measure::testing::{Call, Stream};
 use tiltyard_measure::{Better, Recorder, RecorderSpec, Summary, TaskSummary, TraceHash};
 use tiltyard_model::{OverheadCause, PrevState, SwitchCause};
 
@@ -412,4 +412,28 @@ fn the_hash_sees_every_field() {
         hash(&one),
         "0bf5c4780a6ffba9101a6156576baba00bfb8c07f10dd6b6938286f8227516a0"
     );
+}
+
+/// The shell that starts an app's tasks and notices their end is no part of the work.
+#[test]
+fn an_app_is_complete_when_all_that_its_shell_started_is_dead() {
+    let mut s = Stream::new();
+    let mut named = |s: &mut Stream, born_ns, tid, name: &str| {
+        s.task(born_ns, tid, "db");
+        if let Some(Call::Task(info)) = s.calls.last_mut() {
+            info.name = name.to_owned();
+        }
+    };
+    named(&mut s, 0, 1, "sh-db");
+    s.wake_new(0, 0, 1).start(0, 0, 1);
+    named(&mut s, 10, 2, "worker");
+    s.wake_new(10, 0, 2).block(20, 0, 1, 2).exit(50, 0, 2, 0);
+    s.wake(60, 0, 1).start(60, 0, 1);
+    let db = |s: &Stream| {
+        let app = play(s, 1, 0, 1000, 100).apps.remove(0);
+        (app.ended_ns, app.completed_ns)
+    };
+    assert_eq!(db(&s), (None, Some(50)));
+    s.exit(70, 0, 1, 0);
+    assert_eq!(db(&s), (Some(70), Some(50)));
 }

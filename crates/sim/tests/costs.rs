@@ -116,6 +116,25 @@ fn a_refill_from_another_node_costs_its_distance() {
     assert!(more_ns > 0 && more_ns % (lines * 2) == 0, "{more_ns} ns");
 }
 
+/// A task that moves within a last-level cache finds its working set there, and beside it only in memory.
+#[test]
+fn a_refill_from_another_cache_comes_from_memory() {
+    let mut machine = ideal("package:1 [numa] l3:2 core:2 pu:1", 250);
+    machine.caches.l3_bytes = 1 << 20;
+    (machine.costs.line_l3_ps, machine.costs.line_mem_ps) = (1_000, 10_000);
+    machine.costs.refill_overlap_permille = 0;
+    let refill_ns = |there: u32| {
+        let workload = format!(
+            r#"{{ "tasks": {{ "mover": {{ "tiltyard": {{ "working_set": 65536 }}, "loop": 1, "phases": {{
+            "here": {{ "cpus": [0], "run": 1000 }}, "there": {{ "cpus": [{there}], "run": 1000 }} }} }} }} }}"#
+        );
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&parse(&workload));
+        ran.expect("a run").summary.overhead.cache_refill_ns
+    };
+    let lines = 65536 / 64;
+    assert_eq!(refill_ns(2) - refill_ns(1), lines * 9);
+}
+
 /// Wakeups by timers have a cost of their own.
 #[test]
 fn each_wakeup_is_charged() {

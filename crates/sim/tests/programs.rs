@@ -81,3 +81,41 @@ fn a_new_task_has_not_migrated() {
     assert_eq!(busy.count(), 2, "children run beside their parent");
     assert_eq!(ran.summary.migrations, 0);
 }
+
+/// A has stopped spinning and sleeps when B opens the first barrier: at the second it waits like anybody else.
+#[test]
+fn who_no_longer_spins_at_a_barrier_is_woken_and_no_more() {
+    let machine = ideal("package:1 [numa] core:2 pu:1", 250);
+    let workload = parse(
+        r#"{ "tiltyard": { "barriers": { "first": { "parties": 2, "spin": 1000 }, "second": { "parties": 2 } } },
+             "tasks": {
+            "A": { "loop": 1, "cpus": [0], "barrier": "first", "barrier1": "second", "run": 1000 },
+            "B": { "loop": 1, "cpus": [1], "run": 5000, "barrier": "first", "run1": 3000, "barrier1": "second" } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let a = ran.summary.tasks.iter().find(|t| t.name == "A").expect("A");
+    // Spins for 1 ms, sleeps from 1 to 5 and from 5 to 8, and computes.
+    assert_eq!((a.runtime_ns, a.sleep_ns), (2_000_000, 7_000_000));
+}
+
+/// A resume lets go whoever is suspended at its place, and nobody who comes later.
+#[test]
+fn a_resume_is_for_all_who_are_there() {
+    let machine = ideal("package:1 [numa] core:4 pu:1", 250);
+    let workload = parse(
+        r#"{ "tasks": {
+            "X": { "instance": 2, "loop": 1, "suspend": "p", "run": 1000 },
+            "late": { "loop": 1, "run": 6000, "suspend": "p", "run1": 1000 },
+            "R": { "loop": 1, "run": 5000, "resume": "p", "run1": 4000, "resume1": "p" } } }"#,
+    );
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    let ended_us = |name: &str| {
+        let task = ran.summary.tasks.iter().find(|t| t.name == name);
+        task.and_then(|t| t.ended_ns).expect(name) / 1000
+    };
+    assert_eq!(["X-0", "X-1", "late"].map(ended_us), [6_000, 6_000, 10_000]);
+}

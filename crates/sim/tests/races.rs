@@ -218,6 +218,20 @@ fn a_queue_hands_over_what_was_written_before_and_not_afterwards() {
     }
 }
 
+/// `try_to_wake_up()` waits for the CPU that the task has left.
+#[test]
+fn a_wakeup_comes_after_the_turn_before_it() {
+    let path = repository().join("crates/sim/tests/schedulers/sleeper.bpf.c");
+    let object = telling(&source(&path.display().to_string()));
+    let workload = parse(
+        r#"{ "tasks": {
+            "A": { "loop": 20, "run": 100, "sem_post": "b", "sem_wait": "a" },
+            "B": { "loop": 20, "sem_wait": "b", "run": 100, "sem_post": "a" } } }"#,
+    );
+    let (checked, _) = check(&object, &workload, &[]);
+    assert_eq!(checked.races, []);
+}
+
 #[test]
 fn neighbouring_bytes_and_reused_memory_are_not_shared() {
     assert_eq!(races(Scenario::Bytes), []);

@@ -237,6 +237,45 @@ fn nothing_is_written_that_could_not_be_read() {
     assert!(Calls(vec![event(3, 0, 1)]).try_file(&head).is_ok());
 }
 
+/// Each CPU that an event names is looked at, not only the one it happened on.
+#[test]
+fn events_name_cpus_that_are_there() {
+    let task = Tid(1);
+    let of = |cpu: u32| {
+        let (cpu, first) = (Cpu(cpu), Cpu(0));
+        [
+            EventKind::Wakeup {
+                task,
+                waker: task,
+                target: cpu,
+            },
+            EventKind::WakeupNew { task, target: cpu },
+            EventKind::Migrate {
+                task,
+                from: cpu,
+                to: first,
+            },
+            EventKind::Migrate {
+                task,
+                from: first,
+                to: cpu,
+            },
+            EventKind::RunqueueLock {
+                of: cpu,
+                taken: true,
+            },
+        ]
+    };
+    let event = |kind| {
+        let (time_ns, cpu) = (0, Cpu(0));
+        Call::Event(Event { time_ns, cpu, kind })
+    };
+    for (good, bad) in of(NR_CPUS - 1).into_iter().zip(of(NR_CPUS)) {
+        assert!(!refused(event(good)), "{good:?}");
+        assert!(refused(event(bad)), "{bad:?}");
+    }
+}
+
 /// The longest records, one after another, still fit into blocks that a reader takes.
 #[test]
 fn the_longest_names_fit() {

@@ -211,6 +211,29 @@ fn circles_of_births_behind_a_wait_are_allowed() {
     assert_eq!(task(members), "no error");
 }
 
+/// Each event that may hold a task up for ever, or end it.
+#[test]
+fn circles_of_births_behind_any_wait_are_allowed() {
+    let shared = "\"pipes\": { \"p\": {} }, \"barriers\": { \"b\": { \"parties\": 9 } }";
+    for event in [
+        "\"lock\": \"m\"",
+        "\"wait\": { \"ref\": \"c\", \"mutex\": \"m\" }",
+        "\"sync\": { \"ref\": \"c\", \"mutex\": \"m\" }",
+        "\"barrier\": \"b\"",
+        "\"suspend\": \"x\"",
+        "\"sem_wait\": \"s\"",
+        "\"write\": { \"pipe\": \"p\", \"bytes\": 1 }",
+        "\"read\": { \"pipe\": \"p\", \"bytes\": 1 }",
+        "\"join\": true",
+        "\"exit\": true",
+    ] {
+        let members = |event: &str| format!("\"tiltyard\": {{ {event}, \"fork\": \"a\" }}");
+        assert_eq!(with(shared, &members(event)), "no error", "{event}");
+    }
+    let grows = with(shared, "\"tiltyard\": { \"run\": 1, \"fork\": \"a\" }");
+    assert!(grows.contains("grows without bound"), "{grows}");
+}
+
 /// Counts that would fill the memory are refused before they do.
 #[test]
 fn huge_counts_are_refused() {

@@ -240,6 +240,17 @@ fn place_a_newborn() {
     }
 }
 
+/// `place_entity()` takes the later of both: a child gains no time by being born.
+#[test]
+fn a_newborn_keeps_a_later_vruntime() {
+    let cfs = Cfs::kernel49(8);
+    cfs.set_min_vruntime(0, 100 * MS);
+    cfs.queued(0, 100 * MS);
+    let child = cfs.task(0, 0);
+    let after = cfs.call("t_place", &[child, 150 * MS, 1]);
+    assert_eq!(after, 150 * MS);
+}
+
 #[test]
 fn a_move_keeps_the_distance_to_min_vruntime() {
     let cfs = Cfs::new(&preset("cfs_kernel49"), 2, 8);
@@ -292,6 +303,22 @@ fn pick_prefers_a_buddy_that_is_fair() {
         // The mark goes with the pick.
         if buddy {
             assert_eq!(cfs.peek(), left);
+        }
+    }
+}
+
+/// `set_next_buddy()` and `set_last_buddy()` pass over tasks of SCHED_IDLE.
+#[test]
+fn idle_tasks_are_no_buddies() {
+    for kind in [NEXT, LAST] {
+        for (policy, is_buddy) in [(POLICY_BATCH, true), (POLICY_IDLE, false)] {
+            let cfs = Cfs::kernel49(8);
+            let left = cfs.queued(0, 90 * MS);
+            let other = cfs.call("t_task", &[0, policy, 0, 0, 91 * MS]);
+            cfs.call("t_enqueue", &[other, 0, 0]);
+            cfs.call("t_mark", &[other, kind]);
+            let pick = if is_buddy { other } else { left };
+            assert_eq!(cfs.peek(), pick, "kind {kind}, policy {policy}");
         }
     }
 }

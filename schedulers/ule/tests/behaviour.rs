@@ -309,6 +309,19 @@ fn probes_tell_history_slice_and_queue() {
     assert_eq!(seen.told("sleeper", "fifo").len(), 1);
 }
 
+/// `sched_wakeup()` of FreeBSD: what is left of a slice does not outlive a sleep.
+#[test]
+fn a_wakeup_begins_a_slice() {
+    let alone = r#"{ "tasks": { "A": { "loop": -1, "run": 40000, "sleep": 40000 } } }"#;
+    let seen = watch(1, &[("mode", 1)], alone, 10);
+    // It is born near the end of a slice.
+    let used = seen.told("A", "slice_used").into_iter();
+    let used = used.filter(|(at_ns, _)| *at_ns > 5000 * MS);
+    // 40 ms are six ticks of 127 Hz at most, the slice is ten or more.
+    let most = used.map(|(_, ticks)| ticks).max();
+    assert!((4..=6).contains(&most.expect("it ran")), "{most:?}");
+}
+
 #[test]
 fn a_childs_run_time_goes_to_its_parent() {
     let tree = r#"{

@@ -227,3 +227,18 @@ fn memory_is_bounded_and_says_so() {
     access(&mut small, 0, WRITE);
     assert!(!small.is_partial());
 }
+
+#[test]
+fn freed_memory_hands_nothing_on() {
+    for (is_freed, expected) in [(false, 0), (true, 1)] {
+        let (flag, mut races) = (WORD + 64..WORD + 72, Races::new(2));
+        access(&mut races, 0, WRITE);
+        races.access(site(0, 7), flag.clone(), WRITE | MARKED | how::RELEASE);
+        if is_freed {
+            races.forget(flag.clone());
+        }
+        races.access(site(1, 8), flag, MARKED | how::ACQUIRE);
+        access(&mut races, 1, READ);
+        assert_eq!(found(&races).len(), expected, "freed: {is_freed}");
+    }
+}
