@@ -150,7 +150,9 @@ mod tests {
         let [mut short, mut long, mut all] = [(); 3].map(|()| AppDurations::of_app());
         for us in 1..=1000u64 {
             let part = if us <= 300 { &mut short } else { &mut long };
-            [part, &mut all].map(|durations| durations.add(us * us * 1000));
+            for durations in [part, &mut all] {
+                durations.add(us * us * 1000);
+            }
         }
         let none = AppDurations::of_app();
         assert_eq!(short.and(&long).summary(), all.summary());

@@ -418,7 +418,7 @@ fn the_hash_sees_every_field() {
 #[test]
 fn an_app_is_complete_when_all_that_its_shell_started_is_dead() {
     let mut s = Stream::new();
-    let mut named = |s: &mut Stream, born_ns, tid, name: &str| {
+    let named = |s: &mut Stream, born_ns, tid, name: &str| {
         s.task(born_ns, tid, "db");
         if let Some(Call::Task(info)) = s.calls.last_mut() {
             info.name = name.to_owned();
