@@ -371,6 +371,49 @@ impl Recorder {
         }
     }
 
+    #[inline]
+    fn charge(&mut self, cpu: usize, overhead: &Overhead) {
+        let now_ns = self.states.now_ns();
+        self.settle_cpu(cpu, now_ns);
+        self.cpus[cpu].charge(now_ns, overhead.total_ns());
+        if self.counts() {
+            self.overhead += overhead;
+        }
+    }
+
+    /// An event that is no overhead. A function of its own: it saves registers that overhead does not need.
+    #[inline(never)]
+    fn take(&mut self, cpu: Cpu, kind: &EventKind) {
+        match *kind {
+            EventKind::Switch {
+                prev,
+                prev_state,
+                cause,
+                next,
+            } => self.switch(cpu, prev, prev_state, cause, next),
+            EventKind::Wakeup { task, target, .. } => self.wake(task, target, Wait::Woken),
+            EventKind::WakeupNew { task, target } => self.wake(task, target, Wait::Forked),
+            EventKind::Migrate { task, to, .. } => self.migrate(task, to),
+            // Births come through `task`, deaths through the last switch. No figure is of the scheduler's insides.
+            EventKind::Fork { .. }
+            | EventKind::Exit { .. }
+            | EventKind::Access { .. }
+            | EventKind::RunqueueLock { .. } => {}
+            EventKind::Nice { task, nice } => {
+                let slot = self.slot(task);
+                self.facts[slot].nice = nice;
+            }
+            EventKind::Request {
+                task,
+                class,
+                start_ns,
+            } => self.request(task, class, start_ns),
+            EventKind::Mark { class, .. } => self.mark(class),
+            EventKind::Probe { probe, key, value } => self.probe(probe, key, value),
+            EventKind::Overhead(ref overhead) => self.charge(cpu.index(), overhead),
+        }
+    }
+
     fn count_preemption(&mut self, slot: usize, state: PrevState, cause: SwitchCause, by: usize) {
         let took = matches!(cause, SwitchCause::Preempt | SwitchCause::HigherClass);
         if !took || state != PrevState::Runnable {
@@ -491,41 +534,9 @@ impl EventSink for Recorder {
         if now_ns >= self.boundary_ns {
             self.cross(now_ns);
         }
-        match event.kind {
-            EventKind::Switch {
-                prev,
-                prev_state,
-                cause,
-                next,
-            } => {
-                self.switch(event.cpu, prev, prev_state, cause, next);
-            }
-            EventKind::Wakeup { task, target, .. } => self.wake(task, target, Wait::Woken),
-            EventKind::WakeupNew { task, target } => self.wake(task, target, Wait::Forked),
-            EventKind::Migrate { task, to, .. } => self.migrate(task, to),
-            // Births come through `task`, deaths through the last switch. No figure is of the scheduler's insides.
-            EventKind::Fork { .. }
-            | EventKind::Exit { .. }
-            | EventKind::Access { .. }
-            | EventKind::RunqueueLock { .. } => {}
-            EventKind::Nice { task, nice } => {
-                let slot = self.slot(task);
-                self.facts[slot].nice = nice;
-            }
-            EventKind::Request {
-                task,
-                class,
-                start_ns,
-            } => self.request(task, class, start_ns),
-            EventKind::Mark { class, .. } => self.mark(class),
-            EventKind::Probe { probe, key, value } => self.probe(probe, key, value),
-            EventKind::Overhead(ref overhead) => {
-                self.settle_cpu(event.cpu.index(), now_ns);
-                self.cpus[event.cpu.index()].charge(now_ns, overhead.total_ns());
-                if self.counts() {
-                    self.overhead += overhead;
-                }
-            }
+        match &event.kind {
+            EventKind::Overhead(overhead) => self.charge(event.cpu.index(), overhead),
+            kind => self.take(event.cpu, kind),
         }
     }
 

@@ -148,6 +148,11 @@ impl Clock {
         self.work.set(cpu as usize, at_ns);
     }
 
+    /// From one tick to the next.
+    pub fn tick_ns(&self) -> u64 {
+        self.ticks.period_ns
+    }
+
     /// Ticks stop while every CPU is idle.
     pub fn start_ticks(&mut self, now_ns: u64) {
         if self.ticks.next_ns == NEVER {

@@ -479,13 +479,7 @@ impl Watch<'_, '_> {
             Base::Own { start, .. } if start == place.pointer && !place.write => {}
             Base::Own { start, size, name } => {
                 let access = self.access(location, place.write, name);
-                let (from, to, offset) = (self.name(), self.name(), self.name());
-                checks.push(Insn::new(&from, format!("ptrtoint ptr {start} to i64")));
-                checks.push(Insn::new(
-                    &to,
-                    format!("ptrtoint ptr {} to i64", place.pointer),
-                ));
-                checks.push(Insn::new(&offset, format!("sub i64 {to}, {from}")));
+                let offset = self.offset(&place.pointer, &start, checks);
                 let bytes = &place.bytes;
                 let call = format!(
                     "call void @tilt_inside(i64 {offset}, i64 {bytes}, i64 {size}, i32 {access})"
@@ -509,6 +503,52 @@ impl Watch<'_, '_> {
             Base::Elsewhere if self.is_context(&place.pointer) => {}
             Base::Elsewhere => self.record(location, checks),
         }
+    }
+
+    /// How far a pointer is from where its variable begins. Of a chain of address computations, the sum of their
+    /// indices: the optimiser knows the range of an index, but not of a difference of pointers.
+    fn offset(&mut self, pointer: &str, start: &str, checks: &mut Vec<Insn>) -> String {
+        let mut add = |name: String, text: String| {
+            checks.push(Insn::new(&name, text));
+            name
+        };
+        let Some(steps) = self.chain(pointer, start) else {
+            let to = add(self.name(), format!("ptrtoint ptr {pointer} to i64"));
+            let from = add(self.name(), format!("ptrtoint ptr {start} to i64"));
+            return add(self.name(), format!("sub i64 {to}, {from}"));
+        };
+        let mut sum = "0".to_owned();
+        for (ty, indices) in steps {
+            let far = add(
+                self.name(),
+                format!("getelementptr {ty}, ptr null, {indices}"),
+            );
+            let step = add(self.name(), format!("ptrtoint ptr {far} to i64"));
+            sum = add(self.name(), format!("add i64 {sum}, {step}"));
+        }
+        sum
+    }
+
+    /// Type and indices of each address computation between `start` and a pointer; `None` where anything else lies between.
+    fn chain(&self, pointer: &str, start: &str) -> Option<Vec<(String, String)>> {
+        let (mut at, mut steps) = (pointer, Vec::new());
+        while at != start {
+            let def = self.defs.get(at)?;
+            if def.opcode() == "getelementptr" {
+                let mut step = def.text.strip_prefix("getelementptr ")?;
+                for flag in ["inbounds ", "nusw ", "nuw "] {
+                    step = step.strip_prefix(flag).unwrap_or(step);
+                }
+                let [ty, _, indices @ ..] = &split_top(step, ',')[..] else {
+                    return None;
+                };
+                steps.push(((*ty).to_owned(), indices.join(", ")));
+            } else if def.opcode() != "bitcast" {
+                return None;
+            }
+            at = inner_pointer(def)?;
+        }
+        Some(steps)
     }
 
     fn access(&mut self, location: Option<u32>, write: bool, what: String) -> usize {

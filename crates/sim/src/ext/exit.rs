@@ -105,7 +105,7 @@ impl Engine<'_> {
             exit_code: exit.code,
             reason: reason.as_ptr(),
             at_ns: self.now,
-            at_jiffies: self.now / (1_000_000_000 / u64::from(self.machine.tick_hz)),
+            at_jiffies: self.now / self.clock.tick_ns(),
         };
         let ctx = ptr::from_ref(&ctx) as u64;
         let mut out = String::new();

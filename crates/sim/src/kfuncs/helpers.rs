@@ -91,7 +91,7 @@ extern "C" fn ktime_get_ns(mut e: EnginePtr) -> u64 {
 
 extern "C" fn jiffies64(mut e: EnginePtr) -> u64 {
     let e = e.engine_for_free();
-    e.now / (1_000_000_000 / u64::from(e.machine.tick_hz))
+    e.now / e.clock.tick_ns()
 }
 
 extern "C" fn get_prandom_u32(mut e: EnginePtr) -> u64 {

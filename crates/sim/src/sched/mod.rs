@@ -54,7 +54,7 @@ impl Engine<'_> {
         if !rq.in_schedule {
             rq.in_schedule = true;
             let idle_ns = self.now - rq.idle_entered_ns;
-            if rq.curr.is_idle() && idle_ns >= 1_000_000_000 / u64::from(self.machine.tick_hz) {
+            if rq.curr.is_idle() && idle_ns >= self.clock.tick_ns() {
                 self.charge(cpu, OverheadCause::Wakeup, self.machine.costs.idle_exit_ns);
             }
             self.charge(cpu, OverheadCause::Switch, self.machine.costs.switch_ns / 2);
