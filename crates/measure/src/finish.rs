@@ -5,7 +5,7 @@ use crate::grid::Grid;
 use crate::recorder::{Class, Recorder};
 use crate::states::State;
 use crate::summary::*;
-use crate::task::{App, Facts, NONE, Task};
+use crate::task::{App, Facts, Task};
 
 impl Recorder {
     /// Ends the window at `end_ns` on the arena's clock, or at the last event if that came later.
@@ -162,19 +162,21 @@ impl Recorder {
     }
 
     fn request_summaries(&self) -> Vec<RequestSummary> {
-        let made = self.requests.iter().filter(|c| c.app != NONE);
-        made.map(|class: &Class| RequestSummary {
-            class: class.name.clone(),
-            app: self.app_name(class.app),
-            latency: class.latency.summary(),
-            first_begin_ns: self.since_origin(class.first_begin_ns),
-            last_end_ns: self.since_origin(class.last_end_ns),
-        })
-        .collect()
+        let of_class = |class: &Class| {
+            let of_app = class.requests.iter().map(|(app, requests)| RequestSummary {
+                class: class.name.clone(),
+                app: self.app_name(*app),
+                latency: requests.latency.summary(),
+                first_begin_ns: self.since_origin(requests.first_begin_ns),
+                last_end_ns: self.since_origin(requests.last_end_ns),
+            });
+            of_app.collect::<Vec<_>>()
+        };
+        self.classes.iter().flat_map(of_class).collect()
     }
 
     fn mark_summaries(&self) -> Vec<MarkSummary> {
-        let passed = self.requests.iter().filter(|c| c.marks > 0);
+        let passed = self.classes.iter().filter(|c| c.marks > 0);
         passed
             .map(|class| MarkSummary {
                 mark: class.name.clone(),

@@ -7,6 +7,7 @@ use crate::probe::{self, Probe};
 use crate::states::{Introduced, State, States, Transition, Wait};
 use crate::summary::{MAX_STARVATION, Switches};
 use crate::task::{App, CpuTime, Facts, NONE, Task};
+use std::collections::BTreeMap;
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, PrevState, SwitchCause, TaskInfo, Tid,
 };
@@ -49,7 +50,7 @@ pub struct Recorder {
     pub(crate) facts: Vec<Facts>,
     pub(crate) apps: Vec<App>,
     pub(crate) cpus: Vec<CpuTime>,
-    pub(crate) requests: Vec<Class>,
+    pub(crate) classes: Vec<Class>,
     pub(crate) probes: Vec<Probe>,
     tasks_per_app: u32,
     /// Probes that are kept; `None`: all.
@@ -68,13 +69,19 @@ pub struct Recorder {
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub name: String,
-    pub app: u32,
-    pub latency: AppDurations,
-    pub first_begin_ns: u64,
-    pub last_end_ns: u64,
+    /// By app: tasks of several may make requests of one class.
+    pub requests: BTreeMap<u32, Requests>,
     pub marks: u64,
     pub first_mark_ns: u64,
     pub last_mark_ns: u64,
+}
+
+/// Requests of one class and app.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    pub latency: AppDurations,
+    pub first_begin_ns: u64,
+    pub last_end_ns: u64,
 }
 
 /// A wait longer than the bound; times on the arena's clock.
@@ -105,7 +112,7 @@ impl Recorder {
             facts: Vec::new(),
             apps: Vec::new(),
             cpus: vec![CpuTime::new(spec.origin_ns); spec.nr_cpus],
-            requests: Vec::new(),
+            classes: Vec::new(),
             probes: Vec::new(),
             tasks_per_app: probe::TASKS_PER_APP,
             probe_names: None,
@@ -200,19 +207,16 @@ impl Recorder {
     }
 
     fn class(&mut self, class: u16) -> &mut Class {
-        while self.requests.len() <= usize::from(class) {
-            self.requests.push(Class {
-                name: format!("class {}", self.requests.len()),
-                app: NONE,
-                latency: AppDurations::of_app(),
-                first_begin_ns: u64::MAX,
-                last_end_ns: 0,
+        while self.classes.len() <= usize::from(class) {
+            self.classes.push(Class {
+                name: format!("class {}", self.classes.len()),
+                requests: BTreeMap::new(),
                 marks: 0,
                 first_mark_ns: 0,
                 last_mark_ns: 0,
             });
         }
-        &mut self.requests[usize::from(class)]
+        &mut self.classes[usize::from(class)]
     }
 
     /// The slot of a task; one that nobody introduced gets one and counts as irregular.
@@ -453,13 +457,15 @@ impl Recorder {
             return;
         }
         let (app, now_ns) = (self.tasks[slot].app, self.states.now_ns());
-        let class = self.class(class);
-        if class.app == NONE {
-            class.app = app;
-        }
-        class.latency.add(now_ns.saturating_sub(start_ns));
-        class.first_begin_ns = class.first_begin_ns.min(start_ns);
-        class.last_end_ns = now_ns;
+        let of_app = self.class(class).requests.entry(app);
+        let requests = of_app.or_insert_with(|| Requests {
+            latency: AppDurations::of_app(),
+            first_begin_ns: u64::MAX,
+            last_end_ns: 0,
+        });
+        requests.latency.add(now_ns.saturating_sub(start_ns));
+        requests.first_begin_ns = requests.first_begin_ns.min(start_ns);
+        requests.last_end_ns = now_ns;
     }
 
     fn mark(&mut self, class: u16) {

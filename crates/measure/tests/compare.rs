@@ -108,7 +108,8 @@ fn tasks_can_be_put_together_in_other_ways() {
     for tid in [1, 2] {
         s.task(0, tid, "app").wake_new(0, 0, tid);
     }
-    s.start(0, 0, 1).exit(3 * MS, 0, 1, 2).exit(5 * MS, 0, 2, 0);
+    s.start(0, 0, 1).request(2 * MS, 1, 0, MS).exit(3 * MS, 0, 1, 2);
+    s.request(5 * MS, 2, 0, 3 * MS).exit(5 * MS, 0, 2, 0);
     let recorder = Recorder::new(RecorderSpec {
         nr_cpus: 1,
         origin_ns: 0,
@@ -123,6 +124,12 @@ fn tasks_can_be_put_together_in_other_ways() {
         .map(|a| (a.app.as_str(), a.runtime_ns, a.wait_ns))
         .collect();
     assert_eq!(apps, [("app-1", 3 * MS, 0), ("app-2", 2 * MS, 3 * MS)]);
+    let requests: Vec<_> = summary
+        .requests
+        .iter()
+        .map(|r| (r.app.as_str(), r.latency.count, r.latency.max_ns))
+        .collect();
+    assert_eq!(requests, [("app-1", 1, MS), ("app-2", 1, 2 * MS)]);
 }
 
 /// Names are for programs: each is there once and says its unit. These are promised: scripts rely on them.
