@@ -248,11 +248,18 @@ impl Weighed {
             true => "while events were recorded, as tiltyard kernel does",
             false => "while nothing was recorded",
         };
+        // Of the built-in choice of sched_ext, not of the kernel's own scheduler.
+        let sync = match self.bpf.as_ref().and_then(|bpf| bpf.base.sync_to_waker) {
+            Some(value) => format!(
+                "sync_to_waker = {value} # whether most of 50 readers of a pipe ran where they had slept and the writer was\n"
+            ),
+            None => String::new(),
+        };
         let mut file = format!(
             "# SPDX-License-Identifier: GPL-2.0-or-later\n\
              # Measured by tiltyard calibrate in Linux {}, {recorded}.{moved}\n\
              description = {description:?}\ntopology = {:?}\ntick_hz = {} # the step of the coarse clock\n\
-             preemptible = {} # {}\n\n[costs]\n",
+             preemptible = {} # {}\n{sync}\n[costs]\n",
             self.kernel_release,
             own.topology,
             own.tick_hz.max(1),
@@ -451,6 +458,7 @@ mod tests {
             tick_hz: 250,
             tick_ns: 900,
             preemptible: Some(true),
+            sync_to_waker: Some(false),
             wakeup_ns: 1_000,
             futex_call_ns: 300,
             timer_wakeup_ns: Some(2_200),

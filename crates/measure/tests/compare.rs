@@ -108,7 +108,9 @@ fn tasks_can_be_put_together_in_other_ways() {
     for tid in [1, 2] {
         s.task(0, tid, "app").wake_new(0, 0, tid);
     }
-    s.start(0, 0, 1).request(2 * MS, 1, 0, MS).exit(3 * MS, 0, 1, 2);
+    s.start(0, 0, 1)
+        .request(2 * MS, 1, 0, MS)
+        .exit(3 * MS, 0, 1, 2);
     s.request(5 * MS, 2, 0, 3 * MS).exit(5 * MS, 0, 2, 0);
     let recorder = Recorder::new(RecorderSpec {
         nr_cpus: 1,

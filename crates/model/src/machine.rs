@@ -31,6 +31,10 @@ pub struct Machine {
     /// Whether its kernel can be preempted inside of a system call (full and lazy preemption) or only at its end
     /// (voluntary, none).
     pub preemptible: bool,
+    /// Whether its kernel's built-in choice of a CPU takes the wakee of a sync wakeup to the waker's CPU. From Linux 6.15
+    /// on, it does not: the choice looks at the idle CPUs of the waker's node, which are kept for each node only under
+    /// SCX_OPS_BUILTIN_IDLE_PER_NODE, and are otherwise none (commit 48849271e661; corrected in 7.0-rc6 by db08b1940f4b).
+    pub sync_to_waker: bool,
     pub costs: Costs,
     /// Threads of the kernel's own.
     pub noise: Vec<Noise>,
@@ -237,6 +241,7 @@ impl Machine {
             caches: topology.caches,
             tick_hz: Machine::DEFAULT_TICK_HZ,
             preemptible: false,
+            sync_to_waker: true,
             costs: Costs::REFERENCE,
             noise: Vec::new(),
             jitter: Jitter::REFERENCE,

@@ -49,6 +49,29 @@ fn a_forbidden_answer_is_replaced_within_the_node() {
     assert_eq!(busy_us, [0, 0, 2000, 1000]);
 }
 
+/// `scx_select_cpu_dfl()`: the reader of a pipe waits for its writer's CPU, except in kernels that look for idle CPUs where
+/// nobody keeps any.
+#[test]
+fn a_sync_wakeup_goes_to_the_waker_where_the_kernel_does_that() {
+    let workload = parse(
+        r#"{ "tiltyard": { "pipes": { "p": { "capacity": 4096 } } }, "tasks": {
+            "reader": { "loop": 1, "phases": {
+                "there": { "cpus": [0], "run": 1000 },
+                "free": { "cpus": [0, 1], "run": 1000, "tiltyard": { "read": { "pipe": "p", "bytes": 1 }, "run": 3000 } } } },
+            "writer": { "loop": 1, "cpus": [0], "sleep": 5000, "run": 1000,
+                "tiltyard": { "write": { "pipe": "p", "bytes": 1 }, "run": 4000 } } } }"#,
+    );
+    let mut machine = ideal("package:1 [numa] core:2 pu:1", 250);
+    for (sync_to_waker, busy_us) in [(true, [10_000, 0]), (false, [7_000, 3_000])] {
+        machine.sync_to_waker = sync_to_waker;
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = ran.expect("a run");
+        check_books(&ran);
+        let busy = ran.summary.cpus.iter().map(|c| c.busy_ns / 1000);
+        assert_eq!(busy.collect::<Vec<_>>(), busy_us, "{sync_to_waker}");
+    }
+}
+
 /// `check_preempt_curr_rt()`: a realtime task of the same priority does not even make the CPU look for another task.
 #[test]
 fn an_equal_does_not_disturb_a_realtime_task() {

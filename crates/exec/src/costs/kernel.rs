@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Ticks, wakeups, switches, and what is between CPUs.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
@@ -18,6 +18,7 @@ const WAKEUPS: usize = 300;
 const STACK_BYTES: usize = 256 << 10;
 /// A thread that was woken is asleep again after this much time, ns.
 const ASLEEP_NS: u64 = 1_000_000;
+const SYNC_WAKEUPS: usize = 50;
 const CHUNKS: usize = 40;
 const ROUNDS: u32 = 100;
 const TOTAL: u32 = CHUNKS as u32 * ROUNDS;
@@ -217,6 +218,30 @@ pub fn remote_wakeup(cpu: usize) -> io::Result<u64> {
         }
         sleeper.join().expect("the sleeper does not panic")?;
         Ok(median(readings))
+    })
+}
+
+/// Whether a reader of a pipe that slept on `home` runs there again when it is written to from there, while the other
+/// `cpus` are idle: a pipe's wakeups have the sync hint.
+pub fn sync_goes_to_waker(home: usize, cpus: &[usize]) -> io::Result<bool> {
+    let (mut pipe, mut writer) = io::pipe()?;
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || -> io::Result<usize> {
+            let mut at_home = 0;
+            for _ in 0..SYNC_WAKEUPS {
+                sys::pin(home)?;
+                sys::pin_to(cpus)?;
+                pipe.read_exact(&mut [0])?;
+                at_home += usize::from(sys::current_cpu() == home);
+            }
+            Ok(at_home)
+        });
+        for _ in 0..SYNC_WAKEUPS {
+            sys::sleep_until(sys::now_ns() + ASLEEP_NS);
+            writer.write_all(&[0])?;
+        }
+        let at_home = reader.join().expect("the reader does not panic")?;
+        Ok(at_home * 2 > SYNC_WAKEUPS)
     })
 }
 

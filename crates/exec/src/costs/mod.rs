@@ -29,6 +29,8 @@ pub struct Readings {
     pub tick_ns: u64,
     /// Whether a thread that wakes can preempt its waker inside of the kernel; `None`: that takes privileges.
     pub preemptible: Option<bool>,
+    /// Whether a sync wakeup takes a thread that slept on the waker's CPU there, though others are idle.
+    pub sync_to_waker: Option<bool>,
     /// Waking a thread that sleeps on this CPU and does not preempt, from call to return.
     pub wakeup_ns: u64,
     /// A call of futex() that finds that it need not wait: the path to sleep, and back.
@@ -88,6 +90,9 @@ pub fn measure(own: bool, with_jitter: bool) -> io::Result<Readings> {
         tick_hz,
         tick_ns,
         preemptible: kernel::is_preemptible(home)?,
+        sync_to_waker: other
+            .map(|_| kernel::sync_goes_to_waker(home, &cpus))
+            .transpose()?,
         wakeup_ns: kernel::wakeup(home)?,
         futex_call_ns: kernel::futex_call(),
         timer_wakeup_ns: own.then(|| jitter::timer_wakeup(home)).transpose()?,

@@ -22,12 +22,18 @@ struct File {
     tick_hz: Spanned<u32>,
     #[serde(default)]
     preemptible: bool,
+    #[serde(default = "yes")]
+    sync_to_waker: bool,
     distances: Option<Spanned<Vec<Vec<u32>>>>,
     capacity: Option<Spanned<Vec<u32>>>,
     costs: CostTable,
     #[serde(default, deserialize_with = "one_or_more")]
     noise: Vec<NoiseTable>,
     jitter: Option<JitterTable>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Most keys are required: a missing number would be a number without a source. The optional ones are costs of paths
@@ -123,6 +129,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
     let mut machine = Machine::from_topology(&name_of(file), &read.description, topology);
     machine.tick_hz = source.within(&read.tick_hz, 1..=100_000)?;
     machine.preemptible = read.preemptible;
+    machine.sync_to_waker = read.sync_to_waker;
     machine.costs = source.costs(&read.costs)?;
     let noise = read.noise.iter().map(|table| source.noise(table));
     machine.noise = noise.collect::<Result<_, _>>()?;

@@ -287,8 +287,10 @@ impl Engine<'_> {
         let idle = &self.ext.idle;
         let (set, set_of_prev) = (idle.set_of[here as usize], idle.set_of[prev as usize]);
         let near = flags & PICK_IDLE_IN_NODE == 0 || set == set_of_prev;
-        // Only if some CPU is idle at all: a queue of wakees on a busy machine would be unfair to others.
-        let some_idle = !idle.sets[set].cpus.is_empty();
+        // Only if some CPU is idle at all: a queue of wakees on a busy machine would be unfair to others. Kernels with the
+        // fault look at idle CPUs of a node that nobody keeps.
+        let kept = self.machine.sync_to_waker || idle.per_node;
+        let some_idle = kept && !idle.sets[set].cpus.is_empty();
         (!waker_exits && rq.local.is_empty() && near && some_idle && allowed.test(here))
             .then_some(here)
     }

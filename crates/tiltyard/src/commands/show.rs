@@ -140,6 +140,9 @@ fn machine(machine: &Machine) -> String {
         );
     }
     let _ = writeln!(page, "  {} ticks/s", machine.tick_hz);
+    if !machine.sync_to_waker {
+        page += "  a kernel that does not take sync wakeups to the waker's CPU\n";
+    }
     if machine.preemptible {
         page += "  a preemptible kernel\n";
     }

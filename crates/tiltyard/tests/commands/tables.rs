@@ -237,7 +237,7 @@ fn an_interrupted_run_leaves_nothing() {
 
 /// Whether all outputs can be made again from the event files in a folder.
 fn events_give_the_same(folder: &Path) {
-    let mut command = tiltyard("measure events --timeline ..1s --tables out2 --report page2.html");
+    let mut command = tiltyard("measure events --timeline ..10m --tables out2 --report page2.html");
     command.args(["--out", "measured.json"]).current_dir(folder);
     assert!(command.output().unwrap().status.success());
     let same = |a: &str, b: &str| {
@@ -266,7 +266,7 @@ fn runs_in_a_real_kernel_have_the_same_tables_and_a_timeline() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (out, page) = (folder.path().join("out"), folder.path().join("page.html"));
-    let mut command = tiltyard("kernel --vm -s default,fifo --rounds 1 --timeline ..1s --tables");
+    let mut command = tiltyard("kernel --vm -s default,fifo --rounds 1 --timeline ..10m --tables");
     let output = command
         .arg(&out)
         .arg("--report")
@@ -275,7 +275,7 @@ fn runs_in_a_real_kernel_have_the_same_tables_and_a_timeline() {
         .arg(folder.path().join("events"))
         .arg("--out")
         .arg(folder.path().join("run.json"))
-        .args(["--", "sleep", "2"]) // a busy host takes a while to start it
+        .args(["--", "sleep", "2"])
         .output()
         .unwrap();
     assert!(
@@ -304,7 +304,8 @@ fn runs_in_a_real_kernel_have_the_same_tables_and_a_timeline() {
     for (run, name) in ["default (EEVDF)", "fifo"].iter().enumerate() {
         let run = &timeline[0]["runs"][run];
         assert_eq!(run["scheduler"], *name);
-        assert_eq!(run["recorded"]["to_ns"], 1_000_000_000);
+        // To the end of the run, which is before that of the timeline.
+        assert!(run["recorded"]["to_ns"].as_u64().unwrap() >= 2_000_000_000);
         let tasks = run["recorded"]["tasks"].as_array().unwrap();
         assert!(
             tasks.iter().any(|task| task["name"] == "sleep"),
