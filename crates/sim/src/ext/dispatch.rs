@@ -129,10 +129,15 @@ impl Engine<'_> {
     }
 
     /// `flush_dispatch_buf()`.
+    #[inline]
     pub(crate) fn flush_dispatch_buffer(&mut self, cpu: u32) {
-        if self.ext.buffer.entries.is_empty() {
-            return;
+        if !self.ext.buffer.entries.is_empty() {
+            self.finish_dispatches(cpu);
         }
+    }
+
+    #[inline(never)]
+    fn finish_dispatches(&mut self, cpu: u32) {
         let mut entries = std::mem::take(&mut self.ext.buffer.entries);
         for entry in &entries {
             self.finish_dispatch(cpu, entry);

@@ -172,6 +172,7 @@ impl Engine<'_> {
         }
     }
 
+    #[inline(never)]
     fn move_deferred(&mut self, cpu: u32) {
         for id in std::mem::take(&mut self.rqs[cpu as usize].deferred) {
             let task = &mut self.tasks[id.index()];
@@ -249,18 +250,23 @@ impl Engine<'_> {
         if flags & ENQ_CLEAR_OPSS != 0 {
             task.ext.ops_state = OpsState::None;
         }
-        match mixed {
-            Err(MixedUse::VtimeIntoFifo) => self.ext_error(format!(
-                "DSQ ID {dsq_id:#018x} already had FIFO-enqueued tasks"
-            )),
-            Err(MixedUse::FifoIntoVtime) => self.ext_error(format!(
-                "DSQ ID {dsq_id:#018x} already had PRIQ-enqueued tasks"
-            )),
-            Ok(()) => {}
+        if let Err(mixed) = mixed {
+            self.mixes_kinds(dsq_id, mixed);
         }
         if let DsqRef::Local(cpu) = dsq_ref {
             self.local_dsq_post_enqueue(cpu, id, flags);
         }
+    }
+
+    #[cold]
+    fn mixes_kinds(&mut self, dsq_id: u64, mixed: MixedUse) {
+        let had = match mixed {
+            MixedUse::VtimeIntoFifo => "FIFO",
+            MixedUse::FifoIntoVtime => "PRIQ",
+        };
+        self.ext_error(format!(
+            "DSQ ID {dsq_id:#018x} already had {had}-enqueued tasks"
+        ));
     }
 
     /// A local insert wakes an idle CPU; with PREEMPT it also ends the current task's slice.

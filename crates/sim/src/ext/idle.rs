@@ -207,13 +207,13 @@ impl Engine<'_> {
     ) -> Option<u32> {
         let prev_allowed = allowed.test(prev);
         let set = self.ext.idle.set_of[prev as usize];
-        let llc = self.domain(self.ext.idle.narrow_by_llc, prev, allowed, true);
-        let node = self.domain(self.ext.idle.narrow_by_node, prev, allowed, false);
         if wake_flags & WAKE_SYNC != 0
             && let Some(cpu) = self.select_for_sync(prev, prev_allowed, allowed, flags)
         {
             return Some(cpu);
         }
+        let llc = self.domain(self.ext.idle.narrow_by_llc, prev, allowed, true);
+        let node = self.domain(self.ext.idle.narrow_by_node, prev, allowed, false);
         let domains = [llc.as_deref(), node.as_deref()];
         if self.topology.has_smt {
             if prev_allowed && self.is_idle_core(prev) && self.claim_idle(prev) {
@@ -251,10 +251,13 @@ impl Engine<'_> {
     }
 
     /// CPUs of `allowed` that share prev's cache (or node); `None` when that narrows nothing.
+    #[inline]
     fn domain(&self, narrows: bool, prev: u32, allowed: &CpuMask, llc: bool) -> Option<CpuSet> {
-        if !narrows {
-            return None;
-        }
+        narrows.then(|| self.near(prev, allowed, llc))
+    }
+
+    #[inline(never)]
+    fn near(&self, prev: u32, allowed: &CpuMask, llc: bool) -> CpuSet {
         let place = self.machine.cpus[prev as usize];
         let mut set = if llc {
             self.topology.llc_cpus[place.llc as usize].clone()
@@ -262,7 +265,7 @@ impl Engine<'_> {
             self.topology.node_cpus[place.node as usize].clone()
         };
         set.and_with(allowed);
-        Some(set)
+        set
     }
 
     /// A waker that is about to sleep wants the wakee near: prev if it is idle and shares the cache, else the waker's

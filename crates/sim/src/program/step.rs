@@ -173,10 +173,7 @@ impl Engine<'_> {
         }
         cursor.spin_count += 1;
         if cursor.spin_count > MAX_INSTANT_INSNS {
-            let label = self.task_label(id);
-            self.fail(RunError::Workload(format!(
-                "{label}: a loop of its program never takes any time"
-            )));
+            self.never_takes_time(id);
             return Flow::Busy;
         }
         let pc = cursor.pc;
@@ -184,6 +181,14 @@ impl Engine<'_> {
             Insn::Do(op) => self.execute_op(cpu, id, op),
             insn => self.execute_control(cpu, id, insn, pc),
         }
+    }
+
+    #[cold]
+    fn never_takes_time(&mut self, id: TaskId) {
+        let label = self.task_label(id);
+        self.fail(RunError::Workload(format!(
+            "{label}: a loop of its program never takes any time"
+        )));
     }
 
     fn execute_control(&mut self, cpu: u32, id: TaskId, insn: &Insn, pc: u32) -> Flow {
@@ -483,17 +488,22 @@ impl Engine<'_> {
                 Some(reference.first + index as usize)
             }
             index => {
-                let label = self.task_label(id);
-                let what = match index {
-                    Some(index) => format!("index {index} outside 0..{}", reference.len),
-                    None => "division by zero or overflow in the index".to_owned(),
-                };
-                self.fail(RunError::Workload(format!(
-                    "{label}: {what} of a resource array"
-                )));
+                self.no_such_element(id, index, reference.len);
                 None
             }
         }
+    }
+
+    #[cold]
+    fn no_such_element(&mut self, id: TaskId, index: Option<i64>, len: usize) {
+        let label = self.task_label(id);
+        let what = match index {
+            Some(index) => format!("index {index} outside 0..{len}"),
+            None => "division by zero or overflow in the index".to_owned(),
+        };
+        self.fail(RunError::Workload(format!(
+            "{label}: {what} of a resource array"
+        )));
     }
 
     fn evaluate(&self, id: TaskId, index: &Index) -> Option<i64> {
