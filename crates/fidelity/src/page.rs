@@ -290,7 +290,7 @@ mod tests {
         ] {
             assert!(page.lines().any(|l| l == line), "{line}\n{page}");
         }
-        let legend = "**Bold** is off, *italic* is not judged: latencies under 28.0 us in both";
+        let legend = ", *italic* is not judged: latencies under 28.0 us in both";
         assert!(page.contains(legend), "{page}");
     }
 
