@@ -607,6 +607,8 @@ mod tests {
             assert_eq!(machine.jitter, weighed.jitter());
             assert_eq!(machine.jitter == Jitter::NONE, weighed.exact);
             assert_eq!((machine.nr_cpus(), machine.tick_hz), (2, 250));
+            // Read under a scheduler of BPF: the kernel's own has another choice.
+            assert_eq!(machine.sync_to_waker, weighed.bpf.is_none());
         }
     }
 }

@@ -278,12 +278,8 @@ impl Instance {
     /// nothing that needs dropping.
     #[inline]
     pub unsafe fn call(&self, entry: EntryPoint, args: &mut [u64; 8]) -> Result<u64, Crash> {
-        // SAFETY: the instance's own variable; the rest as the caller promises.
-        unsafe {
-            // A crash before the code has said where it is has no place, rather than that of another callback.
-            self.place.write(0);
-            self.guarded(entry as *const c_void, [args.as_mut_ptr() as u64, 0, 0])
-        }
+        // SAFETY: as the caller promises.
+        unsafe { self.guarded(entry as *const c_void, [args.as_mut_ptr() as u64, 0, 0]) }
     }
 
     /// The same for a callback of (u64, u64, u64), as bpf_timer, bpf_loop and bpf_for_each_map_elem have them.
@@ -301,6 +297,8 @@ impl Instance {
         // SAFETY: pointers into the own mapping; `tilt_call` calls `entry` as the caller promises it can be.
         let status = unsafe {
             let outer = fault::enter(&raw const *self.guard);
+            // A crash before the code has said where it is has no place, rather than that of another callback.
+            self.place.write(0);
             let status = (self.call)(entry, args[0], args[1], args[2], &mut result);
             fault::leave(outer);
             status
