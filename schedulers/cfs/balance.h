@@ -1,266 +1,499 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which CPU: wakeups, new tasks, and CPUs that run dry.
- *
- * The shape of Linux 4.9 (wake_wide, wake_affine, idle sibling, idlest CPU, newidle), reduced
- * to two domains, last-level cache and machine. README.md lists what is missing.
+ * Balancing: one level of one CPU, then when all of that happens: at ticks, when a CPU runs dry,
+ * and by one idle CPU for all of them (no tick wakes an idle CPU).
  */
 #ifndef __CFS_BALANCE_H
 #define __CFS_BALANCE_H
 
-#include "types.h"
-#include "queue.h"
+#include "move.h"
+#include "place.h"
 
-#define FLIPS_DECAY_NS 1000000000ULL
+/* With all tasks pinned, intervals grow up to this. */
+#define MAX_PINNED_MS 512
 
-/* Imbalance that wake_affine tolerates between two CPUs, in percent: one cache, two caches. */
-#define PCT_LLC	       117
-#define PCT_NODE       125
+/* NUMA levels are balanced by one CPU at a time. */
+static u32 numa_balancing;
+/* When the idle CPUs are due next. */
+static u64 nohz_next_balance;
 
-static __always_inline bool share_cache(u32 a, u32 b)
+/* One level --------------------------------------------------------------------------------- */
+
+static __always_inline u32 max_interval_ms(const struct cfs_domain *d)
 {
-	return cpu_llc_id[a & (MAX_CPUS - 1)] == cpu_llc_id[b & (MAX_CPUS - 1)];
+	return 2 * (min_interval_ms ?: d->nr_cpus);
 }
 
-/* CPUs that share a last-level cache with @cpu, itself included. */
-static __always_inline u32 llc_size(u32 cpu)
+/* Ticks between passes. */
+static __noinline u64 interval_ticks(const struct cfs_domain *d, bool busy)
 {
-	const struct topo_span *span = &topo_of(&topo, cpu)->span[TOPO_LLC];
+	u64 ms = (u64)d->interval_ms * (busy ? busy_factor : 1);
+	u64 ticks = (ms * tick_hz + 999) / 1000, most = (u64)tick_hz * nr_online / 10;
 
-	return span->end - span->first;
+	if (ticks > most)
+		ticks = most;
+	return ticks ?: 1;
 }
 
-static __always_inline bool cpu_is_idle(u32 cpu, const struct cpumask *idle)
+/* One CPU of a group balances for it: the first that idles, else the group's first. */
+__noinline int should_balance(void)
 {
-	return !READ_ONCE(cpu_state(cpu)->nr_tasks) && bpf_cpumask_test_cpu(cpu, idle);
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	struct balance *b = this_balance();
+	struct cpu_group *g = group_at(domain(b->cpu, b->level), 0);
+	u32 who = NOWHERE, n;
+
+	bpf_for (n, 0, g->nr) {
+		u32 cpu = member(g, n);
+
+		if (b->idle == LB_NEWIDLE || who != NOWHERE)
+			break;
+		if (!is_left_out(b, cpu) && g->nodes & 1ULL << node_of(cpu) &&
+		    cpu_is_idle(cpu, idle))
+			who = cpu;
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	if (b->idle == LB_NEWIDLE)
+		return true;
+	return b->dst == (who == NOWHERE ? g->balancer : who);
+}
+
+/* The own group of the next level is told whether tasks are pinned in this one. */
+static __noinline void mark_parent(struct balance *b, bool imbalance)
+{
+	struct cpu_group *g;
+
+	if (b->level + 1 >= nr_domains(b->cpu))
+		return;
+	g = group_at(domain(b->cpu, b->level + 1), 0);
+	if (READ_ONCE(g->imbalance) != imbalance)
+		WRITE_ONCE(g->imbalance, imbalance);
+}
+
+/* Is it time to push a running task? */
+static __noinline bool needs_push(struct balance *b, const struct cfs_domain *d)
+{
+	u32 pct = domain_pct(d);
+
+	if (b->idle != LB_BUSY && cpu_state(b->src)->nr_tasks == 1 &&
+	    capacity_reduced(b->src, pct) &&
+	    capacity_of(b->src) * pct < capacity_of(b->dst) * 100)
+		return true;
+	return d->nr_failed > hot_tries(d) + 2;
+}
+
+enum push { PUSH_NONE, PUSH_BEGUN, PUSH_UNDER_WAY, PUSH_PINNED };
+
+/* Has b->src push a task to the balancing CPU. */
+static __noinline enum push begin_push(struct balance *b, const struct cfs_domain *d)
+{
+	struct cfs_cpu *cs = cpu_state(b->src);
+	/* Partner: switch_to() there. */
+	u32 curr = READ_ONCE(cs->curr);
+
+	if (!active_balance || !needs_push(b, d))
+		return PUSH_NONE;
+	b->dst = b->cpu;
+	if (curr && cpu_for(b, curr, false) == NOWHERE)
+		return PUSH_PINNED;
+	/* Partner: push_task() there. */
+	if (__sync_val_compare_and_swap(&cs->push_to, 0, b->cpu + 1))
+		return PUSH_UNDER_WAY;
+	scx_bpf_kick_cpu(b->src, SCX_KICK_PREEMPT);
+	return PUSH_BEGUN;
+}
+
+/* Moves tasks from b->src to b->dst, then to other CPUs of the group for which some were pinned. */
+static __always_inline void pull_tasks(struct balance *b)
+{
+	u32 n;
+
+	b->all_pinned = true;
+	b->loop = 0;
+	b->loop_max = min_of(min_of(nr_migrate, nr_running(b->src)), MAX_SEEN);
+	b->new_dst = NOWHERE;
+	bpf_for (n, 0, nr_cpus) {
+		detach_tasks();
+		b->nr_moved += b->nr_detached;
+		attach_tasks();
+		if (b->new_dst == NOWHERE || b->imbalance <= 0)
+			break;
+		leave_out(b, b->dst);
+		b->dst = b->new_dst;
+		b->new_dst = NOWHERE;
+		b->loop = 0;
+	}
+	if (b->some_pinned && b->imbalance > 0)
+		mark_parent(b, true);
+}
+
+enum pass {
+	PASS_BALANCED,
+	PASS_FOREIGN, /* another CPU balances for the group */
+	PASS_PINNED,  /* no task of the busiest CPU may move */
+	PASS_UNEVEN,  /* b->nr_moved tasks have */
+};
+
+static __always_inline enum pass try_balance(struct balance *b, struct cfs_domain *d)
+{
+	s32 index, src;
+
+	if (!should_balance())
+		return PASS_FOREIGN;
+	index = busiest_group();
+	src = index < 0 ? -1 : busiest_cpu(index, domain_pct(d));
+	if (src < 0)
+		return PASS_BALANCED;
+	b->src = src;
+	if (nr_running(src) > 1) {
+		pull_tasks(b);
+		if (b->all_pinned)
+			return PASS_PINNED;
+	}
+	return PASS_UNEVEN;
+}
+
+/* All is well, or cannot be helped: the next pass may wait longer. */
+static __noinline void lengthen_interval(struct balance *b, struct cfs_domain *d)
+{
+	if (d->interval_ms < max_interval_ms(d) ||
+	    (b->all_pinned && d->interval_ms < MAX_PINNED_MS))
+		d->interval_ms *= 2;
+}
+
+/* After a pass that found load to move. */
+static __noinline void account_uneven(struct balance *b, struct cfs_domain *d)
+{
+	enum push push = PUSH_NONE;
+
+	if (b->nr_moved) {
+		d->nr_failed = 0;
+	} else {
+		if (b->idle != LB_NEWIDLE)
+			d->nr_failed++;
+		push = begin_push(b, d);
+		if (push == PUSH_PINNED) {
+			b->all_pinned = true;
+			lengthen_interval(b, d);
+			return;
+		}
+		if (push != PUSH_NONE)
+			d->nr_failed = hot_tries(d) + 1;
+	}
+	if (push != PUSH_BEGUN)
+		d->interval_ms = max_interval_ms(d) / 2;
+	else if (d->interval_ms < max_interval_ms(d))
+		d->interval_ms *= 2;
 }
 
 /*
- * Load of the tasks that are runnable on `cpu` now. Other CPUs are looked at without their locks,
- * here and wherever nr_tasks is read below, as in Linux: each at another moment. Partners are the
- * updates under the lock, in queue.h and pelt_update().
+ * Evens out the groups of CPU @cpu's domain at @level; @idle is an enum balance_idle. What it has
+ * found is in this_balance(): nr_moved tasks have come. 0: it is not this CPU's turn.
  */
-static __always_inline u64 cpu_load(u32 cpu)
+__noinline int balance_domain(u32 cpu, u32 level, u32 idle, u64 now_ns)
 {
-	return READ_ONCE(queue(queue_of(0, cpu))->pelt.runnable_avg);
-}
+	struct balance *b = this_balance();
+	struct cfs_domain *d = domain(cpu, level);
+	enum pass pass = PASS_PINNED;
+	u32 n;
 
-/* The waker notes whom it wakes. Tasks that wake many different ones have many flips. */
-static __noinline void record_wakee(u32 waker, u32 wakee, u64 now_ns)
-{
-	struct cfs_entity *e = entity(waker);
-
-	if (now_ns - e->flips_decayed_ns > FLIPS_DECAY_NS) {
-		e->flips >>= 1;
-		e->flips_decayed_ns = now_ns;
-	}
-	if (e->last_wakee != wakee) {
-		e->last_wakee = wakee;
-		e->flips++;
-	}
-}
-
-/* Is this one task waking many, each of which wakes several? They do not fit one cache. */
-static __noinline bool wake_wide(u32 waker_flips, u32 wakee_flips, u32 size)
-{
-	u32 high = waker_flips, low = wakee_flips;
-
-	if (high < low) {
-		high = wakee_flips;
-		low = waker_flips;
-	}
-	return low >= size && high >= low * size;
-}
-
-/* Is the waker's CPU, with the wakee's load on top, no busier than the wakee's last CPU? */
-static __noinline bool wake_affine(u64 prev_load, u64 this_load, u64 task_load, u32 pct)
-{
-	u64 this_eff = 100, prev_eff = 100 + (pct - 100) / 2;
-
-	if (this_load) {
-		this_eff *= this_load + task_load;
-		prev_eff *= prev_load;
-	}
-	return this_eff <= prev_eff;
-}
-
-/* An idle CPU that shares the cache with `target`, else `target` itself. */
-static __noinline s32 idle_sibling(struct task_struct *p, u32 target, u32 prev)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	u32 cpu = target, n = llc_size(target), k;
-	s32 found = target;
-
-	if (cpu_is_idle(target, idle))
-		goto out;
-	if (prev != target && share_cache(prev, target) && cpu_is_idle(prev, idle)) {
-		found = prev;
-		goto out;
-	}
-	bpf_for (k, 1, n) {
-		cpu = topo_next(&topo, cpu, TOPO_LLC);
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_idle(cpu, idle)) {
-			found = cpu;
+	bpf_for (n, 0, (nr_cpus + 63) / 64)
+		b->left_out[n & (MAX_CPUS / 64 - 1)] = 0;
+	b->nr_left_out = 0;
+	b->cpu = cpu;
+	b->dst = cpu;
+	b->level = level;
+	b->idle = idle;
+	b->now_ns = now_ns;
+	b->nr_moved = 0;
+	b->some_pinned = false;
+	b->all_pinned = false;
+	/* CPUs with nothing but pinned tasks are left out, one by one. */
+	bpf_for (n, 0, nr_cpus) {
+		pass = try_balance(b, d);
+		if (pass != PASS_PINNED)
 			break;
-		}
+		leave_out(b, b->src);
+		if (b->nr_left_out >= nr_online)
+			break;
 	}
-out:
-	scx_bpf_put_idle_cpumask(idle);
-	return found;
+	if (pass == PASS_UNEVEN) {
+		account_uneven(b, d);
+		return true;
+	}
+	if (pass != PASS_PINNED)
+		mark_parent(b, false);
+	d->nr_failed = 0;
+	lengthen_interval(b, d);
+	b->nr_moved = 0;
+	return pass != PASS_FOREIGN;
 }
 
-/* For a new task: an idle CPU, else the one with the least load; the parent's among equals. */
-static __noinline s32 idlest_cpu(struct task_struct *p, u32 here)
+/* At ticks --------------------------------------------------------------------------------- */
+
+/* A second after the last time, searches by CPUs that run dry are taken for a little cheaper. */
+static __noinline bool decay_newidle(struct cfs_domain *d, u64 tick)
 {
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	u64 least = ~0ULL;
-	s32 found = here;
-	u32 k;
+	if ((s64)(tick - d->next_decay) <= 0)
+		return false;
+	d->max_newidle_ns = d->max_newidle_ns * 253 / 256;
+	d->next_decay = tick + tick_hz;
+	return true;
+}
 
-	bpf_for (k, 0, nr_cpus) {
-		u32 cpu = (here + k) % nr_cpus;
+/* Brings the averages of @cpu up to date: of an idle one nothing else does. */
+static __noinline void refresh_load(u32 cpu, u64 now_ns)
+{
+	struct cfs_lock *lk = cpu_lock(cpu);
 
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	if (!lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	update_queue_load(queue_of(0, cpu), now_ns);
+	bpf_spin_unlock(&lk->lock);
+}
+
+/* One level of rebalance(). Returns false if higher ones are another CPU's. */
+static __always_inline bool rebalance_level(u32 cpu, u32 level, enum balance_idle *idle, u64 now_ns)
+{
+	struct cfs_domain *d = domain(cpu, level);
+	struct balance *b = this_balance();
+	u64 tick = tick_of(now_ns);
+	bool more;
+
+	if ((s64)(tick - d->last_balance) < (s64)interval_ticks(d, *idle == LB_BUSY))
+		return true;
+	/* A level of NUMA waits for its turn. */
+	if (d->kind == LEVEL_NUMA && __sync_val_compare_and_swap(&numa_balancing, 0, 1))
+		return true;
+	more = balance_domain(cpu, level, *idle, now_ns);
+	if (b->nr_moved)
+		*idle = nr_running(cpu) ? LB_BUSY : LB_IDLE;
+	d->last_balance = tick;
+	if (d->kind == LEVEL_NUMA)
+		WRITE_ONCE(numa_balancing, 0);
+	return more;
+}
+
+/* Balances all levels of @cpu that are due, and says when the next one is. */
+static __always_inline void rebalance(u32 cpu, enum balance_idle state, u64 now_ns)
+{
+	u64 tick = tick_of(now_ns), next = tick + 60ULL * tick_hz, cost_ns = 0;
+	enum balance_idle idle = state;
+	bool more = true, decayed = false;
+	u32 level;
+
+	refresh_load(cpu, now_ns);
+	bpf_for (level, 0, MAX_LEVELS) {
+		struct cfs_domain *d = domain(cpu, level);
+		u64 due;
+
+		if (level >= nr_domains(cpu))
+			break;
+		decayed |= decay_newidle(d, tick);
+		cost_ns += d->max_newidle_ns;
+		if (!more && decayed)
 			continue;
-		if (cpu_is_idle(cpu, idle)) {
-			found = cpu;
+		if (!more)
 			break;
-		}
-		if (cpu_load(cpu) < least) {
-			least = cpu_load(cpu);
-			found = cpu;
-		}
+		more = rebalance_level(cpu, level, &idle, now_ns);
+		due = d->last_balance + interval_ticks(d, idle == LB_BUSY);
+		if ((s64)(due - next) < 0)
+			next = due;
 	}
+	if (decayed)
+		cpu_state(cpu)->max_idle_cost_ns = max_of(cost_ns, migration_cost_ns);
+	/* Partner: the CPU that balances for the idle ones. */
+	WRITE_ONCE(cpu_state(cpu)->next_balance, next);
+	if (idle == LB_IDLE && (s64)(READ_ONCE(nohz_next_balance) - next) > 0)
+		WRITE_ONCE(nohz_next_balance, next);
+}
+
+/* Counts the ticks of @cpu up to now in the averages of its load. */
+static __noinline void count_ticks(u32 cpu, u64 tick)
+{
+	struct cfs_cpu *cs = cpu_state(cpu);
+	u64 ticks = tick - cs->history_tick;
+
+	if (!ticks)
+		return;
+	cs->history_tick = tick;
+	history_update(cs, cpu_load(cpu), ticks);
+}
+
+/* Whether a busy CPU's tick is to wake an idle CPU that balances for all idle ones. */
+static __noinline bool needs_idle_balancer(u32 cpu, u64 tick, u32 nr_busy)
+{
+	if ((s64)(tick - READ_ONCE(nohz_next_balance)) < 0)
+		return false;
+	if (nr_running(cpu) >= 2 || nr_busy > 1)
+		return true;
+	return nr_domains(cpu) && cpu_state(cpu)->nr_tasks &&
+	       capacity_reduced(cpu, domain_pct(domain(cpu, 0)));
+}
+
+/* CPUs of @cpu's cache that are not idle. */
+static __noinline u32 busy_in_cache(u32 cpu, const struct cpumask *idle)
+{
+	u32 n, nr = 0, c = cpu;
+
+	bpf_for (n, 0, llc_size(cpu)) {
+		nr += !bpf_cpumask_test_cpu(c, idle);
+		c = ring_next(LEVEL_MC, c);
+	}
+	return nr;
+}
+
+/* Wakes the first idle CPU to balance, if that is really idle and not on its way. */
+static __noinline void kick_idle_balancer(const struct cpumask *idle)
+{
+	u32 cpu = bpf_cpumask_first(idle);
+
+	WRITE_ONCE(nohz_next_balance, READ_ONCE(nohz_next_balance) + 1);
+	if (cpu >= nr_cpus || !cpu_is_idle(cpu, idle))
+		return;
+	/* Partner: is_idle_balancer(). */
+	if (__sync_lock_test_and_set(&cpu_state(cpu)->nohz_kick, 1))
+		return;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
+/* Whether @cpu has been woken for that; once. */
+static __always_inline bool is_idle_balancer(u32 cpu)
+{
+	/* Partner: kick_idle_balancer(). */
+	return READ_ONCE(cpu_state(cpu)->nohz_kick) &&
+	       __sync_lock_test_and_set(&cpu_state(cpu)->nohz_kick, 0);
+}
+
+/* A tick of a busy CPU. */
+__noinline int balance_tick(u32 cpu, u64 now_ns)
+{
+	const struct cpumask *idle;
+	u64 tick = tick_of(now_ns);
+
+	count_ticks(cpu, tick);
+	if (!periodic_balance || !nr_domains(cpu))
+		return 0;
+	idle = scx_bpf_get_idle_cpumask();
+	if (bpf_cpumask_first(idle) < nr_cpus &&
+	    needs_idle_balancer(cpu, tick, busy_in_cache(cpu, idle)))
+		kick_idle_balancer(idle);
 	scx_bpf_put_idle_cpumask(idle);
-	return found;
+	if ((s64)(tick - READ_ONCE(cpu_state(cpu)->next_balance)) >= 0)
+		rebalance(cpu, LB_BUSY, now_ns);
+	return 0;
 }
 
-/*
- * For a wakee: near its last CPU or near the waker. `waker` is 0 for an interrupt on an idle
- * CPU, which has no load and no habits.
- */
-static __noinline s32 wake_cpu(struct task_struct *p, u32 i, u32 waker, u32 prev, bool sync)
+/* An idle CPU has been kicked: it balances for all idle CPUs that are due, itself last. */
+__noinline int balance_idle(u32 here, u64 now_ns)
 {
-	u32 here = bpf_get_smp_processor_id(), target = prev;
-	u32 pct = share_cache(here, prev) ? PCT_LLC : PCT_NODE;
-	struct cfs_entity *e = entity(i);
-	u64 here_load;
+	u64 tick = tick_of(now_ns), next = tick + 60ULL * tick_hz;
+	u32 n;
 
-	if (here != prev && bpf_cpumask_test_cpu(here, p->cpus_ptr) &&
-	    !wake_wide(entity(waker)->flips, e->flips, llc_size(here))) {
-		here_load = cpu_load(here);
-		if (sync)
-			here_load = less(here_load, entity(waker)->pelt.load_avg);
-		if (wake_affine(cpu_load(prev), here_load, e->pelt.load_avg, pct))
-			target = here;
-	}
-	return idle_sibling(p, target, prev);
-}
+	bpf_for (n, 1, nr_cpus + 1) {
+		u32 cpu = (here + n) % nr_cpus;
+		u64 due;
 
-/* The CPU with the most load among those where a task waits; `cpu` itself if there is none. */
-static __noinline u32 busiest_cpu(u32 cpu)
-{
-	u32 found = cpu, k;
-	u64 most = 0;
-
-	bpf_for (k, 1, nr_cpus) {
-		u32 other = (cpu + k) % nr_cpus;
-
-		if (READ_ONCE(cpu_state(other)->nr_tasks) < 2)
+		if (cpu != here && (nr_running(here) || !is_idle(cpu)))
 			continue;
-		if (found == cpu || cpu_load(other) > most) {
-			most = cpu_load(other);
-			found = other;
+		if (cpu == here)
+			WRITE_ONCE(nohz_next_balance, next);
+		due = READ_ONCE(cpu_state(cpu)->next_balance);
+		if (cpu == here || (s64)(tick - due) >= 0) {
+			if (cpu != here)
+				count_ticks(cpu, tick);
+			rebalance(cpu, nr_running(cpu) ? LB_BUSY : LB_IDLE, now_ns);
+			due = READ_ONCE(cpu_state(cpu)->next_balance);
 		}
-	}
-	return found;
-}
-
-/* The first waiting task on `cpu` that is ours to dispatch, 0 if there is none. Lock held. */
-static __noinline u32 waiting_task(u32 cpu)
-{
-	u32 q = queue_of(0, cpu), level;
-
-	bpf_for (level, 0, MAX_DEPTH) {
-		u32 i = queue(q)->waiting.first;
-
-		/* All that waits may wait inside the group that has the turn. */
-		if (!i)
-			i = queue(q)->curr;
-		if (!i)
-			break;
-		if (is_task(i))
-			return custody_holds(&entity(i)->custody) && entity(i)->waiting ? i : 0;
-		q = owned_queue(i);
+		if ((s64)(due - next) < 0)
+			next = due;
 	}
 	return 0;
 }
 
-/*
- * Takes task i off its CPU; 0 if it has gone meanwhile, else 1. If it has gone, another lock guards
- * it now: join() and start_waiting() there set the CPU first and `waiting` last, and here they are
- * read the other way round, so that a task that waits elsewhere is not taken for one that does
- * here.
- */
-__noinline int take_away(u32 i, u32 from, u64 now_ns)
-{
-	struct cfs_lock *lk = cpu_lock(from);
-	struct cfs_entity *e = entity(i);
-	int taken = 0;
+/* When a CPU runs dry ---------------------------------------------------------------------- */
 
-	if (!lk)
-		return 0;
-	bpf_spin_lock(&lk->lock);
-	if (custody_holds(&e->custody) && READ_ONCE(e->waiting) && READ_ONCE(e->cpu) == from) {
-		dequeue_task(i, now_ns, 0);
-		detach_load(i, now_ns);
-		custody_end(&e->custody);
-		taken = 1;
+/* Brings @next, a tick, forward to when a level is due for an idle CPU. */
+static __always_inline u64 due_idle(const struct cfs_domain *d, u64 next)
+{
+	u64 due = d->last_balance + interval_ticks(d, false);
+
+	return (s64)(due - next) < 0 ? due : next;
+}
+
+/* Looks for a task, level by level, as long as the CPU's idle times are worth it. */
+static __always_inline u32 search_levels(u32 cpu, u64 now_ns, u64 *next, u64 *cost_ns)
+{
+	struct cfs_cpu *cs = cpu_state(cpu);
+	struct balance *b = this_balance();
+	u32 level, found = 0;
+
+	bpf_for (level, 0, MAX_LEVELS) {
+		struct cfs_domain *d = domain(cpu, level);
+		u64 begin_ns, took_ns;
+
+		if (level >= nr_domains(cpu))
+			break;
+		if (cs->avg_idle_ns < *cost_ns + d->max_newidle_ns) {
+			*next = due_idle(d, *next);
+			break;
+		}
+		begin_ns = bpf_ktime_get_ns();
+		balance_domain(cpu, level, LB_NEWIDLE, now_ns);
+		found = b->nr_moved;
+		took_ns = bpf_ktime_get_ns() - begin_ns;
+		if (took_ns > d->max_newidle_ns)
+			d->max_newidle_ns = took_ns;
+		*cost_ns += took_ns;
+		*next = due_idle(d, *next);
+		if (found || nr_running(cpu))
+			break;
 	}
-	bpf_spin_unlock(&lk->lock);
-	return taken;
+	return found;
 }
 
-/*
- * CPU `cpu` has nothing to run: brings it one waiting task of the busiest CPU. The task joins
- * this CPU's queue when it starts here, in running(): until the core has moved it, which it
- * does not if the task has been dequeued meanwhile, it is nobody's.
- */
-static __noinline bool pull_task(u32 cpu, u64 now_ns)
+/* @cpu has nothing to run. True: now it has. */
+__noinline int balance_newidle(u32 cpu, u64 now_ns)
 {
-	u32 from = busiest_cpu(cpu), i = 0;
-	struct cfs_lock *lk = cpu_lock(from);
-	struct task_struct *p;
-	bool may;
+	struct cfs_cpu *cs = cpu_state(cpu);
+	u64 next = tick_of(now_ns) + tick_hz, cost_ns = 0;
+	bool found = false;
 
-	if (from == cpu || !lk)
+	WRITE_ONCE(cs->idle_since_ns, now_ns);
+	if (!nr_domains(cpu) || !newidle_balance)
 		return false;
-	bpf_spin_lock(&lk->lock);
-	i = waiting_task(from);
-	bpf_spin_unlock(&lk->lock);
-	if (!i)
-		return false;
-	p = bpf_task_from_pid(entity(i)->custody.pid);
-	if (!p)
-		return false;
-	may = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !p->migration_disabled &&
-	      take_away(i, from, now_ns);
-	if (may)
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, TURN_NS, 0);
-	bpf_task_release(p);
-	return may;
+	if (cs->avg_idle_ns < migration_cost_ns || !READ_ONCE(overload)) {
+		next = due_idle(domain(cpu, 0), next);
+	} else {
+		refresh_load(cpu, now_ns);
+		found = search_levels(cpu, now_ns, &next, &cost_ns);
+		if (cost_ns > cs->max_idle_cost_ns)
+			cs->max_idle_cost_ns = cost_ns;
+		found |= cs->nr_tasks > 0;
+	}
+	if ((s64)(cs->next_balance - next) > 0)
+		WRITE_ONCE(cs->next_balance, next);
+	if (found)
+		WRITE_ONCE(cs->idle_since_ns, 0);
+	return found;
 }
 
-/* A task waits here at a tick while some CPU idles that may run it: sends that CPU looking. */
-static __noinline void kick_idle_cpu(struct task_struct *curr, u32 cpu)
+/* A task comes to @cpu: if that was idle, its idle times are known a little better. */
+static __noinline void end_idle(u32 cpu, u64 now_ns)
 {
-	s32 idle;
+	struct cfs_cpu *cs = cpu_state(cpu);
+	u64 since_ns = READ_ONCE(cs->idle_since_ns), most = 2 * cs->max_idle_cost_ns;
+	s64 change;
 
-	if (READ_ONCE(cpu_state(cpu)->nr_tasks) < 2)
+	if (!since_ns)
 		return;
-	idle = scx_bpf_pick_idle_cpu(curr->cpus_ptr, 0);
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	change = now_ns - since_ns - cs->avg_idle_ns;
+	/* Rounded down, as a shift does. */
+	cs->avg_idle_ns += change >> 3;
+	if (cs->avg_idle_ns > most)
+		cs->avg_idle_ns = most;
+	WRITE_ONCE(cs->idle_since_ns, 0);
 }
 
 #endif

@@ -8,10 +8,12 @@
  * queue above. A slice is a task's part of a period; ticks end it; a wakee that is far enough
  * behind the running task preempts it.
  *
- *   types.h    what CFS keeps                      group.h    shares of groups, averages
- *   pelt.h     decaying averages                   queue.h    coming, going, taking turns
- *   fair.h     the rules of one queue              tasks.h    a task's CPU, group and birth
- *   ../lib     weights, tree, groups, slots        balance.h  which CPU
+ *   types.h    what CFS keeps                      domains.h  which CPUs share what
+ *   pelt.h     decaying averages                   load.h     loads of CPUs and tasks
+ *   group.h    shares of groups, averages          place.h    where a task wakes up or begins
+ *   fair.h     the rules of one queue              busiest.h  whom to take load from
+ *   queue.h    coming, going, taking turns         move.h     taking and giving tasks
+ *   tasks.h    a task's CPU, group and birth       balance.h  when all of that happens
  *
  * This file ties them to the callbacks of sched_ext. Three of these decide its shape:
  *
@@ -80,55 +82,53 @@ s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	if (!i || (u32)prev_cpu >= nr_cpus)
 		return prev_cpu;
 	if (entity(i)->newborn)
-		return idlest_cpu(p, prev_cpu);
+		return place_new(p, bpf_get_smp_processor_id(), prev_cpu);
 	current = bpf_get_current_task_btf();
 	if (current)
 		waker = slot_of(current);
 	if (waker)
-		record_wakee(waker, i, scx_bpf_now());
-	return wake_cpu(p, i, waker, prev_cpu, wake_flags & SCX_WAKE_SYNC);
+		record_wakee(waker, i, tick_of(scx_bpf_now()));
+	return place_wakee_near(p, i, waker, prev_cpu, wake_flags & SCX_WAKE_SYNC);
 }
 
 void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	u32 i = slot_of(p), how = 0, cpu;
-	struct cfs_lock *lk;
-	u64 now_ns = scx_bpf_now();
+	u32 i = slot_of(p), how = 0;
 
-	cpu = entity(i)->cpu;
-	lk = cpu_lock(cpu);
-	if (!i || !lk)
+	if (!i)
 		return;
 	if (deq_flags & SCX_DEQ_SLEEP)
 		how |= LEAVE_SLEEP;
 	if ((deq_flags & (DEQUEUE_SAVE | DEQUEUE_MOVE)) == DEQUEUE_SAVE)
 		how |= LEAVE_BRIEFLY;
-	bpf_spin_lock(&lk->lock);
-	if (entity(i)->on_rq)
-		dequeue_task(i, now_ns, how);
 	/* exit_task() may come long after the last sleep, and after the group has gone. */
 	if (p->flags & PF_EXITING)
-		detach_load(i, now_ns);
-	custody_end(&entity(i)->custody);
-	bpf_spin_unlock(&lk->lock);
+		how |= LEAVE_FOREVER;
+	depart(i, scx_bpf_now(), how);
 	probe_task(p, i);
-	probe_cpu(cpu);
+	probe_cpu(entity(i)->cpu);
 }
 
 /* The task is ours until it is dispatched, or dequeued below. */
 void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
-	struct cfs_lock *lk = cpu_lock(cpu);
+	struct cfs_lock *lk;
 	u64 now_ns = scx_bpf_now();
-	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt = false;
+	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt = false, pushed;
 
+	pushed = entity(i)->pushed;
+	if (pushed)
+		cpu = entity(i)->cpu;
+	lk = cpu_lock(cpu);
 	if (!i || !lk) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
 	settle(p, i, cpu, now_ns);
 	bpf_spin_lock(&lk->lock);
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		end_idle(cpu, now_ns);
 	join(i, cpu, now_ns, enq_flags & SCX_ENQ_WAKEUP);
 	/* It had the turn and lost the CPU without a dispatch(). */
 	if (cpu_state(cpu)->curr == i) {
@@ -143,6 +143,8 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	bpf_spin_unlock(&lk->lock);
 	if (preempt)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	else if (pushed || (enq_flags & SCX_ENQ_LAST))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	probe_task(p, i);
 	probe_cpu(cpu);
 }
@@ -151,13 +153,9 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 void BPF_STRUCT_OPS(cfs_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	u32 i = slot_of(p);
-	struct cfs_lock *lk = cpu_lock(entity(i)->cpu);
 
-	if (!i || !lk)
-		return;
-	bpf_spin_lock(&lk->lock);
-	custody_end(&entity(i)->custody);
-	bpf_spin_unlock(&lk->lock);
+	if (i)
+		release(i);
 }
 
 /* choose() says so with the task that has the turn and keeps it. */
@@ -165,7 +163,7 @@ void BPF_STRUCT_OPS(cfs_dequeue, struct task_struct *p, u64 deq_flags)
 
 /*
  * The task that shall run on `cpu` next; it has the turn now. KEEPS_TURN is added if it is the one
- * of prev_pid and had the turn before. 0 if nothing is runnable.
+ * of prev_pid, which runs. 0 if nothing is runnable.
  */
 __noinline int choose(u32 cpu, s32 prev_pid, u64 now_ns)
 {
@@ -180,33 +178,67 @@ __noinline int choose(u32 cpu, s32 prev_pid, u64 now_ns)
 	cs->resched = false;
 	if (i && i != cs->curr)
 		switch_to(i, now_ns);
-	else if (i && entity(i)->custody.pid == prev_pid)
+	if (i && entity(i)->custody.pid == prev_pid)
 		i += KEEPS_TURN;
 	bpf_spin_unlock(&lk->lock);
 	return i;
 }
 
-void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
+/* Runs whom it has to be, @prev if it has the turn or gets it. False: nobody is runnable. */
+static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 {
 	s32 prev_pid = prev ? prev->pid : 0;
-	u64 now_ns = scx_bpf_now();
-	u32 i, try;
+	u32 try;
 
 	bpf_for (try, 0, DISPATCH_TRIES) {
-		i = choose(cpu, prev_pid, now_ns);
+		u32 i = choose(cpu, prev_pid, now_ns);
+
 		if (prev && i > KEEPS_TURN) {
 			prev->scx.slice = TURN_NS;
-			return;
+			return true;
 		}
 		if (!i)
 			break;
 		if (hand_over(&entity(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
-			return;
+			return true;
 		/* Not ours to give. */
-		depart(i, now_ns);
+		depart(i, now_ns, LEAVE_CPU);
 	}
-	if (newidle_balance)
-		pull_task(cpu, now_ns);
+	return false;
+}
+
+/* Nothing to run: looks for tasks elsewhere, for itself or for all idle CPUs. */
+static __always_inline void go_idle(s32 cpu, u64 now_ns)
+{
+	struct cfs_cpu *cs = cpu_state(cpu);
+
+	if (!cs->dry) {
+		note_idle_core(cpu);
+		balance_newidle(cpu, now_ns);
+	}
+	if (is_idle_balancer(cpu))
+		balance_idle(cpu, now_ns);
+	cs->dry = true;
+}
+
+void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cfs_cpu *cs = cpu_state(cpu);
+	u64 now_ns = scx_bpf_now();
+	u32 curr = 0;
+
+	end_other(cpu, now_ns);
+	/* Partner: begin_push(). */
+	if (READ_ONCE(cs->push_to)) {
+		if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
+			curr = slot_of(prev);
+		push_task(cpu, curr, now_ns);
+	}
+	if (run_next(cpu, prev, now_ns))
+		return;
+	go_idle(cpu, now_ns);
+	if (READ_ONCE(cs->nr_tasks))
+		run_next(cpu, prev, now_ns);
 }
 
 /* Task i, settled on `cpu`, has got the CPU without having been given the turn: it has it now. */
@@ -233,6 +265,8 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 
 	if (!i)
 		return;
+	cpu_state(cpu)->dry = false;
+	end_other(cpu, now_ns);
 	if (cpu_state(cpu)->curr != i) {
 		settle(p, i, cpu, now_ns);
 		take_turn(i, cpu, now_ns);
@@ -264,6 +298,7 @@ void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 	bpf_spin_lock(&lk->lock);
 	pause_current(i, now_ns);
 	bpf_spin_unlock(&lk->lock);
+	begin_other(cpu, now_ns);
 }
 
 void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
@@ -284,8 +319,8 @@ void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 	bpf_spin_unlock(&lk->lock);
 	if (over)
 		p->scx.slice = 0;
-	if (newidle_balance && nr_cpus > 1)
-		kick_idle_cpu(p, cpu);
+	if (nr_online > 1)
+		balance_tick(cpu, now_ns);
 	probe_task(p, i);
 }
 
@@ -380,7 +415,7 @@ void BPF_STRUCT_OPS(cfs_exit_task, struct task_struct *p, struct scx_exit_task_a
 
 	if (!i)
 		return;
-	depart(i, scx_bpf_now());
+	depart(i, scx_bpf_now(), LEAVE_CPU);
 	leave_session(e->group, e->session);
 	slot_close(p);
 }
@@ -414,7 +449,7 @@ void BPF_STRUCT_OPS(cfs_cgroup_move, struct task_struct *p, struct cgroup *from,
 
 	if (!i)
 		return;
-	depart(i, now_ns);
+	depart(i, now_ns, LEAVE_CPU);
 	leave_session(e->group, e->session);
 	e->session = 0;
 	e->cgroup = group_of_cgroup(to);
@@ -434,17 +469,24 @@ void BPF_STRUCT_OPS(cfs_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 {
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	const struct cpumask *mask;
+	int err;
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS) {
-		scx_bpf_put_cpumask(online);
 		scx_bpf_error("cfs: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
 		return -E2BIG;
 	}
-	topo_init(&topo, online, nr_cpus, 1U << TOPO_LLC, false);
-	scx_bpf_put_cpumask(online);
-	scale_tunables(topo.nr_online);
+	mask = scx_bpf_get_online_cpumask();
+	err = build_domains(mask, tick_of(scx_bpf_now()));
+	scx_bpf_put_cpumask(mask);
+	if (err) {
+		scx_bpf_error("cfs: too many nodes (%d, at most %d) or groups of CPUs", nr_nodes,
+			      MAX_NODES);
+		return err;
+	}
+	init_cpus();
+	scale_tunables(nr_online);
 	setup_group(0, 0, NICE_0_WEIGHT);
 	return 0;
 }
@@ -474,5 +516,7 @@ SCX_OPS_DEFINE(cfs_ops,
 	       .cgroup_set_weight	= (void *)cfs_cgroup_set_weight,
 	       .init			= (void *)cfs_init,
 	       .exit			= (void *)cfs_exit,
+	       /* A running task that is pushed elsewhere comes by enqueue() even if it is the last. */
+	       .flags			= SCX_OPS_ENQ_LAST,
 	       .name			= "cfs");
 /* clang-format on */

@@ -41,11 +41,26 @@ static __noinline void announce_load(u32 q)
 	cfs_rq->announced_avg = cfs_rq->pelt.load_avg;
 }
 
+/* Takes out what balancing has moved elsewhere since the last time. */
+static __noinline void settle_moved(struct cfs_queue *cfs_rq)
+{
+	struct cfs_pelt *a = &cfs_rq->pelt;
+
+	a->load_avg = less(a->load_avg, cfs_rq->moved_load);
+	a->load_sum = less(a->load_sum, cfs_rq->moved_load * PELT_MAX);
+	a->util_avg = less(a->util_avg, cfs_rq->moved_util);
+	a->util_sum = less(a->util_sum, cfs_rq->moved_util * PELT_MAX);
+	cfs_rq->moved_load = 0;
+	cfs_rq->moved_util = 0;
+}
+
 /* Brings the averages of queue q up to date. */
 static __always_inline void update_queue_load(u32 q, u64 now_ns)
 {
 	struct cfs_queue *cfs_rq = queue(q);
 
+	if (cfs_rq->moved_load || cfs_rq->moved_util)
+		settle_moved(cfs_rq);
 	if (pelt_update(&cfs_rq->pelt, now_ns, table_units(cfs_rq->weight), true,
 			cfs_rq->curr != 0))
 		announce_load(q);
@@ -95,6 +110,19 @@ static __noinline void detach_load(u32 i, u64 now_ns)
 	of_queue->util_sum = less(of_queue->util_sum, a->util_sum);
 	e->attached = false;
 	announce_load(e->queue);
+}
+
+/* The same for a task that balancing takes: the queue forgets its averages at its next update. */
+static __noinline void detach_moved(u32 i)
+{
+	struct cfs_entity *e = entity(i);
+	struct cfs_queue *cfs_rq = queue(e->queue);
+
+	if (!e->attached)
+		return;
+	cfs_rq->moved_load += e->pelt.load_avg;
+	cfs_rq->moved_util += e->pelt.util_avg;
+	e->attached = false;
 }
 
 /*

@@ -32,12 +32,14 @@ static __always_inline struct cfs_lock *cpu_lock(u32 cpu)
 /* How an entity leaves its queue. */
 #define LEAVE_SLEEP   1 /* it keeps its vruntime */
 #define LEAVE_BRIEFLY 2 /* it comes back at once, with another weight or group */
+#define LEAVE_FOREVER 4 /* it ends */
+#define LEAVE_CPU     8 /* for another CPU or group */
 
 static __always_inline void start_waiting(u32 q, u32 i)
 {
 	struct cfs_entity *e = entity(i);
 
-	/* After join() has set its CPU; partner: take_away(). */
+	/* After join() has set its CPU; partner: detach_any(). */
 	WRITE_ONCE(e->waiting, true);
 	tree_insert(&queue(q)->waiting, i, e->vruntime, 0);
 }
@@ -104,14 +106,53 @@ static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 	update_shares(q, now_ns);
 }
 
+/* The tasks of a CPU, the last that came first: in this order balancing looks at them. */
+static __noinline void list_task(struct cfs_cpu *cs, u32 i)
+{
+	entity(i)->list_prev = 0;
+	entity(i)->list_next = cs->first_task;
+	if (cs->first_task)
+		entity(cs->first_task)->list_prev = i;
+	else
+		cs->last_task = i;
+	cs->first_task = i;
+}
+
+static __noinline void unlist_task(struct cfs_cpu *cs, u32 i)
+{
+	u32 next = entity(i)->list_next, prev = entity(i)->list_prev;
+
+	if (prev)
+		entity(prev)->list_next = next;
+	else
+		cs->first_task = next;
+	if (next)
+		entity(next)->list_prev = prev;
+	else
+		cs->last_task = prev;
+}
+
+/* To the end of the list: it has been looked at. */
+static __noinline void list_task_last(struct cfs_cpu *cs, u32 i)
+{
+	if (cs->last_task == i)
+		return;
+	unlist_task(cs, i);
+	entity(i)->list_next = 0;
+	entity(i)->list_prev = cs->last_task;
+	entity(cs->last_task)->list_next = i;
+	cs->last_task = i;
+}
+
 /* Queues task i, and the groups above it that were empty on this CPU as if they woke up. */
 static __noinline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
 {
 	struct cfs_cpu *cs = cpu_state(entity(i)->cpu);
 	u32 level;
 
-	/* Partners: cpu_is_idle() and busiest_cpu() on other CPUs. */
+	/* Partner: nr_running() on other CPUs. */
 	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks + 1);
+	list_task(cs, i);
 	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
@@ -134,6 +175,7 @@ static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
 	u32 level;
 
 	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
+	unlist_task(cs, i);
 	if (cs->curr == i)
 		cs->curr = 0;
 	bpf_for (level, 0, MAX_DEPTH) {

@@ -8,24 +8,75 @@
 #include "types.h"
 #include "queue.h"
 
-/* Takes task i, running or not, out of its CPU and its group. Not static: see join_session(). */
-__noinline int depart(u32 i, u64 now_ns)
+/* Task @i leaves its queues, @how; with LEAVE_CPU its CPU or group as well. Lock held. */
+static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 {
 	struct cfs_entity *e = entity(i);
-	struct cfs_lock *lk = cpu_lock(e->cpu);
 
-	if (!lk)
-		return -ENOENT;
-	bpf_spin_lock(&lk->lock);
 	if (e->on_rq) {
-		dequeue_task(i, now_ns, 0);
-	} else if (!e->relative) {
+		dequeue_task(i, now_ns, how);
+	} else if (how & LEAVE_CPU && !e->relative) {
 		e->vruntime -= queue(e->queue)->min_vruntime;
 		e->relative = true;
 	}
-	detach_load(i, now_ns);
-	bpf_spin_unlock(&lk->lock);
-	return 0;
+	e->moving = false;
+	e->pushed = false;
+	if (how & (LEAVE_CPU | LEAVE_FOREVER))
+		detach_load(i, now_ns);
+	if (!(how & LEAVE_CPU))
+		custody_end(&e->custody);
+}
+
+/* A balancing CPU may take a waiting task at any moment, and then another lock guards it. */
+#define LOCK_TRIES 8
+
+/* Takes task @i, running or not, out of its queues, @how. Not static: see join_session(). */
+__noinline int depart(u32 i, u64 now_ns, u32 how)
+{
+	struct cfs_entity *e = entity(i);
+	u32 try;
+
+	bpf_for (try, 0, LOCK_TRIES) {
+		/* Partner: detach_task(). */
+		u32 cpu = READ_ONCE(e->cpu);
+		struct cfs_lock *lk = cpu_lock(cpu);
+		bool ours;
+
+		if (!lk)
+			break;
+		bpf_spin_lock(&lk->lock);
+		ours = READ_ONCE(e->cpu) == cpu;
+		if (ours)
+			leave(i, now_ns, how);
+		bpf_spin_unlock(&lk->lock);
+		if (ours)
+			return 0;
+	}
+	return -EAGAIN;
+}
+
+/* The core takes task @i out of our hands. */
+__noinline int release(u32 i)
+{
+	struct cfs_entity *e = entity(i);
+	u32 try;
+
+	bpf_for (try, 0, LOCK_TRIES) {
+		u32 cpu = READ_ONCE(e->cpu);
+		struct cfs_lock *lk = cpu_lock(cpu);
+		bool ours;
+
+		if (!lk)
+			break;
+		bpf_spin_lock(&lk->lock);
+		ours = READ_ONCE(e->cpu) == cpu;
+		if (ours)
+			custody_end(&e->custody);
+		bpf_spin_unlock(&lk->lock);
+		if (ours)
+			return 0;
+	}
+	return -EAGAIN;
 }
 
 /* Sees to it that task p is counted in the group of its session, if that is what it is in. */
@@ -47,7 +98,7 @@ static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
 			max_groups(), nr_cpus);
 		return;
 	}
-	depart(i, now_ns);
+	depart(i, now_ns, LEAVE_CPU);
 	leave_session(e->group, e->session);
 	e->session = id;
 	e->group = g;
@@ -59,7 +110,7 @@ static __always_inline void settle(struct task_struct *p, u32 i, u32 cpu, u64 no
 {
 	follow_session(p, i, now_ns);
 	if (entity(i)->cpu != cpu)
-		depart(i, now_ns);
+		depart(i, now_ns, LEAVE_CPU);
 }
 
 /* Queues task i on `cpu` unless it is. Lock held; settle() came before. */
@@ -69,7 +120,9 @@ static __noinline void join(u32 i, u32 cpu, u64 now_ns, bool wakeup)
 
 	if (e->on_rq)
 		return;
-	/* Partner: take_away() on a CPU that has seen the task on its old one. */
+	e->moving = false;
+	e->pushed = false;
+	/* Partners: detach_one() on a CPU that has seen the task on its old one, depart(). */
 	WRITE_ONCE(e->cpu, cpu);
 	e->queue = queue_of(e->group, cpu);
 	if (e->newborn && !e->placed) {

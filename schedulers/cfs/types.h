@@ -6,9 +6,11 @@
 #ifndef __CFS_TYPES_H
 #define __CFS_TYPES_H
 
+/* A power of two, so that a masked index needs no check. */
+#define MAX_CPUS 4096
+
 #include "tiltyard/custody.h"
 #include "tiltyard/groups.h"
-#include "tiltyard/topology.h"
 #include "tiltyard/tree.h"
 
 /* exec_start of a current entity that is not on the CPU just now: no time passes for it. */
@@ -51,6 +53,9 @@ struct cfs_entity {
 
 	/* Tasks only. */
 	struct custody custody;
+	u32 list_next, list_prev; /* among the tasks of its CPU */
+	bool moving;		  /* taken off one CPU, not yet queued on the other */
+	bool pushed;		  /* so while it ran: it follows in enqueue() */
 	u8 policy;
 	s8 nice;
 	u32 cpu;
@@ -61,7 +66,7 @@ struct cfs_entity {
 	/* Wakeup pattern: how often this task has changed the one it wakes. */
 	u32 flips;
 	u32 last_wakee;
-	u64 flips_decayed_ns;
+	u64 flips_tick;
 };
 
 struct cfs_queue {
@@ -72,20 +77,60 @@ struct cfs_queue {
 	u32 curr, next, last, skip;
 	u32 cpu, group;
 	struct cfs_pelt pelt;
+	/* Averages of tasks that were moved elsewhere, not yet taken out of pelt. */
+	u64 moved_load, moved_util;
 	/* Share of the group's load_avg that this queue has announced. */
 	u64 announced_avg;
+	/* What a load of 1 here counts in the root queue, times load_avg; as of a tick. */
+	u64 h_load;
+	u64 h_load_tick;
 };
+
+/* Load averages of a CPU, of which the first is the load at the last tick. */
+#define NR_HISTORY    5
+#define HISTORY_SLOTS 8 /* a power of two */
 
 struct cfs_cpu {
 	u32 curr;     /* the task that runs or is about to, 0 if none */
 	u32 nr_tasks; /* runnable tasks, the running one included */
 	bool resched; /* a preemption has been asked for and not happened yet */
+
+	/* Its runnable tasks, the one that came last first. */
+	u32 first_task, last_task;
+
+	u64 history[HISTORY_SLOTS];
+	u64 history_tick;
+
+	/* Tasks of other classes: one if it has driven curr off, more are not seen. */
+	u32 nr_other;
+	u64 other_since_ns;
+	/* Their time on the CPU, in 1/1024 ns, halved each period; and what they leave of 1024. */
+	u64 other_avg;
+	u64 other_stamp_ns;
+	u32 capacity;
+
+	/* Nothing was found to run, and nothing has run since. */
+	bool dry;
+	/* Since when it has been idle, 0 from its first wakeup on; how long it usually is. */
+	u64 idle_since_ns;
+	u64 avg_idle_ns;
+	/* What searching costs here: an idle CPU for a wakee, a task for a CPU that runs dry. */
+	u64 scan_cost_ns;
+	u64 max_idle_cost_ns;
+	/* Of the whole cache, kept by its first CPU: there may be cores without any task. */
+	bool has_idle_cores;
+	/* How long it takes to wake from idle; UNKNOWN_LATENCY. */
+	u32 exit_latency_us;
+
+	/* Balancing: when next; on behalf of all idle CPUs; a task is to be pushed to CPU less 1. */
+	u64 next_balance;
+	u32 nohz_kick;
+	u32 push_to;
 };
 
 static struct cfs_entity entities[MAX_ENTITIES];
 static struct cfs_queue queues[MAX_QUEUES];
 static struct cfs_cpu cpus[MAX_CPUS];
-static struct topology topo;
 
 static __always_inline struct cfs_entity *entity(u32 i)
 {
@@ -97,8 +142,11 @@ static __always_inline struct cfs_queue *queue(u32 q)
 	return &queues[q & (MAX_QUEUES - 1)];
 }
 
+/* Looked up anew in each turn of a loop: of what was computed before it the verifier forgets the
+ * bounds. */
 static __always_inline struct cfs_cpu *cpu_state(u32 cpu)
 {
+	barrier_var(cpu);
 	return &cpus[cpu & (MAX_CPUS - 1)];
 }
 

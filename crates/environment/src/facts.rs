@@ -19,6 +19,8 @@ pub enum Each {
     Core,
     Llc,
     Node,
+    /// Ordered pairs of nodes, those of node 0 first; a node and itself are one.
+    NodePair,
     Package,
 }
 
@@ -47,6 +49,8 @@ const OF_CPU: [&str; 6] = ["cpu", "core", "llc", "node", "package", "capacity"];
 const SIBLING: &str = "sibling";
 /// CPUs of a group.
 const SIZE: &str = "size";
+/// The other node of a pair, and how far it is: 10 is local (ACPI SLIT).
+const OF_NODE_PAIR: [&str; 3] = ["node", "to_node", "distance"];
 
 fn distinct(machine: &Machine, of: fn(&CpuPlace) -> u32) -> u64 {
     let mut ids: Vec<u32> = machine.cpus.iter().map(of).collect();
@@ -66,26 +70,27 @@ impl Each {
             Each::Core | Each::Llc | Each::Node | Each::Package => {
                 &["cpu", "core", "llc", "node", "package", "capacity", SIZE]
             }
+            Each::NodePair => &OF_NODE_PAIR,
         };
         of_machine.chain(own.iter().copied()).collect()
     }
 
     /// The parts of `machine`, in the order in which they get values.
     pub fn parts(self, machine: &Machine) -> Vec<Part<'_>> {
-        let part = |cpu: usize| Part {
+        let whole = Part {
             machine,
-            cpu: Some(cpu as u32),
+            cpu: None,
             sibling: None,
             size: None,
+            nodes: None,
+        };
+        let part = |cpu: usize| Part {
+            cpu: Some(cpu as u32),
+            ..whole
         };
         let cpus = 0..machine.nr_cpus();
         match self {
-            Each::Once => vec![Part {
-                machine,
-                cpu: None,
-                sibling: None,
-                size: None,
-            }],
+            Each::Once => vec![whole],
             Each::Cpu => cpus.map(part).collect(),
             Each::CpuByCapacity => {
                 let mut cpus: Vec<usize> = cpus.collect();
@@ -102,6 +107,15 @@ impl Each {
             Each::Core => groups(machine, |c| c.core),
             Each::Llc => groups(machine, |c| c.llc),
             Each::Node => groups(machine, |c| c.node),
+            Each::NodePair => {
+                let nodes = 0..machine.node_distance.len();
+                let pairs = nodes.clone().flat_map(|a| nodes.clone().map(move |b| (a, b)));
+                let part = |nodes| Part {
+                    nodes: Some(nodes),
+                    ..whole
+                };
+                pairs.map(part).collect()
+            }
             Each::Package => groups(machine, |c| c.package),
         }
     }
@@ -134,6 +148,7 @@ fn groups(machine: &Machine, key: fn(&CpuPlace) -> u32) -> Vec<Part<'_>> {
         cpu: Some(cpu),
         sibling: None,
         size: Some(size),
+        nodes: None,
     });
     parts.collect()
 }
@@ -145,12 +160,21 @@ pub struct Part<'a> {
     pub cpu: Option<u32>,
     sibling: Option<u32>,
     size: Option<u64>,
+    nodes: Option<(usize, usize)>,
 }
 
 impl Part<'_> {
     pub fn value(&self, name: &str) -> Option<f64> {
         if let Some((_, of)) = OF_MACHINE.iter().find(|(known, _)| *known == name) {
             return Some(of(self.machine) as f64);
+        }
+        if let Some((a, b)) = self.nodes {
+            return match name {
+                "node" => Some(a as f64),
+                "to_node" => Some(b as f64),
+                "distance" => Some(self.machine.node_distance[a][b].into()),
+                _ => None,
+            };
         }
         let cpu = self.cpu?;
         let place = self.machine.cpus.get(cpu as usize)?;
@@ -211,6 +235,20 @@ mod tests {
     }
 
     #[test]
+    fn distances_of_nodes() {
+        let mut machine = Machine::parse_hwloc_synthetic(TWO).unwrap();
+        machine.node_distance = vec![vec![10, 21], vec![22, 10]];
+        let parts = Each::NodePair.parts(&machine);
+        let of = |name| -> Vec<u32> {
+            let value = |part: &Part<'_>| part.value(name).unwrap() as u32;
+            parts.iter().map(value).collect()
+        };
+        assert_eq!(of("node"), [0, 0, 1, 1]);
+        assert_eq!(of("to_node"), [0, 1, 0, 1]);
+        assert_eq!(of("distance"), [10, 21, 22, 10]);
+    }
+
+    #[test]
     fn the_fastest_come_first() {
         let mut machine = Machine::parse_hwloc_synthetic("core:4 pu:1").unwrap();
         for (cpu, capacity) in [512, 1024, 512, 1024].into_iter().enumerate() {
@@ -232,10 +270,12 @@ mod tests {
             Each::Core,
             Each::Llc,
             Each::Node,
+            Each::NodePair,
             Each::Package,
         ] {
             let part = each.parts(&machine)[0];
-            for name in Each::Sibling.names().into_iter().chain([SIZE]) {
+            let names = Each::Sibling.names().into_iter().chain([SIZE]);
+            for name in names.chain(OF_NODE_PAIR) {
                 let has = part.value(name).is_some();
                 assert_eq!(has, each.names().contains(&name), "{each:?} {name}");
             }

@@ -21,6 +21,16 @@ static __always_inline u64 earlier_of(u64 a, u64 b)
 	return earlier(a, b) ? a : b;
 }
 
+static __always_inline u64 min_of(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline u64 max_of(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
 /* a - b, zero at least: for sums whose parts were rounded. */
 static __always_inline u64 less(u64 a, u64 b)
 {
@@ -33,32 +43,10 @@ static __always_inline u64 mul_shift(u64 a, u32 b, u32 shift)
 	return (((a >> 32) * b) << (32 - shift)) + (((a & 0xffffffff) * b) >> shift);
 }
 
-/* Bits needed for v. */
+/* Bits needed for v. Without branches, which the verifier would follow one by one. */
 static __always_inline u32 bit_length(u32 v)
 {
-	u32 n = 0;
-
-	if (v >> 16) {
-		v >>= 16;
-		n += 16;
-	}
-	if (v >> 8) {
-		v >>= 8;
-		n += 8;
-	}
-	if (v >> 4) {
-		v >>= 4;
-		n += 4;
-	}
-	if (v >> 2) {
-		v >>= 2;
-		n += 2;
-	}
-	if (v >> 1) {
-		v >>= 1;
-		n += 1;
-	}
-	return n + v;
+	return v ? 32 - __builtin_clz(v) : 0;
 }
 
 #endif

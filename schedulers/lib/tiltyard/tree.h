@@ -35,6 +35,13 @@ struct tree_node {
 struct tree {
 	u32 root;
 	u32 first; /* in order */
+	/* While it is changed: where tree_settle() is, what was known there before, and the last node
+	 * that it has to see. Not locals: of those the verifier follows every value in a loop. */
+	u32 at;
+	u32 height;
+	u64 least;
+	u32 past;
+	bool leans;
 };
 
 static __always_inline struct tree_node *tree_node(u32 i);
@@ -87,42 +94,52 @@ static __noinline u32 tree_lift(struct tree *t, u32 i, u32 side)
 	return lifted;
 }
 
-/* Rotates at node i, whose side `high` is two higher than the other. Returns what takes its place.
- */
-static __noinline u32 tree_rotate(struct tree *t, u32 i, u32 high)
+/* One step of tree_settle(). False: nothing more is to be done. */
+static __always_inline bool tree_step(struct tree *t)
 {
-	u32 child = tree_node(i)->child[high & 1];
-	struct tree_node *n = tree_node(child);
+	u32 i = t->at, at = i, left, right, high;
+	struct tree_node *n = tree_node(i), *c;
 
-	if (tree_height(n->child[~high & 1]) > tree_height(n->child[high & 1]))
-		tree_lift(t, child, !high);
-	return tree_lift(t, i, high);
+	if (!i)
+		return false;
+	if (i == t->past)
+		t->past = 0;
+	if (!t->leans) {
+		t->height = n->height;
+		t->least = n->least;
+	}
+	left = tree_height(n->child[0]);
+	right = tree_height(n->child[1]);
+	t->leans = left > right + 1 || right > left + 1;
+	if (!t->leans) {
+		tree_sum(i);
+		t->at = n->up;
+		return t->past || n->height != t->height || n->least != t->least;
+	}
+	high = right > left;
+	c = tree_node(n->child[high]);
+	if (tree_height(c->child[!high]) > tree_height(c->child[high])) {
+		at = n->child[high];
+		high = !high;
+	}
+	t->at = tree_lift(t, at, high);
+	if (at != i)
+		t->at = i;
+	return true;
 }
 
 /* Sets right all nodes from i upwards: as far as node `past` (0: i) and then until nothing changes.
- */
+ * A node that leans takes a step for each rotation. */
 static __noinline void tree_settle(struct tree *t, u32 i, u32 past)
 {
 	u32 step;
 
-	bpf_for (step, 0, TREE_STEPS) {
-		struct tree_node *n = tree_node(i);
-		u32 height = n->height, left, right;
-		u64 least = n->least;
-
-		if (!i)
+	t->at = i;
+	t->past = past;
+	t->leans = false;
+	bpf_for (step, 0, 3 * TREE_STEPS) {
+		if (!tree_step(t))
 			break;
-		if (i == past)
-			past = 0;
-		left = tree_height(n->child[0]);
-		right = tree_height(n->child[1]);
-		if (left > right + 1 || right > left + 1)
-			n = tree_node(tree_rotate(t, i, right > left));
-		else
-			tree_sum(i);
-		if (!past && n->height == height && n->least == least)
-			break;
-		i = n->up;
 	}
 }
 
@@ -193,33 +210,31 @@ static __noinline u32 tree_second(const struct tree *t)
 static __noinline void tree_remove(struct tree *t, u32 i)
 {
 	struct tree_node *n = tree_node(i), *heir;
-	u32 left = n->child[0], right = n->child[1], next, from;
+	u32 left = n->child[0], right = n->child[1], next = left ? left : right, from = n->up;
+	u32 past = 0;
 
 	/* The first has no earlier child. */
 	if (t->first == i)
 		t->first = right ? tree_leftmost(right) : n->up;
-	if (!left || !right) {
-		tree_replace(t, n->up, i, left ? left : right);
-		if (n->up)
-			tree_settle(t, n->up, 0);
-		return;
+	if (left && right) {
+		/* The next in order has no earlier child: it leaves its place to its later one. */
+		next = tree_leftmost(right);
+		heir = tree_node(next);
+		from = next;
+		past = next;
+		if (next != right) {
+			from = heir->up;
+			tree_replace(t, from, next, heir->child[1]);
+			heir->child[1] = right;
+			tree_node(right)->up = next;
+		}
+		heir->child[0] = left;
+		tree_node(left)->up = next;
+		heir->height = n->height;
+		heir->least = n->least;
 	}
-	/* The next in order has no earlier child: it leaves its place to its later one. */
-	next = tree_leftmost(right);
-	heir = tree_node(next);
-	from = next;
-	if (next != right) {
-		from = heir->up;
-		tree_replace(t, from, next, heir->child[1]);
-		heir->child[1] = right;
-		tree_node(right)->up = next;
-	}
-	heir->child[0] = left;
-	tree_node(left)->up = next;
-	heir->height = n->height;
-	heir->least = n->least;
 	tree_replace(t, n->up, i, next);
-	tree_settle(t, from, next);
+	tree_settle(t, from, past);
 }
 
 /* The first in order whose value is not later than `limit`; 0 if there is none. */
