@@ -442,7 +442,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 		scx_bpf_error("cfs: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
 		return -E2BIG;
 	}
-	topo_init(&topo, online, nr_cpus, 1U << TOPO_LLC, false);
+	topo_init(&topo, online, nr_cpus, 1U << TOPO_LLC, 0);
 	scx_bpf_put_cpumask(online);
 	scale_tunables(topo.nr_online);
 	setup_group(0, 0, NICE_0_WEIGHT);
