@@ -37,7 +37,7 @@ static bool in_question(enum take what, u64 class, bool head)
  */
 static __noinline u32 take(s32 from, s32 to, enum take what, bool now)
 {
-	struct ule_cpu *v = cpu_ctx(from), *c = cpu_ctx(to);
+	struct ule_cpu *c = cpu_ctx(to);
 	u32 found = PRI_IDLE;
 	struct task_struct *p;
 	bool first = true;
@@ -75,13 +75,6 @@ static __noinline u32 take(s32 from, s32 to, enum take what, bool now)
 		}
 		book_unset(t, to << 1, booked);
 	}
-	if (found == PRI_IDLE)
-		return PRI_IDLE;
-	/* FreeBSD holds both CPUs' locks here; partners: enqueue(), freebsd_cpu_runs(),
-	 * requeue_key(). */
-	lowpri_lower(c, found);
-	if (found == READ_ONCE(v->lowpri))
-		lowpri_update(from, v);
 	return found;
 }
 
@@ -91,7 +84,7 @@ static __noinline u32 take(s32 from, s32 to, enum take what, bool now)
  * all again, unless ridx is 0, and passes over the first task it meets, once. So it meets the head
  * again if that was in the first part; else the head goes only if it is alone.
  */
-static bool head_goes(s32 cpu, struct ule_cpu *v)
+static __noinline bool head_goes(s32 cpu, struct ule_cpu *v)
 {
 	u64 ridx = READ_ONCE(v->ridx), head = SLOT_NONE;
 	struct task_struct *p;
@@ -113,19 +106,25 @@ static bool head_goes(s32 cpu, struct ule_cpu *v)
 /* Moves one task, if @from has one to give; see take(). */
 static u32 take_one(s32 from, s32 to, bool now)
 {
+	struct ule_cpu *v = cpu_ctx(from);
 	u32 pri;
 
-	if (!policy_may_give(cpu_ctx(from)))
+	if (!policy_may_give(v))
 		return PRI_IDLE;
 	pri = take(from, to, TAKE_RT, now);
 	if (pri == PRI_IDLE)
 		pri = take(from, to, TAKE_CALENDAR, now);
-	if (pri != PRI_IDLE || !par.spares_head)
-		return pri;
-	if (head_goes(from, cpu_ctx(from)))
+	if (pri == PRI_IDLE && par.spares_head && head_goes(from, v))
 		pri = take(from, to, TAKE_HEAD, now);
-	if (pri == PRI_IDLE)
+	if (pri == PRI_IDLE && par.spares_head)
 		pri = take(from, to, TAKE_IDLE, now);
+	if (pri == PRI_IDLE)
+		return PRI_IDLE;
+	/* FreeBSD holds both CPUs' locks here; partners: enqueue(), freebsd_cpu_runs(),
+	 * requeue_key(). */
+	lowpri_lower(cpu_ctx(to), pri);
+	if (pri == READ_ONCE(v->lowpri))
+		lowpri_update(from, v);
 	return pri;
 }
 
