@@ -246,15 +246,15 @@ impl Machine {
         (id, state.address(id))
     }
 
-    /// What the C code told since the last call.
-    pub fn told(&mut self) -> Vec<[i64; 6]> {
-        let mut told = Vec::new();
+    /// All searches and takings so far.
+    pub fn log(&mut self) -> Vec<[i64; 6]> {
+        let mut log = Vec::new();
         loop {
-            let w = self.call("t_told", &[told.len() as i64]);
+            let w = self.call("t_log", &[log.len() as i64]);
             if w[7] == 0 {
-                return told;
+                return log;
             }
-            told.push(w[..6].try_into().expect("six words"));
+            log.push(w[..6].try_into().expect("six words"));
         }
     }
 

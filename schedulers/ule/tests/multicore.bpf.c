@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Handles by which multicore.rs sets up machines and lets ULE decide on them: programs of eight
- * words. All searches and takings are told, in their order.
+ * words. All searches and takings are logged, in their order.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
@@ -11,16 +11,16 @@ struct words {
 	s64 w[8];
 };
 
-enum told_what { TOLD_LOWEST, TOLD_HIGHEST, TOLD_TAKE };
+enum logged_what { LOG_LOWEST, LOG_HIGHEST, LOG_TAKE };
 
 /* Whether lowest, highest, or a taking; its CPU (the victim) and level (the taker), limit, least
  * priority; the CPU (priority) found. */
-static struct words told[16384];
-static u32 nr_told;
+static struct words logged[16384];
+static u32 nr_logged;
 
-static s64 *tell(enum told_what what, s64 a, s64 b)
+static s64 *log_next(enum logged_what what, s64 a, s64 b)
 {
-	s64 *w = told[nr_told++ & 16383].w;
+	s64 *w = logged[nr_logged++ & 16383].w;
 
 	w[0] = what;
 	w[1] = a;
@@ -28,9 +28,9 @@ static s64 *tell(enum told_what what, s64 a, s64 b)
 	return w;
 }
 
-static s32 told_search(struct search *q, struct task_struct *p)
+static s32 logged_search(struct search *q, struct task_struct *p)
 {
-	s64 *w = tell(q->highest ? TOLD_HIGHEST : TOLD_LOWEST, q->cpu, q->level);
+	s64 *w = log_next(q->highest ? LOG_HIGHEST : LOG_LOWEST, q->cpu, q->level);
 
 	w[3] = q->limit;
 	w[4] = q->min_pri;
@@ -38,16 +38,16 @@ static s32 told_search(struct search *q, struct task_struct *p)
 	return w[5];
 }
 
-static u32 told_take_one(s32 from, s32 to, bool now)
+static u32 logged_take_one(s32 from, s32 to, bool now)
 {
-	s64 *w = tell(TOLD_TAKE, from, to);
+	s64 *w = log_next(LOG_TAKE, from, to);
 
 	w[5] = take_one(from, to, now);
 	return w[5];
 }
 
-#define search(q, p)		told_search(q, p)
-#define take_one(from, to, now) told_take_one(from, to, now)
+#define search(q, p)		logged_search(q, p)
+#define take_one(from, to, now) logged_take_one(from, to, now)
 #include "../ule.bpf.c"
 #undef search
 
@@ -225,20 +225,20 @@ int t_should_preempt(struct words *x)
 	return 0;
 }
 
-/* In: number. Out: what was told, and in the last word whether there is that much. */
+/* In: number. Out: what was logged, and in the last word whether there is that much. */
 SEC("syscall")
-int t_told(struct words *x)
+int t_log(struct words *x)
 {
 	u32 i = x->w[0];
 
-	x->w[7] = i < nr_told;
+	x->w[7] = i < nr_logged;
 	if (!x->w[7])
 		return 0;
-	x->w[0] = told[i & 16383].w[0];
-	x->w[1] = told[i & 16383].w[1];
-	x->w[2] = told[i & 16383].w[2];
-	x->w[3] = told[i & 16383].w[3];
-	x->w[4] = told[i & 16383].w[4];
-	x->w[5] = told[i & 16383].w[5];
+	x->w[0] = logged[i & 16383].w[0];
+	x->w[1] = logged[i & 16383].w[1];
+	x->w[2] = logged[i & 16383].w[2];
+	x->w[3] = logged[i & 16383].w[3];
+	x->w[4] = logged[i & 16383].w[4];
+	x->w[5] = logged[i & 16383].w[5];
 	return 0;
 }

@@ -13,7 +13,7 @@
 //! | pickcpu `pinned`, `ourself` | all: [`STAYS`] | the kernel does not ask where a task goes that must stay |
 //! | pickcpu with `last_after` | all: [`INTERRUPT`] | Linux has no threads for interrupts, which priorities 0 to 47 are |
 //! | notify, local with an idle CPU | the interrupt: [`IDLE`] | the kernel itself wakes the CPU that it puts a task on |
-//! | notify with `ipipending` | the interrupt: [`PENDING`] | who kicks is not told whether a kick is pending |
+//! | notify with `ipipending` | the interrupt: [`PENDING`] | a scheduler does not see whether a kick is pending |
 //! | notify `mwait_tried` | this field | how an idle CPU is woken is the kernel's affair |
 //! | steal-139 | all: [`UNSETTLED`] | idx is ahead of ridx only while slot ridx holds a task; the C code sets ridx right |
 //! | ipi `critnest`, `switch_type` | whether the switch comes at once | the kernel delays it while preemption is disabled |
@@ -161,7 +161,7 @@ fn pickcpu(records: &Records, r: &Value) -> Result<Compared, String> {
     );
     let cpu = m.call("t_pickcpu", &[task, last, now])[3];
     let mut scans = Vec::new();
-    for [what, of, level, limit, minpri, found] in m.told() {
+    for [what, of, level, limit, minpri, found] in m.log() {
         differs("a search", &[what, limit], &[0, i32::MAX.into()])?;
         scans.push(json!([m.name(of, level), minpri, found]));
     }
@@ -199,7 +199,7 @@ fn steal(records: &Records, r: &Value) -> Result<Compared, String> {
     let stole = m.call("t_steal", &[cpu])[1] != 0;
 
     let (mut tries, mut got) = (Vec::new(), Value::Null);
-    for [what, of, level, limit, _, found] in m.told() {
+    for [what, of, level, limit, _, found] in m.log() {
         if what == 1 {
             let mut entry = vec![m.name(of, level)];
             entry.extend((!records.port).then_some(limit));
@@ -243,7 +243,7 @@ fn balance(records: &Records, r: &Value) -> Result<Compared, String> {
     m.queues(r)?;
     m.call("t_balance", &[]);
     let (mut log, mut moves) = (Vec::new(), Vec::new());
-    for [what, a, b, limit, _, found] in m.told() {
+    for [what, a, b, limit, _, found] in m.log() {
         log.push(match what {
             0 => json!(["L", limit, found]),
             1 => json!(["H", found]),
