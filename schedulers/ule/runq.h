@@ -128,6 +128,12 @@ static s32 book_set(struct ule_task *t, s32 book)
 	return old;
 }
 
+/* The CPU that counts a task which does not sleep. */
+static struct ule_cpu *booked_at(struct ule_task *t)
+{
+	return cpu_ctx(READ_ONCE(t->book) >> 1);
+}
+
 /* Counts a task in the load of @cpu. */
 static void load_set(struct task_struct *p, struct ule_task *t, s32 cpu)
 {
