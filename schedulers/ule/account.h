@@ -21,7 +21,7 @@ static void fork_account(struct task_struct *child, struct ule_task *t, struct t
 	t->ftick = pt->ftick;
 	t->ltick = pt->ltick;
 	/* FreeBSD: the shortest slice to live at first. The port restarts it at enqueue. */
-	t->slice_used = slice_of(READ_ONCE(cpu_ctx(READ_ONCE(pt->cpu))->load)) - par.slice_min;
+	t->slice_used = slice_of(READ_ONCE(booked_at(pt)->load)) - par.slice_min;
 	if (fork_scale && accounts)
 		history_fork(&t->run, &t->slept);
 	if (fork_charge_ticks && accounts) {

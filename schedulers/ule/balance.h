@@ -6,97 +6,7 @@
 #ifndef __ULE_BALANCE_H
 #define __ULE_BALANCE_H
 
-#include "search.h"
-
-static bool movable(struct task_struct *p, s32 to)
-{
-	return allowed(p, to) && !is_migration_disabled(p);
-}
-
-/*
- * Books a task that is about to leave its queue on CPU @to; returns what load_unset() needs if the
- * kernel has taken the task away meanwhile. Before the move, not after it: the move publishes the
- * task, and running() elsewhere would find it not booked. What is lost if the move fails is the
- * slice of a task that runs just now.
- */
-static s32 moves(struct ule_task *t, s32 to)
-{
-	/* Partner: clock() on the CPU that has taken it. */
-	if (par.queue_restarts)
-		WRITE_ONCE(t->slice_used, 0);
-	return load_set(t, to);
-}
-
-/* Takes the first movable task of a queue straight to the CPU that dispatches. */
-static bool steal_first(s32 from, enum runq q, s32 to, bool skip_head)
-{
-	struct task_struct *p;
-	bool done = false;
-
-	bpf_for_each (scx_dsq, p, runq_id(from, q), 0) {
-		struct ule_task *t;
-		s32 booked;
-
-		if (skip_head) {
-			skip_head = false;
-			continue;
-		}
-		t = task_ctx(p);
-		if (!t || !movable(p, to))
-			continue;
-		booked = moves(t, to);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
-					   runq_key(to, cpu_ctx(to), READ_ONCE(t->pri), false));
-		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
-			done = true;
-			break;
-		}
-		load_unset(t, to, booked);
-	}
-	return done;
-}
-
-/* Moves the first movable task of a queue into the queues of CPU @to. Returns its priority,
- * PRI_IDLE if there was none. */
-static u32 move_first(s32 from, enum runq q, s32 to, bool skip_head)
-{
-	struct task_struct *p;
-	u32 pri = PRI_IDLE;
-
-	bpf_for_each (scx_dsq, p, runq_id(from, q), 0) {
-		struct ule_task *t;
-		s32 booked;
-		u32 first;
-		u64 key;
-
-		if (skip_head) {
-			skip_head = false;
-			continue;
-		}
-		t = task_ctx(p);
-		if (!t || !movable(p, to))
-			continue;
-		first = READ_ONCE(t->pri);
-		key = runq_key(to, cpu_ctx(to), first, false);
-		booked = moves(t, to);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
-		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, runq_id(to, key_runq(key)), 0)) {
-			pri = first;
-			break;
-		}
-		load_unset(t, to, booked);
-	}
-	return pri;
-}
-
-static bool steal_from(s32 from, s32 to)
-{
-	if (steal_first(from, RUNQ_RT, to, false))
-		return true;
-	if (par.spares_head && steal_first(from, RUNQ_TS, to, true))
-		return true;
-	return steal_first(from, RUNQ_TS, to, false);
-}
+#include "take.h"
 
 /* Idle stealing: asks the most loaded CPU of the nearest group, then of the next larger one. */
 static bool steal(s32 cpu)
@@ -104,6 +14,9 @@ static bool steal(s32 cpu)
 	struct ule_cpu *c = cpu_ctx(cpu), *v;
 	u32 step, attempt;
 
+	/* FreeBSD looks at its own load each time it has found a victim, too. */
+	if (!steal_idle || (par.steal_once && READ_ONCE(c->load)))
+		return false;
 	__builtin_memset(c->tried, 0, sizeof(c->tried));
 	c->tried[(cpu & (MAX_CPUS - 1)) / 64] |= 1ULL << (cpu & 63);
 	bpf_for (step, 0, NR_TOPO) {
@@ -112,7 +25,7 @@ static bool steal(s32 cpu)
 			.level = TOPO_CORE - step,
 			.mask = SEARCH_UNTRIED,
 			.highest = true,
-			.limit = policy_steal_load(TOPO_CORE - step),
+			.limit = policy_steal_load(cpu, TOPO_CORE - step),
 		};
 
 		if (!topo_has(&topo, q.level))
@@ -126,64 +39,44 @@ static bool steal(s32 cpu)
 			c->tried[(victim & (MAX_CPUS - 1)) / 64] |= 1ULL << (victim & 63);
 			if (READ_ONCE(c->load))
 				return false;
-			if (READ_ONCE(v->load) >= q.limit && policy_may_give(v) &&
-			    steal_from(victim, cpu))
+			if ((s32)READ_ONCE(v->load) >= q.limit &&
+			    take_one(victim, cpu, true) != PRI_IDLE)
 				return true;
 		}
 	}
 	return false;
 }
 
-/* Moves one task and lets the receiver look at it. The unit tests put a model in its place. */
-#ifndef ULE_BALANCE_MOVE
-#define ULE_BALANCE_MOVE balance_move
-static bool balance_move(s32 from, s32 to)
-{
-	struct ule_cpu *c = cpu_ctx(to);
-	u32 pri = move_first(from, RUNQ_RT, to, false);
-
-	if (pri == PRI_IDLE && par.spares_head)
-		pri = move_first(from, RUNQ_TS, to, true);
-	if (pri == PRI_IDLE)
-		pri = move_first(from, RUNQ_TS, to, false);
-	if (pri == PRI_IDLE)
-		return false;
-	/* FreeBSD holds the receiver's lock here; partners: enqueue(), freebsd_cpu_runs(),
-	 * requeue_key(). */
-	if (pri < READ_ONCE(c->lowpri))
-		WRITE_ONCE(c->lowpri, pri);
-	policy_received(to, c, pri);
-	return true;
-}
-#endif
-
 /* Finds a receiver for one task of @high. False: there is none for anybody. */
 static bool balance_donor(s32 high)
 {
 	struct ule_cpu *h = cpu_ctx(high);
 	struct search q = {
+		.cpu = high,
 		.mask = SEARCH_TAKERS,
 		.limit = READ_ONCE(h->load) - 1,
+		.min_pri = -1,
 		.prefer = high,
 	};
-	u32 i, attempt;
+	u32 i, attempt, nr_takers = 0;
 
 	bpf_for (i, 0, nr_cpus) {
 		struct ule_cpu *c = cpu_ctx(i);
 
 		c->taker = c->donor;
+		nr_takers += c->taker;
 	}
+	if (!nr_takers && par.stops_when_empty)
+		return false;
 	bpf_for (attempt, 0, topo.nr_online) {
 		s32 low = search(&q, NULL);
 		struct ule_cpu *l = cpu_ctx(low);
 
 		if (low < 0)
 			return attempt > 0;
-		/* With nothing to give, each taker would be asked without success. */
-		if (!policy_may_give(h))
-			return true;
 		if (READ_ONCE(h->load) >= READ_ONCE(l->load) + balance_diff_min &&
-		    ULE_BALANCE_MOVE(high, low)) {
+		    take_one(high, low, false) != PRI_IDLE) {
+			policy_received(low, l);
 			l->donor = false;
 			return true;
 		}
@@ -196,6 +89,7 @@ static bool balance_donor(s32 high)
 static void balance_pass(void)
 {
 	struct search q = {
+		.cpu = topo_at(&topo, 0),
 		.mask = SEARCH_DONORS,
 		.highest = true,
 		.limit = 1,
@@ -230,8 +124,9 @@ struct {
 static u64 balance_delay_ns(void)
 {
 	u32 half = par.balance_interval / 2 ?: 1;
+	u32 *lcg = &cpu_ctx(bpf_get_smp_processor_id())->lcg;
 
-	return (half + bpf_get_prandom_u32() % par.balance_interval) * par.tick_ns;
+	return (half + lcg_next(lcg) % par.balance_interval) * par.tick_ns;
 }
 
 static int balance_fire(void *map, u32 *key, struct balance_timer *b)

@@ -5,7 +5,7 @@
 #ifndef __ULE_FREEBSD_H
 #define __ULE_FREEBSD_H
 
-#include "search.h"
+#include "place.h"
 
 static void freebsd_params(void)
 {
@@ -26,6 +26,9 @@ static void freebsd_params(void)
 	par.pri_per_fifo = 4;
 	par.static_boost = static_boost;
 	par.spares_head = true;
+	/* Its groups are those that share a cache; each core is one, also one of a single CPU. */
+	par.topo_levels = 1U << TOPO_LLC | 1U << TOPO_CORE;
+	par.topo_how = TOPO_DESCENDING | TOPO_SINGLES;
 }
 
 /* Linux's SCHED_IDLE of the kernel's uapi. */
@@ -69,10 +72,18 @@ static void freebsd_waking(struct task_struct *p, struct ule_task *t, u64 now)
 	t->wake_done = true;
 }
 
+/* Whether @cpu's last-level cache is not that of all CPUs. */
+static bool cache_is_part(s32 cpu)
+{
+	const struct topo_span *llc = &topo_of(&topo, cpu)->span[TOPO_LLC];
+
+	return llc->end - llc->first < topo.nr_online;
+}
+
 /*
- * The last CPU if idle and its cache warm; an idle CPU of the largest group whose cache is; a CPU
- * where the task runs at once; the least loaded; against the latter two the waking CPU has the
- * first claim.
+ * The last CPU if idle and its cache warm; an idle CPU of the largest group whose cache is, if that
+ * is not the machine; a CPU where the task runs at once; the least loaded; against the latter two
+ * the waking CPU has the first claim.
  */
 static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64 now)
 {
@@ -87,8 +98,8 @@ static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, 
 	if (READ_ONCE(last->lowpri) >= PRI_MIN_IDLE && away < 2 && allowed(p, prev) &&
 	    (!topo_has(&topo, TOPO_CORE) || core_idle(prev)))
 		return prev;
-	/* Of the groups only a last-level cache (level 3) is neither SMT nor without cache. */
-	if (topo_has(&topo, TOPO_LLC) && away < 3)
+	/* A last-level cache, level 3, is the largest group with a cache, and warm for longest. */
+	if (away < 3 && cache_is_part(prev))
 		cpu = search_lowest(prev, TOPO_LLC, p,
 				    pri > PRI_MIN_IDLE - 1 ? pri : PRI_MIN_IDLE - 1, prev);
 	if (cpu < 0)
@@ -123,6 +134,7 @@ static void freebsd_preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
 	bool remote = cpu != bpf_get_smp_processor_id();
 	bool now = should_preempt(pri, c->curr_pri, remote);
 
+	/* The kernel itself wakes an idle CPU. */
 	if (!c->running || pri >= c->curr_pri)
 		return;
 	if (now)
@@ -147,13 +159,7 @@ static void freebsd_cpu_idles(struct ule_cpu *c)
 
 static u32 freebsd_running_pri(struct ule_cpu *c)
 {
-	return c->running ? c->curr_pri : PRI_IDLE;
-}
-
-/* A running task that leaves is followed by a choice, which sets lowpri. */
-static bool freebsd_leave_changes_best(struct ule_task *t, struct ule_cpu *c)
-{
-	return READ_ONCE(t->pri) == READ_ONCE(c->lowpri);
+	return READ_ONCE(c->running) ? READ_ONCE(c->curr_pri) : PRI_IDLE;
 }
 
 static bool freebsd_may_ask(struct ule_cpu *c)
@@ -166,17 +172,31 @@ static bool freebsd_may_give(struct ule_cpu *c)
 	return transferable(c) > 0;
 }
 
-static u32 freebsd_steal_load(u32 level)
+/* Siblings of a core share all but the pipeline: even a task behind an idle one is worth it. */
+static u32 freebsd_steal_load(s32 cpu, u32 level)
 {
-	return level == TOPO_CORE ? 1 : steal_thresh;
+	const struct topo_span *core = &topo_of(&topo, cpu)->span[TOPO_CORE];
+
+	return level == TOPO_CORE && core->end - core->first > 1 ? 1 : steal_thresh;
 }
 
-static void freebsd_received(s32 to, struct ule_cpu *c, u32 pri)
+/* An interrupt on @cpu, whose handler switches if a better task waits. */
+static void freebsd_interrupt(s32 cpu, struct ule_cpu *c)
 {
-	if (pri >= READ_ONCE(c->curr_pri))
-		return;
-	WRITE_ONCE(c->owe_preempt, true);
-	scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
+	bool better = READ_ONCE(c->lowpri) < READ_ONCE(c->curr_pri);
+
+	if (better)
+		WRITE_ONCE(c->owe_preempt, true);
+	scx_bpf_kick_cpu(cpu, better ? SCX_KICK_PREEMPT : 0);
+}
+
+/* No interrupt on the balancer's own CPU; if that is idle, it looks for work all the time. */
+static void freebsd_received(s32 to, struct ule_cpu *c)
+{
+	if (to == bpf_get_smp_processor_id())
+		scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
+	else
+		freebsd_interrupt(to, c);
 }
 
 /* Threads of the same process are spared both. */

@@ -18,8 +18,8 @@
  *   cpu_ticks, ftick, ltick   pri_update() for such a child's parent reads them; they may be of
  *                two moments, which gives the parent a slightly wrong priority until its next tick
  *   user_pri, pri   the same writes them; who places or moves the task reads them
- *   slice_used   moves(), of CPUs that take the task from a queue
- *   cpu          load_set(), of the same: swapped atomically
+ *   slice_used   take(), of CPUs that take the task from a queue
+ *   book         book_set(), of the same: swapped atomically
  *   probed*      pri_update(): a probe may come twice or not at all
  *
  * all of which are marked, on both sides, by READ_ONCE, WRITE_ONCE or as atomic operations.
@@ -41,8 +41,8 @@ struct ule_task {
 	u32 pri;
 	/* Ticks of the current slice that are used up. */
 	u32 slice_used;
-	/* CPU whose load counts this task; -1 while it sleeps. */
-	s32 cpu;
+	/* Where it is counted, see book_set(); -1 while it sleeps. */
+	s32 book;
 	/* dispatch() has found the next place in a run queue, p->scx.dsq_vtime; see runq.h. */
 	bool key_ready;
 	u64 queued_ns;

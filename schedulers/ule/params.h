@@ -66,6 +66,9 @@ const volatile bool balance_bug = false;
 const volatile u32 balance_interval_ticks = 0;
 /* Smallest difference of two loads that the balancer evens out. */
 const volatile u32 balance_diff_min = 1;
+/* Port only: the priority that each CPU's best task is taken to have before there was any. 0, as
+ * zeroed memory has it, stays for ever: no CPU ever runs something worse than a woken task. */
+const volatile u32 lowpri_boot = 0;
 /* A task is cache affine for this many hz ticks times the cache level; 0: by mode. */
 const volatile u32 affinity_ticks = 0;
 /* Ties between equally loaded CPUs are broken by a draw from [0, search_noise). */
@@ -121,6 +124,12 @@ struct ule_params {
 	bool flat_search;
 	/* An idle CPU asks one CPU of each group, and not all. */
 	bool steal_once;
+	/* Levels of the machine's groups and how they are built: see topo_init(). */
+	u32 topo_levels;
+	u32 topo_how;
+	/* The balancer does not search when no CPU is left. FreeBSD's set of CPUs is larger than
+	 * the machine, and never empty. */
+	bool stops_when_empty;
 	/* Who takes a task leaves the head of the calendar, next to run, if there is another. */
 	bool spares_head;
 };

@@ -45,16 +45,15 @@ POLICY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri)
 /* A task has been chosen to run: its slot and priority are the CPU's. There is none to choose. */
 POLICY(void, cpu_runs, (struct ule_cpu *c, u32 pri, u64 slot), (c, pri, slot))
 POLICY(void, cpu_idles, (struct ule_cpu *c), (c))
-/* The running task's share in the best priority of a CPU. Whether that changes when @t leaves. */
+/* The running task's share in the best priority of a CPU. */
 POLICY(u32, running_pri, (struct ule_cpu *c), (c))
-POLICY(bool, leave_changes_best, (struct ule_task *t, struct ule_cpu *c), (t, c))
 
 /* Moving tasks: whether a CPU is asked for one, and has one to give; the least load at which it is
- * asked by an idle CPU of its group at @level; @to has got one. */
+ * asked by @cpu, an idle one of its group at @level; @to has got one from the balancer. */
 POLICY(bool, may_ask, (struct ule_cpu *c), (c))
 POLICY(bool, may_give, (struct ule_cpu *c), (c))
-POLICY(u32, steal_load, (u32 level), (level))
-POLICY(void, received, (s32 to, struct ule_cpu *c, u32 pri), (to, c, pri))
+POLICY(u32, steal_load, (s32 cpu, u32 level), (cpu, level))
+POLICY(void, received, (s32 to, struct ule_cpu *c), (to, c))
 
 /* Whether a new task's history is cut, and its creation charged. Who inherits its run time. */
 POLICY(bool, accounts_fork, (const struct task_struct *child), (child))

@@ -6,7 +6,7 @@
 #ifndef __ULE_PORT_H
 #define __ULE_PORT_H
 
-#include "search.h"
+#include "place.h"
 
 static void port_params(void)
 {
@@ -31,6 +31,8 @@ static void port_params(void)
 	par.queue_restarts = true;
 	par.flat_search = true;
 	par.steal_once = true;
+	par.stops_when_empty = true;
+	par.topo_levels = 1U << TOPO_NODE | 1U << TOPO_LLC | 1U << TOPO_CORE;
 }
 
 static bool port_is_idle_class(const struct task_struct *p)
@@ -68,34 +70,21 @@ static void port_waking(struct task_struct *p, struct ule_task *t, u64 now)
 }
 
 /*
- * Much the same as FreeBSD's by the waker's domains, with two differences that cost it: no CPU ever
- * counts as idle in a search, and the last step compares with the previous CPU.
+ * FreeBSD's without the search for an idle CPU: that would be one of the largest domain which is
+ * warm and not the machine, but the machine is the largest, and warm for longest. The last step
+ * compares with the previous CPU.
  */
 static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64 now)
 {
 	s32 self = bpf_get_smp_processor_id();
 	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self);
 	u64 away = hz_since(t->ltick, now) / par.affinity;
-	u32 pri = READ_ONCE(t->pri), idle_pri = par.pri_min_batch + par.nr_batch - 1;
-	u32 step, nr_affine = 0, domain = NR_TOPO;
-	s32 cpu = -1;
+	u32 pri = READ_ONCE(t->pri);
+	s32 cpu;
 
 	if (!READ_ONCE(last->load) && away < 2 && allowed(p, prev))
 		return prev;
-	/* Domains count from the smallest: domain n is warm for n times the affinity. */
-	bpf_for (step, 0, NR_TOPO) {
-		u32 level = TOPO_CORE - step;
-
-		if (!topo_has(&topo, level))
-			continue;
-		if (away < nr_affine)
-			domain = level;
-		nr_affine++;
-	}
-	if (domain < NR_TOPO)
-		cpu = search_lowest(self, domain, p, pri > idle_pri ? pri : idle_pri, prev);
-	if (cpu < 0)
-		cpu = search_machine(self, p, pri, prev);
+	cpu = search_machine(self, p, pri, prev);
 	if (cpu < 0)
 		return prev;
 	if (allowed(p, self) && READ_ONCE(here->lowpri) > pri && READ_ONCE(last->load) > 0 &&
@@ -116,19 +105,16 @@ static void port_cpu_runs(struct ule_cpu *c, u32 pri, u64 slot)
 	WRITE_ONCE(c->curr_pri, pri);
 }
 
+/* The idle task has a priority that nobody has set; lowpri stays as it is here, too. */
 static void port_cpu_idles(struct ule_cpu *c)
 {
+	WRITE_ONCE(c->curr_pri, 0);
 }
 
-/* It never learns that a CPU went idle: the current task is then the one that has gone to sleep. */
+/* When a task leaves to sleep, that is still the current one. */
 static u32 port_running_pri(struct ule_cpu *c)
 {
-	return c->curr_pri;
-}
-
-static bool port_leave_changes_best(struct ule_task *t, struct ule_cpu *c)
-{
-	return true;
+	return READ_ONCE(c->curr_pri);
 }
 
 /* By the load alone, whether tasks wait or not. */
@@ -142,12 +128,12 @@ static bool port_may_give(struct ule_cpu *c)
 	return READ_ONCE(c->load) > 1;
 }
 
-static u32 port_steal_load(u32 level)
+static u32 port_steal_load(s32 cpu, u32 level)
 {
 	return 2;
 }
 
-static void port_received(s32 to, struct ule_cpu *c, u32 pri)
+static void port_received(s32 to, struct ule_cpu *c)
 {
 	scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
 }

@@ -40,10 +40,10 @@ enum runq { RUNQ_RT = 0, RUNQ_TS = 1, RUNQ_STARVED = 2, NR_RUNQS = 3 };
 
 /*
  * One CPU. Calendar, ticks and current task change under its rq lock only. Other CPUs look without
- * a lock, as in FreeBSD: at idx, ridx, running and curr_pri, which are written with WRITE_ONCE and
- * read there with READ_ONCE; and at load and lowpri, which they also change. load is atomic.
- * lowpri and owe_preempt are hints for the next choice: if balance_move() and this CPU write them
- * at once, one of the two is lost, and the CPU's next choice makes up for it.
+ * a lock, as in FreeBSD: at idx, ridx, running, runs_free and curr_pri, which are written with
+ * WRITE_ONCE and read there with READ_ONCE; and at load, pinned and lowpri, which they also change.
+ * load and pinned are atomic. lowpri and owe_preempt are hints for the next choice: if take() and
+ * this CPU write them at once, one of the two is lost, and the CPU's next choice makes up for it.
  */
 struct ule_cpu {
 	/* Calendar: absolute insert and removal slots; where the running batch task stays. */
@@ -56,6 +56,9 @@ struct ule_cpu {
 	u32 load;
 	u32 running;
 	u32 curr_pri;
+	/* Of the load: tasks pinned to this CPU; whether the running one is none of them. */
+	u32 pinned;
+	u32 runs_free;
 	/* Best priority of running and queued tasks. */
 	u32 lowpri;
 	/* The running task was preempted: it goes back to the head of its FIFO. */
@@ -71,7 +74,7 @@ struct ule_cpu {
 
 static struct ule_cpu cpus[MAX_CPUS];
 static s32 nr_cpus;
-/* In the order of searches: groups from the last to the first. */
+/* In the order of searches: groups from the last to the first, in the port from the first. */
 static struct topology topo;
 
 static struct ule_cpu *cpu_ctx(s32 cpu)
@@ -86,46 +89,65 @@ static u64 runq_id(s32 cpu, enum runq q)
 
 /* Load ---------------------------------------------------------------------------------- */
 
-/* A task less in the load of one CPU, one more in that of another; -1: none. */
-static void load_shift(s32 from, s32 to)
+/* Who must not leave its CPU. A mask of one CPU is no reason: FreeBSD counts such a task as one
+ * that could be moved, and finds out when it tries. But its kernel threads of one CPU are bound to
+ * it. */
+static bool is_pinned(const struct task_struct *p)
 {
-	struct ule_cpu *c;
+	return is_migration_disabled(p) || (is_kthread(p) && p->nr_cpus_allowed == 1);
+}
 
-	if (from >= 0) {
-		c = cpu_ctx(from);
-		__sync_fetch_and_sub(&c->load, 1);
-		TILT_PROBE_CPU(load, from, READ_ONCE(c->load));
-	}
-	if (to >= 0) {
-		c = cpu_ctx(to);
-		__sync_fetch_and_add(&c->load, 1);
-		TILT_PROBE_CPU(load, to, READ_ONCE(c->load));
-	}
+/* Where a task is counted: CPU << 1, with bit 0 if it is pinned there. -1: nowhere. */
+static void book_add(s32 book, s32 nr)
+{
+	struct ule_cpu *c = cpu_ctx(book >> 1);
+
+	if (book < 0)
+		return;
+	__sync_fetch_and_add(&c->load, nr);
+	if (book & 1)
+		__sync_fetch_and_add(&c->pinned, nr);
+	TILT_PROBE_CPU(load, book >> 1, READ_ONCE(c->load));
 }
 
 /*
- * Counts a task in the load of @cpu, -1: of none. Returns where it was counted before.
+ * Books a task. Returns its book before.
  *
  * The CPU that takes a task from a queue and the one where the task starts or ends may do so at
  * once. Each swap takes out what the one before it has put in, so a task never counts twice.
  */
-static s32 load_set(struct ule_task *t, s32 cpu)
+static s32 book_set(struct ule_task *t, s32 book)
 {
-	s32 old = READ_ONCE(t->cpu);
+	s32 old = READ_ONCE(t->book);
 
-	if (old == cpu)
+	if (old == book)
 		return old;
-	old = __sync_lock_test_and_set(&t->cpu, cpu);
-	load_shift(old, cpu);
+	old = __sync_lock_test_and_set(&t->book, book);
+	book_add(old, -1);
+	book_add(book, 1);
 	return old;
 }
 
-/* Takes load_set(t, @cpu), which returned @old, back, unless the task was counted elsewhere since.
- */
-static void load_unset(struct ule_task *t, s32 cpu, s32 old)
+/* The CPU that counts a task which does not sleep. */
+static struct ule_cpu *booked_at(struct ule_task *t)
 {
-	if (__sync_val_compare_and_swap(&t->cpu, cpu, old) == cpu)
-		load_shift(cpu, old);
+	return cpu_ctx(READ_ONCE(t->book) >> 1);
+}
+
+/* Counts a task in the load of @cpu. */
+static void load_set(struct task_struct *p, struct ule_task *t, s32 cpu)
+{
+	book_set(t, cpu << 1 | is_pinned(p));
+}
+
+/* Takes book_set(t, @book), which returned @old, back, unless the task was booked elsewhere since.
+ */
+static void book_unset(struct ule_task *t, s32 book, s32 old)
+{
+	if (__sync_val_compare_and_swap(&t->book, book, old) != book)
+		return;
+	book_add(book, -1);
+	book_add(old, 1);
 }
 
 /* Slice in ticks on a CPU with @load tasks: shared out, down to a minimum. */
@@ -282,6 +304,13 @@ static void lowpri_update(s32 cpu, struct ule_cpu *c)
 	if (head == PRI_IDLE)
 		head = runq_head_pri(cpu, RUNQ_TS);
 	WRITE_ONCE(c->lowpri, head < pri ? head : pri);
+}
+
+/* The same after one was added. */
+static void lowpri_lower(struct ule_cpu *c, u32 pri)
+{
+	if (pri < READ_ONCE(c->lowpri))
+		WRITE_ONCE(c->lowpri, pri);
 }
 
 #endif

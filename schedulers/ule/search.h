@@ -22,15 +22,15 @@ enum search_mask {
 };
 
 struct search {
-	/* The group: @cpu's at @level. */
+	/* The group: cpu's at level. */
 	s32 cpu;
 	u32 level;
 	enum search_mask mask;
 	/* Most loaded with at least `limit` tasks; or least loaded with at most `limit`, where a
-	 * task better than min_pri would run next, less SEARCH_PREFER on CPU `prefer`. */
+	 * task of min_pri would run at once (-1: any), less SEARCH_PREFER on CPU `prefer`. */
 	bool highest;
-	u32 limit;
-	u32 min_pri;
+	s32 limit;
+	s32 min_pri;
 	s32 prefer;
 };
 
@@ -44,13 +44,13 @@ static u32 lcg_next(u32 *state)
 	return *state >> 16;
 }
 
-/* Searches see each CPU at another moment: what they read has its partners in load_set() and in the
+/* Searches see each CPU at another moment: what they read has its partners in book_set() and in the
  * CPU's own callbacks (ule.bpf.c), and may be wrong by the time it is used. */
 
-/* Tasks that could be moved off a CPU: queued ones. */
-static u32 transferable(struct ule_cpu *c)
+/* Tasks that could be moved off a CPU: queued ones that are not pinned. */
+static s32 transferable(struct ule_cpu *c)
 {
-	return READ_ONCE(c->load) - (READ_ONCE(c->running) ? 1 : 0);
+	return READ_ONCE(c->load) - READ_ONCE(c->pinned) - READ_ONCE(c->runs_free);
 }
 
 /* Whether a task may run on a CPU; most may run on all, and need no look at their mask. */
@@ -84,17 +84,16 @@ static __noinline bool search_eligible(struct search *q, struct task_struct *p, 
 		break;
 	}
 	if (q->highest)
-		return READ_ONCE(c->load) >= q->limit && policy_may_ask(c);
-	return READ_ONCE(c->lowpri) > q->min_pri && READ_ONCE(c->load) <= q->limit;
+		return (s32)READ_ONCE(c->load) >= q->limit && policy_may_ask(c);
+	return (s32)READ_ONCE(c->lowpri) > q->min_pri && (s32)READ_ONCE(c->load) <= q->limit;
 }
 
-static u32 search_load(struct search *q, s32 cpu, struct ule_cpu *c)
+/* Of several idle CPUs the preferred one is below the others, at -SEARCH_PREFER. */
+static s32 search_load(struct search *q, s32 cpu, struct ule_cpu *c)
 {
-	u32 load = READ_ONCE(c->load) * SEARCH_TASK;
+	s32 load = READ_ONCE(c->load) * SEARCH_TASK;
 
-	if (!q->highest && cpu == q->prefer && load >= SEARCH_PREFER)
-		load -= SEARCH_PREFER;
-	return load;
+	return !q->highest && cpu == q->prefer ? load - SEARCH_PREFER : load;
 }
 
 /* The CPU that @q asks for, for task @p or NULL; -1 if there is none. */
@@ -112,55 +111,13 @@ static __noinline s32 search(struct search *q, struct task_struct *p)
 	bpf_for (i, span->first, span->end) {
 		s32 cpu = topo_at(&topo, i);
 		struct ule_cpu *c = cpu_ctx(cpu);
-		u32 load = search_load(q, cpu, c);
-		u32 noise = search_noise ? lcg_next(&here->lcg) % search_noise : 0;
+		s32 load = search_load(q, cpu, c);
+		s32 noise = search_noise ? lcg_next(&here->lcg) % search_noise : 0;
 
 		descent_offer(d, load, search_eligible(q, p, cpu, c) ? cpu : -1, load - noise);
 		descent_close(d, &topo, cpu);
 	}
 	return descent_best(d);
-}
-
-/* Least loaded CPU of @cpu's group at @level where a task better than @min_pri runs next. */
-static s32 search_lowest(s32 cpu, u32 level, struct task_struct *p, u32 min_pri, s32 prefer)
-{
-	struct search q = {
-		.cpu = cpu,
-		.level = level,
-		.mask = SEARCH_ALLOWED,
-		.limit = 0x7fffffff,
-		.min_pri = min_pri,
-		.prefer = prefer,
-	};
-
-	return search(&q, p);
-}
-
-/* The same of the whole machine: where the task would run at once, or else anywhere. */
-static s32 search_machine(s32 cpu, struct task_struct *p, u32 pri, s32 prefer)
-{
-	s32 found = search_lowest(cpu, TOPO_ALL, p, pri, prefer);
-
-	return found < 0 ? search_lowest(cpu, TOPO_ALL, p, 0, prefer) : found;
-}
-
-/* Whether all CPUs that share a core with @cpu are idle. */
-static bool core_idle(s32 cpu)
-{
-	const struct topo_span *core = &topo_of(&topo, cpu)->span[TOPO_CORE];
-	u32 i;
-
-	bpf_for (i, core->first, core->end) {
-		if (READ_ONCE(cpu_ctx(topo_at(&topo, i))->lowpri) < PRI_MIN_IDLE)
-			return false;
-	}
-	return true;
-}
-
-/* Clocks of two CPUs may differ by a tick. */
-static u64 hz_since(u64 then, u64 now)
-{
-	return now > then ? now - then : 0;
 }
 
 #endif

@@ -63,7 +63,7 @@ void BPF_STRUCT_OPS(ule_runnable, struct task_struct *p, u64 enq_flags)
 
 	if (!t)
 		return;
-	load_set(t, scx_bpf_task_cpu(p));
+	load_set(p, t, scx_bpf_task_cpu(p));
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !t->wake_done)
 		wake_account(p, t, hz_ticks(scx_bpf_now()));
 	else
@@ -75,20 +75,20 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct ule_task *t = task_ctx(p);
 	struct ule_cpu *c;
-	s32 cpu;
+	s32 book;
 
 	if (!t)
 		return;
-	cpu = load_set(t, -1);
+	book = book_set(t, -1);
 	if (deq_flags & SCX_DEQ_SLEEP)
 		sleep_account(p, t, hz_ticks(scx_bpf_now()));
 	if (p->exit_state)
 		return_run(p, t);
-	if (cpu < 0)
+	if (book < 0)
 		return;
-	c = cpu_ctx(cpu);
-	if (policy_leave_changes_best(t, c))
-		lowpri_update(cpu, c);
+	c = cpu_ctx(book >> 1);
+	if (READ_ONCE(t->pri) == READ_ONCE(c->lowpri))
+		lowpri_update(book >> 1, c);
 }
 
 /* Queues -------------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_error("ule: task %d has no state", p->pid);
 		return;
 	}
-	load_set(t, cpu);
+	load_set(p, t, cpu);
 	/* No flag: a task that was running and still wants to. */
 	if (!enq_flags) {
 		if (!t->key_ready)
@@ -149,9 +149,8 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	if (starve_limit_ms && guard_wait(p, t, key, enq_flags))
 		return;
 	pri = READ_ONCE(t->pri);
-	/* Partners: searches on other CPUs, and balance_move(). */
-	if (pri < READ_ONCE(c->lowpri))
-		WRITE_ONCE(c->lowpri, pri);
+	/* Partners: searches on other CPUs, and take(). */
+	lowpri_lower(c, pri);
 	probe_place(p, t, key);
 	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(key)), SLICE_UNTIL_TICK, key, enq_flags);
 	if (enq_flags)
@@ -239,7 +238,7 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	/* Stealing drops the run queue's lock: a wakeup may come meanwhile. */
-	if (steal_idle && topo.nr_online > 1 && (steal(cpu) || take_first(cpu)))
+	if (topo.nr_online > 1 && (steal(cpu) || take_first(cpu)))
 		return;
 	policy_cpu_idles(c);
 }
@@ -255,8 +254,9 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 
 	if (!t)
 		return;
-	load_set(t, cpu);
+	load_set(p, t, cpu);
 	WRITE_ONCE(c->running, true);
+	WRITE_ONCE(c->runs_free, !is_pinned(p));
 	/* It returns to user mode now or soon, and then has its computed priority. */
 	policy_pri_apply(p, t);
 	chosen(p, t, c);
@@ -274,6 +274,7 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 		return;
 	c = cpu_ctx(scx_bpf_task_cpu(p));
 	WRITE_ONCE(c->running, false);
+	WRITE_ONCE(c->runs_free, false);
 	c->run_slot = SLOT_NONE;
 	pctcpu_update(t, now, true);
 	t->rltick = now;
@@ -337,7 +338,7 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
-	t->cpu = -1;
+	t->book = -1;
 	pt = task_ctx(parent);
 	if (args->fork && pt) {
 		fork_account(p, t, parent, pt, now);
@@ -375,7 +376,7 @@ void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_a
 
 	if (!t)
 		return;
-	load_set(t, -1);
+	book_set(t, -1);
 	if (!args->cancelled)
 		return_run(p, t);
 }
@@ -397,8 +398,8 @@ static int cpus_init(void)
 		struct ule_cpu *c = cpu_ctx(i);
 
 		c->run_slot = SLOT_NONE;
-		c->curr_pri = PRI_IDLE;
-		c->lowpri = PRI_IDLE;
+		c->lowpri = lowpri_boot;
+		policy_cpu_idles(c);
 		bpf_for (q, 0, NR_RUNQS) {
 			err = scx_bpf_create_dsq(runq_id(i, q), -1);
 			if (err)
@@ -406,7 +407,7 @@ static int cpus_init(void)
 		}
 	}
 	online = scx_bpf_get_online_cpumask();
-	topo_init(&topo, online, nr_cpus, 1U << TOPO_NODE | 1U << TOPO_LLC | 1U << TOPO_CORE, true);
+	topo_init(&topo, online, nr_cpus, par.topo_levels, par.topo_how);
 	scx_bpf_put_cpumask(online);
 	return 0;
 }

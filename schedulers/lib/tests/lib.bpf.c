@@ -69,7 +69,7 @@ SEC("syscall") u64 t_ticks(u64 *a)
 
 static struct topology topo;
 
-/* In: CPUs, levels, whether descending. Out: online CPUs, levels in use. */
+/* In: CPUs, levels, of enum topo_build. Out: online CPUs, levels in use. */
 SEC("syscall") u64 t_topology(u64 *a)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();

@@ -215,6 +215,22 @@ fn levels_that_tell_nothing_apart_are_none() {
     assert_eq!((by_core[1].span, by_node[1].span), ((0, 2), (0, 4)));
 }
 
+/// With TOPO_SINGLES (2), cores of one CPU are groups, and so is the one cache around them; without cores it is none.
+#[test]
+fn levels_of_single_cpus() {
+    let levels = 1 << LLC | 1 << CORE;
+    let lib = Lib::with_topology([&[0, 1, 2, 3], &[], &[]]);
+    assert_eq!(lib.call("t_topology", &[4, levels, 3])[4], levels);
+    let order: Vec<i64> = cpus(&lib, 4, CORE).iter().map(|c| c.cpu).collect();
+    assert_eq!(order, [3, 2, 1, 0]);
+    assert_eq!(cpus(&lib, 4, CORE)[1].span, (1, 2));
+    assert_eq!(cpus(&lib, 4, LLC)[1].span, (0, 4));
+    for (llc, found) in [(&[0, 0, 1, 1][..], 1 << LLC), (&[], 0)] {
+        let lib = Lib::with_topology([&[], llc, &[]]);
+        assert_eq!(lib.call("t_topology", &[4, levels, 3])[4], found);
+    }
+}
+
 /// A descent against its definition, on 3 nodes of 2 caches of 2 cores of 2 threads, from every group.
 #[test]
 fn a_descent_takes_the_best_child_at_each_level() {

@@ -2,7 +2,7 @@
 /*
  * The best CPU of a group as a descent through its tree of groups finds it: at each level the child
  * with the least (or most) load that contains an eligible CPU, of equal ones the one whose best CPU
- * has the lower (higher) key.
+ * has the lower (higher) key. Loads may be negative.
  *
  * One pass over the group's range in the topology's order gives the same: it closes the groups
  * inside as they end, and hands each one's load and best CPU to its parent.
@@ -23,11 +23,11 @@
 
 /* Best CPU of a group so far; -1: none is eligible. */
 struct descent_best {
-	u32 load_sum;
+	s32 load_sum;
 	s32 cpu;
 	/* Load of the child it came from, and its own key. */
-	u32 load;
-	u32 key;
+	s32 load;
+	s32 key;
 };
 
 /* In memory and not on the stack, because the verifier would follow each value it can take. */
@@ -60,7 +60,7 @@ static __always_inline void descent_begin(struct descent *d, u32 level, u32 leaf
 }
 
 /* A child with @load whose best eligible CPU is @cpu. */
-static void descent_add(struct descent_best *best, bool highest, u32 load, s32 cpu, u32 key)
+static void descent_add(struct descent_best *best, bool highest, s32 load, s32 cpu, s32 key)
 {
 	s32 diff = load - best->load;
 
@@ -76,7 +76,7 @@ static void descent_add(struct descent_best *best, bool highest, u32 load, s32 c
 	}
 }
 
-static __always_inline void descent_offer(struct descent *d, u32 load, s32 cpu, u32 key)
+static __always_inline void descent_offer(struct descent *d, s32 load, s32 cpu, s32 key)
 {
 	descent_add(&d->best[d->leaf & (NR_TOPO - 1)], d->highest, load, cpu, key);
 }

@@ -21,6 +21,10 @@ const volatile u32 cpu_node_id[MAX_CPUS];
 
 enum topo_level { TOPO_ALL = 0, TOPO_NODE = 1, TOPO_LLC = 2, TOPO_CORE = 3, NR_TOPO = 4 };
 
+/* How topo_init() builds: groups in descending order of their numbers; levels of single CPUs, and
+ * single groups around those of another level, are levels too. */
+enum topo_build { TOPO_DESCENDING = 1, TOPO_SINGLES = 2 };
+
 /* Ranks [first, end). */
 struct topo_span {
 	u32 first;
@@ -39,8 +43,8 @@ struct topology {
 	u32 nr_online;
 	u32 order[MAX_CPUS];
 	struct topo_cpu cpus[MAX_CPUS];
-	/* Bit n: level n has several groups, one of several CPUs. Else its groups are those of
-	 * the level above. */
+	/* Bit n: level n has several groups, one of several CPUs (but see TOPO_SINGLES). Else its
+	 * groups are those of the level above. */
 	u32 levels;
 	/* While it is being built. The numbers are not locals: of those the verifier follows every
 	 * value that they can have in a loop. */
@@ -91,9 +95,9 @@ static __always_inline u32 topo_next(const struct topology *t, u32 cpu, u32 leve
 	return topo_at(t, c->rank + 1 < span->end ? c->rank + 1 : span->first);
 }
 
-/* Counts the CPUs of each group of a level. True if there are several groups, one of several CPUs.
+/* Counts the CPUs of each group of a level. True if it is a level: smaller ones have been counted.
  */
-static __noinline bool topo_count(struct topology *t, u32 level)
+static __noinline bool topo_count(struct topology *t, u32 level, bool singles)
 {
 	u32 i;
 
@@ -109,6 +113,8 @@ static __noinline bool topo_count(struct topology *t, u32 level)
 		else
 			t->nr_shared++;
 	}
+	if (singles)
+		return t->nr_groups > 1 || t->levels;
 	return t->nr_shared && t->nr_groups > 1;
 }
 
@@ -172,11 +178,11 @@ static __noinline void topo_spans(struct topology *t, u32 level)
 
 /*
  * Fills @t with the CPUs below @nr_cpus that are @online. Bit n of @levels: level n is wanted.
- * Groups are sorted by their numbers, @descending or not, CPUs within the smallest groups
- * ascending.
+ * Groups are sorted by their numbers, CPUs within the smallest groups ascending. @how: of enum
+ * topo_build.
  */
 static __noinline void topo_init(struct topology *t, const struct cpumask *online, u32 nr_cpus,
-				 u32 levels, bool descending)
+				 u32 levels, u32 how)
 {
 	u32 i;
 
@@ -188,10 +194,10 @@ static __noinline void topo_init(struct topology *t, const struct cpumask *onlin
 	bpf_for (i, 0, NR_TOPO - 1) {
 		u32 level = TOPO_CORE - i;
 
-		if (!(levels & 1U << level) || !topo_count(t, level))
+		if (!(levels & 1U << level) || !topo_count(t, level, how & TOPO_SINGLES))
 			continue;
 		t->levels |= 1U << level;
-		topo_sort(t, level, descending);
+		topo_sort(t, level, how & TOPO_DESCENDING);
 	}
 	bpf_for (i, 0, t->nr_online)
 		t->cpus[topo_at(t, i) & (MAX_CPUS - 1)].rank = i;

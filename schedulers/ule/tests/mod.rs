@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests of ULE: its arithmetic, what it is known for, and its data races.
+//! Tests of ULE: its arithmetic, its decisions on several CPUs, what it is known for, and its data races.
 
 mod behaviour;
+mod fake;
 mod hogs;
+mod multicore;
 mod races;
 mod vectors;

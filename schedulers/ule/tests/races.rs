@@ -19,23 +19,23 @@ fn a_late_booking_is_found() {
     let replacements = [
         (
             "runq.h",
-            "s32 old = READ_ONCE(t->cpu);",
-            "s32 old = t->cpu;",
+            "s32 old = READ_ONCE(t->book);",
+            "s32 old = t->book;",
         ),
         (
             "runq.h",
-            "old = __sync_lock_test_and_set(&t->cpu, cpu);",
-            "t->cpu = cpu;",
+            "old = __sync_lock_test_and_set(&t->book, book);",
+            "t->book = book;",
         ),
         (
-            "balance.h",
-            "booked = moves(t, to);\n\t\tscx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);",
-            "booked = t->cpu;\n\t\tscx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);",
+            "take.h",
+            "booked = book_set(t, to << 1);",
+            "booked = t->book;",
         ),
         (
-            "balance.h",
-            "pri = first;",
-            "pri = first;\n\t\t\tmoves(t, to);",
+            "take.h",
+            "found = pri;",
+            "found = pri;\n\t\t\tbook_set(t, to << 1);",
         ),
     ];
     let (_folder, source) = altered("ule", &replacements);

@@ -3,8 +3,6 @@
  * Handles by which the unit tests reach ULE's arithmetic one function at a time: programs of
  * eight words, numbers in and results out in the same words.
  */
-static _Bool model_move(int from, int to);
-#define ULE_BALANCE_MOVE model_move
 #include "../ule.bpf.c"
 
 struct words {
@@ -148,15 +146,7 @@ int t_cpu_set(struct words *x)
 
 	c->load = x->w[1];
 	c->lowpri = x->w[2];
-	c->running = c->load > 0;
-	return 0;
-}
-
-/* In: CPU. Out: load. */
-SEC("syscall")
-int t_cpu_load(struct words *x)
-{
-	x->w[1] = cpu_ctx(x->w[0])->load;
+	c->runs_free = c->load > 0;
 	return 0;
 }
 
@@ -178,22 +168,6 @@ int t_search(struct words *x)
 
 	c->tried[0] = x->w[6] ? 1ULL << q.cpu : 0;
 	x->w[7] = search(&q, NULL);
-	return 0;
-}
-
-/* A move as the balancer sees it, without tasks. */
-static _Bool model_move(int from, int to)
-{
-	cpu_ctx(from)->load--;
-	cpu_ctx(to)->load++;
-	cpu_ctx(to)->running = true;
-	return true;
-}
-
-SEC("syscall")
-int t_balance(struct words *x)
-{
-	balance_pass();
 	return 0;
 }
 

@@ -97,12 +97,6 @@ impl Ule {
         }
     }
 
-    fn loads(&self, cpus: usize) -> Vec<i64> {
-        (0..cpus as i64)
-            .map(|cpu| self.call("t_cpu_load", &[cpu])[1])
-            .collect()
-    }
-
     fn lowest(&self, cpu: i64, min_pri: i64) -> i64 {
         self.call("t_search", &[cpu, 0, 0, i32::MAX.into(), min_pri, -1, 0])[7]
     }
@@ -554,65 +548,6 @@ fn a_search_prefers_the_last_cpu() {
         |min_pri, prefer| ule.call("t_search", &[0, 0, 0, i32::MAX.into(), min_pri, prefer, 0])[7];
     assert_eq!(lowest(125, 1), 1);
     assert_eq!(lowest(150, 0), 1, "CPU 0 runs something better");
-}
-
-#[test]
-fn balancer_passes() {
-    for (before, after) in [
-        ([4, 0, 0, 0], [3, 1, 0, 0]),
-        ([4, 4, 0, 0], [3, 3, 1, 1]),
-        ([2, 1, 1, 1], [1, 2, 1, 1]),
-        ([1, 1, 1, 1], [1, 1, 1, 1]),
-        ([1, 1, 0, 0], [1, 1, 0, 0]),
-        ([5, 3, 1, 1], [4, 2, 2, 2]),
-    ] {
-        let ule = Ule::on(FREEBSD, Cpus { count: 4, llc: &[] });
-        ule.set_loads(&before);
-        ule.call("t_balance", &[]);
-        assert_eq!(ule.loads(4), after, "{before:?}");
-    }
-    let port = Ule::on(PORT, Cpus { count: 4, llc: &[] });
-    port.set_loads(&[1, 1, 0, 0]);
-    port.call("t_balance", &[]);
-    assert_eq!(
-        port.loads(4),
-        [1, 1, 0, 0],
-        "the port does not move running tasks either"
-    );
-    let strict = Ule::on(
-        &[("mode", 0), ("search_noise", 0), ("balance_diff_min", 2)],
-        Cpus { count: 4, llc: &[] },
-    );
-    strict.set_loads(&[2, 1, 1, 1]);
-    strict.call("t_balance", &[]);
-    assert_eq!(
-        strict.loads(4),
-        [2, 1, 1, 1],
-        "a difference of one is left alone"
-    );
-}
-
-/// Section 6.1: 512 spinners on one CPU, after each other CPU has stolen one.
-#[test]
-fn balancing_512_spinners_takes_465_passes() {
-    let ule = Ule::on(
-        PORT,
-        Cpus {
-            count: 32,
-            llc: &[],
-        },
-    );
-    let mut loads = vec![1; 32];
-    loads[0] = 481;
-    ule.set_loads(&loads);
-    let mut passes = 0;
-    while loads.iter().max().unwrap() - loads.iter().min().unwrap() > 1 {
-        ule.call("t_balance", &[]);
-        loads = ule.loads(32);
-        passes += 1;
-        assert!(passes < 5000);
-    }
-    assert_eq!((passes, loads[0]), (465, 16));
 }
 
 #[test]
