@@ -366,6 +366,11 @@ static __always_inline bool is_idle_balancer(u32 cpu)
 	       __sync_lock_test_and_set(&cpu_state(cpu)->nohz_kick, 0);
 }
 
+static __always_inline bool is_due(u32 cpu, u64 tick)
+{
+	return (s64)(tick - READ_ONCE(cpu_state(cpu)->next_balance)) >= 0;
+}
+
 /* A tick of a busy CPU. */
 __noinline int balance_tick(u32 cpu, u64 now_ns)
 {
@@ -380,7 +385,7 @@ __noinline int balance_tick(u32 cpu, u64 now_ns)
 	    needs_idle_balancer(cpu, tick, busy_in_cache(cpu, idle)))
 		kick_idle_balancer(idle);
 	scx_bpf_put_idle_cpumask(idle);
-	if ((s64)(tick - READ_ONCE(cpu_state(cpu)->next_balance)) >= 0)
+	if (is_due(cpu, tick))
 		rebalance(cpu, LB_BUSY, now_ns);
 	return 0;
 }
@@ -399,13 +404,12 @@ __noinline int balance_idle(u32 here, u64 now_ns)
 			continue;
 		if (cpu == here)
 			WRITE_ONCE(nohz_next_balance, next);
-		due = READ_ONCE(cpu_state(cpu)->next_balance);
-		if (cpu == here || (s64)(tick - due) >= 0) {
+		if (cpu == here || is_due(cpu, tick)) {
 			if (cpu != here)
 				count_ticks(cpu, tick);
 			rebalance(cpu, nr_running(cpu) ? LB_BUSY : LB_IDLE, now_ns);
-			due = READ_ONCE(cpu_state(cpu)->next_balance);
 		}
+		due = READ_ONCE(cpu_state(cpu)->next_balance);
 		if ((s64)(due - next) < 0)
 			next = due;
 	}

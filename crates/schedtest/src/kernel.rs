@@ -5,7 +5,7 @@
 
 use crate::vectors;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use tiltyard_native::layout::{Cpumask, TaskStruct};
@@ -37,6 +37,8 @@ pub struct State {
     /// CPU that runs the next call.
     pub cpu: u32,
     pub now_ns: u64,
+    /// What `bpf_ktime_get_ns` returns, one reading after the other; then `now_ns`.
+    pub readings_ns: VecDeque<u64>,
     /// What `bpf_get_prandom_u32` returns.
     pub random: u32,
     /// CPU and flags of each `scx_bpf_kick_cpu`.
@@ -49,6 +51,7 @@ pub struct State {
     tasks: Vec<Box<Task>>,
     queues: BTreeMap<u64, Vec<TaskId>>,
     online: Box<Mask>,
+    idle: Box<Mask>,
     maps: Vec<Map>,
     missing: Vec<String>,
     fault: Option<String>,
@@ -133,6 +136,7 @@ impl Kernel {
         let state = State {
             cpu: 0,
             now_ns: 0,
+            readings_ns: VecDeque::new(),
             random: 0,
             kicks: Vec::new(),
             timers_ns: Vec::new(),
@@ -140,6 +144,7 @@ impl Kernel {
             tasks: Vec::new(),
             queues: BTreeMap::new(),
             online: Mask::new(|cpu| cpu < nr_cpus as usize),
+            idle: Mask::new(|cpu| cpu < nr_cpus as usize),
             maps: maps.collect(),
             missing: missing.into_inner(),
             fault: None,
@@ -192,6 +197,16 @@ impl State {
         task.mask = Mask::new(allowed);
         task.kernel.cpus_ptr = &raw const task.mask.head;
         task.kernel.nr_cpus_allowed = task.mask.weight() as i32;
+    }
+
+    /// Sets the CPUs that are idle.
+    pub fn set_idle(&mut self, idle: impl Fn(usize) -> bool) {
+        self.idle = Mask::new(idle);
+    }
+
+    /// One CPU is no longer idle.
+    pub fn set_busy(&mut self, cpu: usize) {
+        self.idle.bits[cpu / 64] &= !(1 << (cpu % 64));
     }
 
     /// The pointer that callbacks get.
@@ -411,6 +426,29 @@ extern "C" fn online_cpumask(state: &mut State) -> *const Cpumask {
     &raw const state.online.head
 }
 
+extern "C" fn idle_cpumask(state: &mut State) -> *const Cpumask {
+    &raw const state.idle.head
+}
+
+/// # Safety
+/// The scheduler's masks are those of this kernel.
+unsafe extern "C" fn first_cpu(_state: &mut State, mask: *const Cpumask) -> u64 {
+    // SAFETY: masks of this kernel are this long.
+    let set = |cpu: &u64| unsafe {
+        let cpu = *cpu as usize;
+        *(*mask).bits.add(cpu / 64) >> (cpu % 64) & 1 != 0
+    };
+    (0..MASK_CPUS as u64)
+        .find(set)
+        .unwrap_or(MASK_CPUS as u64)
+}
+
+extern "C" fn task_from_pid(state: &mut State, pid: u64) -> Pointer {
+    let mut tasks = state.tasks.iter();
+    let found = tasks.find(|task| task.kernel.pid == pid as i32);
+    found.map_or(null(), |task| &raw const task.kernel)
+}
+
 extern "C" fn error(state: &mut State) {
     state.fail("the scheduler reports an error");
 }
@@ -444,11 +482,16 @@ fn kfunc(name: &str) -> Option<*const c_void> {
         "scx_bpf_nr_cpu_ids" => nr_cpu_ids as *const c_void,
         "scx_bpf_now" => now as *const c_void,
         "scx_bpf_get_online_cpumask" => online_cpumask as *const c_void,
+        "scx_bpf_get_idle_cpumask" => idle_cpumask as *const c_void,
         "bpf_cpumask_test_cpu" => test_cpu as *const c_void,
+        "bpf_cpumask_first" => first_cpu as *const c_void,
+        "bpf_task_from_pid" => task_from_pid as *const c_void,
         "scx_bpf_error_bstr" => error as *const c_void,
-        "scx_bpf_put_cpumask" | "bpf_rcu_read_lock" | "bpf_rcu_read_unlock" => {
-            nothing as *const c_void
-        }
+        "scx_bpf_put_cpumask"
+        | "scx_bpf_put_idle_cpumask"
+        | "bpf_task_release"
+        | "bpf_rcu_read_lock"
+        | "bpf_rcu_read_unlock" => nothing as *const c_void,
         _ => return None,
     })
 }
@@ -491,6 +534,10 @@ extern "C" fn prandom(state: &mut State) -> u64 {
     state.random.into()
 }
 
+extern "C" fn ktime(state: &mut State) -> u64 {
+    state.readings_ns.pop_front().unwrap_or(state.now_ns)
+}
+
 extern "C" fn this_cpu(state: &mut State) -> u64 {
     state.cpu.into()
 }
@@ -498,6 +545,7 @@ extern "C" fn this_cpu(state: &mut State) -> u64 {
 fn helper(id: u32) -> Option<*const c_void> {
     Some(match id {
         1 => map_lookup as *const c_void,
+        5 => ktime as *const c_void,
         7 => prandom as *const c_void,
         8 => this_cpu as *const c_void,
         156 => task_storage as *const c_void,

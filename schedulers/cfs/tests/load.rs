@@ -231,35 +231,6 @@ fn blocked_load_stays_in_the_queue_and_decays() {
     assert!((out[0] - 1024).abs() <= 22, "{}", out[0]);
 }
 
-#[test]
-fn wakers_of_many_are_wide() {
-    let cfs = Cfs::kernel49(8);
-    for (waker, wakee, wide) in [(70, 8, 1), (8, 70, 1), (63, 8, 0), (200, 7, 0)] {
-        assert_eq!(
-            cfs.call("t_wake_wide", &[waker, wakee, 8]),
-            wide,
-            "({waker}, {wakee})"
-        );
-    }
-}
-
-#[test]
-fn wake_affine() {
-    let cfs = Cfs::kernel49(8);
-    let table = [
-        ([2048, 1024, 512, 125], 1),
-        ([1024, 1024, 512, 125], 0),
-        ([1024, 512, 512, 117], 1),
-        ([1024, 600, 512, 117], 0),
-        ([0, 0, 1024, 117], 1),
-        ([915, 512, 512, 125], 1),
-        ([914, 512, 512, 125], 0),
-    ];
-    for (loads, pulls) in table {
-        assert_eq!(cfs.call("t_wake_affine", &loads), pulls, "{loads:?}");
-    }
-}
-
 /// The README's table of tunables, presets.toml and the source name the same things.
 #[test]
 fn readme_and_presets_know_the_tunables() {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! CFS's arithmetic and decisions, number by number: the C code itself, built for the simulated machine and called a
-//! function at a time through vectors.bpf.c. Times are ns unless named otherwise.
+//! function at a time through vectors.bpf.c and multicore.bpf.c. Times are ns unless named otherwise.
 
+mod balancing;
 mod load;
 mod machine;
+mod multicore;
 mod preemption;
 mod queue;
+mod recorded;

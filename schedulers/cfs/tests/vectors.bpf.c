@@ -249,13 +249,3 @@ SEC("syscall") u64 t_nr_tasks(u64 *a)
 {
 	return cpu_state(a[0])->nr_tasks;
 }
-
-SEC("syscall") u64 t_wake_wide(u64 *a)
-{
-	return wake_wide(a[0], a[1], a[2]);
-}
-
-SEC("syscall") u64 t_wake_affine(u64 *a)
-{
-	return wake_affine(a[0], a[1], a[2], a[3]);
-}
