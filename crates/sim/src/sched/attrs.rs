@@ -230,6 +230,7 @@ impl Engine<'_> {
             let task = &mut engine.tasks[id.index()];
             task.kern.nr_cpus_allowed = set.weight() as i32;
             task.cpus.copy_from(&set);
+            engine.tell_affinity(id);
             if engine.ext.enabled && engine.tasks[id.index()].class == Class::Ext {
                 engine.ext_set_cpumask(id);
             }
