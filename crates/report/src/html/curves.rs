@@ -289,9 +289,8 @@ pub fn depth(
         title: "Threads per CPU",
         sentence: &shown(
             input,
-            "How many threads each CPU has, the running one included: more than one means that someone waits. Curves are \
-             the mean over a short time, their bands reach to its maximum. Maps also show when a CPU was idle although a \
-             thread that may run there waited.",
+            "How many threads each CPU has, the running one included: more than one means that someone waits. Curves and \
+             colours are the mean over a short time, bands reach to its maximum.",
         ),
         body: curves + &maps::place(input, drawn_maps),
         table: table.finish(),
