@@ -66,7 +66,7 @@ impl Waste {
         self.matching.add_set(&there);
     }
 
-    /// A task may run on every CPU unless told otherwise.
+    /// A task may run on every CPU until an event binds it.
     fn set_of(&mut self, slot: usize) -> u32 {
         self.set_of.get(slot).copied().unwrap_or(0)
     }

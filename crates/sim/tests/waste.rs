@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Idle CPUs beside waiting tasks: under a scheduler that keeps CPUs busy, under one that does not, and what the sink
-//! hears of affinities.
+//! Idle CPUs beside waiting tasks: under a scheduler that keeps CPUs busy, under one that does not, and which
+//! affinities the sink receives.
 
 mod common;
 
@@ -73,7 +73,7 @@ fn tasks_that_may_run_nowhere_else_waste_nothing() {
     assert!(wasted <= 1, "{wasted} thousandths of a CPU");
 }
 
-/// The CPUs of each task, by name, in the order in which they were told.
+/// The CPUs of each task, by name, in the order of the events.
 #[derive(Default)]
 struct Told {
     names: BTreeMap<u32, String>,
@@ -99,7 +99,7 @@ impl EventSink for Told {
 }
 
 #[test]
-fn the_sink_hears_each_affinity() {
+fn the_sink_receives_each_affinity() {
     let mut machine = machine();
     machine.noise = vec![Noise {
         name: "kworker".to_owned(),

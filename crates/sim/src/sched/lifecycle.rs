@@ -277,7 +277,7 @@ impl Engine<'_> {
             },
         );
         if !self.tasks[id.index()].cpus.is_full() {
-            self.tell_affinity(id);
+            self.report_affinity(id);
         }
         let error = self.ext_init_task(id, true);
         if error != 0 {

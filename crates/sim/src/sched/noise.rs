@@ -109,7 +109,7 @@ impl Engine<'_> {
         });
         self.announce(id);
         if cpu.is_some() {
-            self.tell_affinity(id);
+            self.report_affinity(id);
         }
         self.start_asleep(id);
     }
