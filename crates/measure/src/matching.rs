@@ -252,6 +252,10 @@ impl Matching {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "a set of CPUs is a list of ranges, often of one"
+)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Wasted CPU time: small streams worked out by hand, and random ones against a second way to compute it.
 
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "a set of CPUs is a list of ranges, often of one"
+)]
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The maps of a page: their rows and values, their size, and what a browser makes of them.
 
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "a set of CPUs is a list of ranges, often of one"
+)]
+
 #[path = "common/browser.rs"]
 mod browser;
 

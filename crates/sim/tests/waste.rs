@@ -2,6 +2,11 @@
 //! Idle CPUs beside waiting tasks: under a scheduler that keeps CPUs busy, under one that does not, and which
 //! affinities the sink receives.
 
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "a set of CPUs is a list of ranges, often of one"
+)]
+
 mod common;
 
 use std::collections::BTreeMap;
