@@ -345,6 +345,11 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
         false,
         share(sum(|c| c.idle_ns)),
     );
+    if let Some(wasted_ns) = run.wasted_ns() {
+        // Less is the way of wakeups to idle CPUs.
+        let headline = wasted_ns as f64 * 1000.0 >= capacity_ns;
+        out.time("wasted_cpu_us", "wasted CPU time", headline, wasted_ns);
+    }
     let per_s = |count: u64| count as f64 * 1e9 / run.duration_ns as f64;
     let preemptions = run.switches.preempt + run.switches.higher_class;
     let known = causes_are_known(&run.switches);

@@ -32,7 +32,7 @@ impl Recorder {
             starvation_ns: self.spec.starvation_ns,
             events: self.events,
             irregular: self.irregular + self.states.irregular(),
-            cpus: self.cpus.iter().map(cpu_summary).collect(),
+            cpus: self.cpu_summaries(),
             apps,
             tasks: kept,
             tasks_left_out,
@@ -56,6 +56,7 @@ impl Recorder {
             self.settle_cpu(cpu, end_ns);
             self.cpus[cpu].depth.close(end_ns, self.spec.origin_ns);
         }
+        self.waste.close(end_ns);
         for transition in self.states.close() {
             self.account(transition);
         }
@@ -161,6 +162,19 @@ impl Recorder {
         }
     }
 
+    fn cpu_summaries(&self) -> Vec<CpuSummary> {
+        let cpus = self.cpus.iter().enumerate();
+        cpus.map(|(number, cpu)| CpuSummary {
+            busy_ns: cpu.busy_ns,
+            idle_ns: cpu.idle_ns,
+            overhead_ns: cpu.overhead_ns,
+            wasted_ns: self.waste.wasted_ns(number).map(|all| all.iter().sum()),
+            switches: cpu.switches,
+            migrations_in: cpu.migrations_in,
+        })
+        .collect()
+    }
+
     fn request_summaries(&self) -> Vec<RequestSummary> {
         let of_class = |class: &Class| {
             let of_app = class.requests.iter().map(|(app, requests)| RequestSummary {
@@ -249,7 +263,7 @@ impl Recorder {
             .zip(&begin_ns)
             .map(|(end, begin)| end - begin)
             .collect();
-        let cpus = self.cpus.iter().map(|cpu| {
+        let cpus = self.cpus.iter().enumerate().map(|(number, cpu)| {
             let buckets = cpu.depth.closed.iter().zip(&spans);
             CpuDepth {
                 mean_milli: buckets
@@ -257,6 +271,10 @@ impl Recorder {
                     .map(|(b, &span)| (u128::from(b.area) * 1000 / u128::from(span)) as u64)
                     .collect(),
                 max: buckets.map(|(b, _)| b.max).collect(),
+                wasted_ns: self.waste.wasted_ns(number).map(|mut wasted_ns| {
+                    wasted_ns.truncate(spans.len());
+                    wasted_ns
+                }),
             }
         });
         DepthSeries {
@@ -270,16 +288,6 @@ impl Recorder {
 fn begun(grid: &Grid, duration_ns: u64) -> Vec<u64> {
     let begins = grid.begins_ns().into_iter();
     begins.filter(|&ns| ns < duration_ns).collect()
-}
-
-fn cpu_summary(cpu: &crate::task::CpuTime) -> CpuSummary {
-    CpuSummary {
-        busy_ns: cpu.busy_ns,
-        idle_ns: cpu.idle_ns,
-        overhead_ns: cpu.overhead_ns,
-        switches: cpu.switches,
-        migrations_in: cpu.migrations_in,
-    }
 }
 
 /// Keeps the [`MAX_TASKS`] tasks with the most runtime and wait; in order of tid, then birth.

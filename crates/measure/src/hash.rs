@@ -2,6 +2,7 @@
 //! A hash over all events: two runs with the same hash were identical.
 
 use sha2::{Digest, Sha256};
+use std::ops::Range;
 use tiltyard_model::{Event, EventKind, EventSink, Overhead, OverheadCause, TaskInfo};
 
 /// Bytes gathered before they go to the hash: one call per event would cost more than the hashing.
@@ -96,6 +97,17 @@ impl EventSink for TraceHash {
         self.flush_when_full();
     }
 
+    fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) {
+        self.u8(0x85);
+        self.u32(set);
+        self.u64(cpus.len() as u64);
+        for range in cpus {
+            self.u32(range.start);
+            self.u32(range.end);
+        }
+        self.flush_when_full();
+    }
+
     fn request_class(&mut self, class: u16, name: &str) {
         self.u8(0x81);
         self.u16(class);
@@ -154,6 +166,10 @@ impl EventSink for TraceHash {
             EventKind::Nice { task, nice } => {
                 self.u32(task.0);
                 self.u8(nice as u8);
+            }
+            EventKind::Affinity { task, set } => {
+                self.u32(task.0);
+                self.u32(set);
             }
             EventKind::Request {
                 task,

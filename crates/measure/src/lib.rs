@@ -26,6 +26,11 @@
 //!   Distributions hold episodes that began at or after the origin and ended; totals, the longest wait
 //!   and starvation also see what is still open at the end.
 //! * *starvation*: a wait longer than the bound of [`RecorderSpec`].
+//! * *wasted* CPU time: at each moment, the number of idle CPUs that could be put to work at once with tasks that wait and
+//!   may run there (a maximum matching by affinity; min(idle CPUs, waiting tasks) if nothing is bound), summed over time.
+//!   A CPU with a task or under overhead is not idle, so a CPU that handles an interrupt, chooses or switches is not
+//!   wasted; but a task waits until the switch to it, so on its way to one CPU it may count for another, idle one. A task that waits counts for the CPU of its runqueue, if that is among the idle ones
+//!   that will do. Unknown, never 0, if the arena does not report affinities.
 //! * *depth* of a CPU: the runnable tasks of its runqueue, the running one included.
 //! * Requests count when they began at or after the origin; the throughput of a class is its count
 //!   over the time from its first begin to its last end.
@@ -39,6 +44,7 @@ pub mod gate;
 mod grid;
 mod hash;
 mod histogram;
+mod matching;
 mod pair;
 mod probe;
 mod recorder;
@@ -52,6 +58,7 @@ mod task;
 #[doc(hidden)]
 pub mod testing;
 pub mod units;
+mod waste;
 mod why;
 
 pub use cell::{Better, Cell, Row, Unit, Verdict};

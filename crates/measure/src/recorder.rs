@@ -7,7 +7,9 @@ use crate::probe::{self, Probe};
 use crate::states::{Introduced, State, States, Transition, Wait};
 use crate::summary::{MAX_STARVATION, Switches};
 use crate::task::{App, CpuTime, Facts, NONE, Task};
+use crate::waste::Waste;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, PrevState, SwitchCause, TaskInfo, Tid,
 };
@@ -50,6 +52,7 @@ pub struct Recorder {
     pub(crate) facts: Vec<Facts>,
     pub(crate) apps: Vec<App>,
     pub(crate) cpus: Vec<CpuTime>,
+    pub(crate) waste: Waste,
     pub(crate) classes: Vec<Class>,
     pub(crate) probes: Vec<Probe>,
     tasks_per_app: u32,
@@ -112,6 +115,7 @@ impl Recorder {
             facts: Vec::new(),
             apps: Vec::new(),
             cpus: vec![CpuTime::new(spec.origin_ns); spec.nr_cpus],
+            waste: Waste::new(spec.nr_cpus, spec.origin_ns),
             classes: Vec::new(),
             probes: Vec::new(),
             tasks_per_app: probe::TASKS_PER_APP,
@@ -192,6 +196,10 @@ impl Recorder {
             if fold {
                 cpu.depth.fold();
             }
+        }
+        self.waste.close(at_ns);
+        if fold {
+            self.waste.fold();
         }
         for probe in &mut self.probes {
             probe.close_coarse(fold);
@@ -287,6 +295,26 @@ impl Recorder {
             self.starved(slot, now_ns - span_ns, span_ns, open);
         }
         self.requeue(transition.from_queue, transition.to_queue);
+        self.follow_wait(&transition);
+    }
+
+    /// A task that begins or ceases to wait changes which idle CPUs could be put to work.
+    #[inline]
+    fn follow_wait(&mut self, transition: &Transition) {
+        let now_ns = self.states.now_ns();
+        let waits = |state: State| matches!(state, State::Waiting(_));
+        match (waits(transition.from), waits(transition.to)) {
+            (false, true) => {
+                let queue = transition.to_queue.expect("who waits has a runqueue");
+                self.waste.waits(now_ns, transition.slot, queue);
+            }
+            (true, false) => {
+                let queue = transition.to_queue.or(transition.from_queue);
+                let queue = queue.expect("who waited had a runqueue");
+                self.waste.waits_no_longer(now_ns, transition.slot, queue);
+            }
+            _ => {}
+        }
     }
 
     /// Moves one task from one CPU's depth to another's.
@@ -360,6 +388,19 @@ impl Recorder {
             self.account(runs);
         }
         self.cpus[cpu.index()].current = next_slot.map_or(NONE, |slot| slot as u32);
+        self.follow_cpu(cpu.index());
+    }
+
+    /// Another task has the CPU, or it has more overhead.
+    #[inline]
+    fn follow_cpu(&mut self, cpu: usize) {
+        let (now_ns, time) = (self.states.now_ns(), &self.cpus[cpu]);
+        match time.current {
+            NONE => self
+                .waste
+                .free_from(now_ns, cpu as u32, time.overhead_until_ns()),
+            _ => self.waste.occupied(now_ns, cpu as u32),
+        }
     }
 
     /// A task leaves the CPU.
@@ -380,6 +421,9 @@ impl Recorder {
         let now_ns = self.states.now_ns();
         self.settle_cpu(cpu, now_ns);
         self.cpus[cpu].charge(now_ns, overhead.total_ns());
+        if self.cpus[cpu].current == NONE {
+            self.follow_cpu(cpu);
+        }
         if self.counts() {
             self.overhead += overhead;
         }
@@ -407,6 +451,7 @@ impl Recorder {
                 let slot = self.slot(task);
                 self.facts[slot].nice = nice;
             }
+            EventKind::Affinity { task, set } => self.bind(task, set),
             EventKind::Request {
                 task,
                 class,
@@ -449,6 +494,13 @@ impl Recorder {
         if let Some(from) = self.states.migrate(slot, to) {
             self.requeue(Some(from), Some(to.0));
         }
+    }
+
+    fn bind(&mut self, tid: Tid, set: u32) {
+        let slot = self.slot(tid);
+        let waits_on = self.states.waits_on(slot);
+        let is_declared = self.waste.bind(self.states.now_ns(), slot, set, waits_on);
+        self.irregular += u64::from(!is_declared);
     }
 
     fn request(&mut self, tid: Tid, class: u16, start_ns: u64) {
@@ -540,9 +592,17 @@ impl EventSink for Recorder {
         if now_ns >= self.boundary_ns {
             self.cross(now_ns);
         }
+        self.waste.advance(now_ns);
         match &event.kind {
             EventKind::Overhead(overhead) => self.charge(event.cpu.index(), overhead),
             kind => self.take(event.cpu, kind),
+        }
+    }
+
+    fn cpu_set(&mut self, _set: u32, cpus: &[Range<u32>]) {
+        // Affinities are known of all tasks or of none.
+        if self.tasks.is_empty() || self.waste.is_known() {
+            self.waste.cpu_set(cpus);
         }
     }
 

@@ -2,6 +2,7 @@
 //! Events with their tasks put together in another way: what a sink behind it takes for an app is a task, a cgroup, or
 //! whatever else `label` makes of a task.
 
+use std::ops::Range;
 use tiltyard_model::{Event, EventSink, TaskInfo};
 
 /// Passes everything on, with `label`'s result in place of each task's app.
@@ -26,6 +27,10 @@ impl<S: EventSink, F: FnMut(&TaskInfo) -> String> EventSink for Regrouped<S, F> 
     #[inline]
     fn event(&mut self, event: &Event) {
         self.sink.event(event);
+    }
+
+    fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) {
+        self.sink.cpu_set(set, cpus);
     }
 
     fn request_class(&mut self, class: u16, name: &str) {

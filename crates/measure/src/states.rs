@@ -98,6 +98,12 @@ impl States {
         self.tasks[slot].state
     }
 
+    /// The runqueue on which a task waits, if it does.
+    pub fn waits_on(&self, slot: usize) -> Option<u32> {
+        let task = &self.tasks[slot];
+        matches!(task.state, State::Waiting(_)).then_some(task.queue)
+    }
+
     /// An event comes, at this time. Time does not run backwards, even if events do.
     #[inline]
     pub fn advance(&mut self, time_ns: u64) {

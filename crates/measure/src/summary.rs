@@ -41,6 +41,14 @@ pub struct Summary {
     pub probes: Vec<ProbeSummary>,
 }
 
+impl Summary {
+    /// CPU time in which idle CPUs could have been put to work, summed over CPUs; `None`: the arena does not report on
+    /// which CPUs tasks may run, or the summary is older than this figure.
+    pub fn wasted_ns(&self) -> Option<u64> {
+        self.cpus.iter().map(|cpu| cpu.wasted_ns).sum()
+    }
+}
+
 /// Tasks listed one by one in a [`Summary`].
 pub const MAX_TASKS: usize = 4096;
 
@@ -53,6 +61,9 @@ pub struct CpuSummary {
     pub busy_ns: u64,
     pub idle_ns: u64,
     pub overhead_ns: u64,
+    /// Part of the idle time: a task that may run here waited, and no other idle CPU was left for it. `None`: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wasted_ns: Option<u64>,
     pub switches: u64,
     /// Tasks that came from another CPU's runqueue.
     pub migrations_in: u64,
@@ -315,6 +326,9 @@ pub struct DepthSeries {
 pub struct CpuDepth {
     pub mean_milli: Vec<u64>,
     pub max: Vec<u32>,
+    /// Wasted time in each bucket; `None`: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wasted_ns: Option<Vec<u64>>,
 }
 
 /// A scheduler's own figure over time.

@@ -141,6 +141,10 @@ impl CpuTime {
         }
     }
 
+    pub fn overhead_until_ns(&self) -> u64 {
+        self.overhead_until_ns
+    }
+
     /// Overhead strikes now, up to when the CPU is settled.
     pub fn charge(&mut self, now_ns: u64, ns: u64) {
         self.overhead_until_ns = self.overhead_until_ns.max(now_ns).saturating_add(ns);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Streams of events for tests: by hand, and legal ones at random.
 
+use std::ops::Range;
+
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
     Tid,
@@ -10,6 +12,7 @@ use tiltyard_model::{
 #[derive(Clone, Debug)]
 pub enum Call {
     Task(TaskInfo),
+    CpuSet(u32, Vec<Range<u32>>),
     Class(u16, String),
     Probe(u16, String, bool),
     Event(Event),
@@ -30,6 +33,7 @@ impl Stream {
         for call in &self.calls {
             match call {
                 Call::Task(info) => sink.task(info),
+                Call::CpuSet(set, cpus) => sink.cpu_set(*set, cpus),
                 Call::Class(class, name) => sink.request_class(*class, name),
                 Call::Probe(probe, name, per_cpu) => sink.probe_name(*probe, name, *per_cpu),
                 Call::Event(event) => sink.event(event),
@@ -58,6 +62,16 @@ impl Stream {
             born_ns,
         }));
         self
+    }
+
+    pub fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) -> &mut Self {
+        self.calls.push(Call::CpuSet(set, cpus.to_vec()));
+        self
+    }
+
+    pub fn affinity(&mut self, time_ns: u64, tid: u32, set: u32) -> &mut Self {
+        let task = Tid(tid);
+        self.event(time_ns, 0, EventKind::Affinity { task, set })
     }
 
     pub fn class(&mut self, class: u16, name: &str) -> &mut Self {
@@ -216,7 +230,7 @@ impl Stream {
 }
 
 /// A legal stream made of arbitrary numbers: each word picks what happens next and when. Tasks are born
-/// asleep, wake, run, are preempted, migrate, sleep and exit; CPUs are charged overhead. Returns the
+/// asleep, wake, run, are preempted, migrate, are bound, sleep and exit; CPUs are charged overhead. Returns the
 /// stream and the time of its last event.
 pub fn random_stream(nr_cpus: u32, nr_tasks: u32, words: &[u32]) -> (Stream, u64) {
     let mut world = World {
@@ -229,10 +243,19 @@ pub fn random_stream(nr_cpus: u32, nr_tasks: u32, words: &[u32]) -> (Stream, u64
         .stream
         .class(0, "request")
         .probe_name(0, "level", false);
+    for (set, cpus) in random_sets(nr_cpus).into_iter().enumerate() {
+        world.stream.cpu_set(set as u32, &[cpus]);
+    }
     for &word in words {
         world.step(word);
     }
     (world.stream, world.now_ns)
+}
+
+/// The sets of CPUs that tasks of a random stream are bound to: all CPUs, the first, the lower and the upper half.
+pub fn random_sets(nr_cpus: u32) -> [Range<u32>; 4] {
+    let half = nr_cpus / 2;
+    [0..nr_cpus, 0..1, 0..half.max(1), half..nr_cpus]
 }
 
 /// Where a task is: its runqueue and whether it waits; `None` inside: asleep.
@@ -270,6 +293,9 @@ impl World {
             }
             Some(Some((home, true))) if home != cpu => {
                 self.stream.migrate(now_ns, tid, home, cpu);
+                if word.is_multiple_of(2) {
+                    self.stream.affinity(now_ns, tid, word / 2 % 4);
+                }
                 self.tasks[index] = Some(Some((cpu, true)));
             }
             Some(Some((home, true))) => self.run(home, tid, word),
@@ -309,6 +335,9 @@ impl World {
             2 => {
                 let ns = u64::from(word % 20_011);
                 self.stream.overhead(now_ns, cpu, OverheadCause::Tick, ns);
+            }
+            3 if word.is_multiple_of(2) => {
+                self.stream.affinity(now_ns, tid, word / 2 % 4);
             }
             3 => {
                 self.stream.probe(now_ns, 0, tid, i64::from(word % 101));

@@ -35,6 +35,13 @@ proptest! {
         }
         for cpu in &got.cpus {
             prop_assert_eq!(cpu.busy_ns + cpu.idle_ns + cpu.overhead_ns, got.duration_ns);
+            prop_assert!(cpu.wasted_ns <= Some(cpu.idle_ns));
+        }
+        let waited_ns: u64 = got.tasks.iter().map(|t| t.wait_ns).sum();
+        prop_assert!(got.wasted_ns().is_some_and(|wasted_ns| wasted_ns <= waited_ns));
+        for (cpu, depth) in got.cpus.iter().zip(&got.depth.cpus) {
+            let of_buckets = depth.wasted_ns.as_ref().map(|all| all.iter().sum::<u64>());
+            prop_assert_eq!(of_buckets, cpu.wasted_ns);
         }
         let runtime_ns: u64 = got.tasks.iter().map(|t| t.runtime_ns).sum();
         let stolen_ns: u64 = got.tasks.iter().map(|t| t.overhead_ns).sum();

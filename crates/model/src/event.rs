@@ -3,7 +3,7 @@
 //! everything that measures or draws uses only these events.
 
 use crate::ids::{Cpu, Tid};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Range};
 
 /// One thing that happened, at `time_ns` on the arena's clock, on `cpu`.
 ///
@@ -39,6 +39,9 @@ pub enum EventKind {
     Exit { task: Tid },
     /// A task's nice value changed.
     Nice { task: Tid, nice: i8 },
+    /// A task may run on the CPUs of this set and no others. `set` is a number that the arena declared through
+    /// [`EventSink::cpu_set`]; a task of which nothing is said may run on every CPU.
+    Affinity { task: Tid, set: u32 },
     /// A request named by the workload ended now; it began at `start_ns`.
     /// `class` indexes the names that the arena declared through [`EventSink::request_class`].
     Request {
@@ -83,6 +86,7 @@ pub mod code {
     pub const OVERHEAD: u8 = 10;
     pub const ACCESS: u8 = 11;
     pub const RUNQUEUE_LOCK: u8 = 12;
+    pub const AFFINITY: u8 = 13;
 }
 
 impl EventKind {
@@ -97,6 +101,7 @@ impl EventKind {
             EventKind::Fork { .. } => code::FORK,
             EventKind::Exit { .. } => code::EXIT,
             EventKind::Nice { .. } => code::NICE,
+            EventKind::Affinity { .. } => code::AFFINITY,
             EventKind::Request { .. } => code::REQUEST,
             EventKind::Mark { .. } => code::MARK,
             EventKind::Probe { .. } => code::PROBE,
@@ -239,6 +244,10 @@ pub trait EventSink {
     /// A task exists from now on.
     fn task(&mut self, info: &TaskInfo);
     fn event(&mut self, event: &Event);
+    /// `cpus` will be called `set` in [`EventKind::Affinity`]: ranges that neither touch nor overlap, in order. Set 0 is
+    /// every CPU. An arena that declares it, before the first task, reports the affinity of each task; one that does not
+    /// cannot tell on which CPUs a task may run.
+    fn cpu_set(&mut self, _set: u32, _cpus: &[Range<u32>]) {}
     /// `name` will be called `class` in [`EventKind::Request`] and [`EventKind::Mark`].
     fn request_class(&mut self, _class: u16, _name: &str) {}
     /// `name` will be called `probe` in [`EventKind::Probe`]; `per_cpu` defines what its key is.
@@ -259,6 +268,10 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
     fn event(&mut self, event: &Event) {
         self.0.event(event);
         self.1.event(event);
+    }
+    fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) {
+        self.0.cpu_set(set, cpus);
+        self.1.cpu_set(set, cpus);
     }
     fn request_class(&mut self, class: u16, name: &str) {
         self.0.request_class(class, name);
@@ -292,6 +305,9 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     fn event(&mut self, event: &Event) {
         (**self).event(event);
     }
+    fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) {
+        (**self).cpu_set(set, cpus);
+    }
     fn request_class(&mut self, class: u16, name: &str) {
         (**self).request_class(class, name);
     }
@@ -316,6 +332,11 @@ impl<S: EventSink> EventSink for Option<S> {
     fn event(&mut self, event: &Event) {
         if let Some(sink) = self {
             sink.event(event);
+        }
+    }
+    fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) {
+        if let Some(sink) = self {
+            sink.cpu_set(set, cpus);
         }
     }
     fn request_class(&mut self, class: u16, name: &str) {

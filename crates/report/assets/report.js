@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Draws the curves of the page: data stands in #data, one entry per diagram. uPlot does the curves,
-// a plain canvas the heat map.
+// Draws the curves of the page with uPlot: data stands in #data, one entry per diagram.
 "use strict";
 (() => {
   const charts = JSON.parse(document.getElementById("data").textContent);
@@ -83,41 +82,10 @@
     drawn.push(() => u.destroy());
   }
 
-  // Rows are CPUs, columns time; the deeper the queue, the stronger the colour.
-  function heat(chart, box) {
-    const canvas = document.createElement("canvas");
-    const rows = chart.series.length, cols = chart.x.length, high = Math.max(1, Math.min(12, Math.ceil(320 / rows)));
-    canvas.className = "heat";
-    canvas.width = cols;
-    canvas.height = rows * high;
-    canvas.style.height = `${Math.max(120, rows * high)}px`;
-    const draw = canvas.getContext("2d");
-    const top = Math.log1p(chart.y_max || 1);
-    draw.fillStyle = css("--c0");
-    chart.series.forEach((s, row) => s.y.forEach((v, col) => {
-      draw.globalAlpha = Math.log1p(v) / top;
-      draw.fillRect(col, row * high, 1, high);
-    }));
-    const say = document.createElement("p");
-    say.className = "note";
-    const rest = `CPU 0 at the top, ${rows} CPUs; 0 to ${short(chart.x[cols - 1])} s; full colour: ${short(chart.y_max)} tasks`;
-    say.textContent = rest;
-    canvas.addEventListener("mousemove", (e) => {
-      const col = Math.min(cols - 1, Math.floor(e.offsetX / canvas.clientWidth * cols));
-      const row = Math.min(rows - 1, Math.floor(e.offsetY / canvas.clientHeight * rows));
-      if (col >= 0 && row >= 0)
-        say.textContent = `${chart.series[row].label} at ${short(chart.x[col])} s: ${short(chart.series[row].y[col])} runnable`;
-    });
-    canvas.addEventListener("mouseleave", () => { say.textContent = rest; });
-    box.append(canvas, say);
-    drawn.push(() => box.replaceChildren());
-  }
-
   function drawAll() {
     drawn.splice(0).forEach((remove) => remove());
     for (const chart of charts) {
-      const box = document.getElementById(chart.id);
-      (chart.kind === "heat" ? heat : curves)(chart, box);
+      curves(chart, document.getElementById(chart.id));
     }
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Buttons that save a figure of the page as SVG or PNG. Diagrams have their SVG in templates; bars are SVG already; timelines are
-// canvases and can be saved as they are shown. Nothing leaves the browser.
+// Buttons that save a figure of the page as SVG or PNG. Diagrams have their SVG in templates; bars are SVG already; maps and
+// timelines are canvases and can be saved as they are shown. Nothing leaves the browser.
 "use strict";
 (() => {
   const SCALE = 2; // of a PNG against the SVG: sharp in print
@@ -66,6 +66,7 @@
   for (const svg of document.querySelectorAll("svg.bars")) {
     buttons(svg, name(svg.previousElementSibling?.textContent || svg.getAttribute("aria-label")), () => withStyle(svg));
   }
+  for (const canvas of document.querySelectorAll(".maps canvas")) buttons(canvas, name(canvas.dataset.title), null, canvas);
   for (const canvas of document.querySelectorAll(".timelines > canvas")) {
     buttons(canvas, name(`timeline ${canvas.previousElementSibling.textContent}`), null, canvas);
   }

@@ -399,8 +399,15 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
     const span = Math.min(Math.max(to - from, LEAST_NS), whole.to - whole.from);
     const begin = Math.min(Math.max(from, whole.from), whole.to - span);
     view = { from: begin, to: begin + span };
+    tell();
     redraw();
   }
+  // Maps of the page show the same time, and where the timeline is.
+  const tell = () => dispatchEvent(new CustomEvent("timeview", { detail: { by: "timeline", ...view } }));
+  addEventListener("timeview", ({ detail: { by, from, to } }) => {
+    const both = { from: Math.max(from, whole.from), to: Math.min(to, whole.to) };
+    if (by === "maps" && both.from < both.to) show(both.from, both.to);
+  });
   const pan = (share) => { const by = share * (view.to - view.from); show(view.from + by, view.to + by); };
   function zoom(factor, around = (view.from + view.to) / 2) {
     const span = Math.max((view.to - view.from) / factor, LEAST_NS), share = (around - view.from) / (view.to - view.from);
@@ -582,6 +589,7 @@ for (const [place, host] of document.querySelectorAll(".timelines").entries()) {
   const panes = runs.map(makePane);
   recolor();
   arrangeAll(false);
+  tell();
   addEventListener("resize", redraw);
   addEventListener("redraw", recolor);
 }

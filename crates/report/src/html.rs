@@ -6,6 +6,7 @@ mod bars;
 mod causes;
 pub(crate) mod charts;
 mod curves;
+pub(crate) mod maps;
 pub(crate) mod markup;
 mod page;
 mod plots;
@@ -38,6 +39,8 @@ pub struct ReportInput<'a> {
     pub runs: &'a [(String, Vec<Summary>)],
     /// The timeline of the first run of each scheduler that has one.
     pub timelines: &'a [(String, Recorded)],
+    /// The memory node of each CPU; empty if it is not known.
+    pub nodes: &'a [u32],
 }
 
 impl<'a> ReportInput<'a> {
@@ -70,13 +73,13 @@ impl<'a> ReportInput<'a> {
 /// The whole page.
 pub fn render(input: &ReportInput) -> String {
     let mut charts: Vec<Chart> = Vec::new();
-    let mut timelines = Vec::new();
+    let (mut maps, mut timelines) = (Vec::new(), Vec::new());
     let body_html: String = [
         sections::overview(input),
         curves::runtime(input, &mut charts),
         curves::probes(input, &mut charts),
         curves::distributions(input, &mut charts),
-        curves::depth(input, &mut charts),
+        curves::depth(input, &mut charts, &mut maps),
         timelines::section(input, &mut timelines),
         causes::switches(input),
         causes::preemptions(input),
@@ -101,7 +104,7 @@ pub fn render(input: &ReportInput) -> String {
             ("runtime", "CPU time"),
             ("probes", "Inside the scheduler"),
             ("latency", "Latency"),
-            ("depth", "Queues"),
+            ("depth", "Threads per CPU"),
             ("timeline", "Timeline"),
             ("switches", "Switches"),
             ("preemptions", "Preemptions"),
@@ -112,6 +115,7 @@ pub fn render(input: &ReportInput) -> String {
         ],
         body_html,
         charts: &charts,
+        maps: &maps,
         timelines: &timelines,
         filter: false,
     }
@@ -121,18 +125,17 @@ pub fn render(input: &ReportInput) -> String {
 /// The diagrams of the page as SVG files: their names without extension, and what is in them.
 pub fn figures(input: &ReportInput) -> Vec<(String, String)> {
     let mut charts: Vec<Chart> = Vec::new();
-    for section in [
-        curves::runtime,
-        curves::probes,
-        curves::distributions,
-        curves::depth,
-    ] {
+    for section in [curves::runtime, curves::probes, curves::distributions] {
         section(input, &mut charts);
     }
+    charts.extend(curves::depths(input).into_iter().map(|(_, chart)| chart));
     let bars = sections::overview_bars(input).into_iter();
     let bars =
         bars.map(|(group, svg)| (format!("overview-{}", file_name(&group)), bars::file(&svg)));
-    bars.chain(files(&charts)).collect()
+    let maps = maps::Maps::new(input);
+    let maps = maps.iter().flat_map(svg::maps);
+    let maps = maps.map(|(title, svg)| (file_name(&title), svg));
+    bars.chain(files(&charts)).chain(maps).collect()
 }
 
 /// The same of the page about statements.
@@ -186,6 +189,7 @@ pub fn render_findings(findings: &Findings) -> String {
         parts: &parts,
         body_html,
         charts: &charts,
+        maps: &[],
         timelines: &timelines,
         filter: true,
     }

@@ -480,7 +480,10 @@ impl<W: Write> EventSink for Writer<W> {
                 self.on_request_track(time_ns, task, event_type::INSTANT, &name);
             }
             EventKind::Probe { probe, key, value } => self.probe(time_ns, probe, key, value),
-            EventKind::Overhead(_) | EventKind::Access { .. } | EventKind::RunqueueLock { .. } => {}
+            EventKind::Affinity { .. }
+            | EventKind::Overhead(_)
+            | EventKind::Access { .. }
+            | EventKind::RunqueueLock { .. } => {}
         }
     }
 

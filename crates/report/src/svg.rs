@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Diagrams as SVG files, for papers and slides: light, with title, axes, units and legend, and without a script.
 
+mod maps;
+
 use std::fmt::Write;
 
 use crate::html::charts::{Chart, Kind, Series};
 use crate::html::markup::escape;
+pub(crate) use maps::maps;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 400.0;
@@ -114,14 +117,9 @@ pub(crate) fn chart(chart: &Chart) -> String {
     let (x, y) = axes(chart, (left, WIDTH - right), (HEIGHT - bottom, top));
     let mut svg = begin(WIDTH, HEIGHT, &chart.title);
     grid(&mut svg, chart, &x, &y);
-    match chart.kind {
-        Kind::Heat => heat(&mut svg, chart, &x, &y),
-        _ => {
-            legend(&mut svg, chart);
-            for (at, series) in chart.series.iter().enumerate() {
-                curve(&mut svg, chart, series, at, &x, &y);
-            }
-        }
+    legend(&mut svg, chart);
+    for (at, series) in chart.series.iter().enumerate() {
+        curve(&mut svg, chart, series, at, &x, &y);
     }
     svg + "</svg>\n"
 }
@@ -136,7 +134,6 @@ fn axes(chart: &Chart, across: (f64, f64), up: (f64, f64)) -> (Axis, Axis) {
     };
     let lowest = values().fold(0.0, f64::min);
     let (low, high) = match chart.kind {
-        Kind::Heat => (chart.series.len() as f64, 0.0),
         Kind::Percentiles => {
             let least = values().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
             let most = chart.y_max.max(1e-6);
@@ -197,12 +194,7 @@ fn grid(svg: &mut String, chart: &Chart, x: &Axis, y: &Axis) {
             y.from + 17.0,
         );
     }
-    let y_ticks = if chart.kind == Kind::Heat {
-        Vec::new()
-    } else {
-        y.ticks()
-    };
-    for (value, label) in y_ticks {
+    for (value, label) in y.ticks() {
         let at = y.place(value);
         let _ = writeln!(
             svg,
@@ -307,45 +299,6 @@ fn path(points: &[(f64, f64)], steps: bool) -> String {
     path
 }
 
-/// A row for each series; the deeper the queue, the stronger the colour, in steps of a sixteenth.
-fn heat(svg: &mut String, chart: &Chart, x: &Axis, y: &Axis) {
-    let high = (y.from - y.to) / chart.series.len().max(1) as f64;
-    let most = chart.y_max.ln_1p().max(f64::MIN_POSITIVE);
-    for (row, series) in chart.series.iter().enumerate() {
-        let top = y.to + row as f64 * high;
-        let level = |at: usize| {
-            let value = series.y.get(at).copied().flatten().unwrap_or(0.0);
-            (value.ln_1p() / most * 16.0).round() as u32
-        };
-        let mut begin = 0;
-        for at in 1..=chart.x.len() {
-            if at < chart.x.len() && level(at) == level(begin) {
-                continue;
-            }
-            let from = x.place(chart.x[begin]);
-            let to = chart.x.get(at).map_or(x.to, |end| x.place(*end));
-            if level(begin) > 0 {
-                let _ = writeln!(
-                    svg,
-                    "<path d=\"M{from:.1} {top:.1}h{:.1}v{high:.2}h{:.1}z\" fill=\"{}\" fill-opacity=\"{:.2}\"/>",
-                    to - from,
-                    from - to,
-                    COLORS[0],
-                    f64::from(level(begin)) / 16.0,
-                );
-            }
-            begin = at;
-        }
-    }
-    let _ = writeln!(
-        svg,
-        "<text x=\"{}\" y=\"44\" fill=\"#656d76\">CPU 0 at the top, {} CPUs; full colour: {} runnable tasks</text>",
-        ROOM[0],
-        chart.series.len(),
-        short(chart.y_max)
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,11 +340,6 @@ mod tests {
             assert_eq!(svg.matches("<svg ").count(), 1);
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
-        let heat = chart(&sample(Kind::Heat));
-        assert!(
-            heat.contains("CPU 0 at the top, 2 CPUs") && !heat.contains("NaN"),
-            "{heat}"
-        );
     }
 
     #[test]
@@ -406,7 +354,7 @@ mod tests {
         let mut empty = sample(Kind::Curves);
         (empty.x, empty.y_max, empty.x_max) = (Vec::new(), 0.0, 0.0);
         empty.series.clear();
-        for kind in [Kind::Curves, Kind::Percentiles, Kind::Heat] {
+        for kind in [Kind::Curves, Kind::Percentiles] {
             empty.kind = kind;
             let svg = chart(&empty);
             assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{svg}");

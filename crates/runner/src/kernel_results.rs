@@ -70,6 +70,7 @@ impl<'a> KernelResults<'a> {
             comparison: &self.comparison,
             runs: &self.runs,
             timelines: &kernel_runs::first_of_each(report, timelines),
+            nodes: &[],
         });
         file.fill(page.as_bytes())
     }

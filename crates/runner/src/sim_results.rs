@@ -27,6 +27,8 @@ pub struct Shared<'a> {
     pub about_machine: &'a str,
     /// CPUs of the machine.
     pub nr_cpus: usize,
+    /// The memory node of each CPU; empty if it is not known.
+    pub nodes: Vec<u32>,
     /// How the tasks of the views are grouped.
     pub by: By,
     /// The command that repeats all runs.
@@ -89,6 +91,7 @@ impl SimResults<'_> {
             comparison,
             runs: self.views,
             timelines: self.timelines,
+            nodes: &shared.nodes,
         };
         if let Some(dir) = figures {
             output::write_all(dir, &html::figures(&input))?;

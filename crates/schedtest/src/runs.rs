@@ -98,7 +98,8 @@ impl<'a> Arena<'a> {
 }
 
 /// Runtime + wait + sleep = lifetime for each task, busy + idle + overhead = duration for each CPU, and what the
-/// engine counted is what the events say; all to the nanosecond.
+/// engine counted is what the events say; all to the nanosecond. Only idle time is wasted, and none of it on one CPU:
+/// the way from a wakeup to the switch is overhead there.
 pub fn check_books(ran: &Ran) {
     let Ran {
         outcome, summary, ..
@@ -110,6 +111,10 @@ pub fn check_books(ran: &Ran) {
         assert_eq!(sum_ns, summary.duration_ns, "CPU {i}: {told:?}");
         let sum_ns = counted.busy_ns + counted.idle_ns + counted.overhead_ns;
         assert_eq!(sum_ns, outcome.end_ns, "CPU {i}: {counted:?}");
+        assert!(
+            told.wasted_ns.is_some_and(|ns| ns <= told.idle_ns),
+            "CPU {i} wastes more than its idle time: {told:?}"
+        );
         if outcome.origin_ns == 0 {
             assert_eq!(
                 (told.busy_ns, told.idle_ns, told.overhead_ns),
@@ -126,6 +131,9 @@ pub fn check_books(ran: &Ran) {
             "{}: {task:?}",
             task.name
         );
+    }
+    if let [only] = &summary.cpus[..] {
+        assert_eq!(only.wasted_ns, Some(0), "{only:?}");
     }
     let runtime_ns: u64 = summary.tasks.iter().map(|t| t.runtime_ns).sum();
     let occupied_ns: u64 = summary.cpus.iter().map(|c| c.busy_ns + c.overhead_ns).sum();

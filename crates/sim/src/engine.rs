@@ -12,6 +12,7 @@ use crate::jitter::{Lateness, tick_phase_ns};
 use crate::kfuncs::Checked;
 use crate::program::Programs;
 use crate::races::Races;
+use crate::sched::affinity::CpuSets;
 use crate::sched::locks::RqLocks;
 use crate::task::{Class, Task, TaskId};
 use crate::topology::Topology;
@@ -125,6 +126,7 @@ pub struct Engine<'a> {
     pub(crate) rqs: Vec<Rq>,
     pub(crate) rq_locks: RqLocks,
     pub(crate) nr_busy: u32,
+    pub(crate) cpu_sets: CpuSets,
     /// CPU whose instruction stream is being simulated right now.
     pub(crate) exec_cpu: u32,
     /// CPUs whose end of work has changed.
@@ -228,6 +230,7 @@ impl<'a> Engine<'a> {
             rqs: (0..nr_cpus as u32).map(Rq::new).collect(),
             rq_locks: RqLocks::default(),
             nr_busy: 0,
+            cpu_sets: CpuSets::default(),
             exec_cpu: 0,
             rearm: Vec::with_capacity(nr_cpus),
             pending_resched: vec![0; nr_cpus.div_ceil(64)],
@@ -256,6 +259,7 @@ impl<'a> Engine<'a> {
     fn boot(&mut self) -> Result<(), RunError> {
         self.create_idle_task();
         self.declare_requests();
+        self.declare_cpus();
         if let Some(accesses) = &self.ext.accesses {
             accesses.declare(self.sink);
         }

@@ -478,8 +478,8 @@ impl<B: BatchSink> EventSink for EventTables<B> {
                 let row = [self.now(), utid.into(), from.0.into(), to.0.into()];
                 self.rows.migration.push_to(&mut self.out, &row);
             }
-            // Births come through `task`, deaths through the last switch.
-            EventKind::Fork { .. } | EventKind::Exit { .. } => {}
+            // Births come through `task`, deaths through the last switch. No table has affinities.
+            EventKind::Fork { .. } | EventKind::Exit { .. } | EventKind::Affinity { .. } => {}
             EventKind::Nice { task, nice } => {
                 let utid = self.utid(task);
                 if utid == IDLE {

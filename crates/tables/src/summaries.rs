@@ -226,6 +226,7 @@ fn cpus(mut rows: Rows, summary: &Summary) -> Table {
             cpu.busy_ns.into(),
             cpu.idle_ns.into(),
             cpu.overhead_ns.into(),
+            cpu.wasted_ns.into(),
             cpu.switches.into(),
             cpu.migrations_in.into(),
         ]);
@@ -274,13 +275,14 @@ fn runtime(mut rows: Rows, summary: &Summary) -> Table {
 
 fn depth(mut rows: Rows, summary: &Summary) -> Table {
     for (number, cpu) in (0u64..).zip(&summary.depth.cpus) {
-        let buckets = cpu.mean_milli.iter().zip(&cpu.max);
-        for (begin_ns, (mean_milli, max)) in summary.depth.begin_ns.iter().zip(buckets) {
+        let wasted_ns = |bucket: usize| cpu.wasted_ns.as_ref().map(|all| all[bucket]);
+        for (bucket, begin_ns) in summary.depth.begin_ns.iter().enumerate() {
             rows.push(&[
                 number.into(),
                 (*begin_ns).into(),
-                (*mean_milli).into(),
-                (*max).into(),
+                cpu.mean_milli[bucket].into(),
+                cpu.max[bucket].into(),
+                wasted_ns(bucket).into(),
             ]);
         }
     }

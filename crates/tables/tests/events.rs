@@ -208,8 +208,8 @@ fn figures_of_a_small_run() {
     mark
     3,warm,1,41,41
     cpu
-    3,0,78,15,7,2,1
-    3,1,70,30,0,2,0
+    3,0,78,15,7,-,2,1
+    3,1,70,30,0,-,2,0
     overhead_total
     3,switch,7
     3,cache_refill,0

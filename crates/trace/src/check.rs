@@ -2,6 +2,8 @@
 //! What holds for the events of every file, so that a sink need not expect otherwise. The writer checks it as well as
 //! the reader: no file is written that cannot be read.
 
+use std::ops::Range;
+
 use tiltyard_model::{Cpu, Event, EventKind, TaskInfo, Tid, machine};
 
 use crate::bytes::Wrong;
@@ -22,6 +24,10 @@ pub struct Check {
     pub last_ns: u64,
     /// The highest number of a CPU.
     pub max_cpu: u32,
+    /// Sets of CPUs that were declared: their numbers count up from 0.
+    nr_sets: u32,
+    /// Affinities are reported of all tasks or of none.
+    has_tasks: bool,
 }
 
 impl Check {
@@ -32,10 +38,13 @@ impl Check {
             end_ns,
             last_ns: 0,
             max_cpu: 0,
+            nr_sets: 0,
+            has_tasks: false,
         }
     }
 
     pub fn task(&mut self, info: &TaskInfo) -> Result<(), Wrong> {
+        self.has_tasks = true;
         self.name(&info.name)?;
         self.name(&info.app)?;
         tids(&[info.tid, info.tgid, info.parent])
@@ -43,6 +52,16 @@ impl Check {
 
     pub fn name(&self, name: &str) -> Result<(), Wrong> {
         require(name.len() <= MAX_NAME_BYTES)
+    }
+
+    pub fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) -> Result<(), Wrong> {
+        require(set == self.nr_sets && !cpus.is_empty())?;
+        require(set > 0 || !self.has_tasks)?;
+        self.nr_sets += 1;
+        let apart = cpus.windows(2).all(|pair| pair[0].end < pair[1].start);
+        require(apart && cpus.iter().all(|range| range.start < range.end))?;
+        let last = cpus.last().map_or(0, |range| range.end - 1);
+        self.cpu(Cpu(last))
     }
 
     pub fn event(&mut self, event: &Event) -> Result<(), Wrong> {
@@ -73,6 +92,10 @@ impl Check {
             | EventKind::Nice { task, .. }
             | EventKind::Request { task, .. }
             | EventKind::Mark { task, .. } => tids(&[task]),
+            EventKind::Affinity { task, set } => {
+                require(set < self.nr_sets)?;
+                tids(&[task])
+            }
             EventKind::RunqueueLock { of, .. } => self.cpu(of),
             EventKind::Probe { .. } | EventKind::Access { .. } | EventKind::Overhead(_) => Ok(()),
         }

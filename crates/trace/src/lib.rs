@@ -22,8 +22,11 @@ pub use reader::{ReadError, Reader};
 pub use record::MAX_NAME_BYTES;
 pub use recording::{Ended, Recording, WriteError};
 
-/// The version of the format that this crate writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+/// The version of the format that this crate writes.
+pub const VERSION: u32 = 2;
+
+/// The first version that it reads. Version 1 has neither sets of CPUs nor affinities.
+pub const FIRST_VERSION: u32 = 1;
 
 /// What every file begins with.
 pub const MAGIC: [u8; 8] = *b"tiltevts";

@@ -10,7 +10,7 @@ use crate::about::About;
 use crate::block::{Checked, Lengths, MAX_BYTES, MAX_HEAD_BYTES};
 use crate::bytes::Bytes;
 use crate::check::Check;
-use crate::{MAGIC, MAX_CPUS, VERSION, record};
+use crate::{FIRST_VERSION, MAGIC, MAX_CPUS, VERSION, record};
 
 /// Why a file cannot be read, as the end of a line that begins with its name.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum ReadError {
     )]
     NotEvents,
     #[error(
-        "has format {0}, and this tiltyard reads format {VERSION}: use a tiltyard as new as the one that wrote it"
+        "has format {0}, and this tiltyard reads formats {FIRST_VERSION} to {VERSION}: use a tiltyard as new as the one that wrote it"
     )]
     Version(u32),
     #[error("is incomplete: copy it again, or record the run again")]
@@ -47,7 +47,7 @@ impl<R: Read> Reader<R> {
         let mut input = Checked::new(input);
         require_magic(&mut input)?;
         let version = u32::from_le_bytes(read(&mut input, Checked::array)?);
-        if version != VERSION {
+        if !(FIRST_VERSION..=VERSION).contains(&version) {
             return Err(ReadError::Version(version));
         }
         let length = u32::from_le_bytes(read(&mut input, Checked::array)?) as usize;

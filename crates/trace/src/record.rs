@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One call of an [`EventSink`] as bytes: a tag, then its fields. docs/reference/event-files.md has the same as a table.
 
+use std::ops::Range;
+
 use tiltyard_model::event::code;
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
@@ -20,6 +22,7 @@ mod tag {
     pub const PROBE_NAME: u8 = 0x82;
     pub const CALLBACK_NAME: u8 = 0x83;
     pub const PLACE_NAME: u8 = 0x84;
+    pub const CPU_SET: u8 = 0x85;
 }
 
 pub fn put_task(out: &mut Vec<u8>, info: &TaskInfo) {
@@ -48,6 +51,19 @@ pub fn put_callback_name(out: &mut Vec<u8>, callback: u16, name: &str) {
 
 pub fn put_place_name(out: &mut Vec<u8>, place: u16, name: &str) {
     put_name(out, tag::PLACE_NAME, place, name);
+}
+
+/// Each range as the distance from the end of the one before (0 for the first) and its length.
+pub fn put_cpu_set(out: &mut Vec<u8>, set: u32, cpus: &[Range<u32>]) {
+    out.push(tag::CPU_SET);
+    put(out, set.into());
+    put(out, cpus.len() as u64);
+    let mut last = 0;
+    for range in cpus {
+        put(out, (range.start - last).into());
+        put(out, (range.end - range.start).into());
+        last = range.end;
+    }
 }
 
 fn put_name(out: &mut Vec<u8>, tag: u8, number: u16, name: &str) {
@@ -84,6 +100,7 @@ pub fn put_event(out: &mut Vec<u8>, last_ns: u64, event: &Event) {
         EventKind::Fork { parent, child } => put_all(&[parent.0.into(), child.0.into()]),
         EventKind::Exit { task } => put_all(&[task.0.into()]),
         EventKind::Nice { task, nice } => put_all(&[task.0.into(), zigzag(nice.into())]),
+        EventKind::Affinity { task, set } => put_all(&[task.0.into(), set.into()]),
         EventKind::Request {
             task,
             class,
@@ -119,6 +136,12 @@ pub fn replay(bytes: &mut Bytes, check: &mut Check, sink: &mut dyn EventSink) ->
         sink.task(&info);
         return Ok(());
     }
+    if tag == tag::CPU_SET {
+        let (set, cpus) = cpu_set(bytes)?;
+        check.cpu_set(set, &cpus)?;
+        sink.cpu_set(set, &cpus);
+        return Ok(());
+    }
     if tag > tag::TASK {
         let (number, name) = (bytes.u16()?, bytes.text()?);
         check.name(&name)?;
@@ -147,6 +170,17 @@ fn task(bytes: &mut Bytes) -> Result<TaskInfo, Wrong> {
         nice: bytes.i8()?,
         born_ns: bytes.u64()?,
     })
+}
+
+fn cpu_set(bytes: &mut Bytes) -> Result<(u32, Vec<Range<u32>>), Wrong> {
+    let (set, count) = (bytes.u32()?, bytes.u32()?);
+    let (mut cpus, mut last) = (Vec::new(), 0u32);
+    for _ in 0..count {
+        let start = last.checked_add(bytes.u32()?).ok_or(Wrong)?;
+        last = start.checked_add(bytes.u32()?).ok_or(Wrong)?;
+        cpus.push(start..last);
+    }
+    Ok((set, cpus))
 }
 
 fn event(code: u8, last_ns: u64, bytes: &mut Bytes) -> Result<Event, Wrong> {
@@ -189,6 +223,10 @@ fn event(code: u8, last_ns: u64, bytes: &mut Bytes) -> Result<Event, Wrong> {
         code::NICE => EventKind::Nice {
             task: tid()?,
             nice: bytes.i8()?,
+        },
+        code::AFFINITY => EventKind::Affinity {
+            task: tid()?,
+            set: bytes.u32()?,
         },
         code::REQUEST => EventKind::Request {
             task: tid()?,

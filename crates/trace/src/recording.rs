@@ -2,6 +2,7 @@
 //! The sink that keeps the events of a run, and the file that they become.
 
 use std::io::{self, Read, Write};
+use std::ops::Range;
 
 use tiltyard_model::{Event, EventSink, TaskInfo};
 use zstd::bulk::Compressor;
@@ -172,6 +173,11 @@ impl<S: Write> EventSink for Recording<S> {
         let last_ns = self.check.last_ns;
         let checked = self.check.event(event);
         self.add(checked, |out| record::put_event(out, last_ns, event));
+    }
+
+    fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) {
+        let checked = self.check.cpu_set(set, cpus);
+        self.add(checked, |out| record::put_cpu_set(out, set, cpus));
     }
 
     fn request_class(&mut self, class: u16, name: &str) {

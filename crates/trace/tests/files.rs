@@ -174,11 +174,11 @@ fn blocks_of_a_file_cannot_change_places_or_vanish() {
 #[test]
 fn a_newer_format_and_other_files_are_named() {
     let mut file = small().file();
-    file[8] = 2;
-    assert!(matches!(read(&file), Err(ReadError::Version(2))));
+    file[8] = 3;
+    assert!(matches!(read(&file), Err(ReadError::Version(3))));
     let error = read(&file).unwrap_err().to_string();
     assert!(
-        error.contains("has format 2, and this tiltyard reads format 1"),
+        error.contains("has format 3, and this tiltyard reads formats 1 to 2"),
         "{error}"
     );
     let error = read(b"{ \"runs\": [] }").unwrap_err().to_string();
@@ -235,6 +235,54 @@ fn nothing_is_written_that_could_not_be_read() {
     head.end_ns = 3;
     assert!(Calls(vec![event(4, 0, 1)]).try_file(&head).is_err());
     assert!(Calls(vec![event(3, 0, 1)]).try_file(&head).is_ok());
+}
+
+/// A reader may rely on what a set of CPUs is, and on the numbers of those that there are.
+#[test]
+fn sets_of_cpus_are_declared_before_they_are_used() {
+    let set = |number, cpus: &[(u32, u32)]| {
+        let ranges = cpus.iter().map(|(start, end)| *start..*end);
+        Call::CpuSet(number, ranges.collect())
+    };
+    let all = || set(0, &[(0, NR_CPUS)]);
+    let task = || {
+        Call::Task(TaskInfo {
+            tid: Tid(1),
+            tgid: Tid(1),
+            parent: Tid(0),
+            name: String::new(),
+            app: String::new(),
+            nice: 0,
+            born_ns: 0,
+        })
+    };
+    let bound = |set| {
+        let (time_ns, cpu, task) = (0, Cpu(0), Tid(1));
+        let kind = EventKind::Affinity { task, set };
+        Call::Event(Event { time_ns, cpu, kind })
+    };
+    let is_allowed = |calls: Vec<Call>| Calls(calls).try_file(&about()).is_ok();
+    assert!(is_allowed(vec![
+        all(),
+        task(),
+        set(1, &[(0, 2), (3, 4)]),
+        bound(1)
+    ]));
+    assert!(
+        !is_allowed(vec![all(), task(), bound(1)]),
+        "nobody declared it"
+    );
+    assert!(!is_allowed(vec![all(), set(2, &[(0, 1)])]), "1 is missing");
+    assert!(!is_allowed(vec![task(), all()]), "too late for the task");
+    for wrong in [
+        &[][..],
+        &[(2, 2)],
+        &[(2, 3), (3, 4)],
+        &[(2, 3), (1, 2)],
+        &[(0, NR_CPUS + 1)],
+    ] {
+        assert!(!is_allowed(vec![all(), set(1, wrong)]), "{wrong:?}");
+    }
 }
 
 /// Each CPU that an event names is looked at, not only the one it happened on.

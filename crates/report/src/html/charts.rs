@@ -7,7 +7,7 @@ use tiltyard_measure::{Latency, ProbeSeries, ProbeSummary, QUANTILES_PPM, Summar
 /// Curves in one diagram: more than this cannot be distinguished by colour.
 pub const MAX_CURVES: usize = 8;
 
-/// Up to this number of CPUs each has its own curve of queue depth; beyond it a heat map is drawn.
+/// Up to this number of CPUs each has its own curve of queue depth.
 const MAX_DEPTH_CURVES: usize = 4;
 
 /// One diagram; `id` is that of the element to draw into.
@@ -39,8 +39,6 @@ pub enum Kind {
     Points,
     /// Against the percentile, both axes logarithmic (x towards 100 %).
     Percentiles,
-    /// One row of colours per series.
-    Heat,
 }
 
 #[derive(Debug, Serialize)]
@@ -185,9 +183,11 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
     })
 }
 
-/// Runqueue depth of each CPU over time.
-pub fn depth(id: String, run: &Summary) -> Chart {
-    let few = run.depth.cpus.len() <= MAX_DEPTH_CURVES;
+/// Runqueue depth of each CPU over time; `None` if there are more CPUs than colours can tell apart.
+pub fn depth(id: String, run: &Summary) -> Option<Chart> {
+    if run.depth.cpus.len() > MAX_DEPTH_CURVES {
+        return None;
+    }
     let series: Vec<Series> = run
         .depth
         .cpus
@@ -204,23 +204,23 @@ pub fn depth(id: String, run: &Summary) -> Chart {
                 label: format!("CPU {cpu}"),
                 color: cpu % MAX_CURVES,
                 scheduler: false,
-                band: few.then(|| [mean.clone(), max]),
+                band: Some([mean.clone(), max]),
                 y: mean,
             }
         })
         .collect();
-    Chart {
+    Some(Chart {
         id,
         title: String::new(),
-        kind: if few { Kind::Curves } else { Kind::Heat },
+        kind: Kind::Curves,
         group: "time".into(),
         x: run.depth.begin_ns.iter().map(|&ns| seconds(ns)).collect(),
         x_label: "time in s".into(),
         x_max: seconds(run.duration_ns),
-        y_label: if few { "runnable tasks" } else { "CPU" }.into(),
+        y_label: "runnable tasks".into(),
         y_max: largest(&series),
         series,
-    }
+    })
 }
 
 /// Where a quantile stands on an axis that gives each further nine the same room; the maximum stands one

@@ -3,6 +3,7 @@
 
 use super::ReportInput;
 use super::charts::{self, Chart};
+use super::maps;
 use super::markup::{Figure, Table, escape};
 use super::sections::{count, share, shown, time};
 use tiltyard_measure::{Latency, Summary, units};
@@ -225,21 +226,34 @@ pub fn distributions(input: &ReportInput, out: &mut Vec<Chart>) -> String {
     .finish()
 }
 
-/// Runqueue depth.
-pub fn depth(input: &ReportInput, out: &mut Vec<Chart>) -> String {
-    let mut drawn: Vec<Chart> = input
-        .first_runs()
-        .map(|(i, name, run)| Chart {
-            title: format!("Queue depth: {name}"),
-            ..charts::depth(format!("depth-{i}"), run)
-        })
+/// Runqueue depth as curves.
+pub fn depths<'a>(input: &ReportInput<'a>) -> Vec<(&'a str, Chart)> {
+    let drawn = input.first_runs().filter_map(|(i, name, run)| {
+        let title = format!("Queue depth: {name}");
+        let chart = charts::depth(format!("depth-{i}"), run)?;
+        Some((name, Chart { title, ..chart }))
+    });
+    let (names, mut charts): (Vec<&str>, Vec<Chart>) = drawn.unzip();
+    charts::level(&mut charts);
+    names.into_iter().zip(charts).collect()
+}
+
+/// Runqueue depth as curves, and maps of CPUs over time.
+pub fn depth(
+    input: &ReportInput,
+    out: &mut Vec<Chart>,
+    drawn_maps: &mut Vec<serde_json::Value>,
+) -> String {
+    let drawn = depths(input);
+    let named: Vec<_> = drawn
+        .iter()
+        .map(|(name, chart)| (chart.id.clone(), *name))
         .collect();
-    charts::level(&mut drawn);
-    out.extend(drawn);
-    let named: Vec<_> = input
-        .first_runs()
-        .map(|(i, name, _)| (format!("depth-{i}"), name))
-        .collect();
+    let curves = match named.is_empty() {
+        true => String::new(),
+        false => side_by_side(&named),
+    };
+    out.extend(drawn.into_iter().map(|(_, chart)| chart));
     let columns = [
         "scheduler",
         "CPU",
@@ -248,6 +262,7 @@ pub fn depth(input: &ReportInput, out: &mut Vec<Chart>) -> String {
         "busy",
         "idle",
         "overhead",
+        "wasted",
         "switches",
         "migrations in",
     ];
@@ -262,6 +277,8 @@ pub fn depth(input: &ReportInput, out: &mut Vec<Chart>) -> String {
                 share(time.busy_ns, run.duration_ns),
                 share(time.idle_ns, run.duration_ns),
                 share(time.overhead_ns, run.duration_ns),
+                time.wasted_ns
+                    .map_or("unknown".to_owned(), |ns| share(ns, run.duration_ns)),
                 count(time.switches),
                 count(time.migrations_in),
             ]);
@@ -269,13 +286,13 @@ pub fn depth(input: &ReportInput, out: &mut Vec<Chart>) -> String {
     }
     Figure {
         id: "depth",
-        title: "Queue depth",
+        title: "Threads per CPU",
         sentence: &shown(
             input,
-            "How many tasks want each CPU, the running one included: more than one means that someone waits. The \
-             line is the mean over a short time, the band reaches to its maximum.",
+            "How many threads each CPU has, the running one included: more than one means that someone waits. Curves and \
+             colours are the mean over a short time, bands reach to its maximum.",
         ),
-        body: side_by_side(&named),
+        body: curves + &maps::place(input, drawn_maps),
         table: table.finish(),
         command: input.command,
     }

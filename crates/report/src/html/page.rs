@@ -7,6 +7,7 @@ use crate::svg;
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const CHARTS: &str = include_str!("../../assets/report.js");
+const MAPS: &str = include_str!("../../assets/maps.js");
 const TIMELINE: &str = include_str!("../../assets/timeline.js");
 const SAVE: &str = include_str!("../../assets/save.js");
 const FILTER: &str = include_str!("../../assets/filter.js");
@@ -24,6 +25,8 @@ pub struct Page<'a> {
     pub parts: &'a [(&'a str, &'a str)],
     pub body_html: String,
     pub charts: &'a [Chart],
+    /// Data of the places for maps, in the order of the body.
+    pub maps: &'a [serde_json::Value],
     /// Data of the places for timelines, in the order of the body.
     pub timelines: &'a [serde_json::Value],
     /// Whether statements can be filtered.
@@ -75,6 +78,12 @@ impl Page<'_> {
                 "<template data-figure=\"{}\">{}</template>\n",
                 escape(&chart.id),
                 svg::chart(chart)
+            );
+        }
+        if !self.maps.is_empty() {
+            let data = script_json(&self.maps);
+            scripts += &format!(
+                "<script type=\"application/json\" id=\"map-data\">{data}</script>\n<script>{MAPS}</script>\n"
             );
         }
         if !self.timelines.is_empty() {

@@ -304,6 +304,10 @@ pub fn words(input: &ReportInput) -> String {
             "Time used by tasks; without a task; used by the machine and the scheduler. Their sum is the run time.",
         ),
         (
+            "wasted",
+            "Time in which a CPU was idle although a task that may run there waited, and no other idle CPU was left for it.",
+        ),
+        (
             "Jain index",
             "How evenly an app's tasks got CPU time: 1 if all got the same share of their lifetime.",
         ),

@@ -29,6 +29,7 @@ pub fn chromium() -> Option<PathBuf> {
 }
 
 /// Opens the page; returns what the browser said and the screenshot.
+#[allow(dead_code, reason = "each test file uses a part of this")]
 pub fn open(chromium: &Path, dir: &Path, page: &str) -> (String, Vec<u8>) {
     let shot = dir.join("page.png");
     let flag = format!("--screenshot={}", shot.display());

@@ -18,6 +18,7 @@ pub fn page(runs: &[(String, Vec<Summary>)], timelines: &[(String, Recorded)]) -
         comparison: &comparison,
         runs,
         timelines,
+        nodes: &[],
     })
 }
 

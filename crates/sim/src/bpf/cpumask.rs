@@ -9,7 +9,7 @@ mod kfuncs;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use tiltyard_native::layout::Cpumask;
 
@@ -249,6 +249,18 @@ impl CpuMask {
         self.iter_where(|i| self.word(i))
     }
 
+    /// The CPUs in it, in order, as ranges that neither touch nor overlap.
+    pub fn ranges(&self) -> Vec<Range<u32>> {
+        let (mut next, mut ranges) = (self.first(), Vec::new());
+        while let Some(start) = next {
+            let gap = self.next_where(start, |i| !self.word(i) & self.valid(i));
+            let end = gap.unwrap_or(self.nr_cpus);
+            ranges.push(start..end);
+            next = self.next(end);
+        }
+        ranges
+    }
+
     #[inline]
     fn next_where(&self, from: u32, word: impl Fn(usize) -> u64) -> Option<u32> {
         if from >= self.nr_cpus {
@@ -293,16 +305,13 @@ impl Eq for CpuMask {}
 /// In the format of the kernel's `%*pbl`: `0-3,8`.
 impl fmt::Display for CpuMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mut next, mut separator) = (self.first(), "");
-        while let Some(low) = next {
-            let gap = self.next_where(low, |i| !self.word(i) & self.valid(i));
-            let end = gap.unwrap_or(self.nr_cpus);
-            match end - low {
-                1 => write!(f, "{separator}{low}")?,
-                _ => write!(f, "{separator}{low}-{}", end - 1)?,
+        let mut separator = "";
+        for Range { start, end } in self.ranges() {
+            match end - start {
+                1 => write!(f, "{separator}{start}")?,
+                _ => write!(f, "{separator}{start}-{}", end - 1)?,
             }
             separator = ",";
-            next = self.next(end);
         }
         Ok(())
     }

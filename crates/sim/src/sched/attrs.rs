@@ -206,6 +206,20 @@ impl Engine<'_> {
         }
     }
 
+    /// Declares set 0, every CPU, which tasks have unless an event says otherwise.
+    pub(crate) fn declare_cpus(&mut self) {
+        let all = self.topology.online.ranges();
+        self.cpu_sets.number(all, self.sink);
+    }
+
+    /// Reports a task's affinity, which has changed or is not that of other new tasks.
+    pub(crate) fn report_affinity(&mut self, id: TaskId) {
+        let cpus = self.tasks[id.index()].cpus.ranges();
+        let set = self.cpu_sets.number(cpus, self.sink);
+        let task = id.tid();
+        self.emit(self.exec_cpu, EventKind::Affinity { task, set });
+    }
+
     /// `sched_setaffinity()`. CPUs that the machine does not have are ignored as long as one remains.
     pub(crate) fn set_affinity(&mut self, id: TaskId, cpus: &[u32]) {
         let nr_cpus = self.rqs.len() as u32;
@@ -230,6 +244,7 @@ impl Engine<'_> {
             let task = &mut engine.tasks[id.index()];
             task.kern.nr_cpus_allowed = set.weight() as i32;
             task.cpus.copy_from(&set);
+            engine.report_affinity(id);
             if engine.ext.enabled && engine.tasks[id.index()].class == Class::Ext {
                 engine.ext_set_cpumask(id);
             }

@@ -276,6 +276,9 @@ impl Engine<'_> {
                 child: id.tid(),
             },
         );
+        if !self.tasks[id.index()].cpus.is_full() {
+            self.report_affinity(id);
+        }
         let error = self.ext_init_task(id, true);
         if error != 0 {
             let message = self.init_task_failed(id, error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The scheduling core: what kernel/sched/core.c does around the classes.
 
+pub mod affinity;
 pub mod attrs;
 pub mod lifecycle;
 pub mod locks;

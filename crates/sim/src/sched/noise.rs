@@ -108,6 +108,9 @@ impl Engine<'_> {
             after_exits,
         });
         self.announce(id);
+        if cpu.is_some() {
+            self.report_affinity(id);
+        }
         self.start_asleep(id);
     }
 

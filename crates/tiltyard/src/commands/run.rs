@@ -424,6 +424,7 @@ fn publish(
             machine: &machine.name,
             about_machine: &machine.description,
             nr_cpus: machine.nr_cpus(),
+            nodes: machine.cpus.iter().map(|cpu| cpu.node).collect(),
             by: args.by.by(),
             command: &command,
         },

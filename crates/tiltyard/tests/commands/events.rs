@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -229,7 +230,7 @@ fn files_that_cannot_be_measured_are_named_with_the_way_out() {
     assert!(flipped.contains("is damaged before byte"), "{flipped}");
     let newer = broken(&|file| file[8] = 9);
     assert!(
-        newer.contains("has format 9, and this tiltyard reads format 1"),
+        newer.contains("has format 9, and this tiltyard reads formats 1 to 2"),
         "{newer}"
     );
     let other = broken(&|file| file.clear());
@@ -507,7 +508,11 @@ impl EventSink for Count {
             EventKind::Overhead(_) => 10,
             EventKind::Access { .. } => 11,
             EventKind::RunqueueLock { .. } => 12,
+            EventKind::Affinity { .. } => 13,
         });
+    }
+    fn cpu_set(&mut self, _: u32, _: &[Range<u32>]) {
+        self.add(0x85);
     }
     fn request_class(&mut self, _: u16, _: &str) {
         self.add(0x81);

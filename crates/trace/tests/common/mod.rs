@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Calls of a sink as values, and files made from them.
 
+use std::ops::Range;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tiltyard_model::{
@@ -16,6 +18,7 @@ pub const NR_CPUS: u32 = 300;
 pub enum Call {
     Task(TaskInfo),
     Event(Event),
+    CpuSet(u32, Vec<Range<u32>>),
     RequestClass(u16, String),
     ProbeName(u16, String, bool),
     CallbackName(u16, String),
@@ -31,6 +34,9 @@ impl EventSink for Calls {
     }
     fn event(&mut self, event: &Event) {
         self.0.push(Call::Event(*event));
+    }
+    fn cpu_set(&mut self, set: u32, cpus: &[Range<u32>]) {
+        self.0.push(Call::CpuSet(set, cpus.to_vec()));
     }
     fn request_class(&mut self, class: u16, name: &str) {
         self.0.push(Call::RequestClass(class, name.to_owned()));
@@ -53,6 +59,7 @@ impl Calls {
             match call {
                 Call::Task(info) => sink.task(info),
                 Call::Event(event) => sink.event(event),
+                Call::CpuSet(set, cpus) => sink.cpu_set(*set, cpus),
                 Call::RequestClass(number, name) => sink.request_class(*number, name),
                 Call::ProbeName(number, name, per_cpu) => sink.probe_name(*number, name, *per_cpu),
                 Call::CallbackName(number, name) => sink.callback_name(*number, name),
@@ -173,6 +180,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (tid(), tid()).prop_map(|(parent, child)| EventKind::Fork { parent, child }),
         tid().prop_map(|task| EventKind::Exit { task }),
         (tid(), any::<i8>()).prop_map(|(task, nice)| EventKind::Nice { task, nice }),
+        (tid(), 0..NR_SETS).prop_map(|(task, set)| EventKind::Affinity { task, set }),
         (tid(), small(), number()).prop_map(|(task, class, start_ns)| EventKind::Request {
             task,
             class,
@@ -212,6 +220,22 @@ fn task() -> impl Strategy<Value = TaskInfo> {
     )
 }
 
+/// Sets of CPUs that every stream of calls begins with.
+const NR_SETS: u32 = 3;
+
+fn cpu_sets() -> impl Strategy<Value = Vec<Call>> {
+    let cpus = prop::collection::btree_set(0..NR_CPUS, 2..20);
+    vec(cpus, NR_SETS as usize).prop_map(|sets| {
+        let ends = |cpus: std::collections::BTreeSet<u32>| cpus.into_iter().collect::<Vec<_>>();
+        let ranges = |ends: &[u32]| ends.chunks_exact(2).map(|end| end[0]..end[1]).collect();
+        let sets = sets.into_iter().map(|cpus| ranges(&ends(cpus)));
+        (0..)
+            .zip(sets)
+            .map(|(set, cpus)| Call::CpuSet(set, cpus))
+            .collect()
+    })
+}
+
 /// A call, and for an event the time since the one before.
 fn call() -> impl Strategy<Value = (u64, Call)> {
     let event = (0..u64::MAX / 1000, cpu(), kind()).prop_map(|(since_ns, cpu, kind)| {
@@ -231,7 +255,7 @@ fn call() -> impl Strategy<Value = (u64, Call)> {
 
 /// Any calls in order of time.
 pub fn calls(most: usize) -> impl Strategy<Value = Calls> {
-    vec(call(), 0..most).prop_map(|calls| {
+    (cpu_sets(), vec(call(), 0..most)).prop_map(|(sets, calls)| {
         let mut now_ns = 0;
         let timed = calls.into_iter().map(|(since_ns, mut call)| {
             if let Call::Event(event) = &mut call {
@@ -240,6 +264,6 @@ pub fn calls(most: usize) -> impl Strategy<Value = Calls> {
             }
             call
         });
-        Calls(timed.collect())
+        Calls(sets.into_iter().chain(timed).collect())
     })
 }

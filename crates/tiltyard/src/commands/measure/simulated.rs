@@ -52,6 +52,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
             machine: &about.machine.name,
             about_machine: &about.machine.description,
             nr_cpus: about.machine.nr_cpus as usize,
+            nodes: about.machine.topology.map_or(Vec::new(), |t| t.node),
             by: args.by.by(),
             command: &command,
         },
