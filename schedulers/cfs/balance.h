@@ -27,7 +27,7 @@ static __always_inline u32 max_interval_ms(const struct cfs_domain *d)
 /* Ticks between passes. */
 static __noinline u64 interval_ticks(const struct cfs_domain *d, bool busy)
 {
-	u64 ms = (u64)d->interval_ms * (busy ? busy_factor : 1);
+	u64 ms = (u64)READ_ONCE(d->interval_ms) * (busy ? busy_factor : 1);
 	u64 ticks = (ms * tick_hz + 999) / 1000, most = (u64)tick_hz * nr_online / 10;
 
 	if (ticks > most)
@@ -75,11 +75,11 @@ static __noinline bool needs_push(struct balance *b, const struct cfs_domain *d)
 {
 	u32 pct = domain_pct(d);
 
-	if (b->idle != LB_BUSY && cpu_state(b->src)->nr_tasks == 1 &&
+	if (b->idle != LB_BUSY && READ_ONCE(cpu_state(b->src)->nr_tasks) == 1 &&
 	    capacity_reduced(b->src, pct) &&
 	    capacity_of(b->src) * pct < capacity_of(b->dst) * 100)
 		return true;
-	return d->nr_failed > hot_tries(d) + 2;
+	return READ_ONCE(d->nr_failed) > hot_tries(d) + 2;
 }
 
 enum push { PUSH_NONE, PUSH_BEGUN, PUSH_UNDER_WAY, PUSH_PINNED };
@@ -156,9 +156,9 @@ static __always_inline enum pass try_balance(struct balance *b, struct cfs_domai
 /* All is well, or cannot be helped: the next pass may wait longer. */
 static __noinline void lengthen_interval(struct balance *b, struct cfs_domain *d)
 {
-	if (d->interval_ms < max_interval_ms(d) ||
-	    (b->all_pinned && d->interval_ms < MAX_PINNED_MS))
-		d->interval_ms *= 2;
+	if (READ_ONCE(d->interval_ms) < max_interval_ms(d) ||
+	    (b->all_pinned && READ_ONCE(d->interval_ms) < MAX_PINNED_MS))
+		WRITE_ONCE(d->interval_ms, 2 * READ_ONCE(d->interval_ms));
 }
 
 /* After a pass that found load to move. */
@@ -167,10 +167,10 @@ static __noinline void account_uneven(struct balance *b, struct cfs_domain *d)
 	enum push push = PUSH_NONE;
 
 	if (b->nr_moved) {
-		d->nr_failed = 0;
+		WRITE_ONCE(d->nr_failed, 0);
 	} else {
 		if (b->idle != LB_NEWIDLE)
-			d->nr_failed++;
+			WRITE_ONCE(d->nr_failed, READ_ONCE(d->nr_failed) + 1);
 		push = begin_push(b, d);
 		if (push == PUSH_PINNED) {
 			b->all_pinned = true;
@@ -178,12 +178,12 @@ static __noinline void account_uneven(struct balance *b, struct cfs_domain *d)
 			return;
 		}
 		if (push != PUSH_NONE)
-			d->nr_failed = hot_tries(d) + 1;
+			WRITE_ONCE(d->nr_failed, hot_tries(d) + 1);
 	}
 	if (push != PUSH_BEGUN)
-		d->interval_ms = max_interval_ms(d) / 2;
-	else if (d->interval_ms < max_interval_ms(d))
-		d->interval_ms *= 2;
+		WRITE_ONCE(d->interval_ms, max_interval_ms(d) / 2);
+	else if (READ_ONCE(d->interval_ms) < max_interval_ms(d))
+		WRITE_ONCE(d->interval_ms, 2 * READ_ONCE(d->interval_ms));
 }
 
 /*
@@ -223,7 +223,7 @@ __noinline int balance_domain(u32 cpu, u32 level, u32 idle, u64 now_ns)
 	}
 	if (pass != PASS_PINNED)
 		mark_parent(b, false);
-	d->nr_failed = 0;
+	WRITE_ONCE(d->nr_failed, 0);
 	lengthen_interval(b, d);
 	b->nr_moved = 0;
 	return pass != PASS_FOREIGN;
@@ -234,10 +234,10 @@ __noinline int balance_domain(u32 cpu, u32 level, u32 idle, u64 now_ns)
 /* A second after the last time, searches by CPUs that run dry are taken for a little cheaper. */
 static __noinline bool decay_newidle(struct cfs_domain *d, u64 tick)
 {
-	if ((s64)(tick - d->next_decay) <= 0)
+	if ((s64)(tick - READ_ONCE(d->next_decay)) <= 0)
 		return false;
-	d->max_newidle_ns = d->max_newidle_ns * 253 / 256;
-	d->next_decay = tick + tick_hz;
+	WRITE_ONCE(d->max_newidle_ns, READ_ONCE(d->max_newidle_ns) * 253 / 256);
+	WRITE_ONCE(d->next_decay, tick + tick_hz);
 	return true;
 }
 
@@ -261,7 +261,7 @@ static __always_inline bool rebalance_level(u32 cpu, u32 level, enum balance_idl
 	u64 tick = tick_of(now_ns);
 	bool more;
 
-	if ((s64)(tick - d->last_balance) < (s64)interval_ticks(d, *idle == LB_BUSY))
+	if ((s64)(tick - READ_ONCE(d->last_balance)) < (s64)interval_ticks(d, *idle == LB_BUSY))
 		return true;
 	/* A level of NUMA waits for its turn. */
 	if (d->kind == LEVEL_NUMA && __sync_val_compare_and_swap(&numa_balancing, 0, 1))
@@ -269,7 +269,7 @@ static __always_inline bool rebalance_level(u32 cpu, u32 level, enum balance_idl
 	more = balance_domain(cpu, level, *idle, now_ns);
 	if (b->nr_moved)
 		*idle = nr_running(cpu) ? LB_BUSY : LB_IDLE;
-	d->last_balance = tick;
+	WRITE_ONCE(d->last_balance, tick);
 	if (d->kind == LEVEL_NUMA)
 		WRITE_ONCE(numa_balancing, 0);
 	return more;
@@ -291,18 +291,18 @@ static __always_inline void rebalance(u32 cpu, enum balance_idle state, u64 now_
 		if (level >= nr_domains(cpu))
 			break;
 		decayed |= decay_newidle(d, tick);
-		cost_ns += d->max_newidle_ns;
+		cost_ns += READ_ONCE(d->max_newidle_ns);
 		if (!more && decayed)
 			continue;
 		if (!more)
 			break;
 		more = rebalance_level(cpu, level, &idle, now_ns);
-		due = d->last_balance + interval_ticks(d, idle == LB_BUSY);
+		due = READ_ONCE(d->last_balance) + interval_ticks(d, idle == LB_BUSY);
 		if ((s64)(due - next) < 0)
 			next = due;
 	}
 	if (decayed)
-		cpu_state(cpu)->max_idle_cost_ns = max_of(cost_ns, migration_cost_ns);
+		WRITE_ONCE(cpu_state(cpu)->max_idle_cost_ns, max_of(cost_ns, migration_cost_ns));
 	/* Partner: the CPU that balances for the idle ones. */
 	WRITE_ONCE(cpu_state(cpu)->next_balance, next);
 	if (idle == LB_IDLE && (s64)(READ_ONCE(nohz_next_balance) - next) > 0)
@@ -313,11 +313,12 @@ static __always_inline void rebalance(u32 cpu, enum balance_idle state, u64 now_
 static __noinline void count_ticks(u32 cpu, u64 tick)
 {
 	struct cfs_cpu *cs = cpu_state(cpu);
-	u64 ticks = tick - cs->history_tick;
+	u64 ticks = tick - READ_ONCE(cs->history_tick);
 
 	if (!ticks)
 		return;
-	cs->history_tick = tick;
+	/* Its own ticks, and the CPU that balances while it idles. */
+	WRITE_ONCE(cs->history_tick, tick);
 	history_update(cs, cpu_load(cpu), ticks);
 }
 
@@ -328,7 +329,7 @@ static __noinline bool needs_idle_balancer(u32 cpu, u64 tick, u32 nr_busy)
 		return false;
 	if (nr_running(cpu) >= 2 || nr_busy > 1)
 		return true;
-	return nr_domains(cpu) && cpu_state(cpu)->nr_tasks &&
+	return nr_domains(cpu) && READ_ONCE(cpu_state(cpu)->nr_tasks) &&
 	       capacity_reduced(cpu, domain_pct(domain(cpu, 0)));
 }
 
@@ -421,7 +422,7 @@ __noinline int balance_idle(u32 here, u64 now_ns)
 /* Brings @next, a tick, forward to when a level is due for an idle CPU. */
 static __always_inline u64 due_idle(const struct cfs_domain *d, u64 next)
 {
-	u64 due = d->last_balance + interval_ticks(d, false);
+	u64 due = READ_ONCE(d->last_balance) + interval_ticks(d, false);
 
 	return (s64)(due - next) < 0 ? due : next;
 }
@@ -439,7 +440,7 @@ static __always_inline u32 search_levels(u32 cpu, u64 now_ns, u64 *next, u64 *co
 
 		if (level >= nr_domains(cpu))
 			break;
-		if (cs->avg_idle_ns < *cost_ns + d->max_newidle_ns) {
+		if (READ_ONCE(cs->avg_idle_ns) < *cost_ns + READ_ONCE(d->max_newidle_ns)) {
 			*next = due_idle(d, *next);
 			break;
 		}
@@ -447,8 +448,8 @@ static __always_inline u32 search_levels(u32 cpu, u64 now_ns, u64 *next, u64 *co
 		balance_domain(cpu, level, LB_NEWIDLE, now_ns);
 		found = b->nr_moved;
 		took_ns = bpf_ktime_get_ns() - begin_ns;
-		if (took_ns > d->max_newidle_ns)
-			d->max_newidle_ns = took_ns;
+		if (took_ns > READ_ONCE(d->max_newidle_ns))
+			WRITE_ONCE(d->max_newidle_ns, took_ns);
 		*cost_ns += took_ns;
 		*next = due_idle(d, *next);
 		if (found || nr_running(cpu))
@@ -467,16 +468,16 @@ __noinline int balance_newidle(u32 cpu, u64 now_ns)
 	WRITE_ONCE(cs->idle_since_ns, now_ns);
 	if (!nr_domains(cpu) || !newidle_balance)
 		return false;
-	if (cs->avg_idle_ns < migration_cost_ns || !READ_ONCE(overload)) {
+	if (READ_ONCE(cs->avg_idle_ns) < migration_cost_ns || !READ_ONCE(overload)) {
 		next = due_idle(domain(cpu, 0), next);
 	} else {
 		refresh_load(cpu, now_ns);
 		found = search_levels(cpu, now_ns, &next, &cost_ns);
-		if (cost_ns > cs->max_idle_cost_ns)
-			cs->max_idle_cost_ns = cost_ns;
-		found |= cs->nr_tasks > 0;
+		if (cost_ns > READ_ONCE(cs->max_idle_cost_ns))
+			WRITE_ONCE(cs->max_idle_cost_ns, cost_ns);
+		found |= READ_ONCE(cs->nr_tasks) > 0;
 	}
-	if ((s64)(cs->next_balance - next) > 0)
+	if ((s64)(READ_ONCE(cs->next_balance) - next) > 0)
 		WRITE_ONCE(cs->next_balance, next);
 	if (found)
 		WRITE_ONCE(cs->idle_since_ns, 0);
@@ -487,16 +488,15 @@ __noinline int balance_newidle(u32 cpu, u64 now_ns)
 static __noinline void end_idle(u32 cpu, u64 now_ns)
 {
 	struct cfs_cpu *cs = cpu_state(cpu);
-	u64 since_ns = READ_ONCE(cs->idle_since_ns), most = 2 * cs->max_idle_cost_ns;
-	s64 change;
+	u64 since_ns = READ_ONCE(cs->idle_since_ns), most = 2 * READ_ONCE(cs->max_idle_cost_ns);
+	u64 avg_ns = READ_ONCE(cs->avg_idle_ns);
 
 	if (!since_ns)
 		return;
-	change = now_ns - since_ns - cs->avg_idle_ns;
 	/* Rounded down, as a shift does. */
-	cs->avg_idle_ns += change >> 3;
-	if (cs->avg_idle_ns > most)
-		cs->avg_idle_ns = most;
+	avg_ns += (s64)(now_ns - since_ns - avg_ns) >> 3;
+	/* Partner: search_pays(). */
+	WRITE_ONCE(cs->avg_idle_ns, min_of(avg_ns, most));
 	WRITE_ONCE(cs->idle_since_ns, 0);
 }
 

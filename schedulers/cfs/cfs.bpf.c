@@ -55,7 +55,7 @@ UEI_DEFINE(uei);
  * nothing: the lock has been dropped, and a CPU that pulls the task may be changing them. */
 static __noinline void probe_entities(struct task_struct *p, u32 i)
 {
-	u32 group = parent_of(i);
+	u32 group = owner_of(data_race(entity(i)->queue));
 
 	TILT_PROBE_TASK(load_avg, p, data_race(entity(i)->pelt.load_avg));
 	if (group)
@@ -133,7 +133,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	/* It had the turn and lost the CPU without a dispatch(). */
 	if (cpu_state(cpu)->curr == i) {
 		put_current(queue_of(0, cpu), now_ns);
-		cpu_state(cpu)->curr = 0;
+		WRITE_ONCE(cpu_state(cpu)->curr, 0);
 	}
 	custody_begin(&entity(i)->custody);
 	if (came && preempts(i, now_ns)) {

@@ -70,6 +70,8 @@ struct cfs_domain {
 	/* Tasks that wake up or are new look for a CPU here. */
 	bool places;
 
+	/* Also the CPU that balances for all idle ones changes these, by WRITE_ONCE: if it does so at
+	 * the same time, the later one wins, as in Linux. */
 	u64 last_balance; /* tick */
 	u64 next_decay;	  /* tick */
 	u32 interval_ms;

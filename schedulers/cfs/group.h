@@ -38,7 +38,8 @@ static __noinline void announce_load(u32 q)
 	if (!cfs_rq->group || size <= (s64)(cfs_rq->announced_avg / 64))
 		return;
 	__sync_fetch_and_add(&group(cfs_rq->group)->load_avg, change);
-	cfs_rq->announced_avg = cfs_rq->pelt.load_avg;
+	/* Partner: effective_load() on other CPUs. */
+	WRITE_ONCE(cfs_rq->announced_avg, cfs_rq->pelt.load_avg);
 }
 
 /* Takes out what balancing has moved elsewhere since the last time. */
@@ -46,9 +47,9 @@ static __noinline void settle_moved(struct cfs_queue *cfs_rq)
 {
 	struct cfs_pelt *a = &cfs_rq->pelt;
 
-	a->load_avg = less(a->load_avg, cfs_rq->moved_load);
+	WRITE_ONCE(a->load_avg, less(a->load_avg, cfs_rq->moved_load));
 	a->load_sum = less(a->load_sum, cfs_rq->moved_load * PELT_MAX);
-	a->util_avg = less(a->util_avg, cfs_rq->moved_util);
+	WRITE_ONCE(a->util_avg, less(a->util_avg, cfs_rq->moved_util));
 	a->util_sum = less(a->util_sum, cfs_rq->moved_util * PELT_MAX);
 	cfs_rq->moved_load = 0;
 	cfs_rq->moved_util = 0;
@@ -87,9 +88,9 @@ static __noinline void attach_load(u32 i, u64 now_ns)
 	if (e->newborn && is_task(i))
 		pelt_newborn_util(a, of_queue, table_units(e->load.weight));
 	a->updated_ns = of_queue->updated_ns;
-	of_queue->load_avg += a->load_avg;
+	WRITE_ONCE(of_queue->load_avg, of_queue->load_avg + a->load_avg);
 	of_queue->load_sum += a->load_sum;
-	of_queue->util_avg += a->util_avg;
+	WRITE_ONCE(of_queue->util_avg, of_queue->util_avg + a->util_avg);
 	of_queue->util_sum += a->util_sum;
 	e->attached = true;
 	announce_load(e->queue);
@@ -104,9 +105,9 @@ static __noinline void detach_load(u32 i, u64 now_ns)
 	if (!e->attached)
 		return;
 	update_load(i, now_ns);
-	of_queue->load_avg = less(of_queue->load_avg, a->load_avg);
+	WRITE_ONCE(of_queue->load_avg, less(of_queue->load_avg, a->load_avg));
 	of_queue->load_sum = less(of_queue->load_sum, a->load_sum);
-	of_queue->util_avg = less(of_queue->util_avg, a->util_avg);
+	WRITE_ONCE(of_queue->util_avg, less(of_queue->util_avg, a->util_avg));
 	of_queue->util_sum = less(of_queue->util_sum, a->util_sum);
 	e->attached = false;
 	announce_load(e->queue);

@@ -165,7 +165,7 @@ static __noinline u64 history_missed(u64 load, u64 ticks, u32 n)
  */
 static __noinline void history_update(struct cfs_cpu *cs, u64 load, u64 ticks)
 {
-	u64 before = cs->history[0];
+	u64 before = READ_ONCE(cs->history[0]);
 	u32 k;
 
 	WRITE_ONCE(cs->history[0], load);
@@ -176,7 +176,7 @@ static __noinline void history_update(struct cfs_cpu *cs, u64 load, u64 ticks)
 		/* Or its mask is left out, and the verifier knows no bounds. */
 		barrier_var(n);
 		average = &cs->history[n & (HISTORY_SLOTS - 1)];
-		old = history_missed(*average, ticks - 1, n) + before -
+		old = history_missed(READ_ONCE(*average), ticks - 1, n) + before -
 		      history_missed(before, ticks - 1, n);
 		if (new > old)
 			new += (1 << n) - 1;

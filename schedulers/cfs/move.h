@@ -101,7 +101,7 @@ static __noinline bool may_move(struct balance *b, u32 i, u32 to)
 	/* It runs, or is on its way out of our hands. */
 	if (cpu_state(b->src)->curr == i || !e->waiting || !custody_holds(&e->custody))
 		return false;
-	return d->nr_failed > hot_tries(d) || !is_hot(b, i);
+	return READ_ONCE(d->nr_failed) > hot_tries(d) || !is_hot(b, i);
 }
 
 /* Takes task @i off its CPU; it is b->dst's. Lock of the former held. */
@@ -225,11 +225,11 @@ static __noinline void detach_any(struct balance *b, u32 curr)
 			break;
 		if (!e->waiting || e->cpu != b->src || b->seen_to[n & (MAX_SEEN - 1)] != b->dst ||
 		    !(custody_holds(&e->custody) || i == curr) ||
-		    (d->nr_failed <= hot_tries(d) && is_hot(b, i)))
+		    (READ_ONCE(d->nr_failed) <= hot_tries(d) && is_hot(b, i)))
 			continue;
 		detach_task(b, i);
 		e->pushed = i == curr;
-		d->nr_failed = 0;
+		WRITE_ONCE(d->nr_failed, 0);
 		break;
 	}
 }
@@ -264,7 +264,7 @@ __noinline int push_task(u32 cpu, u32 curr, u64 now_ns)
 	look(b);
 	bpf_spin_lock(&lk->lock);
 	put_current(queue_of(0, cpu), now_ns);
-	cpu_state(cpu)->curr = 0;
+	WRITE_ONCE(cpu_state(cpu)->curr, 0);
 	if (b->level < MAX_LEVELS)
 		detach_any(b, curr);
 	bpf_spin_unlock(&lk->lock);

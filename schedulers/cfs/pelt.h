@@ -113,10 +113,10 @@ static __noinline bool pelt_update(struct cfs_pelt *a, u64 now_ns, u64 weight, b
 	pelt_add(a, pelt_contribution(segments) + units, weight, runnable, running);
 	a->phase = units;
 
-	a->load_avg = a->load_sum / PELT_MAX;
-	/* Partner: cpu_load() on other CPUs. */
+	/* Partners: cpu_load(), cpu_util() and effective_load() on other CPUs. */
+	WRITE_ONCE(a->load_avg, a->load_sum / PELT_MAX);
 	WRITE_ONCE(a->runnable_avg, a->runnable_sum / PELT_MAX);
-	a->util_avg = a->util_sum / PELT_MAX;
+	WRITE_ONCE(a->util_avg, a->util_sum / PELT_MAX);
 	return true;
 }
 

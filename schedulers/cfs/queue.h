@@ -177,7 +177,7 @@ static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
 	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
 	unlist_task(cs, i);
 	if (cs->curr == i)
-		cs->curr = 0;
+		WRITE_ONCE(cs->curr, 0);
 	bpf_for (level, 0, MAX_DEPTH) {
 		u32 q = entity(i)->queue;
 
@@ -239,7 +239,7 @@ static __noinline void switch_to(u32 i, u64 now_ns)
 	struct cfs_cpu *cs = cpu_state(entity(i)->cpu);
 	u32 level;
 
-	cs->curr = i;
+	WRITE_ONCE(cs->curr, i);
 	bpf_for (level, 0, MAX_DEPTH) {
 		u32 q = entity(i)->queue;
 

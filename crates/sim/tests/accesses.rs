@@ -155,10 +155,10 @@ fn to_tell_changes_nothing_else() {
 /// As in the kernel: a task leaves under the lock of its runqueue, which is then given back for the other one.
 #[test]
 fn tasks_move_under_one_lock_at_a_time() {
-    // Queues that are empty now and then, while others are not: CPUs steal.
+    // Queues that are empty now and then, and for long enough to be worth a search, while others are not: CPUs steal.
     let crowd = parse(
-        r#"{ "tasks": { "t": { "instance": 5, "loop": -1, "tiltyard": { "run": { "exp": 700 }, "sleep": 900 } } },
-        "global": { "duration": 1 } }"#,
+        r#"{ "tasks": { "t": { "instance": 5, "loop": -1, "tiltyard": { "run": { "exp": 7000 }, "sleep": 9000 } } },
+        "global": { "duration": 5 } }"#,
     );
     for scheduler in shipped() {
         let heard = hear(&telling(&source(&scheduler)), &crowd);
