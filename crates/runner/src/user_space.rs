@@ -12,14 +12,13 @@ type Described = (&'static str, fn(&Machine) -> i128);
 
 /// Names that schedulers use for facts of the machine. `nr_cpu_ids` and the like are set by the engine unless the
 /// user sets them, so they are not here. If a name means something else elsewhere, the only harm is a warning.
-const DESCRIBED: [Described; 12] = [
+const DESCRIBED: [Described; 11] = [
     ("nr_online_cpus", |m| m.nr_cpus() as i128),
     ("nr_possible_cpus", |m| m.nr_cpus() as i128),
     ("nr_cpus_onln", |m| m.nr_cpus() as i128),
     ("num_cpus", |m| m.nr_cpus() as i128),
     ("nr_cores", |m| distinct(m, |c| c.core)),
     ("nr_llcs", |m| distinct(m, |c| c.llc)),
-    ("nr_nodes", |m| distinct(m, |c| c.node)),
     ("nr_node_ids", |m| distinct(m, |c| c.node)),
     ("nr_domains", |m| distinct(m, |c| c.llc)),
     ("smt_enabled", |m| i128::from(has_smt(m))),
