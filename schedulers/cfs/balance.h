@@ -58,7 +58,7 @@ __noinline int should_balance(void)
 	return b->dst == (who == NOWHERE ? g->balancer : who);
 }
 
-/* The own group of the next level is told whether tasks are pinned in this one. */
+/* Marks the own group of the next level: tasks are pinned in this one, or no longer. */
 static __noinline void mark_parent(struct balance *b, bool imbalance)
 {
 	struct cpu_group *g;
@@ -76,8 +76,7 @@ static __noinline bool needs_push(struct balance *b, const struct cfs_domain *d)
 	u32 pct = domain_pct(d);
 
 	if (b->idle != LB_BUSY && READ_ONCE(cpu_state(b->src)->nr_tasks) == 1 &&
-	    capacity_reduced(b->src, pct) &&
-	    capacity_of(b->src) * pct < capacity_of(b->dst) * 100)
+	    capacity_reduced(b->src, pct) && capacity_of(b->src) * pct < capacity_of(b->dst) * 100)
 		return true;
 	return READ_ONCE(d->nr_failed) > hot_tries(d) + 2;
 }

@@ -70,8 +70,8 @@ struct cfs_domain {
 	/* Tasks that wake up or are new look for a CPU here. */
 	bool places;
 
-	/* Also the CPU that balances for all idle ones changes these, by WRITE_ONCE: if it does so at
-	 * the same time, the later one wins, as in Linux. */
+	/* Also the CPU that balances for all idle ones changes these, by WRITE_ONCE: if it does so
+	 * at the same time, the later one wins, as in Linux. */
 	u64 last_balance; /* tick */
 	u64 next_decay;	  /* tick */
 	u32 interval_ms;
@@ -118,7 +118,7 @@ static struct {
 	u32 balancer;
 } build;
 
-/* Looked up anew in each turn of a loop: see cpu_state(). */
+/* Looked up in each turn of a loop: see cpu_state(). */
 static __always_inline struct cfs_domain *domain(u32 cpu, u32 level)
 {
 	barrier_var(cpu);
@@ -182,7 +182,7 @@ static __always_inline u32 node_of(u32 cpu)
 	return cpu_node_id[cpu & (MAX_CPUS - 1)] & (MAX_NODES - 1);
 }
 
-/* Looked up anew in each turn of a loop: see cpu_state(). */
+/* Looked up in each turn of a loop: see cpu_state(). */
 static __always_inline struct cpu_ring *ring_of(u32 kind)
 {
 	barrier_var(kind);
@@ -289,9 +289,9 @@ static __always_inline bool in_set_below(u32 cpu, u32 other, u32 level)
 
 static __always_inline u32 ring_id(u32 kind, u32 cpu)
 {
-	const volatile u32 *ids = kind == LEVEL_SMT ? cpu_core_id :
-				  kind == LEVEL_MC	 ? cpu_llc_id :
-						   cpu_node_id;
+	const volatile u32 *ids = kind == LEVEL_SMT  ? cpu_core_id
+				  : kind == LEVEL_MC ? cpu_llc_id
+						     : cpu_node_id;
 
 	return ids[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1);
 }

@@ -132,11 +132,11 @@ static __always_inline u32 cpu_util(u32 cpu)
 
 /* Factors, in 1/128, by which average n falls in 1, 2, 4, ... ticks without load. */
 static const u8 history_decay[HISTORY_SLOTS][8] = {
-	{ 0 },
-	{ 64, 32, 8 },
-	{ 96, 72, 40, 12, 1 },
-	{ 112, 98, 75, 43, 15, 1 },
-	{ 120, 112, 98, 76, 45, 16, 2 },
+	{0},
+	{64, 32, 8},
+	{96, 72, 40, 12, 1},
+	{112, 98, 75, 43, 15, 1},
+	{120, 112, 98, 76, 45, 16, 2},
 };
 
 /* Average @n, 1..4, after @ticks ticks without load. */
@@ -277,7 +277,8 @@ static __noinline void update_h_load(u32 q, u64 tick)
 
 		if (level >= depth)
 			break;
-		load = load * entity(owner_of(child))->pelt.load_avg / (queue(at)->pelt.load_avg + 1);
+		load = load * entity(owner_of(child))->pelt.load_avg /
+		       (queue(at)->pelt.load_avg + 1);
 		queue(child)->h_load = load;
 		queue(child)->h_load_tick = tick + 1;
 		at = child;

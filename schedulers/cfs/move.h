@@ -235,7 +235,8 @@ static __noinline void detach_any(struct balance *b, u32 curr)
 }
 
 /*
- * CPU @cpu has been asked to push a task to one that balances in vain. It takes the running one,
+ * CPU @cpu has been asked to push a task to one that gets none by balancing. It takes the running
+ * one,
  * @curr or 0, out of its turn first, as the kernel's stopper thread does.
  */
 __noinline int push_task(u32 cpu, u32 curr, u64 now_ns)

@@ -68,8 +68,8 @@ static __noinline bool wake_affine(u32 wakee, u32 waker, u32 prev, u32 here, u32
 
 /* An idle CPU near @target --------------------------------------------------------------- */
 
-/* Whether all CPUs that share a core with @cpu are idle, itself included. Not static, nor is most of
- * what follows: see join_session(). */
+/* Whether all CPUs that share a core with @cpu are idle, itself included. Not static, nor is most
+ * of what follows: see join_session(). */
 __noinline int core_is_idle(u32 cpu)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -104,7 +104,8 @@ static __always_inline bool search_pays(u32 here)
 {
 	struct cfs_cpu *cs = cpu_state(here);
 
-	return llc_size(here) > 1 && READ_ONCE(cs->avg_idle_ns) / 512 >= READ_ONCE(cs->scan_cost_ns);
+	return llc_size(here) > 1 &&
+	       READ_ONCE(cs->avg_idle_ns) / 512 >= READ_ONCE(cs->scan_cost_ns);
 }
 
 static __always_inline void search_took(u32 here, u64 ns)
@@ -241,8 +242,9 @@ __noinline int idlest_cpu(struct task_struct *p __arg_trusted, u32 index, u32 he
 		if (cpu_is_idle(cpu, idle)) {
 			latency = cpu_state(cpu)->exit_latency_us;
 			since_ns = READ_ONCE(cpu_state(cpu)->idle_since_ns);
-			if (latency < fastest || ((latency == UNKNOWN_LATENCY ||
-						   latency == fastest) && since_ns > latest_ns)) {
+			if (latency < fastest ||
+			    ((latency == UNKNOWN_LATENCY || latency == fastest) &&
+			     since_ns > latest_ns)) {
 				if (latency < fastest)
 					fastest = latency;
 				latest_ns = since_ns;

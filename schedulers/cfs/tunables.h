@@ -53,7 +53,7 @@ const volatile bool autogroup = true;
 /*
  * Balancing. Tolerated imbalance in percent, by kind of domain: SMT, MC, DIE, NUMA.
  */
-const volatile u32 imbalance_pct[4] = { 110, 117, 125, 125 };
+const volatile u32 imbalance_pct[4] = {110, 117, 125, 125};
 /* Looks for tasks: at ticks, and when a CPU runs dry. */
 const volatile bool periodic_balance = true;
 const volatile bool newidle_balance = true;
@@ -76,7 +76,8 @@ const volatile bool wide_wakeups = true;
 /* CONFIG_HZ. */
 const volatile u32 tick_hz = 250;
 
-/* Machines whose packages hold several nodes have no level of nodes: they have those by distance. */
+/* Machines whose packages hold several nodes have no level of nodes: they have those by distance.
+ */
 const volatile bool numa_in_package = false;
 
 /*

@@ -122,7 +122,8 @@ struct cfs_cpu {
 	/* How long it takes to wake from idle; UNKNOWN_LATENCY. */
 	u32 exit_latency_us;
 
-	/* Balancing: when next; on behalf of all idle CPUs; a task is to be pushed to CPU less 1. */
+	/* Balancing: when next; on behalf of all idle CPUs; a task is to be pushed to CPU less 1.
+	 */
 	u64 next_balance;
 	u32 nohz_kick;
 	u32 push_to;
@@ -142,8 +143,8 @@ static __always_inline struct cfs_queue *queue(u32 q)
 	return &queues[q & (MAX_QUEUES - 1)];
 }
 
-/* Looked up anew in each turn of a loop: of what was computed before it the verifier forgets the
- * bounds. */
+/* Looked up in each turn of a loop: the verifier forgets the bounds of what was computed before it.
+ */
 static __always_inline struct cfs_cpu *cpu_state(u32 cpu)
 {
 	barrier_var(cpu);

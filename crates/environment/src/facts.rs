@@ -109,7 +109,9 @@ impl Each {
             Each::Node => groups(machine, |c| c.node),
             Each::NodePair => {
                 let nodes = 0..machine.node_distance.len();
-                let pairs = nodes.clone().flat_map(|a| nodes.clone().map(move |b| (a, b)));
+                let pairs = nodes
+                    .clone()
+                    .flat_map(|a| nodes.clone().map(move |b| (a, b)));
                 let part = |nodes| Part {
                     nodes: Some(nodes),
                     ..whole

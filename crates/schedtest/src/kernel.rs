@@ -438,9 +438,7 @@ unsafe extern "C" fn first_cpu(_state: &mut State, mask: *const Cpumask) -> u64 
         let cpu = *cpu as usize;
         *(*mask).bits.add(cpu / 64) >> (cpu % 64) & 1 != 0
     };
-    (0..MASK_CPUS as u64)
-        .find(set)
-        .unwrap_or(MASK_CPUS as u64)
+    (0..MASK_CPUS as u64).find(set).unwrap_or(MASK_CPUS as u64)
 }
 
 extern "C" fn task_from_pid(state: &mut State, pid: u64) -> Pointer {

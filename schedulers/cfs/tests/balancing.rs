@@ -45,7 +45,11 @@ fn busiest_groups() {
         if w[0] >= 0 {
             differs("its statistics", &stats(m, true), &r["cand"])?;
         }
-        differs("sums", &[w[5], w[6]], &[int(&r["total_load"]), int(&r["total_cap"])])?;
+        differs(
+            "sums",
+            &[w[5], w[6]],
+            &[int(&r["total_load"]), int(&r["total_cap"])],
+        )?;
         if let Some(average) = r["domain_avg"].as_i64().filter(|_| w[0] >= 0) {
             differs("average", &w[4], &average)?;
         }
@@ -75,7 +79,10 @@ fn busiest_cpus() {
         for out in list.iter().filter(|cpu| bits(&r["cpus"]) & 1 << **cpu == 0) {
             m.call("t_leave_out", &[*out]);
         }
-        let queue = m.call("t_busiest_cpu", &[group, int(&r["imbalance"]), int(&r["pct"])])[3];
+        let queue = m.call(
+            "t_busiest_cpu",
+            &[group, int(&r["imbalance"]), int(&r["pct"])],
+        )[3];
         differs("queue", &queue, &r["queue"].as_i64().unwrap_or(-1))
     });
 }
@@ -84,11 +91,18 @@ fn busiest_cpus() {
 fn who_balances() {
     RECORDS.check("swb", 220, &[], |m, r| {
         m.set_idle(bits(&r["idle_cpus"]));
-        m.call("t_pass", &[int(&r["cpu"]), m.level(r), state_of(&r["idle"]), NOW_NS]);
+        m.call(
+            "t_pass",
+            &[int(&r["cpu"]), m.level(r), state_of(&r["idle"]), NOW_NS],
+        );
         for out in (0..m.nr_cpus as i64).filter(|cpu| bits(&r["cpus"]) & 1 << cpu == 0) {
             m.call("t_leave_out", &[out]);
         }
-        differs("balance", &m.call("t_should_balance", &[])[0], &int(&r["balance"]))
+        differs(
+            "balance",
+            &m.call("t_should_balance", &[])[0],
+            &int(&r["balance"]),
+        )
     });
 }
 
@@ -110,7 +124,10 @@ fn pushes() {
 #[test]
 fn intervals() {
     RECORDS.check("ivl", 198, &[], |m, r| {
-        let w = m.call("t_interval", &[0, m.level(r), int(&r["balance_interval_ms"])]);
+        let w = m.call(
+            "t_interval",
+            &[0, m.level(r), int(&r["balance_interval_ms"])],
+        );
         let should = [int(&r["jiffies_idle"]), int(&r["jiffies_busy"])];
         differs("ticks", &[w[3], w[4]], &should)
     });
@@ -126,7 +143,10 @@ fn detach(m: &mut Machine, r: &Value) -> [i64; 8] {
     }
     let buddy = |id: i64| if id < 0 { 0 } else { id + FIRST };
     let load = of("src_load_avg");
-    m.call("t_queue", &[src, load, load, 0, buddy(of("next")), buddy(of("last"))]);
+    m.call(
+        "t_queue",
+        &[src, load, load, 0, buddy(of("next")), buddy(of("last"))],
+    );
     m.call("t_cpu", &[dst, of("dst_nr"), 0, 0, 0, m.full_capacity]);
     m.call("t_domain", &[dst, level, of("failed"), 4, 0, 0, 0]);
     m.call("t_pass", &[dst, level, state_of(&r["idle"]), NOW_NS]);
@@ -134,7 +154,9 @@ fn detach(m: &mut Machine, r: &Value) -> [i64; 8] {
 }
 
 fn detached(m: &mut Machine, nr: i64) -> Vec<i64> {
-    (0..nr).map(|n| m.call("t_detached", &[n])[1] - FIRST).collect()
+    (0..nr)
+        .map(|n| m.call("t_detached", &[n])[1] - FIRST)
+        .collect()
 }
 
 #[test]
@@ -144,17 +166,31 @@ fn tasks_taken() {
         differs("detached", &detached(m, w[0]), &ints(&r["detached"]))?;
         differs("imbalance left", &w[1], &int(&r["imbalance_left"]))?;
         differs("list", &m.list(int(&r["src"])), &ints(&r["list_after"]))?;
-        let flags = [("ALL_PINNED", w[3] != 0), ("DST_PINNED", w[4] >= 0), ("SOME_PINNED", w[2] != 0)];
+        let flags = [
+            ("ALL_PINNED", w[3] != 0),
+            ("DST_PINNED", w[4] >= 0),
+            ("SOME_PINNED", w[2] != 0),
+        ];
         let flags: Vec<&str> = flags.iter().filter(|f| f.1).map(|f| f.0).collect();
         differs("flags", &json!(flags), &r["flags"])?;
         differs("other CPU", &w[4], &r["new_dst"].as_i64().unwrap_or(-1))
     });
     RECORDS.check("det", 360, &[("newidle_one", 1)], |m, r| {
         let w = detach(m, r);
-        let or = |key: &str, other: &str| if r[key].is_null() { r[other].clone() } else { r[key].clone() };
+        let or = |key: &str, other: &str| {
+            if r[key].is_null() {
+                r[other].clone()
+            } else {
+                r[key].clone()
+            }
+        };
         let should = or("preempt_detached", "detached");
         differs("detached", &detached(m, w[0]), &ints(&should))?;
-        differs("imbalance left", &w[1], &int(&or("preempt_imbalance_left", "imbalance_left")))
+        differs(
+            "imbalance left",
+            &w[1],
+            &int(&or("preempt_imbalance_left", "imbalance_left")),
+        )
     });
 }
 
@@ -179,7 +215,8 @@ fn recorded_moves(moved: &Value) -> Vec<(i64, i64)> {
 }
 
 fn parent_imbalance(m: &mut Machine, cpu: i64, level: i64) -> Option<i64> {
-    (level + 1 < m.call("t_topology", &[cpu])[1]).then(|| m.call("t_group", &[cpu, level + 1, 0])[7])
+    (level + 1 < m.call("t_topology", &[cpu])[1])
+        .then(|| m.call("t_group", &[cpu, level + 1, 0])[7])
 }
 
 #[test]
@@ -191,7 +228,10 @@ fn passes() {
             let group = m.group(cpu, level, bits(mask));
             m.call("t_set_imbalance", &[group, 1]);
         }
-        m.call("t_domain", &[cpu, level, int(&r["failed"]), int(&r["interval"]), 0, 0, 0]);
+        m.call(
+            "t_domain",
+            &[cpu, level, int(&r["failed"]), int(&r["interval"]), 0, 0, 0],
+        );
         if let Some(imbalance) = r["parent_imb"].as_i64() {
             let parent = m.call("t_group", &[cpu, level + 1, 0])[3];
             m.call("t_set_imbalance", &[parent, imbalance]);
@@ -202,21 +242,35 @@ fn passes() {
             }
         }
         let w = m.call("t_balance", &[cpu, level, state_of(&r["idle"]), NOW_NS]);
-        differs("ret, continue", &[w[4], w[5]], &[int(&r["ret"]), int(&r["continue"])])?;
+        differs(
+            "ret, continue",
+            &[w[4], w[5]],
+            &[int(&r["ret"]), int(&r["continue"])],
+        )?;
         differs("moved", &moved(m, r), &recorded_moves(&r["moved"]))?;
         let d = m.call("t_domain_get", &[cpu, level]);
         let should = [int(&r["failed_after"]), int(&r["interval_after"])];
         differs("failed, interval", &[d[2], d[3]], &should)?;
         if let Some(should) = r["parent_imb_after"].as_i64() {
-            differs("parent's mark", &parent_imbalance(m, cpu, level), &Some(should))?;
+            differs(
+                "parent's mark",
+                &parent_imbalance(m, cpu, level),
+                &Some(should),
+            )?;
         }
         let kicks = m.kernel.state().kicks.clone();
-        let preempted = kicks.iter().filter(|(at, flags)| *flags == KICK_PREEMPT && i64::from(*at) != cpu);
+        let preempted = kicks
+            .iter()
+            .filter(|(at, flags)| *flags == KICK_PREEMPT && i64::from(*at) != cpu);
         let asked: Vec<i64> = (0..m.nr_cpus as i64)
             .filter(|at| m.call("t_cpu_balance_get", &[*at])[4] == cpu)
             .collect();
         if r["active_pending_everywhere"] != 1 {
-            differs("asked to push", &(asked.len() as i64), &int(&r["stop_calls"]))?;
+            differs(
+                "asked to push",
+                &(asked.len() as i64),
+                &int(&r["stop_calls"]),
+            )?;
         }
         let Some(active) = r["active"].as_array() else {
             return Ok(());
@@ -230,7 +284,9 @@ fn passes() {
 
 /// What was pushed to a CPU, and the failed passes of its levels.
 fn push(m: &mut Machine, r: &Value, to: i64) -> Result<(), String> {
-    let pushed = (0..NR_IDS).filter(|id| m.call("t_entity_get", &[id + FIRST])[5] == to && m.call("t_moving", &[id + FIRST])[1] != 0);
+    let pushed = (0..NR_IDS).filter(|id| {
+        m.call("t_entity_get", &[id + FIRST])[5] == to && m.call("t_moving", &[id + FIRST])[1] != 0
+    });
     let pushed: Vec<(i64, i64)> = pushed.map(|id| (to, id)).collect();
     let came = moved(m, r);
     let all: Vec<(i64, i64)> = came.into_iter().chain(pushed).collect();
@@ -254,31 +310,66 @@ fn newly_idle() {
         let since = ints(&r["jiffies_since_balance"]);
         for level in 0..cost.len() {
             let span = m.call("t_level", &[cpu, level as i64])[3];
-            m.call("t_domain", &[cpu, level as i64, 0, span, TICK - since[level], i64::MAX, max_cost[level]]);
+            m.call(
+                "t_domain",
+                &[
+                    cpu,
+                    level as i64,
+                    0,
+                    span,
+                    TICK - since[level],
+                    i64::MAX,
+                    max_cost[level],
+                ],
+            );
         }
         let mut reading = 0;
         for cost in &cost {
-            m.kernel.state().readings_ns.extend([reading, reading + *cost as u64]);
+            m.kernel
+                .state()
+                .readings_ns
+                .extend([reading, reading + *cost as u64]);
             reading += *cost as u64;
         }
         m.call("t_cpu_idle", &[cpu, 0, int(&r["avg_idle"]), 0, -1, 0]);
-        m.call("t_cpu_balance", &[cpu, int(&r["max_idle_balance_cost"]), TICK + int(&r["next_balance_in"]), 0]);
+        m.call(
+            "t_cpu_balance",
+            &[
+                cpu,
+                int(&r["max_idle_balance_cost"]),
+                TICK + int(&r["next_balance_in"]),
+                0,
+            ],
+        );
         m.call("t_machine", &[int(&r["overload"]), 0, 0]);
         let w = m.call("t_newidle", &[cpu, NOW_NS]);
         differs("found", &w[2], &int(&r["ret"]).min(1))?;
         let tried = cost.len() as i64 - m.kernel.state().readings_ns.len() as i64 / 2;
         differs("levels tried", &tried, &int(&r["levels_tried"]))?;
         differs("moved", &moved(m, r), &recorded_moves(&r["moved"]))?;
-        let after: Vec<[i64; 8]> = (0..cost.len() as i64).map(|level| m.call("t_domain_get", &[cpu, level])).collect();
+        let after: Vec<[i64; 8]> = (0..cost.len() as i64)
+            .map(|level| m.call("t_domain_get", &[cpu, level]))
+            .collect();
         let of = |k: usize| after.iter().map(|d| d[k]).collect::<Vec<i64>>();
         differs("costs", &of(6), &ints(&r["level_max_cost_after"]))?;
         differs("intervals", &of(3), &ints(&r["interval_after"]))?;
         let b = m.call("t_cpu_balance_get", &[cpu]);
-        let should = [int(&r["max_idle_balance_cost_after"]), TICK + int(&r["next_balance_in_after"])];
+        let should = [
+            int(&r["max_idle_balance_cost_after"]),
+            TICK + int(&r["next_balance_in_after"]),
+        ];
         differs("cost, next", &[b[1], b[2]], &should)?;
         let idle = m.call("t_cpu_idle_get", &[cpu])[1];
-        differs("idle since", &i64::from(idle == NOW_NS), &int(&r["idle_stamp_kept"]))?;
-        differs("overload", &m.call("t_machine_get", &[])[0], &int(&r["overload_after"]))
+        differs(
+            "idle since",
+            &i64::from(idle == NOW_NS),
+            &int(&r["idle_stamp_kept"]),
+        )?;
+        differs(
+            "overload",
+            &m.call("t_machine_get", &[])[0],
+            &int(&r["overload_after"]),
+        )
     });
 }
 
@@ -288,7 +379,11 @@ fn periodic() {
         let cpu = int(&r["cpu"]);
         let busy = bits(&r["busy_cpus"]);
         for at in 0..m.nr_cpus as i64 {
-            let (nr, load) = if busy & 1 << at != 0 { (1, 1024) } else { (0, 0) };
+            let (nr, load) = if busy & 1 << at != 0 {
+                (1, 1024)
+            } else {
+                (0, 0)
+            };
             m.call("t_cpu", &[at, nr, 0, load, load, m.full_capacity]);
             for n in 0..5 {
                 m.call("t_history", &[at, n, load]);
@@ -299,13 +394,23 @@ fn periodic() {
         for (level, of) in levels.iter().enumerate() {
             let of = |key: &str| int(&of[key]);
             let decay = TICK + of("decay_due_in");
-            let words = [cpu, level as i64, 0, of("interval_ms"), TICK - of("since_last"), decay, of("max_cost")];
+            let words = [
+                cpu,
+                level as i64,
+                0,
+                of("interval_ms"),
+                TICK - of("since_last"),
+                decay,
+                of("max_cost"),
+            ];
             m.call("t_domain", &words);
         }
         m.call("t_machine", &[0, int(&r["serialize_lock_taken"]), 0]);
         m.call("t_cpu_balance", &[cpu, 700_000, TICK - 100, 0]);
         m.call("t_rebalance", &[cpu, state_of(&r["idle"]), NOW_NS]);
-        let after: Vec<[i64; 8]> = (0..levels.len() as i64).map(|level| m.call("t_domain_get", &[cpu, level])).collect();
+        let after: Vec<[i64; 8]> = (0..levels.len() as i64)
+            .map(|level| m.call("t_domain_get", &[cpu, level]))
+            .collect();
         // Who was balanced at this tick already is not again.
         let again = |(d, of): (&[i64; 8], &Value)| i64::from(d[4] == TICK && of["since_last"] != 0);
         let balanced = after.iter().zip(levels).map(again).collect::<Vec<_>>();
@@ -314,7 +419,10 @@ fn periodic() {
         differs("intervals", &of(3), &ints(&r["interval_after"]))?;
         differs("costs", &of(6), &ints(&r["max_cost_after"]))?;
         let b = m.call("t_cpu_balance_get", &[cpu]);
-        let should = [int(&r["rq_max_idle_cost_after"]), TICK + int(&r["next_balance_in"])];
+        let should = [
+            int(&r["rq_max_idle_cost_after"]),
+            TICK + int(&r["next_balance_in"]),
+        ];
         differs("cost, next", &[b[1], b[2]], &should)
     });
 }
@@ -341,7 +449,10 @@ fn ticks() {
         m.call("t_machine", &[0, 0, TICK + of("nohz_next_in")]);
         m.call("t_kick", &[cpu, TICK, of("llc_busy_cpus")]);
         let kicks = m.kernel.state().kicks.clone();
-        let kicked = kicks.iter().find(|(_, flags)| *flags == KICK_IDLE).map(|(at, _)| i64::from(*at));
+        let kicked = kicks
+            .iter()
+            .find(|(_, flags)| *flags == KICK_IDLE)
+            .map(|(at, _)| i64::from(*at));
         differs("kicked", &kicked, &r["kicked"].as_i64())?;
         let next = m.call("t_machine_get", &[])[2] - TICK;
         differs("next", &next, &of("nohz_next_in_after"))?;
@@ -358,7 +469,9 @@ fn averages_of_loads() {
             m.call("t_history", &[0, n as i64, old]);
         }
         m.call("t_history_update", &[0, int(&r["load"]), int(&r["ticks"])]);
-        let new: Vec<i64> = (0..5).map(|n| m.call("t_history_get", &[0, n])[2]).collect();
+        let new: Vec<i64> = (0..5)
+            .map(|n| m.call("t_history_get", &[0, n])[2])
+            .collect();
         differs("new", &new, &ints(&r["new"]))?;
         m.call("t_cpu", &[0, 1, 0, int(&r["cpu_load_now"]), 0, 1024]);
         let loads: Vec<[i64; 8]> = (0..5).map(|index| m.call("t_loads", &[0, index])).collect();
@@ -386,10 +499,18 @@ fn capacities() {
         m.call("t_pass", &[cpu, 0, 0, NOW_NS]);
         for (level, should) in ints(&r["group_caps"]).into_iter().enumerate() {
             let group = m.call("t_group", &[cpu, level as i64, 0])[3];
-            differs("of a group", &m.call("t_group_capacity", &[group])[1], &should)?;
+            differs(
+                "of a group",
+                &m.call("t_group_capacity", &[group])[1],
+                &should,
+            )?;
             let span = m.call("t_level", &[cpu, level as i64])[3];
             let next = m.call("t_interval", &[cpu, level as i64, span])[3];
-            differs("next update", &next, &ints(&r["next_update_in_jiffies"])[level])?;
+            differs(
+                "next update",
+                &next,
+                &ints(&r["next_update_in_jiffies"])[level],
+            )?;
         }
         Ok(())
     });

@@ -21,8 +21,18 @@ fn levels() {
         differs("CPUs of the cache", &of[2], &int(&r["llc_size"]))?;
         differs("capacity", &of[4], &int(&r["cap_orig"]))?;
         for (level, should) in levels.iter().enumerate() {
-            let (w, f) = (m.call("t_level", &[0, level as i64]), m.call("t_level_figures", &[0, level as i64]));
-            let flag = |name: &str| i64::from(should["flags"].as_array().expect("flags").contains(&json!(name)));
+            let (w, f) = (
+                m.call("t_level", &[0, level as i64]),
+                m.call("t_level_figures", &[0, level as i64]),
+            );
+            let flag = |name: &str| {
+                i64::from(
+                    should["flags"]
+                        .as_array()
+                        .expect("flags")
+                        .contains(&json!(name)),
+                )
+            };
             let kind = match should["name"].as_str() {
                 Some("SMT") => 0,
                 Some("MC") => 1,
@@ -32,7 +42,10 @@ fn levels() {
             let places = [flag("EXEC"), flag("FORK"), flag("WAKE_AFFINE")];
             assert!(places.iter().all(|place| *place == places[0]));
             assert_eq!([flag("LOAD_BALANCE"), flag("NEWIDLE")], [1, 1]);
-            assert_eq!([flag("SERIALIZE"), flag("OVERLAP")], [i64::from(kind == 3); 2]);
+            assert_eq!(
+                [flag("SERIALIZE"), flag("OVERLAP")],
+                [i64::from(kind == 3); 2]
+            );
             let is = [w[2], w[3], w[5], w[6], w[7], f[2], f[3], f[4], f[5], f[6]];
             let of = |key: &str| int(&should[key]);
             let should = [
@@ -59,7 +72,11 @@ fn domains() {
         let cpu = int(&r["cpu"]);
         let levels = r["levels"].as_array().expect("levels");
         let of = m.call("t_topology", &[cpu]);
-        differs("levels, cache", &[of[1], of[3]], &[levels.len() as i64, int(&r["llc_id"])])?;
+        differs(
+            "levels, cache",
+            &[of[1], of[3]],
+            &[levels.len() as i64, int(&r["llc_id"])],
+        )?;
         for (level, should) in levels.iter().enumerate() {
             let groups = m.groups(cpu, level as i64);
             let span = groups.iter().fold(0, |span, g| span | g.1);
@@ -70,7 +87,9 @@ fn domains() {
                 .iter()
                 .map(|g| (bits(&g[0]), bits(&g[0]) & bits(&g[1]), int(&g[2])))
                 .collect();
-            let is = groups.iter().map(|g| (g.1, g.1 & cpus_of_nodes(m, g.2), g.3));
+            let is = groups
+                .iter()
+                .map(|g| (g.1, g.1 & cpus_of_nodes(m, g.2), g.3));
             differs("groups", &is.collect::<Vec<_>>(), &should)?;
         }
         Ok(())
@@ -97,7 +116,16 @@ fn wakers_of_many() {
         let of = |key: &str| int(&r[key]);
         let (waker, wakee) = (1, 2);
         let last = if of("same_wakee") != 0 { wakee } else { 3 };
-        m.call("t_entity", &[waker, 0, of("flips"), last, TICK - of("jiffies_since_decay")]);
+        m.call(
+            "t_entity",
+            &[
+                waker,
+                0,
+                of("flips"),
+                last,
+                TICK - of("jiffies_since_decay"),
+            ],
+        );
         m.call("t_record", &[waker, wakee, TICK]);
         let w = m.call("t_entity_get", &[waker]);
         differs("last wakee", &w[3], &wakee)?;
@@ -111,11 +139,20 @@ fn pulls_to_the_waker() {
     RECORDS.check("affine", 320, &[], |m, r| {
         let of = |key: &str| int(&r[key]);
         let (waker, wakee) = (1, 2);
-        m.call("t_cpu", &[of("cpu"), 1, 0, of("load_cpu"), 0, of("cap_cpu")]);
-        m.call("t_cpu", &[of("prev"), 1, 0, of("load_prev"), 0, of("cap_prev")]);
+        m.call(
+            "t_cpu",
+            &[of("cpu"), 1, 0, of("load_cpu"), 0, of("cap_cpu")],
+        );
+        m.call(
+            "t_cpu",
+            &[of("prev"), 1, 0, of("load_prev"), 0, of("cap_prev")],
+        );
         m.call("t_entity", &[waker, of("waker_load"), 0, 0, 0]);
         m.call("t_entity", &[wakee, of("wakee_load"), 0, 0, 0]);
-        let pulled = m.call("t_affine", &[wakee, waker, of("prev"), of("cpu"), of("sync")])[5];
+        let pulled = m.call(
+            "t_affine",
+            &[wakee, waker, of("prev"), of("cpu"), of("sync")],
+        )[5];
         differs("affine", &pulled, &of("affine"))
     });
 }
@@ -170,15 +207,32 @@ fn idle_cpus() {
         m.set_idle(bits(&r["idle"]));
         m.call("t_cpu_idle", &[cpu, 0, 0, 0, 0, int(&r["has_idle_cores"])]);
         m.call("t_note_idle_core", &[cpu]);
-        differs("has_idle_cores", &m.call("t_cpu_idle_get", &[cpu])[5], &int(&r["after"]))
+        differs(
+            "has_idle_cores",
+            &m.call("t_cpu_idle_get", &[cpu])[5],
+            &int(&r["after"]),
+        )
     });
     RECORDS.check("sis", 460, &[], |m, r| {
         let of = |key: &str| int(&r[key]);
         let p = m.task(1, bits(&r["allowed"]));
         m.set_idle(bits(&r["idle"]));
-        m.call("t_cpu_idle", &[of("cpu"), 0, of("avg_idle"), of("scan_cost"), -1, 0]);
+        m.call(
+            "t_cpu_idle",
+            &[of("cpu"), 0, of("avg_idle"), of("scan_cost"), -1, 0],
+        );
         let target = m.call("t_cpu_idle_get", &[of("target")]);
-        m.call("t_cpu_idle", &[of("target"), target[1], target[2], target[3], -1, of("has_idle_cores")]);
+        m.call(
+            "t_cpu_idle",
+            &[
+                of("target"),
+                target[1],
+                target[2],
+                target[3],
+                -1,
+                of("has_idle_cores"),
+            ],
+        );
         m.kernel.state().cpu = of("cpu") as u32;
         m.kernel.state().readings_ns = [0, of("scan_ns") as u64].into();
         let chosen = m.call("t_idle_sibling", &[p, of("target"), of("prev")])[3];
@@ -199,23 +253,41 @@ fn idlest_groups_and_cpus() {
         m.cpus(r, "");
         let p = m.task(1, bits(&r["allowed"]));
         let index = m.call("t_idlest_group", &[p, cpu, level])[3];
-        let group = m.groups(cpu, level).into_iter().find(|g| g.0 == index).map(|g| g.1);
-        differs("group", &group, &r["group"].as_str().map(|_| bits(&r["group"])))
+        let group = m
+            .groups(cpu, level)
+            .into_iter()
+            .find(|g| g.0 == index)
+            .map(|g| g.1);
+        differs(
+            "group",
+            &group,
+            &r["group"].as_str().map(|_| bits(&r["group"])),
+        )
     });
     RECORDS.check("fic", 300, &[], |m, r| {
         let cpu = int(&r["cpu"]);
         let p = m.task(1, bits(&r["allowed"]));
-        let arrays = ["cpus", "load", "idle_stamp", "exit_latency"].map(|key| ints(&r[key]));
+        let [cpus, load, since, latency] =
+            ["cpus", "load", "idle_stamp", "exit_latency"].map(|key| ints(&r[key]));
         m.set_idle(bits(&r["idle"]));
-        for n in 0..arrays[0].len() {
-            let [at, load, since, latency] = [0, 1, 2, 3].map(|k: usize| arrays[k][n]);
-            m.call("t_cpu", &[at, 0, 0, load, 0, 1024]);
-            m.call("t_cpu_idle", &[at, since, 0, 0, latency, 0]);
+        for (n, at) in cpus.into_iter().enumerate() {
+            m.call("t_cpu", &[at, 0, 0, load[n], 0, 1024]);
+            m.call("t_cpu_idle", &[at, since[n], 0, 0, latency[n], 0]);
         }
         let nr_levels = m.call("t_topology", &[cpu])[1];
-        let groups = (0..nr_levels).flat_map(|level| m.groups(cpu, level)).collect::<Vec<_>>();
-        let group = groups.into_iter().find(|g| g.1 == bits(&r["group"])).expect("a group").0;
-        differs("chosen", &m.call("t_idlest_cpu", &[p, group, cpu])[3], &int(&r["chosen"]))
+        let groups = (0..nr_levels)
+            .flat_map(|level| m.groups(cpu, level))
+            .collect::<Vec<_>>();
+        let group = groups
+            .into_iter()
+            .find(|g| g.1 == bits(&r["group"]))
+            .expect("a group")
+            .0;
+        differs(
+            "chosen",
+            &m.call("t_idlest_cpu", &[p, group, cpu])[3],
+            &int(&r["chosen"]),
+        )
     });
 }
 
@@ -231,7 +303,10 @@ fn placements() {
         }
         let cpu = of("cpu");
         let since = m.call("t_cpu_idle_get", &[cpu])[1];
-        m.call("t_cpu_idle", &[cpu, since, of("avg_idle"), of("scan_cost"), -1, 0]);
+        m.call(
+            "t_cpu_idle",
+            &[cpu, since, of("avg_idle"), of("scan_cost"), -1, 0],
+        );
         if let Some(cores) = r["has_idle_cores"].as_i64() {
             // Of every cache.
             for at in 0..m.nr_cpus as i64 {
@@ -240,8 +315,14 @@ fn placements() {
             }
         }
         let last = if of("same_wakee") != 0 { wakee } else { 3 };
-        m.call("t_entity", &[waker, of("waker_load"), of("waker_flips"), last, TICK]);
-        m.call("t_entity", &[wakee, of("wakee_load"), of("wakee_flips"), 0, TICK]);
+        m.call(
+            "t_entity",
+            &[waker, of("waker_load"), of("waker_flips"), last, TICK],
+        );
+        m.call(
+            "t_entity",
+            &[wakee, of("wakee_load"), of("wakee_flips"), 0, TICK],
+        );
         let p = m.task(wakee, bits(&r["allowed"]));
         m.kernel.state().cpu = cpu as u32;
         let who = if r["why"] == "wake" { waker } else { -1 };

@@ -29,7 +29,9 @@ impl Records {
     pub fn read() -> Records {
         let bytes = zstd::decode_all(&include_bytes!("multicore.jsonl.zst")[..]).expect("zstd");
         let text = String::from_utf8(bytes).expect("UTF-8");
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let records: Vec<Value> = lines.collect();
         let topologies = records.iter().filter(|r| r["k"] == "topo");
         Records {
@@ -62,17 +64,26 @@ impl Records {
             }
         }
         let shown = wrong[..wrong.len().min(6)].join("\n");
-        assert!(wrong.is_empty(), "{kind}: {} of {nr} differ, among them\n{shown}", wrong.len());
+        assert!(
+            wrong.is_empty(),
+            "{kind}: {} of {nr} differ, among them\n{shown}",
+            wrong.len()
+        );
         assert_eq!(nr, count, "{kind}: records");
     }
 }
 
 pub fn text_of(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("{value} is no text"))
+        .to_owned()
 }
 
 pub fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
+    value
+        .as_i64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// The numbers of an array, none if there is none.
@@ -118,9 +129,20 @@ pub struct Machine {
 impl Machine {
     fn boot(topology: &Value, hz: i64, tunables: &[(&str, i128)]) -> Machine {
         let nr_cpus = int(&topology["n"]) as usize;
-        let distances: Vec<i64> = topology["dist"].as_array().expect("rows").iter().flat_map(ints).collect();
+        let distances: Vec<i64> = topology["dist"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .flat_map(ints)
+            .collect();
         let nodes = topology["dist"].as_array().map_or(1, Vec::len);
-        let mut values = globals(&[tunables, &[("tick_hz", hz.into()), ("nr_nodes", nodes as i128)]].concat());
+        let mut values = globals(
+            &[
+                tunables,
+                &[("tick_hz", hz.into()), ("nr_nodes", nodes as i128)],
+            ]
+            .concat(),
+        );
         let package = int(&topology["numa_in_package"]);
         values.push(("numa_in_package".to_owned(), Global::Int(package.into())));
         for (name, of) in [
@@ -168,12 +190,17 @@ impl Machine {
             return lvl;
         }
         let name = text_of(&record["level"]);
-        self.levels.iter().position(|level| *level == name).expect("a level") as i64
+        self.levels
+            .iter()
+            .position(|level| *level == name)
+            .expect("a level") as i64
     }
 
     /// CPUs of a group, as a mask.
     pub fn members(&mut self, group: i64, nr: i64) -> u64 {
-        (0..nr).map(|n| 1u64 << self.call("t_member", &[group, n])[2]).sum()
+        (0..nr)
+            .map(|n| 1u64 << self.call("t_member", &[group, n])[2])
+            .sum()
     }
 
     /// The groups of a domain from its own one on: number, CPUs, nodes whose CPUs may balance, balancer.
@@ -193,7 +220,9 @@ impl Machine {
     }
 
     pub fn set_idle(&mut self, mask: u64) {
-        self.kernel.state().set_idle(|cpu| cpu < 64 && mask & 1 << cpu != 0);
+        self.kernel
+            .state()
+            .set_idle(|cpu| cpu < 64 && mask & 1 << cpu != 0);
     }
 
     /// Sets tasks, other tasks, load, utilisation and capacity of the CPUs from arrays that may be absent; those
@@ -207,7 +236,14 @@ impl Machine {
         for cpu in 0..self.nr_cpus {
             let (tasks, other) = (or(&nr, cpu, 0), or(&rt, cpu, 0));
             let whole = self.full_capacity;
-            let words = [cpu as i64, tasks, other, or(&load, cpu, 0), or(&util, cpu, 0), or(&capacity, cpu, whole)];
+            let words = [
+                cpu as i64,
+                tasks,
+                other,
+                or(&load, cpu, 0),
+                or(&util, cpu, 0),
+                or(&capacity, cpu, whole),
+            ];
             self.call("t_cpu", &words);
             idle |= u64::from(tasks + other == 0) << cpu;
             // Which average it is depends on the level and the state: all are set.
@@ -236,7 +272,10 @@ impl Machine {
             self.task(entity, bits(&task[2]));
             let ran_ns = NOW_NS - task[3].as_i64().unwrap_or(10_000_000);
             let policy = task[4].as_i64().unwrap_or(0);
-            self.call("t_task", &[entity, cpu, int(&task[1]), ran_ns, policy, NOW_NS]);
+            self.call(
+                "t_task",
+                &[entity, cpu, int(&task[1]), ran_ns, policy, NOW_NS],
+            );
         }
     }
 
@@ -259,7 +298,11 @@ impl Machine {
             idle |= u64::from(nr == 0) << cpu;
         }
         // Without a history the load has long been what it is.
-        let history = if record["hist"].is_null() { "load" } else { "hist" };
+        let history = if record["hist"].is_null() {
+            "load"
+        } else {
+            "hist"
+        };
         for (cpu, average) in ints(&record[history]).into_iter().enumerate() {
             for n in 0..5 {
                 self.call("t_history", &[cpu as i64, n, average]);

@@ -35,8 +35,9 @@ struct tree_node {
 struct tree {
 	u32 root;
 	u32 first; /* in order */
-	/* While it is changed: where tree_settle() is, what was known there before, and the last node
-	 * that it has to see. Not locals: of those the verifier follows every value in a loop. */
+	/* While it is changed: where tree_settle() is, what was known there before, and the last
+	 * node that it has to see. Not locals: of those the verifier follows every value in a loop.
+	 */
 	u32 at;
 	u32 height;
 	u64 least;
