@@ -469,9 +469,7 @@ fn tunables(source: &str) -> Vec<String> {
     let lines = source
         .lines()
         .filter_map(|l| l.strip_prefix("const volatile "));
-    let names = lines
-        .filter(|l| !l.contains('['))
-        .filter_map(|l| l.split([';', '=']).next()?.split_whitespace().last());
+    let names = lines.filter_map(|l| l.split([';', '=', '[']).next()?.split_whitespace().last());
     names.map(str::to_owned).collect()
 }
 
