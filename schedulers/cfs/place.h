@@ -44,15 +44,16 @@ static __noinline bool wake_wide(u32 waker_flips, u32 wakee_flips, u32 size)
  * Is the waker's CPU, with the wakee's load on top, no busier than the wakee's last CPU? A sync
  * waker is about to sleep: its load does not count. @waker 0: an interrupt of an idle CPU.
  */
-static __noinline bool wake_affine(u32 wakee, u32 waker, u32 prev, u32 here, u32 pct_and_sync)
+static __always_inline bool wake_affine(u32 wakee, u32 waker, u32 prev, u32 here, bool sync,
+					u32 pct)
 {
 	u64 load = entity(wakee)->pelt.load_avg;
 	s64 here_load = cpu_load(here), prev_load = cpu_load(prev);
 	s64 here_eff = 100 * (s64)capacity_of(prev);
-	s64 prev_eff = (100 + ((pct_and_sync >> 1) - 100) / 2) * (s64)capacity_of(here);
+	s64 prev_eff = (100 + (pct - 100) / 2) * (s64)capacity_of(here);
 	u32 g = entity(wakee)->group;
 
-	if (pct_and_sync & 1) {
+	if (sync) {
 		s64 leaving = READ_ONCE(entity(waker)->pelt.load_avg);
 		u32 of = entity(waker)->group;
 
@@ -326,18 +327,17 @@ __noinline int longest_idle(struct task_struct *p __arg_trusted)
 /* Is the wakee to be pulled to the waker's CPU? Only within a level that holds both. */
 __noinline int pulled_to_waker(u32 i, u32 waker, u32 prev, u32 here, bool sync)
 {
-	u32 level;
+	u32 pct = 0, level;
 
 	bpf_for (level, 0, MAX_LEVELS) {
 		struct cfs_domain *d = domain(here, level);
 
-		if (level >= nr_domains(here))
+		if (level >= nr_domains(here) || pct)
 			break;
 		if (d->places && domain_has(here, d, prev))
-			return here != prev &&
-			       wake_affine(i, waker, prev, here, domain_pct(d) << 1 | sync);
+			pct = domain_pct(d);
 	}
-	return false;
+	return pct && here != prev && wake_affine(i, waker, prev, here, sync, pct);
 }
 
 static __noinline s32 place_wakee_near(struct task_struct *p, u32 i, u32 waker, u32 prev, bool sync)

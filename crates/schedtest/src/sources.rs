@@ -44,10 +44,14 @@ pub fn presets(scheduler: &str) -> BTreeMap<String, Globals> {
     }
     let text = std::fs::read_to_string(&file).expect("it is a file");
     let tables: toml::Table = text.parse().unwrap_or_else(|e| panic!("{file:?}: {e}"));
-    let value = |value: &toml::Value| {
+    let number = |value: &toml::Value| -> i128 {
         let of_bool = value.as_bool().map(i64::from);
         let number = value.as_integer().or(of_bool);
-        Value::Int(number.expect("a number or a bool").into())
+        number.expect("a number or a bool").into()
+    };
+    let value = |value: &toml::Value| match value.as_array() {
+        Some(numbers) => Value::Ints(numbers.iter().map(number).collect()),
+        None => Value::Int(number(value)),
     };
     let set = |table: &toml::Table| -> Globals {
         let set = table.iter();
