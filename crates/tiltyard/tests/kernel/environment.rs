@@ -82,7 +82,12 @@ fn simulated_tables(scheduler: &str, names: &[String]) -> Vec<(String, String)> 
             let at = instance.symbol(&global.symbol).unwrap();
             // SAFETY: the variable is as large as the object says.
             let bytes = unsafe { std::slice::from_raw_parts(at, global.size as usize) };
-            let words = bytes.chunks(size).take(machine.nr_cpus()).map(|chunk| {
+            // Those that are set: one for each CPU, or for each pair of nodes.
+            let nr = match name.as_str() {
+                "node_distance" => machine.node_distance.len().pow(2),
+                _ => machine.nr_cpus(),
+            };
+            let words = bytes.chunks(size).take(nr).map(|chunk| {
                 let mut word = [0; 8];
                 word[..size].copy_from_slice(chunk);
                 u64::from_le_bytes(word).to_string()
