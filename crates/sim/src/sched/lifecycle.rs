@@ -117,7 +117,7 @@ impl Engine<'_> {
 
     pub(super) fn create_task(&mut self, birth: Birth) -> TaskId {
         let id = TaskId(self.tasks.len() as u32);
-        let cpus = self.topology.online.clone();
+        let cpus = (*self.topology.online).clone();
         let (user, number) = birth.stream;
         let jitter = match birth.app {
             Some(_) => TaskJitter::new(&self.machine.jitter, &self.streams, user, number),
