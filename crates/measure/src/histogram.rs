@@ -17,15 +17,25 @@ const DIGITS: u8 = 3;
 /// The same for a single task, of which there may be a hundred thousand: within 6 %, about 2 KiB.
 const DIGITS_TASK: u8 = 1;
 
+/// So many durations are kept one by one: most tasks of a run with very many wait only a few times.
+const FEW: usize = 16;
+
 /// A distribution of durations in ns. Extremes and the mean are exact, quantiles rounded as above.
 #[derive(Clone, Debug)]
 pub struct Durations<C: Counter> {
-    histogram: Option<Box<Histogram<C>>>,
+    kept: Kept<C>,
     sum_ns: u128,
     count: u64,
     min_ns: u64,
     max_ns: u64,
     digits: u8,
+}
+
+#[derive(Clone, Debug)]
+enum Kept<C: Counter> {
+    /// Up to [`FEW`].
+    Few(Vec<u64>),
+    Many(Box<Histogram<C>>),
 }
 
 pub type AppDurations = Durations<u64>;
@@ -46,7 +56,7 @@ impl TaskDurations {
 impl<C: Counter> Durations<C> {
     fn new(digits: u8) -> Self {
         Durations {
-            histogram: None,
+            kept: Kept::Few(Vec::new()),
             sum_ns: 0,
             count: 0,
             min_ns: u64::MAX,
@@ -55,36 +65,44 @@ impl<C: Counter> Durations<C> {
         }
     }
 
-    /// Allocates on the first call and when a new largest magnitude appears, else never.
+    /// Allocates on some of the first calls and when a new largest magnitude appears, else never.
     #[inline]
     pub fn add(&mut self, ns: u64) {
         self.sum_ns += u128::from(ns);
         self.count += 1;
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
-        match &mut self.histogram {
-            Some(histogram) => histogram.record(ns).expect("the histogram resizes itself"),
-            none => {
-                let mut first = Histogram::new(self.digits).expect("digits are within 0..=5");
-                first.auto(true);
-                first.record(ns).expect("the histogram resizes itself");
-                *none = Some(Box::new(first));
+        match &mut self.kept {
+            Kept::Many(histogram) => record(histogram, ns),
+            Kept::Few(few) if few.len() < FEW => few.push(ns),
+            Kept::Few(_) => {
+                let mut histogram = Box::new(self.histogram());
+                record(&mut histogram, ns);
+                self.kept = Kept::Many(histogram);
+            }
+        }
+    }
+
+    /// All of them, rounded.
+    fn histogram(&self) -> Histogram<C> {
+        match &self.kept {
+            Kept::Many(histogram) => (**histogram).clone(),
+            Kept::Few(few) => {
+                let mut histogram = Histogram::new(self.digits).expect("digits are within 0..=5");
+                histogram.auto(true);
+                few.iter().for_each(|ns| record(&mut histogram, *ns));
+                histogram
             }
         }
     }
 
     /// All durations of both.
     pub fn and(&self, other: &Self) -> Self {
-        let histogram = match (&self.histogram, &other.histogram) {
-            (Some(mine), Some(others)) => {
-                let mut both = mine.clone();
-                both.add(&**others).expect("the histogram resizes itself");
-                Some(both)
-            }
-            (one, None) | (None, one) => one.clone(),
-        };
+        let mut both = self.histogram();
+        both.add(&other.histogram())
+            .expect("the histogram resizes itself");
         Durations {
-            histogram,
+            kept: Kept::Many(Box::new(both)),
             sum_ns: self.sum_ns + other.sum_ns,
             count: self.count + other.count,
             min_ns: self.min_ns.min(other.min_ns),
@@ -94,9 +112,10 @@ impl<C: Counter> Durations<C> {
     }
 
     pub fn summary(&self) -> Latency {
-        let Some(histogram) = &self.histogram else {
+        if self.count == 0 {
             return Latency::default();
-        };
+        }
+        let histogram = self.histogram();
         // A bucket's upper end may lie beyond the largest value that fell into it.
         let at = |ppm: u32| {
             let rounded = histogram.value_at_quantile(f64::from(ppm) / 1e6);
@@ -116,6 +135,10 @@ impl<C: Counter> Durations<C> {
             quantiles_ns,
         }
     }
+}
+
+fn record<C: Counter>(histogram: &mut Histogram<C>, ns: u64) {
+    histogram.record(ns).expect("the histogram resizes itself");
 }
 
 #[cfg(test)]
@@ -160,6 +183,21 @@ mod tests {
         assert_eq!(all.and(&none).summary(), all.summary());
         assert_eq!(none.and(&all).summary(), all.summary());
         assert_eq!(none.and(&none).summary(), Latency::default());
+    }
+
+    /// Kept one by one or in a histogram: the summary is that of the histogram.
+    #[test]
+    fn few_durations_are_rounded_like_many() {
+        for count in [1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
+            let mut durations = TaskDurations::of_task();
+            let mut many = TaskDurations::of_task();
+            many.kept = Kept::Many(Box::new(many.histogram()));
+            for i in 0..count as u64 {
+                durations.add(i * i * 12_345);
+                many.add(i * i * 12_345);
+            }
+            assert_eq!(durations.summary(), many.summary(), "{count}");
+        }
     }
 
     #[test]

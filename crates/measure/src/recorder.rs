@@ -370,7 +370,7 @@ impl Recorder {
             let slot = transition.slot;
             let task = &mut self.tasks[slot];
             self.facts[slot].ended_ns = Some(self.states.now_ns());
-            self.facts[slot].wakeup = Some(task.wakeup.summary());
+            self.facts[slot].wakeup = Some(Box::new(task.wakeup.summary()));
             task.wakeup = crate::histogram::TaskDurations::of_task();
         }
     }
@@ -514,7 +514,7 @@ impl EventSink for Recorder {
         match self.states.introduce(info) {
             Introduced::Idle => return,
             Introduced::Known(slot) => {
-                self.facts[slot].name.clone_from(&info.name);
+                self.facts[slot].name = info.name.as_str().into();
                 return;
             }
             Introduced::New(_) => {}
@@ -524,7 +524,7 @@ impl EventSink for Recorder {
         self.facts.push(Facts {
             tid: info.tid.0,
             tgid: info.tgid.0,
-            name: info.name.clone(),
+            name: info.name.as_str().into(),
             nice: info.nice,
             born_ns: info.born_ns,
             ended_ns: None,

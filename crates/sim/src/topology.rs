@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine's CPUs as sets, computed once.
 
-use crate::bpf::cpumask::IndexedSet;
+use crate::bpf::cpumask::{CpuSet, IndexedSet};
+use std::rc::Rc;
 use tiltyard_model::Machine;
 
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct Topology {
     pub node_cpus: Vec<IndexedSet>,
     pub nr_nodes: usize,
     pub online: IndexedSet,
+    /// The same, for the tasks that may run anywhere: one set for all of them.
+    pub anywhere: Rc<CpuSet>,
 }
 
 /// A part of the machine.
@@ -54,6 +57,7 @@ impl Topology {
             node_cpus: group(|c| c.node),
             nr_nodes: machine.nr_nodes(),
             online: IndexedSet::all(nr),
+            anywhere: Rc::new(CpuSet::all(nr)),
         }
     }
 

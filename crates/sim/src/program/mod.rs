@@ -30,8 +30,12 @@ pub struct Programs {
     /// Live tasks that only another task can wake.
     pub stuck: u32,
     pub live_total: u32,
+    /// For each application, a task that no living one of it precedes.
+    pub first_of_app: Vec<TaskId>,
     /// The kernel's own.
     pub kernel_threads: Vec<KernelThread>,
+    /// For each CPU, those that a task leaves work which ends there, in order.
+    pub woken_by_exits: Vec<Vec<u32>>,
 }
 
 impl Programs {
@@ -55,7 +59,9 @@ impl Programs {
             unborn_total: unborn(true),
             stuck: 0,
             live_total: 0,
+            first_of_app: vec![TaskId::IDLE; workload.apps.len()],
             kernel_threads: Vec::new(),
+            woken_by_exits: Vec::new(),
         })
     }
 
