@@ -96,14 +96,14 @@ impl Recorder {
 
     fn lifetime_ns(&self, slot: usize, end_ns: u64) -> u64 {
         let facts = &self.facts[slot];
-        let last_ns = self.since_origin(facts.ended_ns.unwrap_or(end_ns));
+        let last_ns = self.since_origin(facts.ended_ns().unwrap_or(end_ns));
         last_ns.saturating_sub(self.since_origin(facts.born_ns))
     }
 
     fn task_summary(&self, slot: usize, end_ns: u64) -> TaskSummary {
         let (task, facts): (&Task, &Facts) = (&self.tasks[slot], &self.facts[slot]);
-        let wakeup = match &facts.wakeup {
-            Some(wakeup) => (**wakeup).clone(),
+        let wakeup = match &facts.end {
+            Some(end) => end.wakeup.clone(),
             None => task.wakeup.summary(),
         };
         let summary = TaskSummary {
@@ -113,7 +113,7 @@ impl Recorder {
             app: self.app_name(task.app),
             nice: facts.nice,
             started_ns: self.since_origin(facts.born_ns),
-            ended_ns: facts.ended_ns.map(|ns| self.since_origin(ns)),
+            ended_ns: facts.ended_ns().map(|ns| self.since_origin(ns)),
             lifetime_ns: self.lifetime_ns(slot, end_ns),
             runtime_ns: task.runtime_ns,
             wait_ns: task.wait_ns,
@@ -186,7 +186,7 @@ impl Recorder {
     fn last_end_ns(&self, slots: impl Iterator<Item = usize> + Clone) -> Option<u64> {
         let mut all = slots.clone();
         let all_ended = all.all(|slot| self.states.state(slot) == State::Dead);
-        let last_ns = slots.filter_map(|slot| self.facts[slot].ended_ns).max();
+        let last_ns = slots.filter_map(|slot| self.facts[slot].ended_ns()).max();
         last_ns.filter(|_| all_ended).map(|ns| self.since_origin(ns))
     }
 

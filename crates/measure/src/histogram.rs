@@ -22,20 +22,19 @@ const FEW: usize = 16;
 
 /// A distribution of durations in ns. Extremes and the mean are exact, quantiles rounded as above.
 #[derive(Clone, Debug)]
-pub struct Durations<C: Counter> {
-    kept: Kept<C>,
+pub enum Durations<C: Counter> {
+    /// Up to [`FEW`], and the digits of the histogram to come.
+    Few(Vec<u64>, u8),
+    Many(Box<Many<C>>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Many<C: Counter> {
+    histogram: Histogram<C>,
     sum_ns: u128,
     count: u64,
     min_ns: u64,
     max_ns: u64,
-    digits: u8,
-}
-
-#[derive(Clone, Debug)]
-enum Kept<C: Counter> {
-    /// Up to [`FEW`].
-    Few(Vec<u64>),
-    Many(Box<Histogram<C>>),
 }
 
 pub type AppDurations = Durations<u64>;
@@ -55,70 +54,85 @@ impl TaskDurations {
 
 impl<C: Counter> Durations<C> {
     fn new(digits: u8) -> Self {
-        Durations {
-            kept: Kept::Few(Vec::new()),
-            sum_ns: 0,
-            count: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            digits,
-        }
+        Durations::Few(Vec::new(), digits)
     }
 
     /// Allocates on some of the first calls and when a new largest magnitude appears, else never.
     #[inline]
     pub fn add(&mut self, ns: u64) {
-        self.sum_ns += u128::from(ns);
-        self.count += 1;
-        self.min_ns = self.min_ns.min(ns);
-        self.max_ns = self.max_ns.max(ns);
-        match &mut self.kept {
-            Kept::Many(histogram) => record(histogram, ns),
-            Kept::Few(few) if few.len() < FEW => few.push(ns),
-            Kept::Few(_) => {
-                let mut histogram = Box::new(self.histogram());
-                record(&mut histogram, ns);
-                self.kept = Kept::Many(histogram);
+        match self {
+            Durations::Many(many) => many.add(ns),
+            Durations::Few(few, _) if few.len() < FEW => few.push(ns),
+            Durations::Few(..) => {
+                let mut many = self.many();
+                many.add(ns);
+                *self = Durations::Many(Box::new(many));
             }
         }
     }
 
-    /// All of them, rounded.
-    fn histogram(&self) -> Histogram<C> {
-        match &self.kept {
-            Kept::Many(histogram) => (**histogram).clone(),
-            Kept::Few(few) => {
-                let mut histogram = Histogram::new(self.digits).expect("digits are within 0..=5");
-                histogram.auto(true);
-                few.iter().for_each(|ns| record(&mut histogram, *ns));
-                histogram
+    fn many(&self) -> Many<C> {
+        match self {
+            Durations::Many(many) => (**many).clone(),
+            Durations::Few(few, digits) => {
+                let mut many = Many::new(*digits);
+                few.iter().for_each(|ns| many.add(*ns));
+                many
             }
         }
     }
 
     /// All durations of both.
     pub fn and(&self, other: &Self) -> Self {
-        let mut both = self.histogram();
-        both.add(&other.histogram())
-            .expect("the histogram resizes itself");
-        Durations {
-            kept: Kept::Many(Box::new(both)),
-            sum_ns: self.sum_ns + other.sum_ns,
-            count: self.count + other.count,
-            min_ns: self.min_ns.min(other.min_ns),
-            max_ns: self.max_ns.max(other.max_ns),
-            digits: self.digits,
-        }
+        let (mut both, other) = (self.many(), other.many());
+        let added = both.histogram.add(&other.histogram);
+        added.expect("the histogram resizes itself");
+        both.sum_ns += other.sum_ns;
+        both.count += other.count;
+        both.min_ns = both.min_ns.min(other.min_ns);
+        both.max_ns = both.max_ns.max(other.max_ns);
+        Durations::Many(Box::new(both))
     }
 
     pub fn summary(&self) -> Latency {
+        match self {
+            Durations::Few(few, _) if few.is_empty() => Latency::default(),
+            Durations::Few(..) => self.many().summary(),
+            Durations::Many(many) => many.summary(),
+        }
+    }
+}
+
+impl<C: Counter> Many<C> {
+    fn new(digits: u8) -> Many<C> {
+        let mut histogram = Histogram::new(digits).expect("digits are within 0..=5");
+        histogram.auto(true);
+        Many {
+            histogram,
+            sum_ns: 0,
+            count: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, ns: u64) {
+        self.sum_ns += u128::from(ns);
+        self.count += 1;
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+        let recorded = self.histogram.record(ns);
+        recorded.expect("the histogram resizes itself");
+    }
+
+    fn summary(&self) -> Latency {
         if self.count == 0 {
             return Latency::default();
         }
-        let histogram = self.histogram();
         // A bucket's upper end may lie beyond the largest value that fell into it.
         let at = |ppm: u32| {
-            let rounded = histogram.value_at_quantile(f64::from(ppm) / 1e6);
+            let rounded = self.histogram.value_at_quantile(f64::from(ppm) / 1e6);
             rounded.clamp(self.min_ns, self.max_ns)
         };
         let mut quantiles_ns: Vec<u64> = QUANTILES_PPM.iter().map(|&ppm| at(ppm)).collect();
@@ -135,10 +149,6 @@ impl<C: Counter> Durations<C> {
             quantiles_ns,
         }
     }
-}
-
-fn record<C: Counter>(histogram: &mut Histogram<C>, ns: u64) {
-    histogram.record(ns).expect("the histogram resizes itself");
 }
 
 #[cfg(test)]
@@ -190,8 +200,7 @@ mod tests {
     fn few_durations_are_rounded_like_many() {
         for count in [1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
             let mut durations = TaskDurations::of_task();
-            let mut many = TaskDurations::of_task();
-            many.kept = Kept::Many(Box::new(many.histogram()));
+            let mut many = Durations::Many(Box::new(durations.many()));
             for i in 0..count as u64 {
                 durations.add(i * i * 12_345);
                 many.add(i * i * 12_345);

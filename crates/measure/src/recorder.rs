@@ -6,7 +6,7 @@ use crate::histogram::AppDurations;
 use crate::probe::{self, Probe};
 use crate::states::{Introduced, State, States, Transition, Wait};
 use crate::summary::{MAX_STARVATION, Switches};
-use crate::task::{App, CpuTime, Facts, NONE, Task};
+use crate::task::{App, CpuTime, End, Facts, NONE, Task};
 use std::collections::BTreeMap;
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, PrevState, SwitchCause, TaskInfo, Tid,
@@ -369,8 +369,10 @@ impl Recorder {
         if transition.to == State::Dead {
             let slot = transition.slot;
             let task = &mut self.tasks[slot];
-            self.facts[slot].ended_ns = Some(self.states.now_ns());
-            self.facts[slot].wakeup = Some(Box::new(task.wakeup.summary()));
+            self.facts[slot].end = Some(Box::new(End {
+                time_ns: self.states.now_ns(),
+                wakeup: task.wakeup.summary(),
+            }));
             task.wakeup = crate::histogram::TaskDurations::of_task();
         }
     }
@@ -527,8 +529,7 @@ impl EventSink for Recorder {
             name: info.name.as_str().into(),
             nice: info.nice,
             born_ns: info.born_ns,
-            ended_ns: None,
-            wakeup: None,
+            end: None,
         });
     }
 

@@ -33,9 +33,20 @@ pub struct Facts {
     pub name: Box<str>,
     pub nice: i8,
     pub born_ns: u64,
-    pub ended_ns: Option<u64>,
+    pub end: Option<Box<End>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct End {
+    pub time_ns: u64,
     /// Made when the task ends, so that its histogram can go.
-    pub wakeup: Option<Box<Latency>>,
+    pub wakeup: Latency,
+}
+
+impl Facts {
+    pub fn ended_ns(&self) -> Option<u64> {
+        self.end.as_ref().map(|end| end.time_ns)
+    }
 }
 
 impl Task {
