@@ -72,7 +72,11 @@ const CASES: &[Case] = &[
         peer_s: None,
     },
     half("half-32", 64, "package:2 [numa] l3:1 core:8 pu:2"),
-    half("half-512", 1024, "package:2 group:4 [numa] l3:4 core:8 pu:2"),
+    half(
+        "half-512",
+        1024,
+        "package:2 group:4 [numa] l3:4 core:8 pu:2",
+    ),
     half("half-4096", 8192, "package:16 [numa] l3:16 core:8 pu:2"),
     Case {
         name: "million",

@@ -149,14 +149,17 @@ impl Recorder {
         tasks().for_each(|task| switches.add(&task.switches));
         let started_ns = |slot: usize| self.since_origin(self.facts[slot].born_ns);
         // A run ends with the workload's last task, so its shell often is still there.
-        let is_shell = |slot: usize| {
-            self.facts[slot].name.starts_with("sh-") && started_ns(slot) == 0
-        };
+        let is_shell =
+            |slot: usize| self.facts[slot].name.starts_with("sh-") && started_ns(slot) == 0;
         let of_shell = slots.iter().copied().filter(|slot| !is_shell(*slot));
         AppSummary {
             app: state.name.clone(),
             tasks: slots.len() as u64,
-            started_ns: slots.iter().map(|slot| started_ns(*slot)).min().unwrap_or(0),
+            started_ns: slots
+                .iter()
+                .map(|slot| started_ns(*slot))
+                .min()
+                .unwrap_or(0),
             ended_ns: self.last_end_ns(slots.iter().copied()),
             completed_ns: self.last_end_ns(of_shell),
             active_ns: (state.active_from_ns <= state.active_until_ns).then(|| {
@@ -187,7 +190,9 @@ impl Recorder {
         let mut all = slots.clone();
         let all_ended = all.all(|slot| self.states.state(slot) == State::Dead);
         let last_ns = slots.filter_map(|slot| self.facts[slot].ended_ns()).max();
-        last_ns.filter(|_| all_ended).map(|ns| self.since_origin(ns))
+        last_ns
+            .filter(|_| all_ended)
+            .map(|ns| self.since_origin(ns))
     }
 
     fn request_summaries(&self) -> Vec<RequestSummary> {
