@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `make bench`: wall time, context switches and ticks per wall-clock second, and peak memory of the
-//! simulated machine, metrics on, trace off, one thread. Each case runs in a process of its own, so
+//! `make bench`: wall time, context switches and ticks per wall-clock second, the cost of an event, and peak memory of
+//! the simulated machine, metrics on, trace off, one thread. Each case runs in a process of its own, so
 //! that its peak memory is its own; the middle one of several runs is printed.
 //!
 //! `tiltyard-bench [--runs N] [CASE[/SCHEDULER]...]`
@@ -12,14 +12,19 @@ use std::time::Instant;
 use tiltyard_build::{Builder, Source};
 use tiltyard_measure::{Recorder, RecorderSpec};
 use tiltyard_model::Machine;
-use tiltyard_sim::{Outcome, Setup, run};
+use tiltyard_sim::{Setup, run_then};
 use tiltyard_workload::Workload;
 
 struct Case {
     name: &'static str,
     what: &'static str,
+    /// Of the workload file in `workloads`, without `.json`.
+    workload: &'static str,
+    /// How many instances its only task has, unless the file says so.
+    instances: Option<u32>,
     topology: &'static str,
-    seconds: u64,
+    seconds: f64,
+    schedulers: &'static [&'static str],
     /// Wall time of the nearest peer with scx_simple, in seconds: the median of seven runs that alternated with ours,
     /// on the machine of docs/explanation/speed.md. On another machine the ratio is only a hint.
     peer_s: Option<f64>,
@@ -29,34 +34,95 @@ const CASES: &[Case] = &[
     Case {
         name: "hogs",
         what: "512 hogs on 32 CPUs",
+        workload: "hogs",
+        instances: None,
         topology: "package:4 [numa] l3:1 core:8 pu:1",
-        seconds: 60,
+        seconds: 60.0,
+        schedulers: USUAL,
         peer_s: Some(0.405),
     },
     Case {
         name: "pingpong",
         what: "4 ping-pong pairs, 50 us each way, on 4 CPUs",
+        workload: "pingpong",
+        instances: None,
         topology: "package:1 [numa] l3:1 core:4 pu:1",
-        seconds: 10,
+        seconds: 10.0,
+        schedulers: USUAL,
         peer_s: Some(0.540),
     },
     Case {
         name: "io",
         what: "512 tasks of 200 us run + 800 us sleep on 32 CPUs",
+        workload: "io",
+        instances: None,
         topology: "package:4 [numa] l3:1 core:8 pu:1",
-        seconds: 2,
+        seconds: 2.0,
+        schedulers: USUAL,
         peer_s: Some(0.317),
     },
     Case {
         name: "mixed",
         what: "768 mixed tasks on 384 CPUs",
+        workload: "mixed",
+        instances: None,
         topology: "package:2 [numa] l3:12 core:8 pu:2",
-        seconds: 5,
+        seconds: 5.0,
+        schedulers: USUAL,
+        peer_s: None,
+    },
+    half("half-32", 64, "package:2 [numa] l3:1 core:8 pu:2"),
+    half(
+        "half-512",
+        1024,
+        "package:2 group:4 [numa] l3:4 core:8 pu:2",
+    ),
+    half("half-4096", 8192, "package:16 [numa] l3:16 core:8 pu:2"),
+    Case {
+        name: "million",
+        what: "one million tasks of 100 us run + 5 s sleep on 512 CPUs",
+        workload: "asleep",
+        instances: Some(1_000_000),
+        topology: "package:2 group:4 [numa] l3:4 core:8 pu:2",
+        seconds: 2.0,
+        schedulers: &["fifo"],
         peer_s: None,
     },
 ];
 
-const SCHEDULERS: &[&str] = &["scx_simple", "ule", "cfs"];
+const USUAL: &[&str] = &["scx_simple", "ule", "cfs"];
+
+/// The same load on each CPU, on ever more CPUs: what an event costs should not grow.
+const fn half(name: &'static str, instances: u32, topology: &'static str) -> Case {
+    Case {
+        name,
+        what: "two tasks a CPU of 1 ms run + 1 ms sleep",
+        workload: "half",
+        instances: Some(instances),
+        topology,
+        // As many events in each.
+        seconds: 1024.0 / instances as f64,
+        schedulers: &["fifo", "rr"],
+        peer_s: None,
+    }
+}
+
+/// What one run gave, as the process that did it prints it.
+struct Figures {
+    wall_s: f64,
+    switches: f64,
+    ticks: f64,
+    events: f64,
+    /// Instructions that the scheduler's code executed.
+    insns: f64,
+    peak_mb: f64,
+}
+
+impl Figures {
+    fn ns_per_event(&self) -> f64 {
+        self.wall_s * 1e9 / self.events
+    }
+}
 
 fn main() -> Result<()> {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
@@ -69,12 +135,21 @@ fn main() -> Result<()> {
         args.drain(..2);
     }
     println!(
-        "{:<10} {:<11} {:>8} {:>10} {:>12} {:>12} {:>9} {:>8}",
-        "case", "scheduler", "wall s", "switches", "switches/s", "ticks/s", "peak MB", "x peer"
+        "{:<10} {:<11} {:>8} {:>10} {:>12} {:>12} {:>9} {:>12} {:>9} {:>8}",
+        "case",
+        "scheduler",
+        "wall s",
+        "switches",
+        "switches/s",
+        "ticks/s",
+        "ns/event",
+        "insns/event",
+        "peak MB",
+        "x peer"
     );
     for case in CASES {
         println!("{}, {} s simulated", case.what, case.seconds);
-        for scheduler in SCHEDULERS {
+        for scheduler in case.schedulers {
             let id = format!("{}/{scheduler}", case.name);
             if args.is_empty() || args.iter().any(|a| id.starts_with(a.as_str())) {
                 print_case(case, scheduler, runs)?;
@@ -95,28 +170,44 @@ fn print_case(case: &Case, scheduler: &str, runs: usize) -> Result<()> {
             let error = String::from_utf8_lossy(&output.stderr);
             bail!("{}/{scheduler}: {}", case.name, error.trim());
         }
-        let text = String::from_utf8(output.stdout)?;
-        let fields: Vec<f64> = text
-            .split_whitespace()
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
-        results.push(fields);
+        results.push(parse_figures(&String::from_utf8(output.stdout)?)?);
     }
-    results.sort_by(|a, b| a[0].total_cmp(&b[0]));
-    let [wall_s, switches, ticks, peak_mb] = results[runs / 2][..] else {
-        bail!("a run printed something else")
-    };
+    results.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
+    let middle = &results[runs / 2];
+    let wall_s = middle.wall_s;
     let peer = match case.peer_s {
         Some(peer_s) if scheduler == "scx_simple" => format!("{:.1}", peer_s / wall_s),
         _ => String::new(),
     };
     println!(
-        "{:<10} {scheduler:<11} {wall_s:>8.3} {switches:>10} {:>12.0} {:>12.0} {peak_mb:>9.1} {peer:>8}",
+        "{:<10} {scheduler:<11} {wall_s:>8.3} {:>10} {:>12.0} {:>12.0} {:>9.0} {:>12.1} {:>9.1} {peer:>8}",
         case.name,
-        switches / wall_s,
-        ticks / wall_s
+        middle.switches,
+        middle.switches / wall_s,
+        middle.ticks / wall_s,
+        middle.ns_per_event(),
+        middle.insns / middle.events,
+        middle.peak_mb,
     );
     Ok(())
+}
+
+fn parse_figures(text: &str) -> Result<Figures> {
+    let fields: Vec<f64> = text
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    let [wall_s, switches, ticks, events, insns, peak_mb] = fields[..] else {
+        bail!("a run printed something else")
+    };
+    Ok(Figures {
+        wall_s,
+        switches,
+        ticks,
+        events,
+        insns,
+        peak_mb,
+    })
 }
 
 fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
@@ -124,21 +215,28 @@ fn run_one(case_name: &str, scheduler: &str) -> Result<()> {
         .iter()
         .find(|c| c.name == case_name)
         .context("no such case")?;
-    let (wall_s, outcome) = simulate(case, scheduler, case.seconds * 1_000_000_000)?;
+    let f = simulate(case, scheduler, (case.seconds * 1e9) as u64, case.instances)?;
     println!(
-        "{wall_s} {} {} {}",
-        outcome.switches,
-        outcome.ticks,
-        peak_mb()
+        "{} {} {} {} {} {}",
+        f.wall_s, f.switches, f.ticks, f.events, f.insns, f.peak_mb
     );
     Ok(())
 }
 
-/// The wall time that a case takes, in seconds, and its outcome.
-fn simulate(case: &Case, scheduler: &str, duration_ns: u64) -> Result<(f64, Outcome)> {
+/// Runs a case with this many instances of its only task, if they are not in the file.
+fn simulate(
+    case: &Case,
+    scheduler: &str,
+    duration_ns: u64,
+    instances: Option<u32>,
+) -> Result<Figures> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let machine = Machine::parse_hwloc_synthetic(case.topology)?;
-    let workload = read_workload(&root.join("workloads").join(format!("{}.json", case.name)))?;
+    let file = format!("{}.json", case.workload);
+    let mut workload = read_workload(&root.join("workloads").join(file))?;
+    if let Some(instances) = instances {
+        workload.tasks[0].instances = instances;
+    }
     let object = Builder::default().native(&source(root, scheduler)?)?;
     let setup = Setup {
         machine: &machine,
@@ -163,12 +261,21 @@ fn simulate(case: &Case, scheduler: &str, duration_ns: u64) -> Result<(f64, Outc
         starvation_ns: 1_000_000_000,
     };
     let mut recorder = Recorder::new(spec);
+    let mut insns = 0;
     let start = Instant::now();
-    let outcome = run(&setup, &mut recorder, &mut |_| {})?;
+    let outcome = run_then(&setup, &mut recorder, &mut |_| {}, &mut |scheduler| {
+        insns = scheduler.work_insns()
+    })?;
     let summary = recorder.finish(outcome.end_ns);
     let wall_s = start.elapsed().as_secs_f64();
-    drop(summary);
-    Ok((wall_s, outcome))
+    Ok(Figures {
+        wall_s,
+        switches: outcome.switches as f64,
+        ticks: outcome.ticks as f64,
+        events: summary.events as f64,
+        insns: insns as f64,
+        peak_mb: peak_mb(),
+    })
 }
 
 fn read_workload(path: &Path) -> Result<Workload> {
@@ -227,13 +334,18 @@ mod tests {
     /// Long enough for each scheduler's balancing to have run.
     const DURATION_NS: u64 = 1_600_000_000;
 
+    /// Enough to be many.
+    const MOST_TASKS: u32 = 10_000;
+
     #[test]
     fn every_case_runs_under_the_shipped_schedulers() {
         for case in CASES {
-            for scheduler in ["ule", "cfs"] {
-                let outcome = simulate(case, scheduler, DURATION_NS);
-                let (_, outcome) = outcome.unwrap_or_else(|e| panic!("{}: {e}", case.name));
-                assert!(outcome.ticks > 0, "{} under {scheduler}", case.name);
+            let duration_ns = DURATION_NS.min((case.seconds * 1e9) as u64);
+            let instances = case.instances.map(|all| all.min(MOST_TASKS));
+            for scheduler in case.schedulers.iter().filter(|s| **s != "scx_simple") {
+                let figures = simulate(case, scheduler, duration_ns, instances)
+                    .unwrap_or_else(|e| panic!("{}: {e}", case.name));
+                assert!(figures.ticks > 0.0, "{} under {scheduler}", case.name);
             }
         }
     }

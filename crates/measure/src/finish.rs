@@ -6,6 +6,7 @@ use crate::recorder::{Class, Recorder};
 use crate::states::State;
 use crate::summary::*;
 use crate::task::{App, Facts, Task};
+use std::cmp::Reverse;
 
 impl Recorder {
     /// Ends the window at `end_ns` on the arena's clock, or at the last event if that came later.
@@ -13,11 +14,9 @@ impl Recorder {
         let end_ns = end_ns.max(self.states.now_ns()).max(self.spec.origin_ns);
         self.cross(end_ns);
         self.settle_all(end_ns);
-        let tasks: Vec<TaskSummary> = (0..self.tasks.len())
-            .map(|slot| self.task_summary(slot, end_ns))
-            .collect();
+        let tasks = self.busiest();
         let apps = (0..self.apps.len())
-            .map(|app| self.app_summary(app, &tasks))
+            .map(|app| self.app_summary(app, end_ns))
             .collect();
         let app_name = |app: u32| self.app_name(app);
         let summaries = self
@@ -25,7 +24,6 @@ impl Recorder {
             .iter()
             .map(|p| p.summary(&self.fine, &self.coarse, app_name));
         let probes = summaries.filter(|p| !(p.apps.is_empty() && p.keys.is_empty()));
-        let (tasks_left_out, kept) = leave_out(tasks);
         Summary {
             format: SUMMARY_FORMAT,
             duration_ns: end_ns - self.spec.origin_ns,
@@ -34,8 +32,11 @@ impl Recorder {
             irregular: self.irregular + self.states.irregular(),
             cpus: self.cpu_summaries(),
             apps,
-            tasks: kept,
-            tasks_left_out,
+            tasks_left_out: (self.tasks.len() - tasks.len()) as u64,
+            tasks: tasks
+                .into_iter()
+                .map(|slot| self.task_summary(slot, end_ns))
+                .collect(),
             requests: self.request_summaries(),
             marks: self.mark_summaries(),
             switches: self.switches,
@@ -57,7 +58,8 @@ impl Recorder {
             self.cpus[cpu].depth.close(end_ns, self.spec.origin_ns);
         }
         self.waste.close(end_ns);
-        for transition in self.states.close() {
+        for slot in self.states.slots() {
+            let transition = self.states.close(slot);
             self.account(transition);
         }
         for probe in &mut self.probes {
@@ -75,29 +77,51 @@ impl Recorder {
         app.map(|app| app.name.clone()).unwrap_or_default()
     }
 
+    /// The slots of the [`MAX_TASKS`] tasks with the most runtime and wait; in order of tid, then birth.
+    fn busiest(&self) -> Vec<usize> {
+        let by_birth = |slot: &usize| {
+            let facts = &self.facts[*slot];
+            (facts.tid, self.since_origin(facts.born_ns))
+        };
+        let mut slots: Vec<usize> = (0..self.tasks.len()).collect();
+        if slots.len() > MAX_TASKS {
+            slots.sort_by_key(|slot| {
+                let task = &self.tasks[*slot];
+                (Reverse(task.runtime_ns + task.wait_ns), by_birth(slot))
+            });
+            slots.truncate(MAX_TASKS);
+        }
+        slots.sort_by_key(by_birth);
+        slots
+    }
+
+    fn lifetime_ns(&self, slot: usize, end_ns: u64) -> u64 {
+        let facts = &self.facts[slot];
+        let last_ns = self.since_origin(facts.ended_ns().unwrap_or(end_ns));
+        last_ns.saturating_sub(self.since_origin(facts.born_ns))
+    }
+
     fn task_summary(&self, slot: usize, end_ns: u64) -> TaskSummary {
         let (task, facts): (&Task, &Facts) = (&self.tasks[slot], &self.facts[slot]);
-        let started_ns = self.since_origin(facts.born_ns);
-        let ended_ns = facts.ended_ns.map(|ns| self.since_origin(ns));
-        let last_ns = ended_ns.unwrap_or(self.since_origin(end_ns));
+        let wakeup = match &facts.end {
+            Some(end) => end.wakeup.clone(),
+            None => task.wakeup.summary(),
+        };
         let summary = TaskSummary {
             tid: facts.tid,
             tgid: facts.tgid,
-            name: facts.name.clone(),
+            name: facts.name.to_string(),
             app: self.app_name(task.app),
             nice: facts.nice,
-            started_ns,
-            ended_ns,
-            lifetime_ns: last_ns.saturating_sub(started_ns),
+            started_ns: self.since_origin(facts.born_ns),
+            ended_ns: facts.ended_ns().map(|ns| self.since_origin(ns)),
+            lifetime_ns: self.lifetime_ns(slot, end_ns),
             runtime_ns: task.runtime_ns,
             wait_ns: task.wait_ns,
             sleep_ns: task.sleep_ns,
             overhead_ns: task.overhead_ns,
             wakeups: task.wakeups,
-            wakeup: facts
-                .wakeup
-                .clone()
-                .unwrap_or_else(|| task.wakeup.summary()),
+            wakeup,
             longest_wait_ns: task.longest_wait_ns,
             starved_episodes: task.starved_episodes,
             starved_ns: task.starved_ns,
@@ -115,29 +139,30 @@ impl Recorder {
         summary
     }
 
-    fn app_summary(&self, app: usize, tasks: &[TaskSummary]) -> AppSummary {
+    fn app_summary(&self, app: usize, end_ns: u64) -> AppSummary {
         let state: &App = &self.apps[app];
-        let of_app = |slot: &usize| self.tasks[*slot].app as usize == app;
-        let slots = (0..tasks.len()).filter(of_app);
-        let mine: Vec<(State, &TaskSummary)> = slots
-            .map(|slot| (self.states.state(slot), &tasks[slot]))
+        let slots: Vec<usize> = (0..self.tasks.len())
+            .filter(|slot| self.tasks[*slot].app as usize == app)
             .collect();
-        let sum = |of: fn(&TaskSummary) -> u64| mine.iter().map(|(_, t)| of(t)).sum();
+        let tasks = || slots.iter().map(|slot| &self.tasks[*slot]);
+        let sum = |of: fn(&Task) -> u64| tasks().map(of).sum();
         let mut switches = Switches::default();
-        mine.iter().for_each(|(_, t)| switches.add(&t.switches));
-        let all_ended = mine.iter().all(|(state, _)| *state == State::Dead);
-        let last_end_ns = mine.iter().filter_map(|(_, t)| t.ended_ns).max();
+        tasks().for_each(|task| switches.add(&task.switches));
+        let started_ns = |slot: usize| self.since_origin(self.facts[slot].born_ns);
         // A run ends with the workload's last task, so its shell often is still there.
-        let is_shell = |t: &TaskSummary| t.name.starts_with("sh-") && t.started_ns == 0;
-        let started = || mine.iter().filter(|(_, t)| !is_shell(t));
-        let completed_ns = started().filter_map(|(_, t)| t.ended_ns).max();
-        let all_completed = started().all(|(state, _)| *state == State::Dead);
+        let is_shell =
+            |slot: usize| self.facts[slot].name.starts_with("sh-") && started_ns(slot) == 0;
+        let of_shell = slots.iter().copied().filter(|slot| !is_shell(*slot));
         AppSummary {
             app: state.name.clone(),
-            tasks: mine.len() as u64,
-            started_ns: mine.iter().map(|(_, t)| t.started_ns).min().unwrap_or(0),
-            ended_ns: last_end_ns.filter(|_| all_ended),
-            completed_ns: completed_ns.filter(|_| all_completed),
+            tasks: slots.len() as u64,
+            started_ns: slots
+                .iter()
+                .map(|slot| started_ns(*slot))
+                .min()
+                .unwrap_or(0),
+            ended_ns: self.last_end_ns(slots.iter().copied()),
+            completed_ns: self.last_end_ns(of_shell),
             active_ns: (state.active_from_ns <= state.active_until_ns).then(|| {
                 let (first_ns, last_ns) = (state.active_from_ns, state.active_until_ns);
                 (self.since_origin(first_ns), self.since_origin(last_ns))
@@ -148,17 +173,16 @@ impl Recorder {
             overhead_ns: sum(|t| t.overhead_ns),
             wait: state.wakeup.and(&state.other_wait).summary(),
             wakeup: state.wakeup.summary(),
-            longest_wait_ns: mine
-                .iter()
-                .map(|(_, t)| t.longest_wait_ns)
-                .max()
-                .unwrap_or(0),
+            longest_wait_ns: tasks().map(|t| t.longest_wait_ns).max().unwrap_or(0),
             starved_tasks: sum(|t| u64::from(t.starved_episodes > 0)),
             starved_episodes: sum(|t| t.starved_episodes),
             starved_ns: sum(|t| t.starved_ns),
             switches,
             migrations: sum(|t| t.migrations),
-            fairness: fairness(mine.iter().map(|(_, t)| (t.runtime_ns, t.lifetime_ns))),
+            fairness: fairness(slots.iter().map(|slot| {
+                let runtime_ns = self.tasks[*slot].runtime_ns;
+                (runtime_ns, self.lifetime_ns(*slot, end_ns))
+            })),
         }
     }
 
@@ -173,6 +197,16 @@ impl Recorder {
             migrations_in: cpu.migrations_in,
         })
         .collect()
+    }
+
+    /// When the last of these tasks ended; `None` while one lives.
+    fn last_end_ns(&self, slots: impl Iterator<Item = usize> + Clone) -> Option<u64> {
+        let mut all = slots.clone();
+        let all_ended = all.all(|slot| self.states.state(slot) == State::Dead);
+        let last_ns = slots.filter_map(|slot| self.facts[slot].ended_ns()).max();
+        last_ns
+            .filter(|_| all_ended)
+            .map(|ns| self.since_origin(ns))
     }
 
     fn request_summaries(&self) -> Vec<RequestSummary> {
@@ -288,23 +322,6 @@ impl Recorder {
 fn begun(grid: &Grid, duration_ns: u64) -> Vec<u64> {
     let begins = grid.begins_ns().into_iter();
     begins.filter(|&ns| ns < duration_ns).collect()
-}
-
-/// Keeps the [`MAX_TASKS`] tasks with the most runtime and wait; in order of tid, then birth.
-fn leave_out(mut tasks: Vec<TaskSummary>) -> (u64, Vec<TaskSummary>) {
-    let left_out = tasks.len().saturating_sub(MAX_TASKS);
-    if left_out > 0 {
-        tasks.sort_by_key(|t| {
-            (
-                std::cmp::Reverse(t.runtime_ns + t.wait_ns),
-                t.tid,
-                t.started_ns,
-            )
-        });
-        tasks.truncate(MAX_TASKS);
-    }
-    tasks.sort_by_key(|t| (t.tid, t.started_ns));
-    (left_out as u64, tasks)
 }
 
 /// `tasks`: runtime and lifetime of each; one without a lifetime does not count.

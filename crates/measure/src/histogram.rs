@@ -17,15 +17,24 @@ const DIGITS: u8 = 3;
 /// The same for a single task, of which there may be a hundred thousand: within 6 %, about 2 KiB.
 const DIGITS_TASK: u8 = 1;
 
+/// So many durations are kept one by one: most tasks of a run with very many wait only a few times.
+const FEW: usize = 16;
+
 /// A distribution of durations in ns. Extremes and the mean are exact, quantiles rounded as above.
 #[derive(Clone, Debug)]
-pub struct Durations<C: Counter> {
-    histogram: Option<Box<Histogram<C>>>,
+pub enum Durations<C: Counter> {
+    /// Up to [`FEW`], and the digits of the histogram to come.
+    Few(Vec<u64>, u8),
+    Many(Box<Many<C>>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Many<C: Counter> {
+    histogram: Histogram<C>,
     sum_ns: u128,
     count: u64,
     min_ns: u64,
     max_ns: u64,
-    digits: u8,
 }
 
 pub type AppDurations = Durations<u64>;
@@ -45,61 +54,85 @@ impl TaskDurations {
 
 impl<C: Counter> Durations<C> {
     fn new(digits: u8) -> Self {
-        Durations {
-            histogram: None,
-            sum_ns: 0,
-            count: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            digits,
+        Durations::Few(Vec::new(), digits)
+    }
+
+    /// Allocates on some of the first calls and when a new largest magnitude appears, else never.
+    #[inline]
+    pub fn add(&mut self, ns: u64) {
+        match self {
+            Durations::Many(many) => many.add(ns),
+            Durations::Few(few, _) if few.len() < FEW => few.push(ns),
+            Durations::Few(..) => {
+                let mut many = self.many();
+                many.add(ns);
+                *self = Durations::Many(Box::new(many));
+            }
         }
     }
 
-    /// Allocates on the first call and when a new largest magnitude appears, else never.
-    #[inline]
-    pub fn add(&mut self, ns: u64) {
-        self.sum_ns += u128::from(ns);
-        self.count += 1;
-        self.min_ns = self.min_ns.min(ns);
-        self.max_ns = self.max_ns.max(ns);
-        match &mut self.histogram {
-            Some(histogram) => histogram.record(ns).expect("the histogram resizes itself"),
-            none => {
-                let mut first = Histogram::new(self.digits).expect("digits are within 0..=5");
-                first.auto(true);
-                first.record(ns).expect("the histogram resizes itself");
-                *none = Some(Box::new(first));
+    fn many(&self) -> Many<C> {
+        match self {
+            Durations::Many(many) => (**many).clone(),
+            Durations::Few(few, digits) => {
+                let mut many = Many::new(*digits);
+                few.iter().for_each(|ns| many.add(*ns));
+                many
             }
         }
     }
 
     /// All durations of both.
     pub fn and(&self, other: &Self) -> Self {
-        let histogram = match (&self.histogram, &other.histogram) {
-            (Some(mine), Some(others)) => {
-                let mut both = mine.clone();
-                both.add(&**others).expect("the histogram resizes itself");
-                Some(both)
-            }
-            (one, None) | (None, one) => one.clone(),
-        };
-        Durations {
-            histogram,
-            sum_ns: self.sum_ns + other.sum_ns,
-            count: self.count + other.count,
-            min_ns: self.min_ns.min(other.min_ns),
-            max_ns: self.max_ns.max(other.max_ns),
-            digits: self.digits,
-        }
+        let (mut both, other) = (self.many(), other.many());
+        let added = both.histogram.add(&other.histogram);
+        added.expect("the histogram resizes itself");
+        both.sum_ns += other.sum_ns;
+        both.count += other.count;
+        both.min_ns = both.min_ns.min(other.min_ns);
+        both.max_ns = both.max_ns.max(other.max_ns);
+        Durations::Many(Box::new(both))
     }
 
     pub fn summary(&self) -> Latency {
-        let Some(histogram) = &self.histogram else {
+        match self {
+            Durations::Few(few, _) if few.is_empty() => Latency::default(),
+            Durations::Few(..) => self.many().summary(),
+            Durations::Many(many) => many.summary(),
+        }
+    }
+}
+
+impl<C: Counter> Many<C> {
+    fn new(digits: u8) -> Many<C> {
+        let mut histogram = Histogram::new(digits).expect("digits are within 0..=5");
+        histogram.auto(true);
+        Many {
+            histogram,
+            sum_ns: 0,
+            count: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, ns: u64) {
+        self.sum_ns += u128::from(ns);
+        self.count += 1;
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+        let recorded = self.histogram.record(ns);
+        recorded.expect("the histogram resizes itself");
+    }
+
+    fn summary(&self) -> Latency {
+        if self.count == 0 {
             return Latency::default();
-        };
+        }
         // A bucket's upper end may lie beyond the largest value that fell into it.
         let at = |ppm: u32| {
-            let rounded = histogram.value_at_quantile(f64::from(ppm) / 1e6);
+            let rounded = self.histogram.value_at_quantile(f64::from(ppm) / 1e6);
             rounded.clamp(self.min_ns, self.max_ns)
         };
         let mut quantiles_ns: Vec<u64> = QUANTILES_PPM.iter().map(|&ppm| at(ppm)).collect();
@@ -160,6 +193,20 @@ mod tests {
         assert_eq!(all.and(&none).summary(), all.summary());
         assert_eq!(none.and(&all).summary(), all.summary());
         assert_eq!(none.and(&none).summary(), Latency::default());
+    }
+
+    /// Kept one by one or in a histogram: the summary is that of the histogram.
+    #[test]
+    fn few_durations_are_rounded_like_many() {
+        for count in [1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
+            let mut durations = TaskDurations::of_task();
+            let mut many = Durations::Many(Box::new(durations.many()));
+            for i in 0..count as u64 {
+                durations.add(i * i * 12_345);
+                many.add(i * i * 12_345);
+            }
+            assert_eq!(durations.summary(), many.summary(), "{count}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::histogram::AppDurations;
 use crate::probe::{self, Probe};
 use crate::states::{Introduced, State, States, Transition, Wait};
 use crate::summary::{MAX_STARVATION, Switches};
-use crate::task::{App, CpuTime, Facts, NONE, Task};
+use crate::task::{App, CpuTime, End, Facts, NONE, Task};
 use crate::waste::Waste;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -410,8 +410,10 @@ impl Recorder {
         if transition.to == State::Dead {
             let slot = transition.slot;
             let task = &mut self.tasks[slot];
-            self.facts[slot].ended_ns = Some(self.states.now_ns());
-            self.facts[slot].wakeup = Some(task.wakeup.summary());
+            self.facts[slot].end = Some(Box::new(End {
+                time_ns: self.states.now_ns(),
+                wakeup: task.wakeup.summary(),
+            }));
             task.wakeup = crate::histogram::TaskDurations::of_task();
         }
     }
@@ -566,7 +568,7 @@ impl EventSink for Recorder {
         match self.states.introduce(info) {
             Introduced::Idle => return,
             Introduced::Known(slot) => {
-                self.facts[slot].name.clone_from(&info.name);
+                self.facts[slot].name = info.name.as_str().into();
                 return;
             }
             Introduced::New(_) => {}
@@ -576,11 +578,10 @@ impl EventSink for Recorder {
         self.facts.push(Facts {
             tid: info.tid.0,
             tgid: info.tgid.0,
-            name: info.name.clone(),
+            name: info.name.as_str().into(),
             nice: info.nice,
             born_ns: info.born_ns,
-            ended_ns: None,
-            wakeup: None,
+            end: None,
         });
     }
 

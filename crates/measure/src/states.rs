@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which state each task is in: the one reading of a stream of events, for all that counts or lists states.
 
+use std::ops::Range;
 use tiltyard_model::{Cpu, PrevState, SwitchCause, TaskInfo, Tid};
 
 /// tids index a table; Linux never gives out more than 2^22.
@@ -202,12 +203,14 @@ impl States {
         task.state.queued().then_some(from)
     }
 
-    /// Every task's way from its state into the same, in the order of slots: the run ends.
-    pub fn close(&mut self) -> Vec<Transition> {
-        let slots = 0..self.tasks.len();
-        slots
-            .map(|slot| self.enter(slot, self.tasks[slot].state, self.tasks[slot].queue))
-            .collect()
+    /// The slots of all tasks.
+    pub fn slots(&self) -> Range<usize> {
+        0..self.tasks.len()
+    }
+
+    /// A task's way from its state into the same: the run ends.
+    pub fn close(&mut self, slot: usize) -> Transition {
+        self.enter(slot, self.tasks[slot].state, self.tasks[slot].queue)
     }
 
     #[inline]
@@ -304,7 +307,8 @@ mod tests {
             (State::Waiting(Wait::Yielded), Some(3))
         );
         assert_eq!(states.irregular(), 3);
-        let closed = states.close();
-        assert_eq!((closed[0].from, closed[0].to), (left.to, left.to));
+        assert_eq!(states.slots(), 0..1);
+        let closed = states.close(0);
+        assert_eq!((closed.from, closed.to), (left.to, left.to));
     }
 }

@@ -30,12 +30,23 @@ pub struct Task {
 pub struct Facts {
     pub tid: u32,
     pub tgid: u32,
-    pub name: String,
+    pub name: Box<str>,
     pub nice: i8,
     pub born_ns: u64,
-    pub ended_ns: Option<u64>,
+    pub end: Option<Box<End>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct End {
+    pub time_ns: u64,
     /// Made when the task ends, so that its histogram can go.
-    pub wakeup: Option<Latency>,
+    pub wakeup: Latency,
+}
+
+impl Facts {
+    pub fn ended_ns(&self) -> Option<u64> {
+        self.end.as_ref().map(|end| end.time_ns)
+    }
 }
 
 impl Task {
@@ -174,26 +185,25 @@ impl CpuTime {
 /// smallest one kept.
 #[derive(Clone, Debug, Default)]
 pub struct Preemptors {
-    slots: [(u32, u64); 4],
+    /// Most tasks of a run with very many are never preempted.
+    slots: Option<Box<[(u32, u64); 4]>>,
 }
 
 impl Preemptors {
     pub fn count(&mut self, tid: u32) {
-        if let Some(known) = self.slots.iter_mut().find(|s| s.0 == tid && s.1 > 0) {
+        let slots = self.slots.get_or_insert_default();
+        if let Some(known) = slots.iter_mut().find(|s| s.0 == tid && s.1 > 0) {
             known.1 += 1;
             return;
         }
-        let least = self
-            .slots
-            .iter_mut()
-            .min_by_key(|s| s.1)
-            .expect("four slots");
+        let least = slots.iter_mut().min_by_key(|s| s.1).expect("four slots");
         *least = (tid, least.1 + 1);
     }
 
     /// Most frequent first.
     pub fn top(&self) -> Vec<(u32, u64)> {
-        let mut top: Vec<_> = self.slots.iter().copied().filter(|s| s.1 > 0).collect();
+        let slots = self.slots.iter().flat_map(|slots| slots.iter().copied());
+        let mut top: Vec<_> = slots.filter(|s| s.1 > 0).collect();
         top.sort_by_key(|&(tid, count)| (std::cmp::Reverse(count), tid));
         top
     }

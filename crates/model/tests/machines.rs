@@ -58,6 +58,8 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
         ("ideal1", (1, [1, 1, 1, 1])),
         ("laptop", (2, [2, 1, 1, 1])),
         ("netbook", (2, [1, 1, 1, 1])),
+        ("nodes16-4096", (4096, [2048, 256, 16, 16])),
+        ("nodes8-512", (512, [256, 32, 8, 2])),
         ("numa2x4", (8, [8, 2, 2, 2])),
         ("opteron1", (1, [1, 1, 1, 1])),
         ("opteron32", (32, [32, 4, 4, 4])),

@@ -17,6 +17,9 @@ use crate::{Progress, program};
 /// The kernel whose verifier is used: the reference kernel of the simulated machine.
 const KERNEL: &str = "6.18";
 
+/// How the names of servers' folders in the cache begin.
+const PREFIX: &str = "verifier-";
+
 /// How long the guest waits for the next request, s. A variable of this name changes it.
 const IDLE_S: u64 = 180;
 const IDLE_VARIABLE: &str = "TILTYARD_VERIFY_IDLE_S";
@@ -28,6 +31,7 @@ pub fn hidden(words: &[&str]) -> Option<std::io::Result<()>> {
         [guest::ARGUMENT, folder] => guest::main(&Folder::new(folder)),
         [server::ARGUMENT, folder, kernel, idle_s] => {
             let idle = Duration::from_secs(idle_s.parse().unwrap_or(IDLE_S));
+            sweep(Path::new(folder));
             server::main(&Folder::new(folder), kernel, idle)
         }
         _ => return None,
@@ -186,7 +190,18 @@ fn folder() -> Result<Folder, Error> {
     let about = about.map_err(|e| Error::file(Role::Own, &program, "find", e))?;
     let identity = format!("{program:?} {:?} {KERNEL}", about.modified().ok());
     let name = &content_hash([identity.as_bytes()])[..16];
-    Ok(Folder::new(cache()?.join(format!("verifier-{name}"))))
+    Ok(Folder::new(cache()?.join(format!("{PREFIX}{name}"))))
+}
+
+/// Takes away what servers of other builds left that were killed.
+fn sweep(own: &Path) {
+    let beside = own.parent().and_then(|cache| fs::read_dir(cache).ok());
+    for entry in beside.into_iter().flatten().flatten() {
+        let is_server = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_server && entry.path() != own {
+            server::sweep(&Folder::new(entry.path()));
+        }
+    }
 }
 
 fn cache() -> Result<PathBuf, Error> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The engine: state of one simulated machine and its main loop.
 
+use crate::bpf::cpumask::IndexedSet;
 use crate::bpf::rng::Streams;
 use crate::cgroup::Cgroups;
 use crate::clock::{Alarm, Clock, Due, Ticks};
@@ -98,7 +99,7 @@ pub enum RunError {
 }
 
 /// More live tasks than any workload intends: a fork bomb.
-pub const MAX_LIVE_TASKS: u32 = 200_000;
+pub const MAX_LIVE_TASKS: u32 = 1_000_000;
 
 /// Reschedules that one event may cause: several times the CPUs of any machine.
 const MAX_RESCHEDULES: u32 = 1 << 16;
@@ -125,14 +126,15 @@ pub struct Engine<'a> {
     pub(crate) tasks: Vec<Box<Task>>,
     pub(crate) rqs: Vec<Rq>,
     pub(crate) rq_locks: RqLocks,
-    pub(crate) nr_busy: u32,
     pub(crate) cpu_sets: CpuSets,
+    /// CPUs that run a task.
+    pub(crate) busy: IndexedSet,
     /// CPU whose instruction stream is being simulated right now.
     pub(crate) exec_cpu: u32,
     /// CPUs whose end of work has changed.
     pub(crate) rearm: Vec<u32>,
-    /// CPUs that must reschedule at this instant, as a bitmap.
-    pending_resched: Vec<u64>,
+    /// CPUs that must reschedule at this instant.
+    pending_resched: IndexedSet,
     pub(crate) ext: Ext,
     /// In runs that check for data races.
     pub(crate) races: Option<Box<Races>>,
@@ -229,11 +231,11 @@ impl<'a> Engine<'a> {
             tasks: Vec::new(),
             rqs: (0..nr_cpus as u32).map(Rq::new).collect(),
             rq_locks: RqLocks::default(),
-            nr_busy: 0,
             cpu_sets: CpuSets::default(),
+            busy: IndexedSet::new(nr_cpus as u32),
             exec_cpu: 0,
             rearm: Vec::with_capacity(nr_cpus),
-            pending_resched: vec![0; nr_cpus.div_ceil(64)],
+            pending_resched: IndexedSet::new(nr_cpus as u32),
             ext,
             races: None,
             cgroups: Cgroups::new(setup.workload),
@@ -352,7 +354,10 @@ impl<'a> Engine<'a> {
     pub(crate) fn settle_instant(&mut self) {
         for turn in 0.. {
             self.run_irq_work();
-            let Some(cpu) = self.pop_pending() else { break };
+            let Some(cpu) = self.pending_resched.next(0) else {
+                break;
+            };
+            self.pending_resched.clear(cpu);
             if turn == MAX_RESCHEDULES {
                 return self.never_settles(cpu);
             }
@@ -367,8 +372,7 @@ impl<'a> Engine<'a> {
 
     /// Whether there is something left to do at this instant, other than the work of this CPU.
     pub(crate) fn is_instant_unsettled(&self, cpu: u32) -> bool {
-        self.pending_resched.iter().any(|word| *word != 0)
-            || self.rearm.iter().any(|other| *other != cpu)
+        !self.pending_resched.is_empty() || self.rearm.iter().any(|other| *other != cpu)
     }
 
     #[cold]
@@ -380,13 +384,13 @@ impl<'a> Engine<'a> {
     }
 
     fn tick_all(&mut self) {
-        for cpu in 0..self.rqs.len() as u32 {
-            let rq = &self.rqs[cpu as usize];
-            match (rq.curr.is_idle(), rq.stands_still) {
-                (true, _) => {}
-                (false, true) => self.miss_tick(cpu),
-                (false, false) => self.tick_one(cpu),
+        let mut next = self.busy.next(0);
+        while let Some(cpu) = next {
+            match self.rqs[cpu as usize].stands_still {
+                true => self.miss_tick(cpu),
+                false => self.tick_one(cpu),
             }
+            next = self.busy.next(cpu + 1);
         }
     }
 
@@ -399,7 +403,7 @@ impl<'a> Engine<'a> {
     /// The current task of `cpu` should leave it at the next opportunity, because of an event on this CPU.
     pub(crate) fn resched_local(&mut self, cpu: u32) {
         self.rqs[cpu as usize].need_resched = true;
-        self.pending_resched[cpu as usize / 64] |= 1 << (cpu % 64);
+        self.pending_resched.set(cpu);
     }
 
     /// `resched_curr()`: on another CPU it takes an interrupt to get there.
@@ -422,18 +426,7 @@ impl<'a> Engine<'a> {
 
     pub(crate) fn clear_resched(&mut self, cpu: u32) {
         self.rqs[cpu as usize].need_resched = false;
-        self.pending_resched[cpu as usize / 64] &= !(1 << (cpu % 64));
-    }
-
-    fn pop_pending(&mut self) -> Option<u32> {
-        let (i, word) = self
-            .pending_resched
-            .iter_mut()
-            .enumerate()
-            .find(|(_, w)| **w != 0)?;
-        let bit = word.trailing_zeros();
-        *word &= *word - 1;
-        Some(i as u32 * 64 + bit)
+        self.pending_resched.clear(cpu);
     }
 
     pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {

@@ -8,6 +8,7 @@ use crate::jitter::TaskJitter;
 use crate::program::Cursor;
 use std::ffi::c_char;
 use std::ptr;
+use std::rc::Rc;
 use tiltyard_model::Tid;
 use tiltyard_native::layout::{SchedEntity, SchedExtEntity, TASK_COMM_LEN, TaskStruct};
 
@@ -167,7 +168,7 @@ impl Work {
 pub struct Task {
     pub kern: TaskStruct,
     pub id: TaskId,
-    pub name: String,
+    pub name: Box<str>,
     pub app: u32,
     /// Which task of the workload it is an instance of; `None` for shells and kernel threads.
     pub spec: Option<u32>,
@@ -177,7 +178,8 @@ pub struct Task {
     /// Policy of the workload file, kept for reports and restores.
     pub nice: i8,
     pub cpu: u32,
-    pub cpus: CpuSet,
+    /// Shared with other tasks of the same affinity; see [`Task::set_cpus`].
+    pub cpus: Rc<CpuSet>,
     pub cgroup: u32,
     pub ext: ExtTask,
     pub work: Work,
@@ -200,6 +202,13 @@ impl Task {
 
     pub fn queued(&self) -> bool {
         self.kern.scx.flags & TASK_QUEUED != 0
+    }
+
+    /// Changes the affinity, as the kernel's struct shows it, too.
+    pub fn set_cpus(&mut self, cpus: Rc<CpuSet>) {
+        self.kern.cpus_ptr = cpus.as_ptr();
+        self.kern.nr_cpus_allowed = cpus.weight() as i32;
+        self.cpus = cpus;
     }
 
     pub fn may_run_on(&self, cpu: u32) -> bool {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine's CPUs as sets, computed once.
 
-use crate::bpf::cpumask::CpuSet;
+use crate::bpf::cpumask::{CpuSet, IndexedSet};
+use std::rc::Rc;
 use tiltyard_model::Machine;
 
 #[derive(Debug)]
@@ -10,10 +11,21 @@ pub struct Topology {
     pub siblings: Vec<Vec<u32>>,
     pub has_smt: bool,
     /// CPUs that share the last-level cache, for each cache.
-    pub llc_cpus: Vec<CpuSet>,
-    pub node_cpus: Vec<CpuSet>,
+    pub llc_cpus: Vec<IndexedSet>,
+    pub node_cpus: Vec<IndexedSet>,
     pub nr_nodes: usize,
-    pub online: CpuSet,
+    pub online: IndexedSet,
+    /// The same, for the tasks that may run anywhere: one set for all of them.
+    pub anywhere: Rc<CpuSet>,
+}
+
+/// A part of the machine.
+#[derive(Clone, Copy, Debug)]
+pub enum Domain {
+    /// The CPUs that share a last-level cache.
+    Llc(u32),
+    Node(u32),
+    Machine,
 }
 
 impl Topology {
@@ -26,7 +38,7 @@ impl Topology {
                 .map(|c| key(c) as usize + 1)
                 .max()
                 .unwrap_or(1);
-            let mut sets = vec![CpuSet::new(nr); groups];
+            let mut sets = vec![IndexedSet::new(nr); groups];
             for (cpu, place) in machine.cpus.iter().enumerate() {
                 sets[key(place) as usize].set(cpu as u32);
             }
@@ -44,7 +56,16 @@ impl Topology {
             llc_cpus: group(|c| c.llc),
             node_cpus: group(|c| c.node),
             nr_nodes: machine.nr_nodes(),
-            online: CpuSet::all(nr),
+            online: IndexedSet::all(nr),
+            anywhere: Rc::new(CpuSet::all(nr)),
+        }
+    }
+
+    pub fn cpus_of(&self, domain: Domain) -> &IndexedSet {
+        match domain {
+            Domain::Llc(llc) => &self.llc_cpus[llc as usize],
+            Domain::Node(node) => &self.node_cpus[node as usize],
+            Domain::Machine => &self.online,
         }
     }
 }

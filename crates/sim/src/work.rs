@@ -179,15 +179,17 @@ impl Engine<'_> {
 
     /// Speeds of a CPU and its SMT siblings after one of them became busy or idle.
     pub(crate) fn update_speed(&mut self, cpu: u32) {
-        if self.topology.siblings[cpu as usize].len() == 1 {
+        let siblings = &self.topology.siblings[cpu as usize];
+        let nr_siblings = siblings.len();
+        if nr_siblings == 1 {
             return;
         }
-        let siblings = self.topology.siblings[cpu as usize].clone();
         let busy = siblings
             .iter()
             .filter(|c| !self.rqs[**c as usize].curr.is_idle())
             .count();
-        for sibling in siblings {
+        for i in 0..nr_siblings {
+            let sibling = self.topology.siblings[cpu as usize][i];
             let full = self.full_speed(sibling);
             // The parameter is for two busy siblings; more of them share the throughput of two.
             let speed = match busy as u64 {

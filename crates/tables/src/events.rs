@@ -170,7 +170,8 @@ impl<B: BatchSink> EventTables<B> {
         for cpu in 0..self.cpus.len() {
             self.end_slice(cpu, None, None);
         }
-        for transition in self.tasks.states.close() {
+        for slot in self.tasks.states.slots() {
+            let transition = self.tasks.states.close(slot);
             self.transition(transition);
         }
         let origin_ns = self.origin_ns;

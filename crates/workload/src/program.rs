@@ -47,7 +47,7 @@ pub const DEFAULT_PIPE_BYTES: u64 = 64 << 10;
 /// Distance of pointers in rt-app's `memrun` chase: a cache line.
 pub const DEFAULT_STRIDE_BYTES: u64 = 64;
 /// More instances than this at the start are taken for a mistake.
-pub const MAX_INSTANCES: i64 = 200_000;
+pub const MAX_INSTANCES: i64 = 1_000_000;
 /// Buffer that rt-app gives each thread unless the file says otherwise.
 pub const DEFAULT_MEM_BUFFER_BYTES: u64 = 4 << 20;
 /// Where rt-app's `iorun` writes unless the file says otherwise.

@@ -93,7 +93,7 @@ fn wrong_types_and_numbers() {
     insta::assert_snapshot!(task("\"run\": 1.5"), @"f.json:1:28: run: 1.5 is no whole number; write a whole number");
     insta::assert_snapshot!(task("\"run\": { \"exp\": 5 }"), @r#"f.json:1:28: run: rt-app knows no distributions; move the event into "tiltyard": { ... }"#);
     insta::assert_snapshot!(task("\"sleep\": 18446744073709551615"), @"f.json:1:30: sleep: 18446744073709551615 is too large; write less");
-    insta::assert_snapshot!(task("\"run\": 1, \"instance\": -1"), @"f.json:1:43: instance: -1 is out of range; write a whole number from 0 to 200000");
+    insta::assert_snapshot!(task("\"run\": 1, \"instance\": -1"), @"f.json:1:43: instance: -1 is out of range; write a whole number from 0 to 1000000");
     insta::assert_snapshot!(task("\"run\": 1, \"loop\": 0"), @"f.json:1:39: loop: 0 means nothing here; write 1 or more (or -1: for ever)");
     insta::assert_snapshot!(task("\"run\": 1, \"loop\": 1, \"loop\": 2"), @"f.json:1:42: loop: given twice; keep one");
     insta::assert_snapshot!(task("\"run\": 1, \"delay\": -1"), @"f.json:1:40: delay: -1 is negative; write 0 or more");

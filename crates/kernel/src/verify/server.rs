@@ -54,18 +54,38 @@ pub fn main(folder: &Folder, kernel_version: &str, idle: Duration) -> std::io::R
         Ok(Ok(report)) => Some(ended(&report)),
         Ok(Err(error)) | Err(error) => Some(error.to_string()),
     };
+    clear(folder);
+    match error {
+        Some(error) => write_whole(&folder.error(), &error),
+        None => {
+            remove(folder);
+            Ok(())
+        }
+    }
+}
+
+/// Takes away what a server left that was killed, unless another one serves there.
+pub fn sweep(folder: &Folder) {
+    let Ok(lock) = File::open(folder.lock()) else {
+        return;
+    };
+    if lock.try_lock().is_ok() {
+        clear(folder);
+        let _ = std::fs::remove_file(folder.error());
+        remove(folder);
+    }
+}
+
+fn clear(folder: &Folder) {
     let _ = std::fs::remove_dir_all(folder.answers());
     let _ = std::fs::remove_file(folder.log());
     // A request that came meanwhile keeps its folder, and its client starts another server.
     let _ = std::fs::remove_dir(folder.requests());
-    match error {
-        Some(error) => write_whole(&folder.error(), &error),
-        None => {
-            let _ = std::fs::remove_file(folder.lock());
-            let _ = std::fs::remove_dir(folder.path());
-            Ok(())
-        }
-    }
+}
+
+fn remove(folder: &Folder) {
+    let _ = std::fs::remove_file(folder.lock());
+    let _ = std::fs::remove_dir(folder.path());
 }
 
 fn job(folder: &Folder, kernel_version: &str) -> Result<VmJob, KernelError> {

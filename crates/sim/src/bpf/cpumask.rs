@@ -5,6 +5,7 @@
 //! set of the engine can be passed to a scheduler. [`CpuMask`] has the operations; pointers passed
 //! by a scheduler are converted to it. Bits at and above the number of CPUs are never set.
 
+mod indexed;
 mod kfuncs;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -13,6 +14,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use tiltyard_native::layout::Cpumask;
 
+pub use indexed::IndexedSet;
 pub use kfuncs::{BadReference, Cpumasks};
 
 const WORD_BITS: u32 = u64::BITS;
@@ -144,21 +146,6 @@ impl CpuMask {
     #[inline]
     pub fn assign_xor(&mut self, a: &CpuMask, b: &CpuMask) {
         self.assign(a, b, |a, b| a ^ b);
-    }
-
-    /// Keeps only CPUs that are also in `other`; returns whether any are left.
-    #[inline]
-    pub fn and_with(&mut self, other: &CpuMask) -> bool {
-        self.combine(other, |own, other| own & other)
-    }
-
-    #[inline]
-    fn combine(&mut self, other: &CpuMask, op: impl Fn(u64, u64) -> u64) -> bool {
-        let own = CpuMask {
-            bits: self.bits,
-            nr_cpus: self.nr_cpus,
-        };
-        self.assign(&own, other, op)
     }
 
     #[inline]

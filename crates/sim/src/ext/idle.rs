@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Built-in idle tracking and the default CPU choice (kernel/sched/ext_idle.c).
 
-use crate::bpf::cpumask::{CpuMask, CpuSet};
+use crate::bpf::cpumask::{CpuMask, CpuSet, IndexedSet};
 use crate::engine::Engine;
 use crate::ext::flags::*;
 use crate::ext::ops::{Op, OpTable};
 use crate::task::{Class, TaskId};
-use crate::topology::Topology;
+use crate::topology::{Domain, Topology};
 use tiltyard_model::Machine;
 use tiltyard_model::machine::CpuPlace;
 
 /// Idle CPUs and wholly idle cores, as schedulers see them: of the machine, or of one node.
 #[derive(Debug)]
 pub struct IdleSet {
-    pub cpus: CpuSet,
-    pub cores: CpuSet,
+    pub cpus: IndexedSet,
+    pub cores: IndexedSet,
 }
 
 /// Index of a set: the node's number if there is one set per node.
@@ -144,27 +144,33 @@ impl Engine<'_> {
     /// `scx_pick_idle_cpu()`: claims an idle CPU of `allowed`, from `set` if it can. With SCX_PICK_IDLE_IN_NODE it
     /// looks nowhere else.
     pub(crate) fn pick_idle(&mut self, allowed: &CpuMask, set: SetId, flags: u64) -> Option<u32> {
-        let found = self.pick_idle_in(allowed, set, flags);
+        let found = self.pick_idle_in(Domain::Machine, allowed, set, flags);
         if found.is_some() || flags & PICK_IDLE_IN_NODE != 0 {
             return found;
         }
         (0..self.ext.idle.others[set].len()).find_map(|i| {
             let other = self.ext.idle.others[set][i];
-            self.pick_idle_in(allowed, other, flags)
+            self.pick_idle_in(Domain::Machine, allowed, other, flags)
         })
     }
 
     /// `pick_idle_cpu_in_node()`: wholly idle cores first.
-    fn pick_idle_in(&mut self, allowed: &CpuMask, set: SetId, flags: u64) -> Option<u32> {
+    fn pick_idle_in(
+        &mut self,
+        domain: Domain,
+        allowed: &CpuMask,
+        set: SetId,
+        flags: u64,
+    ) -> Option<u32> {
         loop {
             let mut found = None;
             if self.topology.has_smt {
-                found = self.next_by_rotor(set, true, allowed);
+                found = self.next_by_rotor(set, true, domain, allowed);
                 if found.is_none() && flags & PICK_IDLE_CORE != 0 {
                     return None;
                 }
             }
-            let cpu = found.or_else(|| self.next_by_rotor(set, false, allowed))?;
+            let cpu = found.or_else(|| self.next_by_rotor(set, false, domain, allowed))?;
             if self.claim_idle(cpu) {
                 return Some(cpu);
             }
@@ -172,12 +178,18 @@ impl Engine<'_> {
     }
 
     /// `cpumask_any_and_distribute()`: the next common bit after the executing CPU's rotor, wrapping.
-    fn next_by_rotor(&mut self, set: SetId, cores: bool, allowed: &CpuMask) -> Option<u32> {
+    fn next_by_rotor(
+        &mut self,
+        set: SetId,
+        cores: bool,
+        domain: Domain,
+        allowed: &CpuMask,
+    ) -> Option<u32> {
         let masks = &mut self.ext.idle;
         let set = &masks.sets[set];
         let mask = if cores { &set.cores } else { &set.cpus };
         let rotor = &mut masks.rotors[self.exec_cpu as usize];
-        mask.any_and_distribute(allowed, rotor)
+        mask.any_of(self.topology.cpus_of(domain), allowed, rotor)
     }
 
     /// `scx_select_cpu_dfl()` for a task with its own affinity. `None`: no idle CPU was found.
@@ -212,9 +224,10 @@ impl Engine<'_> {
         {
             return Some(cpu);
         }
-        let llc = self.domain(self.ext.idle.narrow_by_llc, prev, allowed, true);
-        let node = self.domain(self.ext.idle.narrow_by_node, prev, allowed, false);
-        let domains = [llc.as_deref(), node.as_deref()];
+        let (idle, place) = (&self.ext.idle, self.machine.cpus[prev as usize]);
+        let llc = idle.narrow_by_llc.then_some(Domain::Llc(place.llc));
+        let node = idle.narrow_by_node.then_some(Domain::Node(place.node));
+        let domains = [llc, node];
         if self.topology.has_smt {
             if prev_allowed && self.is_idle_core(prev) && self.claim_idle(prev) {
                 return Some(prev);
@@ -235,10 +248,10 @@ impl Engine<'_> {
         idle.sets[idle.set_of[cpu as usize]].cores.test(cpu)
     }
 
-    /// Searches each of the domains that narrow the search, then all of `allowed`.
+    /// Searches the part of `allowed` in each of the domains that narrow the search, then all of it.
     fn pick_near(
         &mut self,
-        domains: [Option<&CpuMask>; 2],
+        domains: [Option<Domain>; 2],
         allowed: &CpuMask,
         set: SetId,
         flags: u64,
@@ -246,26 +259,8 @@ impl Engine<'_> {
         domains
             .into_iter()
             .flatten()
-            .find_map(|domain| self.pick_idle_in(domain, set, flags))
+            .find_map(|domain| self.pick_idle_in(domain, allowed, set, flags))
             .or_else(|| self.pick_idle(allowed, set, flags))
-    }
-
-    /// CPUs of `allowed` that share prev's cache (or node); `None` when that narrows nothing.
-    #[inline]
-    fn domain(&self, narrows: bool, prev: u32, allowed: &CpuMask, llc: bool) -> Option<CpuSet> {
-        narrows.then(|| self.near(prev, allowed, llc))
-    }
-
-    #[inline(never)]
-    fn near(&self, prev: u32, allowed: &CpuMask, llc: bool) -> CpuSet {
-        let place = self.machine.cpus[prev as usize];
-        let mut set = if llc {
-            self.topology.llc_cpus[place.llc as usize].clone()
-        } else {
-            self.topology.node_cpus[place.node as usize].clone()
-        };
-        set.and_with(allowed);
-        set
     }
 
     /// A waker that is about to sleep wants the wakee near: prev if it is idle and shares the cache, else the waker's

@@ -53,10 +53,14 @@ impl Engine<'_> {
             self.charge(self.exec_cpu, OverheadCause::Ipi, kick_ns);
         }
         kicked.sort_unstable();
-        for cpu in kicked {
+        for cpu in kicked.drain(..) {
             self.lock_rq_for_kick(cpu);
             self.do_kick(cpu);
             self.unlock_rq_after_kick(cpu);
+        }
+        if self.ext.kicked.is_empty() {
+            // Its memory serves again.
+            self.ext.kicked = kicked;
         }
         self.begin_waits();
     }

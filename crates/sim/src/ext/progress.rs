@@ -2,8 +2,9 @@
 //! Detects runs that only look fine: tasks that get no CPU although one is idle, and CPUs on which scheduler
 //! code leaves no time for the task that should run.
 
+use crate::bpf::cpumask::CpuSet;
 use crate::cpu::Rq;
-use crate::engine::{Engine, MAX_LIVE_TASKS, RunError};
+use crate::engine::{Engine, RunError};
 use crate::ext::dsq::Dsq;
 use crate::ext::exit::ExitKind;
 use crate::ext::flags::DSQ_GLOBAL;
@@ -11,10 +12,13 @@ use crate::ext::ops::{Counts, OP_SLOTS, Op};
 use crate::task::{Class, DsqRef, Life, Task};
 use std::cmp::Reverse;
 
-/// Events that one instant may hold. At most [`MAX_LIVE_TASKS`] tasks wake, run and block at the same nanosecond, and
-/// each of these takes a few events; 16 leave room. Anything beyond repeats itself, for example a timer that is
-/// started with a delay of 0.
-pub const MAX_EVENTS_PER_INSTANT: u32 = 16 * MAX_LIVE_TASKS;
+/// Events that one instant may hold. At most all tasks wake, run and block at the same nanosecond, and each of these
+/// takes a few events; 16 leave room. Anything beyond repeats itself, for example a timer that is started with a delay
+/// of 0.
+const EVENTS_PER_TASK: u32 = 16;
+
+/// The same for up to 200,000 tasks: detected within about a second.
+const EVENTS_PER_INSTANT: u32 = EVENTS_PER_TASK * 200_000;
 
 /// A CPU makes progress if its task gets at least this part of the time, in 1/1000. A task that is preempted at
 /// each tick of 1000 Hz by a scheduler that takes 900 us still gets a hundred times more.
@@ -81,21 +85,22 @@ impl Engine<'_> {
             self.progress.events = 0;
         }
         self.progress.events += 1;
-        if self.progress.events >= MAX_EVENTS_PER_INSTANT / 2 {
+        if self.progress.events >= EVENTS_PER_INSTANT / 2 {
             self.time_stands_still();
         }
     }
 
     #[cold]
     fn time_stands_still(&mut self) {
-        if self.progress.events == MAX_EVENTS_PER_INSTANT / 2 {
+        let most = EVENTS_PER_INSTANT.max(EVENTS_PER_TASK * self.tasks.len() as u32);
+        if self.progress.events == most / 2 {
             self.progress.counts_at_half = self.ext.counts;
         }
-        if self.progress.events == MAX_EVENTS_PER_INSTANT {
+        if self.progress.events == most {
             let blame = self.blame(&self.progress.counts_at_half);
             let now = self.now;
             self.fail(RunError::Scheduler(format!(
-                "simulated time does not advance: {MAX_EVENTS_PER_INSTANT} events at {now} ns; {blame}"
+                "simulated time does not advance: {most} events at {now} ns; {blame}"
             )));
         }
     }
@@ -180,10 +185,14 @@ impl Engine<'_> {
             true => NOTHING_RAN_NS,
             false => WAITED_NS.max(run_ns / 2),
         };
+        let idle = self.idle_for(patience_ns);
+        if idle.is_empty() {
+            return None;
+        }
         let waiting = self.tasks.iter().skip(1).map(Box::as_ref);
         let waiting: Vec<(&Task, u32)> = waiting
             .filter(|task| task.life == Life::Runnable && task.class == Class::Ext)
-            .filter_map(|task| Some((task, self.idle_beside(task, patience_ns)?)))
+            .filter_map(|task| Some((task, self.idle_beside(task, &idle, patience_ns)?)))
             .collect();
         let (_, idle_cpu) = *waiting.first()?;
         let mut places = Vec::new();
@@ -202,24 +211,25 @@ impl Engine<'_> {
         })
     }
 
-    /// A CPU that was idle for that long while `task` waited.
-    fn idle_beside(&self, task: &Task, patience_ns: u64) -> Option<u32> {
-        let idle = |cpu: &u32| {
-            let rq = &self.rqs[*cpu as usize];
-            let both_since_ns = rq.idle_since_ns.max(task.ext.waits_since_ns);
-            rq.curr.is_idle() && self.now.saturating_sub(both_since_ns) >= patience_ns
-        };
-        if self.rqs[task.cpu as usize].curr == task.id {
+    /// CPUs that have been idle for at least that long.
+    fn idle_for(&self, patience_ns: u64) -> CpuSet {
+        let idle = self.rqs.iter().filter(|rq| {
+            rq.curr.is_idle() && self.now.saturating_sub(rq.idle_since_ns) >= patience_ns
+        });
+        CpuSet::of(self.rqs.len() as u32, idle.map(|rq| rq.kernel.cpu as u32))
+    }
+
+    /// A CPU of `idle` that `task` may use, if it waited for as long.
+    fn idle_beside(&self, task: &Task, idle: &CpuSet, patience_ns: u64) -> Option<u32> {
+        let waited_ns = self.now.saturating_sub(task.ext.waits_since_ns);
+        if waited_ns < patience_ns || self.rqs[task.cpu as usize].curr == task.id {
             return None;
         }
-        let mut cpus = (0..self.rqs.len() as u32).filter(|&cpu| task.may_run_on(cpu));
         let counts = !task.ext.ran || self.queue_of(task).is_some_and(|(_, dsq)| dsq.taken == 0);
         match counts {
-            true => cpus.find(idle),
-            false => {
-                let first = cpus.clone().next()?;
-                cpus.all(|cpu| idle(&cpu)).then_some(first)
-            }
+            true => idle.first_and(&task.cpus),
+            false if task.cpus.is_subset(idle) => task.cpus.first(),
+            false => None,
         }
     }
 

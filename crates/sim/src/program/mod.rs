@@ -30,8 +30,12 @@ pub struct Programs {
     /// Live tasks that only another task can wake.
     pub stuck: u32,
     pub live_total: u32,
+    /// For each application, a task that no living one of it precedes.
+    pub first_of_app: Vec<TaskId>,
     /// The kernel's own.
     pub kernel_threads: Vec<KernelThread>,
+    /// For each CPU, those that a task leaves work which ends there, in order.
+    pub woken_by_exits: Vec<Vec<u32>>,
 }
 
 impl Programs {
@@ -55,7 +59,9 @@ impl Programs {
             unborn_total: unborn(true),
             stuck: 0,
             live_total: 0,
+            first_of_app: vec![TaskId::IDLE; workload.apps.len()],
             kernel_threads: Vec::new(),
+            woken_by_exits: Vec::new(),
         })
     }
 
@@ -72,26 +78,45 @@ pub struct Cursor {
     pub code: u32,
     pub pc: u32,
     pub loops: Vec<LoopFrame>,
-    /// When each enclosing block that lasts for a time is over.
-    pub ends_ns: Vec<u64>,
     /// Progress of a blocking instruction; the number's meaning depends on the kind.
     pub stage: u8,
     /// Tasks that the current instruction has started.
     pub started: u32,
     pub wait: Wait,
-    /// Whom the current system call is still to wake.
-    pub to_wake: VecDeque<TaskId>,
     /// It must wait and is on its way into `schedule()`; it may still be woken before it gets there.
     pub leaves: bool,
-    /// Requests begun and not ended: class and time.
-    pub begun: Vec<(u16, u64)>,
-    /// Next base of each rt-app timer that this task has used.
-    pub timers: Vec<(u32, u64)>,
+    pub seldom: Option<Box<Seldom>>,
     /// Start of the task's delay-shifted clock, for rt-app's timers.
     pub base_ns: u64,
     /// Instructions executed at `spin_time_ns`: a program that takes no time is an error.
     pub spin_count: u32,
     pub spin_time_ns: u64,
+}
+
+/// What few programs need: apart, because there may be a million cursors.
+#[derive(Debug, Default)]
+pub struct Seldom {
+    /// When each enclosing block that lasts for a time is over.
+    pub ends_ns: Vec<u64>,
+    /// Whom the current system call is still to wake.
+    pub to_wake: VecDeque<TaskId>,
+    /// Requests begun and not ended: class and time.
+    pub begun: Vec<(u16, u64)>,
+    /// Next base of each rt-app timer that this task has used.
+    pub timers: Vec<(u32, u64)>,
+}
+
+impl Cursor {
+    pub fn seldom(&mut self) -> &mut Seldom {
+        self.seldom.get_or_insert_default()
+    }
+
+    /// Whether the current system call is still to wake somebody.
+    #[inline]
+    pub fn is_to_wake(&self) -> bool {
+        let seldom = self.seldom.as_ref();
+        seldom.is_some_and(|seldom| !seldom.to_wake.is_empty())
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

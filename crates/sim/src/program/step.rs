@@ -93,7 +93,7 @@ impl Engine<'_> {
 
     fn next_is_private(&self, id: TaskId) -> bool {
         let cursor = &self.tasks[id.index()].cursor;
-        if cursor.leaves || !cursor.to_wake.is_empty() {
+        if cursor.leaves || cursor.is_to_wake() {
             return false;
         }
         // A task that has executed its exit has nothing left.
@@ -164,7 +164,7 @@ impl Engine<'_> {
     }
 
     fn execute(&mut self, cpu: u32, id: TaskId, code: &[Insn]) -> Flow {
-        if !self.tasks[id.index()].cursor.to_wake.is_empty() && self.wake_next(id) {
+        if self.tasks[id.index()].cursor.is_to_wake() && self.wake_next(id) {
             return Flow::Next;
         }
         let cursor = &mut self.tasks[id.index()].cursor;
@@ -201,6 +201,8 @@ impl Engine<'_> {
                 ..
             } => cursor.pc = *end,
             Insn::LoopBegin { count, counted, .. } => {
+                // Loops within loops are rare, and tasks many.
+                cursor.loops.reserve_exact(1);
                 cursor.loops.push(LoopFrame {
                     left: count.map(|n| n - 1),
                     pass: 0,
@@ -232,10 +234,11 @@ impl Engine<'_> {
                     cursor.pc = *end;
                 }
             }
-            Insn::Last { time_ns } => cursor.ends_ns.push(self.now + time_ns),
+            Insn::Last { time_ns } => cursor.seldom().ends_ns.push(self.now + time_ns),
             Insn::UnlessOver { end } => {
-                if cursor.ends_ns.last().is_none_or(|over| self.now >= *over) {
-                    cursor.ends_ns.pop();
+                let ends_ns = &mut cursor.seldom().ends_ns;
+                if ends_ns.last().is_none_or(|over| self.now >= *over) {
+                    ends_ns.pop();
                     cursor.pc = *end;
                 }
             }
@@ -334,7 +337,7 @@ impl Engine<'_> {
             }
             Op::Begin { request } => {
                 let now = self.now;
-                let begun = &mut self.tasks[id.index()].cursor.begun;
+                let begun = &mut self.tasks[id.index()].cursor.seldom().begun;
                 begun.retain(|(class, _)| usize::from(*class) != *request);
                 begun.push((*request as u16, now));
                 Flow::Next
@@ -364,7 +367,7 @@ impl Engine<'_> {
     }
 
     fn end_request(&mut self, cpu: u32, id: TaskId, request: usize) -> Flow {
-        let begun = &mut self.tasks[id.index()].cursor.begun;
+        let begun = &mut self.tasks[id.index()].cursor.seldom().begun;
         let Some(at) = begun
             .iter()
             .position(|(class, _)| usize::from(*class) == request)
@@ -433,7 +436,7 @@ impl Engine<'_> {
         let spec = &self.workload.timers[timer];
         let first = self.tasks[id.index()].cursor.base_ns;
         let base = if spec.per_task {
-            let timers = &mut self.tasks[id.index()].cursor.timers;
+            let timers = &mut self.tasks[id.index()].cursor.seldom().timers;
             match timers.iter().position(|(t, _)| *t as usize == timer) {
                 Some(at) => &mut timers[at].1,
                 None => {

@@ -92,7 +92,7 @@ impl Engine<'_> {
     /// Wakes these, one after the other. Who may be preempted inside of the kernel may be so after each.
     fn wake_all(&mut self, id: TaskId, woken: VecDeque<TaskId>) -> Flow {
         if self.machine.preemptible {
-            self.tasks[id.index()].cursor.to_wake = woken;
+            self.tasks[id.index()].cursor.seldom().to_wake = woken;
         } else {
             for waiter in woken {
                 self.wake_waiter(waiter, false);
@@ -103,7 +103,7 @@ impl Engine<'_> {
 
     /// The next of [`Engine::wake_all`].
     pub(super) fn wake_next(&mut self, id: TaskId) -> bool {
-        let next = self.tasks[id.index()].cursor.to_wake.pop_front();
+        let next = self.tasks[id.index()].cursor.seldom().to_wake.pop_front();
         if let Some(waiter) = next {
             self.wake_waiter(waiter, false);
         }

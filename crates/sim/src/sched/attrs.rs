@@ -9,6 +9,7 @@ use crate::races::Sync;
 use crate::sched::rt::rr_slice_ticks;
 use crate::sched::{Leave, ON_RQ_MIGRATING, ON_RQ_QUEUED};
 use crate::task::{Class, ExtState, Life, TaskId, ext_weight};
+use std::rc::Rc;
 use tiltyard_model::EventKind;
 use tiltyard_workload::{Attrs, Policy};
 
@@ -235,15 +236,14 @@ impl Engine<'_> {
                 nr_cpus - 1
             )));
         }
-        if set == self.tasks[id.index()].cpus {
+        if set == *self.tasks[id.index()].cpus {
             return;
         }
         let cpu = self.tasks[id.index()].cpu;
         self.lock_rq(cpu);
         self.with_task_off(id, DEQ_SAVE | DEQ_NOCLOCK, |engine| {
             let task = &mut engine.tasks[id.index()];
-            task.kern.nr_cpus_allowed = set.weight() as i32;
-            task.cpus.copy_from(&set);
+            task.set_cpus(Rc::new(set));
             engine.report_affinity(id);
             if engine.ext.enabled && engine.tasks[id.index()].class == Class::Ext {
                 engine.ext_set_cpumask(id);

@@ -9,6 +9,7 @@ use crate::program::{Cursor, Wait};
 use crate::sched::Leave;
 use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, new_task_struct};
 use std::ptr;
+use std::rc::Rc;
 use tiltyard_model::{EventKind, TaskInfo, Tid};
 use tiltyard_workload::Op;
 
@@ -117,7 +118,7 @@ impl Engine<'_> {
 
     pub(super) fn create_task(&mut self, birth: Birth) -> TaskId {
         let id = TaskId(self.tasks.len() as u32);
-        let cpus = self.topology.online.clone();
+        let cpus = Rc::clone(&self.topology.anywhere);
         let (user, number) = birth.stream;
         let jitter = match birth.app {
             Some(_) => TaskJitter::new(&self.machine.jitter, &self.streams, user, number),
@@ -126,7 +127,7 @@ impl Engine<'_> {
         let mut task = Box::new(Task {
             kern: new_task_struct(id.0 as i32, &birth.name),
             id,
-            name: birth.name,
+            name: birth.name.into(),
             app: birth.app.unwrap_or(u32::MAX),
             spec: birth.spec,
             instance: birth.instance,
@@ -134,7 +135,7 @@ impl Engine<'_> {
             class: Class::Ext,
             nice: 0,
             cpu: birth.cpu,
-            cpus,
+            cpus: Rc::clone(&cpus),
             cgroup: 0,
             ext: ExtTask::default(),
             work: Work {
@@ -153,8 +154,7 @@ impl Engine<'_> {
             generation: 0,
             rt_slice_ticks: 0,
         });
-        task.kern.cpus_ptr = task.cpus.as_ptr();
-        task.kern.nr_cpus_allowed = task.cpus.weight() as i32;
+        task.set_cpus(cpus);
         task.kern.wake_cpu = birth.cpu as i32;
         task.kern.thread_cpu = birth.cpu;
         task.kern.start_time = self.now;
@@ -196,7 +196,7 @@ impl Engine<'_> {
             tid: id.tid(),
             tgid: Tid(task.kern.tgid as u32),
             parent: task.parent.tid(),
-            name: task.name.clone(),
+            name: task.name.to_string(),
             app: app.to_owned(),
             nice: task.nice,
             born_ns: self.now,
@@ -303,7 +303,7 @@ impl Engine<'_> {
                 parent.kern.policy,
                 parent.kern.prio,
                 parent.kern.scx.weight,
-                parent.cpus.clone(),
+                Rc::clone(&parent.cpus),
             )
         };
         let task = &mut self.tasks[id.index()];
@@ -314,19 +314,20 @@ impl Engine<'_> {
         task.kern.prio = prio;
         task.kern.normal_prio = prio;
         task.kern.scx.weight = weight;
-        task.kern.nr_cpus_allowed = cpus.weight() as i32;
-        task.cpus.copy_from(&cpus);
+        task.set_cpus(cpus);
     }
 
     /// The process that a new thread joins: the forking thread's, or, for a shell's child, the first task of its app.
-    fn process_of(&self, parent: TaskId, app: u32, by_shell: bool) -> Option<TaskId> {
+    fn process_of(&mut self, parent: TaskId, app: u32, by_shell: bool) -> Option<TaskId> {
         if !by_shell {
             return Some(TaskId(self.tasks[parent.index()].kern.tgid as u32));
         }
-        let first = self
-            .tasks
+        // Nobody before the last one found will be: ids count up, and the dead stay dead.
+        let from = self.programs.first_of_app[app as usize];
+        let first = self.tasks[from.index()..]
             .iter()
             .find(|t| t.app == app && t.spec.is_some() && t.life != Life::Dead)?;
+        self.programs.first_of_app[app as usize] = first.id;
         Some(TaskId(first.kern.tgid as u32))
     }
 

@@ -267,15 +267,15 @@ impl Engine<'_> {
         match (prev.is_idle(), next.is_idle()) {
             (true, false) => {
                 rq.idle_total_ns += now - rq.idle_since_ns;
-                self.nr_busy += 1;
+                self.busy.set(cpu);
                 self.clock.start_ticks(now);
                 self.update_speed(cpu);
             }
             (false, true) => {
                 rq.idle_since_ns = now;
                 rq.idle_entered_ns = now;
-                self.nr_busy -= 1;
-                if self.nr_busy == 0 {
+                self.busy.clear(cpu);
+                if self.busy.is_empty() {
                     self.clock.stop_ticks();
                 }
                 self.update_speed(cpu);

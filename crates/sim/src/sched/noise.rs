@@ -9,6 +9,7 @@ use crate::ext::flags::*;
 use crate::program::Wait;
 use crate::program::compile::Insn;
 use crate::task::TaskId;
+use std::rc::Rc;
 use tiltyard_model::machine::{Noise, Per};
 use tiltyard_workload::{Dist, Op};
 
@@ -25,8 +26,6 @@ pub struct KernelThread {
 
 /// The work that tasks leave which end.
 struct AfterExits {
-    /// Only exits there are its business; `None`: all.
-    cpu: Option<u32>,
     per_exit_permille: u64,
     owed_permille: u64,
 }
@@ -50,6 +49,7 @@ impl AfterExits {
 impl Engine<'_> {
     pub(crate) fn create_kernel_threads(&mut self) {
         let machine = self.machine;
+        self.programs.woken_by_exits = vec![Vec::new(); self.rqs.len()];
         for (at, noise) in machine.noise.iter().enumerate() {
             // Threads of one name draw from streams of their own.
             let same = |other: &&Noise| other.name == noise.name;
@@ -94,14 +94,21 @@ impl Engine<'_> {
         }
         if let Some(cpu) = cpu {
             task.kern.flags |= PF_NO_SETAFFINITY;
-            task.cpus.copy_from(&CpuSet::of(nr_cpus, [cpu]));
-            task.kern.nr_cpus_allowed = 1;
+            task.set_cpus(Rc::new(CpuSet::of(nr_cpus, [cpu])));
         }
         let after_exits = noise.per_exit_permille.map(|per_exit_permille| AfterExits {
-            cpu,
             per_exit_permille,
             owed_permille: 0,
         });
+        if after_exits.is_some() {
+            // Exits elsewhere are not the business of a CPU's own thread.
+            let of_exits = match cpu {
+                Some(cpu) => &mut self.programs.woken_by_exits[cpu as usize..=cpu as usize],
+                None => &mut self.programs.woken_by_exits[..],
+            };
+            let thread = self.programs.kernel_threads.len() as u32;
+            of_exits.iter_mut().for_each(|threads| threads.push(thread));
+        }
         self.programs.kernel_threads.push(KernelThread {
             id,
             sleep_mean_ns: noise.sleep_mean_ns,
@@ -131,17 +138,14 @@ impl Engine<'_> {
 
     /// A task has ended on this CPU.
     pub(super) fn exit_makes_work(&mut self, cpu: u32) {
-        for at in 0..self.programs.kernel_threads.len() {
-            let thread = &mut self.programs.kernel_threads[at];
-            let Some(work) = &mut thread.after_exits else {
-                continue;
-            };
-            if work.cpu.is_some_and(|own| own != cpu) {
-                continue;
+        for i in 0..self.programs.woken_by_exits[cpu as usize].len() {
+            let at = self.programs.woken_by_exits[cpu as usize][i];
+            let thread = &mut self.programs.kernel_threads[at as usize];
+            if let Some(work) = &mut thread.after_exits {
+                work.add_exit();
             }
-            work.add_exit();
             if self.tasks[thread.id.index()].cursor.wait == Wait::Exits {
-                self.await_kernel_work(at as u32);
+                self.await_kernel_work(at);
             }
         }
     }

@@ -117,6 +117,7 @@ fn only_a_verifier_refuses_them() {
         folder: tempfile::tempdir().unwrap(),
     };
     verifier.write(SOURCE);
+    killed_before();
     let good = verifier.tiltyard(&["build", "--verify", "./my.bpf.c"]);
     if good.status.code() == Some(7) {
         let _ = writeln!(
@@ -150,6 +151,16 @@ fn only_a_verifier_refuses_them() {
     }
     assert_eq!(verifier.run(&["--verify"]).status.code(), Some(5));
     leaves_nothing();
+}
+
+/// What a server of another build leaves that is killed.
+fn killed_before() {
+    let cache = tiltyard_build::default_cache_dir().unwrap();
+    let folder = cache.join("verifier-of-another-build");
+    std::fs::create_dir_all(folder.join("answers")).unwrap();
+    for name in ["lock", "log"] {
+        std::fs::write(folder.join(name), "").unwrap();
+    }
 }
 
 /// The guest goes when nobody asks, and so do its server and its files.

@@ -145,8 +145,49 @@ proptest! {
         z.assign_xor(&x, &y);
         prop_assert_eq!(list(&z), a.symmetric_difference(&b).copied().collect::<BTreeSet<_>>());
         prop_assert_eq!(z.clone(), z.clone());
-        let mut w = x.clone();
-        prop_assert_eq!(w.and_with(&y), !a.is_disjoint(&b));
-        prop_assert_eq!(list(&w), a.intersection(&b).copied().collect::<BTreeSet<_>>());
+    }
+
+    /// Sets, of few words or of more than 64, with any of their CPUs set and cleared in any order.
+    #[test]
+    fn indexed_sets_find_what_sets_find(
+        nr_cpus in prop_oneof![1u32..200, 4000u32..10_000],
+        changes in proptest::collection::vec((any::<u32>(), any::<bool>()), 0..60),
+        domain in proptest::collection::vec(any::<u32>(), 0..30),
+        allowed in proptest::collection::vec(any::<u32>(), 0..30),
+        from in any::<u32>(),
+    ) {
+        let mut set = IndexedSet::new(nr_cpus);
+        let mut plain = CpuSet::new(nr_cpus);
+        for (cpu, on) in changes {
+            let cpu = cpu % nr_cpus;
+            if on {
+                set.set(cpu);
+                plain.set(cpu);
+            } else {
+                prop_assert_eq!(set.test_and_clear(cpu), plain.test_and_clear(cpu));
+            }
+        }
+        let near = |cpus: Vec<u32>| {
+            let mut all = plain.iter().collect::<Vec<_>>();
+            all.truncate(cpus.len() / 2);
+            CpuSet::of(nr_cpus, cpus.into_iter().map(|cpu| cpu % nr_cpus).chain(all))
+        };
+        let (domain, allowed) = (near(domain), near(allowed));
+        let mut indexed = IndexedSet::new(nr_cpus);
+        domain.iter().for_each(|cpu| indexed.set(cpu));
+        let from = from % (nr_cpus + 1);
+        prop_assert_eq!(&**set, &*plain);
+        prop_assert_eq!(set.is_empty(), plain.is_empty());
+        prop_assert_eq!(set.next(from), plain.next(from));
+        let mut both = CpuSet::new(nr_cpus);
+        both.assign_and(&domain, &allowed);
+        let (mut rotor, mut same) = (from, from);
+        for _ in 0..4 {
+            prop_assert_eq!(
+                set.any_of(&indexed, &allowed, &mut rotor),
+                plain.any_and_distribute(&both, &mut same)
+            );
+            prop_assert_eq!(rotor, same);
+        }
     }
 }
