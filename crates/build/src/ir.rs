@@ -67,7 +67,7 @@ pub struct Global {
     pub node: Option<u32>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Function {
     pub name: String,
     pub ret: String,

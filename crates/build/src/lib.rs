@@ -223,6 +223,7 @@ impl Builder {
             resizable_elements: self.options.resizable_elements,
             debug: self.options.debug,
             accesses: self.options.accesses,
+            lines: true,
             guard: self.options.guard,
         };
         let rewritten = rewrite::rewrite(&module, &roots, choices)?;

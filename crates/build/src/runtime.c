@@ -64,6 +64,74 @@ static char tilt_stack[STACK_BYTES] __attribute__((aligned(16)));
 OWN char *tilt_sp = tilt_stack;
 
 /*
+ * Cache lines of the scheduler's variables and of the values of its maps, and which cores have
+ * them. Set by the loader; null where caches cost nothing.
+ */
+#define LINE_BYTES 64
+#define WRITE	   1
+struct tilt_lines {
+	/* Sets of cores, so many words each; own variables first, then values of maps; nr of them.
+	 */
+	const u64 *holders;
+	u64 words;
+	u64 nr;
+	/* The one that runs. */
+	u64 core;
+	/* Called when it does not have the line, or writes and others may have it, too. */
+	void (*fetch)(void *engine, u64 line, u64 how);
+};
+OWN struct tilt_lines *tilt_lines;
+
+/*
+ * What the running call has touched lately: the number of the line, of the call, and whether it has
+ * written. The prelude looks here first.
+ */
+#define RECENT	       256
+#define RECENT_WRITTEN (1ull << 42)
+#define RECENT_CALL    (1ull << 43)
+OWN u64 tilt_recent[RECENT];
+/* Number of the outermost call, in the bits above the others. */
+OWN u64 tilt_call_number;
+
+static void next_call(void)
+{
+	tilt_call_number += RECENT_CALL;
+	if (!tilt_call_number)
+		for (int i = 0; i < RECENT; i++)
+			tilt_recent[i] = 0;
+}
+
+/* The code is about to access memory. `how`: bits as in tilt_access. */
+void tilt_line(u64 address, u64 bytes, u64 how)
+{
+	struct tilt_lines *lines = tilt_lines;
+	u64 bit = 1ull << lines->core % 64;
+	u64 line, end;
+
+	tilt_recent[address / LINE_BYTES % RECENT] =
+		address / LINE_BYTES | tilt_call_number | (how & WRITE ? RECENT_WRITTEN : 0);
+	if (address - tilt_own_start < tilt_own_bytes) {
+		if (address - (u64)tilt_stack < STACK_BYTES)
+			return;
+		line = address / LINE_BYTES - tilt_own_start / LINE_BYTES;
+	} else if (address - tilt_maps_start < tilt_maps_bytes) {
+		line = (tilt_own_bytes + tilt_own_start % LINE_BYTES) / LINE_BYTES + 1 +
+		       (address - tilt_maps_start) / LINE_BYTES;
+	} else {
+		return;
+	}
+	end = line + (address % LINE_BYTES + bytes - 1) / LINE_BYTES;
+	for (; line <= end; line++) {
+		u64 at = line * lines->words + lines->core / 64;
+		u64 holders = line < lines->nr ? lines->holders[at] : 0;
+		int has = how & WRITE ? holders == bit && lines->words == 1 : (holders & bit) != 0;
+
+		if (!has)
+			lines->fetch(tilt_engine, line, how);
+	}
+}
+
+/*
  * Calls entry(a, b, c). Returns a tilt_status, and the value in *result if it is TILT_RETURNED.
  * The one exported symbol: the loader finds where the object lies by it.
  */
@@ -76,6 +144,8 @@ __attribute__((visibility("default"))) int tilt_call(u64 (*entry)(u64, u64, u64)
 	frame.stack = tilt_sp;
 	if (__builtin_setjmp(frame.jump))
 		return tilt_status;
+	if (!frame.outer)
+		next_call();
 	if (!frame.outer && __builtin_add_overflow(tilt_work, tilt_call_limit, &tilt_work_limit))
 		tilt_work_limit = ~0ull;
 	tilt_top = &frame;

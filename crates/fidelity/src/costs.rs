@@ -172,6 +172,7 @@ impl Weighed {
             spin_lock_ns: work.spin_lock_ns,
             task_lookup_ns: work.task_lookup_ns,
             kick_ns: work.kick_ns,
+            visit_llc_ns: None,
             visit_near_ns: near_ns,
             visit_far_ns: far_ns.max(near_ns),
             line_l2_ps: second_ps.saturating_sub(first_ps),

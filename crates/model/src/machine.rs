@@ -96,9 +96,11 @@ pub struct Costs {
     pub task_lookup_ns: u64,
     /// The interrupt in which a CPU kicks others, or itself, for a callback; in addition to `kfunc_ns` of the calls.
     pub kick_ns: u64,
-    /// Looking at the state of another CPU of the same node.
+    /// A cache line from another core behind the same last-level cache; `visit_near_ns` if not given.
+    pub visit_llc_ns: Option<u64>,
+    /// A cache line from another core of the same node: the state of its runqueue, what it has written of the scheduler's data.
     pub visit_near_ns: u64,
-    /// The same of another node.
+    /// The same from another node.
     pub visit_far_ns: u64,
     /// Refilling one cache line of 64 bytes from L2, L3, local memory, remote memory, in picoseconds.
     pub line_l2_ps: u64,
@@ -210,6 +212,7 @@ impl Costs {
         spin_lock_ns: 0,
         task_lookup_ns: 0,
         kick_ns: 0,
+        visit_llc_ns: None,
         visit_near_ns: 20,
         visit_far_ns: 135,
         line_l2_ps: 15_000,

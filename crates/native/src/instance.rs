@@ -62,6 +62,21 @@ pub enum LoadError {
     Dlopen(String),
 }
 
+/// Cache lines of a scheduler's variables and of the values of its maps, as runtime.c defines it: which cores have them.
+#[derive(Debug)]
+#[repr(C)]
+pub struct LineTable {
+    /// Sets of cores, `words` each: own variables first, then values of maps. Nobody has lines beyond the end.
+    pub holders: *const u64,
+    pub words: u64,
+    pub nr: u64,
+    /// The core that executes the code.
+    pub core: u64,
+    /// Called before an access if the core does not have the line, or writes and others may have it, too: with the hidden
+    /// first argument of kernel functions, the number of the line, and bits of [`how`](crate::object::how).
+    pub fetch: extern "C" fn(*mut c_void, u64, u64),
+}
+
 type Call = unsafe extern "C" fn(*const c_void, u64, u64, u64, *mut u64) -> c_int;
 
 /// One scheduler in one simulated machine: its globals are its own. One thread at a time may use it, any thread.
@@ -74,6 +89,7 @@ pub struct Instance {
     call_limit: *mut u64,
     place: *mut u32,
     maps: [*mut u64; 2],
+    lines: *mut *const LineTable,
     refused: *const u32,
     offset: *const u64,
     symbols: HashMap<String, Symbol>,
@@ -150,6 +166,7 @@ impl Instance {
             call_limit: at("tilt_call_limit")?.cast(),
             place: at("tilt_place")?.cast(),
             maps: [at("tilt_maps_start")?.cast(), at("tilt_maps_bytes")?.cast()],
+            lines: at("tilt_lines")?.cast(),
             refused: at("tilt_refused")?.cast(),
             offset: at("tilt_offset")?.cast(),
             kfuncs: object.kfuncs.clone(),
@@ -190,6 +207,30 @@ impl Instance {
         unsafe {
             *self.maps[0] = range.start as u64;
             *self.maps[1] = range.len() as u64;
+        }
+    }
+
+    /// From now on the code looks up each access in this table; with null it does not.
+    ///
+    /// # Safety
+    /// The table stays where it is, and valid, while the instance is called.
+    pub unsafe fn set_lines(&self, table: *const LineTable) {
+        // SAFETY: the instance's own variable.
+        unsafe { *self.lines = table }
+    }
+
+    /// Looks up an access in the table of [`Instance::set_lines`], if there is one, as the code does for its own.
+    ///
+    /// # Safety
+    /// Called by what the scheduler's code has called, which holds no reference to the engine.
+    pub unsafe fn touch(&self, address: u64, bytes: u64, how: u64) {
+        type Line = unsafe extern "C" fn(u64, u64, u64);
+        // SAFETY: the instance's own variable, and the runtime's function of this type.
+        unsafe {
+            if !(*self.lines).is_null() {
+                let line = self.symbol("tilt_line").expect("part of the runtime");
+                std::mem::transmute::<*mut u8, Line>(line)(address, bytes, how);
+            }
         }
     }
 

@@ -22,6 +22,7 @@ mod engine;
 mod ext;
 mod jitter;
 mod kfuncs;
+mod lines;
 mod program;
 mod races;
 mod sched;

@@ -10,6 +10,8 @@ pub struct Topology {
     /// CPUs of the same core, for each CPU.
     pub siblings: Vec<Vec<u32>>,
     pub has_smt: bool,
+    /// The first CPU of each core.
+    pub first_of_core: Vec<u32>,
     /// CPUs that share the last-level cache, for each cache.
     pub llc_cpus: Vec<IndexedSet>,
     pub node_cpus: Vec<IndexedSet>,
@@ -51,6 +53,7 @@ impl Topology {
             .map(|place| cores[place.core as usize].iter().collect())
             .collect();
         Topology {
+            first_of_core: cores.iter().map(|c| c.next(0).unwrap_or(0)).collect(),
             has_smt: siblings.iter().any(|s| s.len() > 1),
             siblings,
             llc_cpus: group(|c| c.llc),

@@ -9,6 +9,7 @@ use super::asm;
 use super::calls::Slots;
 use super::core_relo::Relocations;
 use super::guard::{Guard, Watch};
+use super::lines::Touches;
 use crate::ir::{
     Block, Function, Insn, Result, Unknown, labels, names, replace_names, split_top, take_type,
 };
@@ -189,6 +190,7 @@ pub fn lower(
     is_callback: bool,
     slots: &mut Slots,
     guard: Option<&mut Guard>,
+    constants: &HashSet<&str>,
     choices: Choices,
 ) -> Result<String> {
     let debug = choices.debug;
@@ -200,6 +202,7 @@ pub fn lower(
         serial: 0,
     };
     let values = choices.accesses.then(|| access::Values::of(function));
+    let mut touches = choices.lines.then(|| Touches::of(function, constants));
     let mut place = 0;
     let heads = loop_heads(function);
     let mut text = header(function, debug);
@@ -207,6 +210,9 @@ pub fn lower(
         let _ = writeln!(text, "{}:", block.label);
         if let Some(watch) = &mut watch {
             watch.begin_block();
+        }
+        if let Some(touches) = &mut touches {
+            touches.begin_block(block);
         }
         if index == 0 {
             let _ = writeln!(text, "  {WORK} = alloca i64\n  store i64 0, ptr {WORK}");
@@ -249,6 +255,12 @@ pub fn lower(
                     for check in watch.before(insn, &out) {
                         write_insn(&mut text, &check, location);
                     }
+                }
+                if let Some(touches) = &mut touches {
+                    touches
+                        .before(&out)
+                        .iter()
+                        .for_each(|call| write_insn(&mut text, call, location));
                 }
                 if let Some(values) = &values {
                     let own = watch.as_mut().map_or(0, |w| w.place(insn.location));

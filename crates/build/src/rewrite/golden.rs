@@ -40,6 +40,7 @@ fn translate(globals: &str, body: &str, declares: &str) -> Result<String> {
             resizable_elements: 8,
             debug: false,
             accesses: false,
+            lines: false,
             guard: false,
         },
     )

@@ -13,6 +13,7 @@ pub mod fold;
 #[cfg(test)]
 mod golden;
 mod guard;
+mod lines;
 
 use crate::ir::{Declare, Function, Global, Module, Result, Unknown, names};
 use crate::reference;
@@ -103,6 +104,8 @@ pub struct Choices {
     pub debug: bool,
     /// Tell the engine of each access to memory.
     pub accesses: bool,
+    /// Cache lines that come from another CPU take time.
+    pub lines: bool,
     /// Check accesses.
     pub guard: bool,
 }
@@ -116,6 +119,8 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
         true => Some(Guard::new(module, choices)?),
         false => None,
     };
+    let constants = module.globals.iter().filter(|g| g.constant);
+    let constants: HashSet<&str> = constants.map(|g| g.name.as_str()).collect();
     let mut bodies = String::new();
     for function in module
         .functions
@@ -124,7 +129,14 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     {
         let is_callback = reached.callbacks.contains(&function.name);
         let guard = guard.as_mut();
-        bodies.push_str(&lower(function, is_callback, &mut slots, guard, choices)?);
+        bodies.push_str(&lower(
+            function,
+            is_callback,
+            &mut slots,
+            guard,
+            &constants,
+            choices,
+        )?);
         bodies.push('\n');
     }
     let mut declares = String::new();

@@ -8,12 +8,16 @@
 @tilt_own_bytes = external hidden global i64
 @tilt_maps_start = external hidden global i64
 @tilt_maps_bytes = external hidden global i64
+@tilt_lines = external hidden global ptr
+@tilt_recent = external hidden global [256 x i64]
+@tilt_call_number = external hidden global i64
 @tilt_zero_page = external hidden constant [4096 x i8]
 
 declare hidden void @tilt_runaway() #1
 declare hidden void @tilt_outside(i64, i32) #1
 declare hidden ptr @tilt_frame(i64, i32)
 declare hidden void @tilt_leave(ptr)
+declare hidden void @tilt_line(i64, i64, i64)
 declare void @llvm.trap() #1
 
 ; A basic block of %insns instructions is about to run. Each call of a function counts its own, in a register.
@@ -38,6 +42,48 @@ stop:
   store i64 %all, ptr @tilt_work
   call void @tilt_runaway()
   unreachable
+go:
+  ret void
+}
+
+; An access of %bytes bytes, aligned to its size; %how as in tilt_access. What the same call has touched before needs no
+; look at where the line is.
+define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
+  %lines = load ptr, ptr @tilt_lines
+  %free = icmp eq ptr %lines, null
+  br i1 %free, label %go, label %recent
+recent:
+  %address = ptrtoint ptr %pointer to i64
+  %line = lshr i64 %address, 6
+  %at = and i64 %line, 255
+  %slot = getelementptr i64, ptr @tilt_recent, i64 %at
+  %known = load i64, ptr %slot
+  %call = load i64, ptr @tilt_call_number
+  %write = and i64 %how, 1
+  %written = shl i64 %write, 42
+  %any = xor i64 %written, 4398046511104
+  %mask = xor i64 %any, -1
+  %seen = and i64 %known, %mask
+  %own = or i64 %line, %call
+  %wanted = or i64 %own, %written
+  %same = icmp eq i64 %seen, %wanted
+  br i1 %same, label %go, label %look
+look:
+  call void @tilt_line(i64 %address, i64 %bytes, i64 %how)
+  br label %go
+go:
+  ret void
+}
+
+; The same for any number of bytes.
+define internal void @tilt_touch_all(ptr %pointer, i64 %bytes, i64 %how) #0 {
+  %lines = load ptr, ptr @tilt_lines
+  %free = icmp eq ptr %lines, null
+  br i1 %free, label %go, label %look
+look:
+  %address = ptrtoint ptr %pointer to i64
+  call void @tilt_line(i64 %address, i64 %bytes, i64 %how)
+  br label %go
 go:
   ret void
 }

@@ -17,7 +17,8 @@ pub mod wait;
 pub mod watchdog;
 
 use crate::engine::{RunError, Setup};
-use crate::kfuncs::{Accesses, Bpf};
+use crate::kfuncs::{self, Accesses, Bpf};
+use crate::lines::{self, Lines};
 use crate::topology::Topology;
 use dispatch::DispatchBuffer;
 use dsq::Dsq;
@@ -26,7 +27,9 @@ use flags::*;
 use idle::IdleMasks;
 use ops::{Context, OpTable};
 use std::collections::HashMap;
+use std::ptr;
 use tiltyard_environment::Plan;
+use tiltyard_model::Machine;
 use tiltyard_native::Instance;
 use wait::Standstill;
 
@@ -68,6 +71,8 @@ pub struct Ext {
     pub select_cpu_fallbacks: u64,
     /// Slices that the core refilled because the scheduler left 0.
     pub zero_slice_refills: u64,
+    /// Where the cache lines of the scheduler's data are; none where that costs nothing.
+    pub lines: Option<Lines>,
     /// Cost of kernel functions called by the current callback, in ns.
     pub kfunc_ns: u64,
 }
@@ -231,6 +236,7 @@ impl Ext {
             select_cpu_fallbacks: 0,
             zero_slice_refills: 0,
             kfunc_ns: 0,
+            lines: shared_lines(setup.machine, instance),
             storing: None,
         })
     }
@@ -250,6 +256,17 @@ impl Ext {
         }
         None
     }
+}
+
+/// Makes the scheduler's code look up its accesses, on machines where that matters.
+fn shared_lines(machine: &Machine, instance: &Instance) -> Option<Lines> {
+    let nr_cores = machine.cpus.iter().map(|cpu| cpu.core as usize + 1).max();
+    let lines = lines::cost_something(machine)
+        .then(|| Lines::new(nr_cores.unwrap_or(1), kfuncs::fetch_line));
+    let table = lines.as_ref().map_or(ptr::null(), Lines::table);
+    // SAFETY: the engine has both, and the table has a place of its own.
+    unsafe { instance.set_lines(table) };
+    lines
 }
 
 /// What the kernel's `bpf_obj_name_cpy()` checks.

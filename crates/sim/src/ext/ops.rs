@@ -264,6 +264,9 @@ impl Engine<'_> {
             outer_kfunc_ns: std::mem::take(&mut self.ext.kfunc_ns),
         };
         self.ext.depth += 1;
+        if let Some(lines) = &mut self.ext.lines {
+            lines.enter(self.machine.cpus[self.exec_cpu as usize].core);
+        }
         // Kernel functions reach the engine only through this pointer. Nothing here uses `self` until the call has
         // returned, and the instance is no part of the engine.
         let instance = self.instance;

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::ext::flags::*;
 use crate::ext::ops::Op;
 use hashbrown::HashSet;
+use std::ffi::c_void;
 use tiltyard_model::{EventKind, EventSink};
 use tiltyard_native::object::{MapKind, TELL_ACCESS, how};
 use tiltyard_native::{Instance, Object};
@@ -222,4 +223,11 @@ extern "C" fn tilt_access(mut e: EnginePtr, address: usize, bytes: u64, how: u64
     for index in first.index..=last {
         e.tell(first.place, index, how & how::WRITE != 0);
     }
+}
+
+/// As [`tiltyard_native::LineTable::fetch`].
+pub extern "C" fn fetch_line(engine: *mut c_void, line: u64, how: u64) {
+    EnginePtr(engine.cast())
+        .engine_for_free()
+        .fetch_line(line, how);
 }

@@ -175,7 +175,7 @@ fn machine(machine: &Machine) -> String {
     page
 }
 
-fn costs(machine: &Machine) -> [(&'static str, u64); 24] {
+fn costs(machine: &Machine) -> [(&'static str, u64); 25] {
     let c = &machine.costs;
     [
         ("switch_ns", c.switch_ns),
@@ -197,6 +197,7 @@ fn costs(machine: &Machine) -> [(&'static str, u64); 24] {
         ("spin_lock_ns", c.spin_lock_ns),
         ("task_lookup_ns", c.task_lookup_ns),
         ("kick_ns", c.kick_ns),
+        ("visit_llc_ns", c.visit_llc_ns.unwrap_or(c.visit_near_ns)),
         ("visit_near_ns", c.visit_near_ns),
         ("visit_far_ns", c.visit_far_ns),
         ("line_l2_ps", c.line_l2_ps),
