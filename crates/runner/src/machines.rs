@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `-m` accepts: a shipped name, a machine file, hwloc XML, or hwloc's synthetic string.
+//! What `-m` accepts: a shipped name, `host`, a machine file, hwloc XML, or hwloc's synthetic string.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,14 @@ use tiltyard_model::machine::MachineError;
 
 use crate::Error;
 use crate::data;
-use crate::error::{InputFault, SourceSpan};
-use crate::nearest;
+use crate::error::{InputFault, Role, SourceSpan};
+use crate::{nearest, output};
 
 /// The default machine: one core.
 pub const DEFAULT: &str = "opteron1";
+
+/// The machine at hand: its topology, and its costs if they were measured and kept ([`host_costs`]).
+pub const HOST: &str = "host";
 
 /// Names of all shipped machines.
 pub fn names() -> Result<Vec<String>, Error> {
@@ -22,6 +25,9 @@ pub fn names() -> Result<Vec<String>, Error> {
 
 /// The machine that `argument` (of `-m`) means.
 pub fn load(argument: &str) -> Result<Machine, Error> {
+    if argument == HOST {
+        return host();
+    }
     match file(argument)? {
         Some(file) => from_file(&file),
         None => {
@@ -77,10 +83,51 @@ fn set(table: &mut toml::Table, at: &str, change: &Change) -> Result<(), String>
 
 /// What describes the machine: a file's text, or the argument itself.
 pub fn text(argument: &str) -> Result<String, Error> {
+    if argument == HOST {
+        return Ok(format!("{:?}", host()?));
+    }
     match file(argument)? {
         Some(file) => data::read(&file),
         None => Ok(argument.to_owned()),
     }
+}
+
+/// Where `tiltyard calibrate --keep` writes what it has measured: `tiltyard/host.toml` among the user's settings.
+pub fn host_costs() -> Result<PathBuf, Error> {
+    let absolute = |name: &str| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let home = || absolute("HOME").map(|home| home.join(".config"));
+    let settings = absolute("XDG_CONFIG_HOME").or_else(home);
+    let none = "no folder for settings: set HOME or XDG_CONFIG_HOME";
+    let settings = settings.ok_or_else(|| Error::Environment(none.to_owned()))?;
+    Ok(settings.join("tiltyard").join("host.toml"))
+}
+
+/// Makes these the costs of [`HOST`].
+pub fn keep_costs(machine_file: &str) -> Result<(), Error> {
+    let path = host_costs()?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(|e| Error::file(Role::Output, folder, "create", e))?;
+    output::write(&path, machine_file.as_bytes())
+}
+
+/// The topology is always today's: CPUs may have been taken away since the costs were measured.
+fn host() -> Result<Machine, Error> {
+    let found = tiltyard_kernel::this_machine();
+    let found = found.map_err(|what| Error::Environment(format!("this machine: {what}")))?;
+    let costs = host_costs()?;
+    if !costs.is_file() {
+        return Ok(found);
+    }
+    Ok(Machine {
+        name: found.name,
+        description: found.description,
+        cpus: found.cpus,
+        node_distance: found.node_distance,
+        ..from_file(&costs)?
+    })
 }
 
 /// The file that `argument` means; none for hwloc's synthetic string.

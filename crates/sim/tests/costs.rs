@@ -31,6 +31,38 @@ fn looking_at_another_cpu_costs_by_distance() {
     assert!((99_000..=101_000).contains(&far), "{far}");
 }
 
+/// A variable that two CPUs write in turn comes from the other one each time, from as far as that is; variables of their own
+/// stay, and SMT siblings share a cache.
+#[test]
+fn a_shared_variable_costs_a_transfer_for_each_turn() {
+    let mut machine = ideal("package:2 [numa] l3:2 core:1 pu:2", 250);
+    machine.costs.visit_llc_ns = Some(10);
+    machine.costs.visit_near_ns = 100;
+    machine.costs.visit_far_ns = 1000;
+    let sharer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/sharer.bpf.c");
+    let overhead_ns = |cpu: u32, shared: bool, locked: bool| {
+        let text = r#"{ "tasks": {
+            "a": { "cpus": [0], "loop": 100, "run": 50, "sleep": 50 },
+            "b": { "cpus": [CPU], "delay": 55, "loop": 100, "run": 30, "sleep": 70 } } }"#;
+        let workload = parse(&text.replace("CPU", &cpu.to_string()));
+        let globals = [("shared", shared), ("locked", locked)];
+        let globals = globals.map(|(name, set)| (name.to_owned(), Value::Int(set.into())));
+        let mut arena = Arena::new(&machine, object(sharer, 2));
+        arena.globals = &globals;
+        let ran = arena.run(&workload).expect("a run");
+        check_books(&ran);
+        ran.outcome.cpus.iter().map(|c| c.overhead_ns).sum::<u64>()
+    };
+    for locked in [false, true] {
+        let own = overhead_ns(4, false, locked);
+        let [sibling, near, far] = [1, 2, 4].map(|cpu| overhead_ns(cpu, true, locked) - own);
+        // About 200 turns; a few are two in a row of one CPU.
+        assert!(sibling < 20 * 100, "{sibling}");
+        assert!((18_000..=22_000).contains(&near), "{near}");
+        assert!((180_000..=220_000).contains(&far), "{far}");
+    }
+}
+
 /// Each task that a CPU looks at in a queue costs a step, inside a callback or, in the global queue, without one.
 #[test]
 fn steps_along_a_queue_cost() {

@@ -4,8 +4,7 @@
 use std::path::PathBuf;
 
 use tiltyard_exec::costs;
-use tiltyard_runner::calibration;
-use tiltyard_runner::output;
+use tiltyard_runner::{calibration, machines, output};
 
 use crate::failure::{Code, Failure};
 use crate::flags::GuestFlags;
@@ -19,8 +18,9 @@ use crate::progress::Steps;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  sudo tiltyard calibrate -o mymachine.toml
-  tiltyard run -w fibo-sysbench-1c -s ule,cfs -m mymachine.toml
+  tiltyard calibrate --keep                              # needs root for what a BPF scheduler costs
+  tiltyard run -w fibo-sysbench-1c -s ule,cfs -m host
+  tiltyard calibrate -o mymachine.toml
   tiltyard calibrate --vm --icount --cpus 1              # an emulated machine, exactly the same every time
 
 Takes about a minute; the machine should have nothing else to do.")]
@@ -33,6 +33,9 @@ pub struct Args {
     /// Where to write the machine file [default: standard output].
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
+    /// Keep the costs for -m host.
+    #[arg(long, conflicts_with_all = ["output", "vm", "recorded"])]
+    keep: bool,
     /// Print only the readings under the current scheduler.
     #[arg(long, hide = true)]
     readings: bool,
@@ -62,6 +65,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let file = weighed.machine_file(&calibration::description(&guest, &weighed));
     match &args.output {
         Some(path) => Ok(output::write(path, file.as_bytes())?),
+        None if args.keep => Ok(machines::keep_costs(&file)?),
         None => super::print(&file),
     }
 }

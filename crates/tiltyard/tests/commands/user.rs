@@ -281,3 +281,38 @@ fn nothing_is_left_after_an_interrupt() {
         home.check("an interrupt", &[]);
     }
 }
+
+/// The machine at hand: as many CPUs as its kernel has online at least, and the costs that were kept, if any.
+#[test]
+fn the_machine_at_hand_has_its_own_cpus_and_the_costs_that_were_kept() {
+    let settings = tempfile::tempdir().unwrap();
+    let show = || {
+        let mut command = tiltyard();
+        command.env("XDG_CONFIG_HOME", settings.path());
+        output(command.args(["show", "machines", "host"]))
+    };
+    let cpus = |page: &str| -> usize {
+        let line = page.lines().find(|l| l.contains(" CPUs, ")).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let own = show();
+    let available = std::thread::available_parallelism().unwrap().get();
+    assert!(cpus(&own) >= available, "{own}");
+    assert!(own.contains("switch_ns                2000"), "{own}");
+    let folder = settings.path().join("tiltyard");
+    std::fs::create_dir(&folder).unwrap();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/opteron32.toml");
+    let costs = std::fs::read_to_string(file).unwrap();
+    let costs = costs.replace("switch_ns = 2000", "switch_ns = 4321");
+    std::fs::write(folder.join("host.toml"), costs).unwrap();
+    let kept = show();
+    assert!(kept.contains("switch_ns                4321"), "{kept}");
+    assert_eq!(cpus(&kept), cpus(&own));
+    std::fs::write(folder.join("host.toml"), "topology = 3").unwrap();
+    let mut command = tiltyard();
+    let broken = command.env("XDG_CONFIG_HOME", settings.path());
+    let broken = broken.args(["show", "machines", "host"]).output().unwrap();
+    let error = String::from_utf8_lossy(&broken.stderr).into_owned();
+    assert!(error.contains("host.toml"), "{error}");
+    assert_ne!(broken.status.code(), Some(0));
+}
