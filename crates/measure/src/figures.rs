@@ -383,7 +383,8 @@ fn machine_figures(out: &mut Figures, run: &Summary) {
         true,
         share(sum(|c| c.overhead_ns)),
     );
-    let scheduler = share(run.overhead.scheduler_ns as f64);
+    let scheduler_ns = run.overhead.scheduler_ns + run.overhead.select_cpu_ns;
+    let scheduler = share(scheduler_ns as f64);
     out.add(
         "scheduler_percent",
         "scheduler's own work",

@@ -255,7 +255,11 @@ pub struct Overhead {
     pub tick_ns: u64,
     pub wakeup_ns: u64,
     pub ipi_ns: u64,
+    /// In callbacks other than `ops.select_cpu`.
     pub scheduler_ns: u64,
+    /// In `ops.select_cpu`; 0 in summaries older than this figure, which have it in `scheduler_ns`.
+    #[serde(default)]
+    pub select_cpu_ns: u64,
 }
 
 impl From<tiltyard_model::Overhead> for Overhead {
@@ -267,13 +271,14 @@ impl From<tiltyard_model::Overhead> for Overhead {
             wakeup_ns: spent.ns(OverheadCause::Wakeup),
             ipi_ns: spent.ns(OverheadCause::Ipi),
             scheduler_ns: spent.ns(OverheadCause::Scheduler),
+            select_cpu_ns: spent.ns(OverheadCause::SelectCpu),
         }
     }
 }
 
 impl Overhead {
     /// Display names with times in ns, in a fixed order.
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn named(&self) -> [(&'static str, u64); 7] {
         [
             ("context switch", self.switch_ns),
             ("cache refill", self.cache_refill_ns),
@@ -281,6 +286,7 @@ impl Overhead {
             ("wakeup", self.wakeup_ns),
             ("IPI", self.ipi_ns),
             ("scheduler", self.scheduler_ns),
+            ("search for a CPU", self.select_cpu_ns),
         ]
     }
 

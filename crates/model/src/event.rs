@@ -176,19 +176,22 @@ pub enum OverheadCause {
     Wakeup,
     /// Sending or receiving an inter-processor interrupt.
     Ipi,
-    /// The scheduler's own callbacks.
+    /// The scheduler's own callbacks other than `ops.select_cpu`.
     Scheduler,
+    /// The scheduler's search for a CPU for a task that wakes up: `ops.select_cpu`.
+    SelectCpu,
 }
 
 impl OverheadCause {
     /// In the order of their numbers.
-    pub const ALL: [OverheadCause; 6] = [
+    pub const ALL: [OverheadCause; 7] = [
         OverheadCause::Switch,
         OverheadCause::CacheRefill,
         OverheadCause::Tick,
         OverheadCause::Wakeup,
         OverheadCause::Ipi,
         OverheadCause::Scheduler,
+        OverheadCause::SelectCpu,
     ];
 }
 

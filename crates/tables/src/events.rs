@@ -442,6 +442,7 @@ fn overhead_name(cause: OverheadCause) -> &'static str {
         OverheadCause::Wakeup => "wakeup",
         OverheadCause::Ipi => "ipi",
         OverheadCause::Scheduler => "scheduler",
+        OverheadCause::SelectCpu => "select_cpu",
     }
 }
 

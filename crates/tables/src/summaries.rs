@@ -128,7 +128,7 @@ fn switches(switches: &Switches) -> [Value<'static>; 8] {
 }
 
 /// Causes under the names that the table `overhead` uses.
-fn overhead(overhead: &Overhead) -> [(&'static str, u64); 6] {
+fn overhead(overhead: &Overhead) -> [(&'static str, u64); 7] {
     [
         ("switch", overhead.switch_ns),
         ("cache_refill", overhead.cache_refill_ns),
@@ -136,6 +136,7 @@ fn overhead(overhead: &Overhead) -> [(&'static str, u64); 6] {
         ("wakeup", overhead.wakeup_ns),
         ("ipi", overhead.ipi_ns),
         ("scheduler", overhead.scheduler_ns),
+        ("select_cpu", overhead.select_cpu_ns),
     ]
 }
 

@@ -23,9 +23,9 @@ pub use record::MAX_NAME_BYTES;
 pub use recording::{Ended, Recording, WriteError};
 
 /// The version of the format that this crate writes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
-/// The first version that it reads. Version 1 has neither sets of CPUs nor affinities.
+/// The first version that it reads. Version 1 has neither sets of CPUs nor affinities, version 2 no searches for CPUs.
 pub const FIRST_VERSION: u32 = 1;
 
 /// What every file begins with.

@@ -23,6 +23,8 @@ mod tag {
     pub const CALLBACK_NAME: u8 = 0x83;
     pub const PLACE_NAME: u8 = 0x84;
     pub const CPU_SET: u8 = 0x85;
+    /// As `code::OVERHEAD`, with one number more, for the search for a CPU: rarer than the others.
+    pub const OVERHEAD_WITH_SEARCH: u8 = 14;
 }
 
 pub fn put_task(out: &mut Vec<u8>, info: &TaskInfo) {
@@ -74,7 +76,12 @@ fn put_name(out: &mut Vec<u8>, tag: u8, number: u16, name: &str) {
 
 /// `last_ns`: the time of the event before, 0 for the first.
 pub fn put_event(out: &mut Vec<u8>, last_ns: u64, event: &Event) {
-    out.push(event.kind.code());
+    out.push(match &event.kind {
+        EventKind::Overhead(overhead) if overhead.ns(OverheadCause::SelectCpu) > 0 => {
+            tag::OVERHEAD_WITH_SEARCH
+        }
+        kind => kind.code(),
+    });
     put(out, event.time_ns.wrapping_sub(last_ns));
     put(out, event.cpu.0.into());
     let mut put_all = |fields: &[u64]| fields.iter().for_each(|field| put(out, *field));
@@ -122,7 +129,12 @@ pub fn put_event(out: &mut Vec<u8>, last_ns: u64, event: &Event) {
         } => put_all(&[call, callback.into(), place.into(), index, write.into()]),
         EventKind::RunqueueLock { of, taken } => put_all(&[of.0.into(), taken.into()]),
         EventKind::Overhead(overhead) => {
-            put_all(&OverheadCause::ALL.map(|cause| overhead.ns(cause)));
+            let ns = OverheadCause::ALL.map(|cause| overhead.ns(cause));
+            let (search_ns, others) = ns.split_last().expect("there are causes");
+            put_all(others);
+            if *search_ns > 0 {
+                put_all(&[*search_ns]);
+            }
         }
     }
 }
@@ -253,10 +265,12 @@ fn event(code: u8, last_ns: u64, bytes: &mut Bytes) -> Result<Event, Wrong> {
             of: Cpu(bytes.u32()?),
             taken: bytes.flag()?,
         },
-        code::OVERHEAD => {
+        code::OVERHEAD | tag::OVERHEAD_WITH_SEARCH => {
             let mut overhead = Overhead::default();
-            for cause in OverheadCause::ALL {
-                overhead.charge(cause, bytes.u64()?);
+            let all = OverheadCause::ALL;
+            let there = all.len() - usize::from(code == code::OVERHEAD);
+            for cause in &all[..there] {
+                overhead.charge(*cause, bytes.u64()?);
             }
             EventKind::Overhead(overhead)
         }

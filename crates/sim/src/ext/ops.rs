@@ -359,7 +359,11 @@ impl Engine<'_> {
         let insns = self.instance.work_insns() - meter.work_insns;
         let ns = costs.callback_ns + insns * costs.insn_ps / 1000 + self.ext.kfunc_ns;
         self.ext.kfunc_ns = meter.outer_kfunc_ns;
-        self.charge(self.exec_cpu, OverheadCause::Scheduler, ns);
+        let cause = match self.ext.ctx.op {
+            Some(Op::SelectCpu) => OverheadCause::SelectCpu,
+            _ => OverheadCause::Scheduler,
+        };
+        self.charge(self.exec_cpu, cause, ns);
         self.ext.depth -= 1;
         if self.ext.depth == 0 {
             self.after_callback();
