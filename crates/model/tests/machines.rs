@@ -66,6 +66,7 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
         ("opteron32-8x4", (32, [32, 8, 8, 4])),
         ("smp2", (2, [2, 1, 1, 1])),
         ("smp4", (4, [4, 1, 1, 1])),
+        ("smp4-1k", (4, [4, 1, 1, 1])),
         ("snapdragon-8g2", (8, [8, 1, 1, 1])),
         ("ultra-285k", (24, [24, 1, 1, 1])),
         ("uni", (1, [1, 1, 1, 1])),
