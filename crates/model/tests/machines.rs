@@ -61,6 +61,7 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
         ("nodes16-4096", (4096, [2048, 256, 16, 16])),
         ("nodes8-512", (512, [256, 32, 8, 2])),
         ("numa2x4", (8, [8, 2, 2, 2])),
+        ("numa3x2", (6, [6, 3, 3, 3])),
         ("opteron1", (1, [1, 1, 1, 1])),
         ("opteron32", (32, [32, 4, 4, 4])),
         ("opteron32-8x4", (32, [32, 8, 8, 4])),
