@@ -394,6 +394,7 @@ __noinline int balance_tick(u32 cpu, u64 now_ns)
 __noinline int balance_idle(u32 here, u64 now_ns)
 {
 	u64 tick = tick_of(now_ns), next = tick + 60ULL * tick_hz;
+	bool update = false;
 	u32 n;
 
 	bpf_for (n, 1, nr_cpus + 1) {
@@ -402,7 +403,7 @@ __noinline int balance_idle(u32 here, u64 now_ns)
 
 		if (cpu != here && (nr_running(here) || !is_idle(cpu)))
 			continue;
-		if (cpu == here)
+		if (cpu == here && update)
 			WRITE_ONCE(nohz_next_balance, next);
 		if (cpu == here || is_due(cpu, tick)) {
 			if (cpu != here)
@@ -410,8 +411,10 @@ __noinline int balance_idle(u32 here, u64 now_ns)
 			rebalance(cpu, nr_running(cpu) ? LB_BUSY : LB_IDLE, now_ns);
 		}
 		due = READ_ONCE(cpu_state(cpu)->next_balance);
-		if ((s64)(due - next) < 0)
+		if ((s64)(due - next) < 0) {
 			next = due;
+			update = true;
+		}
 	}
 	return 0;
 }

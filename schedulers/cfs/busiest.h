@@ -63,8 +63,6 @@ static __always_inline struct balance *this_balance(void)
 	return &balances[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
-/* Some CPU has a task waiting. Of the last pass over all CPUs. */
-static u32 overload;
 
 static __always_inline bool is_left_out(const struct balance *b, u32 cpu)
 {

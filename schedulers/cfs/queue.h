@@ -152,6 +152,8 @@ static __noinline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
 
 	/* Partner: nr_running() on other CPUs. */
 	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks + 1);
+	if (cs->nr_tasks >= 2 && !READ_ONCE(overload))
+		WRITE_ONCE(overload, true);
 	list_task(cs, i);
 	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)

@@ -168,4 +168,7 @@ static __always_inline struct tree_node *tree_node(u32 i)
 	return &entity(i)->node;
 }
 
+/* Some CPU has a task waiting. Of the last pass over all CPUs, or since. */
+static bool overload;
+
 #endif

@@ -174,11 +174,11 @@ fn blocks_of_a_file_cannot_change_places_or_vanish() {
 #[test]
 fn a_newer_format_and_other_files_are_named() {
     let mut file = small().file();
-    file[8] = 3;
-    assert!(matches!(read(&file), Err(ReadError::Version(3))));
+    file[8] = 4;
+    assert!(matches!(read(&file), Err(ReadError::Version(4))));
     let error = read(&file).unwrap_err().to_string();
     assert!(
-        error.contains("has format 3, and this tiltyard reads formats 1 to 2"),
+        error.contains("has format 4, and this tiltyard reads formats 1 to 3"),
         "{error}"
     );
     let error = read(b"{ \"runs\": [] }").unwrap_err().to_string();

@@ -266,10 +266,11 @@ fn stand_in(declare: &Declare, slots: &mut Slots) -> Result<String> {
 /// A global as a plain hidden variable: sections mean something to the BPF loader only, and names must stay findable.
 fn define_global(global: &Global, choices: Choices) -> Result<String> {
     let name = &global.name;
-    let align = if global.align.is_empty() {
-        String::new()
-    } else {
-        format!(", align {}", global.align)
+    // Variables share no cache line, however the linker arranges them: a run does not depend on that.
+    let align = match global.align.as_str() {
+        _ if choices.lines && !global.constant => ", align 64".to_owned(),
+        "" => String::new(),
+        align => format!(", align {align}"),
     };
     let Some(init) = &global.init else {
         if name == "@CONFIG_HZ" {

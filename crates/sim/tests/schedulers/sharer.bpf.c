@@ -12,7 +12,7 @@ struct line {
 	u64 rest[7];
 };
 struct line counts[64] __attribute__((aligned(64)));
-struct line all __attribute__((aligned(64)));
+struct line everybody __attribute__((aligned(64)));
 
 void BPF_STRUCT_OPS(sharer_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -21,7 +21,7 @@ void BPF_STRUCT_OPS(sharer_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(sharer_running, struct task_struct *p)
 {
-	struct line *line = shared ? &all : &counts[bpf_get_smp_processor_id() & 63];
+	struct line *line = shared ? &everybody : &counts[bpf_get_smp_processor_id() & 63];
 
 	if (locked)
 		__sync_fetch_and_add(&line->turns, 1);
