@@ -217,6 +217,7 @@ fn figures_of_a_small_run() {
     3,wakeup,0
     3,ipi,0
     3,scheduler,0
+    3,select_cpu,0
     ");
     insta::assert_snapshot!(page(&tables, &["preemption", "task_preemption", "probe"]), @r"
     preemption
