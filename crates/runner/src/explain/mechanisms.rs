@@ -225,7 +225,7 @@ fn choose(
     all.retain(|m| wanted.is_empty() || wanted.contains(&m.name));
     if all.len() > MAX_PLAYERS {
         let line = format!(
-            "{} mechanisms, and at most {MAX_PLAYERS} can be told apart; name those that matter with --mechanisms",
+            "{} mechanisms, and shares are computed for at most {MAX_PLAYERS}; name those that matter with --mechanisms",
             all.len()
         );
         return Err(Error::Request(line));
