@@ -96,7 +96,9 @@ fn costs_are_set_by_the_keys_of_machine_files() {
         "task_lookup_ns",
         "kick_ns",
     ];
-    let lines = (11..).zip(optional).map(|(n, key)| format!("{key} = {n}\n"));
+    let lines = (11..)
+        .zip(optional)
+        .map(|(n, key)| format!("{key} = {n}\n"));
     let head = format!("[costs]\n{}", lines.collect::<String>());
     let file = include_str!("../../../machines/opteron1.toml").replacen("[costs]\n", &head, 1);
     let tables: toml::Table = file.parse().unwrap();

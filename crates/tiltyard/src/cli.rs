@@ -4,8 +4,8 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    build, calibrate, compare, completions, exec, explain, fidelity, kernel, list, man, measure, reproduce,
-    run, schema, show,
+    build, calibrate, compare, completions, exec, explain, fidelity, kernel, list, man, measure,
+    reproduce, run, schema, show,
 };
 use crate::failure::Failure;
 
