@@ -3,9 +3,10 @@
 
 use crate::cell::{Better, Unit};
 use crate::summary::{AppSummary, RequestSummary, Summary, Switches};
+use serde::{Deserialize, Serialize};
 
 /// One figure; runs are compared where group and metric agree.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The app, "machine" or "command".
     pub group: String,

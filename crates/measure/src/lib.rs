@@ -8,6 +8,7 @@
 //! * [`effect`] computes how large a difference is; every row of a comparison has it.
 //! * [`Pair`] is two results, figure by figure: what changed, and what of that is not chance ([`significance`]);
 //!   [`gate`] sets limits to it.
+//! * [`shapley`] divides a difference between the causes that make it together.
 //! * [`TraceHash`] gives every event to a hash, for tests of determinism.
 //!
 //! # What the words mean here
@@ -50,6 +51,7 @@ mod probe;
 mod recorder;
 mod regroup;
 mod score;
+pub mod shapley;
 pub mod significance;
 pub mod states;
 mod stats;

@@ -222,6 +222,39 @@ impl Costs {
         refill_overlap_permille: 870,
         smt_permille: 530,
     };
+
+    /// Sets the cost that machine files call `key`; false if they have no such key.
+    pub fn set(&mut self, key: &str, value: u64) -> bool {
+        let place = match key {
+            "switch_ns" => &mut self.switch_ns,
+            "wakeup_ns" => &mut self.wakeup_ns,
+            "timer_wakeup_ns" => &mut self.timer_wakeup_ns,
+            "block_ns" => &mut self.block_ns,
+            "fork_ns" => &mut self.fork_ns,
+            "ipi_ns" => &mut self.ipi_ns,
+            "idle_exit_ns" => &mut self.idle_exit_ns,
+            "tick_ns" => &mut self.tick_ns,
+            "callback_ns" => &mut self.callback_ns,
+            "insn_ps" => &mut self.insn_ps,
+            "kfunc_ns" => &mut self.kfunc_ns,
+            "map_lookup_ns" => self.map_lookup_ns.get_or_insert(value),
+            "storage_lookup_ns" => self.storage_lookup_ns.get_or_insert(value),
+            "spin_lock_ns" => &mut self.spin_lock_ns,
+            "task_lookup_ns" => &mut self.task_lookup_ns,
+            "kick_ns" => &mut self.kick_ns,
+            "visit_near_ns" => &mut self.visit_near_ns,
+            "visit_far_ns" => &mut self.visit_far_ns,
+            "line_l2_ps" => &mut self.line_l2_ps,
+            "line_l3_ps" => &mut self.line_l3_ps,
+            "line_mem_ps" => &mut self.line_mem_ps,
+            "line_far_ps" => &mut self.line_far_ps,
+            "refill_overlap_permille" => &mut self.refill_overlap_permille,
+            "smt_permille" => &mut self.smt_permille,
+            _ => return false,
+        };
+        *place = value;
+        true
+    }
 }
 
 impl Machine {

@@ -84,6 +84,36 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
     );
 }
 
+/// Whatever a file sets can be set afterwards, by the same name.
+#[test]
+fn costs_are_set_by_the_keys_of_machine_files() {
+    let optional = [
+        "timer_wakeup_ns",
+        "block_ns",
+        "fork_ns",
+        "idle_exit_ns",
+        "map_lookup_ns",
+        "storage_lookup_ns",
+        "spin_lock_ns",
+        "task_lookup_ns",
+        "kick_ns",
+    ];
+    let lines = (11..)
+        .zip(optional)
+        .map(|(n, key)| format!("{key} = {n}\n"));
+    let head = format!("[costs]\n{}", lines.collect::<String>());
+    let file = include_str!("../../../machines/opteron1.toml").replacen("[costs]\n", &head, 1);
+    let tables: toml::Table = file.parse().unwrap();
+    let mut costs = Costs::default();
+    for (key, value) in tables["costs"].as_table().unwrap() {
+        let value = u64::try_from(value.as_integer().unwrap()).unwrap();
+        assert!(costs.set(key, value), "{key}");
+    }
+    let read = Machine::parse_toml(&file, "opteron1.toml").unwrap();
+    assert_eq!(costs, read.costs);
+    assert!(!costs.set("switch", 0));
+}
+
 /// Capacities of machines with cores of several kinds; all others have one kind.
 #[test]
 fn capacities_are_those_of_the_sources() {

@@ -276,7 +276,7 @@ fn shift_and_interval(change: &Change) -> (String, String) {
 }
 
 /// A difference in the figure's unit, with its sign.
-fn amount(unit: Unit, value: f64) -> String {
+pub(crate) fn amount(unit: Unit, value: f64) -> String {
     let sign = if value > 0.0 { "+" } else { "" };
     match unit {
         Unit::Share if value == 0.0 => "0 points".to_owned(),

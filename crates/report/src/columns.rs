@@ -135,7 +135,7 @@ fn split(widths: &[usize], room: usize, marked: bool) -> Vec<std::ops::Range<usi
 }
 
 /// `text` in lines of at most `width` characters, broken between words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {

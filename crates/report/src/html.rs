@@ -13,7 +13,9 @@ mod plots;
 mod sections;
 mod statements;
 mod timelines;
+mod waterfall;
 
+use crate::explanation::Explanation;
 use crate::findings::Findings;
 use crate::svg;
 use crate::timeline::Recorded;
@@ -194,4 +196,31 @@ pub fn render_findings(findings: &Findings) -> String {
         filter: true,
     }
     .render()
+}
+
+/// The page about a difference and its causes.
+pub fn render_explanation(of: &Explanation) -> String {
+    let versus = of.schedulers.join(" against ");
+    Page {
+        title: &format!("{}: {versus}", of.title),
+        heading_html: format!(
+            "{}: <span class=\"versus\">{}</span>",
+            escape(&of.title),
+            escape(&versus)
+        ),
+        about: &of.about.each_ref().map(String::as_str),
+        command: &of.command,
+        parts: &[("causes", "Causes"), ("mechanisms", "Mechanisms")],
+        body_html: [waterfall::section(of), waterfall::words(of)].concat(),
+        charts: &[],
+        maps: &[],
+        timelines: &[],
+        filter: false,
+    }
+    .render()
+}
+
+/// Its diagram as an SVG file: the name without extension, and the text.
+pub fn explanation_figures(of: &Explanation) -> Vec<(String, String)> {
+    vec![("causes".to_owned(), bars::file(&waterfall::svg(of)))]
 }

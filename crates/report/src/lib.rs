@@ -6,6 +6,7 @@
 pub mod changes;
 mod columns;
 pub mod csv;
+pub mod explanation;
 pub mod findings;
 pub mod html;
 pub mod perfetto;

@@ -31,8 +31,8 @@
 //!   [`kernel_runs`], [`threads`] and [`kernel_fault`] say what its runs were. [`verification`] asks a kernel's verifier.
 //! * What runs leave: [`tables`], [`event_dir`] and [`event_files`], described by [`origin`]; [`sim_results`] and
 //!   [`kernel_results`] as JSON and reports, which [`results`] reads.
-//! * What is made of many runs: claims ([`reproduce`]), and the difference between the arenas ([`calibration`],
-//!   [`fidelity`]).
+//! * What is made of many runs: claims ([`reproduce`]), the causes of a difference between schedulers ([`explain`]), and the
+//!   difference between the arenas ([`calibration`], [`fidelity`]).
 
 #![warn(missing_docs)]
 
@@ -43,6 +43,7 @@ pub mod duration;
 mod error;
 pub mod event_dir;
 pub mod event_files;
+pub mod explain;
 pub mod fidelity;
 pub mod grid;
 pub mod grouping;

@@ -35,11 +35,7 @@ pub fn native(choice: &Choice, accesses: bool) -> Result<Built, Error> {
         ..BuilderOptions::default()
     };
     let object = Builder::new(options).native(&source(choice)?)?;
-    let values = choice
-        .tunables
-        .iter()
-        .map(|(name, value)| tunable(choice, &object, name, value));
-    let globals = values.collect::<Result<_, _>>()?;
+    let globals = values(choice, &object, &choice.tunables)?;
     Ok(Built {
         choice: choice.clone(),
         object,
@@ -96,6 +92,16 @@ fn source(choice: &Choice) -> Result<Source, Error> {
         .include_dirs
         .push(data::folder()?.join("schedulers/lib"));
     Ok(source)
+}
+
+/// The values that `set` gives to tunables of a scheduler that was built.
+pub(crate) fn values(
+    choice: &Choice,
+    object: &Object,
+    set: &[(String, String)],
+) -> Result<Vec<(String, Value)>, Error> {
+    let value = |(name, value): &(String, String)| tunable(choice, object, name, value);
+    set.iter().map(value).collect()
 }
 
 /// The value typed for a tunable, if it exists: a number, or the first elements of an array

@@ -28,6 +28,8 @@ pub struct Choice {
     pub environment: Environment,
     /// What is different in a real kernel.
     pub kernel: KernelSettings,
+    /// What it does and can be switched off, by name.
+    pub mechanisms: Vec<Mechanism>,
 }
 
 impl Choice {
@@ -46,6 +48,21 @@ pub struct KernelSettings {
     pub tunables: Vec<(String, String)>,
     /// Counters of the scheduler's deviations from itself, and what each counts.
     pub deviations: Vec<(String, String)>,
+}
+
+/// Something that a scheduler does, and the tunables that switch it off: `[mechanisms.NAME]` beside its presets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mechanism {
+    /// Mechanisms of other schedulers and of the machine with the same name are switched off with it.
+    pub name: String,
+    /// What happens while it is on, in a sentence.
+    pub description: String,
+    /// Whether it has no effect on a machine with one CPU.
+    pub multicore: bool,
+    /// Tunables and the values that they must have: otherwise this variant of the scheduler lacks the mechanism.
+    pub when: Vec<(String, String)>,
+    /// Tunables, and their values that switch it off.
+    pub off: Vec<(String, String)>,
 }
 
 /// A scheduler and a set of values with a name, from `schedulers/NAME/presets.toml`.
@@ -70,6 +87,8 @@ struct PresetFile {
     kernel: KernelTable,
     #[serde(default)]
     environment: toml::Table,
+    #[serde(default)]
+    mechanisms: BTreeMap<String, MechanismTable>,
     #[serde(flatten)]
     presets: BTreeMap<String, PresetTable>,
 }
@@ -81,6 +100,17 @@ struct KernelTable {
     set: BTreeMap<String, toml::Value>,
     #[serde(default)]
     deviations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MechanismTable {
+    description: String,
+    #[serde(default)]
+    multicore: bool,
+    #[serde(default)]
+    when: BTreeMap<String, toml::Value>,
+    set: BTreeMap<String, toml::Value>,
 }
 
 fn yes() -> bool {
@@ -167,6 +197,7 @@ struct Beside {
     watchdog: bool,
     environment: Environment,
     kernel: KernelSettings,
+    mechanisms: Vec<Mechanism>,
 }
 
 fn beside(source: &Path) -> Result<Beside, Error> {
@@ -176,6 +207,7 @@ fn beside(source: &Path) -> Result<Beside, Error> {
             watchdog: true,
             environment: Environment::default(),
             kernel: KernelSettings::default(),
+            mechanisms: Vec::new(),
         });
     }
     let read = read_file(&file)?;
@@ -185,10 +217,21 @@ fn beside(source: &Path) -> Result<Beside, Error> {
         tunables: values(&file, "kernel", read.kernel.set)?,
         deviations: read.kernel.deviations.into_iter().collect(),
     };
+    let mechanisms = read.mechanisms.into_iter().map(|(name, table)| {
+        let place = format!("mechanisms.{name}");
+        Ok(Mechanism {
+            when: values(&file, &place, table.when)?,
+            off: values(&file, &place, table.set)?,
+            name,
+            description: table.description,
+            multicore: table.multicore,
+        })
+    });
     Ok(Beside {
         watchdog: read.watchdog,
         environment,
         kernel,
+        mechanisms: mechanisms.collect::<Result<_, Error>>()?,
     })
 }
 
@@ -218,6 +261,7 @@ pub fn choose(argument: &str) -> Result<Choice, Error> {
         watchdog,
         environment,
         mut kernel,
+        mechanisms,
     } = beside(&source)?;
     let is_given = |name: &String| tunables.iter().any(|(given, _)| given == name);
     kernel.tunables.retain(|(name, _)| !is_given(name));
@@ -229,6 +273,7 @@ pub fn choose(argument: &str) -> Result<Choice, Error> {
         watchdog,
         environment,
         kernel,
+        mechanisms,
     })
 }
 
@@ -347,6 +392,30 @@ mod tests {
         let choice = choose(&format!("{}:guard_ms=0", source.display())).unwrap();
         assert_eq!(choice.tunables, [pair("guard_ms", "0")]);
         assert_eq!(choice.kernel.tunables, [pair("other", "true")]);
+    }
+
+    #[test]
+    fn mechanisms_stand_beside_the_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("my.bpf.c");
+        std::fs::write(&source, "").unwrap();
+        let write = |text: &str| std::fs::write(folder.path().join("presets.toml"), text).unwrap();
+        write(
+            "[mechanisms.stealing]\ndescription = \"d\"\nmulticore = true\nwhen = { mode = 1 }\nset = { steal = false }\n",
+        );
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mechanism = Mechanism {
+            name: "stealing".to_owned(),
+            description: "d".to_owned(),
+            multicore: true,
+            when: vec![pair("mode", "1")],
+            off: vec![pair("steal", "false")],
+        };
+        let argument = source.to_str().unwrap();
+        assert_eq!(choose(argument).unwrap().mechanisms, [mechanism]);
+        write("[mechanisms.stealing]\ndescription = \"d\"\nset = { steal = \"no\" }\n");
+        let failure = choose(argument).unwrap_err().to_string();
+        assert!(failure.contains("[mechanisms.stealing] steal"), "{failure}");
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    build, calibrate, compare, completions, exec, fidelity, kernel, list, man, measure, reproduce,
-    run, schema, show,
+    build, calibrate, compare, completions, exec, explain, fidelity, kernel, list, man, measure,
+    reproduce, run, schema, show,
 };
 use crate::failure::Failure;
 
@@ -37,6 +37,7 @@ pub enum Command {
     Run(run::Args),
     Reproduce(reproduce::Args),
     Compare(compare::Args),
+    Explain(explain::Args),
     Measure(measure::Args),
     List(list::Args),
     Show(show::Args),
@@ -57,6 +58,7 @@ impl Cli {
             Command::Run(args) => run::run(&args),
             Command::Measure(args) => measure::run(&args),
             Command::Compare(args) => compare::run(&args),
+            Command::Explain(args) => explain::run(&args),
             Command::Build(args) => build::run(&args),
             Command::Kernel(args) => kernel::run(&args),
             Command::Exec(args) => exec::run(&args),

@@ -522,10 +522,13 @@ fn presets_set_tunables_that_exist() {
         let text = read(&format!("{folder}presets.toml"));
         let presets: toml::Table =
             toml::from_str(&text).unwrap_or_else(|e| panic!("{folder}: {e}"));
-        for (preset, table) in presets.iter().filter(|(_, t)| t.is_table()) {
-            let set = table.get("set").and_then(|s| s.as_table());
+        let mechanisms = presets.get("mechanisms").and_then(|m| m.as_table());
+        let tables = presets.iter().chain(mechanisms.into_iter().flatten());
+        for (preset, table) in tables.filter(|(_, t)| t.is_table()) {
+            let set = ["set", "when"].map(|key| table.get(key).and_then(|s| s.as_table()));
             let unknown = set
                 .into_iter()
+                .flatten()
                 .flat_map(|s| s.keys())
                 .filter(|k| !known.contains(k));
             offenders.extend(unknown.map(|k| format!("{folder}presets.toml: [{preset}] {k}")));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Results of runs, kept by the hash of everything that determines them: a stopped command resumes, and a repeated
+//! Results of runs, of whatever type, kept by the hash of everything that determines them: a stopped command resumes, and a repeated
 //! one has nothing to do.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tiltyard_build::{content_hash, default_cache_dir};
 use tiltyard_claims::Point;
@@ -50,10 +51,10 @@ impl Kept {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct Entry<T> {
     format: u32,
     key: String,
-    kept: Kept,
+    kept: T,
 }
 
 /// The folder of entries; without a home folder there is none, and nothing is kept.
@@ -91,10 +92,10 @@ impl Cache {
     }
 
     /// The result of the run with this key. An unusable entry is reported and computed again.
-    pub fn get(&self, key: &str) -> Option<Kept> {
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let path = self.path(key)?;
         let text = fs::read_to_string(&path).ok()?;
-        let wrong = match serde_json::from_str::<Entry>(&text) {
+        let wrong = match serde_json::from_str::<Entry<T>>(&text) {
             Ok(entry) if entry.format == FORMAT && entry.key == key => return Some(entry.kept),
             Ok(entry) if entry.format != FORMAT => {
                 format!("format {} where this version writes {FORMAT}", entry.format)
@@ -110,12 +111,12 @@ impl Cache {
     }
 
     /// A cache that cannot be written only costs time.
-    pub fn put(&self, key: &str, kept: &Kept) {
+    pub fn put<T: Serialize>(&self, key: &str, kept: &T) {
         let Some(path) = self.path(key) else { return };
         let entry = Entry {
             format: FORMAT,
             key: key.to_owned(),
-            kept: kept.clone(),
+            kept,
         };
         let write = || -> std::io::Result<()> {
             let folder = path.parent().unwrap_or(&path);

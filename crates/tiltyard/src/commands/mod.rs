@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod completions;
 pub mod exec;
+pub mod explain;
 pub mod fidelity;
 pub mod kernel;
 pub mod list;

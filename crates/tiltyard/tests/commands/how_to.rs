@@ -245,6 +245,11 @@ fn a_change_can_be_gated() {
     assert!(do_page("docs/how-to/gate-a-change-in-ci.md") >= 1);
 }
 
+#[test]
+fn a_difference_is_explained() {
+    assert!(do_page("docs/how-to/explain-a-difference.md") >= 2);
+}
+
 /// Each page is either run by a test of this file or gives its reason.
 #[test]
 fn no_page_is_forgotten() {

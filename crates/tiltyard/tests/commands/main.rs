@@ -6,6 +6,7 @@ mod cli;
 mod compare;
 mod events;
 mod exec;
+mod explain;
 mod failing_schedulers;
 mod fitted;
 mod how_to;

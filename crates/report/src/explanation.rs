@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A difference of two schedulers and its causes: what a page about them shows, and the same as text.
+//!
+//! Nothing here knows how the parts were found.
+
+use tiltyard_measure::{Better, Unit, units};
+
+use crate::changes::amount;
+use crate::columns::{Columns, wrapped};
+
+/// Nothing in it says when or where it was made: the same input gives the same bytes.
+pub struct Explanation {
+    /// What ran where: "apache on opteron1 (1 CPU)".
+    pub title: String,
+    /// What the workload does, and what the machine is.
+    pub about: [String; 2],
+    /// The command line that makes this again.
+    pub command: String,
+    /// The metric's name: "apache.throughput_per_s".
+    pub metric: String,
+    pub unit: Unit,
+    pub better: Better,
+    /// Nobody asked for this metric.
+    pub is_default: bool,
+    pub schedulers: [String; 2],
+    /// The metric under each; medians over seeds.
+    pub values: [f64; 2],
+    /// The second's value less the first's.
+    pub difference: Amount,
+    /// The largest first. With the remainder they add up to the difference.
+    pub causes: Vec<Cause>,
+    /// The difference with everything switched off.
+    pub remainder: Amount,
+    /// In how many orders causes were switched off; `None`: in all.
+    pub orders: Option<usize>,
+    /// Runs that each value is the median of.
+    pub seeds: usize,
+    /// How often intervals have the median of all seeds in them, in 1/1,000,000; 0 for a single seed.
+    pub coverage_ppm: u32,
+    /// What was not taken into account, and why, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A part of a difference, in the metric's unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Amount {
+    pub value: f64,
+    /// `None`: one seed, all orders.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Something that was switched off.
+pub struct Cause {
+    pub name: String,
+    /// Whose it is, and what it does: the machine, a scheduler, or several.
+    pub of: Vec<(String, String)>,
+    /// Its share of the difference.
+    pub share: Amount,
+    /// By how much the difference shrinks if nothing else is switched off.
+    pub alone: f64,
+}
+
+/// Below this part of the larger value there is no difference to explain: where comparisons call values the same.
+const SMALL: f64 = 0.01;
+
+impl Cause {
+    /// "ule, cfs".
+    pub(crate) fn owners(&self) -> String {
+        let names: Vec<&str> = self.of.iter().map(|(owner, _)| owner.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// What it does, with those of whom that is true: variants of a scheduler share their descriptions.
+    pub(crate) fn descriptions(&self) -> Vec<(String, &str)> {
+        let mut all: Vec<(String, &str)> = Vec::new();
+        for (owner, what) in &self.of {
+            match all.iter_mut().find(|(_, known)| known == what) {
+                Some((owners, _)) => *owners += &format!(", {owner}"),
+                None => all.push((owner.clone(), what)),
+            }
+        }
+        all
+    }
+}
+
+impl Explanation {
+    /// What part of the difference this is; `None`: there is no difference.
+    pub fn part(&self, value: f64) -> Option<f64> {
+        (self.difference.value != 0.0).then(|| value / self.difference.value)
+    }
+
+    /// The cause with the largest share in the direction of the difference.
+    pub fn main_cause(&self) -> Option<&Cause> {
+        let has_part = |cause: &&Cause| self.part(cause.share.value).is_some_and(|p| p > 0.0);
+        let causes = self.causes.iter().filter(has_part);
+        causes.max_by(|a, b| a.share.value.abs().total_cmp(&b.share.value.abs()))
+    }
+
+    /// What it comes to, in a sentence or two.
+    pub fn conclusion(&self) -> String {
+        let [a, b] = &self.schedulers;
+        let (metric, difference) = (&self.metric, &self.difference);
+        let largest = self
+            .values
+            .iter()
+            .fold(0.0_f64, |most, v| most.max(v.abs()));
+        if difference.value == 0.0 {
+            return format!("{a} and {b} do not differ in {metric}.");
+        }
+        if difference.value.abs() < SMALL * largest {
+            return format!(
+                "{a} and {b} differ by less than {}: there is little to explain.",
+                units::share(SMALL)
+            );
+        }
+        let chance = match difference.interval {
+            Some([low, high]) if low <= 0.0 && high >= 0.0 => {
+                " But seeds differ so much that all of it may be chance."
+            }
+            _ => "",
+        };
+        self.cause_of_most() + chance
+    }
+
+    fn cause_of_most(&self) -> String {
+        let part = |value: f64| self.part(value).unwrap_or(0.0);
+        let rest = part(self.remainder.value);
+        let others = || {
+            format!(
+                "Most of it has other causes: with everything above switched off, {} of the difference remains.",
+                units::share(rest)
+            )
+        };
+        let Some(cause) = self.main_cause() else {
+            return others();
+        };
+        let (share, alone) = (part(cause.share.value), part(cause.alone));
+        if rest > share {
+            return others();
+        }
+        let takes = match alone {
+            part if part < 0.005 => "switched off alone, it takes nothing away".to_owned(),
+            part => format!("switched off alone, it takes {} away", units::share(part)),
+        };
+        format!(
+            "The main cause is {}: {} of the difference; {takes}.",
+            cause.name,
+            units::share(share)
+        )
+    }
+
+    /// "28 114 /s".
+    pub(crate) fn figure(&self, value: f64) -> String {
+        self.unit.write(value)
+    }
+
+    /// "-7 200 /s".
+    pub(crate) fn amount(&self, value: f64) -> String {
+        amount(self.unit, value)
+    }
+
+    pub(crate) fn percent(&self, value: f64) -> String {
+        self.part(value).map_or("".to_owned(), |part| match part {
+            part if part.abs() < 0.0005 => "0 %".to_owned(),
+            part => units::share(part),
+        })
+    }
+
+    pub(crate) fn interval(&self, amount: &Amount) -> String {
+        let Some([low, high]) = amount.interval else {
+            return String::new();
+        };
+        format!("[{}, {}]", self.amount(low), self.amount(high))
+    }
+
+    fn has_intervals(&self) -> bool {
+        self.difference.interval.is_some() || self.causes.iter().any(|c| c.share.interval.is_some())
+    }
+
+    /// "32 535 /s under ule, 21 179 /s under cfs: -11 356 /s, -34.9 %; higher is better".
+    pub(crate) fn headline(&self) -> String {
+        let [a, b] = &self.schedulers;
+        let [of_a, of_b] = self.values.map(|value| self.figure(value));
+        let change = match self.values[0] {
+            0.0 => String::new(),
+            base => format!(", {}", units::change(self.difference.value / base)),
+        };
+        let direction = match self.better {
+            Better::Higher => "; higher is better",
+            Better::Lower => "; lower is better",
+            Better::Neither => "",
+        };
+        format!(
+            "{of_a} under {a}, {of_b} under {b}: {}{change}{direction}",
+            self.amount(self.difference.value)
+        )
+    }
+
+    /// How to read the shares, one sentence each.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.is_default {
+            all.push(format!(
+                "{} is the default metric here; --metric NAME explains another.",
+                self.metric
+            ));
+        }
+        if let Some(orders) = self.orders {
+            all.push(format!(
+                "Shares are means over {orders} orders of switching off, not all; their intervals include that error. \
+                 --mechanisms with six names at most is exact."
+            ));
+        }
+        all.push(match (self.seeds, self.coverage_ppm) {
+            (1, _) => "Single run of each, no interval over seeds; add --seeds 10.".to_owned(),
+            (seeds, ppm) => format!(
+                "Medians over {seeds} seeds; intervals of the shares in each seed, {} coverage.",
+                units::share(f64::from(ppm) / 1e6)
+            ),
+        });
+        all.extend(self.notes.iter().cloned());
+        all
+    }
+}
+
+/// The whole explanation for a terminal.
+pub fn text(of: &Explanation, width: usize) -> String {
+    let words = of.causes.iter().flat_map(|cause| {
+        let told = cause.descriptions().into_iter();
+        told.map(|(owners, what)| format!("{} ({owners}): {what}", cause.name))
+    });
+    [
+        format!("{}\n{}\n", of.metric, of.headline()),
+        table(of, width),
+        paragraph(&of.conclusion(), width, ""),
+        words.map(|text| paragraph(&text, width, "    ")).collect(),
+        of.remarks()
+            .iter()
+            .map(|text| paragraph(text, width, ""))
+            .collect(),
+    ]
+    .join("\n")
+}
+
+/// Lines of at most `width` characters; all but the first begin with `indent`.
+fn paragraph(text: &str, width: usize, indent: &str) -> String {
+    let lines = wrapped(text, width.saturating_sub(indent.len()));
+    lines.join(&format!("\n{indent}")) + "\n"
+}
+
+fn table(of: &Explanation, width: usize) -> String {
+    let header = match of.has_intervals() {
+        true => vec!["share", "interval", "part", "alone"],
+        false => vec!["share", "part", "alone"],
+    };
+    let header = header.into_iter().map(str::to_owned).collect();
+    let mut table = Columns::new(["mechanism", "of"], header, false);
+    let mut row = |name: &str, owner: &str, amount: &Amount, alone: String| {
+        let mut cells = vec![of.amount(amount.value), of.percent(amount.value), alone];
+        if of.has_intervals() {
+            cells.insert(1, of.interval(amount));
+        }
+        table.row(name, owner, cells);
+    };
+    for cause in &of.causes {
+        let alone = of.percent(cause.alone);
+        row(&cause.name, &cause.owners(), &cause.share, alone);
+    }
+    row("none of these", "", &of.remainder, String::new());
+    row("all together", "", &of.difference, String::new());
+    table.render(width)
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A difference and its causes as text, page and picture.
+
+#[path = "common/browser.rs"]
+mod browser;
+
+use tiltyard_measure::{Better, Unit};
+use tiltyard_report::explanation::{Amount, Cause, Explanation, text};
+use tiltyard_report::html::{explanation_figures, render_explanation};
+
+fn exactly(value: f64) -> Amount {
+    Amount {
+        value,
+        interval: None,
+    }
+}
+
+fn cause(name: &str, owners: &[&str], share: f64, alone: f64) -> Cause {
+    let of = owners.iter();
+    Cause {
+        name: name.to_owned(),
+        of: of
+            .map(|o| (o.to_string(), format!("what {name} <does>")))
+            .collect(),
+        share: exactly(share),
+        alone,
+    }
+}
+
+/// 1000 and 600 per second: preemption takes 300, switches 150, and something gives 50.
+fn sample() -> Explanation {
+    Explanation {
+        title: "web & db on smp2 (2 CPUs)".to_owned(),
+        about: ["a <workload>".to_owned(), "a machine".to_owned()],
+        command: "tiltyard explain -w web -s a,b".to_owned(),
+        metric: "web.throughput_per_s".to_owned(),
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        is_default: false,
+        schedulers: ["a".to_owned(), "b".to_owned()],
+        values: [1000.0, 600.0],
+        difference: exactly(-400.0),
+        causes: vec![
+            cause("preemption", &["a", "b"], -300.0, -360.0),
+            cause("switch", &["machine"], -150.0, 0.0),
+            cause("noise", &["machine"], 50.0, 10.0),
+        ],
+        remainder: exactly(0.0),
+        orders: None,
+        seeds: 1,
+        coverage_ppm: 0,
+        notes: vec!["Left out: something.".to_owned()],
+    }
+}
+
+#[test]
+fn text_has_the_shares_and_a_conclusion() {
+    let expected = "\
+web.throughput_per_s
+1 000 /s under a, 600 /s under b: -400 /s, -40.0 %; higher is better
+
+mechanism      of          share     part   alone
+preemption     a, b      -300 /s   75.0 %  90.0 %
+switch         machine   -150 /s   37.5 %     0 %
+noise          machine  +50.0 /s  -12.5 %  -2.5 %
+none of these               0 /s      0 %
+all together             -400 /s    100 %
+
+The main cause is preemption: 75.0 % of the difference; switched off alone, it takes 90.0 % away.
+
+preemption (a, b): what preemption <does>
+switch (machine): what switch <does>
+noise (machine): what noise <does>
+
+Single run of each, no interval over seeds; add --seeds 10.
+Left out: something.
+";
+    assert_eq!(text(&sample(), 100), expected);
+    let narrow = text(&sample(), 60);
+    assert!(
+        narrow.lines().skip(2).all(|l| l.chars().count() <= 60),
+        "{narrow}"
+    );
+}
+
+#[test]
+fn conclusions_are_only_as_strong_as_the_difference() {
+    let conclusion = |change: fn(&mut Explanation)| {
+        let mut of = sample();
+        change(&mut of);
+        of.conclusion()
+    };
+    let none = conclusion(|of| of.difference = exactly(0.0));
+    assert_eq!(none, "a and b do not differ in web.throughput_per_s.");
+    let small = conclusion(|of| of.difference = exactly(-9.9));
+    assert!(small.contains("differ by less than 1.0 %"), "{small}");
+    let chance = conclusion(|of| of.difference.interval = Some([-500.0, 1.0]));
+    assert!(
+        chance.starts_with("The main cause") && chance.ends_with("may be chance."),
+        "{chance}"
+    );
+    let rest = conclusion(|of| of.remainder = exactly(-320.0));
+    assert!(
+        rest.contains("other causes") && rest.contains("80.0 %"),
+        "{rest}"
+    );
+    let rest = conclusion(|of| of.causes.clear());
+    assert!(rest.contains("other causes"), "{rest}");
+    let alone = conclusion(|of| of.causes[0].alone = 20.0);
+    assert!(alone.contains("takes nothing away"), "{alone}");
+}
+
+#[test]
+fn intervals_are_shown_where_there_are_any() {
+    let mut of = sample();
+    of.causes[0].share.interval = Some([-320.0, -280.0]);
+    (of.orders, of.seeds, of.coverage_ppm) = (Some(32), 6, 968_750);
+    let text = text(&of, 100);
+    assert!(text.contains("[-320 /s, -280 /s]"), "{text}");
+    assert!(
+        text.contains("32 orders") && text.contains("96.9 % coverage"),
+        "{text}"
+    );
+}
+
+/// Bars lead from the first value to the second, each from where the one before ended.
+#[test]
+fn the_waterfall_falls_from_one_value_to_the_other() {
+    let figures = explanation_figures(&sample());
+    let [(name, svg)] = figures.as_slice() else {
+        panic!("one figure")
+    };
+    assert_eq!(name, "causes");
+    let number = |line: &str, key: &str| -> f64 {
+        let (_, rest) = line.split_once(&format!(" {key}=\"")).unwrap();
+        rest.split_once('"').unwrap().0.parse().unwrap()
+    };
+    let bars: Vec<(f64, f64)> = svg
+        .split("<rect ")
+        .skip(1)
+        .map(|bar| (number(bar, "x"), number(bar, "x") + number(bar, "width")))
+        .collect();
+    // 400 units wide, from 550 (after the first two) to 1000.
+    let x = |value: f64| 190.0 + (value - 550.0) / 450.0 * 400.0;
+    let expected = [
+        (1000.0, 1000.0),
+        (700.0, 1000.0),
+        (550.0, 700.0),
+        (550.0, 600.0),
+        (600.0, 600.0),
+        (600.0, 600.0),
+    ];
+    assert_eq!(bars.len(), expected.len());
+    for ((left, right), (from, to)) in bars.into_iter().zip(expected) {
+        let close = (left - x(from)).abs() <= 1.6 && (right - x(to)).abs() <= 1.6;
+        assert!(close, "{left} to {right}, not {} to {}", x(from), x(to));
+    }
+    assert!(svg.contains("<style>") && !svg.contains("NaN"));
+}
+
+#[test]
+fn the_page_is_whole_and_needs_no_network() {
+    let page = render_explanation(&sample());
+    assert_eq!(page, render_explanation(&sample()));
+    browser::assert_offline(&page);
+    assert!(page.contains("what preemption &lt;does&gt;") && page.contains("web &amp; db"));
+    assert!(!page.contains("<does>") && !page.contains("<workload>"));
+    let Some(chromium) = browser::chromium() else {
+        eprintln!("skipped in part: no Chromium");
+        return;
+    };
+    let seen = browser::after(
+        &chromium,
+        &page,
+        "const seen = document.querySelectorAll('#causes svg rect').length",
+    );
+    assert_eq!(seen, "6");
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can be switched off: costs of the machine, and what the schedulers declare beside their presets. All of it is data.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use tiltyard_measure::shapley::{Coalition, MAX_PLAYERS};
+use tiltyard_model::Machine;
+use tiltyard_native::Value;
+
+use crate::objects::{self, Built};
+use crate::schedulers::Mechanism as Declared;
+use crate::{Error, nearest};
+
+/// The machine's mechanisms.
+const OF_MACHINE: &str = include_str!("machine.toml");
+
+/// Their owner, in results.
+const MACHINE: &str = "machine";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfMachine {
+    description: String,
+    /// Costs by their keys in machine files, and what they are when it is off.
+    #[serde(default)]
+    costs: BTreeMap<String, u64>,
+    /// False: without the kernel's own threads.
+    #[serde(default = "yes")]
+    noise: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl OfMachine {
+    fn switch_off(&self, machine: &mut Machine) -> Result<(), Error> {
+        for (key, value) in &self.costs {
+            if !machine.costs.set(key, *value) {
+                let line = format!("explain/machine.toml: {key}: machines have no such cost");
+                return Err(Error::input(line));
+            }
+        }
+        if !self.noise {
+            machine.noise.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Values of tunables, as a scheduler is loaded with them.
+type Globals = Vec<(String, Value)>;
+
+/// Something that is switched off for both sides at once.
+#[derive(Debug)]
+pub(super) struct Mechanism {
+    pub name: String,
+    /// Whose it is, and what it does.
+    pub of: Vec<(String, String)>,
+    /// By name in `machine.toml`, if the machine has it.
+    is_machines: bool,
+    /// What switches it off in each scheduler; empty if that one lacks it.
+    off: [Globals; 2],
+}
+
+/// The mechanisms of a machine and two schedulers, and how to leave them out.
+pub(super) struct Mechanisms {
+    pub all: Vec<Mechanism>,
+    /// What was left out because it has no effect here, and why, one sentence each.
+    pub notes: Vec<String>,
+    of_machine: BTreeMap<String, OfMachine>,
+}
+
+impl Mechanisms {
+    /// Those that `machine` or one of `sides` has; `wanted`: only these, or all if it is empty.
+    pub fn gather(
+        machine: &Machine,
+        sides: &[Built; 2],
+        wanted: &[String],
+    ) -> Result<Mechanisms, Error> {
+        let of_machine: BTreeMap<String, OfMachine> = toml::from_str(OF_MACHINE)
+            .map_err(|e| Error::input(format!("explain/machine.toml: {}", e.message())))?;
+        let mut all: Vec<Mechanism> = Vec::new();
+        let mut absent: BTreeMap<String, String> = BTreeMap::new();
+        for (name, mechanism) in &of_machine {
+            let mut without = machine.clone();
+            mechanism.switch_off(&mut without)?;
+            if without == *machine {
+                let why = format!("{} has none", machine.name);
+                absent.insert(name.clone(), why);
+                continue;
+            }
+            let at = of_name(&mut all, name);
+            at.is_machines = true;
+            at.of = vec![(MACHINE.to_owned(), mechanism.description.clone())];
+        }
+        for (side, built) in sides.iter().enumerate() {
+            for declared in &built.choice.mechanisms {
+                let off = switched_off(built, declared)?;
+                let why = match () {
+                    () if declared.multicore && machine.nr_cpus() == 1 => "needs several CPUs",
+                    () if off.is_empty() => "neither scheduler has it",
+                    () => {
+                        let at = of_name(&mut all, &declared.name);
+                        let label = &built.choice.label;
+                        at.of.push((label.clone(), declared.description.clone()));
+                        at.off[side] = off;
+                        continue;
+                    }
+                };
+                absent.insert(declared.name.clone(), why.to_owned());
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        choose(&mut all, &absent, wanted)?;
+        let notes = notes(sides, &all, &absent, wanted);
+        Ok(Mechanisms {
+            all,
+            notes,
+            of_machine,
+        })
+    }
+
+    /// Which of them make a difference to a side.
+    pub fn mask(&self, side: usize) -> Coalition {
+        let concerned = |m: &Mechanism| m.is_machines || !m.off[side].is_empty();
+        let bits = self.all.iter().enumerate();
+        bits.filter(|(_, m)| concerned(m))
+            .fold(0, |mask, (i, _)| mask | 1 << i)
+    }
+
+    fn chosen(&self, off: Coalition) -> impl Iterator<Item = &Mechanism> {
+        let all = self.all.iter().enumerate();
+        all.filter(move |(i, _)| off >> i & 1 == 1).map(|(_, m)| m)
+    }
+
+    /// `machine` without the mechanisms of `off`.
+    pub fn machine(&self, machine: &Machine, off: Coalition) -> Result<Machine, Error> {
+        let mut machine = machine.clone();
+        for mechanism in self.chosen(off).filter(|m| m.is_machines) {
+            self.of_machine[&mechanism.name].switch_off(&mut machine)?;
+        }
+        Ok(machine)
+    }
+
+    /// The scheduler of a side without the mechanisms of `off`.
+    pub fn scheduler(&self, sides: &[Built; 2], side: usize, off: Coalition) -> Built {
+        let built = &sides[side];
+        let mut globals = built.globals.clone();
+        for (name, value) in self.chosen(off).flat_map(|m| &m.off[side]) {
+            globals.retain(|(known, _)| known != name);
+            globals.push((name.clone(), value.clone()));
+        }
+        Built {
+            choice: built.choice.clone(),
+            object: built.object.clone(),
+            globals,
+        }
+    }
+
+    /// "without kernel-noise, switch-cost", for messages.
+    pub fn words(&self, off: Coalition) -> String {
+        let names: Vec<&str> = self.chosen(off).map(|m| m.name.as_str()).collect();
+        match names.is_empty() {
+            true => String::new(),
+            false => format!(" without {}", names.join(", ")),
+        }
+    }
+}
+
+/// The mechanism of this name.
+fn of_name<'a>(all: &'a mut Vec<Mechanism>, name: &str) -> &'a mut Mechanism {
+    let at = all.iter().position(|m| m.name == name);
+    let at = at.unwrap_or_else(|| {
+        all.push(Mechanism {
+            name: name.to_owned(),
+            of: Vec::new(),
+            is_machines: false,
+            off: [Vec::new(), Vec::new()],
+        });
+        all.len() - 1
+    });
+    &mut all[at]
+}
+
+/// Tunables that a declared mechanism changes in this variant of its scheduler; none if it lacks the mechanism.
+fn switched_off(built: &Built, declared: &Declared) -> Result<Globals, Error> {
+    let (choice, object) = (&built.choice, &built.object);
+    let has = |(name, value): &(String, Value)| {
+        let given = built.globals.iter().find(|(known, _)| known == name);
+        match given {
+            Some((_, given)) => given == value,
+            None => object.tunables[name].default.map(Value::Int).as_ref() == Some(value),
+        }
+    };
+    let when = objects::values(choice, object, &declared.when)?;
+    if !when.iter().all(has) {
+        return Ok(Vec::new());
+    }
+    let mut off = objects::values(choice, object, &declared.off)?;
+    off.retain(|pair| !has(pair));
+    Ok(off)
+}
+
+/// Keeps the wanted ones.
+fn choose(
+    all: &mut Vec<Mechanism>,
+    absent: &BTreeMap<String, String>,
+    wanted: &[String],
+) -> Result<(), Error> {
+    for name in wanted {
+        if all.iter().any(|m| m.name == *name) {
+            continue;
+        }
+        let what = match absent.get(name) {
+            Some(why) => format!("nothing to switch off here: {why}"),
+            None => {
+                let known: Vec<String> = all.iter().map(|m| m.name.clone()).collect();
+                format!("no such mechanism; {}", nearest::hint(name, &known))
+            }
+        };
+        return Err(Error::argument("mechanisms", name, what));
+    }
+    all.retain(|m| wanted.is_empty() || wanted.contains(&m.name));
+    if all.len() > MAX_PLAYERS {
+        let line = format!(
+            "{} mechanisms, and shares are computed for at most {MAX_PLAYERS}; name those that matter with --mechanisms",
+            all.len()
+        );
+        return Err(Error::Request(line));
+    }
+    Ok(())
+}
+
+/// What the reader should know of what is not among `all`.
+fn notes(
+    sides: &[Built; 2],
+    all: &[Mechanism],
+    absent: &BTreeMap<String, String>,
+    wanted: &[String],
+) -> Vec<String> {
+    let declares_none = |built: &&Built| built.choice.mechanisms.is_empty();
+    let none = sides.iter().filter(declares_none).map(|built| {
+        let label = &built.choice.label;
+        format!("{label} declares no mechanisms: only those of the machine apply to it.")
+    });
+    let mut notes: Vec<String> = none.collect();
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, why) in absent {
+        if !all.iter().any(|m| m.name == *name) && wanted.is_empty() {
+            by_reason.entry(why).or_default().push(name);
+        }
+    }
+    let left_out = by_reason.iter();
+    notes.extend(left_out.map(|(why, names)| format!("Left out, {why}: {}.", names.join(", "))));
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing that is switched off changes what another one switches off.
+    #[test]
+    fn mechanisms_of_the_machine_are_apart() {
+        let machine = crate::machines::load("opteron32").unwrap();
+        let all: BTreeMap<String, OfMachine> = toml::from_str(OF_MACHINE).unwrap();
+        let mut seen = Vec::new();
+        for (name, mechanism) in &all {
+            let mut without = machine.clone();
+            mechanism.switch_off(&mut without).unwrap();
+            assert_ne!(without, machine, "{name} does nothing");
+            seen.extend(mechanism.costs.keys());
+        }
+        let costs = seen.len();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), costs, "a cost belongs to two mechanisms");
+    }
+}

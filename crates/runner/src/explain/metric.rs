@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which metric is explained.
+
+use tiltyard_measure::{Better, Figure, Row, rows};
+
+use crate::{Error, nearest};
+
+/// The metric that `typed` names, whole (`apache.throughput_per_s`) or, if no other ends like it, its last part; without
+/// a name the default one. `figures`: those of both sides' runs, `labels` their schedulers.
+pub(super) fn choose(
+    typed: Option<&str>,
+    figures: &[Vec<Vec<Figure>>],
+    labels: &[&str; 2],
+) -> Result<Row, Error> {
+    let rows = rows(figures);
+    let Some(typed) = typed else {
+        return default(rows);
+    };
+    let ending = format!(".{typed}");
+    let exact = rows.iter().find(|row| row.name == typed);
+    let ends = || rows.iter().filter(|row| row.name.ends_with(&ending));
+    let found: Vec<&Row> = exact.map_or_else(|| ends().collect(), |row| vec![row]);
+    match found.as_slice() {
+        [] => Err(wrong(typed, unknown(typed, &rows))),
+        [row] => match row.cells.iter().position(Option::is_none) {
+            Some(lacking) => {
+                let what = format!(
+                    "no run of {} has it{}; {}",
+                    labels[lacking],
+                    not_done(row),
+                    headlines(&rows)
+                );
+                Err(wrong(typed, what))
+            }
+            None => Ok((*row).clone()),
+        },
+        several => {
+            let names: Vec<&str> = several.iter().map(|row| row.name.as_str()).collect();
+            let what = format!("several metrics end like this; name {}", names.join(" or "));
+            Err(wrong(typed, what))
+        }
+    }
+}
+
+pub(super) fn wrong(metric: &str, what: String) -> Error {
+    Error::argument("metric", metric, what)
+}
+
+/// Why a run may not have a metric.
+pub(super) fn not_done(row: &Row) -> &'static str {
+    match row.absent() {
+        "not done" => ": the work was not done when the run ended",
+        _ => "",
+    }
+}
+
+/// What the workload serves per second, or else how long it takes, or else the first row of `tiltyard run` of which
+/// either direction is good.
+fn default(rows: Vec<Row>) -> Result<Row, Error> {
+    let usable = |row: &&Row| {
+        row.headline && row.better != Better::Neither && row.cells.iter().all(Option::is_some)
+    };
+    let ending = |end: &'static str| move |row: &&Row| usable(row) && row.name.ends_with(end);
+    let found = rows.iter().find(ending(".throughput_per_s"));
+    let found = found.or_else(|| rows.iter().find(ending(".completion_us")));
+    let found = found.or_else(|| rows.iter().find(usable)).cloned();
+    found.ok_or_else(|| {
+        let line = "no metric of these runs says which scheduler is better; --metric names one";
+        Error::Request(format!("{line}; {}", headlines(&rows)))
+    })
+}
+
+fn unknown(typed: &str, rows: &[Row]) -> String {
+    let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let closest = nearest::closest(typed, &names, 3);
+    format!(
+        "no such metric; the nearest are {}; {}",
+        closest.join(", "),
+        headlines(rows)
+    )
+}
+
+/// The metrics that matter for the workload.
+fn headlines(rows: &[Row]) -> String {
+    let both = |row: &&Row| row.headline && row.cells.iter().all(Option::is_some);
+    let names: Vec<&str> = rows.iter().filter(both).map(|r| r.name.as_str()).collect();
+    format!("headlines here are {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tiltyard_measure::Unit;
+
+    fn figure(group: &str, name: &str, better: Better) -> Figure {
+        Figure {
+            group: group.to_owned(),
+            name: name.to_owned(),
+            metric: name.to_owned(),
+            unit: Unit::TimeNs,
+            better,
+            headline: true,
+            value: 1.0,
+        }
+    }
+
+    /// One run each of two schedulers; the second finishes less.
+    fn runs() -> Vec<Vec<Vec<Figure>>> {
+        use Better::{Higher, Lower, Neither};
+        let both = [
+            figure("hog", "cpu_share_percent", Higher),
+            figure("hog", "runtime_us", Neither),
+            figure("make", "runtime_us", Neither),
+        ];
+        let done = figure("make", "completion_us", Lower);
+        let first = both.iter().cloned().chain([done]).collect();
+        vec![vec![first], vec![both.to_vec()]]
+    }
+
+    fn chosen(typed: Option<&str>, runs: &[Vec<Vec<Figure>>]) -> Result<String, String> {
+        let row = choose(typed, runs, &["a", "b"]);
+        row.map(|row| row.name).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_may_be_whole_or_a_unique_end() {
+        let runs = runs();
+        let name = |typed| chosen(Some(typed), &runs);
+        assert_eq!(name("make.runtime_us").unwrap(), "make.runtime_us");
+        assert_eq!(name("cpu_share_percent").unwrap(), "hog.cpu_share_percent");
+        let several = name("runtime_us").unwrap_err();
+        assert!(several.ends_with("name hog.runtime_us or make.runtime_us"));
+        let unknown = name("share").unwrap_err();
+        assert!(unknown.contains("nearest are hog.cpu_share_percent"));
+    }
+
+    #[test]
+    fn a_metric_of_one_side_is_refused_and_no_default() {
+        let runs = runs();
+        let error = chosen(Some("completion_us"), &runs).unwrap_err();
+        assert!(
+            error.contains("no run of b has it: the work was not done"),
+            "{error}"
+        );
+        assert_eq!(chosen(None, &runs).unwrap(), "hog.cpu_share_percent");
+    }
+
+    #[test]
+    fn throughput_comes_before_completion_and_completion_before_the_rest() {
+        let first = runs().swap_remove(0);
+        let name = |run: &[Vec<Figure>]| chosen(None, &[run.to_vec(), run.to_vec()]).unwrap();
+        assert_eq!(name(&first), "make.completion_us");
+        let mut serving = first;
+        serving[0].push(figure("web", "throughput_per_s", Better::Higher));
+        assert_eq!(name(&serving), "web.throughput_per_s");
+        let none = vec![vec![figure("hog", "runtime_us", Better::Neither)]];
+        let error = chosen(None, &[none.clone(), none]).unwrap_err();
+        assert!(error.contains("--metric names one"), "{error}");
+    }
+}

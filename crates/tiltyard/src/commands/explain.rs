@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard explain`: which mechanisms make two schedulers differ, and how much each.
+
+use std::path::PathBuf;
+
+use tiltyard_report::{explanation, html};
+use tiltyard_runner::explain::{self, Answer, Question};
+use tiltyard_runner::objects::{self, Built};
+use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::reproduce::Cache;
+use tiltyard_runner::{Progress, duration, machines, schedulers, workloads};
+
+use crate::failure::Failure;
+use crate::progress::{Bar, Steps};
+use crate::terminal;
+
+/// Explain why two schedulers differ on a workload: which mechanisms make the difference in a metric, and how much each.
+///
+/// Mechanisms are parts of the machine (the cost of switches, of refilled caches, of the scheduler's own code, of looking
+/// at other CPUs; the kernel's own threads) and of the schedulers (what their presets.toml declares: wakeup preemption,
+/// placement, balancing, stealing). Runs with some of them switched off, for both schedulers at once, give each one's share
+/// of the difference. Shares, and what remains with everything switched off, add up to the difference.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard explain -w apache -s ule,cfs
+      Why cfs serves fewer requests than ule.
+  tiltyard explain -w apache -s ule,cfs --seeds 10 --report why.html
+      Medians over ten seeds with intervals, and a waterfall chart in one offline HTML file.
+  tiltyard explain -w apache -s ule,cfs --metric wakeup_latency_us_p99
+      Another metric; the runs are cached.
+  tiltyard explain -w mine.json -s fifo,./my.bpf.c -m smp4 --duration 5s
+      A scheduler that declares no mechanisms: only the machine's are switched off.
+
+Up to six mechanisms are switched off in all combinations; more in some orders, always the same ones, and shares then have
+intervals. The schedulers' probes are disabled, as with tiltyard run --no-probes.")]
+pub struct Args {
+    /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
+    #[arg(short, long, value_name = "W")]
+    workload: String,
+    /// Two shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files, separated by a comma. The
+    /// difference is the second's metric less the first's.
+    #[arg(
+        short,
+        long = "scheduler",
+        value_name = "S",
+        value_delimiter = ',',
+        required = true
+    )]
+    schedulers: Vec<String>,
+    /// A shipped machine, a machine file, an hwloc synthetic string, or hwloc XML.
+    #[arg(short, long, value_name = "MACHINE", default_value = machines::DEFAULT)]
+    machine: String,
+    /// The metric, as tiltyard compare --list-metrics calls it, whole or its last part [default: the workload's
+    /// throughput, else its completion, else its first headline].
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
+    /// Only these mechanisms, separated by commas: six are exact, and fewer need fewer runs [default: all].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    mechanisms: Vec<String>,
+    /// Run with seeds 1 to N.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: u32,
+    /// End each run after this much simulated time: 10s, 500ms. Default: the workload's own end.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ns)]
+    duration: Option<u64>,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write a report with a waterfall chart: one HTML file that needs no network.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write the chart as an SVG file into this folder.
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+    /// Concurrent runs [default: one per CPU of this machine].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    jobs: Option<u16>,
+    /// Ignore cached results.
+    #[arg(long)]
+    no_cache: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Human-readable.
+    Text,
+    Json,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let [a, b] = args.schedulers.as_slice() else {
+        let line = format!(
+            "--scheduler: a difference is of two schedulers, not of {}; write -s A,B",
+            args.schedulers.len()
+        );
+        return Err(Failure::usage(line));
+    };
+    let workload = workloads::load(&args.workload)?;
+    workloads::require_end(&args.workload, &workload, args.duration)?;
+    let machine = machines::load(&args.machine)?;
+    let report = args.report.as_deref().map(Output::create).transpose()?;
+    let schedulers = [build(a, a == b)?, build(b, a == b)?];
+    let seeds: Vec<u64> = (1..=u64::from(args.seeds)).collect();
+    let question = Question {
+        machine: &machine,
+        workload: &workload,
+        workload_text: &workloads::text(&args.workload)?,
+        duration_ns: args.duration,
+        schedulers: &schedulers,
+        seeds: &seeds,
+        metric: args.metric.as_deref(),
+        mechanisms: &args.mechanisms,
+        threads: args.jobs.map_or(0, usize::from),
+        command: &repeat_line(args),
+    };
+    let cache = Cache::open(!args.no_cache);
+    let answer = explain::explain(&question, &cache, &Bar::new());
+    for line in cache.complaints() {
+        say!("tiltyard: {line}");
+    }
+    publish(args, &answer?, report)
+}
+
+fn build(argument: &str, twice: bool) -> Result<Built, Failure> {
+    if twice {
+        let line = format!("--scheduler: {argument} is given twice; name two that differ");
+        return Err(Failure::usage(line));
+    }
+    let choice = schedulers::choose(argument)?;
+    let steps = Steps::new();
+    steps.step(&format!("building {}", choice.label));
+    Ok(objects::native(&choice, false)?)
+}
+
+/// The command that gives the same answer.
+fn repeat_line(args: &Args) -> String {
+    let mut words = vec!["tiltyard".to_owned(), "explain".to_owned()];
+    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    add("-w", args.workload.clone());
+    add("-s", args.schedulers.join(","));
+    if args.machine != machines::DEFAULT {
+        add("-m", args.machine.clone());
+    }
+    if let Some(metric) = &args.metric {
+        add("--metric", metric.clone());
+    }
+    if !args.mechanisms.is_empty() {
+        add("--mechanisms", args.mechanisms.join(","));
+    }
+    if args.seeds != 1 {
+        add("--seeds", args.seeds.to_string());
+    }
+    if let Some(ns) = args.duration {
+        add("--duration", duration::write(ns));
+    }
+    terminal::shell_line(&words)
+}
+
+fn publish(args: &Args, answer: &Answer, report: Option<Output>) -> Result<(), Failure> {
+    let explanation = &answer.explanation;
+    if let Some(file) = report {
+        file.fill(html::render_explanation(explanation).as_bytes())?;
+    }
+    if let Some(dir) = &args.figures {
+        output::write_all(dir, &html::explanation_figures(explanation))?;
+    }
+    if args.format == Format::Json {
+        return super::print(&answer.json());
+    }
+    let mut page = format!("{}, {} runs\n\n", explanation.title, answer.runs);
+    page += &explanation::text(explanation, terminal::width());
+    page += "\n";
+    page += &super::written(&[("Report", &args.report), ("Figures", &args.figures)]);
+    page += &format!("Repeat  {}\n", explanation.command);
+    super::print(&page)
+}

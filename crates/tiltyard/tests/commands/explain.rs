@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard explain`: known causes of published differences are found, and bytes do not depend on threads or the cache.
+//! Runs need clang-19.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+fn explain(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("tiltyard").unwrap();
+    command.arg("explain").args(args);
+    command
+}
+
+fn answer(args: &[&str]) -> Value {
+    let all = [args, &["--no-cache", "--format", "json"]].concat();
+    let output = explain(&all).assert().success().get_output().stdout.clone();
+    serde_json::from_slice(&output).unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// The share of each mechanism, as a part of the difference; they add up to it with the remainder.
+fn parts(answer: &Value) -> Vec<(&str, f64)> {
+    let shares = answer["shares"].as_array().unwrap();
+    let whole = number(&answer["difference"]["value"]);
+    let values = shares.iter().map(|share| number(&share["share"]["value"]));
+    let sum = values.sum::<f64>() + number(&answer["remainder"]["value"]);
+    assert!((sum - whole).abs() <= 1e-9 * whole.abs(), "{sum}: {answer}");
+    let part = |share: &'_ Value| number(&share["share"]["part"]);
+    let named = shares
+        .iter()
+        .map(|share| (share["mechanism"].as_str().unwrap(), part(share)));
+    named.collect()
+}
+
+/// A published difference with a published cause.
+struct Published {
+    /// Workload, machine, schedulers, and whatever makes runs short.
+    args: &'static [&'static str],
+    metric: &'static str,
+    /// How much lower the second scheduler's metric is, as a part of the first's.
+    lower_by: std::ops::Range<f64>,
+    /// What the source gives as the reason.
+    cause: &'static str,
+    /// At least this part of the difference.
+    part: f64,
+}
+
+fn is_found(published: &Published) {
+    let answer = answer(published.args);
+    assert_eq!(answer["metric"], published.metric);
+    let [first, second] = [0, 1].map(|side| number(&answer["values"][side]));
+    let lower_by = 1.0 - second / first;
+    assert!(published.lower_by.contains(&lower_by), "{lower_by}");
+    assert_eq!(answer["main_cause"], published.cause, "{answer}");
+    let parts = parts(&answer);
+    let (_, part) = parts
+        .iter()
+        .find(|(name, _)| *name == published.cause)
+        .unwrap();
+    assert!(*part >= published.part, "{parts:?}");
+}
+
+/// "The Battle of the Schedulers", section 5.3: ab is preempted at each wakeup under CFS, and ULE serves 40 % more. Every
+/// preemption costs two switches, so their costs have the rest. Less than a half would mean that the preemption is not what
+/// makes the switches.
+#[test]
+fn apache_is_slower_under_cfs_because_of_wakeup_preemption() {
+    is_found(&Published {
+        args: &["-w", "apache", "-s", "ule,cfs", "-m", "opteron1"],
+        metric: "apache.throughput_per_s",
+        lower_by: 0.25..0.45,
+        cause: "wakeup-preemption",
+        part: 0.5,
+    });
+}
+
+const SMALL: [&str; 6] = [
+    "-w",
+    "mix-hog-sleepers",
+    "-s",
+    "fifo,cfs",
+    "--duration",
+    "300ms",
+];
+
+#[test]
+fn bytes_depend_neither_on_threads_nor_on_the_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |more: &[&str]| {
+        let args = [
+            &SMALL[..],
+            &["--metric", "machine.switches_per_s", "--seeds", "3"],
+            more,
+        ]
+        .concat();
+        let mut command = explain(&args);
+        command.env("XDG_CACHE_HOME", folder.path());
+        command.assert().success().get_output().stdout.clone()
+    };
+    let first = said(&["--jobs", "1"]);
+    let is_kept = folder.path().join("tiltyard/runs").is_dir();
+    assert!(is_kept, "nothing was cached");
+    assert_eq!(said(&["--jobs", "2"]), first, "from the cache");
+    assert_eq!(said(&["--jobs", "3", "--no-cache"]), first, "without it");
+    let text = String::from_utf8(first).unwrap();
+    assert!(
+        text.contains("75.0 % coverage") && text.contains("[+"),
+        "{text}"
+    );
+}
+
+/// 4 CPUs and kernel threads: more mechanisms than are switched off in all combinations.
+#[test]
+fn many_mechanisms_are_sampled_and_six_are_exact() {
+    let args = [
+        "-w",
+        "mix-hog-sleepers",
+        "-s",
+        "ule,cfs",
+        "-m",
+        "smp4",
+        "--duration",
+        "50ms",
+    ];
+    let metric = ["--metric", "switches_per_s"];
+    let sampled = answer(&[&args[..], &metric].concat());
+    let names: Vec<&str> = parts(&sampled).into_iter().map(|(name, _)| name).collect();
+    assert!(names.len() > 6, "{names:?}");
+    assert_eq!(sampled["sampled_orders"], 32);
+    assert!(sampled["shares"][0]["share"]["interval"].is_array());
+    let six = names[..6].join(",");
+    let exact = answer(&[&args[..], &metric, &["--mechanisms", &six]].concat());
+    assert_eq!(parts(&exact).len(), 6);
+    assert!(exact["sampled_orders"].is_null());
+    assert!(exact["shares"][0]["share"]["interval"].is_null());
+}
+
+#[test]
+fn pages_and_figures_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (report, figures) = (file("why.html"), file("figures"));
+    let args = [&SMALL[..], &["--report", &report, "--figures", &figures]].concat();
+    let page = explain(&args).assert().success().stdout(contains("Report"));
+    page.stdout(contains(
+        "fifo declares no mechanisms: only those of the machine",
+    ));
+    let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap();
+    assert!(read(&report).contains("<section id=\"causes\">"));
+    assert!(read(&file("figures/causes.svg")).contains("none of these"));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_a_line() {
+    let refused = |args: &[&str], code: i32, words: &[&str]| {
+        let mut said = explain(args).assert().code(code);
+        said = said
+            .stdout("")
+            .stderr(predicate::str::is_match("^tiltyard: .*\n$").unwrap());
+        for word in words {
+            said = said.stderr(contains(*word));
+        }
+    };
+    let of = |schedulers: &'static str| ["-w", "mix-hog-sleepers", "-s", schedulers];
+    refused(&of("fifo"), 2, &["of two schedulers, not of 1", "-s A,B"]);
+    refused(&of("fifo,rr,cfs"), 2, &["not of 3"]);
+    refused(&of("fifo,fifo"), 2, &["given twice"]);
+    refused(&of("fifo,nothing"), 2, &["no scheduler"]);
+    let with = |more: &[&'static str]| [&SMALL[..], more].concat();
+    let metric = with(&["--metric", "switches"]);
+    refused(
+        &metric,
+        2,
+        &[
+            "no such metric",
+            "machine.switches_per_s",
+            "headlines here are",
+        ],
+    );
+    let apps = [
+        "-w",
+        "fibo-sysbench-1c",
+        "-s",
+        "fifo,rr",
+        "--duration",
+        "50ms",
+    ];
+    let metric = [&apps[..], &["--metric", "runtime_us"]].concat();
+    refused(&metric, 2, &["several metrics end like this", " or "]);
+    let mechanisms = with(&["--mechanisms", "switch-costs"]);
+    refused(&mechanisms, 2, &["did you mean switch-cost?"]);
+    let mechanisms = with(&["--mechanisms", "kernel-noise"]);
+    refused(
+        &mechanisms,
+        2,
+        &["nothing to switch off here", "opteron1 has none"],
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let endless = folder.path().join("endless.json");
+    std::fs::write(&endless, r#"{"tasks": {"hog": {"loop": -1, "run": 1000}}}"#).unwrap();
+    let endless = ["-w", endless.to_str().unwrap(), "-s", "fifo,rr"];
+    refused(&endless, 2, &["never ends", "--duration"]);
+}
