@@ -242,6 +242,7 @@ impl Costs {
             "spin_lock_ns" => &mut self.spin_lock_ns,
             "task_lookup_ns" => &mut self.task_lookup_ns,
             "kick_ns" => &mut self.kick_ns,
+            "visit_llc_ns" => self.visit_llc_ns.get_or_insert(value),
             "visit_near_ns" => &mut self.visit_near_ns,
             "visit_far_ns" => &mut self.visit_far_ns,
             "line_l2_ps" => &mut self.line_l2_ps,
