@@ -7,7 +7,6 @@
 //! not wait for that, because it goes through a store buffer, an atomic operation does. What nobody else has written costs
 //! nothing more than its instructions: caches are never too small here. SMT siblings share their caches.
 
-use crate::engine::Engine;
 use std::ffi::c_void;
 use tiltyard_model::Machine;
 use tiltyard_native::LineTable;
@@ -115,33 +114,6 @@ pub fn cost_something(machine: &Machine) -> bool {
     let costs = &machine.costs;
     let cores = machine.cpus.iter().map(|cpu| cpu.core);
     cores.max() > Some(0) && costs.visit_near_ns.max(costs.visit_far_ns) > 0
-}
-
-impl Engine<'_> {
-    /// The scheduler's code, in a callback, is about to access a line that its core may not have.
-    #[inline]
-    pub(crate) fn fetch_line(&mut self, line: u64, how: u64) {
-        let cpus = &self.machine.cpus;
-        let own = &cpus[self.exec_cpu as usize];
-        let distance = |core: u32| {
-            let other = &cpus[self.topology.first_of_core[core as usize] as usize];
-            match () {
-                () if other.llc == own.llc => Transfer::Cache,
-                () if other.node == own.node => Transfer::Node,
-                () => Transfer::Machine,
-            }
-        };
-        let Some(lines) = &mut self.ext.lines else {
-            return;
-        };
-        let costs = &self.machine.costs;
-        self.ext.kfunc_ns += match lines.fetch(own.core, line, how, distance) {
-            None => 0,
-            Some(Transfer::Cache) => costs.visit_llc_ns.unwrap_or(costs.visit_near_ns),
-            Some(Transfer::Node) => costs.visit_near_ns,
-            Some(Transfer::Machine) => costs.visit_far_ns,
-        };
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tiltyard_model::{Event, EventKind, EventSink, TaskInfo};
+use tiltyard_model::{Event, EventKind, EventSink, OverheadCause, TaskInfo};
 use tiltyard_trace::{Reader, Recording};
 
 const TILTYARD: &str = env!("CARGO_BIN_EXE_tiltyard");
@@ -230,7 +230,7 @@ fn files_that_cannot_be_measured_are_named_with_the_way_out() {
     assert!(flipped.contains("is damaged before byte"), "{flipped}");
     let newer = broken(&|file| file[8] = 9);
     assert!(
-        newer.contains("has format 9, and this tiltyard reads formats 1 to 2"),
+        newer.contains("has format 9, and this tiltyard reads formats 1 to 3"),
         "{newer}"
     );
     let other = broken(&|file| file.clear());
@@ -505,6 +505,7 @@ impl EventSink for Count {
             EventKind::Request { .. } => 7,
             EventKind::Mark { .. } => 8,
             EventKind::Probe { .. } => 9,
+            EventKind::Overhead(overhead) if overhead.ns(OverheadCause::SelectCpu) > 0 => 14,
             EventKind::Overhead(_) => 10,
             EventKind::Access { .. } => 11,
             EventKind::RunqueueLock { .. } => 12,
