@@ -63,7 +63,6 @@ static __always_inline struct balance *this_balance(void)
 	return &balances[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
-
 static __always_inline bool is_left_out(const struct balance *b, u32 cpu)
 {
 	return b->left_out[(cpu & (MAX_CPUS - 1)) / 64] & 1ULL << (cpu & 63);
