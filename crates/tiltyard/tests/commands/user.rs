@@ -303,7 +303,7 @@ fn the_machine_at_hand_has_its_own_cpus_and_the_costs_that_were_kept() {
     std::fs::create_dir(&folder).unwrap();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/opteron32.toml");
     let costs = std::fs::read_to_string(file).unwrap();
-    let costs = costs.replace("switch_ns = 2000", "switch_ns = 4321");
+    let costs = costs.replace("switch_ns = 2_000", "switch_ns = 4321");
     std::fs::write(folder.join("host.toml"), costs).unwrap();
     let kept = show();
     assert!(kept.contains("switch_ns                4321"), "{kept}");
