@@ -78,7 +78,12 @@ fn run(page: &str, python: &Path) -> String {
         match block.split_once('\n').expect("a language and code") {
             ("text", _) => *block = format!("text\n{}\n", printed.trim_end()),
             ("sh", code) => printed = output(Command::new("sh"), code, folder.path()),
-            ("python", code) => printed = output(Command::new(python), code, folder.path()),
+            ("python", code) => {
+                // DuckDB shows progress on standard output once a query has taken two seconds.
+                let quiet = "import duckdb\nduckdb.sql('SET enable_progress_bar = false')\n";
+                let code = code.replace("import duckdb\n", quiet);
+                printed = output(Command::new(python), &code, folder.path());
+            }
             (other, _) => panic!("{PAGE}: a block of {other}"),
         }
     }
