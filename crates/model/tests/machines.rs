@@ -97,6 +97,7 @@ fn costs_are_set_by_the_keys_of_machine_files() {
         "spin_lock_ns",
         "task_lookup_ns",
         "kick_ns",
+        "visit_llc_ns",
     ];
     let lines = (11..)
         .zip(optional)

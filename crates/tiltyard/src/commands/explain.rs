@@ -48,7 +48,7 @@ pub struct Args {
         required = true
     )]
     schedulers: Vec<String>,
-    /// A shipped machine, a machine file, an hwloc synthetic string, or hwloc XML.
+    /// A shipped machine, a machine file, hwloc XML, an hwloc synthetic string, or host: the machine at hand.
     #[arg(short, long, value_name = "MACHINE", default_value = machines::DEFAULT)]
     machine: String,
     /// The metric, as tiltyard compare --list-metrics calls it, whole or its last part [default: the workload's
