@@ -74,6 +74,7 @@ result\" lists every check, measure and run that was changed later. \"What is fi
 looking at a result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets all seeds agree.
 
 Sources: `atc18` \"The Battle of the Schedulers: FreeBSD ULE vs. Linux CFS\" (USENIX ATC'18), `zh` its Chinese translation,
+`eurosys16` \"The Linux Scheduler: a Decade of Wasted Cores\" (EuroSys'16): its four bugs, each a tunable,
 `wiki` the FreeBSD wiki's comparison of 4BSD and ULE, `bfs09` the University of New Mexico's study of BFS and CFS (2009),
 `linux49` CFS in Linux 4.9 and `freebsd11` ULE in FreeBSD 11.1 and in the source of the paper's port: rules that the paper leaves out.
 

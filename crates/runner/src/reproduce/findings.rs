@@ -11,10 +11,14 @@ use tiltyard_report::findings::{
 use super::Judged;
 
 /// Names of the shipped sources; others are named by their ids.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     (
         "atc18",
         "The Battle of the Schedulers: FreeBSD ULE vs. Linux CFS (USENIX ATC'18)",
+    ),
+    (
+        "eurosys16",
+        "The Linux Scheduler: a Decade of Wasted Cores (EuroSys'16)",
     ),
     ("bfs09", "University of New Mexico: BFS and CFS (2009)"),
     (
