@@ -109,10 +109,10 @@ static __noinline s32 search(struct search *q, struct task_struct *p)
 
 	descent_begin(d, level, leaf, q->highest);
 	bpf_for (i, span->first, span->end) {
+		s32 noise = search_noise ? lcg_next(&here->lcg) % search_noise : 0;
 		s32 cpu = topo_at(&topo, i);
 		struct ule_cpu *c = cpu_ctx(cpu);
 		s32 load = search_load(q, cpu, c);
-		s32 noise = search_noise ? lcg_next(&here->lcg) % search_noise : 0;
 
 		descent_offer(d, load, search_eligible(q, p, cpu, c) ? cpu : -1, load - noise);
 		descent_close(d, &topo, cpu);

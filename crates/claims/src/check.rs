@@ -10,6 +10,28 @@ pub use tiltyard_expr::ExprError;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check(Expr);
 
+/// Which of its values with several seeds a name in a check stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverSeeds {
+    /// `scheduler.measure`
+    Median,
+    /// `scheduler.measure.smallest`
+    Smallest,
+    /// `scheduler.measure.largest`: what never happens is 0 in the worst run.
+    Largest,
+}
+
+impl OverSeeds {
+    /// A name's measure, `scheduler.measure`, and which of its values it stands for.
+    pub fn of_name(name: &str) -> (&str, OverSeeds) {
+        match name.rsplit_once('.') {
+            Some((measure, "smallest")) => (measure, OverSeeds::Smallest),
+            Some((measure, "largest")) => (measure, OverSeeds::Largest),
+            _ => (name, OverSeeds::Median),
+        }
+    }
+}
+
 impl Check {
     /// Parses an expression that is true or false and uses a measure.
     pub fn read(text: &str) -> Result<Check, ExprError> {
@@ -28,9 +50,15 @@ impl Check {
         }
     }
 
-    /// The measures that it uses, as written (`scheduler.measure`).
+    /// The names that it uses, as written: `scheduler.measure`, with or without `.smallest` or `.largest`.
     pub fn names(&self) -> &BTreeSet<String> {
         self.0.names()
+    }
+
+    /// The measures that it uses, `scheduler.measure`.
+    pub fn measures(&self) -> BTreeSet<&str> {
+        let names = self.names().iter();
+        names.map(|name| OverSeeds::of_name(name).0).collect()
     }
 
     /// Whether the claim holds. A measure without a value, a division by zero and a value that is not finite are errors.
@@ -45,7 +73,7 @@ impl Check {
 }
 
 fn is_measure(name: &str) -> Result<(), String> {
-    let mut parts = name.split('.');
+    let mut parts = OverSeeds::of_name(name).0.split('.');
     let (scheduler, measure) = (parts.next(), parts.next());
     let whole = |part: Option<&str>| part.is_some_and(|p| !p.is_empty());
     match whole(scheduler) && whole(measure) && parts.next().is_none() {
@@ -76,6 +104,10 @@ mod tests {
             (
                 "a.b.c < 2",
                 "a.b.c is not a measure; write scheduler.measure (at character 1)",
+            ),
+            (
+                "a.largest < 2",
+                "a.largest is not a measure; write scheduler.measure (at character 1)",
             ),
             (
                 "a. < 2",

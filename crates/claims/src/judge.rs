@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tiltyard_measure::{Interval, median_interval};
+use tiltyard_measure::median_interval;
 
-use crate::check::Check;
+use crate::check::{Check, OverSeeds};
 use crate::experiment::Claim;
 
 /// `scheduler.measure` -> its value with each seed; `None` if a run has none.
@@ -42,9 +42,9 @@ pub struct Verdict {
     pub expected: String,
     /// The experiment's check; empty if there is none.
     pub check: String,
-    /// Medians over the seeds.
+    /// The names in the check -> their values: medians over the seeds, or the smallest or largest value.
     pub measured: BTreeMap<String, f64>,
-    /// Order-statistic intervals of the medians (95 % from six seeds on, else the extremes).
+    /// Order-statistic intervals of the medians (95 % from six seeds on, else the extremes). Extremes have none.
     pub interval: BTreeMap<String, [f64; 2]>,
     /// Each seed's value.
     pub values: BTreeMap<String, Vec<f64>>,
@@ -109,7 +109,7 @@ impl Verdict {
     }
 }
 
-/// The verdict on a claim: its check is evaluated on the medians. Anything that prevents this leaves the claim not
+/// The verdict on a claim: its check is evaluated on the medians, and on extremes where it says so. Anything that prevents this leaves the claim not
 /// run; a broken claim never counts as reproduced.
 pub fn judge(
     claim: &Claim,
@@ -124,18 +124,28 @@ pub fn judge(
     let mut evaluate = || -> Result<(), String> {
         let check = Check::read(text).map_err(|e| format!("check: {e}"))?;
         for name in check.names() {
-            let interval = interval(name, values, failures)?;
-            verdict.measured.insert(name.clone(), interval.median);
-            verdict
-                .interval
-                .insert(name.clone(), [interval.low, interval.high]);
-            let each = values.get(name).into_iter().flatten().flatten();
-            verdict.values.insert(name.clone(), each.copied().collect());
+            let (measure, over_seeds) = OverSeeds::of_name(name);
+            let each = each_seed(measure, values, failures)?;
+            let measured = match over_seeds {
+                OverSeeds::Smallest => each.iter().copied().reduce(f64::min),
+                OverSeeds::Largest => each.iter().copied().reduce(f64::max),
+                OverSeeds::Median => median_interval(&each).map(|interval| {
+                    let bounds = [interval.low, interval.high];
+                    verdict.interval.insert(name.clone(), bounds);
+                    interval.median
+                }),
+            };
+            let measured = measured.ok_or_else(|| format!("{measure} was not measured"))?;
+            verdict.measured.insert(name.clone(), measured);
+            verdict.values.insert(measure.to_owned(), each);
         }
         let holds = check
             .holds(&|name| verdict.measured.get(name).copied())
             .map_err(|e| format!("check: {e}"))?;
-        let with = |seed: usize| check.holds(&|name| values.get(name)?.get(seed).copied()?);
+        let with = |seed: usize| {
+            let each = |name: &str| values.get(OverSeeds::of_name(name).0);
+            check.holds(&|name| each(name)?.get(seed).copied()?)
+        };
         verdict.holds_with = (0..seeds).filter(|seed| with(*seed) == Ok(true)).count();
         verdict.seeds = seeds;
         verdict.verdict = match holds {
@@ -151,12 +161,12 @@ pub fn judge(
     verdict
 }
 
-/// The median of a measure, which must have a value with every seed.
-fn interval(
+/// The values of a measure, which must have one with every seed.
+fn each_seed(
     name: &str,
     values: &Values,
     failures: &BTreeMap<String, String>,
-) -> Result<Interval, String> {
+) -> Result<Vec<f64>, String> {
     if let Some(failure) = failures.get(name) {
         return Err(format!("{name}: {failure}"));
     }
@@ -171,7 +181,7 @@ fn interval(
             all.len()
         ));
     }
-    median_interval(&known).ok_or_else(|| format!("{name} was not measured"))
+    Ok(known)
 }
 
 #[cfg(test)]
@@ -221,6 +231,22 @@ mod tests {
             (got.verdict, got.holds_with),
             (ClaimOutcome::NotReproduced, 1)
         );
+        // What never happens does not happen in the worst run; what sometimes happens does in the best one.
+        for (check, verdict_on, holds_with) in [
+            ("a.x.largest <= 2", ClaimOutcome::NotReproduced, 2),
+            ("a.x.largest > 8 and b.x > 2", ClaimOutcome::Reproduced, 1),
+            ("a.x.smallest > 1", ClaimOutcome::NotReproduced, 2),
+            ("a.x.smallest == 1", ClaimOutcome::Reproduced, 1),
+        ] {
+            let got = verdict(check);
+            assert_eq!(
+                (got.verdict, got.holds_with),
+                (verdict_on, holds_with),
+                "{check}"
+            );
+            assert_eq!(got.values["a.x"], [1.0, 2.0, 9.0]);
+            assert!(!got.interval.keys().any(|name| name.ends_with("est")));
+        }
         // With the last seed the check divides by zero: it does not hold.
         let got = verdict("1 / (9 - a.x) < 9");
         assert_eq!((got.verdict, got.holds_with), (ClaimOutcome::Reproduced, 2));
@@ -231,6 +257,7 @@ mod tests {
         for (check, reason) in [
             ("a.x / b.y > 0", "check: division by zero (at character 1)"),
             ("a.y >= 0", "a.y has no value with 1 of 3 seeds"),
+            ("a.y.largest >= 0", "a.y has no value with 1 of 3 seeds"),
             (
                 "a.z >= 0",
                 "nothing here measures a.z; add it to the measures of a run",

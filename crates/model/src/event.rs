@@ -53,9 +53,9 @@ pub enum EventKind {
     Mark { task: Tid, class: u16 },
     /// A scheduler's own figure, declared through [`EventSink::probe_name`]. `key` is a task's id or a CPU's number.
     Probe { probe: u16, key: u32, value: i64 },
-    /// Scheduler code read or wrote an element of its own data, a DSQ or a runqueue: reported once per callback. Only
-    /// schedulers built to report it do; names come through [`EventSink::callback_name`] and
-    /// [`EventSink::place_name`].
+    /// Scheduler code read or wrote an element of its own data, a DSQ or a runqueue. Reported once for each visit, which
+    /// lasts until the callback turns to another element of the place. Only schedulers built to report it do; names come
+    /// through [`EventSink::callback_name`] and [`EventSink::place_name`].
     Access {
         /// Number of the call into the scheduler, from 1.
         call: u64,

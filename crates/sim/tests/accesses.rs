@@ -19,6 +19,8 @@ struct Heard {
     places: BTreeMap<u16, String>,
     /// By the CPU that ran the code.
     accesses: BTreeMap<u32, BTreeSet<Access>>,
+    /// Elements of the array `cpus` that each call read, in order.
+    cpus_read: BTreeMap<u64, (u32, Vec<u64>)>,
     told: usize,
     /// The runqueues that each CPU holds, and the most that one held at once.
     locked: BTreeMap<Cpu, Vec<Cpu>>,
@@ -33,12 +35,17 @@ impl EventSink for Heard {
     fn event(&mut self, event: &Event) {
         match event.kind {
             EventKind::Access {
+                call,
                 callback,
                 place,
                 index,
                 write,
-                ..
             } => {
+                if self.places[&place] == "cpus" && !write {
+                    let read = self.cpus_read.entry(call).or_default();
+                    read.0 = event.cpu.0;
+                    read.1.push(index);
+                }
                 let names = (
                     self.callbacks[&callback].clone(),
                     self.places[&place].clone(),
@@ -113,6 +120,7 @@ fn every_kind_of_access_is_told_with_its_place() {
         let expected = BTreeSet::from([
             ("cpus", u64::from(cpu), 'w'),
             ("cpus", u64::from(cpu) + 1, 'r'),
+            ("cpus", u64::from(cpu) + 2, 'r'),
             ("total", 0, 'w'),
             ("scratch", 0, 'w'),
             ("scratch", 1, 'w'),
@@ -130,6 +138,17 @@ fn every_kind_of_access_is_told_with_its_place() {
         (callback.as_str(), place.as_str(), *index, *write) == ("enqueue", "dsq", 7, 'w')
     };
     assert!(heard.accesses[&0].iter().any(inserts));
+}
+
+#[test]
+fn an_element_is_told_once_for_each_visit() {
+    let toucher = source("crates/sim/tests/schedulers/toucher.bpf.c");
+    let heard = hear(&telling(&toucher), &hogs_and_sleepers());
+    assert!(heard.cpus_read.len() > 100);
+    for (call, (cpu, read)) in &heard.cpus_read {
+        let cpu = u64::from(*cpu);
+        assert_eq!(read, &[cpu + 1, cpu + 2, cpu + 1], "call {call}");
+    }
 }
 
 #[test]

@@ -210,12 +210,12 @@ fn needed(experiment: &Experiment, claims: &[&Claim], figures: bool) -> Vec<Job>
 fn needs(experiment: &Experiment, claim: &Claim, job: &Job) -> bool {
     let check = claim.check.as_deref().and_then(|c| Check::read(c).ok());
     check.is_some_and(|check| {
-        let names = check.names();
+        let names = check.measures();
         let mut measures = job.measures.keys();
         names
             .iter()
-            .any(|name| experiment.derived.contains_key(name))
-            || measures.any(|m| names.contains(&job.full_name(m)))
+            .any(|name| experiment.derived.contains_key(*name))
+            || measures.any(|m| names.contains(job.full_name(m).as_str()))
     })
 }
 

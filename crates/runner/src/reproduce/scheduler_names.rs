@@ -44,8 +44,8 @@ impl Schedulers {
             return BTreeSet::new();
         };
         let labels: BTreeSet<&str> = jobs.iter().map(|job| job.label.as_str()).collect();
-        let of_name = |name: &String| labels_of(experiment, name, &labels);
-        let mut named: BTreeSet<&str> = check.names().iter().flat_map(of_name).collect();
+        let of_name = |name| labels_of(experiment, name, &labels);
+        let mut named: BTreeSet<&str> = check.measures().into_iter().flat_map(of_name).collect();
         // A number of the setup, such as the number of applications, belongs to no scheduler.
         if named.is_empty() && claim.kind != "constant" {
             named = labels;

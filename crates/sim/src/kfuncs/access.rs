@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::ext::flags::*;
 use crate::ext::ops::Op;
 use crate::lines::Transfer;
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 use std::ffi::c_void;
 use tiltyard_model::{EventKind, EventSink};
 use tiltyard_native::object::{MapKind, TELL_ACCESS, how};
@@ -44,17 +44,18 @@ struct Element {
     end: usize,
 }
 
-/// Reported in the callback of this number: place, index, write.
-type Told = (u64, u16, u64, bool);
+/// The callback of this number reads, or writes (`true`), in this place.
+type Visitor = (u64, u16, bool);
 
-/// Which place an address belongs to, and what the current callbacks have reported already.
+/// Which place an address belongs to, and where the current callbacks are in each place.
 pub struct Accesses {
     /// In the order of their addresses.
     variables: Vec<Variable>,
     /// Arrays among the maps.
     arrays: Vec<(MapId, u16)>,
     names: Vec<String>,
-    told: HashSet<Told>,
+    /// The element that a visitor has reported last.
+    visited: HashMap<Visitor, u64>,
 }
 
 impl Accesses {
@@ -90,7 +91,7 @@ impl Accesses {
             variables,
             arrays,
             names,
-            told: HashSet::new(),
+            visited: HashMap::new(),
         })
     }
 
@@ -124,7 +125,7 @@ impl Accesses {
 
     /// The outermost callback has returned.
     pub fn forget(&mut self) {
-        self.told.clear();
+        self.visited.clear();
     }
 
     /// The element that holds an address, `None` for what is neither a variable nor in an array.
@@ -156,13 +157,14 @@ impl Accesses {
 }
 
 impl Engine<'_> {
-    /// Reports an access unless this callback has reported it before.
+    /// Reports an access, unless the last one that this callback has reported in this place was to the same element:
+    /// a search that reads several words of each element shows as one visit of each, a second search as a second visit.
     fn tell(&mut self, place: u16, index: u64, write: bool) {
         let call = self.ext.ctx.number;
         let Some(accesses) = &mut self.ext.accesses else {
             return;
         };
-        if accesses.told.insert((call, place, index, write)) {
+        if accesses.visited.insert((call, place, write), index) != Some(index) {
             let kind = EventKind::Access {
                 call,
                 callback: Accesses::callback_number(self.ext.ctx.op),

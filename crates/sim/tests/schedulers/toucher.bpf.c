@@ -39,6 +39,11 @@ void BPF_STRUCT_OPS(toucher_dispatch, s32 cpu, struct task_struct *prev)
 	*(volatile u64 *)&cpus[cpu & 7].seen = 1;
 	if (*(volatile u64 *)&cpus[(cpu + 1) & 7].unused)
 		return;
+	/* Still there, on to the next, and back: three visits. */
+	if (*(volatile u64 *)&cpus[(cpu + 1) & 7].seen > 1 ||
+	    *(volatile u64 *)&cpus[(cpu + 2) & 7].unused ||
+	    *(volatile u64 *)&cpus[(cpu + 1) & 7].unused)
+		return;
 	__sync_fetch_and_add(&total, 1);
 	__builtin_memset(scratch, cpu, sizeof(scratch));
 	if (value)
