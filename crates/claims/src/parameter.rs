@@ -182,9 +182,13 @@ impl Parameter {
             let what = "a tunable is not halved and doubled; write values = [...] to try";
             return Err(what.to_owned());
         }
-        match self.values.iter().find(|v| !is_plain(v)) {
+        let may_be = |v: &toml::Value| match self.owner().0 {
+            Owner::Scheduler => is_plain(v) && !v.is_str(),
+            Owner::Workload | Owner::Machine => is_plain(v),
+        };
+        match self.values.iter().find(|v| !may_be(v)) {
             Some(value) => Err(format!(
-                "values: {value} is neither a number nor true or false"
+                "values: {value} is neither a number nor true or false; of workloads and machines it may be text"
             )),
             None => Ok(()),
         }
@@ -213,8 +217,9 @@ impl Parameter {
     }
 }
 
+/// A number, true or false, text.
 fn is_plain(value: &toml::Value) -> bool {
-    value.is_integer() || value.is_float() || value.is_bool()
+    value.is_integer() || value.is_float() || value.is_bool() || value.is_str()
 }
 
 /// `{"a":{"b":value}}` of the path `a.b`.
@@ -223,6 +228,7 @@ fn nested(at: &str, value: &toml::Value) -> serde_json::Value {
         toml::Value::Boolean(flag) => serde_json::json!(flag),
         toml::Value::Float(number) => serde_json::json!(number),
         toml::Value::Integer(number) => serde_json::json!(number),
+        toml::Value::String(text) => serde_json::json!(text),
         _ => serde_json::Value::Null,
     };
     at.rsplit('.')
