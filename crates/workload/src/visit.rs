@@ -41,7 +41,7 @@ pub(crate) fn visit(ops: &[Op], look: &mut dyn FnMut(&Op)) {
 mod tests {
     #[test]
     fn classes_are_those_of_the_apps_own_tasks() {
-        let text = r#"{ "tasks": {
+        let text = r#"{ "tiltyard": { "apps": { "db": {}, "web": {} } }, "tasks": {
             "a": { "loop": 1, "tiltyard": { "app": "db", "repeat": { "count": 2, "do": {
                 "begin": "query", "run": 1, "end": "query" } } } },
             "b": { "loop": 1, "run": 1, "tiltyard": { "app": "db", "done": "commit" } },

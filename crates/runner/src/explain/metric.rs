@@ -48,7 +48,7 @@ pub(super) fn choose(
     let found: Vec<&Row> = exact.map_or_else(|| ends().collect(), |row| vec![row]);
     match found.as_slice() {
         [] => {
-            let what = format!("no run has it; {}", others(&rows));
+            let what = format!("no run has it; {}", others(typed, &rows));
             Err(wrong(typed, what))
         }
         [row] => match row.cells.iter().position(Option::is_none) {
@@ -57,7 +57,7 @@ pub(super) fn choose(
                     "no run of {} has it{}; {}",
                     labels[lacking],
                     not_done(row),
-                    others(&rows)
+                    others(typed, &rows)
                 );
                 Err(wrong(typed, what))
             }
@@ -97,7 +97,7 @@ fn default(rows: Vec<Row>) -> Result<Row, Error> {
     let found = found.or_else(|| rows.iter().find(usable)).cloned();
     found.ok_or_else(|| {
         let line = "no metric of these runs says which scheduler is better; --metric names one";
-        Error::Request(format!("{line}; {}", others(&rows)))
+        Error::Request(format!("{line}; {}", others("", &rows)))
     })
 }
 
@@ -107,11 +107,12 @@ fn unknown(typed: &str, names: &[String]) -> String {
     format!("no such metric; the nearest are {}", closest.join(", "))
 }
 
-/// The way out: the headlines that both sides have.
-fn others(rows: &[Row]) -> String {
+/// The way out: the nearest headlines that both sides have.
+fn others(typed: &str, rows: &[Row]) -> String {
     let both = |row: &&Row| row.headline && row.cells.iter().all(Option::is_some);
     let names: Vec<&str> = rows.iter().filter(both).map(|r| r.name.as_str()).collect();
-    format!("both have {}", names.join(", "))
+    let closest = nearest::closest(typed, &names, 3);
+    format!("both have {}", closest.join(", "))
 }
 
 #[cfg(test)]
@@ -163,8 +164,8 @@ mod tests {
 
     #[test]
     fn what_no_run_can_have_is_known_before_the_first() {
-        let text =
-            r#"{ "tasks": { "make": { "loop": 1, "run": 1, "tiltyard": { "done": "file" } } } }"#;
+        let text = r#"{ "tiltyard": { "apps": { "make": {} } }, "tasks": {
+            "make": { "loop": 1, "run": 1, "tiltyard": { "app": "make", "done": "file" } } } }"#;
         let workload = tiltyard_workload::read(text, "f.json").unwrap();
         let check = |typed: &str, machine: &str| {
             let machine = crate::machines::load(machine).unwrap();

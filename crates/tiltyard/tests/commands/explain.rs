@@ -174,11 +174,11 @@ fn kernel_noise_does_not_make_mg_slower_under_cfs() {
 fn a_metric_that_no_run_can_have_is_refused_before_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = explain(&["-w", "mix-hog-sleepers", "-s", "fifo,cfs"]);
-    command.args(["--metric", "hog.share_percent"]);
+    command.args(["--metric", "share_percent"]);
     command.env("XDG_CACHE_HOME", folder.path());
     let refused = command.assert().code(2).stdout("");
     refused.stderr(contains(
-        "no such metric; the nearest are hog.cpu_share_percent",
+        "no such metric; the nearest are rt-app.cpu_share_percent",
     ));
     let runs = std::fs::read_dir(folder.path().join("tiltyard/runs"));
     assert_eq!(runs.map_or(0, |files| files.count()), 0, "it ran");
@@ -189,14 +189,14 @@ fn a_metric_that_no_run_can_have_is_refused_before_the_first() {
 fn a_metric_that_one_side_lacks_is_refused_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nice.json");
-    let text = r#"{"tasks": {
+    let text = r#"{"tiltyard": {"apps": {"hog": {}, "make": {}}}, "tasks": {
         "hog": {"loop": -1, "run": 1000, "tiltyard": {"app": "hog", "daemon": true}},
         "make": {"loop": 1, "priority": -15, "run": 100000, "tiltyard": {"app": "make"}}}}"#;
     std::fs::write(&file, text).unwrap();
     let args = ["-w", file.to_str().unwrap(), "-s", "cfs_flat,rr"];
     let mut command = explain(&args);
     command.args(["--duration", "170ms", "--metric", "make.completion_us"]);
-    let line = "^tiltyard: --metric: make.completion_us: no run of rr has it: the work was not done when the run ended, \
+    let line = "^tiltyard: --metric make.completion_us: no run of rr has it: the work was not done when the run ended, \
                 and a longer --duration may help; both have .*make.cpu_share_percent.*\n$";
     let refused = command.assert().code(2).stdout("");
     refused.stderr(predicate::str::is_match(line).unwrap());
