@@ -2,6 +2,7 @@
 //! The figures of one run that a comparison puts side by side.
 
 use crate::cell::{Better, Unit};
+use crate::names;
 use crate::summary::{AppSummary, RequestSummary, Summary, Switches};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,9 @@ pub struct Figure {
 
 /// The group of metrics of the whole machine.
 pub(crate) const MACHINE: &str = "machine";
+
+/// The name of what an app got while another one was at work; the other's name follows.
+pub(crate) const WHILE: &str = "cpu_share_percent_while_";
 
 /// The group of a command's scores.
 pub const COMMAND: &str = "command";
@@ -44,9 +48,11 @@ impl Figures {
         headline: bool,
         value: f64,
     ) {
+        let name = name.into();
+        debug_assert!(names::is_listed(&name), "names.rs lacks {name}");
         self.list.push(Figure {
             group: self.group.clone(),
-            name: name.into(),
+            name,
             metric: metric.into(),
             unit,
             better,
@@ -276,7 +282,7 @@ fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         let capacity_ns = window_ns as f64 * run.cpus.len() as f64;
         let share = gained_ns / capacity_ns;
         out.add(
-            format!("cpu_share_percent_while_{}", other.app),
+            format!("{WHILE}{}", other.app),
             format!("share while {} {verb}", other.app),
             Unit::Share,
             Better::Neither,

@@ -125,11 +125,12 @@ impl Explanation {
     fn cause_of_most(&self) -> String {
         let part = |value: f64| self.part(value).unwrap_or(0.0);
         let rest = part(self.remainder.value);
-        let others = || {
-            format!(
+        let others = || match rest {
+            rest if rest > 1.0 => self.against(rest),
+            rest => format!(
                 "Most of it has other causes: with everything above switched off, {} of the difference remains.",
                 units::share(rest)
-            )
+            ),
         };
         let Some(cause) = self.main_cause() else {
             return others();
@@ -146,6 +147,20 @@ impl Explanation {
             "The main cause is {}: {} of the difference; {takes}.",
             cause.name,
             units::share(share)
+        )
+    }
+
+    /// If the difference grows when everything is switched off, by the factor `rest`.
+    fn against(&self, rest: f64) -> String {
+        let opposed = |cause: &&Cause| self.part(cause.share.value).is_some_and(|p| p < 0.0);
+        let most = self.causes.iter().filter(opposed);
+        let most = most.max_by(|a, b| a.share.value.abs().total_cmp(&b.share.value.abs()));
+        let most = most.map_or(String::new(), |cause| {
+            format!(", {} most of all", cause.name)
+        });
+        format!(
+            "Its cause is not among these: they reduce the difference{most}. With all of them switched off it is {} times as large.",
+            units::plain(rest)
         )
     }
 

@@ -104,6 +104,12 @@ fn conclusions_are_only_as_strong_as_the_difference() {
         rest.contains("other causes") && rest.contains("80.0 %"),
         "{rest}"
     );
+    let grows = conclusion(|of| of.remainder = exactly(-800.0));
+    assert!(
+        grows.contains("reduce the difference, noise most of all")
+            && grows.contains("2.00 times as large"),
+        "{grows}"
+    );
     let rest = conclusion(|of| of.causes.clear());
     assert!(rest.contains("other causes"), "{rest}");
     let alone = conclusion(|of| of.causes[0].alone = 20.0);

@@ -3,6 +3,61 @@
 
 use tiltyard_runner::grouping::By;
 use tiltyard_runner::guest::Guest;
+use tiltyard_runner::{duration, machines};
+
+use crate::terminal;
+
+/// What the simulated machine runs.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunFlags {
+    /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
+    #[arg(short, long, value_name = "W")]
+    pub workload: String,
+    /// Shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files; separated by commas.
+    #[arg(
+        short,
+        long = "scheduler",
+        value_name = "S",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub schedulers: Vec<String>,
+    /// A shipped machine, a machine file, hwloc XML, an hwloc synthetic string, or host: the machine at hand.
+    #[arg(short, long, value_name = "MACHINE", default_value = machines::DEFAULT)]
+    pub machine: String,
+    /// End each run after this much simulated time: 10s, 500ms. Default: the workload's own end.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ns)]
+    pub duration: Option<u64>,
+    /// Run with seeds 1 to N [default: seed 1 only].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub seeds: Option<u32>,
+    /// Concurrent runs [default: one per CPU of this machine].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    jobs: Option<u16>,
+}
+
+impl RunFlags {
+    /// Runs at a time; 0: one for each CPU of this machine.
+    pub fn threads(&self) -> usize {
+        self.jobs.map_or(0, usize::from)
+    }
+
+    /// The shell line of a command that runs these `schedulers`, with what follows the flags that say what runs.
+    pub fn shell_line(&self, command: &str, schedulers: &[String], more: &[String]) -> String {
+        let mut words = ["tiltyard", command, "-w"].map(str::to_owned).to_vec();
+        words.push(self.workload.clone());
+        let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+        add("-s", schedulers.join(","));
+        if self.machine != machines::DEFAULT {
+            add("-m", self.machine.clone());
+        }
+        if let Some(ns) = self.duration {
+            add("--duration", duration::write(ns));
+        }
+        words.extend_from_slice(more);
+        terminal::shell_line(&words)
+    }
+}
 
 /// Which machine. Flags of the virtual one are rejected without --vm.
 #[derive(Clone, Debug, clap::Args)]

@@ -2,6 +2,7 @@
 //! Workloads that cannot end by themselves.
 
 use crate::program::{Op, TaskSpec, Workload};
+use crate::visit::visit;
 
 impl Workload {
     /// A task for whose end the run waits and that has none: it repeats for ever and never exits. `None` if there is no
@@ -22,21 +23,6 @@ fn is_endless(task: &TaskSpec) -> bool {
         visit(&phase.ops, &mut |op| exits |= matches!(op, Op::Exit));
     }
     repeats && !exits
-}
-
-/// Each operation, with those in the bodies of others.
-fn visit(ops: &[Op], look: &mut dyn FnMut(&Op)) {
-    for op in ops {
-        look(op);
-        match op {
-            Op::Repeat { body, .. }
-            | Op::Countdown { body, .. }
-            | Op::Until { body, .. }
-            | Op::During { body, .. }
-            | Op::Chance { body, .. } => visit(body, look),
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]

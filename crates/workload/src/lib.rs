@@ -29,6 +29,7 @@ mod read;
 pub mod rng;
 mod schema;
 mod units;
+mod visit;
 mod write;
 
 pub use error::{ReadError, WriteError};

@@ -1,9 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which metric is explained.
 
-use tiltyard_measure::{Better, Figure, Row, rows};
+use tiltyard_measure::{AppClasses, Better, Figure, Row, possible_names, rows};
+use tiltyard_model::Machine;
+use tiltyard_workload::Workload;
 
 use crate::{Error, nearest};
+
+/// The app of kernel threads.
+const KERNEL: &str = "kernel";
+
+/// Refuses a name that no run of this workload on this machine can have, before there are runs.
+pub(super) fn require_possible(
+    typed: &str,
+    workload: &Workload,
+    machine: &Machine,
+) -> Result<(), Error> {
+    let own = workload.apps.iter().enumerate();
+    let mut apps: Vec<AppClasses> = own
+        .map(|(i, app)| (app.name.as_str(), workload.classes_of(i)))
+        .collect();
+    if !machine.noise.is_empty() {
+        apps.push((KERNEL, Vec::new()));
+    }
+    let names = possible_names(&apps);
+    let ending = format!(".{typed}");
+    match names.iter().any(|n| n == typed || n.ends_with(&ending)) {
+        true => Ok(()),
+        false => Err(wrong(typed, unknown(typed, &names))),
+    }
+}
 
 /// The metric that `typed` names, whole (`apache.throughput_per_s`) or, if no other ends like it, its last part; without
 /// a name the default one. `figures`: those of both sides' runs, `labels` their schedulers.
@@ -21,14 +47,17 @@ pub(super) fn choose(
     let ends = || rows.iter().filter(|row| row.name.ends_with(&ending));
     let found: Vec<&Row> = exact.map_or_else(|| ends().collect(), |row| vec![row]);
     match found.as_slice() {
-        [] => Err(wrong(typed, unknown(typed, &rows))),
+        [] => {
+            let what = format!("no run has it; {}", others(typed, &rows));
+            Err(wrong(typed, what))
+        }
         [row] => match row.cells.iter().position(Option::is_none) {
             Some(lacking) => {
                 let what = format!(
                     "no run of {} has it{}; {}",
                     labels[lacking],
                     not_done(row),
-                    headlines(&rows)
+                    others(typed, &rows)
                 );
                 Err(wrong(typed, what))
             }
@@ -49,7 +78,9 @@ pub(super) fn wrong(metric: &str, what: String) -> Error {
 /// Why a run may not have a metric.
 pub(super) fn not_done(row: &Row) -> &'static str {
     match row.absent() {
-        "not done" => ": the work was not done when the run ended",
+        "not done" => {
+            ": the work was not done when the run ended, and a longer --duration may help"
+        }
         _ => "",
     }
 }
@@ -66,25 +97,22 @@ fn default(rows: Vec<Row>) -> Result<Row, Error> {
     let found = found.or_else(|| rows.iter().find(usable)).cloned();
     found.ok_or_else(|| {
         let line = "no metric of these runs says which scheduler is better; --metric names one";
-        Error::Request(format!("{line}; {}", headlines(&rows)))
+        Error::Request(format!("{line}; {}", others("", &rows)))
     })
 }
 
-fn unknown(typed: &str, rows: &[Row]) -> String {
-    let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+fn unknown(typed: &str, names: &[String]) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let closest = nearest::closest(typed, &names, 3);
-    format!(
-        "no such metric; the nearest are {}; {}",
-        closest.join(", "),
-        headlines(rows)
-    )
+    format!("no such metric; the nearest are {}", closest.join(", "))
 }
 
-/// The metrics that matter for the workload.
-fn headlines(rows: &[Row]) -> String {
+/// The way out: the nearest headlines that both sides have.
+fn others(typed: &str, rows: &[Row]) -> String {
     let both = |row: &&Row| row.headline && row.cells.iter().all(Option::is_some);
     let names: Vec<&str> = rows.iter().filter(both).map(|r| r.name.as_str()).collect();
-    format!("headlines here are {}", names.join(", "))
+    let closest = nearest::closest(typed, &names, 3);
+    format!("both have {}", closest.join(", "))
 }
 
 #[cfg(test)]
@@ -130,8 +158,33 @@ mod tests {
         assert_eq!(name("cpu_share_percent").unwrap(), "hog.cpu_share_percent");
         let several = name("runtime_us").unwrap_err();
         assert!(several.ends_with("name hog.runtime_us or make.runtime_us"));
-        let unknown = name("share").unwrap_err();
-        assert!(unknown.contains("nearest are hog.cpu_share_percent"));
+        let absent = name("share").unwrap_err();
+        assert!(absent.contains("no run has it; both have"), "{absent}");
+    }
+
+    #[test]
+    fn what_no_run_can_have_is_known_before_the_first() {
+        let text = r#"{ "tiltyard": { "apps": { "make": {} } }, "tasks": {
+            "make": { "loop": 1, "run": 1, "tiltyard": { "app": "make", "done": "file" } } } }"#;
+        let workload = tiltyard_workload::read(text, "f.json").unwrap();
+        let check = |typed: &str, machine: &str| {
+            let machine = crate::machines::load(machine).unwrap();
+            require_possible(typed, &workload, &machine).map_err(|error| error.to_string())
+        };
+        for name in [
+            "make.completion_us",
+            "throughput_per_s",
+            "machine.busy_percent",
+        ] {
+            assert_eq!(check(name, "opteron1"), Ok(()));
+        }
+        let error = check("make.throughput", "opteron1").unwrap_err();
+        assert!(
+            error.contains("nearest are make.throughput_per_s"),
+            "{error}"
+        );
+        assert!(check("kernel.runtime_us", "opteron1").is_err(), "no noise");
+        assert_eq!(check("kernel.runtime_us", "opteron32"), Ok(()));
     }
 
     #[test]

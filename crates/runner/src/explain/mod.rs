@@ -74,6 +74,9 @@ pub fn explain(
         schedulers,
         ..
     } = question;
+    if let Some(typed) = question.metric {
+        metric::require_possible(typed, question.workload, machine)?;
+    }
     let mechanisms = Mechanisms::gather(machine, schedulers, question.mechanisms)?;
     let design = Design::new(mechanisms.all.len());
     let masks = [0, 1].map(|side| mechanisms.mask(side));
@@ -99,7 +102,10 @@ pub fn explain(
     let mut values = BTreeMap::new();
     for (cell, figures) in first.iter().chain(&others).zip(&done) {
         let value = value_of(&row, figures).ok_or_else(|| {
-            let what = format!("no such figure{}", metric::not_done(&row));
+            let what = format!(
+                "this run lacks it{}; choose another, or fewer --mechanisms",
+                metric::not_done(&row)
+            );
             metric::wrong(&row.name, what).within(&name_of(question, &mechanisms, cell))
         })?;
         values.insert(*cell, value);

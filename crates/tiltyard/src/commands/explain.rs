@@ -8,13 +8,16 @@ use tiltyard_runner::explain::{self, Answer, Question};
 use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
-use tiltyard_runner::{Progress, duration, machines, schedulers, workloads};
+use tiltyard_runner::{Progress, machines, schedulers, workloads};
 
 use crate::failure::Failure;
+use crate::flags::RunFlags;
 use crate::progress::{Bar, Steps};
 use crate::terminal;
 
 /// Explain why two schedulers differ on a workload: which mechanisms make the difference in a metric, and how much each.
+///
+/// The difference is the second scheduler's metric less the first's.
 ///
 /// Mechanisms are parts of the machine (the cost of switches, of refilled caches, of the scheduler's own code, of looking
 /// at other CPUs; the kernel's own threads) and of the schedulers (what their presets.toml declares: wakeup preemption,
@@ -35,22 +38,8 @@ Examples:
 Up to six mechanisms are switched off in all combinations; more in some orders, always the same ones, and shares then have
 intervals. The schedulers' probes are disabled, as with tiltyard run --no-probes.")]
 pub struct Args {
-    /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
-    #[arg(short, long, value_name = "W")]
-    workload: String,
-    /// Two shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files, separated by a comma. The
-    /// difference is the second's metric less the first's.
-    #[arg(
-        short,
-        long = "scheduler",
-        value_name = "S",
-        value_delimiter = ',',
-        required = true
-    )]
-    schedulers: Vec<String>,
-    /// A shipped machine, a machine file, hwloc XML, an hwloc synthetic string, or host: the machine at hand.
-    #[arg(short, long, value_name = "MACHINE", default_value = machines::DEFAULT)]
-    machine: String,
+    #[command(flatten)]
+    runs: RunFlags,
     /// The metric, as tiltyard compare --list-metrics calls it, whole or its last part [default: the workload's
     /// throughput, else its completion, else its first headline].
     #[arg(long, value_name = "NAME")]
@@ -58,12 +47,6 @@ pub struct Args {
     /// Only these mechanisms, separated by commas: six are exact, and fewer need fewer runs [default: all].
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     mechanisms: Vec<String>,
-    /// Run with seeds 1 to N.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    seeds: u32,
-    /// End each run after this much simulated time: 10s, 500ms. Default: the workload's own end.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ns)]
-    duration: Option<u64>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -73,9 +56,6 @@ pub struct Args {
     /// Write the chart as an SVG file into this folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Concurrent runs [default: one per CPU of this machine].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    jobs: Option<u16>,
     /// Ignore cached results.
     #[arg(long)]
     no_cache: bool,
@@ -89,29 +69,29 @@ enum Format {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let [a, b] = args.schedulers.as_slice() else {
+    let [a, b] = args.runs.schedulers.as_slice() else {
         let line = format!(
             "--scheduler: a difference is of two schedulers, not of {}; write -s A,B",
-            args.schedulers.len()
+            args.runs.schedulers.len()
         );
         return Err(Failure::usage(line));
     };
-    let workload = workloads::load(&args.workload)?;
-    workloads::require_end(&args.workload, &workload, args.duration)?;
-    let machine = machines::load(&args.machine)?;
+    let workload = workloads::load(&args.runs.workload)?;
+    workloads::require_end(&args.runs.workload, &workload, args.runs.duration)?;
+    let machine = machines::load(&args.runs.machine)?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let schedulers = [build(a, a == b)?, build(b, a == b)?];
-    let seeds: Vec<u64> = (1..=u64::from(args.seeds)).collect();
+    let seeds: Vec<u64> = (1..=u64::from(args.runs.seeds.unwrap_or(1))).collect();
     let question = Question {
         machine: &machine,
         workload: &workload,
-        workload_text: &workloads::text(&args.workload)?,
-        duration_ns: args.duration,
+        workload_text: &workloads::text(&args.runs.workload)?,
+        duration_ns: args.runs.duration,
         schedulers: &schedulers,
         seeds: &seeds,
         metric: args.metric.as_deref(),
         mechanisms: &args.mechanisms,
-        threads: args.jobs.map_or(0, usize::from),
+        threads: args.runs.threads(),
         command: &repeat_line(args),
     };
     let cache = Cache::open(!args.no_cache);
@@ -135,26 +115,19 @@ fn build(argument: &str, twice: bool) -> Result<Built, Failure> {
 
 /// The command that gives the same answer.
 fn repeat_line(args: &Args) -> String {
-    let mut words = vec!["tiltyard".to_owned(), "explain".to_owned()];
+    let mut words = Vec::new();
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-    add("-w", args.workload.clone());
-    add("-s", args.schedulers.join(","));
-    if args.machine != machines::DEFAULT {
-        add("-m", args.machine.clone());
-    }
     if let Some(metric) = &args.metric {
         add("--metric", metric.clone());
     }
     if !args.mechanisms.is_empty() {
         add("--mechanisms", args.mechanisms.join(","));
     }
-    if args.seeds != 1 {
-        add("--seeds", args.seeds.to_string());
+    if let Some(seeds) = args.runs.seeds {
+        add("--seeds", seeds.to_string());
     }
-    if let Some(ns) = args.duration {
-        add("--duration", duration::write(ns));
-    }
-    terminal::shell_line(&words)
+    args.runs
+        .shell_line("explain", &args.runs.schedulers, &words)
 }
 
 fn publish(args: &Args, answer: &Answer, report: Option<Output>) -> Result<(), Failure> {

@@ -20,13 +20,13 @@ use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::Experiment;
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
-use tiltyard_runner::{duration, machines, user_space, verification, window, workloads};
+use tiltyard_runner::{machines, user_space, verification, window, workloads};
 use tiltyard_tables::RunFiles;
 use tiltyard_workload::Workload;
 
 use super::list::Format;
 use crate::failure::{Code, Failure};
-use crate::flags::ByFlag;
+use crate::flags::{ByFlag, RunFlags};
 use crate::progress::{Bar, Steps};
 use crate::races::{self, Found};
 use crate::terminal;
@@ -53,30 +53,11 @@ Examples:
 
 A run that fails prints the command that repeats it; the other runs go on.")]
 pub struct Args {
-    /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
-    #[arg(short, long, value_name = "W")]
-    workload: String,
-    /// Shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files; separated by commas.
-    #[arg(
-        short,
-        long = "scheduler",
-        value_name = "S",
-        value_delimiter = ',',
-        required = true
-    )]
-    schedulers: Vec<String>,
-    /// A shipped machine, a machine file, hwloc XML, an hwloc synthetic string, or host: the machine at hand.
-    #[arg(short, long, value_name = "MACHINE", default_value = machines::DEFAULT)]
-    machine: String,
-    /// End the run after this much simulated time: 10s, 500ms. Default: the workload's own end.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ns)]
-    duration: Option<u64>,
+    #[command(flatten)]
+    runs: RunFlags,
     /// The seed of all random draws.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "seeds")]
     seed: u64,
-    /// Run with seeds 1 to N.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    seeds: Option<u32>,
     /// Write a Perfetto trace; for one scheduler and one seed.
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
@@ -113,9 +94,6 @@ pub struct Args {
     /// Output format; JSON has every metric of every run.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Concurrent runs [default: one per CPU of this machine].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    jobs: Option<u16>,
     /// Do every run twice and compare the two, event by event.
     #[arg(long)]
     twice: bool,
@@ -156,6 +134,7 @@ struct Gathered {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let choices = choose(args)?;
     let seeds: Vec<u64> = args
+        .runs
         .seeds
         .map_or(vec![args.seed], |n| (1..=u64::from(n)).collect());
     if args.trace.is_some() && choices.len() * seeds.len() != 1 {
@@ -168,12 +147,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--races: a comparison as CSV has no place for races; use --format table or json",
         ));
     }
-    let workload = workloads::load(&args.workload)?;
+    let workload = workloads::load(&args.runs.workload)?;
     let by = args.by.by();
     by.check(&workload)
         .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}; use --by task")))?;
-    workloads::require_end(&args.workload, &workload, args.duration)?;
-    let machine = machines::load(&args.machine)?;
+    workloads::require_end(&args.runs.workload, &workload, args.runs.duration)?;
+    let machine = machines::load(&args.runs.machine)?;
     if args.races {
         races::require_cpus(&machine)?;
     }
@@ -191,23 +170,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         events: events.as_ref(),
         shared: SimShared {
             description: workload.description.clone(),
-            duration_ns: args.duration,
-            command: repeat_line(args, &args.schedulers, None),
+            duration_ns: args.runs.duration,
+            command: repeat_line(args, &args.runs.schedulers, None),
             schedulers: choices.len(),
-            timeline_from_ns: window::default_start_ns(&workload, args.duration),
+            timeline_from_ns: window::default_start_ns(&workload, args.runs.duration),
         },
         timeline: report.as_ref().map(|_| {
             let range = args.timeline.unwrap_or_default();
-            window::of(range, &workload, args.duration, choices.len())
+            window::of(range, &workload, args.runs.duration, choices.len())
         }),
-        workload_sha256: tables::sha256(&workloads::text(&args.workload)?),
-        machine_sha256: tables::sha256(&machines::text(&args.machine)?),
+        workload_sha256: tables::sha256(&workloads::text(&args.runs.workload)?),
+        machine_sha256: tables::sha256(&machines::text(&args.runs.machine)?),
         command: &command,
     };
     let experiment = Experiment {
         machine: &machine,
         workload: &workload,
-        duration_ns: args.duration,
+        duration_ns: args.runs.duration,
         watchdog: args.watchdog.map(|w| w == Watchdog::On),
         probes: !args.no_probes,
         twice: args.twice,
@@ -226,7 +205,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         schedulers: &built,
         seeds: &seeds,
         by,
-        threads: args.jobs.map_or(0, usize::from),
+        threads: args.runs.threads(),
     };
     let cells = grid::run(&runs, &outputs, &Bar::new())
         .map_err(|error| Failure::from(error).within("--jobs"))?;
@@ -274,6 +253,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// The requested schedulers. If two would have the same name, each is named as typed.
 fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
     let chosen: Result<Vec<Choice>, Error> = args
+        .runs
         .schedulers
         .iter()
         .map(|s| schedulers::choose(s))
@@ -371,21 +351,9 @@ fn gather(
 
 /// The command that repeats these runs, without options that only choose where results go.
 fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
-    let mut words = vec![
-        "tiltyard".to_owned(),
-        "run".to_owned(),
-        "-w".to_owned(),
-        args.workload.clone(),
-    ];
+    let mut words = Vec::new();
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-    add("-s", labels.join(","));
-    if args.machine != machines::DEFAULT {
-        add("-m", args.machine.clone());
-    }
-    if let Some(ns) = args.duration {
-        add("--duration", duration::write(ns));
-    }
-    match (seed, args.seeds) {
+    match (seed, args.runs.seeds) {
         (Some(seed), _) => add("--seed", seed.to_string()),
         (None, Some(seeds)) => add("--seeds", seeds.to_string()),
         (None, None) if args.seed != 1 => add("--seed", args.seed.to_string()),
@@ -395,7 +363,7 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
         add("--watchdog", format!("{watchdog:?}").to_lowercase());
     }
     if args.by != ByFlag::App {
-        words.extend(["--by".to_owned(), args.by.by().name().to_owned()]);
+        add("--by", args.by.by().name().to_owned());
     }
     if args.races {
         words.push("--races".to_owned());
@@ -403,7 +371,7 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     if args.no_probes {
         words.push("--no-probes".to_owned());
     }
-    terminal::shell_line(&words)
+    args.runs.shell_line("run", labels, &words)
 }
 
 /// Prints the comparison and writes the report.
@@ -415,12 +383,12 @@ fn publish(
     report: Option<Output>,
     wall_s: f64,
 ) -> Result<(), Failure> {
-    let command = repeat_line(args, &args.schedulers, None);
+    let command = repeat_line(args, &args.runs.schedulers, None);
     let results = SimResults {
         shared: Shared {
             workload: &workload.name,
             about: &workload.description,
-            duration_ns: args.duration,
+            duration_ns: args.runs.duration,
             machine: &machine.name,
             about_machine: &machine.description,
             nr_cpus: machine.nr_cpus(),

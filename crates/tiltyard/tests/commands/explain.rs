@@ -81,6 +81,127 @@ fn apache_is_slower_under_cfs_because_of_wakeup_preemption() {
     });
 }
 
+/// Section 6.3: on 32 cores, ULE looks at all of them for a core at most wakeups of sysbench. The search is what its scheduler
+/// takes more CPU time for than CFS. It does not cost throughput here, as in the paper: at a seventeenth of the CPU time busy,
+/// locks limit sysbench, and the two differ by a few percent, in favour of either (docs/how-to/explain-a-difference.md).
+#[test]
+fn sysbench_on_32_cores_pays_for_the_search_at_wakeups() {
+    is_found(&Published {
+        args: &[
+            "-w",
+            "sysbench-mc",
+            "-s",
+            "ule,cfs",
+            "-m",
+            "opteron32",
+            "--metric",
+            "scheduler_percent",
+            "--mechanisms",
+            "wakeup-placement,queue-visits",
+        ],
+        metric: "machine.scheduler_percent",
+        lower_by: 0.4..0.8,
+        cause: "wakeup-placement",
+        part: 0.5,
+    });
+}
+
+/// Section 6.4: beside fibo, a thread of sysbench that gets a lock preempts fibo under CFS and waits under ULE. Where woken
+/// threads go differs, too.
+#[test]
+fn sysbench_beside_fibo_is_slower_under_ule_without_wakeup_preemption() {
+    is_found(&Published {
+        args: &[
+            "-w",
+            "fibo-sysbench",
+            "-s",
+            "cfs,ule",
+            "-m",
+            "opteron32",
+            "--seeds",
+            "3",
+            "--mechanisms",
+            "wakeup-preemption,wakeup-placement",
+        ],
+        metric: "sysbench.throughput_per_s",
+        lower_by: 0.1..0.35,
+        cause: "wakeup-preemption",
+        part: 0.4,
+    });
+}
+
+/// Section 6.3: MG is 73 % faster under ULE, because CFS reacts to kernel noise and puts two threads on a core. That is not
+/// reproduced: after the start, no two threads share a core here. ULE is a little faster, and noise does not make the
+/// difference but reduces it: CFS, which begins with several threads on a core, separates them sooner.
+#[test]
+fn kernel_noise_does_not_make_mg_slower_under_cfs() {
+    let text = include_str!("../../../../workloads/suite/nas-mg.json");
+    let (all, ten) = ("\"count\" : 20,", "\"count\" : 10,"); // as experiments/atc18-s63.toml has it
+    assert_eq!(text.matches(all).count(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mg.json");
+    std::fs::write(&file, text.replace(all, ten)).unwrap();
+    let answer = answer(&[
+        "-w",
+        file.to_str().unwrap(),
+        "-s",
+        "ule,cfs",
+        "-m",
+        "opteron32",
+        "--seeds",
+        "5",
+        "--mechanisms",
+        "kernel-noise",
+    ]);
+    assert_eq!(answer["metric"], "nas-mg.throughput_per_s");
+    let [ule, cfs] = [0, 1].map(|side| number(&answer["values"][side]));
+    assert!((0.95..0.99).contains(&(cfs / ule)), "{answer}");
+    let [(noise, part)] = parts(&answer)[..] else {
+        panic!("{answer}");
+    };
+    assert_eq!(noise, "kernel-noise");
+    assert!(part < -0.2, "{answer}");
+    assert!(answer["main_cause"].is_null(), "{answer}");
+    let conclusion = answer["conclusion"].as_str().unwrap();
+    assert!(
+        conclusion.starts_with("Its cause is not among these"),
+        "{conclusion}"
+    );
+}
+
+/// The runs would be long.
+#[test]
+fn a_metric_that_no_run_can_have_is_refused_before_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = explain(&["-w", "mix-hog-sleepers", "-s", "fifo,cfs"]);
+    command.args(["--metric", "share_percent"]);
+    command.env("XDG_CACHE_HOME", folder.path());
+    let refused = command.assert().code(2).stdout("");
+    refused.stderr(contains(
+        "no such metric; the nearest are rt-app.cpu_share_percent",
+    ));
+    let runs = std::fs::read_dir(folder.path().join("tiltyard/runs"));
+    assert_eq!(runs.map_or(0, |files| files.count()), 0, "it ran");
+}
+
+/// Under the one, make has most of the CPU and is done; under the other it has half of it and is not.
+#[test]
+fn a_metric_that_one_side_lacks_is_refused_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nice.json");
+    let text = r#"{"tiltyard": {"apps": {"hog": {}, "make": {}}}, "tasks": {
+        "hog": {"loop": -1, "run": 1000, "tiltyard": {"app": "hog", "daemon": true}},
+        "make": {"loop": 1, "priority": -15, "run": 100000, "tiltyard": {"app": "make"}}}}"#;
+    std::fs::write(&file, text).unwrap();
+    let args = ["-w", file.to_str().unwrap(), "-s", "cfs_flat,rr"];
+    let mut command = explain(&args);
+    command.args(["--duration", "170ms", "--metric", "make.completion_us"]);
+    let line = "^tiltyard: --metric make.completion_us: no run of rr has it: the work was not done when the run ended, \
+                and a longer --duration may help; both have .*make.cpu_share_percent.*\n$";
+    let refused = command.assert().code(2).stdout("");
+    refused.stderr(predicate::str::is_match(line).unwrap());
+}
+
 const SMALL: [&str; 6] = [
     "-w",
     "mix-hog-sleepers",
@@ -175,15 +296,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     refused(&of("fifo,nothing"), 2, &["no scheduler"]);
     let with = |more: &[&'static str]| [&SMALL[..], more].concat();
     let metric = with(&["--metric", "switches"]);
-    refused(
-        &metric,
-        2,
-        &[
-            "no such metric",
-            "machine.switches_per_s",
-            "headlines here are",
-        ],
-    );
+    refused(&metric, 2, &["no such metric", "machine.switches_per_s"]);
     let apps = [
         "-w",
         "fibo-sysbench-1c",
