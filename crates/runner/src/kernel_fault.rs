@@ -180,7 +180,10 @@ mod tests {
             let stalled = fault_saying("SCX_EXIT_ERROR", message);
             assert_eq!(stalled.culprit, Culprit::StallLimit);
             let line = stalled.to_string();
-            assert!(line.contains(message) && line.contains("--kernel-args"), "{line}");
+            assert!(
+                line.contains(message) && line.contains("--kernel-args"),
+                "{line}"
+            );
         }
         let starved = fault_saying("SCX_EXIT_ERROR_STALL", "t[7] failed to run for 30.1s");
         assert_eq!(starved.culprit, Culprit::Scheduler);

@@ -18,8 +18,8 @@ use super::{Arena, Kept, Plan, source_lines};
 use crate::Error;
 use crate::error::Role;
 use crate::guest::Guest;
-use crate::objects::DEFAULT;
 use crate::kernel_fault::{self, Culprit, KernelFault};
+use crate::objects::DEFAULT;
 use crate::{kernel_runs, objects, schedulers, tables, threads, workloads};
 
 /// Longer than any run that a user would wait for, s. A workload is limited by its own duration.

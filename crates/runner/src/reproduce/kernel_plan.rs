@@ -116,7 +116,9 @@ mod tests {
     fn several_cpus_are_for_runs_that_say_so() {
         let run = |own: &str| {
             let mut e = experiment("'real'", "smp2", "check = 'a.x < 2'");
-            let text = format!("title = 't'\n[[run]]\nmachine = 'smp2'\nworkload = 'pingpong'\nschedulers = {{ a = 'fifo' }}\n{own}");
+            let text = format!(
+                "title = 't'\n[[run]]\nmachine = 'smp2'\nworkload = 'pingpong'\nschedulers = {{ a = 'fifo' }}\n{own}"
+            );
             e.runs = Experiment::read(&text, "e", "e.toml").unwrap().runs;
             let [job] = <[Job; 1]>::try_from(e.jobs().unwrap()).unwrap();
             obstacle(&job.in_kernel()).unwrap()

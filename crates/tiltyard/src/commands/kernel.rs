@@ -68,7 +68,14 @@ pub struct Args {
     memory: u32,
     /// Further words of its kernel's command line, for instance "rcupdate.rcu_cpu_stall_timeout=300"; the last of two
     /// that contradict counts.
-    #[arg(long, value_name = "WORDS", requires = "vm", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "WORDS",
+        requires = "vm",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
     kernel_args: String,
     /// Boot timeout of the virtual machine, in seconds.
     /// [default: 60, with --icount 300]
