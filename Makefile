@@ -11,6 +11,7 @@ OUT    = tiltyard-out
 
 help:
 	@echo "make demo      install missing packages, build, run ULE against CFS on fibo + sysbench"
+	@echo "make figure6   threads per core in the paper's Figure 6, simulated and in real kernels with 32 emulated CPUs"
 	@echo "make test      install missing packages, lint, run all tests"
 	@echo "make claims    re-evaluate all claims: verdicts, specificity, presets, mutations, sensitivity; write the pages"
 	@echo "make bench     the speed of Tiltyard itself"
@@ -23,6 +24,10 @@ demo: setup
 run-demo: build
 	@mkdir -p $(OUT)
 	$(TILTYARD) run -w fibo-sysbench-1c -s ule,cfs --report $(OUT)/fibo-sysbench-1c.html
+
+# Figure 6 of "The Battle of the Schedulers", simulated and in two real kernels.
+figure6: build
+	scripts/figure6.sh $(TILTYARD) $(OUT)
 
 test: setup-test
 	@$(MAKE) --no-print-directory run-tests
@@ -68,4 +73,4 @@ install: build
 	$(TILTYARD) completions zsh | install -D -m 644 /dev/stdin $(SHARE)/zsh/site-functions/_tiltyard
 	$(TILTYARD) completions fish | install -D -m 644 /dev/stdin $(SHARE)/fish/vendor_completions.d/tiltyard.fish
 
-.PHONY: help demo run-demo test run-tests build claims bench fmt lint setup setup-test install
+.PHONY: help demo run-demo figure6 test run-tests build claims bench fmt lint setup setup-test install

@@ -96,6 +96,10 @@ pub struct KernelRunSpec {
     pub patch: toml::Table,
     /// Replaces the run's own. With neither this nor a patch the run is not done in a kernel.
     pub duration: Option<String>,
+    /// On a machine with several CPUs, which take turns there: the claims with `real` among their layers that use this run
+    /// rest on decisions and counts, not on times.
+    #[serde(default)]
+    pub several_cpus: bool,
     /// What is different, and why that is enough, or why it is not done.
     pub reason: String,
 }
@@ -308,6 +312,7 @@ pub struct KernelRun {
     pub done: bool,
     pub patch: String,
     pub duration: Option<String>,
+    pub several_cpus: bool,
     pub reason: String,
 }
 
@@ -517,9 +522,10 @@ impl Experiment {
             watchdog: run.watchdog,
             may_lack: run.may_lack.clone(),
             kernel: own.map(|own| KernelRun {
-                done: !own.patch.is_empty() || own.duration.is_some(),
+                done: !own.patch.is_empty() || own.duration.is_some() || own.several_cpus,
                 patch: patch(&own.patch),
                 duration: own.duration.as_deref().map(fill),
+                several_cpus: own.several_cpus,
                 reason: fill(&own.reason),
             }),
             of: value.map(|(_, value)| value.clone()),

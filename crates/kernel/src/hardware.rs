@@ -38,15 +38,30 @@ impl Accel {
 
     /// For the guest kernel's command line.
     pub(crate) fn kernel_options(self, machine: &Machine) -> String {
-        let exact = match self {
+        let mut exact = match self {
             Accel::Counted => "nokaslr norandmaps noautogroup idle=halt damon_stat.enabled=0",
             Accel::Kvm | Accel::Emulated => "",
-        };
+        }
+        .to_owned();
+        if self == Accel::Counted && machine.nr_cpus() > 1 {
+            // A CPU that has the stream keeps it until the next timer of any is due. With ticks at one moment each would
+            // have it for a whole tick, and answer the others only after all of them.
+            exact += " skew_tick=1";
+        }
+        if let Some(limits) = self.stall_limits(machine) {
+            exact = format!("{exact} {limits}");
+        }
         match self.model(machine) {
             // What Intel's CPUs leak, emulated ones do not, and keeping it in would cost them time.
             WITH_DIES => format!("{exact} mitigations=off"),
-            _ => exact.to_owned(),
+            _ => exact,
         }
+    }
+
+    /// The kernel's limits that grow with emulation, as words of its command line: emulated CPUs take turns on few real
+    /// ones, so a task that holds up others on one CPU does so for many times longer.
+    pub fn stall_limits(self, machine: &Machine) -> Option<&'static str> {
+        (self != Accel::Kvm && machine.nr_cpus() > 1).then_some(STALL_LIMITS)
     }
 
     /// `-cpu`. The default model lacks what newer kernels expect.
@@ -97,6 +112,11 @@ impl Accel {
 /// The emulated CPU calls itself one of AMD's from before these had several caches in a package, and kernels take it
 /// at its word. Intel models report dies.
 const WITH_DIES: &str = "max,vendor=GenuineIntel,family=6,model=85,stepping=4";
+
+/// The longest times that the kernel's watchdogs take (RCU 300 s instead of 21, soft lockups twice 60 s instead of twice 10),
+/// and 20 minutes instead of two for tasks that hang. None changes what a scheduler decides.
+const STALL_LIMITS: &str = "rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 \
+     sysctl.kernel.hung_task_timeout_secs=1200";
 
 /// `-smp`, `-m` and `-numa` for `machine`, with `memory_mib` spread evenly over its nodes.
 pub(crate) fn arguments(machine: &Machine, memory_mib: u32) -> Result<Vec<String>, KernelError> {

@@ -47,6 +47,8 @@ pub fn run(
             cpus: host::nr_cpus(),
             host_cpu: host::cpu_model(),
             accel: None,
+            raised_limits: None,
+            kernel_args: String::new(),
             load_percent: host::load_percent(),
             boot_ms: 0,
             total_ms: 0,

@@ -18,6 +18,12 @@ pub struct Report {
     pub host_cpu: String,
     /// What ran the guest's instructions; none without a guest.
     pub accel: Option<Accel>,
+    /// Words of the guest kernel's command line that raise its stall limits with the emulation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised_limits: Option<String>,
+    /// What else the user gave to it (`--kernel-args`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel_args: String,
     /// The host's load when the job began: tasks that wanted a CPU, averaged over a minute, in hundredths.
     pub load_percent: u32,
     /// Wall-clock time on the host, ms: from QEMU's start to init, and to the end of all runs.

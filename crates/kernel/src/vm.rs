@@ -261,6 +261,11 @@ impl Session<'_> {
             host_cpu: host::cpu_model(),
             cpus: self.job.machine.nr_cpus() as u32,
             accel: Some(self.accel),
+            raised_limits: self
+                .accel
+                .stall_limits(&self.job.machine)
+                .map(str::to_owned),
+            kernel_args: self.job.kernel_options.clone(),
             load_percent: self.load_percent,
             boot_ms: millis(self.start),
             total_ms: 0,

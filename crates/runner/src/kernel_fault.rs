@@ -12,6 +12,8 @@ pub enum Culprit {
     Scheduler,
     /// The scheduler left by itself: scx_bpf_exit.
     LeavingScheduler,
+    /// One of the kernel's own limits: it ejects whatever scheduler is loaded when RCU or a CPU makes no progress.
+    StallLimit,
     /// The command or the workload.
     Workload,
 }
@@ -51,9 +53,13 @@ pub fn fault(run: &RunReport) -> Option<KernelFault> {
                     Culprit::LeavingScheduler,
                     format!("exited by itself, code {}", exit.exit_code),
                 ),
+                false if is_stall(&exit.msg) => (Culprit::StallLimit, "ejected".to_owned()),
                 false => (Culprit::Scheduler, "ejected".to_owned()),
             };
-            let why = words.join(": ");
+            let mut why = words.join(": ");
+            if culprit == Culprit::StallLimit {
+                why += &format!(" {STALL}");
+            }
             (
                 culprit,
                 format!("scheduler {how}: {why} ({})", exit.kind_name),
@@ -79,6 +85,19 @@ pub fn fault(run: &RunReport) -> Option<KernelFault> {
     }
     let line = format!("{}: {line}", run.scheduler);
     Some(KernelFault { culprit, line })
+}
+
+/// How the kernel's watchdogs begin when they take a loaded scheduler down with them (`scx_rcu_cpu_stall`,
+/// `scx_softlockup`, `scx_hardlockup`). Its own watchdog says "runnable task stall": that is the scheduler's fault.
+const WATCHDOGS: [&str; 3] = ["RCU CPU stall", "soft lockup", "hard lockup"];
+
+/// What such an end means, and a way out.
+const STALL: &str = "- a limit of this kernel, not the scheduler's watchdog: something that was preempted or held a CPU got no \
+    further for too long, because of the load, slow CPUs or the scheduler; --kernel-args raises it \
+    (rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60)";
+
+fn is_stall(message: &str) -> bool {
+    WATCHDOGS.iter().any(|watchdog| message.contains(watchdog))
 }
 
 /// Of many lines of output, what was done and how it ended.
@@ -112,6 +131,10 @@ mod tests {
     use super::*;
 
     fn fault_of(kind_name: &str) -> KernelFault {
+        fault_saying(kind_name, "had enough")
+    }
+
+    fn fault_saying(kind_name: &str, message: &str) -> KernelFault {
         let run = serde_json::json!({
             "scheduler": "leaver",
             "round": 1,
@@ -123,7 +146,7 @@ mod tests {
                 "scores": [],
                 "exit": {
                     "kind": 65, "kind_name": kind_name, "exit_code": 42,
-                    "reason": "unregistered from BPF", "msg": "had enough", "dump": ""
+                    "reason": "unregistered from BPF", "msg": message, "dump": ""
                 },
                 "deviations": [],
                 "load_ms": 1, "command_ms": 1, "unload_ms": 1,
@@ -147,5 +170,22 @@ mod tests {
             ejected.to_string().contains("scheduler ejected: "),
             "{ejected}"
         );
+    }
+    #[test]
+    fn a_limit_of_the_kernel_is_not_the_schedulers_fault() {
+        for message in [
+            "RCU CPU stall detected!",
+            "soft lockup - CPU#3 stuck for 48s",
+        ] {
+            let stalled = fault_saying("SCX_EXIT_ERROR", message);
+            assert_eq!(stalled.culprit, Culprit::StallLimit);
+            let line = stalled.to_string();
+            assert!(
+                line.contains(message) && line.contains("--kernel-args"),
+                "{line}"
+            );
+        }
+        let starved = fault_saying("SCX_EXIT_ERROR_STALL", "t[7] failed to run for 30.1s");
+        assert_eq!(starved.culprit, Culprit::Scheduler);
     }
 }

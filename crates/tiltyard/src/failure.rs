@@ -158,6 +158,7 @@ impl From<Error> for Failure {
             Error::KernelRun(fault) => match fault.culprit {
                 Culprit::Scheduler => Code::Scheduler,
                 Culprit::LeavingScheduler => Code::Left,
+                Culprit::StallLimit => Code::Environment,
                 Culprit::Workload => Code::Workload,
             },
             Error::Refused(_) => Code::Scheduler,

@@ -82,6 +82,9 @@ fn notes(results: &KernelResults) -> String {
     if report.accel == Some(Accel::Emulated) {
         notes += "Time    the CPUs are emulated: timings are not meaningful; use KVM, or --icount for exact ones\n";
     }
+    if let Some(limits) = &report.raised_limits {
+        notes += &format!("Limits  raised with the emulation: {limits}\n");
+    }
     notes
 }
 

@@ -182,7 +182,7 @@ fn notes(page: &mut String, real: &Results) {
     if let Some(release) = &real.kernel_release {
         let _ = writeln!(
             page,
-            "kernel      Linux {release}, one emulated CPU, instructions counted"
+            "kernel      Linux {release}, emulated, instructions counted"
         );
     }
 }

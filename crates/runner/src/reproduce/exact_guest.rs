@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs of experiments in a real kernel: with real threads, in a guest with one CPU whose clock counts instructions.
+//! Runs of experiments in a real kernel: with real threads, in a guest whose clock counts instructions. Several CPUs take
+//! turns: what is counted there means something, what takes time does not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tiltyard_build::default_cache_dir;
 use tiltyard_claims::Job;
 use tiltyard_exec::ExecOutcome;
-use tiltyard_kernel::{Progress, RunOutcome, RunReport, Trace, VmJob, host, packages, vm};
+use tiltyard_kernel::{Progress, Report, RunOutcome, RunReport, Trace, VmJob, host, packages, vm};
 use tiltyard_measure::Summary;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 
@@ -18,6 +19,7 @@ use crate::Error;
 use crate::error::Role;
 use crate::guest::Guest;
 use crate::kernel_fault::{self, Culprit, KernelFault};
+use crate::objects::DEFAULT;
 use crate::{kernel_runs, objects, schedulers, tables, threads, workloads};
 
 /// Longer than any run that a user would wait for, s. A workload is limited by its own duration.
@@ -38,6 +40,7 @@ struct Prepared {
     /// Hash of all that goes into the guest.
     hash: String,
     lines: Option<u64>,
+    nr_cpus: usize,
 }
 
 impl ExactGuest {
@@ -92,15 +95,28 @@ impl ExactGuest {
         }
         let guest = Guest::of(kernel, &job.machine, true);
         let mut vm = guest.job(command)?;
+        let nr_cpus = vm.machine.nr_cpus();
+        if nr_cpus > 1 {
+            // Work is measured by the task's own clock, which stops while another CPU has its turn.
+            vm.command.push("--exact".to_owned());
+        }
         vm.schedulers.push(objects::job(&scheduler)?);
         vm.variables.clear(); // the same for everybody
         vm.tracer = Some(tracer.to_owned());
         vm.probes = job.probes;
         (vm.run_limit_s, vm.boot_limit_s) = (RUN_LIMIT_S, BOOT_LIMIT_S);
         let (_, hash) = vm::identify(&vm, steps)?;
-        let source = schedulers::choose(&scheduler)?.source;
-        let lines = source_lines::of_scheduler(&source).ok();
-        self.jobs.insert(key(job), Prepared { vm, hash, lines });
+        let lines = match scheduler.as_str() {
+            DEFAULT => None,
+            named => source_lines::of_scheduler(&schedulers::choose(named)?.source).ok(),
+        };
+        let prepared = Prepared {
+            vm,
+            hash,
+            lines,
+            nr_cpus,
+        };
+        self.jobs.insert(key(job), prepared);
         Ok(())
     }
 
@@ -140,7 +156,8 @@ impl Arena for ExactGuest {
     }
 
     fn run(&self, job: &Job, seed: u64) -> Result<Kept, Error> {
-        let mut vm = self.jobs[&key(job)].vm.clone();
+        let prepared = &self.jobs[&key(job)];
+        let mut vm = prepared.vm.clone();
         vm.command.extend(["--seed".to_owned(), seed.to_string()]);
         let mut printed = Output(String::new());
         let mut trace = None;
@@ -160,18 +177,25 @@ impl Arena for ExactGuest {
             return Err(other(format!("{} events were lost", trace.lost)));
         }
         let reads = reads(job, seed)?;
-        let mut kept = ask(job, seed, &tables(job, trace, &told.outcome), &reads)?;
+        let mut kept = ask(
+            job,
+            seed,
+            &tables(job, prepared.nr_cpus, trace, &told.outcome),
+            &reads,
+        )?;
         kept.left_to_chance = true;
         kept.deviations = deviations(job, run, told.notes);
+        kept.deviations
+            .extend(taking_turns(prepared.nr_cpus, &report));
         Ok(kept)
     }
 }
 
 /// The tables of a run: requests and marks are counted by the workload's threads, everything else comes from the
 /// trace, cut to the time from the workload's start to its end.
-fn tables(job: &Job, mut trace: Trace, outcome: &ExecOutcome) -> Vec<Table> {
+fn tables(job: &Job, nr_cpus: usize, mut trace: Trace, outcome: &ExecOutcome) -> Vec<Table> {
     threads::cut(&mut trace, outcome);
-    let mut recorder = recorder(job, 1, trace.origin_ns);
+    let mut recorder = recorder(job, nr_cpus, trace.origin_ns);
     let mut tables = Vec::new();
     let mut events = job
         .events
@@ -197,6 +221,15 @@ fn deviations(job: &Job, run: &RunReport, notes: Vec<String>) -> Vec<String> {
     let all = counted.chain(notes);
     all.map(|what| format!("{}{}: {what}", job.label, job.suffix))
         .collect()
+}
+
+/// What holds for every run on several CPUs.
+fn taking_turns(nr_cpus: usize, report: &Report) -> Option<String> {
+    let limits = report.raised_limits.as_deref()?;
+    Some(format!(
+        "{nr_cpus} emulated CPUs take turns, each busy one at a fraction of its speed: decisions and counts are judged, times and \
+         throughput are not; stall limits raised: {limits}"
+    ))
 }
 
 /// Reports only the steps.

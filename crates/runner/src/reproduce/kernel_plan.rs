@@ -66,7 +66,7 @@ fn obstacle(job: &Job) -> Result<Option<String>, Error> {
         return Ok(Some(own.reason.clone()));
     }
     let cpus = machines::load(&job.machine)?.nr_cpus();
-    if cpus > 1 {
+    if cpus > 1 && !job.kernel.as_ref().is_some_and(|own| own.several_cpus) {
         let machine = &job.machine;
         return Ok(Some(format!(
             "{machine} has {cpus} CPUs, and a kernel is exact on one"
@@ -110,6 +110,24 @@ mod tests {
     fn a_claim_of_one_cpu_whose_layer_is_real_gets_the_jobs_that_it_needs_made_shorter() {
         let (reason, durations) = planned("'sim', 'real'", "uni", "check = 'a.x < 2'");
         assert_eq!((reason, durations), (None, vec![Some("1s".to_owned())]));
+    }
+
+    #[test]
+    fn several_cpus_are_for_runs_that_say_so() {
+        let run = |own: &str| {
+            let mut e = experiment("'real'", "smp2", "check = 'a.x < 2'");
+            let text = format!(
+                "title = 't'\n[[run]]\nmachine = 'smp2'\nworkload = 'pingpong'\nschedulers = {{ a = 'fifo' }}\n{own}"
+            );
+            e.runs = Experiment::read(&text, "e", "e.toml").unwrap().runs;
+            let [job] = <[Job; 1]>::try_from(e.jobs().unwrap()).unwrap();
+            obstacle(&job.in_kernel()).unwrap()
+        };
+        let shorter = "kernel = [{ duration = '1s', reason = 'enough' }]\n";
+        let refused = "smp2 has 2 CPUs, and a kernel is exact on one";
+        assert_eq!(run(shorter).as_deref(), Some(refused));
+        let counts = "kernel = [{ several_cpus = true, reason = 'counts' }]\n";
+        assert_eq!(run(counts), None, "neither patch nor duration is needed");
     }
 
     #[test]

@@ -66,6 +66,17 @@ pub struct Args {
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
+    /// Further words of its kernel's command line, for instance "rcupdate.rcu_cpu_stall_timeout=300"; the last of two
+    /// that contradict counts.
+    #[arg(
+        long,
+        value_name = "WORDS",
+        requires = "vm",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    kernel_args: String,
     /// Boot timeout of the virtual machine, in seconds.
     /// [default: 60, with --icount 300]
     #[arg(long, value_name = "S", requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
@@ -180,6 +191,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut job = args.guest.guest().job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
+    job.kernel_options.clone_from(&args.kernel_args);
     // Counting instructions takes longer, especially on a busy machine.
     let boot_limit_s = if args.guest.icount { 300 } else { 60 };
     job.boot_limit_s = args.boot_limit.unwrap_or(boot_limit_s);

@@ -63,7 +63,8 @@ pub struct Args {
     /// Where to evaluate claims.
     #[arg(long, value_enum, default_value_t = ArenaChoice::Sim)]
     arena: ArenaChoice,
-    /// The kernel runs in a virtual machine that Tiltyard boots: one emulated CPU whose clock counts instructions.
+    /// The kernel runs in a virtual machine that Tiltyard boots: emulated CPUs whose clock counts instructions.
+    /// One decides most claims; with several, only those that rest on decisions and counts are judged.
     #[arg(long)]
     vm: bool,
     /// Kernel of the virtual machine: a version, or a bzImage with its configuration beside it.
@@ -246,7 +247,7 @@ fn check(args: &Args) -> Result<(), Failure> {
     };
     if !args.vm {
         return Err(Failure::usage(format!(
-            "--arena {arena}: add --vm: claims are judged in a guest with one CPU whose instructions are counted, so that the \
+            "--arena {arena}: add --vm: claims are judged in a guest whose instructions are counted, so that the \
              verdict is the same every time; the kernel that runs here is none (tiltyard kernel uses it)"
         )));
     }
@@ -309,6 +310,9 @@ fn in_kernel<'a>(
         verdict.command += " --arena kernel --vm";
         if args.kernel != KERNEL {
             verdict.command += &format!(" --kernel {}", args.kernel);
+        }
+        for (name, scheduler) in &args.instead {
+            verdict.command += &format!(" --instead {name}={scheduler}");
         }
     }
     Ok(Results {
@@ -430,6 +434,7 @@ fn kept_results(rules: Vec<Mutations>, folder: &Path) -> Result<Kept, Failure> {
     let kept = Kept {
         sim: read(folder.join("sim.json"))?,
         kernel: read(folder.join("kernel.json"))?,
+        real_cfs: read(folder.join("kernel-6.1.json"))?,
         sensitivity: read(folder.join("sensitivity.json"))?,
         specificity: read(folder.join("specificity.json"))?,
         presets: read(folder.join("presets.json"))?,

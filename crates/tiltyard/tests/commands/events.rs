@@ -430,10 +430,31 @@ fn some_runs_of_a_kernels_job_can_be_measured_alone() {
         "--figures: is for simulated runs",
     );
     folder.ok("run -w pingpong -s fifo --duration 10ms --events sim");
-    refused(
-        &format!("measure {first} sim"),
-        "one is simulated, the other is not",
-    );
+    refused(&format!("measure {first} sim"), "different workloads");
+}
+
+#[test]
+fn simulated_runs_stand_beside_those_of_a_kernel() {
+    let folder = Folder::new();
+    let real = format!("{GUEST_EVENTS}/003-ule-round1.events");
+    folder.ok("run -w probe/burst-exp -s ule -m smp2 --duration 150ms --events sim");
+    let both = format!("measure sim {real}");
+    let page = folder.ok(&format!("{both} --report both.html --figures figures"));
+    for words in ["ule, simulated", "ule, Linux 6.18", "Report  both.html"] {
+        assert!(page.contains(words), "no \"{words}\" in {page}");
+    }
+    let figures = folder.names("figures");
+    for map in ["ule-simulated", "ule-linux-6-18"] {
+        let name = format!("threads-per-cpu-{map}.svg");
+        assert!(figures.contains(&name), "no {name} in {figures:?}");
+    }
+    let refused = |words: &str, why: &str| {
+        let line = folder.fails(words, 2);
+        assert!(line.contains(why), "{line}");
+    };
+    refused(&format!("{both} --tables t"), "--tables: not of simulated");
+    folder.ok("run -w probe/burst-exp -s ule -m smp4 --duration 150ms --events four");
+    refused(&format!("measure four {real}"), "different machines");
 }
 
 /// A run that fails has no file, and none is left of a command all of whose runs fail.

@@ -45,7 +45,23 @@ schedulers = { two = "fifo" }
 duration = "1s"
 [run.measures]
 any = "SELECT min(1) FROM task"
+
+[[run]]
+name = "counted"
+machine = "smp2"
+workload = "FOLDER/pair.json"
+schedulers = { counted = "fifo" }
+duration = "500ms"
+events = true
+[[run.kernel]]
+several_cpus = true
+reason = "cores are counted"
+[run.measures]
+cores = "SELECT count(DISTINCT cpu) FROM sched_slice JOIN thread USING (utid) WHERE thread.name LIKE 'hog%'"
+depths = "SELECT count(DISTINCT cpu) FROM depth"
 "#;
+
+const PAIR: &str = r#"{ "tasks": { "hog": { "instance": 2, "loop": -1, "run": 1000000 } } }"#;
 
 fn claim(name: &str, layer: &str, check: &str) -> String {
     format!(
@@ -62,11 +78,17 @@ fn experiments() -> TempDir {
         claim("real", "'sim', 'real'", judged),
         claim("sim", "'sim'", "cfs.slices > 30"),
         claim("smp", "'sim', 'real'", "two.any == 1"),
+        claim(
+            "counts",
+            "'sim', 'real'",
+            "counted.cores == 2 and counted.depths == 2",
+        ),
     ];
     let text = format!("{EXPERIMENT}{}", claims.concat());
     let text = text.replace("FOLDER", &folder.path().display().to_string());
     fs::write(folder.path().join("wake.toml"), text).unwrap();
     fs::write(folder.path().join("wake.json"), WORKLOAD).unwrap();
+    fs::write(folder.path().join("pair.json"), PAIR).unwrap();
     folder
 }
 
@@ -114,6 +136,16 @@ fn one_claim_is_judged_in_a_kernel_and_the_others_say_why_not() {
     );
     assert_eq!(real["shortened"][0], "ten wakeups are enough");
     assert_eq!(real["deviations"], Value::Array(Vec::new()));
+    let counts = &of("counts")["kernel"];
+    assert_eq!(counts["verdict"], "reproduced", "{counts}");
+    let deviation = counts["deviations"][0].as_str().unwrap();
+    for words in [
+        "2 emulated CPUs take turns",
+        "times and throughput are not",
+        "rcu_cpu_stall_timeout=300",
+    ] {
+        assert!(deviation.contains(words), "no \"{words}\" in {deviation}");
+    }
     // The same check on the whole two seconds.
     assert_eq!(of("real")["arena"], "sim");
     assert_eq!(of("real")["verdict"], "not-reproduced");

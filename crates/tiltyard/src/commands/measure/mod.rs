@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard measure`: results of runs from their events.
 
+mod beside;
 mod kernel;
 mod simulated;
 
@@ -40,10 +41,13 @@ Examples:
       One run for Perfetto's UI.
   tiltyard measure monday/*ule* tuesday/*cfs*
       Simulated runs of several commands, if workload and machine are the same.
+  tiltyard measure simulated real-6.18 real-6.1 --report both.html
+      Simulated runs beside runs in kernels.
 
 A file that is incomplete or damaged is an error (exit code 3): no result is computed from part of a run.")]
 pub struct Args {
-    /// Event files, or folders of them: runs of one workload on one machine.
+    /// Event files, or folders of them: runs of one workload on one machine. Simulated and real ones together give a report
+    /// of both side by side.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write a Perfetto trace; needs exactly one event file.
@@ -91,12 +95,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         out: args.out.as_deref().map(Output::create).transpose()?,
     };
     let arena = files[0].about.arena;
-    if let Some(other) = files.iter().find(|file| file.about.arena != arena) {
-        return Err(apart(
-            &files[0],
-            other,
-            "one is simulated, the other is not",
-        ));
+    if files.iter().any(|file| file.about.arena != arena) {
+        return beside::run(args, files, outputs);
     }
     match arena {
         Arena::Sim => simulated::run(args, files, outputs),

@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# figure6.sh TILTYARD OUT: threads per core after 512 spinners were released from one core, simulated and in real kernels.
+# Writes OUT/figure6.html and OUT/figure6/*.svg.
+set -e
+tiltyard=$1
+out=$2
+events=$out/figure6-events
+# The limit of a run is real time, s; a busy machine may need it.
+real="kernel --vm --icount -m opteron32 -w spinners-512 --rounds 1 --boot-limit 1800 --limit 7200"
+
+rm -rf "$events" "$out/figure6"
+mkdir -p "$events"
+"$tiltyard" run -m opteron32 -w spinners-512 -s ule,cfs --events "$events/sim"
+"$tiltyard" $real -s ule,cfs --events "$events/real"
+"$tiltyard" $real -s default --kernel 6.1 --events "$events/real-6.1"
+"$tiltyard" measure "$events/sim" "$events/real" "$events/real-6.1" --report "$out/figure6.html" --figures "$out/figure6"
