@@ -19,6 +19,9 @@ pub struct Guest {
     pub kernel: String,
 }
 
+/// Counting instructions takes longer, especially on a busy machine, s.
+const COUNTED_BOOT_LIMIT_S: u64 = 300;
+
 impl Guest {
     /// A virtual machine with these CPUs.
     pub fn of(kernel: &str, machine: &str, exact: bool) -> Guest {
@@ -35,7 +38,10 @@ impl Guest {
         let mut job = VmJob::new(command);
         job.init = program::path()?;
         job.machine = machines::load(&self.machine)?;
-        job.accel = self.icount.then_some(Accel::Counted);
+        if self.icount {
+            job.accel = Some(Accel::Counted);
+            job.boot_limit_s = COUNTED_BOOT_LIMIT_S;
+        }
         job.kernel_version.clone_from(&self.kernel);
         Ok(job)
     }

@@ -24,8 +24,6 @@ use crate::{kernel_runs, objects, schedulers, tables, threads, workloads};
 
 /// Longer than any run that a user would wait for, s. A workload is limited by its own duration.
 const RUN_LIMIT_S: u64 = 4 * 3600;
-/// Guests boot slowly on a busy machine, s.
-const BOOT_LIMIT_S: u64 = 300;
 
 /// A kernel in a virtual machine, and all jobs, packed once.
 pub struct ExactGuest {
@@ -104,7 +102,7 @@ impl ExactGuest {
         vm.variables.clear(); // the same for everybody
         vm.tracer = Some(tracer.to_owned());
         vm.probes = job.probes;
-        (vm.run_limit_s, vm.boot_limit_s) = (RUN_LIMIT_S, BOOT_LIMIT_S);
+        vm.run_limit_s = RUN_LIMIT_S;
         let (_, hash) = vm::identify(&vm, steps)?;
         let lines = match scheduler.as_str() {
             DEFAULT => None,

@@ -192,9 +192,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut job = args.guest.guest().job(command(args)?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     job.kernel_options.clone_from(&args.kernel_args);
-    // Counting instructions takes longer, especially on a busy machine.
-    let boot_limit_s = if args.guest.icount { 300 } else { 60 };
-    job.boot_limit_s = args.boot_limit.unwrap_or(boot_limit_s);
+    job.boot_limit_s = args.boot_limit.unwrap_or(job.boot_limit_s);
     let nr_cpus = match args.guest.vm {
         true => job.machine.nr_cpus() as u32,
         false => host::nr_cpus(),
