@@ -642,6 +642,10 @@ mod tests {
         assert_eq!(patch, expected);
         let durations = jobs.iter().map(|job| job.duration.as_deref().unwrap());
         assert_eq!(durations.collect::<Vec<_>>(), ["9s", "3s", "9s"]);
+        let counted = text.replace("'not at all'", "'counts'\nseveral_cpus = true");
+        let counted = Experiment::read(&counted, "e", "e.toml").unwrap();
+        let last = counted.jobs().unwrap().remove(2).kernel.unwrap();
+        assert!(last.done && last.several_cpus, "neither patch nor duration");
         let without = text.replace("reason = 'short'\n", "");
         let error = Experiment::read(&without, "e", "e.toml").unwrap_err();
         assert!(

@@ -21,6 +21,8 @@ pub struct Guest {
 
 /// Counting instructions takes longer, especially on a busy machine, s.
 const COUNTED_BOOT_LIMIT_S: u64 = 300;
+/// For each of many CPUs: 32 take 80 s of a core, and more than 300 s have been seen.
+const BOOT_LIMIT_PER_CPU_S: u64 = 100;
 
 impl Guest {
     /// A virtual machine with these CPUs.
@@ -40,7 +42,8 @@ impl Guest {
         job.machine = machines::load(&self.machine)?;
         if self.icount {
             job.accel = Some(Accel::Counted);
-            job.boot_limit_s = COUNTED_BOOT_LIMIT_S;
+            let of_cpus_s = BOOT_LIMIT_PER_CPU_S * job.machine.nr_cpus() as u64;
+            job.boot_limit_s = COUNTED_BOOT_LIMIT_S.max(of_cpus_s);
         }
         job.kernel_version.clone_from(&self.kernel);
         Ok(job)
