@@ -11,7 +11,7 @@ OUT    = tiltyard-out
 
 help:
 	@echo "make demo      install missing packages, build, run ULE against CFS on fibo + sysbench"
-	@echo "make figure6   threads per core in the paper's Figure 6, simulated and in real kernels with 32 emulated CPUs"
+	@echo "make figure6   threads per core in the paper's Figure 6, simulated and in a real kernel with 32 emulated CPUs"
 	@echo "make test      install missing packages, lint, run all tests"
 	@echo "make claims    re-evaluate all claims: verdicts, specificity, presets, mutations, sensitivity; write the pages"
 	@echo "make bench     the speed of Tiltyard itself"
@@ -25,7 +25,7 @@ run-demo: build
 	@mkdir -p $(OUT)
 	$(TILTYARD) run -w fibo-sysbench-1c -s ule,cfs --report $(OUT)/fibo-sysbench-1c.html
 
-# Figure 6 of "The Battle of the Schedulers", simulated and in two real kernels.
+# Figure 6 of "The Battle of the Schedulers", simulated and in a real kernel.
 figure6: build
 	scripts/figure6.sh $(TILTYARD) $(OUT)
 
