@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::cell::Row;
-use crate::figures::{COMMAND, Figure, MACHINE, figures};
+use crate::figures::{COMMAND, Figure, figures};
+use crate::names::MACHINE;
 use crate::stats::median_interval;
 use crate::summary::Summary;
 use crate::why::why;

@@ -2,7 +2,7 @@
 //! The figures of one run that a comparison puts side by side.
 
 use crate::cell::{Better, Unit};
-use crate::names;
+use crate::names::{self, MACHINE, WHILE};
 use crate::summary::{AppSummary, RequestSummary, Summary, Switches};
 use serde::{Deserialize, Serialize};
 
@@ -20,12 +20,6 @@ pub struct Figure {
     pub headline: bool,
     pub value: f64,
 }
-
-/// The group of metrics of the whole machine.
-pub(crate) const MACHINE: &str = "machine";
-
-/// The name of what an app got while another one was at work; the other's name follows.
-pub(crate) const WHILE: &str = "cpu_share_percent_while_";
 
 /// The group of a command's scores.
 pub const COMMAND: &str = "command";

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which metrics a run may have, known before it begins. [`crate::figures`] gives those that it has.
 
-use crate::figures::{MACHINE, WHILE};
+/// The group of metrics of the whole machine.
+pub(crate) const MACHINE: &str = "machine";
+
+/// The name of what an app got while another one was at work; the other's name follows.
+pub(crate) const WHILE: &str = "cpu_share_percent_while_";
 
 /// Of an app.
 const OF_APP: [&str; 14] = [
@@ -73,7 +77,7 @@ pub fn possible_names(apps: &[AppClasses]) -> Vec<String> {
 pub(crate) fn is_listed(name: &str) -> bool {
     let ends = |known: &&str| name == *known || name.ends_with(&format!(".{known}"));
     let mut all = OF_APP.iter().chain(&OF_CLASS).chain(&OF_MACHINE);
-    name.starts_with(WHILE) || all.any(|known| ends(&known))
+    name.starts_with(WHILE) || all.any(ends)
 }
 
 #[cfg(test)]

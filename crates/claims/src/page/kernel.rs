@@ -71,30 +71,3 @@ pub(super) fn disagreements(out: &mut String, kept: &Kept, claims: &BTreeMap<&st
         );
     }
 }
-
-/// The CFS of Linux 6.1 beside ours: what it measured counts, as the checks are about the CFS of 4.9.
-pub(super) fn real_cfs(out: &mut String, kept: &Kept) {
-    let current = |v: &&Verdict| is_current(v, &kept.sim);
-    let judged: Vec<&Verdict> = kept.real_cfs.iter().filter(current).collect();
-    if judged.is_empty() {
-        return;
-    }
-    out.push_str(
-        "\n### The CFS of Linux 6.1 itself\n\nThe same runs and checks with the kernel's own scheduler in the place of `cfs` \
-         (`tiltyard reproduce --arena kernel --vm --kernel 6.1 --instead cfs=default ID`).\n\n\
-         | claim | the source | simulated | `cfs` in a kernel | CFS of 6.1 |\n| --- | --- | --- | --- | --- |\n",
-    );
-    let shown = |v: &Verdict| format!("{}: {}", v.verdict.name(), measured(v).join("; "));
-    let of = |all: &[Verdict], id: &str| all.iter().find(|v| v.id == id).map(shown);
-    for real in judged {
-        let (id, known) = (&real.id, |all| of(all, &real.id).unwrap_or_default());
-        let _ = writeln!(
-            out,
-            "| `{id}` | {} | {} | {} | {} |",
-            real.expected,
-            known(&kept.sim),
-            known(&kept.kernel),
-            shown(real)
-        );
-    }
-}

@@ -28,8 +28,6 @@ pub struct Kept {
     pub sim: Vec<Verdict>,
     /// In a real kernel.
     pub kernel: Vec<Verdict>,
-    /// The same checks with the CFS of Linux 6.1 itself in the place of `cfs`.
-    pub real_cfs: Vec<Verdict>,
     pub sensitivity: Vec<Variation>,
     /// Claims with other schedulers in place of their own.
     pub specificity: Vec<Trials>,
@@ -51,7 +49,6 @@ pub fn page(experiments: &[Experiment], fitted: &Fitted, kept: &Kept) -> String 
     let classes = specificity::classes(experiments, kept);
     misses::misses(&mut out, kept, &claims);
     kernel::disagreements(&mut out, kept, &claims);
-    kernel::real_cfs(&mut out, kept);
     contradictions::contradictions(&mut out, kept, &claims);
     specificity::specificity(&mut out, kept, &claims, &classes);
     mutations::mutations(&mut out, kept);

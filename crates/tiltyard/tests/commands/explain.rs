@@ -197,7 +197,7 @@ fn a_metric_that_one_side_lacks_is_refused_with_the_way_out() {
     let mut command = explain(&args);
     command.args(["--duration", "170ms", "--metric", "make.completion_us"]);
     let line = "^tiltyard: --metric make.completion_us: no run of rr has it: the work was not done when the run ended, \
-                and a longer --duration may help; both have .*make.cpu_share_percent.*\n$";
+                and a longer --duration may help; both have make\\.longest_wait_us, .*\n$";
     let refused = command.assert().code(2).stdout("");
     refused.stderr(predicate::str::is_match(line).unwrap());
 }
