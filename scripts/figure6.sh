@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# figure6.sh TILTYARD OUT: threads per core after 512 spinners were released from one core, simulated and in a real kernel.
+# figure6.sh TILTYARD OUT: threads per core after 512 spinners are released from one core, simulated and in a real kernel.
 # Writes OUT/figure6.html and OUT/figure6/*.svg.
 set -e
 tiltyard=$1
 out=$2
 events=$out/figure6-events
-# The limit of a run is real time, s; a busy machine may need it.
+# --limit and --boot-limit are in seconds of real time, generous for a busy machine.
 real="kernel --vm --icount -m opteron32 -w spinners-512 --rounds 1 --boot-limit 1800 --limit 7200"
 
 rm -rf "$events" "$out/figure6"

@@ -91,9 +91,9 @@ pub fn fault(run: &RunReport) -> Option<KernelFault> {
 /// `scx_softlockup`, `scx_hardlockup`). Its own watchdog says "runnable task stall": that is the scheduler's fault.
 const WATCHDOGS: [&str; 3] = ["RCU CPU stall", "soft lockup", "hard lockup"];
 
-/// What such an end means, and a way out.
-const STALL: &str = "- a limit of this kernel, not the scheduler's watchdog: something that was preempted or held a CPU got no \
-    further for too long, because of the load, slow CPUs or the scheduler; --kernel-args raises it \
+/// What such an ejection means, and a way out.
+const STALL: &str = "- a limit of this kernel, not the scheduler's watchdog: a task that was preempted, or that held a CPU, made no \
+    progress for too long, because of the load, slow CPUs or the scheduler; --kernel-args can raise it \
     (rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60)";
 
 fn is_stall(message: &str) -> bool {

@@ -365,7 +365,7 @@ fn event_specs() -> Vec<Spec> {
         ),
         table(
             "access",
-            "Data that the scheduler's code read and wrote: one row for each visit of an element by a callback, until it turns to another of the same place. Only for runs with `--accesses`.",
+            "Data that the scheduler's code read and wrote: one row for each visit of an element by a callback. A visit lasts until the callback turns to another element of the same place. Only for runs with `--accesses`.",
             [
                 ts(),
                 int("cpu", "CPU on which the callback ran."),

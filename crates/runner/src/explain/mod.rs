@@ -35,7 +35,7 @@ pub struct Question<'a> {
     pub workload_text: &'a str,
     /// The latest end, ns from the workload's start; `None`: the workload's own end.
     pub duration_ns: Option<u64>,
-    /// The difference is the second's metric less the first's.
+    /// The difference is the second's metric minus the first's.
     pub schedulers: &'a [Built; 2],
     /// At least one. Values are medians over them.
     pub seeds: &'a [u64],
@@ -103,7 +103,7 @@ pub fn explain(
     for (cell, figures) in first.iter().chain(&others).zip(&done) {
         let value = value_of(&row, figures).ok_or_else(|| {
             let what = format!(
-                "this run lacks it{}; choose another, or fewer --mechanisms",
+                "this run lacks it{}; choose another metric, or fewer --mechanisms",
                 metric::not_done(&row)
             );
             metric::wrong(&row.name, what).within(&name_of(question, &mechanisms, cell))

@@ -17,7 +17,7 @@ use crate::terminal;
 
 /// Explain why two schedulers differ on a workload: which mechanisms make the difference in a metric, and how much each.
 ///
-/// The difference is the second scheduler's metric less the first's.
+/// The difference is the second scheduler's metric minus the first's.
 ///
 /// Mechanisms are parts of the machine (the cost of switches, of refilled caches, of the scheduler's own code, of looking
 /// at other CPUs; the kernel's own threads) and of the schedulers (what their presets.toml declares: wakeup preemption,

@@ -66,8 +66,8 @@ pub struct Args {
     /// Memory of the virtual machine.
     #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "vm", value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
-    /// Further words of its kernel's command line, for instance "rcupdate.rcu_cpu_stall_timeout=300"; the last of two
-    /// that contradict counts.
+    /// Further arguments for its kernel's command line, for instance "rcupdate.rcu_cpu_stall_timeout=300"; if two
+    /// contradict each other, the last one counts.
     #[arg(
         long,
         value_name = "WORDS",

@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = ArenaChoice::Sim)]
     arena: ArenaChoice,
     /// The kernel runs in a virtual machine that Tiltyard boots: emulated CPUs whose clock counts instructions.
-    /// One decides most claims; with several, only those that rest on decisions and counts are judged.
+    /// One CPU is enough for most claims; on several, only claims that depend on decisions and counts are judged.
     #[arg(long)]
     vm: bool,
     /// Kernel of the virtual machine: a version, or a bzImage with its configuration beside it.

@@ -32,7 +32,7 @@ pub fn run(args: &Args, files: Vec<EventFile>, mut outputs: Outputs) -> Result<(
     let comparison = compare(&runs);
     let input = ReportInput {
         title: &about.workload,
-        about: "Simulated, and with real threads in real kernels.",
+        about: "Simulated runs, and runs with real threads in real kernels.",
         machine: &format!("{}: {}", about.machine.name, about.machine.description),
         command: &terminal::own_command(),
         shown: "the first run",
@@ -65,7 +65,7 @@ fn refuse(args: &Args) -> Result<(), Failure> {
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((flag, _)) => Err(Failure::usage(format!(
-            "{flag}: not of simulated and real runs together, which have --report and --figures; measure each alone"
+            "{flag}: not available for simulated and real runs together; use --report or --figures, or measure each kind alone"
         ))),
     }
 }

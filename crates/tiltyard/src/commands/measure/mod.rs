@@ -46,8 +46,8 @@ Examples:
 
 A file that is incomplete or damaged is an error (exit code 3): no result is computed from part of a run.")]
 pub struct Args {
-    /// Event files, or folders of them: runs of one workload on one machine. Simulated and real ones together give a report
-    /// of both side by side.
+    /// Event files, or folders of them: runs of one workload on one machine. Simulated and real runs together give one
+    /// report with both side by side.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write a Perfetto trace; needs exactly one event file.
