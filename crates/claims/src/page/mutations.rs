@@ -12,7 +12,8 @@ const HEAD: &str = "
 A scoreboard that cannot fail proves nothing. Each rule of a scheduler (`experiments/mutations/`) is broken on purpose, in one place
 of its source or by a tunable, and the claims are judged again (`tiltyard reproduce --mutations`). A rule is *covered* if a claim
 that is named beforehand turns outright, from reproduced to not reproduced or the other way round; a claim that can no longer be
-measured does not count. At least the claims that a mutation names are judged with it, with one seed.
+measured does not count. At least the claims that a mutation names are judged with it, with one seed, or with three where one of them
+does not hold with the first.
 
 ";
 
