@@ -57,8 +57,8 @@ events = true
 several_cpus = true
 reason = "cores are counted"
 [run.measures]
-cores = "SELECT count(DISTINCT cpu) FROM sched_slice JOIN thread USING (utid) WHERE thread.name LIKE 'hog%'"
-depths = "SELECT count(DISTINCT cpu) FROM depth"
+cores = "SELECT nullif(count(DISTINCT cpu), 0) FROM sched_slice JOIN thread USING (utid) WHERE thread.name LIKE 'hog%'"
+depths = "SELECT nullif(count(DISTINCT cpu), 0) FROM depth"
 "#;
 
 const PAIR: &str = r#"{ "tasks": { "hog": { "instance": 2, "loop": -1, "run": 1000000 } } }"#;
