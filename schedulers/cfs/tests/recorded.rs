@@ -140,6 +140,8 @@ impl Machine {
             &[
                 tunables,
                 &[("tick_hz", hz.into()), ("nr_nodes", nodes as i128)],
+                // As the kernel that was recorded.
+                &[("group_construction_bug", 1)],
             ]
             .concat(),
         );
