@@ -452,7 +452,10 @@ fn simulated_runs_stand_beside_those_of_a_kernel() {
         let line = folder.fails(words, 2);
         assert!(line.contains(why), "{line}");
     };
-    refused(&format!("{both} --tables t"), "--tables: not available for simulated");
+    refused(
+        &format!("{both} --tables t"),
+        "--tables: not available for simulated",
+    );
     folder.ok("run -w probe/burst-exp -s ule -m smp4 --duration 150ms --events four");
     refused(&format!("measure four {real}"), "different machines");
 }
