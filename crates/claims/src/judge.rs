@@ -109,8 +109,8 @@ impl Verdict {
     }
 }
 
-/// The verdict on a claim: its check is evaluated on the medians, and on extremes where it says so. Anything that prevents this leaves the claim not
-/// run; a broken claim never counts as reproduced.
+/// The verdict on a claim: its check is evaluated on the medians, and on extremes where it says so. Anything that prevents
+/// this leaves the claim not run; a broken claim never counts as reproduced.
 pub fn judge(
     claim: &Claim,
     values: &Values,

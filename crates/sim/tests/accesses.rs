@@ -19,7 +19,7 @@ struct Heard {
     places: BTreeMap<u16, String>,
     /// By the CPU that ran the code.
     accesses: BTreeMap<u32, BTreeSet<Access>>,
-    /// Elements of the array `cpus` that each call read, in order.
+    /// The CPU of each call, and the elements of the array `cpus` that it read, in order.
     cpus_read: BTreeMap<u64, (u32, Vec<u64>)>,
     told: usize,
     /// The runqueues that each CPU holds, and the most that one held at once.
