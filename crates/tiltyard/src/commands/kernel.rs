@@ -78,7 +78,7 @@ pub struct Args {
     )]
     kernel_args: String,
     /// Boot timeout of the virtual machine, in seconds.
-    /// [default: 60, with --icount 300]
+    /// [default: 60; with --icount 300, or 100 for each CPU if that is more]
     #[arg(long, value_name = "S", requires = "vm", value_parser = clap::value_parser!(u64).range(1..))]
     boot_limit: Option<u64>,
     /// Kill the command after this many seconds.
