@@ -35,6 +35,8 @@ pub struct Machine {
     /// on, it does not: the choice looks at the idle CPUs of the waker's node, which are kept for each node only under
     /// SCX_OPS_BUILTIN_IDLE_PER_NODE, and are otherwise none (commit 48849271e661; corrected in 7.0-rc6 by db08b1940f4b).
     pub sync_to_waker: bool,
+    /// Whether a CPU that takes a lock waits while another one holds it.
+    pub lock_waits: bool,
     pub costs: Costs,
     /// Threads of the kernel's own.
     pub noise: Vec<Noise>,
@@ -279,6 +281,7 @@ impl Machine {
             tick_hz: Machine::DEFAULT_TICK_HZ,
             preemptible: false,
             sync_to_waker: true,
+            lock_waits: true,
             costs: Costs::REFERENCE,
             noise: Vec::new(),
             jitter: Jitter::REFERENCE,

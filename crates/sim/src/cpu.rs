@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A CPU of the simulated machine and its runqueue.
 
+use crate::contention::Lock;
 use crate::ext::dsq::Dsq;
 use crate::sched::rt::RtQueue;
 use crate::task::TaskId;
@@ -26,6 +27,7 @@ impl Kick {
 pub struct Rq {
     /// What BPF sees as `struct rq`; `curr` is filled when a scheduler requests it.
     pub kernel: Box<KernelRq>,
+    pub lock: Lock,
     pub curr: TaskId,
     pub need_resched: bool,
     /// An IPI is on its way: `need_resched` will be set when it arrives.
@@ -102,6 +104,7 @@ impl Rq {
                     nr_running: 0,
                 },
             }),
+            lock: Lock::default(),
             curr: TaskId::IDLE,
             need_resched: false,
             resched_in_flight: false,

@@ -12,11 +12,13 @@
 //! | `ext` | kernel/sched/ext.c, ext_idle.c (reference: Linux 6.18) |
 //! | `bpf`, `kfuncs` | the BPF runtime: maps, helpers, kernel functions |
 //! | `program` | user space: executes workloads |
+//! | `contention`, `lines` | what CPUs that share locks and data cost each other |
 //! | `races` | none: a check of schedulers for data races |
 
 mod bpf;
 mod cgroup;
 mod clock;
+mod contention;
 mod cpu;
 mod engine;
 mod ext;

@@ -12,6 +12,7 @@ fn looking_at_another_cpu_costs_by_distance() {
     let mut machine = ideal("package:2 [numa] core:2 pu:1", 250);
     machine.costs.visit_near_ns = 100;
     machine.costs.visit_far_ns = 1000;
+    machine.lock_waits = false;
     let looker = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/looker.bpf.c");
     let workload = parse(
         r#"{ "tasks": { "pinned": { "cpus": [0], "loop": 100, "run": 50, "sleep": 100 } } }"#,

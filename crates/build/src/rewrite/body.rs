@@ -22,7 +22,7 @@ use tiltyard_native::object::LINE_BITS;
 const MAY_GOTO_BUDGET: u64 = 8 * 1024 * 1024;
 
 /// Where a call of a function counts its instructions.
-const WORK: &str = "%tilt.work";
+pub const WORK: &str = "%tilt.work";
 
 /// Instructions that mean the same on the host.
 const PLAIN: &[&str] = &[

@@ -3,6 +3,7 @@
 //! Both go through tables of the object, so that each instance may have its own engine, which they get as a hidden
 //! first argument. Integer arguments travel zero-extended in 64 bits, as in BPF's registers.
 
+use super::body::WORK;
 use super::bpf_for;
 use super::core_relo::without_flavour;
 use crate::ir::{Declare, Insn, Result, Unknown};
@@ -10,6 +11,9 @@ use crate::parse::Call;
 use crate::reference;
 use std::fmt::Write;
 use tiltyard_native::object::{ASK_STORE, TELL_ACCESS};
+
+/// bpf_spin_lock() and bpf_spin_unlock().
+const SPIN_LOCKS: [u32; 2] = [93, 94];
 
 /// Tables of what a scheduler calls, in the order of the slots.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,6 +61,10 @@ impl Slots {
             ),
             Insn::new(&format!("%engine.{at}"), "load ptr, ptr @tilt_engine"),
         ];
+        if SPIN_LOCKS.contains(&id) {
+            let so_far = format!("call void @tilt_count_so_far(ptr {WORK})");
+            insns.push(Insn::new("", so_far));
+        }
         let mut wide = Call {
             ret: call.ret.clone(),
             callee: format!("%helper.{at}"),

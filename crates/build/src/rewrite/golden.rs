@@ -176,6 +176,24 @@ fn helpers() {
 }
 
 #[test]
+fn what_was_done_before_a_lock_is_counted_before_it() {
+    check(
+        "",
+        "  tail call void inttoptr (i64 93 to ptr)(ptr %0) #5\n  ret i64 0",
+        "",
+        &[
+            "v2:",
+            "call void @tilt_count(ptr %tilt.work, i64 2)",
+            "%helper.1 = load ptr, ptr getelementptr (ptr, ptr @tilt_helpers, i64 0)",
+            "%engine.1 = load ptr, ptr @tilt_engine",
+            "call void @tilt_count_so_far(ptr %tilt.work)",
+            "call void %helper.1(ptr %engine.1, ptr %v0)",
+            "ret i64 0",
+        ],
+    );
+}
+
+#[test]
 fn fields_of_kernel_structs_have_the_simulated_offsets() {
     let pid = std::mem::offset_of!(tiltyard_native::layout::TaskStruct, pid);
     check(

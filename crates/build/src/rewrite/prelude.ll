@@ -97,6 +97,13 @@ define internal void @tilt_counted(ptr %work) #0 {
   ret void
 }
 
+; The same amid a function: a lock is about to be taken or given back, and when that is depends on the work before it.
+define internal void @tilt_count_so_far(ptr %work) #0 {
+  call void @tilt_counted(ptr %work)
+  store i64 0, ptr %work
+  ret void
+}
+
 ; A kernel pointer to read through: the kernel reads zeroes below the lowest page that a process may map.
 define internal ptr @tilt_probe(ptr %pointer) #0 {
   %address = ptrtoint ptr %pointer to i64

@@ -24,6 +24,8 @@ struct File {
     preemptible: bool,
     #[serde(default = "yes")]
     sync_to_waker: bool,
+    #[serde(default = "yes")]
+    lock_waits: bool,
     distances: Option<Spanned<Vec<Vec<u32>>>>,
     capacity: Option<Spanned<Vec<u32>>>,
     costs: CostTable,
@@ -131,6 +133,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
     machine.tick_hz = source.within(&read.tick_hz, 1..=100_000)?;
     machine.preemptible = read.preemptible;
     machine.sync_to_waker = read.sync_to_waker;
+    machine.lock_waits = read.lock_waits;
     machine.costs = source.costs(&read.costs)?;
     let noise = read.noise.iter().map(|table| source.noise(table));
     machine.noise = noise.collect::<Result<_, _>>()?;

@@ -28,6 +28,9 @@ struct OfMachine {
     /// False: without the kernel's own threads.
     #[serde(default = "yes")]
     noise: bool,
+    /// False: a lock that another CPU holds is free.
+    #[serde(default = "yes")]
+    lock_waits: bool,
 }
 
 fn yes() -> bool {
@@ -45,6 +48,7 @@ impl OfMachine {
         if !self.noise {
             machine.noise.clear();
         }
+        machine.lock_waits &= self.lock_waits;
         Ok(())
     }
 }

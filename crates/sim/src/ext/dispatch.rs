@@ -242,20 +242,23 @@ impl Engine<'_> {
             DsqRef::User(slot) => engine.ext.dsqs.get_mut(slot).taken += 1,
         };
         let mut at = self.dsq(dsq_ref).first();
-        if at.is_some() {
-            self.pass_dsq(dsq_ref);
+        if at.is_none() {
+            return false;
         }
+        self.lock_dsq(dsq_ref);
         while let Some(id) = at {
             self.charge_step();
             let from = self.tasks[id.index()].cpu;
             if from == cpu {
                 taken(self);
+                self.unlock_dsq(dsq_ref);
                 self.unlink_from_dsq(id);
                 self.dispatch_enqueue(DsqRef::Local(cpu), id, 0);
                 return true;
             }
             if self.may_run_remotely(id, cpu, false) {
                 taken(self);
+                self.unlock_dsq(dsq_ref);
                 self.unlink_from_dsq(id);
                 self.relock_rq(cpu, from);
                 self.move_to_remote_local(id, from, cpu, 0);
@@ -263,6 +266,7 @@ impl Engine<'_> {
             }
             at = self.dsq(dsq_ref).neighbour(&self.tasks, id, false);
         }
+        self.unlock_dsq(dsq_ref);
         false
     }
 

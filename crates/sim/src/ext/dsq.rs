@@ -2,6 +2,7 @@
 //! Dispatch queues: only the data structure. A DSQ is a FIFO or ordered by vtime, never both
 //! at once; an empty one may change its kind.
 
+use crate::contention::Lock;
 use crate::task::{Task, TaskId};
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Dsq {
     pub id: u64,
+    pub lock: Lock,
     first: TaskId,
     last: TaskId,
     /// (vtime relative to `base`, insertion number) -> task.
@@ -46,6 +48,7 @@ impl Dsq {
     pub fn new(id: u64) -> Dsq {
         Dsq {
             id,
+            lock: Lock::default(),
             first: TaskId::IDLE,
             last: TaskId::IDLE,
             ordered: BTreeMap::new(),

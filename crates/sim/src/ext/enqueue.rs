@@ -224,7 +224,7 @@ impl Engine<'_> {
     /// `dispatch_enqueue()`: puts a task that is on no DSQ on one.
     pub(crate) fn dispatch_enqueue(&mut self, dsq_ref: DsqRef, id: TaskId, mut flags: u64) {
         debug_assert!(self.tasks[id.index()].ext.dsq.is_none(), "already on a DSQ");
-        self.pass_dsq(dsq_ref);
+        self.lock_dsq(dsq_ref);
         if flags & ENQ_DSQ_PRIQ != 0 && !matches!(dsq_ref, DsqRef::User(_)) {
             self.ext_error("cannot use vtime ordering for built-in DSQs".into());
             flags &= !ENQ_DSQ_PRIQ;
@@ -243,6 +243,7 @@ impl Engine<'_> {
         };
         let dsq_id = dsq.id;
         let mixed = dsq.insert(&mut self.tasks, id, place);
+        self.unlock_dsq(dsq_ref);
         let task = &mut self.tasks[id.index()];
         task.ext.dsq = Some(dsq_ref);
         task.kern.scx.ddsp_dsq_id = DSQ_INVALID;
@@ -355,12 +356,13 @@ impl Engine<'_> {
         let Some(dsq_ref) = self.tasks[id.index()].ext.dsq.take() else {
             return;
         };
-        self.pass_dsq(dsq_ref);
+        self.lock_dsq(dsq_ref);
         let dsq = match dsq_ref {
             DsqRef::Local(cpu) => &mut self.rqs[cpu as usize].local,
             DsqRef::Global(node) => &mut self.ext.global_dsqs[node as usize],
             DsqRef::User(slot) => self.ext.dsqs.get_mut(slot),
         };
         dsq.remove(&mut self.tasks, id);
+        self.unlock_dsq(dsq_ref);
     }
 }

@@ -16,6 +16,7 @@ pub mod userspace;
 pub mod wait;
 pub mod watchdog;
 
+use crate::contention::Lock;
 use crate::engine::{RunError, Setup};
 use crate::kfuncs::{self, Accesses, Bpf};
 use crate::lines::{self, Lines};
@@ -73,7 +74,12 @@ pub struct Ext {
     pub zero_slice_refills: u64,
     /// Where the cache lines of the scheduler's data are; none where that costs nothing.
     pub lines: Option<Lines>,
-    /// Cost of kernel functions called by the current callback, in ns.
+    /// Whether CPUs share locks, and waiting for them counts.
+    pub waits_for_locks: bool,
+    /// The scheduler's spin locks, by their addresses.
+    pub spin_locks: HashMap<u64, Lock, BuildIdHasher>,
+    /// What the current callback has not paid for yet: instructions from this number on, and the time of kernel functions.
+    pub paid_insns: u64,
     pub kfunc_ns: u64,
 }
 
@@ -235,6 +241,9 @@ impl Ext {
             depth: 0,
             select_cpu_fallbacks: 0,
             zero_slice_refills: 0,
+            waits_for_locks: setup.machine.lock_waits && setup.machine.cpus.len() > 1,
+            spin_locks: HashMap::default(),
+            paid_insns: 0,
             kfunc_ns: 0,
             lines: shared_lines(setup.machine, instance),
             storing: None,

@@ -191,12 +191,6 @@ impl Context {
     }
 }
 
-/// Cost accounting around a call into the scheduler.
-struct Meter {
-    work_insns: u64,
-    outer_kfunc_ns: u64,
-}
-
 impl Engine<'_> {
     /// Calls an op if the scheduler has it. `subject` is the task among its arguments, `locked_cpu` the runqueue
     /// that the kernel holds locked around it. Returns 0 for an absent op.
@@ -253,16 +247,17 @@ impl Engine<'_> {
         }
         // Only a nested call has a context to return to; between calls it is not read.
         let outer = (self.ext.depth > 0).then_some(self.ext.ctx);
+        if outer.is_some() {
+            self.pay();
+        }
         self.ext.callbacks += 1;
         self.ext.counts.calls[context.slot()] += 1;
         self.ext.ctx = Context {
             number: self.ext.callbacks,
             ..context
         };
-        let meter = Meter {
-            work_insns: self.instance.work_insns(),
-            outer_kfunc_ns: std::mem::take(&mut self.ext.kfunc_ns),
-        };
+        self.ext.paid_insns = self.instance.work_insns();
+        self.ext.kfunc_ns = self.machine.costs.callback_ns;
         self.ext.depth += 1;
         if let Some(lines) = &mut self.ext.lines {
             lines.enter(self.machine.cpus[self.exec_cpu as usize].core);
@@ -276,7 +271,7 @@ impl Engine<'_> {
             // The functions of the call that this one interrupts have a pointer of their own.
             instance.set_engine(outer_engine);
         }
-        self.finish_call(meter);
+        self.finish_call();
         if result.is_err() {
             self.crashed(&result);
         }
@@ -354,20 +349,32 @@ impl Engine<'_> {
     }
 
     #[inline(always)]
-    fn finish_call(&mut self, meter: Meter) {
-        let costs = &self.machine.costs;
-        let insns = self.instance.work_insns() - meter.work_insns;
-        let ns = costs.callback_ns + insns * costs.insn_ps / 1000 + self.ext.kfunc_ns;
-        self.ext.kfunc_ns = meter.outer_kfunc_ns;
+    fn finish_call(&mut self) {
+        self.pay();
+        self.ext.depth -= 1;
+        if self.ext.depth == 0 {
+            self.after_callback();
+        }
+    }
+
+    /// What the current callback took since it paid last.
+    #[inline]
+    pub(crate) fn unpaid_ns(&self) -> u64 {
+        let insns = self.instance.work_insns() - self.ext.paid_insns;
+        insns * self.machine.costs.insn_ps / 1000 + self.ext.kfunc_ns
+    }
+
+    /// Charges the executing CPU for what the current callback did so far.
+    #[inline(always)]
+    fn pay(&mut self) {
+        let ns = self.unpaid_ns();
+        self.ext.paid_insns = self.instance.work_insns();
+        self.ext.kfunc_ns = 0;
         let cause = match self.ext.ctx.op {
             Some(Op::SelectCpu) => OverheadCause::SelectCpu,
             _ => OverheadCause::Scheduler,
         };
         self.charge(self.exec_cpu, cause, ns);
-        self.ext.depth -= 1;
-        if self.ext.depth == 0 {
-            self.after_callback();
-        }
     }
 
     /// Pointer to a task as ops get it: NULL for none.

@@ -3,6 +3,7 @@
 
 use super::{EnginePtr, Helper};
 use crate::bpf::format::{FormatError, c_string, format};
+use crate::contention::Which;
 use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
 use crate::races::Sync;
@@ -285,10 +286,10 @@ unsafe extern "C" fn kptr_xchg(mut e: EnginePtr, slot: *mut u64, new: u64) -> u6
     unsafe { std::mem::replace(&mut *slot, new) }
 }
 
-/// Only one callback at a time runs in the simulated machine: locks are always free.
 extern "C" fn spin_lock(mut e: EnginePtr, lock: u64) {
     let e = e.engine_for_free();
     e.charge_call(e.machine.costs.spin_lock_ns);
+    e.take_lock(Which::Spin(lock));
     e.acquire(Sync::Spin(lock as usize));
     let instance = e.instance;
     // SAFETY: the engine is not used any more. The lock is a word of the scheduler's.
@@ -296,5 +297,7 @@ extern "C" fn spin_lock(mut e: EnginePtr, lock: u64) {
 }
 
 extern "C" fn spin_unlock(mut e: EnginePtr, lock: u64) {
-    e.engine_for_free().release(Sync::Spin(lock as usize));
+    let e = e.engine_for_free();
+    e.release(Sync::Spin(lock as usize));
+    e.give_back_lock(Which::Spin(lock));
 }

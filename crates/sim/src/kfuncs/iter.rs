@@ -126,7 +126,8 @@ unsafe extern "C" fn bpf_iter_scx_dsq_next(mut e: EnginePtr, it: *mut c_void) ->
     let it = unsafe { DsqIter::from(it) };
     e.charge_step();
     if let Some(slot) = it.dsq.checked_sub(1) {
-        e.pass_dsq(DsqRef::User(slot));
+        e.lock_dsq(DsqRef::User(slot));
+        e.unlock_dsq(DsqRef::User(slot));
     }
     it.next(e).map_or(null(), |id| {
         e.tasks[id.index()].kernel_ptr().cast_const().cast()

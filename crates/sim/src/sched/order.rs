@@ -88,7 +88,7 @@ impl Engine<'_> {
     /// `dsq->lock`, for each insertion, removal, and step of an iteration: everything before an insertion is known
     /// to the CPU that finds the task there. A local DSQ is protected by its runqueue's lock instead.
     #[inline]
-    pub(crate) fn pass_dsq(&mut self, dsq: DsqRef) {
+    pub(crate) fn order_by_dsq(&mut self, dsq: DsqRef) {
         if self.races.is_none() {
             return;
         }

@@ -143,6 +143,9 @@ fn machine(machine: &Machine) -> String {
     if !machine.sync_to_waker {
         page += "  a kernel that does not take sync wakeups to the waker's CPU\n";
     }
+    if !machine.lock_waits {
+        page += "  CPUs do not wait for locks that others hold\n";
+    }
     if machine.preemptible {
         page += "  a preemptible kernel\n";
     }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Waiting for locks that another CPU holds: of runqueues, of DSQs, and the scheduler's own.
+//!
+//! The code of simulated CPUs runs in turns, but their time overlaps: what one CPU's callback does may take until after
+//! another's has begun. So each lock knows when it was held last, and whoever takes it at such a time waits.
+//!
+//! CPUs get a lock in the order of their events. The kernel's queued locks are as fair, but order CPUs by when they ask; the two
+//! differ at most by what a CPU does in one event.
+
+use crate::engine::Engine;
+use crate::task::DsqRef;
+use tiltyard_model::OverheadCause;
+
+/// When a lock was held last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lock {
+    taken_ns: u64,
+    /// The last period without a gap in which somebody held it.
+    busy_from_ns: u64,
+    busy_until_ns: u64,
+}
+
+impl Lock {
+    /// Takes it for somebody who asks at this time, and returns how long they wait.
+    fn take(&mut self, at_ns: u64) -> u64 {
+        let wait_ns = match at_ns < self.busy_from_ns {
+            true => 0, // it was free then
+            false => self.busy_until_ns.saturating_sub(at_ns),
+        };
+        self.taken_ns = at_ns + wait_ns;
+        wait_ns
+    }
+
+    fn give_back(&mut self, at_ns: u64) {
+        if self.taken_ns > self.busy_until_ns {
+            (self.busy_from_ns, self.busy_until_ns) = (self.taken_ns, at_ns);
+        } else if self.taken_ns >= self.busy_from_ns {
+            self.busy_until_ns = self.busy_until_ns.max(at_ns);
+        }
+    }
+}
+
+/// A lock of the simulated kernel or the scheduler.
+#[derive(Clone, Copy)]
+pub(crate) enum Which {
+    Runqueue(u32),
+    /// A local DSQ has none: its runqueue's lock protects it.
+    Dsq(DsqRef),
+    /// The address of a `struct bpf_spin_lock`.
+    Spin(u64),
+}
+
+impl Engine<'_> {
+    #[inline]
+    pub(crate) fn take_lock(&mut self, which: Which) {
+        if !self.ext.waits_for_locks {
+            return;
+        }
+        let at_ns = self.own_ns();
+        let Some(lock) = self.lock_of(which) else {
+            return;
+        };
+        let wait_ns = lock.take(at_ns);
+        if self.ext.depth > 0 {
+            self.charge_call(wait_ns);
+        } else {
+            self.charge(self.exec_cpu, OverheadCause::Scheduler, wait_ns);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn give_back_lock(&mut self, which: Which) {
+        if !self.ext.waits_for_locks {
+            return;
+        }
+        let at_ns = self.own_ns();
+        if let Some(lock) = self.lock_of(which) {
+            lock.give_back(at_ns);
+        }
+    }
+
+    /// `dsq->lock`. Looking through a queue takes time, changing it no more than the lock itself.
+    pub(crate) fn lock_dsq(&mut self, dsq: DsqRef) {
+        self.order_by_dsq(dsq);
+        self.take_lock(Which::Dsq(dsq));
+    }
+
+    pub(crate) fn unlock_dsq(&mut self, dsq: DsqRef) {
+        self.give_back_lock(Which::Dsq(dsq));
+    }
+
+    fn lock_of(&mut self, which: Which) -> Option<&mut Lock> {
+        match which {
+            Which::Runqueue(cpu) => Some(&mut self.rqs[cpu as usize].lock),
+            Which::Dsq(DsqRef::Local(_)) => None,
+            Which::Dsq(DsqRef::Global(node)) => Some(&mut self.ext.global_dsqs[node as usize].lock),
+            Which::Dsq(DsqRef::User(slot)) => Some(&mut self.ext.dsqs.get_mut(slot).lock),
+            Which::Spin(address) => Some(self.ext.spin_locks.entry(address).or_default()),
+        }
+    }
+
+    /// How far the CPU that executes is: the time of this event, what it had to do before, and what the callback did so far.
+    fn own_ns(&self) -> u64 {
+        let begun_ns = self.now.max(self.rqs[self.exec_cpu as usize].work_start_ns);
+        match self.ext.depth {
+            0 => begun_ns,
+            _ => begun_ns + self.unpaid_ns(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lock;
+
+    fn held(lock: &mut Lock, at_ns: u64, for_ns: u64) -> u64 {
+        let wait_ns = lock.take(at_ns);
+        lock.give_back(at_ns + wait_ns + for_ns);
+        wait_ns
+    }
+
+    #[test]
+    fn who_comes_while_it_is_held_waits_in_line() {
+        let mut lock = Lock::default();
+        assert_eq!(held(&mut lock, 100, 50), 0);
+        assert_eq!(held(&mut lock, 120, 50), 30);
+        assert_eq!(held(&mut lock, 120, 50), 80, "behind both");
+        assert_eq!(held(&mut lock, 250, 50), 0);
+    }
+
+    #[test]
+    fn it_was_free_before_it_was_held() {
+        let mut lock = Lock::default();
+        held(&mut lock, 1000, 50);
+        assert_eq!(held(&mut lock, 900, 10), 0);
+        assert_eq!(held(&mut lock, 1010, 10), 40, "still held then");
+    }
+}
