@@ -17,12 +17,14 @@ pub struct Tolerance {
     pub throughput_percent: f64,
 }
 
-/// What is chance and not judged: percentiles of fewer values, migrations that are rarer in both arenas.
+/// What is chance and not judged: percentiles of fewer values, switches and migrations that are rarer in both arenas.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Least {
     pub p50: u64,
     pub p99: u64,
+    #[serde(default)]
+    pub switches_per_s: f64,
     #[serde(default)]
     pub migrations_per_s: f64,
 }
@@ -75,7 +77,8 @@ impl Figure {
     /// Below this in both arenas, it is not judged.
     fn least(self, limits: &Limits) -> f64 {
         match self {
-            Figure::Share | Figure::Switches | Figure::Throughput => 0.0,
+            Figure::Share | Figure::Throughput => 0.0,
+            Figure::Switches => limits.least.switches_per_s,
             Figure::Migrations => limits.least.migrations_per_s,
             _ => limits.least_latency_us,
         }
@@ -268,6 +271,7 @@ mod tests {
         least: Least {
             p50: 100,
             p99: 1000,
+            switches_per_s: 5.0,
             migrations_per_s: 5.0,
         },
         least_latency_us: 0.0,
@@ -384,7 +388,9 @@ mod tests {
     }
 
     #[test]
-    fn rare_migrations_are_chance() {
+    fn rare_switches_and_migrations_are_chance() {
+        assert_eq!(one(Figure::Switches, 1.0, 4.9).within, None);
+        assert_eq!(one(Figure::Switches, 5.0, 1.0).within, Some(false));
         assert_eq!(one(Figure::Migrations, 0.0, 4.9).within, None);
         assert_eq!(one(Figure::Migrations, 0.0, 5.0).within, Some(false));
         assert_eq!(one(Figure::Migrations, 5.4, 5.0).within, Some(true));

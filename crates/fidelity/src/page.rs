@@ -52,8 +52,8 @@ fn head(results: &[Results]) -> String {
             page,
             "\nTolerances, fixed before the first run (`fidelity/set.toml`): shares of the CPU within {} points,\n\
              switches and migrations within {} %, percentiles of latencies within {} %, throughput within {} %. A median of\n\
-             fewer than {} values, a 99th percentile of fewer than {}, and fewer than {} migrations a second in both are not\n\
-             judged, because they depend on chance. Switches to a higher scheduling class do not count: in the kernel, they are\n\
+             fewer than {} values, a 99th percentile of fewer than {}, and fewer than {} switches or {} migrations a second in\n\
+             both are not judged, because they depend on chance. Switches to a higher scheduling class do not count: in the kernel, they are\n\
              switches to the process that records the run.\n",
             t.share_points,
             t.switches_percent,
@@ -61,6 +61,7 @@ fn head(results: &[Results]) -> String {
             t.throughput_percent,
             first.least.p50,
             first.least.p99,
+            first.least.switches_per_s,
             first.least.migrations_per_s,
         );
     }
@@ -242,6 +243,7 @@ mod tests {
             least: Least {
                 p50: 100,
                 p99: 1000,
+                switches_per_s: 5.0,
                 migrations_per_s: 5.0,
             },
             comparisons: vec![Comparison {

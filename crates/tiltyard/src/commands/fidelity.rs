@@ -169,6 +169,7 @@ fn again(args: &Args, set: &Set, workloads: &[PathBuf], folder: &Path) -> Result
     let mut all = Vec::new();
     for mut results in kept(set, folder)? {
         let name = results.arena.name.clone();
+        (results.tolerance, results.least) = (set.tolerance, set.least);
         if let Some(arena) = set.arenas.iter().find(|arena| arena.name == name) {
             results.arena.least_latency_us = arena.least_latency_us;
         }
