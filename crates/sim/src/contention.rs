@@ -100,7 +100,7 @@ impl Engine<'_> {
     }
 
     /// How far the CPU that executes is: the time of this event, what it had to do before, and what the callback did so far.
-    fn own_ns(&self) -> u64 {
+    pub(crate) fn own_ns(&self) -> u64 {
         let begun_ns = self.now.max(self.rqs[self.exec_cpu as usize].work_start_ns);
         match self.ext.depth {
             0 => begun_ns,

@@ -84,6 +84,15 @@ fn cpus_wait_for_the_queue_that_they_share() {
 }
 
 #[test]
+fn time_goes_on_while_a_callback_runs() {
+    let machine = machine(|m| m.costs.insn_ps = 100_000);
+    let limited = [("passes", 10_000), ("enough_ns", 50_000)];
+    let overhead_us = overhead_us(&machine, AT_ONCE, &limited);
+    // 200 wakeups, and what the other callbacks take.
+    assert!((10_000..=12_000).contains(&overhead_us), "{overhead_us}");
+}
+
+#[test]
 fn an_ideal_machine_has_nothing_to_wait_for() {
     let waits = waits_and_work_us(&machine(|_| ()), AT_ONCE, &[("passes", 100), ("spin", 1)]);
     assert_eq!(waits, (0, 0));

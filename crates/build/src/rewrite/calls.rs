@@ -12,8 +12,9 @@ use crate::reference;
 use std::fmt::Write;
 use tiltyard_native::object::{ASK_STORE, TELL_ACCESS};
 
+/// Helpers for which it matters how long the callback has been running: bpf_ktime_get_ns(), _boot_ns(), _coarse_ns(), _tai_ns(),
 /// bpf_spin_lock() and bpf_spin_unlock().
-const SPIN_LOCKS: [u32; 2] = [93, 94];
+const TIMED: [u32; 6] = [5, 93, 94, 125, 160, 208];
 
 /// Tables of what a scheduler calls, in the order of the slots.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,7 +62,7 @@ impl Slots {
             ),
             Insn::new(&format!("%engine.{at}"), "load ptr, ptr @tilt_engine"),
         ];
-        if SPIN_LOCKS.contains(&id) {
+        if TIMED.contains(&id) {
             let so_far = format!("call void @tilt_count_so_far(ptr {WORK})");
             insns.push(Insn::new("", so_far));
         }

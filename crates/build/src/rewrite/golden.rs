@@ -169,6 +169,7 @@ fn helpers() {
             "call void @tilt_count(ptr %tilt.work, i64 2)",
             "%helper.1 = load ptr, ptr getelementptr (ptr, ptr @tilt_helpers, i64 0)",
             "%engine.1 = load ptr, ptr @tilt_engine",
+            "call void @tilt_count_so_far(ptr %tilt.work)",
             "%v3 = call i64 %helper.1(ptr %engine.1)",
             "ret i64 %v3",
         ],

@@ -97,7 +97,7 @@ define internal void @tilt_counted(ptr %work) #0 {
   ret void
 }
 
-; The same amid a function: a lock is about to be taken or given back, and when that is depends on the work before it.
+; The same amid a function: time is about to be read or a lock to be taken, and when that is depends on the work before it.
 define internal void @tilt_count_so_far(ptr %work) #0 {
   call void @tilt_counted(ptr %work)
   store i64 0, ptr %work

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Holds a lock for `passes` rounds of a loop in each wakeup's enqueue: its own if `spin` is set,
- * else only that of the runqueue, under which every enqueue runs. With `shared`, all CPUs take
- * their tasks from one queue. What crates/sim/tests/contention.rs expects CPUs to wait for.
+ * else only that of the runqueue, under which every enqueue runs. If `enough_ns` is set, the loop
+ * ends after that time at the latest. With `shared`, all CPUs take their tasks from one queue. What
+ * crates/sim/tests/contention.rs expects CPUs to wait for.
  */
 #include <scx/common.bpf.h>
 
@@ -11,6 +12,7 @@ char _license[] SEC("license") = "GPL";
 #define QUEUE 7
 
 const volatile u32 passes;
+const volatile u64 enough_ns;
 const volatile bool spin;
 const volatile bool shared;
 
@@ -30,10 +32,14 @@ static u64 sum;
 
 static void work(void)
 {
+	u64 end_ns = bpf_ktime_get_ns() + enough_ns;
 	u32 i;
 
-	bpf_for (i, 0, passes)
+	bpf_for (i, 0, passes) {
+		if (enough_ns && bpf_ktime_get_ns() >= end_ns)
+			break;
 		*(volatile u64 *)&sum += i;
+	}
 }
 
 void BPF_STRUCT_OPS(locker_enqueue, struct task_struct *p, u64 enq_flags)
