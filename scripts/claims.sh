@@ -6,7 +6,7 @@
 #   presets.json      the claims that are not reproduced, with each preset of their scheduler
 #   mutations.json    each rule of experiments/mutations broken
 #   sensitivity.json  each assumed value halved and doubled
-#   kernel.json       verdicts in a real kernel: some ten minutes in a virtual machine, only with `scripts/claims.sh kernel`
+#   kernel.json       verdicts in a real kernel: more than an hour in virtual machines, only with `scripts/claims.sh kernel`
 # `scripts/claims.sh pages` writes the pages again from the results that are there.
 set -e
 cd "$(dirname "$0")/.."

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::history::Revision;
 use crate::parameter::{Change, FITTED_FILE, Parameter};
+use crate::picture::Picture;
 
 /// One file of `experiments/`.
 #[derive(Clone, Debug, Deserialize)]
@@ -39,6 +40,8 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     #[serde(default)]
     pub history: Vec<Revision>,
+    #[serde(default, rename = "picture")]
+    pub pictures: Vec<Picture>,
 }
 
 /// A workload on a machine under schedulers, and what is measured.

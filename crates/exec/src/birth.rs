@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use tiltyard_workload::TaskSpec;
 
+use crate::task::Kit;
 use crate::world::World;
 use crate::{ExecError, sys, task};
 
@@ -29,14 +30,27 @@ struct Start {
 pub fn give(world: &Arc<World>, spec: usize, parent: u32, base_ns: Option<u64>) -> io::Result<()> {
     let at = world.claim(spec, parent, base_ns.is_some());
     let base_ns = base_ns.unwrap_or_else(sys::now_ns);
-    with_name_of(world, at, parent, || {
+    // malloc and mmap take locks of the process. A newborn that is preempted while it has one holds up all that are born
+    // after it, for as long as the scheduler lets it wait. So an exact one finds everything ready.
+    let ready = world.exact.then(|| Kit::new(world, at));
+    let tid = with_name_of(world, at, parent, || {
         if world.workload.tasks[spec].thread || world.exact {
             let world = Arc::clone(world);
-            thread(move || task::live(&world, at, base_ns))
+            thread(move || {
+                let kit = ready.unwrap_or_else(|| Kit::new(&world, at));
+                task::live(&world, at, base_ns, kit);
+            })
         } else {
-            sys::fork(|| task::live(world, at, base_ns)).map(|_| ())
+            let child = || task::live(world, at, base_ns, Kit::new(world, at));
+            sys::fork(child).map(|pid| Some(pid as u32))
         }
-    })
+    })?;
+    // Others can mean it before it has run. If it ends meanwhile, its slot is nobody else's yet: slots are taken in turn.
+    let slot = &world.slots[at as usize];
+    let _ = slot
+        .tid
+        .compare_exchange(0, tid.unwrap_or(0), SeqCst, SeqCst);
+    Ok(())
 }
 
 /// A newborn has its parent's name until it runs, but schedulers meet it before. So for as long as `start` takes this
@@ -48,9 +62,9 @@ fn with_name_of<T>(world: &World, child: u32, parent: u32, start: impl FnOnce() 
     started
 }
 
-fn thread(body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
-    builder.spawn(body).map(|_| ())
+/// Its tid, unless it has ended already.
+fn thread(body: impl FnOnce() + Send + 'static) -> io::Result<Option<u32>> {
+    sys::start_thread(STACK_BYTES, Box::new(body))
 }
 
 /// Why a task could not be started, and the way out.
@@ -161,7 +175,7 @@ fn first_process(world: &Arc<World>, shell: u32, first: Start, threads: Vec<Star
                     cannot_start(world, first.spec, &error);
                 }
             }
-            task::live(world, at, base_ns);
+            task::live(world, at, base_ns, Kit::new(world, at));
         })
     });
     if let Err(error) = forked {

@@ -177,6 +177,71 @@ pub fn fork(body: impl FnOnce()) -> io::Result<libc::pid_t> {
     }
 }
 
+/// What a thread is to do.
+type Body = Box<dyn FnOnce() + Send>;
+
+/// Starts a thread that ends by itself, and gives its tid, unless it has ended already. Its beginning takes no lock of the process,
+/// as one of the standard library does, which maps a stack for signals.
+pub fn start_thread(stack_bytes: usize, body: Body) -> io::Result<Option<u32>> {
+    extern "C" fn begin(body: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: the caller has given this away.
+        let body = unsafe { Box::from_raw(body.cast::<Body>()) };
+        // As std::thread: a panic, which has told about itself, ends the thread only.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
+        std::ptr::null_mut()
+    }
+    let told = |error: libc::c_int| match error {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    };
+    let body = Box::into_raw(Box::new(body));
+    let mut clock = 0;
+    // SAFETY: the attributes are initialised before their use; the thread owns `body` if there is one; it is joinable, so it can
+    // be asked about, until it is detached.
+    let asked = unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        let mut thread: libc::pthread_t = std::mem::zeroed();
+        told(libc::pthread_attr_init(&mut attributes))?;
+        libc::pthread_attr_setstacksize(&mut attributes, stack_bytes);
+        let created = libc::pthread_create(&mut thread, &attributes, begin, body.cast());
+        libc::pthread_attr_destroy(&mut attributes);
+        if let Err(error) = told(created) {
+            drop(Box::from_raw(body));
+            return Err(error);
+        }
+        let asked = libc::pthread_getcpuclockid(thread, &mut clock);
+        libc::pthread_detach(thread);
+        told(asked)
+    };
+    // The kernel's encoding of a thread's clock: the complement of its tid above three bits.
+    Ok(asked.is_ok().then_some(!(clock >> 3) as u32))
+}
+
+/// While this lives, the calling thread gives its CPU to no other of the usual class.
+pub struct Alone(bool);
+
+impl Alone {
+    /// A thread with a class or nice value of its own stays as it is: its children would not inherit them. So does one that
+    /// lacks the privilege.
+    pub fn begin() -> Alone {
+        // SAFETY: plain numbers.
+        let usual = unsafe {
+            libc::sched_getscheduler(0) == libc::SCHED_OTHER
+                && libc::getpriority(libc::PRIO_PROCESS, 0) == 0
+        };
+        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+        Alone(usual && set_policy(policy, 1).is_ok())
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if self.0 {
+            let _ = set_policy(libc::SCHED_OTHER, 0);
+        }
+    }
+}
+
 /// The signal that this process gets when its parent ends.
 pub fn on_parents_death(signal: libc::c_int) {
     // SAFETY: plain numbers.
@@ -269,4 +334,56 @@ fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     };
     // SAFETY: the parameter outlives the call; 0 is the caller.
     checked(unsafe { libc::sched_setscheduler(0, policy, &parameter) }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn whoever_starts_a_thread_knows_its_number() {
+        let ((tell, hear), (end, ends)) = (channel(), channel::<()>());
+        let body = Box::new(move || {
+            tell.send(tid()).unwrap();
+            let _ = ends.recv();
+        });
+        let known = start_thread(256 << 10, body).unwrap();
+        drop(end);
+        assert_eq!(known, hear.recv().ok());
+    }
+
+    #[test]
+    fn alone_on_a_cpu_before_the_newborn() {
+        // A thread of its own: what it changes is its own.
+        let outcome = std::thread::spawn(|| {
+            pin(current_cpu()).unwrap();
+            let alone = Alone::begin();
+            if !alone.0 {
+                return None;
+            }
+            let (tell, hear) = channel();
+            for _ in 0..20 {
+                let tell = tell.clone();
+                // SAFETY: a plain number.
+                let policy = || unsafe { libc::sched_getscheduler(0) };
+                let body = Box::new(move || tell.send((now_ns(), policy())).unwrap());
+                start_thread(256 << 10, body).unwrap();
+            }
+            let until_ns = now_ns() + 20_000_000;
+            while now_ns() < until_ns {}
+            drop((alone, tell));
+            Some((until_ns, hear.iter().collect::<Vec<_>>()))
+        });
+        let Some((until_ns, newborn)) = outcome.join().unwrap() else {
+            eprintln!("skipped: needs nice 0 and the right to set realtime classes");
+            return;
+        };
+        assert_eq!(newborn.len(), 20);
+        for (at_ns, policy) in newborn {
+            assert!(at_ns >= until_ns, "{} ns early", until_ns - at_ns);
+            assert_eq!(policy, libc::SCHED_OTHER);
+        }
+    }
 }

@@ -50,21 +50,21 @@ pub struct Task<'a> {
     message: Vec<u8>,
 }
 
-/// Lives in the calling thread the life of the task in this slot. `base_ns`: where its timers begin.
-pub fn live(world: &Arc<World>, at: u32, base_ns: u64) {
-    let slot = &world.slots[at as usize];
-    let tid = sys::tid();
-    sys::set_name(&world.name(slot));
-    slot.tid.store(tid, SeqCst);
-    let mut task = Task::new(world, at, slot, tid, base_ns);
-    task.run();
-    task.lets_go_of_all();
-    world.leave(at, sys::thread_cpu_ns());
+/// All memory that a task needs for itself.
+pub struct Kit {
+    passes: Vec<i64>,
+    begun_ns: Vec<u64>,
+    timers_ns: Vec<u64>,
+    set: WorkingSet,
+    memory: Vec<u8>,
+    buffers: Vec<Buffer>,
+    message: Vec<u8>,
 }
 
-impl<'a> Task<'a> {
-    fn new(world: &'a Arc<World>, at: u32, slot: &'a Slot, tid: u32, base_ns: u64) -> Task<'a> {
-        let workload = &world.workload;
+impl Kit {
+    /// For the task in this slot.
+    pub fn new(world: &World, at: u32) -> Kit {
+        let (workload, slot) = (&world.workload, &world.slots[at as usize]);
         let spec = &workload.tasks[slot.spec.load(SeqCst) as usize];
         let instance = slot.instance.load(SeqCst);
         let needs = Needs::of(spec);
@@ -81,6 +81,41 @@ impl<'a> Task<'a> {
                 "{name}: no memory for memrun: {error}"
             )))
         });
+        Kit {
+            passes: Vec::with_capacity(8),
+            begun_ns: vec![0; workload.requests.len()],
+            timers_ns: vec![0; workload.timers.len()],
+            set: WorkingSet::new(spec.working_set_bytes),
+            // Written to, so that no operation has to wait for its pages.
+            memory: vec![1; memory_bytes as usize],
+            buffers,
+            message: vec![1; needs.message_bytes as usize],
+        }
+    }
+}
+
+/// Lives in the calling thread, which has its name already, the life of the task in this slot. `base_ns`: where its timers begin.
+pub fn live(world: &Arc<World>, at: u32, base_ns: u64, kit: Kit) {
+    let slot = &world.slots[at as usize];
+    let tid = sys::tid();
+    slot.tid.store(tid, SeqCst);
+    let mut task = Task::new(world, at, slot, tid, base_ns, kit);
+    task.run();
+    task.lets_go_of_all();
+    world.leave(at, sys::thread_cpu_ns());
+}
+
+impl<'a> Task<'a> {
+    fn new(
+        world: &'a Arc<World>,
+        at: u32,
+        slot: &'a Slot,
+        tid: u32,
+        base_ns: u64,
+        kit: Kit,
+    ) -> Task<'a> {
+        let spec = &world.workload.tasks[slot.spec.load(SeqCst) as usize];
+        let instance = slot.instance.load(SeqCst);
         Task {
             world,
             at,
@@ -89,15 +124,14 @@ impl<'a> Task<'a> {
             spec,
             instance,
             rng: world.streams.stream(&spec.name, u64::from(instance)),
-            passes: Vec::with_capacity(8),
-            begun_ns: vec![0; workload.requests.len()],
-            timers_ns: vec![0; workload.timers.len()],
+            passes: kit.passes,
+            begun_ns: kit.begun_ns,
+            timers_ns: kit.timers_ns,
             base_ns,
-            set: WorkingSet::new(spec.working_set_bytes),
-            // Written to, so that no operation has to wait for its pages.
-            memory: vec![1; memory_bytes as usize],
-            buffers,
-            message: vec![1; needs.message_bytes as usize],
+            set: kit.set,
+            memory: kit.memory,
+            buffers: kit.buffers,
+            message: kit.message,
         }
     }
 
@@ -342,6 +376,9 @@ impl<'a> Task<'a> {
     }
 
     fn spawn(&mut self, spec: usize, count: u64) {
+        // In the simulated machine all are there at once. Here their parent would compete with those that it has made, and a scheduler
+        // that prefers them would never let it make the rest.
+        let _alone = (self.world.exact && count > 1).then(sys::Alone::begin);
         for _ in 0..count {
             let born = birth::give(self.world, spec, self.at, None);
             if let Err(error) = born {
@@ -371,7 +408,7 @@ impl<'a> Task<'a> {
             if !means {
                 continue;
             }
-            // One that was just started may not have run yet.
+            // A process that was just started may not have run yet; nor may its parent have gone on.
             while slot.tid.load(SeqCst) == 0 && slot.alive.load(SeqCst) == 1 {
                 sys::sleep_until(sys::now_ns() + 100_000);
             }

@@ -117,6 +117,13 @@ pub fn by_scheduler(report: &Report, recorded: &[Recorded]) -> Vec<(String, Vec<
     all
 }
 
+/// The metrics of a run in a kernel.
+pub fn measured(summary: &Summary) -> Vec<Figure> {
+    let mut all = figures(summary);
+    all.retain(|figure| !is_unmeasured(&figure.name));
+    all
+}
+
 /// Metrics of simulated runs that a kernel's events do not show: that would require timing each of its functions.
 fn is_unmeasured(name: &str) -> bool {
     matches!(name, "overhead_percent" | "scheduler_percent")
@@ -152,8 +159,7 @@ pub fn figures_of(report: &Report, recorded: &[Recorded], scheduler: &str) -> Ve
     let all = counting(report, scheduler).map(|(index, run)| {
         let mut all = own_figures(run);
         let recorded = recorded.iter().filter(|recorded| recorded.run == index);
-        all.extend(recorded.flat_map(|recorded| figures(&recorded.summary)));
-        all.retain(|figure| !is_unmeasured(&figure.name));
+        all.extend(recorded.flat_map(|recorded| measured(&recorded.summary)));
         all
     });
     all.collect()

@@ -9,6 +9,7 @@ use super::kernel::is_current;
 use super::misses::holds_in;
 use crate::experiment::Experiment;
 use crate::judge::Verdict;
+use crate::picture::Picture;
 use crate::scoreboard::measured;
 use crate::trial::Class;
 
@@ -30,6 +31,7 @@ pub(super) fn all_claims(
             "\n### {}\n\n`experiments/{}.toml`\n",
             experiment.title, experiment.id
         );
+        out.extend(experiment.pictures.iter().map(Picture::paragraph));
         out.push_str("| claim | where | statement | expected | measured | verdict | | in a kernel |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n");
         for verdict in verdicts {
             let real = kept

@@ -16,13 +16,14 @@ struct Parts {
     write: fn(u64) -> String,
 }
 
-/// A bar of parts for each scheduler, all to one scale, and a table.
+/// A bar of parts for each scheduler that has any, all to one scale, and a table. A real kernel's events do not show overhead.
 fn parts(input: &ReportInput, about: &Parts) -> String {
-    let runs = input.first_runs();
-    let all: Vec<_> = runs.map(|(_, name, run)| (name, (about.of)(run))).collect();
     let total = |parts: &[(&str, u64)]| parts.iter().map(|(_, n)| n).sum::<u64>();
+    let runs = input.first_runs();
+    let all = runs.map(|(_, name, run)| (name, (about.of)(run)));
+    let all: Vec<_> = all.filter(|(_, parts)| total(parts) > 0).collect();
     let largest = all.iter().map(|(_, parts)| total(parts)).max().unwrap_or(0);
-    let Some((_, first)) = all.first().filter(|_| largest > 0) else {
+    let Some((_, first)) = all.first() else {
         return String::new();
     };
     let names: Vec<&str> = first.iter().map(|(name, _)| *name).collect();

@@ -113,6 +113,19 @@ mod tests {
     }
 
     #[test]
+    fn a_derived_measure_needs_the_runs_that_it_names() {
+        let derived = |sql: &str| {
+            let more = format!("check = 'd.m < 2'\n[derived]\n'd.m' = \"{sql}\"");
+            planned("'real'", "uni", &more)
+        };
+        let named = derived("SELECT max(value) FROM measure WHERE run = 'long' AND of = '1'");
+        assert_eq!(named.0.as_deref(), Some("simulator only: an hour"));
+        let (any, _) = derived("SELECT max(value) FROM measure");
+        let refused = "simulator only: smp2 has 2 CPUs, and a kernel is exact on one";
+        assert_eq!(any.as_deref(), Some(refused));
+    }
+
+    #[test]
     fn several_cpus_are_for_runs_that_say_so() {
         let two = experiment("'real'", "smp2", "check = 'a.x < 2'");
         let mut job = two.jobs().unwrap().remove(0);

@@ -206,16 +206,19 @@ fn needed(experiment: &Experiment, claims: &[&Claim], figures: bool) -> Vec<Job>
     jobs
 }
 
-/// Whether a claim's check uses what this job measures. A derived measure may use any.
+/// Whether a claim's check uses what this job measures. A derived measure may use any, unless it says which.
 fn needs(experiment: &Experiment, claim: &Claim, job: &Job) -> bool {
     let check = claim.check.as_deref().and_then(|c| Check::read(c).ok());
     check.is_some_and(|check| {
         let names = check.measures();
-        let mut measures = job.measures.keys();
-        names
+        let measures: Vec<&str> = job.measures.keys().map(String::as_str).collect();
+        let mut derived = names
             .iter()
-            .any(|name| experiment.derived.contains_key(*name))
-            || measures.any(|m| names.contains(job.full_name(m).as_str()))
+            .filter_map(|name| experiment.derived.get(*name));
+        derived.any(|sql| scheduler_names::may_use(experiment, sql, job, &measures))
+            || measures
+                .iter()
+                .any(|m| names.contains(job.full_name(m).as_str()))
     })
 }
 

@@ -80,11 +80,16 @@ pub fn derives_from(experiment: &Experiment, name: &str, job: &Job, measures: &[
     let Some(sql) = experiment.derived.get(name) else {
         return false;
     };
-    let quotes = |text: &str| !text.is_empty() && sql.contains(&format!("'{text}'"));
     let schedulers = experiment.runs.iter().flat_map(|run| run.schedulers.keys());
     let labels: BTreeSet<&str> = schedulers.map(String::as_str).collect();
     let named = labels_of(experiment, name, &labels);
     let of_label = named.is_empty() || named.contains(&job.label.as_str());
+    of_label && may_use(experiment, sql, job, measures)
+}
+
+/// Whether the query of a derived measure may use these measures of a job, whoever scheduled it.
+pub fn may_use(experiment: &Experiment, sql: &str, job: &Job, measures: &[&str]) -> bool {
+    let quotes = |text: &str| !text.is_empty() && sql.contains(&format!("'{text}'"));
     let mut runs = experiment.runs.iter();
     let of_run = quotes(&job.run) || !runs.any(|run| quotes(&run.name));
     let measured = |run: &RunSpec| {
@@ -96,7 +101,7 @@ pub fn derives_from(experiment: &Experiment, name: &str, job: &Job, measures: &[
     };
     let any_measure = experiment.runs.iter().any(measured);
     let of_measure = measures.iter().any(|measure| quotes(measure)) || !any_measure;
-    of_label && of_run && of_measure
+    of_run && of_measure
 }
 
 /// The runs that `claims` need, with each argument of `-s` replaced by the result of `replace`.

@@ -443,6 +443,13 @@ fn simulated_runs_stand_beside_those_of_a_kernel() {
     for words in ["ule, simulated", "ule, Linux 6.18", "Report  both.html"] {
         assert!(page.contains(words), "no \"{words}\" in {page}");
     }
+    // Unknown in a kernel, not 0.
+    let overhead = page.lines().find(|line| line.contains("overhead"));
+    assert!(overhead.unwrap().contains("none"), "{page}");
+    let report = fs::read_to_string(folder.at("both.html")).unwrap();
+    let (_, section) = report.split_once("<section id=\"overhead\"").unwrap();
+    let (bars, _) = section.split_once("</section>").unwrap();
+    assert!(bars.contains("ule, simulated") && !bars.contains("Linux"));
     let figures = folder.names("figures");
     for map in ["ule-simulated", "ule-linux-6-18"] {
         let name = format!("threads-per-cpu-{map}.svg");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Simulated runs of a workload beside runs of it in real kernels: one report, whose curves and maps share their axes.
 
-use tiltyard_measure::{Summary, compare};
+use tiltyard_measure::{Figure, Summary, compare, figures, rows};
 use tiltyard_report::{ReportInput, csv, html, table};
 use tiltyard_runner::event_files::EventFile;
 use tiltyard_runner::grouping::By;
-use tiltyard_runner::output;
+use tiltyard_runner::{kernel_runs, output};
 use tiltyard_trace::About;
 
 use super::{Args, Outputs, apart, measure, written};
@@ -21,15 +21,28 @@ pub fn run(args: &Args, files: Vec<EventFile>, mut outputs: Outputs) -> Result<(
     let about = files[0].about.clone();
     let topology = files.iter().find_map(|f| f.about.machine.topology.clone());
     let mut runs: Vec<(String, Vec<Summary>)> = Vec::new();
+    let mut known: Vec<Vec<Vec<Figure>>> = Vec::new();
     for (number, file) in (0..).zip(files) {
         let measured = measure(file, number, By::App, None, &mut outputs)?;
         let name = name(&measured.about);
-        match runs.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, of_name)) => of_name.push(measured.summary),
-            None => runs.push((name, vec![measured.summary])),
+        let figures = match measured.about.kernel.is_some() {
+            true => kernel_runs::measured(&measured.summary),
+            false => figures(&measured.summary),
+        };
+        match runs.iter().position(|(known, _)| *known == name) {
+            Some(at) => {
+                runs[at].1.push(measured.summary);
+                known[at].push(figures);
+            }
+            None => {
+                runs.push((name, vec![measured.summary]));
+                known.push(vec![figures]);
+            }
         }
     }
-    let comparison = compare(&runs);
+    let mut comparison = compare(&runs);
+    comparison.rows = rows(&known);
+    comparison.mark_identical(comparison.identical.clone());
     let input = ReportInput {
         title: &about.workload,
         about: "Simulated runs, and runs with real threads in real kernels.",
