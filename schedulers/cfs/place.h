@@ -100,13 +100,17 @@ __noinline int idle_core(struct task_struct *p __arg_trusted, u32 target)
 	return -1;
 }
 
-/* Whether idle times on @here are long enough for a search of its cache. */
+/*
+ * Whether idle times on @here are long enough for a search of its cache. Only searches renew the
+ * average of what one costs: after a single long one, a CPU may never search again.
+ */
 static __always_inline bool search_pays(u32 here)
 {
 	struct cfs_cpu *cs = cpu_state(here);
 
-	return llc_size(here) > 1 &&
-	       READ_ONCE(cs->avg_idle_ns) / 512 >= READ_ONCE(cs->scan_cost_ns);
+	if (llc_size(here) == 1)
+		return false;
+	return !sis_avg_cpu || READ_ONCE(cs->avg_idle_ns) / 512 >= READ_ONCE(cs->scan_cost_ns);
 }
 
 static __always_inline void search_took(u32 here, u64 ns)

@@ -72,6 +72,8 @@ const volatile bool active_balance = true;
 /* A wakee may be pulled to its waker's CPU; wakers of many are recognised. */
 const volatile bool affine_wakeups = true;
 const volatile bool wide_wakeups = true;
+/* Idle CPUs are not looked for where that takes longer than CPUs are idle (the feature's name). */
+const volatile bool sis_avg_cpu = true;
 
 /* CONFIG_HZ. */
 const volatile u32 tick_hz = 250;
