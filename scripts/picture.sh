@@ -12,7 +12,8 @@ set -eu
 usage() { echo "usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline|maps]" >&2; exit 2; }
 [ $# -ge 2 ] || usage
 hidden="header p,header pre,nav,footer,.lead,details,.note,.save"
-script= layout=
+script=''
+layout=''
 case ${3:-curves} in
 curves)
 	hidden="$hidden,section:not(#runtime):not(#probes)"
