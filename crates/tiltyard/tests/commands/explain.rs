@@ -97,7 +97,7 @@ fn sysbench_on_32_cores_pays_for_the_search_at_wakeups() {
             "--metric",
             "scheduler_percent",
             "--mechanisms",
-            "wakeup-placement,queue-visits",
+            "wakeup-placement,queue-visits,lock-waits",
         ],
         metric: "machine.scheduler_percent",
         lower_by: 0.4..0.8,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a user expects besides the figures: other views of them, other formats, names completed, pages, nothing left behind.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -267,11 +268,16 @@ fn nothing_is_left_after_an_interrupt() {
         command
             .args(long)
             .args(["--report", "r.html", "--out", "tables"]);
-        let mut child = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        // Under nohup, whose children ignore SIGHUP, the test would wait for all of the runs.
+        // SAFETY: signal() may be called between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                libc::signal(signal, libc::SIG_DFL);
+                Ok(())
+            })
+        };
+        let mut child = command.spawn().unwrap();
         std::thread::sleep(Duration::from_millis(wait_ms));
         // SAFETY: the child has not been waited for, so its number is its own.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
