@@ -186,11 +186,11 @@ pub fn start_thread(stack_bytes: usize, body: Body) -> io::Result<Option<u32>> {
     extern "C" fn begin(body: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: the caller has given this away.
         let body = unsafe { Box::from_raw(body.cast::<Body>()) };
-        // As std::thread: a panic, which has told about itself, ends the thread only.
+        // As std::thread: a panic, which has been reported, ends the thread only.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
         std::ptr::null_mut()
     }
-    let told = |error: libc::c_int| match error {
+    let checked = |error: libc::c_int| match error {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     };
@@ -201,17 +201,17 @@ pub fn start_thread(stack_bytes: usize, body: Body) -> io::Result<Option<u32>> {
     let asked = unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         let mut thread: libc::pthread_t = std::mem::zeroed();
-        told(libc::pthread_attr_init(&mut attributes))?;
+        checked(libc::pthread_attr_init(&mut attributes))?;
         libc::pthread_attr_setstacksize(&mut attributes, stack_bytes);
         let created = libc::pthread_create(&mut thread, &attributes, begin, body.cast());
         libc::pthread_attr_destroy(&mut attributes);
-        if let Err(error) = told(created) {
+        if let Err(error) = checked(created) {
             drop(Box::from_raw(body));
             return Err(error);
         }
         let asked = libc::pthread_getcpuclockid(thread, &mut clock);
         libc::pthread_detach(thread);
-        told(asked)
+        checked(asked)
     };
     // The kernel's encoding of a thread's clock: the complement of its tid above three bits.
     Ok(asked.is_ok().then_some(!(clock >> 3) as u32))

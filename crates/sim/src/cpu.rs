@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A CPU of the simulated machine and its runqueue.
 
-use crate::contention::Lock;
+use crate::contention::lock::Lock;
 use crate::ext::dsq::Dsq;
 use crate::sched::rt::RtQueue;
 use crate::task::TaskId;

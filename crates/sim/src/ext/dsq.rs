@@ -2,7 +2,7 @@
 //! Dispatch queues: only the data structure. A DSQ is a FIFO or ordered by vtime, never both
 //! at once; an empty one may change its kind.
 
-use crate::contention::Lock;
+use crate::contention::lock::Lock;
 use crate::task::{Task, TaskId};
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ pub mod userspace;
 pub mod wait;
 pub mod watchdog;
 
-use crate::contention::Lock;
+use crate::contention::lock::Lock;
 use crate::engine::{RunError, Setup};
 use crate::kfuncs::{self, Accesses, Bpf};
 use crate::lines::{self, Lines};

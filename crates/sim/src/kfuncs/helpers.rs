@@ -3,7 +3,7 @@
 
 use super::{EnginePtr, Helper};
 use crate::bpf::format::{FormatError, c_string, format};
-use crate::contention::Which;
+use crate::contention::lock::Which;
 use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
 use crate::races::Sync;

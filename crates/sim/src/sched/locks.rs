@@ -2,7 +2,7 @@
 //! Runqueue locks: which ones the current code holds, which determines what a kernel may do. Each callback is checked against them (in builds with debug
 //! assertions), and runs that report accesses report these, too.
 
-use crate::contention::Which;
+use crate::contention::lock::Which;
 use crate::engine::Engine;
 use crate::races::Sync;
 use tiltyard_model::{Cpu, EventKind};
