@@ -77,28 +77,25 @@ struct tilt_lines {
 	u64 nr;
 	/* The one that runs. */
 	u64 core;
+	/* Its number and 1, in the bits above RECENT_WRITTEN. */
+	u64 tag;
 	/* Called when it does not have the line, or writes and others may have it, too. */
 	void (*fetch)(void *engine, u64 line, u64 how);
 };
 OWN struct tilt_lines *tilt_lines;
 
 /*
- * What the running call has touched lately: the number of the line, of the call, and whether it has
- * written. The prelude looks here first.
+ * What was touched lately: the number of the line, the core that did, and whether it has written.
+ * The prelude looks here first. Whoever touches a line takes its entry, so an entry that a core
+ * still has means that no other core has touched the line since: the line is where it was.
  */
-#define RECENT	       256
+#define RECENT	       1024
 #define RECENT_WRITTEN (1ull << 42)
-#define RECENT_CALL    (1ull << 43)
 OWN u64 tilt_recent[RECENT];
-/* Number of the outermost call, in the bits above the others. */
-OWN u64 tilt_call_number;
 
-static void next_call(void)
+static void touched(u64 line, u64 how)
 {
-	tilt_call_number += RECENT_CALL;
-	if (!tilt_call_number)
-		for (int i = 0; i < RECENT; i++)
-			tilt_recent[i] = 0;
+	tilt_recent[line % RECENT] = line | tilt_lines->tag | (how & WRITE ? RECENT_WRITTEN : 0);
 }
 
 /* The code is about to access memory. `how`: bits as in tilt_access. */
@@ -108,8 +105,7 @@ void tilt_line(u64 address, u64 bytes, u64 how)
 	u64 bit = 1ull << lines->core % 64;
 	u64 line, end;
 
-	tilt_recent[address / LINE_BYTES % RECENT] =
-		address / LINE_BYTES | tilt_call_number | (how & WRITE ? RECENT_WRITTEN : 0);
+	touched(address / LINE_BYTES, how);
 	if (address - tilt_own_start < tilt_own_bytes) {
 		if (address - (u64)tilt_stack < STACK_BYTES)
 			return;
@@ -121,11 +117,12 @@ void tilt_line(u64 address, u64 bytes, u64 how)
 		return;
 	}
 	end = line + (address % LINE_BYTES + bytes - 1) / LINE_BYTES;
-	for (; line <= end; line++) {
+	for (; line <= end; line++, address += LINE_BYTES) {
 		u64 at = line * lines->words + lines->core / 64;
 		u64 holders = line < lines->nr ? lines->holders[at] : 0;
 		int has = how & WRITE ? holders == bit && lines->words == 1 : (holders & bit) != 0;
 
+		touched(address / LINE_BYTES, how);
 		if (!has)
 			lines->fetch(tilt_engine, line, how);
 	}
@@ -144,8 +141,6 @@ __attribute__((visibility("default"))) int tilt_call(u64 (*entry)(u64, u64, u64)
 	frame.stack = tilt_sp;
 	if (__builtin_setjmp(frame.jump))
 		return tilt_status;
-	if (!frame.outer)
-		next_call();
 	if (!frame.outer && __builtin_add_overflow(tilt_work, tilt_call_limit, &tilt_work_limit))
 		tilt_work_limit = ~0ull;
 	tilt_top = &frame;

@@ -70,11 +70,22 @@ pub struct LineTable {
     pub holders: *const u64,
     pub words: u64,
     pub nr: u64,
-    /// The core that executes the code.
+    /// The core that executes the code; [`LineTable::enter`] sets both.
     pub core: u64,
+    pub tag: u64,
     /// Called before an access if the core does not have the line, or writes and others may have it, too: with the hidden
     /// first argument of kernel functions, the number of the line, and bits of [`how`](crate::object::how).
     pub fetch: extern "C" fn(*mut c_void, u64, u64),
+}
+
+impl LineTable {
+    /// This core executes the code from now on.
+    #[inline]
+    pub fn enter(&mut self, core: u32) {
+        self.core = core.into();
+        // Above the number of a line and a bit, as runtime.c remembers what a core touched last.
+        self.tag = (u64::from(core) + 1) << 43;
+    }
 }
 
 type Call = unsafe extern "C" fn(*const c_void, u64, u64, u64, *mut u64) -> c_int;
@@ -213,7 +224,7 @@ impl Instance {
     /// From now on the code looks up each access in this table; with null it does not.
     ///
     /// # Safety
-    /// The table stays where it is, and valid, while the instance is called.
+    /// The table stays where it is, and valid, while the instance is called. It is set once: the code remembers what it found.
     pub unsafe fn set_lines(&self, table: *const LineTable) {
         // SAFETY: the instance's own variable.
         unsafe { *self.lines = table }

@@ -41,6 +41,7 @@ impl Lines {
                 words: words as u64,
                 nr: 0,
                 core: 0,
+                tag: 0,
                 fetch,
             }),
             holders: Vec::new(),
@@ -57,7 +58,7 @@ impl Lines {
     /// This core executes the code from now on.
     #[inline]
     pub fn enter(&mut self, core: u32) {
-        self.table.core = core.into();
+        self.table.enter(core);
     }
 
     /// A core reads or writes a line: how far what it has to wait for comes, if anything. `how`: as in [`how`].
@@ -104,8 +105,12 @@ impl Lines {
 fn members(set: &[u64]) -> impl Iterator<Item = u32> {
     let words = set.iter().zip((0..).step_by(64));
     words.flat_map(|(word, first)| {
-        let bits = (0..64).filter(move |bit| word & 1 << bit != 0);
-        bits.map(move |bit| first + bit)
+        let mut left = *word;
+        std::iter::from_fn(move || {
+            let bit = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(first + bit)
+        })
     })
 }
 

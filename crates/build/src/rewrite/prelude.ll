@@ -9,8 +9,7 @@
 @tilt_maps_start = external hidden global i64
 @tilt_maps_bytes = external hidden global i64
 @tilt_lines = external hidden global ptr
-@tilt_recent = external hidden global [256 x i64]
-@tilt_call_number = external hidden global i64
+@tilt_recent = external hidden global [1024 x i64]
 @tilt_zero_page = external hidden constant [4096 x i8]
 
 declare hidden void @tilt_runaway() #1
@@ -46,8 +45,8 @@ go:
   ret void
 }
 
-; An access of %bytes bytes, aligned to its size; %how as in tilt_access. What the same call has touched before needs no
-; look at where the line is.
+; An access of %bytes bytes, aligned to its size; %how as in tilt_access. What the same core touched last needs no look
+; at where the line is.
 define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %lines = load ptr, ptr @tilt_lines
   %free = icmp eq ptr %lines, null
@@ -55,16 +54,17 @@ define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
 recent:
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
-  %at = and i64 %line, 255
+  %at = and i64 %line, 1023
   %slot = getelementptr i64, ptr @tilt_recent, i64 %at
   %known = load i64, ptr %slot
-  %call = load i64, ptr @tilt_call_number
+  %field = getelementptr i64, ptr %lines, i64 4
+  %core = load i64, ptr %field
   %write = and i64 %how, 1
   %written = shl i64 %write, 42
   %any = xor i64 %written, 4398046511104
   %mask = xor i64 %any, -1
   %seen = and i64 %known, %mask
-  %own = or i64 %line, %call
+  %own = or i64 %line, %core
   %wanted = or i64 %own, %written
   %same = icmp eq i64 %seen, %wanted
   br i1 %same, label %go, label %look

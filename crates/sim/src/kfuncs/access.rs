@@ -37,9 +37,11 @@ struct Variable {
 }
 
 /// An element of a variable or an array.
+#[derive(Clone, Copy)]
 struct Element {
     place: u16,
     index: u64,
+    start: usize,
     /// The first address after it.
     end: usize,
 }
@@ -56,6 +58,10 @@ pub struct Accesses {
     names: Vec<String>,
     /// The element that a visitor has reported last.
     visited: HashMap<Visitor, u64>,
+    /// The latest of these reports: code often reads several words of one element in a row.
+    told: Option<(Visitor, u64)>,
+    /// The element of a variable that was looked up last.
+    found: Option<Element>,
 }
 
 impl Accesses {
@@ -92,6 +98,8 @@ impl Accesses {
             arrays,
             names,
             visited: HashMap::new(),
+            told: None,
+            found: None,
         })
     }
 
@@ -126,22 +134,34 @@ impl Accesses {
     /// The outermost callback has returned.
     pub fn forget(&mut self) {
         self.visited.clear();
+        self.told = None;
     }
 
     /// The element that holds an address, `None` for what is neither a variable nor in an array.
-    fn resolve(&self, maps: &MapSet, address: usize) -> Option<Element> {
+    fn resolve(&mut self, maps: &MapSet, address: usize) -> Option<Element> {
+        let last = self.found.filter(|e| (e.start..e.end).contains(&address));
+        if last.is_some() {
+            return last;
+        }
         let after = self.variables.partition_point(|v| v.start <= address);
         if let Some(variable) = after.checked_sub(1).map(|at| &self.variables[at]) {
             let offset = address - variable.start;
             if offset < variable.size {
                 let index = offset / variable.element;
-                return Some(Element {
+                let start = variable.start + index * variable.element;
+                self.found = Some(Element {
                     place: variable.place,
                     index: index as u64,
-                    end: variable.start + (index + 1) * variable.element,
+                    start,
+                    end: start + variable.element,
                 });
+                return self.found;
             }
         }
+        self.resolve_in_arrays(maps, address)
+    }
+
+    fn resolve_in_arrays(&self, maps: &MapSet, address: usize) -> Option<Element> {
         self.arrays.iter().find_map(|(map, place)| {
             let element = maps.element_at(*map, address)?;
             let Key::Index(index) = element.key else {
@@ -150,6 +170,7 @@ impl Accesses {
             Some(Element {
                 place: *place,
                 index: index.into(),
+                start: element.value as usize,
                 end: element.value as usize + maps.decl(*map).value_size as usize,
             })
         })
@@ -164,7 +185,12 @@ impl Engine<'_> {
         let Some(accesses) = &mut self.ext.accesses else {
             return;
         };
-        if accesses.visited.insert((call, place, write), index) != Some(index) {
+        let visitor = (call, place, write);
+        if accesses.told == Some((visitor, index)) {
+            return;
+        }
+        accesses.told = Some((visitor, index));
+        if accesses.visited.insert(visitor, index) != Some(index) {
             let kind = EventKind::Access {
                 call,
                 callback: Accesses::callback_number(self.ext.ctx.op),
@@ -208,7 +234,7 @@ extern "C" fn tilt_access(mut e: EnginePtr, address: usize, bytes: u64, how: u64
     if e.races.is_some() {
         e.check_access(address, bytes, how, place as u32);
     }
-    let Some(accesses) = &e.ext.accesses else {
+    let Some(accesses) = &mut e.ext.accesses else {
         return;
     };
     let Some(first) = accesses.resolve(&e.ext.bpf.maps, address) else {
