@@ -58,8 +58,8 @@ pub struct Accesses {
     names: Vec<String>,
     /// The element that a visitor has reported last.
     visited: HashMap<Visitor, u64>,
-    /// The latest of these reports: code often reads several words of one element in a row.
-    told: Option<(Visitor, u64)>,
+    /// The last of these reports: code often reads several words of one element in a row.
+    latest: Option<(Visitor, u64)>,
     /// The element of a variable that was looked up last.
     found: Option<Element>,
 }
@@ -98,7 +98,7 @@ impl Accesses {
             arrays,
             names,
             visited: HashMap::new(),
-            told: None,
+            latest: None,
             found: None,
         })
     }
@@ -134,7 +134,7 @@ impl Accesses {
     /// The outermost callback has returned.
     pub fn forget(&mut self) {
         self.visited.clear();
-        self.told = None;
+        self.latest = None;
     }
 
     /// The element that holds an address, `None` for what is neither a variable nor in an array.
@@ -186,10 +186,10 @@ impl Engine<'_> {
             return;
         };
         let visitor = (call, place, write);
-        if accesses.told == Some((visitor, index)) {
+        if accesses.latest == Some((visitor, index)) {
             return;
         }
-        accesses.told = Some((visitor, index));
+        accesses.latest = Some((visitor, index));
         if accesses.visited.insert(visitor, index) != Some(index) {
             let kind = EventKind::Access {
                 call,
