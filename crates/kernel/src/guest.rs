@@ -39,6 +39,7 @@ pub fn main(spread: Spread) -> ! {
 
 fn live(spread: Spread) -> Result<(), Error> {
     mount_all()?;
+    start_all_cpus()?;
     modules::load_all()?;
     job::become_realtime()?;
     // Its own share of a run appears under this name.
@@ -78,6 +79,19 @@ fn mount_all() -> io::Result<()> {
         ("devtmpfs", "/dev"),
     ] {
         root::mount(kind, kind, place, 0, "")?;
+    }
+    Ok(())
+}
+
+/// Starts the CPUs that the kernel did not start at boot, if any.
+fn start_all_cpus() -> Result<(), Error> {
+    for entry in std::fs::read_dir("/sys/devices/system/cpu")? {
+        let switch = entry?.path().join("online");
+        // The folder has more than CPUs, and a CPU that cannot be stopped has no switch.
+        if std::fs::read_to_string(&switch).is_ok_and(|state| state.trim() == "0") {
+            std::fs::write(&switch, "1")
+                .map_err(|error| format!("{}: {error}", switch.display()))?;
+        }
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use tiltyard_model::Machine;
 use tiltyard_model::machine::CpuPlace;
 
 use crate::error::KernelError;
+use crate::packages;
 use crate::protocol::SERIAL_ARGUMENT;
 
 /// What runs the guest's instructions.
@@ -37,7 +38,7 @@ impl Accel {
     }
 
     /// For the guest kernel's command line.
-    pub(crate) fn kernel_options(self, machine: &Machine) -> String {
+    pub(crate) fn kernel_options(self, machine: &Machine, release: &str) -> String {
         let mut exact = match self {
             Accel::Counted => "nokaslr norandmaps noautogroup idle=halt damon_stat.enabled=0",
             Accel::Kvm | Accel::Emulated => "",
@@ -47,6 +48,12 @@ impl Accel {
             // A CPU that has the stream keeps it until the next timer of any is due. With ticks at one moment each would
             // have it for a whole tick, and answer the others only after all of them.
             exact += " skew_tick=1";
+            if packages::waits_for_cpus_without_pause(release) {
+                // Such a wait at boot never ends: ticks are periodic then, so each of its turns lasts until a timer is due,
+                // and QEMU (seen with 7.2) gives the next CPU no turn in that moment. Init starts the other CPUs, when
+                // each tick sets the timer of the next one, which ends a turn early.
+                exact += " maxcpus=1";
+            }
         }
         if let Some(limits) = self.stall_limits(machine) {
             exact = format!("{exact} {limits}");
@@ -255,7 +262,7 @@ mod tests {
         let two_caches = "package:1 [numa] l3:2 core:2 pu:1";
         for accel in [Accel::Emulated, Accel::Counted] {
             assert_eq!(model(accel, two_caches).as_deref(), Some(WITH_DIES));
-            let options = accel.kernel_options(&machine(two_caches));
+            let options = accel.kernel_options(&machine(two_caches), "6.18.15");
             assert!(options.ends_with(" mitigations=off"), "{options}");
             assert_eq!(
                 model(accel, "package:2 [numa] core:2 pu:1").as_deref(),
@@ -263,7 +270,24 @@ mod tests {
             );
         }
         assert_eq!(model(Accel::Kvm, two_caches).as_deref(), Some("host"));
-        assert_eq!(Accel::Kvm.kernel_options(&machine(two_caches)), "");
+        assert_eq!(
+            Accel::Kvm.kernel_options(&machine(two_caches), "6.18.15"),
+            ""
+        );
+    }
+
+    #[test]
+    fn on_a_clock_of_instructions_old_kernels_leave_other_cpus_to_init() {
+        let is_left = |accel: Accel, topology, release| {
+            let machine = Machine::parse_hwloc_synthetic(topology).expect("a topology");
+            accel
+                .kernel_options(&machine, release)
+                .contains("maxcpus=1")
+        };
+        assert!(is_left(Accel::Counted, "pu:2", "6.1.0-50-cloud-amd64"));
+        assert!(!is_left(Accel::Counted, "pu:1", "6.1.0-50-cloud-amd64"));
+        assert!(!is_left(Accel::Counted, "pu:2", "6.18.15"));
+        assert!(!is_left(Accel::Emulated, "pu:2", "6.1.0-50-cloud-amd64"));
     }
 
     #[test]

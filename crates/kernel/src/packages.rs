@@ -173,10 +173,19 @@ fn release_of(image: &[u8]) -> Option<String> {
 
 /// The scheduler that a kernel has of its own: CFS until EEVDF took its place in 6.6.
 pub fn own_scheduler(release: &str) -> &'static str {
-    match numbers(release)[..] {
-        [major, minor, ..] if (major, minor) < (6, 6) => "CFS",
-        _ => "EEVDF",
+    match is_before(release, (6, 6)) {
+        true => "CFS",
+        false => "EEVDF",
     }
+}
+
+/// Whether the CPU that boots calls schedule() in a loop until another one has come up. Since 6.5 it pauses there.
+pub(crate) fn waits_for_cpus_without_pause(release: &str) -> bool {
+    is_before(release, (6, 5))
+}
+
+fn is_before(release: &str, version: (u32, u32)) -> bool {
+    matches!(numbers(release)[..], [major, minor, ..] if (major, minor) < version)
 }
 
 /// Whether `release` ("6.18.15+deb13-cloud-amd64") is of `version` ("6.18", "6.18.15" or the

@@ -179,7 +179,7 @@ fn arguments(
     // tsc=reliable: under emulation the clock watchdog only costs time and false alarms.
     let kernel_command_line = format!(
         "console=ttyS0 loglevel=7 panic=-1 reboot=t tsc=reliable cryptomgr.notests {} {} rdinit={} -- {} {}",
-        accel.kernel_options(hardware.machine),
+        accel.kernel_options(hardware.machine, &kernel.release),
         hardware.kernel_options,
         INIT_PATH,
         INIT_ARGUMENT,
