@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# figure6.sh TILTYARD OUT: threads per core after 512 spinners are released from one core, simulated and in a real kernel.
+# figure6.sh TILTYARD OUT: threads per core after 512 spinners are released from one core: simulated, under the same schedulers
+# in Linux 6.18, and under the CFS of Linux 6.1 itself.
 # Writes OUT/figure6.html and OUT/figure6/*.svg.
 set -e
 tiltyard=$1
@@ -13,4 +14,5 @@ rm -rf "$events" "$out/figure6"
 mkdir -p "$events"
 "$tiltyard" run -m opteron32 -w spinners-512 -s ule,cfs --events "$events/sim"
 "$tiltyard" $real -s ule,cfs --events "$events/real"
-"$tiltyard" measure "$events/sim" "$events/real" --report "$out/figure6.html" --figures "$out/figure6"
+"$tiltyard" $real --kernel 6.1 -s default --events "$events/real-6.1"
+"$tiltyard" measure "$events/sim" "$events/real" "$events/real-6.1" --report "$out/figure6.html" --figures "$out/figure6"
