@@ -3,13 +3,13 @@
 # Makes the pictures of README and docs from a report, with headless Chromium:
 #   curves     the curves of Figures 1 and 2 (default)
 #   timeline   the timeline with a row a task: who runs, who waits
-#   maps       threads per CPU over time, of four runs
-# Usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline|maps]
+#   maps       threads per CPU over time, two runs a row
+# Usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline|maps [ROWS]]
 # docs/images/fibo-timeline.png: tiltyard run -w fibo-sysbench-1c -s ule,cfs --duration 31s --report r.html \
 #   --timeline 30s..30.12s && scripts/picture.sh r.html docs/images/fibo-timeline.png timeline
-# docs/images/figure6.png: make figure6 && scripts/picture.sh tiltyard-out/figure6.html docs/images/figure6.png maps
+# docs/images/figure6.png: make figure6 && scripts/picture.sh tiltyard-out/figure6.html docs/images/figure6.png maps 3
 set -eu
-usage() { echo "usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline|maps]" >&2; exit 2; }
+usage() { echo "usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline|maps [ROWS]]" >&2; exit 2; }
 [ $# -ge 2 ] || usage
 hidden="header p,header pre,nav,footer,.lead,details,.note,.save"
 script=''
@@ -27,7 +27,7 @@ timeline)
 maps)
 	hidden="header,header p,nav,footer,.lead,.note,.save,details,.controls,section:not(#depth),#depth h2"
 	layout=".maps{display:grid;grid-template-columns:1fr 1fr;gap:0 16px}.maps.pairs .map-row{grid-template-columns:1fr}.map-row>:nth-child(2){display:none}"
-	size=1200,830
+	size=1200,$((94 + 368 * ${4:-2}))
 	;;
 *) usage ;;
 esac
