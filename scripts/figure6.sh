@@ -13,4 +13,6 @@ rm -rf "$events" "$out/figure6"
 mkdir -p "$events"
 "$tiltyard" run -m opteron32 -w spinners-512 -s ule,cfs --events "$events/sim"
 "$tiltyard" $real -s ule,cfs --events "$events/real"
-"$tiltyard" measure "$events/sim" "$events/real" --report "$out/figure6.html" --figures "$out/figure6"
+# The last long-term kernel whose own scheduler is CFS.
+"$tiltyard" $real --kernel 6.1 -s default --events "$events/real-6.1"
+"$tiltyard" measure "$events/sim" "$events/real" "$events/real-6.1" --report "$out/figure6.html" --figures "$out/figure6"
