@@ -10,8 +10,8 @@ use tiltyard_model::Machine;
 use tiltyard_model::machine::CpuPlace;
 
 use crate::error::KernelError;
-use crate::packages;
 use crate::protocol::SERIAL_ARGUMENT;
+use crate::release;
 
 /// What runs the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl Accel {
             // A CPU that has the stream keeps it until the next timer of any is due. With ticks at one moment each would
             // have it for a whole tick, and answer the others only after all of them.
             exact += " skew_tick=1";
-            if packages::waits_for_cpus_without_pause(release) {
+            if release::waits_for_cpus_without_pause(release) {
                 // Such a wait at boot never ends: ticks are periodic then, so each of its turns lasts until a timer is due,
                 // and QEMU (seen with 7.2) gives the next CPU no turn in that moment. Init starts the other CPUs, when
                 // each tick sets the timer of the next one, which ends a turn early.

@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `protocol`, `vm_job`, `report` | what host and guest tell each other, what a job is, what comes back: plain data below the rest |
 //! | `job`, `rounds`, `layout`, `loader`, `limits`, `kernel_log` | a job in the running kernel: schedulers in turn, the command under each |
-//! | `vm`, `qemu`, `hardware`, `packages`, `initramfs`, `share` | the host's side of a guest |
+//! | `vm`, `qemu`, `hardware`, `packages`, `release`, `initramfs`, `share` | the host's side of a guest |
 //! | `guest`, `root`, `modules`, `network` | the guest's side: Tiltyard as its init; a `job::Site` |
 //! | `here` | the other `job::Site`: the local machine |
 //! | `verify`, `verifier` | the verifier of a real kernel: a guest that is kept warm and its client; the verifier's words with source lines |
@@ -35,6 +35,7 @@ pub mod packages;
 mod progress;
 pub mod protocol;
 mod qemu;
+mod release;
 mod report;
 mod root;
 pub mod rounds;

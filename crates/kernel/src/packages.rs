@@ -10,6 +10,7 @@ use std::process::Command;
 
 use crate::error::KernelError;
 use crate::progress::Progress;
+use crate::release::{is_of, numbers};
 use crate::sources::{self, Archive};
 
 /// The suites with kernels of interest: 6.1, the last long-term one with CFS; from 6.16 on, with sched_ext
@@ -106,7 +107,7 @@ fn find(cache: &Path, version: &str) -> Option<KernelImage> {
         .ok()?
         .flatten()
         .filter_map(|entry| at(&entry.path(), &entry.file_name().into_string().ok()?))
-        .filter(|kernel| matches(&kernel.release, version))
+        .filter(|kernel| is_of(&kernel.release, version))
         .max_by_key(|kernel| numbers(&kernel.release))
 }
 
@@ -169,40 +170,6 @@ fn release_of(image: &[u8]) -> Option<String> {
     let end = text.iter().position(|b| *b == b' ' || *b == 0)?;
     let release = std::str::from_utf8(&text[..end]).ok()?;
     (magic == b"HdrS" && !release.is_empty()).then(|| release.to_owned())
-}
-
-/// The scheduler that a kernel has of its own: CFS until EEVDF took its place in 6.6.
-pub fn own_scheduler(release: &str) -> &'static str {
-    match is_before(release, (6, 6)) {
-        true => "CFS",
-        false => "EEVDF",
-    }
-}
-
-/// Whether the CPU that boots calls schedule() in a loop until another one has come up. Since 6.5 it pauses there.
-pub(crate) fn waits_for_cpus_without_pause(release: &str) -> bool {
-    is_before(release, (6, 5))
-}
-
-fn is_before(release: &str, version: (u32, u32)) -> bool {
-    matches!(numbers(release)[..], [major, minor, ..] if (major, minor) < version)
-}
-
-/// Whether `release` ("6.18.15+deb13-cloud-amd64") is of `version` ("6.18", "6.18.15" or the
-/// whole release).
-fn matches(release: &str, version: &str) -> bool {
-    release
-        .strip_prefix(version)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '+', '-']))
-}
-
-/// The numbers at its beginning, for ordering: 6, 18, 15 of "6.18.15+deb13-cloud-amd64", and
-/// 6, 1, 0, 41 of "6.1.0-41-cloud-amd64".
-fn numbers(release: &str) -> Vec<u32> {
-    release
-        .split(['.', '-', '+'])
-        .map_while(|number| number.parse().ok())
-        .collect()
 }
 
 /// apt with a source list, state and cache of our own.
@@ -364,7 +331,7 @@ fn releases(names: &str) -> impl Iterator<Item = &str> {
 
 fn pick(names: &str, version: &str) -> Option<String> {
     releases(names)
-        .filter(|release| matches(release, version))
+        .filter(|release| is_of(release, version))
         .max_by_key(|release| numbers(release))
         .map(str::to_owned)
 }
@@ -462,14 +429,6 @@ linux-image-cloud-amd64
         assert_eq!(at(tree.path(), "7.2.1+x"), None);
         gather(tree.path(), "7.2.1+x").unwrap();
         assert!(at(tree.path(), "7.2.1+x").is_some());
-    }
-
-    #[test]
-    fn what_default_means() {
-        assert_eq!(own_scheduler("6.1.0-41-cloud-amd64"), "CFS");
-        assert_eq!(own_scheduler("5.15.0"), "CFS");
-        assert_eq!(own_scheduler("6.6.1"), "EEVDF");
-        assert_eq!(own_scheduler("6.18.15+deb13-cloud-amd64"), "EEVDF");
     }
 
     #[test]

@@ -10,8 +10,9 @@ use crate::elf;
 use crate::error::KernelError;
 use crate::hardware::Accel;
 use crate::limits::Limits;
-use crate::packages::{self, KernelImage};
+use crate::packages::KernelImage;
 use crate::protocol::{Counter, Tunable};
+use crate::release;
 use crate::rounds::Rounds;
 
 /// A command to be run under each of several schedulers, in rounds, in one boot.
@@ -180,7 +181,7 @@ pub(crate) fn describe(job: &VmJob, scheduler: &str, round: u32) -> String {
 pub(crate) fn label(job: &VmJob, name: String, release: &str) -> String {
     let own = |scheduler: &SchedulerJob| scheduler.name == name && scheduler.object.is_none();
     match job.schedulers.iter().any(own) {
-        true => format!("{name} ({})", packages::own_scheduler(release)),
+        true => format!("{name} ({})", release::own_scheduler(release)),
         false => name,
     }
 }

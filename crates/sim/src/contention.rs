@@ -9,14 +9,24 @@
 
 pub mod lock;
 
-use self::lock::{Lock, Which};
+use self::lock::Lock;
 use crate::engine::Engine;
 use crate::task::DsqRef;
 use tiltyard_model::OverheadCause;
 
+/// A lock of the simulated kernel or the scheduler.
+#[derive(Clone, Copy)]
+enum Which {
+    Runqueue(u32),
+    /// A local DSQ has none: its runqueue's lock protects it.
+    Dsq(DsqRef),
+    /// The address of a `struct bpf_spin_lock`.
+    Spin(u64),
+}
+
 impl Engine<'_> {
     #[inline]
-    pub(crate) fn take_lock(&mut self, which: Which) {
+    fn take_lock(&mut self, which: Which) {
         if !self.ext.waits_for_locks {
             return;
         }
@@ -33,7 +43,7 @@ impl Engine<'_> {
     }
 
     #[inline]
-    pub(crate) fn give_back_lock(&mut self, which: Which) {
+    fn give_back_lock(&mut self, which: Which) {
         if !self.ext.waits_for_locks {
             return;
         }
@@ -41,6 +51,25 @@ impl Engine<'_> {
         if let Some(lock) = self.lock_of(which) {
             lock.give_back(at_ns);
         }
+    }
+
+    #[inline]
+    pub(crate) fn take_runqueue_lock(&mut self, cpu: u32) {
+        self.take_lock(Which::Runqueue(cpu));
+    }
+
+    #[inline]
+    pub(crate) fn give_back_runqueue_lock(&mut self, cpu: u32) {
+        self.give_back_lock(Which::Runqueue(cpu));
+    }
+
+    /// Of the scheduler, by its address.
+    pub(crate) fn take_spin_lock(&mut self, address: u64) {
+        self.take_lock(Which::Spin(address));
+    }
+
+    pub(crate) fn give_back_spin_lock(&mut self, address: u64) {
+        self.give_back_lock(Which::Spin(address));
     }
 
     /// `dsq->lock`. Looking through a queue takes time, changing it no more than the lock itself.

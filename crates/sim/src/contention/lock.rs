@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A lock and the times at which it was held.
 
-use crate::task::DsqRef;
-
 /// When a lock was held last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lock {
@@ -30,16 +28,6 @@ impl Lock {
             self.busy_until_ns = self.busy_until_ns.max(at_ns);
         }
     }
-}
-
-/// A lock of the simulated kernel or the scheduler.
-#[derive(Clone, Copy)]
-pub enum Which {
-    Runqueue(u32),
-    /// A local DSQ has none: its runqueue's lock protects it.
-    Dsq(DsqRef),
-    /// The address of a `struct bpf_spin_lock`.
-    Spin(u64),
 }
 
 #[cfg(test)]

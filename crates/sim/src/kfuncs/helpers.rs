@@ -3,7 +3,6 @@
 
 use super::{EnginePtr, Helper};
 use crate::bpf::format::{FormatError, c_string, format};
-use crate::contention::lock::Which;
 use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
 use crate::races::Sync;
@@ -290,7 +289,7 @@ unsafe extern "C" fn kptr_xchg(mut e: EnginePtr, slot: *mut u64, new: u64) -> u6
 extern "C" fn spin_lock(mut e: EnginePtr, lock: u64) {
     let e = e.engine_for_free();
     e.charge_call(e.machine.costs.spin_lock_ns);
-    e.take_lock(Which::Spin(lock));
+    e.take_spin_lock(lock);
     e.acquire(Sync::Spin(lock as usize));
     let instance = e.instance;
     // SAFETY: the engine is not used any more. The lock is a word of the scheduler's.
@@ -300,5 +299,5 @@ extern "C" fn spin_lock(mut e: EnginePtr, lock: u64) {
 extern "C" fn spin_unlock(mut e: EnginePtr, lock: u64) {
     let e = e.engine_for_free();
     e.release(Sync::Spin(lock as usize));
-    e.give_back_lock(Which::Spin(lock));
+    e.give_back_spin_lock(lock);
 }

@@ -2,7 +2,6 @@
 //! Runqueue locks: which ones the current code holds, which determines what a kernel may do. Each callback is checked against them (in builds with debug
 //! assertions), and runs that report accesses report these, too.
 
-use crate::contention::lock::Which;
 use crate::engine::Engine;
 use crate::races::Sync;
 use tiltyard_model::{Cpu, EventKind};
@@ -40,7 +39,7 @@ impl Engine<'_> {
     /// The same for a kick, on which no scheduler may rely for the order of its accesses; see `order.rs`.
     pub(crate) fn lock_rq_for_kick(&mut self, cpu: u32) {
         self.rq_locks.0.push(cpu);
-        self.take_lock(Which::Runqueue(cpu));
+        self.take_runqueue_lock(cpu);
         if self.ext.accesses.is_some() {
             self.tell_lock(cpu, true);
         }
@@ -49,7 +48,7 @@ impl Engine<'_> {
     pub(crate) fn unlock_rq_after_kick(&mut self, cpu: u32) {
         let innermost = self.rq_locks.0.pop();
         debug_assert_eq!(innermost, Some(cpu), "not the lock that was taken last");
-        self.give_back_lock(Which::Runqueue(cpu));
+        self.give_back_runqueue_lock(cpu);
         if self.ext.accesses.is_some() {
             self.tell_lock(cpu, false);
         }
