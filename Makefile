@@ -11,7 +11,7 @@ OUT    = tiltyard-out
 
 help:
 	@echo "make demo      install missing packages, build, run ULE against CFS on fibo + sysbench"
-	@echo "make figure6   Figure 6 of the ATC'18 paper (threads per core), simulated and in a real kernel with 32 emulated CPUs"
+	@echo "make figure6   Figure 6 of the ATC'18 paper (threads per core), simulated and in real kernels with 32 emulated CPUs"
 	@echo "make test      install missing packages, lint, run all tests"
 	@echo "make claims    re-evaluate all claims: verdicts, specificity, presets, mutations, sensitivity; write the pages"
 	@echo "make bench     the speed of Tiltyard itself"

@@ -91,7 +91,8 @@ pub fn derives_from(experiment: &Experiment, name: &str, job: &Job, measures: &[
 pub fn may_use(experiment: &Experiment, sql: &str, job: &Job, measures: &[&str]) -> bool {
     let quotes = |text: &str| !text.is_empty() && sql.contains(&format!("'{text}'"));
     let mut runs = experiment.runs.iter();
-    let of_run = quotes(&job.run) || !runs.any(|run| quotes(&run.name));
+    let names_run = names_column(sql, "run") && runs.any(|run| quotes(&run.name));
+    let of_run = quotes(&job.run) || !names_run;
     let measured = |run: &RunSpec| {
         let only = run.only.values().flat_map(|only| only.keys());
         run.measures
@@ -102,6 +103,13 @@ pub fn may_use(experiment: &Experiment, sql: &str, job: &Job, measures: &[&str])
     let any_measure = experiment.runs.iter().any(measured);
     let of_measure = measures.iter().any(|measure| quotes(measure)) || !any_measure;
     of_run && of_measure
+}
+
+/// Whether a query has this word outside of its quoted texts.
+fn names_column(sql: &str, column: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut unquoted = sql.split('\'').step_by(2);
+    unquoted.any(|text| text.split(|c| !is_word(c)).any(|word| word == column))
 }
 
 /// The runs that `claims` need, with each argument of `-s` replaced by the result of `replace`.

@@ -82,8 +82,8 @@ fn apache_is_slower_under_cfs_because_of_wakeup_preemption() {
 }
 
 /// Section 6.3: on 32 cores, ULE looks at all of them for a core at most wakeups of sysbench. The search is what its scheduler
-/// takes more CPU time for than CFS. It does not cost throughput here, as in the paper: at a seventeenth of the CPU time busy,
-/// locks limit sysbench, and the two differ by a few percent, in favour of either (docs/how-to/explain-a-difference.md).
+/// takes more CPU time for than CFS. Unlike in the paper, it costs no throughput: at a seventeenth of the CPU time busy, locks
+/// limit sysbench, and ULE is the faster one (docs/how-to/explain-a-difference.md).
 #[test]
 fn sysbench_on_32_cores_pays_for_the_search_at_wakeups() {
     is_found(&Published {
