@@ -269,8 +269,9 @@ static __always_inline bool rebalance_level(u32 cpu, u32 level, enum balance_idl
 	if (b->nr_moved)
 		*idle = nr_running(cpu) ? LB_BUSY : LB_IDLE;
 	WRITE_ONCE(d->last_balance, tick);
+	/* With a barrier: what this pass has written is there for the next. */
 	if (d->kind == LEVEL_NUMA)
-		WRITE_ONCE(numa_balancing, 0);
+		__sync_lock_test_and_set(&numa_balancing, 0);
 	return more;
 }
 

@@ -53,7 +53,7 @@ struct balance {
 	u32 loop, loop_max;
 	/* Tasks to look at, with the CPU to which each may go; tasks on their way. */
 	u32 nr_seen, nr_detached;
-	u32 seen[MAX_SEEN], seen_to[MAX_SEEN], detached[MAX_SEEN];
+	u32 seen[MAX_SEEN], seen_round[MAX_SEEN], seen_to[MAX_SEEN], detached[MAX_SEEN];
 };
 
 static struct balance balances[MAX_CPUS];

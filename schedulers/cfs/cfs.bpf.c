@@ -145,6 +145,9 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	else if (pushed || (enq_flags & SCX_ENQ_LAST))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	/* If it had nobody else, the CPU that pushed looks for tasks now, this one among them. */
+	if (pushed)
+		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
 	probe_task(p, i);
 	probe_cpu(cpu);
 }
@@ -226,15 +229,19 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	struct cfs_cpu *cs = cpu_state(cpu);
 	u64 now_ns = scx_bpf_now();
 	u32 curr = 0;
+	bool pushed = false;
 
 	end_other(cpu, now_ns);
 	/* Partner: begin_push(). */
 	if (READ_ONCE(cs->push_to)) {
 		if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 			curr = slot_of(prev);
-		push_task(cpu, curr, now_ns);
+		pushed = push_task(cpu, curr, now_ns) == PUSHED_CURRENT;
 	}
 	if (run_next(cpu, prev, now_ns))
+		return;
+	/* enqueue() brings it where it goes, and this CPU here again. */
+	if (pushed)
 		return;
 	go_idle(cpu, now_ns);
 	if (READ_ONCE(cs->nr_tasks))
@@ -328,8 +335,9 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 i = slot_of(from), j = to ? slot_of(to) : 0;
 	struct cfs_lock *lk = cpu_lock(entity(i)->cpu);
-	/* Of another task; partner: join(). If it has just moved, it gets no buddy. */
-	struct cfs_lock *to_lk = cpu_lock(READ_ONCE(entity(j)->cpu));
+	/* Of another task; partners: join(), detach_task(). If it has just moved, no buddy. */
+	u32 to_cpu = READ_ONCE(entity(j)->cpu);
+	struct cfs_lock *to_lk = cpu_lock(to_cpu);
 	u64 now_ns = scx_bpf_now();
 	bool gives_way;
 
@@ -339,7 +347,7 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 		bool waits;
 
 		bpf_spin_lock(&to_lk->lock);
-		waits = j && entity(j)->on_rq;
+		waits = j && READ_ONCE(entity(j)->cpu) == to_cpu && entity(j)->on_rq;
 		if (waits)
 			set_next_buddy(j);
 		bpf_spin_unlock(&to_lk->lock);
@@ -378,14 +386,16 @@ void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_struct *current;
-	u32 i = slot_open(p), parent = 0;
+	u32 i = slot_open(p), parent = 0, round;
 	struct cfs_entity *e = entity(i);
 	u64 now_ns = scx_bpf_now();
 
 	if (!i)
 		return -ENOMEM;
+	round = e->custody.round;
 	__builtin_memset(e, 0, sizeof(*e));
-	e->custody.pid = p->pid;
+	e->custody.round = round;
+	custody_of(&e->custody, p->pid);
 	e->policy = p->policy;
 	e->nice = p->static_prio - 120;
 	load_of_nice(&e->load, e->nice, p->policy == POLICY_IDLE);

@@ -7,7 +7,9 @@
  * the CPU it goes to, whose lock guards it, and if the core takes it away meanwhile, it stays away.
  *
  * Affinity is asked of the kernel, which cannot be done under a lock. So a pass writes down the
- * tasks that it will look at, asks for each, and then looks again who is still there.
+ * tasks that it will look at, asks for each, and then looks again who is still there: on this CPU,
+ * and in the round of custody that it was in when it was asked. Of another task that has got the
+ * place meanwhile, or of one with a new affinity, the answer means nothing.
  */
 #ifndef __CFS_MOVE_H
 #define __CFS_MOVE_H
@@ -21,7 +23,7 @@
  * one of the own group of the balancing CPU; else NOWHERE. */
 static __noinline u32 cpu_for(struct balance *b, u32 i, bool others)
 {
-	struct task_struct *p = bpf_task_from_pid(entity(i)->custody.pid);
+	struct task_struct *p = bpf_task_from_pid(READ_ONCE(entity(i)->custody.pid));
 	struct cpu_group *g = group_at(domain(b->cpu, b->level), 0);
 	u32 found = NOWHERE, n;
 
@@ -58,6 +60,7 @@ static __noinline void look(struct balance *b)
 		if (!i || n >= nr)
 			break;
 		b->seen[n & (MAX_SEEN - 1)] = i;
+		b->seen_round[n & (MAX_SEEN - 1)] = entity(i)->custody.round;
 		b->nr_seen = n + 1;
 		i = entity(i)->list_next;
 	}
@@ -68,6 +71,16 @@ static __noinline void look(struct balance *b)
 		b->seen_to[n & (MAX_SEEN - 1)] =
 			cpu_for(b, b->seen[n & (MAX_SEEN - 1)], b->idle != LB_NEWIDLE);
 	}
+}
+
+/* Is task @n of those noted still what it was? The lock held is that of b->src, so what it guards
+ * may be read once the task is found to be there; partners: join(), detach_task(), init_task(). */
+static __always_inline bool still_there(struct balance *b, u32 n)
+{
+	struct cfs_entity *e = entity(b->seen[n & (MAX_SEEN - 1)]);
+
+	return READ_ONCE(e->cpu) == b->src && e->on_rq &&
+	       e->custody.round == b->seen_round[n & (MAX_SEEN - 1)];
 }
 
 /* Has task @i a warm cache where it is? Lock held. */
@@ -131,7 +144,7 @@ static __always_inline bool detach_one(struct balance *b, u32 n)
 	if (b->idle != LB_BUSY && nr_running(b->src) <= 1)
 		return false;
 	b->loop++;
-	if (!entity(i)->on_rq || entity(i)->cpu != b->src)
+	if (!still_there(b, n))
 		return true;
 	if (!may_move(b, i, to)) {
 		list_task_last(cs, i);
@@ -223,7 +236,7 @@ static __noinline void detach_any(struct balance *b, u32 curr)
 
 		if (n >= b->nr_seen)
 			break;
-		if (!e->waiting || e->cpu != b->src || b->seen_to[n & (MAX_SEEN - 1)] != b->dst ||
+		if (b->seen_to[n & (MAX_SEEN - 1)] != b->dst || !still_there(b, n) || !e->waiting ||
 		    !(custody_holds(&e->custody) || i == curr) ||
 		    (READ_ONCE(d->nr_failed) <= hot_tries(d) && is_hot(b, i)))
 			continue;
@@ -234,10 +247,12 @@ static __noinline void detach_any(struct balance *b, u32 curr)
 	}
 }
 
+enum { PUSHED_WAITING = 1, PUSHED_CURRENT };
+
 /*
  * CPU @cpu has been asked to push a task to one that gets none by balancing. It takes the running
- * one,
- * @curr or 0, out of its turn first, as the kernel's stopper thread does.
+ * one, @curr or 0, out of its turn first, as the kernel's stopper thread does. Returns what has
+ * been pushed, 0 for nothing.
  */
 __noinline int push_task(u32 cpu, u32 curr, u64 now_ns)
 {
@@ -269,9 +284,12 @@ __noinline int push_task(u32 cpu, u32 curr, u64 now_ns)
 	if (b->level < MAX_LEVELS)
 		detach_any(b, curr);
 	bpf_spin_unlock(&lk->lock);
-	if (b->nr_detached && !entity(b->detached[0])->pushed)
-		attach_tasks();
-	return 0;
+	if (!b->nr_detached)
+		return 0;
+	if (b->detached[0] == curr)
+		return PUSHED_CURRENT;
+	attach_tasks();
+	return PUSHED_WAITING;
 }
 
 #endif

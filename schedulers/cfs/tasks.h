@@ -30,6 +30,13 @@ static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 /* A balancing CPU may take a waiting task at any moment, and then another lock guards it. */
 #define LOCK_TRIES 8
 
+/* It has been taken that often, or its CPU is none. Left where it is, the queues would be wrong. */
+static __noinline void give_up(u32 i)
+{
+	scx_bpf_error("cfs: task %d has been on %d CPUs while one of them was locked",
+		      READ_ONCE(entity(i)->custody.pid), LOCK_TRIES);
+}
+
 /* Takes task @i, running or not, out of its queues, @how. Not static: see join_session(). */
 __noinline int depart(u32 i, u64 now_ns, u32 how)
 {
@@ -52,6 +59,7 @@ __noinline int depart(u32 i, u64 now_ns, u32 how)
 		if (ours)
 			return 0;
 	}
+	give_up(i);
 	return -EAGAIN;
 }
 
@@ -76,6 +84,7 @@ __noinline int release(u32 i)
 		if (ours)
 			return 0;
 	}
+	give_up(i);
 	return -EAGAIN;
 }
 

@@ -17,9 +17,9 @@ static void fork_account(struct task_struct *child, struct ule_task *t, struct t
 	/* Another child of the parent may be exiting; partner: history_add(). */
 	t->run = READ_ONCE(pt->run);
 	t->slept = READ_ONCE(pt->slept);
-	t->cpu_ticks = pt->cpu_ticks;
-	t->ftick = pt->ftick;
-	t->ltick = pt->ltick;
+	t->cpu_ticks = READ_ONCE(pt->cpu_ticks);
+	t->ftick = READ_ONCE(pt->ftick);
+	t->ltick = READ_ONCE(pt->ltick);
 	/* FreeBSD: the shortest slice to live at first. The port restarts it at enqueue. */
 	t->slice_used = slice_of(READ_ONCE(booked_at(pt)->load)) - par.slice_min;
 	if (fork_scale && accounts)

@@ -7,5 +7,6 @@ mod load;
 mod machine;
 mod multicore;
 mod preemption;
+mod pushed;
 mod queue;
 mod recorded;

@@ -8,17 +8,29 @@
  * paths that leave out the former, in quiescent() and running(). These change the mark under the
  * lock of the queues that hold the task. hand_over() does not: a task that the core takes away at
  * that moment is sorted out by the core, which makes sure of a task once more when it is inserted.
+ *
+ * Where a task may run can change only while it is in nobody's custody. So who asks the kernel
+ * without that lock, and then takes it, compares `round`: if that is still the same, the answer is.
  */
 #ifndef __LIB_CUSTODY_H
 #define __LIB_CUSTODY_H
 
 struct custody {
 	s32 pid;
+	u32 round; /* of this place in the table: how often custody has begun, of whatever task */
 	bool held;
 };
 
+/* A task gets this place. Partners: all who read these of a task that they do not hold. */
+static __always_inline void custody_of(struct custody *c, s32 pid)
+{
+	WRITE_ONCE(c->pid, pid);
+	WRITE_ONCE(c->held, false);
+}
+
 static __always_inline void custody_begin(struct custody *c)
 {
+	WRITE_ONCE(c->round, c->round + 1);
 	WRITE_ONCE(c->held, true);
 }
 
@@ -39,7 +51,7 @@ static __always_inline bool hand_over(struct custody *c, u64 dsq, u64 slice_ns)
 	struct task_struct *p = NULL;
 
 	if (custody_holds(c))
-		p = bpf_task_from_pid(c->pid);
+		p = bpf_task_from_pid(READ_ONCE(c->pid));
 	if (!p)
 		return false;
 	custody_end(c);

@@ -10,7 +10,7 @@
  *   groups    0 is the root group; cgroups and sessions get the others
  *
  * With 4 CPUs, group 2 has the queues 8 to 11, and the entity MAX_TASKS + 9 is what CPU 1's queue
- *of its parent group holds for it.
+ * of its parent group holds for it.
  *
  * Who includes this defines
  *
@@ -263,10 +263,11 @@ __noinline int join_session(u64 id, s32 nice)
 {
 	struct fair_load load;
 	u32 *known = bpf_map_lookup_elem(&sessions, &id);
-	u32 g;
+	/* Once: another CPU may put another group there. */
+	u32 g = known ? READ_ONCE(*known) : 0;
 
-	if (known && hold_session(*known, id))
-		return *known;
+	if (g && hold_session(g, id))
+		return g;
 	load_of_nice(&load, nice, false);
 	g = take_group(0, table_units(load.weight));
 	if (!g)
