@@ -336,6 +336,18 @@ fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     checked(unsafe { libc::sched_setscheduler(0, policy, &parameter) }.into())
 }
 
+/// Where the kernel shows its tracepoints, on this machine or this virtual one.
+pub fn mount_tracefs(at: &std::path::Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let at = std::ffi::CString::new(at.as_os_str().as_bytes())?;
+    let name = c"tracefs".as_ptr();
+    // SAFETY: three strings that end with 0; this file system takes no data.
+    match unsafe { libc::mount(name, at.as_ptr(), name, 0, std::ptr::null()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;

@@ -71,6 +71,8 @@ pub struct Costs {
     pub wakeup_ns: u64,
     /// The same if a timer or a device wakes the task: paid by whatever runs where the interrupt arrives.
     pub timer_wakeup_ns: u64,
+    /// From the time of a timer, or the end of a device's work, to that wakeup: paid likewise.
+    pub timer_irq_ns: u64,
     /// From a task's system call that blocks it to the switch.
     pub block_ns: u64,
     /// Creating a task, its wakeup apart, paid by its parent.
@@ -201,6 +203,7 @@ impl Costs {
         switch_ns: 2_000,
         wakeup_ns: 0,
         timer_wakeup_ns: 0,
+        timer_irq_ns: 0,
         block_ns: 0,
         fork_ns: 0,
         ipi_ns: 1_000,
@@ -231,6 +234,7 @@ impl Costs {
             "switch_ns" => &mut self.switch_ns,
             "wakeup_ns" => &mut self.wakeup_ns,
             "timer_wakeup_ns" => &mut self.timer_wakeup_ns,
+            "timer_irq_ns" => &mut self.timer_irq_ns,
             "block_ns" => &mut self.block_ns,
             "fork_ns" => &mut self.fork_ns,
             "ipi_ns" => &mut self.ipi_ns,

@@ -89,6 +89,7 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
 fn costs_are_set_by_the_keys_of_machine_files() {
     let optional = [
         "timer_wakeup_ns",
+        "timer_irq_ns",
         "block_ns",
         "fork_ns",
         "idle_exit_ns",

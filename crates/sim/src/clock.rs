@@ -15,6 +15,8 @@ pub const NEVER: u64 = u64::MAX;
 pub enum Alarm {
     /// A task's timed sleep or timer ends.
     Task { task: u32, generation: u32 },
+    /// The interrupt of a timer or a device has come as far as to wake the task.
+    Woken { task: u32, generation: u32 },
     /// A bpf_timer fires.
     BpfTimer { arming: Arming, cpu: u32 },
     /// An inter-processor interrupt asks this CPU to reschedule.

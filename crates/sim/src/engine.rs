@@ -325,6 +325,7 @@ impl<'a> Engine<'a> {
             Due::Alarm(Alarm::Task { task, generation }) => {
                 self.task_alarm(TaskId(task), generation)
             }
+            Due::Alarm(Alarm::Woken { task, generation }) => self.woken(TaskId(task), generation),
             Due::Alarm(Alarm::BpfTimer { arming, cpu }) => self.bpf_timer_fires(arming, cpu),
             Due::Alarm(Alarm::Resched { cpu }) => {
                 self.exec_cpu = cpu;

@@ -188,6 +188,29 @@ fn each_wakeup_is_charged() {
     assert!((190_000..=210_000).contains(&task), "{task} ns");
 }
 
+/// What an interrupt takes before its wakeup is sleep, what it takes afterwards is latency; a busy CPU loses both.
+#[test]
+fn the_way_to_a_wakeup_is_charged_before_it() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    (machine.costs.timer_irq_ns, machine.costs.timer_wakeup_ns) = (2_000, 3_000);
+    let times_ns = |others: &str| {
+        let workload = parse(&format!(
+            r#"{{ "tasks": {{ "A": {{ "loop": 100, "run": 50, "sleep": 100 }} {others} }} }}"#
+        ));
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = ran.expect("a run");
+        check_books(&ran);
+        let a = ran.summary.tasks.iter().find(|t| t.name == "A").expect("A");
+        (a.sleep_ns, a.wait_ns, ran.summary.overhead.wakeup_ns)
+    };
+    // The shell that starts A sleeps, too, once.
+    let (sleep_ns, wait_ns, charged_ns) = times_ns("");
+    assert_eq!((sleep_ns, charged_ns), (10_200_000, 505_000));
+    assert!((300_000..=301_000).contains(&wait_ns), "{wait_ns} ns");
+    let (_, _, beside_hog_ns) = times_ns(r#", "hog": { "loop": 30, "run": 1000 }"#);
+    assert_eq!(beside_hog_ns, 505_000);
+}
+
 /// The way of a task to its sleep takes its time, beside the switch.
 #[test]
 fn each_sleep_is_charged() {

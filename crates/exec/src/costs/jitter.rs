@@ -53,6 +53,11 @@ fn late_after(sleep_ns: u64) -> u64 {
 
 /// How much later than they should threads wake up, ns.
 fn lateness(cpu: usize) -> io::Result<Vec<u64>> {
+    beside_idle_class(cpu, || (0..SLEEPS).map(|_| late_after(SLEEP_NS)).collect())
+}
+
+/// Does something with exact timers while a thread of the idle class keeps the CPU awake.
+pub fn beside_idle_class<T>(cpu: usize, work: impl FnOnce() -> T) -> io::Result<T> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let awake = scope.spawn(|| -> io::Result<()> {
@@ -64,10 +69,10 @@ fn lateness(cpu: usize) -> io::Result<Vec<u64>> {
             Ok(())
         });
         sys::exact_timers();
-        let late: Vec<u64> = (0..SLEEPS).map(|_| late_after(SLEEP_NS)).collect();
+        let done = work();
         stop.store(true, SeqCst);
         awake.join().expect("it does not panic")?;
-        Ok(late)
+        Ok(done)
     })
 }
 

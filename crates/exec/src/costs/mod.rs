@@ -9,6 +9,7 @@ mod kernel;
 mod memory;
 mod place;
 mod threads;
+mod tracefs;
 
 pub use threads::{KernelThreads, Period, Runs};
 
@@ -38,6 +39,9 @@ pub struct Readings {
     /// From the time at which a timer should wake a thread to the thread's first instruction, on a CPU that is awake;
     /// measured only on request.
     pub timer_wakeup_ns: Option<u64>,
+    /// The part of that until the kernel's event of the wakeup (sched_waking); `None`: not requested, or no right to trace.
+    #[serde(default)]
+    pub timer_irq_ns: Option<u64>,
     /// The same on a CPU that has been idle for several ticks; measured only on request.
     pub idle_wakeup_ns: Option<u64>,
     /// Creating a thread that does not preempt, from call to return.
@@ -96,6 +100,7 @@ pub fn measure(own: bool, with_jitter: bool) -> io::Result<Readings> {
         wakeup_ns: kernel::wakeup(home)?,
         futex_call_ns: kernel::futex_call(),
         timer_wakeup_ns: own.then(|| jitter::timer_wakeup(home)).transpose()?,
+        timer_irq_ns: own.then(|| tracefs::timer_irq(home)).transpose()?.flatten(),
         idle_wakeup_ns: own.then(jitter::idle_wakeup),
         creation_ns: kernel::creation(home)?,
         round_ns: kernel::round(home)?,

@@ -127,7 +127,9 @@ impl Engine<'_> {
     /// Whether the interrupt has to wait because its CPU is halted.
     pub(crate) fn put_off(&mut self, alarm: Alarm) -> bool {
         let cpu = match alarm {
-            Alarm::Task { task, .. } => self.tasks[TaskId(task).index()].cpu,
+            Alarm::Task { task, .. } | Alarm::Woken { task, .. } => {
+                self.tasks[TaskId(task).index()].cpu
+            }
             Alarm::BpfTimer { cpu, .. } | Alarm::Resched { cpu } | Alarm::Schedule { cpu } => cpu,
             Alarm::Device { device } => match self.served_next(device) {
                 Some(id) => self.tasks[id.index()].cpu,

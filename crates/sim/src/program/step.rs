@@ -420,10 +420,33 @@ impl Engine<'_> {
         Flow::Block
     }
 
-    /// A timed sleep ends: the timer interrupt arrives on the CPU where the task went to sleep.
+    /// A timed sleep ends.
     pub(crate) fn task_alarm(&mut self, id: TaskId, generation: u32) {
+        let task = &self.tasks[id.index()];
+        if task.generation == generation && (task.life == Life::Blocked || task.cursor.leaves) {
+            self.interrupt_to_wake(id);
+        }
+    }
+
+    /// The interrupt of a timer or a device arrives on the CPU where the task went to sleep.
+    pub(crate) fn interrupt_to_wake(&mut self, id: TaskId) {
+        let (irq_ns, task) = (self.machine.costs.timer_irq_ns, &self.tasks[id.index()]);
+        let (cpu, generation) = (task.cpu, task.generation);
+        if irq_ns == 0 {
+            return self.woken(id, generation);
+        }
+        self.charge(cpu, OverheadCause::Wakeup, irq_ns);
+        let alarm = Alarm::Woken {
+            task: id.0,
+            generation,
+        };
+        self.clock.arm(self.now + irq_ns, alarm);
+    }
+
+    /// Nothing else has woken the task since: who waits for this can be woken by nothing else.
+    pub(crate) fn woken(&mut self, id: TaskId, generation: u32) {
         let task = &mut self.tasks[id.index()];
-        if task.generation != generation || task.life != Life::Blocked && !task.cursor.leaves {
+        if task.generation != generation {
             return;
         }
         task.cursor.wait = Wait::Nothing;

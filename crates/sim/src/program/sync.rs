@@ -420,10 +420,7 @@ impl Engine<'_> {
         if let Some((next, service_ns)) = device.queue.pop_front() {
             self.serve(d as usize, next, service_ns);
         }
-        let task = &mut self.tasks[id.index()];
-        task.cursor.wait = Wait::Nothing;
-        self.exec_cpu = task.cpu;
-        self.wake(id, true, false);
+        self.interrupt_to_wake(id);
     }
 
     fn join(&mut self, id: TaskId) -> Flow {

@@ -157,7 +157,7 @@ impl Engine<'_> {
         let task = &mut self.tasks[id.index()];
         task.generation += 1;
         task.cursor.wait = Wait::Time;
-        let alarm = Alarm::Task {
+        let alarm = Alarm::Woken {
             task: id.0,
             generation: task.generation,
         };

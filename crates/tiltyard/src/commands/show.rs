@@ -178,12 +178,13 @@ fn machine(machine: &Machine) -> String {
     page
 }
 
-fn costs(machine: &Machine) -> [(&'static str, u64); 25] {
+fn costs(machine: &Machine) -> [(&'static str, u64); 26] {
     let c = &machine.costs;
     [
         ("switch_ns", c.switch_ns),
         ("wakeup_ns", c.wakeup_ns),
         ("timer_wakeup_ns", c.timer_wakeup_ns),
+        ("timer_irq_ns", c.timer_irq_ns),
         ("block_ns", c.block_ns),
         ("fork_ns", c.fork_ns),
         ("ipi_ns", c.ipi_ns),
