@@ -38,10 +38,6 @@
 enum domain_kind { LEVEL_SMT, LEVEL_MC, LEVEL_DIE, LEVEL_NUMA };
 enum balance_idle { LB_IDLE, LB_BUSY, LB_NEWIDLE };
 
-/* By CPU number: equal numbers share a core, a last-level cache, a node. */
-const volatile u32 cpu_core_id[MAX_CPUS];
-const volatile u32 cpu_llc_id[MAX_CPUS];
-const volatile u32 cpu_node_id[MAX_CPUS];
 /* NUMA nodes, and the distances between them, row by row. */
 const volatile u32 nr_nodes = 1;
 const volatile u32 node_distance[MAX_NODES * MAX_NODES];

@@ -6,11 +6,9 @@
 #ifndef __CFS_TYPES_H
 #define __CFS_TYPES_H
 
-/* A power of two, so that a masked index needs no check. */
-#define MAX_CPUS 4096
-
 #include "tiltyard/custody.h"
 #include "tiltyard/groups.h"
+#include "tiltyard/machine.h"
 #include "tiltyard/tree.h"
 
 /* exec_start of a current entity that is not on the CPU just now: no time passes for it. */

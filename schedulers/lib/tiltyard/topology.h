@@ -10,14 +10,7 @@
 #ifndef __LIB_TOPOLOGY_H
 #define __LIB_TOPOLOGY_H
 
-/* A power of two, so that a masked index needs no check. */
-#define MAX_CPUS 4096
-
-/* By CPU number: equal numbers share a core, a last-level cache, a NUMA node. All zero: the machine
- * is one group. */
-const volatile u32 cpu_core_id[MAX_CPUS];
-const volatile u32 cpu_llc_id[MAX_CPUS];
-const volatile u32 cpu_node_id[MAX_CPUS];
+#include "machine.h"
 
 enum topo_level { TOPO_ALL = 0, TOPO_NODE = 1, TOPO_LLC = 2, TOPO_CORE = 3, NR_TOPO = 4 };
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a scheduler is told of the machine, by its presets.toml: see docs/reference/presets.md.
+ */
+#ifndef __LIB_MACHINE_H
+#define __LIB_MACHINE_H
+
+/* A power of two, so that a masked index needs no check. */
+#define MAX_CPUS 4096
+
+/* By CPU number: equal numbers share a core, a last-level cache, a NUMA node. All zero: the machine
+ * is one group. */
+const volatile u32 cpu_core_id[MAX_CPUS];
+const volatile u32 cpu_llc_id[MAX_CPUS];
+const volatile u32 cpu_node_id[MAX_CPUS];
+
+#endif
