@@ -172,16 +172,23 @@ __noinline int choose(u32 cpu, s32 prev_pid, u64 now_ns)
 {
 	struct cfs_lock *lk = cpu_lock(cpu);
 	struct cfs_cpu *cs = cpu_state(cpu);
+	bool keeps;
 	u32 i;
 
 	if (!lk)
 		return 0;
 	bpf_spin_lock(&lk->lock);
 	i = pick_task(cpu, now_ns);
+	keeps = i && entity(i)->custody.pid == prev_pid;
 	cs->resched = false;
-	if (i && i != cs->curr)
+	if (i && i != cs->curr) {
 		switch_to(i, now_ns);
-	if (i && entity(i)->custody.pid == prev_pid)
+		/* push_task() has put it back, in vain: it goes on, and running() will not say so.
+		 */
+		if (keeps)
+			resume_current(i, now_ns);
+	}
+	if (keeps)
 		i += KEEPS_TURN;
 	bpf_spin_unlock(&lk->lock);
 	return i;
