@@ -2,7 +2,7 @@
 //! A missing quantity is not a number: a measure that returned one where nothing was recorded would let a check pass.
 //! Two tests, both of the query's result, not its text. When a file is loaded, each measure is evaluated on a run
 //! without any rows ([`check`]); when a run is first done, each measure that returned a number is evaluated again
-//! with one [`Kind`] of its input removed ([`Database::number_without`]).
+//! with one [`MayLack`] of its input removed ([`Database::number_without`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,37 +12,37 @@ use crate::sql::{Database, Measured, Reads};
 /// What a run may lack, and the tables that are empty then. Others are left out on purpose: that no task migrated, waited too
 /// long or was preempted is an observation, because the recorder sees every one.
 #[derive(Debug)]
-pub struct Kind {
+pub struct MayLack {
     pub name: &'static str,
     pub tables: &'static [&'static str],
 }
 
-pub const KINDS: [Kind; 7] = [
-    Kind {
+pub const KINDS: [MayLack; 7] = [
+    MayLack {
         name: "probes",
         tables: &["probe", "probe_bucket", "counter", "counter_track"],
     },
-    Kind {
+    MayLack {
         name: "requests",
         tables: &["request", "slice", "latency_quantile"],
     },
-    Kind {
+    MayLack {
         name: "marks",
         tables: &["mark", "instant"],
     },
-    Kind {
+    MayLack {
         name: "wakeups",
         tables: &["wakeup"],
     },
-    Kind {
+    MayLack {
         name: "switches",
         tables: &["sched_slice", "thread_state"],
     },
-    Kind {
+    MayLack {
         name: "tasks",
         tables: &["task", "app", "thread", "process"],
     },
-    Kind {
+    MayLack {
         name: "accesses",
         tables: &["access", "runqueue_lock"],
     },
@@ -50,7 +50,7 @@ pub const KINDS: [Kind; 7] = [
 
 impl Job {
     /// Whether a measure of this job is intentionally a number without this kind of input.
-    pub fn may_lack(&self, measure: &str, kind: &Kind) -> bool {
+    pub fn may_lack(&self, measure: &str, kind: &MayLack) -> bool {
         let kinds = self.may_lack.get(measure);
         kinds.is_some_and(|kinds| kinds.iter().any(|name| name == kind.name))
     }

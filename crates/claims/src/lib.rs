@@ -5,7 +5,7 @@
 pub mod absent;
 mod check;
 mod experiment;
-mod fitted;
+mod fits;
 pub mod history;
 mod judge;
 pub mod mutation;

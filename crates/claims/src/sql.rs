@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use serde::{Deserialize, Serialize};
 use tiltyard_tables::{NAMES, Table, is_of_events, schema};
 
-use crate::absent::Kind;
+use crate::absent::MayLack;
 
 /// One point of a figure: a curve's, or a bar with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -307,7 +307,7 @@ impl Database {
 
     /// What a query gives of a run that has none of a kind: its tables are there and have no rows. `None` if it does not read
     /// them.
-    pub fn number_without(&self, kind: &Kind, sql: &str) -> Result<Option<f64>, String> {
+    pub fn number_without(&self, kind: &MayLack, sql: &str) -> Result<Option<f64>, String> {
         let reads = Reads::of([sql].into_iter())?;
         let is_read = |table: &&&str| reads.has_table(table) && self.has(table);
         let tables: Vec<&str> = kind.tables.iter().filter(is_read).copied().collect();

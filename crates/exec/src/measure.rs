@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tiltyard_workload::{Op, Workload};
 
 use crate::files::visit;
+use crate::mapping::{Plain, Shared};
 use crate::outcome::{Latency, Mark, Request, TaskTotal};
-use crate::shared::{Plain, Shared};
 
 /// Parts of each power of two: latencies are exact to 1/64.
 const PARTS: u64 = 64;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tiltyard_workload::rng::Pcg;
 use tiltyard_workload::{MemKind, Op};
 
-use crate::shared::Shared;
+use crate::mapping::Shared;
 
 const WORD_BYTES: u64 = size_of::<u64>() as u64;
 

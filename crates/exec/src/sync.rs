@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use crate::shared::Plain;
+use crate::mapping::Plain;
 use crate::sys;
 
 /// Beside the owner's tid: somebody waits. The same bit that the kernel uses.

@@ -12,9 +12,9 @@ use tiltyard_workload::{Op, Workload};
 use crate::burn::Speed;
 use crate::files::{Pipe, visit};
 use crate::groups::Groups;
+use crate::mapping::{Plain, Shared};
 use crate::measure::Measures;
 use crate::memory::{Buffer, Shape};
-use crate::shared::{Plain, Shared};
 use crate::sync::{Gate, Lock, Sem};
 use crate::{ExecError, sys};
 

@@ -34,11 +34,11 @@ impl fmt::Display for ExprError {
 #[derive(Clone, Debug, PartialEq)]
 struct Node {
     at: usize,
-    kind: Kind,
+    kind: Operation,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+enum Operation {
     Number(f64),
     Name(String),
     Negate(Box<Node>),
@@ -129,7 +129,8 @@ impl Expr {
     pub fn computed(&self, value: &dyn Fn(&str) -> Option<f64>) -> Vec<(String, f64)> {
         let mut operands = Vec::new();
         self.root.compared(&mut operands);
-        operands.retain(|operand| !matches!(operand.kind, Kind::Name(_)) && operand.has_names());
+        operands
+            .retain(|operand| !matches!(operand.kind, Operation::Name(_)) && operand.has_names());
         let valued = operands
             .into_iter()
             .filter_map(|operand| Some((operand.to_string(), operand.number(value).ok()?)));
@@ -141,18 +142,21 @@ impl Expr {
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.kind {
-            Kind::Number(number) => write!(f, "{number}"),
-            Kind::Name(name) => write!(f, "{name}"),
-            Kind::Negate(inner) => write!(f, "-{}", inner.within('*', true)),
-            Kind::Binary(operator, a, b) => {
+            Operation::Number(number) => write!(f, "{number}"),
+            Operation::Name(name) => write!(f, "{name}"),
+            Operation::Negate(inner) => write!(f, "-{}", inner.within('*', true)),
+            Operation::Binary(operator, a, b) => {
                 let (a, b) = (a.within(*operator, false), b.within(*operator, true));
                 write!(f, "{a} {operator} {b}")
             }
-            Kind::Call(function, arguments) => {
+            Operation::Call(function, arguments) => {
                 let arguments: Vec<String> = arguments.iter().map(Node::to_string).collect();
                 write!(f, "{}({})", function.name(), arguments.join(", "))
             }
-            Kind::Chain(..) | Kind::Not(_) | Kind::Both(..) | Kind::Either(..) => Ok(()),
+            Operation::Chain(..)
+            | Operation::Not(_)
+            | Operation::Both(..)
+            | Operation::Either(..) => Ok(()),
         }
     }
 }
@@ -162,7 +166,7 @@ impl Node {
     fn within(&self, operator: char, is_right: bool) -> String {
         let is_product = |operator: char| matches!(operator, '*' | '/');
         match self.kind {
-            Kind::Binary(own, ..)
+            Operation::Binary(own, ..)
                 if is_product(operator) && !is_product(own)
                     || is_right && is_product(operator) == is_product(own) =>
             {
@@ -175,22 +179,22 @@ impl Node {
     /// The operands of all comparisons.
     fn compared<'a>(&'a self, into: &mut Vec<&'a Node>) {
         match &self.kind {
-            Kind::Not(inner) => inner.compared(into),
-            Kind::Both(a, b) | Kind::Either(a, b) => {
+            Operation::Not(inner) => inner.compared(into),
+            Operation::Both(a, b) | Operation::Either(a, b) => {
                 a.compared(into);
                 b.compared(into);
             }
-            Kind::Chain(operands, _) => into.extend(operands),
+            Operation::Chain(operands, _) => into.extend(operands),
             _ => {}
         }
     }
 
     fn has_names(&self) -> bool {
         match &self.kind {
-            Kind::Name(_) => true,
-            Kind::Negate(inner) => inner.has_names(),
-            Kind::Binary(_, a, b) => a.has_names() || b.has_names(),
-            Kind::Call(_, arguments) => arguments.iter().any(Node::has_names),
+            Operation::Name(_) => true,
+            Operation::Negate(inner) => inner.has_names(),
+            Operation::Binary(_, a, b) => a.has_names() || b.has_names(),
+            Operation::Call(_, arguments) => arguments.iter().any(Node::has_names),
             _ => false,
         }
     }
@@ -198,22 +202,22 @@ impl Node {
     fn is_truth(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Chain(..) | Kind::Not(_) | Kind::Both(..) | Kind::Either(..)
+            Operation::Chain(..) | Operation::Not(_) | Operation::Both(..) | Operation::Either(..)
         )
     }
 
     fn truth(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<bool, ExprError> {
         match &self.kind {
-            Kind::Not(inner) => Ok(!inner.truth(value)?),
-            Kind::Both(a, b) => {
+            Operation::Not(inner) => Ok(!inner.truth(value)?),
+            Operation::Both(a, b) => {
                 let (a, b) = (a.truth(value)?, b.truth(value)?);
                 Ok(a && b)
             }
-            Kind::Either(a, b) => {
+            Operation::Either(a, b) => {
                 let (a, b) = (a.truth(value)?, b.truth(value)?);
                 Ok(a || b)
             }
-            Kind::Chain(operands, compares) => {
+            Operation::Chain(operands, compares) => {
                 let numbers: Result<Vec<f64>, ExprError> =
                     operands.iter().map(|o| o.number(value)).collect();
                 let numbers = numbers?;
@@ -226,13 +230,13 @@ impl Node {
 
     fn number(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<f64, ExprError> {
         let number = match &self.kind {
-            Kind::Number(number) => *number,
-            Kind::Name(name) => match value(name) {
+            Operation::Number(number) => *number,
+            Operation::Name(name) => match value(name) {
                 Some(number) => number,
                 None => return error(self.at, format!("{name} has no value")),
             },
-            Kind::Negate(inner) => -inner.number(value)?,
-            Kind::Binary(operator, a, b) => {
+            Operation::Negate(inner) => -inner.number(value)?,
+            Operation::Binary(operator, a, b) => {
                 let (a, b) = (a.number(value)?, b.number(value)?);
                 match operator {
                     '+' => a + b,
@@ -242,7 +246,7 @@ impl Node {
                     _ => a / b,
                 }
             }
-            Kind::Call(function, arguments) => {
+            Operation::Call(function, arguments) => {
                 let numbers: Result<Vec<f64>, ExprError> =
                     arguments.iter().map(|a| a.number(value)).collect();
                 let numbers = numbers?.into_iter();

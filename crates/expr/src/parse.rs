@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{Compare, ExprError, Function, Kind, Node, error};
+use crate::{Compare, ExprError, Function, Node, Operation, error};
 
 /// Deeper nesting is rejected: the parser is recursive.
 const MAX_DEPTH: usize = 64;
@@ -156,7 +156,7 @@ impl Parser<'_> {
         let mut left = self.both(depth)?;
         while self.eat_word("or") {
             let right = self.both(depth)?;
-            let kind = Kind::Either(Self::truth(left)?, Self::truth(right)?);
+            let kind = Operation::Either(Self::truth(left)?, Self::truth(right)?);
             left = Node { at, kind };
         }
         Ok(left)
@@ -167,7 +167,7 @@ impl Parser<'_> {
         let mut left = self.negation(depth)?;
         while self.eat_word("and") {
             let right = self.negation(depth)?;
-            let kind = Kind::Both(Self::truth(left)?, Self::truth(right)?);
+            let kind = Operation::Both(Self::truth(left)?, Self::truth(right)?);
             left = Node { at, kind };
         }
         Ok(left)
@@ -181,7 +181,7 @@ impl Parser<'_> {
         if depth > MAX_DEPTH {
             return error(at, "brackets are nested too deeply");
         }
-        let kind = Kind::Not(Self::truth(self.negation(depth + 1)?)?);
+        let kind = Operation::Not(Self::truth(self.negation(depth + 1)?)?);
         Ok(Node { at, kind })
     }
 
@@ -207,7 +207,7 @@ impl Parser<'_> {
             .into_iter()
             .map(|o| Self::value(o).map(|o| *o))
             .collect();
-        let kind = Kind::Chain(operands?, compares);
+        let kind = Operation::Chain(operands?, compares);
         Ok(Node { at, kind })
     }
 
@@ -233,7 +233,7 @@ impl Parser<'_> {
 
     fn binary(at: usize, sign: &str, left: Node, right: Node) -> Result<Node, ExprError> {
         let operator = sign.chars().next().unwrap_or_default();
-        let kind = Kind::Binary(operator, Self::value(left)?, Self::value(right)?);
+        let kind = Operation::Binary(operator, Self::value(left)?, Self::value(right)?);
         Ok(Node { at, kind })
     }
 
@@ -243,7 +243,7 @@ impl Parser<'_> {
             return error(at, "brackets are nested too deeply");
         }
         if self.eat_sign(&["-"]).is_some() {
-            let kind = Kind::Negate(Self::value(self.factor(depth + 1)?)?);
+            let kind = Operation::Negate(Self::value(self.factor(depth + 1)?)?);
             return Ok(Node { at, kind });
         }
         if self.eat_sign(&["("]).is_some() {
@@ -252,7 +252,7 @@ impl Parser<'_> {
             return Ok(inner);
         }
         let kind = match self.tokens.get(self.at).map(|t| t.kind.clone()) {
-            Some(TokenKind::Number(number)) => Kind::Number(number),
+            Some(TokenKind::Number(number)) => Operation::Number(number),
             Some(TokenKind::Word(word)) => {
                 self.at += 1;
                 return self.word(at, word, depth);
@@ -275,7 +275,7 @@ impl Parser<'_> {
                     return error(at, what);
                 }
                 self.names.insert(word.clone());
-                let kind = Kind::Name(word);
+                let kind = Operation::Name(word);
                 return Ok(Node { at, kind });
             }
         };
@@ -293,7 +293,7 @@ impl Parser<'_> {
             let what = format!("{word} does not take {} values", arguments.len());
             return error(at, what);
         }
-        let kind = Kind::Call(function, arguments);
+        let kind = Operation::Call(function, arguments);
         Ok(Node { at, kind })
     }
 }

@@ -17,14 +17,14 @@ use crate::threads;
 const REPEATS: u64 = 100;
 /// Instructions of one pass of work() in costs.bpf.c, as the simulated machine counts them.
 const PASS_INSNS: u64 = 146;
-/// Callbacks of a round more under [`Kind::Callbacks`]: runnable, running, stopping and quiescent of two threads.
+/// Callbacks of a round more under [`ExtraWork::Callbacks`]: runnable, running, stopping and quiescent of two threads.
 const CALLBACKS: u64 = 8;
 /// Enqueues of a round.
 const ENQUEUES: u64 = 2;
 
 /// What a scheduler does more than the one that does next to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
+pub enum ExtraWork {
     /// Four more callbacks for every turn of a thread, which do nothing.
     Callbacks,
     /// Code as schedulers have it, [`REPEATS`] times in every enqueue.
@@ -42,45 +42,45 @@ pub enum Kind {
     Kick,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 9] = [
-        Kind::Callbacks,
-        Kind::Work,
-        Kind::Queue,
-        Kind::ArrayLookups,
-        Kind::MapLookups,
-        Kind::StorageLookups,
-        Kind::SpinLocks,
-        Kind::TaskLookups,
-        Kind::Kick,
+impl ExtraWork {
+    pub const ALL: [ExtraWork; 9] = [
+        ExtraWork::Callbacks,
+        ExtraWork::Work,
+        ExtraWork::Queue,
+        ExtraWork::ArrayLookups,
+        ExtraWork::MapLookups,
+        ExtraWork::StorageLookups,
+        ExtraWork::SpinLocks,
+        ExtraWork::TaskLookups,
+        ExtraWork::Kick,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Callbacks => "callbacks",
-            Kind::Work => "work",
-            Kind::Queue => "queue",
-            Kind::ArrayLookups => "array-lookups",
-            Kind::MapLookups => "map-lookups",
-            Kind::StorageLookups => "storage-lookups",
-            Kind::SpinLocks => "spin-locks",
-            Kind::TaskLookups => "task-lookups",
-            Kind::Kick => "kick",
+            ExtraWork::Callbacks => "callbacks",
+            ExtraWork::Work => "work",
+            ExtraWork::Queue => "queue",
+            ExtraWork::ArrayLookups => "array-lookups",
+            ExtraWork::MapLookups => "map-lookups",
+            ExtraWork::StorageLookups => "storage-lookups",
+            ExtraWork::SpinLocks => "spin-locks",
+            ExtraWork::TaskLookups => "task-lookups",
+            ExtraWork::Kick => "kick",
         }
     }
 
     /// What of costs.bpf.c makes the difference; "": that it is built with CALLBACKS.
     pub fn tunable(self) -> &'static str {
         match self {
-            Kind::Callbacks => "",
-            Kind::Work => "passes=100",
-            Kind::Queue => "queue=true",
-            Kind::ArrayLookups => "array_lookups=100",
-            Kind::MapLookups => "map_lookups=100",
-            Kind::StorageLookups => "storage_lookups=100",
-            Kind::SpinLocks => "spin_locks=100",
-            Kind::TaskLookups => "task_lookups=100",
-            Kind::Kick => "kick=true",
+            ExtraWork::Callbacks => "",
+            ExtraWork::Work => "passes=100",
+            ExtraWork::Queue => "queue=true",
+            ExtraWork::ArrayLookups => "array_lookups=100",
+            ExtraWork::MapLookups => "map_lookups=100",
+            ExtraWork::StorageLookups => "storage_lookups=100",
+            ExtraWork::SpinLocks => "spin_locks=100",
+            ExtraWork::TaskLookups => "task_lookups=100",
+            ExtraWork::Kick => "kick=true",
         }
     }
 }
@@ -104,7 +104,7 @@ pub struct Weighed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bpf {
     pub base: Readings,
-    pub rounds_ns: BTreeMap<Kind, u64>,
+    pub rounds_ns: BTreeMap<ExtraWork, u64>,
 }
 
 /// What [`Bpf`] comes to.
@@ -445,23 +445,24 @@ impl Weighed {
 
 impl Bpf {
     fn work(&self) -> Work {
-        let more_ns = |kind: Kind| {
+        let more_ns = |kind: ExtraWork| {
             let round_ns = self.rounds_ns.get(&kind).copied().unwrap_or(0);
             round_ns.saturating_sub(self.base.round_ns)
         };
-        let repeated_ns =
-            |kind| more_ns(kind).saturating_sub(more_ns(Kind::ArrayLookups)) / (ENQUEUES * REPEATS);
-        let callback_ns = more_ns(Kind::Callbacks) / CALLBACKS;
-        let kfunc_ns = (more_ns(Kind::Queue) / ENQUEUES).saturating_sub(callback_ns);
+        let repeated_ns = |kind| {
+            more_ns(kind).saturating_sub(more_ns(ExtraWork::ArrayLookups)) / (ENQUEUES * REPEATS)
+        };
+        let callback_ns = more_ns(ExtraWork::Callbacks) / CALLBACKS;
+        let kfunc_ns = (more_ns(ExtraWork::Queue) / ENQUEUES).saturating_sub(callback_ns);
         Work {
             callback_ns,
-            insn_ps: more_ns(Kind::Work) * 1000 / (ENQUEUES * REPEATS * PASS_INSNS),
+            insn_ps: more_ns(ExtraWork::Work) * 1000 / (ENQUEUES * REPEATS * PASS_INSNS),
             kfunc_ns,
-            map_lookup_ns: repeated_ns(Kind::MapLookups),
-            storage_lookup_ns: repeated_ns(Kind::StorageLookups),
-            spin_lock_ns: repeated_ns(Kind::SpinLocks),
-            task_lookup_ns: repeated_ns(Kind::TaskLookups),
-            kick_ns: (more_ns(Kind::Kick) / ENQUEUES).saturating_sub(kfunc_ns),
+            map_lookup_ns: repeated_ns(ExtraWork::MapLookups),
+            storage_lookup_ns: repeated_ns(ExtraWork::StorageLookups),
+            spin_lock_ns: repeated_ns(ExtraWork::SpinLocks),
+            task_lookup_ns: repeated_ns(ExtraWork::TaskLookups),
+            kick_ns: (more_ns(ExtraWork::Kick) / ENQUEUES).saturating_sub(kfunc_ns),
         }
     }
 }
@@ -509,15 +510,15 @@ mod tests {
             bpf: Some(Bpf {
                 base: readings(6_000),
                 rounds_ns: BTreeMap::from([
-                    (Kind::Callbacks, 6_160),
-                    (Kind::Work, 6_000 + 14_600),
-                    (Kind::Queue, 6_220),
-                    (Kind::ArrayLookups, 7_000),
-                    (Kind::MapLookups, 15_000),
-                    (Kind::StorageLookups, 11_000),
-                    (Kind::SpinLocks, 9_000),
-                    (Kind::TaskLookups, 27_000),
-                    (Kind::Kick, 6_680),
+                    (ExtraWork::Callbacks, 6_160),
+                    (ExtraWork::Work, 6_000 + 14_600),
+                    (ExtraWork::Queue, 6_220),
+                    (ExtraWork::ArrayLookups, 7_000),
+                    (ExtraWork::MapLookups, 15_000),
+                    (ExtraWork::StorageLookups, 11_000),
+                    (ExtraWork::SpinLocks, 9_000),
+                    (ExtraWork::TaskLookups, 27_000),
+                    (ExtraWork::Kick, 6_680),
                 ]),
             }),
         }
@@ -559,9 +560,9 @@ mod tests {
     fn the_program_does_what_the_arithmetic_says() {
         let source = include_str!("../../kernel/bpf/costs.bpf.c");
         assert!(source.contains(&format!("#define PASS_INSNS {PASS_INSNS}\n")));
-        for kind in Kind::ALL
+        for kind in ExtraWork::ALL
             .into_iter()
-            .filter(|kind| *kind != Kind::Callbacks)
+            .filter(|kind| *kind != ExtraWork::Callbacks)
         {
             let (name, value) = kind.tunable().split_once('=').unwrap();
             assert!(source.contains(&format!(" {name} = ")), "{name}");

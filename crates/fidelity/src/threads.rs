@@ -28,7 +28,7 @@ pub fn profile(threads: &KernelThreads, switch_ns: u64, for_bpf: bool) -> Vec<No
     kinds.retain(|(name, _)| !is_balancer(name));
     let profiles = kinds.into_iter().flat_map(|(name, per_cpu)| {
         let copies = if per_cpu { threads.nr_cpus } else { 1 };
-        let kind = Kind {
+        let kind = ThreadKind {
             name,
             per_cpu,
             copies,
@@ -42,7 +42,7 @@ pub fn profile(threads: &KernelThreads, switch_ns: u64, for_bpf: bool) -> Vec<No
     profiles.flatten().collect()
 }
 
-struct Kind<'a> {
+struct ThreadKind<'a> {
     name: &'a str,
     per_cpu: bool,
     /// Threads that do the work.
@@ -50,7 +50,7 @@ struct Kind<'a> {
     switch_ns: u64,
 }
 
-impl Kind<'_> {
+impl ThreadKind<'_> {
     fn in_period<'a>(&self, period: &'a Period) -> Option<&'a Runs> {
         let same = |runs: &&Runs| runs.name == self.name && runs.per_cpu == self.per_cpu;
         period.threads.iter().find(same)

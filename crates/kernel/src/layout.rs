@@ -11,7 +11,7 @@ use tiltyard_model::Machine;
 
 use crate::protocol::{Counter, Deviation, ExitInfo, Tunable};
 use crate::tunables::TunableError;
-use crate::types::{self, KernelEnums, Kind, Slot};
+use crate::types::{self, KernelEnums, Slot, TypeKind};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -117,7 +117,7 @@ impl Layout {
         // SAFETY: the object outlives the BTF, which is dropped at the end of this function.
         let raw = unsafe { opened.as_libbpf_object().as_ref() };
         let btf = Btf::from_bpf_object(raw)?.ok_or(LoadError::Ops { count: 0 })?;
-        let is_ops = |slot: &Slot| slot.kind == Kind::Struct("sched_ext_ops".to_owned());
+        let is_ops = |slot: &Slot| slot.kind == TypeKind::Struct("sched_ext_ops".to_owned());
         let mut ops: Vec<Slot> = [".struct_ops.link", ".struct_ops"]
             .iter()
             .flat_map(|section| types::variables(&btf, section))
@@ -129,7 +129,7 @@ impl Layout {
         };
         let record = types::variables(&btf, ".data")
             .into_iter()
-            .find(|slot| slot.kind == Kind::Struct("user_exit_info".to_owned()));
+            .find(|slot| slot.kind == TypeKind::Struct("user_exit_info".to_owned()));
         let exit = record.map(|slot| ExitLayout {
             name: slot.name,
             offset: slot.offset,
@@ -171,7 +171,7 @@ impl Layout {
             let found = self.variables.iter().find(|(section, slot)| {
                 matches!(section.as_str(), ".data" | ".bss")
                     && slot.name == counter.name
-                    && slot.kind == Kind::Unsigned
+                    && slot.kind == TypeKind::Unsigned
                     && slot.size == 8
             });
             let (section, slot) = found.ok_or_else(|| LoadError::Counter {

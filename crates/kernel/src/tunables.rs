@@ -3,7 +3,7 @@
 //! data before it is loaded, each in its own type.
 
 use crate::protocol::Tunable;
-use crate::types::{Kind, Slot};
+use crate::types::{Slot, TypeKind};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TunableError {
@@ -37,8 +37,10 @@ pub fn set_all(
 /// What a user may set: the scheduler's own numbers, not what the headers keep beside them.
 fn is_tunable(slot: &Slot) -> bool {
     let is_number = match &slot.kind {
-        Kind::Bool | Kind::Signed | Kind::Unsigned => matches!(slot.size, 1 | 2 | 4 | 8),
-        Kind::Array { elements, .. } => {
+        TypeKind::Bool | TypeKind::Signed | TypeKind::Unsigned => {
+            matches!(slot.size, 1 | 2 | 4 | 8)
+        }
+        TypeKind::Array { elements, .. } => {
             matches!(slot.size.checked_div(*elements), Some(1 | 2 | 4 | 8))
         }
         _ => false,
@@ -62,9 +64,9 @@ fn set(rodata: &mut [u8], settable: &[&Slot], tunable: &Tunable) -> Result<(), T
         value: tunable.value.clone(),
         expected,
     };
-    let (kind, elements, words): (&Kind, usize, Vec<&str>) = match &slot.kind {
+    let (kind, elements, words): (&TypeKind, usize, Vec<&str>) = match &slot.kind {
         // The first elements; the others keep their values.
-        Kind::Array { element, elements } => {
+        TypeKind::Array { element, elements } => {
             (element, *elements, tunable.value.split('/').collect())
         }
         kind => (kind, 1, vec![&tunable.value]),
@@ -84,10 +86,10 @@ fn set(rodata: &mut [u8], settable: &[&Slot], tunable: &Tunable) -> Result<(), T
 }
 
 /// The value as bytes, low first, or none if it does not fit; and what would.
-fn encode(kind: &Kind, size: usize, value: &str) -> (Option<[u8; 8]>, String) {
+fn encode(kind: &TypeKind, size: usize, value: &str) -> (Option<[u8; 8]>, String) {
     let bits = 8 * size as u32;
     match kind {
-        Kind::Bool => {
+        TypeKind::Bool => {
             let number = match value {
                 "true" | "1" => Some(1_u64),
                 "false" | "0" => Some(0),
@@ -95,7 +97,7 @@ fn encode(kind: &Kind, size: usize, value: &str) -> (Option<[u8; 8]>, String) {
             };
             (number.map(u64::to_le_bytes), "true or false".to_owned())
         }
-        Kind::Signed => {
+        TypeKind::Signed => {
             let (low, high) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
             let number = value
                 .parse()
@@ -125,7 +127,7 @@ fn encode(kind: &Kind, size: usize, value: &str) -> (Option<[u8; 8]>, String) {
 mod tests {
     use super::*;
 
-    fn slot(name: &str, offset: usize, size: usize, kind: Kind) -> Slot {
+    fn slot(name: &str, offset: usize, size: usize, kind: TypeKind) -> Slot {
         Slot {
             name: name.to_owned(),
             offset,
@@ -143,8 +145,8 @@ mod tests {
 
     #[test]
     fn arrays_take_their_first_elements() {
-        let kind = Kind::Array {
-            element: Box::new(Kind::Unsigned),
+        let kind = TypeKind::Array {
+            element: Box::new(TypeKind::Unsigned),
             elements: 3,
         };
         let capacity = slot("capacity", 2, 6, kind);
@@ -173,8 +175,8 @@ mod tests {
 
     #[test]
     fn values_land_at_their_place_in_their_size() {
-        let slice = slot("slice_ms", 4, 4, Kind::Unsigned);
-        let nice = slot("nice", 8, 2, Kind::Signed);
+        let slice = slot("slice_ms", 4, 4, TypeKind::Unsigned);
+        let nice = slot("nice", 8, 2, TypeKind::Signed);
         let mut rodata = [0xff; 12];
         let values = [tunable("slice_ms", "0x102"), tunable("nice", "-2")];
         set_all(&mut rodata, &[&slice, &nice], &values).unwrap();
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_unknown_tunable_lists_the_right_ones() {
-        let slice = slot("slice_ms", 0, 4, Kind::Unsigned);
+        let slice = slot("slice_ms", 0, 4, TypeKind::Unsigned);
         let error = set_all(&mut [0; 4], &[&slice], &[tunable("slice", "1")]).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -203,26 +205,26 @@ mod tests {
                 .to_string()
         };
         assert_eq!(
-            check(Kind::Unsigned, 1, "256"),
+            check(TypeKind::Unsigned, 1, "256"),
             "tunable x: \"256\" is not a whole number from 0 to 255"
         );
         assert_eq!(
-            check(Kind::Signed, 1, "-129"),
+            check(TypeKind::Signed, 1, "-129"),
             "tunable x: \"-129\" is not a whole number from -128 to 127"
         );
         assert_eq!(
-            check(Kind::Bool, 1, "maybe"),
+            check(TypeKind::Bool, 1, "maybe"),
             "tunable x: \"maybe\" is not true or false"
         );
     }
 
     #[test]
     fn what_the_headers_keep_is_no_tunable() {
-        let number = |name: &str| slot(name, 0, 4, Kind::Unsigned);
+        let number = |name: &str| slot(name, 0, 4, TypeKind::Unsigned);
         assert!(is_tunable(&number("slice_ms")));
         assert!(!is_tunable(&number("__SCX_SLICE_DFL")));
         assert!(!is_tunable(&number("scx_lib_features")));
         assert!(!is_tunable(&number("tilt_probes_on")));
-        assert!(!is_tunable(&slot("table", 0, 4, Kind::Other("array"))));
+        assert!(!is_tunable(&slot("table", 0, 4, TypeKind::Other("array"))));
     }
 }

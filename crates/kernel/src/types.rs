@@ -12,14 +12,14 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize, ReferencesType, TypeId};
 
 /// What a variable or a field is, as far as a loader cares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum TypeKind {
     Bool,
     Signed,
     Unsigned,
     Struct(String),
     /// Of numbers: what each is, and how many there are.
     Array {
-        element: Box<Kind>,
+        element: Box<TypeKind>,
         elements: usize,
     },
     /// Floats, pointers...: named, never written.
@@ -32,7 +32,7 @@ pub struct Slot {
     pub name: String,
     pub offset: usize,
     pub size: usize,
-    pub kind: Kind,
+    pub kind: TypeKind,
 }
 
 /// The variables of a data section such as `.rodata`, in address order; none if there is no
@@ -90,7 +90,12 @@ pub fn arguments(btf: &Btf<'_>, program: &str) -> Vec<Slot> {
             .skip_mods_and_typedefs();
         fields(btf, structure.name()?.to_str()?)
     };
-    let is_number = |slot: &Slot| matches!(slot.kind, Kind::Bool | Kind::Signed | Kind::Unsigned);
+    let is_number = |slot: &Slot| {
+        matches!(
+            slot.kind,
+            TypeKind::Bool | TypeKind::Signed | TypeKind::Unsigned
+        )
+    };
     find()
         .unwrap_or_default()
         .into_iter()
@@ -128,36 +133,36 @@ fn size_of(btf: &Btf<'_>, id: TypeId) -> Option<usize> {
     usize::try_from(size).ok()
 }
 
-fn kind(plain: &BtfType<'_>) -> Kind {
+fn kind(plain: &BtfType<'_>) -> TypeKind {
     if let Ok(int) = Int::try_from(*plain) {
         return match int.encoding {
-            IntEncoding::Bool => Kind::Bool,
-            IntEncoding::Signed => Kind::Signed,
-            IntEncoding::None | IntEncoding::Char => Kind::Unsigned,
+            IntEncoding::Bool => TypeKind::Bool,
+            IntEncoding::Signed => TypeKind::Signed,
+            IntEncoding::None | IntEncoding::Char => TypeKind::Unsigned,
         };
     }
     if let Ok(array) = Array::try_from(*plain) {
         return match kind(&array.contained_type().skip_mods_and_typedefs()) {
-            element @ (Kind::Bool | Kind::Signed | Kind::Unsigned) => Kind::Array {
+            element @ (TypeKind::Bool | TypeKind::Signed | TypeKind::Unsigned) => TypeKind::Array {
                 element: Box::new(element),
                 elements: array.capacity(),
             },
-            _ => Kind::Other("array"),
+            _ => TypeKind::Other("array"),
         };
     }
     match plain.kind() {
-        BtfKind::Enum | BtfKind::Enum64 => Kind::Unsigned,
-        BtfKind::Struct => Kind::Struct(
+        BtfKind::Enum | BtfKind::Enum64 => TypeKind::Unsigned,
+        BtfKind::Struct => TypeKind::Struct(
             plain
                 .name()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default(),
         ),
-        BtfKind::Array => Kind::Other("array"),
-        BtfKind::Float => Kind::Other("floating point"),
-        BtfKind::Ptr => Kind::Other("pointer"),
-        BtfKind::Union => Kind::Other("union"),
-        _ => Kind::Other("something else than a number"),
+        BtfKind::Array => TypeKind::Other("array"),
+        BtfKind::Float => TypeKind::Other("floating point"),
+        BtfKind::Ptr => TypeKind::Other("pointer"),
+        BtfKind::Union => TypeKind::Other("union"),
+        _ => TypeKind::Other("something else than a number"),
     }
 }
 
@@ -254,7 +259,7 @@ mod tests {
             name: name.to_owned(),
             offset,
             size: 8,
-            kind: Kind::Unsigned,
+            kind: TypeKind::Unsigned,
         }
     }
 

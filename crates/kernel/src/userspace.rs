@@ -13,7 +13,7 @@ use crate::layout::{Layout, LoadError, Setup, find_map, section_bytes};
 use crate::protocol::Tunable;
 use crate::syscall;
 use crate::tunables;
-use crate::types::Kind;
+use crate::types::TypeKind;
 
 /// The topology of this machine, without offline CPUs at the end, and the tick of its kernel.
 pub fn machine() -> Result<Machine, String> {
@@ -28,9 +28,9 @@ pub fn plan(setup: Setup, layout: &Layout) -> Result<Plan, LoadError> {
     let room = |name: &str| {
         let (section, slot) = layout.variable(name)?;
         let elements = match &slot.kind {
-            Kind::Bool | Kind::Signed | Kind::Unsigned => 1,
-            Kind::Array { elements, .. } => *elements as u64,
-            Kind::Struct(_) | Kind::Other(_) => return None,
+            TypeKind::Bool | TypeKind::Signed | TypeKind::Unsigned => 1,
+            TypeKind::Array { elements, .. } => *elements as u64,
+            TypeKind::Struct(_) | TypeKind::Other(_) => return None,
         };
         Some(Room {
             elements,
@@ -81,7 +81,7 @@ fn resize(
         .iter_mut()
         .find(|(_, slot)| slot.name == name);
     let (section, slot) = found.ok_or_else(missing)?;
-    let Kind::Array { elements, .. } = &mut slot.kind else {
+    let TypeKind::Array { elements, .. } = &mut slot.kind else {
         return Err(missing());
     };
     let element = slot.size / (*elements).max(1);
@@ -238,7 +238,7 @@ pub fn given(object: &Object, layout: &Layout, plan: &Plan) -> Vec<Tunable> {
         let (section, slot) = layout.variable(&variable.name)?;
         let data = section_bytes(object, section)?;
         let elements = match slot.kind {
-            Kind::Array { elements, .. } => elements.max(1),
+            TypeKind::Array { elements, .. } => elements.max(1),
             _ => 1,
         };
         let bytes = data.get(slot.offset..slot.offset + slot.size)?;

@@ -5,7 +5,7 @@ mod maps;
 
 use std::fmt::Write;
 
-use crate::html::charts::{Chart, Kind, Series};
+use crate::html::charts::{Chart, ChartKind, Series};
 use crate::html::markup::escape;
 pub(crate) use maps::maps;
 
@@ -125,7 +125,7 @@ pub(crate) fn chart(chart: &Chart) -> String {
 }
 
 fn axes(chart: &Chart, across: (f64, f64), up: (f64, f64)) -> (Axis, Axis) {
-    let log = chart.kind == Kind::Percentiles;
+    let log = chart.kind == ChartKind::Percentiles;
     let values = || {
         chart
             .series
@@ -134,7 +134,7 @@ fn axes(chart: &Chart, across: (f64, f64), up: (f64, f64)) -> (Axis, Axis) {
     };
     let lowest = values().fold(0.0, f64::min);
     let (low, high) = match chart.kind {
-        Kind::Percentiles => {
+        ChartKind::Percentiles => {
             let least = values().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
             let most = chart.y_max.max(1e-6);
             (
@@ -181,7 +181,7 @@ fn power_of_ten(value: f64, round: fn(f64) -> f64) -> f64 {
 /// Lines, their values, and what the axes show.
 fn grid(svg: &mut String, chart: &Chart, x: &Axis, y: &Axis) {
     let x_ticks: Vec<(f64, String)> = match chart.kind {
-        Kind::Percentiles => NINES.map(|(at, name)| (at, name.to_owned())).to_vec(),
+        ChartKind::Percentiles => NINES.map(|(at, name)| (at, name.to_owned())).to_vec(),
         _ => x.ticks(),
     };
     for (value, label) in x_ticks {
@@ -226,7 +226,7 @@ fn color(series: &Series) -> &'static str {
 fn legend(svg: &mut String, chart: &Chart) {
     let mut at = ROOM[0];
     for (i, series) in chart.series.iter().enumerate() {
-        let dashes = if chart.kind == Kind::Points {
+        let dashes = if chart.kind == ChartKind::Points {
             ""
         } else {
             DASHES[i % DASHES.len()]
@@ -246,7 +246,11 @@ fn legend(svg: &mut String, chart: &Chart) {
 fn curve(svg: &mut String, chart: &Chart, series: &Series, at: usize, x: &Axis, y: &Axis) {
     let color = color(series);
     let every = series.y.len().div_ceil(MAX_POINTS).max(1);
-    let every = if chart.kind == Kind::Points { 1 } else { every };
+    let every = if chart.kind == ChartKind::Points {
+        1
+    } else {
+        every
+    };
     let place = |values: &[Option<f64>]| -> Vec<(f64, f64)> {
         let points = chart.x.iter().zip(values);
         let points = points.filter_map(|(px, value)| Some((x.place(*px), y.place((*value)?))));
@@ -268,7 +272,7 @@ fn curve(svg: &mut String, chart: &Chart, series: &Series, at: usize, x: &Axis, 
         );
     }
     let points = place(&series.y);
-    if chart.kind == Kind::Points {
+    if chart.kind == ChartKind::Points {
         let dots: String = points
             .iter()
             .map(|(px, py)| format!("M{px:.1} {py:.1}h0"))
@@ -282,7 +286,7 @@ fn curve(svg: &mut String, chart: &Chart, series: &Series, at: usize, x: &Axis, 
     let _ = writeln!(
         svg,
         "<path d=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"1.8\" stroke-dasharray=\"{}\"/>",
-        path(&points, chart.kind == Kind::Steps),
+        path(&points, chart.kind == ChartKind::Steps),
         DASHES[at % DASHES.len()],
     );
 }
@@ -303,7 +307,7 @@ fn path(points: &[(f64, f64)], steps: bool) -> String {
 mod tests {
     use super::*;
 
-    fn sample(kind: Kind) -> Chart {
+    fn sample(kind: ChartKind) -> Chart {
         let series = |label: &str, color| Series {
             label: label.to_owned(),
             color,
@@ -327,7 +331,12 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_axes_units_and_names() {
-        for kind in [Kind::Curves, Kind::Steps, Kind::Points, Kind::Percentiles] {
+        for kind in [
+            ChartKind::Curves,
+            ChartKind::Steps,
+            ChartKind::Points,
+            ChartKind::Percentiles,
+        ] {
             let svg = chart(&sample(kind));
             for text in [
                 "CPU time &lt;fifo&gt;",
@@ -344,17 +353,17 @@ mod tests {
 
     #[test]
     fn a_curve_begins_and_ends_where_its_values_are() {
-        let svg = chart(&sample(Kind::Curves));
+        let svg = chart(&sample(ChartKind::Curves));
         // 1 of 3.12 up from the bottom at the left, 3 of 3.12 at the right end.
         assert!(svg.contains("M70.0 257.8L702.0 69.3"), "{svg}");
     }
 
     #[test]
     fn nothing_to_draw_is_no_error() {
-        let mut empty = sample(Kind::Curves);
+        let mut empty = sample(ChartKind::Curves);
         (empty.x, empty.y_max, empty.x_max) = (Vec::new(), 0.0, 0.0);
         empty.series.clear();
-        for kind in [Kind::Curves, Kind::Percentiles] {
+        for kind in [ChartKind::Curves, ChartKind::Percentiles] {
             empty.kind = kind;
             let svg = chart(&empty);
             assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{svg}");

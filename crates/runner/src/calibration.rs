@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use tiltyard_build::Builder;
-use tiltyard_fidelity::costs::{Bpf, Kind, Weighed};
+use tiltyard_fidelity::costs::{Bpf, ExtraWork, Weighed};
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::{
     Progress, Report, RunOutcome, RunReport, SchedulerJob, Tunable, VmJob, here, host, vm,
@@ -45,9 +45,9 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
     let mut base = scheduler(BASE, Some(&plain), "");
     base.arguments = vec!["--readings".to_owned()];
     let mut schedulers = vec![own, base];
-    for kind in Kind::ALL {
+    for kind in ExtraWork::ALL {
         let object = match kind {
-            Kind::Callbacks => &callbacks,
+            ExtraWork::Callbacks => &callbacks,
             _ => &plain,
         };
         let mut more = scheduler(kind.name(), Some(object), kind.tunable());
@@ -85,7 +85,7 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
     let mut bpf = None;
     if let Some(base) = of(BASE) {
         let mut rounds_ns = BTreeMap::new();
-        for kind in Kind::ALL {
+        for kind in ExtraWork::ALL {
             if let Some(run) = of(kind.name()) {
                 rounds_ns.insert(kind, parse(run, &heard.output)?);
             }

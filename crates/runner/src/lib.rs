@@ -38,6 +38,7 @@
 
 pub mod applications;
 pub mod calibration;
+pub mod comparison;
 pub mod data;
 pub mod duration;
 mod error;

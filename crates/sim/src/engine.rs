@@ -321,7 +321,7 @@ impl<'a> Engine<'a> {
 
     fn handle(&mut self, due: Due) {
         match due {
-            Due::Alarm(alarm) if !self.ext.still.is_empty() && self.put_off(alarm) => {}
+            Due::Alarm(alarm) if !self.ext.still.is_empty() && self.delay_if_halted(alarm) => {}
             Due::Alarm(Alarm::Task { task, generation }) => {
                 self.task_alarm(TaskId(task), generation)
             }

@@ -20,5 +20,5 @@ mod tasks;
 pub use events::EventTables;
 pub use parquet_dir::{Error, ParquetDir, RunFiles, RunPart};
 pub use rows::{BATCH_ROWS, BatchSink, Table};
-pub use schema::{Column, Kind, NAMES, Spec, is_of_events, schema, specs};
+pub use schema::{Column, ColumnKind, NAMES, Spec, is_of_events, schema, specs};
 pub use summaries::{RunFacts, run_table, summary_tables};

@@ -8,7 +8,7 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 
-use crate::schema::{self, Kind, Spec};
+use crate::schema::{self, ColumnKind, Spec};
 
 /// Rows of a full batch.
 pub const BATCH_ROWS: usize = 64 * 1024;
@@ -92,12 +92,12 @@ enum Cells {
 }
 
 impl Cells {
-    fn new(kind: Kind) -> Cells {
+    fn new(kind: ColumnKind) -> Cells {
         match kind {
-            Kind::Int => Cells::Int(Int64Builder::new()),
-            Kind::Uint => Cells::Uint(UInt64Builder::new()),
-            Kind::Text => Cells::Text(StringBuilder::new()),
-            Kind::Bool => Cells::Bool(BooleanBuilder::new()),
+            ColumnKind::Int => Cells::Int(Int64Builder::new()),
+            ColumnKind::Uint => Cells::Uint(UInt64Builder::new()),
+            ColumnKind::Text => Cells::Text(StringBuilder::new()),
+            ColumnKind::Bool => Cells::Bool(BooleanBuilder::new()),
         }
     }
 

@@ -48,7 +48,7 @@ pub fn is_of_events(table: &str) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// 64-bit signed even if values cannot be negative, because differences of unsigned values wrap.
     Int,
     /// 64-bit unsigned: seeds.
@@ -60,7 +60,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
-    pub kind: Kind,
+    pub kind: ColumnKind,
     pub nullable: bool,
     pub about: &'static str,
 }
@@ -91,10 +91,10 @@ pub(crate) fn spec(table: &str) -> &'static Spec {
 pub fn schema(table: &str) -> SchemaRef {
     let field = |column: &Column| {
         let kind = match column.kind {
-            Kind::Int => DataType::Int64,
-            Kind::Uint => DataType::UInt64,
-            Kind::Text => DataType::Utf8,
-            Kind::Bool => DataType::Boolean,
+            ColumnKind::Int => DataType::Int64,
+            ColumnKind::Uint => DataType::UInt64,
+            ColumnKind::Text => DataType::Utf8,
+            ColumnKind::Bool => DataType::Boolean,
         };
         Field::new(&column.name, kind, column.nullable)
     };
@@ -116,7 +116,7 @@ fn table<const N: usize>(
     }
 }
 
-fn column(name: &str, kind: Kind, nullable: bool, about: &'static str) -> Vec<Column> {
+fn column(name: &str, kind: ColumnKind, nullable: bool, about: &'static str) -> Vec<Column> {
     vec![Column {
         name: name.to_owned(),
         kind,
@@ -126,23 +126,23 @@ fn column(name: &str, kind: Kind, nullable: bool, about: &'static str) -> Vec<Co
 }
 
 fn int(name: &str, about: &'static str) -> Vec<Column> {
-    column(name, Kind::Int, false, about)
+    column(name, ColumnKind::Int, false, about)
 }
 
 fn maybe_int(name: &str, about: &'static str) -> Vec<Column> {
-    column(name, Kind::Int, true, about)
+    column(name, ColumnKind::Int, true, about)
 }
 
 fn text(name: &str, about: &'static str) -> Vec<Column> {
-    column(name, Kind::Text, false, about)
+    column(name, ColumnKind::Text, false, about)
 }
 
 fn maybe_text(name: &str, about: &'static str) -> Vec<Column> {
-    column(name, Kind::Text, true, about)
+    column(name, ColumnKind::Text, true, about)
 }
 
 fn bool(name: &str, about: &'static str) -> Vec<Column> {
-    column(name, Kind::Bool, false, about)
+    column(name, ColumnKind::Bool, false, about)
 }
 
 fn event_specs() -> Vec<Spec> {
@@ -184,7 +184,7 @@ fn event_specs() -> Vec<Spec> {
                 text("tunables", "Tunables that were set, as a JSON object."),
                 column(
                     "seed",
-                    Kind::Uint,
+                    ColumnKind::Uint,
                     true,
                     "Seed of all random draws; null for a real kernel.",
                 ),

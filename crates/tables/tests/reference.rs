@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tiltyard_tables::{Kind, Spec, specs};
+use tiltyard_tables::{ColumnKind, Spec, specs};
 
 const PAGE: &str = "docs/reference/tables.md";
 
@@ -17,10 +17,10 @@ fn section(spec: &Spec) -> String {
     );
     for column in &spec.columns {
         let kind = match column.kind {
-            Kind::Int => "int64",
-            Kind::Uint => "uint64",
-            Kind::Text => "text",
-            Kind::Bool => "bool",
+            ColumnKind::Int => "int64",
+            ColumnKind::Uint => "uint64",
+            ColumnKind::Text => "text",
+            ColumnKind::Bool => "bool",
         };
         let null = if column.nullable { ", null" } else { "" };
         text += &format!("| `{}` | {kind}{null} | {} |\n", column.name, column.about);

@@ -13,11 +13,11 @@ const MAX_DEPTH: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Value {
     pub span: Range<usize>,
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     /// The key stood alone.
     Absent,
     Null,
@@ -36,17 +36,17 @@ pub(crate) struct Member {
     pub value: Value,
 }
 
-impl Kind {
+impl NodeKind {
     /// The JSON type, with an article, for messages.
     pub fn name(&self) -> &'static str {
         match self {
-            Kind::Absent => "nothing",
-            Kind::Null => "null",
-            Kind::Bool(_) => "a boolean",
-            Kind::Number(_) => "a number",
-            Kind::String(_) => "a string",
-            Kind::Array(_) => "a list",
-            Kind::Object(_) => "an object",
+            NodeKind::Absent => "nothing",
+            NodeKind::Null => "null",
+            NodeKind::Bool(_) => "a boolean",
+            NodeKind::Number(_) => "a number",
+            NodeKind::String(_) => "a string",
+            NodeKind::Array(_) => "a list",
+            NodeKind::Object(_) => "an object",
         }
     }
 }
@@ -151,7 +151,7 @@ impl Parser<'_> {
         let kind = match self.peek() {
             Some('{') => self.object(depth)?,
             Some('[') => self.array(depth)?,
-            Some('"') => Kind::String(self.string()?),
+            Some('"') => NodeKind::String(self.string()?),
             Some(c) if c == '-' || c.is_ascii_digit() => self.number()?,
             Some(c) if c.is_ascii_alphabetic() => self.word()?,
             _ => {
@@ -168,14 +168,14 @@ impl Parser<'_> {
         })
     }
 
-    fn object(&mut self, depth: usize) -> Parsed<Kind> {
+    fn object(&mut self, depth: usize) -> Parsed<NodeKind> {
         let open = self.at;
         self.bump();
         let mut members = Vec::new();
         loop {
             self.skip_blank()?;
             if self.eat("}") {
-                return Ok(Kind::Object(members));
+                return Ok(NodeKind::Object(members));
             }
             if self.peek() != Some('"') {
                 return Err(self.missing(
@@ -206,7 +206,7 @@ impl Parser<'_> {
         } else {
             Value {
                 span: key_span.clone(),
-                kind: Kind::Absent,
+                kind: NodeKind::Absent,
             }
         };
         Ok(Member {
@@ -216,14 +216,14 @@ impl Parser<'_> {
         })
     }
 
-    fn array(&mut self, depth: usize) -> Parsed<Kind> {
+    fn array(&mut self, depth: usize) -> Parsed<NodeKind> {
         let open = self.at;
         self.bump();
         let mut items = Vec::new();
         loop {
             self.skip_blank()?;
             if self.eat("]") {
-                return Ok(Kind::Array(items));
+                return Ok(NodeKind::Array(items));
             }
             if self.peek().is_none() {
                 return Err(self.missing(open, "a value or ]", "close the list with ]"));
@@ -327,7 +327,7 @@ impl Parser<'_> {
         u32::from_str_radix(digits, 16).ok()
     }
 
-    fn number(&mut self) -> Parsed<Kind> {
+    fn number(&mut self) -> Parsed<NodeKind> {
         let start = self.at;
         while self
             .peek()
@@ -337,7 +337,7 @@ impl Parser<'_> {
         }
         let number = &self.text[start..self.at];
         if is_number(number) {
-            return Ok(Kind::Number(number.to_string()));
+            return Ok(NodeKind::Number(number.to_string()));
         }
         let what = format!("{number} is not a number");
         Err(SyntaxError {
@@ -347,7 +347,7 @@ impl Parser<'_> {
         })
     }
 
-    fn word(&mut self) -> Parsed<Kind> {
+    fn word(&mut self) -> Parsed<NodeKind> {
         let start = self.at;
         while self
             .peek()
@@ -356,9 +356,9 @@ impl Parser<'_> {
             self.bump();
         }
         match &self.text[start..self.at] {
-            "true" => Ok(Kind::Bool(true)),
-            "false" => Ok(Kind::Bool(false)),
-            "null" => Ok(Kind::Null),
+            "true" => Ok(NodeKind::Bool(true)),
+            "false" => Ok(NodeKind::Bool(false)),
+            "null" => Ok(NodeKind::Null),
             word => Err(SyntaxError {
                 span: start..self.at,
                 what: format!("{word} is no value"),
@@ -390,13 +390,13 @@ fn is_number(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kind(text: &str) -> Kind {
+    fn kind(text: &str) -> NodeKind {
         parse(text).expect(text).kind
     }
 
     #[test]
     fn order_and_duplicates_of_keys_are_kept() {
-        let Kind::Object(members) = kind(r#"{"run": 1, "sleep": 2, "run": 3}"#) else {
+        let NodeKind::Object(members) = kind(r#"{"run": 1, "sleep": 2, "run": 3}"#) else {
             panic!()
         };
         let keys: Vec<_> = members.iter().map(|m| m.key.as_str()).collect();
@@ -406,11 +406,11 @@ mod tests {
     #[test]
     fn every_key_and_value_knows_its_place() {
         let text = "{\n  \"cpus\" : [0, 12]\n}";
-        let Kind::Object(members) = kind(text) else {
+        let NodeKind::Object(members) = kind(text) else {
             panic!()
         };
         assert_eq!(&text[members[0].key_span.clone()], "\"cpus\"");
-        let Kind::Array(items) = &members[0].value.kind else {
+        let NodeKind::Array(items) = &members[0].value.kind else {
             panic!()
         };
         assert_eq!(&text[items[1].span.clone()], "12");
@@ -419,31 +419,31 @@ mod tests {
     #[test]
     fn comments_and_trailing_commas_are_allowed() {
         let text = "/* a */ { // b\n \"a\": [1, 2,], /* \" */ }  // end";
-        let Kind::Object(members) = kind(text) else {
+        let NodeKind::Object(members) = kind(text) else {
             panic!()
         };
-        assert!(matches!(&members[0].value.kind, Kind::Array(items) if items.len() == 2));
+        assert!(matches!(&members[0].value.kind, NodeKind::Array(items) if items.len() == 2));
     }
 
     #[test]
     fn a_key_may_stand_alone() {
-        let Kind::Object(members) = kind(r#"{"suspend", "run": 1, "yield"}"#) else {
+        let NodeKind::Object(members) = kind(r#"{"suspend", "run": 1, "yield"}"#) else {
             panic!()
         };
-        assert_eq!(members[0].value.kind, Kind::Absent);
-        assert_eq!(members[2].value.kind, Kind::Absent);
+        assert_eq!(members[0].value.kind, NodeKind::Absent);
+        assert_eq!(members[2].value.kind, NodeKind::Absent);
     }
 
     #[test]
     fn strings_are_decoded() {
         let text = r#""a\"\\\/\n\u00e9\ud83d\ude00""#;
-        assert_eq!(kind(text), Kind::String("a\"\\/\né😀".into()));
+        assert_eq!(kind(text), NodeKind::String("a\"\\/\né😀".into()));
     }
 
     #[test]
     fn numbers_follow_the_grammar() {
         for good in ["0", "-1", "12.50", "1e9", "1.5E-3"] {
-            assert_eq!(kind(good), Kind::Number(good.into()));
+            assert_eq!(kind(good), NodeKind::Number(good.into()));
         }
         for bad in ["01", "1.", "-", "1e", "0x10", "1_000", "5us"] {
             assert!(parse(bad).is_err(), "{bad}");

@@ -2,7 +2,7 @@
 //! Workload files with some of their numbers changed: JSON merge patches (RFC 7396), with one rule more, so that a
 //! slip of the pen is an error and not a task that nobody asked for: a patch adds no objects.
 
-use crate::json::{self, Kind, Member, Value};
+use crate::json::{self, Member, NodeKind, Value};
 use crate::write::Node;
 
 /// The text of a workload file after `patch`, a JSON object: what it names is replaced, `null` removes, all else stays.
@@ -22,7 +22,7 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
     let mut target =
         json::parse(text).map_err(|e| format!("the workload: {}; {}", e.what, e.way_out))?;
     let number = path.split('.').try_fold(&mut target, |value, key| {
-        let Kind::Object(members) = &mut value.kind else {
+        let NodeKind::Object(members) = &mut value.kind else {
             return None;
         };
         members
@@ -30,7 +30,7 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
             .find(|m| m.key == key)
             .map(|m| &mut m.value)
     });
-    let Some(Kind::Number(number)) = number.map(|value| &mut value.kind) else {
+    let Some(NodeKind::Number(number)) = number.map(|value| &mut value.kind) else {
         return Err(format!("{path}: there is no number to scale"));
     };
     let value: f64 = number
@@ -45,11 +45,11 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
 }
 
 fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
-    let Kind::Object(changes) = &patch.kind else {
+    let NodeKind::Object(changes) = &patch.kind else {
         target.kind = patch.kind.clone();
         return Ok(());
     };
-    let Kind::Object(members) = &mut target.kind else {
+    let NodeKind::Object(members) = &mut target.kind else {
         return Err(format!(
             "{path} is {}, which has no keys to patch",
             target.kind.name()
@@ -67,11 +67,11 @@ fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
                     "{path} occurs more than once; give each its own name"
                 ));
             }
-            (Some(at), None) if change.value.kind == Kind::Null => {
+            (Some(at), None) if change.value.kind == NodeKind::Null => {
                 members.remove(at);
             }
             (Some(at), None) => merge(&mut members[at].value, &change.value, &path)?,
-            (None, _) if matches!(change.value.kind, Kind::Object(_) | Kind::Null) => {
+            (None, _) if matches!(change.value.kind, NodeKind::Object(_) | NodeKind::Null) => {
                 return Err(format!("{path}: there is no such key to patch"));
             }
             (None, _) => members.push(change.clone()),
@@ -83,13 +83,13 @@ fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
 /// The same for the writer.
 fn node(value: &Value) -> Node {
     match &value.kind {
-        Kind::Absent => Node::Absent,
-        Kind::Null => Node::Plain("null".to_owned()),
-        Kind::Bool(flag) => Node::Plain(flag.to_string()),
-        Kind::Number(number) => Node::Plain(number.clone()),
-        Kind::String(text) => Node::text(text),
-        Kind::Array(values) => Node::List(values.iter().map(node).collect()),
-        Kind::Object(members) => {
+        NodeKind::Absent => Node::Absent,
+        NodeKind::Null => Node::Plain("null".to_owned()),
+        NodeKind::Bool(flag) => Node::Plain(flag.to_string()),
+        NodeKind::Number(number) => Node::Plain(number.clone()),
+        NodeKind::String(text) => Node::text(text),
+        NodeKind::Array(values) => Node::List(values.iter().map(node).collect()),
+        NodeKind::Object(members) => {
             let member = |m: &Member| (m.key.clone(), node(&m.value));
             Node::Object(members.iter().map(member).collect())
         }

@@ -5,7 +5,7 @@
 //! one more draw in one place moves nothing elsewhere. All arithmetic is on integers; `fixed`
 //! states its precision.
 
-mod fixed;
+mod logarithm;
 mod normal;
 
 use crate::program::Dist;
@@ -89,9 +89,9 @@ impl Pcg {
     /// Exponential with this mean, rounded to the nearest integer. One draw.
     #[inline]
     pub fn exponential(&mut self, mean: u64) -> u64 {
-        let unit = fixed::minus_ln(self.u64().max(1));
+        let unit = logarithm::minus_ln(self.u64().max(1));
         let scaled =
-            (u128::from(mean) * u128::from(unit) + (1 << (fixed::BITS - 1))) >> fixed::BITS;
+            (u128::from(mean) * u128::from(unit) + (1 << (logarithm::BITS - 1))) >> logarithm::BITS;
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 
@@ -101,7 +101,7 @@ impl Pcg {
     pub fn log_normal(&mut self, median: u64, sigma_milli: u64) -> u64 {
         let normal = i128::from(normal::draw(self));
         let exponent = normal.saturating_mul(i128::from(sigma_milli)) / 1000;
-        fixed::times_exp(median, exponent)
+        logarithm::times_exp(median, exponent)
     }
 
     /// A value of this distribution.

@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use super::schema;
-use crate::json::{Kind, Member, Value, parse};
+use crate::json::{Member, NodeKind, Value, parse};
 use crate::read;
 
 fn member<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     match &value.kind {
-        Kind::Object(members) => {
+        NodeKind::Object(members) => {
             let mut members = members.iter();
             members.find(|m| m.key == key).map(|m| &m.value)
         }
@@ -20,21 +20,21 @@ fn member<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
 
 fn members(value: &Value) -> &[Member] {
     match &value.kind {
-        Kind::Object(members) => members,
+        NodeKind::Object(members) => members,
         _ => &[],
     }
 }
 
 fn text(value: &Value) -> &str {
     match &value.kind {
-        Kind::String(text) | Kind::Number(text) => text,
+        NodeKind::String(text) | NodeKind::Number(text) => text,
         _ => "",
     }
 }
 
 fn list(value: Option<&Value>) -> &[Value] {
     match value.map(|v| &v.kind) {
-        Some(Kind::Array(items)) => items,
+        Some(NodeKind::Array(items)) => items,
         _ => &[],
     }
 }
@@ -84,7 +84,7 @@ impl Validator {
             return wrong();
         }
         let number = |key: &str| member(schema, key).map(|v| text(v).parse::<f64>().unwrap());
-        if let Kind::Number(_) = value.kind {
+        if let NodeKind::Number(_) = value.kind {
             let n: f64 = text(value).parse().unwrap();
             if number("minimum").is_some_and(|m| n < m) || number("maximum").is_some_and(|m| n > m)
             {
@@ -117,7 +117,7 @@ impl Validator {
             schemas.extend(patterns.map(|p| &p.value));
             match member(schema, "additionalProperties") {
                 Some(more) if schemas.is_empty() => match more.kind {
-                    Kind::Bool(false) => return Some(path),
+                    NodeKind::Bool(false) => return Some(path),
                     _ => schemas.push(more),
                 },
                 _ => {}
@@ -135,10 +135,10 @@ impl Validator {
 
 fn is_a(kind: &str, value: &Value) -> bool {
     match (kind, &value.kind) {
-        ("object", Kind::Object(_)) | ("array", Kind::Array(_)) => true,
-        ("string", Kind::String(_)) | ("boolean", Kind::Bool(_)) => true,
-        ("number", Kind::Number(_)) => true,
-        ("integer", Kind::Number(text)) => text.parse::<i64>().is_ok(),
+        ("object", NodeKind::Object(_)) | ("array", NodeKind::Array(_)) => true,
+        ("string", NodeKind::String(_)) | ("boolean", NodeKind::Bool(_)) => true,
+        ("number", NodeKind::Number(_)) => true,
+        ("integer", NodeKind::Number(text)) => text.parse::<i64>().is_ok(),
         _ => false,
     }
 }

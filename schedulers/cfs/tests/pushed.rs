@@ -35,7 +35,9 @@ fn a_pushed_hog_comes_back() {
 /// before: of two hogs that share the CPU neither runs for longer than its slice.
 #[test]
 fn the_clock_of_a_task_that_stays_goes_on() {
-    let workload = parse(include_str!("../../../workloads/probe/micro-balance-nice.json"));
+    let workload = parse(include_str!(
+        "../../../workloads/probe/micro-balance-nice.json"
+    ));
     let mut machine = costed("package:1 core:4 pu:1", 250);
     machine.jitter = Jitter::REFERENCE;
     for seed in 1..=3 {

@@ -79,7 +79,7 @@ impl<'f> Touches<'f> {
         let ranges: Vec<AccessedRange> = ranges.collect();
         let is_scalar = insn.opcode() != "call";
         let calls = ranges.into_iter().filter_map(|range| {
-            if is_scalar && self.is_known(&range) {
+            if is_scalar && self.touch(&range) {
                 return None;
             }
             let how = if range.write { how::WRITE | update } else { 0 };
@@ -125,8 +125,8 @@ impl<'f> Touches<'f> {
         known.unwrap_or_else(|| (pointer.to_owned(), 0))
     }
 
-    /// Whether the line is here already, as far as is certain; it is afterwards.
-    fn is_known(&mut self, range: &AccessedRange) -> bool {
+    /// The line is here afterwards. Returns whether it certainly was before.
+    fn touch(&mut self, range: &AccessedRange) -> bool {
         let (root, offset) = self.line_of(&range.pointer);
         let line = (root, offset.div_euclid(LINE_BYTES));
         let written = self.touched.get(&line).copied();

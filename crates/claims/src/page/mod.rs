@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub use board::{scoreboard, totals};
 
 use crate::experiment::{Claim, Experiment};
-use crate::fitted::section as fitted_section;
+use crate::fits::section as fitted_section;
 use crate::history;
 use crate::judge::Verdict;
 use crate::mutation::{Mutations, Tried};

@@ -17,7 +17,7 @@ pub struct Chart {
     /// For files of its own; a page has it beside the diagram.
     #[serde(skip)]
     pub title: String,
-    pub kind: Kind,
+    pub kind: ChartKind,
     /// Diagrams of one group share their cursor and their scales.
     pub group: String,
     pub x: Vec<f64>,
@@ -30,7 +30,7 @@ pub struct Chart {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ChartKind {
     /// Against time, or whatever the x axis is.
     Curves,
     /// A value holds until the next.
@@ -97,7 +97,7 @@ pub fn runtime(id: String, run: &Summary, apps: &[&str]) -> Chart {
     Chart {
         id,
         title: String::new(),
-        kind: Kind::Curves,
+        kind: ChartKind::Curves,
         group: "time".into(),
         x: run.runtime.at_ns.iter().map(|&ns| seconds(ns)).collect(),
         x_label: "time in s".into(),
@@ -170,7 +170,7 @@ pub fn probe(id: String, run: &Summary, probe: &ProbeSummary, apps: &[&str]) -> 
     Some(Chart {
         id,
         title: String::new(),
-        kind: Kind::Curves,
+        kind: ChartKind::Curves,
         group: "time".into(),
         x: middles_ns
             .map(|ns| seconds(ns.min(run.duration_ns)))
@@ -212,7 +212,7 @@ pub fn depth(id: String, run: &Summary) -> Option<Chart> {
     Some(Chart {
         id,
         title: String::new(),
-        kind: Kind::Curves,
+        kind: ChartKind::Curves,
         group: "time".into(),
         x: run.depth.begin_ns.iter().map(|&ns| seconds(ns)).collect(),
         x_label: "time in s".into(),
@@ -252,7 +252,7 @@ pub fn percentiles(id: String, distributions: &[(usize, String, &Latency)]) -> C
     Chart {
         id,
         title: String::new(),
-        kind: Kind::Percentiles,
+        kind: ChartKind::Percentiles,
         group: "percentiles".into(),
         x: QUANTILES_PPM
             .iter()

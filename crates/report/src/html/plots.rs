@@ -2,7 +2,7 @@
 //! Figures from points: lines and points as diagrams for the page's script, bars as a table that needs none.
 
 use super::barlist;
-use super::charts::{Chart, Kind, MAX_CURVES, Series, largest, rounded};
+use super::charts::{Chart, ChartKind, MAX_CURVES, Series, largest, rounded};
 use super::markup::escape;
 use super::timelines;
 use crate::findings::{Chapter, Plot, PlotKind};
@@ -161,9 +161,9 @@ fn diagram(plot: &Plot, names: &[&str], charts: &mut Vec<Chart>) -> (String, Str
     charts.push(Chart {
         title: format!("{}: {}", plot.name, plot.title),
         kind: match plot.kind {
-            PlotKind::Points => Kind::Points,
-            PlotKind::Steps => Kind::Steps,
-            PlotKind::Line | PlotKind::Bars => Kind::Curves,
+            PlotKind::Points => ChartKind::Points,
+            PlotKind::Steps => ChartKind::Steps,
+            PlotKind::Line | PlotKind::Bars => ChartKind::Curves,
         },
         group: id.clone(),
         x_label: plot.x.clone(),

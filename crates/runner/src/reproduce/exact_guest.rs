@@ -13,7 +13,7 @@ use tiltyard_kernel::{Progress, Report, RunOutcome, RunReport, Trace, VmJob, hos
 use tiltyard_measure::Summary;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 
-use super::simulated::{ask, instead_of, reads, recorder};
+use super::simulator::{ask, instead_of, reads, recorder};
 use super::{Arena, Kept, Plan, source_lines};
 use crate::Error;
 use crate::error::Role;

@@ -9,7 +9,7 @@ mod kernel_plan;
 pub mod mutations;
 mod scheduler_names;
 mod sensitivity;
-mod simulated;
+mod simulator;
 mod source_lines;
 pub mod trials;
 
@@ -26,7 +26,7 @@ pub use exact_guest::ExactGuest;
 pub use files::{load, load_fitted, select};
 pub use kernel_plan::plan_in_kernel;
 pub use sensitivity::sensitivity;
-pub use simulated::Simulated;
+pub use simulator::Simulated;
 
 use crate::{Error, Progress, Total};
 

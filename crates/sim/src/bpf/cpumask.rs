@@ -5,7 +5,7 @@
 //! set of the engine can be passed to a scheduler. [`CpuMask`] has the operations; pointers passed
 //! by a scheduler are converted to it. Bits at and above the number of CPUs are never set.
 
-mod indexed;
+mod index;
 mod kfuncs;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -14,7 +14,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use tiltyard_native::layout::Cpumask;
 
-pub use indexed::IndexedSet;
+pub use index::IndexedSet;
 pub use kfuncs::{BadReference, Cpumasks};
 
 const WORD_BITS: u32 = u64::BITS;

@@ -103,11 +103,11 @@ struct Spec {
     space: bool,
     zero: bool,
     width: usize,
-    kind: Kind,
+    kind: Conversion,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Kind {
+enum Conversion {
     Integer {
         /// 4 or 8.
         bytes: usize,
@@ -164,7 +164,7 @@ impl<M: Memory> Printer<'_, M> {
 
     fn convert(&mut self, spec: &Spec, arg: u64) -> Result<(), Problem> {
         match spec.kind {
-            Kind::Integer {
+            Conversion::Integer {
                 bytes,
                 signed,
                 base,
@@ -189,7 +189,7 @@ impl<M: Memory> Printer<'_, M> {
                 };
                 self.output.number(spec, sign, &digits);
             }
-            Kind::Pointer => {
+            Conversion::Pointer => {
                 self.take_aligned(8)?;
                 let id = self.memory.pointer_id(arg);
                 let spec = match spec.width {
@@ -202,11 +202,11 @@ impl<M: Memory> Printer<'_, M> {
                 };
                 self.output.number(&spec, "", &format!("{id:x}"));
             }
-            Kind::Char => {
+            Conversion::Char => {
                 self.take(1)?;
                 self.output.padded(spec, &[arg as u8]);
             }
-            Kind::String => {
+            Conversion::String => {
                 let room = ARG_BYTES_MAX - self.arg_bytes;
                 if room == 0 {
                     return Err(Problem::NoSpace);
@@ -256,14 +256,14 @@ fn parse(format: &[u8], mut at: usize) -> Result<(Spec, usize), Problem> {
     }
     let (kind, end) = match byte(at) {
         b'p' => pointer(format, at)?,
-        b's' => (Kind::String, delimited(format, at + 1)?),
-        b'c' => (Kind::Char, at + 1),
+        b's' => (Conversion::String, delimited(format, at + 1)?),
+        b'c' => (Conversion::Char, at + 1),
         _ => integer(format, at)?,
     };
     Ok((Spec { kind, ..spec }, end))
 }
 
-fn integer(format: &[u8], at: usize) -> Result<(Kind, usize), Problem> {
+fn integer(format: &[u8], at: usize) -> Result<(Conversion, usize), Problem> {
     let longs = format[at..]
         .iter()
         .take(2)
@@ -278,7 +278,7 @@ fn integer(format: &[u8], at: usize) -> Result<(Kind, usize), Problem> {
         _ => return Err(Problem::Invalid(at + longs, "an unknown conversion")),
     };
     Ok((
-        Kind::Integer {
+        Conversion::Integer {
             bytes,
             signed,
             base,
@@ -288,17 +288,17 @@ fn integer(format: &[u8], at: usize) -> Result<(Kind, usize), Problem> {
 }
 
 /// `p` is at `at`.
-fn pointer(format: &[u8], at: usize) -> Result<(Kind, usize), Problem> {
+fn pointer(format: &[u8], at: usize) -> Result<(Conversion, usize), Problem> {
     let unsupported = |len: usize| {
         let conversion = String::from_utf8_lossy(&format[at..at + len]).into_owned();
         Err(Problem::Unsupported(conversion))
     };
     match (format.get(at + 1), format.get(at + 2)) {
-        (Some(b'k'), Some(b's')) => Ok((Kind::String, delimited(format, at + 3)?)),
-        (Some(b'x' | b'K'), _) => Ok((Kind::Pointer, at + 2)),
+        (Some(b'k'), Some(b's')) => Ok((Conversion::String, delimited(format, at + 3)?)),
+        (Some(b'x' | b'K'), _) => Ok((Conversion::Pointer, at + 2)),
         (Some(b'u'), Some(b's')) | (Some(b'i' | b'I'), Some(b'4' | b'6')) => unsupported(3),
         (Some(b's' | b'S' | b'B'), _) => unsupported(2),
-        _ => Ok((Kind::Pointer, delimited(format, at + 1)?)),
+        _ => Ok((Conversion::Pointer, delimited(format, at + 1)?)),
     }
 }
 

@@ -169,7 +169,7 @@ impl Engine<'_> {
             self.dispatch_enqueue(DsqRef::Local(target), id, flags | ENQ_CLEAR_OPSS);
             return self.relock_rq(from, cpu);
         }
-        if !self.may_run_remotely(id, target, true) {
+        if !self.require_remote(id, target) {
             let global = self.global_dsq_of(id);
             return self.dispatch_enqueue(global, id, flags | ENQ_CLEAR_OPSS);
         }
@@ -182,26 +182,27 @@ impl Engine<'_> {
         self.relock_rq(target, cpu);
     }
 
-    /// `task_can_run_on_remote_rq()`; with `enforce` a negative result is the scheduler's error.
-    pub(crate) fn may_run_remotely(&mut self, id: TaskId, target: u32, enforce: bool) -> bool {
+    /// `task_can_run_on_remote_rq()`.
+    pub(crate) fn may_run_remotely(&self, id: TaskId, target: u32) -> bool {
         let task = &self.tasks[id.index()];
-        if task.kern.migration_disabled > 0 {
-            if enforce {
-                let (label, from) = (self.task_label(id), self.tasks[id.index()].cpu);
-                self.ext_error(format!("SCX_DSQ_LOCAL[_ON] cannot move migration disabled {label} from CPU {from} to {target}"));
-            }
-            return false;
+        task.kern.migration_disabled == 0 && task.may_run_on(target)
+    }
+
+    /// The same where a negative result is the scheduler's error.
+    pub(crate) fn require_remote(&mut self, id: TaskId, target: u32) -> bool {
+        let may = self.may_run_remotely(id, target);
+        if !may {
+            let (task, label) = (&self.tasks[id.index()], self.task_label(id));
+            let line = match task.kern.migration_disabled {
+                0 => format!("SCX_DSQ_LOCAL[_ON] target CPU {target} not allowed for {label}"),
+                _ => format!(
+                    "SCX_DSQ_LOCAL[_ON] cannot move migration disabled {label} from CPU {} to {target}",
+                    task.cpu
+                ),
+            };
+            self.ext_error(line);
         }
-        if !task.may_run_on(target) {
-            if enforce {
-                let label = self.task_label(id);
-                self.ext_error(format!(
-                    "SCX_DSQ_LOCAL[_ON] target CPU {target} not allowed for {label}"
-                ));
-            }
-            return false;
-        }
-        true
+        may
     }
 
     /// `move_remote_task_to_local_dsq()`: no callback sees it. The high flag bits, PREEMPT among them, do not
@@ -256,7 +257,7 @@ impl Engine<'_> {
                 self.dispatch_enqueue(DsqRef::Local(cpu), id, 0);
                 return true;
             }
-            if self.may_run_remotely(id, cpu, false) {
+            if self.may_run_remotely(id, cpu) {
                 taken(self);
                 self.unlock_dsq(dsq_ref);
                 self.unlink_from_dsq(id);

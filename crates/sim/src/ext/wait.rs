@@ -124,8 +124,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the interrupt has to wait because its CPU is halted.
-    pub(crate) fn put_off(&mut self, alarm: Alarm) -> bool {
+    /// Keeps an interrupt for later if its CPU is halted, and says so.
+    pub(crate) fn delay_if_halted(&mut self, alarm: Alarm) -> bool {
         let cpu = match alarm {
             Alarm::Task { task, .. } | Alarm::Woken { task, .. } => {
                 self.tasks[TaskId(task).index()].cpu
@@ -147,14 +147,15 @@ impl Engine<'_> {
         }
     }
 
-    /// The stopper thread cannot reach a CPU whose interrupts are off, and its sender would have to wait.
-    pub(crate) fn refuses_stopper(&mut self, cpu: u32) -> bool {
-        let refuses = self.rqs[cpu as usize].stands_still;
-        if refuses {
+    /// The stopper thread cannot reach a CPU whose interrupts are off, and its sender would have to wait: that ends the run.
+    /// False if so.
+    pub(crate) fn require_stopper(&mut self, cpu: u32) -> bool {
+        let stands_still = self.rqs[cpu as usize].stands_still;
+        if stands_still {
             self.fail(RunError::NotModelled(format!(
                 "SCX_KICK_WAIT: CPU {cpu} stands still and its task is to be moved away"
             )));
         }
-        refuses
+        !stands_still
     }
 }

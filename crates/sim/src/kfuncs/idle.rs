@@ -148,7 +148,7 @@ impl Engine<'_> {
             None => "scx_bpf_select_cpu_dfl",
             Some(_) => "scx_bpf_select_cpu_and",
         };
-        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_UNLOCKED, kfunc) {
+        if !self.require_context(IN_SELECT_CPU | IN_ENQUEUE | IN_UNLOCKED, kfunc) {
             return Err(EINVAL);
         }
         let Some(prev) = self.valid_cpu(prev, kfunc) else {

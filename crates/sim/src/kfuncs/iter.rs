@@ -181,7 +181,7 @@ impl Engine<'_> {
         let own = it.flags;
         it.flags &= !(HAS_SLICE | HAS_VTIME);
         if self.ext.ctx.bit() & (IN_DISPATCH | IN_UNLOCKED) == 0 {
-            self.allowed(IN_DISPATCH | IN_UNLOCKED, "scx_bpf_dsq_move");
+            self.require_context(IN_DISPATCH | IN_UNLOCKED, "scx_bpf_dsq_move");
             return false;
         }
         // SAFETY: the scheduler got the pointer from the engine.
@@ -221,7 +221,7 @@ impl Engine<'_> {
         match self.find_dsq_for_dispatch(here, dsq_id, id) {
             DsqRef::Local(target) => {
                 let from = self.tasks[id.index()].cpu;
-                if from != target && !self.may_run_remotely(id, target, true) {
+                if from != target && !self.require_remote(id, target) {
                     self.unlink_from_dsq(id);
                     let global = self.global_dsq_of(id);
                     return self.dispatch_enqueue(global, id, flags | ENQ_CLEAR_OPSS);

@@ -5,7 +5,7 @@ use super::access::Accesses;
 use crate::bpf::maps::MapId;
 use crate::bpf::maps::locate::{Holder, Located};
 use crate::engine::Engine;
-use crate::races::{Kind, Pair, Site};
+use crate::races::{AccessKind, Pair, Site};
 use crate::task::TaskId;
 use tiltyard_native::object::{MapKind, how};
 
@@ -154,7 +154,7 @@ impl Engine<'_> {
     }
 
     fn race(&self, pair: &Pair) -> Race {
-        let side = |site: &Site, kind: &Kind| Side {
+        let side = |site: &Site, kind: &AccessKind| Side {
             place: self.object.place(site.place).unwrap_or("?".to_owned()),
             callback: Accesses::callback_name(site.callback).to_owned(),
             cpu: site.cpu,
@@ -162,8 +162,8 @@ impl Engine<'_> {
                 .filter(|task| !task.is_idle())
                 .map(|task| self.task_label(task)),
             action: match kind {
-                Kind { update: true, .. } => "updates",
-                Kind { write: true, .. } => "writes",
+                AccessKind { update: true, .. } => "updates",
+                AccessKind { write: true, .. } => "writes",
                 _ => "reads",
             },
             plain: !kind.marked,

@@ -44,8 +44,8 @@ pub(super) const FUNCTIONS: &[Entry] = functions![
 ];
 
 impl Engine<'_> {
-    /// `scx_kf_allowed()`.
-    pub(super) fn allowed(&mut self, contexts: u32, kfunc: &str) -> bool {
+    /// `scx_kf_allowed()`: a call from elsewhere is the scheduler's error.
+    pub(super) fn require_context(&mut self, contexts: u32, kfunc: &str) -> bool {
         if self.ext.ctx.bit() & contexts != 0 {
             return true;
         }
@@ -108,7 +108,7 @@ impl Engine<'_> {
 
     /// Checks common to both inserts; the task, if they pass.
     fn insert_preamble(&mut self, kfunc: &str, p: u64, flags: u64) -> Option<TaskId> {
-        if !self.allowed(IN_SELECT_CPU | IN_ENQUEUE | IN_DISPATCH, kfunc) {
+        if !self.require_context(IN_SELECT_CPU | IN_ENQUEUE | IN_DISPATCH, kfunc) {
             return None;
         }
         // SAFETY: the scheduler got the pointer from the engine.
@@ -156,7 +156,7 @@ extern "C" fn scx_bpf_dsq_insert_vtime(
 
 extern "C" fn scx_bpf_dispatch_nr_slots(mut e: EnginePtr) -> u64 {
     let e = e.engine_for_free();
-    if !e.allowed(IN_DISPATCH, "scx_bpf_dispatch_nr_slots") {
+    if !e.require_context(IN_DISPATCH, "scx_bpf_dispatch_nr_slots") {
         return 0;
     }
     (e.ext.buffer.max_batch - e.ext.buffer.entries.len()) as u64
@@ -164,7 +164,7 @@ extern "C" fn scx_bpf_dispatch_nr_slots(mut e: EnginePtr) -> u64 {
 
 extern "C" fn scx_bpf_dispatch_cancel(mut e: EnginePtr) {
     let e = e.engine();
-    let allowed = e.allowed(IN_DISPATCH, "scx_bpf_dispatch_cancel");
+    let allowed = e.require_context(IN_DISPATCH, "scx_bpf_dispatch_cancel");
     if allowed && e.ext.buffer.entries.pop().is_none() {
         e.ext_error("dispatch buffer underflow".into());
     }
@@ -172,7 +172,7 @@ extern "C" fn scx_bpf_dispatch_cancel(mut e: EnginePtr) {
 
 extern "C" fn scx_bpf_dsq_move_to_local(mut e: EnginePtr, dsq_id: u64) -> u64 {
     let e = e.engine();
-    if !e.allowed(IN_DISPATCH, "scx_bpf_dsq_move_to_local") {
+    if !e.require_context(IN_DISPATCH, "scx_bpf_dsq_move_to_local") {
         return 0;
     }
     let cpu = e.exec_cpu;
@@ -193,7 +193,7 @@ extern "C" fn scx_bpf_dsq_move_to_local(mut e: EnginePtr, dsq_id: u64) -> u64 {
 /// From ops.cpu_release: tasks on the local DSQ go through ops.enqueue again, to find another CPU.
 extern "C" fn scx_bpf_reenqueue_local(mut e: EnginePtr) -> u64 {
     let e = e.engine();
-    if !e.allowed(IN_CPU_RELEASE, "scx_bpf_reenqueue_local") {
+    if !e.require_context(IN_CPU_RELEASE, "scx_bpf_reenqueue_local") {
         return 0;
     }
     let cpu = e.exec_cpu;
@@ -225,7 +225,7 @@ extern "C" fn scx_bpf_reenqueue_local(mut e: EnginePtr) -> u64 {
 
 extern "C" fn scx_bpf_create_dsq(mut e: EnginePtr, dsq_id: u64, node: u64) -> i64 {
     let e = e.engine();
-    if !e.allowed(IN_UNLOCKED, "scx_bpf_create_dsq") {
+    if !e.require_context(IN_UNLOCKED, "scx_bpf_create_dsq") {
         return EINVAL;
     }
     let node = node as i32;

@@ -17,7 +17,7 @@ mod tests;
 use clock::Clock;
 use hashbrown::HashMap;
 use shadow::{Access, Shadow};
-pub use shadow::{Kind, Site};
+pub use shadow::{AccessKind, Site};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
@@ -50,7 +50,7 @@ pub enum Sync {
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub sites: [Site; 2],
-    pub kinds: [Kind; 2],
+    pub kinds: [AccessKind; 2],
     /// The first byte that both access, and what it belongs to.
     pub address: usize,
     pub what: String,
@@ -155,7 +155,7 @@ impl Races {
         if how & how::FENCE != 0 {
             self.fence(site.cpu);
         }
-        let kind = Kind {
+        let kind = AccessKind {
             write: how & how::WRITE != 0,
             marked: how & how::MARKED != 0,
             update: how & how::UPDATE != 0,
@@ -238,9 +238,9 @@ fn note(
     fresh: &mut Vec<Lines>,
     address: usize,
     earlier: &Access,
-    later: (Site, Kind),
+    later: (Site, AccessKind),
 ) {
-    let line = |site: Site, kind: Kind| (site.place, kind.write, kind.marked);
+    let line = |site: Site, kind: AccessKind| (site.place, kind.write, kind.marked);
     let mut lines = [line(earlier.site, earlier.kind), line(later.0, later.1)];
     lines.sort_unstable();
     match pairs.entry(lines) {

@@ -29,7 +29,7 @@ pub struct Site {
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct AccessKind {
     pub write: bool,
     /// Volatile or atomic.
     pub marked: bool,
@@ -37,9 +37,9 @@ pub struct Kind {
     pub update: bool,
 }
 
-impl Kind {
+impl AccessKind {
     /// Whether two such accesses to the same bytes need an order: one writes, one is plain.
-    fn conflicts(self, other: Kind) -> bool {
+    fn conflicts(self, other: AccessKind) -> bool {
         (self.write || other.write) && !(self.marked && other.marked)
     }
 }
@@ -48,7 +48,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     pub site: Site,
-    pub kind: Kind,
+    pub kind: AccessKind,
     /// Step of its CPU.
     pub step: u32,
     /// Bytes of the word, as bits.
@@ -84,7 +84,7 @@ impl Shadow {
     pub fn access(
         &mut self,
         range: &Range<usize>,
-        access: (Site, Kind, u32),
+        access: (Site, AccessKind, u32),
         knows: impl Fn(u32, u32) -> bool,
         mut raced: impl FnMut(usize, &Access),
     ) {

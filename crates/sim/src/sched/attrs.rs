@@ -286,7 +286,7 @@ impl Engine<'_> {
     /// The stopper thread preempts a running task that may no longer be on this CPU and moves it.
     fn push_away(&mut self, id: TaskId, target: u32) {
         let from = self.tasks[id.index()].cpu;
-        if self.refuses_stopper(from) {
+        if !self.require_stopper(from) {
             return;
         }
         self.settle(from);

@@ -8,8 +8,9 @@ use tiltyard_measure::significance::{ALPHA, smallest};
 use tiltyard_measure::{Better, Change, Figure, Interval, Pair, Row, Trial, busiest_first, rows};
 use tiltyard_report::changes;
 use tiltyard_report::csv::{self, Csv};
-use tiltyard_runner::results::{Draws, Results, Runs, split};
-use tiltyard_runner::{duration, nearest};
+use tiltyard_runner::comparison::{Side, differences, is_exact, warnings};
+use tiltyard_runner::nearest;
+use tiltyard_runner::results::{Results, Runs, split};
 
 use super::list::Format;
 use crate::failure::{Code, Failure, Fault};
@@ -65,14 +66,6 @@ pub struct Args {
     format: Format,
 }
 
-/// One side of the comparison.
-struct Side<'a> {
-    /// As typed on the command line.
-    name: String,
-    file: &'a Results,
-    runs: &'a Runs,
-}
-
 pub fn run(args: &Args) -> Result<(), Failure> {
     let gates = parse_gates(&args.fail_if)?;
     let (path, named) = split(&args.a);
@@ -111,34 +104,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     verdict(&gates, &rulings, &pair)
 }
 
-impl<'a> Side<'a> {
-    fn new(file: &'a Results, runs: &'a Runs) -> Result<Side<'a>, Failure> {
-        let name = format!("{}#{}", file.shown(), runs.scheduler);
-        match runs.figures.is_empty() {
-            true => Err(Failure::new(
-                Code::Input,
-                format!("{name}: has no run that counts: {} failed", runs.failed),
-            )),
-            false => Ok(Side { name, file, runs }),
-        }
-    }
-
-    /// The machine, and the number of runs.
-    fn about(&self) -> String {
-        let ended = self.file.duration_ns;
-        let ended = ended.map_or(String::new(), |ns| format!(" for {}", duration::write(ns)));
-        let on = match self.file.is_simulated {
-            true => format!("simulated machine {}", self.file.machine),
-            false => self.file.machine.clone(),
-        };
-        let count = self.runs.figures.len();
-        let s = if count == 1 { "" } else { "s" };
-        let what = self.file.workload.as_ref();
-        let what = what.map_or(String::new(), |workload| format!("{workload}{ended} on "));
-        format!("{what}{on}, {count} run{s}")
-    }
-}
-
 /// The two sides of a file that has two schedulers.
 fn both_of_one<'a>(
     file: &'a Results,
@@ -162,72 +127,6 @@ fn both_of_one<'a>(
         Some(chosen) if chosen.scheduler == second.scheduler => Ok((second, first)),
         _ => Ok((first, second)),
     }
-}
-
-/// Whether the runs of either side are identical and repeatable: a single one, or runs that the seed does not
-/// change. More of them would only look like evidence. A run of each must have drawn the same.
-fn is_exact(a: &Runs, b: &Runs) -> bool {
-    let alike = |runs: &Runs| runs.figures.windows(2).all(|pair| pair[0] == pair[1]);
-    let shared = |draws: &Draws| *draws != Draws::Chance && b.draws.contains(draws);
-    alike(a) && alike(b) && a.draws.iter().any(shared)
-}
-
-/// Why the two are not comparable.
-fn differences(sides: &[Side; 2]) -> Vec<String> {
-    let [a, b] = [sides[0].file, sides[1].file];
-    let mut found = Vec::new();
-    let mut note = |what: &str, a: &str, b: &str| {
-        if a != b {
-            found.push(format!("different {what}: A has {a}, B has {b}"));
-        }
-    };
-    if let (Some(a), Some(b)) = (&a.workload, &b.workload) {
-        note("workloads", a, b);
-    }
-    let ended = |file: &Results| {
-        file.duration_ns
-            .map_or("the workload's own".to_owned(), duration::write)
-    };
-    note("durations", &ended(a), &ended(b));
-    let machine = |file: &Results| match file.is_simulated {
-        true => format!("{}, simulated", file.machine),
-        false => file.machine.clone(),
-    };
-    note("machines", &machine(a), &machine(b));
-    found
-}
-
-/// Further notes for the reader.
-fn warnings(sides: &[Side; 2]) -> Vec<String> {
-    let mut all = Vec::new();
-    if sides[0].name == sides[1].name {
-        all.push(format!("A and B are the same runs, {}", sides[0].name));
-    }
-    for side in sides {
-        let (name, runs) = (&side.name, side.runs);
-        if side.file.workload.is_none() {
-            all.push(format!(
-                "{name} does not say what ran, so that cannot be compared"
-            ));
-        }
-        if let Some(why) = &side.file.cut_short {
-            let why = why.lines().next().unwrap_or_default();
-            all.push(format!("{name} was cut short: {why}"));
-        }
-        if runs.failed > 0 {
-            all.push(format!(
-                "{name} has failed runs, which do not count: {}",
-                runs.failed
-            ));
-        }
-        if runs.lost_events > 0 {
-            let lost = runs.lost_events;
-            all.push(format!(
-                "{name} lost {lost} events: its figures are too low by them"
-            ));
-        }
-    }
-    all
 }
 
 fn parse_gates(typed: &[String]) -> Result<Vec<Gate>, Failure> {

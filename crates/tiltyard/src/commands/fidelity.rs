@@ -5,12 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
-use tiltyard_fidelity::page::{self, number};
-use tiltyard_fidelity::set::{Arena, Results, Set};
-use tiltyard_model::Machine;
-use tiltyard_runner::Progress;
-use tiltyard_runner::guest::Guest;
-use tiltyard_runner::{calibration, data, fidelity, nearest, output, workloads};
+use tiltyard_fidelity::page::number;
+use tiltyard_fidelity::set::{Arena, Results};
+use tiltyard_runner::fidelity::{self, Kept, Shipped};
+use tiltyard_runner::{nearest, workloads};
 
 use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
@@ -81,116 +79,91 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let folder = data::folder()?.join("fidelity");
-    let set = read_set(&folder.join("set.toml"))?;
-    let shipped = data::names(&folder.join("workloads"), ".json")?;
+    let shipped = Shipped::read()?;
     if let Some(results) = &args.page {
-        return super::print(&render(&set, &folder, &shipped, results)?);
+        return super::print(&shipped.page(results)?);
     }
-    let arena_names: Vec<String> = set.arenas.iter().map(|arena| arena.name.clone()).collect();
-    check("--arena", &args.arenas, &arena_names)?;
-    let (own, named): (Vec<String>, Vec<String>) =
-        args.workloads.iter().cloned().partition(|w| is_file(w));
-    check("--workload", &named, &shipped)?;
-    let chosen = |wanted: &[String], name: &String| wanted.is_empty() || wanted.contains(name);
-    let mut workloads: Vec<PathBuf> = shipped
-        .iter()
-        .filter(|name| args.workloads.is_empty() || named.contains(name))
-        .map(|name| folder.join(format!("workloads/{name}.json")))
-        .collect();
-    for file in &own {
-        // A guest has the file at the same place, but not this folder.
-        let path = fs::canonicalize(file);
-        let path = path.map_err(|e| Failure::io(Code::Input, Path::new(file), "find", &e))?;
-        let workload = workloads::load(&path.display().to_string())?;
-        workloads::require_end(file, &workload, None)?;
-        workloads.push(path);
-    }
+    let names: Vec<String> = shipped.set.arenas.iter().map(|a| a.name.clone()).collect();
+    check("--arena", &args.arenas, &names)?;
+    let workloads = chosen_workloads(args, &shipped)?;
     if let Some(out) = &args.out {
         fs::create_dir_all(out).map_err(|e| Failure::io(Code::Other, out, "make", &e))?;
     }
-    if let Some(kept) = &args.again {
-        return again(args, &set, &workloads, kept);
-    }
+    let is_chosen = |name: &String| args.arenas.is_empty() || args.arenas.contains(name);
     let mut all = Vec::new();
-    let arenas = match args.schedulers.is_empty() {
-        true => set.arenas.clone(),
-        false => {
-            let pairs = args.schedulers.iter().map(|name| pair(name)).collect();
-            vec![Arena::of_cpus(args.cpus, &args.kernel, pairs)]
+    if let Some(folder) = &args.again {
+        for kept in shipped.kept(folder)? {
+            if is_chosen(&kept.results.arena.name) {
+                let steps = Steps::new();
+                let file = |name: &str| of_name(&workloads, name);
+                let kept = fidelity::again(&shipped.set, &kept, &file, &steps)?;
+                drop(steps);
+                all.push(show(args, kept)?);
+            }
         }
-    };
-    for arena in arenas
-        .iter()
-        .filter(|arena| chosen(&args.arenas, &arena.name))
-    {
-        let steps = Steps::new();
-        let guest = Guest::of(&arena.kernel, &arena.machine, arena.exact);
-        steps.step(&format!("{}: measuring the machine", arena.name));
-        let weighed = calibration::weigh(&guest, true, &steps)?;
-        let file = weighed.machine_file(&calibration::description(&guest, &weighed));
-        let machine = Machine::parse_toml(&file, &arena.name)
-            .map_err(|e| Failure::new(Code::Other, format!("the measured machine: {e}\n{file}")))?;
-        let results = fidelity::run(&set, arena, &guest, &machine, &workloads, &steps)?;
-        drop(steps);
-        keep(args, &results, &file)?;
-        all.push(results);
+        if all.is_empty() {
+            let line = format!("{}: no results of these arenas", folder.display());
+            return Err(Failure::new(Code::Input, line));
+        }
+    } else {
+        for arena in arenas(args, &shipped) {
+            if is_chosen(&arena.name) {
+                let steps = Steps::new();
+                let kept = fidelity::measure(&shipped.set, &arena, &workloads, &steps)?;
+                drop(steps);
+                all.push(show(args, kept)?);
+            }
+        }
     }
-    finish(args, &all)
-}
-
-/// Writes the results of an arena to the folder that was named, and prints them.
-fn keep(args: &Args, results: &Results, machine: &str) -> Result<(), Failure> {
-    if let Some(out) = &args.out {
-        let name = &results.arena.name;
-        let json = format!("{:#}\n", serde_json::json!(results));
-        output::write(&out.join(format!("{name}.json")), json.as_bytes())?;
-        output::write(&out.join(format!("{name}.toml")), machine.as_bytes())?;
-    }
-    match args.format {
-        Format::Table => super::print(&tables(results)),
-        Format::Json => Ok(()),
-    }
-}
-
-fn finish(args: &Args, all: &[Results]) -> Result<(), Failure> {
     match args.format {
         Format::Table => Ok(()),
         Format::Json => super::print(&format!("{:#}\n", serde_json::json!(all))),
     }
 }
 
-/// Simulates what is kept in a folder once more.
-fn again(args: &Args, set: &Set, workloads: &[PathBuf], folder: &Path) -> Result<(), Failure> {
-    let file = |name: &str| {
-        let is_it = |path: &&PathBuf| path.file_stem().is_some_and(|stem| stem == name);
-        workloads.iter().find(is_it).cloned()
-    };
-    let mut all = Vec::new();
-    for mut results in kept(set, folder)? {
-        let name = results.arena.name.clone();
-        (results.tolerance, results.least) = (set.tolerance, set.least);
-        if let Some(arena) = set.arenas.iter().find(|arena| arena.name == name) {
-            results.arena.least_latency_us = arena.least_latency_us;
+fn arenas(args: &Args, shipped: &Shipped) -> Vec<Arena> {
+    match args.schedulers.is_empty() {
+        true => shipped.set.arenas.clone(),
+        false => {
+            let pairs = args.schedulers.iter().map(|name| pair(name)).collect();
+            vec![Arena::of_cpus(args.cpus, &args.kernel, pairs)]
         }
-        if !args.arenas.is_empty() && !args.arenas.contains(&name) {
-            continue;
-        }
-        let path = folder.join(format!("{name}.toml"));
-        let text = data::read(&path)?;
-        let machine = Machine::parse_toml(&text, &data::shown(&path))
-            .map_err(|error| Failure::new(Code::Input, error.to_string()))?;
-        let steps = Steps::new();
-        let results = fidelity::again(&results, &machine, &file, &steps)?;
-        drop(steps);
-        keep(args, &results, &text)?;
-        all.push(results);
     }
-    if all.is_empty() {
-        let line = format!("{}: no results of these arenas", folder.display());
-        return Err(Failure::new(Code::Input, line));
+}
+
+/// The files of the workloads that were named, all of the set if none was.
+fn chosen_workloads(args: &Args, shipped: &Shipped) -> Result<Vec<PathBuf>, Failure> {
+    let (own, named): (Vec<String>, Vec<String>) =
+        args.workloads.iter().cloned().partition(|w| is_file(w));
+    check("--workload", &named, &shipped.workloads)?;
+    let is_chosen = |name: &&String| args.workloads.is_empty() || named.contains(name);
+    let chosen = shipped.workloads.iter().filter(is_chosen);
+    let mut files: Vec<PathBuf> = chosen.map(|name| shipped.workload(name)).collect();
+    for file in &own {
+        // A guest has the file at the same place, but not this folder.
+        let path = fs::canonicalize(file);
+        let path = path.map_err(|e| Failure::io(Code::Input, Path::new(file), "find", &e))?;
+        let workload = workloads::load(&path.display().to_string())?;
+        workloads::require_end(file, &workload, None)?;
+        files.push(path);
     }
-    finish(args, &all)
+    Ok(files)
+}
+
+fn of_name(files: &[PathBuf], name: &str) -> Option<PathBuf> {
+    let is_it = |path: &&PathBuf| path.file_stem().is_some_and(|stem| stem == name);
+    files.iter().find(is_it).cloned()
+}
+
+/// Writes an arena's results to the folder that was named, and prints them.
+fn show(args: &Args, kept: Kept) -> Result<Results, Failure> {
+    if let Some(out) = &args.out {
+        kept.write(out)?;
+    }
+    if let Format::Table = args.format {
+        super::print(&tables(&kept.results))?;
+    }
+    Ok(kept.results)
 }
 
 /// `ule`, or `cfs_kernel49=default`. The "=" of a setting follows a colon.
@@ -208,13 +181,6 @@ fn is_file(workload: &str) -> bool {
     workload.contains('/') || (workload.ends_with(".json") && Path::new(workload).is_file())
 }
 
-fn read_set(path: &Path) -> Result<Set, Failure> {
-    Set::parse(&data::read(path)?).map_err(|e| {
-        let what = e.message().lines().collect::<Vec<_>>().join(", ");
-        Failure::new(Code::Input, format!("{}: {what}", data::shown(path)))
-    })
-}
-
 fn check(flag: &str, wanted: &[String], known: &[String]) -> Result<(), Failure> {
     match wanted.iter().find(|name| !known.contains(name)) {
         None => Ok(()),
@@ -223,40 +189,6 @@ fn check(flag: &str, wanted: &[String], known: &[String]) -> Result<(), Failure>
             nearest::hint(name, known)
         ))),
     }
-}
-
-/// The results in a folder, in the set's order. An error if there are none.
-fn kept(set: &Set, results: &Path) -> Result<Vec<Results>, Failure> {
-    let mut kept = Vec::new();
-    for arena in &set.arenas {
-        let path = results.join(format!("{}.json", arena.name));
-        if path.is_file() {
-            let parsed: Results = serde_json::from_str(&data::read(&path)?)
-                .map_err(|e| Failure::new(Code::Input, format!("{}: {e}", data::shown(&path))))?;
-            kept.push(parsed);
-        }
-    }
-    if kept.is_empty() {
-        let line = format!(
-            "{}: no results there; tiltyard fidelity --out makes them",
-            results.display()
-        );
-        return Err(Failure::new(Code::Input, line));
-    }
-    Ok(kept)
-}
-
-/// The page, from the kept results of the arenas.
-fn render(set: &Set, folder: &Path, shipped: &[String], results: &Path) -> Result<String, Failure> {
-    let kept = kept(set, results)?;
-    let mut about = Vec::new();
-    for name in shipped {
-        let path = folder.join(format!("workloads/{name}.json"));
-        let workload = workloads::load(&path.display().to_string())?;
-        about.push((name.clone(), workload.description.replace('\n', " ")));
-    }
-    let reasons = data::read(&folder.join("reasons.md"))?;
-    Ok(page::render(&kept, &about, &reasons))
 }
 
 fn tables(results: &Results) -> String {

@@ -2,7 +2,7 @@
 //! Scheduling attributes: of a task, of a phase, of `set` and `set_other`.
 
 use super::Reader;
-use crate::json::{Kind, Member};
+use crate::json::{Member, NodeKind};
 use crate::keys;
 use crate::program::*;
 
@@ -241,7 +241,7 @@ impl Reader<'_> {
     /// A list of CPU numbers; in `set` also `"all"`.
     fn cpus(&mut self, member: &Member, level: Level) -> Option<Vec<u32>> {
         match (&member.value.kind, level) {
-            (Kind::String(text), Level::Set) if text == "all" => Some(Vec::new()),
+            (NodeKind::String(text), Level::Set) if text == "all" => Some(Vec::new()),
             _ => self.numbers(member, "CPU"),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::Reader;
 use super::names::Shared;
-use crate::json::{Kind, Member, Value};
+use crate::json::{Member, NodeKind, Value};
 use crate::keys;
 use crate::program::*;
 
@@ -158,7 +158,7 @@ impl Reader<'_> {
     /// Without a value a task waits at the place that has its own name.
     fn suspend(&mut self, member: &Member, scope: &Scope) -> Option<Op> {
         let name = match &member.value.kind {
-            Kind::Absent => scope.task_name,
+            NodeKind::Absent => scope.task_name,
             _ => self.string(member)?,
         };
         let name = if name.is_empty() {

@@ -7,7 +7,7 @@
 use super::Reader;
 use super::event::Scope;
 use super::names::{MAX_MEMBERS, Shared, Slot, is_name};
-use crate::json::{Kind, Member, Value};
+use crate::json::{Member, NodeKind, Value};
 use crate::keys::{self, SuffixFault};
 use crate::program::*;
 use crate::units;
@@ -49,7 +49,7 @@ impl Reader<'_> {
 
     /// A string, or a list of lines that are joined by blanks.
     fn description(&mut self, member: &Member) {
-        let Kind::Array(lines) = &member.value.kind else {
+        let NodeKind::Array(lines) = &member.value.kind else {
             return self.text(member, |workload| &mut workload.description);
         };
         let lines: Option<Vec<&str>> = lines
@@ -129,7 +129,7 @@ impl Reader<'_> {
 
     fn timers(&mut self, member: &Member) {
         for timer in self.list(member).unwrap_or_default() {
-            let Kind::Object(fields) = &timer.kind else {
+            let NodeKind::Object(fields) = &timer.kind else {
                 self.wrong(
                     &member.key,
                     timer,
@@ -322,7 +322,7 @@ impl Reader<'_> {
 
     fn channels(&mut self, field: &Member) -> u32 {
         match &field.value.kind {
-            Kind::String(text) if text == "unlimited" => u32::MAX,
+            NodeKind::String(text) if text == "unlimited" => u32::MAX,
             _ => self
                 .between(field, 1, i64::from(u32::MAX) - 1)
                 .map_or(1, |channels| channels as u32),
@@ -371,7 +371,7 @@ impl Reader<'_> {
                     "did you mean {meant}? a suffix is digits, or _ and a name: {kind}1, {kind}_a"
                 ),
             ),
-            (SuffixFault::Unit(Some(factor)), Kind::Number(number))
+            (SuffixFault::Unit(Some(factor)), NodeKind::Number(number))
                 if units::times(number, factor).is_some() =>
             {
                 let value = units::times(number, factor).unwrap_or_default();
@@ -439,7 +439,7 @@ impl Reader<'_> {
 
     /// An event that needs no value: `"join": true`.
     fn bare(&mut self, member: &Member, op: Op) -> Option<Op> {
-        if matches!(member.value.kind, Kind::Absent | Kind::Bool(true)) {
+        if matches!(member.value.kind, NodeKind::Absent | NodeKind::Bool(true)) {
             return Some(op);
         }
         self.wrong_value(member, "is not needed", "write true");
@@ -471,7 +471,7 @@ impl Reader<'_> {
 
     /// `"spawn": "client"`, or with a count: `"spawn": { "task": "client", "count": 80 }`.
     fn spawn(&mut self, member: &Member, scope: &Scope) -> Option<Op> {
-        let Kind::Object(fields) = &member.value.kind else {
+        let NodeKind::Object(fields) = &member.value.kind else {
             let task = self.task_named(member, scope)?;
             return Some(Op::Spawn { task, count: 1 });
         };
@@ -501,7 +501,7 @@ impl Reader<'_> {
 
     /// A number, or an index expression in a string.
     fn instance(&mut self, field: &Member, scope: &Scope) -> Option<Index> {
-        if matches!(field.value.kind, Kind::Number(_)) {
+        if matches!(field.value.kind, NodeKind::Number(_)) {
             return self.between(field, 0, i64::MAX).map(Index::Const);
         }
         let text = self.string(field)?;

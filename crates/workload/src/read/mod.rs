@@ -15,7 +15,7 @@ mod values;
 pub(crate) use attrs::policy_name;
 
 use crate::error::{ReadError, line_and_column};
-use crate::json::{self, Kind, Member, SyntaxError, Value};
+use crate::json::{self, Member, NodeKind, SyntaxError, Value};
 use crate::keys;
 use crate::program::*;
 use names::Names;
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     }
 
     fn root(&mut self, root: &Value) {
-        let Kind::Object(members) = &root.kind else {
+        let NodeKind::Object(members) = &root.kind else {
             let what = format!("found {} where the workload belongs", root.kind.name());
             return self.error(root.span.clone(), "", what, "write { \"tasks\": { ... } }");
         };
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
     }
 
     fn global_duration(&mut self, member: &Member) {
-        if matches!(&member.value.kind, Kind::Number(number) if number == "-1") {
+        if matches!(&member.value.kind, NodeKind::Number(number) if number == "-1") {
             return;
         }
         if let Some(seconds) = self.at_least_one(member, "s (or -1: no limit)") {
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
             ("logdir" | "log_basename", _) => {
                 let _ = self.string(member);
             }
-            ("frag", _) | ("calibration" | "log_size", Kind::Number(_)) => {
+            ("frag", _) | ("calibration" | "log_size", NodeKind::Number(_)) => {
                 let _ = self.at_least_one(member, "");
             }
             ("calibration", _) => {
@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
                     );
                 }
             }
-            ("ftrace", Kind::Bool(_)) => {}
+            ("ftrace", NodeKind::Bool(_)) => {}
             ("ftrace", _) => self.ftrace(member),
             _ => {}
         }

@@ -4,7 +4,7 @@
 use super::Reader;
 use super::attrs::{Level, class, policy_of};
 use super::event::Scope;
-use crate::json::{Kind, Member, Value};
+use crate::json::{Member, NodeKind, Value};
 use crate::keys;
 use crate::program::*;
 use std::collections::HashSet;
@@ -130,7 +130,7 @@ impl Reader<'_> {
 
     /// `loop`: `None` for ever.
     fn loops(&mut self, member: &Member) -> Option<u64> {
-        if matches!(&member.value.kind, Kind::Number(number) if number == "-1") {
+        if matches!(&member.value.kind, NodeKind::Number(number) if number == "-1") {
             return None;
         }
         self.at_least_one(member, "(or -1: for ever)").or(Some(1))
@@ -306,7 +306,7 @@ impl Reader<'_> {
     }
 
     fn extension_events(&mut self, member: &Member, scope: &Scope, task: bool) -> Vec<Op> {
-        let Kind::Object(members) = &member.value.kind else {
+        let NodeKind::Object(members) = &member.value.kind else {
             // A task's block has been complained about where its attributes were read.
             if !task {
                 let _ = self.object(member);
@@ -362,7 +362,7 @@ impl Reader<'_> {
 fn is_deadline(members: &[Member], default: &Option<Policy>) -> bool {
     match members.iter().find(|member| member.key == "policy") {
         Some(policy) => {
-            matches!(&policy.value.kind, Kind::String(text) if text == "SCHED_DEADLINE")
+            matches!(&policy.value.kind, NodeKind::String(text) if text == "SCHED_DEADLINE")
         }
         None => *default == Some(Policy::Deadline),
     }
@@ -397,7 +397,7 @@ impl Policies {
 
 /// The policy that a phase names; errors in it are reported where it is read.
 fn named_policy(phase: &Member) -> Option<Policy> {
-    let Kind::Object(members) = &phase.value.kind else {
+    let NodeKind::Object(members) = &phase.value.kind else {
         return None;
     };
     match &members
@@ -406,7 +406,7 @@ fn named_policy(phase: &Member) -> Option<Policy> {
         .value
         .kind
     {
-        Kind::String(name) => policy_of(name),
+        NodeKind::String(name) => policy_of(name),
         _ => None,
     }
 }
@@ -421,7 +421,7 @@ fn absolute_timers(members: &[Member]) -> HashSet<String> {
 }
 
 fn collect_absolute(key: &str, value: &Value, names: &mut HashSet<String>) {
-    let Kind::Object(members) = &value.kind else {
+    let NodeKind::Object(members) = &value.kind else {
         return;
     };
     let text = |name: &str| {
@@ -430,7 +430,7 @@ fn collect_absolute(key: &str, value: &Value, names: &mut HashSet<String>) {
             .find(|m| m.key == name)
             .map(|m| &m.value.kind)
     };
-    if let (true, Some(Kind::String(name)), Some(Kind::String(mode))) =
+    if let (true, Some(NodeKind::String(name)), Some(NodeKind::String(mode))) =
         (key.starts_with("timer"), text("ref"), text("mode"))
         && mode == "absolute"
     {

@@ -2,7 +2,7 @@
 //! Values of the types that keys want, with the error when they are of another.
 
 use super::Reader;
-use crate::json::{Kind, Member, Value};
+use crate::json::{Member, NodeKind, Value};
 use crate::keys;
 use crate::program::Dist;
 use crate::units::{self, NumberError};
@@ -33,7 +33,7 @@ impl Reader<'_> {
 
     pub(super) fn object<'v>(&mut self, member: &'v Member) -> Option<&'v [Member]> {
         match &member.value.kind {
-            Kind::Object(members) => Some(members),
+            NodeKind::Object(members) => Some(members),
             _ => {
                 self.wrong_type(&member.key, &member.value, "an object { ... }");
                 None
@@ -57,7 +57,7 @@ impl Reader<'_> {
 
     pub(super) fn string_value<'v>(&mut self, key: &str, value: &'v Value) -> Option<&'v str> {
         match &value.kind {
-            Kind::String(string) => Some(string),
+            NodeKind::String(string) => Some(string),
             _ => {
                 self.wrong_type(key, value, "a string");
                 None
@@ -67,7 +67,7 @@ impl Reader<'_> {
 
     pub(super) fn boolean(&mut self, member: &Member) -> Option<bool> {
         match &member.value.kind {
-            Kind::Bool(value) => Some(*value),
+            NodeKind::Bool(value) => Some(*value),
             _ => {
                 self.wrong_type(&member.key, &member.value, "true or false");
                 None
@@ -77,7 +77,7 @@ impl Reader<'_> {
 
     pub(super) fn list<'v>(&mut self, member: &'v Member) -> Option<&'v [Value]> {
         match &member.value.kind {
-            Kind::Array(items) => Some(items),
+            NodeKind::Array(items) => Some(items),
             _ => {
                 self.wrong_type(&member.key, &member.value, "a list [ ... ]");
                 None
@@ -106,7 +106,7 @@ impl Reader<'_> {
 
     /// A whole number in `low..=high`, possibly negative.
     pub(super) fn between(&mut self, member: &Member, low: i64, high: i64) -> Option<i64> {
-        let Kind::Number(number) = &member.value.kind else {
+        let NodeKind::Number(number) = &member.value.kind else {
             self.wrong_type(&member.key, &member.value, "a whole number");
             return None;
         };
@@ -129,7 +129,7 @@ impl Reader<'_> {
         decimals: u32,
         unit: &str,
     ) -> Option<u64> {
-        let Kind::Number(number) = &value.kind else {
+        let NodeKind::Number(number) = &value.kind else {
             self.wrong_type(
                 key,
                 value,
@@ -163,7 +163,7 @@ impl Reader<'_> {
 
     /// Whole microseconds, as rt-app takes them, in ns.
     pub(super) fn whole_micros(&mut self, key: &str, value: &Value) -> Option<u64> {
-        if matches!(value.kind, Kind::Object(_)) {
+        if matches!(value.kind, NodeKind::Object(_)) {
             let way_out = format!("move the event into \"{}\": {{ ... }}", keys::EXTENSION);
             self.error(
                 value.span.clone(),
@@ -183,7 +183,7 @@ impl Reader<'_> {
 
     /// A duration that may be drawn: microseconds, or one of the distributions.
     pub(super) fn dist(&mut self, key: &str, value: &Value) -> Option<Dist> {
-        let Kind::Object(members) = &value.kind else {
+        let NodeKind::Object(members) = &value.kind else {
             return self.micros(key, value).map(Dist::Const);
         };
         let [member] = members.as_slice() else {

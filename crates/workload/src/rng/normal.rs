@@ -3,7 +3,7 @@
 //! Variables", 2000), in fixed point: 256 layers of equal area, the lowest with the tail.
 
 use super::Pcg;
-use super::fixed::{self, BITS};
+use super::logarithm::{self, BITS};
 
 const LAYERS: usize = 256;
 /// Right end of the lowest layer's rectangle and the area of each layer, for 256 layers, from the
@@ -19,7 +19,7 @@ static HEIGHTS: [u64; LAYERS + 1] = layers().1;
 /// e^(-x^2 / 2) in units of 2^-63, for x in units of 2^-58.
 const fn bell(x: u64) -> u64 {
     let half_square = ((x as u128 * x as u128) >> (BITS + 1)) as i128;
-    let (v, n) = fixed::exp(-half_square);
+    let (v, n) = logarithm::exp(-half_square);
     v >> -n
 }
 
@@ -32,7 +32,7 @@ const fn layers() -> ([u64; LAYERS + 1], [u64; LAYERS + 1]) {
     while i < LAYERS {
         heights[i] = heights[i - 1] + (((AREA as u128) << BITS) / ends[i - 1] as u128) as u64;
         // x = sqrt(-2 ln height); the argument has 2 BITS fractional bits, its root BITS.
-        let square = (2 * fixed::minus_ln(heights[i] << 1) as u128) << BITS;
+        let square = (2 * logarithm::minus_ln(heights[i] << 1) as u128) << BITS;
         ends[i] = square.isqrt() as u64;
         i += 1;
     }
@@ -75,7 +75,7 @@ fn at_the_edge(rng: &mut Pcg, layer: usize, x: u64) -> Option<u64> {
 /// Beyond the lowest rectangle (Marsaglia, 1964): an exponential draw, accepted where the bell is.
 fn tail(rng: &mut Pcg) -> u64 {
     loop {
-        let exponential = |rng: &mut Pcg| u128::from(fixed::minus_ln(rng.u64().max(1)));
+        let exponential = |rng: &mut Pcg| u128::from(logarithm::minus_ln(rng.u64().max(1)));
         let beyond = (exponential(rng) << BITS) / u128::from(RIGHT);
         if (2 * exponential(rng)) << BITS > beyond * beyond {
             return RIGHT + beyond as u64;

@@ -3,7 +3,7 @@
 
 use super::*;
 
-const ONE: f64 = (1u64 << fixed::BITS) as f64;
+const ONE: f64 = (1u64 << logarithm::BITS) as f64;
 
 fn rng() -> Pcg {
     Streams::new(7).stream("test", 0)
@@ -113,14 +113,14 @@ fn logarithm_is_as_exact_as_it_says() {
         .filter(|&u| u > 0);
     for u in edges.into_iter().chain(random) {
         let exact = 64.0 * std::f64::consts::LN_2 - (u as f64).ln();
-        let ours = fixed::minus_ln(u) as f64 / ONE;
+        let ours = logarithm::minus_ln(u) as f64 / ONE;
         // Finer than the resolution of f64 at 44.
         assert!((ours - exact).abs() < 3e-14, "{u}: {ours} {exact}");
     }
     // Where f64 is exact enough to see the last bits: -ln(1 - d) = d + d^2 / 2 + ...
     for bits in 1..20 {
         let d = (1u64 << (63 - bits)) as f64 / 2f64.powi(64);
-        let ours = fixed::minus_ln(u64::wrapping_neg(1 << (63 - bits))) as f64 / ONE;
+        let ours = logarithm::minus_ln(u64::wrapping_neg(1 << (63 - bits))) as f64 / ONE;
         assert!(
             (ours + (-d).ln_1p()).abs() < 2f64.powi(-55),
             "{bits}: {ours}"
@@ -133,19 +133,22 @@ fn exponential_function_is_as_exact_as_it_says() {
     let mut rng = rng();
     for i in 0..100_000 {
         let y = (rng.u64() as i64 >> (i % 5)) as i128 * 2;
-        let (v, n) = fixed::exp(y);
+        let (v, n) = logarithm::exp(y);
         let ours = v as f64 / 2f64.powi(63) * 2f64.powi(n);
         let exact = (y as f64 / ONE).exp();
         // f64 loses the bits of a large y.
         assert!((ours / exact - 1.0).abs() < 3e-14, "{y}: {ours} {exact}");
     }
-    assert_eq!(fixed::exp(0), (1 << 63, 0));
-    assert_eq!(fixed::times_exp(1000, 0), 1000);
-    assert_eq!(fixed::times_exp(u64::MAX, 1), u64::MAX);
-    assert_eq!(fixed::times_exp(1, i128::MAX), u64::MAX);
-    assert_eq!(fixed::times_exp(u64::MAX, i128::MIN), 0);
-    assert_eq!(fixed::times_exp(0, i128::MAX), 0);
-    assert_eq!(fixed::times_exp(1_000_000, 1 << fixed::BITS), 2_718_282);
+    assert_eq!(logarithm::exp(0), (1 << 63, 0));
+    assert_eq!(logarithm::times_exp(1000, 0), 1000);
+    assert_eq!(logarithm::times_exp(u64::MAX, 1), u64::MAX);
+    assert_eq!(logarithm::times_exp(1, i128::MAX), u64::MAX);
+    assert_eq!(logarithm::times_exp(u64::MAX, i128::MIN), 0);
+    assert_eq!(logarithm::times_exp(0, i128::MAX), 0);
+    assert_eq!(
+        logarithm::times_exp(1_000_000, 1 << logarithm::BITS),
+        2_718_282
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::Writer;
 use super::micros;
-use super::shared::{Slot, mode_name};
+use super::resources::{Slot, mode_name};
 use super::text::Node;
 use crate::index;
 use crate::program::*;

@@ -3,14 +3,14 @@
 //! say it. What rt-app cannot say is refused by name, never dropped.
 
 mod event;
-mod shared;
+mod resources;
 mod task;
 mod text;
 
 use crate::error::WriteError;
 use crate::program::*;
 use crate::units::unscaled;
-use shared::Tables;
+use resources::Tables;
 pub(crate) use text::Node;
 
 /// How a workload is written.

@@ -3,7 +3,7 @@
 
 mod beside;
 mod kernel;
-mod simulated;
+mod sim_runs;
 
 use std::path::PathBuf;
 
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return beside::run(args, files, outputs);
     }
     match arena {
-        Arena::Sim => simulated::run(args, files, outputs),
+        Arena::Sim => sim_runs::run(args, files, outputs),
         Arena::Kernel => kernel::run(args, files, outputs),
     }
 }

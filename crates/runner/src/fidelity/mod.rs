@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The same workloads under the same schedulers in a real kernel and in the simulated machine.
 
+mod files;
+
+pub use files::{Kept, Shipped};
+
 use std::path::{Path, PathBuf};
 
 use tiltyard_exec::ExecOutcome;
@@ -17,13 +21,38 @@ use crate::Error;
 use crate::guest::Guest;
 use crate::kernel_fault::{Culprit, KernelFault};
 use crate::simulation::{self, Experiment};
-use crate::{kernel_runs, machines, objects, schedulers, threads, workloads};
+use crate::{calibration, kernel_runs, machines, objects, schedulers, threads, workloads};
 
 /// Seeds of the simulated runs; their median counts, as for the kernel's runs.
 const SEEDS: u64 = 5;
 
+/// Measures the arena's machine, and runs all workloads in both. Schedulers that do not exist or build are an error before that.
+pub fn measure(
+    set: &Set,
+    arena: &Arena,
+    files: &[PathBuf],
+    steps: &impl crate::Progress,
+) -> Result<Kept, Error> {
+    for (simulated, real) in &arena.pairs {
+        objects::native(&schedulers::choose(simulated)?, false)?;
+        objects::job(real)?;
+    }
+    let guest = Guest::of(&arena.kernel, &arena.machine, arena.exact);
+    steps.step(&format!("{}: measuring the machine", arena.name));
+    let weighed = calibration::weigh(&guest, true, steps)?;
+    let text = weighed.machine_file(&calibration::description(&guest, &weighed));
+    let machine = Machine::parse_toml(&text, &arena.name)
+        .map_err(|e| Error::Measurement(format!("the measured machine: {e}\n{text}")))?;
+    let results = run(set, arena, &guest, &machine, files, steps)?;
+    Ok(Kept {
+        results,
+        machine,
+        text,
+    })
+}
+
 /// All workloads in one arena.
-pub fn run(
+fn run(
     set: &Set,
     arena: &Arena,
     guest: &Guest,
@@ -70,16 +99,22 @@ pub fn run(
     Ok(results)
 }
 
-/// The same results with the simulated machine's runs made again: what today's engine says to what the kernel did then.
-/// `machine` is the one that was measured with them, `files` the workloads by name; those that it does not know stay as they
-/// are. Figures that the results do not have from the kernel are left out.
+/// The same results with the simulated machine's runs made again: what today's engine says to what the kernel did then, judged
+/// by the set's rules of today. `files` are the workloads by name; those that it does not know stay as they are. Figures that the
+/// results do not have from the kernel are left out.
 pub fn again(
-    results: &Results,
-    machine: &Machine,
+    set: &Set,
+    kept: &Kept,
     files: &dyn Fn(&str) -> Option<PathBuf>,
     steps: &dyn crate::Progress,
-) -> Result<Results, Error> {
-    let mut again = results.clone();
+) -> Result<Kept, Error> {
+    let mut again = kept.results.clone();
+    (again.tolerance, again.least) = (set.tolerance, set.least);
+    let arena = set.arenas.iter().find(|a| a.name == again.arena.name);
+    if let Some(arena) = arena {
+        again.arena.least_latency_us = arena.least_latency_us;
+    }
+    let limits = again.limits();
     for comparison in &mut again.comparisons {
         let Comparison {
             workload,
@@ -89,13 +124,17 @@ pub fn again(
         let Some(file) = files(workload) else {
             continue;
         };
-        let arena = &results.arena.name;
+        let arena = &again.arena.name;
         steps.step(&format!("{arena}: {workload} under {simulated}, simulated"));
         let parsed = workloads::load(&file.display().to_string())?;
-        let figures = in_simulation(results.least, machine, simulated, &parsed, steps)?;
-        comparison.rows = judge(&figures, &comparison.in_kernel(), &results.limits());
+        let figures = in_simulation(set.least, &kept.machine, simulated, &parsed, steps)?;
+        comparison.rows = judge(&figures, &comparison.in_kernel(), &limits);
     }
-    Ok(again)
+    Ok(Kept {
+        results: again,
+        machine: kept.machine.clone(),
+        text: kept.text.clone(),
+    })
 }
 
 fn app_names(workload: &Workload) -> Vec<String> {
