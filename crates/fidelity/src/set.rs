@@ -45,7 +45,10 @@ impl Arena {
     pub fn of_cpus(nr_cpus: u32, kernel: &str, pairs: Vec<(String, String)>) -> Arena {
         Arena {
             name: format!("{nr_cpus}-cpus-{kernel}"),
-            about: format!("{nr_cpus} emulated CPUs on a clock that counts instructions"),
+            about: match nr_cpus {
+                1 => "an emulated CPU on a clock that counts instructions".to_owned(),
+                _ => format!("{nr_cpus} emulated CPUs on a clock that counts instructions"),
+            },
             kernel: kernel.to_owned(),
             machine: format!("package:1 core:{nr_cpus} pu:1"),
             exact: true,

@@ -9,7 +9,8 @@ pub fn own_scheduler(release: &str) -> &'static str {
     }
 }
 
-/// Whether the CPU that boots calls schedule() in a loop until another one has come up. Since 6.5 it pauses there.
+/// Whether the CPU that boots calls schedule() in a loop until another one has come up. Since 6.5 it pauses there ("x86/smpboot:
+/// Enable split CPU startup", of May 2023).
 pub fn waits_for_cpus_without_pause(release: &str) -> bool {
     is_before(release, (6, 5))
 }

@@ -20,9 +20,10 @@ pub fn threatens(release: &str, object: &[u8]) -> bool {
 }
 
 fn is_in(release: &str) -> bool {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
-    let (series, patch) = ((next(), next()), next());
+    let [major, minor, ref rest @ ..] = crate::release::numbers(release)[..] else {
+        return false;
+    };
+    let (series, patch) = ((major, minor), rest.first().copied().unwrap_or(0));
     match MENDED.iter().find(|(mended, _)| *mended == series) {
         Some((_, first)) => patch < *first,
         None => ((6, 12)..(6, 17)).contains(&series),

@@ -62,7 +62,7 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
     if recorded {
         job.tracer = Some(kernel_runs::tracer()?);
     }
-    let mut heard = Heard {
+    let mut heard = OutputByScheduler {
         steps,
         output: BTreeMap::new(),
     };
@@ -102,7 +102,7 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
     })
 }
 
-fn run(job: &VmJob, is_vm: bool, heard: &mut Heard) -> Result<Report, KernelError> {
+fn run(job: &VmJob, is_vm: bool, heard: &mut OutputByScheduler) -> Result<Report, KernelError> {
     match is_vm {
         true => vm::run(job, heard, &mut |_| {}),
         false => here::run(job, kernel_runs::spread, heard, &mut |_| {}),
@@ -146,12 +146,12 @@ fn parse<T: DeserializeOwned>(
 }
 
 /// Keeps what the command prints, by scheduler.
-struct Heard<'a> {
+struct OutputByScheduler<'a> {
     steps: &'a dyn crate::Progress,
     output: BTreeMap<String, String>,
 }
 
-impl Progress for Heard<'_> {
+impl Progress for OutputByScheduler<'_> {
     fn step(&mut self, what: &str) {
         self.steps.step(what);
     }

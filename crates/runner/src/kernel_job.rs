@@ -85,7 +85,7 @@ pub fn run(of: &KernelJob, outputs: Outputs, progress: &dyn Progress) -> Result<
             written = kernel_runs::write_perfetto(&run, of.nr_cpus, output);
         }
     };
-    let mut heard = Heard {
+    let mut heard = Listener {
         prints: prints.as_ref(),
         progress,
     };
@@ -129,12 +129,12 @@ impl Files {
 }
 
 /// Passes on progress, and keeps what workloads print.
-struct Heard<'a> {
+struct Listener<'a> {
     prints: Option<&'a Prints>,
     progress: &'a dyn Progress,
 }
 
-impl tiltyard_kernel::Progress for Heard<'_> {
+impl tiltyard_kernel::Progress for Listener<'_> {
     fn step(&mut self, what: &str) {
         self.progress.step(what);
     }

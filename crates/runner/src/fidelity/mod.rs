@@ -216,7 +216,7 @@ fn in_kernel(
         },
     };
     let nr_cpus = job.machine.nr_cpus() as u32;
-    let mut heard = Heard {
+    let mut heard = RunOutputs {
         arena,
         workload,
         steps,
@@ -272,14 +272,14 @@ fn measured(outcome: &ExecOutcome, summary: &Summary, apps: &[String], set: &Set
 }
 
 /// Keeps what each run prints on its standard output.
-struct Heard<'a> {
+struct RunOutputs<'a> {
     arena: &'a Arena,
     workload: &'a Workload,
     steps: &'a dyn crate::Progress,
     printed: Vec<String>,
 }
 
-impl Progress for Heard<'_> {
+impl Progress for RunOutputs<'_> {
     fn step(&mut self, what: &str) {
         self.steps.step(&format!(
             "{}: {}: {what}",
