@@ -17,12 +17,12 @@
  *   run, slept   return_run() of a child that exits: writes under `lock`, reads with READ_ONCE
  *   cpu_ticks, ftick, ltick   pri_update() for such a child's parent reads them; they may be of
  *                two moments, which gives the parent a slightly wrong priority until its next tick
- *                and so does fork_account() of the parent, which writes them, too: the parent's own
- *                context, but no lock. A tick or a switch in the middle is counted again by the
- * next update, because the older ltick remains user_pri, pri   the same writes them; who places or
- * moves the task reads them slice_used   take(), of CPUs that take the task from a queue book
- * book_set(), of the same: swapped atomically probed*      pri_update(): a probe may come twice or
- * not at all
+ *                and so does fork_account() of the parent, in its own context without these locks:
+ *                a tick or switch in the middle is counted again later, as the older ltick stays
+ *   user_pri, pri   the same writes them; who places or moves the task reads them
+ *   slice_used   take(), of CPUs that take the task from a queue
+ *   book         book_set(), of the same: swapped atomically
+ *   probed*      pri_update(): a probe may come twice or not at all
  *
  * all of which are marked, on both sides, by READ_ONCE, WRITE_ONCE or as atomic operations.
  */
