@@ -62,7 +62,7 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
     if recorded {
         job.tracer = Some(kernel_runs::tracer()?);
     }
-    let mut heard = OutputByScheduler {
+    let mut outputs = OutputByScheduler {
         steps,
         output: BTreeMap::new(),
     };
@@ -70,27 +70,27 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
     if !guest.vm && !host::check(&guest.kernel).here.is_empty() {
         job.schedulers.truncate(1);
     }
-    let mut done = run(&job, guest.vm, &mut heard);
+    let mut done = run(&job, guest.vm, &mut outputs);
     if let Err(KernelError::NoSchedExt { .. }) = done {
         job.schedulers.truncate(1);
-        done = run(&job, guest.vm, &mut heard);
+        done = run(&job, guest.vm, &mut outputs);
     }
     let report = done?;
     let own = report
         .runs
         .first()
         .ok_or_else(|| Error::Measurement("no readings came back".to_owned()))?;
-    let own = parse(own, &heard.output)?;
+    let own = parse(own, &outputs.output)?;
     let of = |name: &str| report.runs.iter().find(|run| run.scheduler == name);
     let mut bpf = None;
     if let Some(base) = of(BASE) {
         let mut rounds_ns = BTreeMap::new();
         for kind in ExtraWork::ALL {
             if let Some(run) = of(kind.name()) {
-                rounds_ns.insert(kind, parse(run, &heard.output)?);
+                rounds_ns.insert(kind, parse(run, &outputs.output)?);
             }
         }
-        let base = parse(base, &heard.output)?;
+        let base = parse(base, &outputs.output)?;
         bpf = Some(Bpf { base, rounds_ns });
     }
     Ok(Weighed {
@@ -102,10 +102,10 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
     })
 }
 
-fn run(job: &VmJob, is_vm: bool, heard: &mut OutputByScheduler) -> Result<Report, KernelError> {
+fn run(job: &VmJob, is_vm: bool, outputs: &mut OutputByScheduler) -> Result<Report, KernelError> {
     match is_vm {
-        true => vm::run(job, heard, &mut |_| {}),
-        false => here::run(job, kernel_runs::spread, heard, &mut |_| {}),
+        true => vm::run(job, outputs, &mut |_| {}),
+        false => here::run(job, kernel_runs::spread, outputs, &mut |_| {}),
     }
 }
 

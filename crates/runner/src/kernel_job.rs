@@ -85,13 +85,13 @@ pub fn run(of: &KernelJob, outputs: Outputs, progress: &dyn Progress) -> Result<
             written = kernel_runs::write_perfetto(&run, of.nr_cpus, output);
         }
     };
-    let mut heard = Listener {
+    let mut listener = Listener {
         prints: prints.as_ref(),
         progress,
     };
     let report = match of.vm {
-        true => vm::run(of.job, &mut heard, &mut hear),
-        false => here::run(of.job, kernel_runs::spread, &mut heard, &mut hear),
+        true => vm::run(of.job, &mut listener, &mut hear),
+        false => here::run(of.job, kernel_runs::spread, &mut listener, &mut hear),
     }?;
     written?;
     Ok(Done {

@@ -37,7 +37,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Nothing depends on it: an instance left behind has no events on.
+        // Nothing depends on it: an instance that is left behind traces one thread, which ends.
         let _ = fs::remove_dir(&self.0);
     }
 }

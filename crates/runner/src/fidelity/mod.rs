@@ -216,7 +216,7 @@ fn in_kernel(
         },
     };
     let nr_cpus = job.machine.nr_cpus() as u32;
-    let mut heard = RunOutputs {
+    let mut outputs = RunOutputs {
         arena,
         workload,
         steps,
@@ -228,7 +228,7 @@ fn in_kernel(
         summaries.push((run.run, run.lost, run.summary));
     };
     let report =
-        vm::run(&job, &mut heard, &mut hear).map_err(|e| Error::from(e).within(&arena.name))?;
+        vm::run(&job, &mut outputs, &mut hear).map_err(|e| Error::from(e).within(&arena.name))?;
     let mut schedulers: Vec<(String, Vec<Measured>, u64)> =
         vec![Default::default(); arena.pairs.len()];
     for (index, run) in report.runs.iter().enumerate() {
@@ -247,7 +247,7 @@ fn in_kernel(
         let Some((_, events, summary)) = summaries.iter().find(|(of, ..)| *of == index) else {
             continue; // the warm-up is not recorded
         };
-        let printed = heard.printed.get(index).map_or("", String::as_str);
+        let printed = outputs.printed.get(index).map_or("", String::as_str);
         let told = threads::Printed::parse(printed).map_err(|what| failed(&what))?;
         *lost += events;
         figures.push(measured(&told.outcome, summary, &app_names(workload), set));
