@@ -19,7 +19,8 @@ const STEP_NS: u64 = 137;
 struct Instance(PathBuf);
 
 impl Instance {
-    /// `None` without the right to trace, or without a kernel that can.
+    /// Traces the calling thread's wakeups. `None` without the right to trace, or without a kernel that can. Where tracefs is
+    /// not mounted, it is, and stays so.
     fn new() -> Option<Instance> {
         let tracefs = Path::new(TRACEFS);
         if !tracefs.join("instances").exists() {
@@ -27,7 +28,15 @@ impl Instance {
         }
         let path = tracefs.join(format!("instances/tiltyard-{}", std::process::id()));
         fs::create_dir(&path).ok()?;
-        Some(Instance(path))
+        let instance = Instance(path);
+        instance.trace_wakings(sys::tid()).ok()?;
+        Some(instance)
+    }
+
+    fn trace_wakings(&self, tid: u32) -> io::Result<()> {
+        self.set("trace_clock", "mono")?;
+        self.set(&format!("{WAKING}/filter"), &format!("pid == {tid}"))?;
+        self.set(&format!("{WAKING}/enable"), "1")
     }
 
     fn set(&self, file: &str, value: &str) -> io::Result<()> {
@@ -48,12 +57,6 @@ pub fn timer_irq(cpu: usize) -> io::Result<Option<u64>> {
     let Some(instance) = Instance::new() else {
         return Ok(None);
     };
-    instance.set("trace_clock", "mono")?;
-    instance.set(
-        &format!("{WAKING}/filter"),
-        &format!("pid == {}", sys::tid()),
-    )?;
-    instance.set(&format!("{WAKING}/enable"), "1")?;
     let ends_ns: Vec<u64> = jitter::beside_idle_class(cpu, || {
         let sleep = |n| {
             let end_ns = sys::now_ns() + SLEEP_NS + n * STEP_NS;
