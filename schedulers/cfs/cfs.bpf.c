@@ -196,8 +196,8 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 	cs->resched = false;
 	if (i && i != cs->curr) {
 		switch_to(i, now_ns);
-		/* push_task() has put it back, in vain: it goes on, and running() will not say so.
-		 */
+		/* push_task() put it back for nothing: it goes on, and running() will not
+		 * say so. */
 		if (keeps)
 			resume_current(i, now_ns);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a scheduler is told of the machine, by its presets.toml: see docs/reference/presets.md.
+ * What a scheduler knows of the machine, by its presets.toml: see docs/reference/presets.md.
  */
 #ifndef __LIB_MACHINE_H
 #define __LIB_MACHINE_H
