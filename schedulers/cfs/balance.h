@@ -240,15 +240,20 @@ static __noinline bool decay_newidle(struct cfs_domain *d, u64 tick)
 	return true;
 }
 
-/* Brings the averages of @cpu up to date: of an idle one nothing else does. */
+/* Brings the averages and the capacity of @cpu up to date: of an idle one nothing else does. */
 static __noinline void refresh_load(u32 cpu, u64 now_ns)
 {
+	struct cfs_cpu *cs = cpu_state(cpu);
 	struct cfs_lock *lk = cpu_lock(cpu);
 
 	if (!lk)
 		return;
 	bpf_spin_lock(&lk->lock);
-	update_queue_load(queue_of(0, cpu), now_ns);
+	update_blocked(cpu, now_ns);
+	if (cs->other_avg) {
+		age_other(cs, now_ns);
+		update_capacity(cpu, now_ns);
+	}
 	bpf_spin_unlock(&lk->lock);
 }
 

@@ -45,6 +45,7 @@ UEI_DEFINE(uei);
 #define DEQUEUE_SAVE	2
 #define DEQUEUE_MOVE	4
 #define ENQUEUE_RESTORE 2
+#define ENQUEUE_MOVE	4
 
 #define PF_EXITING	0x00000004
 
@@ -109,16 +110,28 @@ void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 	probe_cpu(entity(i)->cpu);
 }
 
+/* Is task p, whose nice value or affinity changes, to stay on the CPU whose queues it was in? */
+static __always_inline bool stays_elsewhere(struct task_struct *p, u32 i, u64 enq_flags)
+{
+	u32 cpu = READ_ONCE(entity(i)->cpu);
+
+	return (enq_flags & (ENQUEUE_RESTORE | ENQUEUE_MOVE)) == ENQUEUE_RESTORE &&
+	       cpu != scx_bpf_task_cpu(p) && !is_migration_disabled(p) &&
+	       bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
 /* The task is ours until it is dispatched, or dequeued below. */
 void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
 	struct cfs_lock *lk;
 	u64 now_ns = scx_bpf_now();
-	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt = false, pushed;
+	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt = false, pushed, elsewhere;
 
+	/* Pushed, or only changed while it waited on a CPU to which it has been pulled. */
 	pushed = entity(i)->pushed;
-	if (pushed)
+	elsewhere = pushed || stays_elsewhere(p, i, enq_flags);
+	if (elsewhere)
 		cpu = entity(i)->cpu;
 	lk = cpu_lock(cpu);
 	if (!i || !lk) {
@@ -135,15 +148,15 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		put_current(queue_of(0, cpu), now_ns);
 		WRITE_ONCE(cpu_state(cpu)->curr, 0);
 	}
-	custody_begin(&entity(i)->custody);
-	if (came && preempts(i, now_ns)) {
+	custody_begin(&entity(i)->custody, p->pid);
+	if ((came || pushed) && preempts(i, now_ns)) {
 		cpu_state(cpu)->resched = true;
 		preempt = true;
 	}
 	bpf_spin_unlock(&lk->lock);
 	if (preempt)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else if (pushed || (enq_flags & SCX_ENQ_LAST))
+	else if (elsewhere || (enq_flags & SCX_ENQ_LAST))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	/* If it had nobody else, the CPU that pushed looks for tasks now, this one among them. */
 	if (pushed)
@@ -165,10 +178,10 @@ void BPF_STRUCT_OPS(cfs_dequeue, struct task_struct *p, u64 deq_flags)
 #define KEEPS_TURN MAX_TASKS
 
 /*
- * The task that shall run on `cpu` next; it has the turn now. KEEPS_TURN is added if it is the one
- * of prev_pid, which runs. 0 if nothing is runnable.
+ * The task that shall run on `cpu` next; it has the turn now. KEEPS_TURN is added if it is @prev,
+ * which runs. 0 if nothing is runnable.
  */
-__noinline int choose(u32 cpu, s32 prev_pid, u64 now_ns)
+__noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 {
 	struct cfs_lock *lk = cpu_lock(cpu);
 	struct cfs_cpu *cs = cpu_state(cpu);
@@ -179,7 +192,7 @@ __noinline int choose(u32 cpu, s32 prev_pid, u64 now_ns)
 		return 0;
 	bpf_spin_lock(&lk->lock);
 	i = pick_task(cpu, now_ns);
-	keeps = i && entity(i)->custody.pid == prev_pid;
+	keeps = i && i == prev;
 	cs->resched = false;
 	if (i && i != cs->curr) {
 		switch_to(i, now_ns);
@@ -197,11 +210,10 @@ __noinline int choose(u32 cpu, s32 prev_pid, u64 now_ns)
 /* Runs whom it has to be, @prev if it has the turn or gets it. False: nobody is runnable. */
 static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 {
-	s32 prev_pid = prev ? prev->pid : 0;
-	u32 try;
+	u32 prev_slot = prev ? slot_of(prev) : 0, try;
 
 	bpf_for (try, 0, DISPATCH_TRIES) {
-		u32 i = choose(cpu, prev_pid, now_ns);
+		u32 i = choose(cpu, prev_slot, now_ns);
 
 		if (prev && i > KEEPS_TURN) {
 			prev->scx.slice = TURN_NS;
@@ -223,6 +235,9 @@ static __always_inline void go_idle(s32 cpu, u64 now_ns)
 	struct cfs_cpu *cs = cpu_state(cpu);
 
 	if (!cs->dry) {
+		/* No tick comes until it is busy again: this is what the ticks meanwhile would have
+		 * found. */
+		WRITE_ONCE(cs->history[0], cpu_load(cpu));
 		note_idle_core(cpu);
 		balance_newidle(cpu, now_ns);
 	}
@@ -256,15 +271,14 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /* Task i, settled on `cpu`, has got the CPU without having been given the turn: it has it now. */
-__noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
+__noinline int take_turn(u32 i, u32 cpu, bool wakes, u64 now_ns)
 {
 	struct cfs_lock *lk = cpu_lock(cpu);
 
 	if (!lk)
 		return -ENOENT;
 	bpf_spin_lock(&lk->lock);
-	/* A sleeper is to be placed as one; a relative vruntime has just been taken off a queue. */
-	join(i, cpu, now_ns, !entity(i)->relative);
+	join(i, cpu, now_ns, wakes);
 	switch_to(i, now_ns);
 	cpu_state(cpu)->resched = false;
 	custody_end(&entity(i)->custody);
@@ -282,8 +296,12 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 	cpu_state(cpu)->dry = false;
 	end_other(cpu, now_ns);
 	if (cpu_state(cpu)->curr != i) {
+		/* A sleeper is placed as one; a relative vruntime has just been taken off a queue.
+		 */
+		bool wakes = !entity(i)->relative;
+
 		settle(p, i, cpu, now_ns);
-		take_turn(i, cpu, now_ns);
+		take_turn(i, cpu, wakes, now_ns);
 	}
 	/*
 	 * No lock: until now the turn was paused, so who takes a task from this CPU's queues
@@ -291,11 +309,16 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 	 * lose its exec_start to ours, and a few ns are charged twice.
 	 */
 	resume_current(i, now_ns);
+	/* Asked for since it got the turn, while a task of a higher class ran: that kick was lost.
+	 */
+	if (READ_ONCE(cpu_state(cpu)->resched) || READ_ONCE(cpu_state(cpu)->push_to))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /*
  * A sleeper, quiescent() follows, is charged there; who has lost the turn was charged when it did.
- * What is left is a task that a higher class drives off the CPU.
+ * What is left is a task that a higher class drives off the CPU. Without a slice it comes back by
+ * enqueue(): others may take it, and a wakee that comes meanwhile may get the turn.
  */
 void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 {
@@ -312,6 +335,7 @@ void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 	bpf_spin_lock(&lk->lock);
 	pause_current(i, now_ns);
 	bpf_spin_unlock(&lk->lock);
+	p->scx.slice = 0;
 	begin_other(cpu, now_ns);
 }
 
@@ -376,7 +400,8 @@ void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
 	struct cfs_entity *e = entity(i);
 	s32 nice = p->static_prio - 120;
-	bool runs = cpu_state(cpu)->curr == i, raised = nice < e->nice;
+	/* quiescent() has taken the turn from it. */
+	bool runs = scx_bpf_task_running(p), raised = nice < e->nice;
 
 	if (!i)
 		return;
@@ -502,7 +527,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 			      MAX_NODES);
 		return err;
 	}
-	init_cpus();
+	init_cpus(scx_bpf_now());
 	scale_tunables(nr_online);
 	setup_group(0, 0, NICE_0_WEIGHT);
 	return 0;

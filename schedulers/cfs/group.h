@@ -78,6 +78,49 @@ static __noinline void update_load(u32 i, u64 now_ns)
 	update_queue_load(e->queue, now_ns);
 }
 
+/*
+ * Queues of groups that have averages, by CPU: of a queue whose tasks have gone or sleep nothing
+ * else would let them decay, and the group's queues on other CPUs would go on counting them. Not in
+ * struct cfs_queue, which is emptied when a group is given to another cgroup. Lock of the CPU.
+ */
+#define MAX_DECAYING MAX_GROUPS
+
+static u32 decaying_next[MAX_QUEUES], decaying_first[MAX_CPUS];
+static bool decaying[MAX_QUEUES];
+
+static __always_inline void keep_decaying(u32 q)
+{
+	u32 at = q & (MAX_QUEUES - 1), cpu = queue(q)->cpu & (MAX_CPUS - 1);
+
+	if (!queue(q)->group || decaying[at])
+		return;
+	decaying[at] = true;
+	decaying_next[at] = decaying_first[cpu];
+	decaying_first[cpu] = q;
+}
+
+/* Brings the averages of all queues of @cpu up to date. Lock held. */
+static __noinline void update_blocked(u32 cpu, u64 now_ns)
+{
+	u32 *link = &decaying_first[cpu & (MAX_CPUS - 1)], n;
+
+	update_queue_load(queue_of(0, cpu), now_ns);
+	bpf_for (n, 0, MAX_DECAYING) {
+		u32 q = *link;
+		struct cfs_queue *cfs_rq = queue(q);
+
+		if (!q)
+			break;
+		update_queue_load(q, now_ns);
+		if (cfs_rq->pelt.load_avg || cfs_rq->pelt.util_avg || cfs_rq->announced_avg) {
+			link = &decaying_next[q & (MAX_QUEUES - 1)];
+			continue;
+		}
+		decaying[q & (MAX_QUEUES - 1)] = false;
+		*link = decaying_next[q & (MAX_QUEUES - 1)];
+	}
+}
+
 /* Adds the averages of an entity that comes from elsewhere to its queue's. */
 static __noinline void attach_load(u32 i, u64 now_ns)
 {
@@ -94,6 +137,7 @@ static __noinline void attach_load(u32 i, u64 now_ns)
 	of_queue->util_sum += a->util_sum;
 	e->attached = true;
 	announce_load(e->queue);
+	keep_decaying(e->queue);
 }
 
 /* Takes the averages of an entity that leaves out of its queue's. */

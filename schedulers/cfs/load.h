@@ -60,11 +60,20 @@ static __noinline u32 capacity_left(u64 other_avg, u64 since_ns)
 	return used < CAPACITY ? CAPACITY - used : 1;
 }
 
+/* Halves what other classes have used for each period that has passed. Lock of the CPU held. */
+static __noinline void age_other(struct cfs_cpu *cs, u64 now_ns)
+{
+	u64 since_ns = less(now_ns, cs->other_stamp_ns);
+	u64 periods = since_ns ? (since_ns - 1) / OTHER_PERIOD_NS : 0;
+
+	cs->other_stamp_ns += periods * OTHER_PERIOD_NS;
+	cs->other_avg = periods < 64 ? cs->other_avg >> periods : 0;
+}
+
 static __noinline void update_capacity(u32 cpu, u64 now_ns)
 {
 	struct cfs_cpu *cs = cpu_state(cpu);
 	u64 since_ns = less(now_ns, cs->other_stamp_ns), capacity;
-
 	capacity = (u64)full_capacity(cpu) * capacity_left(cs->other_avg, since_ns) / CAPACITY;
 	/* Partners: balancing on other CPUs. */
 	WRITE_ONCE(cs->capacity, capacity ?: 1);
@@ -81,22 +90,20 @@ static __always_inline void begin_other(u32 cpu, u64 now_ns)
 static __noinline void end_other(u32 cpu, u64 now_ns)
 {
 	struct cfs_cpu *cs = cpu_state(cpu);
-	u32 n;
+	struct cfs_lock *lk = cpu_lock(cpu);
 
-	if (!cs->nr_other)
+	if (!cs->nr_other || !lk)
 		return;
 	WRITE_ONCE(cs->nr_other, 0);
-	bpf_for (n, 0, 64) {
-		if (less(now_ns, cs->other_stamp_ns) <= OTHER_PERIOD_NS)
-			break;
-		cs->other_stamp_ns += OTHER_PERIOD_NS;
-		cs->other_avg /= 2;
-	}
+	/* Partner: refresh_load() by a CPU that balances for this one. */
+	bpf_spin_lock(&lk->lock);
+	age_other(cs, now_ns);
 	cs->other_avg += less(now_ns, cs->other_since_ns) * CAPACITY;
 	update_capacity(cpu, now_ns);
+	bpf_spin_unlock(&lk->lock);
 }
 
-static __noinline void init_cpus(void)
+static __noinline void init_cpus(u64 now_ns)
 {
 	u32 cpu;
 
@@ -104,6 +111,7 @@ static __noinline void init_cpus(void)
 		struct cfs_cpu *cs = cpu_state(cpu);
 
 		cs->capacity = full_capacity(cpu);
+		cs->other_stamp_ns = now_ns;
 		cs->avg_idle_ns = 2 * migration_cost_ns;
 		cs->max_idle_cost_ns = migration_cost_ns;
 		cs->exit_latency_us = UNKNOWN_LATENCY;

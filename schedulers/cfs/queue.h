@@ -212,6 +212,9 @@ static __noinline void put_current(u32 q, u64 now_ns)
 		if (!i)
 			break;
 		update_curr(q, now_ns);
+		/* Or it would be taken for one that has just run: is_hot(). */
+		if (entity(i)->exec_start_ns == PAUSED)
+			entity(i)->exec_start_ns = now_ns;
 		update_load(i, now_ns);
 		start_waiting(q, i);
 		cfs_rq->curr = 0;

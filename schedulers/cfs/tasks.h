@@ -118,8 +118,11 @@ static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
 static __always_inline void settle(struct task_struct *p, u32 i, u32 cpu, u64 now_ns)
 {
 	follow_session(p, i, now_ns);
-	if (entity(i)->cpu != cpu)
-		depart(i, now_ns, LEAVE_CPU);
+	if (entity(i)->cpu == cpu)
+		return;
+	depart(i, now_ns, LEAVE_CPU);
+	/* Its cache is left behind. */
+	WRITE_ONCE(entity(i)->exec_start_ns, 0);
 }
 
 /* Queues task i on `cpu` unless it is. Lock held; settle() came before. */

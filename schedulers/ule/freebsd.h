@@ -114,6 +114,20 @@ static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, 
 	return cpu;
 }
 
+/* As for a wakeup. */
+static s32 freebsd_displaced(struct task_struct *p, struct ule_task *t, s32 cpu)
+{
+	s32 to = freebsd_pickcpu(p, t, cpu, hz_ticks(scx_bpf_now()));
+
+	return allowed(p, to) ? to : cpu;
+}
+
+/* Unless it would come earlier, or its slot is gone. */
+static bool freebsd_keeps_place(struct task_struct *p, struct ule_cpu *c, u64 key)
+{
+	return p->scx.dsq_vtime < key && key_slot(p->scx.dsq_vtime) >= c->ridx;
+}
+
 /* Whether a running task of priority @curr is preempted for one of priority @pri. */
 static bool should_preempt(u32 pri, u32 curr, bool remote)
 {

@@ -45,6 +45,8 @@ struct ule_task {
 	u32 slice_used;
 	/* Where it is counted, see book_set(); -1 while it sleeps. */
 	s32 book;
+	/* Where it was counted before it was last taken out; -1 if nowhere. */
+	s32 left;
 	/* dispatch() has found the next place in a run queue, p->scx.dsq_vtime; see runq.h. */
 	bool key_ready;
 	u64 queued_ns;

@@ -39,6 +39,11 @@ POLICY(void, waking, (struct task_struct *p, struct ule_task *t, u64 now), (p, t
 /* Where a task that wakes up or is new runs. */
 POLICY(s32, pickcpu, (struct task_struct *p, struct ule_task *t, s32 prev, u64 now),
        (p, t, prev, now))
+/* Where a task goes whose mask forbids the CPU where it waited or ran; the core has chosen @cpu. */
+POLICY(s32, displaced, (struct task_struct *p, struct ule_task *t, s32 cpu), (p, t, cpu))
+/* A task that waited on this CPU and has been changed keeps its place, and does not get that of
+ * @key. */
+POLICY(bool, keeps_place, (struct task_struct *p, struct ule_cpu *c, u64 key), (p, c, key))
 /* A task of priority @pri has been queued on @cpu. */
 POLICY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri))
 

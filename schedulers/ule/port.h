@@ -93,6 +93,17 @@ static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64
 	return cpu;
 }
 
+/* Linux takes any CPU of the mask, and puts a task that is changed at the tail. */
+static s32 port_displaced(struct task_struct *p, struct ule_task *t, s32 cpu)
+{
+	return cpu;
+}
+
+static bool port_keeps_place(struct task_struct *p, struct ule_cpu *c, u64 key)
+{
+	return false;
+}
+
 /* The running task is left alone. */
 static void port_preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
 {

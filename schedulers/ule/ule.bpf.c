@@ -32,6 +32,10 @@
 #include "balance.h"
 #include "account.h"
 
+/* Flags that the kernel has but does not name for BPF. */
+#define ENQUEUE_RESTORE 2
+#define ENQUEUE_MOVE	4
+
 char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
@@ -84,6 +88,7 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 		sleep_account(p, t, hz_ticks(scx_bpf_now()));
 	if (p->exit_state)
 		return_run(p, t);
+	t->left = book < 0 ? -1 : book >> 1;
 	if (book < 0)
 		return;
 	c = cpu_ctx(book >> 1);
@@ -129,11 +134,19 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct ule_cpu *c = cpu_ctx(cpu);
 	u64 key = p->scx.dsq_vtime;
+	bool changed = (enq_flags & (ENQUEUE_RESTORE | ENQUEUE_MOVE)) == ENQUEUE_RESTORE;
 	u32 pri;
 
 	if (!t) {
 		scx_bpf_error("ule: task %d has no state", p->pid);
 		return;
+	}
+	if (enq_flags && !(enq_flags & SCX_ENQ_WAKEUP) && t->left >= 0 && !allowed(p, t->left) &&
+	    !is_pinned(p)) {
+		cpu = policy_displaced(p, t, cpu);
+		c = cpu_ctx(cpu);
+		/* In case it is not the one that the core expects to run it. */
+		changed = true;
 	}
 	load_set(p, t, cpu);
 	/* No flag: a task that was running and still wants to. */
@@ -144,17 +157,26 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		if (par.queue_restarts)
 			WRITE_ONCE(t->slice_used, 0);
 		key = runq_key(cpu, c, READ_ONCE(t->pri), false);
+		if (changed && t->left == cpu && policy_keeps_place(p, c, key))
+			key = p->scx.dsq_vtime;
 	}
 	t->key_ready = false;
-	if (starve_limit_ms && guard_wait(p, t, key, enq_flags))
-		return;
 	pri = READ_ONCE(t->pri);
+	if (starve_limit_ms && guard_wait(p, t, key, enq_flags)) {
+		/* It preempts as it would from the queues. */
+		if (enq_flags)
+			policy_preempt_check(cpu, c, pri);
+		return;
+	}
 	/* Partners: searches on other CPUs, and take(). */
 	lowpri_lower(c, pri);
 	probe_place(p, t, key);
 	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(key)), SLICE_UNTIL_TICK, key, enq_flags);
 	if (enq_flags)
 		policy_preempt_check(cpu, c, pri);
+	/* A property has changed: for that the core wakes no idle CPU. */
+	if (changed && !READ_ONCE(c->running))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /* Tasks that have waited for too long go to a queue of their own, which is served first. */
@@ -257,6 +279,8 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	load_set(p, t, cpu);
 	WRITE_ONCE(c->running, true);
 	WRITE_ONCE(c->runs_free, !is_pinned(p));
+	/* Its next wait begins anew: guard_wait(). */
+	t->queued_ns = 0;
 	/* It returns to user mode now or soon, and then has its computed priority. */
 	policy_pri_apply(p, t);
 	chosen(p, t, c);
@@ -276,6 +300,12 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	WRITE_ONCE(c->running, false);
 	WRITE_ONCE(c->runs_free, false);
 	c->run_slot = SLOT_NONE;
+	/* A higher class takes the CPU. Without a slice it comes back to the head of its queue,
+	 * where others can take it, and better ones that wake up meanwhile are chosen first. */
+	if (runnable && p->scx.slice) {
+		p->scx.slice = 0;
+		WRITE_ONCE(c->owe_preempt, true);
+	}
 	pctcpu_update(t, now, true);
 	t->rltick = now;
 }
@@ -313,10 +343,9 @@ void BPF_STRUCT_OPS(ule_tick, struct task_struct *p)
 	if (!t)
 		return;
 	bpf_for (i, 0, nr_due) {
-		if (clock(cpu, c, p, t, hz_ticks(now_ns))) {
+		/* The others are due, too: they are time that it ran. */
+		if (clock(cpu, c, p, t, hz_ticks(now_ns)))
 			p->scx.slice = 0;
-			break;
-		}
 	}
 }
 
@@ -339,6 +368,7 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 	if (!t)
 		return -ENOMEM;
 	t->book = -1;
+	t->left = -1;
 	pt = task_ctx(parent);
 	if (args->fork && pt) {
 		fork_account(p, t, parent, pt, now);
@@ -356,6 +386,8 @@ void BPF_STRUCT_OPS(ule_enable, struct task_struct *p)
 
 	if (!t)
 		return;
+	/* If it sleeps, since when was not seen. */
+	t->sleeping = false;
 	pri_update(p, t);
 	policy_pri_apply(p, t);
 }

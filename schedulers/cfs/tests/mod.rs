@@ -9,4 +9,5 @@ mod multicore;
 mod preemption;
 mod pushed;
 mod queue;
+mod realtime;
 mod recorded;

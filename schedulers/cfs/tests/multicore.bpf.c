@@ -48,7 +48,7 @@ int t_clear(struct words *x)
 	bpf_for (i, 0, NR_ENTITIES)
 		__builtin_memset(entity(i), 0, sizeof(struct cfs_entity));
 	__builtin_memset(&balances[0], 0, sizeof(balances[0]));
-	init_cpus();
+	init_cpus(scx_bpf_now());
 	overload = 0;
 	numa_balancing = 0;
 	nohz_next_balance = 0;
@@ -303,7 +303,7 @@ int t_task(struct words *x)
 	e->pelt.load_avg = x->w[2];
 	enqueue_task(x->w[0], x->w[5], false);
 	e->exec_start_ns = x->w[3];
-	custody_begin(&e->custody);
+	custody_begin(&e->custody, e->custody.pid);
 	return 0;
 }
 

@@ -62,7 +62,7 @@ void BPF_STRUCT_OPS(keeper_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_error("%d is in custody twice", p->pid);
 		return;
 	}
-	custody_begin(&task(i)->custody);
+	custody_begin(&task(i)->custody, p->pid);
 	tree_insert(&waiting, i, ++arrivals, 0);
 }
 
@@ -86,7 +86,7 @@ void BPF_STRUCT_OPS(keeper_dispatch, s32 cpu, struct task_struct *prev)
 	if (hand_over(&task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
 		scx_bpf_error("%d was handed over twice", task(i)->custody.pid);
 	if (forgets)
-		custody_begin(&task(i)->custody);
+		custody_begin(&task(i)->custody, task(i)->custody.pid);
 }
 
 void BPF_STRUCT_OPS(keeper_running, struct task_struct *p)

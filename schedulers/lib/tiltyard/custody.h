@@ -28,8 +28,10 @@ static __always_inline void custody_of(struct custody *c, s32 pid)
 	WRITE_ONCE(c->held, false);
 }
 
-static __always_inline void custody_begin(struct custody *c)
+/* A task's pid changes if a thread that does not lead its process calls execve(). */
+static __always_inline void custody_begin(struct custody *c, s32 pid)
 {
+	WRITE_ONCE(c->pid, pid);
 	WRITE_ONCE(c->round, c->round + 1);
 	WRITE_ONCE(c->held, true);
 }
