@@ -427,7 +427,7 @@ s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	round = e->custody.round;
 	__builtin_memset(e, 0, sizeof(*e));
 	e->custody.round = round;
-	custody_of(&e->custody, p->pid);
+	custody_init(&e->custody, p->pid);
 	e->policy = p->policy;
 	e->nice = p->static_prio - 120;
 	load_of_nice(&e->load, e->nice, p->policy == POLICY_IDLE);

@@ -73,8 +73,12 @@ static int params_init(void)
 		scx_bpf_error("ule: mode=%u; use 0 (port) or 1 (freebsd)", mode);
 		return -EINVAL;
 	}
-	if (!hz || hz > 10000 || !stathz || stathz > hz) {
-		scx_bpf_error("ule: hz=%u stathz=%u; hz is 1..10000, stathz 1..hz", hz, stathz);
+	if (!hz || hz > 10000) {
+		scx_bpf_error("ule: hz=%u; use 1..10000", hz);
+		return -EINVAL;
+	}
+	if (mode == MODE_FREEBSD && (!stathz || stathz > hz)) {
+		scx_bpf_error("ule: stathz=%u; use 1..%u, which is hz", stathz, hz);
 		return -EINVAL;
 	}
 	if (!history_ms || history_ms > 60000 || load_sleep_ms > 60000) {

@@ -279,7 +279,7 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	load_set(p, t, cpu);
 	WRITE_ONCE(c->running, true);
 	WRITE_ONCE(c->runs_free, !is_pinned(p));
-	/* Its next wait begins anew: guard_wait(). */
+	/* Its next wait begins again: guard_wait(). */
 	t->queued_ns = 0;
 	/* It returns to user mode now or soon, and then has its computed priority. */
 	policy_pri_apply(p, t);

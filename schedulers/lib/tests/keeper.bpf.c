@@ -110,7 +110,7 @@ s32 BPF_STRUCT_OPS(keeper_init_task, struct task_struct *p, struct scx_init_task
 
 	if (!i)
 		return -ENOMEM;
-	custody_of(&task(i)->custody, p->pid);
+	custody_init(&task(i)->custody, p->pid);
 	task(i)->session = 0;
 	task(i)->group = group_of_cgroup(args->cgroup);
 	if (!task(i)->group)

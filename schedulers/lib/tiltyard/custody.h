@@ -21,8 +21,9 @@ struct custody {
 	bool held;
 };
 
-/* A task gets this place. Partners: all who read these of a task that they do not hold. */
-static __always_inline void custody_of(struct custody *c, s32 pid)
+/* A task gets this place, whose round goes on. Partners: all who read these of a task that they do
+ * not hold. */
+static __always_inline void custody_init(struct custody *c, s32 pid)
 {
 	WRITE_ONCE(c->pid, pid);
 	WRITE_ONCE(c->held, false);

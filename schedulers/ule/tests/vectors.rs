@@ -126,8 +126,13 @@ fn derived_figures() {
     assert_eq!(slow.tickincr(), 8000);
     let guest = Ule::new(&[("mode", 1), ("hz", 100), ("stathz", 100)]);
     assert_eq!(guest.tickincr(), 1024);
-    for bad in [("mode", 2), ("hz", 0), ("stathz", 0), ("history_ms", 0)] {
+    for bad in [("mode", 2), ("hz", 0), ("history_ms", 0)] {
         assert_eq!(Ule::new(&[bad]).setup[0], -22, "{bad:?}");
+    }
+    // The port has no statistics clock.
+    for (mode, hz, stathz, error) in [(1, 1000, 0, -22), (1, 100, 127, -22), (0, 100, 127, 0)] {
+        let set = [("mode", mode), ("hz", hz), ("stathz", stathz)];
+        assert_eq!(Ule::new(&set).setup[0], error, "{set:?}");
     }
 }
 

@@ -422,10 +422,15 @@ impl Engine<'_> {
 
     /// A timed sleep ends.
     pub(crate) fn task_alarm(&mut self, id: TaskId, generation: u32) {
-        let task = &self.tasks[id.index()];
-        if task.generation == generation && (task.life == Life::Blocked || task.cursor.leaves) {
+        if self.still_waits(id, generation) {
             self.interrupt_to_wake(id);
         }
+    }
+
+    /// Nothing has woken the task since the alarm was set, and it sleeps or is about to.
+    fn still_waits(&self, id: TaskId, generation: u32) -> bool {
+        let task = &self.tasks[id.index()];
+        task.generation == generation && (task.life == Life::Blocked || task.cursor.leaves)
     }
 
     /// The interrupt of a timer or a device arrives on the CPU where the task went to sleep.
@@ -443,12 +448,12 @@ impl Engine<'_> {
         self.clock.arm(self.now + irq_ns, alarm);
     }
 
-    /// Nothing else has woken the task since: who waits for this can be woken by nothing else.
+    /// The interrupt's handler wakes the task.
     pub(crate) fn woken(&mut self, id: TaskId, generation: u32) {
-        let task = &mut self.tasks[id.index()];
-        if task.generation != generation {
+        if !self.still_waits(id, generation) {
             return;
         }
+        let task = &mut self.tasks[id.index()];
         task.cursor.wait = Wait::Nothing;
         self.exec_cpu = task.cpu;
         self.wake(id, true, false);
