@@ -94,14 +94,19 @@ s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 
 void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
+	u64 change = deq_flags & (DEQUEUE_SAVE | DEQUEUE_MOVE);
 	u32 i = slot_of(p), how = 0;
 
 	if (!i)
 		return;
 	if (deq_flags & SCX_DEQ_SLEEP)
 		how |= LEAVE_SLEEP;
-	if ((deq_flags & (DEQUEUE_SAVE | DEQUEUE_MOVE)) == DEQUEUE_SAVE)
+	if (change == DEQUEUE_SAVE)
 		how |= LEAVE_BRIEFLY;
+	/* The core takes a task that exits out of a group for sessions, where most are not: 6.5
+	 * leaves it alone then, and 4.9 advances min_vruntime for no such change. */
+	if (change == (DEQUEUE_SAVE | DEQUEUE_MOVE) && (p->flags & PF_EXITING))
+		how |= LEAVE_AS_IS;
 	/* exit_task() may come long after the last sleep, and after the group has gone. */
 	if (p->flags & PF_EXITING)
 		how |= LEAVE_FOREVER;

@@ -30,10 +30,11 @@ static __always_inline struct cfs_lock *cpu_lock(u32 cpu)
 }
 
 /* How an entity leaves its queue. */
-#define LEAVE_SLEEP   1 /* it keeps its vruntime */
-#define LEAVE_BRIEFLY 2 /* it comes back at once, with another weight or group */
-#define LEAVE_FOREVER 4 /* it ends */
-#define LEAVE_CPU     8 /* for another CPU or group */
+#define LEAVE_SLEEP   1	 /* it keeps its vruntime */
+#define LEAVE_BRIEFLY 2	 /* it comes back at once, with another weight or group */
+#define LEAVE_FOREVER 4	 /* it ends */
+#define LEAVE_CPU     8	 /* for another CPU or group */
+#define LEAVE_AS_IS   16 /* it comes back at once, and nothing has changed */
 
 static __always_inline void start_waiting(u32 q, u32 i)
 {
@@ -101,7 +102,7 @@ static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 		e->vruntime -= cfs_rq->min_vruntime;
 		e->relative = true;
 	}
-	if (briefly == late_min_vruntime)
+	if (briefly == late_min_vruntime && !(how & LEAVE_AS_IS))
 		update_min_vruntime(q);
 	update_shares(q, now_ns);
 }

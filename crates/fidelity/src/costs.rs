@@ -163,6 +163,7 @@ impl Weighed {
             timer_irq_ns,
             block_ns,
             fork_ns: machine.creation_ns.saturating_sub(machine.wakeup_ns),
+            exit_ns: self.own.exit_ns.unwrap_or(0).saturating_sub(own_switch_ns),
             ipi_ns,
             idle_exit_ns: self.idle_exit_ns(),
             tick_ns: machine.tick_ns,
@@ -330,6 +331,14 @@ impl Weighed {
                 format!(
                     "{} ns to create a thread, less the wakeup",
                     machine.creation_ns
+                ),
+            ),
+            (
+                "exit_ns",
+                costs.exit_ns,
+                format!(
+                    "{} ns from a thread's last instruction to another thread's next one, less a switch; under the kernel's own scheduler",
+                    own.exit_ns.unwrap_or(0)
                 ),
             ),
             (

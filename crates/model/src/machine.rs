@@ -77,6 +77,8 @@ pub struct Costs {
     pub block_ns: u64,
     /// Creating a task, its wakeup apart, paid by its parent.
     pub fork_ns: u64,
+    /// The end of a task, up to its last switch.
+    pub exit_ns: u64,
     /// From sending an inter-processor interrupt until its handler on another CPU is done.
     pub ipi_ns: u64,
     /// What leaving the idle state takes after a tick's period or more: the tick starts again, hardware wakes up.
@@ -206,6 +208,7 @@ impl Costs {
         timer_irq_ns: 0,
         block_ns: 0,
         fork_ns: 0,
+        exit_ns: 0,
         ipi_ns: 1_000,
         idle_exit_ns: 0,
         tick_ns: 1_000,
@@ -237,6 +240,7 @@ impl Costs {
             "timer_irq_ns" => &mut self.timer_irq_ns,
             "block_ns" => &mut self.block_ns,
             "fork_ns" => &mut self.fork_ns,
+            "exit_ns" => &mut self.exit_ns,
             "ipi_ns" => &mut self.ipi_ns,
             "idle_exit_ns" => &mut self.idle_exit_ns,
             "tick_ns" => &mut self.tick_ns,

@@ -92,6 +92,7 @@ fn costs_are_set_by_the_keys_of_machine_files() {
         "timer_irq_ns",
         "block_ns",
         "fork_ns",
+        "exit_ns",
         "idle_exit_ns",
         "map_lookup_ns",
         "storage_lookup_ns",

@@ -253,6 +253,23 @@ fn creation_takes_its_time() {
     );
 }
 
+/// A task's end keeps its CPU busy, and is later by as much.
+#[test]
+fn an_end_takes_its_time() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    machine.costs.exit_ns = 25_000;
+    let workload = parse(r#"{ "tasks": { "A": { "instance": 2, "loop": 1, "run": 1000 } } }"#);
+    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = ran.expect("a run");
+    check_books(&ran);
+    // Theirs; the shell has not ended when the run has.
+    assert_eq!(ran.summary.overhead.switch_ns, 50_000);
+    let tasks = ran.summary.tasks.iter();
+    let mut ends_us: Vec<u64> = tasks.filter_map(|t| Some(t.ended_ns? / 1000)).collect();
+    ends_us.sort_unstable();
+    assert_eq!(ends_us, [1_025, 2_050]);
+}
+
 /// From sending it to the end of its handler, and half of that on the CPU that it interrupts.
 #[test]
 fn an_interrupt_is_charged_once() {

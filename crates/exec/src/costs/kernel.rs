@@ -2,6 +2,7 @@
 //! Ticks, wakeups, switches, and what is between CPUs.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
@@ -148,6 +149,42 @@ pub fn creation(cpu: usize) -> io::Result<u64> {
         Ok(median(readings?))
     };
     thread::scope(|scope| scope.spawn(creator).join().expect("it does not panic"))
+}
+
+/// The end of a thread: a thread of the idle class sees when the CPU is its own again.
+pub fn exit(cpu: usize) -> io::Result<u64> {
+    let (stop, ended_ns) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| -> io::Result<Vec<u64>> {
+            sys::pin(cpu)?;
+            sys::become_idle_class()?;
+            let mut readings = Vec::with_capacity(WAKEUPS);
+            while !stop.load(SeqCst) {
+                let now_ns = sys::now_ns();
+                match ended_ns.swap(0, SeqCst) {
+                    // It ended after the look at the clock, and this thread has waited meanwhile: what is to be measured.
+                    then_ns if then_ns > now_ns => readings.push(sys::now_ns() - then_ns),
+                    0 => {}
+                    then_ns => readings.push(now_ns - then_ns),
+                }
+            }
+            Ok(readings)
+        });
+        let ends = || -> io::Result<()> {
+            sys::pin(cpu)?;
+            for _ in 0..WAKEUPS {
+                let ended_ns = ended_ns.clone();
+                let body = move || ended_ns.store(sys::now_ns(), SeqCst);
+                sys::start_thread(STACK_BYTES, Box::new(body))?;
+                sys::sleep_until(sys::now_ns() + ASLEEP_NS);
+            }
+            Ok(())
+        };
+        let done = ends();
+        stop.store(true, SeqCst);
+        let readings = watcher.join().expect("the watcher does not panic")?;
+        done.map(|()| median(readings))
+    })
 }
 
 /// Two threads on one CPU that wake each other and wait.

@@ -46,6 +46,8 @@ pub struct Readings {
     pub idle_wakeup_ns: Option<u64>,
     /// Creating a thread that does not preempt, from call to return.
     pub creation_ns: u64,
+    /// From the last instruction of a thread that ends to the next of another on its CPU; measured only on request.
+    pub exit_ns: Option<u64>,
     /// Two threads on one CPU wake each other in turn: from one turn of a thread to its next.
     pub round_ns: u64,
     /// From before the call that wakes a thread on an idle CPU to its first instruction there.
@@ -110,6 +112,7 @@ pub fn measure(own: bool, with_jitter: bool) -> io::Result<Readings> {
         line_ps: memory::lines_ps(&caches),
         stream_line_ps: memory::stream_line_ps(&caches),
         smt_permille: place::sibling(home).map(kernel::smt_permille).transpose()?,
+        exit_ns: own.then(|| kernel::exit(home)).transpose()?,
         jitter: with_jitter.then(|| jitter::measure(home)).transpose()?,
         threads: None,
     };

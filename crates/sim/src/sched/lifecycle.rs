@@ -10,7 +10,7 @@ use crate::sched::Leave;
 use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, new_task_struct};
 use std::ptr;
 use std::rc::Rc;
-use tiltyard_model::{EventKind, TaskInfo, Tid};
+use tiltyard_model::{EventKind, OverheadCause, TaskInfo, Tid};
 use tiltyard_workload::Op;
 
 /// Application name of the machine's own threads.
@@ -335,6 +335,16 @@ impl Engine<'_> {
     /// parent may take the CPU in between; the exiting task then waits for its turn to finish.
     pub(crate) fn exit_current(&mut self, cpu: u32, id: TaskId) {
         if self.tasks[id.index()].kern.flags & PF_EXITING == 0 {
+            let (cost_ns, cursor) = (
+                self.machine.costs.exit_ns,
+                &mut self.tasks[id.index()].cursor,
+            );
+            if cost_ns > 0 && cursor.stage == 0 {
+                // Comes back when the time is over.
+                (cursor.stage, cursor.pc) = (1, cursor.pc - 1);
+                self.charge(cpu, OverheadCause::Switch, cost_ns);
+                return self.arm_work(cpu);
+            }
             if !self.begin_exit(id) {
                 return;
             }

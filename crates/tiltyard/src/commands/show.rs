@@ -178,7 +178,7 @@ fn machine(machine: &Machine) -> String {
     page
 }
 
-fn costs(machine: &Machine) -> [(&'static str, u64); 26] {
+fn costs(machine: &Machine) -> [(&'static str, u64); 27] {
     let c = &machine.costs;
     [
         ("switch_ns", c.switch_ns),
@@ -187,6 +187,7 @@ fn costs(machine: &Machine) -> [(&'static str, u64); 26] {
         ("timer_irq_ns", c.timer_irq_ns),
         ("block_ns", c.block_ns),
         ("fork_ns", c.fork_ns),
+        ("exit_ns", c.exit_ns),
         ("ipi_ns", c.ipi_ns),
         ("idle_exit_ns", c.idle_exit_ns),
         ("tick_ns", c.tick_ns),
