@@ -42,13 +42,22 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
     out
 }
 
-/// One row per claim.
-pub fn table(verdicts: &[&Verdict], width: usize) -> String {
+/// An empty table with these heads. What stands in the first column is for the next command: it is never broken.
+fn board(width: usize, heads: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_width(width.min(usize::from(u16::MAX)) as u16);
-    table.set_header(["claim", "expected", "measured", "verdict"]);
+    table.set_header(heads.to_vec());
+    if let Some(first) = table.column_mut(0) {
+        first.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
+    }
+    table
+}
+
+/// One row per claim.
+pub fn table(verdicts: &[&Verdict], width: usize) -> String {
+    let mut table = board(width, &["claim", "expected", "measured", "verdict"]);
     for verdict in verdicts {
         let shown = match &verdict.reason {
             Some(reason) => reason.clone(),
@@ -66,11 +75,7 @@ pub fn table(verdicts: &[&Verdict], width: usize) -> String {
 
 /// One row per claim, with its two verdicts under `heads`.
 pub fn side_by_side(pairs: &[(&Verdict, &Verdict)], heads: [&str; 2], width: usize) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-    table.set_width(width.min(usize::from(u16::MAX)) as u16);
-    table.set_header(["claim", "expected", heads[0], heads[1]]);
+    let mut table = board(width, &["claim", "expected", heads[0], heads[1]]);
     let cell = |verdict: &Verdict| {
         let name = verdict.verdict.name().to_owned();
         let shown = match &verdict.reason {
@@ -92,11 +97,10 @@ pub fn side_by_side(pairs: &[(&Verdict, &Verdict)], heads: [&str; 2], width: usi
 
 /// What turned when chosen numbers were varied.
 pub fn variations(variations: &[Variation], width: usize) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-    table.set_width(width.min(usize::from(u16::MAX)) as u16);
-    table.set_header(["of", "parameter", "tried", "claim", "now", "measured then"]);
+    let mut table = board(
+        width,
+        &["of", "parameter", "tried", "claim", "now", "measured then"],
+    );
     for variation in variations {
         for change in &variation.changes {
             table.add_row([
@@ -119,17 +123,16 @@ pub fn variations(variations: &[Variation], width: usize) -> String {
 
 /// A row per claim: the substitutes with which it holds, and those with which it does not.
 pub fn trials(trials: &[Trials], width: usize) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-    table.set_width(width.min(usize::from(u16::MAX)) as u16);
-    table.set_header([
-        "claim",
-        "now",
-        "holds with",
-        "fails with",
-        "not measured with",
-    ]);
+    let mut table = board(
+        width,
+        &[
+            "claim",
+            "now",
+            "holds with",
+            "fails with",
+            "not measured with",
+        ],
+    );
     for claim in trials {
         let with = |outcome: ClaimOutcome| {
             let such = claim.trials.iter().filter(|t| t.verdict == outcome);
@@ -148,17 +151,16 @@ pub fn trials(trials: &[Trials], width: usize) -> String {
 
 /// A row per mutation: the claims that turned, among those that it names and others.
 pub fn mutations(chosen: &[(&Mutations, &Mutation)], tried: &[Tried], width: usize) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-    table.set_width(width.min(usize::from(u16::MAX)) as u16);
-    table.set_header([
-        "mutation",
-        "what is wrong",
-        "turned",
-        "did not turn",
-        "not measured",
-    ]);
+    let mut table = board(
+        width,
+        &[
+            "mutation",
+            "what is wrong",
+            "turned",
+            "did not turn",
+            "not measured",
+        ],
+    );
     let mut survivors = 0;
     for ((file, mutation), tried) in chosen.iter().zip(tried) {
         survivors += usize::from(tried.turned.is_empty());

@@ -13,11 +13,9 @@ use tiltyard_workload::Workload;
 const MOUNTS: &str = "/proc/self/mounts";
 
 pub struct Groups {
-    /// Where the run's processes go when they leave: the hierarchy's root, or the group that was there before.
+    /// Parent of this run's folder; who leaves goes there.
     base: PathBuf,
-    /// The workload's "/": `base` itself if that is the machine's root, else a group of this run's own below it.
     root: PathBuf,
-    /// By the workload's groups.
     folders: Vec<PathBuf>,
 }
 
@@ -38,32 +36,25 @@ impl Groups {
                 file.display()
             ));
         }
-        if enable_cpu(&mount).is_ok() {
-            return Groups::make_in(mount.clone(), mount, workload);
-        }
-        match own.filter(|own| enable_cpu(own).is_ok()) {
-            Some(own) => Groups::make_in(own.clone(), own.join(run_name()), workload),
-            None => Err(format!(
+        let base = [Some(mount.clone()), own];
+        let mut bases = base.into_iter().flatten();
+        bases
+            .find(|base| enable_cpu(base).is_ok())
+            .ok_or(format!(
                 "{}: the cpu controller cannot be given to groups there; it takes root and a machine without cgroup v1",
                 mount.display()
-            )),
-        }
+            ))
+            .and_then(|base| Groups::below(base, workload))
     }
 
-    fn make_in(base: PathBuf, root: PathBuf, workload: &Workload) -> Result<Groups, String> {
+    fn below(base: PathBuf, workload: &Workload) -> Result<Groups, String> {
+        let root = base.join(format!("tiltyard-{}", std::process::id()));
         let mut folders: Vec<PathBuf> = Vec::new();
         for group in &workload.groups {
             let name = group.path.trim_matches('/').rsplit('/').next();
             let name = name.unwrap_or_default();
             let parent = group.parent.map_or(&root, |p| &folders[p]);
-            folders.push(if name.is_empty() {
-                root.clone()
-            } else if *parent == base {
-                // Beside the machine's own groups.
-                base.join(format!("{}-{name}", run_name()))
-            } else {
-                parent.join(name)
-            });
+            folders.push(parent.join(name));
         }
         let groups = Groups {
             base,
@@ -82,17 +73,18 @@ impl Groups {
             let folder = folder.to_owned();
             move |error| (folder, error)
         };
-        if self.root != self.base {
-            fs::create_dir(&self.root).map_err(at(&self.root))?;
-        }
-        let groups = || self.folders.iter().zip(&workload.groups);
-        let below_root = || groups().filter(|(folder, _)| **folder != self.root);
-        for (folder, _) in below_root() {
-            fs::create_dir(folder).map_err(at(folder))?;
-            fs::write(folder.join("cgroup.type"), "threaded").map_err(at(folder))?;
+        fs::create_dir(&self.root).map_err(at(&self.root))?;
+        for (folder, group) in self.folders.iter().zip(&workload.groups) {
+            if *folder != self.root.join("") && group.path != "/" {
+                fs::create_dir_all(folder).map_err(at(folder))?;
+                fs::write(folder.join("cgroup.type"), "threaded").map_err(at(folder))?;
+            }
         }
         enable_cpu(&self.root).map_err(at(&self.root))?;
-        for (folder, group) in below_root() {
+        for (folder, group) in self.folders.iter().zip(&workload.groups) {
+            if group.path == "/" {
+                continue;
+            }
             let weight = group.weight.to_string();
             fs::write(folder.join("cpu.weight"), weight).map_err(at(folder))?;
             enable_cpu(folder).map_err(at(folder))?;
@@ -112,11 +104,21 @@ impl Groups {
     /// After all others have ended: leaves, and removes what [`Groups::new`] made.
     pub fn remove(&self) {
         let _ = fs::write(self.base.join("cgroup.procs"), "0");
-        // A group that others use is not empty; the machine's root cannot be removed.
         for folder in self.folders.iter().rev().chain([&self.root]) {
             let _ = fs::remove_dir(folder);
         }
     }
+}
+
+fn enable_cpu(folder: &Path) -> io::Result<()> {
+    fs::write(folder.join("cgroup.subtree_control"), "+cpu")
+}
+
+/// Folder of the cgroup in which this process is.
+fn own_folder(mount: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(mount.join(path))
 }
 
 /// The file that limits the members of a group, if one does. The root has none of these files.
@@ -132,22 +134,6 @@ fn limit_of(folder: &Path) -> Option<PathBuf> {
         let first = text.split_whitespace().next().unwrap_or_default();
         (first != none).then_some(file)
     })
-}
-
-/// Two runs have different ones.
-fn run_name() -> String {
-    format!("tiltyard-{}", std::process::id())
-}
-
-fn enable_cpu(folder: &Path) -> io::Result<()> {
-    fs::write(folder.join("cgroup.subtree_control"), "+cpu")
-}
-
-/// Folder of the cgroup in which this process is.
-fn own_folder(mount: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(mount.join(path))
 }
 
 #[cfg(test)]

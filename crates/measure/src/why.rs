@@ -166,7 +166,7 @@ fn causes(runs: &[Summary]) -> Option<String> {
     let busy = median_interval(&busy)?.median;
     let total = median(runs.iter().map(|run| run.switches.total()));
     let mut text = format!(
-        "{} busy {} of the time",
+        "{} busy with tasks {} of the time",
         cpus(first.cpus.len()),
         units::share(busy)
     );

@@ -10,6 +10,7 @@ use tiltyard_trace::{About, EXTENSION, Ended, Recording, WriteError};
 
 use crate::Error;
 use crate::error::Role;
+use crate::in_use::ToWrite;
 use crate::temporary;
 
 /// Longest part of a file's name that comes from a scheduler's label; labels may list many tunables.
@@ -20,6 +21,7 @@ pub struct EventDir {
     dir: PathBuf,
     /// Beside `dir`, so that its content can be renamed to `dir`.
     temporary: TempDir,
+    _own: ToWrite,
 }
 
 /// The events of one run on their way into a file.
@@ -29,6 +31,7 @@ impl EventDir {
     /// Checks before hours of work whether `dir` may be written: it is new, empty, or holds nothing but event files,
     /// which are replaced at the end.
     pub fn create(dir: &Path) -> Result<EventDir, Error> {
+        let own = ToWrite::new(dir)?;
         check(dir)?;
         let error = |e: io::Error| Error::file(Role::Output, dir, "write", e);
         // A symbolic link stays a link: its target is replaced.
@@ -42,6 +45,7 @@ impl EventDir {
         let all = EventDir {
             dir: target,
             temporary,
+            _own: own,
         };
         for folder in [all.blocks(), all.files()] {
             fs::create_dir(folder).map_err(error)?;

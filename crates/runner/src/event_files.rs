@@ -12,6 +12,7 @@ use tiltyard_trace::{About, EXTENSION, MAGIC, ReadError, Reader};
 use crate::Error;
 use crate::data;
 use crate::error::Role;
+use crate::in_use;
 
 /// An event file whose head has been read. It is closed until its events are read: there may be more files than a process
 /// may have open.
@@ -82,6 +83,7 @@ pub fn open(paths: &[PathBuf]) -> Result<Vec<EventFile>, Error> {
             false => files.push(EventFile::open(path)?),
         }
     }
+    files.iter().for_each(|file| in_use::is_read(&file.path));
     let mut numbers: Vec<u32> = files.iter().map(|file| file.about.run).collect();
     numbers.sort_unstable();
     if numbers.windows(2).all(|pair| pair[0] < pair[1]) {

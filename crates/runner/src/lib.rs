@@ -49,6 +49,7 @@ pub mod fidelity;
 pub mod grid;
 pub mod grouping;
 pub mod guest;
+mod in_use;
 pub mod kernel_fault;
 pub mod kernel_job;
 pub mod kernel_results;

@@ -10,7 +10,7 @@ use tiltyard_model::machine::MachineError;
 use crate::Error;
 use crate::data;
 use crate::error::{InputFault, Role, SourceSpan};
-use crate::{nearest, output};
+use crate::{in_use, nearest, output};
 
 /// The default machine: one core.
 pub const DEFAULT: &str = "opteron1";
@@ -160,7 +160,8 @@ fn looks_synthetic(argument: &str) -> bool {
 fn from_file(path: &Path) -> Result<Machine, Error> {
     let text = data::read(path)?;
     let file = data::shown(path);
-    let parsed = match path.extension().is_some_and(|e| e == "xml") {
+    in_use::is_read(path);
+    let parsed = match text.trim_start().starts_with('<') {
         true => Machine::parse_hwloc_xml(&text, &file),
         false => Machine::parse_toml(&text, &file),
     };

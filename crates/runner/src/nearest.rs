@@ -8,12 +8,20 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     (distance <= 1 + typed.chars().count() / 4).then_some(name)
 }
 
+/// More names than this are not all listed in an error.
+const FEW: usize = 40;
+
 /// ` did you mean X?`, or the list of all names, or that there are none: the remedy in an error.
 pub fn hint(typed: &str, known: &[String]) -> String {
     match nearest(typed, known.iter().map(String::as_str)) {
         Some(name) => format!("did you mean {name}?"),
         None if known.is_empty() => "there are none".to_owned(),
-        None => format!("there are {}", known.join(", ")),
+        None if known.len() <= FEW => format!("there are {}", known.join(", ")),
+        None => {
+            let names: Vec<&str> = known.iter().map(String::as_str).collect();
+            let (near, all) = (closest(typed, &names, 5).join(", "), known.len());
+            format!("the nearest are {near}; tiltyard list shows all {all}")
+        }
     }
 }
 

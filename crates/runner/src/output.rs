@@ -9,12 +9,15 @@ use tempfile::NamedTempFile;
 
 use crate::Error;
 use crate::error::Role;
+use crate::in_use::ToWrite;
 use crate::temporary;
 
 /// A file that appears under its name only when it is complete.
 pub struct Output {
     path: PathBuf,
     into: Into,
+    /// `None`: a pipe or a device.
+    _own: Option<ToWrite>,
 }
 
 enum Into {
@@ -39,12 +42,21 @@ impl Output {
             return Ok(Output {
                 path: path.to_owned(),
                 into: Into::Itself(BufWriter::new(file)),
+                _own: None,
             });
         }
+        let own = ToWrite::new(&target)?;
         let folder = target
             .parent()
             .filter(|p| !p.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            let missing = format!("folder {} does not exist", folder.display());
+            return Err(error(std::io::Error::new(
+                std::io::ErrorKind::NotFound,
+                missing,
+            )));
+        }
         let temporary = tempfile::Builder::new()
             .prefix(".tiltyard-")
             .tempfile_in(folder)
@@ -53,6 +65,7 @@ impl Output {
         Ok(Output {
             path: target,
             into: Into::Temporary(BufWriter::new(temporary)),
+            _own: Some(own),
         })
     }
 
@@ -65,7 +78,7 @@ impl Output {
 
     /// Gives the file its name and the permissions of an ordinary new file.
     pub fn finish(self) -> Result<(), Error> {
-        let Output { path, into } = self;
+        let Output { path, into, .. } = self;
         let error = |e: std::io::Error| Error::file(Role::Output, &path, "write", e);
         let temporary = match into {
             Into::Temporary(temporary) => temporary,

@@ -9,7 +9,7 @@ use tiltyard_environment::Environment;
 
 use crate::Error;
 use crate::data;
-use crate::nearest;
+use crate::{in_use, nearest};
 
 /// One scheduler as requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -311,7 +311,14 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
     if name.ends_with(".bpf.c") || name.contains('/') {
         let path = PathBuf::from(name);
         return match path.is_file() {
-            true => Ok((path, Vec::new())),
+            true if path.extension().is_none_or(|extension| extension != "c") => {
+                let what = "a scheduler's source is C; name a file that ends in .bpf.c";
+                Err(unknown(argument, what.to_owned()))
+            }
+            true => {
+                in_use::is_read(&path);
+                Ok((path, Vec::new()))
+            }
             false => {
                 let what = format!("{}; name a .bpf.c that exists", data::no_file(&path));
                 Err(unknown(argument, what))

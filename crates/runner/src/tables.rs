@@ -11,6 +11,7 @@ use tiltyard_tables::{EventTables, ParquetDir, RunFiles, RunPart, run_table, sum
 use tiltyard_trace::About;
 
 use crate::Error;
+use crate::in_use::ToWrite;
 use crate::kernel_runs::Recorded;
 use crate::origin::{self, KernelOrigin};
 use crate::temporary;
@@ -18,6 +19,7 @@ use crate::temporary;
 /// Where the tables of a command's runs go.
 pub struct Tables {
     dir: ParquetDir,
+    _own: ToWrite,
 }
 
 /// The hash of an input's text.
@@ -28,9 +30,10 @@ pub fn sha256(content: impl AsRef<[u8]>) -> String {
 impl Tables {
     /// Checks before hours of work whether `dir` may be written.
     pub fn create(dir: &Path) -> Result<Tables, Error> {
+        let own = ToWrite::new(dir)?;
         let dir = ParquetDir::create(dir).map_err(failure)?;
         temporary::register(dir.temporary());
-        Ok(Tables { dir })
+        Ok(Tables { dir, _own: own })
     }
 
     /// Receives the events of the run with this number.

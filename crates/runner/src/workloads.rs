@@ -8,7 +8,7 @@ use tiltyard_workload::{ReadError, Workload};
 use crate::Error;
 use crate::data;
 use crate::error::{InputFault, SourceSpan};
-use crate::nearest;
+use crate::{in_use, nearest};
 
 /// Names of all shipped workloads; those in subfolders with the folder: `suite/nas-mg`.
 pub fn names() -> Result<Vec<String>, Error> {
@@ -75,6 +75,7 @@ fn hint(argument: &str, names: &[String]) -> String {
 pub fn load(argument: &str) -> Result<Workload, Error> {
     let path = path(argument)?;
     let text = data::read(&path)?;
+    in_use::is_read(&path);
     parse(&path, &data::shown(&path), &text)
 }
 

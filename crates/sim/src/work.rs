@@ -195,7 +195,8 @@ impl Engine<'_> {
             let speed = match busy as u64 {
                 0 | 1 => full,
                 busy => full * self.machine.costs.smt_permille * 2 / (1000 * busy),
-            };
+            }
+            .max(1);
             if self.rqs[sibling as usize].speed_permille != speed {
                 self.settle(sibling);
                 self.rqs[sibling as usize].speed_permille = speed;
@@ -205,7 +206,7 @@ impl Engine<'_> {
     }
 
     pub(crate) fn full_speed(&self, cpu: u32) -> u64 {
-        u64::from(self.machine.cpus[cpu as usize].capacity) * 1000 / 1024
+        (u64::from(self.machine.cpus[cpu as usize].capacity) * 1000 / 1024).max(1)
     }
 }
 

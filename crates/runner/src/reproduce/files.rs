@@ -14,7 +14,12 @@ use crate::nearest;
 /// All experiment files of `folder`, by name.
 pub fn load(folder: &Path) -> Result<Vec<Experiment>, Error> {
     let mut experiments = Vec::new();
-    for name in data::names(folder, ".toml")? {
+    let names = data::names(folder, ".toml")?;
+    if names.is_empty() {
+        let line = format!("{}: holds no experiment (*.toml)", folder.display());
+        return Err(Error::input(line));
+    }
+    for name in names {
         if name == FITTED_FILE {
             continue;
         }

@@ -78,7 +78,10 @@ fn scheduler(name: &str) -> Result<String, Failure> {
 }
 
 fn workload(workload: &Workload, file: &str) -> String {
-    let mut page = format!("{}\n\n{}\n\n", workload.name, workload.description.trim());
+    let mut page = format!("{}\n\n", workload.name);
+    if !workload.description.trim().is_empty() {
+        let _ = writeln!(page, "{}\n", workload.description.trim());
+    }
     for task in &workload.tasks {
         let app = workload.apps.get(task.app).map_or("", |a| a.name.as_str());
         let kind = if task.daemon { ", a daemon" } else { "" };
