@@ -495,6 +495,7 @@ mod tests {
             timer_irq_ns: Some(600),
             idle_wakeup_ns: Some(9_500),
             creation_ns: 6_000,
+            exit_ns: Some(9_200),
             round_ns,
             remote_wakeup_ns: Some(4_500),
             migration_ns: Some(6_000),
@@ -555,6 +556,7 @@ mod tests {
         assert_eq!((costs.block_ns, costs.fork_ns), (300, 5_000));
         // Under the kernel's own scheduler a switch takes 200 ns; before the wakeup it has 600.
         assert_eq!((costs.timer_irq_ns, costs.timer_wakeup_ns), (600, 1_400));
+        assert_eq!(costs.exit_ns, 9_000);
         assert_eq!((costs.ipi_ns, costs.idle_exit_ns), (1_800, 7_300));
         assert_eq!(
             (costs.line_l2_ps, costs.line_l3_ps, costs.line_mem_ps),
