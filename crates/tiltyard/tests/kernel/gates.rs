@@ -65,7 +65,7 @@ fn sampled(mut presets: Vec<String>) -> Vec<String> {
         let mut at = sample::content();
         presets.retain(|_| {
             at = at.wrapping_add(1);
-            at % 3 == 0
+            at.is_multiple_of(3)
         });
     }
     presets
