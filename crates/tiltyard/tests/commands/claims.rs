@@ -194,7 +194,9 @@ fn a_sample_of_trials_is_what_comes_out() {
             hasher.finish()
         });
         sample.truncate(size);
-        let seeds = sample[0].seeds.to_string();
+        let seeds = sample[0].seeds;
+        sample.retain(|trials| trials.seeds == seeds);
+        let seeds = seeds.to_string();
         let ids = sample.iter().map(|trials| trials.id.as_str());
         let args = [flag, "--format", "json", "--seeds", &seeds]
             .into_iter()
