@@ -138,11 +138,7 @@ impl Reader<'_> {
             return None;
         };
         match units::scaled(number, decimals) {
-            // Sums of times must not wrap around; this is 146 years.
-            Ok(number) if number > u64::MAX / 4 => {
-                self.wrong(key, value, "is too large", "write less");
-            }
-            Ok(number) => return Some(number),
+            Ok(value) => return Some(value),
             Err(NumberError::Negative) => self.wrong(key, value, "is negative", "write 0 or more"),
             Err(NumberError::TooFine) if decimals == 0 => {
                 self.wrong(key, value, "is no whole number", "write a whole number");
