@@ -42,7 +42,7 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
     out
 }
 
-/// An empty table with these heads. What stands in the first column is for the next command: it is never broken.
+/// An empty table with these heads. The first column holds names that users paste into the next command, so it is never wrapped.
 fn board(width: usize, heads: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);

@@ -9,7 +9,7 @@ use crate::Error;
 static READ: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static TO_WRITE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// The process reads this file, and may name it to users as what a result was made from.
+/// Registers a file that the process reads.
 pub fn is_read(path: &Path) {
     if let Ok(mut read) = READ.lock() {
         read.push(identity(path));
