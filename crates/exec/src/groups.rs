@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The workload's cgroups, below one of this run's own, in the cgroup v2 hierarchy.
+//! The workload's cgroups in the cgroup v2 hierarchy: directly below its root, so that the workload's `/` is the
+//! machine's, or, where processes may not move there, below a group of this run's own.
 //!
 //! They are threaded: threads of one process may be in different groups, as in the simulated machine.
 
@@ -13,8 +14,9 @@ use tiltyard_workload::Workload;
 const MOUNTS: &str = "/proc/self/mounts";
 
 pub struct Groups {
-    /// Parent of this run's folder; who leaves goes there.
+    /// Who leaves goes there.
     base: PathBuf,
+    /// The workload's `/`: `base`, or a folder of this run's own in it.
     root: PathBuf,
     folders: Vec<PathBuf>,
 }
@@ -48,13 +50,22 @@ impl Groups {
     }
 
     fn below(base: PathBuf, workload: &Workload) -> Result<Groups, String> {
-        let root = base.join(format!("tiltyard-{}", std::process::id()));
+        let own = format!("tiltyard-{}", std::process::id());
+        let in_root = is_root(&base);
+        let root = if in_root {
+            base.clone()
+        } else {
+            base.join(&own)
+        };
         let mut folders: Vec<PathBuf> = Vec::new();
         for group in &workload.groups {
-            let name = group.path.trim_matches('/').rsplit('/').next();
-            let name = name.unwrap_or_default();
-            let parent = group.parent.map_or(&root, |p| &folders[p]);
-            folders.push(parent.join(name));
+            let name = group.path.rsplit('/').next().unwrap_or_default();
+            folders.push(match group.parent {
+                _ if group.is_root() => root.clone(),
+                Some(parent) => folders[parent].join(name),
+                None if in_root => root.join(format!("{own}.{name}")),
+                None => root.join(name),
+            });
         }
         let groups = Groups {
             base,
@@ -73,18 +84,17 @@ impl Groups {
             let folder = folder.to_owned();
             move |error| (folder, error)
         };
-        fs::create_dir(&self.root).map_err(at(&self.root))?;
-        for (folder, group) in self.folders.iter().zip(&workload.groups) {
-            if *folder != self.root.join("") && group.path != "/" {
-                fs::create_dir_all(folder).map_err(at(folder))?;
-                fs::write(folder.join("cgroup.type"), "threaded").map_err(at(folder))?;
-            }
+        let pairs = self.folders.iter().zip(&workload.groups);
+        let below = pairs.filter(|(_, group)| !group.is_root());
+        if self.root != self.base {
+            fs::create_dir(&self.root).map_err(at(&self.root))?;
+        }
+        for (folder, _) in below.clone() {
+            fs::create_dir(folder).map_err(at(folder))?;
+            fs::write(folder.join("cgroup.type"), "threaded").map_err(at(folder))?;
         }
         enable_cpu(&self.root).map_err(at(&self.root))?;
-        for (folder, group) in self.folders.iter().zip(&workload.groups) {
-            if group.path == "/" {
-                continue;
-            }
+        for (folder, group) in below {
             let weight = group.weight.to_string();
             fs::write(folder.join("cpu.weight"), weight).map_err(at(folder))?;
             enable_cpu(folder).map_err(at(folder))?;
@@ -104,7 +114,8 @@ impl Groups {
     /// After all others have ended: leaves, and removes what [`Groups::new`] made.
     pub fn remove(&self) {
         let _ = fs::write(self.base.join("cgroup.procs"), "0");
-        for folder in self.folders.iter().rev().chain([&self.root]) {
+        let made = self.folders.iter().rev().chain([&self.root]);
+        for folder in made.filter(|folder| **folder != self.base) {
             let _ = fs::remove_dir(folder);
         }
     }
@@ -112,6 +123,11 @@ impl Groups {
 
 fn enable_cpu(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("cgroup.subtree_control"), "+cpu")
+}
+
+/// Whether a folder is the root of the whole hierarchy, and not only that of a namespace.
+fn is_root(folder: &Path) -> bool {
+    !folder.join("cgroup.type").exists()
 }
 
 /// Folder of the cgroup in which this process is.

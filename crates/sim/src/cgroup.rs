@@ -9,6 +9,7 @@ use tiltyard_native::layout::{
     Autogroup, Cgroup, CgroupSubsysState, CssSet, KernfsNode, SignalStruct, TaskGroup,
 };
 use tiltyard_workload::Workload;
+use tiltyard_workload::program::App;
 
 /// The root cgroup's weight and the default of all others.
 pub const DEFAULT_WEIGHT: u32 = 100;
@@ -32,7 +33,9 @@ pub struct Group {
 #[derive(Debug)]
 pub struct Cgroups {
     pub groups: Vec<Group>,
-    /// One session for each application, and one for kernel threads (which have none). Never grows: tasks point at
+    /// Where each group of the workload's is among `groups`.
+    places: Vec<u32>,
+    /// One session for each application outside of the root group, and one for kernel threads (which have none). Never grows: tasks point at
     /// them.
     signals: Box<[SignalStruct]>,
     _autogroups: Box<[Autogroup]>,
@@ -41,16 +44,17 @@ pub struct Cgroups {
 impl Cgroups {
     pub fn new(workload: &Workload) -> Cgroups {
         let mut groups = vec![Group::new("/", None, DEFAULT_WEIGHT, 0, 1)];
-        for (i, spec) in workload.groups.iter().enumerate() {
-            let parent = spec.parent.map_or(0, |p| p as u32 + 1);
+        let mut places: Vec<u32> = Vec::new();
+        for spec in &workload.groups {
+            if spec.is_root() {
+                places.push(0);
+                continue;
+            }
+            let parent = spec.parent.map_or(0, |p| places[p]);
             let level = groups[parent as usize].kernel.level + 1;
-            groups.push(Group::new(
-                &spec.path,
-                Some(parent),
-                spec.weight,
-                level,
-                i as u64 + 2,
-            ));
+            let id = groups.len() as u64 + 1;
+            places.push(groups.len() as u32);
+            groups.push(Group::new(&spec.path, Some(parent), spec.weight, level, id));
         }
         let autogroups: Box<[Autogroup]> = (1..=workload.apps.len() as u64)
             .map(|id| Autogroup { id, nice: 0 })
@@ -60,16 +64,28 @@ impl Cgroups {
             autogroup,
         };
         let none = std::iter::once(session(ptr::null()));
-        let signals = autogroups
+        let of_app = |(app, group): (&App, &Autogroup)| {
+            let in_root = app.group.is_some_and(|g| workload.groups[g].is_root());
+            session(if in_root { ptr::null() } else { group })
+        };
+        let signals = workload
+            .apps
             .iter()
-            .map(|group| session(ptr::from_ref(group)))
+            .zip(&autogroups)
+            .map(of_app)
             .chain(none)
             .collect();
         Cgroups {
             groups,
+            places,
             signals,
             _autogroups: autogroups,
         }
+    }
+
+    /// Number of a group of the workload's.
+    pub fn of_workload(&self, group: usize) -> u32 {
+        self.places[group]
     }
 
     /// Signal struct of an application; `None` for kernel threads.
@@ -136,5 +152,52 @@ impl Engine<'_> {
         task.cgroup = group;
         task.kern.cgroups = ptr::from_ref(&*entry.css_set);
         task.kern.sched_task_group = ptr::from_ref(&*entry.task_group);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cgroups;
+    use tiltyard_workload::Workload;
+    use tiltyard_workload::program::{App, Group};
+
+    #[test]
+    fn the_root_group_of_a_workload_is_the_machines_and_has_no_sessions() {
+        let group = |path: &str, parent| Group {
+            path: path.to_owned(),
+            parent,
+            weight: 100,
+        };
+        let app = |name: &str, group| App {
+            name: name.to_owned(),
+            group,
+            history_ns: 0,
+        };
+        let workload = Workload {
+            groups: vec![group("/a", None), group("/", None), group("/a/b", Some(0))],
+            apps: vec![
+                app("in-a", Some(0)),
+                app("in-root", Some(1)),
+                app("none", None),
+            ],
+            ..Workload::default()
+        };
+        let cgroups = Cgroups::new(&workload);
+        let level = |group| {
+            cgroups.groups[cgroups.of_workload(group) as usize]
+                .kernel
+                .level
+        };
+        assert_eq!([0, 1, 2].map(level), [1, 0, 2]);
+        assert_eq!(cgroups.groups.len(), 3);
+        for (at, group) in cgroups.groups.iter().enumerate() {
+            // SAFETY: nodes live as long as their groups.
+            let id = unsafe { (*group.kernel.kn).id };
+            assert_eq!(cgroups.find_id(id), Some(at as u32));
+        }
+        // SAFETY: signals live as long as `cgroups`.
+        let session = |app| unsafe { !(*cgroups.signal(app)).autogroup.is_null() };
+        let sessions = [Some(0), Some(1), Some(2), None].map(session);
+        assert_eq!(sessions, [true, false, true, false]);
     }
 }

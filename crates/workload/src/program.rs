@@ -90,14 +90,20 @@ pub struct App {
     pub history_ns: u64,
 }
 
-/// A cgroup with the cpu controller. `parent` is `None` for a child of the root.
-/// The path `/` is the root itself, whose weight has no meaning.
+/// A cgroup with the cpu controller. `parent` is `None` for a child of the root and for the root itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub path: String,
     pub parent: Option<usize>,
     /// cpu.weight, 1..10000, default 100.
     pub weight: u32,
+}
+
+impl Group {
+    /// Whether it is the machine's root group, whose weight has no meaning.
+    pub fn is_root(&self) -> bool {
+        self.path == "/"
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

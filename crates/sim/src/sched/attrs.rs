@@ -53,7 +53,7 @@ impl Engine<'_> {
             // All under cgroup_mutex, the change itself under task_rq_lock().
             self.acquire(Sync::Cgroups);
             self.lock_task(id);
-            self.move_to_group(id, group as u32 + 1);
+            self.move_to_group(id, self.cgroups.of_workload(group));
             self.unlock_task(id);
             self.release(Sync::Cgroups);
         }

@@ -82,7 +82,7 @@ impl Engine<'_> {
                 stream: ("shell", i as u64),
             });
             if let Some(group) = app.group {
-                self.join_group(id, group as u32 + 1);
+                self.join_group(id, self.cgroups.of_workload(group));
             }
             self.announce(id);
             self.start_asleep(id);

@@ -120,6 +120,18 @@ impl Reader<'_> {
                 continue;
             };
             self.known_keys(fields, &[&["weight"]]);
+            if let Some(field) = fields.first()
+                && self.workload.groups[group].is_root()
+            {
+                let what = "the machine's root group has no weight".to_owned();
+                self.error(
+                    field.key_span.clone(),
+                    &field.key,
+                    what,
+                    "leave it out, or give the group a name",
+                );
+                continue;
+            }
             let weight = fields
                 .first()
                 .and_then(|field| self.between(field, 1, 10_000));
