@@ -115,6 +115,9 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     }
 }
 
+/// Of fewer values the 99th percentile is the largest one: chance, or what the longest wait shows.
+const LEAST_FOR_P99: u64 = 100;
+
 /// The app of kernel threads.
 const KERNEL: &str = "kernel";
 
@@ -151,9 +154,10 @@ fn wakeup_figures(out: &mut Figures, app: &AppSummary) {
     if wakeup.count == 0 {
         return;
     }
+    let many = wakeup.count >= LEAST_FOR_P99;
     for (name, metric, headline, ns) in [
         ("wakeup_latency_us_p50", "wakeup p50", false, wakeup.p50_ns),
-        ("wakeup_latency_us_p99", "wakeup p99", true, wakeup.p99_ns),
+        ("wakeup_latency_us_p99", "wakeup p99", many, wakeup.p99_ns),
         (
             "wakeup_latency_us_p999",
             "wakeup p99.9",
@@ -183,7 +187,7 @@ fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: boo
             "share of CPU",
             Unit::Share,
             better,
-            true,
+            app.tasks > 0,
             share,
         );
     }
@@ -196,7 +200,9 @@ fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: boo
         false,
         app.runtime_ns as f64,
     );
-    out.time("longest_wait_us", "longest wait", true, app.longest_wait_ns);
+    if app.tasks > 0 {
+        out.time("longest_wait_us", "longest wait", true, app.longest_wait_ns);
+    }
     out.time(
         "starved_us",
         "starved, all tasks",
@@ -242,10 +248,11 @@ fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool, 
     if latency.max_ns == 0 {
         return; // completions without a beginning have no latency
     }
+    let many = latency.count >= LEAST_FOR_P99;
     for (name, metric, headline, ns) in [
         ("latency_us_mean", "latency mean", true, latency.mean_ns),
         ("latency_us_p50", "latency p50", true, latency.p50_ns),
-        ("latency_us_p99", "latency p99", true, latency.p99_ns),
+        ("latency_us_p99", "latency p99", many, latency.p99_ns),
         ("latency_us_p999", "latency p99.9", false, latency.p999_ns),
         ("latency_us_max", "latency max", false, latency.max_ns),
     ] {
@@ -261,7 +268,7 @@ fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool, 
 
 /// What this app got while another one was at work, where that is not the whole run.
 fn pair_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
-    if run.apps.len() > MAX_APPS_IN_PAIRS {
+    if run.apps.len() > MAX_APPS_IN_PAIRS || app.tasks == 0 {
         return;
     }
     for other in run.apps.iter().filter(|other| other.app != app.app) {

@@ -149,20 +149,22 @@ impl Recorder {
         let mut switches = Switches::default();
         tasks().for_each(|task| switches.add(&task.switches));
         let started_ns = |slot: usize| self.since_origin(self.facts[slot].born_ns);
-        // A run ends with the workload's last task, so its shell often is still there.
-        let is_shell =
-            |slot: usize| self.facts[slot].name.starts_with("sh-") && started_ns(slot) == 0;
-        let of_shell = slots.iter().copied().filter(|slot| !is_shell(*slot));
+        // All but the shell, which is an artefact of how workloads are started. It counts in what adds up to the
+        // machine's.
+        let own_slots = slots.iter().copied();
+        let own_slots = own_slots.filter(|slot| !self.tasks[*slot].is_shell);
+        let own = || own_slots.clone().map(|slot| &self.tasks[slot]);
+        let own_sum = |of: fn(&Task) -> u64| own().map(of).sum();
         AppSummary {
             app: state.name.clone(),
-            tasks: slots.len() as u64,
+            tasks: own().count() as u64,
             started_ns: slots
                 .iter()
                 .map(|slot| started_ns(*slot))
                 .min()
                 .unwrap_or(0),
             ended_ns: self.last_end_ns(slots.iter().copied()),
-            completed_ns: self.last_end_ns(of_shell),
+            completed_ns: self.last_end_ns(own_slots.clone()),
             active_ns: (state.active_from_ns <= state.active_until_ns).then(|| {
                 let (first_ns, last_ns) = (state.active_from_ns, state.active_until_ns);
                 (self.since_origin(first_ns), self.since_origin(last_ns))
@@ -173,15 +175,15 @@ impl Recorder {
             overhead_ns: sum(|t| t.overhead_ns),
             wait: state.wakeup.and(&state.other_wait).summary(),
             wakeup: state.wakeup.summary(),
-            longest_wait_ns: tasks().map(|t| t.longest_wait_ns).max().unwrap_or(0),
-            starved_tasks: sum(|t| u64::from(t.starved_episodes > 0)),
-            starved_episodes: sum(|t| t.starved_episodes),
-            starved_ns: sum(|t| t.starved_ns),
+            longest_wait_ns: own().map(|t| t.longest_wait_ns).max().unwrap_or(0),
+            starved_tasks: own_sum(|t| u64::from(t.starved_episodes > 0)),
+            starved_episodes: own_sum(|t| t.starved_episodes),
+            starved_ns: own_sum(|t| t.starved_ns),
             switches,
             migrations: sum(|t| t.migrations),
-            fairness: fairness(slots.iter().map(|slot| {
-                let runtime_ns = self.tasks[*slot].runtime_ns;
-                (runtime_ns, self.lifetime_ns(*slot, end_ns))
+            fairness: fairness(own_slots.clone().map(|slot| {
+                let runtime_ns = self.tasks[slot].runtime_ns;
+                (runtime_ns, self.lifetime_ns(slot, end_ns))
             })),
         }
     }

@@ -258,7 +258,7 @@ impl Recorder {
         let app = &mut self.apps[task.app as usize];
         let from_ns = since_ns.clamp(origin_ns, now_ns.max(origin_ns));
         let span_ns = now_ns.saturating_sub(from_ns);
-        if from.queued() && span_ns > 0 {
+        if from.queued() && span_ns > 0 && !task.is_shell {
             app.active_from_ns = app.active_from_ns.min(from_ns);
             app.active_until_ns = now_ns;
         }
@@ -274,11 +274,14 @@ impl Recorder {
                 task.wait_ns += span_ns;
                 task.longest_wait_ns = task.longest_wait_ns.max(span_ns);
                 if self.distributions && runs && since_ns >= origin_ns {
-                    if wait == Wait::Woken {
-                        app.wakeup.add(span_ns);
+                    let woken = wait == Wait::Woken;
+                    if woken {
                         task.wakeup.add(span_ns);
-                    } else {
-                        app.other_wait.add(span_ns);
+                    }
+                    match woken {
+                        _ if task.is_shell => {}
+                        true => app.wakeup.add(span_ns),
+                        false => app.other_wait.add(span_ns),
                     }
                 }
             }
@@ -335,6 +338,9 @@ impl Recorder {
         let task = &mut self.tasks[slot];
         task.starved_episodes += 1;
         task.starved_ns += wait_ns;
+        if task.is_shell {
+            return;
+        }
         let episode = Starved {
             slot: slot as u32,
             begin_ns,
@@ -569,12 +575,13 @@ impl EventSink for Recorder {
             Introduced::Idle => return,
             Introduced::Known(slot) => {
                 self.facts[slot].name = info.name.as_str().into();
+                self.tasks[slot].is_shell = info.is_shell();
                 return;
             }
             Introduced::New(_) => {}
         }
         let app = self.app(&info.app);
-        self.tasks.push(Task::new(app));
+        self.tasks.push(Task::new(app, info.is_shell()));
         self.facts.push(Facts {
             tid: info.tid.0,
             tgid: info.tgid.0,

@@ -3,7 +3,7 @@
 //! whatever else `label` makes of a task.
 
 use std::ops::Range;
-use tiltyard_model::{Event, EventSink, TaskInfo};
+use tiltyard_model::{Event, EventSink, SHELL_PREFIX, TaskInfo};
 
 /// Passes everything on, with `label`'s result in place of each task's app.
 pub struct Regrouped<S, F> {
@@ -20,7 +20,11 @@ impl<S: EventSink, F: FnMut(&TaskInfo) -> String> Regrouped<S, F> {
 impl<S: EventSink, F: FnMut(&TaskInfo) -> String> EventSink for Regrouped<S, F> {
     fn task(&mut self, info: &TaskInfo) {
         let app = (self.label)(info);
-        let info = info.clone();
+        let mut info = info.clone();
+        // A shell stays one.
+        if info.is_shell() {
+            info.name = format!("{SHELL_PREFIX}{app}");
+        }
         self.sink.task(&TaskInfo { app, ..info });
     }
 

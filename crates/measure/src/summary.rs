@@ -83,16 +83,18 @@ pub struct Latency {
     pub quantiles_ns: Vec<u64>,
 }
 
-/// The tasks of one app together.
+/// The tasks of one app together. Its shell, which starts them and waits for them, counts in what adds up to the
+/// machine's (the sums of times, switches, migrations, birth and death), and in nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppSummary {
     pub app: String,
+    /// Without the shell; 0 where a shell has a row of its own.
     pub tasks: u64,
     /// Birth of its first task; 0 for one older than the origin.
     pub started_ns: u64,
     /// Death of its last task; `None` while one lives.
     pub ended_ns: Option<u64>,
-    /// Death of the last task that its shell started; `None` while one lives. The shell may still be about to notice.
+    /// Death of the last task but the shell, which may still be about to notice; `None` while one lives.
     #[serde(default)]
     pub completed_ns: Option<u64>,
     /// When a task of it first ran or waited and when one last did; `None`: never.

@@ -12,6 +12,8 @@ pub const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct Task {
     pub app: u32,
+    /// Its app's shell, whose waits are not the app's.
+    pub is_shell: bool,
     pub runtime_ns: u64,
     pub wait_ns: u64,
     pub sleep_ns: u64,
@@ -50,9 +52,10 @@ impl Facts {
 }
 
 impl Task {
-    pub fn new(app: u32) -> Self {
+    pub fn new(app: u32, is_shell: bool) -> Self {
         Task {
             app,
+            is_shell,
             runtime_ns: 0,
             wait_ns: 0,
             sleep_ns: 0,
@@ -79,10 +82,10 @@ pub struct App {
     pub running: u64,
     /// Sum over these of the time since when they run.
     pub since_sum_ns: u64,
-    /// First and last moment at which a task ran or waited; the first is `u64::MAX` until there is one.
+    /// First and last moment at which a task other than the shell ran or waited; the first is `u64::MAX` until there is one.
     pub active_from_ns: u64,
     pub active_until_ns: u64,
-    /// Waits that began with a wakeup, and all other waits.
+    /// Waits that began with a wakeup, and all other waits, without the shell's.
     pub wakeup: AppDurations,
     pub other_wait: AppDurations,
     /// Cumulative runtime at the ends of the grid's buckets.

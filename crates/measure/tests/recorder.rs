@@ -2,8 +2,10 @@
 //! Figures of small streams, worked out by hand.
 
 use tiltyard_measure::testing::{Call, Stream};
-use tiltyard_measure::{Better, Recorder, RecorderSpec, Summary, TaskSummary, TraceHash};
-use tiltyard_model::{OverheadCause, PrevState, SwitchCause};
+use tiltyard_measure::{
+    Better, Recorder, RecorderSpec, Regrouped, Summary, TaskSummary, TraceHash,
+};
+use tiltyard_model::{OverheadCause, PrevState, SwitchCause, TaskInfo};
 
 fn play(
     stream: &Stream,
@@ -414,16 +416,81 @@ fn the_hash_sees_every_field() {
     );
 }
 
+fn named(s: &mut Stream, born_ns: u64, tid: u32, name: &str) {
+    s.task(born_ns, tid, "db");
+    if let Some(Call::Task(info)) = s.calls.last_mut() {
+        info.name = name.to_owned();
+    }
+}
+
+/// A worker that wakes at 60 and 90 and waits 2 and 5, and its shell, which wakes at 10 and waits 40. All starve.
+fn shell_and_worker() -> Stream {
+    let mut s = Stream::new();
+    named(&mut s, 0, 1, "sh-db");
+    named(&mut s, 0, 2, "sh-worker");
+    s.task(0, 3, "hog").wake_new(0, 0, 3).start(0, 0, 3);
+    s.wake(10, 0, 1).preempt(50, 0, 3, 1).block(55, 0, 1, 3);
+    s.wake(60, 0, 2).preempt(62, 0, 3, 2).block(70, 0, 2, 3);
+    s.wake(90, 0, 2).preempt(95, 0, 3, 2).block(99, 0, 2, 3);
+    s
+}
+
+/// The shell is an artefact of how workloads are started; it does not serve anybody.
+#[test]
+fn a_shells_waits_are_not_its_apps() {
+    let got = play(&shell_and_worker(), 1, 0, 1, 100);
+    let db = got.apps.iter().find(|app| app.app == "db").unwrap();
+    assert_eq!((db.wakeup.count, db.wakeup.max_ns), (2, 5));
+    assert_eq!((db.wait.count, db.longest_wait_ns), (2, 5));
+    assert_eq!((db.starved_tasks, db.starved_ns), (1, 7));
+    assert_eq!((db.tasks, db.active_ns), (1, Some((60, 99))));
+    assert_eq!(db.fairness.jain_ppm, 1_000_000);
+    let starved: Vec<u32> = got.starvation.iter().map(|s| s.tid).collect();
+    assert!(!starved.contains(&1) && starved.contains(&2), "{starved:?}");
+    assert_eq!(task(&got, 1).longest_wait_ns, 40);
+    // What adds up to the machine's stays.
+    assert_eq!(db.runtime_ns, 5 + 8 + 4);
+}
+
+/// In `--by task` and `--by group` too; a row that is only a shell is no headline.
+#[test]
+fn a_shell_stays_one_however_tasks_are_grouped() {
+    let summary = |label: fn(&TaskInfo) -> String| {
+        let mut sink = Regrouped::new(recorder(1, 0, 1), label);
+        shell_and_worker().play(&mut sink);
+        sink.sink.finish(100)
+    };
+    let together = summary(|_| "/".to_owned());
+    assert_eq!(together.apps[0].wakeup.max_ns, 5);
+    let apart = summary(|info| info.name.clone());
+    let of_shell = tiltyard_measure::figures(&apart).into_iter();
+    let of_shell = of_shell.filter(|f| f.group == "sh-db");
+    let shown: Vec<String> = of_shell.filter(|f| f.headline).map(|f| f.name).collect();
+    assert_eq!(shown, [""; 0]);
+}
+
+/// Of a few values it is the largest, which is shown as such.
+#[test]
+fn a_99th_percentile_of_few_values_is_no_headline() {
+    let is_headline = |wakeups: u64| {
+        let mut s = Stream::new();
+        s.task(0, 1, "server");
+        for at in (0..wakeups).map(|i| 10 * i) {
+            s.wake(at, 0, 1).start(at + 1, 0, 1).block(at + 2, 0, 1, 0);
+            s.request(at + 2, 1, 0, at);
+        }
+        let figures = tiltyard_measure::figures(&play(&s, 1, 0, 1000, 2000));
+        let of = |name: &str| figures.iter().find(|f| f.name == name).unwrap().headline;
+        (of("wakeup_latency_us_p99"), of("latency_us_p99"))
+    };
+    assert_eq!(is_headline(99), (false, false));
+    assert_eq!(is_headline(100), (true, true));
+}
+
 /// The shell that starts an app's tasks and notices their end is no part of the work.
 #[test]
 fn an_app_is_complete_when_all_that_its_shell_started_is_dead() {
     let mut s = Stream::new();
-    let named = |s: &mut Stream, born_ns, tid, name: &str| {
-        s.task(born_ns, tid, "db");
-        if let Some(Call::Task(info)) = s.calls.last_mut() {
-            info.name = name.to_owned();
-        }
-    };
     named(&mut s, 0, 1, "sh-db");
     s.wake_new(0, 0, 1).start(0, 0, 1);
     named(&mut s, 10, 2, "worker");

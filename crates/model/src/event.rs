@@ -242,6 +242,17 @@ pub struct TaskInfo {
     pub born_ns: u64,
 }
 
+/// What the shell of a workload's application is called, followed by the application's name, wherever the workload
+/// runs. It starts the application's tasks and waits for them.
+pub const SHELL_PREFIX: &str = "sh-";
+
+impl TaskInfo {
+    /// Whether it is the shell of its application.
+    pub fn is_shell(&self) -> bool {
+        self.name.strip_prefix(SHELL_PREFIX) == Some(&self.app)
+    }
+}
+
 /// A receiver of events. Implemented by measures, traces, hashes and pairs of them.
 pub trait EventSink {
     /// A task exists from now on.

@@ -9,7 +9,8 @@ pub mod ids;
 pub mod machine;
 
 pub use event::{
-    Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
+    Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SHELL_PREFIX, SwitchCause,
+    TaskInfo,
 };
 pub use ids::{Cpu, Tid};
 pub use machine::Machine;

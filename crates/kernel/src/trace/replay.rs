@@ -4,16 +4,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read};
 
-use tiltyard_model::{Cpu, Event, EventKind, EventSink, PrevState, SwitchCause, TaskInfo, Tid};
+use tiltyard_model::{
+    Cpu, Event, EventKind, EventSink, PrevState, SHELL_PREFIX, SwitchCause, TaskInfo, Tid,
+};
 
 use super::record::{self, Description, Probe, Record, Rest, kind};
 
 /// App of the kernel's own threads.
 const KERNEL_APP: &str = "kernel";
-
-/// What the shell of a workload's application is called, followed by the application's name, in the simulated machine
-/// and where a workload runs with real threads. What it starts belongs to that application.
-const SHELL_PREFIX: &str = "sh-";
 
 /// The records of one run, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -231,6 +229,7 @@ impl Teller<'_> {
                 return self.introduce(record, description, record.time_ns);
             }
             (kind::RENAME, Rest::Task(description)) => {
+                // What a shell starts belongs to its application.
                 if let Some(app) = description.comm.strip_prefix(SHELL_PREFIX) {
                     self.apps.insert(record.tgid, app.to_owned());
                 }

@@ -10,7 +10,7 @@ use crate::sched::Leave;
 use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, new_task_struct};
 use std::ptr;
 use std::rc::Rc;
-use tiltyard_model::{EventKind, OverheadCause, TaskInfo, Tid};
+use tiltyard_model::{EventKind, OverheadCause, SHELL_PREFIX, TaskInfo, Tid};
 use tiltyard_workload::Op;
 
 /// Application name of the machine's own threads.
@@ -70,7 +70,7 @@ impl Engine<'_> {
                 self.programs
                     .add(compile_shell(i, self.workload, self.origin_ns, &starts_ns));
             let id = self.create_task(Birth {
-                name: format!("sh-{}", app.name),
+                name: format!("{SHELL_PREFIX}{}", app.name),
                 app: Some(i as u32),
                 spec: None,
                 instance: 0,
