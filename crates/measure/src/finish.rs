@@ -152,7 +152,7 @@ impl Recorder {
         // All but the shell, which is an artefact of how workloads are started. It counts in what adds up to the
         // machine's.
         let own_slots = slots.iter().copied();
-        let own_slots = own_slots.filter(|slot| !self.tasks[*slot].is_shell);
+        let own_slots = own_slots.filter(|slot| !self.tasks[*slot].is_shell());
         let own = || own_slots.clone().map(|slot| &self.tasks[slot]);
         let own_sum = |of: fn(&Task) -> u64| own().map(of).sum();
         AppSummary {

@@ -258,7 +258,7 @@ impl Recorder {
         let app = &mut self.apps[task.app as usize];
         let from_ns = since_ns.clamp(origin_ns, now_ns.max(origin_ns));
         let span_ns = now_ns.saturating_sub(from_ns);
-        if from.queued() && span_ns > 0 && !task.is_shell {
+        if from.queued() && span_ns > 0 && !task.is_shell() {
             app.active_from_ns = app.active_from_ns.min(from_ns);
             app.active_until_ns = now_ns;
         }
@@ -279,7 +279,7 @@ impl Recorder {
                         task.wakeup.add(span_ns);
                     }
                     match woken {
-                        _ if task.is_shell => {}
+                        _ if task.is_shell() => {}
                         true => app.wakeup.add(span_ns),
                         false => app.other_wait.add(span_ns),
                     }
@@ -338,7 +338,7 @@ impl Recorder {
         let task = &mut self.tasks[slot];
         task.starved_episodes += 1;
         task.starved_ns += wait_ns;
-        if task.is_shell {
+        if task.is_shell() {
             return;
         }
         let episode = Starved {
@@ -575,7 +575,8 @@ impl EventSink for Recorder {
             Introduced::Idle => return,
             Introduced::Known(slot) => {
                 self.facts[slot].name = info.name.as_str().into();
-                self.tasks[slot].is_shell = info.is_shell();
+                let task = &mut self.tasks[slot];
+                task.shell = task.shell.renamed(info.is_shell());
                 return;
             }
             Introduced::New(_) => {}

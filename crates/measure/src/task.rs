@@ -12,8 +12,8 @@ pub const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct Task {
     pub app: u32,
-    /// Its app's shell, whose waits are not the app's.
-    pub is_shell: bool,
+    /// Of its app's shell, waits are not the app's.
+    pub shell: Shell,
     pub runtime_ns: u64,
     pub wait_ns: u64,
     pub sleep_ns: u64,
@@ -26,6 +26,27 @@ pub struct Task {
     pub switches: Switches,
     pub wakeup: TaskDurations,
     pub preemptors: Preemptors,
+}
+
+/// Whether a task is the shell of its app. Until a forked task has a name of its own, it has that of its parent; and a
+/// shell takes that of a thread while it creates it, so that the thread inherits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    No,
+    /// By the name that it was born with.
+    Born,
+    /// By a name that it took later.
+    Named,
+}
+
+impl Shell {
+    pub fn renamed(self, is_shell: bool) -> Shell {
+        match self {
+            _ if is_shell => Shell::Named,
+            Shell::Named => Shell::Named,
+            Shell::Born | Shell::No => Shell::No,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -52,10 +73,14 @@ impl Facts {
 }
 
 impl Task {
+    pub fn is_shell(&self) -> bool {
+        self.shell != Shell::No
+    }
+
     pub fn new(app: u32, is_shell: bool) -> Self {
         Task {
             app,
-            is_shell,
+            shell: if is_shell { Shell::Born } else { Shell::No },
             runtime_ns: 0,
             wait_ns: 0,
             sleep_ns: 0,

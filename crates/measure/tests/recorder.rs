@@ -452,6 +452,31 @@ fn a_shells_waits_are_not_its_apps() {
     assert_eq!(db.runtime_ns, 5 + 8 + 4);
 }
 
+/// In a kernel, a shell has its name from the time at which it takes it, and has that of a thread while it creates it;
+/// what it forks has the shell's until it takes one of its own.
+#[test]
+fn whoever_takes_a_shells_name_is_one() {
+    let mut s = Stream::new();
+    let rename = named;
+    named(&mut s, 0, 1, "tiltyard");
+    s.task(0, 3, "hog").wake_new(0, 0, 3).start(0, 0, 3);
+    rename(&mut s, 0, 1, "sh-db");
+    s.wake(10, 0, 1).preempt(15, 0, 3, 1);
+    rename(&mut s, 0, 1, "worker");
+    named(&mut s, 20, 2, "sh-db");
+    s.wake_new(20, 0, 2).preempt(21, 0, 1, 2);
+    rename(&mut s, 0, 2, "worker");
+    s.preempt(30, 0, 2, 1);
+    rename(&mut s, 0, 1, "sh-db");
+    s.block(40, 0, 1, 2).block(45, 0, 2, 3);
+    s.wake(50, 0, 2).preempt(53, 0, 3, 2);
+    let got = play(&s, 1, 0, 1000, 100);
+    let db = got.apps.iter().find(|app| app.app == "db").unwrap();
+    // From 30 to 40 and from 50 to 53: not 10 to 15 (the shell), 20 to 21 (not yet a worker), 21 to 30 (the shell).
+    assert_eq!((db.tasks, db.wait.count, db.wait.max_ns), (1, 2, 10));
+    assert_eq!((db.wakeup.count, db.wakeup.max_ns), (1, 3));
+}
+
 /// In `--by task` and `--by group` too; a row that is only a shell is no headline.
 #[test]
 fn a_shell_stays_one_however_tasks_are_grouped() {

@@ -73,7 +73,24 @@ pub fn differences(sides: &[Side; 2]) -> Vec<String> {
         false => file.machine.clone(),
     };
     note("machines", &machine(a), &machine(b));
+    if a.workload == b.workload && unlike(&a.workload_sha256, &b.workload_sha256) {
+        let name = a.workload.as_deref().unwrap_or_default();
+        found.push(format!(
+            "different workloads: both are called {name}, but the files were not the same"
+        ));
+    }
+    if a.machine == b.machine && unlike(&a.machine_sha256, &b.machine_sha256) {
+        let name = &a.machine;
+        found.push(format!(
+            "different machines: both are called {name}, but the files were not the same"
+        ));
+    }
     found
+}
+
+/// Whether the texts of two inputs are known to differ.
+fn unlike(a: &Option<String>, b: &Option<String>) -> bool {
+    a.is_some() && b.is_some() && a != b
 }
 
 /// Further notes for the reader.

@@ -15,6 +15,8 @@ pub struct Subject {
     pub title: String,
     /// The workload's name, as in results of the simulated machine, or the command.
     pub workload: String,
+    /// Hash of the workload's text; `None` of a command.
+    pub workload_sha256: Option<String>,
     /// As given with `--duration`.
     pub duration_ns: Option<u64>,
     /// The command that repeats all runs.
@@ -90,6 +92,7 @@ impl<'a> KernelResults<'a> {
             "tiltyard": crate::VERSION,
             "cut_short": self.report.cut_short,
             "workload": self.subject.workload,
+            "workload_sha256": self.subject.workload_sha256,
             "duration_ns": self.subject.duration_ns,
             "report": self.report,
             "comparison": self.comparison,

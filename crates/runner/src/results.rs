@@ -22,10 +22,14 @@ pub struct Results {
     pub is_simulated: bool,
     /// `None` in files of a real kernel without it.
     pub workload: Option<String>,
+    /// Hash of its text; `None` of a command, and in files of earlier versions.
+    pub workload_sha256: Option<String>,
     /// Its latest end; `None`: the workload's own end.
     pub duration_ns: Option<u64>,
     /// Its name, or a real machine in words.
     pub machine: String,
+    /// Hash of a simulated one's text; `None` in files of earlier versions.
+    pub machine_sha256: Option<String>,
     /// In the order of the file; at least one.
     pub schedulers: Vec<Runs>,
     /// Why the job ended before it was done.
@@ -151,8 +155,12 @@ struct OutlineOfSummary {
 struct Simulated {
     workload: String,
     #[serde(default)]
+    workload_sha256: Option<String>,
+    #[serde(default)]
     duration_ns: Option<u64>,
     machine: String,
+    #[serde(default)]
+    machine_sha256: Option<String>,
     runs: Vec<SimulatedRun>,
 }
 
@@ -167,6 +175,8 @@ struct SimulatedRun {
 struct Real {
     #[serde(default)]
     workload: Option<String>,
+    #[serde(default)]
+    workload_sha256: Option<String>,
     #[serde(default)]
     duration_ns: Option<u64>,
     report: Report,
@@ -243,8 +253,10 @@ fn simulated(document: Simulated, path: &Path) -> Results {
         path: path.to_owned(),
         is_simulated: true,
         workload: Some(document.workload),
+        workload_sha256: document.workload_sha256,
         duration_ns: document.duration_ns,
         machine: document.machine,
+        machine_sha256: document.machine_sha256,
         schedulers,
         cut_short: None,
     }
@@ -291,7 +303,9 @@ fn real(document: Real, path: &Path) -> Results {
         path: path.to_owned(),
         is_simulated: false,
         workload: document.workload,
+        workload_sha256: document.workload_sha256,
         duration_ns: document.duration_ns,
+        machine_sha256: None,
         machine: format!("{}, {}", kernel_runs::machine(&report), report.host_cpu),
         schedulers,
         cut_short: report.cut_short,

@@ -17,12 +17,16 @@ use tiltyard_sim::{Checked, Race, Side};
 pub struct Shared<'a> {
     /// Its name.
     pub workload: &'a str,
+    /// Hash of the workload's text.
+    pub workload_sha256: Option<&'a str>,
     /// The workload's description.
     pub about: &'a str,
     /// As given with `--duration`.
     pub duration_ns: Option<u64>,
     /// Its name.
     pub machine: &'a str,
+    /// Hash of the machine's text.
+    pub machine_sha256: Option<&'a str>,
     /// The machine's description.
     pub about_machine: &'a str,
     /// CPUs of the machine.
@@ -142,8 +146,10 @@ impl SimResults<'_> {
         let all = serde_json::json!({
             "tiltyard": crate::VERSION,
             "workload": self.shared.workload,
+            "workload_sha256": self.shared.workload_sha256,
             "duration_ns": self.shared.duration_ns,
             "machine": self.shared.machine,
+            "machine_sha256": self.shared.machine_sha256,
             "by": self.shared.by.name(),
             "comparison": comparison,
             "runs": each.collect::<Vec<_>>(),

@@ -10,7 +10,7 @@ use tiltyard_report::{csv, timeline};
 use tiltyard_runner::event_dir::EventDir;
 use tiltyard_runner::kernel_job::{self, KernelJob, Outputs};
 use tiltyard_runner::kernel_results::{KernelResults, Subject, cut_short};
-use tiltyard_runner::kernel_runs::{self, Recorded};
+use tiltyard_runner::kernel_runs;
 use tiltyard_runner::objects::{self, DEFAULT};
 use tiltyard_runner::origin::{KernelOrigin, KernelShared};
 use tiltyard_runner::output::{self, Output};
@@ -224,7 +224,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         steps: Steps::new(),
         shown: args.format == Format::Table,
         out: args.out.clone(),
-        subject: subject(args),
+        subject: subject(args)?,
     };
     require(args).map_err(|e| failure(&e))?;
     for scheduler in &args.schedulers {
@@ -251,20 +251,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         Err(error) => return Err(error.into()),
     };
+    let subject = progress.subject.clone();
     drop(progress);
     let (report, recorded) = (&done.report, &done.recorded);
-    publish(args, report, recorded, done.timelines, report_file)?;
+    let results = KernelResults::new(subject.clone(), report, recorded);
+    publish(args, &results, done.timelines, report_file)?;
     if !done.files.is_empty() {
-        let text = args.workload.as_deref().map(workloads::text).transpose()?;
-        let workload_sha256 = text.map(|text| tables::sha256(&text));
         let of = KernelOrigin {
             job: &job,
             report,
             nr_cpus,
-            workload: &name(args),
-            workload_sha256: workload_sha256.as_deref(),
-            command: &terminal::own_command(),
-            shared: &KernelShared::of(title(args), args.duration, &job, report, recorded),
+            workload: &subject.workload,
+            workload_sha256: subject.workload_sha256.as_deref(),
+            command: &subject.command,
+            shared: &KernelShared::of(subject.title.clone(), args.duration, &job, report, recorded),
         };
         done.files.finish(recorded, &of)?;
     }
@@ -274,18 +274,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Prints the comparison and writes the report.
 fn publish(
     args: &Args,
-    report: &Report,
-    recorded: &[Recorded],
+    results: &KernelResults,
     timelines: Vec<(usize, timeline::Recorded)>,
     file: Option<Output>,
 ) -> Result<(), Failure> {
-    let results = KernelResults::new(subject(args), report, recorded);
     save(args.out.as_deref(), &results.json())?;
     if let Some(file) = file {
         results.draw(timelines, file)?;
     }
     match args.format {
-        Format::Table => super::print(&kernel_page::page(&results)),
+        Format::Table => super::print(&kernel_page::page(results)),
         Format::Json => super::print(&results.json()),
         Format::Csv => super::print(&csv::comparison(&results.comparison)),
     }
@@ -373,14 +371,16 @@ fn name(args: &Args) -> String {
     stem.map_or_else(|| title(args), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn subject(args: &Args) -> Subject {
-    Subject {
+fn subject(args: &Args) -> Result<Subject, Failure> {
+    let text = args.workload.as_deref().map(workloads::text).transpose()?;
+    Ok(Subject {
         title: title(args),
         workload: name(args),
+        workload_sha256: text.map(|text| tables::sha256(&text)),
         duration_ns: args.duration,
         command: terminal::own_command(),
         host_cpus: host::nr_cpus(),
-    }
+    })
 }
 
 /// What is shown while a job runs. The command's own output goes to stderr, so that stdout contains only the result.

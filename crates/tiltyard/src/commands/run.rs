@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use tiltyard_measure::Summary;
-use tiltyard_model::Machine;
 use tiltyard_report::timeline::Recorded;
 use tiltyard_report::{csv, table};
 use tiltyard_runner::event_dir::EventDir;
@@ -22,7 +21,6 @@ use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
 use tiltyard_runner::{machines, user_space, verification, window, workloads};
 use tiltyard_tables::RunFiles;
-use tiltyard_workload::Workload;
 
 use super::list::Format;
 use crate::failure::{Code, Failure};
@@ -164,6 +162,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let scheduler = scheduler.to_owned();
         repeat_line(args, slice::from_ref(&scheduler), Some(seed))
     };
+    let hashes = [
+        tables::sha256(&workloads::text(&args.runs.workload)?),
+        tables::sha256(&machines::text(&args.runs.machine)?),
+    ];
     let outputs = Outputs {
         trace: Mutex::new(trace),
         tables: tables.as_ref(),
@@ -179,8 +181,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let range = args.timeline.unwrap_or_default();
             window::of(range, &workload, args.runs.duration, choices.len())
         }),
-        workload_sha256: tables::sha256(&workloads::text(&args.runs.workload)?),
-        machine_sha256: tables::sha256(&machines::text(&args.runs.machine)?),
+        workload_sha256: hashes[0].clone(),
+        machine_sha256: hashes[1].clone(),
         command: &command,
     };
     let experiment = Experiment {
@@ -218,7 +220,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             events.finish()?;
         }
         let wall_s = begun.elapsed().as_secs_f64();
-        publish(args, &workload, &machine, &gathered, report, wall_s)?;
+        publish(args, &experiment, &hashes, &gathered, report, wall_s)?;
         for (label, runs) in &gathered.runs {
             if let Some(failure) = Found::of(label, runs).failure() {
                 note(&mut first_failure, &failure);
@@ -374,22 +376,25 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     args.runs.shell_line("run", labels, &words)
 }
 
-/// Prints the comparison and writes the report.
+/// Prints the comparison and writes the report. `hashes`: of the texts of workload and machine.
 fn publish(
     args: &Args,
-    workload: &Workload,
-    machine: &Machine,
+    experiment: &Experiment,
+    hashes: &[String; 2],
     gathered: &Gathered,
     report: Option<Output>,
     wall_s: f64,
 ) -> Result<(), Failure> {
     let command = repeat_line(args, &args.runs.schedulers, None);
+    let (workload, machine) = (experiment.workload, experiment.machine);
     let results = SimResults {
         shared: Shared {
             workload: &workload.name,
+            workload_sha256: Some(&hashes[0]),
             about: &workload.description,
             duration_ns: args.runs.duration,
             machine: &machine.name,
+            machine_sha256: Some(&hashes[1]),
             about_machine: &machine.description,
             nr_cpus: machine.nr_cpus(),
             nodes: machine.cpus.iter().map(|cpu| cpu.node).collect(),

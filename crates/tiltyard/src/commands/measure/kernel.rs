@@ -62,6 +62,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
     let subject = Subject {
         title: shared.title,
         workload: about.workload,
+        workload_sha256: about.workload_sha256,
         duration_ns: shared.duration_ns,
         command: about.command,
         host_cpus: shared.host_cpus,

@@ -47,9 +47,11 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
     let results = SimResults {
         shared: Shared {
             workload: &about.workload,
+            workload_sha256: about.workload_sha256.as_deref(),
             about: &shared.description,
             duration_ns: shared.duration_ns,
             machine: &about.machine.name,
+            machine_sha256: about.machine.sha256.as_deref(),
             about_machine: &about.machine.description,
             nr_cpus: about.machine.nr_cpus as usize,
             nodes: about.machine.topology.map_or(Vec::new(), |t| t.node),
