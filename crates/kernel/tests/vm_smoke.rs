@@ -14,30 +14,6 @@ use tiltyard_kernel::{
 };
 use tiltyard_model::Machine;
 
-#[test]
-fn shipped_schedulers_run_hackbench_and_leave() {
-    let command = ["hackbench", "-g", "1", "-l", "100"];
-    let names = names_of_shipped();
-    let schedulers = names.iter().map(|name| scheduler(name, &shipped(name)));
-    let Some((report, output)) = boot(&command, schedulers.collect(), |_| {}) else {
-        return;
-    };
-    assert_eq!(report.runs.len(), names.len());
-    for (run, name) in report.runs.iter().zip(&names) {
-        let RunOutcome::Ran { ops_name, .. } = &run.outcome else {
-            panic!("{name}: {:#?}", run.outcome);
-        };
-        assert_eq!(ops_name.as_ref(), Some(name), "the kernel's own word");
-        assert_eq!(exit_info(run).kind_name, "SCX_EXIT_UNREG", "{run:#?}");
-        assert!(run.is_success(), "{run:#?}");
-    }
-    assert_eq!(
-        output.matches("Time: ").count(),
-        names.len(),
-        "hackbench ended: {output}"
-    );
-}
-
 /// That a scheduler is loaded does not prove that it schedules: ask the kernel in whose class
 /// the command itself is. And back under the kernel's own afterwards.
 #[test]
@@ -308,17 +284,6 @@ fn not_loaded(run: &RunReport) -> &str {
 fn shipped(name: &str) -> PathBuf {
     let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");
     schedulers.join(name).join(format!("{name}.bpf.c"))
-}
-
-/// Every scheduler that ships.
-fn names_of_shipped() -> Vec<String> {
-    let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");
-    let folders = std::fs::read_dir(schedulers).expect("schedulers/");
-    let names = folders.map(|entry| entry.expect("a folder").file_name());
-    let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
-    names.retain(|name| shipped(name).is_file());
-    names.sort();
-    names
 }
 
 /// A source of this test's own.
