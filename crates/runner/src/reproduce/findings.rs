@@ -30,8 +30,8 @@ const SOURCES: [(&str, &str); 7] = [
     ("zh", "The Battle of the Schedulers, Chinese translation"),
 ];
 
-/// Everything the report shows; `command` reproduces it.
-pub fn findings(judged: &[Judged], seeds: u64, command: String) -> Findings {
+/// Everything the report shows; `command` reproduces it. `inputs`: the options, each after a blank, that a part needs.
+pub fn findings(judged: &[Judged], seeds: u64, command: String, inputs: &str) -> Findings {
     let runs = match seeds {
         1 => "one seed".to_owned(),
         n => format!("{n} seeds; figures are medians over them, brackets their intervals"),
@@ -41,7 +41,7 @@ pub fn findings(judged: &[Judged], seeds: u64, command: String) -> Findings {
         about: format!("Each claim checked in the simulated machine, with {runs}."),
         command,
         sources: sources(judged),
-        chapters: judged.iter().filter_map(chapter).collect(),
+        chapters: judged.iter().filter_map(|j| chapter(j, inputs)).collect(),
     }
 }
 
@@ -129,7 +129,7 @@ fn statement(judged: &Judged, claim: &Claim, verdict: &Verdict) -> Statement {
 }
 
 /// The figures of an experiment, if it has any.
-fn chapter(judged: &Judged) -> Option<Chapter> {
+fn chapter(judged: &Judged, inputs: &str) -> Option<Chapter> {
     let experiment = judged.experiment;
     let plots = experiment
         .figures
@@ -142,7 +142,10 @@ fn chapter(judged: &Judged) -> Option<Chapter> {
     (!experiment.figures.is_empty()).then(|| Chapter {
         id: experiment.id.clone(),
         title: experiment.title.clone(),
-        command: format!("tiltyard reproduce {} --report FILE.html", experiment.id),
+        command: format!(
+            "tiltyard reproduce {} --report FILE.html{inputs}",
+            experiment.id
+        ),
         plots: plots.collect(),
         timelines: judged.timelines.clone(),
     })

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use tiltyard_report::csv::Csv;
-use tiltyard_runner::{data, machines, schedulers, workloads};
+use tiltyard_runner::{data, machines, reproduce, schedulers, workloads};
 
 use crate::failure::Failure;
 
@@ -16,7 +16,8 @@ use crate::failure::Failure;
 Examples:
   tiltyard list schedulers
   tiltyard list workloads --format json
-  tiltyard list machines --format csv")]
+  tiltyard list machines --format csv
+  tiltyard list claims")]
 pub struct Args {
     what: What,
     /// Output format.
@@ -32,6 +33,9 @@ pub enum What {
     Workloads,
     #[value(alias = "machine")]
     Machines,
+    /// What tiltyard reproduce checks.
+    #[value(alias = "claim")]
+    Claims,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,6 +58,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         What::Schedulers => schedulers()?,
         What::Workloads => workloads()?,
         What::Machines => machines()?,
+        What::Claims => claims()?,
     };
     match args.format {
         Format::Table => super::print(&table(entries)),
@@ -115,6 +120,19 @@ fn machines() -> Result<Vec<Entry>, Failure> {
         }
         entries.push(Entry { name, about });
     }
+    Ok(entries)
+}
+
+fn claims() -> Result<Vec<Entry>, Failure> {
+    let experiments = reproduce::load(&data::folder()?.join("experiments"))?;
+    let claims = experiments.into_iter().flat_map(|e| e.claims);
+    let mut entries: Vec<Entry> = claims
+        .map(|claim| Entry {
+            about: claim.statement,
+            name: claim.id,
+        })
+        .collect();
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }
 

@@ -212,7 +212,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say!("tiltyard: {line}");
     }
     if let Some(results) = simulated.as_ref().filter(|_| draws(args)) {
-        let findings = findings::findings(&results.judged, seeds, repeat_line(args));
+        let findings = findings::findings(&results.judged, seeds, repeat_line(args), &inputs(args));
         if let Some(dir) = &args.figures {
             output::write_all(dir, &html::findings_figures(&findings))?;
         }
@@ -283,9 +283,12 @@ fn simulate<'a>(
     let plans = reproduce::plan(experiments, ids, draws(args));
     let arena = Simulated::prepare(&plans, args.instead.clone())?;
     let threads = args.jobs.map_or(0, usize::from);
-    let (judged, account) = pool(threads, || {
+    let (mut judged, account) = pool(threads, || {
         reproduce::judge_all(&plans, seeds, &arena, cache, &Bar::new())
     })?;
+    for verdict in judged.iter_mut().flat_map(|j| &mut j.verdicts) {
+        verdict.command += &inputs(args);
+    }
     Ok(Results {
         judged,
         account,
@@ -311,9 +314,7 @@ fn in_kernel<'a>(
         if args.kernel != KERNEL {
             verdict.command += &format!(" --kernel {}", args.kernel);
         }
-        for (name, scheduler) in &args.instead {
-            verdict.command += &format!(" --instead {name}={scheduler}");
-        }
+        verdict.command += &inputs(args);
     }
     Ok(Results {
         judged,
@@ -407,14 +408,19 @@ fn repeat_line(args: &Args) -> String {
     if let Some(seeds) = args.seeds {
         add("--seeds", seeds.to_string());
     }
-    for (name, scheduler) in &args.instead {
-        add("--instead", format!("{name}={scheduler}"));
-    }
-    if let Some(folder) = &args.experiments {
-        add("--experiments", folder.display().to_string());
-    }
     add("--report", "FILE.html".to_owned());
-    terminal::shell_line(&words)
+    terminal::shell_line(&words) + &inputs(args)
+}
+
+/// The options that say what is judged, with a blank before them, for the command that repeats a part.
+fn inputs(args: &Args) -> String {
+    let instead = args.instead.iter();
+    let instead = instead.map(|(name, scheduler)| ("--instead", format!("{name}={scheduler}")));
+    let folder = args.experiments.iter();
+    let folder = folder.map(|folder| ("--experiments", folder.display().to_string()));
+    let words = instead.chain(folder);
+    let words = words.map(|(flag, value)| format!(" {}", terminal::shell_line(&[flag, &value])));
+    words.collect()
 }
 
 /// The kept results of a folder.

@@ -196,7 +196,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let begun = Instant::now();
     let mut first_failure = None;
-    let built = build_all(args, &choices, &mut first_failure);
+    let built = build_all(args, &choices, &mut first_failure)?;
     for scheduler in &built {
         for warning in user_space::warnings(scheduler, &machine) {
             say!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
@@ -270,8 +270,12 @@ fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
     Ok(choices)
 }
 
-/// Builds each scheduler; a failure is reported and the scheduler left out.
-fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) -> Vec<Built> {
+/// The schedulers that could be built; the failures of others are printed. A mistake in the command line ends it.
+fn build_all(
+    args: &Args,
+    choices: &[Choice],
+    first_failure: &mut Option<Code>,
+) -> Result<Vec<Built>, Failure> {
     let steps = Steps::new();
     let mut built = Vec::new();
     for choice in choices {
@@ -285,10 +289,11 @@ fn build_all(args: &Args, choices: &[Choice], first_failure: &mut Option<Code>) 
         });
         match verified {
             Ok(scheduler) => built.push(scheduler),
+            Err(error @ (Error::Argument { .. } | Error::Request(_))) => return Err(error.into()),
             Err(error) => steps.suspend(|| note(first_failure, &error.into())),
         }
     }
-    built
+    Ok(built)
 }
 
 /// Prints a failure now, so that it precedes the results of the others, and keeps the first code.

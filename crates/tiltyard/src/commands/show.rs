@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tiltyard show`: all that is known about a scheduler, a workload or a machine.
+//! `tiltyard show`: all that is known about a scheduler, a workload, a machine or a claim.
 
 use std::fmt::Write;
 
+use tiltyard_claims::Claim;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::Per;
-use tiltyard_runner::{data, machines, schedulers, workloads};
-use tiltyard_workload::Workload;
+use tiltyard_runner::{Error, data, machines, reproduce, schedulers, workloads};
 
 use super::list::What;
 use crate::failure::Failure;
 
-/// Explain a scheduler, a workload or a machine.
+/// Explain a scheduler, a workload, a machine or a claim.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tiltyard show schedulers ule
   tiltyard show workloads fibo-sysbench-1c
   tiltyard show machines opteron32
-  tiltyard show machines \"pack:2 l3:1 core:16 pu:2\"")]
+  tiltyard show machines \"pack:2 l3:1 core:16 pu:2\"
+  tiltyard show claims atc18.tab2.tps-ratio")]
 pub struct Args {
     what: What,
     /// What to explain; all if nothing is named. Files work too, as for `tiltyard run`.
@@ -26,26 +27,21 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let names = match (args.names.as_slice(), args.what) {
-        ([], What::Schedulers) => schedulers::names()?,
-        ([], What::Workloads) => workloads::names()?,
-        ([], What::Machines) => machines::names()?,
-        (named, _) => named.to_vec(),
+    let named = |all: fn() -> Result<Vec<String>, Error>| match args.names.as_slice() {
+        [] => all(),
+        names => Ok(names.to_vec()),
     };
-    let explain = |name: &String| match args.what {
-        What::Schedulers => scheduler(name),
-        What::Workloads => {
-            let file = data::shown(&workloads::path(name)?);
-            Ok(workload(&workloads::load(name)?, &file))
-        }
-        What::Machines => Ok(machine(&machines::load(name)?)),
+    let pages: Result<Vec<String>, Failure> = match args.what {
+        What::Schedulers => named(schedulers::names)?.iter().map(scheduler).collect(),
+        What::Workloads => named(workloads::names)?.iter().map(workload).collect(),
+        What::Machines => named(machines::names)?.iter().map(machine).collect(),
+        What::Claims => claims(&args.names),
     };
-    let pages: Vec<String> = names.iter().map(explain).collect::<Result<_, _>>()?;
-    super::print(&pages.join("\n"))
+    super::print(&pages?.join("\n"))
 }
 
 /// The README beside the source, and the presets.
-fn scheduler(name: &str) -> Result<String, Failure> {
+fn scheduler(name: &String) -> Result<String, Failure> {
     let choice = schedulers::choose(name)?;
     let readme = choice.source.with_file_name("README.md");
     let mut page = match readme.is_file() {
@@ -77,7 +73,8 @@ fn scheduler(name: &str) -> Result<String, Failure> {
     Ok(page)
 }
 
-fn workload(workload: &Workload, file: &str) -> String {
+fn workload(name: &String) -> Result<String, Failure> {
+    let (file, workload) = (workloads::path(name)?, workloads::load(name)?);
     let mut page = format!("{}\n\n", workload.name);
     if !workload.description.trim().is_empty() {
         let _ = writeln!(page, "{}\n", workload.description.trim());
@@ -94,11 +91,12 @@ fn workload(workload: &Workload, file: &str) -> String {
     if let Some(ns) = workload.duration_ns {
         let _ = writeln!(page, "  ends after {} s at the latest", ns as f64 / 1e9);
     }
-    let _ = writeln!(page, "  what each task does: {file}");
-    page
+    let _ = writeln!(page, "  what each task does: {}", data::shown(&file));
+    Ok(page)
 }
 
-fn machine(machine: &Machine) -> String {
+fn machine(name: &String) -> Result<String, Failure> {
+    let machine = machines::load(name)?;
     let count = |id: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
         machine
             .cpus
@@ -152,7 +150,7 @@ fn machine(machine: &Machine) -> String {
     if machine.preemptible {
         page += "  a preemptible kernel\n";
     }
-    for (name, value) in costs(machine) {
+    for (name, value) in costs(&machine) {
         let _ = writeln!(page, "  {name:<24} {value}");
     }
     for noise in &machine.noise {
@@ -178,6 +176,39 @@ fn machine(machine: &Machine) -> String {
         jitter.timer_late_mean_ns,
         jitter.work_spread_ppm
     );
+    Ok(page)
+}
+
+/// The claims of these ids, globs, sources or sections.
+fn claims(patterns: &[String]) -> Result<Vec<String>, Failure> {
+    let experiments = reproduce::load(&data::folder()?.join("experiments"))?;
+    let ids = reproduce::select(&experiments, patterns, None)?;
+    let all = experiments.iter().flat_map(|experiment| {
+        let file = format!("experiments/{}.toml", experiment.id);
+        experiment.claims.iter().map(move |c| (c, file.clone()))
+    });
+    let chosen = all.filter(|(claim, _)| ids.contains(&claim.id));
+    Ok(chosen.map(|(c, file)| claim(c, &file)).collect())
+}
+
+fn claim(claim: &Claim, file: &str) -> String {
+    let mut page = format!("{}\n\n{}\n\n", claim.id, claim.statement.trim());
+    let facts = [
+        ("where", Some(&claim.place)),
+        ("expected", Some(&claim.expected)),
+        ("tolerance", Some(&claim.tolerance)),
+        ("check", claim.check.as_ref()),
+        ("not run", claim.not_run.as_ref()),
+        ("contradiction", claim.inconsistency.as_ref()),
+        ("explanation", claim.explanation.as_ref()),
+    ];
+    for (name, text) in facts {
+        if let Some(text) = text {
+            let _ = writeln!(page, "  {name}: {}", text.trim());
+        }
+    }
+    let _ = writeln!(page, "  the runs and their measures: {file}");
+    let _ = writeln!(page, "  check it: tiltyard reproduce {}", claim.id);
     page
 }
 

@@ -55,6 +55,11 @@ fn lists_name_what_is_shipped() {
         .assert()
         .success()
         .stdout(contains("fifo"));
+    tiltyard()
+        .args(["list", "claims"])
+        .assert()
+        .success()
+        .stdout(contains("atc18.tab2.tps-ratio").and(contains("bfs09.")));
     let workloads = tiltyard()
         .args(["list", "workloads", "--format", "json"])
         .output()
@@ -66,6 +71,18 @@ fn lists_name_what_is_shipped() {
             .any(|e| e["name"] == "fibo-sysbench-1c" && !e["about"].as_str().unwrap().is_empty())
     );
     assert!(entries.iter().any(|e| e["name"] == "probe/micro-wake"));
+}
+
+/// A slip in the command line is not worth the runs of the other schedulers.
+#[test]
+fn a_tunable_that_is_none_ends_it_before_anything_runs() {
+    let typed = "fifo,fifo:typo=0";
+    tiltyard()
+        .args(["run", "-w", "hackbench", "-s", typed])
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(contains("fifo:typo=0: no tunable typo"));
 }
 
 #[test]
@@ -131,6 +148,16 @@ fn show_explains_all_of_a_kind_or_one() {
         .assert()
         .success()
         .stdout(contains("slice_ms"));
+    tiltyard()
+        .args(["show", "claims", "atc18.tab2.tps-*"])
+        .assert()
+        .success()
+        .stdout(contains("Table 2").and(contains("tiltyard reproduce atc18.tab2.tps-ratio")));
+    refused(
+        &["show", "claims", "atc18.tab2.tps-ration"],
+        2,
+        &["atc18.tab2.tps-ratio"],
+    );
 }
 
 #[test]

@@ -133,7 +133,12 @@ fn claims_are_judged_by_their_checks() {
     assert_eq!(two["identical"], true);
     assert_eq!(two["interval"], serde_json::json!({}));
     assert_eq!((&two["seeds"], &two["holds_with"]), (&2.into(), &2.into()));
-    assert_eq!(two["command"], "tiltyard reproduce s.hogs.two");
+    let folder = bench.path("experiments");
+    let command = format!(
+        "tiltyard reproduce s.hogs.two --experiments {}",
+        folder.display()
+    );
+    assert_eq!(two["command"], command);
     for (key, value) in [
         ("source", "s"),
         ("where", "Section 1"),
