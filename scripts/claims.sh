@@ -15,6 +15,25 @@ results=experiments/results
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
 
+# The ids whose verdicts differ in two results.
+differing() {
+	awk '/^    "id": /{ split($0, part, "\""); id = part[4] }
+		/^    "verdict": /{ split($0, part, "\""); if (FNR == NR) first[id] = part[4]; else if (id in first && first[id] != part[4]) print id }
+	' "$1" "$2"
+}
+
+# The second result, with the claims of the first in place of its own.
+merged() {
+	awk 'function whole(text) { sub(/,?\n$/, "", text); return text }
+		/^  [{]/ { block = "" }
+		{ block = block $0 "\n" }
+		/^    "id": / { split($0, part, "\""); id = part[4] }
+		/^  [}]/ && FNR == NR { better[id] = whole(block) }
+		/^  [}]/ && FNR != NR { printf "%s%s", n++ ? ",\n" : "[\n", id in better ? better[id] : whole(block) }
+		END { print "\n]" }
+	' "$1" "$2"
+}
+
 mkdir -p $results
 if [ "$1" != pages ]; then
 	# A claim that cannot be judged is in the results, with the reason; a file that is wrong ends this.
@@ -22,6 +41,15 @@ if [ "$1" != pages ]; then
 	for what in specificity presets mutations sensitivity; do
 		"$tiltyard" reproduce --$what --format json >"$new/$what.json"
 	done
+	# Where three seeds say otherwise about a claim's own scheduler than ten, it is tried again with ten.
+	again=$(differing "$new/sim.json" "$new/specificity.json")
+	if [ -n "$again" ]; then
+		# shellcheck disable=SC2086 # one word for each claim
+		"$tiltyard" reproduce --specificity --seeds 10 --format json $again >"$new/ten.json"
+		merged "$new/ten.json" "$new/specificity.json" >"$new/merged.json"
+		mv "$new/merged.json" "$new/specificity.json"
+		rm "$new/ten.json"
+	fi
 	if [ "$1" = kernel ]; then
 		"$tiltyard" reproduce --arena kernel --vm --jobs 2 --format json >"$new/kernel.json"
 	fi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a scheduler's user-space half would do with the machine before and while its scheduler runs: set variables,
-//! fill maps, set flags, call programs. [`Environment`] describes this in terms of the machine; [`Environment::plan`]
-//! gives the values for one machine; a loader, for the simulated machine or a real kernel, carries the plan out.
+//! What a scheduler's user-space half does before and while the scheduler runs: it sets variables, fills maps, sets flags
+//! and calls programs. [`Environment`] describes this in terms of a machine, [`Environment::plan`] computes the values for
+//! one machine, and a loader, for the simulated machine or a real kernel, carries out the plan.
 //!
 //! docs/reference/presets.md describes the table `[environment]` for users.
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events in, figures out, figures side by side. Pure functions: no arena, file or clock.
+//! Events in, metrics out, and comparisons of metrics. Pure functions: no arena, file or clock.
 //!
-//! * [`Recorder`] receives the events of one run and keeps metrics, not events: its memory depends on
-//!   the number of tasks, apps and CPUs and not on simulated time.
-//! * [`states`] says which state each task is in; everything that follows tasks uses it.
-//! * [`Summary`] is what a run gave; [`compare`] puts runs of several schedulers side by side.
-//! * [`effect`] computes how large a difference is; every row of a comparison has it.
-//! * [`Pair`] is two results, figure by figure: what changed, and what of that is not chance ([`significance`]);
-//!   [`gate`] sets limits to it.
-//! * [`shapley`] divides a difference between the causes that make it together.
-//! * [`TraceHash`] gives every event to a hash, for tests of determinism.
+//! * [`Recorder`] turns the events of one run into counters. Its memory depends on the number of tasks, apps and
+//!   CPUs, not on simulated time.
+//! * [`states`] tracks the state of each task; everything that follows tasks uses it.
+//! * [`Summary`] holds the metrics of one run; [`compare`] compares schedulers over their runs.
+//! * [`effect`] estimates how large a difference is; every row of a comparison has it.
+//! * [`Pair`] compares two results metric by metric: what changed, and which changes are significant
+//!   ([`significance`]); [`gate`] sets limits on them.
+//! * [`shapley`] divides a difference among the mechanisms that cause it jointly.
+//! * [`TraceHash`] hashes all events, for tests of determinism.
 //!
 //! # What the words mean here
 //!
@@ -27,11 +27,11 @@
 //!   Distributions hold episodes that began at or after the origin and ended; totals, the longest wait
 //!   and starvation also see what is still open at the end.
 //! * *starvation*: a wait longer than the bound of [`RecorderSpec`].
-//! * *wasted* CPU time: at each moment, the number of idle CPUs that could be put to work at once with tasks that wait and
-//!   may run there (a maximum matching by affinity; min(idle CPUs, waiting tasks) if nothing is bound), summed over time.
-//!   A CPU with a task or under overhead is not idle, so a CPU that handles an interrupt, chooses or switches is not
-//!   wasted; but a task waits until the switch to it, so on its way to one CPU it may count for another, idle one. A task that waits counts for the CPU of its runqueue, if that is among the idle ones
-//!   that will do. Unknown, never 0, if the arena does not report affinities.
+//! * *wasted* CPU time: at each moment, the largest number of idle CPUs that could each run a different waiting task (a
+//!   maximum matching by affinity; min(idle CPUs, waiting tasks) if no task is bound), summed over time. A CPU with a task
+//!   or under overhead is not idle. But a task waits until the switch to it: while one CPU is switching to it, an idle CPU
+//!   may count as wasted. Waste is attributed to the CPU of the waiting task's runqueue if that CPU can be in the matching.
+//!   Unknown, never 0, if the arena does not report affinities.
 //! * *depth* of a CPU: the runnable tasks of its runqueue, the running one included.
 //! * Requests count when they began at or after the origin; the throughput of a class is its count
 //!   over the time from its first begin to its last end.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Two results, figure by figure: what changed from the one to the other, and what of that is not chance.
+//! Compares two results metric by metric: what changed, and which changes are significant.
 
 use serde::Serialize;
 

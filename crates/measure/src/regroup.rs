@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events with their tasks put together in another way: what a sink behind it takes for an app is a task, a cgroup, or
-//! whatever else `label` makes of a task.
+//! Regroups tasks: passes all events on, but replaces each task's app by `label`'s result, for example the task's own name
+//! or its cgroup.
 
 use std::ops::Range;
 use tiltyard_model::{Event, EventSink, SHELL_PREFIX, TaskInfo};

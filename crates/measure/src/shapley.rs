@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who contributed how much to what several did together: Shapley's shares of a game (L. S. Shapley, "A Value for n-Person
-//! Games", 1953). The only division in which shares add up to the whole, equals get equal shares, who never changes
-//! anything gets nothing, and shares of a sum of games are sums of shares.
+//! How much each of several players contributed to a joint result: Shapley values (L. S. Shapley, "A Value for n-Person
+//! Games", 1953). They are the only division in which shares add up to the whole, equal players get equal shares, a player
+//! that changes nothing gets nothing, and the shares of a sum of games are the sums of the shares.
 //!
 //! A player's share is the mean, over all orders in which players may join, of what the value changes when it joins. With
 //! few players it is exact; with more, it is estimated from some of the orders, always the same ones.

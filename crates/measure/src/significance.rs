@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How easily chance alone would give a difference: the test of Mann and Whitney, and what many tests at once do to it.
+//! How likely a difference is by chance: the Mann-Whitney test, and the correction for many tests at once.
 //!
-//! Tests are exact, given the values: they count in how many ways the runs of both could have been dealt out. Ties, which
-//! counts and simulated times often have, are part of what is counted (midranks).
+//! Tests are exact: they enumerate all assignments of the runs to the two sides. Ties, which counts and simulated times
+//! often have, are handled by midranks.
 
 use std::collections::BTreeMap;
 

@@ -25,13 +25,13 @@
 //! }
 //! ```
 //!
-//! * What there is: [`schedulers`], [`workloads`], [`machines`], [`applications`], all found in the folder of [`data`].
-//! * The simulated machine: [`objects`] builds, [`simulation`] does one run, [`grid`] many side by side.
-//! * Real kernels: [`guest`] describes the machine of a job, [`objects::job`] its schedulers, [`kernel_job`] does it;
-//!   [`kernel_runs`], [`threads`] and [`kernel_fault`] say what its runs were. [`verification`] asks a kernel's verifier.
-//! * What runs leave: [`tables`], [`event_dir`] and [`event_files`], described by [`origin`]; [`sim_results`] and
-//!   [`kernel_results`] as JSON and reports, which [`results`] reads.
-//! * What is made of many runs: claims ([`reproduce`]), the causes of a difference between schedulers ([`explain`]), and the
+//! * Inputs, found in the folder of [`data`]: [`schedulers`], [`workloads`], [`machines`], [`applications`].
+//! * The simulated machine: [`objects`] builds schedulers, [`simulation`] executes one run, [`grid`] many in parallel.
+//! * Real kernels: [`guest`] describes a job's machine, [`objects::job`] its schedulers; [`kernel_job`] executes the job;
+//!   [`kernel_runs`], [`threads`] and [`kernel_fault`] interpret its runs. [`verification`] asks a kernel's verifier.
+//! * Output of runs: [`tables`], [`event_dir`] and [`event_files`], described by [`origin`]; [`sim_results`] and
+//!   [`kernel_results`] write JSON and reports, which [`results`] reads.
+//! * Evaluations of many runs: claims ([`reproduce`]), causes of a difference between schedulers ([`explain`]), and the
 //!   difference between the arenas ([`calibration`], [`fidelity`]).
 
 #![warn(missing_docs)]

@@ -135,7 +135,7 @@ pub(crate) enum SuffixFault {
 }
 
 /// Units that people write behind a name, and how many microseconds one is, if it is a time of whole microseconds.
-const UNITS: &[(&str, Option<u64>)] = &[
+pub(crate) const UNITS: &[(&str, Option<u64>)] = &[
     ("ns", None),
     ("nsec", None),
     ("us", Some(1)),

@@ -4,7 +4,7 @@
 
 use crate::keys::{
     ATTRS, EXT_ATTRS, EXT_TASK, EXT_TOP, EXTENSION, GLOBAL, OUR_EVENTS, PHASE, RTAPP_EVENTS, TASK,
-    TOP,
+    TOP, UNITS,
 };
 
 /// The schema as text.
@@ -120,15 +120,18 @@ fn phase() -> String {
     closed(own.chain(attrs), patterns)
 }
 
-/// A key is the event with the longest name that it begins with: what goes on as a longer name is excluded.
+/// A key is the event with the longest name that it begins with: what goes on as a longer name is excluded. So is what is
+/// no suffix ([`crate::keys::suffix_fault`]), and a suffix that ends with a unit.
 fn event_patterns(kinds: &[&str], extended: bool) -> Vec<(String, String)> {
     let pattern = |kind: &str| {
         let longer = kinds.iter().filter_map(|other| other.strip_prefix(kind));
         let rests: Vec<&str> = longer.filter(|rest| !rest.is_empty()).collect();
-        match rests.is_empty() {
-            true => format!("^{kind}"),
-            false => format!("^{kind}(?!{})", rests.join("|")),
-        }
+        let longer = match rests.is_empty() {
+            true => String::new(),
+            false => format!("(?!{})", rests.join("|")),
+        };
+        let units: Vec<&str> = UNITS.iter().map(|(unit, _)| *unit).collect();
+        format!("^{kind}{longer}(?!.*_({})$)[0-9]*(_.+)?$", units.join("|"))
     };
     let of = |kind: &&str| (pattern(kind), event(kind, extended));
     kinds.iter().map(of).collect()

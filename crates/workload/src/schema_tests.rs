@@ -39,20 +39,25 @@ fn list(value: Option<&Value>) -> &[Value] {
     }
 }
 
-/// `^kind` or `^kind(?!rest|rest)`; a last `.` stands for any character.
+/// The patterns of the schema: `^kind.`, and `^kind(?!rest|rest)(?!.*_(unit|unit)$)[0-9]*(_.+)?$`, of which the first
+/// parenthesis may be missing.
 fn matches(pattern: &str, key: &str) -> bool {
-    let (kind, rests) = match pattern[1..].split_once("(?!") {
-        Some((kind, rests)) => (kind, rests.trim_end_matches(')')),
-        None => (&pattern[1..], ""),
+    let pattern = pattern.strip_prefix('^').expect("from the beginning");
+    let Some(pattern) = pattern.strip_suffix("$)[0-9]*(_.+)?$") else {
+        let kind = pattern.strip_suffix('.').expect("a known form");
+        return key.strip_prefix(kind).is_some_and(|rest| !rest.is_empty());
     };
-    let (kind, more) = kind.strip_suffix('.').map_or((kind, 0), |kind| (kind, 1));
-    let rest = key.strip_prefix(kind);
-    rest.is_some_and(|rest| {
-        rest.len() >= more
-            && !rests
-                .split('|')
-                .any(|r| !r.is_empty() && rest.starts_with(r))
-    })
+    let (pattern, units) = pattern.split_once("(?!.*_(").expect("units");
+    let (kind, rests) = pattern.split_once("(?!").unwrap_or((pattern, ")"));
+    let Some(rest) = key.strip_prefix(kind) else {
+        return false;
+    };
+    let mut longer = rests.trim_end_matches(')').split('|');
+    let mut units = units.trim_end_matches(')').split('|');
+    let name = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_suffix = name.is_empty() || name.len() > 1 && name.starts_with('_');
+    let is_longer = longer.any(|r| !r.is_empty() && rest.starts_with(r));
+    is_suffix && !is_longer && !units.any(|unit| rest.ends_with(&format!("_{unit}")))
 }
 
 struct Validator {
@@ -187,6 +192,14 @@ fn the_schema_takes_every_shipped_workload() {
 fn the_schema_refuses_what_the_reader_refuses() {
     for (tasks, place) in [
         (r#""a": { "lopo": 1, "run": 1 }"#, "/tasks/a/lopo"),
+        (r#""a": { "runn": 1 }"#, "/tasks/a/runn"),
+        (r#""a": { "run_": 1 }"#, "/tasks/a/run_"),
+        (r#""a": { "sleep_ms": 1 }"#, "/tasks/a/sleep_ms"),
+        (r#""a": { "runtimes": 1 }"#, "/tasks/a/runtimes"),
+        (
+            r#""a": { "tiltyard": { "spawns": "b" } }"#,
+            "/tasks/a/tiltyard/spawns",
+        ),
         (r#""a": { "run": "long" }"#, "/tasks/a/run"),
         (r#""a": { "run": -1 }"#, "/tasks/a/run"),
         (r#""a": { "run": 1, "policy": "FAST" }"#, "/tasks/a/policy"),

@@ -66,6 +66,7 @@ fn unknown_keys_name_the_nearest() {
     insta::assert_snapshot!(task("\"runtme\": 1"), @"f.json:1:21: runtme: unknown key; did you mean runtime? a suffix is digits, or _ and a name: run1, run_a");
     insta::assert_snapshot!(task("\"exec\": 1"), @"f.json:1:21: exec: unknown key; known here: barrier, broad, cpus, deadline, delay, dl-deadline, dl-period, dl-runtime, fork, instance, iorun, lock, loop, mem, memrun, nodes_membind, period, phases, policy, priority, resume, run, runtime, sem_post, sem_wait, signal, sleep, suspend, sync, taskgroup, tiltyard, timer, unlock, util_max, util_min, wait, yield");
     insta::assert_snapshot!(task("\"repeat\": { \"count\": 2, \"do\": { \"run\": 1 } }"), @r#"f.json:1:21: repeat: rt-app knows no such event; write "tiltyard": { "repeat": ... }"#);
+    insta::assert_snapshot!(with("\"groups\": { \"/\": { \"weight\": 5 } }", "\"run\": 1"), @"f.json:1:36: weight: the machine's root group has no weight; leave it out, or give the group a name");
     insta::assert_snapshot!(with("\"sems\": {}", "\"run\": 1"), @"f.json:1:17: sems: unknown key; known here: apps, barriers, buffers, conditions, counters, description, devices, duration, groups, mutexes, name, pipes, places, requests, semaphores, timers");
     insta::assert_snapshot!(task("\"tiltyard\": { \"rn\": 1 }"), @"f.json:1:35: rn: unknown key; did you mean run?");
     insta::assert_snapshot!(task("\"run\": 1, \"tiltyard\": { \"deamon\": true }"), @"f.json:1:45: deamon: unknown key; did you mean daemon?");

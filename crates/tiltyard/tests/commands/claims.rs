@@ -151,6 +151,13 @@ fn no_claim_is_vacuous() {
                 wrong.push(format!("{}: not tried with its check as it is", claim.id));
                 continue;
             };
+            // With fewer seeds than the page has, its own scheduler may fail.
+            if trials.verdict != ClaimOutcome::Reproduced {
+                wrong.push(format!(
+                    "{}: not reproduced where it was tried with others",
+                    claim.id
+                ));
+            }
             let with: Vec<String> = trials.holds_in();
             match attempts.class(claim, trials) {
                 Some(Class::Vacuous) => {

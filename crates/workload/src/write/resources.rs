@@ -113,7 +113,12 @@ impl Writer<'_> {
     /// Everything that is declared by name, section by section.
     fn sections(&self) -> [(&'static str, Members); 8] {
         let (w, t) = (self.w, &self.tables);
-        let weight = |group: &Group| Node::object([("weight", Node::number(group.weight))]);
+        let weight = |group: &Group| {
+            if group.is_root() {
+                return Node::object([]);
+            }
+            Node::object([("weight", Node::number(group.weight))])
+        };
         let groups = w
             .groups
             .iter()
