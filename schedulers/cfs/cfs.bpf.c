@@ -300,7 +300,7 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 		return;
 	cpu_state(cpu)->dry = false;
 	end_other(cpu, now_ns);
-	if (cpu_state(cpu)->curr != i) {
+	if (READ_ONCE(cpu_state(cpu)->curr) != i) {
 		/* A sleeper is placed as one; a relative vruntime has just been taken off a queue.
 		 */
 		bool wakes = !entity(i)->relative;
@@ -331,7 +331,7 @@ void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 	struct cfs_lock *lk;
 	u64 now_ns;
 
-	if (!i || cpu_state(cpu)->curr != i)
+	if (!i || READ_ONCE(cpu_state(cpu)->curr) != i)
 		return;
 	lk = cpu_lock(cpu);
 	now_ns = scx_bpf_now();

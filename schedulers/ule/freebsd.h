@@ -146,10 +146,11 @@ static bool should_preempt(u32 pri, u32 curr, bool remote)
 static void freebsd_preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
 {
 	bool remote = cpu != bpf_get_smp_processor_id();
-	bool now = should_preempt(pri, c->curr_pri, remote);
+	u32 curr_pri = READ_ONCE(c->curr_pri);
+	bool now = should_preempt(pri, curr_pri, remote);
 
 	/* The kernel itself wakes an idle CPU. */
-	if (!c->running || pri >= c->curr_pri)
+	if (!READ_ONCE(c->running) || pri >= curr_pri)
 		return;
 	if (now)
 		WRITE_ONCE(c->owe_preempt, true);

@@ -97,6 +97,22 @@ fn the_prelude_sets_the_scene_and_does_not_count() {
 }
 
 #[test]
+fn migrations_count_from_the_origin_on() {
+    let migrations = |origin_ns: u64| {
+        let mut s = Stream::new();
+        s.task(0, 1, "hog").wake(10, 0, 1).migrate(20, 1, 0, 1);
+        s.start(30, 1, 1).block(40, 1, 1, 0);
+        s.wake(50, 1, 1).migrate(60, 1, 1, 0).start(70, 0, 1);
+        let got = play(&s, 2, origin_ns, 1000, 100);
+        let by_cpu = got.cpus.iter().map(|cpu| cpu.migrations_in).collect();
+        let (by_task, by_app) = (task(&got, 1).migrations, got.apps[0].migrations);
+        (by_task, by_app, got.migrations, by_cpu)
+    };
+    assert_eq!(migrations(0), (2, 2, 2, vec![1, 1]));
+    assert_eq!(migrations(45), (1, 1, 1, vec![1, 0]));
+}
+
+#[test]
 fn overhead_is_taken_from_whoever_has_the_cpu() {
     let mut s = hog_and_server();
     s.overhead(45, 0, OverheadCause::Switch, 4)

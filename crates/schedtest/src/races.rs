@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Data races of a scheduler under a load in which everything happens.
+//! Data races of a scheduler under loads in which everything happens.
 
 use crate::{Arena, costed, parse};
 use tiltyard_native::{Object, Value};
@@ -13,14 +13,25 @@ const EVERYTHING: &str = r#"{ "tasks": {
     "child": { "instance": 0, "loop": 3, "run": 400, "sleep": 500 } },
 "global": { "duration": 3 } }"#;
 
+/// Tasks that leave CPUs idle half of the time: these look for tasks elsewhere, and at averages of CPUs that sleep.
+const HALF_IDLE: &str = r#"{ "tasks": {
+    "hog": { "loop": -1, "run": 100000 },
+    "sleeper": { "instance": 8, "loop": -1, "tiltyard": { "run": { "exp": 900 }, "sleep": { "exp": 9000 } } },
+    "parent": { "loop": -1, "sleep": 5000, "fork": "child", "run": 300 },
+    "child": { "instance": 0, "loop": 3, "run": 400, "sleep": 500 } },
+"global": { "duration": 1 } }"#;
+
 /// What an object built with [`crate::telling`] has on four CPUs.
 pub fn races(object: &Object, globals: &[(String, Value)]) -> Vec<Race> {
     let machine = costed("pack:2 core:2 pu:1", 250);
-    let workload = parse(EVERYTHING);
     let mut arena = Arena::new(&machine, object);
     arena.globals = globals;
-    let ran = run_and_check(&arena.setup(&workload), &mut (), &mut |_| {});
-    let (outcome, checked) = ran.unwrap_or_else(|e| panic!("{e}"));
-    assert!(!outcome.exit.kind.is_error(), "{:?}", outcome.exit);
-    checked.races
+    let mut all = Vec::new();
+    for workload in [EVERYTHING, HALF_IDLE].map(parse) {
+        let ran = run_and_check(&arena.setup(&workload), &mut (), &mut |_| {});
+        let (outcome, checked) = ran.unwrap_or_else(|e| panic!("{e}"));
+        assert!(!outcome.exit.kind.is_error(), "{:?}", outcome.exit);
+        all.extend(checked.races);
+    }
+    all
 }

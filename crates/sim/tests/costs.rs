@@ -149,6 +149,44 @@ fn a_refill_from_another_node_costs_its_distance() {
     assert!(more_ns > 0 && more_ns % (lines * 2) == 0, "{more_ns} ns");
 }
 
+/// What a task finds again on the CPU where it last ran, after another one has used its caches: each lost line is fetched once,
+/// from the nearest cache that still has it.
+#[test]
+fn a_refill_on_the_same_cpu_fetches_each_line_once() {
+    let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    let (own, others) = (64 << 10, 4 << 20);
+    (machine.caches.l1_bytes, machine.caches.l2_bytes) = (32 << 10, 1 << 20);
+    machine.costs.refill_overlap_permille = 0;
+    // Two processes take turns; the first one's set is small, the other one's drives it out of L1 and L2.
+    let workload = format!(
+        r#"{{ "tiltyard": {{ "apps": {{ "a": {{}}, "b": {{}} }} }}, "tasks": {{
+            "small": {{ "tiltyard": {{ "app": "a", "working_set": {own} }}, "loop": 11, "run": 1000, "sleep": 9000 }},
+            "large": {{ "tiltyard": {{ "app": "b", "working_set": {others} }}, "loop": 10, "sleep": 9000, "run": 1000 }} }} }}"#
+    );
+    let workload = parse(&workload);
+    let refill_ns = |l3_bytes: u64, prices: [u64; 3]| {
+        let mut machine = machine.clone();
+        machine.caches.l3_bytes = l3_bytes;
+        let costs = &mut machine.costs;
+        [costs.line_l2_ps, costs.line_l3_ps, costs.line_mem_ps] = prices;
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        ran.expect("a run").summary.overhead.cache_refill_ns
+    };
+    // L3 holds both: nothing of either comes from L2 or, after its first run, from memory.
+    let l3 = 64 << 20;
+    assert_eq!(refill_ns(l3, [1_000, 0, 0]), 0);
+    let (first_runs, shells) = ((own + others) / 64, 512);
+    let from_memory = refill_ns(l3, [0, 0, 1_000]);
+    assert!(
+        (first_runs..first_runs + shells).contains(&from_memory),
+        "{from_memory}"
+    );
+    // Without it, everything that is lost comes from memory, each time, and nothing from L2 as well.
+    assert_eq!(refill_ns(0, [1_000, 0, 0]), 0);
+    let first_runs = (own + machine.caches.l2_bytes) / 64;
+    assert!(refill_ns(0, [0, 0, 1_000]) > first_runs + 15 * own / 64);
+}
+
 /// A task that moves within a last-level cache finds its working set there, and beside it only in memory.
 #[test]
 fn a_refill_from_another_cache_comes_from_memory() {

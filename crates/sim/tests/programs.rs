@@ -27,6 +27,29 @@ fn during_lasts_from_its_own_beginning() {
     assert_eq!(worker.sleep_ns, 2 * (5_000_000 + 4 * 2_900_000));
 }
 
+/// A period that a task overruns moves all later ones of a relative timer, and none of an absolute one.
+#[test]
+fn a_missed_timer_starts_again_now_or_keeps_its_grid() {
+    let machine = ideal("package:1 [numa] core:1 pu:1", 250);
+    let ends_ms = |mode: &str| {
+        let timer = format!(r#""timer": {{ "ref": "t", "period": 10000, "mode": "{mode}" }}"#);
+        let workload = parse(&format!(
+            r#"{{ "tasks": {{ "worker": {{ "loop": 1, "phases": {{
+                "before": {{ "loop": 2, "run": 3000, {timer} }},
+                "long": {{ "run": 25000, {timer} }},
+                "after": {{ "loop": 3, "run": 3000, {timer} }} }} }} }} }}"#
+        ));
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let summary = ran.expect("a run").summary;
+        let worker = summary.tasks.iter().find(|t| t.name == "worker");
+        worker.expect("worker").lifetime_ns / 1_000_000
+    };
+    // 10, 20, missed at 45; then 55, 65, 75.
+    assert_eq!(ends_ms("relative"), 75);
+    // 10, 20, missed at 45, at 48 and at 51; then 60.
+    assert_eq!(ends_ms("absolute"), 60);
+}
+
 /// A task that yields to another is not preempted.
 #[test]
 fn a_yield_is_the_cause_of_its_switch() {

@@ -261,3 +261,21 @@ fn readme_and_presets_know_the_tunables() {
         Cfs::new(&preset(name), 1, 1);
     }
 }
+
+/// The average idle time moves by an eighth, up to twice what a search for tasks costs at most: a CPU that once slept for long does
+/// not search at every short pause.
+#[test]
+fn long_idle_times_are_cut() {
+    let cfs = Cfs::kernel49(8);
+    for (avg_us, idle_us, cost_us, after_us) in [
+        (100, 20, 500, 90),
+        (100, 900, 500, 200),
+        (100, 8_000_000, 500, 1000),
+        (1000, 8_000_000, 500, 1000),
+        (1000, 200, 50, 100),
+    ] {
+        let words = [avg_us, idle_us, cost_us].map(|us| us * 1000);
+        let got = cfs.call("t_avg_idle", &words);
+        assert_eq!(got, after_us * 1000, "{avg_us} {idle_us} {cost_us}");
+    }
+}

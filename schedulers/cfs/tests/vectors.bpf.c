@@ -249,3 +249,16 @@ SEC("syscall") u64 t_nr_tasks(u64 *a)
 {
 	return cpu_state(a[0])->nr_tasks;
 }
+
+/* The average idle time of CPU 0 of a[0], after it idled until a[1] ns since 1; a search costs it
+ * a[2] at most. */
+SEC("syscall") u64 t_avg_idle(u64 *a)
+{
+	struct cfs_cpu *cs = cpu_state(0);
+
+	cs->avg_idle_ns = a[0];
+	cs->idle_since_ns = 1;
+	cs->max_idle_cost_ns = a[2];
+	end_idle(0, 1 + a[1]);
+	return cs->avg_idle_ns;
+}

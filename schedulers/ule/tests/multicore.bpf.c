@@ -114,7 +114,8 @@ int t_cpu_get(struct words *x)
 	return 0;
 }
 
-/* In: task, priority, CPU that counts it or -1, ticks of its slice, time it last ran. */
+/* In: task, priority, CPU that counts it or -1, ticks of its slice, time it last ran, time to which
+ * its share of the CPU counts. */
 SEC("syscall")
 int t_task(struct words *x)
 {
@@ -129,7 +130,8 @@ int t_task(struct words *x)
 	t->book = x->w[2] < 0 ? -1 : x->w[2] << 1 | is_pinned(p);
 	t->slice_used = x->w[3];
 	t->rltick = x->w[4];
-	t->ltick = x->w[4];
+	/* A wakeup has just brought its share of the CPU up to date: that is no run. */
+	t->ltick = x->w[5];
 	return 0;
 }
 

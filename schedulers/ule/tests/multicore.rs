@@ -155,10 +155,15 @@ fn pickcpu(records: &Records, r: &Value) -> Result<Compared, String> {
     }
     let (last, now) = (int(&given["last"]), 1_000_000);
     let (_, task) = m.task(1, last, &given["mask"]);
-    m.call(
-        "t_task",
-        &[task, int(&given["pri"]), -1, 0, now - int(&given["ago"])],
-    );
+    // FreeBSD's cache is warm since it last ran, the port's since its share of the CPU was brought up to date.
+    let since = now - int(&given["ago"]);
+    let (ran, counted) = if records.port {
+        (now, since)
+    } else {
+        (since, now)
+    };
+    let pri = int(&given["pri"]);
+    m.call("t_task", &[task, pri, -1, 0, ran, counted]);
     let cpu = m.call("t_pickcpu", &[task, last, now])[3];
     let mut scans = Vec::new();
     for [what, of, level, limit, minpri, found] in m.log() {
@@ -288,7 +293,7 @@ fn put(m: &mut Machine, r: &Value, cpu: i64) -> (Vec<(u32, u64)>, [i64; 8]) {
         &[cpu, runs, 0, if runs == 1 { cur } else { -1 }, cur, 0],
     );
     let (_, task) = m.task(1, cpu, &Value::Null);
-    m.call("t_task", &[task, pri, -1, 0, 0]);
+    m.call("t_task", &[task, pri, -1, 0, 0, 0]);
     m.call("ule_enqueue", &[task, 1]);
     let kicks = std::mem::take(&mut m.kernel.state().kicks);
     (kicks, m.call("t_cpu_get", &[cpu]))
