@@ -209,17 +209,23 @@ mod tests {
 
     #[test]
     fn of_the_machine() {
+        // No number occurs twice.
+        let topology = "package:2 group:2 [numa] l3:2 core:3 pu:2";
         for (name, expected) in [
-            ("nr_cpus", 8),
-            ("nr_cores", 4),
-            ("nr_llcs", 2),
-            ("nr_nodes", 2),
+            ("nr_cpus", 48),
+            ("nr_cores", 24),
+            ("nr_llcs", 8),
+            ("nr_nodes", 4),
             ("nr_packages", 2),
             ("tick_hz", 250),
-            ("min_capacity", 1024),
-            ("max_capacity", 1024),
         ] {
-            assert_eq!(values(Each::Once, TWO, name), [expected], "{name}");
+            assert_eq!(values(Each::Once, topology, name), [expected], "{name}");
+        }
+        let mut machine = Machine::parse_hwloc_synthetic(TWO).unwrap();
+        (machine.cpus[3].capacity, machine.cpus[5].capacity) = (400, 700);
+        let parts = Each::Once.parts(&machine);
+        for (name, expected) in [("min_capacity", 400.0), ("max_capacity", 1024.0)] {
+            assert_eq!(parts[0].value(name), Some(expected), "{name}");
         }
     }
 

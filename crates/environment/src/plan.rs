@@ -468,6 +468,19 @@ mod tests {
         let usual = plan("", TWO, &[], &variables).unwrap();
         let expected = ["nr_cpu_ids = [8]", "cpu_core_id = [0, 0, 1, 1, 2, 2, 3, 3]"];
         assert_eq!(shown(&usual), expected);
+        // More nodes than packages: the rows of the distances are as long as there are nodes.
+        let nodes = "package:2 group:2 [numa] l3:1 core:1 pu:1";
+        let variables_of_nodes = [("nr_nodes", 1), ("tick_hz", 1), ("node_distance", 64)];
+        let usual = plan("", nodes, &[], &variables_of_nodes).unwrap();
+        let [nodes, tick, distances] = usual.variables.as_slice() else {
+            panic!("{:?}", shown(&usual))
+        };
+        assert_eq!((tick.name.as_str(), tick.values.len()), ("tick_hz", 1));
+        assert_eq!(
+            (nodes.name.as_str(), nodes.values[0]),
+            ("nr_nodes", 4.into())
+        );
+        assert_eq!(distances.values.len(), 16);
         let given = plan("", TWO, &["nr_cpu_ids"], &variables).unwrap();
         assert_eq!(shown(&given), expected[1..]);
         let own = plan("set = { nr_cpu_ids = 7 }", TWO, &[], &variables).unwrap();

@@ -387,6 +387,37 @@ mod tests {
         );
     }
 
+    /// In a kernel, whoever records the run takes the CPU; that is no decision of the scheduler's.
+    #[test]
+    fn switches_to_a_higher_class_are_not_the_apps() {
+        use tiltyard_model::{PrevState, SwitchCause};
+        let mut stream = Stream::new();
+        stream.task(0, 1, "a").task(0, 2, "recorder");
+        for at_ns in (0..10).map(|turn| turn * 1000) {
+            stream.wake(at_ns, 0, 1).start(at_ns, 0, 1);
+            stream.wake(at_ns + 100, 0, 2);
+            let (state, cause) = (PrevState::Runnable, SwitchCause::HigherClass);
+            stream.switch(at_ns + 100, 0, 1, state, cause, 2);
+            stream
+                .block(at_ns + 200, 0, 2, 1)
+                .block(at_ns + 500, 0, 1, 0);
+        }
+        let mut recorder = Recorder::new(RecorderSpec {
+            nr_cpus: 1,
+            origin_ns: 0,
+            starvation_ns: RecorderSpec::STARVATION_NS,
+        });
+        stream.play(&mut recorder);
+        let summary = recorder.finish(1_000_000_000);
+        let apps = ["a".to_owned()];
+        let measured = Measured::new(&summary, &apps, 1_000_000_000, &[], LIMITS.least);
+        let mut values = measured.values.iter();
+        let switches = values
+            .find(|v| v.figure == Figure::Switches)
+            .expect("switches");
+        assert_eq!(switches.value, 10.0);
+    }
+
     #[test]
     fn rare_switches_and_migrations_are_chance() {
         assert_eq!(one(Figure::Switches, 1.0, 4.9).within, None);
