@@ -51,10 +51,11 @@ fn head(results: &[Results]) -> String {
         let _ = write!(
             page,
             "\nTolerances, fixed before the first run (`fidelity/set.toml`): shares of the CPU within {} points,\n\
-             switches and migrations within {} %, percentiles of latencies within {} %, throughput within {} %. A median of\n\
-             fewer than {} values, a 99th percentile of fewer than {}, and fewer than {} switches or {} migrations a second in\n\
-             both are not judged, because they depend on chance. Switches to a higher scheduling class do not count: in the kernel, they are\n\
-             switches to the process that records the run.\n",
+             switches and migrations within {} %, percentiles of latencies within {} %, throughput within {} %.\n\
+             Not judged, because they depend on chance: a median of fewer than {} values, a 99th percentile of fewer than {}, and\n\
+             fewer than {} switches or {} migrations a second in both. The limit for switches, and that for short latencies on\n\
+             several CPUs, were set after results had been seen (see the reasons below). Switches to a higher scheduling class do\n\
+             not count: in the kernel, they are switches to the process that records the run.\n",
             t.share_points,
             t.switches_percent,
             t.latency_percent,
