@@ -32,16 +32,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         names => Ok(names.to_vec()),
     };
     let pages: Result<Vec<String>, Failure> = match args.what {
-        What::Schedulers => named(schedulers::names)?.iter().map(scheduler).collect(),
-        What::Workloads => named(workloads::names)?.iter().map(workload).collect(),
-        What::Machines => named(machines::names)?.iter().map(machine).collect(),
+        What::Schedulers => named(schedulers::names)?
+            .iter()
+            .map(|n| scheduler(n))
+            .collect(),
+        What::Workloads => named(workloads::names)?
+            .iter()
+            .map(|n| workload(n))
+            .collect(),
+        What::Machines => named(machines::names)?.iter().map(|n| machine(n)).collect(),
         What::Claims => claims(&args.names),
     };
     super::print(&pages?.join("\n"))
 }
 
 /// The README beside the source, and the presets.
-fn scheduler(name: &String) -> Result<String, Failure> {
+fn scheduler(name: &str) -> Result<String, Failure> {
     let choice = schedulers::choose(name)?;
     let readme = choice.source.with_file_name("README.md");
     let mut page = match readme.is_file() {
@@ -73,7 +79,7 @@ fn scheduler(name: &String) -> Result<String, Failure> {
     Ok(page)
 }
 
-fn workload(name: &String) -> Result<String, Failure> {
+fn workload(name: &str) -> Result<String, Failure> {
     let (file, workload) = (workloads::path(name)?, workloads::load(name)?);
     let mut page = format!("{}\n\n", workload.name);
     if !workload.description.trim().is_empty() {
@@ -95,7 +101,7 @@ fn workload(name: &String) -> Result<String, Failure> {
     Ok(page)
 }
 
-fn machine(name: &String) -> Result<String, Failure> {
+fn machine(name: &str) -> Result<String, Failure> {
     let machine = machines::load(name)?;
     let count = |id: fn(&tiltyard_model::machine::CpuPlace) -> u32| {
         machine
