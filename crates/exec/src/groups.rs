@@ -19,6 +19,8 @@ pub struct Groups {
     /// The workload's `/`: `base`, or a folder of this run's own in it.
     root: PathBuf,
     folders: Vec<PathBuf>,
+    /// The folders that this run has made, in order.
+    made: Vec<PathBuf>,
 }
 
 impl Groups {
@@ -67,19 +69,22 @@ impl Groups {
                 None => root.join(name),
             });
         }
-        let groups = Groups {
+        let mut groups = Groups {
             base,
             root,
             folders,
+            made: Vec::new(),
         };
-        groups.make(workload).map_err(|(folder, error)| {
-            groups.remove();
-            format!("{}: {error}", folder.display())
-        })?;
-        Ok(groups)
+        match groups.make(workload) {
+            Ok(()) => Ok(groups),
+            Err((folder, error)) => {
+                groups.delete();
+                Err(format!("{}: {error}", folder.display()))
+            }
+        }
     }
 
-    fn make(&self, workload: &Workload) -> Result<(), (PathBuf, io::Error)> {
+    fn make(&mut self, workload: &Workload) -> Result<(), (PathBuf, io::Error)> {
         let at = |folder: &Path| {
             let folder = folder.to_owned();
             move |error| (folder, error)
@@ -88,9 +93,11 @@ impl Groups {
         let below = pairs.filter(|(_, group)| !group.is_root());
         if self.root != self.base {
             fs::create_dir(&self.root).map_err(at(&self.root))?;
+            self.made.push(self.root.clone());
         }
         for (folder, _) in below.clone() {
             fs::create_dir(folder).map_err(at(folder))?;
+            self.made.push(folder.clone());
             fs::write(folder.join("cgroup.type"), "threaded").map_err(at(folder))?;
         }
         enable_cpu(&self.root).map_err(at(&self.root))?;
@@ -114,8 +121,11 @@ impl Groups {
     /// After all others have ended: leaves, and removes what [`Groups::new`] made.
     pub fn remove(&self) {
         let _ = fs::write(self.base.join("cgroup.procs"), "0");
-        let made = self.folders.iter().rev().chain([&self.root]);
-        for folder in made.filter(|folder| **folder != self.base) {
+        self.delete();
+    }
+
+    fn delete(&self) {
+        for folder in self.made.iter().rev() {
             let _ = fs::remove_dir(folder);
         }
     }

@@ -35,8 +35,8 @@ pub struct Cgroups {
     pub groups: Vec<Group>,
     /// Where each group of the workload's is among `groups`.
     places: Vec<u32>,
-    /// One session for each application outside of the root group, and one for kernel threads (which have none). Never grows: tasks point at
-    /// them.
+    /// One for each application, with a session unless it is in the root group, and a last one, without, for kernel threads.
+    /// Never grows: tasks point at them.
     signals: Box<[SignalStruct]>,
     _autogroups: Box<[Autogroup]>,
 }
