@@ -109,6 +109,15 @@ fn wrong_types_and_numbers() {
 }
 
 #[test]
+fn tasks_are_not_called_like_shells() {
+    let text = r#"{ "tasks": { "sh-rt-app": { "run": 1 }, "sh-hog": { "run": 1 } } }"#;
+    assert_eq!(
+        errors(text).trim(),
+        "f.json:1:14: sh-rt-app: this is the name of the shell of app rt-app; give the task another name"
+    );
+}
+
+#[test]
 fn attributes_that_make_no_sense() {
     insta::assert_snapshot!(task("\"run\": 1, \"cpus\": []"), @"f.json:1:39: cpus: [] allows no CPU at all; name a CPU, or leave the key out");
     insta::assert_snapshot!(task("\"run\": 1, \"cpus\": [-1]"), @"f.json:1:40: cpus: -1 is negative; write 0 or more");

@@ -213,8 +213,10 @@ fn claim(claim: &Claim, file: &str) -> String {
             let _ = writeln!(page, "  {name}: {}", text.trim());
         }
     }
-    let _ = writeln!(page, "  the runs and their measures: {file}");
-    let _ = writeln!(page, "  check it: tiltyard reproduce {}", claim.id);
+    if claim.not_run.is_none() {
+        let _ = writeln!(page, "  the runs and their measures: {file}");
+        let _ = writeln!(page, "  check it: tiltyard reproduce {}", claim.id);
+    }
     page
 }
 

@@ -114,6 +114,7 @@ impl Reader<'_> {
         self.check_endless_births(&notes);
         self.check_buffers(&notes);
         self.check_groups_of_realtime();
+        self.check_names_of_shells();
     }
 
     fn complain(
@@ -277,6 +278,23 @@ impl Reader<'_> {
                     "give size, stride and pattern the same values, or use another ref",
                 );
             }
+        }
+    }
+
+    /// Results know the shell of an app by its name and leave its waits out.
+    fn check_names_of_shells(&mut self) {
+        for at in 0..self.workload.tasks.len() {
+            let name = self.workload.tasks[at].name.clone();
+            let mut apps = self.workload.apps.iter();
+            let Some(app) = apps.find(|app| name.strip_prefix("sh-") == Some(&app.name)) else {
+                continue;
+            };
+            let what = format!("this is the name of the shell of app {}", app.name);
+            let place = MemberSpan {
+                span: self.find_key(&name),
+                key: name,
+            };
+            self.complain(&place, what, "give the task another name");
         }
     }
 
