@@ -473,6 +473,23 @@ fn tunables(source: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// Somebody will copy them: each line of README's blocks is a command.
+#[test]
+fn the_commands_of_the_readme_stand_on_lines_of_their_own() {
+    let text = read("README.md");
+    let blocks = text.split("\n```").skip(1).step_by(2);
+    let lines = blocks.flat_map(|block| block.lines().skip(1).map(str::to_owned));
+    let is_command = |line: &String| {
+        let mut words = line.split_whitespace();
+        let word = words.find(|word| *word != "sudo");
+        word.is_none_or(|word| ["tiltyard", "make", "git", "cd"].contains(&word))
+    };
+    none(
+        lines.filter(|line| !is_command(line)).collect(),
+        "a line of a block in README is a command",
+    );
+}
+
 #[test]
 fn every_machine_file_parses() {
     let machines: Vec<String> = files()

@@ -74,10 +74,10 @@ pub fn specs() -> Vec<Spec> {
         ),
         table(
             "app",
-            "Sums over the tasks of one application.",
+            "Tasks of one application. Its shell counts only in sums of times, switches, migrations, and in start and end.",
             [
                 app(),
-                int("tasks", "Number of tasks."),
+                int("tasks", "Number of tasks, without the shell."),
                 int(
                     "started_ns",
                     "Creation of the first task; 0 if before the origin.",
