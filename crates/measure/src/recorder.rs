@@ -278,10 +278,12 @@ impl Recorder {
                     if woken {
                         task.wakeup.add(span_ns);
                     }
-                    match woken {
-                        _ if task.is_shell() => {}
-                        true => app.wakeup.add(span_ns),
-                        false => app.other_wait.add(span_ns),
+                    if !task.is_shell() {
+                        let of_app = match woken {
+                            true => &mut app.wakeup,
+                            false => &mut app.other_wait,
+                        };
+                        of_app.add(span_ns);
                     }
                 }
             }

@@ -12,7 +12,7 @@ pub const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct Task {
     pub app: u32,
-    /// Of its app's shell, waits are not the app's.
+    /// Waits of a shell do not count for its app.
     pub shell: Shell,
     pub runtime_ns: u64,
     pub wait_ns: u64,

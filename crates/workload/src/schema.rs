@@ -120,8 +120,8 @@ fn phase() -> String {
     closed(own.chain(attrs), patterns)
 }
 
-/// A key is the event with the longest name that it begins with: what goes on as a longer name is excluded. So is what is
-/// no suffix ([`crate::keys::suffix_fault`]), and a suffix that ends with a unit.
+/// A key is the event with the longest name that it begins with: what goes on as a longer name is excluded. It also
+/// excludes invalid suffixes and units ([`crate::keys::suffix_fault`]).
 fn event_patterns(kinds: &[&str], extended: bool) -> Vec<(String, String)> {
     let pattern = |kind: &str| {
         let longer = kinds.iter().filter_map(|other| other.strip_prefix(kind));

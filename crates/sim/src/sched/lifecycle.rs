@@ -224,7 +224,7 @@ impl Engine<'_> {
         }
         let spec = &self.workload.tasks[spec_index as usize];
         if spec.memory_bound_permille > 0 {
-            let what = format!("memory_bound of task '{}': memory bandwidth", spec.name);
+            let what = format!("stall_share of task '{}': memory bandwidth", spec.name);
             self.fail(RunError::NotModelled(what));
             return false;
         }

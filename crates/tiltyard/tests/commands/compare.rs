@@ -433,6 +433,15 @@ fn edited_workloads_and_machines_are_told_apart() {
         "{edited}"
     );
     assert!(!edited.contains("workloads"), "{edited}");
+    // No gate judges such a change, and results of earlier versions have no hashes.
+    let gate = ["a.json", "b.json", "--fail-if", "runtime_us > 10%"];
+    folder.compare(&gate).code(2).stdout("");
+    let mut old: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("a.json")).unwrap()).unwrap();
+    old["workload_sha256"] = Value::Null;
+    old.as_object_mut().unwrap().remove("machine_sha256");
+    folder.write("old.json", &old.to_string());
+    assert_eq!(warned(["old.json", "c.json"]), "");
 }
 
 #[test]

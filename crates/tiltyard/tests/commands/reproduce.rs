@@ -385,6 +385,11 @@ fn verdicts_turn_when_something_is_changed() {
     // fifo's slices are 20 ms: 50 a second.
     let shorter = bench.json(&["--instead", "fifo=fifo:slice_ms=5"]);
     assert_eq!(shorter[0]["verdict"], "not-reproduced");
+    let command = shorter[0]["command"].as_str().unwrap();
+    assert!(
+        command.contains(" --instead fifo=fifo:slice_ms=5"),
+        "{command}"
+    );
 }
 
 /// What a file has instead of its `zero`.
