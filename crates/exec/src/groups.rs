@@ -34,7 +34,8 @@ impl Groups {
         });
         let mount = mount.ok_or("no cgroup v2 hierarchy is mounted")?;
         let own = own_folder(&mount);
-        if let Some(file) = own.as_deref().and_then(limit_of) {
+        let limit = own.as_deref().and_then(|own| limit_up_to(&mount, own));
+        if let Some(file) = limit {
             return Err(format!(
                 "{}: sets a limit, which groups of the workload's would leave",
                 file.display()
@@ -147,6 +148,14 @@ fn own_folder(mount: &Path) -> Option<PathBuf> {
     Some(mount.join(path))
 }
 
+/// The file that limits the members of a group, its own or that of a group above it, if one does. What limits all of the
+/// hierarchy that is seen here is not left.
+fn limit_up_to(mount: &Path, folder: &Path) -> Option<PathBuf> {
+    let below_mount = |f: &&Path| f.starts_with(mount) && *f != mount;
+    let above = folder.ancestors().skip(1).take_while(below_mount);
+    std::iter::once(folder).chain(above).find_map(limit_of)
+}
+
 /// The file that limits the members of a group, if one does. The root has none of these files.
 fn limit_of(folder: &Path) -> Option<PathBuf> {
     let limits = [
@@ -164,8 +173,9 @@ fn limit_of(folder: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::limit_of;
+    use super::{limit_of, limit_up_to};
     use std::fs;
+    use std::path::Path;
 
     #[test]
     fn limits_are_seen() {
@@ -181,6 +191,11 @@ mod tests {
         assert_eq!(limit(), None);
         write("cpuset.cpus", "0-1\n");
         assert_eq!(limit(), Some(folder.path().join("cpuset.cpus")));
+        let below = folder.path().join("part/deeper");
+        let up_to = |mount: &Path| limit_up_to(mount, &below);
+        let above = folder.path().parent().expect("a folder above");
+        assert_eq!(up_to(above), Some(folder.path().join("cpuset.cpus")));
+        assert_eq!(up_to(folder.path()), None, "nobody leaves the mount");
         write("memory.max", "52428800\n");
         assert_eq!(limit(), Some(folder.path().join("memory.max")));
     }

@@ -288,6 +288,17 @@ mod tests {
         }
     }
 
+    /// Of one CPU.
+    fn summary(stream: &Stream, end_ns: u64) -> Summary {
+        let mut recorder = Recorder::new(RecorderSpec {
+            nr_cpus: 1,
+            origin_ns: 0,
+            starvation_ns: RecorderSpec::STARVATION_NS,
+        });
+        stream.play(&mut recorder);
+        recorder.finish(end_ns)
+    }
+
     fn one(figure: Figure, simulated: f64, real: f64) -> Row {
         judge(
             &measured(&[(figure, simulated)]),
@@ -346,13 +357,7 @@ mod tests {
             stream.wake(at_ns, 0, 1).start(at_ns, 0, 1);
             stream.block(at_ns + 500, 0, 1, 0);
         }
-        let mut recorder = Recorder::new(RecorderSpec {
-            nr_cpus: 1,
-            origin_ns: 0,
-            starvation_ns: RecorderSpec::STARVATION_NS,
-        });
-        stream.play(&mut recorder);
-        let summary = recorder.finish(150_000);
+        let summary = summary(&stream, 150_000);
         let requests = Requests {
             class: "r".to_owned(),
             count: 150,
@@ -402,13 +407,7 @@ mod tests {
                 .block(at_ns + 200, 0, 2, 1)
                 .block(at_ns + 500, 0, 1, 0);
         }
-        let mut recorder = Recorder::new(RecorderSpec {
-            nr_cpus: 1,
-            origin_ns: 0,
-            starvation_ns: RecorderSpec::STARVATION_NS,
-        });
-        stream.play(&mut recorder);
-        let summary = recorder.finish(1_000_000_000);
+        let summary = summary(&stream, 1_000_000_000);
         let apps = ["a".to_owned()];
         let measured = Measured::new(&summary, &apps, 1_000_000_000, &[], LIMITS.least);
         let mut values = measured.values.iter();

@@ -154,7 +154,6 @@ impl Recorder {
         let own_slots = slots.iter().copied();
         let own_slots = own_slots.filter(|slot| !self.tasks[*slot].is_shell());
         let own = || own_slots.clone().map(|slot| &self.tasks[slot]);
-        let own_sum = |of: fn(&Task) -> u64| own().map(of).sum();
         AppSummary {
             app: state.name.clone(),
             tasks: own().count() as u64,
@@ -175,10 +174,10 @@ impl Recorder {
             overhead_ns: sum(|t| t.overhead_ns),
             wait: state.wakeup.and(&state.other_wait).summary(),
             wakeup: state.wakeup.summary(),
-            longest_wait_ns: own().map(|t| t.longest_wait_ns).max().unwrap_or(0),
-            starved_tasks: own_sum(|t| u64::from(t.starved_episodes > 0)),
-            starved_episodes: own_sum(|t| t.starved_episodes),
-            starved_ns: own_sum(|t| t.starved_ns),
+            longest_wait_ns: state.longest_wait_ns,
+            starved_tasks: own().filter(|t| t.starved_episodes > 0).count() as u64,
+            starved_episodes: state.starved_episodes,
+            starved_ns: state.starved_ns,
             switches,
             migrations: sum(|t| t.migrations),
             fairness: fairness(own_slots.clone().map(|slot| {

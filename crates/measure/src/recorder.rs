@@ -273,6 +273,9 @@ impl Recorder {
             State::Waiting(wait) => {
                 task.wait_ns += span_ns;
                 task.longest_wait_ns = task.longest_wait_ns.max(span_ns);
+                if !task.is_shell() {
+                    app.longest_wait_ns = app.longest_wait_ns.max(span_ns);
+                }
                 if self.distributions && runs && since_ns >= origin_ns {
                     let woken = wait == Wait::Woken;
                     if woken {
@@ -343,6 +346,9 @@ impl Recorder {
         if task.is_shell() {
             return;
         }
+        let app = &mut self.apps[task.app as usize];
+        app.starved_episodes += 1;
+        app.starved_ns += wait_ns;
         let episode = Starved {
             slot: slot as u32,
             begin_ns,
@@ -578,13 +584,13 @@ impl EventSink for Recorder {
             Introduced::Known(slot) => {
                 self.facts[slot].name = info.name.as_str().into();
                 let task = &mut self.tasks[slot];
-                task.shell = task.shell.renamed(info.is_shell());
+                task.shell = task.shell.renamed(info.is_shell);
                 return;
             }
             Introduced::New(_) => {}
         }
         let app = self.app(&info.app);
-        self.tasks.push(Task::new(app, info.is_shell()));
+        self.tasks.push(Task::new(app, info.is_shell));
         self.facts.push(Facts {
             tid: info.tid.0,
             tgid: info.tgid.0,

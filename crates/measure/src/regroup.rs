@@ -3,7 +3,7 @@
 //! or its cgroup.
 
 use std::ops::Range;
-use tiltyard_model::{Event, EventSink, SHELL_PREFIX, TaskInfo};
+use tiltyard_model::{Event, EventSink, TaskInfo};
 
 /// Passes everything on, with `label`'s result in place of each task's app.
 pub struct Regrouped<S, F> {
@@ -20,11 +20,7 @@ impl<S: EventSink, F: FnMut(&TaskInfo) -> String> Regrouped<S, F> {
 impl<S: EventSink, F: FnMut(&TaskInfo) -> String> EventSink for Regrouped<S, F> {
     fn task(&mut self, info: &TaskInfo) {
         let app = (self.label)(info);
-        let mut info = info.clone();
-        // A shell stays one.
-        if info.is_shell() {
-            info.name = format!("{SHELL_PREFIX}{app}");
-        }
+        let info = info.clone();
         self.sink.task(&TaskInfo { app, ..info });
     }
 

@@ -157,6 +157,7 @@ impl States {
             app: "(unknown)".to_owned(),
             nice: 0,
             born_ns: self.now_ns,
+            is_shell: false,
         }
     }
 

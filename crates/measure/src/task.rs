@@ -110,9 +110,12 @@ pub struct App {
     /// First and last moment at which a task other than the shell ran or waited; the first is `u64::MAX` until there is one.
     pub active_from_ns: u64,
     pub active_until_ns: u64,
-    /// Waits that began with a wakeup, and all other waits, without the shell's.
+    /// Waits that began with a wakeup, and all other waits, here and in what follows without the shell's.
     pub wakeup: AppDurations,
     pub other_wait: AppDurations,
+    pub longest_wait_ns: u64,
+    pub starved_episodes: u64,
+    pub starved_ns: u64,
     /// Cumulative runtime at the ends of the grid's buckets.
     pub runtime_samples: Vec<u64>,
     /// Preemptions suffered, by the app that took the CPU.
@@ -130,6 +133,9 @@ impl App {
             active_until_ns: 0,
             wakeup: AppDurations::of_app(),
             other_wait: AppDurations::of_app(),
+            longest_wait_ns: 0,
+            starved_episodes: 0,
+            starved_ns: 0,
             runtime_samples: vec![0; filled],
             preempted_by: Vec::new(),
         }

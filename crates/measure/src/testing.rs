@@ -60,6 +60,7 @@ impl Stream {
             app: app.to_owned(),
             nice: 0,
             born_ns,
+            is_shell: false,
         }));
         self
     }

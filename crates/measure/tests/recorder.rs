@@ -5,7 +5,7 @@ use tiltyard_measure::testing::{Call, Stream};
 use tiltyard_measure::{
     Better, Recorder, RecorderSpec, Regrouped, Summary, TaskSummary, TraceHash,
 };
-use tiltyard_model::{OverheadCause, PrevState, SwitchCause, TaskInfo};
+use tiltyard_model::{OverheadCause, PrevState, SwitchCause, TaskInfo, is_shells_name};
 
 fn play(
     stream: &Stream,
@@ -436,6 +436,7 @@ fn named(s: &mut Stream, born_ns: u64, tid: u32, name: &str) {
     s.task(born_ns, tid, "db");
     if let Some(Call::Task(info)) = s.calls.last_mut() {
         info.name = name.to_owned();
+        info.is_shell = is_shells_name(name, "db");
     }
 }
 
@@ -477,7 +478,7 @@ fn whoever_takes_a_shells_name_is_one() {
     named(&mut s, 0, 1, "tiltyard");
     s.task(0, 3, "hog").wake_new(0, 0, 3).start(0, 0, 3);
     rename(&mut s, 0, 1, "sh-db");
-    s.wake(10, 0, 1).preempt(15, 0, 3, 1);
+    s.wake(2, 0, 1).preempt(15, 0, 3, 1);
     rename(&mut s, 0, 1, "worker");
     named(&mut s, 20, 2, "sh-db");
     s.wake_new(20, 0, 2).preempt(21, 0, 1, 2);
@@ -488,8 +489,9 @@ fn whoever_takes_a_shells_name_is_one() {
     s.wake(50, 0, 2).preempt(53, 0, 3, 2);
     let got = play(&s, 1, 0, 1000, 100);
     let db = got.apps.iter().find(|app| app.app == "db").unwrap();
-    // From 30 to 40 and from 50 to 53: not 10 to 15 (the shell), 20 to 21 (not yet a worker), 21 to 30 (the shell).
+    // From 30 to 40 and from 50 to 53: not 2 to 15 (the shell), 20 to 21 (not yet a worker), 21 to 30 (the shell).
     assert_eq!((db.tasks, db.wait.count, db.wait.max_ns), (1, 2, 10));
+    assert_eq!(db.longest_wait_ns, 10);
     assert_eq!((db.wakeup.count, db.wakeup.max_ns), (1, 3));
 }
 
@@ -508,6 +510,8 @@ fn a_shell_stays_one_however_tasks_are_grouped() {
     let of_shell = of_shell.filter(|f| f.group == "sh-db");
     let shown: Vec<String> = of_shell.filter(|f| f.headline).map(|f| f.name).collect();
     assert_eq!(shown, [""; 0]);
+    // Whatever a row is called, its tasks keep their names.
+    assert!(together.tasks.iter().any(|t| t.name == "sh-db"));
 }
 
 /// Of a few values it is the largest, which is shown as such.

@@ -240,17 +240,16 @@ pub struct TaskInfo {
     pub app: String,
     pub nice: i8,
     pub born_ns: u64,
+    /// Whether it starts the application's tasks and waits for them: [`is_shells_name`].
+    pub is_shell: bool,
 }
 
-/// What the shell of a workload's application is called, followed by the application's name, wherever the workload
-/// runs. It starts the application's tasks and waits for them.
+/// What the shell of a workload's application is called, followed by the application's name, wherever the workload runs.
 pub const SHELL_PREFIX: &str = "sh-";
 
-impl TaskInfo {
-    /// Whether it is the shell of its application.
-    pub fn is_shell(&self) -> bool {
-        self.name.strip_prefix(SHELL_PREFIX) == Some(&self.app)
-    }
+/// Whether this is what the shell of `app` is called. Workloads give no task such a name.
+pub fn is_shells_name(name: &str, app: &str) -> bool {
+    name.strip_prefix(SHELL_PREFIX) == Some(app)
 }
 
 /// A receiver of events. Implemented by measures, traces, hashes and pairs of them.

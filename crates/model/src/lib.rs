@@ -10,7 +10,7 @@ pub mod machine;
 
 pub use event::{
     Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SHELL_PREFIX, SwitchCause,
-    TaskInfo,
+    TaskInfo, is_shells_name,
 };
 pub use ids::{Cpu, Tid};
 pub use machine::Machine;

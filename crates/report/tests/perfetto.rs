@@ -188,6 +188,7 @@ fn readers_learn_the_kernel_and_no_task_passes_for_a_kernel_thread() {
             app: "app".to_owned(),
             nice: 0,
             born_ns: 0,
+            is_shell: false,
         });
     }
     let trace = writer.finish().expect("a Vec takes everything");

@@ -73,24 +73,22 @@ pub fn differences(sides: &[Side; 2]) -> Vec<String> {
         false => file.machine.clone(),
     };
     note("machines", &machine(a), &machine(b));
-    if a.workload == b.workload && unlike(&a.workload_sha256, &b.workload_sha256) {
-        let name = a.workload.as_deref().unwrap_or_default();
-        found.push(format!(
-            "different workloads: both are called {name}, but the files were not the same"
-        ));
-    }
-    if a.machine == b.machine && unlike(&a.machine_sha256, &b.machine_sha256) {
-        let name = &a.machine;
-        found.push(format!(
-            "different machines: both are called {name}, but the files were not the same"
-        ));
-    }
+    // Hashes of their texts, where they are known.
+    let mut edited = |what: &str, names: [Option<&str>; 2], hashes: [&Option<String>; 2]| {
+        let is_one = names[0].filter(|_| names[0] == names[1]);
+        if let (Some(name), [Some(a), Some(b)]) = (is_one, hashes)
+            && a != b
+        {
+            found.push(format!(
+                "different {what}: both are called {name}, but the files were not the same"
+            ));
+        }
+    };
+    let names = [a, b].map(|file| file.workload.as_deref());
+    edited("workloads", names, [a, b].map(|f| &f.workload_sha256));
+    let names = [a, b].map(|file| Some(file.machine.as_str()));
+    edited("machines", names, [a, b].map(|f| &f.machine_sha256));
     found
-}
-
-/// Whether the texts of two inputs are known to differ.
-fn unlike(a: &Option<String>, b: &Option<String>) -> bool {
-    a.is_some() && b.is_some() && a != b
 }
 
 /// Further notes for the reader.

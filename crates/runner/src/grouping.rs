@@ -159,6 +159,7 @@ mod tests {
                 app: (*app).to_owned(),
                 nice: 0,
                 born_ns: 0,
+                is_shell: false,
             });
         }
         sink.sink.0

@@ -43,6 +43,7 @@ fn small_run() -> Stream {
                 app: app.to_owned(),
                 nice: 0,
                 born_ns,
+                is_shell: false,
             }));
     };
     task(40, 10, 10, 0, "server");

@@ -6,7 +6,7 @@ use std::ops::Range;
 use tiltyard_model::event::code;
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
-    Tid,
+    Tid, is_shells_name,
 };
 
 use crate::bytes::{Bytes, Wrong, put, put_text, zigzag};
@@ -173,12 +173,15 @@ pub fn replay(bytes: &mut Bytes, check: &mut Check, sink: &mut dyn EventSink) ->
 }
 
 fn task(bytes: &mut Bytes) -> Result<TaskInfo, Wrong> {
+    let (tid, tgid, parent) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
+    let (name, app) = (bytes.text()?, bytes.text()?);
     Ok(TaskInfo {
-        tid: Tid(bytes.u32()?),
-        tgid: Tid(bytes.u32()?),
-        parent: Tid(bytes.u32()?),
-        name: bytes.text()?,
-        app: bytes.text()?,
+        tid: Tid(tid),
+        tgid: Tid(tgid),
+        parent: Tid(parent),
+        is_shell: is_shells_name(&name, &app),
+        name,
+        app,
         nice: bytes.i8()?,
         born_ns: bytes.u64()?,
     })
@@ -297,6 +300,7 @@ mod tests {
                 app: "db".to_owned(),
                 nice: -5,
                 born_ns: 0,
+                is_shell: false,
             },
         );
         let switch = Event {

@@ -254,6 +254,7 @@ fn sets_of_cpus_are_declared_before_they_are_used() {
             app: String::new(),
             nice: 0,
             born_ns: 0,
+            is_shell: false,
         })
     };
     let bound = |set| {
@@ -335,6 +336,7 @@ fn the_longest_names_fit() {
         app: "a".repeat(MAX_NAME_BYTES),
         nice: 0,
         born_ns: 0,
+        is_shell: false,
     };
     let calls = Calls(vec![Call::Task(info); 20]);
     assert!(read(&calls.file()).unwrap().1 == calls);

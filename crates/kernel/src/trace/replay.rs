@@ -6,6 +6,7 @@ use std::io::{self, Read};
 
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, PrevState, SHELL_PREFIX, SwitchCause, TaskInfo, Tid,
+    is_shells_name,
 };
 
 use super::record::{self, Description, Probe, Record, Rest, kind};
@@ -275,13 +276,15 @@ impl Teller<'_> {
 
     fn introduce(&mut self, record: &Record, description: &Description, born_ns: u64) {
         let of_process = self.apps.get(&record.tgid).cloned();
+        let app = of_process.unwrap_or_else(|| app(description));
         self.introduced.insert(record.tid);
         self.sink.task(&TaskInfo {
             tid: Tid(record.tid),
             tgid: Tid(record.tgid),
             parent: Tid(record.other),
             name: description.comm.clone(),
-            app: of_process.unwrap_or_else(|| app(description)),
+            is_shell: is_shells_name(&description.comm, &app),
+            app,
             nice: description.nice,
             born_ns,
         });

@@ -10,7 +10,7 @@ use crate::sched::Leave;
 use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, new_task_struct};
 use std::ptr;
 use std::rc::Rc;
-use tiltyard_model::{EventKind, OverheadCause, SHELL_PREFIX, TaskInfo, Tid};
+use tiltyard_model::{EventKind, OverheadCause, SHELL_PREFIX, TaskInfo, Tid, is_shells_name};
 use tiltyard_workload::Op;
 
 /// Application name of the machine's own threads.
@@ -200,6 +200,7 @@ impl Engine<'_> {
             app: app.to_owned(),
             nice: task.nice,
             born_ns: self.now,
+            is_shell: is_shells_name(&task.name, app),
         };
         self.sink.task(&info);
     }

@@ -22,7 +22,7 @@ const KERNELS: [&str; 2] = ["6.17", "6.18"];
 
 /// Seconds are its argument. CPU affinity changed by the tasks themselves; affinity and nice values changed from
 /// outside, of tasks that compute, sleep and wait for each other, while kernel threads are needed; and tasks that come and
-/// go.
+/// go; and messages.
 const STRESS: &str = r#"
 set -e
 cd /tmp
@@ -43,6 +43,8 @@ while kill -0 $! 2>/dev/null; do
 done
 wait $!
 load --fork 4 --vfork 2
+# Messages through sockets, where it is installed.
+! command -v hackbench >/dev/null || hackbench -g 1 -l 100 >/dev/null
 echo changed: $n
 "#;
 

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tiltyard_model::{
     Cpu, Event, EventKind, EventSink, Overhead, OverheadCause, PrevState, SwitchCause, TaskInfo,
-    Tid,
+    Tid, is_shells_name,
 };
 use tiltyard_trace::{About, Arena, MAX_TID, Machine, ReadError, Reader, Recording, WriteError};
 
@@ -212,6 +212,8 @@ fn task() -> impl Strategy<Value = TaskInfo> {
             tid,
             tgid,
             parent,
+            // Files do not have it: the names say it.
+            is_shell: is_shells_name(&name, &app),
             name,
             app,
             nice,
