@@ -60,72 +60,55 @@ OWN u64 tilt_offset;
  * bytes; optimised code for the host may need more.
  */
 #define STACK_BYTES 65536
-static char tilt_stack[STACK_BYTES] __attribute__((aligned(16)));
+static char tilt_stack[STACK_BYTES] __attribute__((aligned(64)));
 OWN char *tilt_sp = tilt_stack;
 
 /*
  * Cache lines of the scheduler's variables and of the values of its maps, and which cores have
- * them. Set by the loader; null where caches cost nothing.
+ * them. Set by the loader; null where caches cost nothing. The prelude looks here first.
  */
 #define LINE_BYTES 64
 #define WRITE	   1
 struct tilt_lines {
-	/* Sets of cores, so many words each; own variables first, then values of maps; nr of them.
-	 */
-	const u64 *holders;
-	u64 words;
-	u64 nr;
-	/* The one that runs. */
-	u64 core;
-	/* Its number and 1, in the bits above RECENT_WRITTEN. */
-	u64 tag;
+	/* Own variables, then values of maps. For each line a word: some cores that have it. */
+	struct tilt_range {
+		u64 first;
+		u64 nr;
+		const u64 *holders;
+	} own, values;
+	/* Lines from the first value on that may get a word. */
+	u64 reserved;
+	/* What the word has if the core that runs has the line; the whole word if no other core
+	 * has, and it has written. */
+	u64 here;
+	u64 owner;
 	/* Called when it does not have the line, or writes and others may have it, too. */
 	void (*fetch)(void *engine, u64 line, u64 how);
 };
 OWN struct tilt_lines *tilt_lines;
 
-/*
- * What was touched lately: the number of the line, the core that did, and whether it has written.
- * The prelude looks here first. Whoever touches a line takes its entry, so an entry that a core
- * still has means that no other core has touched the line since: the line is where it was.
- */
-#define RECENT	       1024
-#define RECENT_WRITTEN (1ull << 42)
-OWN u64 tilt_recent[RECENT];
-
-static void touched(u64 line, u64 how)
+static int is_here(const struct tilt_lines *lines, u64 line, u64 how)
 {
-	tilt_recent[line % RECENT] = line | tilt_lines->tag | (how & WRITE ? RECENT_WRITTEN : 0);
+	u64 own = line - lines->own.first, value = line - lines->values.first;
+	u64 holders = 0;
+
+	if (own < lines->own.nr)
+		holders = lines->own.holders[own];
+	else if (value < lines->values.nr)
+		holders = lines->values.holders[value];
+	else if (value >= lines->reserved)
+		return 1;
+	return how & WRITE ? holders == lines->owner : (holders & lines->here) != 0;
 }
 
 /* The code is about to access memory. `how`: bits as in tilt_access. */
-void tilt_line(u64 address, u64 bytes, u64 how)
+void tilt_touch_lines(u64 address, u64 bytes, u64 how)
 {
-	struct tilt_lines *lines = tilt_lines;
-	u64 bit = 1ull << lines->core % 64;
-	u64 line, end;
+	u64 line = address / LINE_BYTES, end = (address + bytes + LINE_BYTES - 1) / LINE_BYTES;
 
-	touched(address / LINE_BYTES, how);
-	if (address - tilt_own_start < tilt_own_bytes) {
-		if (address - (u64)tilt_stack < STACK_BYTES)
-			return;
-		line = address / LINE_BYTES - tilt_own_start / LINE_BYTES;
-	} else if (address - tilt_maps_start < tilt_maps_bytes) {
-		line = (tilt_own_bytes + tilt_own_start % LINE_BYTES) / LINE_BYTES + 1 +
-		       (address - tilt_maps_start) / LINE_BYTES;
-	} else {
-		return;
-	}
-	end = line + (address % LINE_BYTES + bytes - 1) / LINE_BYTES;
-	for (; line <= end; line++, address += LINE_BYTES) {
-		u64 at = line * lines->words + lines->core / 64;
-		u64 holders = line < lines->nr ? lines->holders[at] : 0;
-		int has = how & WRITE ? holders == bit && lines->words == 1 : (holders & bit) != 0;
-
-		touched(address / LINE_BYTES, how);
-		if (!has)
-			lines->fetch(tilt_engine, line, how);
-	}
+	for (; line < end; line++)
+		if (!is_here(tilt_lines, line, how))
+			tilt_lines->fetch(tilt_engine, line, how);
 }
 
 /*

@@ -18,6 +18,9 @@ pub type EntryPoint = unsafe extern "C" fn(*mut u64) -> u64;
 /// 8 Mi iterations that the kernel grants an open-ended loop (may_goto), and found out within a second.
 pub const WORK_LIMIT_INSNS: u64 = 1 << 29;
 
+/// As in runtime.c.
+const STACK_BYTES: u64 = 65_536;
+
 /// A value for a tunable or another global.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -62,31 +65,35 @@ pub enum LoadError {
     Dlopen(String),
 }
 
-/// Cache lines of a scheduler's variables and of the values of its maps, as runtime.c defines it: which cores have them.
+/// Cache lines of a scheduler's variables and of the values of its maps, as runtime.c defines it: what the core that executes
+/// the code knows of who has them. A line's number is its address divided by [`LINE_BYTES`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct LineTable {
-    /// Sets of cores, `words` each: own variables first, then values of maps. Nobody has lines beyond the end.
-    pub holders: *const u64,
-    pub words: u64,
-    pub nr: u64,
-    /// The core that executes the code; [`LineTable::enter`] sets both.
-    pub core: u64,
-    pub tag: u64,
+    pub own: LineRange,
+    pub values: LineRange,
+    /// Lines from the first value on that may come into the range. Nobody has them before.
+    pub reserved: u64,
+    /// The bit of a line's word that says that the core has it.
+    pub here: u64,
+    /// A line's word if no other core has it and this one has written it.
+    pub owner: u64,
     /// Called before an access if the core does not have the line, or writes and others may have it, too: with the hidden
     /// first argument of kernel functions, the number of the line, and bits of [`how`](crate::object::how).
     pub fetch: extern "C" fn(*mut c_void, u64, u64),
 }
 
-impl LineTable {
-    /// This core executes the code from now on.
-    #[inline]
-    pub fn enter(&mut self, core: u32) {
-        self.core = core.into();
-        // Above the number of a line and a bit, as runtime.c remembers what a core touched last.
-        self.tag = (u64::from(core) + 1) << 43;
-    }
+/// A part of them.
+#[derive(Debug)]
+#[repr(C)]
+pub struct LineRange {
+    pub first: u64,
+    pub nr: u64,
+    /// A word for each line; which cores its bits stand for is for [`LineTable::here`] to say.
+    pub holders: *const u64,
 }
+
+pub const LINE_BYTES: u64 = 64;
 
 type Call = unsafe extern "C" fn(*const c_void, u64, u64, u64, *mut u64) -> c_int;
 
@@ -101,6 +108,7 @@ pub struct Instance {
     place: *mut u32,
     maps: [*mut u64; 2],
     lines: *mut *const LineTable,
+    own_start: *const u64,
     refused: *const u32,
     offset: *const u64,
     symbols: HashMap<String, Symbol>,
@@ -178,6 +186,7 @@ impl Instance {
             place: at("tilt_place")?.cast(),
             maps: [at("tilt_maps_start")?.cast(), at("tilt_maps_bytes")?.cast()],
             lines: at("tilt_lines")?.cast(),
+            own_start: at("tilt_own_start")?.cast(),
             refused: at("tilt_refused")?.cast(),
             offset: at("tilt_offset")?.cast(),
             kfuncs: object.kfuncs.clone(),
@@ -204,6 +213,12 @@ impl Instance {
             ("tilt_own_start", start),
             ("tilt_own_bytes", range.end - range.start),
         ];
+        let stack = at("tilt_stack")?;
+        if range.end > stack + STACK_BYTES {
+            return Err(LoadError::Dlopen(
+                "variables lie behind the stack".to_owned(),
+            ));
+        }
         for (name, value) in values {
             let address = self.mapped.base.wrapping_add(at(name)? as usize);
             // SAFETY: the runtime's own variables, of this type.
@@ -221,10 +236,20 @@ impl Instance {
         }
     }
 
+    /// Numbers of the lines of the scheduler's variables, and of those that [`Instance::set_map_memory`] has. Only one CPU
+    /// sees the stack, so its lines are not among them.
+    pub fn lines(&self) -> [Range<u64>; 2] {
+        let stack = self.symbol("tilt_stack").expect("part of the runtime") as u64;
+        // SAFETY: the instance's own variables.
+        let (start, values, bytes) = unsafe { (*self.own_start, *self.maps[0], *self.maps[1]) };
+        let all = [start..stack, values..values + bytes];
+        all.map(|range| range.start / LINE_BYTES..range.end.div_ceil(LINE_BYTES))
+    }
+
     /// From now on the code looks up each access in this table; with null it does not.
     ///
     /// # Safety
-    /// The table stays where it is, and valid, while the instance is called. It is set once: the code remembers what it found.
+    /// The table stays where it is, and valid, while the instance is called.
     pub unsafe fn set_lines(&self, table: *const LineTable) {
         // SAFETY: the instance's own variable.
         unsafe { *self.lines = table }
@@ -235,12 +260,13 @@ impl Instance {
     /// # Safety
     /// Called by what the scheduler's code has called, which holds no reference to the engine.
     pub unsafe fn touch(&self, address: u64, bytes: u64, how: u64) {
-        type Line = unsafe extern "C" fn(u64, u64, u64);
+        type Touch = unsafe extern "C" fn(u64, u64, u64);
         // SAFETY: the instance's own variable, and the runtime's function of this type.
         unsafe {
             if !(*self.lines).is_null() {
-                let line = self.symbol("tilt_line").expect("part of the runtime");
-                std::mem::transmute::<*mut u8, Line>(line)(address, bytes, how);
+                let touch = self.symbol("tilt_touch_lines");
+                let touch = touch.expect("part of the runtime");
+                std::mem::transmute::<*mut u8, Touch>(touch)(address, bytes, how);
             }
         }
     }

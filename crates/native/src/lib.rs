@@ -11,6 +11,8 @@ pub mod layout;
 mod memory;
 pub mod object;
 
-pub use instance::{Crash, EntryPoint, Instance, LineTable, LoadError, Value};
+pub use instance::{
+    Crash, EntryPoint, Instance, LINE_BYTES, LineRange, LineTable, LoadError, Value,
+};
 pub use memory::Memory;
 pub use object::Object;

@@ -8,19 +8,20 @@
 //! nothing more than its instructions: caches are never too small here. SMT siblings share their caches.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use tiltyard_model::Machine;
-use tiltyard_native::LineTable;
 use tiltyard_native::object::how;
+use tiltyard_native::{LineRange, LineTable};
 
 /// Where the lines of one scheduler are.
 pub struct Lines {
-    /// What the scheduler's code reads; it points into `holders`.
+    /// What the scheduler's code reads; it points into what follows.
     table: Box<LineTable>,
-    /// Sets of cores that have each line, `words` each.
-    holders: Vec<u64>,
+    own: Part,
+    values: Part,
+    /// Words that it takes to have a bit for each core.
     words: usize,
-    /// The core that wrote each line last, and 1; 0 at first.
-    writer: Vec<u32>,
+    core: u32,
 }
 
 /// How far a line has to come.
@@ -32,22 +33,35 @@ pub enum Transfer {
 }
 
 impl Lines {
-    /// For a machine of so many cores. `fetch`: as in [`LineTable`].
-    pub fn new(nr_cores: usize, fetch: extern "C" fn(*mut c_void, u64, u64)) -> Lines {
-        let words = nr_cores.div_ceil(64);
-        Lines {
+    /// For a machine of so many cores. `own`, `values`: lines of the scheduler's variables and of the values of its maps;
+    /// `fetch`: as in [`LineTable`].
+    pub fn new(
+        nr_cores: usize,
+        [own, values]: [Range<u64>; 2],
+        fetch: extern "C" fn(*mut c_void, u64, u64),
+    ) -> Lines {
+        let words = nr_cores.div_ceil(CORES_PER_WORD as usize);
+        let range = |range: &Range<u64>| LineRange {
+            first: range.start,
+            nr: 0,
+            holders: std::ptr::null(),
+        };
+        let mut lines = Lines {
             table: Box::new(LineTable {
-                holders: std::ptr::null(),
-                words: words as u64,
-                nr: 0,
-                core: 0,
-                tag: 0,
+                own: range(&own),
+                values: range(&values),
+                reserved: values.end - values.start,
+                here: 0,
+                owner: 0,
                 fetch,
             }),
-            holders: Vec::new(),
+            own: Part::new(words, (own.end - own.start) as usize),
+            values: Part::new(words, 1024),
             words,
-            writer: Vec::new(),
-        }
+            core: 0,
+        };
+        lines.show();
+        lines
     }
 
     /// Where it stays.
@@ -58,60 +72,133 @@ impl Lines {
     /// This core executes the code from now on.
     #[inline]
     pub fn enter(&mut self, core: u32) {
-        self.table.enter(core);
+        if core != self.core {
+            self.core = core;
+            self.show();
+        }
     }
 
-    /// A core reads or writes a line: how far what it has to wait for comes, if anything. `how`: as in [`how`].
+    /// The table is what the core sees.
+    fn show(&mut self) {
+        let (word, bit) = place(self.core);
+        let parts = [
+            (&mut self.table.own, &self.own),
+            (&mut self.table.values, &self.values),
+        ];
+        for (range, part) in parts {
+            range.nr = part.nr as u64;
+            range.holders = part.holders[word * part.nr..].as_ptr();
+        }
+        (self.table.here, self.table.owner) = (bit, bit | EXCLUSIVE);
+    }
+
+    /// The core reads or writes a line: how far what it has to wait for comes, if anything. `how`: as in [`how`].
     #[inline]
     pub fn fetch(
         &mut self,
-        core: u32,
         line: u64,
         how: u64,
         distance: impl Fn(u32) -> Transfer,
     ) -> Option<Transfer> {
-        let line = line as usize;
-        if line >= self.writer.len() {
-            self.grow(line + 1);
+        let own = line.wrapping_sub(self.table.own.first) as usize;
+        if own < self.own.nr {
+            return self.own.fetch(self.core, own, how, distance);
         }
-        let holders = &mut self.holders[line * self.words..][..self.words];
-        let (word, bit) = (core as usize / 64, 1 << (core % 64));
-        let writer = self.writer[line];
-        let came_from = (holders[word] & bit == 0 && writer != 0).then(|| distance(writer - 1));
+        let value = (line - self.table.values.first) as usize;
+        if value >= self.values.nr {
+            self.values.grow(self.words, value + 1);
+            self.show();
+        }
+        self.values.fetch(self.core, value, how, distance)
+    }
+}
+
+/// The bits of a word stand for so many cores and [`EXCLUSIVE`].
+const CORES_PER_WORD: u32 = 63;
+
+/// The core of the other bit has written the line, and no other core has it.
+const EXCLUSIVE: u64 = 1 << 63;
+
+fn place(core: u32) -> (usize, u64) {
+    (
+        (core / CORES_PER_WORD) as usize,
+        1 << (core % CORES_PER_WORD),
+    )
+}
+
+/// Lines that follow each other.
+struct Part {
+    nr: usize,
+    /// For the first cores a word for each line, then for the next ones.
+    holders: Vec<u64>,
+    /// The core that wrote each line last, and 1; 0 at first.
+    writer: Vec<u32>,
+}
+
+impl Part {
+    fn new(words: usize, nr: usize) -> Part {
+        Part {
+            nr,
+            holders: vec![0; words * nr],
+            writer: vec![0; nr],
+        }
+    }
+
+    #[inline]
+    fn fetch(
+        &mut self,
+        core: u32,
+        line: usize,
+        how: u64,
+        distance: impl Fn(u32) -> Transfer,
+    ) -> Option<Transfer> {
+        let (word, bit) = place(core);
+        let own = word * self.nr + line;
+        let writer = self.writer[line].checked_sub(1);
+        let has = self.holders[own] & bit != 0;
+        let came_from = writer.filter(|_| !has).map(&distance);
         if how & how::WRITE == 0 {
-            holders[word] |= bit;
+            self.holders[own] |= bit;
+            if let Some(writer) = writer.filter(|writer| *writer != core) {
+                self.holders[place(writer).0 * self.nr + line] &= !EXCLUSIVE;
+            }
             return came_from;
         }
-        let others = || members(holders).filter(|other| *other != core);
         let waits = how & how::UPDATE != 0;
+        let others = || self.holders(line).filter(|other| *other != core);
         let price = waits.then(|| others().map(&distance).max().max(came_from));
-        holders.fill(0);
-        holders[word] = bit;
+        for word in self.holders[line..].iter_mut().step_by(self.nr) {
+            *word = 0;
+        }
+        self.holders[own] = bit | EXCLUSIVE;
         self.writer[line] = core + 1;
         price.flatten()
     }
 
-    #[cold]
-    fn grow(&mut self, lines: usize) {
-        let nr = lines.next_power_of_two().max(1024);
-        let mut holders = vec![0; nr * self.words];
-        holders[..self.holders.len()].copy_from_slice(&self.holders);
-        self.holders = holders;
-        self.writer.resize(nr, 0);
-        (self.table.holders, self.table.nr) = (self.holders.as_ptr(), nr as u64);
-    }
-}
-
-fn members(set: &[u64]) -> impl Iterator<Item = u32> {
-    let words = set.iter().zip((0..).step_by(64));
-    words.flat_map(|(word, first)| {
-        let mut left = *word;
-        std::iter::from_fn(move || {
-            let bit = (left != 0).then(|| left.trailing_zeros())?;
-            left &= left - 1;
-            Some(first + bit)
+    /// Cores that have a line.
+    fn holders(&self, line: usize) -> impl Iterator<Item = u32> {
+        let words = self.holders[line..].iter().step_by(self.nr);
+        let words = words.zip((0..).step_by(CORES_PER_WORD as usize));
+        words.flat_map(|(word, first)| {
+            let mut left = *word & !EXCLUSIVE;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros())?;
+                left &= left - 1;
+                Some(first + bit)
+            })
         })
-    })
+    }
+
+    #[cold]
+    fn grow(&mut self, words: usize, nr: usize) {
+        let mut grown = Part::new(words, nr.next_power_of_two());
+        for word in 0..words {
+            let old = &self.holders[word * self.nr..][..self.nr];
+            grown.holders[word * grown.nr..][..self.nr].copy_from_slice(old);
+        }
+        grown.writer[..self.nr].copy_from_slice(&self.writer);
+        *self = grown;
+    }
 }
 
 /// Whether lines ever come from elsewhere, at a price.
@@ -135,13 +222,20 @@ mod tests {
         }
     }
 
+    fn lines(nr_cores: usize) -> Lines {
+        Lines::new(nr_cores, [100..200, 1000..1 << 40], never)
+    }
+
     fn fetch(lines: &mut Lines, core: u32, how: u64) -> Option<Transfer> {
-        lines.fetch(core, 5, how, distance(core))
+        lines.enter(core);
+        let own = lines.fetch(105, how, distance(core));
+        assert_eq!(lines.fetch(2500, how, distance(core)), own, "a value");
+        own
     }
 
     #[test]
     fn a_line_comes_from_its_writer_once() {
-        let mut lines = Lines::new(4, never);
+        let mut lines = lines(4);
         assert_eq!(fetch(&mut lines, 0, 0), None, "nobody has written it");
         assert_eq!(
             fetch(&mut lines, 1, how::WRITE),
@@ -158,7 +252,7 @@ mod tests {
 
     #[test]
     fn an_atomic_operation_waits_for_all_that_have_it() {
-        let mut lines = Lines::new(4, never);
+        let mut lines = lines(4);
         let update = how::WRITE | how::UPDATE;
         assert_eq!(fetch(&mut lines, 0, update), None);
         assert_eq!(fetch(&mut lines, 0, update), None, "its own");
@@ -168,17 +262,34 @@ mod tests {
         assert_eq!(fetch(&mut lines, 1, update), None);
     }
 
+    /// What runtime.c asks before it calls `fetch`.
+    fn is_here(lines: &Lines, how: u64) -> bool {
+        let table = &lines.table;
+        // SAFETY: the tests' own line, which is in the range.
+        let words = unsafe { [*table.own.holders.add(5), *table.values.holders.add(1500)] };
+        assert_eq!(words[0], words[1]);
+        match how & how::WRITE {
+            0 => words[0] & table.here != 0,
+            _ => words[0] == table.owner,
+        }
+    }
+
     #[test]
-    fn the_code_sees_who_has_a_line() {
-        let mut lines = Lines::new(200, never);
-        lines.enter(130);
-        let set = |lines: &Lines| lines.holders[5 * lines.words..][..lines.words].to_vec();
-        fetch(&mut lines, 130, 0);
-        fetch(&mut lines, 63, 0);
-        assert_eq!(set(&lines), [1 << 63, 0, 1 << 2, 0]);
-        fetch(&mut lines, 130, how::WRITE);
-        assert_eq!(set(&lines), [0, 0, 1 << 2, 0]);
-        assert!(lines.table.nr > 5 && lines.table.core == 130);
-        assert_eq!(lines.table.holders, lines.holders.as_ptr());
+    fn the_code_sees_what_its_core_has() {
+        for (one, other) in [(0, 1), (62, 63), (63, 62), (199, 3), (126, 189)] {
+            let mut lines = lines(200);
+            let mut seen = |core, how| {
+                fetch(&mut lines, core, how);
+                [one, other].map(|core| {
+                    lines.enter(core);
+                    [0, how::WRITE].map(|how| is_here(&lines, how))
+                })
+            };
+            assert_eq!(seen(one, 0), [[true, false], [false, false]]);
+            assert_eq!(seen(one, how::WRITE), [[true, true], [false, false]]);
+            assert_eq!(seen(one, 0), [[true, true], [false, false]], "still");
+            assert_eq!(seen(other, 0), [[true, false], [true, false]]);
+            assert_eq!(seen(other, how::WRITE), [[false, false], [true, true]]);
+        }
     }
 }

@@ -100,6 +100,8 @@ impl<'f> Touches<'f> {
         if insn.opcode() == "alloca"
             || insn.text.contains("@tilt_probe(")
             || insn.text.contains("@tilt_frame(")
+            // Points to the iterator.
+            || insn.text.contains("@bpf_iter_num_next(")
         {
             self.elsewhere.insert(result.to_owned());
         }

@@ -9,14 +9,13 @@
 @tilt_maps_start = external hidden global i64
 @tilt_maps_bytes = external hidden global i64
 @tilt_lines = external hidden global ptr
-@tilt_recent = external hidden global [1024 x i64]
 @tilt_zero_page = external hidden constant [4096 x i8]
 
 declare hidden void @tilt_runaway() #1
 declare hidden void @tilt_outside(i64, i32) #1
 declare hidden ptr @tilt_frame(i64, i32)
 declare hidden void @tilt_leave(ptr)
-declare hidden void @tilt_line(i64, i64, i64)
+declare hidden void @tilt_touch_lines(i64, i64, i64)
 declare void @llvm.trap() #1
 
 ; A basic block of %insns instructions is about to run. Each call of a function counts its own, in a register.
@@ -45,31 +44,57 @@ go:
   ret void
 }
 
-; An access of %bytes bytes, aligned to its size; %how as in tilt_access. What the same core touched last needs no look
-; at where the line is.
+; An access of %bytes bytes, aligned to its size; %how as in tilt_access. The fields of struct tilt_lines are numbered
+; there: own variables from 0, values of maps from 3.
 define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %lines = load ptr, ptr @tilt_lines
   %free = icmp eq ptr %lines, null
-  br i1 %free, label %go, label %recent
-recent:
+  br i1 %free, label %go, label %own
+own:
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
-  %at = and i64 %line, 1023
-  %slot = getelementptr i64, ptr @tilt_recent, i64 %at
-  %known = load i64, ptr %slot
-  %field = getelementptr i64, ptr %lines, i64 4
-  %core = load i64, ptr %field
-  %write = and i64 %how, 1
-  %written = shl i64 %write, 42
-  %any = xor i64 %written, 4398046511104
-  %mask = xor i64 %any, -1
-  %seen = and i64 %known, %mask
-  %own = or i64 %line, %core
-  %wanted = or i64 %own, %written
-  %same = icmp eq i64 %seen, %wanted
-  br i1 %same, label %go, label %look
+  %own.first = load i64, ptr %lines
+  %own.at = sub i64 %line, %own.first
+  %own.nr.at = getelementptr i64, ptr %lines, i64 1
+  %own.nr = load i64, ptr %own.nr.at
+  %is.own = icmp ult i64 %own.at, %own.nr
+  br i1 %is.own, label %look, label %value
+value:
+  %value.first.at = getelementptr i64, ptr %lines, i64 3
+  %value.first = load i64, ptr %value.first.at
+  %value.at = sub i64 %line, %value.first
+  %value.nr.at = getelementptr i64, ptr %lines, i64 4
+  %value.nr = load i64, ptr %value.nr.at
+  %is.value = icmp ult i64 %value.at, %value.nr
+  br i1 %is.value, label %look, label %neither
+neither:
+  %reserved.at = getelementptr i64, ptr %lines, i64 6
+  %reserved = load i64, ptr %reserved.at
+  %is.new = icmp ult i64 %value.at, %reserved
+  br i1 %is.new, label %fetch, label %go
 look:
-  call void @tilt_line(i64 %address, i64 %bytes, i64 %how)
+  %range = phi i64 [2, %own], [5, %value]
+  %index = phi i64 [%own.at, %own], [%value.at, %value]
+  %range.at = getelementptr i64, ptr %lines, i64 %range
+  %all = load ptr, ptr %range.at
+  %holders.at = getelementptr i64, ptr %all, i64 %index
+  %holders = load i64, ptr %holders.at
+  %write = and i64 %how, 1
+  %is.write = icmp ne i64 %write, 0
+  br i1 %is.write, label %store, label %load
+load:
+  %here.at = getelementptr i64, ptr %lines, i64 7
+  %here = load i64, ptr %here.at
+  %has = and i64 %holders, %here
+  %is.here = icmp ne i64 %has, 0
+  br i1 %is.here, label %go, label %fetch
+store:
+  %owner.at = getelementptr i64, ptr %lines, i64 8
+  %owner = load i64, ptr %owner.at
+  %is.owner = icmp eq i64 %holders, %owner
+  br i1 %is.owner, label %go, label %fetch
+fetch:
+  call void @tilt_touch_lines(i64 %address, i64 %bytes, i64 %how)
   br label %go
 go:
   ret void
@@ -82,7 +107,7 @@ define internal void @tilt_touch_all(ptr %pointer, i64 %bytes, i64 %how) #0 {
   br i1 %free, label %go, label %look
 look:
   %address = ptrtoint ptr %pointer to i64
-  call void @tilt_line(i64 %address, i64 %bytes, i64 %how)
+  call void @tilt_touch_lines(i64 %address, i64 %bytes, i64 %how)
   br label %go
 go:
   ret void

@@ -6,7 +6,7 @@ use crate::contention::lock::Lock;
 use crate::task::{Task, TaskId};
 use std::collections::BTreeMap;
 
-/// Tasks in a FIFO are linked through `Task::ext`; ordered ones are in a tree.
+/// Tasks are linked through `Task::ext`, in order; those that are ordered by vtime are in a tree, too, which finds their place.
 #[derive(Debug)]
 pub struct Dsq {
     pub id: u64,
@@ -73,7 +73,9 @@ impl Dsq {
         place: Position,
     ) -> Result<(), MixedUse> {
         let mixed = match place {
-            Position::Vtime(_) if !self.first.is_idle() => Err(MixedUse::VtimeIntoFifo),
+            Position::Vtime(_) if self.len > 0 && self.ordered.is_empty() => {
+                Err(MixedUse::VtimeIntoFifo)
+            }
             Position::Head | Position::Tail if !self.ordered.is_empty() => {
                 Err(MixedUse::FifoIntoVtime)
             }
@@ -98,35 +100,38 @@ impl Dsq {
         if self.ordered.is_empty() {
             self.base = vtime.wrapping_sub(1 << 63);
         }
-        let key = vtime.wrapping_sub(self.base);
-        tasks[id.index()].ext.dsq_order = key as i64;
-        self.ordered.insert((key, self.seq), id);
+        let key = (vtime.wrapping_sub(self.base), self.seq);
+        tasks[id.index()].ext.dsq_order = key.0 as i64;
+        let before = self.ordered.range(..key).next_back();
+        let before = before.map_or(TaskId::IDLE, |(_, id)| *id);
+        self.link(tasks, id, before);
+        self.ordered.insert(key, id);
     }
 
     fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
-        let task = &mut tasks[id.index()].ext;
-        task.dsq_order = self.next_tail;
+        tasks[id.index()].ext.dsq_order = self.next_tail;
         self.next_tail += 1;
-        task.dsq_prev = self.last;
-        task.dsq_next = TaskId::IDLE;
-        match self.last {
-            TaskId::IDLE => self.first = id,
-            last => tasks[last.index()].ext.dsq_next = id,
-        }
-        self.last = id;
+        self.link(tasks, id, self.last);
     }
 
     fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
-        let task = &mut tasks[id.index()].ext;
-        task.dsq_order = self.next_head;
+        tasks[id.index()].ext.dsq_order = self.next_head;
         self.next_head -= 1;
-        task.dsq_next = self.first;
-        task.dsq_prev = TaskId::IDLE;
-        match self.first {
+        self.link(tasks, id, TaskId::IDLE);
+    }
+
+    /// Behind a task, or at the head if that is [`TaskId::IDLE`].
+    fn link(&mut self, tasks: &mut Tasks, id: TaskId, prev: TaskId) {
+        let next = match prev {
+            TaskId::IDLE => std::mem::replace(&mut self.first, id),
+            prev => std::mem::replace(&mut tasks[prev.index()].ext.dsq_next, id),
+        };
+        match next {
             TaskId::IDLE => self.last = id,
-            first => tasks[first.index()].ext.dsq_prev = id,
+            next => tasks[next.index()].ext.dsq_prev = id,
         }
-        self.first = id;
+        let task = &mut tasks[id.index()].ext;
+        (task.dsq_prev, task.dsq_next) = (prev, next);
     }
 
     /// Removes a task that is on this queue.
@@ -136,7 +141,6 @@ impl Dsq {
         if !self.ordered.is_empty() {
             let removed = self.ordered.remove(&(ext.dsq_order as u64, ext.dsq_seq));
             debug_assert_eq!(removed, Some(id));
-            return;
         }
         let (prev, next) = (ext.dsq_prev, ext.dsq_next);
         match prev {
@@ -154,20 +158,18 @@ impl Dsq {
 
     /// The task that a consumer would examine first.
     pub fn first(&self) -> Option<TaskId> {
-        match self.first {
-            TaskId::IDLE => self.ordered.values().next().copied(),
-            first => Some(first),
-        }
+        some(self.first)
+    }
+
+    /// The task that a reverse iteration sees first.
+    pub fn last(&self) -> Option<TaskId> {
+        some(self.last)
     }
 
     /// The task after `at` (before it when `reverse`); `at` must be on this queue.
     pub fn neighbour(&self, tasks: &Tasks, at: TaskId, reverse: bool) -> Option<TaskId> {
         let ext = &tasks[at.index()].ext;
-        if self.ordered.is_empty() {
-            let id = if reverse { ext.dsq_prev } else { ext.dsq_next };
-            return (!id.is_idle()).then_some(id);
-        }
-        self.beyond(tasks, ext.dsq_order, ext.dsq_seq, reverse)
+        some(if reverse { ext.dsq_prev } else { ext.dsq_next })
     }
 
     /// The first task after a position that a task once had (before it when `reverse`).
@@ -194,12 +196,8 @@ impl Dsq {
         }
         None
     }
+}
 
-    /// The task that a reverse iteration sees first.
-    pub fn last(&self) -> Option<TaskId> {
-        match self.last {
-            TaskId::IDLE => self.ordered.values().next_back().copied(),
-            last => Some(last),
-        }
-    }
+fn some(id: TaskId) -> Option<TaskId> {
+    (!id.is_idle()).then_some(id)
 }

@@ -271,7 +271,7 @@ impl Ext {
 fn shared_lines(machine: &Machine, instance: &Instance) -> Option<Lines> {
     let nr_cores = machine.cpus.iter().map(|cpu| cpu.core as usize + 1).max();
     let lines = lines::cost_something(machine)
-        .then(|| Lines::new(nr_cores.unwrap_or(1), kfuncs::fetch_line));
+        .then(|| Lines::new(nr_cores.unwrap_or(1), instance.lines(), kfuncs::fetch_line));
     let table = lines.as_ref().map_or(ptr::null(), Lines::table);
     // SAFETY: the engine has both, and the table has a place of its own.
     unsafe { instance.set_lines(table) };

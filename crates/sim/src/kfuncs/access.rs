@@ -271,7 +271,7 @@ impl Engine<'_> {
                 () => Transfer::Machine,
             }
         };
-        self.ext.kfunc_ns += match lines.fetch(own.core, line, how, distance) {
+        self.ext.kfunc_ns += match lines.fetch(line, how, distance) {
             None => 0,
             Some(Transfer::Cache) => costs.visit_llc_ns.unwrap_or(costs.visit_near_ns),
             Some(Transfer::Node) => costs.visit_near_ns,
