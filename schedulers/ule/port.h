@@ -35,11 +35,6 @@ static void port_params(void)
 	par.topo_levels = 1U << TOPO_NODE | 1U << TOPO_LLC | 1U << TOPO_CORE;
 }
 
-static bool port_is_idle_class(const struct task_struct *p)
-{
-	return false;
-}
-
 static u32 port_penalty(u32 run, u32 slept)
 {
 	return penalty_full(run, slept);
@@ -57,16 +52,6 @@ static s32 port_batch_nice(s32 nice)
 static void port_pri_computed(struct ule_task *t)
 {
 	WRITE_ONCE(t->pri, READ_ONCE(t->user_pri));
-}
-
-static void port_pri_apply(struct task_struct *p, struct ule_task *t)
-{
-}
-
-/* Placement goes by the priority that the task had before it slept: runnable() accounts the sleep.
- */
-static void port_waking(struct task_struct *p, struct ule_task *t, u64 now)
-{
 }
 
 /*
@@ -93,17 +78,6 @@ static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64
 	return cpu;
 }
 
-/* Linux takes any CPU of the mask, and puts a task that is changed at the tail. */
-static s32 port_displaced(struct task_struct *p, struct ule_task *t, s32 cpu)
-{
-	return cpu;
-}
-
-static bool port_keeps_place(struct task_struct *p, struct ule_cpu *c, u64 key)
-{
-	return false;
-}
-
 /* The running task is left alone. */
 static void port_preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
 {
@@ -128,12 +102,6 @@ static u32 port_running_pri(struct ule_cpu *c)
 	return READ_ONCE(c->curr_pri);
 }
 
-/* By the load alone, whether tasks wait or not. */
-static bool port_may_ask(struct ule_cpu *c)
-{
-	return true;
-}
-
 static bool port_may_give(struct ule_cpu *c)
 {
 	return READ_ONCE(c->load) > 1;
@@ -147,11 +115,6 @@ static u32 port_steal_load(s32 cpu, u32 level)
 static void port_received(s32 to, struct ule_cpu *c)
 {
 	scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
-}
-
-static bool port_accounts_fork(const struct task_struct *child)
-{
-	return true;
 }
 
 /* The parent. */
