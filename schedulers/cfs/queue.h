@@ -17,12 +17,7 @@ struct cfs_lock {
  * One lock a CPU for its queues and everything in them. The kernel's own runqueue lock would
  * do for all callbacks about that CPU, but a CPU that runs dry also takes from others.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cfs_lock);
-} cpu_locks SEC(".maps");
+DEFINE_ARRAY_MAP(cpu_locks, MAX_CPUS, struct cfs_lock)
 
 static __always_inline struct cfs_lock *cpu_lock(u32 cpu)
 {

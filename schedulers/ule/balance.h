@@ -113,12 +113,7 @@ struct balance_timer {
 	struct bpf_timer timer;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct balance_timer);
-} balance_timer SEC(".maps");
+DEFINE_ARRAY_MAP(balance_timer, 1, struct balance_timer)
 
 /* Time to the next pass: half to one and a half intervals. */
 static u64 balance_delay_ns(void)

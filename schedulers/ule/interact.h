@@ -8,6 +8,7 @@
 #ifndef __ULE_INTERACT_H
 #define __ULE_INTERACT_H
 
+#include "tiltyard/maps.h"
 #include "policy.h"
 
 /*
@@ -64,12 +65,7 @@ struct ule_task {
 	u64 probed_fifo;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct ule_task);
-} tasks SEC(".maps");
+DEFINE_TASK_STORAGE(tasks, struct ule_task)
 
 static struct ule_task *task_ctx(struct task_struct *p)
 {
