@@ -11,7 +11,6 @@
 #include "domains.h"
 #include "group.h"
 
-#define NSEC_PER_SEC	1000000000ULL
 #define UNKNOWN_LATENCY (~0U)
 
 /* The kernel's clock of ticks. */

@@ -8,6 +8,7 @@
 
 #include "tiltyard/custody.h"
 #include "tiltyard/groups.h"
+#include "tiltyard/kernel.h"
 #include "tiltyard/machine.h"
 #include "tiltyard/tree.h"
 

@@ -31,9 +31,6 @@ static void freebsd_params(void)
 	par.topo_how = TOPO_DESCENDING | TOPO_SINGLES;
 }
 
-/* Linux's SCHED_IDLE of the kernel's uapi. */
-#define POLICY_IDLE 5
-
 static bool freebsd_is_idle_class(const struct task_struct *p)
 {
 	return p->policy == POLICY_IDLE;

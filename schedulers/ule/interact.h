@@ -78,11 +78,6 @@ static u64 hz_ticks(u64 now_ns)
 	return now_ns / par.hz_ns;
 }
 
-static s32 task_nice(const struct task_struct *p)
-{
-	return p->static_prio - 120;
-}
-
 static bool is_kthread(const struct task_struct *p)
 {
 	return p->flags & PF_KTHREAD;

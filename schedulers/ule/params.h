@@ -9,10 +9,8 @@
 #ifndef __ULE_PARAMS_H
 #define __ULE_PARAMS_H
 
+#include "tiltyard/kernel.h"
 #include "tiltyard/topology.h"
-
-#define NSEC_PER_SEC  1000000000ULL
-#define NSEC_PER_MSEC 1000000ULL
 
 enum ule_mode {
 	MODE_PORT = 0,	  /* the Linux port of ATC'18 */

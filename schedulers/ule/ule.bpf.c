@@ -32,10 +32,6 @@
 #include "balance.h"
 #include "account.h"
 
-/* Flags that the kernel has but does not name for BPF. */
-#define ENQUEUE_RESTORE 2
-#define ENQUEUE_MOVE	4
-
 char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
