@@ -86,8 +86,9 @@ static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, 
 {
 	s32 self = bpf_get_smp_processor_id();
 	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self), *found;
-	/* Whole hz ticks since it last ran: a cache of level n is warm for n - 1. */
-	u64 away = hz_since(t->rltick, now) / par.affinity;
+	/* Whole hz ticks since it last ran, on a CPU whose clock may be ahead: a cache of level n
+	 * is warm for n - 1. */
+	u64 away = less(now, t->rltick) / par.affinity;
 	u32 pri = READ_ONCE(t->pri);
 	s32 cpu = -1;
 

@@ -63,7 +63,7 @@ static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64
 {
 	s32 self = bpf_get_smp_processor_id();
 	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self);
-	u64 away = hz_since(t->ltick, now) / par.affinity;
+	u64 away = less(now, t->ltick) / par.affinity;
 	u32 pri = READ_ONCE(t->pri);
 	s32 cpu;
 
