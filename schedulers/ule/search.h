@@ -88,14 +88,6 @@ static __noinline bool search_eligible(struct search *q, struct task_struct *p, 
 	return (s32)READ_ONCE(c->lowpri) > q->min_pri && (s32)READ_ONCE(c->load) <= q->limit;
 }
 
-/* Of several idle CPUs the preferred one is below the others, at -SEARCH_PREFER. */
-static s32 search_load(struct search *q, s32 cpu, struct ule_cpu *c)
-{
-	s32 load = READ_ONCE(c->load) * SEARCH_TASK;
-
-	return !q->highest && cpu == q->prefer ? load - SEARCH_PREFER : load;
-}
-
 /* The CPU that @q asks for, for task @p or NULL; -1 if there is none. */
 static __noinline s32 search(struct search *q, struct task_struct *p)
 {
@@ -112,8 +104,11 @@ static __noinline s32 search(struct search *q, struct task_struct *p)
 		s32 noise = search_noise ? lcg_next(&here->lcg) % search_noise : 0;
 		s32 cpu = topo_at(&topo, i);
 		struct ule_cpu *c = cpu_ctx(cpu);
-		s32 load = search_load(q, cpu, c);
+		s32 load = READ_ONCE(c->load) * SEARCH_TASK;
 
+		/* Of several idle CPUs the preferred one is below the others. */
+		if (!q->highest && cpu == q->prefer)
+			load -= SEARCH_PREFER;
 		descent_offer(d, load, search_eligible(q, p, cpu, c) ? cpu : -1, load - noise);
 		descent_close(d, &topo, cpu);
 	}
