@@ -442,13 +442,7 @@ static int cpus_init(void)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 {
-	int err = params_init();
-
-	if (!err)
-		err = cpus_init();
-	if (!err)
-		err = balance_init();
-	return err;
+	return params_init() ?: cpus_init() ?: balance_init();
 }
 
 void BPF_STRUCT_OPS(ule_exit, struct scx_exit_info *ei)
