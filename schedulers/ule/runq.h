@@ -193,8 +193,7 @@ static void calendar_tick(u64 *idx, u64 *ridx, u64 first)
 	if (*idx != *ridx)
 		return;
 	WRITE_ONCE(*idx, *idx + 1);
-	if (first > *ridx)
-		WRITE_ONCE(*ridx, *idx);
+	calendar_fold(*idx, ridx, first);
 }
 
 /* Queues -------------------------------------------------------------------------------- */
