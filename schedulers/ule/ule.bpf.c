@@ -288,11 +288,10 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 {
 	struct ule_task *t = task_ctx(p);
 	u64 now = hz_ticks(scx_bpf_now());
-	struct ule_cpu *c;
+	struct ule_cpu *c = cpu_ctx(scx_bpf_task_cpu(p));
 
 	if (!t)
 		return;
-	c = cpu_ctx(scx_bpf_task_cpu(p));
 	WRITE_ONCE(c->running, false);
 	WRITE_ONCE(c->runs_free, false);
 	c->run_slot = SLOT_NONE;
