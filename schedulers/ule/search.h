@@ -59,30 +59,27 @@ static bool allowed(const struct task_struct *p, s32 cpu)
 	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
+/* Whether CPU @cpu is one of those in question. */
+static bool in_mask(struct search *q, struct task_struct *p, s32 cpu, struct ule_cpu *c)
+{
+	switch (q->mask) {
+	case SEARCH_ALLOWED:
+		return p && allowed(p, cpu);
+	case SEARCH_UNTRIED:
+		return !(cpu_ctx(q->cpu)->tried[(cpu & (MAX_CPUS - 1)) / 64] & 1ULL << (cpu & 63));
+	case SEARCH_DONORS:
+		return c->donor;
+	case SEARCH_TAKERS:
+		return c->taker;
+	}
+	return true;
+}
+
 static __noinline bool search_eligible(struct search *q, struct task_struct *p, s32 cpu,
 				       struct ule_cpu *c)
 {
-	struct ule_cpu *self;
-
-	switch (q->mask) {
-	case SEARCH_ALLOWED:
-		if (!p || !allowed(p, cpu))
-			return false;
-		break;
-	case SEARCH_UNTRIED:
-		self = cpu_ctx(q->cpu);
-		if (self->tried[(cpu & (MAX_CPUS - 1)) / 64] & 1ULL << (cpu & 63))
-			return false;
-		break;
-	case SEARCH_DONORS:
-		if (!c->donor)
-			return false;
-		break;
-	case SEARCH_TAKERS:
-		if (!c->taker)
-			return false;
-		break;
-	}
+	if (!in_mask(q, p, cpu, c))
+		return false;
 	if (q->highest)
 		return (s32)READ_ONCE(c->load) >= q->limit && policy_may_ask(c);
 	return (s32)READ_ONCE(c->lowpri) > q->min_pri && (s32)READ_ONCE(c->load) <= q->limit;
