@@ -278,12 +278,8 @@ static enum runq key_runq(u64 key)
  */
 static void probe_place(struct task_struct *p, struct ule_task *t, u64 key)
 {
-	u64 queue, fifo;
+	u64 queue = key >> KEY_CLASS_SHIFT, fifo = key >> KEY_POS_SHIFT & KEY_POS_MASK;
 
-	if (!tilt_probes_on)
-		return;
-	queue = key >> KEY_CLASS_SHIFT;
-	fifo = key >> KEY_POS_SHIFT & KEY_POS_MASK;
 	if (queue + 1 != t->probed_queue)
 		TILT_PROBE_TASK(queue, p, queue);
 	if (fifo + 1 != t->probed_fifo)

@@ -166,7 +166,8 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	/* Partners: searches on other CPUs, and take(). */
 	lowpri_lower(c, pri);
-	probe_place(p, t, key);
+	if (tilt_probes_on)
+		probe_place(p, t, key);
 	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(key)), SLICE_UNTIL_TICK, key, enq_flags);
 	if (enq_flags)
 		policy_preempt_check(cpu, c, pri);
