@@ -11,7 +11,7 @@
 /* Idle stealing: asks the most loaded CPU of the nearest group, then of the next larger one. */
 static bool steal(s32 cpu)
 {
-	struct ule_cpu *c = cpu_ctx(cpu), *v;
+	struct ule_cpu *c = cpu_ctx(cpu);
 	u32 step, attempt;
 
 	/* FreeBSD looks at its own load each time it has found a victim, too. */
@@ -35,11 +35,10 @@ static bool steal(s32 cpu)
 
 			if (victim < 0)
 				break;
-			v = cpu_ctx(victim);
 			c->tried[(victim & (MAX_CPUS - 1)) / 64] |= 1ULL << (victim & 63);
 			if (READ_ONCE(c->load))
 				return false;
-			if ((s32)READ_ONCE(v->load) >= q.limit &&
+			if ((s32)READ_ONCE(cpu_ctx(victim)->load) >= q.limit &&
 			    take_one(victim, cpu, true) != PRI_IDLE)
 				return true;
 		}

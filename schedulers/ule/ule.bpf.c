@@ -358,14 +358,13 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	u64 now = hz_ticks(scx_bpf_now());
-	struct ule_task *t, *pt;
+	struct ule_task *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct ule_task *pt = task_ctx(parent);
 
-	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
 	t->book = -1;
 	t->left = -1;
-	pt = task_ctx(parent);
 	if (args->fork && pt) {
 		fork_account(p, t, parent, pt, now);
 	} else {
@@ -415,7 +414,6 @@ static int cpus_init(void)
 {
 	const struct cpumask *online;
 	u32 i, q;
-	int err;
 
 	nr_cpus = nr_cpu_ids ?: scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS) {
@@ -429,7 +427,8 @@ static int cpus_init(void)
 		c->lowpri = lowpri_boot;
 		policy_cpu_idles(c);
 		bpf_for (q, 0, NR_RUNQS) {
-			err = scx_bpf_create_dsq(runq_id(i, q), -1);
+			int err = scx_bpf_create_dsq(runq_id(i, q), -1);
+
 			if (err)
 				return err;
 		}
