@@ -412,7 +412,6 @@ void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_a
 
 static int cpus_init(void)
 {
-	const struct cpumask *online;
 	u32 i, q;
 
 	nr_cpus = nr_cpu_ids ?: scx_bpf_nr_cpu_ids();
@@ -433,9 +432,7 @@ static int cpus_init(void)
 				return err;
 		}
 	}
-	online = scx_bpf_get_online_cpumask();
-	topo_init(&topo, online, nr_cpus, par.topo_levels, par.topo_how);
-	scx_bpf_put_cpumask(online);
+	topo_init(&topo, nr_cpus, par.topo_levels, par.topo_how);
 	return 0;
 }
 
