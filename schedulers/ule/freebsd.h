@@ -98,8 +98,7 @@ static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, 
 		return prev;
 	/* A last-level cache, level 3, is the largest group with a cache, and warm for longest. */
 	if (away < 3 && cache_is_part(prev))
-		cpu = search_lowest(prev, TOPO_LLC, p,
-				    pri > PRI_MIN_IDLE - 1 ? pri : PRI_MIN_IDLE - 1, prev);
+		cpu = search_lowest(prev, TOPO_LLC, p, max_of(pri, PRI_MIN_IDLE - 1), prev);
 	if (cpu < 0)
 		cpu = search_machine(prev, p, pri, prev);
 	if (cpu < 0)
