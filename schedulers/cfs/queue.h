@@ -2,8 +2,7 @@
 /*
  * Tasks come to a CPU's tree of queues, leave it, and take turns. Callers hold the CPU's lock.
  */
-#ifndef __CFS_QUEUE_H
-#define __CFS_QUEUE_H
+#pragma once
 
 #include "types.h"
 #include "fair.h"
@@ -382,5 +381,3 @@ static __noinline bool yield_task(u32 i, u64 now_ns)
 	set_skip_buddy(i);
 	return true;
 }
-
-#endif

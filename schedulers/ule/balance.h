@@ -3,8 +3,7 @@
  * Moving tasks between CPUs: a CPU that runs out of work steals one (tdq_idled), and a timer
  * evens out loads now and then (sched_balance). Running tasks are never moved.
  */
-#ifndef __ULE_BALANCE_H
-#define __ULE_BALANCE_H
+#pragma once
 
 #include "take.h"
 
@@ -152,5 +151,3 @@ static int balance_init(void)
 		err = bpf_timer_start(&b->timer, balance_delay_ns(), 0);
 	return err;
 }
-
-#endif

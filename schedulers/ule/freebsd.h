@@ -2,8 +2,7 @@
 /*
  * ULE as FreeBSD 11.1 has it: what differs from the port. policy.h says what each function is for.
  */
-#ifndef __ULE_FREEBSD_H
-#define __ULE_FREEBSD_H
+#pragma once
 
 #include "place.h"
 
@@ -227,5 +226,3 @@ static s32 freebsd_heir_pid(struct task_struct *p)
 		return p->tgid;
 	return parent ? parent->tgid : 0;
 }
-
-#endif

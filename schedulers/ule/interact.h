@@ -5,8 +5,7 @@
  *
  * Integer arithmetic throughout, rounding where FreeBSD's rounds.
  */
-#ifndef __ULE_INTERACT_H
-#define __ULE_INTERACT_H
+#pragma once
 
 #include "tiltyard/maps.h"
 #include "policy.h"
@@ -284,5 +283,3 @@ static void wake_account(struct task_struct *p, struct ule_task *t, u64 now)
 	pctcpu_update(t, now, false);
 	pri_update(p, t);
 }
-
-#endif

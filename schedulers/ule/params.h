@@ -6,8 +6,7 @@
  * 0 and says "by mode", the figure differs between the port and FreeBSD and stands in
  * port.h and freebsd.h.
  */
-#ifndef __ULE_PARAMS_H
-#define __ULE_PARAMS_H
+#pragma once
 
 #include "tiltyard/kernel.h"
 #include "tiltyard/topology.h"
@@ -135,5 +134,3 @@ struct ule_params {
 static struct ule_params par;
 
 #define SCHED_TICK_SHIFT 10
-
-#endif

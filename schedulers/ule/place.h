@@ -2,8 +2,7 @@
 /*
  * What the two policies' placements of a woken task share.
  */
-#ifndef __ULE_PLACE_H
-#define __ULE_PLACE_H
+#pragma once
 
 #include "tiltyard/arith.h"
 #include "search.h"
@@ -43,5 +42,3 @@ static bool core_idle(s32 cpu)
 	}
 	return true;
 }
-
-#endif

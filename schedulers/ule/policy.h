@@ -5,8 +5,7 @@
  * port_params() and freebsd_params(). policy_NAME() calls the one that runs. Where the port does
  * nothing, or knows no cases, its answer stands here instead of a function.
  */
-#ifndef __ULE_POLICY_H
-#define __ULE_POLICY_H
+#pragma once
 
 #include "params.h"
 
@@ -106,5 +105,3 @@ static int params_init(void)
 	policy_params();
 	return 0;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * ULE as "The Battle of the Schedulers" ported it to Linux: what differs from FreeBSD. policy.h
  * says what each function is for.
  */
-#ifndef __ULE_PORT_H
-#define __ULE_PORT_H
+#pragma once
 
 #include "place.h"
 
@@ -124,5 +123,3 @@ static s32 port_heir_pid(struct task_struct *p)
 
 	return parent ? parent->pid : 0;
 }
-
-#endif

@@ -17,8 +17,7 @@
  *
  * A task's key is p->scx.dsq_vtime: the kernel changes it together with the queue, under its locks.
  */
-#ifndef __ULE_RUNQ_H
-#define __ULE_RUNQ_H
+#pragma once
 
 #include "tiltyard/ticks.h"
 #include "interact.h"
@@ -307,5 +306,3 @@ static void lowpri_lower(struct ule_cpu *c, u32 pri)
 	if (pri < READ_ONCE(c->lowpri))
 		WRITE_ONCE(c->lowpri, pri);
 }
-
-#endif

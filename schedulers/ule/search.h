@@ -3,8 +3,7 @@
  * Search of a least or most loaded CPU in a group of the machine: the whole, a node, a last-level
  * cache, a core. FreeBSD descends the tree of groups; the port takes all CPUs as equals.
  */
-#ifndef __ULE_SEARCH_H
-#define __ULE_SEARCH_H
+#pragma once
 
 #include "tiltyard/descent.h"
 #include "runq.h"
@@ -111,5 +110,3 @@ static __noinline s32 search(struct search *q, struct task_struct *p)
 	}
 	return descent_best(d);
 }
-
-#endif
