@@ -3,8 +3,7 @@
  * Balancing: one level of one CPU, then when all of that happens: at ticks, when a CPU runs dry,
  * and by one idle CPU for all of them (no tick wakes an idle CPU).
  */
-#ifndef __CFS_BALANCE_H
-#define __CFS_BALANCE_H
+#pragma once
 
 #include "move.h"
 #include "place.h"
@@ -507,5 +506,3 @@ static __noinline void end_idle(u32 cpu, u64 now_ns)
 	WRITE_ONCE(cs->avg_idle_ns, min_of(avg_ns, most));
 	WRITE_ONCE(cs->idle_since_ns, 0);
 }
-
-#endif

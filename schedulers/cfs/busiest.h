@@ -3,8 +3,7 @@
  * Whom to take load from, and how much: a CPU's own group and the busiest of the others are
  * compared by load per capacity, with more tolerance the further away they are.
  */
-#ifndef __CFS_BUSIEST_H
-#define __CFS_BUSIEST_H
+#pragma once
 
 #include "load.h"
 
@@ -290,5 +289,3 @@ __noinline int busiest_cpu(u32 index, u32 pct)
 	}
 	return found;
 }
-
-#endif

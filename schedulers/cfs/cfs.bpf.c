@@ -41,16 +41,8 @@ UEI_DEFINE(uei);
 #include "tasks.h"
 #include "balance.h"
 
-/* Flags of a dequeue that the kernel has but does not name for BPF. */
-#define DEQUEUE_SAVE	2
-#define DEQUEUE_MOVE	4
-#define ENQUEUE_RESTORE 2
-#define ENQUEUE_MOVE	4
-
-#define PF_EXITING	0x00000004
-
 /* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
-#define DISPATCH_TRIES	32
+#define DISPATCH_TRIES 32
 
 /* Of the task and of the group that it is in, if that is not the root. Probes are shown and decide
  * nothing: the lock has been dropped, and a CPU that pulls the task may be changing them. */
@@ -404,7 +396,7 @@ void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 {
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
 	struct cfs_entity *e = entity(i);
-	s32 nice = p->static_prio - 120;
+	s32 nice = task_nice(p);
 	/* quiescent() has taken the turn from it. */
 	bool runs = scx_bpf_task_running(p), raised = nice < e->nice;
 
@@ -434,7 +426,7 @@ s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	e->custody.round = round;
 	custody_init(&e->custody, p->pid);
 	e->policy = p->policy;
-	e->nice = p->static_prio - 120;
+	e->nice = task_nice(p);
 	load_of_nice(&e->load, e->nice, p->policy == POLICY_IDLE);
 	pelt_newborn(&e->pelt, table_units(e->load.weight));
 	e->newborn = true;

@@ -15,8 +15,7 @@
  * Groups of NUMA levels overlap if there are several distances: each is the set of the level below
  * of one of its CPUs.
  */
-#ifndef __CFS_DOMAINS_H
-#define __CFS_DOMAINS_H
+#pragma once
 
 #include "types.h"
 #include "tunables.h"
@@ -530,5 +529,3 @@ static __noinline int build_domains(const struct cpumask *mask, u64 tick)
 		return -E2BIG;
 	return 0;
 }
-
-#endif

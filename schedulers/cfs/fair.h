@@ -5,8 +5,7 @@
  * Nothing here calls into the kernel: callers hold the lock of the CPU (queue.h) and pass the
  * time. A current entity is not in the tree, but counts in nr_running and weight.
  */
-#ifndef __CFS_FAIR_H
-#define __CFS_FAIR_H
+#pragma once
 
 #include "types.h"
 #include "tunables.h"
@@ -251,5 +250,3 @@ static __noinline bool turn_is_over(u32 q)
 	lead = e->vruntime - entity(first)->vruntime;
 	return lead > (s64)slice;
 }
-
-#endif

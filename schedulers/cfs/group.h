@@ -2,8 +2,7 @@
 /*
  * Groups inside the queues: how averages add up, and what a group weighs on a CPU.
  */
-#ifndef __CFS_GROUP_H
-#define __CFS_GROUP_H
+#pragma once
 
 #include "types.h"
 #include "pelt.h"
@@ -213,5 +212,3 @@ static __noinline void update_shares(u32 q, u64 now_ns)
 	e->load.weight = weight;
 	e->load.inverse = inverse_of(weight);
 }
-
-#endif

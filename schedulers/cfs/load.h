@@ -5,13 +5,11 @@
  * Other CPUs are looked at without their locks, here and in all that uses this, as in Linux: each
  * at another moment. Partners are the updates under the lock, in queue.h and pelt_update().
  */
-#ifndef __CFS_LOAD_H
-#define __CFS_LOAD_H
+#pragma once
 
 #include "domains.h"
 #include "group.h"
 
-#define NSEC_PER_SEC	1000000000ULL
 #define UNKNOWN_LATENCY (~0U)
 
 /* The kernel's clock of ticks. */
@@ -301,5 +299,3 @@ static __noinline u64 task_h_load(u32 i, u64 tick)
 	update_h_load(q, tick);
 	return entity(i)->pelt.load_avg * queue(q)->h_load / (queue(q)->pelt.load_avg + 1);
 }
-
-#endif

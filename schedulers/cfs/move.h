@@ -11,8 +11,7 @@
  * and in the round of custody that it was in when it was asked. Of another task that has got the
  * place meanwhile, or of one with a new affinity, the answer means nothing.
  */
-#ifndef __CFS_MOVE_H
-#define __CFS_MOVE_H
+#pragma once
 
 #include "busiest.h"
 #include "queue.h"
@@ -291,5 +290,3 @@ __noinline int push_task(u32 cpu, u32 curr, u64 now_ns)
 	attach_tasks();
 	return PUSHED_WAITING;
 }
-
-#endif

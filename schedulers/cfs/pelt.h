@@ -5,8 +5,7 @@
  * A unit is 1024 ns, a segment 1024 units. With y^32 = 1/2, what happened k segments ago
  * counts y^k. Averages are sums over PELT_MAX, renewed when a segment boundary is crossed.
  */
-#ifndef __CFS_PELT_H
-#define __CFS_PELT_H
+#pragma once
 
 #include "types.h"
 
@@ -148,5 +147,3 @@ static __noinline void pelt_newborn_util(struct cfs_pelt *a, const struct cfs_pe
 	}
 	a->util_sum = (u64)a->util_avg * PELT_MAX;
 }
-
-#endif

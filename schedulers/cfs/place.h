@@ -3,8 +3,7 @@
  * Where a task runs: near its last CPU or near its waker if it wakes up, on the idlest CPU of the
  * idlest group if it is new.
  */
-#ifndef __CFS_PLACE_H
-#define __CFS_PLACE_H
+#pragma once
 
 #include "load.h"
 
@@ -362,5 +361,3 @@ static __noinline s32 place_wakee_near(struct task_struct *p, u32 i, u32 waker, 
 	}
 	return found;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * Tasks come to a CPU's tree of queues, leave it, and take turns. Callers hold the CPU's lock.
  */
-#ifndef __CFS_QUEUE_H
-#define __CFS_QUEUE_H
+#pragma once
 
 #include "types.h"
 #include "fair.h"
@@ -17,12 +16,7 @@ struct cfs_lock {
  * One lock a CPU for its queues and everything in them. The kernel's own runqueue lock would
  * do for all callbacks about that CPU, but a CPU that runs dry also takes from others.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cfs_lock);
-} cpu_locks SEC(".maps");
+DEFINE_ARRAY_MAP(cpu_locks, MAX_CPUS, struct cfs_lock)
 
 static __always_inline struct cfs_lock *cpu_lock(u32 cpu)
 {
@@ -387,5 +381,3 @@ static __noinline bool yield_task(u32 i, u64 now_ns)
 	set_skip_buddy(i);
 	return true;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * A task's CPU, its group and its birth. The functions here take the locks themselves.
  */
-#ifndef __CFS_TASKS_H
-#define __CFS_TASKS_H
+#pragma once
 
 #include "types.h"
 #include "queue.h"
@@ -180,5 +179,3 @@ static __noinline bool fork_task(u32 i, u32 parent, u64 now_ns)
 	bpf_spin_unlock(&lk->lock);
 	return swap;
 }
-
-#endif

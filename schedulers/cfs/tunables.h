@@ -3,8 +3,7 @@
  * Everything a run may set. The defaults are the profile `paper`: the figures that "The
  * Battle of the Schedulers" (USENIX ATC'18) gives for CFS. presets.toml has the others.
  */
-#ifndef __CFS_TUNABLES_H
-#define __CFS_TUNABLES_H
+#pragma once
 
 #include "types.h"
 
@@ -119,5 +118,3 @@ static void scale_tunables(u32 online)
 	granularity_ns = min_granularity_ns * factor;
 	wakeup_gran_ns = wakeup_granularity_ns * factor;
 }
-
-#endif

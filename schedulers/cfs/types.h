@@ -3,11 +3,11 @@
  * What CFS keeps: entities and queues in plain arrays, named by index as tiltyard/groups.h has it.
  * Index 0 of the entities is "none".
  */
-#ifndef __CFS_TYPES_H
-#define __CFS_TYPES_H
+#pragma once
 
 #include "tiltyard/custody.h"
 #include "tiltyard/groups.h"
+#include "tiltyard/kernel.h"
 #include "tiltyard/machine.h"
 #include "tiltyard/tree.h"
 
@@ -168,5 +168,3 @@ static __always_inline struct tree_node *tree_node(u32 i)
 
 /* Some CPU has a task waiting. Of the last pass over all CPUs, or since. */
 static bool overload;
-
-#endif

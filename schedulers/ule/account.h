@@ -2,8 +2,7 @@
 /*
  * Where the history of a new task comes from, and where the run time of a task goes that exits.
  */
-#ifndef __ULE_ACCOUNT_H
-#define __ULE_ACCOUNT_H
+#pragma once
 
 #include "runq.h"
 
@@ -51,5 +50,3 @@ static void return_run(struct task_struct *p, struct ule_task *t)
 	}
 	bpf_task_release(heir);
 }
-
-#endif

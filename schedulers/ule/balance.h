@@ -3,15 +3,14 @@
  * Moving tasks between CPUs: a CPU that runs out of work steals one (tdq_idled), and a timer
  * evens out loads now and then (sched_balance). Running tasks are never moved.
  */
-#ifndef __ULE_BALANCE_H
-#define __ULE_BALANCE_H
+#pragma once
 
 #include "take.h"
 
 /* Idle stealing: asks the most loaded CPU of the nearest group, then of the next larger one. */
 static bool steal(s32 cpu)
 {
-	struct ule_cpu *c = cpu_ctx(cpu), *v;
+	struct ule_cpu *c = cpu_ctx(cpu);
 	u32 step, attempt;
 
 	/* FreeBSD looks at its own load each time it has found a victim, too. */
@@ -35,11 +34,10 @@ static bool steal(s32 cpu)
 
 			if (victim < 0)
 				break;
-			v = cpu_ctx(victim);
 			c->tried[(victim & (MAX_CPUS - 1)) / 64] |= 1ULL << (victim & 63);
 			if (READ_ONCE(c->load))
 				return false;
-			if ((s32)READ_ONCE(v->load) >= q.limit &&
+			if ((s32)READ_ONCE(cpu_ctx(victim)->load) >= q.limit &&
 			    take_one(victim, cpu, true) != PRI_IDLE)
 				return true;
 		}
@@ -113,12 +111,7 @@ struct balance_timer {
 	struct bpf_timer timer;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct balance_timer);
-} balance_timer SEC(".maps");
+DEFINE_ARRAY_MAP(balance_timer, 1, struct balance_timer)
 
 /* Time to the next pass: half to one and a half intervals. */
 static u64 balance_delay_ns(void)
@@ -158,5 +151,3 @@ static int balance_init(void)
 		err = bpf_timer_start(&b->timer, balance_delay_ns(), 0);
 	return err;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * ULE as FreeBSD 11.1 has it: what differs from the port. policy.h says what each function is for.
  */
-#ifndef __ULE_FREEBSD_H
-#define __ULE_FREEBSD_H
+#pragma once
 
 #include "place.h"
 
@@ -30,9 +29,6 @@ static void freebsd_params(void)
 	par.topo_levels = 1U << TOPO_LLC | 1U << TOPO_CORE;
 	par.topo_how = TOPO_DESCENDING | TOPO_SINGLES;
 }
-
-/* Linux's SCHED_IDLE of the kernel's uapi. */
-#define POLICY_IDLE 5
 
 static bool freebsd_is_idle_class(const struct task_struct *p)
 {
@@ -89,8 +85,9 @@ static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, 
 {
 	s32 self = bpf_get_smp_processor_id();
 	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self), *found;
-	/* Whole hz ticks since it last ran: a cache of level n is warm for n - 1. */
-	u64 away = hz_since(t->rltick, now) / par.affinity;
+	/* Whole hz ticks since it last ran, on a CPU whose clock may be ahead: a cache of level n
+	 * is warm for n - 1. */
+	u64 away = less(now, t->rltick) / par.affinity;
 	u32 pri = READ_ONCE(t->pri);
 	s32 cpu = -1;
 
@@ -100,8 +97,7 @@ static s32 freebsd_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, 
 		return prev;
 	/* A last-level cache, level 3, is the largest group with a cache, and warm for longest. */
 	if (away < 3 && cache_is_part(prev))
-		cpu = search_lowest(prev, TOPO_LLC, p,
-				    pri > PRI_MIN_IDLE - 1 ? pri : PRI_MIN_IDLE - 1, prev);
+		cpu = search_lowest(prev, TOPO_LLC, p, max_of(pri, PRI_MIN_IDLE - 1), prev);
 	if (cpu < 0)
 		cpu = search_machine(prev, p, pri, prev);
 	if (cpu < 0)
@@ -230,5 +226,3 @@ static s32 freebsd_heir_pid(struct task_struct *p)
 		return p->tgid;
 	return parent ? parent->tgid : 0;
 }
-
-#endif

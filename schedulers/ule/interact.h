@@ -5,9 +5,9 @@
  *
  * Integer arithmetic throughout, rounding where FreeBSD's rounds.
  */
-#ifndef __ULE_INTERACT_H
-#define __ULE_INTERACT_H
+#pragma once
 
+#include "tiltyard/maps.h"
 #include "policy.h"
 
 /*
@@ -64,12 +64,7 @@ struct ule_task {
 	u64 probed_fifo;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct ule_task);
-} tasks SEC(".maps");
+DEFINE_TASK_STORAGE(tasks, struct ule_task)
 
 static struct ule_task *task_ctx(struct task_struct *p)
 {
@@ -80,11 +75,6 @@ static struct ule_task *task_ctx(struct task_struct *p)
 static u64 hz_ticks(u64 now_ns)
 {
 	return now_ns / par.hz_ns;
-}
-
-static s32 task_nice(const struct task_struct *p)
-{
-	return p->static_prio - 120;
 }
 
 static bool is_kthread(const struct task_struct *p)
@@ -230,21 +220,14 @@ static void probe_history(struct task_struct *p, struct ule_task *t)
 	WRITE_ONCE(t->probed_slice, slice);
 }
 
-/* History, penalty and priority over time, for who listens. The penalty is the paper's, 0..100. */
+/* Penalty, score and priority over time. The penalty is the paper's, 0..100. */
 static void probe_task(struct task_struct *p, struct ule_task *t)
 {
-	u32 pen, score, probed, run, slept, pri;
-
-	if (!tilt_probes_on)
-		return;
-	probe_history(p, t);
-	run = READ_ONCE(t->run);
-	slept = READ_ONCE(t->slept);
-	pri = READ_ONCE(t->user_pri);
-	pen = penalty_full(run, slept);
-	score = interact_score(run, slept, task_nice(p));
+	u32 run = READ_ONCE(t->run), slept = READ_ONCE(t->slept), pri = READ_ONCE(t->user_pri);
+	u32 pen = penalty_full(run, slept), score = interact_score(run, slept, task_nice(p));
 	/* Each takes less than ten bits; the top bit distinguishes "probed" from "never probed". */
-	probed = 1U << 31 | pen << 20 | score << 10 | pri;
+	u32 probed = 1U << 31 | pen << 20 | score << 10 | pri;
+
 	if (probed == READ_ONCE(t->probed))
 		return;
 	WRITE_ONCE(t->probed, probed);
@@ -268,7 +251,10 @@ static void pri_update(struct task_struct *p, struct ule_task *t)
 				    READ_ONCE(t->ltick) - READ_ONCE(t->ftick), task_nice(p));
 	WRITE_ONCE(t->user_pri, pri);
 	policy_pri_computed(t);
-	probe_task(p, t);
+	if (tilt_probes_on) {
+		probe_history(p, t);
+		probe_task(p, t);
+	}
 }
 
 /* The task went to sleep voluntarily at hz tick @now. */
@@ -297,5 +283,3 @@ static void wake_account(struct task_struct *p, struct ule_task *t, u64 now)
 	pctcpu_update(t, now, false);
 	pri_update(p, t);
 }
-
-#endif

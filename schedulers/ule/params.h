@@ -6,13 +6,10 @@
  * 0 and says "by mode", the figure differs between the port and FreeBSD and stands in
  * port.h and freebsd.h.
  */
-#ifndef __ULE_PARAMS_H
-#define __ULE_PARAMS_H
+#pragma once
 
+#include "tiltyard/kernel.h"
 #include "tiltyard/topology.h"
-
-#define NSEC_PER_SEC  1000000000ULL
-#define NSEC_PER_MSEC 1000000ULL
 
 enum ule_mode {
 	MODE_PORT = 0,	  /* the Linux port of ATC'18 */
@@ -137,5 +134,3 @@ struct ule_params {
 static struct ule_params par;
 
 #define SCHED_TICK_SHIFT 10
-
-#endif

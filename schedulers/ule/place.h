@@ -2,9 +2,9 @@
 /*
  * What the two policies' placements of a woken task share.
  */
-#ifndef __ULE_PLACE_H
-#define __ULE_PLACE_H
+#pragma once
 
+#include "tiltyard/arith.h"
 #include "search.h"
 
 /* Least loaded CPU of @cpu's group at @level where a task of @min_pri would run at once. */
@@ -42,11 +42,3 @@ static bool core_idle(s32 cpu)
 	}
 	return true;
 }
-
-/* Clocks of two CPUs may differ by a tick. */
-static u64 hz_since(u64 then, u64 now)
-{
-	return now > then ? now - then : 0;
-}
-
-#endif

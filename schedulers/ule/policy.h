@@ -2,23 +2,27 @@
 /*
  * The two ULEs: FreeBSD's, and its port to Linux. They share all that is in the other files, and
  * differ in the functions below, each of which is in freebsd.h and in port.h, and in the figures of
- * port_params() and freebsd_params(). policy_NAME() calls the one that runs.
+ * port_params() and freebsd_params(). policy_NAME() calls the one that runs. Where the port does
+ * nothing, or knows no cases, its answer stands here instead of a function.
  */
-#ifndef __ULE_POLICY_H
-#define __ULE_POLICY_H
+#pragma once
 
 #include "params.h"
 
 struct ule_task;
 struct ule_cpu;
 
-#define POLICY(type, name, params, args)                                                           \
-	static type port_##name params;                                                            \
+/* FreeBSD's function; in the port the answer is @in_port. */
+#define FREEBSD_ONLY(type, name, params, args, in_port)                                            \
 	static type freebsd_##name params;                                                         \
 	static __always_inline type policy_##name params                                           \
 	{                                                                                          \
-		return par.port ? port_##name args : freebsd_##name args;                          \
+		return par.port ? in_port : freebsd_##name args;                                   \
 	}
+
+#define POLICY(type, name, params, args)                                                           \
+	static type port_##name params;                                                            \
+	FREEBSD_ONLY(type, name, params, args, port_##name args)
 
 /* clang-format off */
 
@@ -26,24 +30,28 @@ struct ule_cpu;
 POLICY(void, params, (void), ())
 
 /* A task's priority. */
-POLICY(bool, is_idle_class, (const struct task_struct *p), (p))
+FREEBSD_ONLY(bool, is_idle_class, (const struct task_struct *p), (p), false)
 POLICY(u32, penalty, (u32 run, u32 slept), (run, slept))
 /* What nice adds to a batch priority. */
 POLICY(s32, batch_nice, (s32 nice), (nice))
 /* t->user_pri has been computed; the task returns to user mode: when does it become t->pri? */
 POLICY(void, pri_computed, (struct ule_task *t), (t))
-POLICY(void, pri_apply, (struct task_struct *p, struct ule_task *t), (p, t))
+FREEBSD_ONLY(void, pri_apply, (struct task_struct *p, struct ule_task *t), (p, t), (void)0)
 
-/* A task wakes up: before it is placed. */
-POLICY(void, waking, (struct task_struct *p, struct ule_task *t, u64 now), (p, t, now))
+/* A task wakes up: before it is placed. The port places it by the priority that it had before it
+ * slept: runnable() accounts the sleep. */
+FREEBSD_ONLY(void, waking, (struct task_struct *p, struct ule_task *t, u64 now), (p, t, now),
+	     (void)0)
 /* Where a task that wakes up or is new runs. */
 POLICY(s32, pickcpu, (struct task_struct *p, struct ule_task *t, s32 prev, u64 now),
        (p, t, prev, now))
-/* Where a task goes whose mask forbids the CPU where it waited or ran; the core has chosen @cpu. */
-POLICY(s32, displaced, (struct task_struct *p, struct ule_task *t, s32 cpu), (p, t, cpu))
+/* Where a task goes whose mask forbids the CPU where it waited or ran; the core has chosen @cpu.
+ * Linux takes any CPU of the mask. */
+FREEBSD_ONLY(s32, displaced, (struct task_struct *p, struct ule_task *t, s32 cpu), (p, t, cpu), cpu)
 /* A task that waited on this CPU and has been changed keeps its place, and does not get that of
- * @key. */
-POLICY(bool, keeps_place, (struct task_struct *p, struct ule_cpu *c, u64 key), (p, c, key))
+ * @key. Linux puts it at the tail. */
+FREEBSD_ONLY(bool, keeps_place, (struct task_struct *p, struct ule_cpu *c, u64 key), (p, c, key),
+	     false)
 /* A task of priority @pri has been queued on @cpu. */
 POLICY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri))
 
@@ -54,14 +62,15 @@ POLICY(void, cpu_idles, (struct ule_cpu *c), (c))
 POLICY(u32, running_pri, (struct ule_cpu *c), (c))
 
 /* Moving tasks: whether a CPU is asked for one, and has one to give; the least load at which it is
- * asked by @cpu, an idle one of its group at @level; @to has got one from the balancer. */
-POLICY(bool, may_ask, (struct ule_cpu *c), (c))
+ * asked by @cpu, an idle one of its group at @level; @to has got one from the balancer. The port
+ * asks by the load alone, whether tasks wait or not. */
+FREEBSD_ONLY(bool, may_ask, (struct ule_cpu *c), (c), true)
 POLICY(bool, may_give, (struct ule_cpu *c), (c))
 POLICY(u32, steal_load, (s32 cpu, u32 level), (cpu, level))
 POLICY(void, received, (s32 to, struct ule_cpu *c), (to, c))
 
 /* Whether a new task's history is cut, and its creation charged. Who inherits its run time. */
-POLICY(bool, accounts_fork, (const struct task_struct *child), (child))
+FREEBSD_ONLY(bool, accounts_fork, (const struct task_struct *child), (child), true)
 POLICY(s32, heir_pid, (struct task_struct *p), (p))
 
 /* clang-format on */
@@ -96,5 +105,3 @@ static int params_init(void)
 	policy_params();
 	return 0;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * ULE as "The Battle of the Schedulers" ported it to Linux: what differs from FreeBSD. policy.h
  * says what each function is for.
  */
-#ifndef __ULE_PORT_H
-#define __ULE_PORT_H
+#pragma once
 
 #include "place.h"
 
@@ -35,11 +34,6 @@ static void port_params(void)
 	par.topo_levels = 1U << TOPO_NODE | 1U << TOPO_LLC | 1U << TOPO_CORE;
 }
 
-static bool port_is_idle_class(const struct task_struct *p)
-{
-	return false;
-}
-
 static u32 port_penalty(u32 run, u32 slept)
 {
 	return penalty_full(run, slept);
@@ -59,16 +53,6 @@ static void port_pri_computed(struct ule_task *t)
 	WRITE_ONCE(t->pri, READ_ONCE(t->user_pri));
 }
 
-static void port_pri_apply(struct task_struct *p, struct ule_task *t)
-{
-}
-
-/* Placement goes by the priority that the task had before it slept: runnable() accounts the sleep.
- */
-static void port_waking(struct task_struct *p, struct ule_task *t, u64 now)
-{
-}
-
 /*
  * FreeBSD's without the search for an idle CPU: that would be one of the largest domain which is
  * warm and not the machine, but the machine is the largest, and warm for longest. The last step
@@ -78,7 +62,7 @@ static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64
 {
 	s32 self = bpf_get_smp_processor_id();
 	struct ule_cpu *last = cpu_ctx(prev), *here = cpu_ctx(self);
-	u64 away = hz_since(t->ltick, now) / par.affinity;
+	u64 away = less(now, t->ltick) / par.affinity;
 	u32 pri = READ_ONCE(t->pri);
 	s32 cpu;
 
@@ -91,17 +75,6 @@ static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64
 	    READ_ONCE(here->load) <= READ_ONCE(last->load) + 1)
 		return self;
 	return cpu;
-}
-
-/* Linux takes any CPU of the mask, and puts a task that is changed at the tail. */
-static s32 port_displaced(struct task_struct *p, struct ule_task *t, s32 cpu)
-{
-	return cpu;
-}
-
-static bool port_keeps_place(struct task_struct *p, struct ule_cpu *c, u64 key)
-{
-	return false;
 }
 
 /* The running task is left alone. */
@@ -128,12 +101,6 @@ static u32 port_running_pri(struct ule_cpu *c)
 	return READ_ONCE(c->curr_pri);
 }
 
-/* By the load alone, whether tasks wait or not. */
-static bool port_may_ask(struct ule_cpu *c)
-{
-	return true;
-}
-
 static bool port_may_give(struct ule_cpu *c)
 {
 	return READ_ONCE(c->load) > 1;
@@ -149,11 +116,6 @@ static void port_received(s32 to, struct ule_cpu *c)
 	scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
 }
 
-static bool port_accounts_fork(const struct task_struct *child)
-{
-	return true;
-}
-
 /* The parent. */
 static s32 port_heir_pid(struct task_struct *p)
 {
@@ -161,5 +123,3 @@ static s32 port_heir_pid(struct task_struct *p)
 
 	return parent ? parent->pid : 0;
 }
-
-#endif

@@ -17,8 +17,7 @@
  *
  * A task's key is p->scx.dsq_vtime: the kernel changes it together with the queue, under its locks.
  */
-#ifndef __ULE_RUNQ_H
-#define __ULE_RUNQ_H
+#pragma once
 
 #include "tiltyard/ticks.h"
 #include "interact.h"
@@ -193,8 +192,7 @@ static void calendar_tick(u64 *idx, u64 *ridx, u64 first)
 	if (*idx != *ridx)
 		return;
 	WRITE_ONCE(*idx, *idx + 1);
-	if (first > *ridx)
-		WRITE_ONCE(*ridx, *idx);
+	calendar_fold(*idx, ridx, first);
 }
 
 /* Queues -------------------------------------------------------------------------------- */
@@ -279,12 +277,8 @@ static enum runq key_runq(u64 key)
  */
 static void probe_place(struct task_struct *p, struct ule_task *t, u64 key)
 {
-	u64 queue, fifo;
+	u64 queue = key >> KEY_CLASS_SHIFT, fifo = key >> KEY_POS_SHIFT & KEY_POS_MASK;
 
-	if (!tilt_probes_on)
-		return;
-	queue = key >> KEY_CLASS_SHIFT;
-	fifo = key >> KEY_POS_SHIFT & KEY_POS_MASK;
 	if (queue + 1 != t->probed_queue)
 		TILT_PROBE_TASK(queue, p, queue);
 	if (fifo + 1 != t->probed_fifo)
@@ -312,5 +306,3 @@ static void lowpri_lower(struct ule_cpu *c, u32 pri)
 	if (pri < READ_ONCE(c->lowpri))
 		WRITE_ONCE(c->lowpri, pri);
 }
-
-#endif

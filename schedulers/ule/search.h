@@ -3,8 +3,7 @@
  * Search of a least or most loaded CPU in a group of the machine: the whole, a node, a last-level
  * cache, a core. FreeBSD descends the tree of groups; the port takes all CPUs as equals.
  */
-#ifndef __ULE_SEARCH_H
-#define __ULE_SEARCH_H
+#pragma once
 
 #include "tiltyard/descent.h"
 #include "runq.h"
@@ -59,41 +58,30 @@ static bool allowed(const struct task_struct *p, s32 cpu)
 	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
+/* Whether CPU @cpu is one of those in question. */
+static bool in_mask(struct search *q, struct task_struct *p, s32 cpu, struct ule_cpu *c)
+{
+	switch (q->mask) {
+	case SEARCH_ALLOWED:
+		return p && allowed(p, cpu);
+	case SEARCH_UNTRIED:
+		return !(cpu_ctx(q->cpu)->tried[(cpu & (MAX_CPUS - 1)) / 64] & 1ULL << (cpu & 63));
+	case SEARCH_DONORS:
+		return c->donor;
+	case SEARCH_TAKERS:
+		return c->taker;
+	}
+	return true;
+}
+
 static __noinline bool search_eligible(struct search *q, struct task_struct *p, s32 cpu,
 				       struct ule_cpu *c)
 {
-	struct ule_cpu *self;
-
-	switch (q->mask) {
-	case SEARCH_ALLOWED:
-		if (!p || !allowed(p, cpu))
-			return false;
-		break;
-	case SEARCH_UNTRIED:
-		self = cpu_ctx(q->cpu);
-		if (self->tried[(cpu & (MAX_CPUS - 1)) / 64] & 1ULL << (cpu & 63))
-			return false;
-		break;
-	case SEARCH_DONORS:
-		if (!c->donor)
-			return false;
-		break;
-	case SEARCH_TAKERS:
-		if (!c->taker)
-			return false;
-		break;
-	}
+	if (!in_mask(q, p, cpu, c))
+		return false;
 	if (q->highest)
 		return (s32)READ_ONCE(c->load) >= q->limit && policy_may_ask(c);
 	return (s32)READ_ONCE(c->lowpri) > q->min_pri && (s32)READ_ONCE(c->load) <= q->limit;
-}
-
-/* Of several idle CPUs the preferred one is below the others, at -SEARCH_PREFER. */
-static s32 search_load(struct search *q, s32 cpu, struct ule_cpu *c)
-{
-	s32 load = READ_ONCE(c->load) * SEARCH_TASK;
-
-	return !q->highest && cpu == q->prefer ? load - SEARCH_PREFER : load;
 }
 
 /* The CPU that @q asks for, for task @p or NULL; -1 if there is none. */
@@ -112,12 +100,13 @@ static __noinline s32 search(struct search *q, struct task_struct *p)
 		s32 noise = search_noise ? lcg_next(&here->lcg) % search_noise : 0;
 		s32 cpu = topo_at(&topo, i);
 		struct ule_cpu *c = cpu_ctx(cpu);
-		s32 load = search_load(q, cpu, c);
+		s32 load = READ_ONCE(c->load) * SEARCH_TASK;
 
+		/* Of several idle CPUs the preferred one is below the others. */
+		if (!q->highest && cpu == q->prefer)
+			load -= SEARCH_PREFER;
 		descent_offer(d, load, search_eligible(q, p, cpu, c) ? cpu : -1, load - noise);
 		descent_close(d, &topo, cpu);
 	}
 	return descent_best(d);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Takes a task out of another CPU's queues, for a CPU that steals or by the balancer. Running tasks
  * are never moved.
  */
-#ifndef __ULE_TAKE_H
-#define __ULE_TAKE_H
+#pragma once
 
 #include "search.h"
 
@@ -127,5 +126,3 @@ static u32 take_one(s32 from, s32 to, bool now)
 		lowpri_update(from, v);
 	return pri;
 }
-
-#endif

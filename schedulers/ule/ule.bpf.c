@@ -32,10 +32,6 @@
 #include "balance.h"
 #include "account.h"
 
-/* Flags that the kernel has but does not name for BPF. */
-#define ENQUEUE_RESTORE 2
-#define ENQUEUE_MOVE	4
-
 char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
@@ -170,7 +166,8 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	/* Partners: searches on other CPUs, and take(). */
 	lowpri_lower(c, pri);
-	probe_place(p, t, key);
+	if (tilt_probes_on)
+		probe_place(p, t, key);
 	scx_bpf_dsq_insert_vtime(p, runq_id(cpu, key_runq(key)), SLICE_UNTIL_TICK, key, enq_flags);
 	if (enq_flags)
 		policy_preempt_check(cpu, c, pri);
@@ -292,11 +289,10 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 {
 	struct ule_task *t = task_ctx(p);
 	u64 now = hz_ticks(scx_bpf_now());
-	struct ule_cpu *c;
+	struct ule_cpu *c = cpu_ctx(scx_bpf_task_cpu(p));
 
 	if (!t)
 		return;
-	c = cpu_ctx(scx_bpf_task_cpu(p));
 	WRITE_ONCE(c->running, false);
 	WRITE_ONCE(c->runs_free, false);
 	c->run_slot = SLOT_NONE;
@@ -362,14 +358,13 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	u64 now = hz_ticks(scx_bpf_now());
-	struct ule_task *t, *pt;
+	struct ule_task *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct ule_task *pt = task_ctx(parent);
 
-	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
 	t->book = -1;
 	t->left = -1;
-	pt = task_ctx(parent);
 	if (args->fork && pt) {
 		fork_account(p, t, parent, pt, now);
 	} else {
@@ -417,9 +412,7 @@ void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_a
 
 static int cpus_init(void)
 {
-	const struct cpumask *online;
 	u32 i, q;
-	int err;
 
 	nr_cpus = nr_cpu_ids ?: scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS) {
@@ -433,26 +426,19 @@ static int cpus_init(void)
 		c->lowpri = lowpri_boot;
 		policy_cpu_idles(c);
 		bpf_for (q, 0, NR_RUNQS) {
-			err = scx_bpf_create_dsq(runq_id(i, q), -1);
+			int err = scx_bpf_create_dsq(runq_id(i, q), -1);
+
 			if (err)
 				return err;
 		}
 	}
-	online = scx_bpf_get_online_cpumask();
-	topo_init(&topo, online, nr_cpus, par.topo_levels, par.topo_how);
-	scx_bpf_put_cpumask(online);
+	topo_init(&topo, nr_cpus, par.topo_levels, par.topo_how);
 	return 0;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 {
-	int err = params_init();
-
-	if (!err)
-		err = cpus_init();
-	if (!err)
-		err = balance_init();
-	return err;
+	return params_init() ?: cpus_init() ?: balance_init();
 }
 
 void BPF_STRUCT_OPS(ule_exit, struct scx_exit_info *ei)

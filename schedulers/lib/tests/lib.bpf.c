@@ -72,10 +72,7 @@ static struct topology topo;
 /* In: CPUs, levels, of enum topo_build. Out: online CPUs, levels in use. */
 SEC("syscall") u64 t_topology(u64 *a)
 {
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
-
-	topo_init(&topo, online, a[0], a[1], a[2]);
-	scx_bpf_put_cpumask(online);
+	topo_init(&topo, a[0], a[1], a[2]);
 	a[3] = topo.nr_online;
 	a[4] = topo.levels;
 	return 0;

@@ -31,7 +31,7 @@ static __always_inline u64 max_of(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* a - b, zero at least: for sums whose parts were rounded. */
+/* a - b, zero at least: for sums whose parts were rounded, times of clocks that differ a little. */
 static __always_inline u64 less(u64 a, u64 b)
 {
 	return a > b ? a - b : 0;

@@ -64,12 +64,7 @@ struct {
 	__type(value, u32);
 } sessions SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct slot_lock);
-} session_lock SEC(".maps");
+DEFINE_ARRAY_MAP(session_lock, 1, struct slot_lock)
 
 DEFINE_SLOTS(group_slots, MAX_GROUPS)
 

@@ -9,6 +9,8 @@
 #ifndef __LIB_SLOTS_H
 #define __LIB_SLOTS_H
 
+#include "maps.h"
+
 struct slot {
 	u32 index;
 };
@@ -28,12 +30,7 @@ struct slot_lock {
 #define DEFINE_SLOTS(name, max)                                                                    \
 	static u32 name##_next[max], name##_free, name##_fresh = 1;                                \
                                                                                                    \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(max_entries, 1);                                                            \
-		__type(key, u32);                                                                  \
-		__type(value, struct slot_lock);                                                   \
-	} name##_lock SEC(".maps");                                                                \
+	DEFINE_ARRAY_MAP(name##_lock, 1, struct slot_lock)                                         \
                                                                                                    \
 	static __noinline u32 name##_take(u32 limit)                                               \
 	{                                                                                          \
@@ -70,12 +67,7 @@ struct slot_lock {
 
 DEFINE_SLOTS(task_slots, MAX_TASKS)
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct slot);
-} slots_of_tasks SEC(".maps");
+DEFINE_TASK_STORAGE(slots_of_tasks, struct slot)
 
 /* The index of task p; 0: it has none. */
 static __always_inline u32 slot_of(struct task_struct *p)

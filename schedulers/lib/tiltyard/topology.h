@@ -170,19 +170,20 @@ static __noinline void topo_spans(struct topology *t, u32 level)
 }
 
 /*
- * Fills @t with the CPUs below @nr_cpus that are @online. Bit n of @levels: level n is wanted.
+ * Fills @t with the CPUs below @nr_cpus that are online. Bit n of @levels: level n is wanted.
  * Groups are sorted by their numbers, CPUs within the smallest groups ascending. @how: of enum
  * topo_build.
  */
-static __noinline void topo_init(struct topology *t, const struct cpumask *online, u32 nr_cpus,
-				 u32 levels, u32 how)
+static __noinline void topo_init(struct topology *t, u32 nr_cpus, u32 levels, u32 how)
 {
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	u32 i;
 
 	bpf_for (i, 0, nr_cpus) {
 		if (bpf_cpumask_test_cpu(i, online))
 			t->order[t->nr_online++ & (MAX_CPUS - 1)] = i;
 	}
+	scx_bpf_put_cpumask(online);
 	/* The smallest groups first: later sorts keep what earlier ones have done. */
 	bpf_for (i, 0, NR_TOPO - 1) {
 		u32 level = TOPO_CORE - i;

@@ -12,8 +12,6 @@
 /* Weights are kept 1024 times finer than the table has them, as 64-bit kernels do. */
 #define WEIGHT_SHIFT  10
 
-enum weight_policy { POLICY_NORMAL = 0, POLICY_BATCH = 3, POLICY_IDLE = 5 };
-
 struct fair_load {
 	/* In 1/1024 of the units of the table. */
 	u64 weight;
