@@ -202,7 +202,7 @@ pub fn lower(
         serial: 0,
     };
     let values = choices.accesses.then(|| access::Values::of(function));
-    let mut touches = choices.lines.then(|| Touches::of(function, constants));
+    let mut touches = choices.lines.then(|| Touches::new(constants));
     let mut place = 0;
     let heads = loop_heads(function);
     let mut text = header(function, debug);
@@ -257,10 +257,11 @@ pub fn lower(
                     }
                 }
                 if let Some(touches) = &mut touches {
-                    touches
-                        .before(&out)
-                        .iter()
-                        .for_each(|call| write_insn(&mut text, call, location));
+                    touches.before(&out, |call| {
+                        let start = text.len();
+                        write_insn(&mut text, call, location);
+                        start..text.len()
+                    });
                 }
                 if let Some(values) = &values {
                     let own = watch.as_mut().map_or(0, |w| w.place(insn.location));
@@ -278,7 +279,10 @@ pub fn lower(
         }
     }
     text.push_str("}\n");
-    Ok(text)
+    Ok(match touches {
+        Some(touches) => touches.finish(&text),
+        None => text,
+    })
 }
 
 fn header(function: &Function, debug: bool) -> String {

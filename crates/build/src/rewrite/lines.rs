@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which cache lines an instruction for the host touches, so that those which come from another CPU take their time. A line
-//! stays where it is during a callback, so what certainly has been touched before is left out.
+//! stays where it is during a callback, so what certainly has been touched before, on each way that leads there, is left out.
 
 use super::access::{self, AccessedRange};
 use crate::ir::{Block, Function, Insn, names};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use tiltyard_native::object::how;
 
 /// A line relative to a pointer, which is taken to point to the beginning of one.
@@ -15,7 +16,7 @@ type Touched = HashMap<Line, bool>;
 
 const LINE_BYTES: i64 = 64;
 
-/// What is known of a function's pointers while it is gone through from the first instruction to the last.
+/// What is known of a function's pointers and lines, while it is gone through from the first instruction to the last.
 pub struct Touches<'f> {
     /// Names of globals that nobody writes.
     constants: &'f HashSet<&'f str>,
@@ -23,80 +24,132 @@ pub struct Touches<'f> {
     elsewhere: HashSet<String>,
     /// Pointers that are others and so many bytes.
     offsets: HashMap<String, Line>,
-    /// The only block from which each block is reached.
-    before: HashMap<&'f str, &'f str>,
-    after: HashMap<&'f str, Touched>,
-    block: &'f str,
-    touched: Touched,
+    /// In the order of the blocks.
+    blocks: Vec<Events<'f>>,
+}
+
+/// What happens in a block.
+struct Events<'f> {
+    label: &'f str,
+    successors: Vec<&'f str>,
+    events: Vec<Event>,
+}
+
+enum Event {
+    /// A pointer gets another value, as those in loops do each time.
+    Defined(String),
+    /// The range of the text where this is asked for.
+    Touched(Line, bool, Range<usize>),
 }
 
 impl<'f> Touches<'f> {
-    pub fn of(function: &'f Function, constants: &'f HashSet<&'f str>) -> Touches<'f> {
-        let mut before: HashMap<&str, Vec<&str>> = HashMap::new();
-        for block in &function.blocks {
-            for next in Function::successors(block) {
-                before.entry(next).or_default().push(&block.label);
-            }
-        }
-        let only = before
-            .into_iter()
-            .filter_map(|(block, from)| match from.as_slice() {
-                [one] => Some((block, *one)),
-                _ => None,
-            });
+    pub fn new(constants: &'f HashSet<&'f str>) -> Touches<'f> {
         Touches {
             constants,
             elsewhere: HashSet::new(),
             offsets: HashMap::new(),
-            before: only.collect(),
-            after: HashMap::new(),
-            block: "",
-            touched: Touched::new(),
+            blocks: Vec::new(),
         }
     }
 
     pub fn begin_block(&mut self, block: &'f Block) {
-        let ended = std::mem::take(&mut self.touched);
-        self.after.insert(self.block, ended);
-        self.block = &block.label;
-        let before = self.before.get(self.block);
-        let touched = before.and_then(|from| self.after.get(from));
-        self.touched = touched.cloned().unwrap_or_default();
+        self.blocks.push(Events {
+            label: &block.label,
+            successors: Function::successors(block),
+            events: Vec::new(),
+        });
     }
 
-    /// Calls to insert before the instruction.
-    pub fn before(&mut self, insn: &Insn) -> Vec<Insn> {
+    /// Has calls written that belong before the instruction; `write` returns where in the text one stands.
+    pub fn before(&mut self, insn: &Insn, mut write: impl FnMut(&Insn) -> Range<usize>) {
         self.learn(insn);
         if insn.text.contains("@tilt_") {
-            return Vec::new();
+            return;
         }
         let update = match insn.opcode() {
             "atomicrmw" | "cmpxchg" => how::UPDATE,
             _ => 0,
         };
-        let all = access::places(insn).into_iter();
-        let ranges = all.filter(|range| !self.is_elsewhere(&range.pointer));
-        let ranges: Vec<AccessedRange> = ranges.collect();
         let is_scalar = insn.opcode() != "call";
-        let calls = ranges.into_iter().filter_map(|range| {
-            if is_scalar && self.touch(&range) {
-                return None;
+        for range in access::places(insn) {
+            if self.is_elsewhere(&range.pointer) {
+                continue;
             }
             let how = if range.write { how::WRITE | update } else { 0 };
-            let AccessedRange { pointer, bytes, .. } = range;
-            let function = if is_scalar {
-                "tilt_touch"
-            } else {
-                "tilt_touch_all"
+            let AccessedRange { pointer, bytes, .. } = &range;
+            let function = match is_scalar {
+                true => "tilt_touch",
+                false => "tilt_touch_all",
             };
             let text = format!("call void @{function}(ptr {pointer}, i64 {bytes}, i64 {how})");
-            Some(Insn::new("", text))
-        });
-        calls.collect()
+            let place = write(&Insn::new("", text));
+            if is_scalar {
+                let (root, offset) = self.line_of(pointer);
+                let line = (root, offset.div_euclid(LINE_BYTES));
+                self.happens(Event::Touched(line, range.write, place));
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.events.push(event);
+        }
+    }
+
+    /// After the last block: the text without the calls that are not needed.
+    pub fn finish(self, text: &str) -> String {
+        let mut kept = String::with_capacity(text.len());
+        let mut from = 0;
+        for needless in self.needless() {
+            kept.push_str(&text[from..needless.start]);
+            from = needless.end;
+        }
+        kept.push_str(&text[from..]);
+        kept
+    }
+
+    /// Ranges of the text, in order.
+    fn needless(&self) -> Vec<Range<usize>> {
+        let before = self.touched_before();
+        let mut all = Vec::new();
+        for (block, touched) in self.blocks.iter().zip(before) {
+            // Whatever is true of a block that is never reached.
+            block.pass(&mut touched.unwrap_or_default(), |place| all.push(place));
+        }
+        all
+    }
+
+    /// For each block what certainly has been touched when it begins; `None`: nothing leads there.
+    fn touched_before(&self) -> Vec<Option<Touched>> {
+        let labels = self.blocks.iter().map(|block| block.label);
+        let number: HashMap<&str, usize> = labels.zip(0..).collect();
+        let mut before: Vec<Option<Touched>> = self.blocks.iter().map(|_| None).collect();
+        if let Some(first) = before.first_mut() {
+            *first = Some(Touched::new());
+        }
+        // What is known of a block only shrinks, so this comes to an end.
+        let mut changed = true;
+        while std::mem::take(&mut changed) {
+            for (at, block) in self.blocks.iter().enumerate() {
+                let Some(mut touched) = before[at].clone() else {
+                    continue;
+                };
+                block.pass(&mut touched, |_| ());
+                let next = block.successors.iter();
+                for next in next.filter_map(|label| number.get(label)) {
+                    changed |= meet(&mut before[*next], &touched);
+                }
+            }
+        }
+        before
     }
 
     fn learn(&mut self, insn: &Insn) {
         let result = insn.result.as_str();
+        if !result.is_empty() {
+            self.happens(Event::Defined(result.to_owned()));
+        }
         if insn.opcode() == "alloca"
             || insn.text.contains("@tilt_probe(")
             || insn.text.contains("@tilt_frame(")
@@ -126,17 +179,40 @@ impl<'f> Touches<'f> {
         let known = self.offsets.get(pointer).cloned();
         known.unwrap_or_else(|| (pointer.to_owned(), 0))
     }
+}
 
-    /// The line is here afterwards. Returns whether it certainly was before.
-    fn touch(&mut self, range: &AccessedRange) -> bool {
-        let (root, offset) = self.line_of(&range.pointer);
-        let line = (root, offset.div_euclid(LINE_BYTES));
-        let written = self.touched.get(&line).copied();
-        let known = written.is_some_and(|written| written || !range.write);
-        self.touched
-            .insert(line, range.write || written == Some(true));
-        known
+impl Events<'_> {
+    /// What has been touched after the block, where it begins with `touched`; `needless` gets the places at which nothing is
+    /// new.
+    fn pass(&self, touched: &mut Touched, mut needless: impl FnMut(Range<usize>)) {
+        for event in &self.events {
+            match event {
+                Event::Defined(pointer) => touched.retain(|(root, _), _| root != pointer),
+                Event::Touched(line, write, place) => match touched.get_mut(line) {
+                    Some(written) if *written || !write => needless(place.clone()),
+                    Some(written) => *written = true,
+                    None => drop(touched.insert(line.clone(), *write)),
+                },
+            }
+        }
     }
+}
+
+/// Another way leads to a block. Returns whether less is known than before.
+fn meet(before: &mut Option<Touched>, way: &Touched) -> bool {
+    let Some(before) = before else {
+        *before = Some(way.clone());
+        return true;
+    };
+    let mut less = false;
+    before.retain(|line, written| {
+        let here = way.get(line);
+        let both = *written && here == Some(&true);
+        less |= here.is_none() || *written != both;
+        *written = both;
+        here.is_some()
+    });
+    less
 }
 
 /// `getelementptr i8, ptr %base, i64 8`: base and bytes.
@@ -165,18 +241,30 @@ mod tests {
 
     /// Calls in each block of a function of these.
     fn calls(blocks: Vec<Block>) -> Vec<Vec<String>> {
-        let function = Function {
-            blocks,
-            ..Function::default()
-        };
         let constants = HashSet::from(["@par"]);
-        let mut touches = Touches::of(&function, &constants);
-        let calls_in = |block| {
+        let mut touches = Touches::new(&constants);
+        let mut text = String::new();
+        for block in &blocks {
             touches.begin_block(block);
-            let calls = block.insns.iter().flat_map(|insn| touches.before(insn));
-            calls.map(|call| call.text).collect()
-        };
-        function.blocks.iter().map(calls_in).collect()
+            text.push_str("block\n");
+            for insn in &block.insns {
+                touches.before(insn, |call| {
+                    let start = text.len();
+                    text.push_str(&call.text);
+                    text.push('\n');
+                    start..text.len()
+                });
+            }
+        }
+        let text = touches.finish(&text);
+        let blocks = text.split("block\n").skip(1);
+        blocks
+            .map(|calls| calls.lines().map(str::to_owned).collect())
+            .collect()
+    }
+
+    fn numbers(calls: &[Vec<String>]) -> Vec<usize> {
+        calls.iter().map(Vec::len).collect()
     }
 
     #[test]
@@ -222,5 +310,54 @@ mod tests {
         )]);
         assert_eq!(calls[0].len(), 1, "{calls:?}");
         assert!(calls[0][0].contains("ptr @shared") && calls[0][0].ends_with("i64 5)"));
+    }
+
+    #[test]
+    fn a_loop_looks_once_at_what_stays() {
+        let head = "%i = phi i64 [ 0, %a ], [ %next, %b ]";
+        let calls = calls(vec![
+            block("a", &["%1 = load i64, ptr %p, align 8", "br label %b"]),
+            block(
+                "b",
+                &[
+                    head,
+                    "%2 = load i64, ptr %p, align 8",
+                    "%q = getelementptr i64, ptr @table, i64 %i",
+                    "%3 = load i64, ptr %q, align 8",
+                    "%4 = load i64, ptr @once, align 8",
+                    "br i1 %c, label %b, label %d",
+                ],
+            ),
+            block(
+                "d",
+                &[
+                    "%5 = load i64, ptr %q, align 8",
+                    "%6 = load i64, ptr @once, align 8",
+                    "store i64 1, ptr %p, align 8",
+                    "ret void",
+                ],
+            ),
+        ]);
+        assert_eq!(numbers(&calls), [1, 2, 1], "{calls:?}");
+        assert!(calls[1][0].contains("%q") && calls[1][1].contains("@once"));
+        assert!(calls[2][0].ends_with("i64 1)"), "a write is more");
+    }
+
+    #[test]
+    fn what_one_of_two_ways_has_written_may_not_have_been() {
+        let calls = calls(vec![
+            block("a", &["br i1 %c, label %b, label %d"]),
+            block("b", &["store i64 1, ptr %p, align 8", "br label %e"]),
+            block("d", &["%1 = load i64, ptr %p, align 8", "br label %e"]),
+            block(
+                "e",
+                &[
+                    "%2 = load i64, ptr %p, align 8",
+                    "store i64 1, ptr %p, align 8",
+                    "ret void",
+                ],
+            ),
+        ]);
+        assert_eq!(numbers(&calls), [0, 1, 1, 1], "{calls:?}");
     }
 }
