@@ -288,7 +288,7 @@ mod tests {
             .iter()
             .map(|block| block.iter().map(|call| call.ends_with("i64 1)")).collect())
             .collect();
-        assert_eq!(pointers, [vec![false, false], vec![true], vec![false]]);
+        assert_eq!(pointers, [vec![false, false], vec![true], vec![]]);
         assert!(calls[0][0].starts_with("call void @tilt_touch(ptr %p, "));
         assert!(calls[0][1].starts_with("call void @tilt_touch(ptr %r, "));
     }
