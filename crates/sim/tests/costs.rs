@@ -26,10 +26,10 @@ fn looking_at_another_cpu_costs_by_distance() {
         ran.outcome.cpus.iter().map(|c| c.overhead_ns).sum::<u64>()
     };
     let [own, near, far] = [0, 1, 2].map(overhead_ns);
-    // The task is born elsewhere: one look comes from there.
+    // The task is born elsewhere: one look comes from there, and then the counter of looks, which it has written.
     assert!(own <= 1000, "{own}");
     assert!((9_900..=11_000).contains(&near), "{near}");
-    assert!((99_000..=101_000).contains(&far), "{far}");
+    assert!((99_000..=102_000).contains(&far), "{far}");
 }
 
 /// A variable that two CPUs write in turn comes from the other one each time, from as far as that is; variables of their own
