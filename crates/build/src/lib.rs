@@ -79,7 +79,7 @@ impl Default for BuilderOptions {
             debug: false,
             accesses: false,
             guard: true,
-            cache_dir: cache::default_dir(),
+            cache_dir: cache::default_dir().map(|dir| dir.join("objects")),
         }
     }
 }

@@ -180,7 +180,7 @@ fn a_metric_that_no_run_can_have_is_refused_before_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = explain(&["-w", "mix-hog-sleepers", "-s", "fifo,cfs"]);
     command.args(["--metric", "share_percent"]);
-    command.env("XDG_CACHE_HOME", folder.path());
+    crate::own_cache(&mut command, folder.path());
     let refused = command.assert().code(2).stdout("");
     refused.stderr(contains(
         "no such metric; the nearest are rt-app.cpu_share_percent",
@@ -227,7 +227,7 @@ fn bytes_depend_neither_on_threads_nor_on_the_cache() {
         ]
         .concat();
         let mut command = explain(&args);
-        command.env("XDG_CACHE_HOME", folder.path());
+        crate::own_cache(&mut command, folder.path());
         command.assert().success().get_output().stdout.clone()
     };
     let first = said(&["--jobs", "1"]);

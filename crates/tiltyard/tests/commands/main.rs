@@ -18,3 +18,21 @@ mod sensitivity;
 mod suite37;
 mod tables;
 mod user;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use tiltyard_build::BuilderOptions;
+
+/// The command keeps runs in this folder. Built schedulers are those of the usual cache, by a link: compilers would take most of
+/// the tests' time.
+fn own_cache(command: &mut assert_cmd::Command, folder: &Path) {
+    let built = BuilderOptions::default().cache_dir.unwrap();
+    fs::create_dir_all(&built).unwrap();
+    let link = folder.join("tiltyard/objects");
+    if !link.exists() {
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&built, &link).unwrap();
+    }
+    command.env("XDG_CACHE_HOME", folder);
+}

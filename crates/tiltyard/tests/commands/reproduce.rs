@@ -72,10 +72,7 @@ impl Bench {
     fn run(&self, args: &[&str]) -> Output {
         let mut command = assert_cmd::Command::cargo_bin("tiltyard").unwrap();
         command.env_remove("TILTYARD_DATA");
-        // Built schedulers come from the usual cache, by a link: only runs are kept here.
-        let cache = self.path("cache/tiltyard");
-        fs::create_dir_all(&cache).unwrap();
-        command.env("XDG_CACHE_HOME", self.path("cache"));
+        crate::own_cache(&mut command, &self.path("cache"));
         command
             .args(["reproduce", "--experiments"])
             .arg(self.path("experiments"));
