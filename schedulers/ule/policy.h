@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The two ULEs: FreeBSD's, and its port to Linux. They share all that is in the other files, and
- * differ in the functions below, each of which is in freebsd.h and in port.h, and in the figures of
- * port_params() and freebsd_params(). policy_NAME() calls the one that runs. Where the port does
- * nothing, or knows no cases, its answer stands here instead of a function.
+ * differ in the functions below and in the figures of port_params() and freebsd_params(). A POLICY
+ * has a function in freebsd.h and one in port.h; what is FREEBSD_ONLY has one in freebsd.h, and the
+ * port's answer stands here. policy_NAME() calls the one that runs.
  */
 #pragma once
 

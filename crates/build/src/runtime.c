@@ -65,7 +65,8 @@ OWN char *tilt_sp = tilt_stack;
 
 /*
  * Cache lines of the scheduler's variables and of the values of its maps, and which cores have
- * them. Set by the loader; null where caches cost nothing. The prelude looks here first.
+ * them. Set by the loader; null where caches cost nothing. The prelude, which looks here first, and
+ * the loader depend on the order of the fields.
  */
 #define LINE_BYTES 64
 #define WRITE	   1
@@ -78,9 +79,9 @@ struct tilt_lines {
 	} own, values;
 	/* Lines from the first value on that may get a word. */
 	u64 reserved;
-	/* What the word has if the core that runs has the line; the whole word if no other core
-	 * has, and it has written. */
+	/* The bit of a line's word that says that the core that runs has the line. */
 	u64 here;
+	/* The word if no other core has the line, and this one has written it. */
 	u64 owner;
 	/* Called when it does not have the line, or writes and others may have it, too. */
 	void (*fetch)(void *engine, u64 line, u64 how);

@@ -83,7 +83,7 @@ pub struct LineTable {
     pub fetch: extern "C" fn(*mut c_void, u64, u64),
 }
 
-/// A part of them.
+/// Lines that follow each other, and who has them.
 #[derive(Debug)]
 #[repr(C)]
 pub struct LineRange {
@@ -214,9 +214,9 @@ impl Instance {
             ("tilt_own_bytes", range.end - range.start),
         ];
         let stack = at("tilt_stack")?;
-        if range.end > stack + STACK_BYTES {
+        if range.end != stack + STACK_BYTES {
             return Err(LoadError::Dlopen(
-                "variables lie behind the stack".to_owned(),
+                "the stack is not the last of the scheduler's variables".to_owned(),
             ));
         }
         for (name, value) in values {
@@ -236,8 +236,8 @@ impl Instance {
         }
     }
 
-    /// Numbers of the lines of the scheduler's variables, and of those that [`Instance::set_map_memory`] has. Only one CPU
-    /// sees the stack, so its lines are not among them.
+    /// Numbers of the lines of the scheduler's variables, and of the memory that [`Instance::set_map_memory`] was given before.
+    /// Only one CPU sees the stack, so its lines are not among them.
     pub fn lines(&self) -> [Range<u64>; 2] {
         let stack = self.symbol("tilt_stack").expect("part of the runtime") as u64;
         // SAFETY: the instance's own variables.

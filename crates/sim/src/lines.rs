@@ -56,6 +56,7 @@ impl Lines {
                 fetch,
             }),
             own: Part::new(words, (own.end - own.start) as usize),
+            // Less than is reserved, which is a power of two, as what it grows to is.
             values: Part::new(words, 1024),
             words,
             core: 0,
@@ -92,6 +93,11 @@ impl Lines {
         (self.table.here, self.table.owner) = (bit, bit | EXCLUSIVE);
     }
 
+    /// Who executes the code.
+    pub fn core(&self) -> u32 {
+        self.core
+    }
+
     /// The core reads or writes a line: how far what it has to wait for comes, if anything. `how`: as in [`how`].
     #[inline]
     pub fn fetch(
@@ -106,6 +112,7 @@ impl Lines {
         }
         let value = (line - self.table.values.first) as usize;
         if value >= self.values.nr {
+            debug_assert!((value as u64) < self.table.reserved);
             self.values.grow(self.words, value + 1);
             self.show();
         }
@@ -265,6 +272,7 @@ mod tests {
     /// What runtime.c asks before it calls `fetch`.
     fn is_here(lines: &Lines, how: u64) -> bool {
         let table = &lines.table;
+        assert!(5 < table.own.nr && 1500 < table.values.nr);
         // SAFETY: the tests' own line, which is in the range.
         let words = unsafe { [*table.own.holders.add(5), *table.values.holders.add(1500)] };
         assert_eq!(words[0], words[1]);

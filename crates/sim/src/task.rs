@@ -30,6 +30,10 @@ impl TaskId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+
+    pub fn unless_idle(self) -> Option<TaskId> {
+        (!self.is_idle()).then_some(self)
+    }
 }
 
 /// Scheduling classes that the simulated kernel has, highest first: stop (the core's own),

@@ -32,35 +32,43 @@ fn looking_at_another_cpu_costs_by_distance() {
     assert!((99_000..=102_000).contains(&far), "{far}");
 }
 
-/// A variable that two CPUs write in turn comes from the other one each time, from as far as that is; variables of their own
-/// stay, and SMT siblings share a cache.
-#[test]
-fn a_shared_variable_costs_a_transfer_for_each_turn() {
-    let mut machine = ideal("package:2 [numa] l3:2 core:1 pu:2", 250);
+/// What CPU 0 and another pay for a counter of turns, which both write if it is `shared`, each its own else.
+fn turns_overhead_ns(topology: &str, cpu: u32, globals: [(&str, bool); 3]) -> u64 {
+    let mut machine = ideal(topology, 250);
     machine.costs.visit_llc_ns = Some(10);
     machine.costs.visit_near_ns = 100;
     machine.costs.visit_far_ns = 1000;
     let sharer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/sharer.bpf.c");
-    let overhead_ns = |cpu: u32, shared: bool, locked: bool| {
-        let text = r#"{ "tasks": {
-            "a": { "cpus": [0], "loop": 100, "run": 50, "sleep": 50 },
-            "b": { "cpus": [CPU], "delay": 55, "loop": 100, "run": 30, "sleep": 70 } } }"#;
-        let workload = parse(&text.replace("CPU", &cpu.to_string()));
-        let globals = [("shared", shared), ("locked", locked)];
-        let globals = globals.map(|(name, set)| (name.to_owned(), Value::Int(set.into())));
-        let mut arena = Arena::new(&machine, object(sharer, 2));
-        arena.globals = &globals;
-        let ran = arena.run(&workload).expect("a run");
-        check_books(&ran);
-        ran.outcome.cpus.iter().map(|c| c.overhead_ns).sum::<u64>()
-    };
-    for locked in [false, true] {
-        let own = overhead_ns(4, false, locked);
-        let [sibling, near, far] = [1, 2, 4].map(|cpu| overhead_ns(cpu, true, locked) - own);
-        // About 200 turns; a few are two in a row of one CPU.
-        assert!(sibling < 20 * 100, "{sibling}");
-        assert!((18_000..=22_000).contains(&near), "{near}");
-        assert!((180_000..=220_000).contains(&far), "{far}");
+    let text = r#"{ "tasks": {
+        "a": { "cpus": [0], "loop": 100, "run": 50, "sleep": 50 },
+        "b": { "cpus": [CPU], "delay": 55, "loop": 100, "run": 30, "sleep": 70 } } }"#;
+    let workload = parse(&text.replace("CPU", &cpu.to_string()));
+    let globals = globals.map(|(name, set)| (name.to_owned(), Value::Int(set.into())));
+    let mut arena = Arena::new(&machine, object(sharer, 2));
+    arena.globals = &globals;
+    let ran = arena.run(&workload).expect("a run");
+    check_books(&ran);
+    ran.outcome.cpus.iter().map(|c| c.overhead_ns).sum()
+}
+
+/// A variable, or a value of a map, that two CPUs write in turn comes from the other one each time, from as far as that is; what
+/// only one CPU uses stays, and SMT siblings share a cache.
+#[test]
+fn a_shared_variable_costs_a_transfer_for_each_turn() {
+    let small = ("package:2 [numa] l3:2 core:1 pu:2", 1, 2, 4);
+    // Sets of cores that take three words.
+    let large = ("package:2 [numa] l3:2 core:33 pu:2", 1, 2 * 63, 2 * 130);
+    for (topology, sibling, near, far) in [small, large] {
+        for (locked, mapped) in [(false, false), (true, false), (false, true), (true, true)] {
+            let globals = |shared| [("shared", shared), ("locked", locked), ("mapped", mapped)];
+            let own = turns_overhead_ns(topology, far, globals(false));
+            let more = |cpu| turns_overhead_ns(topology, cpu, globals(true)) - own;
+            let [sibling, near, far] = [sibling, near, far].map(more);
+            // About 200 turns; a few are two in a row of one CPU.
+            assert!(sibling < 20 * 100, "{sibling}");
+            assert!((18_000..=22_000).contains(&near), "{near}");
+            assert!((180_000..=220_000).contains(&far), "{far}");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which cache lines an instruction for the host touches, so that those which come from another CPU take their time. A line
-//! stays where it is during a callback, so what certainly has been touched before, on each way that leads there, is left out.
+//! stays where it is during a callback, so what has been touched before, on each way that leads there, is left out, as far as
+//! pointers point to the beginnings of lines.
 
 use super::access::{self, AccessedRange};
 use crate::ir::{Block, Function, Insn, names};
@@ -25,21 +26,22 @@ pub struct Touches<'f> {
     /// Pointers that are others and so many bytes.
     offsets: HashMap<String, Line>,
     /// In the order of the blocks.
-    blocks: Vec<Events<'f>>,
+    blocks: Vec<Touching<'f>>,
 }
 
-/// What happens in a block.
-struct Events<'f> {
+/// What a block touches, in order. Nothing has to be forgotten when a pointer gets another value, in a loop: the first way to
+/// where it gets one has not touched what it points to.
+struct Touching<'f> {
     label: &'f str,
     successors: Vec<&'f str>,
-    events: Vec<Event>,
+    touches: Vec<Touch>,
 }
 
-enum Event {
-    /// A pointer gets another value, as those in loops do each time.
-    Defined(String),
-    /// The range of the text where this is asked for.
-    Touched(Line, bool, Range<usize>),
+struct Touch {
+    line: Line,
+    write: bool,
+    /// Where in the text it is asked whether the line is here.
+    place: Range<usize>,
 }
 
 impl<'f> Touches<'f> {
@@ -53,10 +55,10 @@ impl<'f> Touches<'f> {
     }
 
     pub fn begin_block(&mut self, block: &'f Block) {
-        self.blocks.push(Events {
+        self.blocks.push(Touching {
             label: &block.label,
             successors: Function::successors(block),
-            events: Vec::new(),
+            touches: Vec::new(),
         });
     }
 
@@ -83,17 +85,15 @@ impl<'f> Touches<'f> {
             };
             let text = format!("call void @{function}(ptr {pointer}, i64 {bytes}, i64 {how})");
             let place = write(&Insn::new("", text));
-            if is_scalar {
-                let (root, offset) = self.line_of(pointer);
-                let line = (root, offset.div_euclid(LINE_BYTES));
-                self.happens(Event::Touched(line, range.write, place));
+            let (root, offset) = self.line_of(pointer);
+            let line = (root, offset.div_euclid(LINE_BYTES));
+            if is_scalar && let Some(block) = self.blocks.last_mut() {
+                block.touches.push(Touch {
+                    line,
+                    write: range.write,
+                    place,
+                });
             }
-        }
-    }
-
-    fn happens(&mut self, event: Event) {
-        if let Some(block) = self.blocks.last_mut() {
-            block.events.push(event);
         }
     }
 
@@ -147,12 +147,9 @@ impl<'f> Touches<'f> {
 
     fn learn(&mut self, insn: &Insn) {
         let result = insn.result.as_str();
-        if !result.is_empty() {
-            self.happens(Event::Defined(result.to_owned()));
-        }
         if insn.opcode() == "alloca"
             || insn.text.contains("@tilt_probe(")
-            || insn.text.contains("@tilt_frame(")
+            || insn.opcode() == "getelementptr" && insn.text.contains("ptr %tilt.frame,")
             // Points to the iterator.
             || insn.text.contains("@bpf_iter_num_next(")
         {
@@ -181,18 +178,15 @@ impl<'f> Touches<'f> {
     }
 }
 
-impl Events<'_> {
+impl Touching<'_> {
     /// What has been touched after the block, where it begins with `touched`; `needless` gets the places at which nothing is
     /// new.
     fn pass(&self, touched: &mut Touched, mut needless: impl FnMut(Range<usize>)) {
-        for event in &self.events {
-            match event {
-                Event::Defined(pointer) => touched.retain(|(root, _), _| root != pointer),
-                Event::Touched(line, write, place) => match touched.get_mut(line) {
-                    Some(written) if *written || !write => needless(place.clone()),
-                    Some(written) => *written = true,
-                    None => drop(touched.insert(line.clone(), *write)),
-                },
+        for Touch { line, write, place } in &self.touches {
+            match touched.get_mut(line) {
+                Some(written) if *written || !write => needless(place.clone()),
+                Some(written) => *written = true,
+                None => drop(touched.insert(line.clone(), *write)),
             }
         }
     }

@@ -44,8 +44,8 @@ go:
   ret void
 }
 
-; An access of %bytes bytes, aligned to its size; %how as in tilt_access. The fields of struct tilt_lines are numbered
-; there: own variables from 0, values of maps from 3.
+; An access of %bytes bytes, aligned to its size; %how as in tilt_access. Indices count the words of struct tilt_lines
+; (runtime.c): own variables 0 to 2, values of maps 3 to 5, reserved 6, here 7, owner 8.
 define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %lines = load ptr, ptr @tilt_lines
   %free = icmp eq ptr %lines, null

@@ -158,18 +158,19 @@ impl Dsq {
 
     /// The task that a consumer would examine first.
     pub fn first(&self) -> Option<TaskId> {
-        some(self.first)
+        self.first.unless_idle()
     }
 
     /// The task that a reverse iteration sees first.
     pub fn last(&self) -> Option<TaskId> {
-        some(self.last)
+        self.last.unless_idle()
     }
 
     /// The task after `at` (before it when `reverse`); `at` must be on this queue.
     pub fn neighbour(&self, tasks: &Tasks, at: TaskId, reverse: bool) -> Option<TaskId> {
         let ext = &tasks[at.index()].ext;
-        some(if reverse { ext.dsq_prev } else { ext.dsq_next })
+        let id = if reverse { ext.dsq_prev } else { ext.dsq_next };
+        id.unless_idle()
     }
 
     /// The first task after a position that a task once had (before it when `reverse`).
@@ -198,6 +199,88 @@ impl Dsq {
     }
 }
 
-fn some(id: TaskId) -> Option<TaskId> {
-    (!id.is_idle()).then_some(id)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::cpumask::CpuSet;
+    use crate::bpf::rng::Streams;
+    use crate::program::Cursor;
+    use crate::task::{Class, ExtTask, Life, Work, new_task_struct};
+    use std::rc::Rc;
+
+    fn task() -> Task {
+        Task {
+            kern: new_task_struct(1, "t"),
+            id: TaskId(1),
+            name: "t".into(),
+            app: 0,
+            spec: None,
+            instance: 0,
+            life: Life::Runnable,
+            class: Class::Ext,
+            nice: 0,
+            cpu: 0,
+            cpus: Rc::new(CpuSet::new(1)),
+            cgroup: 0,
+            ext: ExtTask::default(),
+            work: Work::default(),
+            cursor: Cursor::default(),
+            rng: Streams::new(1).stream("t", 0),
+            jitter: None,
+            parent: TaskId::IDLE,
+            live_children: 0,
+            generation: 0,
+            rt_slice_ticks: 0,
+        }
+    }
+
+    fn walk(dsq: &Dsq, tasks: &Tasks, reverse: bool) -> Vec<u32> {
+        let mut at = if reverse { dsq.last() } else { dsq.first() };
+        let next = || {
+            let id = at?;
+            at = dsq.neighbour(tasks, id, reverse);
+            Some(id.0)
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    /// The links agree with the tree, whatever comes and goes; equals follow each other as they came.
+    #[test]
+    fn an_ordered_queue_is_walked_in_its_order() {
+        let mut tasks: Vec<Box<Task>> = (0..30).map(|_| Box::new(task())).collect();
+        let mut dsq = Dsq::new(1);
+        let mut model: Vec<(u64, u64, u32)> = Vec::new();
+        let mut random = 1u64;
+        for step in 0..2000 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(step);
+            let id = 1 + (random >> 33) as u32 % 29;
+            // Some are equal, and the values wrap around.
+            let vtime = u64::MAX - 3 + (random >> 40) % 8;
+            match model.iter().position(|entry| entry.2 == id) {
+                Some(at) => {
+                    model.remove(at);
+                    dsq.remove(&mut tasks, TaskId(id));
+                }
+                None => {
+                    let place = Position::Vtime(vtime);
+                    dsq.insert(&mut tasks, TaskId(id), place).unwrap();
+                    model.push((vtime.wrapping_sub(u64::MAX - 3), step, id));
+                }
+            }
+            model.sort_unstable();
+            let mut order: Vec<u32> = model.iter().map(|entry| entry.2).collect();
+            assert_eq!(walk(&dsq, &tasks, false), order);
+            // Where an iterator goes on whose task has left.
+            if let [first, second, ..] = order[..] {
+                let ext = &tasks[first as usize].ext;
+                let beyond = dsq.beyond(&tasks, ext.dsq_order, ext.dsq_seq, false);
+                assert_eq!(beyond, Some(TaskId(second)));
+            }
+            order.reverse();
+            assert_eq!(walk(&dsq, &tasks, true), order);
+            assert_eq!(dsq.len as usize, order.len());
+        }
+    }
 }

@@ -262,6 +262,7 @@ impl Engine<'_> {
         };
         let (cpus, costs) = (&self.machine.cpus, &self.machine.costs);
         let own = &cpus[self.exec_cpu as usize];
+        debug_assert_eq!(own.core, lines.core());
         let first_cpus = &self.topology.first_of_core;
         let distance = |core: u32| {
             let other = &cpus[first_cpus[core as usize] as usize];

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Counts turns: in a variable for all CPUs, or in one of each CPU's own. */
+/* Counts turns: in a variable for all CPUs, or in one of each CPU's own; or in values of a map. */
 #include <scx/common.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
 const volatile bool shared;
 const volatile bool locked;
+const volatile bool mapped;
 
 struct line {
 	u64 turns;
 	u64 rest[7];
 };
-struct line counts[64] __attribute__((aligned(64)));
+#define NR_CPUS 256
+struct line counts[NR_CPUS] __attribute__((aligned(64)));
 struct line everybody __attribute__((aligned(64)));
+
+/* One more for everybody. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NR_CPUS + 1);
+	__type(key, u32);
+	__type(value, struct line);
+} values SEC(".maps");
 
 void BPF_STRUCT_OPS(sharer_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -21,8 +31,13 @@ void BPF_STRUCT_OPS(sharer_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(sharer_running, struct task_struct *p)
 {
-	struct line *line = shared ? &everybody : &counts[bpf_get_smp_processor_id() & 63];
+	u32 cpu = bpf_get_smp_processor_id() & (NR_CPUS - 1), key = shared ? NR_CPUS : cpu;
+	struct line *line = shared ? &everybody : &counts[cpu];
 
+	if (mapped)
+		line = bpf_map_lookup_elem(&values, &key);
+	if (!line)
+		return;
 	if (locked)
 		__sync_fetch_and_add(&line->turns, 1);
 	else
