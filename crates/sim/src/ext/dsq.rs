@@ -257,7 +257,7 @@ mod tests {
                 .wrapping_add(step);
             let id = 1 + (random >> 33) as u32 % 29;
             // Some are equal, and the values wrap around.
-            let vtime = u64::MAX - 3 + (random >> 40) % 8;
+            let vtime = (u64::MAX - 3).wrapping_add((random >> 40) % 8);
             match model.iter().position(|entry| entry.2 == id) {
                 Some(at) => {
                     model.remove(at);
