@@ -245,7 +245,7 @@ impl Ext {
             spin_locks: HashMap::default(),
             paid_insns: 0,
             kfunc_ns: 0,
-            // After `bpf`, which tells the instance where values of maps are.
+            // After `bpf`, which gives the instance the memory of maps.
             lines: shared_lines(setup.machine, instance),
             storing: None,
         })
