@@ -288,14 +288,21 @@ fn fits(
         let what = "array of this name";
         return Err(EnvironmentError::Missing { key, what });
     }
-    match variable.values.len() as u64 > elements {
-        true => Err(EnvironmentError::TooManyCpus {
-            scheduler: scheduler.to_owned(),
-            name: variable.name.clone(),
+    let (scheduler, name) = (scheduler.to_owned(), variable.name.clone());
+    match variable.values.len() as u64 {
+        values if values <= elements => Ok(()),
+        cpus if cpus == machine.nr_cpus() as u64 => Err(EnvironmentError::TooManyCpus {
+            scheduler,
+            name,
             holds: elements,
-            cpus: machine.nr_cpus() as u64,
+            cpus,
         }),
-        false => Ok(()),
+        values => Err(EnvironmentError::TooManyValues {
+            scheduler,
+            name,
+            holds: elements,
+            values,
+        }),
     }
 }
 
@@ -489,6 +496,11 @@ mod tests {
         assert_eq!(
             error,
             "mine supports 7 CPUs, the length of its cpu_core_id; this machine has 8"
+        );
+        let error = plan("", nodes, &[], &[("node_distance", 9)]).unwrap_err();
+        assert_eq!(
+            error,
+            "mine has room for 9 values of node_distance; this machine has 16"
         );
         let error = plan("", TWO, &[], &[("cpu_core_id", 1)]).unwrap_err();
         assert!(error.contains("array of this name"), "{error}");

@@ -111,6 +111,13 @@ pub enum EnvironmentError {
         holds: u64,
         cpus: u64,
     },
+    #[error("{scheduler} has room for {holds} values of {name}; this machine has {values}")]
+    TooManyValues {
+        scheduler: String,
+        name: String,
+        holds: u64,
+        values: u64,
+    },
 }
 
 impl EnvironmentError {

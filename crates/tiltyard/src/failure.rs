@@ -196,7 +196,9 @@ fn code_of_sim(error: &SimError) -> Code {
                 | LoadError::ValueRange { .. }
                 | LoadError::Array { .. },
             )
-            | RunError::Environment(EnvironmentError::TooManyCpus { .. }) => Code::Usage,
+            | RunError::Environment(
+                EnvironmentError::TooManyCpus { .. } | EnvironmentError::TooManyValues { .. },
+            ) => Code::Usage,
             RunError::Environment(_) => Code::Input,
             RunError::Load(LoadError::Unbound(_)) | RunError::NotModelled(_) => Code::NotModelled,
             RunError::Load(_) | RunError::Crash { .. } | RunError::Scheduler(_) => Code::Scheduler,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a scheduler has to pass before it ships: the verifiers of the oldest and the newest kernel for which there are
-//! packages, and load that changes all the time. It reports that and passes where a guest, a kernel or a command is missing.
+//! packages, and load that changes all the time, on eight CPUs in two nodes. It reports that and passes where a guest, a kernel or a command is missing.
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: both tests under both kernels, a minute of each
 //! kind of load, all presets. Without the variable it is two seconds, each test boots only one of the kernels, and of the presets a fifth
@@ -27,15 +27,15 @@ const STRESS: &str = r#"
 set -e
 cd /tmp
 load() { stress-ng --quiet --timeout ${0}s "$@"; }
-load --affinity 4 --affinity-rand
-load --cpu 2 --switch 2 --nanosleep 1 &
+load --affinity 10 --affinity-rand
+load --cpu 6 --switch 3 --nanosleep 1 &
 n=0
 while kill -0 $! 2>/dev/null; do
     for task in $(ls /proc/[0-9]*/task | grep -x '[0-9]*'); do
         grep -qs stress-ng /proc/$task/comm || continue
         n=$((n + 7))
-        taskset -cp $((n % 2)) $task
-        taskset -cp 0,1 $task
+        taskset -cp $((n % 8)) $task
+        taskset -cp 0-7 $task
         renice -n $((n % 40 - 20)) -p $task
     done >/dev/null 2>&1 || true
     # Waits for a kernel thread of each CPU.
@@ -103,7 +103,7 @@ fn every_scheduler_passes_the_verifiers() {
     all.sort();
     all.dedup();
     for kernel in kernels(0) {
-        pass(kernel, &all, &["true"]);
+        pass(kernel, "package:1 core:2 pu:1", &all, &["true"]);
     }
 }
 
@@ -114,7 +114,13 @@ fn every_scheduler_survives_changing_load() {
     }
     let seconds = std::env::var("TILTYARD_GATE_S").unwrap_or("2".to_owned());
     for kernel in kernels(1) {
-        let output = pass(kernel, &schedulers(), &["sh", "-c", STRESS, &seconds]);
+        let command = ["sh", "-c", STRESS, &seconds];
+        let output = pass(
+            kernel,
+            "package:2 [numa] l3:1 core:2 pu:2",
+            &schedulers(),
+            &command,
+        );
         for line in output.lines().filter(|line| line.starts_with("changed: ")) {
             assert_ne!(line, "changed: 0", "{output}");
         }
@@ -123,10 +129,11 @@ fn every_scheduler_survives_changing_load() {
 
 /// Runs the command under each scheduler, in one guest: all of it succeeds, each scheduler stays until it is taken out,
 /// and the kernel has nothing to complain about. What the command printed.
-fn pass(kernel: &str, schedulers: &[String], command: &[&str]) -> String {
+fn pass(kernel: &str, machine: &str, schedulers: &[String], command: &[&str]) -> String {
     let mut tiltyard = Command::new(TILTYARD);
     tiltyard.args(["kernel", "--vm", "--kernel", kernel, "--rounds", "1"]);
-    tiltyard.args(["--no-events", "--limit", "900", "--format", "json"]);
+    tiltyard.args(["-m", machine, "--no-events", "--limit", "900"]);
+    tiltyard.args(["--format", "json"]);
     let out = tempfile::NamedTempFile::new().unwrap();
     tiltyard.args(["-s", &schedulers.join(","), "--out"]);
     let output = tiltyard.arg(out.path()).arg("--").args(command).output();
