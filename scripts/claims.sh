@@ -7,11 +7,16 @@
 #   mutations.json    each rule of experiments/mutations broken
 #   sensitivity.json  each assumed value halved and doubled
 #   kernel.json       verdicts in a real kernel: more than an hour in virtual machines, only with `scripts/claims.sh kernel`
+#   kernel-6.1.json   those of claims about CFS with the CFS of Linux 6.1, likewise
 # `scripts/claims.sh pages` writes the pages again from the results that are there.
 set -e
 cd "$(dirname "$0")/.."
 tiltyard=${TILTYARD:-target/release/tiltyard}
 results=experiments/results
+# Claims whose runs in a kernel are all under CFS.
+OWN_CFS="atc18.cfs.nice-weighting atc18.cfs.group-fairness atc18.cfs.group-nesting atc18.cfs.fair-share-equal
+	atc18.cfs.sleepers-run-first atc18.cfs.no-starvation-within-period atc18.cfs.steal-up-to-32
+	atc18.cfs.node-load-is-average atc18.fig6.cfs-380-in-0.2s atc18.fig6.cfs-never-perfect atc18.fig6.cfs-18-vs-15"
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
 
@@ -52,6 +57,8 @@ if [ "$1" != pages ]; then
 	fi
 	if [ "$1" = kernel ]; then
 		"$tiltyard" reproduce --arena kernel --vm --jobs 2 --format json >"$new/kernel.json"
+		"$tiltyard" reproduce --arena kernel --vm --kernel 6.1 --instead cfs=default --jobs 2 --format json \
+			$OWN_CFS >"$new/kernel-6.1.json"
 	fi
 	# The first check of a claim that is judged for the first time; those of others stay.
 	{

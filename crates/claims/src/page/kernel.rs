@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where a real kernel's verdict differs.
+//! Where a real kernel's verdict differs, and what its own CFS does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -57,7 +57,6 @@ pub(super) fn disagreements(out: &mut String, kept: &Kept, claims: &BTreeMap<&st
         "The verdicts that differ:\n\n| claim | simulated | in the kernel | why |\n| --- | --- | --- | --- |\n",
     );
     for (sim, real) in differ {
-        let shown = |v: &Verdict| format!("{}: {}", v.verdict.name(), measured(v).join("; "));
         let why = claims
             .get(sim.id.as_str())
             .and_then(|c| c.in_kernel.as_deref());
@@ -69,5 +68,42 @@ pub(super) fn disagreements(out: &mut String, kept: &Kept, claims: &BTreeMap<&st
             shown(sim),
             shown(real)
         );
+    }
+}
+
+fn shown(verdict: &Verdict) -> String {
+    format!(
+        "{}: {}",
+        verdict.verdict.name(),
+        measured(verdict).join("; ")
+    )
+}
+
+/// What the sources say, the simulated `cfs`, the same in a kernel, and the CFS of Linux 6.1.
+pub(super) fn own_cfs(out: &mut String, kept: &Kept) {
+    let own = kept.own_cfs.iter().filter(|v| is_current(v, &kept.sim));
+    let mut rows = String::new();
+    for own in own {
+        let of = |all: &[Verdict]| {
+            let found = all.iter().find(|v| v.id == own.id);
+            found.filter(|v| is_current(v, &kept.sim)).map(shown)
+        };
+        let cell = |shown: Option<String>| shown.unwrap_or_else(|| "not run".to_owned());
+        let (sim, ours) = (cell(of(&kept.sim)), cell(of(&kept.kernel)));
+        let (id, expected) = (&own.id, &own.expected);
+        let _ = writeln!(
+            rows,
+            "| `{id}` | {expected} | {sim} | {ours} | {} |",
+            shown(own)
+        );
+    }
+    if !rows.is_empty() {
+        out.push_str(
+            "\n### Beside the CFS of Linux 6.1\n\nThe claims that only need CFS, with that of Linux 6.1 in place of `cfs` \
+             (`tiltyard reproduce --arena kernel --vm --kernel 6.1 --instead cfs=default`).\n\n\
+             | claim | the source | `cfs`, simulated | `cfs` in Linux 6.18 | CFS of Linux 6.1 |\n\
+             | --- | --- | --- | --- | --- |\n",
+        );
+        out.push_str(&rows);
     }
 }
