@@ -497,7 +497,13 @@ mod tests {
             error,
             "mine supports 7 CPUs, the length of its cpu_core_id; this machine has 8"
         );
-        let error = plan("", nodes, &[], &[("node_distance", 9)]).unwrap_err();
+        let error = plan(
+            "",
+            "package:2 group:2 [numa] l3:1 core:1 pu:1",
+            &[],
+            &[("node_distance", 9)],
+        )
+        .unwrap_err();
         assert_eq!(
             error,
             "mine has room for 9 values of node_distance; this machine has 16"
