@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where a real kernel's verdict differs, and what its own CFS does.
+//! Where a real kernel's verdict differs, and what its own scheduler does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -79,10 +79,22 @@ fn shown(verdict: &Verdict) -> String {
     )
 }
 
-/// What the sources say, the simulated `cfs`, the same in a kernel, and the CFS of Linux 6.1.
-pub(super) fn own_cfs(out: &mut String, kept: &Kept) {
-    let own = kept.own_cfs.iter().filter(|v| is_current(v, &kept.sim));
-    let mut rows = String::new();
+/// What the sources say, the simulated scheduler, the same in a kernel, and a kernel's own in its place.
+pub(super) fn own_scheduler(out: &mut String, kept: &Kept) {
+    let own = kept.own_scheduler.iter();
+    let own: Vec<&Verdict> = own.filter(|v| is_current(v, &kept.sim)).collect();
+    let Some(first) = own.first() else {
+        return;
+    };
+    let release = first.kernel_release.as_deref().unwrap_or("?");
+    let _ = writeln!(
+        out,
+        "\n### Beside the kernel's own scheduler\n\nClaims about a scheduler that Linux {release} has itself, with that one in its place \
+         (for instance `{}`).\n\n\
+         | claim | the source | simulated | in a kernel with sched_ext | the own one of Linux {release} |\n\
+         | --- | --- | --- | --- | --- |",
+        first.command
+    );
     for own in own {
         let of = |all: &[Verdict]| {
             let found = all.iter().find(|v| v.id == own.id);
@@ -92,18 +104,9 @@ pub(super) fn own_cfs(out: &mut String, kept: &Kept) {
         let (sim, ours) = (cell(of(&kept.sim)), cell(of(&kept.kernel)));
         let (id, expected) = (&own.id, &own.expected);
         let _ = writeln!(
-            rows,
+            out,
             "| `{id}` | {expected} | {sim} | {ours} | {} |",
             shown(own)
         );
-    }
-    if !rows.is_empty() {
-        out.push_str(
-            "\n### Beside the CFS of Linux 6.1\n\nThe claims that only need CFS, with that of Linux 6.1 in place of `cfs` \
-             (`tiltyard reproduce --arena kernel --vm --kernel 6.1 --instead cfs=default`).\n\n\
-             | claim | the source | `cfs`, simulated | `cfs` in Linux 6.18 | CFS of Linux 6.1 |\n\
-             | --- | --- | --- | --- | --- |\n",
-        );
-        out.push_str(&rows);
     }
 }

@@ -28,8 +28,8 @@ pub struct Kept {
     pub sim: Vec<Verdict>,
     /// In a real kernel.
     pub kernel: Vec<Verdict>,
-    /// In Linux 6.1, with its own CFS in place of `cfs`.
-    pub own_cfs: Vec<Verdict>,
+    /// In a kernel with its own scheduler in place of one of ours.
+    pub own_scheduler: Vec<Verdict>,
     pub sensitivity: Vec<Variation>,
     /// Claims with other schedulers in place of their own.
     pub specificity: Vec<Trials>,
@@ -51,7 +51,7 @@ pub fn page(experiments: &[Experiment], fitted: &Fitted, kept: &Kept) -> String 
     let classes = specificity::classes(experiments, kept);
     misses::misses(&mut out, kept, &claims);
     kernel::disagreements(&mut out, kept, &claims);
-    kernel::own_cfs(&mut out, kept);
+    kernel::own_scheduler(&mut out, kept);
     contradictions::contradictions(&mut out, kept, &claims);
     specificity::specificity(&mut out, kept, &claims, &classes);
     mutations::mutations(&mut out, kept);

@@ -440,7 +440,7 @@ fn kept_results(rules: Vec<Mutations>, folder: &Path) -> Result<Kept, Failure> {
     let kept = Kept {
         sim: read(folder.join("sim.json"))?,
         kernel: read(folder.join("kernel.json"))?,
-        own_cfs: read(folder.join("kernel-6.1.json"))?,
+        own_scheduler: read(folder.join("kernel-6.1.json"))?,
         sensitivity: read(folder.join("sensitivity.json"))?,
         specificity: read(folder.join("specificity.json"))?,
         presets: read(folder.join("presets.json"))?,
