@@ -86,12 +86,11 @@ pub(super) fn own_scheduler(out: &mut String, kept: &Kept) {
     let Some(first) = own.first() else {
         return;
     };
-    let release = first.kernel_release.as_deref().unwrap_or("?");
     let _ = writeln!(
         out,
-        "\n### Beside the kernel's own scheduler\n\nClaims about a scheduler that Linux {release} has itself, with that one in its place \
+        "\n### Beside the kernel's own scheduler\n\nClaims about a scheduler that a kernel has itself, with that one in its place \
          (for instance `{}`).\n\n\
-         | claim | the source | simulated | in a kernel with sched_ext | the own one of Linux {release} |\n\
+         | claim | the source | simulated | in a kernel with sched_ext | the kernel's own |\n\
          | --- | --- | --- | --- | --- |",
         first.command
     );
