@@ -3,7 +3,7 @@
 //! packages, and load that changes all the time, on eight CPUs in two nodes. It reports that and passes where a guest, a kernel or a command is missing.
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: both tests under both kernels, a minute of each
-//! kind of load, all presets. Without the variable it is two seconds, each test boots only one of the kernels, and of the presets a fifth
+//! kind of load, all presets. Without the variable it is one second, each test boots only one of the kernels, and of the presets a fifth
 //! is tried; which depends on the text of the schedulers and of crates/kernel.
 
 use std::io::Write;
@@ -112,7 +112,7 @@ fn every_scheduler_survives_changing_load() {
     if let Err(error) = Command::new("stress-ng").arg("--version").output() {
         return skip(&format!("stress-ng: {error}"));
     }
-    let seconds = std::env::var("TILTYARD_GATE_S").unwrap_or("2".to_owned());
+    let seconds = std::env::var("TILTYARD_GATE_S").unwrap_or("1".to_owned());
     for kernel in kernels(1) {
         let command = ["sh", "-c", STRESS, &seconds];
         let output = pass(
