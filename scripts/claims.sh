@@ -58,7 +58,7 @@ if [ "$1" != pages ]; then
 	if [ "$1" = kernel ]; then
 		"$tiltyard" reproduce --arena kernel --vm --jobs 2 --format json >"$new/kernel.json"
 		"$tiltyard" reproduce --arena kernel --vm --kernel 6.1 --instead cfs=default --jobs 2 --format json \
-			$OWN_CFS >"$new/kernel-6.1.json"
+			$OWN_CFS >"$new/kernel-6.1.json" || [ -s "$new/kernel-6.1.json" ]
 	fi
 	# The first check of a claim that is judged for the first time; those of others stay.
 	{

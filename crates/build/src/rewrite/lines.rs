@@ -7,6 +7,7 @@ use super::access::{self, AccessedRange};
 use crate::ir::{Block, Function, Insn, names};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use tiltyard_native::LINE_BYTES;
 use tiltyard_native::object::how;
 
 /// A line relative to a pointer, which is taken to point to the beginning of one.
@@ -14,8 +15,6 @@ type Line = (String, i64);
 
 /// Lines that have been touched, and whether they have been written.
 type Touched = HashMap<Line, bool>;
-
-const LINE_BYTES: i64 = 64;
 
 /// What is known of a function's pointers and lines, while it is gone through from the first instruction to the last.
 pub struct Touches<'f> {
@@ -86,10 +85,9 @@ impl<'f> Touches<'f> {
             let text = format!("call void @{function}(ptr {pointer}, i64 {bytes}, i64 {how})");
             let place = write(&Insn::new("", text));
             let (root, offset) = self.line_of(pointer);
-            let line = (root, offset.div_euclid(LINE_BYTES));
             if is_scalar && let Some(block) = self.blocks.last_mut() {
                 block.touches.push(Touch {
-                    line,
+                    line: (root, offset.div_euclid(LINE_BYTES as i64)),
                     write: range.write,
                     place,
                 });
@@ -298,6 +296,10 @@ mod tests {
                 "%task = call ptr @tilt_probe(ptr %p)",
                 "%field = getelementptr i8, ptr %task, i64 24",
                 "%2 = load i64, ptr %field, align 8",
+                "%local = getelementptr { i64 }, ptr %tilt.frame, i32 0, i32 0",
+                "store i64 1, ptr %local, align 8",
+                "%number = call ptr @bpf_iter_num_next(ptr %own)",
+                "%4 = load i32, ptr %number, align 4",
                 "%3 = atomicrmw add ptr @shared, i64 1 seq_cst, align 8",
                 "ret void",
             ],

@@ -88,7 +88,7 @@ pub(super) fn own_scheduler(out: &mut String, kept: &Kept) {
     };
     let _ = writeln!(
         out,
-        "\n### Beside the kernel's own scheduler\n\nClaims about a scheduler that a kernel has itself, with that one in its place \
+        "\n### Beside the kernel's own scheduler\n\nClaims about a scheduler that a kernel itself contains, run with the kernel's own in its place \
          (for instance `{}`).\n\n\
          | claim | the source | simulated | in a kernel with sched_ext | the kernel's own |\n\
          | --- | --- | --- | --- | --- |",
