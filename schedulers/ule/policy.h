@@ -52,8 +52,8 @@ FREEBSD_ONLY(s32, displaced, (struct task_struct *p, struct ule_task *t, s32 cpu
  * @key. Linux puts it at the tail. */
 FREEBSD_ONLY(bool, keeps_place, (struct task_struct *p, struct ule_cpu *c, u64 key), (p, c, key),
 	     false)
-/* A task of priority @pri has been queued on @cpu. */
-POLICY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri))
+/* A task of priority @pri has been queued on @cpu. The port leaves the running one alone. */
+FREEBSD_ONLY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri), (void)0)
 
 /* A task has been chosen to run: its slot and priority are the CPU's. There is none to choose. */
 POLICY(void, cpu_runs, (struct ule_cpu *c, u32 pri, u64 slot), (c, pri, slot))
@@ -66,7 +66,7 @@ POLICY(u32, running_pri, (struct ule_cpu *c), (c))
  * asks by the load alone, whether tasks wait or not. */
 FREEBSD_ONLY(bool, may_ask, (struct ule_cpu *c), (c), true)
 POLICY(bool, may_give, (struct ule_cpu *c), (c))
-POLICY(u32, steal_load, (s32 cpu, u32 level), (cpu, level))
+FREEBSD_ONLY(u32, steal_load, (s32 cpu, u32 level), (cpu, level), 2)
 POLICY(void, received, (s32 to, struct ule_cpu *c), (to, c))
 
 /* Whether a new task's history is cut, and its creation charged. Who inherits its run time. */

@@ -77,11 +77,6 @@ static s32 port_pickcpu(struct task_struct *p, struct ule_task *t, s32 prev, u64
 	return cpu;
 }
 
-/* The running task is left alone. */
-static void port_preempt_check(s32 cpu, struct ule_cpu *c, u32 pri)
-{
-}
-
 /* The running task stays on the calendar, and lowpri as it is. */
 static void port_cpu_runs(struct ule_cpu *c, u32 pri, u64 slot)
 {
@@ -104,11 +99,6 @@ static u32 port_running_pri(struct ule_cpu *c)
 static bool port_may_give(struct ule_cpu *c)
 {
 	return READ_ONCE(c->load) > 1;
-}
-
-static u32 port_steal_load(s32 cpu, u32 level)
-{
-	return 2;
 }
 
 static void port_received(s32 to, struct ule_cpu *c)
