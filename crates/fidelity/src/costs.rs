@@ -186,6 +186,7 @@ impl Weighed {
                 0 => 1000,
                 _ => 1000 - (streamed_ps * 1000 / line_mem_ps).min(1000),
             },
+            node_mb_per_s: None,
             smt_permille: self.own.smt_permille.unwrap_or(1000).max(1),
         }
     }

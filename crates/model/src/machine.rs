@@ -115,6 +115,8 @@ pub struct Costs {
     pub line_far_ps: u64,
     /// Part of a refill that out-of-order execution and prefetching hide, in 1/1000.
     pub refill_overlap_permille: u64,
+    /// What the memory of one node delivers to all of its users together, in 10^6 bytes a second; without limit if not given.
+    pub node_mb_per_s: Option<u64>,
     /// Speed of each of two busy SMT siblings against one alone, in 1/1000.
     pub smt_permille: u64,
 }
@@ -228,6 +230,7 @@ impl Costs {
         line_mem_ps: 100_000,
         line_far_ps: 150_000,
         refill_overlap_permille: 870,
+        node_mb_per_s: None,
         smt_permille: 530,
     };
 
@@ -260,6 +263,7 @@ impl Costs {
             "line_mem_ps" => &mut self.line_mem_ps,
             "line_far_ps" => &mut self.line_far_ps,
             "refill_overlap_permille" => &mut self.refill_overlap_permille,
+            "node_mb_per_s" => self.node_mb_per_s.get_or_insert(value),
             "smt_permille" => &mut self.smt_permille,
             _ => return false,
         };

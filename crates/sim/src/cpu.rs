@@ -58,6 +58,8 @@ pub struct Rq {
     pub work_start_ns: u64,
     /// Progress of the current task per 1000 ns.
     pub speed_permille: u64,
+    /// How long work takes here because of others that use memory, 1000: as long as alone.
+    pub slowdown_permille: u64,
     /// On the engine's list of CPUs whose end of work has changed.
     pub rearm: bool,
     /// Overhead of this instant, not yet sent to the sink: the event in its final form, so that nothing needs to be moved.
@@ -122,6 +124,7 @@ impl Rq {
             preempt_hint: PreemptHint::None,
             work_start_ns: 0,
             speed_permille: 1000,
+            slowdown_permille: 1000,
             rearm: false,
             overhead: Event {
                 time_ns: 0,

@@ -11,6 +11,7 @@ use crate::ext::progress::{Progress, Stranded};
 use crate::ext::{self, Ext};
 use crate::jitter::{Lateness, tick_phase_ns};
 use crate::kfuncs::Checked;
+use crate::memory::Memory;
 use crate::program::Programs;
 use crate::races::Races;
 use crate::sched::affinity::CpuSets;
@@ -112,6 +113,7 @@ pub struct Engine<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) sink: &'a mut dyn EventSink,
     pub(crate) topology: Topology,
+    pub(crate) memory: Memory,
     pub(crate) now: u64,
     pub(crate) origin_ns: u64,
     /// When the run is over at the latest.
@@ -249,6 +251,7 @@ impl<'a> Engine<'a> {
             watchdog: setup.watchdog,
             probes: setup.probes,
             progress: Progress::new(nr_cpus),
+            memory: Memory::new(setup, &topology),
             topology,
         });
         for cpu in 0..nr_cpus as u32 {

@@ -25,6 +25,7 @@ mod ext;
 mod jitter;
 mod kfuncs;
 mod lines;
+mod memory;
 mod program;
 mod races;
 mod sched;

@@ -151,6 +151,14 @@ pub struct Work {
     /// rt-app's `runtime`: the instruction ends at this time, however much was done.
     pub until_ns: Option<u64>,
     pub working_set_bytes: u64,
+    /// Share of the work that waits for memory, see memory.rs.
+    pub stall_permille: u64,
+    /// Spins at a barrier, which needs no memory.
+    pub spins: bool,
+    /// Node where its memory is.
+    pub home: u32,
+    /// Another node, on which ticks have found it, and for how long.
+    pub away: (u32, u64),
     /// CPU it last ran on, and that CPU's footprint counter then.
     pub last_cpu: Option<u32>,
     pub footprint_then: u64,

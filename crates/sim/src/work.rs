@@ -11,7 +11,7 @@ use crate::task::TaskId;
 use tiltyard_model::{EventKind, Overhead, OverheadCause};
 
 /// Bytes of a cache line.
-const LINE_BYTES: u64 = 64;
+pub(crate) const LINE_BYTES: u64 = 64;
 
 impl Engine<'_> {
     /// Updates the current task's remaining work to now.
@@ -65,8 +65,11 @@ impl Engine<'_> {
     }
 
     pub(crate) fn arm_pending_work(&mut self) {
+        self.share_memory();
         while let Some(cpu) = self.rearm.pop() {
             self.arm_now(cpu);
+            // It may have come to a barrier.
+            self.share_memory();
         }
     }
 
@@ -137,6 +140,9 @@ impl Engine<'_> {
         let task = &mut self.tasks[task.index()];
         let set = task.work.working_set_bytes;
         let last_cpu = task.work.last_cpu.replace(cpu);
+        if last_cpu.is_none() {
+            task.work.home = machine.cpus[cpu as usize].node;
+        }
         let by_tasks = rq.footprint_bytes - task.work.footprint_then.min(rq.footprint_bytes);
         rq.footprint_bytes += set;
         task.work.footprint_then = rq.footprint_bytes;
@@ -145,7 +151,7 @@ impl Engine<'_> {
         }
         let by_others = rq.spaces.touch(task.kern.tgid, set, caches.largest());
         let ps = match last_cpu {
-            // First run ever: everything comes from memory.
+            // First run ever: everything comes from memory, and that is here from now on.
             None => lines(set, caches.largest()) * costs.line_mem_ps,
             Some(last) if last == cpu => {
                 let lost_l1 = lost(set, caches.l1_bytes, by_tasks);
@@ -179,29 +185,42 @@ impl Engine<'_> {
 
     /// Speeds of a CPU and its SMT siblings after one of them became busy or idle.
     pub(crate) fn update_speed(&mut self, cpu: u32) {
-        let siblings = &self.topology.siblings[cpu as usize];
-        let nr_siblings = siblings.len();
+        let nr_siblings = self.topology.siblings[cpu as usize].len();
         if nr_siblings == 1 {
             return;
         }
-        let busy = siblings
-            .iter()
-            .filter(|c| !self.rqs[**c as usize].curr.is_idle())
-            .count();
         for i in 0..nr_siblings {
             let sibling = self.topology.siblings[cpu as usize][i];
-            let full = self.full_speed(sibling);
-            // The parameter is for two busy siblings; more of them share the throughput of two.
-            let speed = match busy as u64 {
-                0 | 1 => full,
-                busy => full * self.machine.costs.smt_permille * 2 / (1000 * busy),
-            }
-            .max(1);
-            if self.rqs[sibling as usize].speed_permille != speed {
-                self.settle(sibling);
-                self.rqs[sibling as usize].speed_permille = speed;
-                self.arm_work(sibling);
-            }
+            self.set_speed(sibling);
+            self.memory_traffic_changes(sibling);
+        }
+    }
+
+    /// Progress of a CPU per 1000 ns for one that waits for no memory: its core's part of it.
+    pub(crate) fn core_speed(&self, cpu: u32) -> u64 {
+        let siblings = &self.topology.siblings[cpu as usize];
+        let is_busy = |c: &&u32| !self.rqs[**c as usize].curr.is_idle();
+        let full = self.full_speed(cpu);
+        if siblings.len() == 1 {
+            return full;
+        }
+        // The parameter is for two busy siblings; more of them share the throughput of two.
+        match siblings.iter().filter(is_busy).count() as u64 {
+            0 | 1 => full,
+            busy => (full * self.machine.costs.smt_permille * 2 / (1000 * busy)).max(1),
+        }
+    }
+
+    /// Takes account of how fast the core and the memory are now.
+    pub(crate) fn set_speed(&mut self, cpu: u32) {
+        let speed = match self.rqs[cpu as usize].slowdown_permille {
+            1000 => self.core_speed(cpu),
+            slowdown => (self.core_speed(cpu) * 1000 / slowdown).max(1),
+        };
+        if self.rqs[cpu as usize].speed_permille != speed {
+            self.settle(cpu);
+            self.rqs[cpu as usize].speed_permille = speed;
+            self.arm_work(cpu);
         }
     }
 

@@ -204,7 +204,15 @@ fn spec(name: String, plan: &TaskPlan, phases: Vec<Phase>, nr_cpus: usize) -> Ta
         },
         phases,
         working_set_bytes: plan.working_set_kib << 10,
-        memory_bound_permille: 0,
+        memory_bound_permille: stall_permille(plan),
+    }
+}
+
+/// Half of the tasks wait for memory, with as random a share as their sets are.
+fn stall_permille(plan: &TaskPlan) -> u32 {
+    match plan.working_set_kib % 2 {
+        0 => 0,
+        _ => (plan.working_set_kib * 4).min(1000) as u32,
     }
 }
 
@@ -319,6 +327,8 @@ fn machine() -> impl Strategy<Value = Machine> {
         |(topology, [costs, fast, noise, jitter])| {
             let make = if costs { costed } else { ideal };
             let mut machine = make(TOPOLOGIES[topology], if fast { 1000 } else { 250 });
+            machine.caches.l3_bytes = 512 << 10;
+            machine.costs.node_mb_per_s = noise.then_some(6_000);
             machine.noise = match noise {
                 true => vec![Noise::workers(5_000 * US, 100 * US)],
                 false => vec![],
@@ -342,7 +352,8 @@ fn asked_ns(plan: &TaskPlan) -> u64 {
     plan.loops * plan.steps.iter().map(of_step).sum::<u64>()
 }
 
-/// A task got exactly the work it asked for, jitter and overhead apart; more time only where siblings share a core.
+/// A task got exactly the work it asked for, jitter and overhead apart; more time only where siblings share a core or it waits for
+/// memory.
 fn check_work(ran: &Ran, plans: &[TaskPlan], machine: &Machine) {
     let core_is_shared = machine.costs.smt_permille < 1000
         && machine
@@ -360,7 +371,7 @@ fn check_work(ran: &Ran, plans: &[TaskPlan], machine: &Machine) {
         }
         let (worked_ns, asked_ns) = (task.runtime_ns - task.overhead_ns, asked_ns(plan));
         let spread_ns = asked_ns * machine.jitter.work_spread_ppm / 1_000_000;
-        if core_is_shared {
+        if core_is_shared || stall_permille(plan) > 0 {
             assert!(
                 worked_ns + spread_ns >= asked_ns,
                 "{}: {worked_ns} of {asked_ns}",

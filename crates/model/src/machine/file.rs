@@ -69,6 +69,7 @@ struct CostTable {
     line_mem_ps: Spanned<u64>,
     line_far_ps: Spanned<u64>,
     refill_overlap_permille: Spanned<u64>,
+    node_mb_per_s: Option<Spanned<u64>>,
     smt_permille: Spanned<u64>,
 }
 
@@ -301,6 +302,10 @@ impl Source<'_> {
             line_mem_ps: ps(&table.line_mem_ps)?,
             line_far_ps: ps(&table.line_far_ps)?,
             refill_overlap_permille: self.within(&table.refill_overlap_permille, 0..=1000)?,
+            node_mb_per_s: match &table.node_mb_per_s {
+                Some(rate) => Some(self.within(rate, 1..=1_000_000_000)?),
+                None => None,
+            },
             smt_permille: self.within(&table.smt_permille, 1..=1000)?,
         })
     }

@@ -264,12 +264,17 @@ impl Engine<'_> {
         match self.tasks[id.index()].cursor.stage {
             0 => self.barrier_arrive(id, b),
             1 => {
+                self.tasks[id.index()].work.spins = false;
                 let barrier = &mut self.programs.res.barriers[b];
                 barrier.spinners.retain(|t| *t != id);
                 barrier.sleepers.push_back(id);
                 self.block_and_advance(id, Wait::Barrier(b as u32))
             }
-            _ => self.advance(id),
+            _ => {
+                self.tasks[id.index()].work.spins = false;
+                self.memory_traffic_changes(self.tasks[id.index()].cpu);
+                self.advance(id)
+            }
         }
     }
 
@@ -287,6 +292,9 @@ impl Engine<'_> {
             let task = &mut self.tasks[id.index()];
             task.cursor.stage = 1;
             task.work.until_ns = Some(until);
+            task.work.spins = true;
+            let cpu = task.cpu;
+            self.memory_traffic_changes(cpu);
             return Flow::Busy;
         }
         barrier.arrived = 0;

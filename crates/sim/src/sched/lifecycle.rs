@@ -30,6 +30,7 @@ pub(super) struct Birth<'a> {
     /// The task whose process this one joins as a thread.
     pub leader: Option<TaskId>,
     pub working_set_bytes: u64,
+    pub stall_permille: u64,
     pub stream: (&'a str, u64),
 }
 
@@ -46,6 +47,7 @@ impl Engine<'_> {
             cpu: 0,
             leader: None,
             working_set_bytes: 0,
+            stall_permille: 0,
             stream: ("idle", 0),
         });
         let task = &mut self.tasks[id.index()];
@@ -79,6 +81,7 @@ impl Engine<'_> {
                 cpu: 0,
                 leader: None,
                 working_set_bytes: SMALL_SET_BYTES,
+                stall_permille: 0,
                 stream: ("shell", i as u64),
             });
             if let Some(group) = app.group {
@@ -140,6 +143,7 @@ impl Engine<'_> {
             ext: ExtTask::default(),
             work: Work {
                 working_set_bytes: birth.working_set_bytes,
+                stall_permille: birth.stall_permille,
                 ..Work::default()
             },
             cursor: Cursor {
@@ -224,11 +228,6 @@ impl Engine<'_> {
             return false;
         }
         let spec = &self.workload.tasks[spec_index as usize];
-        if spec.memory_bound_permille > 0 {
-            let what = format!("stall_share of task '{}': memory bandwidth", spec.name);
-            self.fail(RunError::NotModelled(what));
-            return false;
-        }
         let instance = self.programs.started[spec_index as usize];
         self.programs.started[spec_index as usize] += 1;
         let name = if spec.instances == 1 && instance == 0 {
@@ -252,6 +251,7 @@ impl Engine<'_> {
             cpu: self.exec_cpu,
             leader,
             working_set_bytes: spec.working_set_bytes,
+            stall_permille: u64::from(spec.memory_bound_permille),
             stream: (&spec.name, u64::from(instance)),
         });
         let (group, nice, class) = {

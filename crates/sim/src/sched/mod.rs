@@ -283,6 +283,7 @@ impl Engine<'_> {
             _ => {}
         }
         if next.is_idle() {
+            self.memory_users_change(cpu, prev, next);
             self.arm_work(cpu);
             return;
         }
@@ -292,6 +293,7 @@ impl Engine<'_> {
         task.kern.recent_used_cpu = cpu as i32;
         let refill_ns = self.refill_ns(cpu, next);
         self.charge(cpu, OverheadCause::CacheRefill, refill_ns);
+        self.memory_users_change(cpu, prev, next);
         self.arm_work(cpu);
     }
 
@@ -300,6 +302,7 @@ impl Engine<'_> {
         self.ticks += 1;
         self.charge(cpu, OverheadCause::Tick, self.machine.costs.tick_ns);
         let curr = self.rqs[cpu as usize].curr;
+        self.memory_follows(cpu, curr);
         self.lock_rq(cpu);
         match self.class_of(curr) {
             Class::Ext => self.ext_tick(cpu, curr),

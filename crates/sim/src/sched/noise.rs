@@ -85,6 +85,7 @@ impl Engine<'_> {
             cpu: cpu.unwrap_or(0),
             leader: None,
             working_set_bytes: SMALL_SET_BYTES,
+            stall_permille: 0,
             stream: (&noise.name, u64::from(number)),
         });
         let task = &mut self.tasks[id.index()];

@@ -156,7 +156,8 @@ fn machine(name: &str) -> Result<String, Failure> {
     if machine.preemptible {
         page += "  a preemptible kernel\n";
     }
-    for (name, value) in costs(&machine) {
+    let limit = machine.costs.node_mb_per_s.map(|mb| ("node_mb_per_s", mb));
+    for (name, value) in costs(&machine).into_iter().chain(limit) {
         let _ = writeln!(page, "  {name:<24} {value}");
     }
     for noise in &machine.noise {

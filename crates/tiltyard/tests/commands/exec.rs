@@ -153,11 +153,9 @@ fn the_page_names_tasks_and_requests() {
 #[test]
 fn what_goes_wrong_is_one_line_with_its_exit_code() {
     let deaf = r#"{ "tasks" : { "a" : { "loop" : 1, "lock" : "m", "lock1" : "m" } } }"#;
-    let stall = r#"{ "tasks" : { "a" : { "loop" : 1, "run" : 1, "tiltyard" : { "stall_share" : 0.5 } } } }"#;
     let device = r#"{ "tasks" : { "a" : { "loop" : 1, "iorun" : 1 } }, "global" : { "io_device" : "/nowhere/at/all" } }"#;
     for (text, code, words) in [
         (deaf, 6, "locks 'm', which it holds already"),
-        (stall, 8, "stall_share of task 'a'"),
         (device, 7, "global.io_device /nowhere/at/all: cannot open"),
         ("{", 3, "json:1:"),
     ] {
@@ -171,6 +169,20 @@ fn what_goes_wrong_is_one_line_with_its_exit_code() {
             "{stderr}"
         );
     }
+}
+
+#[test]
+fn what_real_threads_leave_out_is_said() {
+    let stall = r#"{ "tasks" : { "a" : { "loop" : 1, "run" : 1, "tiltyard" : { "stall_share" : 0.5 } } } }"#;
+    let file = file(stall);
+    let path = file.path().to_str().unwrap();
+    let output = tiltyard(&["exec", "-w", path, "--history", "0s"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(
+        stderr.contains("stall_share of task 'a' is left out"),
+        "{stderr}"
+    );
 }
 
 /// Whoever ends it, by whichever signal: nothing of the run is left.
