@@ -357,14 +357,14 @@ static __noinline void kick_idle_balancer(const struct cpumask *idle)
 	WRITE_ONCE(nohz_next_balance, READ_ONCE(nohz_next_balance) + 1);
 	if (cpu >= nr_cpus || !cpu_is_idle(cpu, idle))
 		return;
-	/* Partner: is_idle_balancer(). */
+	/* Partner: take_idle_kick(). */
 	if (__sync_lock_test_and_set(&cpu_state(cpu)->nohz_kick, 1))
 		return;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* Whether @cpu has been woken for that; once. */
-static __always_inline bool is_idle_balancer(u32 cpu)
+/* Takes the mark that @cpu has been woken for that. False: it has none. */
+static __always_inline bool take_idle_kick(u32 cpu)
 {
 	/* Partner: kick_idle_balancer(). */
 	return READ_ONCE(cpu_state(cpu)->nohz_kick) &&

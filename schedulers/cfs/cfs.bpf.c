@@ -147,7 +147,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	custody_begin(&entity(i)->custody, p->pid);
 	if ((came || pushed) && preempts(i, now_ns)) {
-		cpu_state(cpu)->resched = true;
+		WRITE_ONCE(cpu_state(cpu)->resched, true);
 		preempt = true;
 	}
 	bpf_spin_unlock(&lk->lock);
@@ -190,7 +190,7 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 	bpf_spin_lock(&lk->lock);
 	i = pick_task(cpu, now_ns);
 	keeps = i && i == prev;
-	cs->resched = false;
+	WRITE_ONCE(cs->resched, false);
 	if (i && i != cs->curr) {
 		switch_to(i, now_ns);
 		/* push_task() put it back for nothing: it goes on, and running() will not
@@ -238,7 +238,7 @@ static __always_inline void go_idle(s32 cpu, u64 now_ns)
 		note_idle_core(cpu);
 		balance_newidle(cpu, now_ns);
 	}
-	if (is_idle_balancer(cpu))
+	if (take_idle_kick(cpu))
 		balance_idle(cpu, now_ns);
 	cs->dry = true;
 }
@@ -277,7 +277,7 @@ __noinline int take_turn(u32 i, u32 cpu, bool wakes, u64 now_ns)
 	bpf_spin_lock(&lk->lock);
 	join(i, cpu, now_ns, wakes);
 	switch_to(i, now_ns);
-	cpu_state(cpu)->resched = false;
+	WRITE_ONCE(cpu_state(cpu)->resched, false);
 	custody_end(&entity(i)->custody);
 	bpf_spin_unlock(&lk->lock);
 	return 0;
@@ -375,7 +375,8 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 		bool waits;
 
 		bpf_spin_lock(&to_lk->lock);
-		waits = j && READ_ONCE(entity(j)->cpu) == to_cpu && entity(j)->on_rq;
+		/* In this order: see still_there(). */
+		waits = j && READ_ONCE(entity(j)->on_rq) && READ_ONCE(entity(j)->cpu) == to_cpu;
 		if (waits)
 			set_next_buddy(j);
 		bpf_spin_unlock(&to_lk->lock);
@@ -421,6 +422,7 @@ s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_ar
 
 	if (!i)
 		return -ENOMEM;
+	/* Who still looks at the task that had this place finds it in no queue: still_there(). */
 	round = e->custody.round;
 	__builtin_memset(e, 0, sizeof(*e));
 	e->custody.round = round;
@@ -432,9 +434,9 @@ s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	e->newborn = true;
 	e->relative = true;
 	e->placed = !args->fork;
-	e->cpu = scx_bpf_task_cpu(p);
+	WRITE_ONCE(e->cpu, scx_bpf_task_cpu(p));
 	e->cgroup = group_of_cgroup(args->cgroup);
-	e->group = e->cgroup;
+	WRITE_ONCE(e->group, e->cgroup);
 	e->queue = queue_of(e->group, e->cpu);
 	follow_session(p, i, now_ns);
 	if (!args->fork)
@@ -443,7 +445,7 @@ s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	if (current)
 		parent = slot_of(current);
 	if (parent && fork_task(i, parent, now_ns))
-		scx_bpf_kick_cpu(entity(parent)->cpu, SCX_KICK_PREEMPT);
+		scx_bpf_kick_cpu(READ_ONCE(entity(parent)->cpu), SCX_KICK_PREEMPT);
 	return 0;
 }
 
@@ -492,7 +494,7 @@ void BPF_STRUCT_OPS(cfs_cgroup_move, struct task_struct *p, struct cgroup *from,
 	leave_session(e->group, e->session);
 	e->session = 0;
 	e->cgroup = group_of_cgroup(to);
-	e->group = e->cgroup;
+	WRITE_ONCE(e->group, e->cgroup);
 	e->queue = queue_of(e->group, e->cpu);
 	follow_session(p, i, now_ns);
 }

@@ -73,12 +73,14 @@ static __noinline void look(struct balance *b)
 }
 
 /* Is task @n of those noted still what it was? The lock held is that of b->src, so what it guards
- * may be read once the task is found to be there; partners: join(), detach_task(), init_task(). */
+ * may be read once the task is found to be there. Partners: detach_task(), init_task() and join(),
+ * which sets the CPU and only then queues the task: so this looks the other way round, and cannot
+ * find a task queued that is on its way from here to another CPU. */
 static __always_inline bool still_there(struct balance *b, u32 n)
 {
 	struct cfs_entity *e = entity(b->seen[n & (MAX_SEEN - 1)]);
 
-	return READ_ONCE(e->cpu) == b->src && e->on_rq &&
+	return READ_ONCE(e->on_rq) && READ_ONCE(e->cpu) == b->src &&
 	       e->custody.round == b->seen_round[n & (MAX_SEEN - 1)];
 }
 
@@ -193,7 +195,8 @@ static __always_inline bool attach_task(u32 i, u32 cpu, u64 now_ns)
 	enqueue_task(i, now_ns, false);
 	if (!preempts(i, now_ns))
 		return false;
-	cpu_state(cpu)->resched = true;
+	/* Partner: cfs_running() there, which has no lock. */
+	WRITE_ONCE(cpu_state(cpu)->resched, true);
 	return true;
 }
 

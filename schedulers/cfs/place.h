@@ -54,7 +54,8 @@ static __always_inline bool wake_affine(u32 wakee, u32 waker, u32 prev, u32 here
 
 	if (sync) {
 		s64 leaving = READ_ONCE(entity(waker)->pelt.load_avg);
-		u32 of = entity(waker)->group;
+		/* Partners: cfs_cgroup_move() and follow_session() of the waker. */
+		u32 of = READ_ONCE(entity(waker)->group);
 
 		here_load += effective_load(queue_of(of, here), -leaving, -leaving);
 		prev_load += effective_load(queue_of(of, prev), 0, -leaving);

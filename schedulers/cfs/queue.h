@@ -63,7 +63,8 @@ static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 	if (wakeup)
 		place_wakee(q, i);
 	e->newborn = false;
-	e->on_rq = true;
+	/* Partner: still_there(). */
+	WRITE_ONCE(e->on_rq, true);
 	cfs_rq->weight += e->load.weight;
 	cfs_rq->nr_running++;
 	/* WRITE_ONCE here and in dequeue_entity(): partner cpu_load() on other CPUs. */
@@ -89,7 +90,7 @@ static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 		stop_waiting(q, i);
 	if (cfs_rq->curr == i)
 		cfs_rq->curr = 0;
-	e->on_rq = false;
+	WRITE_ONCE(e->on_rq, false);
 	cfs_rq->weight -= e->load.weight;
 	cfs_rq->nr_running--;
 	if (!(how & LEAVE_SLEEP)) {

@@ -109,7 +109,7 @@ static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
 	depart(i, now_ns, LEAVE_CPU);
 	leave_session(e->group, e->session);
 	e->session = id;
-	e->group = g;
+	WRITE_ONCE(e->group, g);
 	e->queue = queue_of(g, e->cpu);
 }
 
@@ -151,7 +151,8 @@ static __noinline void join(u32 i, u32 cpu, u64 now_ns, bool wakeup)
 static __noinline bool fork_task(u32 i, u32 parent, u64 now_ns)
 {
 	struct cfs_entity *e = entity(i);
-	u32 cpu = entity(parent)->cpu, q = queue_of(e->group, cpu), curr;
+	/* Partner: join() of the parent, if another CPU changes it just now. */
+	u32 cpu = READ_ONCE(entity(parent)->cpu), q = queue_of(e->group, cpu), curr;
 	struct cfs_lock *lk = cpu_lock(cpu);
 	bool swap = false;
 
@@ -160,7 +161,7 @@ static __noinline bool fork_task(u32 i, u32 parent, u64 now_ns)
 	bpf_spin_lock(&lk->lock);
 	update_curr(q, now_ns);
 	curr = queue(q)->curr;
-	e->cpu = cpu;
+	WRITE_ONCE(e->cpu, cpu);
 	e->queue = q;
 	e->vruntime = queue(q)->min_vruntime;
 	if (start_debit && curr)

@@ -45,6 +45,22 @@ static bool steal(s32 cpu)
 	return false;
 }
 
+/*
+ * Searches that a pass may still make. The original makes one for each CPU and each pair of CPUs if
+ * nothing can be moved, and a search looks at all CPUs: here a pass looks at 2^21. Up to 127 CPUs
+ * that is enough for all; larger machines would do nothing else any more.
+ */
+#define BALANCE_LOOKS (1 << 21)
+static u32 searches_left;
+
+static s32 balance_search(struct search *q)
+{
+	if (!searches_left)
+		return -1;
+	searches_left--;
+	return search(q, NULL);
+}
+
 /* Finds a receiver for one task of @high. False: there is none for anybody. */
 static bool balance_donor(s32 high)
 {
@@ -67,7 +83,7 @@ static bool balance_donor(s32 high)
 	if (!nr_takers && par.stops_when_empty)
 		return false;
 	bpf_for (attempt, 0, topo.nr_online) {
-		s32 low = search(&q, NULL);
+		s32 low = balance_search(&q);
 		struct ule_cpu *l = cpu_ctx(low);
 
 		if (low < 0)
@@ -96,8 +112,9 @@ static void balance_pass(void)
 
 	bpf_for (i, 0, nr_cpus)
 		cpu_ctx(i)->donor = true;
+	searches_left = BALANCE_LOOKS / topo.nr_online;
 	bpf_for (i, 0, topo.nr_online) {
-		s32 high = search(&q, NULL);
+		s32 high = balance_search(&q);
 
 		if (high < 0)
 			break;

@@ -22,6 +22,7 @@
  *   user_pri, pri   the same writes them; who places or moves the task reads them
  *   slice_used   take(), of CPUs that take the task from a queue
  *   book         book_set(), of the same: swapped atomically
+ *   queued_ns    rescue() of the CPU where it waited, while another one takes it and runs it
  *   probed*      pri_update(): a probe may come twice or not at all
  *
  * all of which are marked, on both sides, by READ_ONCE, WRITE_ONCE or as atomic operations.
@@ -173,27 +174,29 @@ static u32 timeshare_pri(u32 run, u32 slept, u32 cpu_ticks, u32 window, s32 nice
 	return par.pri_min_used + used + policy_batch_nice(nice);
 }
 
-/* Moves the CPU share window to @now; @run: the task was on a CPU since the last update. By the
- * task's own callbacks only; WRITE_ONCE for pri_update() of a child's exit. */
+/* Moves the CPU share window to @now; @run: the task was on a CPU since the last update. Partners:
+ * pri_update() of a child's exit, and fork_account() of this task as a parent, without its lock. */
 static void pctcpu_update(struct ule_task *t, u64 now, bool run)
 {
-	u64 start = now - par.pct_targ;
+	u64 start = now - par.pct_targ, ltick = READ_ONCE(t->ltick), ftick = READ_ONCE(t->ftick);
+	u32 ticks = READ_ONCE(t->cpu_ticks);
 
 	/* Clocks of two CPUs may differ by a tick; the window never runs backwards. */
-	if ((s64)(now - t->ltick) < 0)
+	if ((s64)(now - ltick) < 0)
 		return;
-	if (now - t->ltick >= par.pct_targ) {
-		WRITE_ONCE(t->cpu_ticks, 0);
-		WRITE_ONCE(t->ftick, start);
-	} else if (now - t->ftick >= par.pct_max) {
-		u32 window = t->ltick - t->ftick;
+	if (now - ltick >= par.pct_targ) {
+		ticks = 0;
+		ftick = start;
+	} else if (now - ftick >= par.pct_max) {
+		u32 window = ltick - ftick;
 
-		WRITE_ONCE(t->cpu_ticks, t->cpu_ticks / (window ?: 1) * (u32)(t->ltick - start));
-		WRITE_ONCE(t->ftick, start);
+		ticks = ticks / (window ?: 1) * (u32)(ltick - start);
+		ftick = start;
 	}
 	if (run)
-		WRITE_ONCE(t->cpu_ticks,
-			   t->cpu_ticks + (u32)((now - t->ltick) << SCHED_TICK_SHIFT));
+		ticks += (u32)((now - ltick) << SCHED_TICK_SHIFT);
+	WRITE_ONCE(t->cpu_ticks, ticks);
+	WRITE_ONCE(t->ftick, ftick);
 	WRITE_ONCE(t->ltick, now);
 }
 

@@ -7,10 +7,9 @@
  */
 #pragma once
 
-#include "params.h"
+#include "cpu.h"
 
 struct ule_task;
-struct ule_cpu;
 
 /* FreeBSD's function; in the port the answer is @in_port. */
 #define FREEBSD_ONLY(type, name, params, args, in_port)                                            \
@@ -55,19 +54,22 @@ FREEBSD_ONLY(bool, keeps_place, (struct task_struct *p, struct ule_cpu *c, u64 k
 /* A task of priority @pri has been queued on @cpu. The port leaves the running one alone. */
 FREEBSD_ONLY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri), (void)0)
 
-/* A task has been chosen to run: its slot and priority are the CPU's. There is none to choose. */
+/* A task has been chosen to run: its slot and priority are the CPU's. There is none to choose: the
+ * idle task of the port has a priority that nobody has set, and lowpri stays as it is. */
 POLICY(void, cpu_runs, (struct ule_cpu *c, u32 pri, u64 slot), (c, pri, slot))
-POLICY(void, cpu_idles, (struct ule_cpu *c), (c))
-/* The running task's share in the best priority of a CPU. */
-POLICY(u32, running_pri, (struct ule_cpu *c), (c))
+FREEBSD_ONLY(void, cpu_idles, (struct ule_cpu *c), (c), ({ WRITE_ONCE(c->curr_pri, 0); }))
+/* The running task's share in the best priority of a CPU. In the port a task that leaves to sleep is
+ * still the current one. */
+FREEBSD_ONLY(u32, running_pri, (struct ule_cpu *c), (c), READ_ONCE(c->curr_pri))
 
 /* Moving tasks: whether a CPU is asked for one, and has one to give; the least load at which it is
  * asked by @cpu, an idle one of its group at @level; @to has got one from the balancer. The port
  * asks by the load alone, whether tasks wait or not. */
 FREEBSD_ONLY(bool, may_ask, (struct ule_cpu *c), (c), true)
-POLICY(bool, may_give, (struct ule_cpu *c), (c))
+FREEBSD_ONLY(bool, may_give, (struct ule_cpu *c), (c), READ_ONCE(c->load) > 1)
 FREEBSD_ONLY(u32, steal_load, (s32 cpu, u32 level), (cpu, level), 2)
-POLICY(void, received, (s32 to, struct ule_cpu *c), (to, c))
+FREEBSD_ONLY(void, received, (s32 to, struct ule_cpu *c), (to, c),
+	     scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT))
 
 /* Whether a new task's history is cut, and its creation charged. Who inherits its run time. */
 FREEBSD_ONLY(bool, accounts_fork, (const struct task_struct *child), (child), true)

@@ -84,28 +84,6 @@ static void port_cpu_runs(struct ule_cpu *c, u32 pri, u64 slot)
 	WRITE_ONCE(c->curr_pri, pri);
 }
 
-/* The idle task has a priority that nobody has set; lowpri stays as it is here, too. */
-static void port_cpu_idles(struct ule_cpu *c)
-{
-	WRITE_ONCE(c->curr_pri, 0);
-}
-
-/* When a task leaves to sleep, that is still the current one. */
-static u32 port_running_pri(struct ule_cpu *c)
-{
-	return READ_ONCE(c->curr_pri);
-}
-
-static bool port_may_give(struct ule_cpu *c)
-{
-	return READ_ONCE(c->load) > 1;
-}
-
-static void port_received(s32 to, struct ule_cpu *c)
-{
-	scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
-}
-
 /* The parent. */
 static s32 port_heir_pid(struct task_struct *p)
 {

@@ -16,10 +16,11 @@
  * there is nothing to keep in step when the kernel takes a task off the queue by itself.
  *
  * A task's key is p->scx.dsq_vtime: the kernel changes it together with the queue, under its locks.
+ * Who looks through the queue of another CPU reads it while the task may be leaving, and may decide
+ * by a key of a moment ago; a move of a task that has left fails.
  */
 #pragma once
 
-#include "tiltyard/ticks.h"
 #include "interact.h"
 
 #define KEY_CLASS_SHIFT 60
@@ -36,50 +37,6 @@ enum runq { RUNQ_RT = 0, RUNQ_TS = 1, RUNQ_STARVED = 2, NR_RUNQS = 3 };
 
 /* The tick ends slices (see ule_tick()): the kernel's own countdown must never come first. */
 #define SLICE_UNTIL_TICK (1ULL << 60)
-
-/*
- * One CPU. Calendar, ticks and current task change under its rq lock only. Other CPUs look without
- * a lock, as in FreeBSD: at idx, ridx, running, runs_free and curr_pri, which are written with
- * WRITE_ONCE and read there with READ_ONCE; and at load, pinned and lowpri, which they also change.
- * load and pinned are atomic. lowpri and owe_preempt are hints for the next choice: if take() and
- * this CPU write them at once, one of the two is lost, and the CPU's next choice makes up for it.
- */
-struct ule_cpu {
-	/* Calendar: absolute insert and removal slots; where the running batch task stays. */
-	u64 idx;
-	u64 ridx;
-	u64 run_slot;
-	struct tick_grid ticks;
-	u64 rescue_ns;
-	/* Tasks running and queued here; one of them runs; its priority. */
-	u32 load;
-	u32 running;
-	u32 curr_pri;
-	/* Of the load: tasks pinned to this CPU; whether the running one is none of them. */
-	u32 pinned;
-	u32 runs_free;
-	/* Best priority of running and queued tasks. */
-	u32 lowpri;
-	/* The running task was preempted: it goes back to the head of its FIFO. */
-	u32 owe_preempt;
-	u32 head_inserts;
-	/* Random numbers for ties. */
-	u32 lcg;
-	/* Balancer: may still give away; is still asked to take. Stealing: already tried. */
-	bool donor;
-	bool taker;
-	u64 tried[MAX_CPUS / 64];
-};
-
-static struct ule_cpu cpus[MAX_CPUS];
-static s32 nr_cpus;
-/* In the order of searches: groups from the last to the first, in the port from the first. */
-static struct topology topo;
-
-static struct ule_cpu *cpu_ctx(s32 cpu)
-{
-	return &cpus[cpu & (MAX_CPUS - 1)];
-}
 
 static u64 runq_id(s32 cpu, enum runq q)
 {

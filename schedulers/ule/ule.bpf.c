@@ -115,8 +115,8 @@ static __noinline bool guard_wait(struct task_struct *p, struct ule_task *t, u64
 {
 	bool was_running = !enq_flags || (enq_flags & SCX_ENQ_LAST);
 
-	if (was_running || (enq_flags & SCX_ENQ_WAKEUP) || !t->queued_ns)
-		t->queued_ns = scx_bpf_now();
+	if (was_running || (enq_flags & SCX_ENQ_WAKEUP) || !READ_ONCE(t->queued_ns))
+		WRITE_ONCE(t->queued_ns, scx_bpf_now());
 	if (!is_kthread(p) || p->nr_cpus_allowed > 1)
 		return false;
 	p->scx.dsq_vtime = key;
@@ -188,11 +188,12 @@ static bool rescue(s32 cpu, struct ule_cpu *c)
 		bpf_for (q, RUNQ_RT, RUNQ_STARVED) {
 			bpf_for_each (scx_dsq, p, runq_id(cpu, q), 0) {
 				struct ule_task *t = task_ctx(p);
-				u64 waited_ns;
+				/* 0: it runs elsewhere by now; partner: running(). */
+				u64 queued_ns = t ? READ_ONCE(t->queued_ns) : 0;
+				u64 waited_ns = now - queued_ns;
 
-				if (!t || (s64)(now - t->queued_ns) < (s64)limit_ns)
+				if (!queued_ns || (s64)waited_ns < (s64)limit_ns)
 					continue;
-				waited_ns = now - t->queued_ns;
 				if (!scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p,
 						      runq_id(cpu, RUNQ_STARVED), 0))
 					continue;
@@ -277,7 +278,7 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	WRITE_ONCE(c->running, true);
 	WRITE_ONCE(c->runs_free, !is_pinned(p));
 	/* Its next wait begins again: guard_wait(). */
-	t->queued_ns = 0;
+	WRITE_ONCE(t->queued_ns, 0);
 	/* It returns to user mode now or soon, and then has its computed priority. */
 	policy_pri_apply(p, t);
 	chosen(p, t, c);

@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{Arena, check_books, ideal, object, parse, repository};
+use common::{Arena, check_books, ideal, object, parse, repository, shipped};
 use std::collections::BTreeMap;
+use tiltyard_model::machine::Noise;
 use tiltyard_model::{Event, EventKind, EventSink, TaskInfo};
 use tiltyard_native::Value;
 
@@ -145,5 +146,26 @@ fn a_thread_is_a_child_of_its_processs_parent() {
             (parent, leader),
             "{who}"
         );
+    }
+}
+
+/// The largest machine that is shipped. Long enough for a balancer that works once a second or so, beside the kernel's own
+/// threads, which may not move.
+#[test]
+fn every_scheduler_runs_four_thousand_cpus() {
+    let text = "package:16 [numa] l3:16 l2:16 core:1 pu:1";
+    let mut machine = ideal(text, 250);
+    machine.noise = vec![Noise::workers(2_000_000_000, 200_000)];
+    let workload = parse(
+        r#"{ "tasks": {
+            "hog": { "instance": 40, "loop": 1, "run": 250000 },
+            "pinned": { "cpus": [7], "instance": 3, "loop": 1, "run": 60000 },
+            "sleeper": { "instance": 20, "loop": 20, "run": 2000, "sleep": 8000 } } }"#,
+    );
+    for scheduler in shipped() {
+        let ran = Arena::new(&machine, object(&scheduler, 2)).run(&workload);
+        let ran = ran.unwrap_or_else(|error| panic!("{scheduler}: {error}"));
+        check_books(&ran);
+        assert_eq!(ran.outcome.tasks_left, 0, "{scheduler}");
     }
 }

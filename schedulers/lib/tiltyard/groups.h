@@ -290,7 +290,10 @@ __noinline int leave_session(u32 g, u64 id)
 	if (!empty)
 		return 0;
 	known = bpf_map_lookup_elem(&sessions, &id);
-	if (known && *known == g)
+	/* join_session() on another CPU may just put a new group there. If that one is forgotten,
+	 * the session's next task gets a further group: the session weighs more, until one is
+	 * empty. */
+	if (known && READ_ONCE(*known) == g)
 		bpf_map_delete_elem(&sessions, &id);
 	give_group(g);
 	return 0;
