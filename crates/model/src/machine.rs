@@ -37,6 +37,8 @@ pub struct Machine {
     pub sync_to_waker: bool,
     /// Whether a CPU that takes a lock waits while another one holds it.
     pub lock_waits: bool,
+    /// Whether a task that takes a user-space mutex waits while another one holds it. If not, mutexes do nothing.
+    pub mutex_waits: bool,
     pub costs: Costs,
     /// Threads of the kernel's own.
     pub noise: Vec<Noise>,
@@ -294,6 +296,7 @@ impl Machine {
             preemptible: false,
             sync_to_waker: true,
             lock_waits: true,
+            mutex_waits: true,
             costs: Costs::REFERENCE,
             noise: Vec::new(),
             jitter: Jitter::REFERENCE,

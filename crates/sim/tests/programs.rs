@@ -142,3 +142,23 @@ fn a_resume_is_for_all_who_are_there() {
     };
     assert_eq!(["X-0", "X-1", "late"].map(ended_us), [6_000, 6_000, 10_000]);
 }
+
+#[test]
+fn a_machine_without_mutex_waits_has_free_mutexes() {
+    let mut machine = ideal("package:1 [numa] core:3 pu:1", 250);
+    let workload = parse(
+        r#"{ "tasks": {
+            "a": { "cpus": [0], "loop": 10, "lock": "m", "run": 1000, "unlock": "m" },
+            "b": { "cpus": [1], "loop": 10, "lock": "m", "run": 1000, "unlock": "m" },
+            "c": { "cpus": [2], "loop": 1, "lock": "n", "wait": { "ref": "told", "mutex": "n" }, "unlock": "n" },
+            "d": { "cpus": [2], "loop": 1, "sleep": 5000, "lock": "n", "signal": "told", "unlock": "n" } } }"#,
+    );
+    let mut took_ms = |waits| {
+        machine.mutex_waits = waits;
+        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = ran.expect("a run");
+        check_books(&ran);
+        (ran.outcome.end_ns - ran.outcome.origin_ns) / 1_000_000
+    };
+    assert_eq!([took_ms(true), took_ms(false)], [20, 10]);
+}

@@ -26,6 +26,8 @@ struct File {
     sync_to_waker: bool,
     #[serde(default = "yes")]
     lock_waits: bool,
+    #[serde(default = "yes")]
+    mutex_waits: bool,
     distances: Option<Spanned<Vec<Vec<u32>>>>,
     capacity: Option<Spanned<Vec<u32>>>,
     costs: CostTable,
@@ -137,6 +139,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
     machine.preemptible = read.preemptible;
     machine.sync_to_waker = read.sync_to_waker;
     machine.lock_waits = read.lock_waits;
+    machine.mutex_waits = read.mutex_waits;
     machine.costs = source.costs(&read.costs)?;
     let noise = read.noise.iter().map(|table| source.noise(table));
     machine.noise = noise.collect::<Result<_, _>>()?;

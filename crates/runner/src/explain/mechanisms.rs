@@ -7,6 +7,7 @@ use serde::Deserialize;
 use tiltyard_measure::shapley::{Coalition, MAX_PLAYERS};
 use tiltyard_model::Machine;
 use tiltyard_native::Value;
+use tiltyard_workload::Workload;
 
 use crate::objects::{self, Built};
 use crate::schedulers::Mechanism as Declared;
@@ -31,6 +32,9 @@ struct OfMachine {
     /// False: a lock that another CPU holds is free.
     #[serde(default = "yes")]
     lock_waits: bool,
+    /// False: a mutex that another task holds is free.
+    #[serde(default = "yes")]
+    mutex_waits: bool,
 }
 
 fn yes() -> bool {
@@ -49,6 +53,7 @@ impl OfMachine {
             machine.noise.clear();
         }
         machine.lock_waits &= self.lock_waits;
+        machine.mutex_waits &= self.mutex_waits;
         Ok(())
     }
 }
@@ -77,9 +82,10 @@ pub(super) struct Mechanisms {
 }
 
 impl Mechanisms {
-    /// Those that `machine` or one of `sides` has; `wanted`: only these, or all if it is empty.
+    /// Those that `machine`, running `workload`, or one of `sides` has; `wanted`: only these, or all if it is empty.
     pub fn gather(
         machine: &Machine,
+        workload: &Workload,
         sides: &[Built; 2],
         wanted: &[String],
     ) -> Result<Mechanisms, Error> {
@@ -90,8 +96,14 @@ impl Mechanisms {
         for (name, mechanism) in &of_machine {
             let mut without = machine.clone();
             mechanism.switch_off(&mut without)?;
-            if without == *machine {
-                let why = format!("{} has none", machine.name);
+            let why = match () {
+                () if without == *machine => Some(format!("{} has none", machine.name)),
+                () if !mechanism.mutex_waits && workload.mutexes.is_empty() => {
+                    Some("the workload has no mutex".to_owned())
+                }
+                () => None,
+            };
+            if let Some(why) = why {
                 absent.insert(name.clone(), why);
                 continue;
             }

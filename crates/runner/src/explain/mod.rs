@@ -77,7 +77,8 @@ pub fn explain(
     if let Some(typed) = question.metric {
         metric::require_possible(typed, question.workload, machine)?;
     }
-    let mechanisms = Mechanisms::gather(machine, schedulers, question.mechanisms)?;
+    let mechanisms =
+        Mechanisms::gather(machine, question.workload, schedulers, question.mechanisms)?;
     let design = Design::new(mechanisms.all.len());
     let masks = [0, 1].map(|side| mechanisms.mask(side));
     let cells: BTreeSet<Cell> = [0, 1]

@@ -170,6 +170,9 @@ impl Engine<'_> {
     }
 
     fn lock(&mut self, id: TaskId, m: usize) -> Flow {
+        if !self.machine.mutex_waits {
+            return self.advance(id);
+        }
         let has_waited = self.tasks[id.index()].cursor.stage == WAITED;
         let mutex = &mut self.programs.res.mutexes[m];
         match mutex.owner {
@@ -214,6 +217,9 @@ impl Engine<'_> {
     }
 
     fn unlock(&mut self, id: TaskId, m: usize) -> bool {
+        if !self.machine.mutex_waits {
+            return true;
+        }
         let mutex = &mut self.programs.res.mutexes[m];
         if mutex.owner != Some(id) {
             let owner = mutex.owner;

@@ -153,6 +153,9 @@ fn machine(name: &str) -> Result<String, Failure> {
     if !machine.lock_waits {
         page += "  CPUs do not wait for locks that others hold\n";
     }
+    if !machine.mutex_waits {
+        page += "  tasks do not wait for mutexes that others hold\n";
+    }
     if machine.preemptible {
         page += "  a preemptible kernel\n";
     }

@@ -207,6 +207,39 @@ fn a_metric_that_one_side_lacks_is_refused_with_the_way_out() {
     refused.stderr(predicate::str::is_match(line).unwrap());
 }
 
+/// A nice task loses the CPU to a hog while it holds what the third one needs, for long where weights count.
+#[test]
+fn a_preempted_lock_holder_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("convoy.json");
+    let text = r#"{"tiltyard": {"apps": {"others": {}, "victim": {}}}, "tasks": {
+        "hog": {"loop": -1, "run": 1000, "tiltyard": {"app": "others", "daemon": true}},
+        "holder": {"loop": -1, "priority": 19, "lock": "m", "run": 4000, "unlock": "m", "run1": 500,
+            "tiltyard": {"app": "others", "daemon": true}},
+        "victim": {"loop": 20, "lock": "m", "run": 100, "unlock": "m", "sleep": 2000, "tiltyard": {"app": "victim"}}}}"#;
+    std::fs::write(&file, text).unwrap();
+    let args = [
+        "-w",
+        file.to_str().unwrap(),
+        "-s",
+        "rr,cfs_flat",
+        "-m",
+        "uni",
+    ];
+    let answer = answer(&[&args[..], &["--metric", "victim.completion_us"]].concat());
+    let (largest, part) = parts(&answer)[0];
+    assert_eq!(largest, "mutex-waits", "{answer}");
+    assert!(part > 0.5, "{answer}");
+}
+
+#[test]
+fn without_a_mutex_nobody_waits_for_one() {
+    let mut command = explain(&["-w", "pingpong", "-s", "fifo,rr"]);
+    command.args(["--mechanisms", "mutex-waits"]);
+    let refused = command.assert().code(2).stdout("");
+    refused.stderr(contains("the workload has no mutex"));
+}
+
 const SMALL: [&str; 6] = [
     "-w",
     "mix-hog-sleepers",
