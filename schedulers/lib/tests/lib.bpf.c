@@ -168,7 +168,7 @@ SEC("syscall") u64 t_load(u64 *a)
  * time, what the time costs a task with the sum's weight. */
 SEC("syscall") u64 t_parts(u64 *a)
 {
-	struct fair_load all = { .weight = a[2], .inverse = inverse_of(a[2]) };
+	struct fair_load all = {.weight = a[2], .inverse = inverse_of(a[2])};
 
 	a[3] = all.inverse;
 	a[4] = calc_delta(a[0], a[1], all.inverse);
