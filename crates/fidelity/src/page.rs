@@ -24,7 +24,7 @@ const COLUMNS: [(&str, Figure); 10] = [
 pub fn render(results: &[Results], workloads: &[(String, String)], reasons: &str) -> String {
     let mut page = head(results);
     for result in results {
-        arena(&mut page, result);
+        setting(&mut page, result);
     }
     page += "\n## What is outside tolerance, and why\n\n";
     for line in reasons.lines().filter(|line| !line.starts_with("<!--")) {
@@ -66,9 +66,9 @@ fn head(results: &[Results]) -> String {
             first.least.migrations_per_s,
         );
     }
-    page += "\n| arena | simulated | real | within tolerance |\n| --- | --- | --- | --- |\n";
+    page += "\n| setting | simulated | real | within tolerance |\n| --- | --- | --- | --- |\n";
     for result in results {
-        for (simulated, real) in &result.arena.pairs {
+        for (simulated, real) in &result.setting.pairs {
             let rows = || {
                 let own = result.comparisons.iter();
                 own.filter(|c| c.simulated == *simulated && &c.real == real)
@@ -78,7 +78,7 @@ fn head(results: &[Results]) -> String {
             let _ = writeln!(
                 page,
                 "| {} | {simulated} | {} | {near} of {all} |",
-                result.arena.name,
+                result.setting.name,
                 named(result, real),
             );
         }
@@ -94,28 +94,28 @@ fn named(result: &Results, real: &str) -> String {
     }
 }
 
-fn arena(page: &mut String, result: &Results) {
+fn setting(page: &mut String, result: &Results) {
     let (near, all) = result.score();
     let _ = writeln!(
         page,
         "\n## {}: {near} of {all}\n\n{}: Linux {}, {}{}.\n\nEach cell: simulated / real (error). **Bold** is outside tolerance{}.",
-        result.arena.name,
-        capital(&result.arena.about),
+        result.setting.name,
+        capital(&result.setting.about),
         result.kernel_release,
         result.accel,
-        match result.arena.rounds {
+        match result.setting.rounds {
             1 => String::new(),
             rounds => format!(", medians of {rounds} runs"),
         },
-        match result.arena.least_latency_us > 0.0 {
+        match result.setting.least_latency_us > 0.0 {
             true => format!(
                 ", *italic* is not judged: latencies under {} us in both, which the emulator determines, and rare migrations",
-                number(result.arena.least_latency_us)
+                number(result.setting.least_latency_us)
             ),
             false => String::new(),
         },
     );
-    for (simulated, real) in &result.arena.pairs {
+    for (simulated, real) in &result.setting.pairs {
         let own: Vec<&Comparison> = result
             .comparisons
             .iter()
@@ -205,7 +205,7 @@ fn capital(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::judge::{Least, Tolerance};
-    use crate::set::Arena;
+    use crate::set::Setting;
 
     fn row(figure: Figure, simulated: f64, real: f64, error: f64, within: bool) -> Row {
         let of = "hog".to_owned();
@@ -222,7 +222,7 @@ mod tests {
     fn results() -> Results {
         let text = |text: &str| text.to_owned();
         Results {
-            arena: Arena {
+            setting: Setting {
                 name: text("one"),
                 about: text("one CPU"),
                 kernel: text("6.1"),
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn what_is_not_judged_is_told_from_what_is_near() {
         let mut results = results();
-        results.arena.least_latency_us = 28.0;
+        results.setting.least_latency_us = 28.0;
         results.comparisons[0].rows[1].within = None;
         let page = render(&[results], &[], "");
         for line in [

@@ -10,18 +10,18 @@ use crate::judge::{Least, Limits, Measured, Row, Tolerance, Value};
 pub struct Set {
     pub tolerance: Tolerance,
     pub least: Least,
-    #[serde(rename = "arena")]
-    pub arenas: Vec<Arena>,
+    #[serde(rename = "setting")]
+    pub settings: Vec<Setting>,
 }
 
 /// What each other CPU of an emulator adds to a path of the kernel when its turn comes in between: the same wakeup on an idle
 /// CPU takes 4.6 or 11.7 us. Four times that is what a tolerance of a quarter can bear.
 const EMULATED_TURN_US: f64 = 7.1;
 
-/// A virtual machine and the schedulers that run there.
+/// A virtual machine, its kernel, and the schedulers that run there.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Arena {
+pub struct Setting {
     pub name: String,
     /// What it is, in one line.
     pub about: String,
@@ -40,10 +40,10 @@ pub struct Arena {
     pub pairs: Vec<(String, String)>,
 }
 
-impl Arena {
+impl Setting {
     /// An exact guest with this many CPUs, which share everything, and these pairs.
-    pub fn of_cpus(nr_cpus: u32, kernel: &str, pairs: Vec<(String, String)>) -> Arena {
-        Arena {
+    pub fn of_cpus(nr_cpus: u32, kernel: &str, pairs: Vec<(String, String)>) -> Setting {
+        Setting {
             name: format!("{nr_cpus}-cpus-{kernel}"),
             about: match nr_cpus {
                 1 => "an emulated CPU on a clock that counts instructions".to_owned(),
@@ -65,10 +65,10 @@ impl Set {
     }
 }
 
-/// The results of one arena.
+/// The results of one setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    pub arena: Arena,
+    pub setting: Setting,
     pub kernel_release: String,
     /// How the guest was run: under KVM, emulated.
     pub accel: String,
@@ -111,7 +111,7 @@ impl Results {
         Limits {
             tolerance: self.tolerance,
             least: self.least,
-            least_latency_us: self.arena.least_latency_us,
+            least_latency_us: self.setting.least_latency_us,
         }
     }
 
@@ -132,20 +132,20 @@ pub fn score<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arena, Set};
+    use super::{Set, Setting};
 
     #[test]
-    fn kept_arenas_judge_latencies_as_any_of_as_many_cpus_does() {
+    fn kept_settings_judge_latencies_as_any_of_as_many_cpus_does() {
         let set = include_str!("../../../fidelity/set.toml");
         let set = Set::parse(set).expect("the set");
-        for arena in set.arenas.iter().filter(|arena| arena.exact) {
-            let counts = arena
+        for setting in set.settings.iter().filter(|setting| setting.exact) {
+            let counts = setting
                 .machine
                 .split([' ', ':'])
                 .filter_map(|word| word.parse::<u32>().ok());
-            let like_it = Arena::of_cpus(counts.product(), "6.18", Vec::new());
-            let difference = arena.least_latency_us - like_it.least_latency_us;
-            assert!(difference.abs() < 1e-9, "{}: {difference}", arena.name);
+            let like_it = Setting::of_cpus(counts.product(), "6.18", Vec::new());
+            let difference = setting.least_latency_us - like_it.least_latency_us;
+            assert!(difference.abs() < 1e-9, "{}: {difference}", setting.name);
         }
     }
 }

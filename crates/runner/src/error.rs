@@ -94,7 +94,7 @@ pub enum Error {
     /// [`Progress::stop`](crate::Progress::stop) said so, with this reason.
     #[error("{0}")]
     Stopped(String),
-    /// The same, found while `place` was checked: an experiment, a claim, an arena.
+    /// The same, found while `place` was checked: an experiment, a claim, a setting of `fidelity`.
     #[error("{place}: {error}")]
     Within {
         /// Its name, or a file's.

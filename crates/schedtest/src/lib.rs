@@ -10,5 +10,5 @@ pub mod runs;
 pub mod sources;
 pub mod vectors;
 
-pub use runs::{Arena, Ran, check_books, costed, ideal, parse};
+pub use runs::{Lab, Ran, check_books, costed, ideal, parse};
 pub use sources::{Globals, globals, object, presets, repository, shipped, source, telling};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Data races of a scheduler under loads in which everything happens.
 
-use crate::{Arena, costed, parse};
+use crate::{Lab, costed, parse};
 use tiltyard_native::{Object, Value};
 use tiltyard_sim::{Race, run_and_check};
 
@@ -24,11 +24,11 @@ const HALF_IDLE: &str = r#"{ "tasks": {
 /// What an object built with [`crate::telling`] has on four CPUs.
 pub fn races(object: &Object, globals: &[(String, Value)]) -> Vec<Race> {
     let machine = costed("pack:2 core:2 pu:1", 250);
-    let mut arena = Arena::new(&machine, object);
-    arena.globals = globals;
+    let mut lab = Lab::new(&machine, object);
+    lab.globals = globals;
     let mut all = Vec::new();
     for workload in [EVERYTHING, HALF_IDLE].map(parse) {
-        let ran = run_and_check(&arena.setup(&workload), &mut (), &mut |_| {});
+        let ran = run_and_check(&lab.setup(&workload), &mut (), &mut |_| {});
         let (outcome, checked) = ran.unwrap_or_else(|e| panic!("{e}"));
         assert!(!outcome.exit.kind.is_error(), "{:?}", outcome.exit);
         all.extend(checked.races);

@@ -42,7 +42,7 @@ pub struct Ran {
 
 /// All that a run depends on, but for its workload.
 #[derive(Clone, Copy)]
-pub struct Arena<'a> {
+pub struct Lab<'a> {
     pub machine: &'a Machine,
     pub object: &'a Object,
     pub globals: &'a [(String, Value)],
@@ -52,9 +52,9 @@ pub struct Arena<'a> {
     pub watchdog: bool,
 }
 
-impl<'a> Arena<'a> {
-    pub fn new(machine: &'a Machine, object: &'a Object) -> Arena<'a> {
-        Arena {
+impl<'a> Lab<'a> {
+    pub fn new(machine: &'a Machine, object: &'a Object) -> Lab<'a> {
+        Lab {
             machine,
             object,
             globals: &[],

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, costed, object, parse, shipped, source, telling};
+use common::{Lab, costed, object, parse, shipped, source, telling};
 use std::collections::{BTreeMap, BTreeSet};
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, TaskInfo};
 use tiltyard_native::Object;
@@ -157,8 +157,8 @@ fn to_tell_changes_nothing_else() {
     let workload = hogs_and_sleepers();
     for scheduler in shipped() {
         let telling = telling(&source(&scheduler));
-        let plain = Arena::new(&machine, object(&scheduler, 2)).run(&workload);
-        let told = Arena::new(&machine, &telling).run(&workload);
+        let plain = Lab::new(&machine, object(&scheduler, 2)).run(&workload);
+        let told = Lab::new(&machine, &telling).run(&workload);
         let (plain, told) = (plain.unwrap(), told.unwrap());
         assert_eq!(plain.trace_hash, told.trace_hash, "{scheduler}");
         assert_eq!(plain.outcome, told.outcome, "{scheduler}");
@@ -204,9 +204,9 @@ fn a_run_that_draws_nothing_is_left_to_no_chance() {
             r#"{{ "tasks": {{ "t": {{ "instance": 3, "loop": 40, "tiltyard": {{ {run}, "sleep": 900 }} }} }} }}"#
         ));
         [1, 2].map(|seed| {
-            let mut arena = Arena::new(&machine, object("rr", 2));
-            arena.seed = seed;
-            let ran = arena.run(&workload).unwrap();
+            let mut lab = Lab::new(&machine, object("rr", 2));
+            lab.seed = seed;
+            let ran = lab.run(&workload).unwrap();
             (ran.outcome.left_to_chance, ran.trace_hash)
         })
     };

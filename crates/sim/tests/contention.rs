@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, check_books, ideal, object, parse};
+use common::{Lab, check_books, ideal, object, parse};
 use tiltyard_model::Machine;
 use tiltyard_native::Value;
 
@@ -37,9 +37,9 @@ fn overhead_us(machine: &Machine, workload: &str, globals: &[(&str, i128)]) -> u
         .iter()
         .map(|(name, value)| ((*name).to_owned(), Value::Int(*value)))
         .collect();
-    let mut arena = Arena::new(machine, object(LOCKER, 5));
-    arena.globals = &globals;
-    let ran = arena.run(&parse(workload)).expect("a run");
+    let mut lab = Lab::new(machine, object(LOCKER, 5));
+    lab.globals = &globals;
+    let ran = lab.run(&parse(workload)).expect("a run");
     check_books(&ran);
     let cpus = &ran.outcome.cpus;
     cpus.iter().map(|cpu| cpu.overhead_ns).sum::<u64>() / 1000

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, check_books, ideal, object, parse};
+use common::{Lab, check_books, ideal, object, parse};
 use tiltyard_native::Value;
 
 /// A look at the own runqueue is free, one within the node costs a near visit, one beyond it a far one.
@@ -19,9 +19,9 @@ fn looking_at_another_cpu_costs_by_distance() {
     );
     let overhead_ns = |target: i128| {
         let globals = [("target".to_owned(), Value::Int(target))];
-        let mut arena = Arena::new(&machine, object(looker, 2));
-        arena.globals = &globals;
-        let ran = arena.run(&workload).expect("a run");
+        let mut lab = Lab::new(&machine, object(looker, 2));
+        lab.globals = &globals;
+        let ran = lab.run(&workload).expect("a run");
         check_books(&ran);
         ran.outcome.cpus.iter().map(|c| c.overhead_ns).sum::<u64>()
     };
@@ -44,9 +44,9 @@ fn turns_overhead_ns(topology: &str, cpu: u32, globals: [(&str, bool); 3]) -> u6
         "b": { "cpus": [CPU], "delay": 55, "loop": 100, "run": 30, "sleep": 70 } } }"#;
     let workload = parse(&text.replace("CPU", &cpu.to_string()));
     let globals = globals.map(|(name, set)| (name.to_owned(), Value::Int(set.into())));
-    let mut arena = Arena::new(&machine, object(sharer, 2));
-    arena.globals = &globals;
-    let ran = arena.run(&workload).expect("a run");
+    let mut lab = Lab::new(&machine, object(sharer, 2));
+    lab.globals = &globals;
+    let ran = lab.run(&workload).expect("a run");
     check_books(&ran);
     ran.outcome.cpus.iter().map(|c| c.overhead_ns).sum()
 }
@@ -83,7 +83,7 @@ fn steps_along_a_queue_cost() {
     let workload = parse(r#"{ "tasks": { "A": { "loop": 100, "run": 50, "sleep": 100 } } }"#);
     let mut overhead_ns = |scheduler: &str, step_ns: u64| {
         machine.costs.visit_near_ns = step_ns;
-        let ran = Arena::new(&machine, object(scheduler, 2)).run(&workload);
+        let ran = Lab::new(&machine, object(scheduler, 2)).run(&workload);
         let ran = ran.expect("a run");
         check_books(&ran);
         ran.outcome.cpus[0].overhead_ns
@@ -104,7 +104,7 @@ fn work_takes_longer_on_a_slower_cpu() {
         r#"{ "tasks": { "fast": { "cpus": [0], "loop": 10, "run": 5000, "sleep": 100 },
                         "slow": { "cpus": [1], "loop": 10, "run": 5000, "sleep": 100 } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let runtime_us = |name: &str| {
@@ -121,7 +121,7 @@ fn a_core_does_no_more_for_many_siblings_than_for_two() {
     let longest_us = |topology: &str| {
         let mut machine = ideal(topology, 250);
         machine.costs.smt_permille = 600;
-        let ran = Arena::new(&machine, object("fifo", 8)).run(&workload);
+        let ran = Lab::new(&machine, object("fifo", 8)).run(&workload);
         let tasks = ran.expect("a run").summary.tasks;
         tasks
             .iter()
@@ -149,7 +149,7 @@ fn a_refill_from_another_node_costs_its_distance() {
     let refill_ns = |far_ps: u64| {
         let mut machine = machine.clone();
         machine.costs.line_far_ps = far_ps;
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
         ran.expect("a run").summary.overhead.cache_refill_ns
     };
     // At least once; where it is born is the scheduler's choice.
@@ -177,7 +177,7 @@ fn a_refill_on_the_same_cpu_fetches_each_line_once() {
         machine.caches.l3_bytes = l3_bytes;
         let costs = &mut machine.costs;
         [costs.line_l2_ps, costs.line_l3_ps, costs.line_mem_ps] = prices;
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
         ran.expect("a run").summary.overhead.cache_refill_ns
     };
     // L3 holds both: nothing of either comes from L2 or, after its first run, from memory.
@@ -207,7 +207,7 @@ fn a_refill_from_another_cache_comes_from_memory() {
             r#"{{ "tasks": {{ "mover": {{ "tiltyard": {{ "working_set": 65536 }}, "loop": 1, "phases": {{
             "here": {{ "cpus": [0], "run": 1000 }}, "there": {{ "cpus": [{there}], "run": 1000 }} }} }} }} }}"#
         );
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&parse(&workload));
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&parse(&workload));
         ran.expect("a run").summary.overhead.cache_refill_ns
     };
     let lines = 65536 / 64;
@@ -220,7 +220,7 @@ fn each_wakeup_is_charged() {
     let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
     (machine.costs.wakeup_ns, machine.costs.timer_wakeup_ns) = (1_000, 3_000);
     let charged_ns = |workload: &str| {
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&parse(workload));
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&parse(workload));
         let ran = ran.expect("a run");
         check_books(&ran);
         ran.summary.overhead.wakeup_ns
@@ -243,7 +243,7 @@ fn the_way_to_a_wakeup_is_charged_before_it() {
         let workload = parse(&format!(
             r#"{{ "tasks": {{ "A": {{ "loop": 100, "run": 50, "sleep": 100 }} {others} }} }}"#
         ));
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
         let ran = ran.expect("a run");
         check_books(&ran);
         let a = ran.summary.tasks.iter().find(|t| t.name == "A").expect("A");
@@ -263,7 +263,7 @@ fn each_sleep_is_charged() {
     let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
     machine.costs.block_ns = 700;
     let workload = parse(r#"{ "tasks": { "A": { "loop": 100, "run": 50, "sleep": 100 } } }"#);
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let charged_ns = ran.summary.overhead.switch_ns;
@@ -282,7 +282,7 @@ fn creation_takes_its_time() {
         r#"{ "tasks": { "parent": { "loop": 1, "tiltyard": { "spawn": "child", "spawn1": { "task": "child", "count": 2 }, "join": true } },
                         "child": { "instance": 0, "loop": 1, "run": 1000 } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     assert_eq!(ran.summary.overhead.wakeup_ns, 40_000);
@@ -305,7 +305,7 @@ fn an_end_takes_its_time() {
     let mut machine = ideal("package:1 [numa] core:1 pu:1", 250);
     machine.costs.exit_ns = 25_000;
     let workload = parse(r#"{ "tasks": { "A": { "instance": 2, "loop": 1, "run": 1000 } } }"#);
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     // Theirs; the shell has not ended when the run has.
@@ -325,7 +325,7 @@ fn an_interrupt_is_charged_once() {
         r#"{ "tasks": { "A": { "cpus": [0], "loop": 100, "tiltyard": { "run": 100, "sem_post": "b" } },
                         "B": { "cpus": [1], "loop": 100, "tiltyard": { "sem_wait": "b", "run": 50 } } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let charged_ns = ran.summary.overhead.ipi_ns;
@@ -344,7 +344,7 @@ fn a_long_idle_state_takes_time_to_leave() {
         let tasks = format!(
             r#"{{ "tasks": {{ "A": {{ "loop": 100, "run": 50, "sleep": {sleep_us} }} }} }}"#
         );
-        let ran = Arena::new(&machine, object("fifo", 2))
+        let ran = Lab::new(&machine, object("fifo", 2))
             .run(&parse(&tasks))
             .expect("a run");
         check_books(&ran);
@@ -363,7 +363,7 @@ fn a_woken_task_waits_until_it_is_chosen() {
         r#"{ "tasks": { "A": { "loop": 200, "tiltyard": { "sem_post": "b", "sem_wait": "a" } },
                         "B": { "loop": 200, "tiltyard": { "sem_wait": "b", "sem_post": "a" } } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let task = ran.summary.tasks.iter().find(|t| t.name == "B");
@@ -383,7 +383,7 @@ fn a_preemptible_kernel_is_preempted_between_wakeups() {
     );
     let mut longest_us = |preemptible| {
         machine.preemptible = preemptible;
-        let ran = Arena::new(&machine, object("fifo", 2))
+        let ran = Lab::new(&machine, object("fifo", 2))
             .run(&workload)
             .expect("a run");
         check_books(&ran);

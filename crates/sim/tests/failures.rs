@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, Ran, costed, ideal, object, parse, repository, shipped, source};
+use common::{Lab, Ran, costed, ideal, object, parse, repository, shipped, source};
 use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_model::Machine;
 use tiltyard_native::{Crash, Value};
@@ -29,18 +29,18 @@ fn break_on(
     let mut source = Source::new(path);
     source.defines.push(define.to_owned());
     let object = Builder::default().native(&source).expect("it compiles");
-    let mut arena = Arena::new(machine, &object);
-    arena.watchdog = true;
-    arena.duration_ns = Some(duration_ns);
-    arena.run(&parse(json))
+    let mut lab = Lab::new(machine, &object);
+    lab.watchdog = true;
+    lab.duration_ns = Some(duration_ns);
+    lab.run(&parse(json))
 }
 
 /// The error of a workload under fifo, which is one line and says what it is about.
 fn workload_error(json: &str, words: &[&str]) {
     let machine = ideal("core:2 pu:1", 1000);
-    let mut arena = Arena::new(&machine, object("fifo", 2));
-    arena.duration_ns = Some(5_000_000_000);
-    let error = arena
+    let mut lab = Lab::new(&machine, object("fifo", 2));
+    lab.duration_ns = Some(5_000_000_000);
+    let error = lab
         .run(&parse(json))
         .expect_err("the workload cannot end well");
     assert!(matches!(error, RunError::Workload(_)), "{error:?}");
@@ -95,7 +95,7 @@ fn a_crash_leaves_the_process_whole() {
     for _ in 0..3 {
         break_by("BREAK=NULL_READ").expect_err("it crashes");
         let machine = ideal("pu:1", 1000);
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&parse(ONE_TASK));
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&parse(ONE_TASK));
         assert_eq!(
             ran.expect("fifo is whole").outcome.exit.kind,
             ExitKind::Unreg
@@ -128,9 +128,9 @@ fn stall() {
 fn stall_without_a_watchdog() {
     let path = repository().join("tests/conformance/schedulers/never.bpf.c");
     let machine = ideal("pu:1", 1000);
-    let arena = Arena::new(&machine, object(&path.display().to_string(), 2));
+    let lab = Lab::new(&machine, object(&path.display().to_string(), 2));
     let workload = parse(&ONE_TASK.replace("victim", "X"));
-    let ran = arena.run(&workload).expect("an orderly end");
+    let ran = lab.run(&workload).expect("an orderly end");
     let exit = ran.outcome.exit;
     assert_eq!(exit.kind, ExitKind::ErrorStall);
     assert!(
@@ -217,7 +217,7 @@ fn unknown_kernel_function() {
     let machine = ideal("pu:1", 1000);
     let text = match Builder::default().native(&Source::new(path)) {
         Err(error) => error.to_string(),
-        Ok(object) => Arena::new(&machine, &object)
+        Ok(object) => Lab::new(&machine, &object)
             .run(&parse(ONE_TASK))
             .expect_err("it cannot be loaded")
             .to_string(),
@@ -329,7 +329,7 @@ fn index_outside_its_array() {
 #[test]
 fn what_is_not_modelled_is_named() {
     let machine = ideal("pu:1", 1000);
-    let arena = Arena::new(&machine, object("fifo", 2));
+    let lab = Lab::new(&machine, object("fifo", 2));
     for (attributes, name) in [
         (
             r#""policy": "SCHED_DEADLINE", "dl-runtime": 1000, "dl-period": 10000"#,
@@ -341,7 +341,7 @@ fn what_is_not_modelled_is_named() {
     ] {
         let json =
             format!(r#"{{ "tasks": {{ "a": {{ "loop": 1, {attributes}, "run": 1000 }} }} }}"#);
-        match arena.run(&parse(&json)) {
+        match lab.run(&parse(&json)) {
             Err(RunError::NotModelled(text)) => assert!(text.contains(name), "{text}"),
             other => panic!("{name}: {other:?}"),
         }
@@ -354,12 +354,12 @@ fn dispatch_that_never_settles() {
     let path = repository().join("tests/conformance/schedulers/restless.bpf.c");
     let forever = [("forever".to_owned(), Value::Int(1))];
     let machine = ideal("core:2 pu:1", 1000);
-    let mut arena = Arena::new(&machine, object(&path.display().to_string(), 2));
-    arena.globals = &forever;
+    let mut lab = Lab::new(&machine, object(&path.display().to_string(), 2));
+    lab.globals = &forever;
     let tasks = r#"{ "tasks": {
         "X": { "loop": 1, "run": 1000 },
         "H": { "loop": 1, "cpus": [1], "run": 1000 } } }"#;
-    match arena.run(&parse(tasks)) {
+    match lab.run(&parse(tasks)) {
         Err(RunError::Scheduler(text)) => assert!(text.contains("CPU 1 reschedules"), "{text}"),
         other => panic!("{other:?}"),
     }
@@ -439,9 +439,9 @@ fn livelock() {
 fn a_task_that_only_yields_is_no_livelock() {
     let machine = costed("pu:1", 1000);
     let workload = r#"{ "tasks": { "yields": { "loop": -1, "yield": "" } } }"#;
-    let mut arena = Arena::new(&machine, object("fifo", 2));
-    (arena.watchdog, arena.duration_ns) = (true, Some(500_000_000));
-    let ran = arena.run(&parse(workload)).expect("an orderly end");
+    let mut lab = Lab::new(&machine, object("fifo", 2));
+    (lab.watchdog, lab.duration_ns) = (true, Some(500_000_000));
+    let ran = lab.run(&parse(workload)).expect("an orderly end");
     assert_ne!(
         ran.outcome.exit.kind,
         ExitKind::ErrorStall,
@@ -595,7 +595,7 @@ fn checks_take_no_simulated_time() {
                 ..BuilderOptions::default()
             };
             let object = Builder::new(options).native(&source(&scheduler));
-            let ran = Arena::new(&machine, &object.expect("it builds")).run(&parse(tasks));
+            let ran = Lab::new(&machine, &object.expect("it builds")).run(&parse(tasks));
             ran.expect("it runs").trace_hash
         };
         assert_eq!(hash(true), hash(false), "{scheduler}");

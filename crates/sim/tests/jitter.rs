@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, Ran, check_books, ideal, object, parse, shipped};
+use common::{Lab, Ran, check_books, ideal, object, parse, shipped};
 use std::collections::BTreeSet;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::Jitter;
@@ -24,9 +24,9 @@ fn machine(jitter: Jitter) -> Machine {
 }
 
 fn seeded(machine: &Machine, scheduler: &str, workload: &Workload, seed: u64) -> Ran {
-    let mut arena = Arena::new(machine, object(scheduler, 2));
-    arena.seed = seed;
-    let ran = arena.run(workload).unwrap_or_else(|e| panic!("{e}"));
+    let mut lab = Lab::new(machine, object(scheduler, 2));
+    lab.seed = seed;
+    let ran = lab.run(workload).unwrap_or_else(|e| panic!("{e}"));
     check_books(&ran);
     ran
 }

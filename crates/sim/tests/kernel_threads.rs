@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, ideal, object, parse, repository};
+use common::{Lab, ideal, object, parse, repository};
 use tiltyard_model::machine::Noise;
 use tiltyard_native::Value;
 
@@ -45,12 +45,10 @@ fn a_cpus_kernel_thread_never_waits_for_long() {
             continue;
         }
         let globals = in_kernel(&name);
-        let mut arena = Arena::new(&machine, object(&name, 2));
-        arena.globals = &globals;
-        arena.duration_ns = Some(10_000 * MS);
-        let ran = arena
-            .run(&workload)
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut lab = Lab::new(&machine, object(&name, 2));
+        lab.globals = &globals;
+        lab.duration_ns = Some(10_000 * MS);
+        let ran = lab.run(&workload).unwrap_or_else(|e| panic!("{name}: {e}"));
         let threads = ran.summary.tasks.iter();
         let threads: Vec<_> = threads.filter(|t| t.name.starts_with("kworker/")).collect();
         assert_eq!(threads.len(), 2, "{name}: one for each CPU");

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, check_books, costed, ideal, object, parse, repository};
+use common::{Lab, check_books, costed, ideal, object, parse, repository};
 use tiltyard_model::{Event, EventKind, EventSink, Machine, TaskInfo};
 use tiltyard_native::Value;
 use tiltyard_sim::{RunError, Setup, run};
@@ -141,18 +141,18 @@ fn books_close_when_kicks_wait() {
         } }"#,
     );
     for machine in [ideal("core:2 pu:1", 1000), costed("core:1 pu:2", 1000)] {
-        let mut arena = Arena::new(&machine, object(&path.display().to_string(), 2));
-        arena.globals = &tunables;
-        let ran = arena.run(&workload).expect("an orderly end");
+        let mut lab = Lab::new(&machine, object(&path.display().to_string(), 2));
+        lab.globals = &tunables;
+        let ran = lab.run(&workload).expect("an orderly end");
         check_books(&ran);
         assert_eq!(ran.outcome.tasks_left, 1, "b alone: {:?}", ran.outcome);
-        let again = arena.run(&workload).expect("an orderly end");
+        let again = lab.run(&workload).expect("an orderly end");
         assert_eq!(ran.outcome, again.outcome);
         // Where the target takes a moment to pick, the CPU that waits for it loses as much.
         let unwaited = [("kick_flags", 2), ("kick_cpu", 1), ("period_ns", 2_000_000)]
             .map(|(name, value)| (name.to_owned(), Value::Int(value)));
-        arena.globals = &unwaited;
-        let unwaited = arena.run(&workload).expect("an orderly end");
+        lab.globals = &unwaited;
+        let unwaited = lab.run(&workload).expect("an orderly end");
         let [with, without] = [&ran, &unwaited].map(|r| r.outcome.cpus[0].overhead_ns);
         assert_eq!(
             with > without,

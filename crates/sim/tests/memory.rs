@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, check_books, ideal, object, parse};
+use common::{Lab, check_books, ideal, object, parse};
 use tiltyard_model::Machine;
 
 const FIFO: &str = concat!(
@@ -43,8 +43,8 @@ fn user(name: &str, cpu: u32, mib: u32, share: f64) -> String {
 /// How long the CPUs were busy, in us.
 fn busy_us(machine: &Machine, tasks: &[String]) -> Vec<u64> {
     let workload = parse(&format!("{{ \"tasks\": {{ {} }} }}", tasks.join(", ")));
-    let arena = Arena::new(machine, object(FIFO, 2));
-    let ran = arena.run(&workload).expect("a run");
+    let lab = Lab::new(machine, object(FIFO, 2));
+    let ran = lab.run(&workload).expect("a run");
     check_books(&ran);
     let cpus = ran.outcome.cpus.iter();
     cpus.map(|cpu| cpu.busy_ns / 1000).collect()
@@ -190,7 +190,7 @@ fn who_spins_draws_nothing() {
     let text = format!(
         r#"{{ "tiltyard": {{ "barriers": {{ "all": {{ "parties": 2, "spin": 100000 }} }} }}, "tasks": {{ {tasks} }} }}"#
     );
-    let ran = Arena::new(&machine, object(FIFO, 2)).run(&parse(&text));
+    let ran = Lab::new(&machine, object(FIFO, 2)).run(&parse(&text));
     let ran = ran.expect("a run");
     check_books(&ran);
     // Both 2 ms at half speed, then b alone.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, Ran, check_books, ideal, object, parse};
+use common::{Lab, Ran, check_books, ideal, object, parse};
 use tiltyard_model::machine::{Noise, Per};
 use tiltyard_model::{Event, EventKind, EventSink, Machine, TaskInfo, Tid};
 
@@ -26,9 +26,9 @@ fn machine(noise: Vec<Noise>) -> Machine {
 }
 
 fn run(machine: &Machine, workload: &str, seconds: u64) -> Ran {
-    let mut arena = Arena::new(machine, object("fifo", 2));
-    arena.duration_ns = Some(seconds * 1000 * MS);
-    let ran = arena.run(&parse(workload)).expect("a run");
+    let mut lab = Lab::new(machine, object("fifo", 2));
+    lab.duration_ns = Some(seconds * 1000 * MS);
+    let ran = lab.run(&parse(workload)).expect("a run");
     check_books(&ran);
     ran
 }
@@ -149,10 +149,10 @@ fn the_kernels_threads_wake_right_after_ticks() {
             tids: Vec::new(),
             times_ns: Vec::new(),
         };
-        let mut arena = Arena::new(&machine, object("fifo", 2));
-        arena.duration_ns = Some(5_000 * MS);
+        let mut lab = Lab::new(&machine, object("fifo", 2));
+        lab.duration_ns = Some(5_000 * MS);
         let workload = parse(&births(30));
-        tiltyard_sim::run(&arena.setup(&workload), &mut wakeups, &mut |_| {}).expect("a run");
+        tiltyard_sim::run(&lab.setup(&workload), &mut wakeups, &mut |_| {}).expect("a run");
         assert!(wakeups.times_ns.len() > 100, "{name}");
         let odd = wakeups.times_ns.iter().find(|ns| *ns % (4 * MS) != 3_000);
         assert_eq!(odd, None, "{name}");

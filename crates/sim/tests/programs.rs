@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, check_books, ideal, object, parse};
+use common::{Lab, check_books, ideal, object, parse};
 
 /// `during` restarts each time it is reached, nests, and counts time that is slept or waited as well.
 #[test]
@@ -17,7 +17,7 @@ fn during_lasts_from_its_own_beginning() {
                 "during1": { "time": 10000, "do": { "run": 100, "sleep": 2900 } } } },
             "during": { "time": 0, "do": { "run": 1000000 } } } } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let worker = ran.summary.tasks.iter().find(|t| t.name == "worker");
@@ -39,7 +39,7 @@ fn a_missed_timer_starts_again_now_or_keeps_its_grid() {
                 "long": {{ "run": 25000, {timer} }},
                 "after": {{ "loop": 3, "run": 3000, {timer} }} }} }} }} }}"#
         ));
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
         let summary = ran.expect("a run").summary;
         let worker = summary.tasks.iter().find(|t| t.name == "worker");
         worker.expect("worker").lifetime_ns / 1_000_000
@@ -56,7 +56,7 @@ fn a_yield_is_the_cause_of_its_switch() {
     let machine = ideal("package:1 [numa] core:1 pu:1", 250);
     let workload =
         parse(r#"{ "tasks": { "A": { "instance": 2, "loop": 50, "run": 100, "yield": "" } } }"#);
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let switches = ran.expect("a run").summary.switches;
     assert!(switches.r#yield >= 50, "{switches:?}");
     assert_eq!(switches.preempt, 0, "{switches:?}");
@@ -74,7 +74,7 @@ fn an_unlock_wakes_only_for_whoever_has_waited() {
             "B": { "loop": 1, "delay": 1000, "tiltyard": { "lock": "m", "run": 10000, "unlock": "m" } },
             "C": { "loop": 1, "delay": 2000, "tiltyard": { "lock": "m", "run": 10000, "unlock": "m" } } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let task = |name: &str| ran.summary.tasks.iter().find(|t| t.name == name);
@@ -93,7 +93,7 @@ fn a_new_task_has_not_migrated() {
             "make": { "loop": 20, "run": 1000, "tiltyard": { "spawn": "cc", "run1": 3000, "join": true } },
             "cc": { "instance": 0, "loop": 1, "run": 2000 } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let busy = ran
@@ -115,7 +115,7 @@ fn who_no_longer_spins_at_a_barrier_is_woken_and_no_more() {
             "A": { "loop": 1, "cpus": [0], "barrier": "first", "barrier1": "second", "run": 1000 },
             "B": { "loop": 1, "cpus": [1], "run": 5000, "barrier": "first", "run1": 3000, "barrier1": "second" } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let a = ran.summary.tasks.iter().find(|t| t.name == "A").expect("A");
@@ -133,7 +133,7 @@ fn a_resume_is_for_all_who_are_there() {
             "late": { "loop": 1, "run": 6000, "suspend": "p", "run1": 1000 },
             "R": { "loop": 1, "run": 5000, "resume": "p", "run1": 4000, "resume1": "p" } } }"#,
     );
-    let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+    let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let ended_us = |name: &str| {
@@ -155,7 +155,7 @@ fn a_machine_without_mutex_waits_has_free_mutexes() {
     );
     let mut took_ms = |waits| {
         machine.mutex_waits = waits;
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
         let ran = ran.expect("a run");
         check_books(&ran);
         (ran.outcome.end_ns - ran.outcome.origin_ns) / 1_000_000

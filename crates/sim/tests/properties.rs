@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Arena, Ran, check_books, costed, ideal, kernel_example, object, shipped};
+use common::{Lab, Ran, check_books, costed, ideal, kernel_example, object, shipped};
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use tiltyard_model::Machine;
@@ -389,15 +389,15 @@ fn check_work(ran: &Ran, plans: &[TaskPlan], machine: &Machine) {
 
 fn check(scheduler: &str, plans: &[TaskPlan], machine: &Machine, seed: u64) {
     let workload = workload(plans, machine.nr_cpus());
-    let arena = |level| {
-        let mut arena = Arena::new(machine, object(scheduler, level));
-        arena.seed = seed;
+    let lab = |level| {
+        let mut lab = Lab::new(machine, object(scheduler, level));
+        lab.seed = seed;
         // Far more than the work takes: what has not ended by then is lost.
-        arena.duration_ns = Some(60_000_000 * US);
-        arena
+        lab.duration_ns = Some(60_000_000 * US);
+        lab
     };
     let run = |level: u8| -> Ran {
-        arena(level)
+        lab(level)
             .run(&workload)
             .unwrap_or_else(|e| panic!("{scheduler}: {e}"))
     };

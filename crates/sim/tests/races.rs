@@ -4,7 +4,7 @@
 mod common;
 
 use common::races::races as races_of;
-use common::{Arena, costed, object, parse, presets, repository, shipped, source, telling};
+use common::{Lab, costed, object, parse, presets, repository, shipped, source, telling};
 use std::sync::LazyLock;
 use tiltyard_measure::TraceHash;
 use tiltyard_native::{Object, Value};
@@ -265,7 +265,7 @@ fn the_shipped_schedulers_are_clean() {
 fn the_check_changes_no_event() {
     let machine = costed("core:2 pu:1", 1000);
     for scheduler in shipped() {
-        let plain = Arena::new(&machine, object(&scheduler, 2)).run(&crowd());
+        let plain = Lab::new(&machine, object(&scheduler, 2)).run(&crowd());
         let (_, hash) = check(&telling(&source(&scheduler)), &crowd(), &[]);
         assert_eq!(plain.unwrap().trace_hash, hash, "{scheduler}");
     }

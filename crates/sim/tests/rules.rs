@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Arena, check_books, ideal, object, parse, repository, shipped};
+use common::{Lab, check_books, ideal, object, parse, repository, shipped};
 use std::collections::BTreeMap;
 use tiltyard_model::machine::Noise;
 use tiltyard_model::{Event, EventKind, EventSink, TaskInfo};
@@ -22,7 +22,7 @@ fn a_vtime_that_is_set_for_a_move_is_for_one_move() {
     let workload = parse(&format!(
         r#"{{ "tiltyard": {{ "apps": {{ "a": {{}} }} }}, "tasks": {{ {tasks} }} }}"#
     ));
-    let ran = Arena::new(&machine, object(MOVER, 2)).run(&workload);
+    let ran = Lab::new(&machine, object(MOVER, 2)).run(&workload);
     let ran = ran.expect("a run");
     check_books(&ran);
     let task = |name: &str| ran.summary.tasks.iter().find(|t| t.name == name);
@@ -42,9 +42,9 @@ fn a_forbidden_answer_is_replaced_within_the_node() {
             "free": { "cpus": [0, 2, 3], "sleep": 5000, "run": 2000 } } } } }"#,
     );
     let globals = ["answer", "insert_x"].map(|name| (name.to_owned(), Value::Int(1)));
-    let mut arena = Arena::new(&machine, object(&fixed.display().to_string(), 2));
-    arena.globals = &globals;
-    let ran = arena.run(&workload).expect("a run");
+    let mut lab = Lab::new(&machine, object(&fixed.display().to_string(), 2));
+    lab.globals = &globals;
+    let ran = lab.run(&workload).expect("a run");
     check_books(&ran);
     let busy_us: Vec<u64> = ran.summary.cpus.iter().map(|c| c.busy_ns / 1000).collect();
     assert_eq!(busy_us, [0, 0, 2000, 1000]);
@@ -65,7 +65,7 @@ fn a_sync_wakeup_goes_to_the_waker_where_the_kernel_does_that() {
     let mut machine = ideal("package:1 [numa] core:2 pu:1", 250);
     for (sync_to_waker, busy_us) in [(true, [10_000, 0]), (false, [7_000, 3_000])] {
         machine.sync_to_waker = sync_to_waker;
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&workload);
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&workload);
         let ran = ran.expect("a run");
         check_books(&ran);
         let busy = ran.summary.cpus.iter().map(|c| c.busy_ns / 1000);
@@ -84,7 +84,7 @@ fn an_equal_does_not_disturb_a_realtime_task() {
             "F": {{ "loop": 1, "policy": "SCHED_FIFO", "priority": 10, "sleep": 1000, "run": 20000 }},
             "G": {{ "loop": 1, "policy": "SCHED_FIFO", "priority": {priority}, "sleep": 5000, "run": 1000 }} }} }}"#
         );
-        let ran = Arena::new(&machine, object("fifo", 2)).run(&parse(&workload));
+        let ran = Lab::new(&machine, object("fifo", 2)).run(&parse(&workload));
         let ran = ran.expect("a run");
         check_books(&ran);
         ran.summary.overhead.switch_ns
@@ -133,8 +133,8 @@ fn a_thread_is_a_child_of_its_processs_parent() {
         "/tests/schedulers/parents.bpf.c"
     );
     let mut families = Families::default();
-    let arena = Arena::new(&machine, object(parents, 2));
-    tiltyard_sim::run(&arena.setup(&workload), &mut families, &mut |_| {}).expect("a run");
+    let lab = Lab::new(&machine, object(parents, 2));
+    tiltyard_sim::run(&lab.setup(&workload), &mut families, &mut |_| {}).expect("a run");
     for (who, parent, leader) in [
         ("main", "sh-a", "main"),
         ("helper-0", "sh-a", "main"),
@@ -163,7 +163,7 @@ fn every_scheduler_runs_four_thousand_cpus() {
             "sleeper": { "instance": 20, "loop": 20, "run": 2000, "sleep": 8000 } } }"#,
     );
     for scheduler in shipped() {
-        let ran = Arena::new(&machine, object(&scheduler, 2)).run(&workload);
+        let ran = Lab::new(&machine, object(&scheduler, 2)).run(&workload);
         let ran = ran.unwrap_or_else(|error| panic!("{scheduler}: {error}"));
         check_books(&ran);
         assert_eq!(ran.outcome.tasks_left, 0, "{scheduler}");

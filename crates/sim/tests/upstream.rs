@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Arena, Ran, check_books, costed, ideal, kernel_example, object, parse};
+use common::{Lab, Ran, check_books, costed, ideal, kernel_example, object, parse};
 use tiltyard_model::Machine;
 use tiltyard_sim::ExitKind;
 
@@ -103,11 +103,11 @@ fn runs_everything(scheduler: &str) {
         let workload = parse(&workload(nr_cpus));
         for machine in [ideal(topology, 250), costed(topology, 1000)] {
             assert_eq!(machine.nr_cpus() as u32, nr_cpus);
-            let mut arena = Arena::new(&machine, object(&path, 2));
+            let mut lab = Lab::new(&machine, object(&path, 2));
             // What has not ended by then hangs.
-            arena.duration_ns = Some(600_000 * MS);
-            arena.watchdog = true;
-            let ran = arena
+            lab.duration_ns = Some(600_000 * MS);
+            lab.watchdog = true;
+            let ran = lab
                 .run(&workload)
                 .unwrap_or_else(|e| panic!("{scheduler}: {e}"));
             check(scheduler, &machine, &ran);

@@ -12,7 +12,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use common::{Arena, Ran, check_books, costed, object, parse};
+use common::{Lab, Ran, check_books, costed, object, parse};
 use tiltyard_model::machine::{Noise, Per};
 use tiltyard_model::{Event, EventKind, EventSink, Machine, TaskInfo};
 use tiltyard_native::Object;
@@ -33,9 +33,9 @@ fn hoarder() -> &'static Object {
 
 fn run(object: &Object, workload: &str) -> Ran {
     let machine = machine();
-    let mut arena = Arena::new(&machine, object);
-    arena.duration_ns = Some(1_000_000_000);
-    let ran = arena.run(&parse(workload)).expect("a run");
+    let mut lab = Lab::new(&machine, object);
+    lab.duration_ns = Some(1_000_000_000);
+    let ran = lab.run(&parse(workload)).expect("a run");
     check_books(&ran);
     ran
 }
@@ -120,8 +120,8 @@ fn the_sink_receives_each_affinity() {
             "child": { "instance": 0, "loop": 1, "run": 10 } } }"#,
     );
     let mut told = Told::default();
-    let arena = Arena::new(&machine, object("fifo", 2));
-    tiltyard_sim::run(&arena.setup(&workload), &mut told, &mut |_| {}).expect("a run");
+    let lab = Lab::new(&machine, object("fifo", 2));
+    tiltyard_sim::run(&lab.setup(&workload), &mut told, &mut |_| {}).expect("a run");
     assert_eq!(told.sets[0], [0..4]);
     let kworker = |cpu: u32| (format!("kworker/{cpu}:0"), vec![cpu..cpu + 1]);
     let mut expected: Vec<_> = (0..4).map(kworker).collect();

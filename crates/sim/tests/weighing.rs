@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Arena, check_books, ideal, object, parse};
+use common::{Lab, check_books, ideal, object, parse};
 use tiltyard_model::Machine;
 use tiltyard_native::Value;
 
@@ -15,9 +15,9 @@ const ENQUEUES: std::ops::RangeInclusive<u64> = 100..=105;
 
 fn overhead_ns(machine: &Machine, tunable: &str, value: i128) -> u64 {
     let globals = [(tunable.to_owned(), Value::Int(value))];
-    let mut arena = Arena::new(machine, object(COSTS, 2));
-    arena.globals = &globals;
-    let ran = arena.run(&parse(WAKEUPS)).expect("a run");
+    let mut lab = Lab::new(machine, object(COSTS, 2));
+    lab.globals = &globals;
+    let ran = lab.run(&parse(WAKEUPS)).expect("a run");
     check_books(&ran);
     ran.outcome.cpus[0].overhead_ns
 }

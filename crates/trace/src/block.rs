@@ -104,8 +104,8 @@ impl<R: Read> Checked<R> {
         Ok(())
     }
 
-    /// Whether the check that follows matches.
-    pub fn is_whole(&mut self) -> io::Result<bool> {
+    /// Reads the check that follows: whether it matches what came before it.
+    pub fn read_check(&mut self) -> io::Result<bool> {
         let expected = self.check();
         Ok(self.array()? == expected)
     }

@@ -123,7 +123,7 @@ fn require_magic(input: &mut Checked<impl Read>) -> Result<(), ReadError> {
 }
 
 fn require_whole(input: &mut Checked<impl Read>) -> Result<(), ReadError> {
-    match read(input, Checked::is_whole)? {
+    match read(input, Checked::read_check)? {
         true => Ok(()),
         false => Err(ReadError::Damaged(input.at)),
     }

@@ -2,7 +2,7 @@
 //! A running task that is pushed away, in whole runs.
 
 use tiltyard_model::machine::Jitter;
-use tiltyard_schedtest::{Arena, costed, globals, object, parse};
+use tiltyard_schedtest::{Lab, costed, globals, object, parse};
 
 /// Four hogs of three nice values on four CPUs. The load of the heaviest is never even with that of the others, so each of them
 /// has it pushed to its CPU now and then. There it waits, and the CPU that pushed it runs dry and takes it back at once.
@@ -18,9 +18,9 @@ fn a_pushed_hog_comes_back() {
     let machine = costed("package:1 core:4 pu:1", 250);
     let migrations = |tunables: &[(&str, i128)]| {
         let globals = globals(tunables);
-        let mut arena = Arena::new(&machine, object("cfs", 2));
-        arena.globals = &globals;
-        let ran = arena.run(&workload).expect("a run");
+        let mut lab = Lab::new(&machine, object("cfs", 2));
+        lab.globals = &globals;
+        let ran = lab.run(&workload).expect("a run");
         ran.summary.tasks.iter().map(|t| t.migrations).sum::<u64>()
     };
     let without = migrations(&[("active_balance", 0)]);
@@ -41,9 +41,9 @@ fn the_clock_of_a_task_that_stays_goes_on() {
     let mut machine = costed("package:1 core:4 pu:1", 250);
     machine.jitter = Jitter::REFERENCE;
     for seed in 1..=3 {
-        let mut arena = Arena::new(&machine, object("cfs", 2));
-        arena.seed = seed;
-        let ran = arena.run(&workload).expect("a run");
+        let mut lab = Lab::new(&machine, object("cfs", 2));
+        lab.seed = seed;
+        let ran = lab.run(&workload).expect("a run");
         let longest = ran.summary.tasks.iter().map(|t| t.longest_wait_ns).max();
         assert!(longest < Some(1_500_000_000), "seed {seed}: {longest:?} ns");
     }

@@ -2,12 +2,12 @@
 //! Whole runs beside realtime tasks, which take CPUs away without a word, and beside tasks that have gone.
 
 use tiltyard_model::machine::Jitter;
-use tiltyard_schedtest::{Arena, Ran, costed, object, parse};
+use tiltyard_schedtest::{Lab, Ran, costed, object, parse};
 
 fn ran(topology: &str, workload: &str) -> Ran {
     let mut machine = costed(topology, 250);
     machine.jitter = Jitter::REFERENCE;
-    let ran = Arena::new(&machine, object("cfs", 2)).run(&parse(workload));
+    let ran = Lab::new(&machine, object("cfs", 2)).run(&parse(workload));
     ran.expect("a run")
 }
 

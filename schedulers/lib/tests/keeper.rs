@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tiltyard_model::{Event, EventKind, EventSink, TaskInfo, Tid};
 use tiltyard_native::Value;
-use tiltyard_schedtest::{Arena, check_books, ideal, object, parse};
+use tiltyard_schedtest::{Lab, check_books, ideal, object, parse};
 use tiltyard_sim::{RunError, run};
 
 const KEEPER: &str = "schedulers/lib/tests/keeper.bpf.c";
@@ -45,11 +45,11 @@ impl EventSink for Told {
 
 fn keep(workload: &str) -> Told {
     let machine = ideal("package:1 core:2 pu:1", 250);
-    let mut arena = Arena::new(&machine, object(KEEPER, 2));
-    arena.duration_ns = Some(1_000_000_000);
+    let mut lab = Lab::new(&machine, object(KEEPER, 2));
+    lab.duration_ns = Some(1_000_000_000);
     let workload = parse(workload);
     let mut told = Told::default();
-    let outcome = run(&arena.setup(&workload), &mut told, &mut |_| {}).expect("a run");
+    let outcome = run(&lab.setup(&workload), &mut told, &mut |_| {}).expect("a run");
     assert_eq!(outcome.exit.message, "");
     told
 }
@@ -63,10 +63,10 @@ const CROWD: &str = r#"{ "tasks" : {
 #[test]
 fn custody_ends_with_the_hand_over() {
     let machine = ideal("package:1 core:2 pu:1", 250);
-    let mut arena = Arena::new(&machine, object(KEEPER, 2));
-    arena.duration_ns = Some(10_000_000_000);
-    arena.watchdog = true;
-    let ran = arena.run(&parse(CROWD)).expect("a run");
+    let mut lab = Lab::new(&machine, object(KEEPER, 2));
+    lab.duration_ns = Some(10_000_000_000);
+    lab.watchdog = true;
+    let ran = lab.run(&parse(CROWD)).expect("a run");
     check_books(&ran);
     assert_eq!(ran.outcome.exit.message, "");
     let hogs = ran
@@ -88,10 +88,10 @@ fn custody_ends_with_the_hand_over() {
 fn custody_that_does_not_end_is_noticed() {
     let machine = ideal("package:1 core:2 pu:1", 250);
     let globals = [("forgets".to_owned(), Value::Int(1))];
-    let mut arena = Arena::new(&machine, object(KEEPER, 2));
-    arena.globals = &globals;
-    arena.duration_ns = Some(10_000_000_000);
-    let ended = arena.run(&parse(CROWD));
+    let mut lab = Lab::new(&machine, object(KEEPER, 2));
+    lab.globals = &globals;
+    lab.duration_ns = Some(10_000_000_000);
+    let ended = lab.run(&parse(CROWD));
     let message = match ended {
         Ok(ran) => ran.outcome.exit.message,
         Err(RunError::Scheduler(message)) => message,

@@ -9,6 +9,8 @@
 #include "tiltyard/ticks.h"
 #include "tiltyard/tree.h"
 #include "tiltyard/slots.h"
+#include "tiltyard/arith.h"
+#include "tiltyard/weights.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -126,5 +128,50 @@ SEC("syscall") u64 t_take(u64 *a)
 SEC("syscall") u64 t_give(u64 *a)
 {
 	few_give(a[0]);
+	return 0;
+}
+
+/* Numbers ------------------------------------------------------------------------------- */
+
+/* In: two times. Out: whether the first is earlier, the later, the earlier, min, max, less. */
+SEC("syscall") u64 t_order(u64 *a)
+{
+	a[2] = earlier(a[0], a[1]);
+	a[3] = later_of(a[0], a[1]);
+	a[4] = earlier_of(a[0], a[1]);
+	a[5] = min_of(a[0], a[1]);
+	a[6] = max_of(a[0], a[1]);
+	a[7] = less(a[0], a[1]);
+	return 0;
+}
+
+/* In: 64 bits, 32 bits, shift. Out: their product, shifted; bits that the second needs. */
+SEC("syscall") u64 t_product(u64 *a)
+{
+	a[3] = mul_shift(a[0], a[1], a[2]);
+	a[4] = bit_length(a[1]);
+	return 0;
+}
+
+/* In: nice value, whether the policy is SCHED_IDLE. Out: weight, inverse. */
+SEC("syscall") u64 t_load(u64 *a)
+{
+	struct fair_load load;
+
+	load_of_nice(&load, a[0], a[1]);
+	a[2] = load.weight;
+	a[3] = load.inverse;
+	return 0;
+}
+
+/* In: a length of time, weight, sum of weights. Out: inverse of the sum, the weight's part of the
+ * time, what the time costs a task with the sum's weight. */
+SEC("syscall") u64 t_parts(u64 *a)
+{
+	struct fair_load all = {.weight = a[2], .inverse = inverse_of(a[2])};
+
+	a[3] = all.inverse;
+	a[4] = calc_delta(a[0], a[1], all.inverse);
+	a[5] = calc_delta_fair(a[0], &all);
 	return 0;
 }

@@ -3,6 +3,7 @@
 //! through lib.bpf.c.
 
 mod keeper;
+mod numbers;
 
 use std::collections::BTreeMap;
 use tiltyard_native::{Instance, Value};
@@ -51,6 +52,12 @@ impl Random {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
+    }
+
+    /// 64 bits, of which about as many numbers have each length.
+    fn of_any_length(&mut self) -> u64 {
+        let bits = self.below(1 << 31) << 33 | self.below(1 << 31) << 2 | self.below(4);
+        bits >> self.below(64)
     }
 }
 

@@ -13,8 +13,8 @@
  *		descent_close(d, topo, cpu);
  *	cpu = descent_best(d);
  *
- * Example: two cores with loads 1, 1 and 0, 4. The first (2) is chosen over the second (4), and in
- *it either CPU, though another one is idle.
+ * Example: two cores with loads 1, 1 and 0, 4. The first (2) is chosen over the second (4), and one
+ * of its CPUs, although the second core has an idle one.
  */
 #ifndef __LIB_DESCENT_H
 #define __LIB_DESCENT_H
@@ -88,8 +88,7 @@ static __noinline void descent_up(struct descent_best *best, bool highest)
 	descent_open(best);
 }
 
-/* Closes the groups between the leaf and the searched one that end with @cpu, the smallest first.
- */
+/* Closes the groups from the leaf up to the searched one that end with @cpu, smallest first. */
 static __always_inline void descent_close(struct descent *d, const struct topology *t, u32 cpu)
 {
 	const struct topo_cpu *c = topo_of(t, cpu);

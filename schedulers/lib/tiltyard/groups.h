@@ -9,6 +9,9 @@
  *   queues    group * nr_cpus + cpu; queue `cpu` (group 0) is the root queue of that CPU
  *   groups    0 is the root group; cgroups and sessions get the others
  *
+ * There is room for MAX_QUEUES / nr_cpus groups, the root included, and for MAX_GROUPS at most: 16
+ * on 4096 CPUs.
+ *
  * With 4 CPUs, group 2 has the queues 8 to 11, and the entity MAX_TASKS + 9 is what CPU 1's queue
  * of its parent group holds for it.
  *

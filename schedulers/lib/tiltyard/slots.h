@@ -77,8 +77,7 @@ static __always_inline u32 slot_of(struct task_struct *p)
 	return slot ? slot->index : 0;
 }
 
-/* Gives task p an index, in init_task(). 0: there are MAX_TASKS - 1 tasks, or there is no memory.
- */
+/* Gives task p an index, in init_task(). 0: there are MAX_TASKS - 1 tasks, or no memory. */
 static __always_inline u32 slot_open(struct task_struct *p)
 {
 	struct slot *slot;

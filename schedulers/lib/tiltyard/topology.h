@@ -88,8 +88,7 @@ static __always_inline u32 topo_next(const struct topology *t, u32 cpu, u32 leve
 	return topo_at(t, c->rank + 1 < span->end ? c->rank + 1 : span->first);
 }
 
-/* Counts the CPUs of each group of a level. True if it is a level: smaller ones have been counted.
- */
+/* Counts the CPUs of each group of a level, after smaller ones. True if it is a level. */
 static __noinline bool topo_count(struct topology *t, u32 level, bool singles)
 {
 	u32 i;

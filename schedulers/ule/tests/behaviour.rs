@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tiltyard_model::event::{EventKind, SwitchCause};
 use tiltyard_model::machine::Noise;
 use tiltyard_model::{Event, EventSink, Machine, TaskInfo, Tid};
-use tiltyard_schedtest::{Arena, globals, object, parse, repository};
+use tiltyard_schedtest::{Lab, globals, object, parse, repository};
 use tiltyard_sim::{ExitKind, Outcome, run};
 
 const MS: u64 = 1_000_000;
@@ -129,12 +129,12 @@ fn try_run(
     watchdog: bool,
 ) -> (Seen, Outcome) {
     let (workload, globals) = (parse(workload), globals(tunables));
-    let mut arena = Arena::new(machine, object("ule", 2));
-    arena.globals = &globals;
-    arena.duration_ns = Some(seconds * 1000 * MS);
-    arena.watchdog = watchdog;
+    let mut lab = Lab::new(machine, object("ule", 2));
+    lab.globals = &globals;
+    lab.duration_ns = Some(seconds * 1000 * MS);
+    lab.watchdog = watchdog;
     let mut seen = Seen::default();
-    let outcome = run(&arena.setup(&workload), &mut seen, &mut |_| {}).expect("run");
+    let outcome = run(&lab.setup(&workload), &mut seen, &mut |_| {}).expect("run");
     (seen, outcome)
 }
 

@@ -2,16 +2,16 @@
 //! Whole runs in which tasks are changed while they wait, and realtime tasks take CPUs away.
 
 use tiltyard_model::machine::Jitter;
-use tiltyard_schedtest::{Arena, Ran, costed, globals, object, parse};
+use tiltyard_schedtest::{Lab, Ran, costed, globals, object, parse};
 
 /// ULE's own settings (`ule_freebsd`), or the port's.
 fn ran(topology: &str, freebsd: bool, workload: &str) -> Ran {
     let mut machine = costed(topology, 250);
     machine.jitter = Jitter::REFERENCE;
     let globals = globals(&[("mode", i128::from(freebsd))]);
-    let mut arena = Arena::new(&machine, object("ule", 2));
-    arena.globals = &globals;
-    arena.run(&parse(workload)).expect("a run")
+    let mut lab = Lab::new(&machine, object("ule", 2));
+    lab.globals = &globals;
+    lab.run(&parse(workload)).expect("a run")
 }
 
 fn wasted_ms(ran: &Ran) -> u64 {

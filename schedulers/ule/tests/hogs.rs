@@ -2,7 +2,7 @@
 //! How ULE as FreeBSD 11.1 has it shares one CPU among tasks that never sleep, by nice value: nice is weak.
 //! The shares come from the fact sheet's independent model of the rules; they are those after the warm-up.
 
-use tiltyard_schedtest::{Arena, globals, ideal, object, parse};
+use tiltyard_schedtest::{Lab, globals, ideal, object, parse};
 
 /// Long enough for histories of 10 s to be full.
 const WARM_UP_S: u64 = 60;
@@ -25,10 +25,10 @@ fn workload(nice: &[i8]) -> String {
 fn runtimes_ns(nice: &[i8], seconds: u64) -> Vec<u64> {
     let machine = ideal("pu:1", 1000);
     let globals = globals(&[("mode", 1), ("hz", 1000)]);
-    let mut arena = Arena::new(&machine, object("ule", 2));
-    arena.globals = &globals;
-    arena.duration_ns = Some(seconds * 1_000_000_000);
-    let ran = arena.run(&parse(&workload(nice))).expect("ule runs hogs");
+    let mut lab = Lab::new(&machine, object("ule", 2));
+    lab.globals = &globals;
+    lab.duration_ns = Some(seconds * 1_000_000_000);
+    let ran = lab.run(&parse(&workload(nice))).expect("ule runs hogs");
     let hogs = ran
         .summary
         .tasks

@@ -150,8 +150,7 @@ int t_cpu_set(struct words *x)
 	return 0;
 }
 
-/* In: CPU, level, whether the highest, limit, min_pri, prefer, whether CPU is left out. Out: CPU.
- */
+/* In: CPU, level, whether highest, limit, min_pri, prefer, whether to leave out CPU. Out: CPU. */
 SEC("syscall")
 int t_search(struct words *x)
 {

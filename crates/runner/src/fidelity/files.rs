@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The shipped set of arenas and workloads, and folders in which results are kept: ARENA.json, and the machine that was measured
-//! with them, ARENA.toml.
+//! The shipped set of settings and workloads, and folders in which results are kept: SETTING.json, and the machine that was
+//! measured with them, SETTING.toml.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{Error, data, output, workloads};
 
 /// The folder `fidelity` of the shipped data.
 pub struct Shipped {
-    /// Its arenas and tolerances.
+    /// Its settings and tolerances.
     pub set: Set,
     /// The names of its workloads, sorted.
     pub workloads: Vec<String>,
@@ -42,8 +42,8 @@ impl Shipped {
     /// The results in a folder, in the set's order, each with its machine file and that machine. An error if there are none.
     pub fn kept(&self, folder: &Path) -> Result<Vec<Kept>, Error> {
         let mut kept = Vec::new();
-        for arena in &self.set.arenas {
-            let path = folder.join(format!("{}.json", arena.name));
+        for setting in &self.set.settings {
+            let path = folder.join(format!("{}.json", setting.name));
             if path.is_file() {
                 let results = serde_json::from_str(&data::read(&path)?)
                     .map_err(|e| wrong(&path, &e.to_string()))?;
@@ -71,7 +71,7 @@ impl Shipped {
     }
 }
 
-/// One arena's results.
+/// One setting's results.
 pub struct Kept {
     /// Both sides of every workload.
     pub results: Results,
@@ -95,7 +95,7 @@ impl Kept {
 
     /// Writes both files to a folder that exists.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
-        let name = &self.results.arena.name;
+        let name = &self.results.setting.name;
         let json = format!("{:#}\n", serde_json::json!(self.results));
         output::write(&folder.join(format!("{name}.json")), json.as_bytes())?;
         output::write(&folder.join(format!("{name}.toml")), self.text.as_bytes())

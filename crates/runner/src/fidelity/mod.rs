@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tiltyard_exec::ExecOutcome;
 use tiltyard_fidelity::judge::{Least, Measured, Requests, judge};
-use tiltyard_fidelity::set::{Arena, Comparison, Results, Set};
+use tiltyard_fidelity::set::{Comparison, Results, Set, Setting};
 use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::{Accel, Progress, Report, Trace, vm};
 use tiltyard_measure::Summary;
@@ -26,24 +26,24 @@ use crate::{calibration, kernel_runs, machines, objects, schedulers, threads, wo
 /// Seeds of the simulated runs; their median counts, as for the kernel's runs.
 const SEEDS: u64 = 5;
 
-/// Measures the arena's machine, and runs all workloads in both. Schedulers that do not exist or build are an error before that.
+/// Measures the setting's machine, and runs all workloads in both. Schedulers that do not exist or build are an error before that.
 pub fn measure(
     set: &Set,
-    arena: &Arena,
+    setting: &Setting,
     files: &[PathBuf],
     steps: &impl crate::Progress,
 ) -> Result<Kept, Error> {
-    for (simulated, real) in &arena.pairs {
+    for (simulated, real) in &setting.pairs {
         objects::native(&schedulers::choose(simulated)?, false)?;
         objects::job(real)?;
     }
-    let guest = Guest::of(&arena.kernel, &arena.machine, arena.exact);
-    steps.step(&format!("{}: measuring the machine", arena.name));
+    let guest = Guest::of(&setting.kernel, &setting.machine, setting.exact);
+    steps.step(&format!("{}: measuring the machine", setting.name));
     let weighed = calibration::weigh(&guest, true, steps)?;
     let text = weighed.machine_file(&calibration::description(&guest, &weighed));
-    let machine = Machine::parse_toml(&text, &arena.name)
+    let machine = Machine::parse_toml(&text, &setting.name)
         .map_err(|e| Error::Measurement(format!("the measured machine: {e}\n{text}")))?;
-    let results = run(set, arena, &guest, &machine, files, steps)?;
+    let results = run(set, setting, &guest, &machine, files, steps)?;
     Ok(Kept {
         results,
         machine,
@@ -51,17 +51,17 @@ pub fn measure(
     })
 }
 
-/// All workloads in one arena.
+/// All workloads in one setting.
 fn run(
     set: &Set,
-    arena: &Arena,
+    setting: &Setting,
     guest: &Guest,
     machine: &Machine,
     files: &[PathBuf],
     steps: &dyn crate::Progress,
 ) -> Result<Results, Error> {
     let mut results = Results {
-        arena: arena.clone(),
+        setting: setting.clone(),
         kernel_release: String::new(),
         accel: String::new(),
         load_percent: 0,
@@ -71,7 +71,7 @@ fn run(
     };
     for file in files {
         let workload = workloads::load(&file.display().to_string())?;
-        let real = in_kernel(set, arena, guest, file, &workload, steps)?;
+        let real = in_kernel(set, setting, guest, file, &workload, steps)?;
         if results.kernel_release.is_empty() {
             results
                 .kernel_release
@@ -79,10 +79,10 @@ fn run(
             results.accel = real.report.accel.map_or("", Accel::name).to_owned();
             results.load_percent = real.report.load_percent;
         }
-        for (index, (simulated, name)) in arena.pairs.iter().enumerate() {
+        for (index, (simulated, name)) in setting.pairs.iter().enumerate() {
             steps.step(&format!(
                 "{}: {} under {simulated}, simulated",
-                arena.name, workload.name
+                setting.name, workload.name
             ));
             let figures = in_simulation(set.least, machine, simulated, &workload, steps)?;
             let (label, runs, lost_events) = &real.schedulers[index];
@@ -110,9 +110,12 @@ pub fn again(
 ) -> Result<Kept, Error> {
     let mut again = kept.results.clone();
     (again.tolerance, again.least) = (set.tolerance, set.least);
-    let arena = set.arenas.iter().find(|a| a.name == again.arena.name);
-    if let Some(arena) = arena {
-        again.arena.least_latency_us = arena.least_latency_us;
+    let setting = set
+        .settings
+        .iter()
+        .find(|one| one.name == again.setting.name);
+    if let Some(setting) = setting {
+        again.setting.least_latency_us = setting.least_latency_us;
     }
     let limits = again.limits();
     for comparison in &mut again.comparisons {
@@ -124,8 +127,10 @@ pub fn again(
         let Some(file) = files(workload) else {
             continue;
         };
-        let arena = &again.arena.name;
-        steps.step(&format!("{arena}: {workload} under {simulated}, simulated"));
+        let setting = &again.setting.name;
+        steps.step(&format!(
+            "{setting}: {workload} under {simulated}, simulated"
+        ));
         let parsed = workloads::load(&file.display().to_string())?;
         let figures = in_simulation(set.least, &kept.machine, simulated, &parsed, steps)?;
         comparison.rows = judge(&figures, &comparison.in_kernel(), &limits);
@@ -192,22 +197,22 @@ struct Real {
 
 fn in_kernel(
     set: &Set,
-    arena: &Arena,
+    setting: &Setting,
     guest: &Guest,
     file: &Path,
     workload: &Workload,
     steps: &dyn crate::Progress,
 ) -> Result<Real, Error> {
     let mut command = threads::command(file)?;
-    if arena.exact && machines::load(&arena.machine)?.nr_cpus() > 1 {
+    if setting.exact && machines::load(&setting.machine)?.nr_cpus() > 1 {
         // Its CPUs take turns: work is measured by the task's own clock, which stops while another has its turn.
         command.push("--exact".to_owned());
     }
-    let jobs = arena.pairs.iter().map(|(_, real)| objects::job(real));
+    let jobs = setting.pairs.iter().map(|(_, real)| objects::job(real));
     let mut job = guest.job(command)?;
     job.schedulers = jobs.collect::<Result<_, _>>()?;
     job.tracer = Some(kernel_runs::tracer()?);
-    job.rounds = match arena.rounds {
+    job.rounds = match setting.rounds {
         1 => Rounds::ONE,
         max => Rounds {
             max,
@@ -217,7 +222,7 @@ fn in_kernel(
     };
     let nr_cpus = job.machine.nr_cpus() as u32;
     let mut outputs = RunOutputs {
-        arena,
+        setting,
         workload,
         steps,
         printed: Vec::new(),
@@ -228,14 +233,14 @@ fn in_kernel(
         summaries.push((run.run, run.lost, run.summary));
     };
     let report =
-        vm::run(&job, &mut outputs, &mut hear).map_err(|e| Error::from(e).within(&arena.name))?;
+        vm::run(&job, &mut outputs, &mut hear).map_err(|e| Error::from(e).within(&setting.name))?;
     let mut schedulers: Vec<(String, Vec<Measured>, u64)> =
-        vec![Default::default(); arena.pairs.len()];
+        vec![Default::default(); setting.pairs.len()];
     for (index, run) in report.runs.iter().enumerate() {
-        let (label, figures, lost) = &mut schedulers[index % arena.pairs.len()];
+        let (label, figures, lost) = &mut schedulers[index % setting.pairs.len()];
         label.clone_from(&run.scheduler);
         let failed = |what: &str| {
-            let place = format!("{}: {} under {label}", arena.name, workload.name);
+            let place = format!("{}: {} under {label}", setting.name, workload.name);
             Error::KernelRun(KernelFault {
                 culprit: Culprit::Scheduler,
                 line: format!("{place}: {what}"),
@@ -273,7 +278,7 @@ fn measured(outcome: &ExecOutcome, summary: &Summary, apps: &[String], set: &Set
 
 /// Keeps what each run prints on its standard output.
 struct RunOutputs<'a> {
-    arena: &'a Arena,
+    setting: &'a Setting,
     workload: &'a Workload,
     steps: &'a dyn crate::Progress,
     printed: Vec<String>,
@@ -283,7 +288,7 @@ impl Progress for RunOutputs<'_> {
     fn step(&mut self, what: &str) {
         self.steps.step(&format!(
             "{}: {}: {what}",
-            self.arena.name, self.workload.name
+            self.setting.name, self.workload.name
         ));
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
 use tiltyard_fidelity::page::number;
-use tiltyard_fidelity::set::{Arena, Results};
+use tiltyard_fidelity::set::{Results, Setting};
 use tiltyard_runner::fidelity::{self, Kept, Shipped};
 use tiltyard_runner::{nearest, workloads};
 
@@ -16,15 +16,15 @@ use crate::progress::Steps;
 
 /// Run a fixed set of workloads in real kernels and in the simulated machine, and show the differences.
 ///
-/// For each arena of fidelity/set.toml: boots its kernel in a virtual machine, measures that machine's costs
-/// (tiltyard calibrate), runs every workload under every scheduler with real threads, runs the same in the simulated
-/// machine with those costs, and prints each metric: simulated, real, error, and whether that is within the file's
-/// tolerance. With emulated guests, all arenas take two hours.
+/// For each setting of fidelity/set.toml (a kernel, a machine and schedulers): boots the kernel in a virtual machine,
+/// measures that machine's costs (tiltyard calibrate), runs every workload under every scheduler with real threads, runs
+/// the same in the simulated machine with those costs, and prints each metric: simulated, real, error, and whether that
+/// is within the file's tolerance. With emulated guests, all settings take two hours.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tiltyard fidelity --arena exact-6.1                    # one arena: our CFS and the real one
-  tiltyard fidelity --arena exact-6.18 -w bursts
+  tiltyard fidelity --setting exact-6.1                    # one setting: our CFS and the real one
+  tiltyard fidelity --setting exact-6.18 -w bursts
   tiltyard fidelity -w my.json -s ule,cfs --cpus 4       # your own workload, schedulers and number of CPUs
   tiltyard fidelity -w my.json -s cfs_kernel49=default --kernel 6.1
   tiltyard fidelity --out fidelity/results               # all; keeps results and machine files
@@ -33,9 +33,9 @@ Examples:
 
 The exit code is 0 however large the errors are: they are the result.")]
 pub struct Args {
-    /// Only this arena of the set; may be given more than once.
-    #[arg(long = "arena", value_name = "NAME", value_delimiter = ',')]
-    arenas: Vec<String>,
+    /// Only this setting of the set; may be given more than once.
+    #[arg(long = "setting", value_name = "NAME", value_delimiter = ',')]
+    settings: Vec<String>,
     /// Only this workload of the set, or a workload file of your own; may be given more than once.
     #[arg(
         short,
@@ -50,7 +50,7 @@ pub struct Args {
         long = "scheduler",
         value_name = "NAME[=REAL]",
         value_delimiter = ',',
-        conflicts_with = "arenas"
+        conflicts_with = "settings"
     )]
     schedulers: Vec<String>,
     /// Number of CPUs, instead of the machines of the set.
@@ -64,14 +64,14 @@ pub struct Args {
         requires = "schedulers"
     )]
     kernel: String,
-    /// Write ARENA.json (results) and ARENA.toml (the machine as measured) to this folder.
+    /// Write SETTING.json (results) and SETTING.toml (the machine as measured) to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Repeat only the simulated runs; the kernels' metrics and the measured machines are those in this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "schedulers")]
     again: Option<PathBuf>,
     /// Do not run anything; print the page for the results in this folder.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["arenas", "workloads", "again", "out", "format"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["settings", "workloads", "again", "out", "format"])]
     page: Option<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -83,17 +83,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(results) = &args.page {
         return super::print(&shipped.page(results)?);
     }
-    let names: Vec<String> = shipped.set.arenas.iter().map(|a| a.name.clone()).collect();
-    check("--arena", &args.arenas, &names)?;
+    let known = shipped.set.settings.iter();
+    let names: Vec<String> = known.map(|setting| setting.name.clone()).collect();
+    check("--setting", &args.settings, &names)?;
     let workloads = chosen_workloads(args, &shipped)?;
     if let Some(out) = &args.out {
         fs::create_dir_all(out).map_err(|e| Failure::io(Code::Other, out, "make", &e))?;
     }
-    let is_chosen = |name: &String| args.arenas.is_empty() || args.arenas.contains(name);
+    let is_chosen = |name: &String| args.settings.is_empty() || args.settings.contains(name);
     let mut all = Vec::new();
     if let Some(folder) = &args.again {
         for kept in shipped.kept(folder)? {
-            if is_chosen(&kept.results.arena.name) {
+            if is_chosen(&kept.results.setting.name) {
                 let steps = Steps::new();
                 let file = |name: &str| of_name(&workloads, name);
                 let kept = fidelity::again(&shipped.set, &kept, &file, &steps)?;
@@ -102,14 +103,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
         }
         if all.is_empty() {
-            let line = format!("{}: no results of these arenas", folder.display());
+            let line = format!("{}: no results of these settings", folder.display());
             return Err(Failure::new(Code::Input, line));
         }
     } else {
-        for arena in arenas(args, &shipped) {
-            if is_chosen(&arena.name) {
+        for setting in settings(args, &shipped) {
+            if is_chosen(&setting.name) {
                 let steps = Steps::new();
-                let kept = fidelity::measure(&shipped.set, &arena, &workloads, &steps)?;
+                let kept = fidelity::measure(&shipped.set, &setting, &workloads, &steps)?;
                 drop(steps);
                 all.push(show(args, kept)?);
             }
@@ -121,12 +122,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn arenas(args: &Args, shipped: &Shipped) -> Vec<Arena> {
+fn settings(args: &Args, shipped: &Shipped) -> Vec<Setting> {
     match args.schedulers.is_empty() {
-        true => shipped.set.arenas.clone(),
+        true => shipped.set.settings.clone(),
         false => {
             let pairs = args.schedulers.iter().map(|name| pair(name)).collect();
-            vec![Arena::of_cpus(args.cpus, &args.kernel, pairs)]
+            vec![Setting::of_cpus(args.cpus, &args.kernel, pairs)]
         }
     }
 }
@@ -155,7 +156,7 @@ fn of_name(files: &[PathBuf], name: &str) -> Option<PathBuf> {
     files.iter().find(is_it).cloned()
 }
 
-/// Writes an arena's results to the folder that was named, and prints them.
+/// Writes a setting's results to the folder that was named, and prints them.
 fn show(args: &Args, kept: Kept) -> Result<Results, Failure> {
     if let Some(out) = &args.out {
         kept.write(out)?;
@@ -166,7 +167,7 @@ fn show(args: &Args, kept: Kept) -> Result<Results, Failure> {
     Ok(kept.results)
 }
 
-/// `ule`, or `cfs_kernel49=default`. The "=" of a setting follows a colon.
+/// `ule`, or `cfs_kernel49=default`. The "=" of a tunable follows a colon.
 fn pair(argument: &str) -> (String, String) {
     match argument.rsplit_once('=') {
         Some((simulated, real)) if !simulated.contains(':') => {
@@ -195,7 +196,7 @@ fn tables(results: &Results) -> String {
     let (near, all) = results.score();
     let mut page = format!(
         "{}: {} (Linux {}, {})\n{near} of {all} metrics are within tolerance\n",
-        results.arena.name, results.arena.about, results.kernel_release, results.accel
+        results.setting.name, results.setting.about, results.kernel_release, results.accel
     );
     for comparison in &results.comparisons {
         page += &format!(

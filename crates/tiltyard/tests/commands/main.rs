@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Commands whose work the simulated machine does, or nobody: one program, so that what they share is linked once.
 
+mod choices;
 mod claims;
 mod cli;
 mod compare;
@@ -8,7 +9,6 @@ mod events;
 mod exec;
 mod explain;
 mod failing_schedulers;
-mod fitted;
 mod how_to;
 mod races;
 mod reports;

@@ -27,8 +27,8 @@ fn set() -> Set {
     Set::parse(&read("fidelity/set.toml")).expect("the set")
 }
 
-fn results(arena: &str) -> Results {
-    serde_json::from_str(&read(&format!("fidelity/results/{arena}.json"))).expect("results")
+fn results(setting: &str) -> Results {
+    serde_json::from_str(&read(&format!("fidelity/results/{setting}.json"))).expect("results")
 }
 
 #[test]
@@ -63,18 +63,18 @@ fn the_kept_results_are_of_the_set_as_it_is() {
         })
         .collect();
     workloads.sort();
-    for arena in &set.arenas {
-        let results = results(&arena.name);
-        assert_eq!(results.arena, *arena);
+    for setting in &set.settings {
+        let results = results(&setting.name);
+        assert_eq!(results.setting, *setting);
         assert_eq!(
             (results.tolerance, results.least),
             (set.tolerance, set.least)
         );
-        for (simulated, real) in &arena.pairs {
+        for (simulated, real) in &setting.pairs {
             let of_pair = results.comparisons.iter();
             let of_pair = of_pair.filter(|c| c.simulated == *simulated && c.real == *real);
             let done: Vec<&str> = of_pair.map(|c| c.workload.as_str()).collect();
-            assert_eq!(done, workloads, "{} under {simulated}", arena.name);
+            assert_eq!(done, workloads, "{} under {simulated}", setting.name);
         }
         for row in results.comparisons.iter().flat_map(|c| &c.rows) {
             let difference = row.simulated - row.real;
@@ -89,11 +89,11 @@ fn the_kept_results_are_of_the_set_as_it_is() {
 }
 
 #[test]
-fn the_kept_machines_are_machines_of_the_arenas() {
-    for arena in set().arenas {
-        let file = format!("fidelity/results/{}.toml", arena.name);
+fn the_kept_machines_are_machines_of_the_settings() {
+    for setting in set().settings {
+        let file = format!("fidelity/results/{}.toml", setting.name);
         let machine = Machine::parse_toml(&read(&file), &file).unwrap_or_else(|e| panic!("{e}"));
-        let booted = Machine::parse_hwloc_synthetic(&arena.machine).unwrap();
+        let booted = Machine::parse_hwloc_synthetic(&setting.machine).unwrap();
         assert_eq!(machine.nr_cpus(), booted.nr_cpus(), "{file}");
     }
 }
@@ -106,9 +106,9 @@ fn what_is_not_in_the_set_is_refused_before_anything_runs() {
             .args(arguments)
             .assert()
     };
-    run(&["--arena", "exact-6.2"])
-        .code(2)
-        .stderr(contains("--arena exact-6.2: not in the set; did you mean"));
+    run(&["--setting", "exact-6.2"]).code(2).stderr(contains(
+        "--setting exact-6.2: not in the set; did you mean",
+    ));
     run(&["-w", "burst"])
         .code(2)
         .stderr(contains("--workload burst: not in the set").and(contains("bursts")));
@@ -176,7 +176,7 @@ fn the_real_cfs_shares_the_cpu_as_ours_does() {
     }
     let arguments = [
         "fidelity",
-        "--arena",
+        "--setting",
         "exact-6.1",
         "-w",
         "shares",
