@@ -11,7 +11,7 @@ use crate::ext::progress::{Progress, Stranded};
 use crate::ext::{self, Ext};
 use crate::jitter::{Lateness, tick_phase_ns};
 use crate::kfuncs::Checked;
-use crate::memory::Memory;
+use crate::memory::waits::Memory;
 use crate::program::Programs;
 use crate::races::Races;
 use crate::sched::affinity::CpuSets;

@@ -7,11 +7,9 @@
 
 use crate::clock::NEVER;
 use crate::engine::Engine;
+use crate::memory::waits::LINE_BYTES;
 use crate::task::TaskId;
 use tiltyard_model::{EventKind, Overhead, OverheadCause};
-
-/// Bytes of a cache line.
-pub(crate) const LINE_BYTES: u64 = 64;
 
 impl Engine<'_> {
     /// Updates the current task's remaining work to now.

@@ -111,7 +111,7 @@ fn memory_follows_a_task_that_stays_away() {
     // A second of work is done there in the first two seconds, the rest as alone.
     let busy = busy_us(&machine, &[moved("4")]);
     assert_within(busy[4], 2_000_000 + 900_000);
-    // At home in between, the time begins anew.
+    // At home in between, the time starts again.
     let busy = busy_us(&machine, &[moved("0")]);
     assert_within(busy[4], 2 * 1_800_000);
 }

@@ -150,8 +150,8 @@ fn a_machine_without_mutex_waits_has_free_mutexes() {
         r#"{ "tasks": {
             "a": { "cpus": [0], "loop": 10, "lock": "m", "run": 1000, "unlock": "m" },
             "b": { "cpus": [1], "loop": 10, "lock": "m", "run": 1000, "unlock": "m" },
-            "c": { "cpus": [2], "loop": 1, "lock": "n", "wait": { "ref": "told", "mutex": "n" }, "unlock": "n" },
-            "d": { "cpus": [2], "loop": 1, "sleep": 5000, "lock": "n", "signal": "told", "unlock": "n" } } }"#,
+            "c": { "cpus": [2], "loop": 1, "lock": "n", "wait": { "ref": "ready", "mutex": "n" }, "unlock": "n" },
+            "d": { "cpus": [2], "loop": 1, "sleep": 5000, "lock": "n", "signal": "ready", "unlock": "n" } } }"#,
     );
     let mut took_ms = |waits| {
         machine.mutex_waits = waits;
