@@ -111,9 +111,9 @@ fn sysbench_on_32_cores_pays_for_the_search_at_wakeups() {
 }
 
 /// Section 6.4: beside fibo, a thread of sysbench that gets a lock preempts fibo under CFS and waits under ULE. Where woken
-/// threads go makes somewhat more of the difference; with three seeds it is the other way round.
+/// threads go makes nearly as much of the difference: the intervals of the two overlap.
 #[test]
-fn sysbench_beside_fibo_is_slower_under_ule_also_without_wakeup_preemption() {
+fn sysbench_beside_fibo_is_slower_under_ule_for_want_of_wakeup_preemption() {
     is_found(&Published {
         args: &[
             "-w",
@@ -129,7 +129,7 @@ fn sysbench_beside_fibo_is_slower_under_ule_also_without_wakeup_preemption() {
         ],
         metric: "sysbench.throughput_per_s",
         lower_by: 0.1..0.35,
-        main: "wakeup-placement",
+        main: "wakeup-preemption",
         cause: "wakeup-preemption",
         part: 0.25,
     });

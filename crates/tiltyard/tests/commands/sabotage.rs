@@ -187,7 +187,8 @@ fn texts_to_replace_are_there_once() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// All rules that the paper relies on, and nine of ten of all rules that one core or several can show.
+/// All rules that the paper relies on, nine of ten of those that one core can show, and three of four of those that several
+/// can: the rest of the balancers' rules are seen by the recorded decisions of the original sources only.
 #[test]
 fn rules_are_covered() {
     let tried = kept::<Tried>("mutations.json");
@@ -199,7 +200,7 @@ fn rules_are_covered() {
             "{}: {all:?}",
             file.scheduler
         );
-        let covered = reaches(all.single_core, 90) && reaches(all.multicore, 90);
+        let covered = reaches(all.single_core, 90) && reaches(all.multicore, 75);
         assert!(covered, "{}: {all:?}", file.scheduler);
     }
 }
