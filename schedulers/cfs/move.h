@@ -74,8 +74,9 @@ static __noinline void look(struct balance *b)
 
 /* Is task @n of those noted still what it was? The lock held is that of b->src, so what it guards
  * may be read once the task is found to be there. Partners: detach_task(), init_task() and join(),
- * which sets the CPU and only then queues the task: so this looks the other way round, and cannot
- * find a task queued that is on its way from here to another CPU. */
+ * which sets the CPU and only then queues the task: so this looks the other way round. Where CPUs
+ * keep the order of stores and of loads, as on x86, it cannot find a task queued that is on its way
+ * from here to another CPU. */
 static __always_inline bool still_there(struct balance *b, u32 n)
 {
 	struct cfs_entity *e = entity(b->seen[n & (MAX_SEEN - 1)]);

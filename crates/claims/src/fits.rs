@@ -75,7 +75,7 @@ fn parameters(
     }
 }
 
-/// `` `costs.visit_far_ns` = 135 in `machines/opteron1.toml` ``.
+/// `` `costs.line_mem_ps` = 150000 in `machines/opteron1.toml` ``.
 fn value(parameter: &Parameter) -> String {
     let places = parameter.at.iter().zip(&parameter.is);
     let values: Vec<String> = places.map(|(at, is)| format!("`{at}` = {is}")).collect();

@@ -146,8 +146,8 @@ impl Engine<'_> {
             let traffic = |q: u64| -> u64 {
                 waits
                     .iter()
-                    .map(|(waits, speed)| waits.mb_per_s * speed / waits.slowdown(q))
-                    .sum()
+                    .map(|(waits, speed)| waits.mb_per_s.saturating_mul(*speed) / waits.slowdown(q))
+                    .fold(0, u64::saturating_add)
             };
             least(|q| traffic(q) <= limit)
         });

@@ -149,16 +149,16 @@ fn a_thread_is_a_child_of_its_processs_parent() {
     }
 }
 
-/// The largest machine that is shipped. Long enough for a balancer that works once a second or so, beside the kernel's own
-/// threads, which may not move.
+/// The largest machine that is shipped, for longer than the time to the first pass of a balancer that works once a second or
+/// so, beside the kernel's own threads, which may not move.
 #[test]
 fn every_scheduler_runs_four_thousand_cpus() {
     let text = "package:16 [numa] l3:16 l2:16 core:1 pu:1";
     let mut machine = ideal(text, 250);
-    machine.noise = vec![Noise::workers(2_000_000_000, 200_000)];
+    machine.noise = vec![Noise::workers(8_000_000_000, 200_000)];
     let workload = parse(
         r#"{ "tasks": {
-            "hog": { "instance": 40, "loop": 1, "run": 250000 },
+            "hog": { "instance": 40, "loop": 1, "run": 1600000 },
             "pinned": { "cpus": [7], "instance": 3, "loop": 1, "run": 60000 },
             "sleeper": { "instance": 20, "loop": 20, "run": 2000, "sleep": 8000 } } }"#,
     );

@@ -78,9 +78,9 @@ fn products_have_96_bits() {
     }
 }
 
-/// Each nice value is a quarter of the weight, more or less; inverses are 2^32 / weight, rounded up or down.
+/// Each step of nice divides the weight by about 1.25; inverses are 2^32 / weight, rounded up or down.
 #[test]
-fn weights_fall_by_a_quarter() {
+fn a_step_of_nice_is_a_fifth_of_the_weight() {
     let lib = Lib::new();
     let load = |nice: i64, idle: i64| {
         let out = lib.call("t_load", &[nice, idle]);

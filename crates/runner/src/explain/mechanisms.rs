@@ -101,6 +101,10 @@ impl Mechanisms {
                 () if !mechanism.mutex_waits && workload.mutexes.is_empty() => {
                     Some("the workload has no mutex".to_owned())
                 }
+                // A signal that comes before its wait is lost: the mutex would have kept it back.
+                () if !mechanism.mutex_waits && !workload.conds.is_empty() => {
+                    Some("mutexes of the workload guard condition variables".to_owned())
+                }
                 () => None,
             };
             if let Some(why) = why {

@@ -9,7 +9,7 @@ use tiltyard_model::machine::Costs;
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 64;
 
-/// The factor q stays below: no machine has as many cores to a node.
+/// The factor q stays below: then tasks hardly get on at all, and speeds, which are whole thousandths, are no smaller.
 const MOST_PERMILLE: u64 = 1000 << 17;
 
 #[derive(Debug)]
@@ -40,11 +40,11 @@ impl Memory {
     }
 }
 
-/// One task's waits: how long its work takes is (fixed + by_memory q) / alone.
+/// One task's waits: how long its work takes is (fixed + by_memory q) / alone, all three in 10^-6 ps.
 pub struct Waits {
-    fixed: u64,
-    by_memory: u64,
-    alone_ps: u64,
+    fixed: u128,
+    by_memory: u128,
+    alone: u128,
     /// Its traffic if nothing slows it.
     pub mb_per_s: u64,
 }
@@ -52,25 +52,29 @@ pub struct Waits {
 impl Waits {
     /// `alone` and `here`: shares of its accesses that miss the last-level cache; `mem_ps`: how far its memory is from here.
     pub fn new(costs: &Costs, stall_permille: u64, alone: u64, here: u64, mem_ps: u64) -> Waits {
-        let l3_ps = costs.line_l3_ps;
-        let alone_ps = ((1000 - alone) * l3_ps + alone * costs.line_mem_ps) / 1000;
-        let waiting_ps = alone_ps * (1000 - costs.refill_overlap_permille.min(1000));
+        let [stall, alone, here, mem_ps] = [stall_permille, alone, here, mem_ps].map(u128::from);
+        let [l3_ps, near_ps] = [costs.line_l3_ps, costs.line_mem_ps].map(u128::from);
+        let access = (1000 - alone) * l3_ps + alone * near_ps;
+        let waiting = access * u128::from(1000 - costs.refill_overlap_permille.min(1000));
+        let mb_per_s = (u128::from(LINE_BYTES) * 1_000_000 * stall * here).checked_div(waiting);
         Waits {
-            fixed: (1000 - stall_permille) * alone_ps
-                + stall_permille * ((1000 - here) * l3_ps / 1000),
-            by_memory: stall_permille * (here * mem_ps / 1000),
-            alone_ps,
-            mb_per_s: (LINE_BYTES * 1000 * stall_permille * here)
-                .checked_div(waiting_ps)
-                .unwrap_or(0),
+            fixed: (1000 - stall) * access + stall * (1000 - here) * l3_ps,
+            by_memory: stall * here * mem_ps,
+            alone: access * 1000,
+            mb_per_s: mb_per_s.map_or(0, saturated),
         }
     }
 
     /// How long its work takes, 1000: as long as alone.
     pub fn slowdown(&self, q: u64) -> u64 {
-        let time = self.fixed + self.by_memory * q / 1000;
-        time.checked_div(self.alone_ps).map_or(1000, |t| t.max(1))
+        let time = self.fixed * 1000 + self.by_memory * u128::from(q);
+        time.checked_div(self.alone)
+            .map_or(1000, |t| saturated(t).max(1))
     }
+}
+
+fn saturated(value: u128) -> u64 {
+    value.try_into().unwrap_or(u64::MAX)
 }
 
 /// The share of a set of `bytes` that a cache does not hold.
