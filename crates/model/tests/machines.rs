@@ -139,10 +139,17 @@ fn capacities_are_those_of_the_sources() {
 
 #[test]
 fn the_reference_costs_are_those_of_opteron1() {
-    for name in ["opteron1", "opteron32", "opteron32-8x4", "smp4"] {
+    let node = Some(12_500);
+    for (name, node_mb_per_s) in [
+        ("opteron1", None),
+        ("opteron32", node),
+        ("opteron32-8x4", node),
+        ("smp4", None),
+    ] {
         assert_eq!(
             machine(name).costs,
             Costs {
+                node_mb_per_s,
                 smt_permille: 1000,
                 ..Costs::REFERENCE
             },
