@@ -16,8 +16,8 @@
  *
  *   run, slept   return_run() of a child that exits: writes under `lock`, reads with READ_ONCE
  *   cpu_ticks, ftick, ltick   pri_update() for such a child's parent reads them; they may be of
- *                two moments, which gives the parent a slightly wrong priority until its next tick
- *                and so does fork_account() of the parent, in its own context without these locks:
+ *                two moments, which gives the parent a slightly wrong priority until its next tick.
+ *                fork_account() of the parent writes them, in its own context without these locks:
  *                a tick or switch in the middle is counted again later, as the older ltick stays
  *   user_pri, pri   the same writes them; who places or moves the task reads them
  *   slice_used   take(), of CPUs that take the task from a queue

@@ -54,8 +54,8 @@ FREEBSD_ONLY(bool, keeps_place, (struct task_struct *p, struct ule_cpu *c, u64 k
 /* A task of priority @pri has been queued on @cpu. The port leaves the running one alone. */
 FREEBSD_ONLY(void, preempt_check, (s32 cpu, struct ule_cpu *c, u32 pri), (cpu, c, pri), (void)0)
 
-/* A task has been chosen to run: its slot and priority are the CPU's. There is none to choose: the
- * idle task of the port has a priority that nobody has set, and lowpri stays as it is. */
+/* A task has been chosen to run: its slot and priority are the CPU's. No task is left to run: in the
+ * port the idle task has a priority that nobody has set, and lowpri stays as it is. */
 POLICY(void, cpu_runs, (struct ule_cpu *c, u32 pri, u64 slot), (c, pri, slot))
 FREEBSD_ONLY(void, cpu_idles, (struct ule_cpu *c), (c), ({ WRITE_ONCE(c->curr_pri, 0); }))
 /* The running task's share in the best priority of a CPU. In the port a task that leaves to sleep is

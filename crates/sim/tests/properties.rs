@@ -377,6 +377,18 @@ fn check_work(ran: &Ran, plans: &[TaskPlan], machine: &Machine) {
                 "{}: {worked_ns} of {asked_ns}",
                 task.name
             );
+            // All of it missing in the cache and far away, on a shared core.
+            let slowest = match machine.costs.line_l3_ps {
+                0 => 1,
+                l3_ps => machine.costs.line_far_ps.div_ceil(l3_ps).max(1),
+            };
+            let slowest = slowest * 1000u64.div_ceil(machine.costs.smt_permille) + 1;
+            assert!(
+                machine.costs.node_mb_per_s.is_some()
+                    || worked_ns <= asked_ns * slowest + spread_ns,
+                "{}: {worked_ns} of {asked_ns}",
+                task.name
+            );
         } else {
             assert!(
                 worked_ns.abs_diff(asked_ns) <= spread_ns,

@@ -293,7 +293,7 @@ __noinline int leave_session(u32 g, u64 id)
 	if (!empty)
 		return 0;
 	known = bpf_map_lookup_elem(&sessions, &id);
-	/* join_session() on another CPU may just put a new group there. If that one is forgotten,
+	/* join_session() on another CPU may be putting a new group there now. If that one is forgotten,
 	 * the session's next task gets a further group: the session weighs more, until one is
 	 * empty. */
 	if (known && READ_ONCE(*known) == g)

@@ -149,6 +149,20 @@ mod tests {
         assert_eq!(far.slowdown(2000), 3000);
     }
 
+    /// Whatever the costs: shares are not rounded before they are added.
+    #[test]
+    fn nobody_is_faster_than_alone() {
+        let odd = Costs {
+            line_l3_ps: 30_001,
+            line_mem_ps: 100_001,
+            ..COSTS
+        };
+        for missed in 0..=1000 {
+            let waits = Waits::new(&odd, 1000, missed, missed, odd.line_mem_ps);
+            assert_eq!(waits.slowdown(1000), 1000, "{missed}");
+        }
+    }
+
     #[test]
     fn what_costs_nothing_slows_nobody() {
         let free = Costs::default();

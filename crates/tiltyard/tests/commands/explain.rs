@@ -189,16 +189,22 @@ fn a_metric_that_no_run_can_have_is_refused_before_the_first() {
     assert_eq!(runs.map_or(0, |files| files.count()), 0, "it ran");
 }
 
+/// A workload file of this text, which lives as long as what is returned.
+fn workload(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
 /// Under the one, make has most of the CPU and is done; under the other it has half of it and is not.
 #[test]
 fn a_metric_that_one_side_lacks_is_refused_with_the_way_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("nice.json");
-    let text = r#"{"tiltyard": {"apps": {"hog": {}, "make": {}}}, "tasks": {
+    let file = workload(
+        r#"{"tiltyard": {"apps": {"hog": {}, "make": {}}}, "tasks": {
         "hog": {"loop": -1, "run": 1000, "tiltyard": {"app": "hog", "daemon": true}},
-        "make": {"loop": 1, "priority": -15, "run": 100000, "tiltyard": {"app": "make"}}}}"#;
-    std::fs::write(&file, text).unwrap();
-    let args = ["-w", file.to_str().unwrap(), "-s", "cfs_flat,rr"];
+        "make": {"loop": 1, "priority": -15, "run": 100000, "tiltyard": {"app": "make"}}}}"#,
+    );
+    let args = ["-w", file.path().to_str().unwrap(), "-s", "cfs_flat,rr"];
     let mut command = explain(&args);
     command.args(["--duration", "170ms", "--metric", "make.completion_us"]);
     let line = "^tiltyard: --metric make.completion_us: no run of rr has it: the work was not done when the run ended, \
@@ -210,17 +216,16 @@ fn a_metric_that_one_side_lacks_is_refused_with_the_way_out() {
 /// A nice task loses the CPU to a hog while it holds what the third one needs, for long where weights count.
 #[test]
 fn a_preempted_lock_holder_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("convoy.json");
-    let text = r#"{"tiltyard": {"apps": {"others": {}, "victim": {}}}, "tasks": {
+    let file = workload(
+        r#"{"tiltyard": {"apps": {"others": {}, "victim": {}}}, "tasks": {
         "hog": {"loop": -1, "run": 1000, "tiltyard": {"app": "others", "daemon": true}},
         "holder": {"loop": -1, "priority": 19, "lock": "m", "run": 4000, "unlock": "m", "run1": 500,
             "tiltyard": {"app": "others", "daemon": true}},
-        "victim": {"loop": 20, "lock": "m", "run": 100, "unlock": "m", "sleep": 2000, "tiltyard": {"app": "victim"}}}}"#;
-    std::fs::write(&file, text).unwrap();
+        "victim": {"loop": 20, "lock": "m", "run": 100, "unlock": "m", "sleep": 2000, "tiltyard": {"app": "victim"}}}}"#,
+    );
     let args = [
         "-w",
-        file.to_str().unwrap(),
+        file.path().to_str().unwrap(),
         "-s",
         "rr,cfs_flat",
         "-m",
@@ -232,12 +237,23 @@ fn a_preempted_lock_holder_is_found() {
     assert!(part > 0.5, "{answer}");
 }
 
+/// Free mutexes would change nothing there, or lose signals.
 #[test]
-fn without_a_mutex_nobody_waits_for_one() {
-    let mut command = explain(&["-w", "pingpong", "-s", "fifo,rr"]);
-    command.args(["--mechanisms", "mutex-waits"]);
-    let refused = command.assert().code(2).stdout("");
-    refused.stderr(contains("the workload has no mutex"));
+fn mutexes_are_not_switched_off_where_there_are_none_or_conditions() {
+    let signal = workload(
+        r#"{"tasks": {
+        "waiter": {"loop": 1, "lock": "m", "run": 5000, "wait": {"ref": "c", "mutex": "m"}, "unlock": "m"},
+        "waker": {"loop": 1, "run": 1000, "lock": "m", "signal": "c", "unlock": "m"}}}"#,
+    );
+    for (workload, why) in [
+        ("pingpong", "the workload has no mutex"),
+        (signal.path().to_str().unwrap(), "guard condition variables"),
+    ] {
+        let mut command = explain(&["-w", workload, "-s", "fifo,rr", "-m", "smp2"]);
+        command.args(["--mechanisms", "mutex-waits"]);
+        let refused = command.assert().code(2).stdout("");
+        refused.stderr(contains(why));
+    }
 }
 
 const SMALL: [&str; 6] = [

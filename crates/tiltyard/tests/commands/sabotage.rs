@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tiltyard_claims::mutation::{
-    Change, Mutation, Mutations, SHARED, Score, Tried, result_of, scores,
+    Change, Mutation, Mutations, SHARED, Score, Tried, is_covered, result_of, scores,
 };
 use tiltyard_claims::parameter::FITTED_FILE;
 use tiltyard_claims::{ClaimOutcome, Experiment, Verdict};
@@ -187,8 +187,23 @@ fn texts_to_replace_are_there_once() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// All rules that the paper relies on, nine of ten of those that one core can show, and three of four of those that several
-/// can: the rest of the balancers' rules are seen by the recorded decisions of the original sources only.
+/// Rules of several cores that no claim sees, only the recorded decisions of the original sources. The list may only shrink.
+const UNSEEN: [&str; 12] = [
+    "cfs.capacity",
+    "cfs.group-types",
+    "cfs.idle-sibling-smt",
+    "cfs.idlest-core",
+    "cfs.load-index",
+    "cfs.newidle-cost",
+    "cfs.wide-wakers",
+    "ule.freebsd-affinity",
+    "ule.freebsd-warm-search",
+    "ule.previous-core",
+    "ule.received-kick",
+    "ule.steal-threshold",
+];
+
+/// All rules that the paper relies on, nine of ten of those that one core can show, and all of several cores but those above.
 #[test]
 fn rules_are_covered() {
     let tried = kept::<Tried>("mutations.json");
@@ -200,9 +215,19 @@ fn rules_are_covered() {
             "{}: {all:?}",
             file.scheduler
         );
-        let covered = reaches(all.single_core, 90) && reaches(all.multicore, 75);
-        assert!(covered, "{}: {all:?}", file.scheduler);
+        assert!(reaches(all.single_core, 90), "{}: {all:?}", file.scheduler);
     }
+    let mut unseen: Vec<String> = all_mutations()
+        .iter()
+        .flat_map(|file| {
+            let rules = file.rules.iter().filter(|rule| rule.multicore);
+            let unseen = rules.filter(|rule| !is_covered(file, rule, &tried));
+            let named = unseen.map(|rule| format!("{}.{}", file.scheduler, rule.id));
+            named.collect::<Vec<_>>()
+        })
+        .collect();
+    unseen.sort();
+    assert_eq!(unseen, UNSEEN);
 }
 
 /// A claim that is said to turn was judged to begin with.
