@@ -293,9 +293,9 @@ __noinline int leave_session(u32 g, u64 id)
 	if (!empty)
 		return 0;
 	known = bpf_map_lookup_elem(&sessions, &id);
-	/* join_session() on another CPU may be putting a new group there now. If that one is forgotten,
-	 * the session's next task gets a further group: the session weighs more, until one is
-	 * empty. */
+	/* join_session() on another CPU may be putting a new group there now. If that one is
+	 * forgotten, the session's next task gets a further group: the session weighs more, until
+	 * one is empty. */
 	if (known && READ_ONCE(*known) == g)
 		bpf_map_delete_elem(&sessions, &id);
 	give_group(g);
