@@ -226,6 +226,13 @@ pub struct Row {
     pub within: Option<bool>,
 }
 
+impl Row {
+    /// Whether the error is within the tolerance, judged or not. What is not a number is not near.
+    pub fn is_near(&self, tolerance: &Tolerance) -> bool {
+        self.error.abs() <= self.figure.tolerance(tolerance)
+    }
+}
+
 fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
@@ -239,18 +246,17 @@ pub fn judge(simulated: &Measured, real: &Measured, limits: &Limits) -> Vec<Row>
             false if real == simulated => 0.0,
             false => (simulated - real) / real * 100.0,
         };
-        Some(Row {
+        let mut row = Row {
             of: value.of.clone(),
             figure: value.figure,
             simulated,
             real,
             error,
-            // What is not a number is not near.
-            within: match simulated.max(real) < value.figure.least(limits) {
-                true => None,
-                false => Some(error.abs() <= value.figure.tolerance(&limits.tolerance)),
-            },
-        })
+            within: None,
+        };
+        let rare = simulated.max(real) < value.figure.least(limits);
+        row.within = (!rare).then(|| row.is_near(&limits.tolerance));
+        Some(row)
     };
     simulated.values.iter().filter_map(row).collect()
 }

@@ -66,7 +66,9 @@ fn head(results: &[Results]) -> String {
             first.least.migrations_per_s,
         );
     }
-    page += "\n| setting | simulated | real | within tolerance |\n| --- | --- | --- | --- |\n";
+    page += "The last column counts what is not judged, too.\n\n\
+             | setting | simulated | real | within tolerance | with what is not judged |\n\
+             | --- | --- | --- | --- | --- |\n";
     for result in results {
         for (simulated, real) in &result.setting.pairs {
             let rows = || {
@@ -74,12 +76,14 @@ fn head(results: &[Results]) -> String {
                 own.filter(|c| c.simulated == *simulated && &c.real == real)
                     .flat_map(|c| &c.rows)
             };
-            let (near, all) = score(rows());
+            let (near, judged) = score(rows());
+            let near_at_all = rows().filter(|row| row.is_near(&result.tolerance)).count();
             let _ = writeln!(
                 page,
-                "| {} | {simulated} | {} | {near} of {all} |",
+                "| {} | {simulated} | {} | {near} of {judged} | {near_at_all} of {} |",
                 result.setting.name,
                 named(result, real),
+                rows().count(),
             );
         }
     }
@@ -269,7 +273,7 @@ mod tests {
             "* Because.\n",
         );
         for line in [
-            "| one | mine | default (CFS) | 1 of 2 |",
+            "| one | mine | default (CFS) | 1 of 2 | 1 of 2 |",
             "One CPU: Linux 6.1.9, emulated, medians of 3 runs.",
             "| workload | of | share, % | wakeup p99, us |",
             "| shares | hog | 50.2 / 50.0 (+0.2) | **3600 / 2000 (+80 %)** |",
@@ -288,7 +292,7 @@ mod tests {
         results.comparisons[0].rows[1].within = None;
         let page = render(&[results], &[], "");
         for line in [
-            "| one | mine | default (CFS) | 1 of 1 |",
+            "| one | mine | default (CFS) | 1 of 1 | 1 of 2 |",
             "| shares | hog | 50.2 / 50.0 (+0.2) | *3600 / 2000 (+80 %)* |",
         ] {
             assert!(page.lines().any(|l| l == line), "{line}\n{page}");
