@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::experiment::{Experiment, Job};
-use crate::sql::{Database, Measured, Reads};
+use crate::sql::{Database, Measured, Reads, SqlError};
 
 /// What a run may lack, and the tables that are empty then. Others are left out on purpose: that no task migrated, waited too
 /// long or was preempted is an observation, because the recorder sees every one.
@@ -91,7 +91,7 @@ pub fn fault(number: f64, what: &str) -> String {
 /// without any numbers: its name, which locates it in the file, and what is wrong. A query that fails is left to its
 /// run.
 pub(crate) fn check(experiment: &Experiment, jobs: &[Job]) -> Result<(), (String, String)> {
-    let broken = |what: String| (String::new(), what);
+    let broken = |error: SqlError| (String::new(), error.to_string());
     let empty = Database::of_run(&[], true, &Reads::all_tables()).map_err(broken)?;
     let mut asked = BTreeSet::new();
     for job in jobs {

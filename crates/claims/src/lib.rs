@@ -21,5 +21,5 @@ pub use check::{Check, ExprError};
 pub use experiment::*;
 pub use judge::{ClaimOutcome, Values, Verdict, judge};
 pub use picture::Picture;
-pub use sql::{Database, Measured, Point, Reads};
+pub use sql::{Database, Measured, Point, Reads, SqlError};
 pub use trial::{Attempts, Class, Trial, Trials};

@@ -2,7 +2,7 @@
 //! Measures as SQL: the tables of a run in SQLite, in memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
@@ -37,6 +37,26 @@ pub struct Point {
 const IN_MEMORY: &str =
     "PRAGMA page_size = 32768; PRAGMA temp_store = MEMORY; PRAGMA journal_mode = OFF;";
 
+/// Why a query has no result.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum SqlError {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("table {name}: {source}")]
+    Table {
+        name: String,
+        source: rusqlite::Error,
+    },
+    #[error("{0} columns, where a measure is one number")]
+    MeasureColumns(usize),
+    #[error("several rows, where a measure is one number")]
+    MeasureRows,
+    #[error("not a finite number")]
+    NotFinite,
+    #[error("{columns} columns, where a figure of this kind needs {needed}")]
+    FigureColumns { columns: usize, needed: usize },
+}
+
 /// Tables that can be asked.
 pub struct Database(Connection);
 
@@ -63,12 +83,19 @@ impl Reads {
     }
 
     /// What these queries read. For a query that SQLite rejects: all tables, so that its message is about the query.
-    pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> Result<Reads, String> {
-        let mut reader = Reader::shared().lock().map_err(|e| e.to_string())?;
+    pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> Result<Reads, SqlError> {
+        // One reader for all runs: every seed of every run has the same queries.
+        static READER: Mutex<Option<Reader>> = Mutex::new(None);
+        let mut shared = READER.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = match shared.take() {
+            Some(reader) => reader,
+            None => Reader::new()?,
+        };
+        let reader = shared.insert(reader);
         let mut all = Reads::default();
         let mut joined = BTreeSet::new();
         for sql in queries {
-            let reads = reader.as_mut().map_err(|e| e.clone())?.of(sql);
+            let reads = reader.of(sql);
             for (table, columns) in &reads.0 {
                 let known = all.0.entry(table.clone()).or_default();
                 known.extend(columns.iter().cloned());
@@ -95,14 +122,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// One reader for all runs: every seed of every run has the same queries.
-    fn shared() -> &'static Mutex<Result<Reader, String>> {
-        static SHARED: LazyLock<Mutex<Result<Reader, String>>> =
-            LazyLock::new(|| Mutex::new(Reader::new()));
-        &SHARED
-    }
-
-    fn new() -> Result<Reader, String> {
+    fn new() -> rusqlite::Result<Reader> {
         let seen = Arc::new(Mutex::new(Reads::default()));
         let reads = seen.clone();
         let see = move |context: AuthContext| {
@@ -119,11 +139,8 @@ impl Reader {
             Authorization::Allow
         };
         let mut database = Database::empty()?;
-        let prepare = || {
-            NAMES.iter().try_for_each(|name| database.create(name))?;
-            database.0.authorizer(Some(see))
-        };
-        prepare().map_err(|e| e.to_string())?;
+        NAMES.iter().try_for_each(|name| database.create(name))?;
+        database.0.authorizer(Some(see))?;
         Ok(Reader {
             database,
             seen,
@@ -157,7 +174,7 @@ impl Reader {
 impl Database {
     /// The tables of a run that are in `reads`. Tables of events only if events were recorded: an empty table would give an
     /// answer instead of an error. Columns that are not in `reads` are NULL.
-    pub fn of_run(tables: &[Table], events: bool, reads: &Reads) -> Result<Database, String> {
+    pub fn of_run(tables: &[Table], events: bool, reads: &Reads) -> Result<Database, SqlError> {
         let database = Database::empty()?;
         for (name, columns) in &reads.0 {
             if is_of_events(name) && !events {
@@ -168,7 +185,10 @@ impl Database {
                 let own = tables.iter().filter(|table| table.name == name);
                 database.load(name, columns, own.flat_map(|table| &table.batches))
             };
-            load().map_err(|e| format!("table {name}: {e}"))?;
+            load().map_err(|source| SqlError::Table {
+                name: name.clone(),
+                source,
+            })?;
         }
         Ok(database)
     }
@@ -177,51 +197,45 @@ impl Database {
     pub fn of_measures(
         rows: &[&Measured],
         schedulers: &BTreeMap<&str, u64>,
-    ) -> Result<Database, String> {
+    ) -> Result<Database, SqlError> {
         let database = Database::empty()?;
-        let fill = || -> rusqlite::Result<()> {
-            let create = "CREATE TABLE measure (run TEXT, scheduler TEXT, seed INT, name TEXT, of TEXT, value REAL)";
-            database.0.execute_batch(create)?;
-            let mut insert = database
-                .0
-                .prepare("INSERT INTO measure VALUES (?, ?, ?, ?, ?, ?)")?;
-            for row in rows {
-                insert.execute((
-                    row.run,
-                    row.scheduler,
-                    row.seed as i64,
-                    row.name,
-                    row.of,
-                    row.value,
-                ))?;
-            }
-            database
-                .0
-                .execute_batch("CREATE TABLE scheduler (label TEXT, lines INT)")?;
-            for (label, lines) in schedulers {
-                database.0.execute(
-                    "INSERT INTO scheduler VALUES (?, ?)",
-                    (label, *lines as i64),
-                )?;
-            }
-            Ok(())
-        };
-        fill().map_err(|e| e.to_string())?;
+        let create = "CREATE TABLE measure (run TEXT, scheduler TEXT, seed INT, name TEXT, of TEXT, value REAL)";
+        database.0.execute_batch(create)?;
+        let mut insert = database
+            .0
+            .prepare("INSERT INTO measure VALUES (?, ?, ?, ?, ?, ?)")?;
+        for row in rows {
+            insert.execute((
+                row.run,
+                row.scheduler,
+                row.seed as i64,
+                row.name,
+                row.of,
+                row.value,
+            ))?;
+        }
+        drop(insert);
+        database
+            .0
+            .execute_batch("CREATE TABLE scheduler (label TEXT, lines INT)")?;
+        for (label, lines) in schedulers {
+            database.0.execute(
+                "INSERT INTO scheduler VALUES (?, ?)",
+                (label, *lines as i64),
+            )?;
+        }
         Ok(database)
     }
 
-    fn empty() -> Result<Database, String> {
-        let open = || -> rusqlite::Result<Connection> {
-            // A connection is used only by its owner and needs no locks.
-            let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_in_memory_with_flags(access)?;
-            connection.execute_batch(IN_MEMORY)?;
-            let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-            connection.create_aggregate_function("median", 1, flags, Median)?;
-            connection.create_aggregate_function("interpolate", 3, flags, Interpolate)?;
-            Ok(connection)
-        };
-        open().map(Database).map_err(|e| e.to_string())
+    fn empty() -> rusqlite::Result<Database> {
+        // A connection is used only by its owner and needs no locks.
+        let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_in_memory_with_flags(access)?;
+        connection.execute_batch(IN_MEMORY)?;
+        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+        connection.create_aggregate_function("median", 1, flags, Median)?;
+        connection.create_aggregate_function("interpolate", 3, flags, Interpolate)?;
+        Ok(Database(connection))
     }
 
     /// The tables that a query opens.
@@ -287,27 +301,24 @@ impl Database {
     }
 
     /// The one number that a query gives; `None` for NULL, or for no row.
-    pub fn number(&self, sql: &str) -> Result<Option<f64>, String> {
-        let ask = || -> rusqlite::Result<(usize, Vec<Value>)> {
-            let mut statement = self.0.prepare(sql)?;
-            let columns = statement.column_count();
-            let rows = statement.query_map([], |row| row.get(0))?;
-            Ok((columns, rows.take(2).collect::<rusqlite::Result<_>>()?))
-        };
-        let (columns, rows) = ask().map_err(|e| e.to_string())?;
+    pub fn number(&self, sql: &str) -> Result<Option<f64>, SqlError> {
+        let mut statement = self.0.prepare(sql)?;
+        let columns = statement.column_count();
+        let rows = statement.query_map([], |row| row.get(0))?;
+        let rows: Vec<Value> = rows.take(2).collect::<rusqlite::Result<_>>()?;
         match rows.as_slice() {
-            _ if columns != 1 => Err(format!("{columns} columns, where a measure is one number")),
+            _ if columns != 1 => Err(SqlError::MeasureColumns(columns)),
             [] | [Value::Null] => Ok(None),
             [Value::Integer(number)] => Ok(Some(*number as f64)),
             [Value::Real(number)] if number.is_finite() => Ok(Some(*number)),
-            [_] => Err("not a finite number".to_owned()),
-            _ => Err("several rows, where a measure is one number".to_owned()),
+            [_] => Err(SqlError::NotFinite),
+            _ => Err(SqlError::MeasureRows),
         }
     }
 
     /// What a query gives of a run that has none of a kind: its tables are there and have no rows. `None` if it does not read
     /// them.
-    pub fn number_without(&self, kind: &MayLack, sql: &str) -> Result<Option<f64>, String> {
+    pub fn number_without(&self, kind: &MayLack, sql: &str) -> Result<Option<f64>, SqlError> {
         let reads = Reads::of([sql].into_iter())?;
         let is_read = |table: &&&str| reads.has_table(table) && self.has(table);
         let tables: Vec<&str> = kind.tables.iter().filter(is_read).copied().collect();
@@ -315,7 +326,7 @@ impl Database {
             return Ok(None);
         }
         let each = |word: &dyn Fn(&&str) -> String| -> String { tables.iter().map(word).collect() };
-        let run = |script: String| self.0.execute_batch(&script).map_err(|e| e.to_string());
+        let run = |script: String| self.0.execute_batch(&script);
         // Temporary tables hide those of the same name.
         run(each(&|table| {
             format!("CREATE TEMP TABLE \"{table}\" AS SELECT * FROM main.\"{table}\" WHERE 0;")
@@ -331,7 +342,7 @@ impl Database {
     }
 
     /// The points of a figure: rows `series, x, y`.
-    pub fn points(&self, sql: &str) -> Result<Vec<Point>, String> {
+    pub fn points(&self, sql: &str) -> Result<Vec<Point>, SqlError> {
         self.rows(sql, 3, |row| {
             Ok(Point {
                 series: row.get(0)?,
@@ -344,7 +355,7 @@ impl Database {
     }
 
     /// The bars of a figure: rows `series, label, y, low, high`.
-    pub fn bars(&self, sql: &str) -> Result<Vec<Point>, String> {
+    pub fn bars(&self, sql: &str) -> Result<Vec<Point>, SqlError> {
         self.rows(sql, 5, |row| {
             Ok(Point {
                 series: row.get(0)?,
@@ -359,19 +370,16 @@ impl Database {
     fn rows(
         &self,
         sql: &str,
-        columns: usize,
+        needed: usize,
         read: impl FnMut(&rusqlite::Row) -> rusqlite::Result<Point>,
-    ) -> Result<Vec<Point>, String> {
-        let mut statement = self.0.prepare(sql).map_err(|e| e.to_string())?;
-        if statement.column_count() != columns {
-            return Err(format!(
-                "{} columns, where a figure of this kind needs {columns}",
-                statement.column_count()
-            ));
+    ) -> Result<Vec<Point>, SqlError> {
+        let mut statement = self.0.prepare(sql)?;
+        let columns = statement.column_count();
+        if columns != needed {
+            return Err(SqlError::FigureColumns { columns, needed });
         }
-        let rows = statement.query_map([], read).map_err(|e| e.to_string())?;
-        rows.collect::<rusqlite::Result<_>>()
-            .map_err(|e| e.to_string())
+        let rows = statement.query_map([], read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
 
@@ -622,12 +630,14 @@ mod tests {
             ("SELECT 'x'", "not a finite number"),
             ("SELECT 9e999", "not a finite number"),
         ] {
-            assert_eq!(database.number(sql), Err(expected.to_owned()), "{sql}");
+            let error = database.number(sql).unwrap_err();
+            assert_eq!(error.to_string(), expected, "{sql}");
         }
         assert!(
             database
                 .number("SELECT x FROM sched_slice")
                 .unwrap_err()
+                .to_string()
                 .contains("no such table: sched_slice")
         );
     }

@@ -88,6 +88,19 @@ pub enum KernelError {
     #[error("{}: cannot resolve its shared libraries: {detail}", path.display())]
     Libraries { path: PathBuf, detail: String },
 
+    /// A limit that the running kernel cannot keep.
+    #[error(
+        "{option}: {} offers no controller \"{controller}\" of cgroup v2: mount cgroup2 there, boot \
+         without cgroup v1, or leave {option} out",
+        tree.display()
+    )]
+    NoController {
+        /// What sets the limit.
+        option: &'static str,
+        tree: PathBuf,
+        controller: &'static str,
+    },
+
     /// A job that cannot be run as specified.
     #[error("{0}")]
     Job(String),

@@ -34,8 +34,7 @@ pub fn run(
     }
     refuse_another_scheduler()?;
     refuse_danger(job)?;
-    let limits = job.limits.check(Path::new(limits::TREE));
-    limits.map_err(KernelError::Job)?;
+    job.limits.check(Path::new(limits::TREE))?;
     let records = tempfile::tempfile().map_err(KernelError::io("trace", "hold"))?;
     let mut here = Here {
         job,

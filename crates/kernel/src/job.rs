@@ -84,8 +84,8 @@ impl Kernel {
             return Err("nothing is to be loaded".to_owned());
         }
         Ok(Kernel {
-            enums: KernelEnums::of_this_kernel()?,
-            machine: loader::machine()?,
+            enums: KernelEnums::of_this_kernel().map_err(|e| e.to_string())?,
+            machine: loader::machine().map_err(|e| e.to_string())?,
         })
     }
 }

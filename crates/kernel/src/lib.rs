@@ -62,7 +62,7 @@ pub use progress::Progress;
 pub use protocol::{CommandStatus, Counter, Deviation, ExitInfo, RunOutcome, RunReport, Tunable};
 pub use report::Report;
 pub use trace::replay::Trace;
-pub use userspace::machine as this_machine;
+pub use userspace::{ThisMachineError, machine as this_machine};
 pub use vm_job::{SchedulerJob, VmJob};
 
 /// A scheduler to weigh others' work with; its head says how.

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::KernelError;
+
 /// Where the tree of groups is mounted.
 pub const TREE: &str = "/sys/fs/cgroup";
 /// How the groups are called that runs get, followed by the number of Tiltyard's process.
@@ -37,16 +39,16 @@ impl Limits {
         memory.into_iter().chain(cpus)
     }
 
-    /// Err, in one line, where this kernel cannot keep them.
-    pub fn check(&self, tree: &Path) -> Result<(), String> {
+    /// Err where this kernel cannot keep them.
+    pub fn check(&self, tree: &Path) -> Result<(), KernelError> {
         let offered = std::fs::read_to_string(tree.join("cgroup.controllers")).unwrap_or_default();
         for (controller, option) in self.controllers() {
             if !offered.split_whitespace().any(|one| one == controller) {
-                return Err(format!(
-                    "{option}: {} offers no controller \"{controller}\" of cgroup v2: mount cgroup2 there, boot \
-                     without cgroup v1, or leave {option} out",
-                    tree.display()
-                ));
+                return Err(KernelError::NoController {
+                    option,
+                    tree: tree.to_owned(),
+                    controller,
+                });
             }
         }
         Ok(())
@@ -185,13 +187,13 @@ mod tests {
             memory_mib: Some(1),
             cpus: Some(1),
         };
-        let error = limits.check(tree.path()).unwrap_err();
+        let error = limits.check(tree.path()).unwrap_err().to_string();
         assert!(error.starts_with("--limit-memory: "), "{error}");
         std::fs::write(tree.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
-        let error = limits.check(tree.path()).unwrap_err();
+        let error = limits.check(tree.path()).unwrap_err().to_string();
         assert!(error.starts_with("--limit-cpus: "), "{error}");
         std::fs::write(tree.path().join("cgroup.controllers"), "cpuset memory\n").unwrap();
-        assert_eq!(limits.check(tree.path()), Ok(()));
-        assert_eq!(Limits::default().check(Path::new("/nowhere")), Ok(()));
+        assert!(limits.check(tree.path()).is_ok());
+        assert!(Limits::default().check(Path::new("/nowhere")).is_ok());
     }
 }

@@ -23,8 +23,8 @@ use crate::userspace::{self, Periodic};
 use crate::verifier;
 
 pub use crate::layout::{LoadError, Setup};
-pub use crate::types::KernelEnums;
-pub use crate::userspace::machine;
+pub use crate::types::{EnumsError, KernelEnums};
+pub use crate::userspace::{ThisMachineError, machine};
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const ROOT_OPS: &str = "/sys/kernel/sched_ext/root/ops";

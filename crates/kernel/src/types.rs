@@ -166,6 +166,22 @@ fn kind(plain: &BtfType<'_>) -> TypeKind {
     }
 }
 
+/// Why the running kernel's sched_ext constants are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum EnumsError {
+    #[error("cannot read /sys/kernel/btf/vmlinux: {0}")]
+    Btf(#[source] libbpf_rs::Error),
+
+    #[error(
+        "the kernel's BTF cuts the 64-bit value of {name} (built without ENUM64): use a kernel built with \
+         pahole 1.24 or newer"
+    )]
+    Cut { name: String },
+
+    #[error("this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT)")]
+    NoSchedExt,
+}
+
 /// The running kernel's sched_ext constants, by name.
 #[derive(Debug, Default)]
 pub struct KernelEnums {
@@ -174,11 +190,9 @@ pub struct KernelEnums {
 }
 
 impl KernelEnums {
-    /// Reads every enumerator `SCX_*` from the running kernel's BTF. An error names what is
-    /// wrong with it.
-    pub fn of_this_kernel() -> Result<Self, String> {
-        let btf = Btf::from_vmlinux()
-            .map_err(|error| format!("cannot read /sys/kernel/btf/vmlinux: {error}"))?;
+    /// Reads every enumerator `SCX_*` from the running kernel's BTF.
+    pub fn of_this_kernel() -> Result<Self, EnumsError> {
+        let btf = Btf::from_vmlinux().map_err(EnumsError::Btf)?;
         let mut enums = Self::default();
         for narrow in btf.type_by_kind::<Enum<'_>>() {
             for member in narrow.iter() {
@@ -189,10 +203,9 @@ impl KernelEnums {
                     continue;
                 }
                 if narrow.size() == 8 {
-                    return Err(format!(
-                        "the kernel's BTF cuts the 64-bit value of {name} (built without \
-                         ENUM64): use a kernel built with pahole 1.24 or newer"
-                    ));
+                    return Err(EnumsError::Cut {
+                        name: name.to_owned(),
+                    });
                 }
                 enums.insert(name, member.value as u64);
                 if narrow.name().is_some_and(|name| name == "scx_exit_kind") {
@@ -212,7 +225,7 @@ impl KernelEnums {
             }
         }
         if enums.values.is_empty() {
-            return Err("this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT)".to_owned());
+            return Err(EnumsError::NoSchedExt);
         }
         Ok(enums)
     }

@@ -8,6 +8,7 @@ use tiltyard_environment::{
     Call, Entry, EnvironmentError, Field, Moment, Plan, Room, Scheduler, Variable,
 };
 use tiltyard_model::Machine;
+use tiltyard_model::machine::MachineError;
 
 use crate::layout::{Layout, LoadError, Setup, find_map, section_bytes};
 use crate::protocol::Tunable;
@@ -15,11 +16,21 @@ use crate::syscall;
 use crate::tunables;
 use crate::types::TypeKind;
 
+/// Why this machine is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum ThisMachineError {
+    #[error("the kernel's tick: {0}")]
+    Tick(#[source] std::io::Error),
+
+    #[error(transparent)]
+    Topology(#[from] MachineError),
+}
+
 /// The topology of this machine, without offline CPUs at the end, and the tick of its kernel.
-pub fn machine() -> Result<Machine, String> {
-    let tick_hz = syscall::tick_hz().map_err(|error| format!("the kernel's tick: {error}"))?;
+pub fn machine() -> Result<Machine, ThisMachineError> {
+    let tick_hz = syscall::tick_hz().map_err(ThisMachineError::Tick)?;
     let read = |path: &str| std::fs::read_to_string(format!("/sys/devices/system/{path}")).ok();
-    Machine::parse_sysfs(&read, tick_hz).map_err(|error| error.to_string())
+    Ok(Machine::parse_sysfs(&read, tick_hz)?)
 }
 
 /// What user space does for this run.

@@ -10,34 +10,47 @@ const UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
+/// Why a text is not a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// Not a number with a unit.
+    #[error("write a number and a unit (ns, us, ms, s, m, h): 10s, 500ms, 1.5m")]
+    Syntax,
+    /// Less than 1 ns.
+    #[error("a duration of 0; write 1ns or more")]
+    Zero,
+    /// More ns than 64 bits hold.
+    #[error("a duration of more than 584 years")]
+    TooLong,
+}
+
 /// Reads a duration, ns. Exact: no floating point on the way.
-pub fn parse_ns(text: &str) -> Result<u64, String> {
-    let error = || "write a number and a unit (ns, us, ms, s, m, h): 10s, 500ms, 1.5m".to_owned();
+pub fn parse_ns(text: &str) -> Result<u64, DurationError> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .ok_or_else(error)?;
+        .ok_or(DurationError::Syntax)?;
     let (number, unit) = text.split_at(end);
     let (_, unit_ns) = UNITS
         .iter()
         .find(|(name, _)| *name == unit)
-        .ok_or_else(error)?;
+        .ok_or(DurationError::Syntax)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let whole: u64 = whole.parse().map_err(|_| error())?;
+    let whole: u64 = whole.parse().map_err(|_| DurationError::Syntax)?;
     if fraction.len() > 12 || number.ends_with('.') {
-        return Err(error());
+        return Err(DurationError::Syntax);
     }
     let scale = 10u64.pow(fraction.len() as u32);
     let fraction: u64 = if fraction.is_empty() {
         0
     } else {
-        fraction.parse().map_err(|_| error())?
+        fraction.parse().map_err(|_| DurationError::Syntax)?
     };
     let part_ns = u128::from(fraction) * u128::from(*unit_ns) / u128::from(scale);
     let sum_ns = u128::from(whole) * u128::from(*unit_ns) + part_ns;
     match u64::try_from(sum_ns) {
-        Ok(0) => Err("a duration of 0; write 1ns or more".to_owned()),
+        Ok(0) => Err(DurationError::Zero),
         Ok(ns) => Ok(ns),
-        Err(_) => Err("a duration of more than 584 years".to_owned()),
+        Err(_) => Err(DurationError::TooLong),
     }
 }
 

@@ -23,9 +23,10 @@ pub struct Printed {
 
 impl Printed {
     /// From all output: notes come first, on its standard error.
-    pub fn parse(text: &str) -> Result<Printed, String> {
+    pub fn parse(text: &str) -> Result<Printed, Error> {
         let json = text.find('{').map_or("", |at| &text[at..]);
-        serde_json::from_str(json).map_err(|e| format!("the workload's result: {e}: {text}"))
+        serde_json::from_str(json)
+            .map_err(|e| Error::Measurement(format!("the workload's result: {e}: {text}")))
     }
 }
 

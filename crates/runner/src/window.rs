@@ -4,7 +4,7 @@
 use tiltyard_report::timeline::Window;
 use tiltyard_workload::Workload;
 
-use crate::duration;
+use crate::duration::{self, DurationError};
 
 /// Slices in one report, so that it stays small; divided among the schedulers.
 const MAX_SLICES: usize = 36_000;
@@ -24,10 +24,24 @@ pub struct Range {
     pub to_ns: Option<u64>,
 }
 
+/// Why a text is not a [`Range`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RangeError {
+    /// There is no `..`.
+    #[error("write FROM..TO with units: 7s..7.2s, 7s.., ..100ms")]
+    Syntax,
+    /// One of its ends is not a time.
+    #[error(transparent)]
+    End(#[from] DurationError),
+    /// It ends where it begins, or earlier.
+    #[error("the window ends before it begins; write FROM..TO")]
+    Empty,
+}
+
 /// Reads `FROM..TO`; either may be left out.
-pub fn parse(text: &str) -> Result<Range, String> {
+pub fn parse(text: &str) -> Result<Range, RangeError> {
     let Some((from, to)) = text.split_once("..") else {
-        return Err("write FROM..TO with units: 7s..7.2s, 7s.., ..100ms".to_owned());
+        return Err(RangeError::Syntax);
     };
     let end = |text: &str| match text {
         "" => Ok(None),
@@ -43,7 +57,7 @@ pub fn parse(text: &str) -> Result<Range, String> {
         Range {
             from_ns: Some(from),
             to_ns: Some(to),
-        } if to <= from => Err("the window ends before it begins; write FROM..TO".to_owned()),
+        } if to <= from => Err(RangeError::Empty),
         range => Ok(range),
     }
 }

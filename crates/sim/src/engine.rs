@@ -241,7 +241,7 @@ impl<'a> Engine<'a> {
             ext,
             races: None,
             cgroups: Cgroups::new(setup.workload),
-            programs: Programs::new(setup.workload).map_err(RunError::Workload)?,
+            programs: Programs::new(setup.workload),
             is_choosing: false,
             choice_events: Vec::new(),
             failure: None,

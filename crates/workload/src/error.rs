@@ -67,6 +67,48 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
+/// Why a workload file cannot be patched or scaled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchError {
+    /// A text is not JSON.
+    Syntax {
+        /// "the workload" or "the patch".
+        of: &'static str,
+        what: String,
+        way_out: &'static str,
+    },
+    /// A patch names a key that is not there, without a value to add.
+    NoKey { path: String },
+    /// A patch has keys for something that is not an object.
+    NoKeys {
+        path: String,
+        /// Its JSON type, with an article.
+        is: &'static str,
+    },
+    /// The workload has the key more than once.
+    Twice { path: String },
+    /// What should be scaled is not a number, or not there.
+    NoNumber { path: String },
+}
+
+impl fmt::Display for PatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PatchError::Syntax { of, what, way_out } => write!(f, "{of}: {what}; {way_out}"),
+            PatchError::NoKey { path } => write!(f, "{path}: there is no such key to patch"),
+            PatchError::NoKeys { path, is } => {
+                write!(f, "{path} is {is}, which has no keys to patch")
+            }
+            PatchError::Twice { path } => {
+                write!(f, "{path} occurs more than once; give each its own name")
+            }
+            PatchError::NoNumber { path } => write!(f, "{path}: there is no number to scale"),
+        }
+    }
+}
+
+impl std::error::Error for PatchError {}
+
 /// Line and column (both from 1) of a byte offset.
 pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let mut end = offset.min(text.len());

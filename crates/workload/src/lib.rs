@@ -32,7 +32,7 @@ mod units;
 mod visit;
 mod write;
 
-pub use error::{ReadError, WriteError};
+pub use error::{PatchError, ReadError, WriteError};
 pub use patch::{patch, scale};
 pub use program::*;
 pub use read::read;

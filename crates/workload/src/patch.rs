@@ -2,15 +2,13 @@
 //! Workload files with some of their numbers changed: JSON merge patches (RFC 7396), with one rule more, so that a
 //! slip of the pen is an error and not a task that nobody asked for: a patch adds no objects.
 
+use crate::error::PatchError;
 use crate::json::{self, Member, NodeKind, Value};
 use crate::write::Node;
 
 /// The text of a workload file after `patch`, a JSON object: what it names is replaced, `null` removes, all else stays.
-/// Comments go. Errors are one line that names the key.
-pub fn patch(text: &str, patch: &str) -> Result<String, String> {
-    let parse = |text: &str, what: &str| {
-        json::parse(text).map_err(|e| format!("{what}: {}; {}", e.what, e.way_out))
-    };
+/// Comments go.
+pub fn patch(text: &str, patch: &str) -> Result<String, PatchError> {
     let mut target = parse(text, "the workload")?;
     merge(&mut target, &parse(patch, "the patch")?, "")?;
     Ok(node(&target).print())
@@ -18,9 +16,11 @@ pub fn patch(text: &str, patch: &str) -> Result<String, String> {
 
 /// The text of a workload file with the number at `path` (keys, with points between) `factor` times as large. A whole
 /// number stays one, 1 at least; 0 stays 0.
-pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
-    let mut target =
-        json::parse(text).map_err(|e| format!("the workload: {}; {}", e.what, e.way_out))?;
+pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, PatchError> {
+    let no_number = || PatchError::NoNumber {
+        path: path.to_owned(),
+    };
+    let mut target = parse(text, "the workload")?;
     let number = path.split('.').try_fold(&mut target, |value, key| {
         let NodeKind::Object(members) = &mut value.kind else {
             return None;
@@ -31,11 +31,9 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
             .map(|m| &mut m.value)
     });
     let Some(NodeKind::Number(number)) = number.map(|value| &mut value.kind) else {
-        return Err(format!("{path}: there is no number to scale"));
+        return Err(no_number());
     };
-    let value: f64 = number
-        .parse()
-        .map_err(|_| format!("{path}: {number} is no number to scale"))?;
+    let value: f64 = number.parse().map_err(|_| no_number())?;
     *number = match number.contains(['.', 'e', 'E']) {
         true => format!("{:.6}", value * factor),
         false if value == 0.0 => number.clone(),
@@ -44,16 +42,24 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, String> {
     Ok(node(&target).print())
 }
 
-fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
+fn parse(text: &str, of: &'static str) -> Result<Value, PatchError> {
+    json::parse(text).map_err(|e| PatchError::Syntax {
+        of,
+        what: e.what,
+        way_out: e.way_out,
+    })
+}
+
+fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), PatchError> {
     let NodeKind::Object(changes) = &patch.kind else {
         target.kind = patch.kind.clone();
         return Ok(());
     };
     let NodeKind::Object(members) = &mut target.kind else {
-        return Err(format!(
-            "{path} is {}, which has no keys to patch",
-            target.kind.name()
-        ));
+        return Err(PatchError::NoKeys {
+            path: path.to_owned(),
+            is: target.kind.name(),
+        });
     };
     for change in changes {
         let path = match path {
@@ -62,17 +68,13 @@ fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), String> {
         };
         let mut places = (0..members.len()).filter(|&i| members[i].key == change.key);
         match (places.next(), places.next()) {
-            (Some(_), Some(_)) => {
-                return Err(format!(
-                    "{path} occurs more than once; give each its own name"
-                ));
-            }
+            (Some(_), Some(_)) => return Err(PatchError::Twice { path }),
             (Some(at), None) if change.value.kind == NodeKind::Null => {
                 members.remove(at);
             }
             (Some(at), None) => merge(&mut members[at].value, &change.value, &path)?,
             (None, _) if matches!(change.value.kind, NodeKind::Object(_) | NodeKind::Null) => {
-                return Err(format!("{path}: there is no such key to patch"));
+                return Err(PatchError::NoKey { path });
             }
             (None, _) => members.push(change.clone()),
         }
@@ -133,7 +135,7 @@ mod tests {
         let scaled = scale(text, "tasks.a.sleep.exp", 0.5).unwrap();
         assert!(scaled.contains("\"exp\" : 4"), "{scaled}");
         for path in ["tasks.b.run", "tasks.a.sleep", "tasks.a.run.x"] {
-            let error = scale(text, path, 2.0).unwrap_err();
+            let error = scale(text, path, 2.0).unwrap_err().to_string();
             assert_eq!(error, format!("{path}: there is no number to scale"));
         }
     }
@@ -155,13 +157,13 @@ mod tests {
             ),
             ("{", "the patch: "),
         ] {
-            let error = patch(HOGS, change).unwrap_err();
+            let error = patch(HOGS, change).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
         let twice = r#"{ "tasks" : { "a" : { "run" : 1, "run" : 2 } } }"#;
         let error = patch(twice, r#"{"tasks":{"a":{"run":3}}}"#).unwrap_err();
         assert_eq!(
-            error,
+            error.to_string(),
             "tasks.a.run occurs more than once; give each its own name"
         );
     }

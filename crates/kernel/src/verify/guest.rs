@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Folder, Request, Verdict};
-use crate::loader::{self, KernelEnums, Setup};
+use crate::loader::{self, EnumsError, KernelEnums, Setup};
 use crate::syscall::check;
 
 /// The hidden subcommand that the guest runs; its argument is the folder.
@@ -52,18 +52,18 @@ fn look_again(file: &File) -> io::Result<()> {
     check(result.into()).map(drop)
 }
 
-fn refusal(request: &str, enums: &Result<KernelEnums, String>) -> Option<String> {
+fn refusal(request: &str, enums: &Result<KernelEnums, EnumsError>) -> Option<String> {
     let request: Request = match serde_json::from_str(request) {
         Ok(request) => request,
         Err(error) => return Some(format!("the request is damaged: {error}")),
     };
     let enums = match enums {
         Ok(enums) => enums,
-        Err(reason) => return Some(reason.clone()),
+        Err(error) => return Some(error.to_string()),
     };
     let machine = match loader::machine() {
         Ok(machine) => machine,
-        Err(reason) => return Some(reason),
+        Err(error) => return Some(error.to_string()),
     };
     let setup = Setup {
         tunables: &request.tunables,

@@ -253,7 +253,7 @@ fn in_kernel(
             continue; // the warm-up is not recorded
         };
         let printed = outputs.printed.get(index).map_or("", String::as_str);
-        let told = threads::Printed::parse(printed).map_err(|what| failed(&what))?;
+        let told = threads::Printed::parse(printed).map_err(|e| failed(&e.to_string()))?;
         *lost += events;
         figures.push(measured(&told.outcome, summary, &app_names(workload), set));
     }

@@ -169,7 +169,7 @@ impl Arena for ExactGuest {
             return Err(Error::KernelRun(complaint.unwrap_or(fault)));
         }
         let other = |what: String| Error::Measurement(what);
-        let told = threads::Printed::parse(&printed.0).map_err(other)?;
+        let told = threads::Printed::parse(&printed.0)?;
         let trace = trace.ok_or_else(|| other("no events came back".to_owned()))?;
         if trace.lost > 0 {
             return Err(other(format!("{} events were lost", trace.lost)));

@@ -402,10 +402,10 @@ fn derive(
         let of_seed: Vec<&Measured> = rows.iter().filter(|r| r.seed == seed).collect();
         let database = Database::of_measures(&of_seed, schedulers);
         for (name, sql) in &experiment.derived {
-            let asked = database
-                .as_ref()
-                .map_err(String::clone)
-                .and_then(|d| d.number(sql));
+            let asked = match &database {
+                Ok(database) => database.number(sql).map_err(|e| e.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
             match asked {
                 Ok(value) => values.entry(name.clone()).or_default().push(value),
                 Err(what) => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use tiltyard_claims::absent::{self, KINDS};
-use tiltyard_claims::{Database, Job, Reads};
+use tiltyard_claims::{Database, Job, Reads, SqlError};
 use tiltyard_measure::{Recorder, RecorderSpec};
 use tiltyard_model::{EventSink, Machine};
 use tiltyard_report::timeline::Timeline;
@@ -224,7 +224,7 @@ fn without(
     job: &Job,
     name: &str,
     sql: &str,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, SqlError> {
     for kind in &KINDS {
         if job.may_lack(name, kind) {
             continue;
@@ -242,19 +242,19 @@ pub fn reads(job: &Job, seed: u64) -> Result<Reads, Error> {
     let figures = job.figures.iter().filter(|_| seed == FIRST_SEED);
     let queries = job.measures.values().chain(figures.map(|(_, sql)| sql));
     let queries = queries.map(String::as_str);
-    Reads::of(queries).map_err(Error::Measurement)
+    Reads::of(queries).map_err(|e| Error::Measurement(e.to_string()))
 }
 
 /// The measures and, with the seed that they show, figures of a run. A query that fails breaks what needs it, and nothing else.
 pub fn ask(job: &Job, seed: u64, tables: &[Table], reads: &Reads) -> Result<Kept, Error> {
-    let fault = |what: String| Error::Measurement(what);
+    let fault = |error: SqlError| Error::Measurement(error.to_string());
     let figures = job.figures.iter().filter(|_| seed == FIRST_SEED);
     let database = Database::of_run(tables, job.events, reads).map_err(fault)?;
     let mut kept = Kept::default();
     for (name, sql) in &job.measures {
         match database.number(sql) {
             Ok(value) => drop(kept.measures.insert(name.clone(), value)),
-            Err(what) => drop(kept.faults.insert(name.clone(), what)),
+            Err(error) => drop(kept.faults.insert(name.clone(), error.to_string())),
         }
         let is_number = matches!(kept.measures.get(name), Some(Some(_)));
         if seed == FIRST_SEED && is_number {
@@ -265,7 +265,10 @@ pub fn ask(job: &Job, seed: u64, tables: &[Table], reads: &Reads) -> Result<Kept
     for (index, sql) in figures {
         match database.points(sql) {
             Ok(points) => drop(kept.figures.insert(*index, points)),
-            Err(what) => drop(kept.faults.insert(format!("figure {}", index + 1), what)),
+            Err(error) => {
+                let name = format!("figure {}", index + 1);
+                kept.faults.insert(name, error.to_string());
+            }
         }
     }
     Ok(kept)

@@ -39,7 +39,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    pub fn new(workload: &Workload) -> Result<Programs, String> {
+    pub fn new(workload: &Workload) -> Programs {
         let tasks = workload.tasks.iter();
         let code: Vec<Rc<[Insn]>> = tasks.map(|t| compile::compile_task(t).into()).collect();
         let unborn = |daemons: bool| {
@@ -50,7 +50,7 @@ impl Programs {
                 .map(|t| t.instances)
                 .sum()
         };
-        Ok(Programs {
+        Programs {
             started: vec![0; code.len()],
             code,
             res: Resources::new(workload),
@@ -62,7 +62,7 @@ impl Programs {
             first_of_app: vec![TaskId::IDLE; workload.apps.len()],
             kernel_threads: Vec::new(),
             woken_by_exits: Vec::new(),
-        })
+        }
     }
 
     /// Adds code that is not a workload task; returns its number.

@@ -3,7 +3,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use tiltyard_exec::{ExecError, ExecOutcome, Setup};
-use tiltyard_runner::{duration, workloads};
+use tiltyard_runner::duration::{self, DurationError};
+use tiltyard_runner::workloads;
 use tiltyard_workload::Workload;
 
 use super::TableOrJson as Format;
@@ -48,7 +49,7 @@ pub struct Args {
 }
 
 /// A history of zero is allowed, too.
-pub(super) fn parse_history_ns(text: &str) -> Result<u64, String> {
+pub(super) fn parse_history_ns(text: &str) -> Result<u64, DurationError> {
     if text.trim_end_matches(char::is_alphabetic) == "0" {
         return Ok(0);
     }
