@@ -63,7 +63,7 @@ pub struct Mutation {
 
 /// How a scheduler is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change<'a> {
+pub enum Edit<'a> {
     Tunable(&'a str),
     Source {
         file: &'a str,
@@ -77,10 +77,10 @@ pub const SHARED: &str = "tiltyard/";
 
 impl Mutation {
     /// `None` in a file that was not checked.
-    pub fn change(&self) -> Option<Change<'_>> {
+    pub fn edit(&self) -> Option<Edit<'_>> {
         match (&self.tunable, &self.file, &self.from, &self.to) {
-            (Some(tunable), None, None, None) => Some(Change::Tunable(tunable)),
-            (None, Some(file), Some(from), Some(to)) => Some(Change::Source { file, from, to }),
+            (Some(tunable), None, None, None) => Some(Edit::Tunable(tunable)),
+            (None, Some(file), Some(from), Some(to)) => Some(Edit::Source { file, from, to }),
             _ => None,
         }
     }
@@ -94,9 +94,9 @@ impl Mutation {
 
     fn check(&self) -> Result<(), String> {
         let is_text = |text: &str| !text.trim().is_empty();
-        match self.change() {
+        match self.edit() {
             None => return Err("write either tunable, or file, from and to".to_owned()),
-            Some(Change::Tunable(tunable)) => {
+            Some(Edit::Tunable(tunable)) => {
                 let sets = |part: &str| {
                     part.split_once('=')
                         .is_some_and(|(n, v)| is_text(n) && is_text(v))
@@ -107,7 +107,7 @@ impl Mutation {
                     ));
                 }
             }
-            Some(Change::Source { file, from, to }) => {
+            Some(Edit::Source { file, from, to }) => {
                 let name = file.strip_prefix(SHARED).unwrap_or(file);
                 if name.contains(['/', '\\']) {
                     return Err(format!(

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
 use crate::judge::{ClaimOutcome, Verdict};
-use crate::parameter::{Change as To, Parameter};
+use crate::parameter::{Change, Parameter};
 
 /// One parameter with another value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,12 +18,12 @@ pub struct Variation {
     pub to: String,
     /// Claims that were judged again.
     pub claims: usize,
-    pub changes: Vec<Change>,
+    pub changes: Vec<Flip>,
 }
 
 /// A claim whose verdict changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct Flip {
     pub id: String,
     pub from: ClaimOutcome,
     pub to: ClaimOutcome,
@@ -36,7 +36,7 @@ pub struct Change {
 pub fn compare(
     experiment: &Experiment,
     parameter: &Parameter,
-    to: &To,
+    to: &Change,
     before: &[Verdict],
     after: &[Verdict],
 ) -> Variation {
@@ -47,7 +47,7 @@ pub fn compare(
                 Some(reason) => vec![reason.clone()],
                 None => crate::scoreboard::measured(v),
             };
-            changes.push(Change {
+            changes.push(Flip {
                 id: old.id.clone(),
                 from: old.verdict,
                 to: new.verdict,

@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::error::KernelError;
 use crate::progress::Progress;
 use crate::release::{is_of, numbers};
-use crate::sources::{self, Archive};
+use crate::sources::{self, DebianArchive};
 
 /// The suites with kernels of interest: 6.1, the last long-term one with CFS; from 6.16 on, with sched_ext
 /// (6.12 of the release in between has the option off).
@@ -179,7 +179,7 @@ struct Apt {
 }
 
 impl Apt {
-    fn new(archive: &Archive, folder: &Path) -> Result<Self, KernelError> {
+    fn new(archive: &DebianArchive, folder: &Path) -> Result<Self, KernelError> {
         if !archive.keyring.exists() {
             return Err(KernelError::Package {
                 what: format!("verifying {}", SUITES.join(", ")),

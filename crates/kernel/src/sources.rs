@@ -15,7 +15,7 @@ pub struct Source {
 
 /// The archive to take kernel packages from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Archive {
+pub struct DebianArchive {
     pub uri: String,
     /// File with the keys that its releases are signed with.
     pub keyring: PathBuf,
@@ -50,7 +50,7 @@ pub fn of_this_machine() -> Vec<Source> {
 /// The first source that is Debian's main archive: component main, not the security suites,
 /// and either signed with Debian's own keys or served from a folder named debian. Whether it
 /// truly is, the signature decides later.
-pub fn debian_archive(sources: &[Source]) -> Option<Archive> {
+pub fn debian_archive(sources: &[Source]) -> Option<DebianArchive> {
     sources.iter().find_map(|source| {
         let is_main = source
             .components
@@ -73,7 +73,7 @@ pub fn debian_archive(sources: &[Source]) -> Option<Archive> {
             .iter()
             .find(|uri| keys_are_debians || is_debian_folder(uri))?;
         let keyring = PathBuf::from(signed_by.unwrap_or(KEYRING));
-        Some(Archive {
+        Some(DebianArchive {
             uri: uri.clone(),
             keyring,
         })

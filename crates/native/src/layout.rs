@@ -205,7 +205,7 @@ pub struct DumpCtx {
 
 /// A member of a modelled struct: dotted kernel path, byte offset, size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct Member {
     pub path: &'static str,
     pub offset: usize,
     pub size: usize,
@@ -215,7 +215,7 @@ macro_rules! fields {
     ($ty:ty, $struct_name:literal: $($kernel:literal => $($member:ident).+),* $(,)?) => {
         (
             $struct_name,
-            &[$(Field {
+            &[$(Member {
                 path: $kernel,
                 offset: offset_of!($ty, $($member).+),
                 size: size_of_member::<$ty, _>(|s| &s.$($member).+),
@@ -230,7 +230,7 @@ const fn size_of_member<S, M>(_: fn(&S) -> &M) -> usize {
 
 /// Every struct that the simulated kernel hands to a scheduler, with every member it has.
 /// Names are the kernel's; a local "flavour" suffix (`___x`) is stripped before the look-up, as libbpf does.
-pub const STRUCTS: &[(&str, &[Field])] = &[
+pub const STRUCTS: &[(&str, &[Member])] = &[
     fields!(TaskStruct, "task_struct":
         "scx.flags" => scx.flags, "scx.weight" => scx.weight, "scx.sticky_cpu" => scx.sticky_cpu,
         "scx.holding_cpu" => scx.holding_cpu, "scx.selected_cpu" => scx.selected_cpu,

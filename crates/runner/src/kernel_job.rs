@@ -29,7 +29,7 @@ pub struct KernelJob<'a> {
 
 /// What runs write besides their results. Files are complete or not there at all.
 #[derive(Default)]
-pub struct Outputs {
+pub struct JobOutputs {
     /// A Perfetto trace of the first recorded run.
     pub trace: Option<Output>,
     /// Where tables of events and metrics go.
@@ -60,7 +60,7 @@ pub struct Files {
 }
 
 /// Does the job. An error means that there is no report.
-pub fn run(of: &KernelJob, outputs: Outputs, progress: &dyn Progress) -> Result<Done, Error> {
+pub fn run(of: &KernelJob, outputs: JobOutputs, progress: &dyn Progress) -> Result<Done, Error> {
     let prints = of.is_workload.then(Prints::default);
     let mut trace = outputs.trace;
     let (mut recorded, mut timelines) = (Vec::new(), Vec::new());

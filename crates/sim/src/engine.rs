@@ -11,7 +11,7 @@ use crate::ext::progress::{Progress, Stranded};
 use crate::ext::{self, Ext};
 use crate::jitter::{Lateness, tick_phase_ns};
 use crate::kfuncs::Checked;
-use crate::memory::waits::Memory;
+use crate::memory::waits::MemoryLoad;
 use crate::program::Programs;
 use crate::races::Races;
 use crate::sched::affinity::CpuSets;
@@ -113,7 +113,7 @@ pub struct Engine<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) sink: &'a mut dyn EventSink,
     pub(crate) topology: Topology,
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryLoad,
     pub(crate) now: u64,
     pub(crate) origin_ns: u64,
     /// When the run is over at the latest.
@@ -251,7 +251,7 @@ impl<'a> Engine<'a> {
             watchdog: setup.watchdog,
             probes: setup.probes,
             progress: Progress::new(nr_cpus),
-            memory: Memory::new(setup, &topology),
+            memory: MemoryLoad::new(setup, &topology),
             topology,
         });
         for cpu in 0..nr_cpus as u32 {

@@ -9,7 +9,7 @@ use crate::ir::{Global, Result, Unknown};
 use crate::metadata::{Metadata, Shape};
 use crate::reference;
 use std::collections::{BTreeMap, HashMap};
-use tiltyard_native::layout::{self, Field};
+use tiltyard_native::layout::{self, Member};
 
 /// Kinds, numbered as in the kernel's `enum bpf_core_relo_kind`.
 const BYTE_OFFSET: u32 = 0;
@@ -268,7 +268,7 @@ impl Path {
         self.text.push_str(member);
     }
 
-    fn find(&self, base: &str, fields: &[Field], metadata: &Metadata) -> Result<i128> {
+    fn find(&self, base: &str, fields: &[Member], metadata: &Metadata) -> Result<i128> {
         let field = fields
             .iter()
             .find(|f| f.path == self.text)
@@ -288,7 +288,7 @@ impl Path {
     }
 }
 
-fn modelled(name: &str) -> Option<&'static [Field]> {
+fn modelled(name: &str) -> Option<&'static [Member]> {
     layout::STRUCTS
         .iter()
         .find(|(n, _)| *n == name)

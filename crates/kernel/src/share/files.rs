@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::fuse::{self, Entry, Request};
+use super::fuse::{self, Entry, FuseRequest};
 
 /// Files that are kept open, because they are read piece by piece.
 const KEPT_OPEN: usize = 64;
@@ -43,7 +43,7 @@ impl Files {
     /// The answer to one request of the guest, which has room for `room` bytes. None where none
     /// is expected.
     pub fn answer(&mut self, request: &[u8], room: usize) -> Option<Vec<u8>> {
-        let request = Request::parse(request)?;
+        let request = FuseRequest::parse(request)?;
         if matches!(
             request.opcode,
             fuse::FORGET | fuse::BATCH_FORGET | fuse::INTERRUPT
@@ -56,7 +56,7 @@ impl Files {
         Some(fuse::answer(request.unique, result.map_err(errno)))
     }
 
-    fn look(&mut self, request: &Request, room: usize) -> io::Result<Vec<u8>> {
+    fn look(&mut self, request: &FuseRequest, room: usize) -> io::Result<Vec<u8>> {
         let cut = || io::Error::from_raw_os_error(libc::EINVAL);
         match request.opcode {
             fuse::INIT => {

@@ -34,14 +34,14 @@ const VALID_S: u64 = 24 * 60 * 60;
 const UNKNOWN_INODE: u64 = 0xffff_ffff;
 
 /// One request: its header's members that matter, and what follows the header.
-pub struct Request<'a> {
+pub struct FuseRequest<'a> {
     pub opcode: u32,
     pub unique: u64,
     pub node: u64,
     body: &'a [u8],
 }
 
-impl<'a> Request<'a> {
+impl<'a> FuseRequest<'a> {
     /// None if the bytes are too few for a header.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let header = Self {
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_cut_request_is_no_request() {
-        assert!(Request::parse(&[0; 39]).is_none());
-        assert!(Request::parse(&[0; 40]).unwrap().range().is_none());
+        assert!(FuseRequest::parse(&[0; 39]).is_none());
+        assert!(FuseRequest::parse(&[0; 40]).unwrap().range().is_none());
     }
 }

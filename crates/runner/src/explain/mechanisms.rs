@@ -10,7 +10,7 @@ use tiltyard_native::Value;
 use tiltyard_workload::Workload;
 
 use crate::objects::{self, Built};
-use crate::schedulers::Mechanism as Declared;
+use crate::schedulers::Mechanism;
 use crate::{Error, nearest};
 
 /// The machine's mechanisms.
@@ -61,9 +61,9 @@ impl OfMachine {
 /// Values of tunables, as a scheduler is loaded with them.
 type Globals = Vec<(String, Value)>;
 
-/// Something that is switched off for both sides at once.
+/// Something that is switched off for both sides at once: a player, in terms of the Shapley value.
 #[derive(Debug)]
-pub(super) struct Mechanism {
+pub(super) struct Player {
     pub name: String,
     /// Whose it is, and what it does.
     pub of: Vec<(String, String)>,
@@ -75,7 +75,7 @@ pub(super) struct Mechanism {
 
 /// The mechanisms of a machine and two schedulers, and how to leave them out.
 pub(super) struct Mechanisms {
-    pub all: Vec<Mechanism>,
+    pub all: Vec<Player>,
     /// What was left out because it has no effect here, and why, one sentence each.
     pub notes: Vec<String>,
     of_machine: BTreeMap<String, OfMachine>,
@@ -91,7 +91,7 @@ impl Mechanisms {
     ) -> Result<Mechanisms, Error> {
         let of_machine: BTreeMap<String, OfMachine> = toml::from_str(OF_MACHINE)
             .map_err(|e| Error::input(format!("explain/machine.toml: {}", e.message())))?;
-        let mut all: Vec<Mechanism> = Vec::new();
+        let mut all: Vec<Player> = Vec::new();
         let mut absent: BTreeMap<String, String> = BTreeMap::new();
         for (name, mechanism) in &of_machine {
             let mut without = machine.clone();
@@ -144,13 +144,13 @@ impl Mechanisms {
 
     /// Which of them make a difference to a side.
     pub fn mask(&self, side: usize) -> Coalition {
-        let concerned = |m: &Mechanism| m.is_machines || !m.off[side].is_empty();
+        let concerned = |m: &Player| m.is_machines || !m.off[side].is_empty();
         let bits = self.all.iter().enumerate();
         bits.filter(|(_, m)| concerned(m))
             .fold(0, |mask, (i, _)| mask | 1 << i)
     }
 
-    fn chosen(&self, off: Coalition) -> impl Iterator<Item = &Mechanism> {
+    fn chosen(&self, off: Coalition) -> impl Iterator<Item = &Player> {
         let all = self.all.iter().enumerate();
         all.filter(move |(i, _)| off >> i & 1 == 1).map(|(_, m)| m)
     }
@@ -190,10 +190,10 @@ impl Mechanisms {
 }
 
 /// The mechanism of this name.
-fn of_name<'a>(all: &'a mut Vec<Mechanism>, name: &str) -> &'a mut Mechanism {
+fn of_name<'a>(all: &'a mut Vec<Player>, name: &str) -> &'a mut Player {
     let at = all.iter().position(|m| m.name == name);
     let at = at.unwrap_or_else(|| {
-        all.push(Mechanism {
+        all.push(Player {
             name: name.to_owned(),
             of: Vec::new(),
             is_machines: false,
@@ -205,7 +205,7 @@ fn of_name<'a>(all: &'a mut Vec<Mechanism>, name: &str) -> &'a mut Mechanism {
 }
 
 /// Tunables that a declared mechanism changes in this variant of its scheduler; none if it lacks the mechanism.
-fn switched_off(built: &Built, declared: &Declared) -> Result<Globals, Error> {
+fn switched_off(built: &Built, declared: &Mechanism) -> Result<Globals, Error> {
     let (choice, object) = (&built.choice, &built.object);
     let has = |(name, value): &(String, Value)| {
         let given = built.globals.iter().find(|(known, _)| known == name);
@@ -225,7 +225,7 @@ fn switched_off(built: &Built, declared: &Declared) -> Result<Globals, Error> {
 
 /// Keeps the wanted ones.
 fn choose(
-    all: &mut Vec<Mechanism>,
+    all: &mut Vec<Player>,
     absent: &BTreeMap<String, String>,
     wanted: &[String],
 ) -> Result<(), Error> {
@@ -256,7 +256,7 @@ fn choose(
 /// What the reader should know of what is not among `all`.
 fn notes(
     sides: &[Built; 2],
-    all: &[Mechanism],
+    all: &[Player],
     absent: &BTreeMap<String, String>,
     wanted: &[String],
 ) -> Vec<String> {

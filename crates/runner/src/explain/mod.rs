@@ -261,7 +261,7 @@ fn conclude(
     };
     let in_seeds: Vec<Vec<Contribution>> = game.seeds.iter().map(of_seed).collect();
     let each = |of: &dyn Fn(usize) -> f64| (0..game.seeds.len()).map(of).collect::<Vec<_>>();
-    let cause = |(i, mechanism): (usize, mechanisms::Mechanism)| Cause {
+    let cause = |(i, mechanism): (usize, mechanisms::Player)| Cause {
         name: mechanism.name,
         of: mechanism.of,
         share: amount(

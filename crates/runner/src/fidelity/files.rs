@@ -40,14 +40,14 @@ impl Shipped {
     }
 
     /// The results in a folder, in the set's order, each with its machine file and that machine. An error if there are none.
-    pub fn kept(&self, folder: &Path) -> Result<Vec<Kept>, Error> {
+    pub fn kept(&self, folder: &Path) -> Result<Vec<SettingResults>, Error> {
         let mut kept = Vec::new();
         for setting in &self.set.settings {
             let path = folder.join(format!("{}.json", setting.name));
             if path.is_file() {
                 let results = serde_json::from_str(&data::read(&path)?)
                     .map_err(|e| wrong(&path, &e.to_string()))?;
-                kept.push(Kept::read(results, path.with_extension("toml"))?);
+                kept.push(SettingResults::read(results, path.with_extension("toml"))?);
             }
         }
         if kept.is_empty() {
@@ -72,7 +72,7 @@ impl Shipped {
 }
 
 /// One setting's results.
-pub struct Kept {
+pub struct SettingResults {
     /// Both sides of every workload.
     pub results: Results,
     /// The simulated machine, as measured.
@@ -81,12 +81,12 @@ pub struct Kept {
     pub text: String,
 }
 
-impl Kept {
-    fn read(results: Results, path: PathBuf) -> Result<Kept, Error> {
+impl SettingResults {
+    fn read(results: Results, path: PathBuf) -> Result<SettingResults, Error> {
         let text = data::read(&path)?;
         let machine = Machine::parse_toml(&text, &data::shown(&path))
             .map_err(|error| Error::input(error.to_string()))?;
-        Ok(Kept {
+        Ok(SettingResults {
             results,
             machine,
             text,

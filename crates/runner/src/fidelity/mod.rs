@@ -3,7 +3,7 @@
 
 mod files;
 
-pub use files::{Kept, Shipped};
+pub use files::{SettingResults, Shipped};
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub fn measure(
     setting: &Setting,
     files: &[PathBuf],
     steps: &impl crate::Progress,
-) -> Result<Kept, Error> {
+) -> Result<SettingResults, Error> {
     for (simulated, real) in &setting.pairs {
         objects::native(&schedulers::choose(simulated)?, false)?;
         objects::job(real)?;
@@ -44,7 +44,7 @@ pub fn measure(
     let machine = Machine::parse_toml(&text, &setting.name)
         .map_err(|e| Error::Measurement(format!("the measured machine: {e}\n{text}")))?;
     let results = run(set, setting, &guest, &machine, files, steps)?;
-    Ok(Kept {
+    Ok(SettingResults {
         results,
         machine,
         text,
@@ -104,10 +104,10 @@ fn run(
 /// results do not have from the kernel are left out.
 pub fn again(
     set: &Set,
-    kept: &Kept,
+    kept: &SettingResults,
     files: &dyn Fn(&str) -> Option<PathBuf>,
     steps: &dyn crate::Progress,
-) -> Result<Kept, Error> {
+) -> Result<SettingResults, Error> {
     let mut again = kept.results.clone();
     (again.tolerance, again.least) = (set.tolerance, set.least);
     let setting = set
@@ -135,7 +135,7 @@ pub fn again(
         let figures = in_simulation(set.least, &kept.machine, simulated, &parsed, steps)?;
         comparison.rows = judge(&figures, &comparison.in_kernel(), &limits);
     }
-    Ok(Kept {
+    Ok(SettingResults {
         results: again,
         machine: kept.machine.clone(),
         text: kept.text.clone(),

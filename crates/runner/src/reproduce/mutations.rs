@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tiltyard_claims::mutation::{Change, Mutation, Mutations, SHARED, Tried};
+use tiltyard_claims::mutation::{Edit, Mutation, Mutations, SHARED, Tried};
 use tiltyard_claims::{Claim, Experiment, Verdict};
 
 use super::files::glob;
@@ -159,9 +159,9 @@ impl<'a> Mutant<'a> {
     /// Copies of sources are made in `folder` and built, so that an error is attributed to this mutation.
     fn make(scheduler: &str, mutation: &'a Mutation, folder: &Path) -> Result<Mutant<'a>, Error> {
         let original = schedulers::choose(scheduler)?;
-        let mutant = match mutation.change() {
-            Some(Change::Tunable(settings)) => Mutant::Set(settings),
-            Some(Change::Source { file, from, to }) => {
+        let mutant = match mutation.edit() {
+            Some(Edit::Tunable(settings)) => Mutant::Set(settings),
+            Some(Edit::Source { file, from, to }) => {
                 let source = &original.source;
                 copy_changed(source, folder, file, from, to)?;
                 let path = folder.join(source.file_name().unwrap_or_default());
@@ -286,7 +286,7 @@ mod tests {
         let mut tried = 0;
         for file in load(&folder, &experiments).unwrap() {
             for mutation in &file.mutations {
-                let Some(Change::Tunable(settings)) = mutation.change() else {
+                let Some(Edit::Tunable(settings)) = mutation.edit() else {
                     continue;
                 };
                 for choice in choices.iter().filter(|c| c.family() == file.scheduler) {

@@ -84,7 +84,7 @@ impl Key {
 
 /// Position of a bpf_for_each_map_elem.
 #[derive(Clone, Copy, Debug)]
-pub struct Cursor {
+pub struct MapCursor {
     next: usize,
     end: usize,
 }
@@ -348,17 +348,17 @@ impl MapSet {
     /// during the iteration are not visited, deleted ones no more. The caller passes each element
     /// to the callback, stops when it returns 1, and returns the number of calls; flags other than
     /// 0 are its -EINVAL.
-    pub fn cursor(&mut self, map: MapId) -> Option<Cursor> {
+    pub fn cursor(&mut self, map: MapId) -> Option<MapCursor> {
         let end = match &self.maps[map.0 as usize].store {
             Store::Array(array) => array.max_entries() as usize,
             Store::Hash(hash) => hash.order_len(),
             _ => return self.misused(map, "bpf_for_each_map_elem", None),
         };
-        Some(Cursor { next: 0, end })
+        Some(MapCursor { next: 0, end })
     }
 
     /// The next element, with this CPU's value in per-CPU maps.
-    pub fn advance(&self, map: MapId, cursor: &mut Cursor, cpu: usize) -> Option<Element> {
+    pub fn advance(&self, map: MapId, cursor: &mut MapCursor, cpu: usize) -> Option<Element> {
         let (place, element) = match &self.maps[map.0 as usize].store {
             Store::Array(array) if cursor.next < cursor.end => {
                 let index = cursor.next as u32;

@@ -2,7 +2,7 @@
 //! BPF helpers for maps, storage, ring buffers and timers.
 
 use super::{EnginePtr, Helper, task_id};
-use crate::bpf::maps::{Cursor, Element, MapId};
+use crate::bpf::maps::{Element, MapCursor, MapId};
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::ext::flags::EINVAL;
@@ -49,7 +49,7 @@ unsafe fn map_id(e: &mut Engine<'static>, map: *const u8) -> Option<MapId> {
 }
 
 impl Engine<'_> {
-    fn next_element(&self, map: MapId, cursor: &mut Cursor) -> Option<Element> {
+    fn next_element(&self, map: MapId, cursor: &mut MapCursor) -> Option<Element> {
         let cpu = self.exec_cpu as usize;
         self.ext.bpf.maps.advance(map, cursor, cpu)
     }

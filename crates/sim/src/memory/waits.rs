@@ -13,7 +13,7 @@ pub const LINE_BYTES: u64 = 64;
 const MOST_PERMILLE: u64 = 1000 << 17;
 
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryLoad {
     /// No task of the workload waits for memory, or the processor hides all such waits.
     pub off: bool,
     /// For each last-level cache, what is used by all that run behind it.
@@ -25,12 +25,12 @@ pub struct Memory {
     pub changed_nodes: IndexedSet,
 }
 
-impl Memory {
-    pub fn new(setup: &Setup, topology: &Topology) -> Memory {
+impl MemoryLoad {
+    pub fn new(setup: &Setup, topology: &Topology) -> MemoryLoad {
         let mut tasks = setup.workload.tasks.iter();
         let hidden = setup.machine.costs.refill_overlap_permille >= 1000;
         let (llcs, nodes) = (topology.llc_cpus.len(), topology.node_cpus.len());
-        Memory {
+        MemoryLoad {
             off: hidden || tasks.all(|spec| spec.memory_bound_permille == 0),
             used_bytes: vec![0; llcs],
             waiting: vec![Vec::new(); nodes],

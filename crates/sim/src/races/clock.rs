@@ -3,11 +3,11 @@
 
 /// For each CPU the number of its latest known step; 0 for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clock(Vec<u32>);
+pub struct VectorClock(Vec<u32>);
 
-impl Clock {
-    pub fn new(nr_cpus: usize) -> Clock {
-        Clock(vec![0; nr_cpus])
+impl VectorClock {
+    pub fn new(nr_cpus: usize) -> VectorClock {
+        VectorClock(vec![0; nr_cpus])
     }
 
     pub fn of(&self, cpu: usize) -> u32 {
@@ -20,7 +20,7 @@ impl Clock {
     }
 
     /// Learns what the other one knows.
-    pub fn join(&mut self, other: &Clock) {
+    pub fn join(&mut self, other: &VectorClock) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
@@ -29,7 +29,7 @@ impl Clock {
         }
     }
 
-    pub fn copy_from(&mut self, other: &Clock) {
+    pub fn copy_from(&mut self, other: &VectorClock) {
         self.0.clone_from(&other.0);
     }
 

@@ -14,7 +14,7 @@ mod shadow;
 #[cfg(test)]
 mod tests;
 
-use clock::Clock;
+use clock::VectorClock;
 use hashbrown::HashMap;
 use shadow::{Access, Shadow};
 pub use shadow::{AccessKind, Site};
@@ -64,20 +64,20 @@ type Lines = [(u32, bool, bool); 2];
 /// What a CPU knows.
 #[derive(Debug)]
 struct Cpu {
-    clock: Clock,
+    clock: VectorClock,
     /// What it knew at its last full barrier: what a marked store publishes.
-    at_fence: Clock,
+    at_fence: VectorClock,
     /// What marked loads have seen since: it takes effect at the next full barrier.
-    seen: Clock,
+    seen: VectorClock,
 }
 
 /// The check of one run.
 #[derive(Debug)]
 pub struct Races {
     cpus: Vec<Cpu>,
-    released: HashMap<Sync, Clock>,
+    released: HashMap<Sync, VectorClock>,
     /// What marked stores have published, by the address.
-    published: HashMap<usize, Clock>,
+    published: HashMap<usize, VectorClock>,
     shadow: Shadow,
     pairs: BTreeMap<Lines, Pair>,
     /// Pairs whose memory has no name yet.
@@ -87,12 +87,12 @@ pub struct Races {
 impl Races {
     pub fn new(nr_cpus: usize) -> Races {
         let cpu = |number: usize| {
-            let mut clock = Clock::new(nr_cpus);
+            let mut clock = VectorClock::new(nr_cpus);
             clock.step(number);
             Cpu {
                 clock,
-                at_fence: Clock::new(nr_cpus),
-                seen: Clock::new(nr_cpus),
+                at_fence: VectorClock::new(nr_cpus),
+                seen: VectorClock::new(nr_cpus),
             }
         };
         Races {
@@ -131,7 +131,7 @@ impl Races {
 
     /// All CPUs wait for each other.
     pub fn barrier(&mut self) {
-        let mut all = Clock::default();
+        let mut all = VectorClock::default();
         for cpu in &self.cpus {
             all.join(&cpu.clock);
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::{CellAlignment, Table, presets};
 use tiltyard_fidelity::page::number;
 use tiltyard_fidelity::set::{Results, Setting};
-use tiltyard_runner::fidelity::{self, Kept, Shipped};
+use tiltyard_runner::fidelity::{self, SettingResults, Shipped};
 use tiltyard_runner::{nearest, workloads};
 
 use super::TableOrJson as Format;
@@ -157,7 +157,7 @@ fn of_name(files: &[PathBuf], name: &str) -> Option<PathBuf> {
 }
 
 /// Writes a setting's results to the folder that was named, and prints them.
-fn show(args: &Args, kept: Kept) -> Result<Results, Failure> {
+fn show(args: &Args, kept: SettingResults) -> Result<Results, Failure> {
     if let Some(out) = &args.out {
         kept.write(out)?;
     }

@@ -8,7 +8,7 @@ use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::{Accel, Limits, Report, here, host};
 use tiltyard_report::{csv, timeline};
 use tiltyard_runner::event_dir::EventDir;
-use tiltyard_runner::kernel_job::{self, KernelJob, Outputs};
+use tiltyard_runner::kernel_job::{self, JobOutputs, KernelJob};
 use tiltyard_runner::kernel_results::{KernelResults, Subject, cut_short};
 use tiltyard_runner::kernel_runs;
 use tiltyard_runner::objects::{self, DEFAULT};
@@ -183,7 +183,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
     let range = args.timeline.unwrap_or_default();
     let window = window::from_start(range, args.schedulers.len());
-    let outputs = Outputs {
+    let outputs = JobOutputs {
         trace,
         tables: args.tables.as_deref().map(Tables::create).transpose()?,
         events: args.events.as_deref().map(EventDir::create).transpose()?,

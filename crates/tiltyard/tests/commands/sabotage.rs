@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tiltyard_claims::mutation::{
-    Change, Mutation, Mutations, SHARED, Score, Tried, is_covered, result_of, scores,
+    Edit, Mutation, Mutations, SHARED, Score, Tried, is_covered, result_of, scores,
 };
 use tiltyard_claims::parameter::FITTED_FILE;
 use tiltyard_claims::{ClaimOutcome, Experiment, Verdict};
@@ -168,7 +168,7 @@ fn texts_to_replace_are_there_once() {
     let mut wrong = Vec::new();
     for all in all_mutations() {
         for mutation in &all.mutations {
-            let Some(Change::Source { file, from, .. }) = mutation.change() else {
+            let Some(Edit::Source { file, from, .. }) = mutation.edit() else {
                 continue;
             };
             let own = if file.starts_with(SHARED) {

@@ -3,7 +3,7 @@
 
 use super::Writer;
 use super::micros;
-use super::resources::{Slot, mode_name};
+use super::resources::{Declaration, mode_name};
 use super::text::Node;
 use crate::index;
 use crate::program::*;
@@ -53,7 +53,8 @@ impl Writer<'_> {
     /// The event in the words of `tiltyard`, inside `loops` repeats.
     pub(super) fn extended_event(&self, op: &Op, loops: usize) -> Result<Event, String> {
         let t = &self.tables;
-        let name = |slots: &[Slot], which: &Ref| member_name(slots, which, loops);
+        let name =
+            |declarations: &[Declaration], which: &Ref| member_name(declarations, which, loops);
         Ok(match op {
             Op::Run(dist) => ("run", distribution(*dist)),
             Op::Runtime(dist) => ("runtime", distribution(*dist)),
@@ -334,10 +335,13 @@ fn transfer(pipe: Node, bytes: u64) -> Node {
     Node::object([("pipe", pipe), ("bytes", Node::number(bytes))])
 }
 
-fn slot_of<'s>(slots: &'s [Slot], which: &Ref) -> Result<&'s Slot, String> {
-    let found = slots
+fn declaration_of<'s>(
+    declarations: &'s [Declaration],
+    which: &Ref,
+) -> Result<&'s Declaration, String> {
+    let found = declarations
         .iter()
-        .find(|slot| slot.first == which.first && slot.len == which.len);
+        .find(|declaration| declaration.first == which.first && declaration.len == which.len);
     found.ok_or_else(|| {
         format!(
             "members {} to {} are not one array",
@@ -348,24 +352,27 @@ fn slot_of<'s>(slots: &'s [Slot], which: &Ref) -> Result<&'s Slot, String> {
 }
 
 /// The name of a single thing.
-fn plain_name(slots: &[Slot], which: &Ref) -> Result<Node, String> {
-    let slot = slot_of(slots, which)?;
-    if slot.array {
-        Err(format!("the array {}", slot.name))
+fn plain_name(declarations: &[Declaration], which: &Ref) -> Result<Node, String> {
+    let declaration = declaration_of(declarations, which)?;
+    if declaration.array {
+        Err(format!("the array {}", declaration.name))
     } else {
-        Ok(Node::text(&slot.name))
+        Ok(Node::text(&declaration.name))
     }
 }
 
 /// The name of a single thing, or of a member of an array.
-fn member_name(slots: &[Slot], which: &Ref, loops: usize) -> Result<Node, String> {
-    let slot = slot_of(slots, which)?;
-    match (slot.array, &which.index) {
-        (false, Index::Const(0)) => Ok(Node::text(&slot.name)),
-        (false, _) => Err(format!("an index of {}, which is no array", slot.name)),
+fn member_name(declarations: &[Declaration], which: &Ref, loops: usize) -> Result<Node, String> {
+    let declaration = declaration_of(declarations, which)?;
+    match (declaration.array, &which.index) {
+        (false, Index::Const(0)) => Ok(Node::text(&declaration.name)),
+        (false, _) => Err(format!(
+            "an index of {}, which is no array",
+            declaration.name
+        )),
         (true, index) => Ok(Node::Text(format!(
             "{}[{}]",
-            slot.name,
+            declaration.name,
             index_text(index, loops)?
         ))),
     }

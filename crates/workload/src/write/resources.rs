@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// One declaration: a single thing, or the members `name[0]`, `name[1]`...
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct Declaration {
     pub first: usize,
     pub len: usize,
     pub name: String,
@@ -18,39 +18,39 @@ pub(super) struct Slot {
 
 /// The declarations of each kind, in order.
 pub(super) struct Tables {
-    pub mutexes: Vec<Slot>,
-    pub conds: Vec<Slot>,
-    pub barriers: Vec<Slot>,
-    pub sems: Vec<Slot>,
-    pub pipes: Vec<Slot>,
-    pub devices: Vec<Slot>,
-    pub counters: Vec<Slot>,
+    pub mutexes: Vec<Declaration>,
+    pub conds: Vec<Declaration>,
+    pub barriers: Vec<Declaration>,
+    pub sems: Vec<Declaration>,
+    pub pipes: Vec<Declaration>,
+    pub devices: Vec<Declaration>,
+    pub counters: Vec<Declaration>,
 }
 
 impl Tables {
     pub fn of(w: &Workload) -> Result<Self, String> {
         Ok(Tables {
-            mutexes: slots(&w.mutexes, |mutex| &mutex.name)?,
-            conds: slots(&w.conds, |cond| cond)?,
-            barriers: slots(&w.barriers, |barrier| &barrier.name)?,
-            sems: slots(&w.sems, |sem| &sem.name)?,
-            pipes: slots(&w.pipes, |pipe| &pipe.name)?,
-            devices: slots(&w.devices, |device| &device.name)?,
-            counters: slots(&w.counters, |counter| &counter.name)?,
+            mutexes: declarations(&w.mutexes, |mutex| &mutex.name)?,
+            conds: declarations(&w.conds, |cond| cond)?,
+            barriers: declarations(&w.barriers, |barrier| &barrier.name)?,
+            sems: declarations(&w.sems, |sem| &sem.name)?,
+            pipes: declarations(&w.pipes, |pipe| &pipe.name)?,
+            devices: declarations(&w.devices, |device| &device.name)?,
+            counters: declarations(&w.counters, |counter| &counter.name)?,
         })
     }
 }
 
 /// Finds the arrays among names: `a`, `b[0]`, `b[1]` are a single one and an array of two.
-fn slots<T>(list: &[T], name: fn(&T) -> &String) -> Result<Vec<Slot>, String> {
-    let mut slots: Vec<Slot> = Vec::new();
+fn declarations<T>(list: &[T], name: fn(&T) -> &String) -> Result<Vec<Declaration>, String> {
+    let mut declarations: Vec<Declaration> = Vec::new();
     for (at, item) in list.iter().enumerate() {
         let full = name(item);
         let Some((base, index)) = full
             .strip_suffix(']')
             .and_then(|inner| inner.split_once('['))
         else {
-            slots.push(Slot {
+            declarations.push(Declaration {
                 first: at,
                 len: 1,
                 name: full.clone(),
@@ -58,11 +58,11 @@ fn slots<T>(list: &[T], name: fn(&T) -> &String) -> Result<Vec<Slot>, String> {
             });
             continue;
         };
-        match slots.last_mut() {
-            Some(slot) if slot.array && slot.name == base && index == slot.len.to_string() => {
-                slot.len += 1
+        match declarations.last_mut() {
+            Some(last) if last.array && last.name == base && index == last.len.to_string() => {
+                last.len += 1
             }
-            _ if index == "0" => slots.push(Slot {
+            _ if index == "0" => declarations.push(Declaration {
                 first: at,
                 len: 1,
                 name: base.to_string(),
@@ -71,7 +71,7 @@ fn slots<T>(list: &[T], name: fn(&T) -> &String) -> Result<Vec<Slot>, String> {
             _ => return Err(format!("{full} is not after the members before it")),
         }
     }
-    Ok(slots)
+    Ok(declarations)
 }
 
 impl Writer<'_> {
@@ -235,20 +235,24 @@ type Members = Vec<(String, Node)>;
 /// rt-app is built for this many taskgroups.
 const RTAPP_MAX_GROUPS: usize = 32;
 
-/// One declaration for each slot, with the fields of its first member.
-fn declared<T>(slots: &[Slot], list: &[T], fields: fn(&T) -> Vec<(&'static str, Node)>) -> Members {
+/// Declarations as members of an object, with the fields of the first member of each.
+fn declared<T>(
+    declarations: &[Declaration],
+    list: &[T],
+    fields: fn(&T) -> Vec<(&'static str, Node)>,
+) -> Members {
     let mut members = Vec::new();
-    for slot in slots {
+    for declaration in declarations {
         let mut object: Vec<(String, Node)> = Vec::new();
-        if slot.array {
-            object.push(("count".to_string(), Node::number(slot.len)));
+        if declaration.array {
+            object.push(("count".to_string(), Node::number(declaration.len)));
         }
         object.extend(
-            fields(&list[slot.first])
+            fields(&list[declaration.first])
                 .into_iter()
                 .map(|(key, node)| (key.to_string(), node)),
         );
-        members.push((slot.name.clone(), Node::Object(object)));
+        members.push((declaration.name.clone(), Node::Object(object)));
     }
     members
 }
