@@ -66,7 +66,7 @@ fn head(results: &[Results]) -> String {
             first.least.migrations_per_s,
         );
     }
-    page += "The last column counts what is not judged, too.\n\n\
+    page += "The last column also counts what is not judged.\n\n\
              | setting | simulated | real | within tolerance | with what is not judged |\n\
              | --- | --- | --- | --- | --- |\n";
     for result in results {
