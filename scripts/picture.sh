@@ -8,6 +8,7 @@
 # docs/images/fibo-timeline.png: tiltyard run -w fibo-sysbench-1c -s ule,cfs --duration 31s --report r.html \
 #   --timeline 30s..30.12s && scripts/picture.sh r.html docs/images/fibo-timeline.png timeline
 # docs/images/figure6.png: make figure6 && scripts/picture.sh tiltyard-out/figure6.html docs/images/figure6.png maps 3
+# docs/images/figure7.png: tiltyard run -w c-ray-512 -m opteron32 -s ule,cfs --duration 41s --report r.html && scripts/picture.sh r.html docs/images/figure7.png maps 1
 set -eu
 usage() { echo "usage: scripts/picture.sh REPORT.html PICTURE.png [curves|timeline|maps [ROWS]]" >&2; exit 2; }
 [ $# -ge 2 ] || usage
