@@ -44,7 +44,7 @@ build:
 claims: build
 	scripts/claims.sh
 
-bench:
+bench: build
 	$(CLEAN_ENV) $(CARGO) run --locked --release -p tiltyard-bench
 
 fmt:

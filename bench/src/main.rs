@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `make bench`: wall time, context switches and ticks per wall-clock second, the cost of an event, and peak memory of
 //! the simulated machine, metrics on, trace off, one thread. Each case runs in a process of its own, so
-//! that its peak memory is its own; the middle one of several runs is printed.
+//! that its peak memory is its own; the middle one of several runs is printed. Last, once: the claims of two sections.
 //!
 //! `tiltyard-bench [--runs N] [CASE[/SCHEDULER]...]`
 
@@ -18,11 +18,12 @@ use tiltyard_workload::Workload;
 struct Case {
     name: &'static str,
     what: &'static str,
-    /// Of the workload file in `workloads`, without `.json`.
+    /// Of the workload file in `workloads` or, if that has none, of a shipped one; without `.json`.
     workload: &'static str,
     /// How many instances its only task has, unless the file says so.
     instances: Option<u32>,
-    topology: &'static str,
+    /// A topology string, or the name of a shipped machine.
+    machine: &'static str,
     seconds: f64,
     schedulers: &'static [&'static str],
     /// Wall time of the nearest peer with scx_simple, in seconds: the median of seven runs that alternated with ours,
@@ -36,7 +37,7 @@ const CASES: &[Case] = &[
         what: "512 hogs on 32 CPUs",
         workload: "hogs",
         instances: None,
-        topology: "package:4 [numa] l3:1 core:8 pu:1",
+        machine: "package:4 [numa] l3:1 core:8 pu:1",
         seconds: 60.0,
         schedulers: USUAL,
         peer_s: Some(0.405),
@@ -46,7 +47,7 @@ const CASES: &[Case] = &[
         what: "4 ping-pong pairs, 50 us each way, on 4 CPUs",
         workload: "pingpong",
         instances: None,
-        topology: "package:1 [numa] l3:1 core:4 pu:1",
+        machine: "package:1 [numa] l3:1 core:4 pu:1",
         seconds: 10.0,
         schedulers: USUAL,
         peer_s: Some(0.540),
@@ -56,7 +57,7 @@ const CASES: &[Case] = &[
         what: "512 tasks of 200 us run + 800 us sleep on 32 CPUs",
         workload: "io",
         instances: None,
-        topology: "package:4 [numa] l3:1 core:8 pu:1",
+        machine: "package:4 [numa] l3:1 core:8 pu:1",
         seconds: 2.0,
         schedulers: USUAL,
         peer_s: Some(0.317),
@@ -66,9 +67,19 @@ const CASES: &[Case] = &[
         what: "768 mixed tasks on 384 CPUs",
         workload: "mixed",
         instances: None,
-        topology: "package:2 [numa] l3:12 core:8 pu:2",
+        machine: "package:2 [numa] l3:12 core:8 pu:2",
         seconds: 5.0,
         schedulers: USUAL,
+        peer_s: None,
+    },
+    Case {
+        name: "figure-6",
+        what: "512 spinners on 32 CPUs, pinned to one and released after 14.5 s",
+        workload: "spinners-512",
+        instances: None,
+        machine: "opteron32",
+        seconds: 260.0,
+        schedulers: &["ule", "cfs"],
         peer_s: None,
     },
     half("half-32", 64, "package:2 [numa] l3:1 core:8 pu:2"),
@@ -83,23 +94,26 @@ const CASES: &[Case] = &[
         what: "one million tasks of 100 us run + 5 s sleep on 512 CPUs",
         workload: "asleep",
         instances: Some(1_000_000),
-        topology: "package:2 group:4 [numa] l3:4 core:8 pu:2",
+        machine: "package:2 group:4 [numa] l3:4 core:8 pu:2",
         seconds: 2.0,
         schedulers: &["fifo"],
         peer_s: None,
     },
 ];
 
+/// Sections 5 and 6 of "The Battle of the Schedulers".
+const CLAIMS: [&str; 4] = ["atc18.s5*", "atc18.s6*", "atc18.fig*", "atc18.tab*"];
+
 const USUAL: &[&str] = &["scx_simple", "ule", "cfs"];
 
 /// The same load on each CPU, on ever more CPUs: what an event costs should not grow.
-const fn half(name: &'static str, instances: u32, topology: &'static str) -> Case {
+const fn half(name: &'static str, instances: u32, machine: &'static str) -> Case {
     Case {
         name,
         what: "two tasks a CPU of 1 ms run + 1 ms sleep",
         workload: "half",
         instances: Some(instances),
-        topology,
+        machine,
         // As many events in each.
         seconds: 1024.0 / instances as f64,
         schedulers: &["fifo", "rr"],
@@ -156,6 +170,28 @@ fn main() -> Result<()> {
             }
         }
     }
+    if args.is_empty() || args.iter().any(|a| a == "claims") {
+        print_claims()?;
+    }
+    Ok(())
+}
+
+/// How long `tiltyard reproduce` takes with ten seeds and nothing cached.
+fn print_claims() -> Result<()> {
+    println!("all claims of sections 5 and 6, ten seeds");
+    let tiltyard = std::env::current_exe()?.with_file_name("tiltyard");
+    let start = Instant::now();
+    let output = Command::new(&tiltyard)
+        .args(["reproduce", "--seeds", "10", "--no-cache"])
+        .args(CLAIMS)
+        .output()
+        .with_context(|| format!("{}: run make build first", tiltyard.display()))?;
+    let wall_s = start.elapsed().as_secs_f64();
+    if !output.status.success() {
+        bail!("claims: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let cpu_s = usage(libc::RUSAGE_CHILDREN).ru_utime.tv_sec;
+    println!("{:<10} {wall_s:>20.0} s wall, {cpu_s} s of CPUs", "claims");
     Ok(())
 }
 
@@ -231,9 +267,11 @@ fn simulate(
     instances: Option<u32>,
 ) -> Result<Figures> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let machine = Machine::parse_hwloc_synthetic(case.topology)?;
-    let file = format!("{}.json", case.workload);
-    let mut workload = read_workload(&root.join("workloads").join(file))?;
+    let machine = machine(root, case.machine)?;
+    let file = format!("workloads/{}.json", case.workload);
+    let own = root.join(&file);
+    let shipped = root.join("..").join(&file);
+    let mut workload = read_workload(if own.exists() { &own } else { &shipped })?;
     if let Some(instances) = instances {
         workload.tasks[0].instances = instances;
     }
@@ -278,6 +316,15 @@ fn simulate(
     })
 }
 
+fn machine(root: &Path, text: &str) -> Result<Machine> {
+    if text.contains(':') {
+        return Ok(Machine::parse_hwloc_synthetic(text)?);
+    }
+    let path = root.join(format!("../machines/{text}.toml"));
+    let file = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Ok(Machine::parse_toml(&file, &path.to_string_lossy())?)
+}
+
 fn read_workload(path: &Path) -> Result<Workload> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     tiltyard_workload::read(&text, &path.to_string_lossy()).map_err(|e| anyhow::anyhow!("{}", e[0]))
@@ -318,13 +365,16 @@ fn kernel_example(name: &str) -> Result<PathBuf> {
 }
 
 fn peak_mb() -> f64 {
+    usage(libc::RUSAGE_SELF).ru_maxrss as f64 / 1024.0
+}
+
+fn usage(of: libc::c_int) -> libc::rusage {
     // SAFETY: the struct is plain data and getrusage fills it.
-    let usage = unsafe {
+    unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        libc::getrusage(of, &mut usage);
         usage
-    };
-    usage.ru_maxrss as f64 / 1024.0
+    }
 }
 
 #[cfg(test)]
