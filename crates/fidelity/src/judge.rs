@@ -224,12 +224,21 @@ pub struct Row {
     pub error: f64,
     /// Within the tolerance; `None`: not judged.
     pub within: Option<bool>,
+    /// The smallest and the largest value of simulations whose programs start at other times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<[f64; 2]>,
 }
 
 impl Row {
-    /// Whether the error is within the tolerance, judged or not. What is not a number is not near.
-    pub fn is_near(&self, tolerance: &Tolerance) -> bool {
+    /// Whether the error is within the tolerance, judged or not. NaN is not.
+    pub fn is_within(&self, tolerance: &Tolerance) -> bool {
         self.error.abs() <= self.figure.tolerance(tolerance)
+    }
+
+    /// Outside tolerance, and where it lies depends on when programs start: the kernel's value is one that other starts give.
+    pub fn depends_on_start(&self) -> bool {
+        let covers = |[least, most]: [f64; 2]| (least..=most).contains(&self.real);
+        self.within == Some(false) && self.starts.is_some_and(covers)
     }
 }
 
@@ -253,12 +262,26 @@ pub fn judge(simulated: &Measured, real: &Measured, limits: &Limits) -> Vec<Row>
             real,
             error,
             within: None,
+            starts: None,
         };
         let rare = simulated.max(real) < value.figure.least(limits);
-        row.within = (!rare).then(|| row.is_near(&limits.tolerance));
+        row.within = (!rare).then(|| row.is_within(&limits.tolerance));
         Some(row)
     };
     simulated.values.iter().filter_map(row).collect()
+}
+
+/// Notes in each row what the same runs with other starts gave. A figure that one of them lacks has no range.
+pub fn add_starts(rows: &mut [Row], runs: &[Measured]) {
+    for row in rows {
+        let is_it = |value: &&Value| value.of == row.of && value.figure == row.figure;
+        let find = |run: &Measured| Some(run.values.iter().find(is_it)?.value);
+        let values: Option<Vec<f64>> = runs.iter().map(find).collect();
+        row.starts = values.filter(|values| !values.is_empty()).map(|values| {
+            let fold = |f: fn(f64, f64) -> f64| values.iter().copied().reduce(f);
+            [f64::min, f64::max].map(|f| fold(f).expect("not empty"))
+        });
+    }
 }
 
 #[cfg(test)]
@@ -446,5 +469,24 @@ mod tests {
         assert_eq!(judged(Figure::WaitP50, 5.0, 28.0), Some(false));
         assert_eq!(judged(Figure::WakeupP99, 40.0, 12.0), Some(false));
         assert_eq!(judged(Figure::Switches, 5.0, 12.0), Some(false));
+    }
+
+    #[test]
+    fn a_miss_depends_on_the_start_if_other_starts_give_the_kernels_value() {
+        let run = |value| measured(&[(Figure::Switches, value)]);
+        let with = |real, starts: &[f64]| {
+            let runs: Vec<Measured> = starts.iter().map(|value| run(*value)).collect();
+            let mut rows = judge(&run(166.0), &run(real), &LIMITS);
+            add_starts(&mut rows, &runs);
+            (rows[0].starts, rows[0].depends_on_start())
+        };
+        assert_eq!(with(130.0, &[170.0, 120.0]), (Some([120.0, 170.0]), true));
+        assert_eq!(with(130.0, &[170.0, 131.0]), (Some([131.0, 170.0]), false));
+        // Within tolerance anyway.
+        assert_eq!(with(165.0, &[170.0, 120.0]), (Some([120.0, 170.0]), false));
+        assert_eq!(with(130.0, &[]), (None, false));
+        let mut rows = judge(&run(166.0), &run(130.0), &LIMITS);
+        add_starts(&mut rows, &[run(120.0), measured(&[])]);
+        assert_eq!(rows[0].starts, None);
     }
 }

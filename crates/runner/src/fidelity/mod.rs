@@ -8,7 +8,7 @@ pub use files::{SettingResults, Shipped};
 use std::path::{Path, PathBuf};
 
 use tiltyard_exec::ExecOutcome;
-use tiltyard_fidelity::judge::{Least, Measured, Requests, judge};
+use tiltyard_fidelity::judge::{Least, Limits, Measured, Requests, Row, add_starts, judge};
 use tiltyard_fidelity::set::{Comparison, Results, Set, Setting};
 use tiltyard_kernel::rounds::Rounds;
 use tiltyard_kernel::{Accel, Progress, Report, Trace, vm};
@@ -25,6 +25,9 @@ use crate::{calibration, kernel_runs, machines, objects, schedulers, threads, wo
 
 /// Seeds of the simulated runs; their median counts, as for the kernel's runs.
 const SEEDS: u64 = 5;
+
+/// Simulations whose programs start at other times, each up to as much later as on machines that are not exact.
+const STARTS: u64 = 10;
 
 /// Measures the setting's machine, and runs all workloads in both. Schedulers that do not exist or build are an error before that.
 pub fn measure(
@@ -84,7 +87,7 @@ fn run(
                 "{}: {} under {simulated}, simulated",
                 setting.name, workload.name
             ));
-            let figures = in_simulation(set.least, machine, simulated, &workload, steps)?;
+            let simulations = in_simulation(set.least, machine, simulated, &workload, steps)?;
             let (label, runs, lost_events) = &real.schedulers[index];
             results.comparisons.push(Comparison {
                 workload: workload.name.clone(),
@@ -92,7 +95,7 @@ fn run(
                 real: name.clone(),
                 label: label.clone(),
                 lost_events: *lost_events,
-                rows: judge(&figures, &Measured::median(runs), &results.limits()),
+                rows: simulations.judge(&Measured::median(runs), &results.limits()),
             });
         }
     }
@@ -132,8 +135,8 @@ pub fn again(
             "{setting}: {workload} under {simulated}, simulated"
         ));
         let parsed = workloads::load(&file.display().to_string())?;
-        let figures = in_simulation(set.least, &kept.machine, simulated, &parsed, steps)?;
-        comparison.rows = judge(&figures, &comparison.in_kernel(), &limits);
+        let simulations = in_simulation(set.least, &kept.machine, simulated, &parsed, steps)?;
+        comparison.rows = simulations.judge(&comparison.in_kernel(), &limits);
     }
     Ok(SettingResults {
         results: again,
@@ -146,24 +149,38 @@ fn app_names(workload: &Workload) -> Vec<String> {
     workload.apps.iter().map(|app| app.name.clone()).collect()
 }
 
+/// A workload in the simulated machine.
+struct Simulations {
+    median: Measured,
+    other_starts: Vec<Measured>,
+}
+
+impl Simulations {
+    fn judge(&self, real: &Measured, limits: &Limits) -> Vec<Row> {
+        let mut rows = judge(&self.median, real, limits);
+        add_starts(&mut rows, &self.other_starts);
+        rows
+    }
+}
+
 fn in_simulation(
     least: Least,
     machine: &Machine,
     scheduler: &str,
     workload: &Workload,
     steps: &dyn crate::Progress,
-) -> Result<Measured, Error> {
+) -> Result<Simulations, Error> {
     let built = objects::native(&schedulers::choose(scheduler)?, false)?;
-    let experiment = Experiment {
-        machine,
-        workload,
-        duration_ns: None,
-        watchdog: None,
-        probes: false,
-        twice: false,
-        races: false,
-    };
-    let measured = |seed| -> Result<Measured, Error> {
+    let measured = |machine: &Machine, seed| -> Result<Measured, Error> {
+        let experiment = Experiment {
+            machine,
+            workload,
+            duration_ns: None,
+            watchdog: None,
+            probes: false,
+            twice: false,
+            races: false,
+        };
         let run = simulation::run(&experiment, &built, seed, None, &mut (), steps)?;
         let requests: Vec<Requests> = run.summary.requests.iter().filter_map(requests).collect();
         let (summary, duration_ns) = (&run.summary, run.summary.duration_ns);
@@ -175,8 +192,15 @@ fn in_simulation(
         true => 1,
         false => SEEDS,
     };
-    let runs: Result<Vec<Measured>, Error> = (1..=seeds).map(measured).collect();
-    Ok(Measured::median(&runs?))
+    let runs = |machine: &Machine, seeds| -> Result<Vec<Measured>, Error> {
+        (1..=seeds).map(|seed| measured(machine, seed)).collect()
+    };
+    let mut started = machine.clone();
+    started.jitter.start_span_ns = Jitter::REFERENCE.start_span_ns;
+    Ok(Simulations {
+        median: Measured::median(&runs(machine, seeds)?),
+        other_starts: runs(&started, STARTS)?,
+    })
 }
 
 fn requests(class: &tiltyard_measure::RequestSummary) -> Option<Requests> {

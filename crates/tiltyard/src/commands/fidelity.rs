@@ -222,12 +222,14 @@ fn tables(results: &Results) -> String {
                     true => format!("{:+.1} {unit}", row.error),
                     false => "none in the kernel".to_owned(),
                 },
-                match row.within {
-                    Some(true) => "",
-                    Some(false) => "off",
-                    None => "not judged",
-                }
-                .to_owned(),
+                match (row.within, row.starts) {
+                    (Some(true), _) => String::new(),
+                    (Some(false), Some([least, most])) => {
+                        format!("off; other starts: {} to {}", number(least), number(most))
+                    }
+                    (Some(false), None) => "off".to_owned(),
+                    (None, _) => "not judged".to_owned(),
+                },
             ]);
         }
         for column in table.column_iter_mut().skip(2).take(3) {
