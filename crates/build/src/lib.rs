@@ -4,6 +4,21 @@
 //! Both start with the same front end and optimiser run (clang, BPF target). The native object is made from that IR:
 //! [`rewrite`] replaces mechanically what only a kernel has, and clang lowers the result to the host. What the
 //! rewriter does not know stops the build with its name.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `cache` | built objects, kept by content |
+//! | `headers` | where the headers that schedulers include are found |
+//! | `clang` | runs the compiler: front end to IR or to a BPF object, IR to a native object |
+//! | `ir` | LLVM IR as text: globals, functions, blocks, instructions |
+//! | `metadata` | debug information in IR: types of globals, maps and kernel structs |
+//! | `parse` | text of IR -> module, without what must not reach the host |
+//! | `describe` | what an engine must know about a scheduler: ops, maps, tunables, globals, programs |
+//! | `rewrite` | IR of a BPF program -> IR for the simulated machine |
+//! | `reference` | the reference kernel, Linux 6.18, where it differs from the headers |
+//! | `error` | what can go wrong |
+//!
+//! `runtime.c` is compiled into every native object.
 
 mod cache;
 mod clang;

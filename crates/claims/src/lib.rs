@@ -1,6 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Experiments and the claims that they check: files -> runs to do; tables of runs -> measures; measures -> verdicts.
 //! Pure functions; the caller runs things.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `experiment` | experiment files: what is run, what is measured, what a source claims |
+//! | `check` | a claim's check: an expression over measures |
+//! | `history` | what was changed about a claim after its first result, and why |
+//! | `sql` | measures as SQL: the tables of a run in SQLite |
+//! | `absent` | tests that a measure has no value where nothing was recorded |
+//! | `judge` | measures of several seeds -> verdicts |
+//! | `trial` | claims judged with a scheduler replaced by another or by a variant |
+//! | `mutation` | schedulers with one rule broken, and the claims that must detect it |
+//! | `parameter` | numbers of the model that were chosen or fitted, and the values to try |
+//! | `sensitivity` | verdicts that change when a chosen number changes |
+//! | `fits` | the table of fitted numbers and of the verdicts that depend on them |
+//! | `picture` | pictures of an experiment that are kept in the tree |
+//! | `scoreboard` | verdicts as tables on a terminal |
+//! | `page` | `docs/claims.md` and the scoreboard of the README |
 
 pub mod absent;
 mod check;

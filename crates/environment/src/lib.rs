@@ -4,6 +4,14 @@
 //! one machine, and a loader, for the simulated machine or a real kernel, carries out the plan.
 //!
 //! docs/reference/presets.md describes the table `[environment]` for users.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `table` | reads the table `[environment]` of a scheduler's `presets.toml` |
+//! | `facts` | what expressions may ask about a machine, and the parts over which they may range |
+//! | `plan` | the values of an environment for one machine |
+//!
+//! `usual.toml` has the constants that get a value in every scheduler that declares them.
 
 mod facts;
 mod plan;

@@ -11,7 +11,7 @@
 //! | `birth` | shells, processes, threads |
 //! | `task`, `meet` | a task's program: alone, and with others |
 //! | `world` | what all processes share |
-//! | `sync`, `shared`, `sys` | locks and gates, shared memory, system calls |
+//! | `sync`, `mapping`, `sys` | locks and gates, memory that processes share, system calls |
 //! | `burn`, `memory`, `files` | work, memory, pipes and files |
 //! | `attrs`, `groups` | scheduling attributes, cgroups |
 //! | `costs` | readings of what things take on this machine |

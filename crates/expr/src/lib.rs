@@ -5,6 +5,10 @@
 //! comparisons (which may be chained: `1.5 <= ule.tps / cfs.tps <= 2.2`), `and`, `or`, `not`, brackets, and `abs`, `min`,
 //! `max`. Numbers and truth values do not mix: `1 + (2 < 3)` is an error, as is any value that is not finite. `and`
 //! and `or` evaluate both sides: neither half hides an error in the other.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `parse` | text -> tree; this file evaluates the tree |
 
 mod parse;
 

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How far the simulated machine is from a real one. Pure functions: [`costs`] turns timings of a machine into its costs,
-//! [`judge`] turns the metrics of a workload in both arenas into errors, [`page`] turns errors into a page.
+//! How far the simulated machine is from a real one. Pure functions; the caller runs things.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `costs` | timings of a machine -> the costs of a machine file |
+//! | `threads` | what the kernel's own threads did -> the noise of a machine file |
+//! | `set` | `fidelity/set.toml`: kernels, schedulers, tolerances; and the results |
+//! | `judge` | metrics of a workload in both arenas -> errors |
+//! | `page` | errors -> `docs/fidelity.md` |
 
 pub mod costs;
 pub mod judge;

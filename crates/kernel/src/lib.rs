@@ -5,15 +5,23 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `protocol`, `vm_job`, `report` | what host and guest tell each other, what a job is, what comes back: plain data below the rest |
-//! | `job`, `rounds`, `layout`, `loader`, `limits`, `kernel_log` | a job in the running kernel: schedulers in turn, the command under each |
-//! | `vm`, `qemu`, `hardware`, `packages`, `release`, `initramfs`, `share` | the host's side of a guest |
+//! | `job`, `rounds`, `limits`, `kernel_log` | a job in the running kernel: schedulers in turn, the command under each |
+//! | `loader`, `layout`, `types`, `tunables` | a scheduler's object: loaded and removed, described by its type information (BTF), its tunables set |
+//! | `userspace` | the scheduler's user-space half: carries out the plan of its environment |
+//! | `vm`, `qemu`, `hardware`, `share` | the host's side of a guest: booted, its QEMU process and arguments, the host's files for it |
+//! | `packages`, `sources`, `release` | kernels from Debian's packages, the archive that has them, what a kernel's release says |
+//! | `initramfs`, `cpio`, `elf` | what a guest needs before it sees the host's files: packed, its archive format, the libraries of programs |
 //! | `guest`, `root`, `modules`, `network` | the guest's side: Tiltyard as its init; a `job::Site` |
 //! | `here` | the other `job::Site`: the local machine |
 //! | `verify`, `verifier` | the verifier of a real kernel: a guest that is kept warm and its client; the verifier's words with source lines |
+//! | `verifier_bug` | kernels whose verifier can crash, and the objects that are kept from them |
+//! | `host` | what this host offers to the kernel arena, and what it lacks |
 //! | `config`, `scores` | the kernel configuration in results, and scores printed by a command |
 //! | `trace` | `bpf/tracer.bpf.c` -> records -> events; `record.rs` is the format and changes with the BPF program |
+//! | `error`, `progress`, `syscall` | what can go wrong, how callers follow progress, results of system calls |
 //!
-//! The only crate that needs Linux, libbpf or root, and it knows nothing of the simulator.
+//! The only crate that links libbpf, and it knows nothing of the simulator. Loading schedulers into the running kernel takes
+//! root; guests do not. It is not the only one that needs Linux: `exec` uses Linux's system calls and cgroups, too.
 
 pub mod config;
 pub mod cpio;

@@ -11,6 +11,25 @@
 //! * [`shapley`] divides a difference among the mechanisms that cause it jointly.
 //! * [`TraceHash`] hashes all events, for tests of determinism.
 //!
+//! | module | what it is |
+//! | --- | --- |
+//! | `recorder`, `task`, `finish` | events -> counters, of the run and of tasks, apps and CPUs -> summary |
+//! | `summary` | the metrics of one run |
+//! | `states` | which state each task is in |
+//! | `histogram`, `grid` | distributions and series over time, in bounded memory |
+//! | `waste`, `matching` | CPUs that are idle while tasks that may run there wait; how many of them could work at once |
+//! | `probe`, `score` | a scheduler's own metrics over time; scores that a command prints |
+//! | `regroup` | passes events on with other apps, such as a task's name or cgroup |
+//! | `hash` | a hash of all events |
+//! | `figures`, `names` | the metrics that a run has; those that it may have |
+//! | `compare`, `cell` | schedulers side by side; one row of a comparison |
+//! | `pair`, `gate` | two results metric by metric; limits to what may change |
+//! | `stats`, `effect`, `significance` | the interval of a median, the size of a difference, how likely it is by chance |
+//! | `shapley` | the shares of several causes in a joint result |
+//! | `why` | sentences made from measured facts |
+//! | `units` | metrics as text: three significant digits and a unit |
+//! | `testing` | streams of events for tests |
+//!
 //! # What the words mean here
 //!
 //! Figures cover the window from the origin (the start of the workload) to the end of the run.

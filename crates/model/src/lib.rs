@@ -3,6 +3,12 @@
 //!
 //! No I/O and no floating point in anything that decides: an arena that produces
 //! [`event::Event`]s and a measure that reads them agree here and nowhere else.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `event` | the events that both arenas produce |
+//! | `ids` | ids of CPUs and tasks as types |
+//! | `machine` | machines: which CPUs share what, costs, kernel threads, jitter; files and other descriptions of them |
 
 pub mod event;
 pub mod ids;

@@ -2,6 +2,16 @@
 //! Scheduler objects for the simulated machine: their description and a private,
 //! callable copy of each. Knows no engine: whoever calls binds the functions that
 //! the scheduler needs.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `object` | a scheduler as built: its image and everything an engine must know to call it |
+//! | `image` | the ELF image: symbols, initial values, a private copy in memory |
+//! | `instance` | a private, callable copy of an object |
+//! | `memory` | memory that a scheduler may write besides its own variables |
+//! | `fault` | faults inside schedulers end the call, not the process |
+//! | `layout` | the kernel's structs as schedulers see them |
+//! | `helpers` | names of BPF helpers, for messages |
 
 mod fault;
 mod helpers;

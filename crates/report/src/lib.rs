@@ -2,6 +2,19 @@
 //! Presentation: tables on a terminal, one offline HTML file, and traces for Perfetto.
 //!
 //! Nothing here knows from which arena the figures came, and the same input gives the same bytes.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `table` | a comparison on a terminal |
+//! | `changes` | two results on a terminal: what changed, and what gates say |
+//! | `columns` | text tables of any number of columns in a terminal of any width |
+//! | `csv` | tables as CSV |
+//! | `html` | reports: one HTML file |
+//! | `timeline` | a window of a run: which task had which CPU, from when to when |
+//! | `explanation` | a difference between two schedulers and its causes, as a page and as text |
+//! | `findings` | statements that were checked and their metrics, as a page |
+//! | `svg` | diagrams as SVG files |
+//! | `perfetto` | a trace for Perfetto: a sink that writes events as they come |
 
 pub mod changes;
 mod columns;

@@ -32,7 +32,14 @@
 //! * Output of runs: [`tables`], [`event_dir`] and [`event_files`], described by [`origin`]; [`sim_results`] and
 //!   [`kernel_results`] write JSON and reports, which [`results`] reads.
 //! * Evaluations of many runs: claims ([`reproduce`]), causes of a difference between schedulers ([`explain`]), and the
-//!   difference between the arenas ([`calibration`], [`fidelity`]).
+//!   difference between the arenas ([`calibration`], [`fidelity`]). [`comparison`] puts two results beside each other.
+//! * What users type: [`duration`] reads times, [`window`] the part of a run that a timeline shows, [`grouping`] the rows of a
+//!   comparison; [`nearest`] finds the known name that is closest to a wrong one.
+//! * What users must know of simulated runs: [`sim_error`] says how one failed, [`user_space`] what a scheduler's user-space
+//!   half would have done.
+//! * Files: [`output`] writes them completely or not at all, [`temporary`] removes those of work that fails, `in_use` keeps
+//!   outputs from overwriting inputs. [`program`] is where the `tiltyard` program is.
+//! * `error` and `progress` define [`Error`] and [`Progress`].
 
 #![warn(missing_docs)]
 

@@ -8,8 +8,12 @@
 //! | module | the kernel's counterpart |
 //! | --- | --- |
 //! | `engine`, `clock`, `cpu`, `work`, `jitter` | the hardware: time, CPUs, caches |
+//! | `topology` | the hardware: its CPUs as sets |
+//! | `memory` | the hardware: tasks that wait for shared caches and memory slow each other down |
+//! | `task` | `struct task_struct` |
 //! | `sched` | kernel/sched/core.c, rt.c |
 //! | `ext` | kernel/sched/ext.c, ext_idle.c (reference: Linux 6.18) |
+//! | `cgroup` | the cpu controller's groups and autogroups, as schedulers see them |
 //! | `bpf`, `kfuncs` | the BPF runtime: maps, helpers, kernel functions |
 //! | `program` | user space: executes workloads |
 //! | `contention`, `lines` | what CPUs that share locks and data cost each other |

@@ -9,6 +9,15 @@
 //!
 //! Times are in ns from the workload's origin; what came before is negative. Every table begins with
 //! the column `run`, the index of a run in the table `run`. Numbers are 64-bit integers throughout.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `schema` | the tables and the meaning of their columns |
+//! | `rows` | rows in, record batches out |
+//! | `events` | events of a run -> rows, as they come |
+//! | `tasks` | unique numbers for tasks and processes, whose kernel numbers are used again |
+//! | `summaries` | the metrics of a run as tables, and the row that identifies the run |
+//! | `parquet_dir` | a folder of Parquet files, written completely or not at all |
 
 mod events;
 mod parquet_dir;

@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line: flags, exit codes and printing. What a command does is in `tiltyard-runner`.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `cli` | the command line as a whole; help, completions and manual pages are made from it |
+//! | `commands` | one module for each subcommand |
+//! | `flags` | flags that several commands have |
+//! | `failure` | how a command fails: exit codes, and one line for each error |
+//! | `interrupt`, `temporary` | Ctrl-C and similar signals; the one folder for temporary files |
+//! | `say`, `progress`, `terminal` | messages and progress on standard error; properties of the terminal |
+//! | `kernel_page`, `races`, `verdicts` | results as text: of real kernels, of `run --races`, of `reproduce` |
 
 #[macro_use]
 mod say;

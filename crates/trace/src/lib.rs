@@ -7,6 +7,16 @@
 //!
 //! docs/reference/event-files.md defines the format. Memory does not grow with the number of events on either side, the
 //! same run gives the same bytes, and a file that lacks a byte or has a wrong one is an error.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `about` | the head of a file: what is known about a run besides its events |
+//! | `record` | one event as bytes |
+//! | `bytes` | numbers and names as bytes |
+//! | `block` | blocks of records, compressed, with checks between them |
+//! | `check` | what holds for the events of every file; writer and reader check it |
+//! | `recording` | the sink that keeps the events of a run, and the file made of them |
+//! | `reader` | reads a file: its head at once, its events to a sink |
 
 mod about;
 mod block;

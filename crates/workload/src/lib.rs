@@ -6,6 +6,22 @@
 //! every arena. No function here does I/O. Each key is described
 //! in `docs/reference/workload-files.md`, what each part of a workload means in [`program`].
 //!
+//! | module | what it is |
+//! | --- | --- |
+//! | `program` | what a workload is once it has been read: tasks, what they do, what they share |
+//! | `read` | text of a file -> workload |
+//! | `write` | workload -> text, in full or as plain rt-app |
+//! | `json` | JSON as rt-app's files use it, with the place of every key |
+//! | `keys` | which keys exist where, and which one was probably meant |
+//! | `units` | numbers as written -> integers |
+//! | `index` | the text form of an index: `(i/20)*20+j` |
+//! | `visit` | questions about all operations of a workload |
+//! | `endless` | finds workloads that cannot end by themselves |
+//! | `patch` | files with some of their numbers changed |
+//! | `schema` | a JSON schema of workload files, for editors |
+//! | `rng` | named random streams |
+//! | `error` | what is wrong with a file, and where |
+//!
 //! ```
 //! use tiltyard_workload::{Dialect, read, write};
 //!
