@@ -66,8 +66,8 @@ fn head(results: &[Results]) -> String {
             first.least.migrations_per_s,
         );
     }
-    page += "\nMetrics outside tolerance that depend on when programs start, which is chance in a kernel, are counted apart: the\n\
-             kernel's value lies between those of ten simulations whose programs start up to 30 ms later (&dagger; in the tables below).\n\
+    page += "\nWhen programs start is chance in a kernel, and some metrics depend on it. Those outside tolerance are counted apart if\n\
+             the kernel's value lies between the values of ten simulations whose programs start up to 30 ms later (&dagger; below).\n\
              The last column also counts short latencies and rare switches and migrations; percentiles of too few values never\n\
              count.\n\n\
              | setting | simulated | real | within tolerance | or depends on starts | with what is not judged |\n\
