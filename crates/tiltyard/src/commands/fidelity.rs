@@ -36,7 +36,8 @@ pub struct Args {
     /// Only this setting of the set; may be given more than once.
     #[arg(long = "setting", value_name = "NAME", value_delimiter = ',')]
     settings: Vec<String>,
-    /// Only this workload of the set, or a workload file of your own; may be given more than once.
+    /// Only this workload of the set, or a workload file of your own; may be given more than once. Metrics are per app: tasks
+    /// that name none are measured as one.
     #[arg(
         short,
         long = "workload",
