@@ -372,14 +372,14 @@ fn arguments(function: &Function, metadata: &Metadata) -> Vec<Field> {
         return Vec::new();
     };
     let members = metadata.members(node).into_iter();
-    let numbers =
-        members.filter(|m| !m.bit_field && kind_of(metadata.shape(m.ty)) != GlobalKind::Bytes);
-    let fields = numbers.map(|member| Field {
+    let fields = members.filter(|m| !m.bit_field).map(|member| Field {
         size: metadata.size(member.ty),
         offset: member.offset_bits / 8,
+        kind: kind_of(metadata.shape(member.ty)),
         name: member.name,
     });
-    fields.collect()
+    let numbers = fields.filter(|field| field.kind != GlobalKind::Bytes);
+    numbers.collect()
 }
 
 fn is_program(function: &Function, module: &Module) -> bool {

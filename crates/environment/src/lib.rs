@@ -17,5 +17,7 @@ mod facts;
 mod plan;
 mod table;
 
-pub use plan::{Call, Entry, Field, Flag, Moment, Plan, Room, Scheduler, Variable};
+pub use plan::{
+    Call, Entry, Field, Flag, Moment, Number, NumberKind, Plan, Room, Scheduler, Variable,
+};
 pub use table::{EMPTY, Environment, EnvironmentError};

@@ -44,8 +44,26 @@ pub struct Scheduler<'a> {
 pub struct Room {
     /// Elements of an array; 1 for a number.
     pub elements: u64,
+    pub is_array: bool,
+    /// The number, or what each element is.
+    pub number: Number,
     /// Declared `const volatile`: whoever loads the scheduler sets it.
     pub is_constant: bool,
+}
+
+/// A number as it lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    pub kind: NumberKind,
+    /// Bytes, 1 to 8.
+    pub size: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberKind {
+    Bool,
+    Signed,
+    Unsigned,
 }
 
 /// A bit of ops.flags.
@@ -107,7 +125,11 @@ impl Environment {
         }
         let sizes = plan.sizes.clone();
         let resized = |name: &str| sizes.iter().find(|(n, _)| n == name).map(|(_, size)| *size);
-        let elements = |name: &str| variable(name).map(|own| resized(name).unwrap_or(own.elements));
+        let room = |name: &str| {
+            let own = variable(name)?;
+            let elements = resized(name).unwrap_or(own.elements);
+            Some(Room { elements, ..own })
+        };
         let is_constant = |name: &str| variable(name).is_some_and(|room| room.is_constant);
         let own: Vec<&str> = self.variables().collect();
         let usual = Environment::usual();
@@ -116,13 +138,8 @@ impl Environment {
         variables.extend(self.values(machine)?);
         variables.retain(|(_, v)| !given.contains(&v.name.as_str()));
         for (key, variable) in &variables {
-            fits(
-                key,
-                variable,
-                elements(&variable.name),
-                machine,
-                scheduler.name,
-            )?;
+            let room = room(&variable.name);
+            fits(key, variable, room, machine, scheduler.name)?;
         }
         plan.variables = variables.into_iter().map(|(_, v)| v).collect();
         plan.flags = self.planned_flags(machine)?;
@@ -211,22 +228,23 @@ impl Plan {
 pub struct Field<'a> {
     pub name: &'a str,
     pub offset: usize,
-    /// 1 to 8 bytes.
-    pub size: usize,
+    pub number: Number,
 }
 
 impl Call {
     /// The struct that the program takes, up to the last of its numbers. Those that the call does not name are 0.
     pub fn argument_bytes(&self, fields: &[Field]) -> Result<Vec<u8>, EnvironmentError> {
-        let end = fields.iter().map(|field| field.offset + field.size).max();
-        let mut bytes = vec![0; end.unwrap_or(0)];
+        let end = fields.iter().map(|field| field.offset + field.number.size);
+        let mut bytes = vec![0; end.max().unwrap_or(0)];
         for (name, value) in &self.arguments {
-            let what = "argument of the program";
-            let field = fields.iter().find(|field| field.name == name);
-            let field = field.ok_or_else(|| EnvironmentError::missing("calls", name, what))?;
             let key = format!("calls, {}, {name}", self.program);
-            let range = field.offset..field.offset + field.size;
-            bytes[range].copy_from_slice(&le_bytes(&key, *value, field.size)?);
+            let field = fields.iter().find(|field| field.name == name);
+            let Some(Field { offset, number, .. }) = field else {
+                let what = "argument of the program";
+                return Err(EnvironmentError::Missing { key, what });
+            };
+            let own = le_bytes(&key, *value, number.size, Some(number.kind))?;
+            bytes[*offset..offset + number.size].copy_from_slice(&own);
         }
         Ok(bytes)
     }
@@ -241,14 +259,28 @@ impl Entry {
     ) -> Result<(Vec<u8>, Vec<u8>), EnvironmentError> {
         let name = format!("maps, {}", self.map);
         Ok((
-            le_bytes(&format!("{name}, key"), self.key, key_size)?,
-            le_bytes(&format!("{name}, value"), self.value, value_size)?,
+            le_bytes(&format!("{name}, key"), self.key, key_size, None)?,
+            le_bytes(&format!("{name}, value"), self.value, value_size, None)?,
         ))
+    }
+
+    /// The map does not take it.
+    pub fn refused(&self, why: &str) -> EnvironmentError {
+        EnvironmentError::Value {
+            key: format!("maps, {}, key", self.map),
+            value: self.key.to_string(),
+            what: format!("the map does not take this element: {why}"),
+        }
     }
 }
 
-/// A number in `size` bytes, low byte first, if it fits them with or without a sign.
-fn le_bytes(key: &str, value: i64, size: usize) -> Result<Vec<u8>, EnvironmentError> {
+/// A number in `size` bytes, low byte first, if it fits them: with or without a sign where the kind is not known.
+fn le_bytes(
+    key: &str,
+    value: i64,
+    size: usize,
+    kind: Option<NumberKind>,
+) -> Result<Vec<u8>, EnvironmentError> {
     let wrong = |what: &str| EnvironmentError::Value {
         key: key.to_owned(),
         value: value.to_string(),
@@ -259,10 +291,18 @@ fn le_bytes(key: &str, value: i64, size: usize) -> Result<Vec<u8>, EnvironmentEr
             "the scheduler has {size} bytes there, no number"
         )));
     }
-    let (low, high) = (-(1_i128 << (8 * size - 1)), 1_i128 << (8 * size));
-    match (low..high).contains(&i128::from(value)) {
-        true => Ok(value.to_le_bytes()[..size].to_vec()),
-        false => Err(wrong(&format!("it does not fit {size} bytes"))),
+    let half = 1_i128 << (8 * size - 1);
+    let (low, high) = match kind {
+        Some(NumberKind::Bool) => (0, 1),
+        Some(NumberKind::Signed) => (-half, half - 1),
+        Some(NumberKind::Unsigned) => (0, 2 * half - 1),
+        None => (-half, 2 * half - 1),
+    };
+    match kind {
+        _ if (low..=high).contains(&i128::from(value)) => Ok(value.to_le_bytes()[..size].to_vec()),
+        Some(NumberKind::Bool) => Err(wrong("neither true nor false")),
+        Some(_) => Err(wrong(&format!("it must be from {low} to {high}"))),
+        None => Err(wrong(&format!("it does not fit {size} bytes"))),
     }
 }
 
@@ -270,24 +310,29 @@ fn once(machine: &Machine) -> Part<'_> {
     Each::Once.parts(machine)[0]
 }
 
-/// An error unless the scheduler has the variable, with room for all its values.
+/// An error unless the scheduler has the variable, with room for all its values, and they fit its type.
 fn fits(
     key: &str,
     variable: &Variable,
-    elements: Option<u64>,
+    room: Option<Room>,
     machine: &Machine,
     scheduler: &str,
 ) -> Result<(), EnvironmentError> {
-    let Some(elements) = elements else {
+    let missing = |what| {
         let key = key.to_owned();
-        let what = "variable";
-        return Err(EnvironmentError::Missing { key, what });
+        EnvironmentError::Missing { key, what }
     };
-    if elements == 1 && variable.values.len() > 1 {
-        let key = key.to_owned();
-        let what = "array of this name";
-        return Err(EnvironmentError::Missing { key, what });
+    let room = room.ok_or_else(|| missing("variable"))?;
+    match (variable.is_array, room.is_array) {
+        (true, false) => return Err(missing("array")),
+        (false, true) => return Err(missing("number (it is an array)")),
+        _ => {}
     }
+    let Number { kind, size } = room.number;
+    for value in &variable.values {
+        le_bytes(key, *value, size, Some(kind))?;
+    }
+    let elements = room.elements;
     let (scheduler, name) = (scheduler.to_owned(), variable.name.clone());
     match variable.values.len() as u64 {
         values if values <= elements => Ok(()),
@@ -447,8 +492,15 @@ mod tests {
         let environment = Environment::from_toml(toml::from_str(table).unwrap()).unwrap();
         let room = |name: &str| {
             let (name, elements) = variables.iter().find(|(n, _)| *n == name)?;
+            let kind = match *name {
+                "is_on" => NumberKind::Bool,
+                "nice" => NumberKind::Signed,
+                _ => NumberKind::Unsigned,
+            };
             Some(Room {
                 elements: *elements,
+                is_array: *elements > 1,
+                number: Number { kind, size: 4 },
                 is_constant: *name != "nr_cpus",
             })
         };
@@ -509,7 +561,8 @@ mod tests {
             "mine has room for 9 values of node_distance; this machine has 16"
         );
         let error = plan("", TWO, &[], &[("cpu_core_id", 1)]).unwrap_err();
-        assert!(error.contains("array of this name"), "{error}");
+        let expected = "[environment] arrays.cpu.cpu_core_id: the scheduler has no such array";
+        assert_eq!(error, expected);
     }
 
     #[test]
@@ -538,7 +591,7 @@ mod tests {
             program = "poll"
             every_ms = 5
         "#;
-        let variables = [("smt", 1), ("third", 1), ("on", 1), ("per_cpu", 1)];
+        let variables = [("smt", 1), ("third", 1), ("on", 1), ("per_cpu", 2)];
         let plan = plan(table, TWO, &[], &variables).unwrap();
         assert_eq!(
             shown(&plan),
@@ -615,6 +668,42 @@ mod tests {
     }
 
     #[test]
+    fn variables_are_checked_against_their_types() {
+        let variables = [("is_on", 1), ("nice", 1), ("x", 1), ("xs", 8)];
+        for (table, expected) in [
+            (
+                "set = { is_on = 7 }",
+                "set.is_on = 7: neither true nor false",
+            ),
+            (
+                "set = { nice = 3_000_000_000 }",
+                "set.nice = 3000000000: it must be from -2147483648 to 2147483647",
+            ),
+            (
+                "set = { x = -1 }",
+                "set.x = -1: it must be from 0 to 4294967295",
+            ),
+            (
+                "[arrays.cpu]\nxs = \"cpu - 1\"",
+                "arrays.cpu.xs = -1: it must be from 0 to 4294967295",
+            ),
+            (
+                "set = { xs = 3 }",
+                "set.xs: the scheduler has no such number (it is an array)",
+            ),
+            (
+                "[arrays.cpu]\nx = 1",
+                "arrays.cpu.x: the scheduler has no such array",
+            ),
+        ] {
+            for topology in [TWO, "package:1 core:1 pu:1"] {
+                let error = plan(table, topology, &[], &variables).unwrap_err();
+                assert_eq!(error, format!("[environment] {expected}"), "{table}");
+            }
+        }
+    }
+
+    #[test]
     fn flags_are_set_and_cleared_as_far_as_the_kernel_has_them() {
         let flag = |name: &str, is_set, is_optional| Flag {
             name: name.to_owned(),
@@ -651,8 +740,15 @@ mod tests {
             moment: Moment::Loaded,
             cpu: None,
         };
-        let field = |name, offset, size| Field { name, offset, size };
-        let fields = [field("a", 0, 4), field("b", 6, 2)];
+        let field = |name, offset, size, kind| Field {
+            name,
+            offset,
+            number: Number { kind, size },
+        };
+        let fields = [
+            field("a", 0, 4, NumberKind::Signed),
+            field("b", 6, 2, NumberKind::Unsigned),
+        ];
         let bytes = |name: &str, value| {
             let bytes = call(name, value).argument_bytes(&fields);
             bytes.map_err(|error| error.to_string())
@@ -662,15 +758,15 @@ mod tests {
         let error = |text: &str| Err(format!("[environment] {text}"));
         assert_eq!(
             bytes("b", 65_536),
-            error("calls, p, b = 65536: it does not fit 2 bytes")
+            error("calls, p, b = 65536: it must be from 0 to 65535")
         );
         assert_eq!(
-            bytes("b", -32_769),
-            error("calls, p, b = -32769: it does not fit 2 bytes")
+            bytes("a", 3_000_000_000),
+            error("calls, p, a = 3000000000: it must be from -2147483648 to 2147483647")
         );
         assert_eq!(
             bytes("c", 0),
-            error("calls.c: the scheduler has no such argument of the program")
+            error("calls, p, c: the scheduler has no such argument of the program")
         );
         let entry = Entry {
             map: "m".to_owned(),
@@ -686,6 +782,10 @@ mod tests {
         assert_eq!(
             error(2, 16),
             "[environment] maps, m, value = -1: the scheduler has 16 bytes there, no number"
+        );
+        assert_eq!(
+            entry.refused("E2BIG").to_string(),
+            "[environment] maps, m, key = 256: the map does not take this element: E2BIG"
         );
     }
 }

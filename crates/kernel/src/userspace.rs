@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, Object, OpenObject, ProgramInput};
 use tiltyard_environment::{
-    Call, Entry, EnvironmentError, Field, Moment, Plan, Room, Scheduler, Variable,
+    Call, Entry, EnvironmentError, Field, Moment, Number, NumberKind, Plan, Room, Scheduler,
+    Variable,
 };
 use tiltyard_model::Machine;
 use tiltyard_model::machine::MachineError;
@@ -38,13 +39,14 @@ pub fn plan(setup: Setup, layout: &Layout) -> Result<Plan, LoadError> {
     let given: Vec<&str> = setup.tunables.iter().map(|t| t.name.as_str()).collect();
     let room = |name: &str| {
         let (section, slot) = layout.variable(name)?;
-        let elements = match &slot.kind {
-            TypeKind::Bool | TypeKind::Signed | TypeKind::Unsigned => 1,
-            TypeKind::Array { elements, .. } => *elements as u64,
-            TypeKind::Struct(_) | TypeKind::Other(_) => return None,
+        let (kind, elements, is_array) = match &slot.kind {
+            TypeKind::Array { element, elements } => (&**element, *elements, true),
+            kind => (kind, 1, false),
         };
         Some(Room {
-            elements,
+            elements: elements as u64,
+            is_array,
+            number: number(kind, slot.size / elements.max(1))?,
             is_constant: section == ".rodata",
         })
     };
@@ -53,7 +55,22 @@ pub fn plan(setup: Setup, layout: &Layout) -> Result<Plan, LoadError> {
         given: &given,
         variable: &room,
     };
-    Ok(setup.environment.plan(setup.machine, &scheduler)?)
+    let plan = setup.environment.plan(setup.machine, &scheduler)?;
+    for call in &plan.calls {
+        arguments(layout, call)?;
+    }
+    Ok(plan)
+}
+
+/// `None` for what is no number.
+fn number(kind: &TypeKind, size: usize) -> Option<Number> {
+    let kind = match kind {
+        TypeKind::Bool => NumberKind::Bool,
+        TypeKind::Signed => NumberKind::Signed,
+        TypeKind::Unsigned => NumberKind::Unsigned,
+        TypeKind::Struct(_) | TypeKind::Array { .. } | TypeKind::Other(_) => return None,
+    };
+    Some(Number { kind, size })
 }
 
 /// Sets sizes of arrays and values of variables, before the object is loaded.
@@ -114,7 +131,8 @@ pub fn fill(object: &Object, entries: &[Entry]) -> Result<(), LoadError> {
         let map = object.maps().find(|map| map.name() == entry.map.as_str());
         let map = map.ok_or_else(missing)?;
         let (key, value) = entry.bytes(map.key_size() as usize, map.value_size() as usize)?;
-        map.update(&key, &value, MapFlags::ANY)?;
+        map.update(&key, &value, MapFlags::ANY)
+            .map_err(|error| entry.refused(&error.to_string()))?;
     }
     Ok(())
 }
@@ -134,11 +152,10 @@ pub fn call(
 
 fn call_program(object: &mut Object, layout: &Layout, call: &Call) -> Result<(), LoadError> {
     let mut arguments = arguments(layout, call)?;
-    let missing = || missing("calls", &call.program, "SEC(\"syscall\") program");
     let program = object
         .progs_mut()
         .find(|program| program.name() == call.program.as_str());
-    let program = program.ok_or_else(missing)?;
+    let program = program.ok_or_else(|| no_program(call))?;
     let input = ProgramInput {
         context_in: (!arguments.is_empty()).then_some(&mut arguments),
         ..ProgramInput::default()
@@ -153,17 +170,23 @@ fn call_program(object: &mut Object, layout: &Layout, call: &Call) -> Result<(),
     }
 }
 
+fn no_program(call: &Call) -> LoadError {
+    missing("calls", &call.program, "SEC(\"syscall\") program")
+}
+
 /// The struct that the program takes.
 fn arguments(layout: &Layout, call: &Call) -> Result<Vec<u8>, LoadError> {
     let program = layout
         .programs
         .iter()
         .find(|(name, _)| *name == call.program);
-    let fields = program.map_or(&[][..], |(_, fields)| fields).iter();
-    let fields = fields.map(|slot| Field {
-        name: &slot.name,
-        offset: slot.offset,
-        size: slot.size,
+    let (_, slots) = program.ok_or_else(|| no_program(call))?;
+    let fields = slots.iter().filter_map(|slot| {
+        Some(Field {
+            name: &slot.name,
+            offset: slot.offset,
+            number: number(&slot.kind, slot.size)?,
+        })
     });
     let mut bytes = call.argument_bytes(&fields.collect::<Vec<_>>())?;
     // Whole words: the struct's own size may be rounded up, and the kernel takes more than it needs.

@@ -152,6 +152,7 @@ pub struct Field {
     pub name: String,
     pub offset: u64,
     pub size: u64,
+    pub kind: GlobalKind,
 }
 
 /// An access to memory that is checked before it is done.

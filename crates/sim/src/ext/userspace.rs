@@ -7,8 +7,10 @@ use crate::clock::Alarm;
 use crate::engine::{Engine, RunError, Setup};
 use crate::ext::ops::Context;
 use std::ffi::c_void;
-use tiltyard_environment::{Call, Entry, EnvironmentError, Field, Moment, Plan, Room, Scheduler};
-use tiltyard_native::object::{MapKind, Program};
+use tiltyard_environment::{
+    Call, Entry, EnvironmentError, Field, Moment, Number, NumberKind, Plan, Room, Scheduler,
+};
+use tiltyard_native::object::{GlobalKind, MapKind, Program};
 use tiltyard_native::{Object, Value};
 
 const MS: u64 = 1_000_000;
@@ -24,8 +26,11 @@ pub fn plan(setup: &Setup) -> Result<Plan, RunError> {
     let room = |name: &str| {
         let constant = object.tunables.get(name);
         let global = constant.or_else(|| object.globals.get(name))?;
+        let kind = global.element.unwrap_or(global.kind);
         Some(Room {
             elements: global.elements,
+            is_array: global.element.is_some(),
+            number: number(kind, global.size / global.elements.max(1))?,
             is_constant: constant.is_some(),
         })
     };
@@ -81,6 +86,18 @@ pub fn globals(setup: &Setup, plan: &Plan) -> Vec<(String, Value)> {
     globals
 }
 
+/// `None` for what is no number.
+fn number(kind: GlobalKind, size: u64) -> Option<Number> {
+    let kind = match kind {
+        GlobalKind::Bool => NumberKind::Bool,
+        GlobalKind::Signed => NumberKind::Signed,
+        GlobalKind::Unsigned => NumberKind::Unsigned,
+        GlobalKind::Bytes => return None,
+    };
+    let size = size as usize;
+    Some(Number { kind, size })
+}
+
 fn missing(kind: &str, name: &str, what: &'static str) -> RunError {
     EnvironmentError::missing(kind, name, what).into()
 }
@@ -95,10 +112,12 @@ fn program<'a>(object: &'a Object, call: &Call) -> Result<&'a Program, RunError>
 
 /// The struct that a program takes, in words that are aligned for any member.
 fn arguments(program: &Program, call: &Call) -> Result<Vec<u64>, EnvironmentError> {
-    let fields = program.arguments.iter().map(|field| Field {
-        name: &field.name,
-        offset: field.offset as usize,
-        size: field.size as usize,
+    let fields = program.arguments.iter().filter_map(|field| {
+        Some(Field {
+            name: &field.name,
+            offset: field.offset as usize,
+            number: number(field.kind, field.size)?,
+        })
     });
     let mut bytes = call.argument_bytes(&fields.collect::<Vec<_>>())?;
     bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -202,9 +221,9 @@ fn set_entry(maps: &mut MapSet, entry: &Entry) -> Result<(), RunError> {
     let status = unsafe { maps.update(map, key.as_ptr(), value.as_ptr(), 0, 0) };
     match status {
         0 => Ok(()),
-        error => Err(RunError::Scheduler(format!(
-            "map {name} takes no element with key {}: error {error}",
-            entry.key
-        ))),
+        error => {
+            let name = super::load::errno_name(error as i32);
+            Err(entry.refused(&format!("error {error}{name}")).into())
+        }
     }
 }
