@@ -4,7 +4,7 @@
 use tiltyard_model::Machine;
 
 use crate::facts::{Each, Part};
-use crate::table::{CallTable, Environment, EnvironmentError, MapTable, Term, array_key};
+use crate::table::{CallTable, Environment, EnvironmentError, MapTable, Term, array_key, when_key};
 
 /// What a loader does for one machine, in this order: sizes, variables and flags before the scheduler is loaded, then
 /// the elements of maps, then calls.
@@ -409,7 +409,7 @@ fn holds(
     part: Part<'_>,
 ) -> Result<bool, EnvironmentError> {
     match when {
-        Some(term) => term.truth(key, each, part),
+        Some(term) => term.truth(&when_key(key), each, part),
         None => Ok(true),
     }
 }
@@ -652,6 +652,10 @@ mod tests {
             (
                 "flags = { A = \"nr_cpus\" }",
                 "[environment] flags.A = 8: neither true nor false",
+            ),
+            (
+                "[[maps]]\nname = \"caps\"\nkey = 0\nvalue = 0\nwhen = \"3\"",
+                "[environment] maps, caps, when = 3: neither true nor false",
             ),
             (
                 "resize = { x = \"nr_cpus - 8\" }",

@@ -2,8 +2,10 @@
 //! The table `[environment]` of a scheduler's presets.toml.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use tiltyard_expr::Expr;
 
 use crate::facts::Each;
@@ -77,12 +79,50 @@ pub struct CallTable {
 }
 
 /// A value: a number, true or false, or an expression over the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Term {
     Bool(bool),
     Int(i64),
     Expr(String),
+}
+
+/// What a term may be.
+const TERM: &str = "a whole number, true, false or an expression";
+
+/// Serde's own error for untagged enums names neither the value nor what it may be.
+impl<'de> Deserialize<'de> for Term {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Term, D::Error> {
+        struct Terms;
+        impl Visitor<'_> for Terms {
+            type Value = Term;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str(TERM)
+            }
+
+            fn visit_bool<E: Error>(self, truth: bool) -> Result<Term, E> {
+                Ok(Term::Bool(truth))
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Term, E> {
+                Ok(Term::Int(number))
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Term, E> {
+                i64::try_from(number).map(Term::Int).map_err(E::custom)
+            }
+
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Term, E> {
+                Err(E::custom(format!("{number} is not {TERM}")))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Term, E> {
+                Ok(Term::Expr(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Terms)
+    }
 }
 
 /// An error in a table, or in its use on a machine.
@@ -135,7 +175,17 @@ impl Environment {
     /// Reads a TOML table.
     pub fn from_toml(table: toml::Table) -> Result<Environment, EnvironmentError> {
         let environment: Environment = table.try_into().map_err(|e: toml::de::Error| {
-            EnvironmentError::Syntax(e.message().lines().collect::<Vec<_>>().join(", "))
+            let what = e.message().lines().collect::<Vec<_>>().join(", ");
+            // Only the whole text of the error has the key, in its last line.
+            let shown = e.to_string();
+            let key = shown
+                .lines()
+                .last()
+                .and_then(|line| line.strip_prefix("in `"));
+            EnvironmentError::Syntax(match key {
+                Some(key) => format!("{}: {what}", key.trim_end_matches('`')),
+                None => what,
+            })
         })?;
         environment.check()?;
         Ok(environment)
@@ -173,6 +223,14 @@ impl Environment {
                 term.check(&format!("{kind}.{name}"), Each::Once)?;
             }
         }
+        if let Some(name) = self
+            .flags
+            .keys()
+            .find(|name| self.optional_flags.contains_key(*name))
+        {
+            let what = format!("optional_flags.{name}: it is in flags, too; keep one");
+            return Err(EnvironmentError::Syntax(what));
+        }
         for (each, arrays) in &self.arrays {
             for (name, term) in arrays {
                 term.check(&array_key(*each, name), *each)?;
@@ -182,9 +240,12 @@ impl Environment {
             term.check("attach_on", Each::Once)?;
         }
         for map in &self.maps {
-            let when = map.when.as_ref();
-            for term in [&map.key, &map.value].into_iter().chain(when) {
-                term.check(&format!("maps, {}", map.name), map.each)?;
+            let key = format!("maps, {}", map.name);
+            for term in [&map.key, &map.value] {
+                term.check(&key, map.each)?;
+            }
+            if let Some(term) = &map.when {
+                term.check(&when_key(&key), map.each)?;
             }
         }
         self.calls.iter().try_for_each(CallTable::check)
@@ -194,19 +255,31 @@ impl Environment {
 impl CallTable {
     fn check(&self) -> Result<(), EnvironmentError> {
         let key = format!("calls, {}", self.program);
-        let more = self.when.iter().chain(&self.on);
-        for term in self.arguments.values().chain(more) {
+        for term in self.arguments.values().chain(&self.on) {
             term.check(&key, self.each)?;
         }
-        match self.every_ms {
-            Some(every_ms) if every_ms < MIN_EVERY_MS => Err(EnvironmentError::Value {
-                key,
-                value: format!("every_ms = {every_ms}"),
-                what: format!("at least {MIN_EVERY_MS}"),
-            }),
-            _ => Ok(()),
+        if let Some(term) = &self.when {
+            term.check(&when_key(&key), self.each)?;
         }
+        let what = match self.every_ms {
+            Some(every_ms) if every_ms < MIN_EVERY_MS => format!("at least {MIN_EVERY_MS}"),
+            Some(_) if self.after_attach => {
+                "periodic calls always begin once the scheduler is in charge; remove after_attach"
+                    .to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(EnvironmentError::Value {
+            key: format!("{key}, every_ms"),
+            value: self.every_ms.unwrap_or_default().to_string(),
+            what,
+        })
     }
+}
+
+/// How errors name the condition of a map or a call.
+pub(crate) fn when_key(key: &str) -> String {
+    format!("{key}, when")
 }
 
 /// How errors name an array of the table.
@@ -280,7 +353,32 @@ mod tests {
             ),
             (
                 "[[calls]]\nprogram = \"p\"\nevery_ms = 0",
-                "[environment] calls, p = every_ms = 0: at least 1",
+                "[environment] calls, p, every_ms = 0: at least 1",
+            ),
+            (
+                "[[calls]]\nprogram = \"p\"\nevery_ms = 5\nafter_attach = true",
+                "[environment] calls, p, every_ms = 5: periodic calls always begin once the scheduler is in charge; \
+                 remove after_attach",
+            ),
+            (
+                "flags = { A = true }\noptional_flags = { A = false }",
+                "[environment] optional_flags.A: it is in flags, too; keep one",
+            ),
+            (
+                "set = { slice_ns = 1.5 }",
+                "[environment] set.slice_ns: 1.5 is not a whole number, true, false or an expression",
+            ),
+            (
+                "[[calls]]\nprogram = \"p\"\non = 0.5",
+                "[environment] calls.on: 0.5 is not a whole number, true, false or an expression",
+            ),
+            (
+                "set = { x = [1] }",
+                "[environment] set.x: invalid type: sequence, expected a whole number, true, false or an expression",
+            ),
+            (
+                "set = { x = \"pow(2,3)\" }",
+                "[environment] set.x = \"pow(2,3)\": there is no function pow; there are: abs, min, max (at character 1)",
             ),
         ] {
             assert_eq!(read(text), Err(expected.to_owned()), "{text}");
@@ -289,7 +387,6 @@ mod tests {
             ("sets = {}", "unknown field `sets`"),
             ("[arrays.cpus]\nx = 1", "unknown variant `cpus`"),
             ("[[calls]]\neach = \"cpu\"", "missing field `program`"),
-            ("set = { x = 1.5 }", "did not match"),
         ] {
             let error = read(text).unwrap_err();
             assert!(

@@ -402,6 +402,10 @@ mod tests {
             ),
             ("1 < one", "one is not known (at character 5)"),
             (
+                "1 < pow(2, 3)",
+                "there is no function pow; there are: abs, min, max (at character 5)",
+            ),
+            (
                 "abs(a.one, 2) < 2",
                 "abs does not take 2 values (at character 1)",
             ),

@@ -270,6 +270,10 @@ impl Parser<'_> {
             "abs" => Function::Abs,
             "min" => Function::Min,
             "max" => Function::Max,
+            _ if self.eat_sign(&["("]).is_some() => {
+                let what = format!("there is no function {word}; there are: abs, min, max");
+                return error(at, what);
+            }
             _ => {
                 if let Err(what) = (self.known)(&word) {
                     return error(at, what);

@@ -113,6 +113,7 @@ fn do_turn(
         Err(reason) if scheduler.object.is_some() => RunOutcome::NotLoaded {
             reason: reason.clone(),
             exit: None,
+            is_input: false,
         },
         kernel => {
             let kernel = kernel.as_ref().ok();
@@ -168,6 +169,7 @@ fn do_run(
                 Err(error) => {
                     return Ok(RunOutcome::NotLoaded {
                         reason: error.to_string(),
+                        is_input: error.is_input(),
                         exit: error.exit(),
                     });
                 }

@@ -64,6 +64,11 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether the fault is in the table `[environment]`.
+    pub fn is_input(&self) -> bool {
+        matches!(self, LoadError::Environment(_))
+    }
+
     /// What the scheduler recorded, if it came so far as to fail by itself.
     pub fn exit(self) -> Option<ExitInfo> {
         match self {

@@ -172,6 +172,9 @@ pub enum RunOutcome {
         reason: String,
         /// What the scheduler recorded, if it came so far as to fail by itself.
         exit: Option<ExitInfo>,
+        /// The fault is in the table `[environment]` beside the scheduler.
+        #[serde(default)]
+        is_input: bool,
     },
     Ran {
         /// What the kernel called the scheduler in charge; none for its own.

@@ -10,6 +10,8 @@ use tiltyard_kernel::{CommandStatus, RunOutcome, RunReport};
 pub enum Culprit {
     /// The scheduler was not loaded or was ejected, or the kernel's own did not come back.
     Scheduler,
+    /// The table `[environment]` beside the scheduler.
+    Input,
     /// The scheduler left by itself: scx_bpf_exit.
     LeavingScheduler,
     /// One of the kernel's own limits: it ejects whatever scheduler is loaded when RCU or a CPU makes no progress.
@@ -39,10 +41,16 @@ pub fn fault(run: &RunReport) -> Option<KernelFault> {
         return None;
     }
     let (mut culprit, mut line) = match &run.outcome {
-        RunOutcome::NotLoaded { reason, .. } => (
-            Culprit::Scheduler,
-            format!("scheduler not loaded: {}", first_and_last(reason)),
-        ),
+        RunOutcome::NotLoaded {
+            reason, is_input, ..
+        } => {
+            let culprit = match is_input {
+                true => Culprit::Input,
+                false => Culprit::Scheduler,
+            };
+            let line = format!("scheduler not loaded: {}", first_and_last(reason));
+            (culprit, line)
+        }
         RunOutcome::Ran {
             exit: Some(exit), ..
         } if exit.is_ejection() => {
@@ -171,6 +179,26 @@ mod tests {
             "{ejected}"
         );
     }
+
+    #[test]
+    fn a_fault_of_a_presets_file_is_not_the_schedulers() {
+        let culprit = |is_input: serde_json::Value| {
+            let run = serde_json::json!({
+                "scheduler": "mine",
+                "round": 1,
+                "tunables": [],
+                "outcome": { "outcome": "not_loaded", "reason": "why", "exit": null, "is_input": is_input },
+                "complaints": [],
+                "state_after": "disabled",
+            });
+            fault(&serde_json::from_value(run).unwrap())
+                .unwrap()
+                .culprit
+        };
+        assert_eq!(culprit(true.into()), Culprit::Input);
+        assert_eq!(culprit(false.into()), Culprit::Scheduler);
+    }
+
     #[test]
     fn a_limit_of_the_kernel_is_not_the_schedulers_fault() {
         for message in [

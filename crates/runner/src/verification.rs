@@ -58,6 +58,10 @@ pub fn require(built: &Built, progress: &dyn Progress) -> Result<String, Error> 
         source,
     })?;
     match verdict.refusal {
+        Some(fault) if verdict.is_input => {
+            let file = data::shown(&built.choice.source.with_file_name("presets.toml"));
+            Err(Error::input(format!("{file}: {fault}")))
+        }
         Some(refusal) => Err(Error::Refused(described(
             &built.choice.source,
             &verdict.kernel_release,

@@ -85,13 +85,21 @@ pub fn require_end(
     workload: &Workload,
     duration_ns: Option<u64>,
 ) -> Result<(), Error> {
-    match workload.endless_task().filter(|_| duration_ns.is_none()) {
+    match duration_ns {
+        Some(_) => Ok(()),
+        None => {
+            let remedy = "add --duration, for instance --duration 10s";
+            require_own_end(argument, workload, remedy)
+        }
+    }
+}
+
+/// Rejects a workload that never ends by itself; `remedy` says what to do.
+pub fn require_own_end(argument: &str, workload: &Workload, remedy: &str) -> Result<(), Error> {
+    match workload.endless_task() {
         None => Ok(()),
         Some(task) => {
-            let what = format!(
-                "never ends: task {} repeats for ever; add --duration, for instance --duration 10s",
-                task.name
-            );
+            let what = format!("never ends: task {} repeats for ever; {remedy}", task.name);
             Err(Error::argument("workload", argument, what))
         }
     }

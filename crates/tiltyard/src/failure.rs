@@ -7,7 +7,6 @@ use std::path::Path;
 
 use serde_json::json;
 use tiltyard_build::BuildError;
-use tiltyard_environment::EnvironmentError;
 use tiltyard_native::LoadError;
 use tiltyard_runner::kernel_fault::Culprit;
 use tiltyard_runner::sim_error::SimError;
@@ -157,6 +156,7 @@ impl From<Error> for Failure {
             Error::Build(error) => code_of_build(&error),
             Error::KernelRun(fault) => match fault.culprit {
                 Culprit::Scheduler => Code::Scheduler,
+                Culprit::Input => Code::Input,
                 Culprit::LeavingScheduler => Code::Left,
                 Culprit::StallLimit => Code::Environment,
                 Culprit::Workload => Code::Workload,
@@ -195,9 +195,6 @@ fn code_of_sim(error: &SimError) -> Code {
                 LoadError::UnknownGlobal { .. }
                 | LoadError::ValueRange { .. }
                 | LoadError::Array { .. },
-            )
-            | RunError::Environment(
-                EnvironmentError::TooManyCpus { .. } | EnvironmentError::TooManyValues { .. },
             ) => Code::Usage,
             RunError::Environment(_) => Code::Input,
             RunError::Load(LoadError::Unbound(_)) | RunError::NotModelled(_) => Code::NotModelled,

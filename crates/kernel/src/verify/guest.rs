@@ -29,9 +29,11 @@ pub fn main(folder: &Folder) -> io::Result<()> {
         while let Some(end) = text.find('\n') {
             let line: String = text.drain(..=end).collect();
             if let Some((name, request)) = line.trim_end().split_once('\t') {
+                let refusal = refusal(request, &enums);
                 let verdict = Verdict {
                     kernel_release: release.trim().to_owned(),
-                    refusal: refusal(request, &enums),
+                    is_input: matches!(refusal, Some((_, true))),
+                    refusal: refusal.map(|(why, _)| why),
                 };
                 answer(name, &verdict)?;
             }
@@ -52,18 +54,19 @@ fn look_again(file: &File) -> io::Result<()> {
     check(result.into()).map(drop)
 }
 
-fn refusal(request: &str, enums: &Result<KernelEnums, EnumsError>) -> Option<String> {
+/// Why the object is refused, and whether the fault is in the table `[environment]`.
+fn refusal(request: &str, enums: &Result<KernelEnums, EnumsError>) -> Option<(String, bool)> {
     let request: Request = match serde_json::from_str(request) {
         Ok(request) => request,
-        Err(error) => return Some(format!("the request is damaged: {error}")),
+        Err(error) => return Some((format!("the request is damaged: {error}"), false)),
     };
     let enums = match enums {
         Ok(enums) => enums,
-        Err(error) => return Some(error.to_string()),
+        Err(error) => return Some((error.to_string(), false)),
     };
     let machine = match loader::machine() {
         Ok(machine) => machine,
-        Err(error) => return Some(error.to_string()),
+        Err(error) => return Some((error.to_string(), false)),
     };
     let setup = Setup {
         tunables: &request.tunables,
@@ -73,7 +76,8 @@ fn refusal(request: &str, enums: &Result<KernelEnums, EnumsError>) -> Option<Str
         probes: None,
     };
     let verified = loader::verify(Path::new(&request.object), setup);
-    verified.err().map(|error| error.to_string())
+    let error = verified.err()?;
+    Some((error.to_string(), error.is_input()))
 }
 
 /// One line: the request's file name, a tab, the verdict.

@@ -37,6 +37,8 @@ pub struct Verdict {
     pub kernel_release: String,
     /// Why it refuses the object; none if it takes it.
     pub refusal: Option<String>,
+    /// The fault is in the table `[environment]`; the kernel has not seen the object.
+    pub is_input: bool,
 }
 
 /// Where server, guest and clients meet.

@@ -146,7 +146,8 @@ fn chosen_workloads(args: &Args, shipped: &Shipped) -> Result<Vec<PathBuf>, Fail
         let path = fs::canonicalize(file);
         let path = path.map_err(|e| Failure::io(Code::Input, Path::new(file), "find", &e))?;
         let workload = workloads::load(&path.display().to_string())?;
-        workloads::require_end(file, &workload, None)?;
+        let remedy = "the file needs \"global\": { \"duration\": SECONDS }";
+        workloads::require_own_end(file, &workload, remedy)?;
         files.push(path);
     }
     Ok(files)
@@ -171,7 +172,9 @@ fn show(args: &Args, kept: SettingResults) -> Result<Results, Failure> {
 /// `ule`, or `cfs_kernel49=default`. The "=" of a tunable follows a colon.
 fn pair(argument: &str) -> (String, String) {
     match argument.rsplit_once('=') {
-        Some((simulated, real)) if !simulated.contains(':') => {
+        Some((simulated, real))
+            if !simulated.contains(':') && !simulated.is_empty() && !real.is_empty() =>
+        {
             (simulated.to_owned(), real.to_owned())
         }
         _ => (argument.to_owned(), argument.to_owned()),

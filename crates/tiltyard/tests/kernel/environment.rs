@@ -50,6 +50,72 @@ fn everything_arrives_in_a_kernel() {
     assert!(text.contains(GOT), "{text}");
 }
 
+/// Faults in a presets.toml, each with what the error says. The scheduler is `wants`, its map an array.
+const FAULTS: [(&str, &str); 6] = [
+    (
+        "[environment]\nset = { smt_enabled = 7 }",
+        "[environment] set.smt_enabled = 7: neither true nor false",
+    ),
+    (
+        "[[environment.maps]]\nname = \"node_of\"\nkey = 16\nvalue = 0",
+        "[environment] maps, node_of, key = 16: the map does not take this element: ",
+    ),
+    (
+        "[environment]\nset = { cpu_llc_id = 3 }",
+        "[environment] set.cpu_llc_id: the scheduler has no such number (it is an array)",
+    ),
+    (
+        "[environment]\nflags = { SCX_OPS_NOTHING = true }",
+        "[environment] flags.SCX_OPS_NOTHING: the scheduler has no such flag in this kernel",
+    ),
+    (
+        "[[environment.calls]]\nprogram = \"enable_sibling\"\narguments = { cpu_id = 3_000_000_000 }",
+        "[environment] calls, enable_sibling, cpu_id = 3000000000: it must be from -2147483648 to 2147483647",
+    ),
+    (
+        "[environment]\nresize = { fastest = 4 }\n[environment.arrays.cpu]\nfastest = \"cpu\"",
+        "supports 4 CPUs, the length of its fastest; this machine has 8",
+    ),
+];
+
+/// A copy of `wants` in `folder`, with this presets.toml.
+fn with_presets(folder: &Path, presets: &str) -> PathBuf {
+    let source = std::fs::read_to_string(wants()).unwrap();
+    let source = source.replace("BPF_MAP_TYPE_HASH", "BPF_MAP_TYPE_ARRAY");
+    std::fs::write(folder.join("presets.toml"), presets).unwrap();
+    let path = folder.join("wants.bpf.c");
+    std::fs::write(&path, source).unwrap();
+    path
+}
+
+#[test]
+fn faults_of_a_presets_file_are_bad_input_in_the_simulated_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    for (presets, expected) in FAULTS {
+        let path = with_presets(folder.path(), presets);
+        let output = simulated(&["-s", path.to_str().unwrap()]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn faults_of_a_presets_file_are_bad_input_in_a_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    for (presets, expected) in FAULTS {
+        let path = with_presets(folder.path(), presets);
+        let Some(mut command) = vm(&["-m", MACHINE, "-s", path.to_str().unwrap()]) else {
+            return;
+        };
+        let output = command.args(["--no-events", "--", "true"]).output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
 /// The first elements of the tables of `scheduler`, read from its memory in the simulated machine after a run.
 fn simulated_tables(scheduler: &str, names: &[String]) -> Vec<(String, String)> {
     let schedulers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");

@@ -112,7 +112,17 @@ fn what_is_not_in_the_set_is_refused_before_anything_runs() {
     run(&["-w", "burst"])
         .code(2)
         .stderr(contains("--workload burst: not in the set").and(contains("bursts")));
+    run(&["-w", "bursts", "-s", "fifo="])
+        .code(2)
+        .stderr(contains("--scheduler fifo=: no scheduler"));
     let empty = tempfile::tempdir().unwrap();
+    let endless = empty.path().join("endless.json");
+    std::fs::write(&endless, r#"{ "tasks": { "hog": { "run": 1000 } } }"#).unwrap();
+    run(&["-w", endless.to_str().unwrap()]).code(2).stderr(
+        contains(r#"never ends: task hog repeats for ever; the file needs "global": { "duration": SECONDS }"#)
+            .and(contains("--duration").not()),
+    );
+    std::fs::remove_file(&endless).unwrap();
     run(&["--page", empty.path().to_str().unwrap()])
         .code(3)
         .stderr(contains(
