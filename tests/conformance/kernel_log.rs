@@ -237,7 +237,7 @@ impl Reader<'_> {
 
 fn end(outcome: &RunOutcome) -> End {
     let (exit, reason) = match outcome {
-        RunOutcome::NotLoaded { reason, exit } => (exit.as_ref(), reason.as_str()),
+        RunOutcome::NotLoaded { reason, exit, .. } => (exit.as_ref(), reason.as_str()),
         RunOutcome::Ran { exit, .. } => (exit.as_ref(), "the scheduler keeps no record"),
     };
     let refused = || (EndKind::Refused, 0, reason.to_owned());
