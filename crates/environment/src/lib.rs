@@ -13,11 +13,11 @@
 //!
 //! `usual.toml` has the constants that get a value in every scheduler that declares them.
 
+mod bytes;
 mod facts;
 mod plan;
 mod table;
 
-pub use plan::{
-    Call, Entry, Field, Flag, Moment, Number, NumberKind, Plan, Room, Scheduler, Variable,
-};
+pub use bytes::{Field, Number, NumberKind};
+pub use plan::{Call, Entry, Flag, Moment, Plan, Room, Scheduler, Variable};
 pub use table::{EMPTY, Environment, EnvironmentError};
