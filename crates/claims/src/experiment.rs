@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::history::Revision;
 use crate::parameter::{Change, FITTED_FILE, Parameter};
 use crate::picture::Picture;
+use crate::sql::sharing;
 
 /// One file of `experiments/`.
 #[derive(Clone, Debug, Deserialize)]
@@ -80,6 +81,8 @@ pub struct RunSpec {
     /// A shorter version of it for a real kernel.
     #[serde(default)]
     pub kernel: Vec<KernelRunSpec>,
+    /// SQL that its measures share, as after WITH: `name AS (SELECT ...), ...`.
+    pub with: Option<String>,
     /// Name -> SQL over the tables of the run; one row, one number.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
@@ -494,7 +497,7 @@ impl Experiment {
             .iter()
             .chain(run.only.get(label).into_iter().flatten());
         let measures: BTreeMap<String, String> = measures
-            .map(|(name, sql)| (name.clone(), fill(sql)))
+            .map(|(name, sql)| (name.clone(), fill(&sharing(run.with.as_deref(), sql))))
             .collect();
         // SQL is case-insensitive. Any other asterisk may mean all columns.
         let all = measures.values().chain(figures.iter().map(|(_, sql)| sql));

@@ -171,6 +171,18 @@ impl Reader {
     }
 }
 
+/// A query that may use the definitions of `shared`, which stand as after WITH.
+pub fn sharing(shared: Option<&str>, sql: &str) -> String {
+    let Some(shared) = shared else {
+        return sql.to_owned();
+    };
+    let sql = sql.trim_start();
+    match sql.strip_prefix("WITH ") {
+        Some(own) => format!("WITH RECURSIVE {},\n{own}", shared.trim()),
+        None => format!("WITH RECURSIVE {}\n{sql}", shared.trim()),
+    }
+}
+
 impl Database {
     /// The tables of a run that are in `reads`. Tables of events only if events were recorded: an empty table would give an
     /// answer instead of an error. Columns that are not in `reads` are NULL.
@@ -614,6 +626,24 @@ mod tests {
             database.number("SELECT max(runtime_ns) FROM task"),
             Ok(Some(5.0))
         );
+    }
+
+    #[test]
+    fn queries_share_definitions() {
+        let database = Database::of_run(&[], false, &Reads::default()).unwrap();
+        let shared = "one AS (SELECT 1 AS x),\nfive(y) AS (SELECT 1 UNION ALL SELECT y + 1 FROM five WHERE y < 5)\n";
+        for (sql, expected) in [
+            ("SELECT x FROM one", 1.0),
+            (
+                "\nWITH two AS (SELECT x + 1 AS x FROM one) SELECT x FROM two",
+                2.0,
+            ),
+            ("SELECT max(y) FROM five", 5.0),
+        ] {
+            let sql = sharing(Some(shared), sql);
+            assert_eq!(database.number(&sql), Ok(Some(expected)), "{sql}");
+        }
+        assert_eq!(sharing(None, "SELECT 1"), "SELECT 1");
     }
 
     #[test]
