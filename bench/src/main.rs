@@ -162,12 +162,16 @@ fn main() -> Result<()> {
         "x peer"
     );
     for case in CASES {
-        println!("{}, {} s simulated", case.what, case.seconds);
-        for scheduler in case.schedulers {
+        let is_chosen = |scheduler: &&&str| {
             let id = format!("{}/{scheduler}", case.name);
-            if args.is_empty() || args.iter().any(|a| id.starts_with(a.as_str())) {
-                print_case(case, scheduler, runs)?;
-            }
+            args.is_empty() || args.iter().any(|a| id.starts_with(a.as_str()))
+        };
+        let chosen: Vec<&&str> = case.schedulers.iter().filter(is_chosen).collect();
+        if !chosen.is_empty() {
+            println!("{}, {} s simulated", case.what, case.seconds);
+        }
+        for scheduler in chosen {
+            print_case(case, scheduler, runs)?;
         }
     }
     if args.is_empty() || args.iter().any(|a| a == "claims") {
