@@ -178,7 +178,10 @@ pub fn sharing(shared: Option<&str>, sql: &str) -> String {
     };
     let sql = sql.trim_start();
     match sql.strip_prefix("WITH ") {
-        Some(own) => format!("WITH RECURSIVE {},\n{own}", shared.trim()),
+        Some(own) => {
+            let own = own.strip_prefix("RECURSIVE ").unwrap_or(own);
+            format!("WITH RECURSIVE {},\n{own}", shared.trim())
+        }
         None => format!("WITH RECURSIVE {}\n{sql}", shared.trim()),
     }
 }
@@ -639,6 +642,10 @@ mod tests {
                 2.0,
             ),
             ("SELECT max(y) FROM five", 5.0),
+            (
+                "WITH RECURSIVE up(z) AS (SELECT x FROM one UNION ALL SELECT z + 1 FROM up WHERE z < 3) SELECT max(z) FROM up",
+                3.0,
+            ),
         ] {
             let sql = sharing(Some(shared), sql);
             assert_eq!(database.number(&sql), Ok(Some(expected)), "{sql}");

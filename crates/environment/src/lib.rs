@@ -10,6 +10,7 @@
 //! | `table` | reads the table `[environment]` of a scheduler's `presets.toml` |
 //! | `facts` | what expressions may ask about a machine, and the parts over which they may range |
 //! | `plan` | the values of an environment for one machine |
+//! | `bytes` | numbers of a plan as they lie in the scheduler's memory |
 //!
 //! `usual.toml` has the constants that get a value in every scheduler that declares them.
 

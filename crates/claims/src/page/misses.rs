@@ -12,7 +12,11 @@ use crate::trial::Trials;
 
 /// One after the other, in the order of the results.
 pub(super) fn misses(out: &mut String, kept: &Kept, claims: &BTreeMap<&str, &Claim>) {
-    out.push_str("\n## What is not reproduced\n");
+    out.push_str(
+        "\n## What is not reproduced\n\n\
+         The commands after *shown by* were searched for when the results were known. They replace a scheduler, break a rule or \
+         change a number, and show what a verdict depends on. None of them counts as reproduced.\n",
+    );
     for verdict in &kept.sim {
         let missed = verdict.verdict == ClaimOutcome::NotReproduced || verdict.broken;
         if let Some(claim) = claims.get(verdict.id.as_str()).filter(|_| missed) {
