@@ -71,6 +71,8 @@ pub struct RunSpec {
     pub probe_keys: Option<u32>,
     /// Probes that are kept; default: all.
     pub probe_names: Option<Vec<String>>,
+    /// Callbacks of which accesses are kept; default: all.
+    pub access_callbacks: Option<Vec<String>>,
     /// Interval that a report shows slice by slice, as for `--timeline`; only for runs that figures show.
     pub timeline: Option<String>,
     /// Whether a scheduler that starves a task is ejected, as a kernel would; default: the scheduler's setting.
@@ -296,6 +298,7 @@ pub struct Job {
     pub accesses: bool,
     pub probe_keys: Option<u32>,
     pub probe_names: Option<Vec<String>>,
+    pub access_callbacks: Option<Vec<String>>,
     pub timeline: Option<String>,
     pub watchdog: Option<bool>,
     /// Measures that are intentionally numbers without some kinds of input.
@@ -328,28 +331,38 @@ impl Job {
         format!("{}.{measure}{}", self.label, self.suffix)
     }
 
+    /// One more JSON merge patch onto the workload.
+    pub fn patch_on_top(&mut self, patch: &serde_json::Value) {
+        let own = serde_json::from_str(&self.patch).unwrap_or_default();
+        self.patch = on_top(own, patch.clone()).to_string();
+    }
+
     /// The job for a real kernel.
     pub fn in_kernel(mut self) -> Job {
         if let Some(own) = &self.kernel {
-            let parse = |text: &str| serde_json::from_str(text).unwrap_or_default();
-            self.patch = on_top(parse(&self.patch), parse(&own.patch)).to_string();
-            self.duration = own.duration.clone().or(self.duration);
+            let (patch, duration) = (own.patch.clone(), own.duration.clone());
+            self.patch_on_top(&serde_json::from_str(&patch).unwrap_or_default());
+            self.duration = duration.or(self.duration);
         }
         self
     }
 }
 
-/// One merge patch with the effect of the two, one after the other.
+/// One merge patch with the effect of the two, one after the other. An object that the first removes stays removed.
 pub(crate) fn on_top(first: serde_json::Value, second: serde_json::Value) -> serde_json::Value {
-    use serde_json::Value::Object;
+    use serde_json::Value::{Null, Object};
     match (first, second) {
         (Object(mut members), Object(changes)) => {
             for (key, change) in changes {
-                let before = members.remove(&key).unwrap_or_default();
-                members.insert(key, on_top(before, change));
+                let merged = match members.remove(&key) {
+                    None => change,
+                    Some(before) => on_top(before, change),
+                };
+                members.insert(key, merged);
             }
             Object(members)
         }
+        (Null, Object(_)) => Null,
         (_, second) => second,
     }
 }
@@ -524,6 +537,7 @@ impl Experiment {
             events: run.events,
             probe_keys: run.probe_keys,
             probe_names: run.probe_names.clone(),
+            access_callbacks: run.access_callbacks.clone(),
             timeline: run.timeline.clone(),
             watchdog: run.watchdog,
             may_lack: run.may_lack.clone(),
@@ -630,7 +644,7 @@ mod tests {
     fn a_kernel_gets_the_runs_patch_and_its_own_on_top() {
         let text = "title = 't'\n[[run]]\nmachine = 'uni'\nworkload = 'w'\nschedulers = { a = 'a' }\nduration = '9s'\n\
             vary = { n = [2, 3, 4] }\npatch.tasks.hog.instance = '$n'\npatch.tasks.hog.run = 7\npatch.tasks.cat = 'remove'\n\
-            [[run.kernel]]\nof = [2]\npatch.tasks.hog.run = '${n}0'\npatch.global.x = 1\nreason = 'short'\n\
+            [[run.kernel]]\nof = [2]\npatch.tasks.hog.run = '${n}0'\npatch.global.x = 1\npatch.tasks.cat.run = 5\nreason = 'short'\n\
             [[run.kernel]]\nof = [3]\nduration = '${n}s'\nreason = 'shorter'\n[[run.kernel]]\nreason = 'not at all'\n";
         let experiment = Experiment::read(text, "e", "e.toml").unwrap();
         let jobs = experiment.jobs().unwrap();

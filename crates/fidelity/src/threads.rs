@@ -97,6 +97,7 @@ impl ThreadKind<'_> {
             sleep_mean_ns: every_ns.saturating_sub(run_ns(pace)).max(1),
             run_mean_ns: run_ns(work).saturating_sub(self.switch_ns).max(1),
             per_exit_permille: per_exit,
+            nice: 0,
         }
     }
 }
@@ -150,6 +151,7 @@ mod tests {
             sleep_mean_ns: means_ns[0],
             run_mean_ns: means_ns[1],
             per_exit_permille,
+            nice: 0,
         }
     }
 

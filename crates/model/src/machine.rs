@@ -136,6 +136,8 @@ pub struct Noise {
     /// If it wakes only after tasks have ended: how often for one that ends alone, in 1/1000. Exits share wakeups that are still
     /// to come.
     pub per_exit_permille: Option<u64>,
+    /// -20 to 19. The kernel's own workers have 0, or -20 in pools of high priority.
+    pub nice: i8,
 }
 
 /// Where there is a kernel thread of a kind.
@@ -157,6 +159,7 @@ impl Noise {
             sleep_mean_ns,
             run_mean_ns,
             per_exit_permille: None,
+            nice: 0,
         }
     }
 

@@ -65,6 +65,7 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
         ("opteron1", (1, [1, 1, 1, 1])),
         ("opteron32", (32, [32, 4, 4, 4])),
         ("opteron32-8x4", (32, [32, 8, 8, 4])),
+        ("opteron32-highpri", (32, [32, 4, 4, 4])),
         ("smp2", (2, [2, 1, 1, 1])),
         ("smp4", (4, [4, 1, 1, 1])),
         ("smp4-1k", (4, [4, 1, 1, 1])),
@@ -144,6 +145,7 @@ fn the_reference_costs_are_those_of_opteron1() {
         ("opteron1", None),
         ("opteron32", node),
         ("opteron32-8x4", node),
+        ("opteron32-highpri", node),
         ("smp4", None),
     ] {
         assert_eq!(

@@ -10,6 +10,9 @@ use crate::data;
 use crate::error::{InputFault, SourceSpan};
 use crate::{in_use, nearest};
 
+/// The patch that changes nothing.
+pub const UNCHANGED: &str = "{}";
+
 /// Names of all shipped workloads; those in subfolders with the folder: `suite/nas-mg`.
 pub fn names() -> Result<Vec<String>, Error> {
     data::names_below(&data::folder()?.join("workloads"), ".json")
@@ -73,10 +76,7 @@ fn hint(argument: &str, names: &[String]) -> String {
 
 /// The workload that `argument` (of `-w`) means.
 pub fn load(argument: &str) -> Result<Workload, Error> {
-    let path = path(argument)?;
-    let text = data::read(&path)?;
-    in_use::is_read(&path);
-    parse(&path, &data::shown(&path), &text)
+    Ok(load_changed(argument, UNCHANGED, &[])?.0)
 }
 
 /// Rejects a run that would never end: `argument` as typed, `duration_ns` as requested.
@@ -119,14 +119,15 @@ pub fn load_changed(
     let path = path(argument)?;
     let mut file = data::shown(&path);
     let mut text = data::read(&path)?;
+    in_use::is_read(&path);
     let wrong = |e| Error::input(format!("{file}: {e}"));
-    if patch != "{}" {
+    if patch != UNCHANGED {
         text = tiltyard_workload::patch(&text, patch).map_err(wrong)?;
     }
     for (at, factor) in scale {
         text = tiltyard_workload::scale(&text, at, *factor).map_err(wrong)?;
     }
-    if patch != "{}" || !scale.is_empty() {
+    if patch != UNCHANGED || !scale.is_empty() {
         file += " as patched";
     }
     Ok((parse(&path, &file, &text)?, text))

@@ -112,6 +112,7 @@ fn the_sink_receives_each_affinity() {
         sleep_mean_ns: 10_000_000,
         run_mean_ns: 100_000,
         per_exit_permille: None,
+        nice: 0,
     }];
     let workload = parse(
         r#"{ "tasks": {

@@ -23,6 +23,8 @@ pub struct EventTables<B: BatchSink> {
     probes: HashMap<u16, Probe>,
     /// The probes that have rows; `None`: all.
     probe_names: Option<Vec<String>>,
+    /// The callbacks whose accesses have rows; `None`: all.
+    access_callbacks: Option<Vec<String>>,
     callbacks: HashMap<u16, String>,
     places: HashMap<u16, String>,
     /// Runqueues that each CPU has locked, in that order.
@@ -122,6 +124,7 @@ impl<B: BatchSink> EventTables<B> {
             probes: HashMap::new(),
             probe_names: None,
             callbacks: HashMap::new(),
+            access_callbacks: None,
             places: HashMap::new(),
             locked: HashMap::new(),
             tracks: HashMap::new(),
@@ -157,6 +160,12 @@ impl<B: BatchSink> EventTables<B> {
     /// Keeps only the rows of probes with these names, as if the scheduler had no others.
     pub fn with_probes_named(mut self, names: Vec<String>) -> Self {
         self.probe_names = Some(names);
+        self
+    }
+
+    /// Keeps only the accesses in callbacks with these names.
+    pub fn with_accesses_in(mut self, callbacks: Vec<String>) -> Self {
+        self.access_callbacks = Some(callbacks);
         self
     }
 
@@ -506,11 +515,16 @@ impl<B: BatchSink> EventSink for EventTables<B> {
                 index,
                 write,
             } => {
+                let callback = name(&self.callbacks, callback);
+                let among = |kept: &Vec<String>| kept.iter().any(|kept| *kept == callback);
+                if !self.access_callbacks.as_ref().is_none_or(among) {
+                    return;
+                }
                 let row: [Value; 7] = [
                     self.now(),
                     event.cpu.0.into(),
                     call.into(),
-                    name(&self.callbacks, callback).into(),
+                    callback.into(),
                     name(&self.places, place).into(),
                     index.into(),
                     write.into(),

@@ -172,6 +172,30 @@ fn accesses_have_names_and_locks_tell_what_is_held() {
 }
 
 #[test]
+fn accesses_of_other_callbacks_can_be_left_out() {
+    let mut tables = EventTables::new(0, 0, Vec::new()).with_accesses_in(vec!["tick".to_owned()]);
+    tables.callback_name(4, "dispatch");
+    tables.callback_name(5, "tick");
+    let access = |callback, index| EventKind::Access {
+        call: 9,
+        callback,
+        place: 7,
+        index,
+        write: false,
+    };
+    let mut stream = Stream::new();
+    stream
+        .event(10, 0, access(4, 1))
+        .event(20, 0, access(5, 2))
+        .event(30, 0, access(6, 3));
+    stream.play(&mut tables);
+    insta::assert_snapshot!(page(&tables.finish(40), &["access"]), @r"
+    access
+    0,20,0,9,tick,,2,false
+    ");
+}
+
+#[test]
 fn figures_of_a_small_run() {
     let (_, summary) = run(&small_run(), 2, 100, 200);
     let tables = summary_tables(3, &summary);

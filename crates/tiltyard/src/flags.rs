@@ -3,7 +3,8 @@
 
 use tiltyard_runner::grouping::By;
 use tiltyard_runner::guest::Guest;
-use tiltyard_runner::{duration, machines};
+use tiltyard_runner::{Error, duration, machines, workloads};
+use tiltyard_workload::Workload;
 
 use crate::terminal;
 
@@ -13,6 +14,10 @@ pub struct RunFlags {
     /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
     #[arg(short, long, value_name = "W")]
     pub workload: String,
+    /// Change values of the workload: a JSON merge patch, such as
+    /// {"tiltyard":{"barriers":{"region":{"spin":10000}}}}; null removes a value.
+    #[arg(long, value_name = "JSON")]
+    patch: Option<String>,
     /// Shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files; separated by commas.
     #[arg(
         short,
@@ -42,6 +47,14 @@ impl RunFlags {
         self.jobs.map_or(0, usize::from)
     }
 
+    /// The workload and its text.
+    pub fn load_workload(&self) -> Result<(Workload, String), Error> {
+        let patch = self.patch.as_deref().unwrap_or(workloads::UNCHANGED);
+        let (workload, text) = workloads::load_changed(&self.workload, patch, &[])?;
+        workloads::require_end(&self.workload, &workload, self.duration)?;
+        Ok((workload, text))
+    }
+
     /// The shell line of a command that runs these `schedulers`, with what follows the flags that say what runs.
     pub fn shell_line(&self, command: &str, schedulers: &[String], more: &[String]) -> String {
         let mut words = ["tiltyard", command, "-w"].map(str::to_owned).to_vec();
@@ -50,6 +63,9 @@ impl RunFlags {
         add("-s", schedulers.join(","));
         if self.machine != machines::DEFAULT {
             add("-m", self.machine.clone());
+        }
+        if let Some(patch) = &self.patch {
+            add("--patch", patch.clone());
         }
         if let Some(ns) = self.duration {
             add("--duration", duration::write(ns));

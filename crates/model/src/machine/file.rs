@@ -84,6 +84,7 @@ struct NoiseTable {
     sleep_mean_ns: Spanned<u64>,
     run_mean_ns: Spanned<u64>,
     per_exit_permille: Option<Spanned<u64>>,
+    nice: Option<Spanned<i8>>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -331,6 +332,10 @@ impl Source<'_> {
             per_exit_permille: per_exit
                 .map(|value| self.within(value, 1..=Noise::MAX_PER_EXIT_PERMILLE))
                 .transpose()?,
+            nice: match &table.nice {
+                Some(value) => self.within(value, -20..=19)?,
+                None => 0,
+            },
         })
     }
 

@@ -183,7 +183,7 @@ fn errors_name_file_key_and_value() {
 #[test]
 fn kernel_threads_are_of_several_kinds() {
     let noise = "[[noise]]\nsleep_mean_ns = 16\nrun_mean_ns = 17\n\
-        [[noise]]\nname = \"rcu_preempt\"\nper = \"machine\"\nsleep_mean_ns = 1\nrun_mean_ns = 2\nper_exit_permille = 530\n";
+        [[noise]]\nname = \"rcu_preempt\"\nper = \"machine\"\nsleep_mean_ns = 1\nrun_mean_ns = 2\nper_exit_permille = 530\nnice = -20\n";
     let with = |noise: &str| GOOD.replace("[noise]\nsleep_mean_ns = 16\nrun_mean_ns = 17\n", noise);
     let rcu = Noise {
         name: "rcu_preempt".to_owned(),
@@ -191,6 +191,7 @@ fn kernel_threads_are_of_several_kinds() {
         sleep_mean_ns: 1,
         run_mean_ns: 2,
         per_exit_permille: Some(530),
+        nice: -20,
     };
     let read = |noise: &str| parse(&with(noise), "m.toml").unwrap().noise;
     assert_eq!(read(noise), [Noise::workers(16, 17), rcu]);

@@ -13,7 +13,7 @@ use tiltyard_kernel::{Progress, Report, RunOutcome, RunReport, Trace, VmJob, hos
 use tiltyard_measure::Summary;
 use tiltyard_tables::{EventTables, Table, summary_tables};
 
-use super::simulator::{ask, instead_of, reads, recorder};
+use super::simulator::{ask, reads, recorder};
 use super::{Arena, Kept, Plan, source_lines};
 use crate::Error;
 use crate::error::Role;
@@ -29,8 +29,6 @@ const RUN_LIMIT_S: u64 = 4 * 3600;
 pub struct ExactGuest {
     release: Option<String>,
     jobs: BTreeMap<String, Prepared>,
-    /// A scheduler's name and its replacement.
-    instead: Vec<(String, String)>,
 }
 
 struct Prepared {
@@ -46,13 +44,11 @@ impl ExactGuest {
     pub fn prepare(
         plans: &[Plan],
         kernel: &str,
-        instead: Vec<(String, String)>,
         progress: &dyn crate::Progress,
     ) -> Result<ExactGuest, Error> {
         let mut arena = ExactGuest {
             release: None,
             jobs: BTreeMap::new(),
-            instead,
         };
         if plans.iter().all(|plan| plan.jobs.is_empty()) {
             return Ok(arena);
@@ -85,7 +81,6 @@ impl ExactGuest {
         if self.jobs.contains_key(&key(job)) {
             return Ok(());
         }
-        let scheduler = instead_of(&self.instead, &job.scheduler);
         let (_, text) = workloads::load_changed(&job.workload, &job.patch, &job.scale)?;
         let mut command = threads::command(&workload_file(&text)?)?;
         if let Some(duration) = &job.duration {
@@ -98,13 +93,13 @@ impl ExactGuest {
             // Work is measured by the task's own clock, which stops while another CPU has its turn.
             vm.command.push("--exact".to_owned());
         }
-        vm.schedulers.push(objects::job(&scheduler)?);
+        vm.schedulers.push(objects::job(&job.scheduler)?);
         vm.variables.clear(); // the same for everybody
         vm.tracer = Some(tracer.to_owned());
         vm.probes = job.probes;
         vm.run_limit_s = RUN_LIMIT_S;
         let (_, hash) = vm::identify(&vm, steps)?;
-        let lines = match scheduler.as_str() {
+        let lines = match job.scheduler.as_str() {
             DEFAULT => None,
             named => source_lines::of_scheduler(&schedulers::choose(named)?.source).ok(),
         };

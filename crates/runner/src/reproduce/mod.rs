@@ -5,6 +5,7 @@ mod cache;
 mod exact_guest;
 mod files;
 pub mod findings;
+mod instead;
 mod kernel_plan;
 pub mod mutations;
 mod scheduler_names;
@@ -24,6 +25,7 @@ use tiltyard_report::timeline::Recorded;
 pub use cache::{Cache, Kept};
 pub use exact_guest::ExactGuest;
 pub use files::{load, load_fitted, select};
+pub use instead::Instead;
 pub use kernel_plan::plan_in_kernel;
 pub use sensitivity::sensitivity;
 pub use simulator::Simulated;
@@ -229,10 +231,11 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Er
     parts.extend([
         cell.seed.to_string(),
         format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
             job.events,
             job.probe_keys,
             job.probe_names,
+            job.access_callbacks,
             job.duration,
             job.watchdog,
             job.timeline,

@@ -138,7 +138,7 @@ impl Attempt<'_> {
         let plans = by_experiment.into_values();
         let plans = plans.map(|(experiment, claims)| with_replaced(experiment, claims, &replace));
         let plans: Vec<_> = plans.collect();
-        let arena = Simulated::prepare(&plans, Vec::new())?;
+        let arena = Simulated::prepare(&plans)?;
         let (judged, _) = judge_all(&plans, self.seeds, &arena, self.cache, self.progress);
         let after = judged.iter().flat_map(|judged| &judged.verdicts);
         let pairs = after.filter_map(|after| Some((self.before.get(&after.id)?, after)));

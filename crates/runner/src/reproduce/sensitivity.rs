@@ -16,7 +16,6 @@ pub fn sensitivity(
     before: &[Vec<Verdict>],
     fitted: &[Parameter],
     seeds: u64,
-    instead: &[(String, String)],
     cache: &Cache,
     progress: &dyn Progress,
 ) -> Result<Vec<Variation>, Error> {
@@ -40,7 +39,7 @@ pub fn sensitivity(
             }
         }
     }
-    let arena = Simulated::prepare(&varied, instead.to_vec())?;
+    let arena = Simulated::prepare(&varied)?;
     let (judged, _) = judge_all(&varied, seeds, &arena, cache, progress);
     let variations = judged
         .iter()

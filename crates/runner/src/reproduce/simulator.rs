@@ -30,18 +30,15 @@ pub struct Simulated {
     machines: BTreeMap<String, Machine>,
     /// By workload and its changes; with the text that was read.
     workloads: BTreeMap<(String, String), (Workload, String)>,
-    /// A scheduler's name and its replacement.
-    instead: Vec<(String, String)>,
 }
 
 impl Simulated {
     /// Reads and builds. What does not exist is an error that names the experiment's file.
-    pub fn prepare(plans: &[Plan], instead: Vec<(String, String)>) -> Result<Simulated, Error> {
+    pub fn prepare(plans: &[Plan]) -> Result<Simulated, Error> {
         let mut arena = Simulated {
             schedulers: BTreeMap::new(),
             machines: BTreeMap::new(),
             workloads: BTreeMap::new(),
-            instead,
         };
         for plan in plans {
             for job in &plan.jobs {
@@ -64,8 +61,7 @@ impl Simulated {
                 &job.scale,
             )?);
         }
-        let scheduler = self.scheduler(job);
-        if let Entry::Vacant(place) = self.schedulers.entry(scheduler) {
+        if let Entry::Vacant(place) = self.schedulers.entry(scheduler_key(job)) {
             let (name, accesses) = place.key();
             let choice = schedulers::choose(name)?;
             let built = objects::native(&choice, *accesses)?;
@@ -79,13 +75,9 @@ impl Simulated {
         Ok(())
     }
 
-    fn scheduler(&self, job: &Job) -> (String, bool) {
-        (instead_of(&self.instead, &job.scheduler), job.accesses)
-    }
-
     fn inputs(&self, job: &Job) -> (&Built, &Machine, &(Workload, String)) {
         (
-            &self.schedulers[&self.scheduler(job)],
+            &self.schedulers[&scheduler_key(job)],
             &self.machines[&machine_key(job)],
             &self.workloads[&workload_key(job)],
         )
@@ -104,16 +96,8 @@ fn window_of(job: &Job) -> Result<Option<Range>, Error> {
     Ok(Some(range).filter(|_| !job.figures.is_empty()))
 }
 
-/// The argument of `-s`, with its replacement in its place.
-pub fn instead_of(instead: &[(String, String)], scheduler: &str) -> String {
-    for (name, other) in instead {
-        match scheduler.strip_prefix(name.as_str()) {
-            Some("") => return other.clone(),
-            Some(rest) if rest.starts_with(':') => return format!("{other}{rest}"),
-            _ => {}
-        }
-    }
-    scheduler.to_owned()
+fn scheduler_key(job: &Job) -> (String, bool) {
+    (job.scheduler.clone(), job.accesses)
 }
 
 fn machine_key(job: &Job) -> String {
@@ -167,8 +151,12 @@ impl Arena for Simulated {
         let mut events = job.events.then(|| {
             let events = EventTables::new(0, origin_ns, &mut tables);
             let events = events.with_tables(|name| reads.has_table(name));
-            match &job.probe_names {
+            let events = match &job.probe_names {
                 Some(names) => events.with_probes_named(names.clone()),
+                None => events,
+            };
+            match &job.access_callbacks {
+                Some(callbacks) => events.with_accesses_in(callbacks.clone()),
                 None => events,
             }
         });

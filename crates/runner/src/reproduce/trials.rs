@@ -20,7 +20,7 @@ pub fn as_is(
     progress: &dyn Progress,
 ) -> Result<BTreeMap<String, Verdict>, Error> {
     let plans = plan(experiments, ids, false);
-    let arena = Simulated::prepare(&plans, Vec::new())?;
+    let arena = Simulated::prepare(&plans)?;
     let (judged, _) = judge_all(&plans, seeds, &arena, cache, progress);
     let verdicts = judged.into_iter().flat_map(|judged| judged.verdicts);
     Ok(verdicts.map(|v| (v.id.clone(), v)).collect())
@@ -224,7 +224,7 @@ fn judge_planned(
         .into_iter()
         .map(|Planned { of, by, plan }| ((of, by), plan))
         .unzip();
-    let arena = Simulated::prepare(&plans, Vec::new())?;
+    let arena = Simulated::prepare(&plans)?;
     let (judged, _) = judge_all(&plans, seeds, &arena, cache, progress);
     let mut trials: BTreeMap<String, Vec<Trial>> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();

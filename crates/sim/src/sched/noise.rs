@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::ext::flags::*;
 use crate::program::Wait;
 use crate::program::compile::Insn;
-use crate::task::TaskId;
+use crate::task::{TaskId, ext_weight};
 use std::rc::Rc;
 use tiltyard_model::machine::{Noise, Per};
 use tiltyard_workload::{Dist, Op};
@@ -89,6 +89,10 @@ impl Engine<'_> {
             stream: (&noise.name, u64::from(number)),
         });
         let task = &mut self.tasks[id.index()];
+        let prio = 120 + i32::from(noise.nice);
+        task.nice = noise.nice;
+        (task.kern.static_prio, task.kern.prio, task.kern.normal_prio) = (prio, prio, prio);
+        task.kern.scx.weight = ext_weight(noise.nice);
         task.kern.flags |= PF_FORKNOEXEC | PF_NOFREEZE | PF_KTHREAD;
         if noise.name == Noise::WORKER {
             task.kern.flags |= PF_WQ_WORKER;

@@ -8,7 +8,7 @@ use tiltyard_runner::explain::{self, Answer, Question};
 use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
-use tiltyard_runner::{Progress, machines, schedulers, workloads};
+use tiltyard_runner::{Progress, machines, schedulers};
 
 use crate::failure::Failure;
 use crate::flags::RunFlags;
@@ -76,8 +76,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         );
         return Err(Failure::usage(line));
     };
-    let workload = workloads::load(&args.runs.workload)?;
-    workloads::require_end(&args.runs.workload, &workload, args.runs.duration)?;
+    let (workload, text) = args.runs.load_workload()?;
     let machine = machines::load(&args.runs.machine)?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let schedulers = [build(a, a == b)?, build(b, a == b)?];
@@ -85,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let question = Question {
         machine: &machine,
         workload: &workload,
-        workload_text: &workloads::text(&args.runs.workload)?,
+        workload_text: &text,
         duration_ns: args.runs.duration,
         schedulers: &schedulers,
         seeds: &seeds,

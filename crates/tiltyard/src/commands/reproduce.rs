@@ -13,7 +13,9 @@ use tiltyard_report::html;
 use tiltyard_runner::data;
 use tiltyard_runner::grid::in_pool;
 use tiltyard_runner::output::{self, Output};
-use tiltyard_runner::reproduce::{self, Cache, ExactGuest, Simulated, findings, mutations, trials};
+use tiltyard_runner::reproduce::{
+    self, Cache, ExactGuest, Instead, Simulated, findings, mutations, trials,
+};
 
 use crate::failure::{Code, Failure};
 use crate::progress::Bar;
@@ -86,9 +88,12 @@ pub struct Args {
     /// Write the figures as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Run another scheduler in place of one: NAME=SCHEDULER, as for `run -s`.
-    #[arg(long, value_name = "NAME=SCHEDULER", value_parser = instead)]
+    /// Run another scheduler or machine in place of one: NAME=OTHER, as for `run -s` and `run -m`.
+    #[arg(long, value_name = "NAME=OTHER", value_parser = instead)]
     instead: Vec<(String, String)>,
+    /// Change values of a workload: WORKLOAD=JSON, as for `run --patch`.
+    #[arg(long, value_name = "WORKLOAD=JSON", value_parser = patch)]
+    patch: Vec<(String, String)>,
     /// The folder of experiment files [default: the shipped ones].
     #[arg(long, value_name = "DIR")]
     experiments: Option<PathBuf>,
@@ -96,16 +101,16 @@ pub struct Args {
     #[arg(long, conflicts_with = "report")]
     sensitivity: bool,
     /// Evaluate each claim with other schedulers in place of its own: does its check distinguish them?
-    #[arg(long, conflicts_with_all = ["report", "instead", "sensitivity"])]
+    #[arg(long, conflicts_with_all = ["report", "instead", "patch", "sensitivity"])]
     specificity: bool,
     /// Evaluate the claims that are not reproduced with each preset of their scheduler: with which do they hold?
-    #[arg(long, conflicts_with_all = ["report", "instead", "sensitivity", "specificity"])]
+    #[arg(long, conflicts_with_all = ["report", "instead", "patch", "sensitivity", "specificity"])]
     presets: bool,
     /// Break a scheduler's rules one at a time (experiments/mutations), and list the claims that detect it:
     /// SCHEDULER.MUTATION or SCHEDULER.RULE, globs; default: all. Uses the claims that mutations name, or those that
     /// are given.
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*",
-        conflicts_with_all = ["report", "instead", "sensitivity", "specificity", "presets"])]
+        conflicts_with_all = ["report", "instead", "patch", "sensitivity", "specificity", "presets"])]
     mutations: Option<String>,
     /// Print docs/claims.md from the results in a folder such as experiments/results.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "sensitivity", "specificity", "presets", "mutations", "format"])]
@@ -150,8 +155,13 @@ fn instead(text: &str) -> Result<(String, String), String> {
         Some((name, scheduler)) if !name.is_empty() && !scheduler.is_empty() => {
             Ok((name.to_owned(), scheduler.to_owned()))
         }
-        _ => Err("write NAME=SCHEDULER, for instance ule=ule:interact_thresh=60".to_owned()),
+        _ => Err("write NAME=OTHER, for instance ule=ule:interact_thresh=60".to_owned()),
     }
+}
+
+fn patch(text: &str) -> Result<(String, String), String> {
+    let (workload, patch) = text.split_once('=').ok_or("write WORKLOAD=JSON")?;
+    Ok((workload.to_owned(), patch.to_owned()))
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -280,8 +290,9 @@ fn simulate<'a>(
     cache: &Cache,
     seeds: u64,
 ) -> Result<Results<'a>, Failure> {
-    let plans = reproduce::plan(experiments, ids, draws(args));
-    let arena = Simulated::prepare(&plans, args.instead.clone())?;
+    let mut plans = reproduce::plan(experiments, ids, draws(args));
+    others(args).apply(&mut plans)?;
+    let arena = Simulated::prepare(&plans)?;
     let threads = args.jobs.map_or(0, usize::from);
     let (mut judged, account) = pool(threads, || {
         reproduce::judge_all(&plans, seeds, &arena, cache, &Bar::new())
@@ -302,8 +313,9 @@ fn in_kernel<'a>(
     ids: &BTreeSet<String>,
     cache: &Cache,
 ) -> Result<Results<'a>, Failure> {
-    let plans = reproduce::plan_in_kernel(experiments, ids)?;
-    let arena = ExactGuest::prepare(&plans, &args.kernel, args.instead.clone(), &Steps::new())?;
+    let mut plans = reproduce::plan_in_kernel(experiments, ids)?;
+    others(args).apply(&mut plans)?;
+    let arena = ExactGuest::prepare(&plans, &args.kernel, &Steps::new())?;
     let seeds = u64::from(args.seeds.unwrap_or(SEEDS_IN_KERNEL));
     let guests = args.jobs.map_or(1, usize::from);
     let (mut judged, account) = pool(guests, || {
@@ -333,18 +345,11 @@ fn sensitivity(
     let seeds = u64::from(args.seeds.unwrap_or(SEEDS_OF_SENSITIVITY));
     let before = simulate(args, experiments, ids, cache, seeds)?;
     let before: Vec<Vec<Verdict>> = before.judged.into_iter().map(|j| j.verdicts).collect();
-    let plans = reproduce::plan(experiments, ids, false);
+    let mut plans = reproduce::plan(experiments, ids, false);
+    others(args).apply(&mut plans)?;
     let threads = args.jobs.map_or(0, usize::from);
     let variations = pool(threads, || {
-        reproduce::sensitivity(
-            &plans,
-            &before,
-            fitted,
-            seeds,
-            &args.instead,
-            cache,
-            &Bar::new(),
-        )
+        reproduce::sensitivity(&plans, &before, fitted, seeds, cache, &Bar::new())
     })??;
     super::print(&match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(variations)),
@@ -392,6 +397,14 @@ fn try_mutations(
     })
 }
 
+/// What runs in place of what the experiments name.
+fn others(args: &Args) -> Instead {
+    Instead {
+        names: args.instead.clone(),
+        patches: args.patch.clone(),
+    }
+}
+
 /// Whether the figures of experiments are requested.
 fn draws(args: &Args) -> bool {
     args.report.is_some() || args.figures.is_some()
@@ -415,10 +428,12 @@ fn repeat_line(args: &Args) -> String {
 /// The options that say what is judged, with a blank before them, for the command that repeats a part.
 fn inputs(args: &Args) -> String {
     let instead = args.instead.iter();
-    let instead = instead.map(|(name, scheduler)| ("--instead", format!("{name}={scheduler}")));
+    let instead = instead.map(|(name, other)| ("--instead", format!("{name}={other}")));
+    let patches = args.patch.iter();
+    let patches = patches.map(|(workload, patch)| ("--patch", format!("{workload}={patch}")));
     let folder = args.experiments.iter();
     let folder = folder.map(|folder| ("--experiments", folder.display().to_string()));
-    let words = instead.chain(folder);
+    let words = instead.chain(patches).chain(folder);
     let words = words.map(|(flag, value)| format!(" {}", terminal::shell_line(&[flag, &value])));
     words.collect()
 }

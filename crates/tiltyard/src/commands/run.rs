@@ -19,7 +19,7 @@ use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::Experiment;
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
-use tiltyard_runner::{machines, user_space, verification, window, workloads};
+use tiltyard_runner::{machines, user_space, verification, window};
 use tiltyard_tables::RunFiles;
 
 use super::list::Format;
@@ -145,11 +145,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--races: a comparison as CSV has no place for races; use --format table or json",
         ));
     }
-    let workload = workloads::load(&args.runs.workload)?;
+    let (workload, text) = args.runs.load_workload()?;
     let by = args.by.by();
     by.check(&workload)
         .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}; use --by task")))?;
-    workloads::require_end(&args.runs.workload, &workload, args.runs.duration)?;
     let machine = machines::load(&args.runs.machine)?;
     if args.races {
         races::require_cpus(&machine)?;
@@ -163,7 +162,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         repeat_line(args, slice::from_ref(&scheduler), Some(seed))
     };
     let hashes = [
-        tables::sha256(&workloads::text(&args.runs.workload)?),
+        tables::sha256(&text),
         tables::sha256(&machines::text(&args.runs.machine)?),
     ];
     let outputs = Outputs {

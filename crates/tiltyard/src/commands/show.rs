@@ -172,9 +172,13 @@ fn machine(name: &str) -> Result<String, Failure> {
         let after = noise.per_exit_permille.map_or(String::new(), |permille| {
             format!(", {permille} times for 1000 tasks that end one by one")
         });
+        let nice = match noise.nice {
+            0 => String::new(),
+            nice => format!(" at nice {nice}"),
+        };
         let _ = writeln!(
             page,
-            "  kernel thread {name}{per}: sleeps {} us and runs {run_us} us in the mean{after}",
+            "  kernel thread {name}{per}{nice}: sleeps {} us and runs {run_us} us in the mean{after}",
             noise.sleep_mean_ns / 1000
         );
     }

@@ -389,6 +389,36 @@ fn verdicts_turn_when_something_is_changed() {
     );
 }
 
+#[test]
+fn machines_and_workloads_can_be_replaced() {
+    let bench = Bench::new(&[("s.p.c", "fifo.slices_n2 < 60")]);
+    // On two CPUs, neither of two hogs waits.
+    let two = bench.json(&["--instead", "ideal1=package:1 core:2 pu:1"]);
+    assert_ne!(two[0]["measured"], bench.json(&[])[0]["measured"]);
+    for (flag, argument, why) in [
+        (
+            "--instead",
+            "nobody=fifo",
+            "--instead nobody=fifo: no run of these claims",
+        ),
+        (
+            "--patch",
+            "nobody={}",
+            "--patch nobody={}: no run of these claims",
+        ),
+        ("--patch", "probe/micro-hogs={", "no JSON: EOF"),
+        (
+            "--patch",
+            r#"probe/micro-hogs={"no":{}}"#,
+            "no: there is no such key to patch",
+        ),
+    ] {
+        let refused = bench.run(&[flag, argument]);
+        assert_ne!(refused.status.code(), Some(0), "{argument}");
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+}
+
 /// What a file has instead of its `zero`.
 fn with_measure(bench: &Bench, measure: &str) {
     let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
