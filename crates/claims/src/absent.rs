@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::experiment::{Experiment, Job};
+use crate::experiment::Experiment;
+use crate::job::Job;
 use crate::sql::{Database, Measured, Reads, SqlError};
 
 /// What a run may lack, and the tables that are empty then. Others are left out on purpose: that no task migrated, waited too

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::experiment::{Experiment, Job};
+use crate::experiment::Experiment;
+use crate::job::Job;
 use crate::parameter::{Fitted, Owner, Parameter};
 use crate::sensitivity::Variation;
 

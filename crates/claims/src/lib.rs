@@ -5,6 +5,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `experiment` | experiment files: what is run, what is measured, what a source claims |
+//! | `job` | what an arena is to do: a run with one scheduler, and the patches onto its workload |
 //! | `check` | a claim's check: an expression over measures |
 //! | `history` | what was changed about a claim after its first result, and why |
 //! | `sql` | measures as SQL: the tables of a run in SQLite |
@@ -24,6 +25,7 @@ mod check;
 mod experiment;
 mod fits;
 pub mod history;
+mod job;
 mod judge;
 pub mod mutation;
 pub mod page;
@@ -36,6 +38,7 @@ mod trial;
 
 pub use check::{Check, ExprError};
 pub use experiment::*;
+pub use job::{Job, KernelRun};
 pub use judge::{ClaimOutcome, Values, Verdict, judge};
 pub use picture::Picture;
 pub use sql::{Database, Measured, Point, Reads, SqlError};

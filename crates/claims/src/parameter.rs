@@ -9,7 +9,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::experiment::{Experiment, FileError, Job, line_of, on_top};
+use crate::experiment::{Experiment, FileError, line_of};
+use crate::job::{Job, on_top};
 
 /// The file of fitted numbers in a folder of experiments, without its suffix.
 pub const FITTED_FILE: &str = "fitted";

@@ -77,29 +77,17 @@ fn each_kind_has_its_threads_and_its_means() {
     assert_eq!(runtimes_ns.len(), names.len());
 }
 
-/// At nice -20, a thread gets 88,761 parts of the CPU while one at nice 0 gets 1,024.
 #[test]
-fn a_kernel_thread_has_the_weight_of_its_nice_value() {
-    let hog = r#"{ "tasks": { "hog": { "loop": -1, "cpus": [0], "run": 1000 } } }"#;
-    let share = |nice: i8| {
-        let mut worker = noise("kworker", Per::Cpu, None);
-        (worker.sleep_mean_ns, worker.run_mean_ns, worker.nice) = (1, 1000 * MS, nice);
-        let mut lab = Lab::new(&machine(vec![worker]), object("cfs", 2));
-        lab.duration_ns = Some(5000 * MS);
-        let ran = lab.run(&parse(hog)).expect("a run");
-        let runtime_ns = |name: &str| {
-            ran.summary
-                .tasks
-                .iter()
-                .find(|t| t.name == name)
-                .unwrap()
-                .runtime_ns
-        };
-        runtime_ns("kworker/0:0") as f64 / (runtime_ns("kworker/0:0") + runtime_ns("hog")) as f64
+fn a_kernel_thread_is_born_with_its_nice_value() {
+    let mut machine = machine(vec![noise("kworker", Per::Cpu, None)]);
+    machine.noise[0].nice = -20;
+    let ran = run(&machine, SLEEPER, 1);
+    let nice = |app: &str| {
+        let of = ran.summary.tasks.iter().filter(|task| task.app == app);
+        of.map(|task| task.nice).collect::<Vec<_>>()
     };
-    assert!((0.45..0.55).contains(&share(0)), "{}", share(0));
-    assert!((0.95..1.0).contains(&share(-20)), "{}", share(-20));
-    assert!((0.0..0.05).contains(&share(19)), "{}", share(19));
+    assert_eq!(nice("kernel"), [-20, -20]);
+    assert_eq!(nice("rt-app"), [0]);
 }
 
 /// A thread that starts another every so often, which ends at once.
