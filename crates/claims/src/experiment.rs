@@ -72,7 +72,7 @@ pub struct RunSpec {
     pub probe_keys: Option<u32>,
     /// Probes that are kept; default: all.
     pub probe_names: Option<Vec<String>>,
-    /// Callbacks of which accesses are kept; default: all.
+    /// Callbacks whose accesses are kept; default: all.
     pub access_callbacks: Option<Vec<String>>,
     /// Interval that a report shows slice by slice, as for `--timeline`; only for runs that figures show.
     pub timeline: Option<String>,

@@ -64,7 +64,7 @@ impl Job {
         format!("{}.{measure}{}", self.label, self.suffix)
     }
 
-    /// One more JSON merge patch onto the workload.
+    /// Applies one more JSON merge patch to the workload.
     pub fn patch_on_top(&mut self, patch: &serde_json::Value) {
         let own = serde_json::from_str(&self.patch).unwrap_or_default();
         self.patch = on_top(own, patch.clone()).to_string();
@@ -81,7 +81,7 @@ impl Job {
     }
 }
 
-/// One merge patch with the effect of the two, one after the other. An object that the first removes stays removed.
+/// One merge patch with the effect of the first and then the second. An object that the first removes stays removed.
 pub(crate) fn on_top(first: serde_json::Value, second: serde_json::Value) -> serde_json::Value {
     use serde_json::Value::{Null, Object};
     match (first, second) {

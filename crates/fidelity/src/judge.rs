@@ -224,7 +224,7 @@ pub struct Row {
     pub error: f64,
     /// Within the tolerance; `None`: not judged.
     pub within: Option<bool>,
-    /// The smallest and the largest value of simulations whose programs start at other times, and whose ticks come at others.
+    /// The smallest and the largest value in simulations with other starts of programs and other tick phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<[f64; 2]>,
 }

@@ -110,7 +110,7 @@ impl Recorder {
         let summary = TaskSummary {
             tid: facts.tid,
             tgid: facts.tgid,
-            name: facts.name.to_string(),
+            name: facts.name.as_str().to_owned(),
             app: self.app_name(task.app),
             nice: facts.nice,
             started_ns: self.since_origin(facts.born_ns),
@@ -134,7 +134,7 @@ impl Recorder {
             summary.lifetime_ns,
             "runtime + wait + sleep = lifetime of {} ({})",
             facts.tid,
-            facts.name
+            facts.name.as_str()
         );
         summary
     }

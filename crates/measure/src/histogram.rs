@@ -3,6 +3,7 @@
 
 use crate::summary::Latency;
 use hdrhistogram::{Counter, Histogram};
+use smallvec::SmallVec;
 
 /// Which quantiles a [`Latency`] holds in `quantiles_ns`, in parts per million: what a percentile
 /// plot draws.
@@ -24,7 +25,7 @@ const FEW: usize = 16;
 #[derive(Clone, Debug)]
 pub enum Durations<C: Counter> {
     /// Up to [`FEW`], and the digits of the histogram to come.
-    Few(Vec<u64>, u8),
+    Few(SmallVec<[u64; 2]>, u8),
     Many(Box<Many<C>>),
 }
 
@@ -54,7 +55,7 @@ impl TaskDurations {
 
 impl<C: Counter> Durations<C> {
     fn new(digits: u8) -> Self {
-        Durations::Few(Vec::new(), digits)
+        Durations::Few(SmallVec::new(), digits)
     }
 
     /// Allocates on some of the first calls and when a new largest magnitude appears, else never.

@@ -6,7 +6,7 @@ use crate::histogram::AppDurations;
 use crate::probe::{self, Probe};
 use crate::states::{Introduced, State, States, Transition, Wait};
 use crate::summary::{MAX_STARVATION, Switches};
-use crate::task::{App, CpuTime, End, Facts, NONE, Task};
+use crate::task::{App, CpuTime, End, Facts, NONE, Name, Task};
 use crate::waste::Waste;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -582,7 +582,7 @@ impl EventSink for Recorder {
         match self.states.introduce(info) {
             Introduced::Idle => return,
             Introduced::Known(slot) => {
-                self.facts[slot].name = info.name.as_str().into();
+                self.facts[slot].name = Name::new(&info.name);
                 let task = &mut self.tasks[slot];
                 task.shell = task.shell.renamed(info.is_shell);
                 return;
@@ -594,7 +594,7 @@ impl EventSink for Recorder {
         self.facts.push(Facts {
             tid: info.tid.0,
             tgid: info.tgid.0,
-            name: info.name.as_str().into(),
+            name: Name::new(&info.name),
             nice: info.nice,
             born_ns: info.born_ns,
             end: None,

@@ -4,6 +4,7 @@
 use crate::grid::Depth;
 use crate::histogram::{AppDurations, TaskDurations};
 use crate::summary::{Latency, Switches};
+use smallvec::SmallVec;
 
 /// No slot: the idle task, or a tid that nobody introduced.
 pub const NONE: u32 = u32::MAX;
@@ -53,7 +54,7 @@ impl Shell {
 pub struct Facts {
     pub tid: u32,
     pub tgid: u32,
-    pub name: Box<str>,
+    pub name: Name,
     pub nice: i8,
     pub born_ns: u64,
     pub end: Option<Box<End>>,
@@ -64,6 +65,20 @@ pub struct End {
     pub time_ns: u64,
     /// Made when the task ends, so that its histogram can go.
     pub wakeup: Latency,
+}
+
+/// A name, in place if it is as short as the kernel's are.
+#[derive(Clone, Debug)]
+pub struct Name(SmallVec<[u8; 16]>);
+
+impl Name {
+    pub fn new(name: &str) -> Name {
+        Name(SmallVec::from_slice(name.as_bytes()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
 }
 
 impl Facts {

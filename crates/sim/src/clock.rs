@@ -3,7 +3,6 @@
 //! order in which they were armed, then CPUs that finish work in the order of their numbers, then
 //! the timer tick.
 
-use crate::bpf::timers::Arming;
 use crate::jitter::Lateness;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -18,7 +17,7 @@ pub enum Alarm {
     /// The interrupt of a timer or a device has come as far as to wake the task.
     Woken { task: u32, generation: u32 },
     /// A bpf_timer fires.
-    BpfTimer { arming: Arming, cpu: u32 },
+    BpfTimer { timer: usize, number: u32, cpu: u16 },
     /// An inter-processor interrupt asks this CPU to reschedule.
     Resched { cpu: u32 },
     /// A CPU has finished its current kernel work and enters `schedule()`.

@@ -3,6 +3,7 @@
 
 use crate::bpf::cpumask::IndexedSet;
 use crate::bpf::rng::Streams;
+use crate::bpf::timers::Arming;
 use crate::cgroup::Cgroups;
 use crate::clock::{Alarm, Clock, Due, Ticks};
 use crate::cpu::Rq;
@@ -329,7 +330,9 @@ impl<'a> Engine<'a> {
                 self.task_alarm(TaskId(task), generation)
             }
             Due::Alarm(Alarm::Woken { task, generation }) => self.woken(TaskId(task), generation),
-            Due::Alarm(Alarm::BpfTimer { arming, cpu }) => self.bpf_timer_fires(arming, cpu),
+            Due::Alarm(Alarm::BpfTimer { timer, number, cpu }) => {
+                self.bpf_timer_fires(Arming { timer, number }, cpu.into());
+            }
             Due::Alarm(Alarm::Resched { cpu }) => {
                 self.exec_cpu = cpu;
                 let rq = &mut self.rqs[cpu as usize];
@@ -460,7 +463,7 @@ impl<'a> Engine<'a> {
     /// For messages: `name[pid]`.
     pub(crate) fn task_label(&self, id: TaskId) -> String {
         match self.tasks.get(id.index()) {
-            Some(task) => format!("{}[{}]", task.name, id.0),
+            Some(task) => format!("{}[{}]", task.name(), id.0),
             None => format!("[{}]", id.0),
         }
     }

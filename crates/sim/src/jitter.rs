@@ -28,19 +28,22 @@ impl Lateness {
 
     #[inline]
     pub fn draw_ns(&mut self) -> u64 {
-        match self.mean_ns {
-            0 => 0,
-            mean_ns => self.rng.exponential(mean_ns),
-        }
+        late_ns(&mut self.rng, self.mean_ns)
     }
 }
 
-/// The draws of one task.
+fn late_ns(rng: &mut Pcg, mean_ns: u64) -> u64 {
+    match mean_ns {
+        0 => 0,
+        mean_ns => rng.exponential(mean_ns),
+    }
+}
+
+/// The draws of one task. The amounts are the machine's: there may be a million tasks.
 #[derive(Debug)]
 pub struct TaskJitter {
-    pub late: Lateness,
+    late: Pcg,
     work: Pcg,
-    work_spread_ppm: u64,
 }
 
 impl TaskJitter {
@@ -55,19 +58,24 @@ impl TaskJitter {
             return None;
         }
         Some(Box::new(TaskJitter {
-            late: Lateness::new(jitter, streams, name, number),
+            late: streams.stream(&format!("late/{name}"), number),
             work: streams.stream(&format!("work/{name}"), number),
-            work_spread_ppm: jitter.work_spread_ppm,
         }))
+    }
+
+    /// How late the task's next timer is.
+    #[inline]
+    pub fn late_ns(&mut self, jitter: &Jitter) -> u64 {
+        late_ns(&mut self.late, jitter.timer_late_mean_ns)
     }
 
     /// Length of a computation of `ns` this time: as often shorter as longer, `ns` on average.
     #[inline]
-    pub fn work_ns(&mut self, ns: u64) -> u64 {
-        if self.work_spread_ppm == 0 {
+    pub fn work_ns(&mut self, jitter: &Jitter, ns: u64) -> u64 {
+        let ppm = jitter.work_spread_ppm;
+        if ppm == 0 {
             return ns;
         }
-        let ppm = self.work_spread_ppm;
         // A wide division takes ten times as long, and few computations last for hours.
         let spread_ns = match ns.checked_mul(ppm) {
             Some(product) => product / MILLION,
@@ -180,14 +188,16 @@ mod tests {
     #[test]
     fn computations_are_as_long_as_written_on_average_and_timers_late() {
         let mut task = TaskJitter::new(&JITTER, &Streams::new(1), "t", 0).unwrap();
-        let draws: Vec<u64> = (0..100_000).map(|_| task.work_ns(1_000_000)).collect();
+        let draws: Vec<u64> = (0..100_000)
+            .map(|_| task.work_ns(&JITTER, 1_000_000))
+            .collect();
         assert!(draws.iter().all(|d| (990_000..=1_010_000).contains(d)));
         let mean = draws.iter().sum::<u64>() / 100_000;
         // Standard error: 10,000 / sqrt(3) / sqrt(100,000) = 18.
         assert!(mean.abs_diff(1_000_000) < 90, "{mean}");
-        let late = (0..100_000).map(|_| task.late.draw_ns()).sum::<u64>() / 100_000;
+        let late = (0..100_000).map(|_| task.late_ns(&JITTER)).sum::<u64>() / 100_000;
         assert!(late.abs_diff(1_000) < 20, "{late}");
-        assert_eq!(task.work_ns(0), 0);
-        task.work_ns(u64::MAX);
+        assert_eq!(task.work_ns(&JITTER, 0), 0);
+        task.work_ns(&JITTER, u64::MAX);
     }
 }

@@ -31,7 +31,7 @@ impl Engine<'_> {
     fn stall_permille(&self, task: TaskId) -> u64 {
         match task.is_idle() {
             true => 0,
-            false => self.tasks[task.index()].work.stall_permille,
+            false => self.tasks[task.index()].work.stall_permille.into(),
         }
     }
 
@@ -72,13 +72,13 @@ impl Engine<'_> {
         let node = self.machine.cpus[cpu as usize].node;
         let tick_ns = self.clock.tick_ns();
         let work = &mut self.tasks[task.index()].work;
-        let away_ns = match work.away {
+        work.away_ns = match work.away_node {
             _ if node == work.home => 0,
-            (before, ns) if before == node => ns + tick_ns,
+            before if before == node => work.away_ns + tick_ns,
             _ => tick_ns,
         };
-        work.away = (node, away_ns);
-        if away_ns >= FOLLOWS_AFTER_NS {
+        work.away_node = node;
+        if work.away_ns >= FOLLOWS_AFTER_NS {
             self.memory_users_changed(cpu, task, TaskId::IDLE);
             self.tasks[task.index()].work.home = node;
             self.memory_users_changed(cpu, TaskId::IDLE, task);
@@ -174,7 +174,11 @@ impl Engine<'_> {
         };
         Waits::new(
             costs,
-            if work.spins { 0 } else { work.stall_permille },
+            if work.spins {
+                0
+            } else {
+                work.stall_permille.into()
+            },
             misses(work.working_set_bytes),
             misses(self.memory.used_bytes[place.llc as usize]),
             mem_ps,

@@ -136,7 +136,7 @@ pub struct ExtTask {
     pub dsq_next: TaskId,
     pub dsq_prev: TaskId,
     /// Waits on its runqueue for insertion into another CPU's local DSQ.
-    pub deferred_to: Option<u32>,
+    pub deferred_to: Option<u16>,
     /// Has run, in any class.
     pub ran: bool,
     /// When it last became runnable or lost the CPU.
@@ -152,13 +152,14 @@ pub struct Work {
     pub until_ns: Option<u64>,
     pub working_set_bytes: u64,
     /// Share of the work that waits for memory, see memory.rs.
-    pub stall_permille: u64,
+    pub stall_permille: u32,
     /// Spins at a barrier, which needs no memory.
     pub spins: bool,
     /// Node where its memory is.
     pub home: u32,
     /// Another node, on which ticks have found it, and for how long.
-    pub away: (u32, u64),
+    pub away_node: u32,
+    pub away_ns: u64,
     /// CPU it last ran on, and that CPU's footprint counter then.
     pub last_cpu: Option<u32>,
     pub footprint_then: u64,
@@ -174,42 +175,47 @@ impl Work {
 }
 
 /// Everything about one task. The kernel's view comes first, so that the pointer that
-/// schedulers hold is also a pointer to this.
+/// schedulers hold is also a pointer to this. The order of the others leaves no gaps: there may be a million tasks.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Task {
     pub kern: TaskStruct,
-    pub id: TaskId,
-    pub name: Box<str>,
-    pub app: u32,
-    /// Which task of the workload it is an instance of; `None` for shells and kernel threads.
-    pub spec: Option<u32>,
-    pub instance: u32,
-    pub life: Life,
-    pub class: Class,
-    /// Policy of the workload file, kept for reports and restores.
-    pub nice: i8,
-    pub cpu: u32,
+    /// `None` for kernel threads, and on a machine without jitter.
+    pub jitter: Option<Box<TaskJitter>>,
+    pub rng: Pcg,
+    /// Only a name that does not fit into `comm`.
+    pub long_name: Option<Box<str>>,
     /// Shared with other tasks of the same affinity; see [`Task::set_cpus`].
     pub cpus: Rc<CpuSet>,
-    pub cgroup: u32,
     pub ext: ExtTask,
     pub work: Work,
     pub cursor: Cursor,
-    pub rng: Pcg,
-    /// `None` for kernel threads, and on a machine without jitter.
-    pub jitter: Option<Box<TaskJitter>>,
+    /// Which task of the workload it is an instance of; `None` for shells and kernel threads.
+    pub spec: Option<u32>,
+    pub id: TaskId,
+    pub app: u32,
+    pub instance: u32,
+    pub cpu: u32,
+    pub cgroup: u32,
     pub parent: TaskId,
     pub live_children: u32,
     /// Number of the current alarm; alarms with an older number are void.
     pub generation: u32,
     /// SCHED_RR: ticks left of its turn.
     pub rt_slice_ticks: u32,
+    pub life: Life,
+    pub class: Class,
+    /// Policy of the workload file, kept for reports and restores.
+    pub nice: i8,
 }
 
 impl Task {
     pub fn kernel_ptr(&self) -> *mut TaskStruct {
         ptr::from_ref(&self.kern).cast_mut()
+    }
+
+    pub fn name(&self) -> String {
+        task_name(&self.kern.comm, self.long_name.as_deref())
     }
 
     pub fn queued(&self) -> bool {
@@ -267,6 +273,20 @@ pub fn new_scx_entity() -> SchedExtEntity {
         runnable_at: 0,
         disallow: false,
     }
+}
+
+/// What does not fit into `comm`.
+pub fn long_name(name: &str) -> Option<Box<str>> {
+    (name.len() >= TASK_COMM_LEN).then(|| name.into())
+}
+
+fn task_name(comm: &[c_char], long: Option<&str>) -> String {
+    let short = || {
+        let bytes = comm.iter().take_while(|c| **c != 0);
+        let bytes: Vec<u8> = bytes.map(|c| *c as u8).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    long.map_or_else(short, str::to_owned)
 }
 
 /// A `task_struct` with everything zero except what must not be.
@@ -337,5 +357,25 @@ mod tests {
         assert_eq!(ext_weight(-20), 8668);
         assert_eq!(ext_weight(19), 1);
         assert_eq!(ext_weight(17), ext_weight(18));
+    }
+
+    #[test]
+    fn a_task_is_small_because_there_may_be_a_million() {
+        let bytes = [size_of::<Task>(), size_of::<TaskJitter>()];
+        assert!(bytes[0] <= 656 && bytes[1] <= 64, "{bytes:?}");
+    }
+
+    #[test]
+    fn names_are_whole() {
+        for name in [
+            "A",
+            "fifteen-letters",
+            "sixteen--letters",
+            "gr\u{fc}n-und-sehr-lang",
+        ] {
+            let kern = new_task_struct(1, name);
+            let whole = |long: Option<Box<str>>| task_name(&kern.comm, long.as_deref());
+            assert_eq!(whole(long_name(name)), name);
+        }
     }
 }

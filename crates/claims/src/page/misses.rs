@@ -14,8 +14,8 @@ use crate::trial::Trials;
 pub(super) fn misses(out: &mut String, kept: &Kept, claims: &BTreeMap<&str, &Claim>) {
     out.push_str(
         "\n## What is not reproduced\n\n\
-         The commands after *shown by* were searched for when the results were known. They replace a scheduler, break a rule or \
-         change a number, and show what a verdict depends on. None of them counts as reproduced.\n",
+         The commands after *shown by* were chosen after the results were known. They replace a scheduler or a machine, break a rule \
+         or change a number, and show what a verdict depends on. A claim that holds only in such a run does not count as reproduced.\n",
     );
     for verdict in &kept.sim {
         let missed = verdict.verdict == ClaimOutcome::NotReproduced || verdict.broken;

@@ -6,7 +6,7 @@ use tiltyard_claims::Job;
 use super::Plan;
 use crate::Error;
 
-/// What to replace. Claims that are judged so are about something else than their source.
+/// What to replace. A claim judged this way no longer tests what its source describes.
 #[derive(Clone, Debug, Default)]
 pub struct Instead {
     /// A scheduler's or a machine's name, and its replacement.
@@ -16,19 +16,19 @@ pub struct Instead {
 }
 
 impl Instead {
-    /// Replaces in all jobs. What no job has is an error: nothing would have been replaced.
+    /// Applies the replacements to all jobs. A name that no job uses is an error, because nothing would be replaced.
     pub fn apply(&self, plans: &mut [Plan]) -> Result<(), Error> {
         for (name, other) in &self.names {
             let replace = |job: &mut Job| rename(job, name, other);
             if count(plans, replace) == 0 {
-                let what = "no run of these claims has a scheduler or a machine of this name";
+                let what = "no run of these claims uses a scheduler or a machine of this name";
                 return Err(Error::argument("instead", &format!("{name}={other}"), what));
             }
         }
         for (workload, patch) in &self.patches {
             let argument = format!("{workload}={patch}");
             let value = serde_json::from_str(patch)
-                .map_err(|e| Error::argument("patch", &argument, format!("no JSON: {e}")))?;
+                .map_err(|e| Error::argument("patch", &argument, format!("not valid JSON: {e}")))?;
             let change = |job: &mut Job| {
                 let is_it = job.workload == *workload;
                 if is_it {
@@ -37,7 +37,7 @@ impl Instead {
                 is_it
             };
             if count(plans, change) == 0 {
-                let what = "no run of these claims has a workload of this name";
+                let what = "no run of these claims uses a workload of this name";
                 return Err(Error::argument("patch", &argument, what));
             }
         }

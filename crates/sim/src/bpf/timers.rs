@@ -34,7 +34,7 @@ pub struct Armed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arming {
     pub timer: usize,
-    number: u64,
+    pub number: u32,
 }
 
 /// A callback to call as `callback(map, key, value)`; the key follows from map and value, see
@@ -51,15 +51,15 @@ struct Timer {
     map: MapId,
     callback: Option<usize>,
     /// Number of the current start.
-    armed: Option<u64>,
+    armed: Option<u32>,
 }
 
 /// All timers of one scheduler instance.
 #[derive(Debug, Default)]
 pub struct Timers {
     by_address: BTreeMap<usize, Timer>,
-    /// Starts so far. An event of a start older than the timer's current one is void.
-    starts: u64,
+    /// Starts so far, modulo 2^32. An event of another start than the timer's current one is void.
+    starts: u32,
     /// The timer whose callback runs now.
     running: Option<usize>,
 }
@@ -115,7 +115,7 @@ impl Timers {
             .get_mut(&timer)
             .filter(|timer| timer.callback.is_some());
         let state = state.ok_or(-EINVAL)?;
-        self.starts += 1;
+        self.starts = self.starts.wrapping_add(1);
         state.armed = Some(self.starts);
         Ok(Armed {
             expires_ns: match flags & BPF_F_TIMER_ABS {

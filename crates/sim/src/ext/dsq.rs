@@ -212,7 +212,7 @@ mod tests {
         Task {
             kern: new_task_struct(1, "t"),
             id: TaskId(1),
-            name: "t".into(),
+            long_name: None,
             app: 0,
             spec: None,
             instance: 0,

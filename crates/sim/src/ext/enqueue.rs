@@ -155,7 +155,7 @@ impl Engine<'_> {
         {
             let task = &mut self.tasks[id.index()];
             task.ext.ops_state = OpsState::None;
-            task.ext.deferred_to = Some(target);
+            task.ext.deferred_to = Some(target as u16);
             let rq = &mut self.rqs[cpu as usize];
             rq.deferred.push(id);
             self.ext.deferred_cpus.push(cpu);
@@ -182,7 +182,7 @@ impl Engine<'_> {
             };
             task.kern.scx.ddsp_dsq_id = DSQ_INVALID;
             task.kern.scx.ddsp_enq_flags = 0;
-            self.dispatch_to_local(cpu, target, id, flags);
+            self.dispatch_to_local(cpu, target.into(), id, flags);
         }
     }
 

@@ -130,7 +130,8 @@ impl Engine<'_> {
             Alarm::Task { task, .. } | Alarm::Woken { task, .. } => {
                 self.tasks[TaskId(task).index()].cpu
             }
-            Alarm::BpfTimer { cpu, .. } | Alarm::Resched { cpu } | Alarm::Schedule { cpu } => cpu,
+            Alarm::BpfTimer { cpu, .. } => cpu.into(),
+            Alarm::Resched { cpu } | Alarm::Schedule { cpu } => cpu,
             Alarm::Device { device } => match self.served_next(device) {
                 Some(id) => self.tasks[id.index()].cpu,
                 None => return false,

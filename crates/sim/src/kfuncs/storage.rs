@@ -342,8 +342,9 @@ extern "C" fn timer_start(mut e: EnginePtr, timer: u64, nsecs: u64, flags: u64) 
             e.clock.arm(
                 armed.expires_ns.saturating_add(late_ns),
                 Alarm::BpfTimer {
-                    arming: armed.arming,
-                    cpu: e.exec_cpu,
+                    timer: armed.arming.timer,
+                    number: armed.arming.number,
+                    cpu: e.exec_cpu as u16,
                 },
             );
             0

@@ -10,6 +10,7 @@ use crate::sched::noise::KernelThread;
 use crate::task::TaskId;
 use compile::Insn;
 use resources::Resources;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tiltyard_workload::Workload;
@@ -77,7 +78,8 @@ impl Programs {
 pub struct Cursor {
     pub code: u32,
     pub pc: u32,
-    pub loops: Vec<LoopFrame>,
+    /// Loops deeper than two are rare.
+    pub loops: SmallVec<[LoopFrame; 2]>,
     /// Progress of a blocking instruction; the number's meaning depends on the kind.
     pub stage: u8,
     /// Tasks that the current instruction has started.
@@ -121,11 +123,16 @@ impl Cursor {
 
 #[derive(Clone, Copy, Debug)]
 pub struct LoopFrame {
-    /// Passes left after the current one; `None`: for ever.
-    pub left: Option<u64>,
+    /// Passes left after the current one, or `FOREVER`.
+    pub left: u64,
+    /// Passes before the current one; `UNSEEN`: the workload file's index expressions cannot see this loop.
     pub pass: u64,
-    /// Whether the workload file's index expressions can see it.
-    pub counted: bool,
+}
+
+impl LoopFrame {
+    /// More than any run can count down.
+    pub const FOREVER: u64 = u64::MAX;
+    pub const UNSEEN: u64 = u64::MAX;
 }
 
 /// What a sleeping task waits for.

@@ -201,21 +201,22 @@ impl Engine<'_> {
                 ..
             } => cursor.pc = *end,
             Insn::LoopBegin { count, counted, .. } => {
-                // Loops within loops are rare, and tasks many.
-                cursor.loops.reserve_exact(1);
                 cursor.loops.push(LoopFrame {
-                    left: count.map(|n| n - 1),
-                    pass: 0,
-                    counted: *counted,
+                    left: count.map_or(LoopFrame::FOREVER, |n| n - 1),
+                    pass: if *counted { 0 } else { LoopFrame::UNSEEN },
                 });
             }
             Insn::LoopEnd { begin } => {
                 if let Some(frame) = cursor.loops.last_mut() {
-                    if frame.left == Some(0) {
+                    if frame.left == 0 {
                         cursor.loops.pop();
                     } else {
-                        frame.left = frame.left.map(|n| n - 1);
-                        frame.pass += 1;
+                        if frame.left != LoopFrame::FOREVER {
+                            frame.left -= 1;
+                        }
+                        if frame.pass != LoopFrame::UNSEEN {
+                            frame.pass += 1;
+                        }
                         cursor.pc = begin + 1;
                     }
                 }
@@ -397,7 +398,7 @@ impl Engine<'_> {
         }
         let task = &mut self.tasks[id.index()];
         task.work.rem_ns = match &mut task.jitter {
-            Some(jitter) => jitter.work_ns(ns),
+            Some(jitter) => jitter.work_ns(&self.machine.jitter, ns),
             None => ns,
         };
         Flow::Busy
@@ -415,7 +416,10 @@ impl Engine<'_> {
             task: id.0,
             generation: task.generation,
         };
-        let late_ns = task.jitter.as_mut().map_or(0, |j| j.late.draw_ns());
+        let late_ns = task
+            .jitter
+            .as_mut()
+            .map_or(0, |j| j.late_ns(&self.machine.jitter));
         self.clock.arm(at_ns.saturating_add(late_ns), alarm);
         Flow::Block
     }
@@ -544,8 +548,9 @@ impl Engine<'_> {
             Index::Const(value) => Some(*value),
             Index::Instance => Some(i64::from(task.instance)),
             Index::Loop(depth) => {
-                let mut counted = task.cursor.loops.iter().rev().filter(|f| f.counted);
-                counted.nth(usize::from(*depth)).map(|f| f.pass as i64)
+                let passes = task.cursor.loops.iter().rev().map(|f| f.pass);
+                let mut seen = passes.filter(|pass| *pass != LoopFrame::UNSEEN);
+                seen.nth(usize::from(*depth)).map(|pass| pass as i64)
             }
             Index::Add(a, b) => both(a, b).and_then(|(a, b)| a.checked_add(b)),
             Index::Sub(a, b) => both(a, b).and_then(|(a, b)| a.checked_sub(b)),

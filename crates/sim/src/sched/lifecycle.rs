@@ -7,7 +7,7 @@ use crate::jitter::{TaskJitter, starts_ns};
 use crate::program::compile::{Insn, compile_shell};
 use crate::program::{Cursor, Wait};
 use crate::sched::Leave;
-use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, new_task_struct};
+use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, long_name, new_task_struct};
 use std::ptr;
 use std::rc::Rc;
 use tiltyard_model::{EventKind, OverheadCause, SHELL_PREFIX, TaskInfo, Tid, is_shells_name};
@@ -30,7 +30,7 @@ pub(super) struct Birth<'a> {
     /// The task whose process this one joins as a thread.
     pub leader: Option<TaskId>,
     pub working_set_bytes: u64,
-    pub stall_permille: u64,
+    pub stall_permille: u32,
     pub stream: (&'a str, u64),
 }
 
@@ -130,7 +130,7 @@ impl Engine<'_> {
         let mut task = Box::new(Task {
             kern: new_task_struct(id.0 as i32, &birth.name),
             id,
-            name: birth.name.into(),
+            long_name: long_name(&birth.name),
             app: birth.app.unwrap_or(u32::MAX),
             spec: birth.spec,
             instance: birth.instance,
@@ -196,15 +196,16 @@ impl Engine<'_> {
             .apps
             .get(task.app as usize)
             .map_or(KERNEL_APP, |a| &a.name);
+        let name = task.name();
         let info = TaskInfo {
             tid: id.tid(),
             tgid: Tid(task.kern.tgid as u32),
             parent: task.parent.tid(),
-            name: task.name.to_string(),
+            is_shell: is_shells_name(&name, app),
+            name,
             app: app.to_owned(),
             nice: task.nice,
             born_ns: self.now,
-            is_shell: is_shells_name(&task.name, app),
         };
         self.sink.task(&info);
     }
@@ -251,7 +252,7 @@ impl Engine<'_> {
             cpu: self.exec_cpu,
             leader,
             working_set_bytes: spec.working_set_bytes,
-            stall_permille: u64::from(spec.memory_bound_permille),
+            stall_permille: spec.memory_bound_permille,
             stream: (&spec.name, u64::from(instance)),
         });
         let (group, nice, class) = {

@@ -88,7 +88,7 @@ pub struct Args {
     /// Write the figures as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Run another scheduler or machine in place of one: NAME=OTHER, as for `run -s` and `run -m`.
+    /// Use another scheduler or machine in place of NAME: NAME=OTHER, with OTHER as for `run -s` or `run -m`.
     #[arg(long, value_name = "NAME=OTHER", value_parser = instead)]
     instead: Vec<(String, String)>,
     /// Change values of a workload: WORKLOAD=JSON, as for `run --patch`.

@@ -178,7 +178,7 @@ fn machine(name: &str) -> Result<String, Failure> {
         };
         let _ = writeln!(
             page,
-            "  kernel thread {name}{per}{nice}: sleeps {} us and runs {run_us} us in the mean{after}",
+            "  kernel thread {name}{per}{nice}: sleeps {} us and runs {run_us} us on average{after}",
             noise.sleep_mean_ns / 1000
         );
     }

@@ -406,7 +406,7 @@ fn machines_and_workloads_can_be_replaced() {
             "nobody={}",
             "--patch nobody={}: no run of these claims",
         ),
-        ("--patch", "probe/micro-hogs={", "no JSON: EOF"),
+        ("--patch", "probe/micro-hogs={", "not valid JSON: EOF"),
         (
             "--patch",
             r#"probe/micro-hogs={"no":{}}"#,
