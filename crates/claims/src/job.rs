@@ -2,8 +2,23 @@
 //! What an arena is to do: a run of an experiment with one value of `vary` and one scheduler.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::parameter::Change;
+/// The change of a number.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    Times(f64),
+    Is(toml::Value),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Change::Times(factor) => write!(f, "x {factor}"),
+            Change::Is(value) => write!(f, "= {value}"),
+        }
+    }
+}
 
 /// One run, expanded; it is repeated with each seed.
 #[derive(Clone, Debug, PartialEq)]

@@ -38,7 +38,7 @@ mod trial;
 
 pub use check::{Check, ExprError};
 pub use experiment::*;
-pub use job::{Job, KernelRun};
+pub use job::{Change, Job, KernelRun};
 pub use judge::{ClaimOutcome, Values, Verdict, judge};
 pub use picture::Picture;
 pub use sql::{Database, Measured, Point, Reads, SqlError};

@@ -5,12 +5,11 @@
 //! fitted to a result, with the value and that result.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde::Deserialize;
 
 use crate::experiment::{Experiment, FileError, line_of};
-use crate::job::{Job, on_top};
+use crate::job::{Change, Job, on_top};
 
 /// The file of fitted numbers in a folder of experiments, without its suffix.
 pub const FITTED_FILE: &str = "fitted";
@@ -81,24 +80,8 @@ impl Owner {
     }
 }
 
-/// The change of a number.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    Times(f64),
-    Is(toml::Value),
-}
-
 /// By default: half and double.
 const FACTORS: [f64; 2] = [0.5, 2.0];
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Change::Times(factor) => write!(f, "x {factor}"),
-            Change::Is(value) => write!(f, "= {value}"),
-        }
-    }
-}
 
 impl Parameter {
     /// Whose it is, and their names.

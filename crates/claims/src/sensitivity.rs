@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
+use crate::job::Change;
 use crate::judge::{ClaimOutcome, Verdict};
-use crate::parameter::{Change, Parameter};
+use crate::parameter::Parameter;
 
 /// One parameter with another value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tiltyard_claims::parameter::Change;
+use tiltyard_claims::Change;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::MachineError;
 

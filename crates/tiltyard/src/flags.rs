@@ -16,6 +16,7 @@ pub struct RunFlags {
     pub workload: String,
     /// Change values of the workload: a JSON merge patch, such as
     /// {"tiltyard":{"barriers":{"region":{"spin":10000}}}}; null removes a value.
+    /// It can add values, but no tasks or other objects.
     #[arg(long, value_name = "JSON")]
     patch: Option<String>,
     /// Shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files; separated by commas.

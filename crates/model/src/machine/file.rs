@@ -84,7 +84,7 @@ struct NoiseTable {
     sleep_mean_ns: Spanned<u64>,
     run_mean_ns: Spanned<u64>,
     per_exit_permille: Option<Spanned<u64>>,
-    nice: Option<Spanned<i8>>,
+    nice: Option<Spanned<i64>>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -333,7 +333,7 @@ impl Source<'_> {
                 .map(|value| self.within(value, 1..=Noise::MAX_PER_EXIT_PERMILLE))
                 .transpose()?,
             nice: match &table.nice {
-                Some(value) => self.within(value, -20..=19)?,
+                Some(value) => self.within(value, -20..=19)? as i8,
                 None => 0,
             },
         })

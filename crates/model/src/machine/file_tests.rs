@@ -218,6 +218,12 @@ fn kernel_threads_are_of_several_kinds() {
         "per_exit_permille: 0 is out of range; write 1 to 100000",
     );
     bad(
+        "nice = -20",
+        "nice = 200",
+        "29:8",
+        "nice: 200 is out of range; write -20 to 19",
+    );
+    bad(
         "sleep_mean_ns = 1\n",
         "",
         "23:1",

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Claims with something else in place of what their experiments name: another scheduler, another machine, a changed workload.
 
+use std::collections::BTreeSet;
+
 use tiltyard_claims::Job;
 
 use super::Plan;
-use crate::Error;
+use crate::{Error, nearest};
 
 /// What to replace. A claim judged this way no longer tests what its source describes.
 #[derive(Clone, Debug, Default)]
@@ -16,47 +18,70 @@ pub struct Instead {
 }
 
 impl Instead {
-    /// Applies the replacements to all jobs. A name that no job uses is an error, because nothing would be replaced.
+    /// Applies the replacements to all jobs, all at the same time: two names can be exchanged. A name that no job uses is an
+    /// error, because nothing would be replaced.
     pub fn apply(&self, plans: &mut [Plan]) -> Result<(), Error> {
         for (name, other) in &self.names {
-            let replace = |job: &mut Job| rename(job, name, other);
-            if count(plans, replace) == 0 {
-                let what = "no run of these claims uses a scheduler or a machine of this name";
-                return Err(Error::argument("instead", &format!("{name}={other}"), what));
-            }
+            let used = names(plans, |job| vec![scheduler(job).0, &job.machine]);
+            require("instead", format!("{name}={other}"), name, &used)?;
         }
+        let mut patches = Vec::new();
         for (workload, patch) in &self.patches {
             let argument = format!("{workload}={patch}");
-            let value = serde_json::from_str(patch)
+            let used = names(plans, |job| vec![&job.workload]);
+            require("patch", argument.clone(), workload, &used)?;
+            let value: serde_json::Value = serde_json::from_str(patch)
                 .map_err(|e| Error::argument("patch", &argument, format!("not valid JSON: {e}")))?;
-            let change = |job: &mut Job| {
-                let is_it = job.workload == *workload;
-                if is_it {
-                    job.patch_on_top(&value);
+            patches.push((workload, value));
+        }
+        for job in plans.iter_mut().flat_map(|plan| &mut plan.jobs) {
+            self.rename(job);
+            for (workload, patch) in &patches {
+                if job.workload == **workload {
+                    job.patch_on_top(patch);
                 }
-                is_it
-            };
-            if count(plans, change) == 0 {
-                let what = "no run of these claims uses a workload of this name";
-                return Err(Error::argument("patch", &argument, what));
             }
         }
         Ok(())
     }
-}
 
-/// How many jobs `change` has changed.
-fn count(plans: &mut [Plan], change: impl Fn(&mut Job) -> bool) -> usize {
-    let jobs = plans.iter_mut().flat_map(|plan| &mut plan.jobs);
-    jobs.map(change).filter(|changed| *changed).count()
-}
-
-fn rename(job: &mut Job, name: &str, other: &str) -> bool {
-    let tunables = job.scheduler.strip_prefix(name);
-    match tunables.filter(|rest| rest.is_empty() || rest.starts_with(':')) {
-        Some(tunables) => job.scheduler = format!("{other}{tunables}"),
-        None if job.machine == name => job.machine = other.to_owned(),
-        None => return false,
+    fn rename(&self, job: &mut Job) {
+        let other = |of: &str| self.names.iter().find(|(name, _)| name == of);
+        let (name, tunables) = scheduler(job);
+        if let Some((_, other)) = other(name) {
+            job.scheduler = format!("{other}{tunables}");
+        }
+        if let Some((_, other)) = other(&job.machine) {
+            job.machine = other.clone();
+        }
     }
-    true
+}
+
+/// Its name, and its tunables with the colon before them.
+fn scheduler(job: &Job) -> (&str, &str) {
+    let end = job.scheduler.find(':').unwrap_or(job.scheduler.len());
+    job.scheduler.split_at(end)
+}
+
+/// What jobs use, by name.
+fn names<'a>(plans: &'a [Plan], of: impl Fn(&'a Job) -> Vec<&'a str>) -> BTreeSet<String> {
+    let jobs = plans.iter().flat_map(|plan| &plan.jobs);
+    jobs.flat_map(of).map(str::to_owned).collect()
+}
+
+fn require(
+    of: &'static str,
+    argument: String,
+    name: &str,
+    used: &BTreeSet<String>,
+) -> Result<(), Error> {
+    if used.contains(name) {
+        return Ok(());
+    }
+    let used: Vec<String> = used.iter().cloned().collect();
+    let what = format!(
+        "no run of these claims uses {name}; {}",
+        nearest::hint(name, &used)
+    );
+    Err(Error::argument(of, &argument, what))
 }

@@ -91,7 +91,7 @@ pub struct Args {
     /// Use another scheduler or machine in place of NAME: NAME=OTHER, with OTHER as for `run -s` or `run -m`.
     #[arg(long, value_name = "NAME=OTHER", value_parser = instead)]
     instead: Vec<(String, String)>,
-    /// Change values of a workload: WORKLOAD=JSON, as for `run --patch`.
+    /// Change values of a workload: WORKLOAD=JSON, as for `run --patch`. It also replaces what the experiment itself changes.
     #[arg(long, value_name = "WORKLOAD=JSON", value_parser = patch)]
     patch: Vec<(String, String)>,
     /// The folder of experiment files [default: the shipped ones].
@@ -234,7 +234,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Format::Json => format!("{:#}\n", verdicts::json(simulated.as_ref(), real.as_ref())),
         Format::Table => {
             let wall_s = begun.elapsed().as_secs_f64();
-            let mut page = verdicts::page(simulated.as_ref(), real.as_ref(), wall_s);
+            let mut page = match replacements(args) {
+                none if none.is_empty() => String::new(),
+                some => format!(
+                    "Changed:{some}\nThese verdicts are about the changed runs, not about the source.\n\n"
+                ),
+            };
+            page += &verdicts::page(simulated.as_ref(), real.as_ref(), wall_s);
             if let Some(path) = &args.report {
                 page += &format!("Report  {}\n", path.display());
             }
@@ -418,24 +424,32 @@ fn repeat_line(args: &Args) -> String {
     if let Some(tier) = args.tier {
         add("--tier", tier.name().to_owned());
     }
-    if let Some(seeds) = args.seeds {
-        add("--seeds", seeds.to_string());
-    }
     add("--report", "FILE.html".to_owned());
     terminal::shell_line(&words) + &inputs(args)
 }
 
 /// The options that say what is judged, with a blank before them, for the command that repeats a part.
 fn inputs(args: &Args) -> String {
+    let seeds = args.seeds.iter();
+    let seeds = seeds.map(|seeds| ("--seeds", seeds.to_string()));
+    let folder = args.experiments.iter();
+    let folder = folder.map(|folder| ("--experiments", folder.display().to_string()));
+    written(seeds.chain(folder)) + &replacements(args)
+}
+
+/// The options that make runs others than those of the experiments.
+fn replacements(args: &Args) -> String {
     let instead = args.instead.iter();
     let instead = instead.map(|(name, other)| ("--instead", format!("{name}={other}")));
     let patches = args.patch.iter();
     let patches = patches.map(|(workload, patch)| ("--patch", format!("{workload}={patch}")));
-    let folder = args.experiments.iter();
-    let folder = folder.map(|folder| ("--experiments", folder.display().to_string()));
-    let words = instead.chain(patches).chain(folder);
-    let words = words.map(|(flag, value)| format!(" {}", terminal::shell_line(&[flag, &value])));
-    words.collect()
+    written(instead.chain(patches))
+}
+
+fn written<'a>(options: impl Iterator<Item = (&'a str, String)>) -> String {
+    options
+        .map(|(flag, value)| format!(" {}", terminal::shell_line(&[flag, &value])))
+        .collect()
 }
 
 /// The kept results of a folder.

@@ -95,7 +95,8 @@ pub struct Args {
     /// Do every run twice and compare the two, event by event.
     #[arg(long)]
     twice: bool,
-    /// Disable the schedulers' probes (faster; reports have fewer curves).
+    /// Disable the schedulers' probes (faster; reports have fewer curves, and results differ slightly: probes take the
+    /// machine a little time).
     #[arg(long)]
     no_probes: bool,
     /// Eject a scheduler that lets a runnable task wait longer than its timeout_ms, as the kernel

@@ -132,7 +132,7 @@ fn claims_are_judged_by_their_checks() {
     assert_eq!((&two["seeds"], &two["holds_with"]), (&2.into(), &2.into()));
     let folder = bench.path("experiments");
     let command = format!(
-        "tiltyard reproduce s.hogs.two --experiments {}",
+        "tiltyard reproduce s.hogs.two --seeds 2 --experiments {}",
         folder.display()
     );
     assert_eq!(two["command"], command);
@@ -395,11 +395,18 @@ fn machines_and_workloads_can_be_replaced() {
     // On two CPUs, neither of two hogs waits.
     let two = bench.json(&["--instead", "ideal1=package:1 core:2 pu:1"]);
     assert_ne!(two[0]["measured"], bench.json(&[])[0]["measured"]);
+    let page = bench.run(&["--instead", "fifo=rr"]);
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(
+        page.starts_with("Changed: --instead fifo=rr\nThese verdicts"),
+        "{page}"
+    );
+    assert!(page.contains("reproduce s.p.c --seeds 2"), "{page}");
     for (flag, argument, why) in [
         (
             "--instead",
             "nobody=fifo",
-            "--instead nobody=fifo: no run of these claims",
+            "--instead nobody=fifo: no run of these claims uses nobody; there are",
         ),
         (
             "--patch",
@@ -411,6 +418,12 @@ fn machines_and_workloads_can_be_replaced() {
             "--patch",
             r#"probe/micro-hogs={"no":{}}"#,
             "no: there is no such key to patch",
+        ),
+        // Not one after the other: what fifo becomes is not replaced again.
+        (
+            "--instead=fifo=rr",
+            "--instead=rr=fifo",
+            "no run of these claims uses rr; there are",
         ),
     ] {
         let refused = bench.run(&[flag, argument]);
