@@ -11,10 +11,11 @@ events=$out/figure6-events
 real="kernel --vm --icount -m opteron32 -w spinners-512 --rounds 1 --boot-limit 1800 --limit 7200"
 
 report() {
+    rm -rf "$out/figure6"
     "$tiltyard" measure "$@" --report "$out/figure6.html" --figures "$out/figure6"
 }
 
-rm -rf "$events" "$out/figure6"
+rm -rf "$events"
 mkdir -p "$events"
 "$tiltyard" run -m opteron32 -w spinners-512 -s ule,cfs --events "$events/sim"
 # Kernels take minutes: what there is already can be looked at.

@@ -162,6 +162,16 @@ fn the_reference_costs_are_those_of_opteron1() {
 }
 
 #[test]
+fn opteron32_highpri_differs_from_opteron32_in_its_kernel_threads_only() {
+    let (usual, mut highpri) = (machine("opteron32"), machine("opteron32-highpri"));
+    assert_ne!(highpri.noise, usual.noise);
+    highpri.noise = usual.noise.clone();
+    highpri.name = usual.name.clone();
+    highpri.description = usual.description.clone();
+    assert_eq!(format!("{highpri:?}"), format!("{usual:?}"));
+}
+
+#[test]
 fn nothing_costs_anything_on_the_ideal_machine() {
     let free = Costs {
         refill_overlap_permille: 1000,

@@ -136,6 +136,7 @@ pub struct ExtTask {
     pub dsq_next: TaskId,
     pub dsq_prev: TaskId,
     /// Waits on its runqueue for insertion into another CPU's local DSQ.
+    /// (A machine has 65,536 CPUs at most.)
     pub deferred_to: Option<u16>,
     /// Has run, in any class.
     pub ran: bool,
