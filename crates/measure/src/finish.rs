@@ -79,20 +79,20 @@ impl Recorder {
 
     /// The slots of the [`MAX_TASKS`] tasks with the most runtime and wait; in order of tid, then birth.
     fn busiest(&self) -> Vec<usize> {
-        let by_birth = |slot: &usize| {
-            let facts = &self.facts[*slot];
-            (facts.tid, self.since_origin(facts.born_ns))
+        let by_birth = |slot: &u32| {
+            let facts = &self.facts[*slot as usize];
+            (facts.tid, self.since_origin(facts.born_ns), *slot)
         };
-        let mut slots: Vec<usize> = (0..self.tasks.len()).collect();
+        let mut slots: Vec<u32> = (0..self.tasks.len() as u32).collect();
         if slots.len() > MAX_TASKS {
-            slots.sort_by_key(|slot| {
-                let task = &self.tasks[*slot];
+            slots.select_nth_unstable_by_key(MAX_TASKS, |slot| {
+                let task = &self.tasks[*slot as usize];
                 (Reverse(task.runtime_ns + task.wait_ns), by_birth(slot))
             });
             slots.truncate(MAX_TASKS);
         }
-        slots.sort_by_key(by_birth);
-        slots
+        slots.sort_unstable_by_key(by_birth);
+        slots.into_iter().map(|slot| slot as usize).collect()
     }
 
     fn lifetime_ns(&self, slot: usize, end_ns: u64) -> u64 {

@@ -12,20 +12,15 @@ pub const QUANTILES_PPM: [u32; 13] = [
     999_900, 1_000_000,
 ];
 
-/// Significant decimal digits of the distributions of an app or a request class: within 0.1 %.
-const DIGITS: u8 = 3;
-
-/// The same for a single task, of which there may be a hundred thousand: within 6 %, about 2 KiB.
-const DIGITS_TASK: u8 = 1;
-
 /// So many durations are kept one by one: most tasks of a run with very many wait only a few times.
 const FEW: usize = 16;
 
-/// A distribution of durations in ns. Extremes and the mean are exact, quantiles rounded as above.
+/// A distribution of durations in ns. Extremes and the mean are exact, quantiles rounded to so many significant
+/// decimal digits.
 #[derive(Clone, Debug)]
-pub enum Durations<C: Counter> {
-    /// Up to [`FEW`], and the digits of the histogram to come.
-    Few(SmallVec<[u64; 2]>, u8),
+pub enum Durations<C: Counter, const DIGITS: u8> {
+    /// Up to [`FEW`].
+    Few(SmallVec<[u64; 2]>),
     Many(Box<Many<C>>),
 }
 
@@ -38,32 +33,25 @@ pub struct Many<C: Counter> {
     max_ns: u64,
 }
 
-pub type AppDurations = Durations<u64>;
-pub type TaskDurations = Durations<u32>;
+/// Of an app or a request class: quantiles within 0.1 %.
+pub type AppDurations = Durations<u64, 3>;
 
-impl AppDurations {
-    pub fn of_app() -> Self {
-        Self::new(DIGITS)
+/// Of a single task, of which there may be a hundred thousand: within 6 %, about 2 KiB.
+pub type TaskDurations = Durations<u32, 1>;
+
+impl<C: Counter, const DIGITS: u8> Default for Durations<C, DIGITS> {
+    fn default() -> Self {
+        Durations::Few(SmallVec::new())
     }
 }
 
-impl TaskDurations {
-    pub fn of_task() -> Self {
-        Self::new(DIGITS_TASK)
-    }
-}
-
-impl<C: Counter> Durations<C> {
-    fn new(digits: u8) -> Self {
-        Durations::Few(SmallVec::new(), digits)
-    }
-
+impl<C: Counter, const DIGITS: u8> Durations<C, DIGITS> {
     /// Allocates on some of the first calls and when a new largest magnitude appears, else never.
     #[inline]
     pub fn add(&mut self, ns: u64) {
         match self {
             Durations::Many(many) => many.add(ns),
-            Durations::Few(few, _) if few.len() < FEW => few.push(ns),
+            Durations::Few(few) if few.len() < FEW => few.push(ns),
             Durations::Few(..) => {
                 let mut many = self.many();
                 many.add(ns);
@@ -75,8 +63,8 @@ impl<C: Counter> Durations<C> {
     fn many(&self) -> Many<C> {
         match self {
             Durations::Many(many) => (**many).clone(),
-            Durations::Few(few, digits) => {
-                let mut many = Many::new(*digits);
+            Durations::Few(few) => {
+                let mut many = Many::new(DIGITS);
                 few.iter().for_each(|ns| many.add(*ns));
                 many
             }
@@ -97,7 +85,7 @@ impl<C: Counter> Durations<C> {
 
     pub fn summary(&self) -> Latency {
         match self {
-            Durations::Few(few, _) if few.is_empty() => Latency::default(),
+            Durations::Few(few) if few.is_empty() => Latency::default(),
             Durations::Few(..) => self.many().summary(),
             Durations::Many(many) => many.summary(),
         }
@@ -158,7 +146,7 @@ mod tests {
 
     #[test]
     fn quantiles_of_one_to_a_thousand_microseconds() {
-        let mut durations = AppDurations::of_app();
+        let mut durations = AppDurations::default();
         (1..=1000u64).for_each(|us| durations.add(us * 1000));
         let got = durations.summary();
         assert_eq!(
@@ -181,14 +169,14 @@ mod tests {
 
     #[test]
     fn two_distributions_are_one_of_all_durations() {
-        let [mut short, mut long, mut all] = [(); 3].map(|()| AppDurations::of_app());
+        let [mut short, mut long, mut all] = [(); 3].map(|()| AppDurations::default());
         for us in 1..=1000u64 {
             let part = if us <= 300 { &mut short } else { &mut long };
             for durations in [part, &mut all] {
                 durations.add(us * us * 1000);
             }
         }
-        let none = AppDurations::of_app();
+        let none = AppDurations::default();
         assert_eq!(short.and(&long).summary(), all.summary());
         assert_eq!(long.and(&short).summary(), all.summary());
         assert_eq!(all.and(&none).summary(), all.summary());
@@ -200,8 +188,8 @@ mod tests {
     #[test]
     fn few_durations_are_rounded_like_many() {
         for count in [1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
-            let mut durations = TaskDurations::of_task();
-            let mut many = Durations::Many(Box::new(durations.many()));
+            let mut durations = TaskDurations::default();
+            let mut many = TaskDurations::Many(Box::new(durations.many()));
             for i in 0..count as u64 {
                 durations.add(i * i * 12_345);
                 many.add(i * i * 12_345);
@@ -212,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_starved_day_fits_and_nothing_is_nothing() {
-        let mut durations = TaskDurations::of_task();
+        let mut durations = TaskDurations::default();
         assert_eq!(durations.summary(), Latency::default());
         durations.add(86_400_000_000_000);
         assert_eq!(durations.summary().p50_ns, 86_400_000_000_000);

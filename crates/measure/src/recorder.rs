@@ -428,7 +428,7 @@ impl Recorder {
                 time_ns: self.states.now_ns(),
                 wakeup: task.wakeup.summary(),
             }));
-            task.wakeup = crate::histogram::TaskDurations::of_task();
+            task.wakeup = crate::histogram::TaskDurations::default();
         }
     }
 
@@ -527,7 +527,7 @@ impl Recorder {
         let (app, now_ns) = (self.tasks[slot].app, self.states.now_ns());
         let of_app = self.class(class).requests.entry(app);
         let requests = of_app.or_insert_with(|| Requests {
-            latency: AppDurations::of_app(),
+            latency: AppDurations::default(),
             first_begin_ns: u64::MAX,
             last_end_ns: 0,
         });

@@ -17,7 +17,8 @@ use crate::program::Programs;
 use crate::races::Races;
 use crate::sched::affinity::CpuSets;
 use crate::sched::locks::RqLocks;
-use crate::task::{Class, Task, TaskId};
+use crate::task::{Class, TaskId};
+use crate::tasks::Tasks;
 use crate::topology::Topology;
 use tiltyard_environment::{Environment, EnvironmentError, Plan};
 use tiltyard_model::machine::Jitter;
@@ -125,8 +126,7 @@ pub struct Engine<'a> {
     /// Of timers that the scheduler starts.
     pub(crate) bpf_timers_late: Lateness,
     /// Indexed by [`TaskId`]; 0 is the idle task.
-    #[allow(clippy::vec_box, reason = "schedulers hold pointers to tasks")]
-    pub(crate) tasks: Vec<Box<Task>>,
+    pub(crate) tasks: Tasks,
     pub(crate) rqs: Vec<Rq>,
     pub(crate) rq_locks: RqLocks,
     pub(crate) cpu_sets: CpuSets,
@@ -231,7 +231,7 @@ impl<'a> Engine<'a> {
             streams,
             left_to_chance: *jitter != Jitter::NONE,
             bpf_timers_late: Lateness::new(jitter, &streams, "bpf_timer", 0),
-            tasks: Vec::new(),
+            tasks: Tasks::default(),
             rqs: (0..nr_cpus as u32).map(Rq::new).collect(),
             rq_locks: RqLocks::default(),
             cpu_sets: CpuSets::default(),

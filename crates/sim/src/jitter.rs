@@ -47,20 +47,11 @@ pub struct TaskJitter {
 }
 
 impl TaskJitter {
-    /// `None` on a machine without jitter.
-    pub fn new(
-        jitter: &Jitter,
-        streams: &Streams,
-        name: &str,
-        number: u64,
-    ) -> Option<Box<TaskJitter>> {
-        if *jitter == Jitter::NONE {
-            return None;
-        }
-        Some(Box::new(TaskJitter {
+    pub fn new(streams: &Streams, name: &str, number: u64) -> TaskJitter {
+        TaskJitter {
             late: streams.stream(&format!("late/{name}"), number),
             work: streams.stream(&format!("work/{name}"), number),
-        }))
+        }
     }
 
     /// How late the task's next timer is.
@@ -177,7 +168,9 @@ mod tests {
         let (workload, streams) = (workload(), Streams::new(1));
         let starts = starts_ns(&workload, &Jitter::NONE, &streams);
         assert_eq!(starts, [0, 0, 0, 5_000, 1_000_000]);
-        assert!(TaskJitter::new(&Jitter::NONE, &streams, "first", 0).is_none());
+        let mut task = TaskJitter::new(&streams, "first", 0);
+        assert_eq!(task.work_ns(&Jitter::NONE, 7_000), 7_000);
+        assert_eq!(task.late_ns(&Jitter::NONE), 0);
         assert_eq!(tick_phase_ns(&Jitter::NONE, &streams, 4_000_000), 0);
         assert_eq!(
             Lateness::new(&Jitter::NONE, &streams, "tick", 0).draw_ns(),
@@ -187,7 +180,7 @@ mod tests {
 
     #[test]
     fn computations_are_as_long_as_written_on_average_and_timers_late() {
-        let mut task = TaskJitter::new(&JITTER, &Streams::new(1), "t", 0).unwrap();
+        let mut task = TaskJitter::new(&Streams::new(1), "t", 0);
         let draws: Vec<u64> = (0..100_000)
             .map(|_| task.work_ns(&JITTER, 1_000_000))
             .collect();

@@ -10,7 +10,7 @@
 //! | `engine`, `clock`, `cpu`, `work`, `jitter` | the hardware: time, CPUs, caches |
 //! | `topology` | the hardware: its CPUs as sets |
 //! | `memory` | the hardware: tasks that wait for shared caches and memory slow each other down |
-//! | `task` | `struct task_struct` |
+//! | `task`, `tasks` | `struct task_struct`, and where they lie |
 //! | `sched` | kernel/sched/core.c, rt.c |
 //! | `ext` | kernel/sched/ext.c, ext_idle.c (reference: Linux 6.18) |
 //! | `cgroup` | the cpu controller's groups and autogroups, as schedulers see them |
@@ -34,6 +34,7 @@ mod program;
 mod races;
 mod sched;
 mod task;
+mod tasks;
 mod topology;
 mod work;
 

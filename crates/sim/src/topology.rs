@@ -2,13 +2,14 @@
 //! The machine's CPUs as sets, computed once.
 
 use crate::bpf::cpumask::{CpuSet, IndexedSet};
+use smallvec::SmallVec;
 use std::rc::Rc;
 use tiltyard_model::Machine;
 
 #[derive(Debug)]
 pub struct Topology {
     /// CPUs of the same core, for each CPU.
-    pub siblings: Vec<Vec<u32>>,
+    pub siblings: Vec<SmallVec<[u32; 2]>>,
     pub has_smt: bool,
     /// The first CPU of each core.
     pub first_of_core: Vec<u32>,
@@ -47,7 +48,7 @@ impl Topology {
             sets
         };
         let cores = group(|c| c.core);
-        let siblings: Vec<Vec<u32>> = machine
+        let siblings: Vec<SmallVec<[u32; 2]>> = machine
             .cpus
             .iter()
             .map(|place| cores[place.core as usize].iter().collect())

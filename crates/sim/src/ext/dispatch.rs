@@ -309,7 +309,6 @@ impl Engine<'_> {
         let now = self.now;
         let task = &mut self.tasks[id.index()];
         task.ext.ops_state = OpsState::None;
-        task.work.exec_start_ns = now;
         task.kern.se.exec_start = now;
         if self.ext.ops.has(Op::Running) && self.tasks[id.index()].queued() {
             let args = [self.task_arg(id)];

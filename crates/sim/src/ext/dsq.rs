@@ -3,7 +3,8 @@
 //! at once; an empty one may change its kind.
 
 use crate::contention::lock::Lock;
-use crate::task::{Task, TaskId};
+use crate::task::TaskId;
+use crate::tasks::Tasks;
 use std::collections::BTreeMap;
 
 /// Tasks are linked through `Task::ext`, in order; those that are ordered by vtime are in a tree, too, which finds their place.
@@ -41,8 +42,6 @@ pub enum Position {
     Tail,
     Vtime(u64),
 }
-
-type Tasks = [Box<Task>];
 
 impl Dsq {
     pub fn new(id: u64) -> Dsq {
@@ -202,37 +201,7 @@ impl Dsq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::cpumask::CpuSet;
-    use crate::bpf::rng::Streams;
-    use crate::program::Cursor;
-    use crate::task::{Class, ExtTask, Life, Work, new_task_struct};
-    use std::rc::Rc;
-
-    fn task() -> Task {
-        Task {
-            kern: new_task_struct(1, "t"),
-            id: TaskId(1),
-            long_name: None,
-            app: 0,
-            spec: None,
-            instance: 0,
-            life: Life::Runnable,
-            class: Class::Ext,
-            nice: 0,
-            cpu: 0,
-            cpus: Rc::new(CpuSet::new(1)),
-            cgroup: 0,
-            ext: ExtTask::default(),
-            work: Work::default(),
-            cursor: Cursor::default(),
-            rng: Streams::new(1).stream("t", 0),
-            jitter: None,
-            parent: TaskId::IDLE,
-            live_children: 0,
-            generation: 0,
-            rt_slice_ticks: 0,
-        }
-    }
+    use crate::task::testing::task;
 
     fn walk(dsq: &Dsq, tasks: &Tasks, reverse: bool) -> Vec<u32> {
         let mut at = if reverse { dsq.last() } else { dsq.first() };
@@ -247,7 +216,8 @@ mod tests {
     /// The links agree with the tree, whatever comes and goes; equals follow each other as they came.
     #[test]
     fn an_ordered_queue_is_walked_in_its_order() {
-        let mut tasks: Vec<Box<Task>> = (0..30).map(|_| Box::new(task())).collect();
+        let mut tasks = Tasks::default();
+        (0..30).for_each(|_| _ = tasks.push(task()));
         let mut dsq = Dsq::new(1);
         let mut model: Vec<(u64, u64, u32)> = Vec::new();
         let mut random = 1u64;

@@ -189,7 +189,7 @@ impl Engine<'_> {
         if idle.is_empty() {
             return None;
         }
-        let waiting = self.tasks.iter().skip(1).map(Box::as_ref);
+        let waiting = self.tasks.iter().skip(1);
         let waiting: Vec<(&Task, u32)> = waiting
             .filter(|task| task.life == Life::Runnable && task.class == Class::Ext)
             .filter_map(|task| Some((task, self.idle_beside(task, &idle, patience_ns)?)))

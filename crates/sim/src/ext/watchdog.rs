@@ -44,7 +44,7 @@ impl Engine<'_> {
 
     /// The first task by pid that has been runnable without running since before this time.
     fn waiting_since_before(&self, time_ns: u64) -> Option<&Task> {
-        self.tasks.iter().map(Box::as_ref).find(|task| {
+        self.tasks.iter().find(|task| {
             task.life == Life::Runnable
                 && task.class == Class::Ext
                 && !task.id.is_idle()

@@ -86,7 +86,7 @@ unsafe fn task_at(e: &Engine, ptr: u64) -> Option<TaskId> {
     // SAFETY: whatever is read is checked; a wild pointer ends the callback like any other read.
     let id = unsafe { (&raw const (*task).id).read_unaligned() };
     let found = e.tasks.get(id.index())?;
-    std::ptr::eq(&raw const **found, task).then_some(id)
+    std::ptr::eq(found, task).then_some(id)
 }
 
 #[cold]

@@ -88,8 +88,6 @@ pub struct Cursor {
     /// It must wait and is on its way into `schedule()`; it may still be woken before it gets there.
     pub leaves: bool,
     pub seldom: Option<Box<Seldom>>,
-    /// Start of the task's delay-shifted clock, for rt-app's timers.
-    pub base_ns: u64,
     /// Instructions executed at `spin_time_ns`: a program that takes no time is an error.
     pub spin_count: u32,
     pub spin_time_ns: u64,

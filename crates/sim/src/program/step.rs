@@ -6,7 +6,7 @@ use super::{LoopFrame, Wait};
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::sched::Leave;
-use crate::task::{Class, Life, TaskId};
+use crate::task::{Class, Life, NO_APP, TaskId};
 use std::rc::Rc;
 use tiltyard_model::{EventKind, OverheadCause};
 use tiltyard_workload::{Dist, Index, MemKind, Op, Ref, TimerMode};
@@ -397,9 +397,9 @@ impl Engine<'_> {
             return Flow::Next;
         }
         let task = &mut self.tasks[id.index()];
-        task.work.rem_ns = match &mut task.jitter {
-            Some(jitter) => jitter.work_ns(&self.machine.jitter, ns),
-            None => ns,
+        task.work.rem_ns = match task.app {
+            NO_APP => ns,
+            _ => task.jitter.work_ns(&self.machine.jitter, ns),
         };
         Flow::Busy
     }
@@ -416,10 +416,10 @@ impl Engine<'_> {
             task: id.0,
             generation: task.generation,
         };
-        let late_ns = task
-            .jitter
-            .as_mut()
-            .map_or(0, |j| j.late_ns(&self.machine.jitter));
+        let late_ns = match task.app {
+            NO_APP => 0,
+            _ => task.jitter.late_ns(&self.machine.jitter),
+        };
         self.clock.arm(at_ns.saturating_add(late_ns), alarm);
         Flow::Block
     }
@@ -466,7 +466,7 @@ impl Engine<'_> {
     /// rt-app's timer: the next expiry is one period after the last; the first base is the start plus the delay.
     fn wait_for_timer(&mut self, id: TaskId, timer: usize, period_ns: u64) -> Flow {
         let spec = &self.workload.timers[timer];
-        let first = self.tasks[id.index()].cursor.base_ns;
+        let first = self.tasks[id.index()].kern.start_time;
         let base = if spec.per_task {
             let timers = &mut self.tasks[id.index()].cursor.seldom().timers;
             match timers.iter().position(|(t, _)| *t as usize == timer) {

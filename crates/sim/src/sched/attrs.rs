@@ -88,7 +88,7 @@ impl Engine<'_> {
             match self.tasks[id.index()].class {
                 Class::Rt { priority, .. } => {
                     self.rqs[cpu as usize].rt.remove(priority, id);
-                    self.tasks[id.index()].work.exec_start_ns = self.now;
+                    self.tasks[id.index()].kern.se.exec_start = self.now;
                 }
                 Class::Ext => self.ext_set_next(cpu, id),
                 Class::Idle => {}

@@ -7,7 +7,9 @@ use crate::jitter::{TaskJitter, starts_ns};
 use crate::program::compile::{Insn, compile_shell};
 use crate::program::{Cursor, Wait};
 use crate::sched::Leave;
-use crate::task::{Class, ExtState, ExtTask, Life, Task, TaskId, Work, long_name, new_task_struct};
+use crate::task::{
+    Class, ExtState, ExtTask, Life, NO_APP, Task, TaskId, Work, long_name, new_task_struct,
+};
 use std::ptr;
 use std::rc::Rc;
 use tiltyard_model::{EventKind, OverheadCause, SHELL_PREFIX, TaskInfo, Tid, is_shells_name};
@@ -123,15 +125,20 @@ impl Engine<'_> {
         let id = TaskId(self.tasks.len() as u32);
         let cpus = Rc::clone(&self.topology.anywhere);
         let (user, number) = birth.stream;
-        let jitter = match birth.app {
-            Some(_) => TaskJitter::new(&self.machine.jitter, &self.streams, user, number),
-            None => None,
+        // A thread is a child of the process's parent, not of the thread that created it (CLONE_THREAD).
+        let parent = match birth.leader {
+            Some(leader) => Some(self.tasks[leader.index()].kern.real_parent),
+            None => {
+                let parent = self.tasks.get(birth.parent.index());
+                parent.map(|parent| parent.kernel_ptr().cast_const())
+            }
         };
-        let mut task = Box::new(Task {
+        let group_leader = (birth.leader).map(|leader| self.tasks[leader.index()].kernel_ptr());
+        let task = self.tasks.push(Task {
             kern: new_task_struct(id.0 as i32, &birth.name),
             id,
             long_name: long_name(&birth.name),
-            app: birth.app.unwrap_or(u32::MAX),
+            app: birth.app.unwrap_or(NO_APP),
             spec: birth.spec,
             instance: birth.instance,
             life: Life::Blocked,
@@ -148,11 +155,10 @@ impl Engine<'_> {
             },
             cursor: Cursor {
                 code: birth.code,
-                base_ns: self.now,
                 ..Cursor::default()
             },
             rng: self.streams.stream(user, number),
-            jitter,
+            jitter: TaskJitter::new(&self.streams, user, number),
             parent: birth.parent,
             live_children: 0,
             generation: 0,
@@ -171,20 +177,10 @@ impl Engine<'_> {
             .app
             .map_or(ptr::null(), |_| ptr::NonNull::dangling().as_ptr());
         let myself = task.kernel_ptr().cast_const();
-        let parent = match (self.tasks.get(birth.parent.index()), birth.leader) {
-            (None, _) => myself,
-            // A thread is a child of the process's parent, not of the thread that created it (CLONE_THREAD).
-            (Some(_), Some(leader)) => self.tasks[leader.index()].kern.real_parent,
-            (Some(parent), None) => parent.kernel_ptr().cast_const(),
-        };
-        task.kern.parent = parent;
-        task.kern.real_parent = parent;
-        task.kern.group_leader = myself;
-        if let Some(leader) = birth.leader {
-            task.kern.tgid = leader.0 as i32;
-            task.kern.group_leader = self.tasks[leader.index()].kernel_ptr();
-        }
-        self.tasks.push(task);
+        task.kern.parent = parent.unwrap_or(myself);
+        task.kern.real_parent = task.kern.parent;
+        task.kern.group_leader = group_leader.map_or(myself, |leader| leader.cast_const());
+        task.kern.tgid = birth.leader.unwrap_or(id).0 as i32;
         self.join_group(id, 0);
         id
     }
@@ -326,8 +322,9 @@ impl Engine<'_> {
         }
         // Nobody before the last one found will be: ids count up, and the dead stay dead.
         let from = self.programs.first_of_app[app as usize];
-        let first = self.tasks[from.index()..]
-            .iter()
+        let first = self
+            .tasks
+            .iter_from(from.index())
             .find(|t| t.app == app && t.spec.is_some() && t.life != Life::Dead)?;
         self.programs.first_of_app[app as usize] = first.id;
         Some(TaskId(first.kern.tgid as u32))

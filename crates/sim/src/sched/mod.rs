@@ -223,7 +223,7 @@ impl Engine<'_> {
         match self.class_of(next) {
             Class::Idle => self.ext_update_idle(cpu, true, true),
             Class::Ext => self.ext_set_next(cpu, next),
-            Class::Rt { .. } => self.tasks[next.index()].work.exec_start_ns = self.now,
+            Class::Rt { .. } => self.tasks[next.index()].kern.se.exec_start = self.now,
         }
     }
 
@@ -316,8 +316,7 @@ impl Engine<'_> {
     pub(crate) fn update_runtime(&mut self, id: TaskId) -> u64 {
         let now = self.now;
         let task = &mut self.tasks[id.index()];
-        let delta = now - task.work.exec_start_ns.min(now);
-        task.work.exec_start_ns = now;
+        let delta = now - task.kern.se.exec_start.min(now);
         task.kern.se.exec_start = now;
         task.kern.se.sum_exec_runtime += delta;
         delta

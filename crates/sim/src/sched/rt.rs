@@ -108,8 +108,9 @@ impl Engine<'_> {
     }
 }
 
-pub fn rr_slice_ticks(hz: u32) -> u32 {
-    (RR_SLICE_MS * u64::from(hz) / 1000).max(1) as u32
+/// A machine ticks at most 10,000 times a second.
+pub fn rr_slice_ticks(hz: u32) -> u16 {
+    (RR_SLICE_MS * u64::from(hz) / 1000).clamp(1, u16::MAX.into()) as u16
 }
 
 #[cfg(test)]
