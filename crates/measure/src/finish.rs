@@ -5,7 +5,7 @@ use crate::grid::Grid;
 use crate::recorder::{Class, Recorder};
 use crate::states::State;
 use crate::summary::*;
-use crate::task::{App, Facts, Task};
+use crate::task::{App, Facts, NONE, Task};
 use std::cmp::Reverse;
 
 impl Recorder {
@@ -54,7 +54,7 @@ impl Recorder {
     fn settle_all(&mut self, end_ns: u64) {
         self.states.advance(end_ns);
         for cpu in 0..self.cpus.len() {
-            self.settle_cpu(cpu, end_ns);
+            self.pass_cpu(cpu, end_ns, NONE);
             self.cpus[cpu].depth.close(end_ns, self.spec.origin_ns);
         }
         self.waste.close(end_ns);

@@ -360,13 +360,13 @@ impl Recorder {
         self.starvation.truncate(MAX_STARVATION);
     }
 
-    /// Accounts a CPU's time up to now, on the task that has it as well.
+    /// Accounts a CPU's time up to now; the task in slot `next` has it from then on. The one that had it gets its
+    /// overhead all at once: of very many, not even the one that runs is at hand.
     #[inline]
-    pub(crate) fn settle_cpu(&mut self, cpu: usize, now_ns: u64) {
-        let time = &mut self.cpus[cpu];
-        let overhead_ns = time.settle(now_ns);
-        if overhead_ns > 0 && time.current != NONE {
-            self.tasks[time.current as usize].overhead_ns += overhead_ns;
+    pub(crate) fn pass_cpu(&mut self, cpu: usize, now_ns: u64, next: u32) {
+        self.cpus[cpu].settle(now_ns);
+        if let Some((slot, overhead_ns)) = self.cpus[cpu].pass_to(next) {
+            self.tasks[slot].overhead_ns += overhead_ns;
         }
     }
 
@@ -379,7 +379,6 @@ impl Recorder {
         cause: SwitchCause,
         next: Tid,
     ) {
-        self.settle_cpu(cpu.index(), self.states.now_ns());
         let counts = self.counts();
         if counts {
             self.switches.count(cause);
@@ -401,7 +400,8 @@ impl Recorder {
             let runs = self.states.run(slot, cpu);
             self.account(runs);
         }
-        self.cpus[cpu.index()].current = next_slot.map_or(NONE, |slot| slot as u32);
+        let next = next_slot.map_or(NONE, |slot| slot as u32);
+        self.pass_cpu(cpu.index(), self.states.now_ns(), next);
         self.follow_cpu(cpu.index());
     }
 
@@ -409,11 +409,11 @@ impl Recorder {
     #[inline]
     fn follow_cpu(&mut self, cpu: usize) {
         let (now_ns, time) = (self.states.now_ns(), &self.cpus[cpu]);
-        match time.current {
-            NONE => self
+        match time.is_idle() {
+            true => self
                 .waste
                 .free_from(now_ns, cpu as u32, time.overhead_until_ns()),
-            _ => self.waste.occupied(now_ns, cpu as u32),
+            false => self.waste.occupied(now_ns, cpu as u32),
         }
     }
 
@@ -435,9 +435,10 @@ impl Recorder {
     #[inline]
     fn charge(&mut self, cpu: usize, overhead: &Overhead) {
         let now_ns = self.states.now_ns();
-        self.settle_cpu(cpu, now_ns);
-        self.cpus[cpu].charge(now_ns, overhead.total_ns());
-        if self.cpus[cpu].current == NONE {
+        let time = &mut self.cpus[cpu];
+        time.settle(now_ns);
+        time.charge(now_ns, overhead.total_ns());
+        if time.is_idle() {
             self.follow_cpu(cpu);
         }
         if self.counts() {

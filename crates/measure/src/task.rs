@@ -174,7 +174,9 @@ impl App {
 #[derive(Clone, Debug)]
 pub struct CpuTime {
     /// Slot of the task that has it, or [`NONE`].
-    pub current: u32,
+    current: u32,
+    /// Overhead that struck while that task had it.
+    current_overhead_ns: u64,
     settled_ns: u64,
     /// Overhead occupies the CPU until then.
     overhead_until_ns: u64,
@@ -190,6 +192,7 @@ impl CpuTime {
     pub fn new(origin_ns: u64) -> Self {
         CpuTime {
             current: NONE,
+            current_overhead_ns: 0,
             settled_ns: origin_ns,
             overhead_until_ns: 0,
             busy_ns: 0,
@@ -201,6 +204,11 @@ impl CpuTime {
         }
     }
 
+    pub fn is_idle(&self) -> bool {
+        self.current == NONE
+    }
+
+    /// From when on it can do work.
     pub fn overhead_until_ns(&self) -> u64 {
         self.overhead_until_ns
     }
@@ -210,10 +218,17 @@ impl CpuTime {
         self.overhead_until_ns = self.overhead_until_ns.max(now_ns).saturating_add(ns);
     }
 
-    /// Accounts the time up to now, from the origin on; returns how much of it was overhead.
-    pub fn settle(&mut self, now_ns: u64) -> u64 {
+    /// The task in this slot, or none, has it from now on. Returns which one had it, and the overhead that struck meanwhile.
+    pub fn pass_to(&mut self, next: u32) -> Option<(usize, u64)> {
+        let previous = std::mem::replace(&mut self.current, next);
+        let overhead_ns = std::mem::take(&mut self.current_overhead_ns);
+        (previous != NONE).then_some((previous as usize, overhead_ns))
+    }
+
+    /// Accounts the time up to now, from the origin on.
+    pub fn settle(&mut self, now_ns: u64) {
         if now_ns <= self.settled_ns {
-            return 0;
+            return;
         }
         let overhead_end_ns = self.overhead_until_ns.clamp(self.settled_ns, now_ns);
         let overhead_ns = overhead_end_ns - self.settled_ns;
@@ -223,9 +238,9 @@ impl CpuTime {
             self.idle_ns += rest_ns;
         } else {
             self.busy_ns += rest_ns;
+            self.current_overhead_ns += overhead_ns;
         }
         self.settled_ns = now_ns;
-        overhead_ns
     }
 }
 
@@ -272,12 +287,14 @@ mod tests {
         let mut cpu = CpuTime::new(100);
         cpu.charge(95, 10); // five of it before the origin
         cpu.charge(98, 2); // follows: until 107
-        assert_eq!(cpu.settle(90), 0);
-        assert_eq!(cpu.settle(120), 7);
-        cpu.current = 3;
-        assert_eq!(cpu.settle(125), 0);
+        cpu.settle(90);
+        cpu.settle(120);
+        assert_eq!(cpu.pass_to(3), None);
+        cpu.settle(125);
         cpu.charge(125, 100); // beyond the end
-        assert_eq!(cpu.settle(130), 5);
+        cpu.settle(130);
+        assert_eq!(cpu.pass_to(4), Some((3, 5)));
+        assert_eq!(cpu.pass_to(NONE), Some((4, 0)));
         assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.overhead_ns), (5, 13, 12));
     }
 

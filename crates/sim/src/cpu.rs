@@ -23,12 +23,25 @@ impl Kick {
     }
 }
 
+/// The order is by how often a field is needed, from one cache line to the next: of thousands of CPUs, each event
+/// touches another one.
+#[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Rq {
-    /// What BPF sees as `struct rq`; `curr` is filled when a scheduler requests it.
-    pub kernel: Box<KernelRq>,
-    pub lock: Lock,
     pub curr: TaskId,
+    /// Runnable tasks of all classes, the running one included.
+    pub nr_running: u32,
+    /// From this time on the current task makes progress; before it the CPU is busy with overhead.
+    pub work_start_ns: u64,
+    /// Progress of the current task per 1000 ns.
+    pub speed_permille: u64,
+    /// Overhead charged and not yet counted in the totals below.
+    pub overhead_owed_ns: u64,
+    /// When it last found nothing to run.
+    pub idle_since_ns: u64,
+    pub overhead_untold: bool,
+    /// On the engine's list of CPUs whose end of work has changed.
+    pub rearm: bool,
     pub need_resched: bool,
     /// An IPI is on its way: `need_resched` will be set when it arrives.
     pub resched_in_flight: bool,
@@ -38,47 +51,36 @@ pub struct Rq {
     pub schedule_armed: bool,
     /// Waits in a kick, with interrupts off.
     pub stands_still: bool,
-    pub local: Dsq,
-    pub rt: RtQueue,
-    /// Runnable tasks of all classes, the running one included.
-    pub nr_running: u32,
     pub in_balance: bool,
     /// Balance decided to keep the current task.
     pub keep_curr: bool,
     /// ops.cpu_release was called and ops.cpu_acquire was not yet.
     pub released: bool,
-    /// Tasks inserted into other CPUs' local DSQs, waiting for this runqueue to be free to move them.
-    pub deferred: Vec<TaskId>,
     pub kick: Kick,
     /// Why the current task must leave, for the event.
     pub preempt_hint: PreemptHint,
-
-    // The machine's side.
-    /// From this time on the current task makes progress; before it the CPU is busy with overhead.
-    pub work_start_ns: u64,
-    /// Progress of the current task per 1000 ns.
-    pub speed_permille: u64,
-    /// How long work takes here because of others that use memory, 1000: as long as alone.
-    pub slowdown_permille: u64,
-    /// On the engine's list of CPUs whose end of work has changed.
-    pub rearm: bool,
     /// Overhead of this instant, not yet sent to the sink: the event in its final form, so that nothing needs to be moved.
     pub overhead: Event,
-    pub overhead_untold: bool,
-    /// Overhead charged and not yet counted in the totals below.
-    pub overhead_owed_ns: u64,
-    /// Sum of the working sets that were switched in here.
-    pub footprint_bytes: u64,
-    pub spaces: Spaces,
-    pub idle_since_ns: u64,
-    /// The same, or when it last found nothing to run and entered the idle state again.
+    pub lock: Lock,
+    pub local: Dsq,
+    /// The same as `idle_since_ns`, or when it entered the idle state again.
     pub idle_entered_ns: u64,
     pub idle_total_ns: u64,
     /// Overhead that elapsed while nothing ran.
     pub idle_overhead_ns: u64,
     pub overhead_total_ns: u64,
+    /// Sum of the working sets that were switched in here.
+    pub footprint_bytes: u64,
+    pub spaces: Spaces,
+    /// How long work takes here because of others that use memory, 1000: as long as alone.
+    pub slowdown_permille: u64,
+    /// Tasks inserted into other CPUs' local DSQs, waiting for this runqueue to be free to move them.
+    pub deferred: Vec<TaskId>,
+    pub rt: RtQueue,
     /// How often tasks have yielded this CPU.
     pub yields: u64,
+    /// What BPF sees as `struct rq`; `curr` is filled when a scheduler requests it.
+    pub kernel: Box<KernelRq>,
 }
 
 /// What ended the current task's slice early, if anything did.
