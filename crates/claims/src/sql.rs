@@ -189,7 +189,12 @@ pub fn sharing(shared: Option<&str>, sql: &str) -> String {
 impl Database {
     /// The tables of a run that are in `reads`. Tables of events only if events were recorded: an empty table would give an
     /// answer instead of an error. Columns that are not in `reads` are NULL.
-    pub fn of_run(tables: &[Table], events: bool, reads: &Reads) -> Result<Database, SqlError> {
+    pub fn of_run<'a>(
+        tables: impl IntoIterator<Item = &'a Table, IntoIter: Clone>,
+        events: bool,
+        reads: &Reads,
+    ) -> Result<Database, SqlError> {
+        let tables = tables.into_iter();
         let database = Database::empty()?;
         for (name, columns) in &reads.0 {
             if is_of_events(name) && !events {
@@ -197,7 +202,7 @@ impl Database {
             }
             let load = || {
                 database.create(name)?;
-                let own = tables.iter().filter(|table| table.name == name);
+                let own = tables.clone().filter(|table| table.name == name);
                 database.load(name, columns, own.flat_map(|table| &table.batches))
             };
             load().map_err(|source| SqlError::Table {

@@ -296,7 +296,7 @@ fn key(object: &Path) -> Option<&str> {
 }
 
 /// Names and values as a JSON object, in order of the names.
-fn tunables<'a>(values: impl Iterator<Item = (&'a String, &'a String)>) -> Map<String, Value> {
+pub fn tunables<'a>(values: impl Iterator<Item = (&'a String, &'a String)>) -> Map<String, Value> {
     let number = |text: &String| text.parse::<i64>().map_or(text.as_str().into(), Into::into);
     values
         .map(|(name, value)| (name.clone(), number(value)))

@@ -9,7 +9,7 @@ use tiltyard_measure::{
 use crate::rows::{Rows, Table, Value};
 
 /// What a run was of. Columns of the table `run`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunFacts<'a> {
     /// Repeats it.
     pub command: &'a str,

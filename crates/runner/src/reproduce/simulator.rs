@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use serde_json::Value;
 use tiltyard_claims::absent::{self, KINDS};
 use tiltyard_claims::{Database, Job, Reads, SqlError};
 use tiltyard_measure::{Recorder, RecorderSpec};
 use tiltyard_model::{EventSink, Machine};
 use tiltyard_report::timeline::Timeline;
-use tiltyard_tables::{EventTables, Table, summary_tables};
+use tiltyard_tables::{EventTables, RunFacts, Table, run_table, summary_tables};
 use tiltyard_workload::Workload;
 
 use super::{Arena, FIRST_SEED, Kept, Plan, source_lines};
@@ -17,7 +18,7 @@ use crate::Error;
 use crate::objects::{self, Built};
 use crate::simulation::{self, Experiment};
 use crate::window::{self, Range};
-use crate::{duration, machines, schedulers, workloads};
+use crate::{duration, machines, origin, schedulers, workloads};
 
 /// Slices of a run that figures show: some screens, so that a report of many runs stays small.
 const MAX_SLICES: usize = 4000;
@@ -233,10 +234,30 @@ pub fn reads(job: &Job, seed: u64) -> Result<Reads, Error> {
     Reads::of(queries).map_err(|e| Error::Measurement(e.to_string()))
 }
 
+/// The table `run`, of which measures may know only how the scheduler was set, for rules that a tunable changes: they
+/// judge what was done, not by whom.
+fn set_beforehand(job: &Job) -> Result<Table, Error> {
+    let set = match job.scheduler.as_str() {
+        objects::DEFAULT => Vec::new(),
+        argument => schedulers::choose(argument)?.tunables,
+    };
+    let tunables = Value::Object(origin::tunables(set.iter().map(|(n, v)| (n, v))));
+    let facts = RunFacts {
+        tunables: &tunables.to_string(),
+        ..RunFacts::default()
+    };
+    Ok(run_table(0, &facts))
+}
+
 /// The measures and, with the seed that they show, figures of a run. A query that fails breaks what needs it, and nothing else.
 pub fn ask(job: &Job, seed: u64, tables: &[Table], reads: &Reads) -> Result<Kept, Error> {
     let fault = |error: SqlError| Error::Measurement(error.to_string());
     let figures = job.figures.iter().filter(|_| seed == FIRST_SEED);
+    let own = reads
+        .has_table("run")
+        .then(|| set_beforehand(job))
+        .transpose()?;
+    let tables = tables.iter().chain(&own);
     let database = Database::of_run(tables, job.events, reads).map_err(fault)?;
     let mut kept = Kept::default();
     for (name, sql) in &job.measures {

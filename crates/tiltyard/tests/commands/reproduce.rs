@@ -115,6 +115,21 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// A rule that a tunable changes can be recomputed as it was set; who was judged stays unknown.
+#[test]
+fn a_measure_knows_how_the_scheduler_was_set_and_not_which_it_is() {
+    let bench = Bench::new(&[("a.b.turn", "rr.turn_ms == 2 and rr.names == 0")]);
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    let measures = "[run.measures]
+turn_ms = \"SELECT json_extract(tunables, '$.slice_ms') FROM run\"
+names = \"SELECT length(scheduler || command || machine || workload) FROM run\"";
+    let text = text
+        .replace("[run.measures]", measures)
+        .replace("{ fifo = \"fifo\" }", "{ rr = \"rr:slice_ms=2\" }");
+    bench.file("hogs", &text);
+    assert_eq!(bench.json(&[])[0]["verdict"], "reproduced");
+}
+
 #[test]
 fn claims_are_judged_by_their_checks() {
     let bench = Bench::new(&[
