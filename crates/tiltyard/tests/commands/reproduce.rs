@@ -118,7 +118,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 /// A rule that a tunable changes can be recomputed as it was set; who was judged stays unknown.
 #[test]
 fn a_measure_knows_how_the_scheduler_was_set_and_not_which_it_is() {
-    let bench = Bench::new(&[("a.b.turn", "rr.turn_ms == 2 and rr.names == 0")]);
+    let bench = Bench::new(&[("s.hogs.turn", "rr.turn_ms.2 == 2 and rr.names.2 == 0")]);
     let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
     let measures = "[run.measures]
 turn_ms = \"SELECT json_extract(tunables, '$.slice_ms') FROM run\"
