@@ -118,7 +118,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 /// A rule that a tunable changes can be recomputed as it was set; who was judged stays unknown.
 #[test]
 fn a_measure_knows_how_the_scheduler_was_set_and_not_which_it_is() {
-    let bench = Bench::new(&[("s.hogs.turn", "rr.turn_ms.2 == 2 and rr.names.2 == 0")]);
+    let bench = Bench::new(&[("s.hogs.turn", "rr.turn_ms_n2 == 2 and rr.names_n2 == 0")]);
     let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
     let measures = "[run.measures]
 turn_ms = \"SELECT json_extract(tunables, '$.slice_ms') FROM run\"
@@ -127,7 +127,8 @@ names = \"SELECT length(scheduler || command || machine || workload) FROM run\""
         .replace("[run.measures]", measures)
         .replace("{ fifo = \"fifo\" }", "{ rr = \"rr:slice_ms=2\" }");
     bench.file("hogs", &text);
-    assert_eq!(bench.json(&[])[0]["verdict"], "reproduced");
+    let verdicts = bench.json(&[]);
+    assert_eq!(verdicts[0]["verdict"], "reproduced", "{verdicts:?}");
 }
 
 #[test]
@@ -393,7 +394,8 @@ fn threads_change_nothing() {
 #[test]
 fn verdicts_turn_when_something_is_changed() {
     let bench = Bench::new(&[("s.p.c", "fifo.slices_n2 < 60")]);
-    assert_eq!(bench.json(&[])[0]["verdict"], "reproduced");
+    let verdicts = bench.json(&[]);
+    assert_eq!(verdicts[0]["verdict"], "reproduced", "{verdicts:?}");
     // fifo's slices are 20 ms: 50 a second.
     let shorter = bench.json(&["--instead", "fifo=fifo:slice_ms=5"]);
     assert_eq!(shorter[0]["verdict"], "not-reproduced");
