@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use comfy_table::{Cell, ColumnConstraint, Table, Width};
+
 use crate::check::Check;
 use crate::experiment::{Claim, section_of};
 use crate::judge::{ClaimOutcome, Verdict};
@@ -42,17 +44,29 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
     out
 }
 
-/// An empty table with these heads. The first column holds names that users paste into the next command, so it is never wrapped.
-fn board(width: usize, heads: &[&str]) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
+/// An empty table with these heads.
+fn board(width: usize, heads: &[&str]) -> Table {
+    let mut table = Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_width(width.min(usize::from(u16::MAX)) as u16);
     table.set_header(heads.to_vec());
-    if let Some(first) = table.column_mut(0) {
-        first.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
-    }
     table
+}
+
+/// The table as text, wider than asked for rather than with a name broken in two: users paste them into the next command.
+fn text_of(mut table: Table) -> String {
+    let longest_word = |cell: &Cell| cell.content().split_whitespace().map(str::len).max();
+    for index in 0..table.column_count() {
+        let cells = table.column_cells_iter(index).flatten();
+        let longest = cells.filter_map(longest_word).max().unwrap_or(0);
+        if let Some(column) = table.column_mut(index) {
+            let (left, right) = (1, 1); // comfy-table's padding
+            let least = Width::Fixed(left + longest as u16 + right);
+            column.set_constraint(ColumnConstraint::LowerBoundary(least));
+        }
+    }
+    table.to_string()
 }
 
 /// One row per claim.
@@ -70,7 +84,7 @@ pub fn table(verdicts: &[&Verdict], width: usize) -> String {
             verdict.verdict.name(),
         ]);
     }
-    format!("{table}\n")
+    text_of(table) + "\n"
 }
 
 /// One row per claim, with its two verdicts under `heads`.
@@ -92,7 +106,7 @@ pub fn side_by_side(pairs: &[(&Verdict, &Verdict)], heads: [&str; 2], width: usi
             cell(right),
         ]);
     }
-    format!("{table}\n")
+    text_of(table) + "\n"
 }
 
 /// What turned when chosen numbers were varied.
@@ -116,7 +130,8 @@ pub fn variations(variations: &[Variation], width: usize) -> String {
     let turned = variations.iter().filter(|v| !v.changes.is_empty()).count();
     let calm = variations.len() - turned;
     format!(
-        "{table}\n\n{}, {calm} of them turn no verdict\n",
+        "{}\n\n{}, {calm} of them turn no verdict\n",
+        text_of(table),
         count(variations.len(), "variation")
     )
 }
@@ -146,7 +161,7 @@ pub fn trials(trials: &[Trials], width: usize) -> String {
             with(ClaimOutcome::NotRun),
         ]);
     }
-    format!("{table}\n\n{} claims\n", trials.len())
+    format!("{}\n\n{} claims\n", text_of(table), trials.len())
 }
 
 /// A row per mutation: the claims that turned, among those that it names and others.
@@ -173,7 +188,8 @@ pub fn mutations(chosen: &[(&Mutations, &Mutation)], tried: &[Tried], width: usi
         ]);
     }
     format!(
-        "{table}\n\n{}, {survivors} of them turn no verdict\n",
+        "{}\n\n{}, {survivors} of them turn no verdict\n",
+        text_of(table),
         count(tried.len(), "mutation")
     )
 }
@@ -233,7 +249,18 @@ pub fn by_section<'a>(verdicts: &[&'a Verdict]) -> BTreeMap<&'a str, [usize; 3]>
 
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use super::{board, number, text_of};
+
+    #[test]
+    fn no_name_is_broken_in_two() {
+        let mut table = board(40, &["claim", "expected", "measured"]);
+        let name = "a-name-of-more-than-forty-letters-that-users-paste";
+        table.add_row([name, "a sentence of many words that may break", name]);
+        let text = text_of(table);
+        let lines = text.lines().filter(|line| line.contains(name));
+        assert_eq!(lines.map(|line| line.matches(name).count()).max(), Some(2));
+        assert!(!text.contains("a sentence of many words"), "{text}");
+    }
 
     #[test]
     fn numbers_have_four_digits() {

@@ -89,25 +89,28 @@ impl Explanation {
         (self.difference.value != 0.0).then(|| value / self.difference.value)
     }
 
-    /// The cause with the largest share in the direction of the difference.
+    /// The cause with the largest share in the direction of the difference. `None` if there is hardly a difference, or if
+    /// more of it remains with everything switched off.
     pub fn main_cause(&self) -> Option<&Cause> {
-        let has_part = |cause: &&Cause| self.part(cause.share.value).is_some_and(|p| p > 0.0);
-        let causes = self.causes.iter().filter(has_part);
-        causes.max_by(|a, b| a.share.value.abs().total_cmp(&b.share.value.abs()))
+        let part = |cause: &Cause| self.part(cause.share.value);
+        let causes = self.causes.iter().filter(|c| part(c) > Some(0.0));
+        let largest = causes.max_by(|a, b| a.share.value.abs().total_cmp(&b.share.value.abs()));
+        largest.filter(|cause| !self.is_small() && part(cause) >= self.part(self.remainder.value))
+    }
+
+    fn is_small(&self) -> bool {
+        let [a, b] = self.values.map(f64::abs);
+        self.difference.value.abs() < SMALL * a.max(b)
     }
 
     /// What it comes to, in a sentence or two.
     pub fn conclusion(&self) -> String {
         let [a, b] = &self.schedulers;
         let (metric, difference) = (&self.metric, &self.difference);
-        let largest = self
-            .values
-            .iter()
-            .fold(0.0_f64, |most, v| most.max(v.abs()));
         if difference.value == 0.0 {
             return format!("{a} and {b} do not differ in {metric}.");
         }
-        if difference.value.abs() < SMALL * largest {
+        if self.is_small() {
             return format!(
                 "{a} and {b} differ by less than {}: there is little to explain.",
                 units::share(SMALL)
@@ -125,20 +128,16 @@ impl Explanation {
     fn cause_of_most(&self) -> String {
         let part = |value: f64| self.part(value).unwrap_or(0.0);
         let rest = part(self.remainder.value);
-        let others = || match rest {
-            rest if rest > 1.0 => self.against(rest),
-            rest => format!(
-                "Most of it has other causes: with everything above switched off, {} of the difference remains.",
-                units::share(rest)
-            ),
-        };
         let Some(cause) = self.main_cause() else {
-            return others();
+            return match rest {
+                rest if rest > 1.0 => self.against(rest),
+                rest => format!(
+                    "Most of it has other causes: with everything above switched off, {} of the difference remains.",
+                    units::share(rest)
+                ),
+            };
         };
         let (share, alone) = (part(cause.share.value), part(cause.alone));
-        if rest > share {
-            return others();
-        }
         let takes = match alone {
             part if part < 0.005 => "switched off alone, it takes nothing away".to_owned(),
             part => format!("switched off alone, it takes {} away", units::share(part)),

@@ -88,7 +88,11 @@ fn conclusions_are_only_as_strong_as_the_difference() {
     let conclusion = |change: fn(&mut Explanation)| {
         let mut of = sample();
         change(&mut of);
-        of.conclusion()
+        let conclusion = of.conclusion();
+        // Programs read the one, people the other.
+        let names_one = conclusion.contains("main cause");
+        assert_eq!(of.main_cause().is_some(), names_one, "{conclusion}");
+        conclusion
     };
     let none = conclusion(|of| of.difference = exactly(0.0));
     assert_eq!(none, "a and b do not differ in web.throughput_per_s.");
