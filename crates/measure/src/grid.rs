@@ -27,6 +27,14 @@ impl Grid {
         }
     }
 
+    /// The same, with buckets that are `times` as wide from the beginning.
+    pub fn wider(self, times: u64) -> Self {
+        Grid {
+            width_ns: self.width_ns * times,
+            ..self
+        }
+    }
+
     /// Where the open bucket ends, on the arena's clock.
     pub fn boundary_ns(&self) -> u64 {
         self.origin_ns
@@ -74,9 +82,11 @@ pub fn fold_buckets<B: Copy>(buckets: &mut Vec<B>, merge: impl Fn(B, B) -> B) {
 /// Depth of one CPU's runqueue over time: time-weighted mean and maximum per bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Depth {
-    level: u32,
     since_ns: u64,
-    open: DepthBucket,
+    level: u32,
+    /// Of the open bucket, as in [`DepthBucket`].
+    max: u32,
+    area: u64,
     pub closed: Vec<DepthBucket>,
 }
 
@@ -90,9 +100,9 @@ pub struct DepthBucket {
 impl Depth {
     fn settle(&mut self, now_ns: u64, origin_ns: u64) {
         let span_ns = now_ns.saturating_sub(self.since_ns.max(origin_ns));
-        self.open.area += span_ns * u64::from(self.level);
+        self.area += span_ns * u64::from(self.level);
         if span_ns > 0 {
-            self.open.max = self.open.max.max(self.level);
+            self.max = self.max.max(self.level);
         }
         self.since_ns = now_ns;
     }
@@ -105,7 +115,11 @@ impl Depth {
 
     pub fn close(&mut self, boundary_ns: u64, origin_ns: u64) {
         self.settle(boundary_ns, origin_ns);
-        self.closed.push(std::mem::take(&mut self.open));
+        let (area, max) = (
+            std::mem::take(&mut self.area),
+            std::mem::take(&mut self.max),
+        );
+        self.closed.push(DepthBucket { area, max });
     }
 
     pub fn fold(&mut self) {

@@ -12,8 +12,8 @@ pub const QUANTILES_PPM: [u32; 13] = [
     999_900, 1_000_000,
 ];
 
-/// So many durations are kept one by one: most tasks of a run with very many wait only a few times.
-const FEW: usize = 16;
+/// So many durations are kept one by one, in half a kB at most, which is less than a histogram takes.
+const FEW: usize = 64;
 
 /// A distribution of durations in ns. Extremes and the mean are exact, quantiles rounded to so many significant
 /// decimal digits.

@@ -24,6 +24,9 @@ const COARSE_POINTS: usize = 512;
 /// Depth buckets over all CPUs together, about: half a MiB.
 const COARSE_BUDGET: usize = 32 * 1024;
 
+/// Closing a bucket visits all CPUs, so on a machine of more CPUs than this, buckets are wider than 1 ms from the beginning.
+const CPUS_PER_MS: usize = 1024;
+
 /// What a [`Recorder`] must know beforehand.
 #[derive(Clone, Copy, Debug)]
 pub struct RecorderSpec {
@@ -105,6 +108,7 @@ impl Recorder {
     pub fn new(spec: RecorderSpec) -> Self {
         let fine = Grid::new(spec.origin_ns, FINE_POINTS);
         let coarse = Grid::new(spec.origin_ns, coarse_points(spec.nr_cpus));
+        let coarse = coarse.wider(spec.nr_cpus.div_ceil(CPUS_PER_MS) as u64);
         Recorder {
             spec,
             states: States::default(),

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 /// No slot: the idle task, or a tid that nobody introduced.
 pub const NONE: u32 = u32::MAX;
 
-/// The counters of a task. Facts that no event needs stand apart in [`Facts`].
+/// The counters of a task, those first that most events need. Facts that no event needs stand apart in [`Facts`].
+#[repr(C)]
 #[derive(Clone, Debug)]
 pub struct Task {
     pub app: u32,
@@ -18,12 +19,12 @@ pub struct Task {
     pub runtime_ns: u64,
     pub wait_ns: u64,
     pub sleep_ns: u64,
-    pub overhead_ns: u64,
     pub longest_wait_ns: u64,
-    pub starved_episodes: u64,
-    pub starved_ns: u64,
+    pub overhead_ns: u64,
     pub wakeups: u64,
     pub migrations: u64,
+    pub starved_episodes: u64,
+    pub starved_ns: u64,
     pub switches: Switches,
     pub wakeup: TaskDurations,
     pub preemptors: Preemptors,
@@ -170,7 +171,8 @@ impl App {
     }
 }
 
-/// The time of one CPU.
+/// The time of one CPU: on two cache lines, the first of which most events need; there may be thousands of CPUs.
+#[repr(C, align(64))]
 #[derive(Clone, Debug)]
 pub struct CpuTime {
     /// Slot of the task that has it, or [`NONE`].
@@ -280,6 +282,7 @@ mod tests {
     #[test]
     fn a_task_is_small_because_there_may_be_a_million() {
         assert_eq!((size_of::<Task>(), size_of::<Facts>()), (184, 56));
+        assert_eq!(size_of::<CpuTime>(), 128);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Waste {
     ending: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
+/// On one cache line.
+#[repr(align(64))]
 #[derive(Clone, Debug)]
 struct Cpu {
     /// Idle from then on.

@@ -37,8 +37,7 @@ pub struct Rq {
     pub speed_permille: u64,
     /// Overhead charged and not yet counted in the totals below.
     pub overhead_owed_ns: u64,
-    /// When it last found nothing to run.
-    pub idle_since_ns: u64,
+    pub lock: Lock,
     pub overhead_untold: bool,
     /// On the engine's list of CPUs whose end of work has changed.
     pub rearm: bool,
@@ -52,6 +51,8 @@ pub struct Rq {
     /// Waits in a kick, with interrupts off.
     pub stands_still: bool,
     pub in_balance: bool,
+    /// Overhead of this instant, not yet sent to the sink: the event in its final form, so that nothing needs to be moved.
+    pub overhead: Event,
     /// Balance decided to keep the current task.
     pub keep_curr: bool,
     /// ops.cpu_release was called and ops.cpu_acquire was not yet.
@@ -59,23 +60,21 @@ pub struct Rq {
     pub kick: Kick,
     /// Why the current task must leave, for the event.
     pub preempt_hint: PreemptHint,
-    /// Overhead of this instant, not yet sent to the sink: the event in its final form, so that nothing needs to be moved.
-    pub overhead: Event,
-    pub lock: Lock,
+    /// Tasks inserted into other CPUs' local DSQs, waiting for this runqueue to be free to move them.
+    pub deferred: Vec<TaskId>,
+    /// Sum of the working sets that were switched in here.
+    pub footprint_bytes: u64,
+    /// How long work takes here because of others that use memory, 1000: as long as alone.
+    pub slowdown_permille: u64,
     pub local: Dsq,
-    /// The same as `idle_since_ns`, or when it entered the idle state again.
+    pub spaces: Spaces,
+    pub idle_since_ns: u64,
+    /// The same, or when it last found nothing to run and entered the idle state again.
     pub idle_entered_ns: u64,
     pub idle_total_ns: u64,
     /// Overhead that elapsed while nothing ran.
     pub idle_overhead_ns: u64,
     pub overhead_total_ns: u64,
-    /// Sum of the working sets that were switched in here.
-    pub footprint_bytes: u64,
-    pub spaces: Spaces,
-    /// How long work takes here because of others that use memory, 1000: as long as alone.
-    pub slowdown_permille: u64,
-    /// Tasks inserted into other CPUs' local DSQs, waiting for this runqueue to be free to move them.
-    pub deferred: Vec<TaskId>,
     pub rt: RtQueue,
     /// How often tasks have yielded this CPU.
     pub yields: u64,

@@ -177,39 +177,40 @@ impl Work {
 }
 
 /// Everything about one task. The kernel's view comes first, so that the pointer that
-/// schedulers hold is also a pointer to this. The order of the others leaves no gaps: there may be a million tasks.
+/// schedulers hold is also a pointer to this. The order of the others leaves no gaps,
+/// because there may be a million tasks, and keeps together what each wakeup and switch needs.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Task {
     pub kern: TaskStruct,
     /// Shared with other tasks of the same affinity; see [`Task::set_cpus`].
     pub cpus: Rc<CpuSet>,
-    /// Not used by kernel threads.
-    pub jitter: TaskJitter,
-    pub rng: Pcg,
-    /// Only a name that does not fit into `comm`.
-    pub long_name: Option<Box<str>>,
-    pub ext: ExtTask,
-    pub work: Work,
-    pub cursor: Cursor,
-    /// Which task of the workload it is an instance of; `None` for shells and kernel threads.
-    pub spec: Option<u32>,
     pub id: TaskId,
+    pub cpu: u32,
+    /// Number of the current alarm; alarms with an older number are void.
+    pub generation: u32,
+    pub cgroup: u32,
     /// Or [`NO_APP`].
     pub app: u32,
     pub instance: u32,
-    pub cpu: u32,
-    pub cgroup: u32,
+    /// Which task of the workload it is an instance of; `None` for shells and kernel threads.
+    pub spec: Option<u32>,
     pub parent: TaskId,
     pub live_children: u32,
-    /// Number of the current alarm; alarms with an older number are void.
-    pub generation: u32,
     /// SCHED_RR: ticks left of its turn.
     pub rt_slice_ticks: u16,
     pub life: Life,
     pub class: Class,
     /// Policy of the workload file, kept for reports and restores.
     pub nice: i8,
+    pub ext: ExtTask,
+    pub work: Work,
+    pub cursor: Cursor,
+    /// Not used by kernel threads.
+    pub jitter: TaskJitter,
+    pub rng: Pcg,
+    /// Only a name that does not fit into `comm`.
+    pub long_name: Option<Box<str>>,
 }
 
 impl Task {

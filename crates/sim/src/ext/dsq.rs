@@ -8,24 +8,26 @@ use crate::tasks::Tasks;
 use std::collections::BTreeMap;
 
 /// Tasks are linked through `Task::ext`, in order; those that are ordered by vtime are in a tree, too, which finds their place.
+/// What a queue in the order of insertion needs comes first, on one cache line.
+#[repr(C)]
 #[derive(Debug)]
 pub struct Dsq {
-    pub id: u64,
-    pub lock: Lock,
     first: TaskId,
     last: TaskId,
+    pub len: u32,
+    next_tail: i64,
+    /// Number of the newest insertion (`dsq->seq`).
+    pub seq: u64,
     /// (vtime relative to `base`, insertion number) -> task.
     ordered: BTreeMap<(u64, u64), TaskId>,
+    /// Total number of tasks taken from it to run.
+    pub taken: u64,
+    next_head: i64,
     /// Added to a vtime so that signed wrap-around order becomes plain order. Holds while the
     /// vtimes of an unbroken busy period span less than 2^63.
     base: u64,
-    /// Number of the newest insertion (`dsq->seq`).
-    pub seq: u64,
-    pub len: u32,
-    /// Total number of tasks taken from it to run.
-    pub taken: u64,
-    next_tail: i64,
-    next_head: i64,
+    pub id: u64,
+    pub lock: Lock,
 }
 
 /// Why an insert does not fit the kind of the queue. The task is queued anyway, as in the kernel.
