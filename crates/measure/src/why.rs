@@ -95,12 +95,15 @@ fn preemptions(runs: &[Summary]) -> Option<String> {
     if runs.is_empty() || !runs.iter().all(|run| causes_are_known(&run.switches)) {
         return None;
     }
-    let total = median(
-        runs.iter()
-            .map(|r| r.preemptions.iter().map(|p| p.count).sum()),
-    );
+    // A task that is moved while it runs may leave a CPU to nobody: such preemptions belong to no pair.
+    let all = |run: &Summary| run.switches.preempt + run.switches.higher_class;
+    let total = median(runs.iter().map(all));
     if total == 0.0 {
         return Some("no task was preempted".to_owned());
+    }
+    if pairs.is_empty() {
+        let what = times(total);
+        return Some(format!("tasks were preempted {what}, never by another"));
     }
     let with_zeros = |counts: &[u64]| {
         let missing = runs.len() - counts.len().min(runs.len());

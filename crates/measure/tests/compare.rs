@@ -101,6 +101,24 @@ fn why_says_only_what_was_measured() {
     assert!(!got.why[1].contains("starved"));
 }
 
+/// A task that is moved while it runs leaves its CPU to nobody.
+#[test]
+fn preemptions_by_nobody_are_preemptions() {
+    let with = |preempt: u64, by_server: u64| {
+        let mut run = run(200, 10);
+        run.switches.preempt = preempt;
+        run.preemptions.iter_mut().for_each(|p| p.count = by_server);
+        run.preemptions.retain(|p| p.count > 0);
+        compare(&[("cfs".to_owned(), vec![run])]).why[0].clone()
+    };
+    let why = with(4, 1);
+    assert!(why.contains("hog tasks once, 25.0 % of all"), "{why}");
+    let why = with(4, 0);
+    assert!(why.contains("preempted 4 times, never by another"), "{why}");
+    let why = with(0, 0);
+    assert!(why.contains("no task was preempted"), "{why}");
+}
+
 /// Each task for itself: what a sink takes for an app is what the adapter makes of a task.
 #[test]
 fn tasks_can_be_put_together_in_other_ways() {

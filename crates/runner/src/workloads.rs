@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tiltyard_model::Machine;
 use tiltyard_workload::{ReadError, Workload};
 
 use crate::Error;
@@ -100,6 +101,22 @@ pub fn require_own_end(argument: &str, workload: &Workload, remedy: &str) -> Res
         None => Ok(()),
         Some(task) => {
             let what = format!("never ends: task {} repeats for ever; {remedy}", task.name);
+            Err(Error::argument("workload", argument, what))
+        }
+    }
+}
+
+/// Rejects a machine that has none of the CPUs to which a task is bound.
+pub fn require_cpus(argument: &str, workload: &Workload, machine: &Machine) -> Result<(), Error> {
+    let nr_cpus = machine.nr_cpus();
+    match workload.bound_beyond(nr_cpus as u32) {
+        None => Ok(()),
+        Some((task, cpus)) => {
+            let what = format!(
+                "task {} is bound to CPUs {cpus:?}, and {} has {nr_cpus}, numbered from 0; choose a machine with more (-m), or \
+                 change \"cpus\"",
+                task.name, machine.name
+            );
             Err(Error::argument("workload", argument, what))
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::program::{Op, Workload};
+use crate::program::{Attrs, Op, TaskSpec, Workload};
 
 impl Workload {
     /// The classes of the requests that tasks of an app make, in the workload's order.
@@ -19,6 +19,32 @@ impl Workload {
         }
         let names = classes.into_iter();
         names.map(|class| self.requests[class].as_str()).collect()
+    }
+}
+
+impl Workload {
+    /// A task that is bound, at its start or later, to CPUs none of which a machine with so many has; and these CPUs.
+    pub fn bound_beyond(&self, nr_cpus: u32) -> Option<(&TaskSpec, Vec<u32>)> {
+        self.tasks.iter().find_map(|task| {
+            let mut found = None;
+            let mut look = |attrs: &Attrs| {
+                if let Some(cpus) = &attrs.cpus
+                    && !cpus.is_empty()
+                    && cpus.iter().all(|cpu| *cpu >= nr_cpus)
+                {
+                    found.get_or_insert_with(|| cpus.clone());
+                }
+            };
+            look(&task.attrs);
+            for phase in &task.phases {
+                look(&phase.attrs);
+                visit(&phase.ops, &mut |op| match op {
+                    Op::Set(attrs) | Op::SetOther { attrs, .. } => look(attrs),
+                    _ => {}
+                });
+            }
+            found.map(|cpus| (task, cpus))
+        })
     }
 }
 
@@ -53,5 +79,21 @@ mod tests {
         };
         assert_eq!(of("db"), ["query", "commit"]);
         assert!(of("web").is_empty());
+    }
+    #[test]
+    fn a_task_needs_one_of_its_cpus() {
+        let beyond = |task: &str, nr_cpus: u32| {
+            let text = format!(r#"{{ "tasks": {{ "a": {{ "loop": 1, "run": 1, {task} }} }} }}"#);
+            let workload = crate::read(&text, "f.json").unwrap_or_else(|e| panic!("{}", e[0]));
+            let found = workload.bound_beyond(nr_cpus);
+            found.map(|(task, cpus)| (task.name.clone(), cpus))
+        };
+        let found = Some(("a".to_owned(), vec![4, 5]));
+        assert_eq!(beyond(r#""cpus": [4, 5]"#, 4), found);
+        assert_eq!(beyond(r#""cpus": [4, 5]"#, 5), None);
+        let later = r#""phases": { "p": { "loop": 1, "run": 1, "cpus": [4, 5] } }"#;
+        let text = format!(r#"{{ "tasks": {{ "a": {{ "loop": 1, {later} }} }} }}"#);
+        let workload = crate::read(&text, "f.json").unwrap_or_else(|e| panic!("{}", e[0]));
+        assert!(workload.bound_beyond(4).is_some() && workload.bound_beyond(6).is_none());
     }
 }

@@ -21,12 +21,14 @@ impl Instead {
     /// Applies the replacements to all jobs, all at the same time: two names can be exchanged. A name that no job uses is an
     /// error, because nothing would be replaced.
     pub fn apply(&self, plans: &mut [Plan]) -> Result<(), Error> {
-        for (name, other) in &self.names {
+        for (index, (name, other)) in self.names.iter().enumerate() {
+            once("instead", &self.names[..index], name, other)?;
             let used = names(plans, |job| vec![scheduler(job).0, &job.machine]);
             require("instead", format!("{name}={other}"), name, &used)?;
         }
         let mut patches = Vec::new();
-        for (workload, patch) in &self.patches {
+        for (index, (workload, patch)) in self.patches.iter().enumerate() {
+            once("patch", &self.patches[..index], workload, patch)?;
             let argument = format!("{workload}={patch}");
             let used = names(plans, |job| vec![&job.workload]);
             require("patch", argument.clone(), workload, &used)?;
@@ -54,6 +56,22 @@ impl Instead {
         if let Some((_, other)) = other(&job.machine) {
             job.machine = other.clone();
         }
+    }
+}
+
+/// Of two replacements for one name, one would be dropped.
+fn once(
+    of: &'static str,
+    earlier: &[(String, String)],
+    name: &str,
+    other: &str,
+) -> Result<(), Error> {
+    match earlier.iter().any(|(known, _)| known == name) {
+        true => {
+            let what = format!("{name} is replaced twice; keep one");
+            Err(Error::argument(of, &format!("{name}={other}"), what))
+        }
+        false => Ok(()),
     }
 }
 

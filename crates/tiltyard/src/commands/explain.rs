@@ -8,7 +8,7 @@ use tiltyard_runner::explain::{self, Answer, Question};
 use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
-use tiltyard_runner::{Progress, machines, schedulers};
+use tiltyard_runner::{Progress, machines, schedulers, workloads};
 
 use crate::failure::Failure;
 use crate::flags::RunFlags;
@@ -78,6 +78,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let (workload, text) = args.runs.load_workload()?;
     let machine = machines::load(&args.runs.machine)?;
+    workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let schedulers = [build(a, a == b)?, build(b, a == b)?];
     let seeds: Vec<u64> = (1..=u64::from(args.runs.seeds.unwrap_or(1))).collect();

@@ -19,7 +19,7 @@ use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::Experiment;
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
-use tiltyard_runner::{machines, user_space, verification, window};
+use tiltyard_runner::{machines, user_space, verification, window, workloads};
 use tiltyard_tables::RunFiles;
 
 use super::list::Format;
@@ -151,6 +151,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     by.check(&workload)
         .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}; use --by task")))?;
     let machine = machines::load(&args.runs.machine)?;
+    workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
     if args.races {
         races::require_cpus(&machine)?;
     }

@@ -43,6 +43,26 @@ fn files_in(folder: &Path) -> usize {
     folder.read_dir().unwrap().count()
 }
 
+/// Before anything runs, and not once for each scheduler.
+#[test]
+fn a_task_bound_to_absent_cpus_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bound.json");
+    let text = r#"{ "tasks": { "a": { "loop": 1, "run": 1000, "cpus": [1, 2] } } }"#;
+    std::fs::write(&file, text).unwrap();
+    for (machine, code) in [("uni", 2), ("smp2", 0)] {
+        let mut command = tiltyard();
+        let run = command.args(["run", "-s", "fifo,rr", "-m", machine, "-w"]);
+        let assert = run.arg(&file).assert().code(code);
+        if code != 0 {
+            let out = assert.get_output().stderr.clone();
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(text.contains("task a is bound to CPUs [1, 2], and uni has 1"));
+        }
+    }
+}
+
 #[test]
 fn lists_name_what_is_shipped() {
     tiltyard()

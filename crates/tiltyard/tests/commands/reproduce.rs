@@ -442,6 +442,16 @@ fn machines_and_workloads_can_be_replaced() {
             "--instead=rr=fifo",
             "no run of these claims uses rr; there are",
         ),
+        (
+            "--instead=fifo=rr",
+            "--instead=fifo=scx_simple",
+            "--instead fifo=scx_simple: fifo is replaced twice; keep one",
+        ),
+        (
+            "--patch=probe/micro-hogs={}",
+            "--patch=probe/micro-hogs={}",
+            "probe/micro-hogs is replaced twice; keep one",
+        ),
     ] {
         let refused = bench.run(&[flag, argument]);
         assert_ne!(refused.status.code(), Some(0), "{argument}");
