@@ -13,6 +13,10 @@ use crate::nearest;
 
 /// All experiment files of `folder`, by name.
 pub fn load(folder: &Path) -> Result<Vec<Experiment>, Error> {
+    if !folder.is_dir() {
+        let line = format!("{}: no such folder; name one with *.toml", folder.display());
+        return Err(Error::input(line));
+    }
     let mut experiments = Vec::new();
     let names = data::names(folder, ".toml")?;
     if names.is_empty() {

@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn build(argument: &str, twice: bool) -> Result<Built, Failure> {
-    if twice {
+    if twice && !argument.is_empty() {
         let line = format!("--scheduler: {argument} is given twice; name two that differ");
         return Err(Failure::usage(line));
     }
