@@ -23,11 +23,11 @@ pub struct Task {
     pub overhead_ns: u64,
     pub wakeups: u64,
     pub migrations: u64,
+    pub wakeup: TaskDurations,
+    pub switches: Switches,
+    pub preemptors: Preemptors,
     pub starved_episodes: u64,
     pub starved_ns: u64,
-    pub switches: Switches,
-    pub wakeup: TaskDurations,
-    pub preemptors: Preemptors,
 }
 
 /// Whether a task is the shell of its app. Until a forked task has a name of its own, it has that of its parent; and a

@@ -40,7 +40,7 @@ pub struct SchedEntity {
     pub vruntime: u64,
 }
 
-/// `struct task_struct`.
+/// `struct task_struct`: first what wakeups and switches need.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TaskStruct {
@@ -51,6 +51,13 @@ pub struct TaskStruct {
     pub migration_disabled: u16,
     pub flags: u32,
     pub state: u32,
+    pub on_cpu: i32,
+    pub on_rq: i32,
+    pub wake_cpu: i32,
+    pub recent_used_cpu: i32,
+    pub thread_cpu: u32,
+    pub nvcsw: u64,
+    pub nivcsw: u64,
     pub exit_state: i32,
     pub pid: i32,
     pub tgid: i32,
@@ -59,17 +66,10 @@ pub struct TaskStruct {
     pub normal_prio: i32,
     pub rt_priority: u32,
     pub policy: u32,
-    pub on_cpu: i32,
-    pub on_rq: i32,
-    pub wake_cpu: i32,
-    pub recent_used_cpu: i32,
-    pub thread_cpu: u32,
     pub start_time: u64,
     pub start_boottime: u64,
     pub utime: u64,
     pub stime: u64,
-    pub nvcsw: u64,
-    pub nivcsw: u64,
     pub mm: *const u8,
     pub parent: *const TaskStruct,
     pub real_parent: *const TaskStruct,

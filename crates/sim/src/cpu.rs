@@ -6,6 +6,7 @@ use crate::ext::dsq::Dsq;
 use crate::sched::rt::RtQueue;
 use crate::task::TaskId;
 use crate::work::Spaces;
+use tiltyard_model::machine::CpuPlace;
 use tiltyard_model::{Cpu, Event, EventKind, Overhead};
 use tiltyard_native::layout::{Rq as KernelRq, ScxRq};
 
@@ -37,7 +38,6 @@ pub struct Rq {
     pub speed_permille: u64,
     /// Overhead charged and not yet counted in the totals below.
     pub overhead_owed_ns: u64,
-    pub lock: Lock,
     pub overhead_untold: bool,
     /// On the engine's list of CPUs whose end of work has changed.
     pub rearm: bool,
@@ -51,8 +51,6 @@ pub struct Rq {
     /// Waits in a kick, with interrupts off.
     pub stands_still: bool,
     pub in_balance: bool,
-    /// Overhead of this instant, not yet sent to the sink: the event in its final form, so that nothing needs to be moved.
-    pub overhead: Event,
     /// Balance decided to keep the current task.
     pub keep_curr: bool,
     /// ops.cpu_release was called and ops.cpu_acquire was not yet.
@@ -60,14 +58,19 @@ pub struct Rq {
     pub kick: Kick,
     /// Why the current task must leave, for the event.
     pub preempt_hint: PreemptHint,
+    /// Overhead of this instant, not yet sent to the sink: the event in its final form, so that nothing needs to be moved.
+    pub overhead: Event,
+    pub lock: Lock,
     /// Tasks inserted into other CPUs' local DSQs, waiting for this runqueue to be free to move them.
     pub deferred: Vec<TaskId>,
+    /// Where the machine has it.
+    pub place: CpuPlace,
+    pub local: Dsq,
     /// Sum of the working sets that were switched in here.
     pub footprint_bytes: u64,
+    pub spaces: Spaces,
     /// How long work takes here because of others that use memory, 1000: as long as alone.
     pub slowdown_permille: u64,
-    pub local: Dsq,
-    pub spaces: Spaces,
     pub idle_since_ns: u64,
     /// The same, or when it last found nothing to run and entered the idle state again.
     pub idle_entered_ns: u64,
@@ -94,7 +97,7 @@ pub enum PreemptHint {
 }
 
 impl Rq {
-    pub fn new(cpu: u32) -> Rq {
+    pub fn new(cpu: u32, place: CpuPlace) -> Rq {
         Rq {
             kernel: Box::new(KernelRq {
                 curr: std::ptr::null(),
@@ -108,6 +111,7 @@ impl Rq {
                 },
             }),
             lock: Lock::default(),
+            place,
             curr: TaskId::IDLE,
             need_resched: false,
             resched_in_flight: false,

@@ -232,7 +232,10 @@ impl<'a> Engine<'a> {
             left_to_chance: *jitter != Jitter::NONE,
             bpf_timers_late: Lateness::new(jitter, &streams, "bpf_timer", 0),
             tasks: Tasks::default(),
-            rqs: (0..nr_cpus as u32).map(Rq::new).collect(),
+            rqs: (0..)
+                .zip(&machine.cpus)
+                .map(|(cpu, place)| Rq::new(cpu, *place))
+                .collect(),
             rq_locks: RqLocks::default(),
             cpu_sets: CpuSets::default(),
             busy: IndexedSet::new(nr_cpus as u32),

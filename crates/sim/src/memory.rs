@@ -45,7 +45,7 @@ impl Engine<'_> {
 
     fn memory_users_changed(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
         let (before, after) = (self.stall_permille(prev), self.stall_permille(next));
-        let llc = self.machine.cpus[cpu as usize].llc;
+        let llc = self.rqs[cpu as usize].place.llc;
         if before > 0 {
             let home = self.tasks[prev.index()].work.home as usize;
             self.memory.waiting[home].retain(|c| *c != cpu);
@@ -69,7 +69,7 @@ impl Engine<'_> {
     }
 
     fn memory_followed(&mut self, cpu: u32, task: TaskId) {
-        let node = self.machine.cpus[cpu as usize].node;
+        let node = self.rqs[cpu as usize].place.node;
         let tick_ns = self.clock.tick_ns();
         let work = &mut self.tasks[task.index()].work;
         work.away_ns = match work.away_node {

@@ -219,7 +219,7 @@ impl Engine<'_> {
     }
 
     fn consume_global(&mut self, cpu: u32) -> bool {
-        let node = self.machine.cpus[cpu as usize].node;
+        let node = self.rqs[cpu as usize].place.node;
         if self.ext.global_dsqs[node as usize].is_empty() {
             return false;
         }

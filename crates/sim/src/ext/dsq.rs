@@ -15,18 +15,18 @@ pub struct Dsq {
     first: TaskId,
     last: TaskId,
     pub len: u32,
+    pub id: u64,
+    /// (vtime relative to `base`, insertion number) -> task.
+    ordered: BTreeMap<(u64, u64), TaskId>,
     next_tail: i64,
     /// Number of the newest insertion (`dsq->seq`).
     pub seq: u64,
-    /// (vtime relative to `base`, insertion number) -> task.
-    ordered: BTreeMap<(u64, u64), TaskId>,
     /// Total number of tasks taken from it to run.
     pub taken: u64,
     next_head: i64,
     /// Added to a vtime so that signed wrap-around order becomes plain order. Holds while the
     /// vtimes of an unbroken busy period span less than 2^63.
     base: u64,
-    pub id: u64,
     pub lock: Lock,
 }
 

@@ -218,7 +218,7 @@ impl Engine<'_> {
 
     /// The global DSQ of the node that the task's CPU belongs to.
     pub(crate) fn global_dsq_of(&self, id: TaskId) -> DsqRef {
-        DsqRef::Global(self.machine.cpus[self.tasks[id.index()].cpu as usize].node)
+        DsqRef::Global(self.rqs[self.tasks[id.index()].cpu as usize].place.node)
     }
 
     /// `dispatch_enqueue()`: puts a task that is on no DSQ on one.

@@ -122,6 +122,10 @@ impl Engine<'_> {
             // Nobody looks at cores: each CPU is one.
             return;
         }
+        // A core is in the mask with all of its CPUs, or with none.
+        if !idle && !masks.cores.test(cpu) {
+            return;
+        }
         let siblings = &self.topology.siblings[cpu as usize];
         if idle && siblings.iter().all(|c| masks.cpus.test(*c)) {
             siblings.iter().for_each(|c| masks.cores.set(*c));
@@ -133,7 +137,7 @@ impl Engine<'_> {
     /// `scx_idle_test_and_clear_cpu()`: claims a CPU. The whole core leaves the core mask even if the claim fails.
     pub(crate) fn claim_idle(&mut self, cpu: u32) -> bool {
         let masks = self.ext.idle.set_with(cpu);
-        if self.topology.has_smt {
+        if self.topology.has_smt && masks.cores.test(cpu) {
             self.topology.siblings[cpu as usize]
                 .iter()
                 .for_each(|c| masks.cores.clear(*c));
@@ -224,7 +228,7 @@ impl Engine<'_> {
         {
             return Some(cpu);
         }
-        let (idle, place) = (&self.ext.idle, self.machine.cpus[prev as usize]);
+        let (idle, place) = (&self.ext.idle, self.rqs[prev as usize].place);
         let llc = idle.narrow_by_llc.then_some(Domain::Llc(place.llc));
         let node = idle.narrow_by_node.then_some(Domain::Node(place.node));
         let domains = [llc, node];

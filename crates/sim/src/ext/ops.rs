@@ -260,7 +260,7 @@ impl Engine<'_> {
         self.ext.kfunc_ns = self.machine.costs.callback_ns;
         self.ext.depth += 1;
         if let Some(lines) = &mut self.ext.lines {
-            lines.enter(self.machine.cpus[self.exec_cpu as usize].core);
+            lines.enter(self.rqs[self.exec_cpu as usize].place.core);
         }
         // Kernel functions reach the engine only through this pointer. Nothing here uses `self` until the call has
         // returned, and the instance is no part of the engine.

@@ -104,7 +104,7 @@ impl Engine<'_> {
     /// `select_fallback_rq()`: an allowed CPU of the same node, else any allowed one.
     pub(crate) fn fallback_cpu(&self, id: TaskId) -> u32 {
         let task = &self.tasks[id.index()];
-        let node = self.machine.cpus[task.cpu as usize].node as usize;
+        let node = self.rqs[task.cpu as usize].place.node as usize;
         let near = self.topology.node_cpus[node].first_and(&task.cpus);
         near.or_else(|| task.cpus.first()).unwrap_or(0)
     }
