@@ -248,7 +248,8 @@ mod tests {
             assert_eq!(sampled[7].interval, Some([0.0, 0.0]));
         }
         let part = held as f64 / (8 * SEEDS) as f64;
-        assert!((0.9..1.0).contains(&part), "{part} of the intervals hold");
+        // 95 % of them should; the effects are no normal distribution.
+        assert!((0.93..0.99).contains(&part), "{part} of the intervals hold");
         for (exact, sum) in exact.iter().zip(sums) {
             let mean = sum / SEEDS as f64;
             assert!((mean - exact.share).abs() < 0.1, "{mean}: {exact:?}");

@@ -11,7 +11,7 @@
 //!
 //! * the last-level cache: *m* follows from the sum of the sets of all that run behind it (threads of a process share one,
 //!   as in `refill_ns()`);
-//! * the memory of a node: of that where the task first ran, or of another one once it has run there for long. *q* is the
+//! * the memory of a node: of that where the task did its first work, or of another one once it has run there for long. *q* is the
 //!   least number, 1 or more, with which the traffic of those that wait for it is no more than `node_mb_per_s`. One core
 //!   that does nothing but wait draws a line each `line_mem_ps`, less what overlaps (`refill_overlap_permille`).
 //!

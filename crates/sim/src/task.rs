@@ -159,7 +159,9 @@ pub struct Work {
     pub stall_permille: u32,
     /// Spins at a barrier, which needs no memory.
     pub spins: bool,
-    /// Node where its memory is.
+    /// Has done some work, and so touched its memory.
+    pub has_worked: bool,
+    /// Node where its memory is: where it did its first work.
     pub home: u32,
     /// Another node, on which ticks have found it, and for how long.
     pub away_node: u32,

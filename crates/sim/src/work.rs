@@ -138,7 +138,7 @@ impl Engine<'_> {
         let task = &mut self.tasks[task.index()];
         let set = task.work.working_set_bytes;
         let last_cpu = task.work.last_cpu.replace(cpu);
-        if last_cpu.is_none() {
+        if !task.work.has_worked {
             task.work.home = machine.cpus[cpu as usize].node;
         }
         let by_tasks = rq.footprint_bytes - task.work.footprint_then.min(rq.footprint_bytes);

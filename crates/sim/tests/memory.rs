@@ -116,6 +116,30 @@ fn memory_follows_a_task_that_stays_away() {
     assert_within(busy[4], 2 * 1_800_000);
 }
 
+#[test]
+fn memory_is_where_a_task_first_worked() {
+    let machine = machine(|_| ());
+    assert_eq!(busy_us(&machine, &[streamer("a", 4, 1.0)])[4], 10_000);
+}
+
+#[test]
+fn on_a_third_node_the_time_away_starts_again() {
+    let machine = machine(|m| {
+        let text = TOPOLOGY.replace("package:2", "package:3");
+        let costs = std::mem::take(&mut m.costs);
+        m.clone_from(&ideal(&text, 250));
+        m.costs = costs;
+    });
+    // 1.2 s on each of the others: together longer than it takes memory to follow.
+    let wanders = r#""a": { "loop": 1, "phases": {
+        "here": { "cpus": [0], "run": 5000 },
+        "there": { "cpus": [4], "run": 600000 },
+        "beyond": { "cpus": [8], "run": 600000 } }, "tiltyard": { "stall_share": 1.0 } }"#;
+    let busy = busy_us(&machine, &[wanders.to_owned()]);
+    assert_within(busy[4], 1_200_000);
+    assert_within(busy[8], 1_200_000);
+}
+
 /// With nothing overlapped a core that only waits draws 64 bytes in 100 ns: 640 MB/s.
 #[test]
 fn who_streams_shares_what_the_node_delivers() {
@@ -173,6 +197,27 @@ fn a_slower_core_draws_less() {
     });
     let busy = busy_us(&machine, &[streamer("a", 0, 1.0), streamer("b", 1, 1.0)]);
     assert_eq!(busy, [20_000, 20_000]);
+}
+
+/// A task that only computes makes its sibling's core slower, and so leaves more memory to others.
+#[test]
+fn whose_core_becomes_slower_leaves_memory_to_others() {
+    let machine = machine(|m| {
+        let text = "package:1 [numa] l3:1(size=8MiB) core:2 pu:2";
+        m.clone_from(&ideal(text, 250));
+        m.costs.smt_permille = 500;
+        m.costs.line_mem_ps = 100_000;
+        m.costs.refill_overlap_permille = 0;
+        m.costs.node_mb_per_s = Some(960);
+    });
+    let computes = r#""c": { "cpus": [1], "loop": 1, "sleep": 5000, "run": 30000 }"#;
+    let tasks = [
+        streamer("a", 0, 1.0),
+        streamer("b", 2, 1.0),
+        computes.to_owned(),
+    ];
+    // 1280 are wanted of 960, and after 5 ms 960: b does 3.75 ms of work until then.
+    assert_within(busy_us(&machine, &tasks)[2], 11_250);
 }
 
 /// At a barrier it spins in its registers, and who still streams has all of the memory.

@@ -353,3 +353,60 @@ impl Answer {
         format!("{all:#}\n")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Under the first scheduler each of two mechanisms costs something, under the second only the second one: 3 and 10
+    /// times the seed.
+    fn value(side: usize, off: Coalition, seed: u64) -> f64 {
+        let costs = |mechanism: u32, of: f64| match off >> mechanism & 1 {
+            1 => 0.0,
+            _ => of * seed as f64,
+        };
+        match side {
+            0 => 100.0 + costs(0, 3.0) + costs(1, 10.0),
+            _ => 100.0 + costs(1, 10.0),
+        }
+    }
+
+    #[test]
+    fn each_seed_has_its_own_difference() {
+        let seeds = [1, 2, 4];
+        let mut values = BTreeMap::new();
+        for (side, seed) in [0, 1]
+            .into_iter()
+            .flat_map(|side| seeds.map(|seed| (side, seed)))
+        {
+            for off in 0..4 {
+                values.insert((side, off, seed), value(side, off, seed));
+            }
+        }
+        let game = Game {
+            seeds: &seeds,
+            masks: [0b11, 0b10],
+            values,
+        };
+        for seed in seeds {
+            assert_eq!(game.difference_in(0b00, seed), -3.0 * seed as f64);
+            assert_eq!(game.difference_in(0b01, seed), 0.0);
+            assert_eq!(game.difference_in(0b10, seed), -3.0 * seed as f64);
+        }
+        // The median seed.
+        assert_eq!((game.difference(0b00), game.difference(0b01)), (-6.0, 0.0));
+    }
+
+    #[test]
+    fn an_interval_has_all_that_it_is_made_of() {
+        let one = |value, sampled, in_seeds: &[f64]| amount(value, sampled, in_seeds).interval;
+        assert_eq!(one(5.0, None, &[5.0]), None);
+        assert_eq!(one(5.0, Some([4.0, 6.0]), &[5.0]), Some([4.0, 6.0]));
+        // More seeds than that would be needed for an interval that leaves any of them out.
+        assert_eq!(
+            one(5.0, Some([4.0, 6.0]), &[1.0, 5.0, 5.5]),
+            Some([1.0, 6.0])
+        );
+        assert_eq!(one(7.0, Some([4.0, 6.0]), &[5.0]), Some([4.0, 7.0]));
+    }
+}

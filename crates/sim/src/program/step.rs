@@ -397,6 +397,7 @@ impl Engine<'_> {
             return Flow::Next;
         }
         let task = &mut self.tasks[id.index()];
+        task.work.has_worked = true;
         task.work.rem_ns = match task.app {
             NO_APP => ns,
             _ => task.jitter.work_ns(&self.machine.jitter, ns),

@@ -407,6 +407,48 @@ fn verdicts_turn_when_something_is_changed() {
 }
 
 #[test]
+fn a_replaced_scheduler_keeps_what_the_run_sets() {
+    let bench = Bench::new(&[("s.p.c", "fifo.slices_n2 < 60")]);
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    let tuned = text.replace("fifo = \"fifo\"", "fifo = \"fifo:slice_ms=5\"");
+    bench.file("hogs", &tuned);
+    let slices = |args: &[&str]| bench.json(args)[0]["measured"]["fifo.slices_n2"].clone();
+    let usual = slices(&[]);
+    assert!(usual.as_f64() > Some(150.0), "{usual}");
+    assert_eq!(slices(&["--instead", "fifo=fifo"]), usual);
+    assert_ne!(slices(&["--instead", "fifo=fifo:slice_ms=20"]), usual);
+}
+
+/// Both workloads have a task of this name.
+#[test]
+fn a_patch_changes_one_workload() {
+    let bench = Bench::new(&[("s.p.c", "fifo.hogs_n2 == 2 and fifo.others == 1")]);
+    let more = r#"
+[[run]]
+name = "others"
+machine = "ideal1"
+workload = "mix-hog-sleepers"
+schedulers = { fifo = "fifo" }
+duration = "200ms"
+[run.measures]
+others = "SELECT nullif(count(*), 0) FROM task WHERE name LIKE 'hog%' AND runtime_ns > 0"
+"#;
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    let with = text.replace("\n[derived]", &format!("{more}\n[derived]"));
+    bench.file("hogs", &with);
+    let hogs = |args: &[&str]| {
+        let measured = bench.json(args)[0]["measured"].clone();
+        ["fifo.hogs_n2", "fifo.others"].map(|name| measured[name].as_f64())
+    };
+    assert_eq!(hogs(&[]), [Some(2.0), Some(1.0)]);
+    let patch = r#"={"tasks":{"hog":{"instance":3}}}"#;
+    let argument = format!("probe/micro-hogs{patch}");
+    assert_eq!(hogs(&["--patch", &argument]), [Some(3.0), Some(1.0)]);
+    let argument = format!("mix-hog-sleepers{patch}");
+    assert_eq!(hogs(&["--patch", &argument]), [Some(2.0), Some(3.0)]);
+}
+
+#[test]
 fn machines_and_workloads_can_be_replaced() {
     let bench = Bench::new(&[("s.p.c", "fifo.slices_n2 < 60")]);
     // On two CPUs, neither of two hogs waits.
