@@ -109,7 +109,7 @@ fn preemptions_by_nobody_are_preemptions() {
         run.switches.preempt = preempt;
         run.preemptions.iter_mut().for_each(|p| p.count = by_server);
         run.preemptions.retain(|p| p.count > 0);
-        compare(&[("cfs".to_owned(), vec![run])]).why[0].clone()
+        compare(&[("a".to_owned(), vec![run])]).why[0].clone()
     };
     let why = with(4, 1);
     assert!(why.contains("hog tasks once, 25.0 % of all"), "{why}");
