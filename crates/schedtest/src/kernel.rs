@@ -36,6 +36,8 @@ pub struct TaskId(usize);
 pub struct State {
     /// CPU that runs the next call.
     pub cpu: u32,
+    /// The task that runs there. None: one that is none of the scheduler's.
+    pub current: Option<TaskId>,
     pub now_ns: u64,
     /// What `bpf_ktime_get_ns` returns, one reading after the other; then `now_ns`.
     pub readings_ns: VecDeque<u64>,
@@ -135,6 +137,7 @@ impl Kernel {
         });
         let state = State {
             cpu: 0,
+            current: None,
             now_ns: 0,
             readings_ns: VecDeque::new(),
             random: 0,
@@ -536,6 +539,11 @@ extern "C" fn ktime(state: &mut State) -> u64 {
     state.readings_ns.pop_front().unwrap_or(state.now_ns)
 }
 
+extern "C" fn current_task(state: &mut State) -> Pointer {
+    let current = state.current.map(|id| &state.tasks[id.0]);
+    current.map_or(null(), |task| &raw const task.kernel)
+}
+
 extern "C" fn this_cpu(state: &mut State) -> u64 {
     state.cpu.into()
 }
@@ -547,9 +555,10 @@ fn helper(id: u32) -> Option<*const c_void> {
         7 => prandom as *const c_void,
         8 => this_cpu as *const c_void,
         156 => task_storage as *const c_void,
+        158 => current_task as *const c_void,
         171 => timer_start as *const c_void,
-        // Locks, whose holder is alone; the current task, who is none of the scheduler's; set-up of timers.
-        93 | 94 | 158 | 169 | 170 => nothing as *const c_void,
+        // Locks, whose holder is alone; set-up of timers.
+        93 | 94 | 169 | 170 => nothing as *const c_void,
         _ => return None,
     })
 }

@@ -3,6 +3,7 @@
 //! function at a time through vectors.bpf.c and multicore.bpf.c. Times are ns unless named otherwise.
 
 mod balancing;
+mod callers;
 mod exits;
 mod load;
 mod machine;

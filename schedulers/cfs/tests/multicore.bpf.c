@@ -307,6 +307,20 @@ int t_task(struct words *x)
 	return 0;
 }
 
+/* In: task_struct, entity: callbacks about the former are about the latter. */
+SEC("syscall")
+int t_slot(struct words *x)
+{
+	struct task_struct *p = (struct task_struct *)x->w[0];
+	struct slot *slot;
+
+	slot = bpf_task_storage_get(&slots_of_tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!slot)
+		return -1;
+	slot->index = x->w[1];
+	return 0;
+}
+
 /* In: task that runs, now. */
 SEC("syscall")
 int t_run(struct words *x)

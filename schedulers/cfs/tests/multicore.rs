@@ -330,3 +330,29 @@ fn placements() {
         differs("chosen", &chosen, &of("chosen"))
     });
 }
+
+/// Without the bug the wakee goes to another cache if its own is busy: of the idle CPUs there to the one that idles for
+/// longest, wherever it comes in the order of their numbers.
+#[test]
+fn the_cpu_that_idles_for_longest() {
+    let mut m = RECORDS.machine("pkg2x4", &[("overload_on_wakeup_bug", 0)]);
+    for cpu in 0..4 {
+        m.call("t_cpu", &[cpu, 1, 0, 1024, 1024, m.full_capacity]);
+    }
+    m.set_idle(0xf0);
+    let (waker, wakee) = (1, 2);
+    let p = m.task(wakee, u64::MAX);
+    for longest in 4..8 {
+        for cpu in 4..8 {
+            let since_ns = NOW_NS - 1_000_000 * if cpu == longest { 9 } else { 1 + cpu % 3 };
+            m.call("t_cpu_idle", &[cpu, since_ns, 0, 0, -1, 0]);
+        }
+        let chosen = m.call("t_place", &[p, wakee, waker, 0, 0, TICK])[6];
+        assert_eq!(chosen, longest);
+    }
+    // Where it may run: CPU 7 is the longest of all, 5 of these.
+    let p = m.task(wakee, 0b0110_1111);
+    m.call("t_cpu_idle", &[5, NOW_NS - 8_000_000, 0, 0, -1, 0]);
+    let chosen = m.call("t_place", &[p, wakee, waker, 0, 0, TICK])[6];
+    assert_eq!(chosen, 5);
+}

@@ -40,6 +40,13 @@ impl Records {
         }
     }
 
+    /// A machine of the records of which nothing is recorded: all idle, no task.
+    pub fn machine(&self, topology: &str, tunables: &[(&str, i128)]) -> Machine {
+        let mut machine = Machine::boot(&self.topologies[topology], 250, tunables);
+        machine.clear();
+        machine
+    }
+
     /// Checks all records of a kind; `count` of them. Each machine is built once.
     pub fn check(
         &self,
@@ -265,6 +272,19 @@ impl Machine {
         let state = self.kernel.state();
         state.allow(id, |cpu| cpu < nr_cpus && allowed & 1 << cpu != 0);
         state.address(id)
+    }
+
+    /// The scheduler knows the task of an entity by its `struct task_struct`, too, which this returns.
+    pub fn known_task(&mut self, entity: i64) -> i64 {
+        let task = self.task(entity, u64::MAX);
+        self.call("t_slot", &[task, entity]);
+        task
+    }
+
+    /// Callbacks find this task running.
+    pub fn set_current(&mut self, entity: i64) {
+        let id = self.tasks[(entity - FIRST) as usize];
+        self.kernel.state().current = Some(id);
     }
 
     /// Queues the tasks of a CPU, given head first: `[id, load, allowed, ns since it ran, policy]`.
