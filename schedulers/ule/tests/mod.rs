@@ -2,6 +2,7 @@
 //! Tests of ULE: its arithmetic, its decisions on several CPUs, what it is known for, and its data races.
 
 mod behaviour;
+mod callers;
 mod changes;
 mod fake;
 mod hogs;
