@@ -10,7 +10,7 @@
 //! | `engine`, `clock`, `cpu`, `work`, `jitter` | the hardware: time, CPUs, caches |
 //! | `topology` | the hardware: its CPUs as sets |
 //! | `memory` | the hardware: tasks that wait for shared caches and memory slow each other down |
-//! | `task`, `tasks` | `struct task_struct`, and where they lie |
+//! | `task`, `blocks` | `struct task_struct`, and where they lie |
 //! | `sched` | kernel/sched/core.c, rt.c |
 //! | `ext` | kernel/sched/ext.c, ext_idle.c (reference: Linux 6.18) |
 //! | `cgroup` | the cpu controller's groups and autogroups, as schedulers see them |
@@ -19,6 +19,7 @@
 //! | `contention`, `lines` | what CPUs that share locks and data cost each other |
 //! | `races` | none: a check of schedulers for data races |
 
+mod blocks;
 mod bpf;
 mod cgroup;
 mod clock;
@@ -34,7 +35,6 @@ mod program;
 mod races;
 mod sched;
 mod task;
-mod tasks;
 mod topology;
 mod work;
 

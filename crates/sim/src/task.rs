@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A task of the simulated machine.
 
+use crate::blocks::Blocks;
 use crate::bpf::cpumask::CpuSet;
 use crate::bpf::rng::Pcg;
 use crate::ext::flags::*;
@@ -214,6 +215,9 @@ pub struct Task {
     /// Only a name that does not fit into `comm`.
     pub long_name: Option<Box<str>>,
 }
+
+/// All tasks of the machine, by number; dead ones stay.
+pub type Tasks = Blocks<Task>;
 
 impl Task {
     pub fn kernel_ptr(&self) -> *mut TaskStruct {

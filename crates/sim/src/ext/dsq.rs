@@ -3,8 +3,7 @@
 //! at once; an empty one may change its kind.
 
 use crate::contention::lock::Lock;
-use crate::task::TaskId;
-use crate::tasks::Tasks;
+use crate::task::{TaskId, Tasks};
 use std::collections::BTreeMap;
 
 /// Tasks are linked through `Task::ext`, in order; those that are ordered by vtime are in a tree, too, which finds their place.
