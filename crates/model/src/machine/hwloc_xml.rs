@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! hwloc's XML, version 2 and 3: the tree that `lstopo FILE.xml` writes of a real machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use roxmltree::{Document, Node};
@@ -56,6 +56,8 @@ struct Around {
 #[derive(Default)]
 struct Found {
     cpus: Vec<(u32, Around)>,
+    /// The numbers of the memory nodes so far.
+    nodes: BTreeSet<u32>,
     caches: Caches,
 }
 
@@ -173,7 +175,11 @@ fn walk(
             let help = "give each CPU one NUMANode: remove those that hold memory only";
             return Err(source.at(node, "CPUs with two memory nodes are not modelled", help));
         }
-        around.node = Some(number(source, node, "os_index")?);
+        let number = number(source, node, "os_index")?;
+        if !found.nodes.insert(number) {
+            return Err(source.at(node, format!("memory node {number} twice"), EXPORT));
+        }
+        around.node = Some(number);
         around.vicinity = id;
     }
     for inner in objects(object) {
@@ -224,6 +230,23 @@ fn number<N: std::str::FromStr>(
         .map_err(|_| source.at(object, format!("{key}=\"{text}\" is no number"), EXPORT))
 }
 
+fn no_core_in_two_nodes(
+    source: &Source,
+    root: Node,
+    cpus: &[(u32, Around)],
+) -> Result<(), MachineError> {
+    let mut first_of = BTreeMap::new();
+    for (cpu, around) in cpus {
+        let (first, node) = *first_of.entry(around.core).or_insert((cpu, around.node));
+        if node != around.node {
+            let help = "attach each NUMANode to an object that holds whole cores";
+            let what = format!("CPUs {first} and {cpu} are one core, and in two memory nodes");
+            return Err(source.at(root, what, help));
+        }
+    }
+    Ok(())
+}
+
 fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, MachineError> {
     found.cpus.sort_by_key(|(number, _)| *number);
     if found.cpus.is_empty() || found.cpus.len() > Machine::MAX_CPUS {
@@ -233,6 +256,7 @@ fn topology(source: &Source, root: Node, mut found: Found) -> Result<Topology, M
     if let Some(pair) = found.cpus.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         return Err(source.at(root, format!("CPU {} twice", pair[0].0), EXPORT));
     }
+    no_core_in_two_nodes(source, root, &found.cpus)?;
     let around: Vec<Around> = found.cpus.iter().map(|(_, around)| *around).collect();
     let column =
         |of: &dyn Fn(&Around) -> u32| without_gaps(&around.iter().map(of).collect::<Vec<_>>());

@@ -106,6 +106,35 @@ fn errors_point_at_the_element() {
         "3:1",
         "CPU 7 belongs to no memory node",
     );
+    refused(
+        "\"NUMANode\" os_index=\"3\"",
+        "\"NUMANode\" os_index=\"0\"",
+        "18:31",
+        "memory node 0 twice",
+    );
+    // Each thread of the second package's core has a node of its own.
+    let of_pu = |pu: u32, node: u32| {
+        format!(
+            "<object type=\"Group\"><object type=\"NUMANode\" os_index=\"{node}\"/><object type=\"PU\" os_index=\"{pu}\"/></object>"
+        )
+    };
+    let apart = [of_pu(1, 3), of_pu(5, 4)].concat();
+    let text = TWO_PACKAGES
+        .replace(
+            "<object type=\"MemCache\"><object type=\"NUMANode\" os_index=\"3\"/></object>",
+            "",
+        )
+        .replace(
+            "<object type=\"PU\" os_index=\"1\"/><object type=\"PU\" os_index=\"5\"/>",
+            &apart,
+        );
+    let error = parse(&text, "m.xml")
+        .expect_err("a core in two nodes")
+        .to_string();
+    assert!(
+        error.contains("CPUs 1 and 5 are one core, and in two memory nodes"),
+        "{error}"
+    );
     let kind = |capacity: u32| {
         format!(
             "<cpukind cpuset=\"0x1\"><info name=\"LinuxCapacity\" value=\"{capacity}\"/></cpukind>\n</topology>"
