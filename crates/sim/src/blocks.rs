@@ -2,6 +2,7 @@
 //! A list whose items keep their address, because schedulers hold pointers to them, and of which there may be a million:
 //! so they stand in blocks, not each in an allocation of its own.
 
+use std::mem::MaybeUninit;
 use std::ops::{Index, IndexMut};
 
 /// Items of a block: a power of two, so that finding one takes a shift; so many that what a block leaves of its last
@@ -11,44 +12,57 @@ const BLOCK: usize = 1024;
 /// Items are only added.
 #[derive(Debug)]
 pub struct Blocks<T> {
-    /// All full but the last, none ever grows beyond what it was made for.
-    blocks: Vec<Vec<T>>,
+    /// As many as `len` items need; those below `len` are initialised. Arrays, because with a slice each access would
+    /// look up its length.
+    blocks: Vec<Box<[MaybeUninit<T>; BLOCK]>>,
+    len: usize,
 }
 
 impl<T> Default for Blocks<T> {
     fn default() -> Self {
-        Blocks { blocks: Vec::new() }
+        Blocks {
+            blocks: Vec::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<T> Drop for Blocks<T> {
+    fn drop(&mut self) {
+        for index in 0..self.len {
+            // SAFETY: it is below `len`, and nobody uses it afterwards.
+            unsafe { self.blocks[index / BLOCK][index % BLOCK].assume_init_drop() };
+        }
     }
 }
 
 impl<T> Blocks<T> {
     pub fn len(&self) -> usize {
-        let last = self.blocks.last().map_or(0, Vec::len);
-        self.blocks.len().saturating_sub(1) * BLOCK + last
+        self.len
     }
 
     /// The new item, at the place where it stays.
     pub fn push(&mut self, item: T) -> &mut T {
-        if self.len().is_multiple_of(BLOCK) {
-            self.blocks.push(Vec::with_capacity(BLOCK));
+        let index = self.len;
+        if index.is_multiple_of(BLOCK) {
+            let block = Box::new_uninit_slice(BLOCK).try_into();
+            self.blocks.push(block.expect("as long as asked for"));
         }
-        let block = self.blocks.last_mut().expect("there is one with room");
-        block.push(item);
-        block.last_mut().expect("just pushed")
+        self.len += 1;
+        self.blocks[index / BLOCK][index % BLOCK].write(item)
     }
 
     pub fn get(&self, index: usize) -> Option<&T> {
-        self.blocks.get(index / BLOCK)?.get(index % BLOCK)
+        (index < self.len).then(|| &self[index])
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.iter_from(0)
     }
 
-    /// Those from this number on, in a time that does not depend on it.
+    /// Those from this number on.
     pub fn iter_from(&self, index: usize) -> impl Iterator<Item = &T> {
-        let blocks = self.blocks.get(index / BLOCK..).unwrap_or_default();
-        blocks.iter().flatten().skip(index % BLOCK)
+        (index..self.len).map(|index| &self[index])
     }
 }
 
@@ -57,14 +71,24 @@ impl<T> Index<usize> for Blocks<T> {
 
     #[inline]
     fn index(&self, index: usize) -> &T {
-        &self.blocks[index / BLOCK][index % BLOCK]
+        assert!(index < self.len, "there is no item {index}");
+        // SAFETY: it is below `len`, so its block is there, and it is initialised.
+        unsafe {
+            let block = self.blocks.get_unchecked(index / BLOCK);
+            block[index % BLOCK].assume_init_ref()
+        }
     }
 }
 
 impl<T> IndexMut<usize> for Blocks<T> {
     #[inline]
     fn index_mut(&mut self, index: usize) -> &mut T {
-        &mut self.blocks[index / BLOCK][index % BLOCK]
+        assert!(index < self.len, "there is no item {index}");
+        // SAFETY: it is below `len`, so its block is there, and it is initialised.
+        unsafe {
+            let block = self.blocks.get_unchecked_mut(index / BLOCK);
+            block[index % BLOCK].assume_init_mut()
+        }
     }
 }
 
@@ -89,5 +113,23 @@ mod tests {
         for from in [BLOCK - 1, BLOCK, 2 * BLOCK + 7, blocks.len()] {
             assert!(blocks.iter_from(from).copied().eq(from..blocks.len()));
         }
+    }
+
+    #[test]
+    fn each_item_is_dropped_once() {
+        let item = std::rc::Rc::new(());
+        let mut blocks = Blocks::default();
+        (0..BLOCK + 2).for_each(|_| _ = blocks.push(item.clone()));
+        assert_eq!(std::rc::Rc::strong_count(&item), BLOCK + 3);
+        drop(blocks);
+        assert_eq!(std::rc::Rc::strong_count(&item), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "there is no item 1")]
+    fn what_is_not_there_cannot_be_had() {
+        let mut blocks = Blocks::default();
+        blocks.push(7);
+        blocks[1] = 8;
     }
 }
