@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A list whose items keep their address, because schedulers hold pointers to them, and of which there may be a million:
-//! so they stand in blocks, not each in an allocation of its own.
+//! A list whose items keep their addresses, because schedulers hold pointers to them. There may be a million items, so
+//! they are stored in blocks: allocating each one separately would cost more memory.
 
 use std::mem::MaybeUninit;
 use std::ops::{Index, IndexMut};
@@ -48,8 +48,10 @@ impl<T> Blocks<T> {
             let block = Box::new_uninit_slice(BLOCK).try_into();
             self.blocks.push(block.expect("as long as asked for"));
         }
+        let place = self.blocks[index / BLOCK][index % BLOCK].write(item);
+        // Only now: what is below `len` is initialised.
         self.len += 1;
-        self.blocks[index / BLOCK][index % BLOCK].write(item)
+        place
     }
 
     pub fn get(&self, index: usize) -> Option<&T> {

@@ -185,16 +185,21 @@ fn a_node_serves_those_who_are_far_away() {
     assert_within(busy[0], 12_000);
 }
 
-#[test]
-fn a_slower_core_draws_less() {
-    let machine = machine(|m| {
-        let text = "package:1 [numa] l3:1(size=8MiB) core:1 pu:2";
-        m.clone_from(&ideal(text, 250));
+/// Cores of two threads, which halve each other's speed, on a node that delivers so much.
+fn pairs(cores: u32, node_mb_per_s: u64) -> Machine {
+    machine(|m| {
+        let text = format!("package:1 [numa] l3:1(size=8MiB) core:{cores} pu:2");
+        m.clone_from(&ideal(&text, 250));
         m.costs.smt_permille = 500;
         m.costs.line_mem_ps = 100_000;
         m.costs.refill_overlap_permille = 0;
-        m.costs.node_mb_per_s = Some(640);
-    });
+        m.costs.node_mb_per_s = Some(node_mb_per_s);
+    })
+}
+
+#[test]
+fn a_slower_core_draws_less() {
+    let machine = pairs(1, 640);
     let busy = busy_us(&machine, &[streamer("a", 0, 1.0), streamer("b", 1, 1.0)]);
     assert_eq!(busy, [20_000, 20_000]);
 }
@@ -202,14 +207,7 @@ fn a_slower_core_draws_less() {
 /// A task that only computes makes its sibling's core slower, and so leaves more memory to others.
 #[test]
 fn whose_core_becomes_slower_leaves_memory_to_others() {
-    let machine = machine(|m| {
-        let text = "package:1 [numa] l3:1(size=8MiB) core:2 pu:2";
-        m.clone_from(&ideal(text, 250));
-        m.costs.smt_permille = 500;
-        m.costs.line_mem_ps = 100_000;
-        m.costs.refill_overlap_permille = 0;
-        m.costs.node_mb_per_s = Some(960);
-    });
+    let machine = pairs(2, 960);
     let computes = r#""c": { "cpus": [1], "loop": 1, "sleep": 5000, "run": 30000 }"#;
     let tasks = [
         streamer("a", 0, 1.0),

@@ -108,7 +108,7 @@ impl Engine<'_> {
     }
 }
 
-/// A machine ticks at most 10,000 times a second.
+/// A machine file allows 100,000 ticks a second at most: a slice of 10,000.
 pub fn rr_slice_ticks(hz: u32) -> u16 {
     (RR_SLICE_MS * u64::from(hz) / 1000).clamp(1, u16::MAX.into()) as u16
 }
