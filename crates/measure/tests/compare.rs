@@ -119,6 +119,14 @@ fn preemptions_by_nobody_are_preemptions() {
     assert!(why.contains("no task was preempted"), "{why}");
 }
 
+#[test]
+fn a_run_that_ended_too_early_says_so() {
+    let mut run = run(200, 10);
+    run.cpus.iter_mut().for_each(|cpu| cpu.busy_ns = 0);
+    let why = compare(&[("a".to_owned(), vec![run])]).why[0].clone();
+    assert!(why.contains("no task ran before the end"), "{why}");
+}
+
 /// Each task for itself: what a sink takes for an app is what the adapter makes of a task.
 #[test]
 fn tasks_can_be_put_together_in_other_ways() {
