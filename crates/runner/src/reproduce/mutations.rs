@@ -226,8 +226,11 @@ fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let path = entry?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
         if path.is_file() {
-            fs::copy(&path, to.join(path.file_name().unwrap_or_default()))?;
+            fs::copy(&path, copy)?;
+        } else if path.is_dir() {
+            copy_files(&path, &copy)?;
         }
     }
     Ok(())
@@ -272,6 +275,7 @@ mod tests {
         let text = fs::read_to_string(copy.path().join(changed.0)).unwrap();
         assert!(text.contains("g->origin_ns + tick_ns)"), "{text}");
         assert!(copy.path().join("tiltyard/arith.h").is_file());
+        assert!(copy.path().join("tiltyard/fair/pelt.h").is_file());
     }
 
     /// Whatever an experiment sets itself, a mutation's settings go with it.

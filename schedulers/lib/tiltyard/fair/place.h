@@ -3,9 +3,10 @@
  * Where a task runs: near its last CPU or near its waker if it wakes up, on the idlest CPU of the
  * idlest group if it is new.
  */
-#pragma once
+#ifndef __LIB_FAIR_PLACE_H
+#define __LIB_FAIR_PLACE_H
 
-#include "load.h"
+#include "tiltyard/fair/load.h"
 
 /* Why a task needs a CPU. sched_ext does not ask at exec. */
 enum place_why { PLACE_WAKE, PLACE_FORK, PLACE_EXEC };
@@ -15,7 +16,7 @@ enum place_why { PLACE_WAKE, PLACE_FORK, PLACE_EXEC };
 /* The waker notes whom it wakes. Tasks that wake many different ones have many flips. */
 static __noinline void record_wakee(u32 waker, u32 wakee, u64 tick)
 {
-	struct cfs_entity *e = entity(waker);
+	struct fair_entity *e = entity(waker);
 
 	if ((s64)(tick - e->flips_tick) > tick_hz) {
 		e->flips >>= 1;
@@ -54,7 +55,7 @@ static __always_inline bool wake_affine(u32 wakee, u32 waker, u32 prev, u32 here
 
 	if (sync) {
 		s64 leaving = READ_ONCE(entity(waker)->pelt.load_avg);
-		/* Partners: cfs_cgroup_move() and follow_session() of the waker. */
+		/* Partners: fair_cgroup_move() and follow_session() of the waker. */
 		u32 of = READ_ONCE(entity(waker)->group);
 
 		here_load += effective_load(queue_of(of, here), -leaving, -leaving);
@@ -106,7 +107,7 @@ __noinline int idle_core(struct task_struct *p __arg_trusted, u32 target)
  */
 static __always_inline bool search_pays(u32 here)
 {
-	struct cfs_cpu *cs = cpu_state(here);
+	struct fair_cpu *cs = cpu_state(here);
 
 	if (llc_size(here) == 1)
 		return false;
@@ -115,7 +116,7 @@ static __always_inline bool search_pays(u32 here)
 
 static __always_inline void search_took(u32 here, u64 ns)
 {
-	struct cfs_cpu *cs = cpu_state(here);
+	struct fair_cpu *cs = cpu_state(here);
 
 	WRITE_ONCE(cs->scan_cost_ns, cs->scan_cost_ns + divide(ns - cs->scan_cost_ns, 8));
 }
@@ -165,7 +166,7 @@ __noinline int idle_sibling(struct task_struct *p __arg_trusted, u32 target, u32
 /* A CPU goes idle: if its siblings are too, its cache has an idle core. */
 static __noinline void note_idle_core(u32 cpu)
 {
-	struct cfs_cpu *of_cache = cpu_state(ring_first(LEVEL_MC, cpu));
+	struct fair_cpu *of_cache = cpu_state(ring_first(LEVEL_MC, cpu));
 	u32 next = ring_next(LEVEL_SMT, cpu), n;
 
 	if (!smt_present || READ_ONCE(of_cache->has_idle_cores))
@@ -201,7 +202,7 @@ __noinline s64 group_load(struct task_struct *p __arg_trusted, u32 index, bool o
 /* Which group of @cpu's domain at @level to go to; -1: its own one. */
 __noinline int idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level)
 {
-	struct cfs_domain *d = domain(cpu, level);
+	struct cpu_domain *d = domain(cpu, level);
 	u32 tolerance = 100 + (domain_pct(d) - 100) / 2, n;
 	u64 own = 0, least = ~0ULL;
 	s32 idlest = -1;
@@ -334,7 +335,7 @@ __noinline int pulled_to_waker(u32 i, u32 waker, u32 prev, u32 here, bool sync)
 	u32 pct = 0, level;
 
 	bpf_for (level, 0, MAX_LEVELS) {
-		struct cfs_domain *d = domain(here, level);
+		struct cpu_domain *d = domain(here, level);
 
 		if (level >= nr_domains(here) || pct)
 			break;
@@ -362,3 +363,5 @@ static __noinline s32 place_wakee_near(struct task_struct *p, u32 i, u32 waker, 
 	}
 	return found;
 }
+
+#endif

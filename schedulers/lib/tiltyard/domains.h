@@ -14,11 +14,13 @@
  *
  * Groups of NUMA levels overlap if there are several distances: each is the set of the level below
  * of one of its CPUs.
+ *
+ * Who includes this has `nr_cpus`, and calls build_domains() once.
  */
-#pragma once
+#ifndef __LIB_DOMAINS_H
+#define __LIB_DOMAINS_H
 
-#include "types.h"
-#include "tunables.h"
+#include "machine.h"
 
 #define MAX_NODES      64
 #define MAX_LEVELS     8
@@ -37,6 +39,19 @@
 enum domain_kind { LEVEL_SMT, LEVEL_MC, LEVEL_DIE, LEVEL_NUMA };
 enum balance_idle { LB_IDLE, LB_BUSY, LB_NEWIDLE };
 
+/* Tunables. Machines whose packages hold several nodes have no level of nodes: they have those by
+ * distance. */
+const volatile bool numa_in_package = false;
+/* Time between balancing passes of an idle CPU: 0 as many ms as the domain has CPUs. */
+const volatile u32 min_interval_ms = 0;
+/*
+ * Two of the bugs of "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016): groups of all
+ * CPUs are built from the point of view of the first (until 4.10); there are no levels above the
+ * node (once a CPU has been taken off line and on again).
+ */
+const volatile bool group_construction_bug = false;
+const volatile bool missing_domains = false;
+
 /* NUMA nodes, and the distances between them, row by row. */
 const volatile u32 nr_nodes = 1;
 const volatile u32 node_distance[MAX_NODES * MAX_NODES];
@@ -53,7 +68,7 @@ struct cpu_group {
 };
 
 /* A CPU's domain of one level: its groups are group_refs[first .. first + nr). */
-struct cfs_domain {
+struct cpu_domain {
 	enum domain_kind kind;
 	u32 distance; /* NUMA: it holds the nodes up to this far away */
 	u32 nr_cpus;
@@ -76,7 +91,7 @@ struct cfs_domain {
 
 struct cpu_domains {
 	u32 nr;
-	struct cfs_domain level[MAX_LEVELS];
+	struct cpu_domain level[MAX_LEVELS];
 };
 
 /* The CPUs of a core, cache or node, ascending and around; a power of two of them. */
@@ -94,7 +109,7 @@ static struct cpu_group cpu_groups[MAX_CPU_GROUPS];
 static u32 group_refs[MAX_GROUP_REFS];
 static u16 members[MAX_MEMBERS];
 static bool online[MAX_CPUS];
-static u32 nr_online;
+static u32 nr_cpus, nr_online;
 /* Some core has several CPUs. */
 static bool smt_present;
 
@@ -113,8 +128,9 @@ static struct {
 	u32 balancer;
 } build;
 
-/* Looked up in each turn of a loop: see cpu_state(). */
-static __always_inline struct cfs_domain *domain(u32 cpu, u32 level)
+/* Looked up in each turn of a loop: the verifier forgets the bounds of what was computed before it.
+ */
+static __always_inline struct cpu_domain *domain(u32 cpu, u32 level)
 {
 	barrier_var(cpu);
 	barrier_var(level);
@@ -132,7 +148,7 @@ static __always_inline struct cpu_group *cpu_group(u32 index)
 }
 
 /* Group @n of a domain, counted from its own one. */
-static __always_inline u32 group_index(const struct cfs_domain *d, u32 n)
+static __always_inline u32 group_index(const struct cpu_domain *d, u32 n)
 {
 	u32 k = d->local + n;
 
@@ -141,7 +157,7 @@ static __always_inline u32 group_index(const struct cfs_domain *d, u32 n)
 	return group_refs[(d->first + k) & (MAX_GROUP_REFS - 1)];
 }
 
-static __always_inline struct cpu_group *group_at(const struct cfs_domain *d, u32 n)
+static __always_inline struct cpu_group *group_at(const struct cpu_domain *d, u32 n)
 {
 	return cpu_group(group_index(d, n));
 }
@@ -177,7 +193,7 @@ static __always_inline u32 node_of(u32 cpu)
 	return cpu_node_id[cpu & (MAX_CPUS - 1)] & (MAX_NODES - 1);
 }
 
-/* Looked up in each turn of a loop: see cpu_state(). */
+/* Looked up in each turn of a loop: see domain(). */
 static __always_inline struct cpu_ring *ring_of(u32 kind)
 {
 	barrier_var(kind);
@@ -225,20 +241,15 @@ static __always_inline bool in_set(u32 cpu, u32 other, u32 kind, u32 distance)
 	return ring_first(kind, cpu) == ring_first(kind, other);
 }
 
-static __always_inline bool domain_has(u32 cpu, const struct cfs_domain *d, u32 other)
+static __always_inline bool domain_has(u32 cpu, const struct cpu_domain *d, u32 other)
 {
 	return in_set(cpu, other, d->kind, d->distance);
 }
 
 /* What differs by level ----------------------------------------------------------------- */
 
-static __always_inline u32 domain_pct(const struct cfs_domain *d)
-{
-	return imbalance_pct[d->kind & 3];
-}
-
 /* The load average that counts in balancing: 0 is the present load. */
-static __always_inline u32 load_index(const struct cfs_domain *d, enum balance_idle idle)
+static __always_inline u32 load_index(const struct cpu_domain *d, enum balance_idle idle)
 {
 	if (idle == LB_BUSY)
 		return d->kind == LEVEL_SMT ? 0 : d->kind == LEVEL_NUMA ? 3 : 2;
@@ -248,7 +259,7 @@ static __always_inline u32 load_index(const struct cfs_domain *d, enum balance_i
 }
 
 /* Failed passes after which a warm cache no longer keeps a task where it is. */
-static __always_inline u32 hot_tries(const struct cfs_domain *d)
+static __always_inline u32 hot_tries(const struct cpu_domain *d)
 {
 	if (d->kind == LEVEL_SMT)
 		return 0;
@@ -459,7 +470,7 @@ static __noinline void add_domain(u32 cpu, u32 level, u32 at, u32 size, u64 tick
 	struct cpu_domains *own = &domains[cpu & (MAX_CPUS - 1)];
 	u32 kind = level_kind(level), nr = own->nr;
 	bool prefers = kind == LEVEL_SMT || kind == LEVEL_DIE;
-	struct cfs_domain *top = domain(cpu, nr - 1), *d = domain(cpu, nr);
+	struct cpu_domain *top = domain(cpu, nr - 1), *d = domain(cpu, nr);
 
 	if (size == 1)
 		return;
@@ -529,3 +540,5 @@ static __noinline int build_domains(const struct cpumask *mask, u64 tick)
 		return -E2BIG;
 	return 0;
 }
+
+#endif

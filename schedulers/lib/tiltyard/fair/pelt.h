@@ -5,9 +5,10 @@
  * A unit is 1024 ns, a segment 1024 units. With y^32 = 1/2, what happened k segments ago
  * counts y^k. Averages are sums over PELT_MAX, renewed when a segment boundary is crossed.
  */
-#pragma once
+#ifndef __LIB_FAIR_PELT_H
+#define __LIB_FAIR_PELT_H
 
-#include "types.h"
+#include "tiltyard/fair/types.h"
 
 /* What a sum of 1024 per segment tends to (integer arithmetic), and after how many segments. */
 #define PELT_MAX	  47742
@@ -58,7 +59,7 @@ static __always_inline u64 pelt_contribution(u64 segments)
 	       pelt_partial[segments % PELT_HALF_LIFE];
 }
 
-static __always_inline void pelt_add(struct cfs_pelt *a, u64 units, u64 weight, u64 runnable,
+static __always_inline void pelt_add(struct pelt *a, u64 units, u64 weight, u64 runnable,
 				     bool running)
 {
 	a->load_sum += weight * units;
@@ -67,7 +68,7 @@ static __always_inline void pelt_add(struct cfs_pelt *a, u64 units, u64 weight, 
 		a->util_sum += units << 10;
 }
 
-static __always_inline void pelt_fade(struct cfs_pelt *a, u64 segments)
+static __always_inline void pelt_fade(struct pelt *a, u64 segments)
 {
 	a->load_sum = pelt_decay(a->load_sum, segments);
 	a->runnable_sum = pelt_decay(a->runnable_sum, segments);
@@ -79,7 +80,7 @@ static __always_inline void pelt_fade(struct cfs_pelt *a, u64 segments)
  * update, and for a queue as runnable load too; zero if nothing was runnable. Returns true if
  * a segment boundary was crossed, that is, if the averages are new.
  */
-static __noinline bool pelt_update(struct cfs_pelt *a, u64 now_ns, u64 weight, bool of_queue,
+static __noinline bool pelt_update(struct pelt *a, u64 now_ns, u64 weight, bool of_queue,
 				   bool running)
 {
 	u64 units = now_ns - a->updated_ns;
@@ -120,7 +121,7 @@ static __noinline bool pelt_update(struct cfs_pelt *a, u64 now_ns, u64 weight, b
 }
 
 /* The averages of a new task: it is taken for one that always runs. */
-static __always_inline void pelt_newborn(struct cfs_pelt *a, u64 weight)
+static __always_inline void pelt_newborn(struct pelt *a, u64 weight)
 {
 	/* The first update crosses a boundary. */
 	a->phase = 1023;
@@ -131,8 +132,7 @@ static __always_inline void pelt_newborn(struct cfs_pelt *a, u64 weight)
 }
 
 /* A new task's utilisation: its part of the queue's, at most half of what is left. */
-static __noinline void pelt_newborn_util(struct cfs_pelt *a, const struct cfs_pelt *of_queue,
-					 u64 weight)
+static __noinline void pelt_newborn_util(struct pelt *a, const struct pelt *of_queue, u64 weight)
 {
 	s64 cap = ((s64)1024 - of_queue->util_avg) / 2;
 
@@ -147,3 +147,5 @@ static __noinline void pelt_newborn_util(struct cfs_pelt *a, const struct cfs_pe
 	}
 	a->util_sum = (u64)a->util_avg * PELT_MAX;
 }
+
+#endif

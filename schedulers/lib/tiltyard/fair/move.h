@@ -11,10 +11,11 @@
  * and in the round of custody that it was in when it was asked. Of another task that has got the
  * place meanwhile, or of one with a new affinity, the answer means nothing.
  */
-#pragma once
+#ifndef __LIB_FAIR_MOVE_H
+#define __LIB_FAIR_MOVE_H
 
-#include "busiest.h"
-#include "queue.h"
+#include "tiltyard/fair/busiest.h"
+#include "tiltyard/fair/turns.h"
 
 #define NOWHERE MAX_CPUS
 
@@ -47,7 +48,7 @@ static __noinline u32 cpu_for(struct balance *b, u32 i, bool others)
 /* Notes the tasks of b->src that the pass will look at, and where each may go. */
 static __noinline void look(struct balance *b)
 {
-	struct cfs_lock *lk = cpu_lock(b->src);
+	struct fair_lock *lk = cpu_lock(b->src);
 	u32 i, n, nr = b->loop_max - b->loop;
 
 	b->nr_seen = 0;
@@ -79,7 +80,7 @@ static __noinline void look(struct balance *b)
  * from here to another CPU. */
 static __always_inline bool still_there(struct balance *b, u32 n)
 {
-	struct cfs_entity *e = entity(b->seen[n & (MAX_SEEN - 1)]);
+	struct fair_entity *e = entity(b->seen[n & (MAX_SEEN - 1)]);
 
 	return READ_ONCE(e->on_rq) && READ_ONCE(e->cpu) == b->src &&
 	       e->custody.round == b->seen_round[n & (MAX_SEEN - 1)];
@@ -88,8 +89,8 @@ static __always_inline bool still_there(struct balance *b, u32 n)
 /* Has task @i a warm cache where it is? Lock held. */
 static __noinline bool is_hot(struct balance *b, u32 i)
 {
-	struct cfs_entity *e = entity(i);
-	struct cfs_queue *cfs_rq = queue(e->queue);
+	struct fair_entity *e = entity(i);
+	struct fair_queue *cfs_rq = queue(e->queue);
 
 	if (e->policy == POLICY_IDLE)
 		return false;
@@ -103,8 +104,8 @@ static __noinline bool is_hot(struct balance *b, u32 i)
 /* May task @i, which may go to CPU @to, be moved to b->dst? Lock held. */
 static __noinline bool may_move(struct balance *b, u32 i, u32 to)
 {
-	struct cfs_domain *d = domain(b->cpu, b->level);
-	struct cfs_entity *e = entity(i);
+	struct cpu_domain *d = domain(b->cpu, b->level);
+	struct fair_entity *e = entity(i);
 
 	if (to != b->dst) {
 		b->some_pinned = true;
@@ -122,7 +123,7 @@ static __noinline bool may_move(struct balance *b, u32 i, u32 to)
 /* Takes task @i off its CPU; it is b->dst's. Lock of the former held. */
 static __always_inline void detach_task(struct balance *b, u32 i)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 
 	dequeue_task(i, b->now_ns, 0);
 	detach_moved(i);
@@ -139,7 +140,7 @@ static __always_inline void detach_task(struct balance *b, u32 i)
 static __always_inline bool detach_one(struct balance *b, u32 n)
 {
 	u32 i = b->seen[n & (MAX_SEEN - 1)], to = b->seen_to[n & (MAX_SEEN - 1)];
-	struct cfs_cpu *cs = cpu_state(b->src);
+	struct fair_cpu *cs = cpu_state(b->src);
 	s64 load;
 
 	/* To take all of them would only have them taken back. */
@@ -168,7 +169,7 @@ static __always_inline bool detach_one(struct balance *b, u32 n)
 __noinline int detach_tasks(void)
 {
 	struct balance *b = this_balance();
-	struct cfs_lock *lk = cpu_lock(b->src);
+	struct fair_lock *lk = cpu_lock(b->src);
 	u32 n;
 
 	b->nr_detached = 0;
@@ -188,7 +189,7 @@ __noinline int detach_tasks(void)
  * should preempt. Lock held. */
 static __always_inline bool attach_task(u32 i, u32 cpu, u64 now_ns)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 
 	if (!e->moving || e->cpu != cpu)
 		return false;
@@ -196,7 +197,7 @@ static __always_inline bool attach_task(u32 i, u32 cpu, u64 now_ns)
 	enqueue_task(i, now_ns, false);
 	if (!preempts(i, now_ns))
 		return false;
-	/* Partner: cfs_running() there, which has no lock. */
+	/* Partner: fair_running() there, which has no lock. */
 	WRITE_ONCE(cpu_state(cpu)->resched, true);
 	return true;
 }
@@ -205,7 +206,7 @@ static __always_inline bool attach_task(u32 i, u32 cpu, u64 now_ns)
 __noinline int attach_tasks(void)
 {
 	struct balance *b = this_balance();
-	struct cfs_lock *lk = cpu_lock(b->dst);
+	struct fair_lock *lk = cpu_lock(b->dst);
 	bool preempt = false;
 	u32 n;
 
@@ -230,12 +231,12 @@ __noinline int attach_tasks(void)
  * Lock held. */
 static __noinline void detach_any(struct balance *b, u32 curr)
 {
-	struct cfs_domain *d = domain(b->cpu, b->level);
+	struct cpu_domain *d = domain(b->cpu, b->level);
 	u32 n;
 
 	bpf_for (n, 0, MAX_SEEN) {
 		u32 i = b->seen[n & (MAX_SEEN - 1)];
-		struct cfs_entity *e = entity(i);
+		struct fair_entity *e = entity(i);
 
 		if (n >= b->nr_seen)
 			break;
@@ -260,7 +261,7 @@ enum { PUSHED_WAITING = 1, PUSHED_CURRENT };
 __noinline int push_task(u32 cpu, u32 curr, u64 now_ns)
 {
 	struct balance *b = this_balance();
-	struct cfs_lock *lk = cpu_lock(cpu);
+	struct fair_lock *lk = cpu_lock(cpu);
 	/* Partner: begin_push(). */
 	u32 to = __sync_lock_test_and_set(&cpu_state(cpu)->push_to, 0) - 1, level;
 
@@ -294,3 +295,5 @@ __noinline int push_task(u32 cpu, u32 curr, u64 now_ns)
 	attach_tasks();
 	return PUSHED_WAITING;
 }
+
+#endif

@@ -3,9 +3,10 @@
  * Whom to take load from, and how much: a CPU's own group and the busiest of the others are
  * compared by load per capacity, with more tolerance the further away they are.
  */
-#pragma once
+#ifndef __LIB_FAIR_BUSIEST_H
+#define __LIB_FAIR_BUSIEST_H
 
-#include "load.h"
+#include "tiltyard/fair/load.h"
 
 /* The later, the rather a group is taken from. */
 enum load_type { LOAD_OTHER, LOAD_IMBALANCED, LOAD_OVERLOADED };
@@ -130,7 +131,7 @@ __noinline int count_group(u32 index, bool own, u32 history, u32 pct)
 __noinline int busiest_candidate(void)
 {
 	struct balance *b = this_balance();
-	struct cfs_domain *d = domain(b->cpu, b->level);
+	struct cpu_domain *d = domain(b->cpu, b->level);
 	u32 history = load_index(d, b->idle), pct = domain_pct(d), n;
 	bool prefers = b->level && domain(b->cpu, b->level - 1)->prefer_sibling;
 	bool has_local = false;
@@ -289,3 +290,5 @@ __noinline int busiest_cpu(u32 index, u32 pct)
 	}
 	return found;
 }
+
+#endif

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What CFS keeps: entities and queues in plain arrays, named by index as tiltyard/groups.h has it.
- * Index 0 of the entities is "none".
+ * What the fair class keeps: entities and queues in plain arrays, named by index as
+ * tiltyard/groups.h has it. Index 0 of the entities is "none".
+ *
+ * Who includes this defines before it what its rule (rule.h) keeps beside: `struct entity_turn` of
+ * an entity, `struct queue_turns` of a queue.
  */
-#pragma once
+#ifndef __LIB_FAIR_TYPES_H
+#define __LIB_FAIR_TYPES_H
 
 #include "tiltyard/custody.h"
 #include "tiltyard/groups.h"
@@ -18,7 +22,7 @@
 #define TURN_NS 1000000000ULL
 
 /* A decaying average (PELT); one of an entity or of a whole queue. */
-struct cfs_pelt {
+struct pelt {
 	u64 updated_ns;
 	/* Sums over the past, in 1024 ns; load is multiplied by the weight, util by 1024. */
 	u64 load_sum;
@@ -32,13 +36,13 @@ struct cfs_pelt {
 	u64 runnable_avg;
 };
 
-struct cfs_entity {
+struct fair_entity {
 	u64 vruntime; /* ns at nice 0 */
 	u64 exec_start_ns;
 	u64 sum_exec_ns;
-	u64 turn_start_ns; /* sum_exec_ns when it was last picked */
+	struct entity_turn turn;
 	struct fair_load load;
-	struct cfs_pelt pelt;
+	struct pelt pelt;
 	struct tree_node node; /* among the waiting */
 
 	u32 queue;     /* where it is, or would be, queued */
@@ -67,14 +71,15 @@ struct cfs_entity {
 	u64 flips_tick;
 };
 
-struct cfs_queue {
+struct fair_queue {
 	u64 min_vruntime;
 	struct tree waiting;
 	u64 weight;	/* sum over its entities, the current one included */
 	u32 nr_running; /* entities, the current one included */
 	u32 curr, next, last, skip;
 	u32 cpu, group;
-	struct cfs_pelt pelt;
+	struct queue_turns turns;
+	struct pelt pelt;
 	/* Averages of tasks that were moved elsewhere, not yet taken out of pelt. */
 	u64 moved_load, moved_util;
 	/* Share of the group's load_avg that this queue has announced. */
@@ -88,7 +93,7 @@ struct cfs_queue {
 #define NR_HISTORY    5
 #define HISTORY_SLOTS 8 /* a power of two */
 
-struct cfs_cpu {
+struct fair_cpu {
 	u32 curr;     /* the task that runs or is about to, 0 if none */
 	u32 nr_tasks; /* runnable tasks, the running one included */
 	bool resched; /* a preemption has been asked for and not happened yet */
@@ -127,23 +132,23 @@ struct cfs_cpu {
 	u32 push_to;
 };
 
-static struct cfs_entity entities[MAX_ENTITIES];
-static struct cfs_queue queues[MAX_QUEUES];
-static struct cfs_cpu cpus[MAX_CPUS];
+static struct fair_entity entities[MAX_ENTITIES];
+static struct fair_queue queues[MAX_QUEUES];
+static struct fair_cpu cpus[MAX_CPUS];
 
-static __always_inline struct cfs_entity *entity(u32 i)
+static __always_inline struct fair_entity *entity(u32 i)
 {
 	return &entities[i & (MAX_ENTITIES - 1)];
 }
 
-static __always_inline struct cfs_queue *queue(u32 q)
+static __always_inline struct fair_queue *queue(u32 q)
 {
 	return &queues[q & (MAX_QUEUES - 1)];
 }
 
 /* Looked up in each turn of a loop: the verifier forgets the bounds of what was computed before it.
  */
-static __always_inline struct cfs_cpu *cpu_state(u32 cpu)
+static __always_inline struct fair_cpu *cpu_state(u32 cpu)
 {
 	barrier_var(cpu);
 	return &cpus[cpu & (MAX_CPUS - 1)];
@@ -168,3 +173,5 @@ static __always_inline struct tree_node *tree_node(u32 i)
 
 /* Some CPU has a task waiting. Of the last pass over all CPUs, or since. */
 static bool overload;
+
+#endif

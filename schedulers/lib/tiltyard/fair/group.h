@@ -2,18 +2,19 @@
 /*
  * Groups inside the queues: how averages add up, and what a group weighs on a CPU.
  */
-#pragma once
+#ifndef __LIB_FAIR_GROUP_H
+#define __LIB_FAIR_GROUP_H
 
-#include "types.h"
-#include "pelt.h"
-#include "fair.h"
+#include "tiltyard/fair/pelt.h"
+#include "tiltyard/fair/rule.h"
+#include "tiltyard/fair/types.h"
 
 /* Empties queue q of group g and the entity that stands for it. */
 static __noinline void group_reset_queue(u32 g, u32 cpu)
 {
 	u32 q = queue_of(g, cpu);
-	struct cfs_queue *cfs_rq = queue(q);
-	struct cfs_entity *e = entity(MAX_TASKS + q);
+	struct fair_queue *cfs_rq = queue(q);
+	struct fair_entity *e = entity(MAX_TASKS + q);
 
 	__builtin_memset(cfs_rq, 0, sizeof(*cfs_rq));
 	__builtin_memset(e, 0, sizeof(*e));
@@ -30,7 +31,7 @@ static __noinline void group_reset_queue(u32 g, u32 cpu)
 /* Announces the queue's load to its group if it has changed by more than 1/64. */
 static __noinline void announce_load(u32 q)
 {
-	struct cfs_queue *cfs_rq = queue(q);
+	struct fair_queue *cfs_rq = queue(q);
 	s64 change = cfs_rq->pelt.load_avg - cfs_rq->announced_avg;
 	s64 size = change < 0 ? -change : change;
 
@@ -42,9 +43,9 @@ static __noinline void announce_load(u32 q)
 }
 
 /* Takes out what balancing has moved elsewhere since the last time. */
-static __noinline void settle_moved(struct cfs_queue *cfs_rq)
+static __noinline void settle_moved(struct fair_queue *cfs_rq)
 {
-	struct cfs_pelt *a = &cfs_rq->pelt;
+	struct pelt *a = &cfs_rq->pelt;
 
 	WRITE_ONCE(a->load_avg, less(a->load_avg, cfs_rq->moved_load));
 	a->load_sum = less(a->load_sum, cfs_rq->moved_load * PELT_MAX);
@@ -57,7 +58,7 @@ static __noinline void settle_moved(struct cfs_queue *cfs_rq)
 /* Brings the averages of queue q up to date. */
 static __always_inline void update_queue_load(u32 q, u64 now_ns)
 {
-	struct cfs_queue *cfs_rq = queue(q);
+	struct fair_queue *cfs_rq = queue(q);
 
 	if (cfs_rq->moved_load || cfs_rq->moved_util)
 		settle_moved(cfs_rq);
@@ -69,7 +70,7 @@ static __always_inline void update_queue_load(u32 q, u64 now_ns)
 /* Brings the averages of entity i and of its queue up to date. */
 static __noinline void update_load(u32 i, u64 now_ns)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 	u64 weight = e->on_rq ? table_units(e->load.weight) : 0;
 
 	if (e->attached)
@@ -80,7 +81,7 @@ static __noinline void update_load(u32 i, u64 now_ns)
 /*
  * Queues of groups that have averages, by CPU: of a queue whose tasks have gone or sleep nothing
  * else would let them decay, and the group's queues on other CPUs would go on counting them. Not in
- * struct cfs_queue, which is emptied when a group is given to another cgroup. Lock of the CPU.
+ * struct fair_queue, which is emptied when a group is given to another cgroup. Lock of the CPU.
  */
 #define MAX_DECAYING MAX_GROUPS
 
@@ -106,7 +107,7 @@ static __noinline void update_blocked(u32 cpu, u64 now_ns)
 	update_queue_load(queue_of(0, cpu), now_ns);
 	bpf_for (n, 0, MAX_DECAYING) {
 		u32 q = *link;
-		struct cfs_queue *cfs_rq = queue(q);
+		struct fair_queue *cfs_rq = queue(q);
 
 		if (!q)
 			break;
@@ -123,8 +124,8 @@ static __noinline void update_blocked(u32 cpu, u64 now_ns)
 /* Adds the averages of an entity that comes from elsewhere to its queue's. */
 static __noinline void attach_load(u32 i, u64 now_ns)
 {
-	struct cfs_entity *e = entity(i);
-	struct cfs_pelt *a = &e->pelt, *of_queue = &queue(e->queue)->pelt;
+	struct fair_entity *e = entity(i);
+	struct pelt *a = &e->pelt, *of_queue = &queue(e->queue)->pelt;
 
 	update_queue_load(e->queue, now_ns);
 	if (e->newborn && is_task(i))
@@ -142,8 +143,8 @@ static __noinline void attach_load(u32 i, u64 now_ns)
 /* Takes the averages of an entity that leaves out of its queue's. */
 static __noinline void detach_load(u32 i, u64 now_ns)
 {
-	struct cfs_entity *e = entity(i);
-	struct cfs_pelt *a = &e->pelt, *of_queue = &queue(e->queue)->pelt;
+	struct fair_entity *e = entity(i);
+	struct pelt *a = &e->pelt, *of_queue = &queue(e->queue)->pelt;
 
 	if (!e->attached)
 		return;
@@ -159,8 +160,8 @@ static __noinline void detach_load(u32 i, u64 now_ns)
 /* The same for a task that balancing takes: the queue forgets its averages at its next update. */
 static __noinline void detach_moved(u32 i)
 {
-	struct cfs_entity *e = entity(i);
-	struct cfs_queue *cfs_rq = queue(e->queue);
+	struct fair_entity *e = entity(i);
+	struct fair_queue *cfs_rq = queue(e->queue);
 
 	if (!e->attached)
 		return;
@@ -175,9 +176,9 @@ static __noinline void detach_moved(u32 i)
  */
 static __noinline u64 group_weight(u32 q)
 {
-	struct cfs_queue *cfs_rq = queue(q);
+	struct fair_queue *cfs_rq = queue(q);
 	struct task_group_state *g = group(cfs_rq->group);
-	/* Partners: cfs_cgroup_set_weight(), and announce_load() of the group's other queues. */
+	/* Partners: fair_cgroup_set_weight(), and announce_load() of the group's other queues. */
 	u64 shares = (u64)READ_ONCE(g->shares) << WEIGHT_SHIFT;
 	u64 load = table_units(cfs_rq->weight);
 	u64 total = less(READ_ONCE(g->load_avg), cfs_rq->announced_avg) + load;
@@ -190,25 +191,17 @@ static __noinline u64 group_weight(u32 q)
 	return weight < shares ? weight : shares;
 }
 
-/* Gives the entity of queue q's group its weight of now. Its vruntime is not touched. */
+/* Gives the entity of queue q's group its weight of now. */
 static __noinline void update_shares(u32 q, u64 now_ns)
 {
 	u32 i = owner_of(q);
-	struct cfs_entity *e = entity(i);
 	u64 weight;
 
 	if (!i)
 		return;
 	weight = group_weight(q);
-	if (weight == e->load.weight)
-		return;
-	if (e->on_rq) {
-		struct cfs_queue *parent = queue(e->queue);
-
-		if (parent->curr == i)
-			update_curr(e->queue, now_ns);
-		parent->weight += weight - e->load.weight;
-	}
-	e->load.weight = weight;
-	e->load.inverse = inverse_of(weight);
+	if (weight != entity(i)->load.weight)
+		reweight_group(i, weight, now_ns);
 }
+
+#endif

@@ -5,10 +5,12 @@
  * Other CPUs are looked at without their locks, here and in all that uses this, as in Linux: each
  * at another moment. Partners are the updates under the lock, in queue.h and pelt_update().
  */
-#pragma once
+#ifndef __LIB_FAIR_LOAD_H
+#define __LIB_FAIR_LOAD_H
 
-#include "domains.h"
-#include "group.h"
+#include "tiltyard/domains.h"
+#include "tiltyard/fair/group.h"
+#include "tiltyard/fair/tunables.h"
 
 #define UNKNOWN_LATENCY (~0U)
 
@@ -45,6 +47,12 @@ __noinline int is_idle(u32 cpu)
 	return yes;
 }
 
+/* How much more load than the own one a group must have to be taken from, in percent. */
+static __always_inline u32 domain_pct(const struct cpu_domain *d)
+{
+	return imbalance_pct[d->kind & 3];
+}
+
 /* Capacity ------------------------------------------------------------------------------ */
 
 /* Other classes count half a second, halved after each. */
@@ -59,7 +67,7 @@ static __noinline u32 capacity_left(u64 other_avg, u64 since_ns)
 }
 
 /* Halves what other classes have used for each period that has passed. Lock of the CPU held. */
-static __noinline void age_other(struct cfs_cpu *cs, u64 now_ns)
+static __noinline void age_other(struct fair_cpu *cs, u64 now_ns)
 {
 	u64 since_ns = less(now_ns, cs->other_stamp_ns);
 	u64 periods = since_ns ? (since_ns - 1) / OTHER_PERIOD_NS : 0;
@@ -70,7 +78,7 @@ static __noinline void age_other(struct cfs_cpu *cs, u64 now_ns)
 
 static __noinline void update_capacity(u32 cpu, u64 now_ns)
 {
-	struct cfs_cpu *cs = cpu_state(cpu);
+	struct fair_cpu *cs = cpu_state(cpu);
 	u64 since_ns = less(now_ns, cs->other_stamp_ns), capacity;
 	capacity = (u64)full_capacity(cpu) * capacity_left(cs->other_avg, since_ns) / CAPACITY;
 	/* Partners: balancing on other CPUs. */
@@ -87,8 +95,8 @@ static __always_inline void begin_other(u32 cpu, u64 now_ns)
 
 static __noinline void end_other(u32 cpu, u64 now_ns)
 {
-	struct cfs_cpu *cs = cpu_state(cpu);
-	struct cfs_lock *lk = cpu_lock(cpu);
+	struct fair_cpu *cs = cpu_state(cpu);
+	struct fair_lock *lk = cpu_lock(cpu);
 
 	if (!cs->nr_other || !lk)
 		return;
@@ -106,7 +114,7 @@ static __noinline void init_cpus(u64 now_ns)
 	u32 cpu;
 
 	bpf_for (cpu, 0, nr_cpus) {
-		struct cfs_cpu *cs = cpu_state(cpu);
+		struct fair_cpu *cs = cpu_state(cpu);
 
 		cs->capacity = full_capacity(cpu);
 		cs->other_stamp_ns = now_ns;
@@ -169,7 +177,7 @@ static __noinline u64 history_missed(u64 load, u64 ticks, u32 n)
  * A tick: average n goes 1/2^n of the way to the present load, rounded up when it rises. @ticks
  * have come since the last one that was counted; between them the load was that of the last.
  */
-static __noinline void history_update(struct cfs_cpu *cs, u64 load, u64 ticks)
+static __noinline void history_update(struct fair_cpu *cs, u64 load, u64 ticks)
 {
 	u64 before = READ_ONCE(cs->history[0]);
 	u32 k;
@@ -238,7 +246,7 @@ static __noinline s64 effective_load(u32 q, s64 load, s64 group_load)
 	u32 level;
 
 	bpf_for (level, 0, MAX_DEPTH) {
-		struct cfs_queue *cfs_rq = queue(q);
+		struct fair_queue *cfs_rq = queue(q);
 		struct task_group_state *g = group(cfs_rq->group);
 		s64 here = READ_ONCE(cfs_rq->pelt.load_avg), total;
 
@@ -299,3 +307,5 @@ static __noinline u64 task_h_load(u32 i, u64 tick)
 	update_h_load(q, tick);
 	return entity(i)->pelt.load_avg * queue(q)->h_load / (queue(q)->pelt.load_avg + 1);
 }
+
+#endif

@@ -3,10 +3,11 @@
  * Balancing: one level of one CPU, then when all of that happens: at ticks, when a CPU runs dry,
  * and by one idle CPU for all of them (no tick wakes an idle CPU).
  */
-#pragma once
+#ifndef __LIB_FAIR_BALANCE_H
+#define __LIB_FAIR_BALANCE_H
 
-#include "move.h"
-#include "place.h"
+#include "tiltyard/fair/move.h"
+#include "tiltyard/fair/place.h"
 
 /* With all tasks pinned, intervals grow up to this. */
 #define MAX_PINNED_MS 512
@@ -18,13 +19,13 @@ static u64 nohz_next_balance;
 
 /* One level --------------------------------------------------------------------------------- */
 
-static __always_inline u32 max_interval_ms(const struct cfs_domain *d)
+static __always_inline u32 max_interval_ms(const struct cpu_domain *d)
 {
 	return 2 * (min_interval_ms ?: d->nr_cpus);
 }
 
 /* Ticks between passes. */
-static __noinline u64 interval_ticks(const struct cfs_domain *d, bool busy)
+static __noinline u64 interval_ticks(const struct cpu_domain *d, bool busy)
 {
 	u64 ms = (u64)READ_ONCE(d->interval_ms) * (busy ? busy_factor : 1);
 	u64 ticks = (ms * tick_hz + 999) / 1000, most = (u64)tick_hz * nr_online / 10;
@@ -70,7 +71,7 @@ static __noinline void mark_parent(struct balance *b, bool imbalance)
 }
 
 /* Is it time to push a running task? */
-static __noinline bool needs_push(struct balance *b, const struct cfs_domain *d)
+static __noinline bool needs_push(struct balance *b, const struct cpu_domain *d)
 {
 	u32 pct = domain_pct(d);
 
@@ -83,9 +84,9 @@ static __noinline bool needs_push(struct balance *b, const struct cfs_domain *d)
 enum push { PUSH_NONE, PUSH_BEGUN, PUSH_UNDER_WAY, PUSH_PINNED };
 
 /* Has b->src push a task to the balancing CPU. */
-static __noinline enum push begin_push(struct balance *b, const struct cfs_domain *d)
+static __noinline enum push begin_push(struct balance *b, const struct cpu_domain *d)
 {
-	struct cfs_cpu *cs = cpu_state(b->src);
+	struct fair_cpu *cs = cpu_state(b->src);
 	/* Partner: switch_to() there. */
 	u32 curr = READ_ONCE(cs->curr);
 
@@ -132,7 +133,7 @@ enum pass {
 	PASS_UNEVEN,  /* b->nr_moved tasks have */
 };
 
-static __always_inline enum pass try_balance(struct balance *b, struct cfs_domain *d)
+static __always_inline enum pass try_balance(struct balance *b, struct cpu_domain *d)
 {
 	s32 index, src;
 
@@ -152,7 +153,7 @@ static __always_inline enum pass try_balance(struct balance *b, struct cfs_domai
 }
 
 /* All is well, or cannot be helped: the next pass may wait longer. */
-static __noinline void lengthen_interval(struct balance *b, struct cfs_domain *d)
+static __noinline void lengthen_interval(struct balance *b, struct cpu_domain *d)
 {
 	if (READ_ONCE(d->interval_ms) < max_interval_ms(d) ||
 	    (b->all_pinned && READ_ONCE(d->interval_ms) < MAX_PINNED_MS))
@@ -160,7 +161,7 @@ static __noinline void lengthen_interval(struct balance *b, struct cfs_domain *d
 }
 
 /* After a pass that found load to move. */
-static __noinline void account_uneven(struct balance *b, struct cfs_domain *d)
+static __noinline void account_uneven(struct balance *b, struct cpu_domain *d)
 {
 	enum push push = PUSH_NONE;
 
@@ -191,7 +192,7 @@ static __noinline void account_uneven(struct balance *b, struct cfs_domain *d)
 __noinline int balance_domain(u32 cpu, u32 level, u32 idle, u64 now_ns)
 {
 	struct balance *b = this_balance();
-	struct cfs_domain *d = domain(cpu, level);
+	struct cpu_domain *d = domain(cpu, level);
 	enum pass pass = PASS_PINNED;
 	u32 n;
 
@@ -230,7 +231,7 @@ __noinline int balance_domain(u32 cpu, u32 level, u32 idle, u64 now_ns)
 /* At ticks --------------------------------------------------------------------------------- */
 
 /* A second after the last time, searches by CPUs that run dry are taken for a little cheaper. */
-static __noinline bool decay_newidle(struct cfs_domain *d, u64 tick)
+static __noinline bool decay_newidle(struct cpu_domain *d, u64 tick)
 {
 	if ((s64)(tick - READ_ONCE(d->next_decay)) <= 0)
 		return false;
@@ -242,8 +243,8 @@ static __noinline bool decay_newidle(struct cfs_domain *d, u64 tick)
 /* Brings the averages and the capacity of @cpu up to date: of an idle one nothing else does. */
 static __noinline void refresh_load(u32 cpu, u64 now_ns)
 {
-	struct cfs_cpu *cs = cpu_state(cpu);
-	struct cfs_lock *lk = cpu_lock(cpu);
+	struct fair_cpu *cs = cpu_state(cpu);
+	struct fair_lock *lk = cpu_lock(cpu);
 
 	if (!lk)
 		return;
@@ -259,7 +260,7 @@ static __noinline void refresh_load(u32 cpu, u64 now_ns)
 /* One level of rebalance(). Returns false if higher ones are another CPU's. */
 static __always_inline bool rebalance_level(u32 cpu, u32 level, enum balance_idle *idle, u64 now_ns)
 {
-	struct cfs_domain *d = domain(cpu, level);
+	struct cpu_domain *d = domain(cpu, level);
 	struct balance *b = this_balance();
 	u64 tick = tick_of(now_ns);
 	bool more;
@@ -289,7 +290,7 @@ static __always_inline void rebalance(u32 cpu, enum balance_idle state, u64 now_
 
 	refresh_load(cpu, now_ns);
 	bpf_for (level, 0, MAX_LEVELS) {
-		struct cfs_domain *d = domain(cpu, level);
+		struct cpu_domain *d = domain(cpu, level);
 		u64 due;
 
 		if (level >= nr_domains(cpu))
@@ -316,7 +317,7 @@ static __always_inline void rebalance(u32 cpu, enum balance_idle state, u64 now_
 /* Counts the ticks of @cpu up to now in the averages of its load. */
 static __noinline void count_ticks(u32 cpu, u64 tick)
 {
-	struct cfs_cpu *cs = cpu_state(cpu);
+	struct fair_cpu *cs = cpu_state(cpu);
 	u64 ticks = tick - READ_ONCE(cs->history_tick);
 
 	if (!ticks)
@@ -427,7 +428,7 @@ __noinline int balance_idle(u32 here, u64 now_ns)
 /* When a CPU runs dry ---------------------------------------------------------------------- */
 
 /* Brings @next, a tick, forward to when a level is due for an idle CPU. */
-static __always_inline u64 due_idle(const struct cfs_domain *d, u64 next)
+static __always_inline u64 due_idle(const struct cpu_domain *d, u64 next)
 {
 	u64 due = READ_ONCE(d->last_balance) + interval_ticks(d, false);
 
@@ -437,12 +438,12 @@ static __always_inline u64 due_idle(const struct cfs_domain *d, u64 next)
 /* Looks for a task, level by level, as long as the CPU's idle times are worth it. */
 static __always_inline u32 search_levels(u32 cpu, u64 now_ns, u64 *next, u64 *cost_ns)
 {
-	struct cfs_cpu *cs = cpu_state(cpu);
+	struct fair_cpu *cs = cpu_state(cpu);
 	struct balance *b = this_balance();
 	u32 level, found = 0;
 
 	bpf_for (level, 0, MAX_LEVELS) {
-		struct cfs_domain *d = domain(cpu, level);
+		struct cpu_domain *d = domain(cpu, level);
 		u64 begin_ns, took_ns;
 
 		if (level >= nr_domains(cpu))
@@ -468,7 +469,7 @@ static __always_inline u32 search_levels(u32 cpu, u64 now_ns, u64 *next, u64 *co
 /* @cpu has nothing to run. True: now it has. */
 __noinline int balance_newidle(u32 cpu, u64 now_ns)
 {
-	struct cfs_cpu *cs = cpu_state(cpu);
+	struct fair_cpu *cs = cpu_state(cpu);
 	u64 next = tick_of(now_ns) + tick_hz, cost_ns = 0;
 	bool found = false;
 
@@ -494,7 +495,7 @@ __noinline int balance_newidle(u32 cpu, u64 now_ns)
 /* A task comes to @cpu: if that was idle, its idle times are known a little better. */
 static __noinline void end_idle(u32 cpu, u64 now_ns)
 {
-	struct cfs_cpu *cs = cpu_state(cpu);
+	struct fair_cpu *cs = cpu_state(cpu);
 	u64 since_ns = READ_ONCE(cs->idle_since_ns), most = 2 * READ_ONCE(cs->max_idle_cost_ns);
 	u64 avg_ns = READ_ONCE(cs->avg_idle_ns);
 
@@ -506,3 +507,5 @@ static __noinline void end_idle(u32 cpu, u64 now_ns)
 	WRITE_ONCE(cs->avg_idle_ns, min_of(avg_ns, most));
 	WRITE_ONCE(cs->idle_since_ns, 0);
 }
+
+#endif

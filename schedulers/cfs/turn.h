@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What CFS keeps beside what the fair class does.
+ */
+#pragma once
+
+/* Of an entity. */
+struct entity_turn {
+	u64 start_ns; /* sum_exec_ns when it was last picked */
+};
+
+/* Of a queue. */
+struct queue_turns {
+};
+
+#include "tiltyard/fair/types.h"

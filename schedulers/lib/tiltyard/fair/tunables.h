@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a run may set of the fair class: groups, placement, balancing. The defaults are those of
+ * Linux 4.9; a scheduler of another version sets its own in presets.toml.
+ */
+#ifndef __LIB_FAIR_TUNABLES_H
+#define __LIB_FAIR_TUNABLES_H
+
+/* Fairness between cgroups first, between tasks second. */
+const volatile bool groups_on = true;
+/* A session is a group while its tasks are in the root cgroup. */
+const volatile bool autogroup = true;
+
+/*
+ * Balancing. Tolerated imbalance in percent, by kind of domain: SMT, MC, DIE, NUMA.
+ */
+const volatile u32 imbalance_pct[4] = {110, 117, 125, 125};
+/* Looks for tasks: at ticks, and when a CPU runs dry. */
+const volatile bool periodic_balance = true;
+const volatile bool newidle_balance = true;
+/* A busy CPU balances so many times less often. */
+const volatile u32 busy_factor = 32;
+/* Most tasks that one pass looks at. */
+const volatile u32 nr_migrate = 32;
+/* A task that ran so shortly ago has a warm cache; a CPU that idles for less does not look. */
+const volatile u64 migration_cost_ns = 500000;
+/* A kernel with CONFIG_PREEMPT moves one task at a time to a CPU that runs dry. */
+const volatile bool newidle_one = false;
+/* Running tasks are pushed to a CPU that has failed to get one. */
+const volatile bool active_balance = true;
+/* A wakee may be pulled to its waker's CPU; wakers of many are recognised. */
+const volatile bool affine_wakeups = true;
+const volatile bool wide_wakeups = true;
+/* Idle CPUs are not looked for where that takes longer than CPUs are idle (the feature's name). */
+const volatile bool sis_avg_cpu = true;
+
+/* CONFIG_HZ. */
+const volatile u32 tick_hz = 250;
+
+/*
+ * Two of the bugs of "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016), which 4.9 has;
+ * tiltyard/domains.h has the others. The ATC'18 paper compares versions without "obvious bugs that
+ * were not intended as features" (its section 7). Its section 2.1 describes these two.
+ */
+/* Groups are compared by their average load, not by that of their least loaded CPU. */
+const volatile bool group_imbalance_bug = true;
+/* A wakee stays within its cache, although another one has idle CPUs. */
+const volatile bool overload_on_wakeup_bug = true;
+
+#endif
