@@ -292,11 +292,16 @@ static __always_inline bool is_delayed(u32 i)
 	return false;
 }
 
+static __always_inline void leave_delayed(u32 i, u64 now_ns)
+{
+}
+
 static __always_inline void rejoin_task(u32 i, u64 now_ns)
 {
 }
 
-static __always_inline void reweight_task(u32 i, const struct fair_load *load, u64 now_ns)
+static __always_inline void reweight_task(struct task_struct *p, u32 i,
+					  const struct fair_load *load, u64 now_ns)
 {
 	entity(i)->load = *load;
 }
@@ -315,6 +320,22 @@ static __always_inline void reweight_group(u32 i, u64 weight, u64 now_ns)
 	}
 	e->load.weight = weight;
 	e->load.inverse = inverse_of(weight);
+}
+
+/* The queues take notice at their next update, in group_weight(). */
+static __always_inline void shares_changed(u32 g, u64 now_ns)
+{
+}
+
+/* Ticks and wakeups end turns, charges do not. */
+static __always_inline bool wants_pick(u32 cpu)
+{
+	return false;
+}
+
+/* A slice of its own means nothing. */
+static __always_inline void take_request(struct task_struct *p, u32 i)
+{
 }
 
 static __always_inline void init_rule(u32 online)

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "tiltyard/fair/tunables.h"
 #include "turn.h"
 
 /* Every task runs once in this time while there are at most nr_latency of them. */
@@ -15,10 +16,7 @@ const volatile u64 min_granularity_ns = 6000000;
 const volatile u64 wakeup_granularity_ns = 1000000;
 const volatile u32 nr_latency = 8;
 
-/*
- * Factor on the three times above by the number of online CPUs, eight at most:
- * 0 none, 1 1 + floor(log2(CPUs)), 2 CPUs.
- */
+/* Factor on the three times above by the number of online CPUs: see cpu_factor(). */
 const volatile u32 scaling = 0;
 
 /* How far behind min_vruntime a wakee may start: 0 not at all, 1 half of the latency, 2 all of it.
@@ -47,20 +45,9 @@ const volatile bool base_slice = false;
 /* The three times after scaling. */
 static u64 latency_ns, granularity_ns, wakeup_gran_ns;
 
-static u32 scale_factor(u32 online)
-{
-	u32 n = online < 8 ? online : 8;
-
-	if (scaling == 1)
-		return bit_length(n);
-	if (scaling == 2)
-		return n;
-	return 1;
-}
-
 static void scale_tunables(u32 online)
 {
-	u32 factor = scale_factor(online);
+	u32 factor = cpu_factor(scaling, online);
 
 	latency_ns = sched_latency_ns * factor;
 	granularity_ns = min_granularity_ns * factor;

@@ -14,3 +14,13 @@ struct queue_turns {
 };
 
 #include "tiltyard/fair/types.h"
+
+/* Its tree of waiting entities knows no more than tiltyard/tree.h says. */
+static __always_inline bool tree_keeps_more(void)
+{
+	return false;
+}
+
+static __always_inline void tree_keep(u32 i, u32 a, u32 b)
+{
+}

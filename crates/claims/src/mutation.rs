@@ -109,7 +109,10 @@ impl Mutation {
             }
             Some(Edit::Source { file, from, to }) => {
                 let leads_out = file.split('/').any(|part| matches!(part, "" | "." | ".."));
-                if file.contains('\\') || leads_out || (file.contains('/') && !file.starts_with(SHARED)) {
+                if file.contains('\\')
+                    || leads_out
+                    || (file.contains('/') && !file.starts_with(SHARED))
+                {
                     return Err(format!(
                         "file = \"{file}\": name a file of the scheduler's folder, or {SHARED}NAME for a shared header"
                     ));

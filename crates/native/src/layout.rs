@@ -38,6 +38,8 @@ pub struct SchedEntity {
     pub sum_exec_runtime: u64,
     pub exec_start: u64,
     pub vruntime: u64,
+    /// What the task asked for with sched_setattr() (`custom_slice`, below), else what it has by default.
+    pub slice: u64,
 }
 
 /// `struct task_struct`: first what wakeups and switches need.
@@ -49,6 +51,8 @@ pub struct TaskStruct {
     pub cpus_ptr: *const Cpumask,
     pub nr_cpus_allowed: i32,
     pub migration_disabled: u16,
+    /// `se.custom_slice`, in what would be padding.
+    pub custom_slice: u8,
     pub flags: u32,
     pub state: u32,
     pub on_cpu: i32,
@@ -66,8 +70,8 @@ pub struct TaskStruct {
     pub normal_prio: i32,
     pub rt_priority: u32,
     pub policy: u32,
+    /// Also `start_boottime`: the machine is never suspended.
     pub start_time: u64,
-    pub start_boottime: u64,
     pub utime: u64,
     pub stime: u64,
     pub mm: *const u8,
@@ -238,12 +242,13 @@ pub const STRUCTS: &[(&str, &[Member])] = &[
         "scx.ddsp_dsq_id" => scx.ddsp_dsq_id, "scx.ddsp_enq_flags" => scx.ddsp_enq_flags,
         "scx.runnable_at" => scx.runnable_at, "scx.disallow" => scx.disallow,
         "se.sum_exec_runtime" => se.sum_exec_runtime, "se.exec_start" => se.exec_start, "se.vruntime" => se.vruntime,
+        "se.slice" => se.slice, "se.custom_slice" => custom_slice,
         "cpus_ptr" => cpus_ptr, "nr_cpus_allowed" => nr_cpus_allowed, "migration_disabled" => migration_disabled,
         "flags" => flags, "__state" => state, "exit_state" => exit_state, "pid" => pid, "tgid" => tgid,
         "prio" => prio, "static_prio" => static_prio, "normal_prio" => normal_prio, "rt_priority" => rt_priority,
         "policy" => policy, "on_cpu" => on_cpu, "on_rq" => on_rq, "wake_cpu" => wake_cpu,
         "recent_used_cpu" => recent_used_cpu, "thread_info.cpu" => thread_cpu,
-        "start_time" => start_time, "start_boottime" => start_boottime, "utime" => utime, "stime" => stime,
+        "start_time" => start_time, "start_boottime" => start_time, "utime" => utime, "stime" => stime,
         "nvcsw" => nvcsw, "nivcsw" => nivcsw, "mm" => mm, "parent" => parent, "real_parent" => real_parent,
         "group_leader" => group_leader, "signal" => signal, "cgroups" => cgroups,
         "sched_task_group" => sched_task_group, "comm" => comm,

@@ -3,6 +3,8 @@
 
 #[path = "../../../schedulers/cfs/tests/mod.rs"]
 mod cfs;
+#[path = "../../../schedulers/eevdf/tests/mod.rs"]
+mod eevdf;
 #[path = "../../../schedulers/fifo/tests/mod.rs"]
 mod fifo;
 #[path = "../../../schedulers/lib/tests/mod.rs"]

@@ -61,6 +61,7 @@ SEC("syscall") u64 t_task(u64 *a)
 	e->queue = queue_of(e->group, e->cpu);
 	e->vruntime = a[4];
 	e->newborn = true;
+	e->placed = true;
 	load_of_nice(&e->load, e->nice, e->policy == POLICY_IDLE);
 	pelt_newborn(&e->pelt, table_units(e->load.weight));
 	return i;

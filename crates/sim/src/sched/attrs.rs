@@ -20,6 +20,15 @@ const SCHED_RR: u32 = 2;
 const SCHED_BATCH: u32 = 3;
 const SCHED_IDLE: u32 = 5;
 
+/// Slices that tasks ask for are brought into these bounds (`__setparam_fair()` of Linux 6.18).
+const LEAST_SLICE_NS: u64 = 100_000;
+const MOST_SLICE_NS: u64 = 100_000_000;
+
+/// `sysctl_sched_base_slice` on so many CPUs: 0.7 ms times 1 + log2 of them, eight at most (Linux 6.18).
+pub(crate) fn default_slice_ns(cpus: usize) -> u64 {
+    700_000 * u64::from(1 + cpus.clamp(1, 8).ilog2())
+}
+
 impl Engine<'_> {
     /// Applies what is set in `attrs`, in rt-app's order: policy and nice, affinity, group.
     pub(crate) fn set_attrs(&mut self, id: TaskId, attrs: &Attrs) {
@@ -34,12 +43,11 @@ impl Engine<'_> {
         if attrs.nodes_membind.is_some() {
             return self.fail(RunError::NotModelled("nodes_membind".into()));
         }
-        if attrs.slice_ns.is_some_and(|slice_ns| slice_ns > 0) {
-            return self.fail(RunError::NotModelled(
-                "a slice that a task asks for (slice, dl-runtime)".into(),
-            ));
-        }
-        if attrs.policy.is_some() || attrs.nice.is_some() || attrs.rt_priority.is_some() {
+        if attrs.policy.is_some()
+            || attrs.nice.is_some()
+            || attrs.rt_priority.is_some()
+            || attrs.slice_ns.is_some()
+        {
             self.lock_task(id);
             self.set_policy(id, attrs);
             self.unlock_task(id);
@@ -99,7 +107,8 @@ impl Engine<'_> {
     /// `set_user_nice()` if only the nice value is given, else `sched_setattr()`.
     fn set_policy(&mut self, id: TaskId, attrs: &Attrs) {
         let old = self.tasks[id.index()].class;
-        let renice = attrs.policy.is_none() && attrs.rt_priority.is_none();
+        let renice =
+            attrs.policy.is_none() && attrs.rt_priority.is_none() && attrs.slice_ns.is_none();
         let class = match attrs.policy {
             Some(Policy::Fifo | Policy::Rr) => Class::Rt {
                 priority: attrs.rt_priority.unwrap_or(10),
@@ -142,6 +151,9 @@ impl Engine<'_> {
             flags |= DEQ_MOVE;
         }
         self.with_task_off(id, flags, |engine| {
+            if !renice && class == Class::Ext {
+                engine.apply_slice(id, attrs.slice_ns.unwrap_or(0));
+            }
             engine.apply_policy(id, class, policy, nice);
             // A task whose priority sched_setattr() lowers goes ahead of its new peers.
             let lowered = !renice && engine.tasks[id.index()].kern.prio > old_prio;
@@ -172,6 +184,17 @@ impl Engine<'_> {
             };
             self.emit(self.exec_cpu, kind);
         }
+    }
+
+    /// The part of `__setscheduler_params()` that is about the slice: 0 ns means the default.
+    fn apply_slice(&mut self, id: TaskId, slice_ns: u64) {
+        let default_slice_ns = default_slice_ns(self.rqs.len());
+        let kern = &mut self.tasks[id.index()].kern;
+        kern.custom_slice = u8::from(slice_ns > 0);
+        kern.se.slice = match slice_ns {
+            0 => default_slice_ns,
+            asked => asked.clamp(LEAST_SLICE_NS, MOST_SLICE_NS),
+        };
     }
 
     /// `__setscheduler_params()` and `check_class_changing()`.

@@ -7,6 +7,7 @@ use crate::jitter::{TaskJitter, starts_ns};
 use crate::program::compile::{Insn, compile_shell};
 use crate::program::{Cursor, Wait};
 use crate::sched::Leave;
+use crate::sched::attrs::default_slice_ns;
 use crate::task::{
     Class, ExtState, ExtTask, Life, NO_APP, Task, TaskId, Work, long_name, new_task_struct,
 };
@@ -168,7 +169,7 @@ impl Engine<'_> {
         task.kern.wake_cpu = birth.cpu as i32;
         task.kern.thread_cpu = birth.cpu;
         task.kern.start_time = self.now;
-        task.kern.start_boottime = self.now;
+        task.kern.se.slice = default_slice_ns(self.rqs.len());
         task.kern.scx.flags |= TASK_RESET_RUNNABLE_AT;
         task.kern.scx.runnable_at = self.now;
         task.kern.signal = self.cgroups.signal(birth.app);
@@ -295,13 +296,14 @@ impl Engine<'_> {
 
     /// Scheduling attributes pass from parent to child.
     fn inherit(&mut self, id: TaskId, parent: TaskId, nice: i8, class: Class) {
-        let (policy, prio, weight, cpus) = {
+        let (policy, prio, weight, cpus, slice) = {
             let parent = &self.tasks[parent.index()];
             (
                 parent.kern.policy,
                 parent.kern.prio,
                 parent.kern.scx.weight,
                 Rc::clone(&parent.cpus),
+                (parent.kern.custom_slice, parent.kern.se.slice),
             )
         };
         let task = &mut self.tasks[id.index()];
@@ -312,6 +314,7 @@ impl Engine<'_> {
         task.kern.prio = prio;
         task.kern.normal_prio = prio;
         task.kern.scx.weight = weight;
+        (task.kern.custom_slice, task.kern.se.slice) = slice;
         task.set_cpus(cpus);
     }
 

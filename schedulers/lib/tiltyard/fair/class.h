@@ -30,8 +30,9 @@
 #include "tiltyard/fair/tasks.h"
 #include "tiltyard/fair/tunables.h"
 
-/* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
-#define DISPATCH_TRIES 32
+/* Tasks that may turn out not to be ours in one dispatch(), having just been dequeued; or delayed.
+ */
+#define DISPATCH_TRIES MAX_TASKS
 
 /* Of the task and of the group that it is in, if that is not the root. Probes are shown and decide
  * nothing: the lock has been dropped, and a CPU that pulls the task may be changing them. */
@@ -116,7 +117,7 @@ void BPF_STRUCT_OPS(fair_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
 	struct fair_lock *lk;
 	u64 now_ns = scx_bpf_now();
-	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt = false, pushed, elsewhere;
+	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt, pushed, elsewhere;
 
 	/* Pushed, or only changed while it waited on a CPU to which it has been pulled. */
 	pushed = entity(i)->pushed;
@@ -139,10 +140,9 @@ void BPF_STRUCT_OPS(fair_enqueue, struct task_struct *p, u64 enq_flags)
 		WRITE_ONCE(cpu_state(cpu)->curr, 0);
 	}
 	custody_begin(&entity(i)->custody, p->pid);
-	if ((came || pushed) && preempts(i, now_ns)) {
+	preempt = ((came || pushed) && preempts(i, now_ns)) || wants_pick(cpu);
+	if (preempt)
 		WRITE_ONCE(cpu_state(cpu)->resched, true);
-		preempt = true;
-	}
 	bpf_spin_unlock(&lk->lock);
 	if (preempt)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -164,8 +164,10 @@ void BPF_STRUCT_OPS(fair_dequeue, struct task_struct *p, u64 deq_flags)
 		release(i);
 }
 
-/* choose() says so with the task that has the turn and keeps it. */
+/* choose() says so with the task that has the turn and keeps it; and that it has to be called
+ * again. */
 #define KEEPS_TURN MAX_TASKS
+#define PICK_AGAIN (2 * MAX_TASKS)
 
 /*
  * The task that shall run on `cpu` next; it has the turn now. KEEPS_TURN is added if it is @prev,
@@ -182,6 +184,11 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 		return 0;
 	bpf_spin_lock(&lk->lock);
 	i = pick_task(cpu, now_ns);
+	if (i && is_delayed(i)) {
+		leave_delayed(i, now_ns);
+		bpf_spin_unlock(&lk->lock);
+		return PICK_AGAIN;
+	}
 	keeps = i && i == prev;
 	WRITE_ONCE(cs->resched, false);
 	if (i && i != cs->curr) {
@@ -205,6 +212,8 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 	bpf_for (try, 0, DISPATCH_TRIES) {
 		u32 i = choose(cpu, prev_slot, now_ns);
 
+		if (i == PICK_AGAIN)
+			continue;
 		if (prev && i > KEEPS_TURN) {
 			prev->scx.slice = TURN_NS;
 			return true;
@@ -270,7 +279,7 @@ __noinline int take_turn(u32 i, u32 cpu, bool wakes, u64 now_ns)
 	bpf_spin_lock(&lk->lock);
 	join(i, cpu, now_ns, wakes);
 	switch_to(i, now_ns);
-	WRITE_ONCE(cpu_state(cpu)->resched, false);
+	WRITE_ONCE(cpu_state(cpu)->resched, wants_pick(cpu));
 	custody_end(&entity(i)->custody);
 	bpf_spin_unlock(&lk->lock);
 	return 0;
@@ -399,7 +408,7 @@ void BPF_STRUCT_OPS(fair_set_weight, struct task_struct *p, u32 weight)
 		return;
 	e->policy = p->policy;
 	load_of_nice(&load, nice, p->policy == POLICY_IDLE);
-	reweight_task(i, &load, scx_bpf_now());
+	reweight_task(p, i, &load, scx_bpf_now());
 	if (e->newborn)
 		pelt_newborn(&e->pelt, table_units(e->load.weight));
 	if (nice != e->nice && (raised || runs))
@@ -494,13 +503,14 @@ void BPF_STRUCT_OPS(fair_cgroup_move, struct task_struct *p, struct cgroup *from
 	follow_session(p, i, now_ns);
 }
 
-/* The queues take notice at their next update, in group_weight(). */
 void BPF_STRUCT_OPS(fair_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	u32 g = group_of_cgroup(cgrp);
 
-	if (g)
-		WRITE_ONCE(group(g)->shares, clamp_shares(shares_of_weight(weight)));
+	if (!g)
+		return;
+	WRITE_ONCE(group(g)->shares, clamp_shares(shares_of_weight(weight)));
+	shares_changed(g, scx_bpf_now());
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(fair_init)

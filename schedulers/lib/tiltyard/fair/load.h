@@ -231,12 +231,6 @@ static __always_inline u64 target_load(u32 cpu, u32 index)
 
 /* Loads of tasks in groups -------------------------------------------------------------- */
 
-/* Signed division that rounds towards 0; @b > 0. BPF before v4 has none. */
-static __always_inline s64 divide(s64 a, s64 b)
-{
-	return a < 0 ? -(s64)((u64)-a / (u64)b) : (s64)((u64)a / (u64)b);
-}
-
 /*
  * By how much the load of @cpu's root queue changes if @load joins queue @q of a group, which in
  * all gets @group_load more: each group above only gets another share of what it has.

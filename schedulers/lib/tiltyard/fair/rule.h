@@ -34,12 +34,16 @@ static void stop_waiting(u32 q, u32 i);
 /* Entity i gets the turn in queue q. */
 static void set_current(u32 q, u32 i, u64 now_ns);
 
-/* The task that should run on a CPU, 0 if none is runnable. Changes no turn. */
+/* The task that should run on a CPU, 0 if none is runnable. Changes no turn. An entity that is
+ * delayed has to leave now, and another to be picked. */
 static u32 pick_task(u32 cpu, u64 now_ns);
+static void leave_delayed(u32 i, u64 now_ns);
 /* A tick hits task i: is its turn over? */
 static bool tick_task(u32 i, u64 now_ns);
 /* Task `wakee` has come to its CPU: should it preempt the one that runs there? */
 static bool preempts(u32 wakee, u64 now_ns);
+/* Charges have found since the last pick that the turn on a CPU is over. */
+static bool wants_pick(u32 cpu);
 /* Task i gives way: is there anybody to give way to? And task i is to run next, if that is fair. */
 static bool yield_task(u32 i, u64 now_ns);
 static void set_next_buddy(u32 i);
@@ -47,11 +51,15 @@ static void set_next_buddy(u32 i);
 /* The entity of a group has another weight, in a queue or in none. */
 static void reweight_group(u32 i, u64 weight, u64 now_ns);
 
-/* These take the lock themselves: task i has another weight; is the child of `parent`, who runs
- * (true: the parent should be preempted). The scheduler starts. */
-static void reweight_task(u32 i, const struct fair_load *load, u64 now_ns);
+/* These take the lock themselves: task i has another weight; group g has other shares; task i is
+ * the child of `parent`, who runs (true: the parent should be preempted). The scheduler starts. */
+static void reweight_task(struct task_struct *p, u32 i, const struct fair_load *load, u64 now_ns);
+static void shares_changed(u32 g, u64 now_ns);
 static bool fork_task(u32 i, u32 parent, u64 now_ns);
 static void init_rule(u32 online);
+
+/* Before task i joins a queue: what its task_struct asks the scheduler for. */
+static void take_request(struct task_struct *p, u32 i);
 
 /* More figures to show: see probe_task(). */
 static void probe_turn(struct task_struct *p, u32 i);

@@ -116,6 +116,7 @@ static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
 /* Before task p joins the queues of `cpu`: off its old CPU, into the group that is now its. */
 static __always_inline void settle(struct task_struct *p, u32 i, u32 cpu, u64 now_ns)
 {
+	take_request(p, i);
 	follow_session(p, i, now_ns);
 	if (entity(i)->cpu == cpu)
 		return;

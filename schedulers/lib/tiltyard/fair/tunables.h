@@ -6,6 +6,8 @@
 #ifndef __LIB_FAIR_TUNABLES_H
 #define __LIB_FAIR_TUNABLES_H
 
+#include "tiltyard/arith.h"
+
 /* Fairness between cgroups first, between tasks second. */
 const volatile bool groups_on = true;
 /* A session is a group while its tasks are in the root cgroup. */
@@ -46,5 +48,20 @@ const volatile u32 tick_hz = 250;
 const volatile bool group_imbalance_bug = true;
 /* A wakee stays within its cache, although another one has idle CPUs. */
 const volatile bool overload_on_wakeup_bug = true;
+
+/*
+ * Kernels multiply times by a factor for the number of online CPUs, eight at most. @scaling: 0
+ * none, 1 1 + floor(log2(CPUs)), 2 CPUs.
+ */
+static u32 cpu_factor(u32 scaling, u32 online)
+{
+	u32 n = online < 8 ? online : 8;
+
+	if (scaling == 1)
+		return bit_length(n);
+	if (scaling == 2)
+		return n;
+	return 1;
+}
 
 #endif

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Tasks come to a CPU's tree of queues, leave it, and take turns. Callers hold the CPU's lock.
+ *
+ * A task that blocks with a negative lag would be rid of it: it came back as one that is owed
+ * nothing. So it is delayed: it stays in the queue and counts in V, and leaves when it would be
+ * picked; if it wakes up before, it goes on as if it had not slept. The same with groups.
+ */
+#pragma once
+
+#include "virtual.h"
+#include "tiltyard/fair/turns.h"
+
+/* How an entity leaves its queue, beside rule.h: it was delayed. */
+#define LEAVE_DELAYED 32
+
+/* A group's weight follows the load of its own queue. */
+static __always_inline void update_own_shares(u32 i, u64 now_ns)
+{
+	if (!is_task(i) && queue(owned_queue(i))->weight)
+		update_shares(owned_queue(i), now_ns);
+}
+
+/* A group requests the least of what its tasks do. That may change while it waits. */
+static __always_inline void set_slice(u32 q, u32 i, u64 slice_ns)
+{
+	entity(i)->turn.slice_ns = slice_ns;
+	if (entity(i)->waiting)
+		tree_settle(&queue(q)->waiting, i, 0);
+}
+
+/* Coming ------------------------------------------------------------------------------------ */
+
+static __always_inline void enqueue_entity(u32 i, u64 now_ns)
+{
+	struct fair_entity *e = entity(i);
+	u32 q = e->queue;
+	struct fair_queue *cfs_rq = queue(q);
+
+	update_curr(q, now_ns);
+	if (e->attached)
+		update_load(i, now_ns);
+	else
+		attach_load(i, now_ns);
+	update_own_shares(i, now_ns);
+	e->turn.forked = e->newborn;
+	place(q, i, e->newborn);
+	e->newborn = false;
+	/* Partner: still_there(). */
+	WRITE_ONCE(e->on_rq, true);
+	cfs_rq->weight += e->load.weight;
+	cfs_rq->nr_running++;
+	/* WRITE_ONCE here and in dequeue_entity(): partner cpu_load() on other CPUs. */
+	WRITE_ONCE(cfs_rq->pelt.runnable_avg, cfs_rq->pelt.runnable_avg + e->pelt.load_avg);
+	cfs_rq->pelt.runnable_sum += e->pelt.load_sum;
+	start_waiting(q, i);
+}
+
+/* Entity i, delayed, is wanted again. If it has come to be owed something meanwhile, that is
+ * forgotten. */
+static __noinline void undelay(u32 i, u64 now_ns)
+{
+	struct fair_entity *e = entity(i);
+	u32 q = e->queue;
+	struct fair_queue *cfs_rq = queue(q);
+
+	if (delay_zero) {
+		store_lag(q, i);
+		if (e->turn.lag > 0) {
+			cfs_rq->nr_running--;
+			stop_waiting(q, i);
+			e->turn.lag = 0;
+			place(q, i, false);
+			start_waiting(q, i);
+			cfs_rq->nr_running++;
+		}
+	}
+	update_load(i, now_ns);
+	e->turn.delayed = false;
+}
+
+/* Queues entity i, and the groups above it that are in no queue. */
+static __noinline void join_queues(u32 i, u64 now_ns)
+{
+	bool joining = true;
+	u64 slice_ns = 0;
+	u32 level;
+
+	bpf_for (level, 0, MAX_DEPTH) {
+		u32 q = entity(i)->queue;
+
+		if (!i)
+			break;
+		if (!entity(i)->on_rq) {
+			if (slice_ns) {
+				entity(i)->turn.slice_ns = slice_ns;
+				entity(i)->turn.custom = true;
+			}
+			enqueue_entity(i, now_ns);
+		} else {
+			if (joining && entity(i)->turn.delayed)
+				undelay(i, now_ns);
+			joining = false;
+			update_load(i, now_ns);
+			update_own_shares(i, now_ns);
+			set_slice(q, i, slice_ns);
+		}
+		slice_ns = least_slice(q);
+		i = owner_of(q);
+	}
+}
+
+/* Task i is runnable. */
+static __always_inline void count_runnable(u32 i)
+{
+	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
+
+	/* Partner: nr_running() on other CPUs. */
+	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks + 1);
+	if (cs->nr_tasks >= 2 && !READ_ONCE(overload))
+		WRITE_ONCE(overload, true);
+	list_task(cs, i);
+}
+
+static __noinline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
+{
+	count_runnable(i);
+	join_queues(i, now_ns);
+}
+
+static __always_inline struct queue_turns *cpu_turns(u32 cpu)
+{
+	return &queue(queue_of(0, cpu))->turns;
+}
+
+static __noinline void rejoin_task(u32 i, u64 now_ns)
+{
+	if (!entity(i)->turn.delayed)
+		return;
+	undelay(i, now_ns);
+	entity(i)->turn.forked = false;
+	cpu_turns(entity(i)->cpu)->nr_delayed--;
+	count_runnable(i);
+}
+
+/* Going ------------------------------------------------------------------------------------- */
+
+static __always_inline bool is_to_be_delayed(u32 q, u32 i, u32 how)
+{
+	if (!delay_dequeue || !(how & LEAVE_SLEEP) || how & (LEAVE_DELAYED | LEAVE_FOREVER))
+		return false;
+	return !is_eligible(q, i);
+}
+
+/* Entity i keeps its place in queue q, but not the turn. */
+static __always_inline void delay(u32 q, u32 i, u64 now_ns)
+{
+	update_load(i, now_ns);
+	entity(i)->turn.delayed = true;
+	if (queue(q)->curr != i)
+		return;
+	queue(q)->curr = 0;
+	start_waiting(q, i);
+}
+
+/* False: it is delayed instead. */
+static __always_inline bool dequeue_entity(u32 i, u64 now_ns, u32 how)
+{
+	struct fair_entity *e = entity(i);
+	u32 q = e->queue;
+	struct fair_queue *cfs_rq = queue(q);
+
+	update_curr(q, now_ns);
+	clear_buddies(i);
+	if (is_to_be_delayed(q, i, how)) {
+		delay(q, i, now_ns);
+		return false;
+	}
+	update_load(i, now_ns);
+	WRITE_ONCE(cfs_rq->pelt.runnable_avg, less(cfs_rq->pelt.runnable_avg, e->pelt.load_avg));
+	cfs_rq->pelt.runnable_sum = less(cfs_rq->pelt.runnable_sum, e->pelt.load_sum);
+	store_lag(q, i);
+	if (place_rel_deadline && !(how & LEAVE_SLEEP)) {
+		e->turn.deadline -= e->vruntime;
+		e->relative = true;
+	}
+	if (e->waiting)
+		stop_waiting(q, i);
+	if (cfs_rq->curr == i)
+		cfs_rq->curr = 0;
+	WRITE_ONCE(e->on_rq, false);
+	cfs_rq->weight -= e->load.weight;
+	cfs_rq->nr_running--;
+	if (!(how & LEAVE_BRIEFLY))
+		update_min_vruntime(q);
+	if (!(how & LEAVE_DELAYED))
+		return true;
+	e->turn.delayed = false;
+	if (delay_zero && e->turn.lag > 0)
+		e->turn.lag = 0;
+	return true;
+}
+
+/* Takes entity i out, and the groups above it that it leaves empty. False: it is a task, and
+ * delayed instead. */
+static __noinline bool leave_queues(u32 i, u64 now_ns, u32 how)
+{
+	bool asleep = how & LEAVE_SLEEP, leaving = true;
+	u64 slice_ns = 0;
+	u32 level;
+
+	bpf_for (level, 0, MAX_DEPTH) {
+		u32 q = entity(i)->queue;
+
+		if (!i)
+			break;
+		if (leaving && dequeue_entity(i, now_ns, how)) {
+			how = LEAVE_SLEEP | (how & LEAVE_BRIEFLY);
+			leaving = !queue(q)->nr_running;
+			/* Those who stay in the sleeper's group go on in its place. */
+			if (!leaving && asleep)
+				set_next_buddy(owner_of(q));
+		} else {
+			if (leaving && is_task(i))
+				return false;
+			if (leaving)
+				slice_ns = least_slice(q);
+			leaving = false;
+			update_load(i, now_ns);
+			update_own_shares(i, now_ns);
+			set_slice(q, i, slice_ns);
+		}
+		slice_ns = least_slice(q);
+		i = owner_of(q);
+	}
+	return true;
+}
+
+/* Entity i, delayed, leaves. */
+static __always_inline void leave_delayed(u32 i, u64 now_ns)
+{
+	if (is_task(i))
+		cpu_turns(entity(i)->cpu)->nr_delayed--;
+	leave_queues(i, now_ns, LEAVE_SLEEP | LEAVE_DELAYED);
+}
+
+static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
+{
+	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
+	bool runs = cs->curr == i;
+
+	if (entity(i)->turn.delayed) {
+		leave_delayed(i, now_ns);
+		return;
+	}
+	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
+	unlist_task(cs, i);
+	if (runs)
+		WRITE_ONCE(cs->curr, 0);
+	if (!leave_queues(i, now_ns, how))
+		cpu_turns(entity(i)->cpu)->nr_delayed++;
+	/* Who runs and is changed loses its turn in all groups, and gets it anew. */
+	if (runs && how & LEAVE_BRIEFLY)
+		put_current(queue_of(0, entity(i)->cpu), now_ns);
+}
+
+static __always_inline bool is_delayed(u32 i)
+{
+	return READ_ONCE(entity(i)->turn.delayed);
+}
+
+/* A sleeper's lag and deadline do not depend on where it was. */
+static __always_inline void forget_queue(u32 i)
+{
+}
+
+/* Turns ------------------------------------------------------------------------------------- */
+
+static __noinline void set_current(u32 q, u32 i, u64 now_ns)
+{
+	clear_buddies(i);
+	if (entity(i)->waiting)
+		stop_waiting(q, i);
+	update_load(i, now_ns);
+	protect(q, i);
+	queue(q)->curr = i;
+}
+
+/* The task that should run on this CPU, 0 if none is runnable; or an entity that is delayed, and to
+ * leave before the next pick. Changes no turn. */
+static __noinline u32 pick_task(u32 cpu, u64 now_ns)
+{
+	u32 root = queue_of(0, cpu), q = root, found = 0, level;
+
+	bpf_for (level, 0, MAX_DEPTH) {
+		if (!queue(q)->nr_running)
+			break;
+		update_curr(q, now_ns);
+		found = pick_entity(q);
+		if (is_task(found) || entity(found)->turn.delayed)
+			break;
+		q = owned_queue(found);
+	}
+	queue(root)->turns.over = false;
+	return found;
+}
+
+/* A tick hits task i. True if its turn, or that of one of its groups, is over. */
+static __noinline bool tick_task(u32 i, u64 now_ns)
+{
+	u32 cpu = entity(i)->cpu, level;
+
+	bpf_for (level, 0, MAX_DEPTH) {
+		u32 q = entity(i)->queue;
+
+		if (!i)
+			break;
+		update_curr(q, now_ns);
+		update_load(i, now_ns);
+		update_own_shares(i, now_ns);
+		i = owner_of(q);
+	}
+	return cpu_turns(cpu)->over;
+}
+
+/* A charge has found that the turn on @cpu is over, and nobody has picked since. */
+static __always_inline bool wants_pick(u32 cpu)
+{
+	return cpu_turns(cpu)->over;
+}
+
+static __always_inline bool is_idle_entity(u32 i)
+{
+	return is_task(i) && entity(i)->policy == POLICY_IDLE;
+}
+
+/* Task `wakee` has come to where `curr` runs. Would it be picked? With a shorter slice it is, even
+ * in mid-turn; if it is not, then no later than that slice would end. */
+static __noinline bool wakeup_test(u32 curr, u32 wakee, u64 now_ns)
+{
+	u32 i = curr, j = wakee, q;
+	bool shorter;
+
+	if (!meet(&i, &j))
+		return false;
+	q = entity(i)->queue;
+	if (is_idle_entity(i) && !is_idle_entity(j)) {
+		end_protection(i);
+		return true;
+	}
+	if (is_idle_entity(i) != is_idle_entity(j) || entity(wakee)->policy != POLICY_NORMAL)
+		return false;
+	update_curr(q, now_ns);
+	shorter = preempt_short && entity(j)->turn.slice_ns < entity(i)->turn.slice_ns;
+	if (earliest_eligible(q, !shorter) == j) {
+		if (shorter)
+			end_protection(i);
+		return true;
+	}
+	if (run_to_parity && shorter)
+		shorten_protection(q, i);
+	return false;
+}
+
+/* Task `wakee` has come to its CPU. True if it should preempt the one that runs there. */
+static __noinline bool preempts(u32 wakee, u64 now_ns)
+{
+	struct fair_entity *w = entity(wakee);
+	u32 cpu = w->cpu, curr = cpu_state(cpu)->curr;
+
+	if (!curr || curr == wakee)
+		return false;
+	if (next_buddy && !w->turn.forked)
+		set_next_buddy(wakee);
+	if (cpu_state(cpu)->resched || cpu_turns(cpu)->over || !wakeup_preemption)
+		return false;
+	return wakeup_test(curr, wakee, now_ns);
+}
+
+/* Task i gives way: what is left of its request is forfeited. True if there is anybody to give way
+ * to.
+ */
+static __noinline bool yield_task(u32 i, u64 now_ns)
+{
+	struct fair_entity *e = entity(i);
+	u32 q = e->queue;
+
+	if (cpu_state(e->cpu)->nr_tasks + cpu_turns(e->cpu)->nr_delayed < 2)
+		return false;
+	clear_buddies(i);
+	update_curr(q, now_ns);
+	if (is_eligible(q, i)) {
+		e->vruntime = e->turn.deadline;
+		e->turn.deadline += request_in_vruntime(i);
+		update_min_vruntime(q);
+	}
+	return true;
+}
+
+/* Weights and slices ------------------------------------------------------------------------ */
+
+/* Entity i, in no queue or about to be placed, gets another weight. What it is owed is lag *
+ * weight, and stays. */
+static __always_inline void rescale(u32 i, u64 weight, u32 inverse)
+{
+	struct fair_entity *e = entity(i);
+	s64 before = e->load.weight;
+
+	e->turn.lag = divide(e->turn.lag * before, weight);
+	if (e->relative)
+		e->turn.deadline = divide((s64)e->turn.deadline * before, weight);
+	e->load.weight = weight;
+	e->load.inverse = inverse;
+}
+
+static __noinline void reweight_group(u32 i, u64 weight, u64 now_ns)
+{
+	struct fair_entity *e = entity(i);
+	u32 q = e->queue;
+	struct fair_queue *cfs_rq = queue(q);
+	bool waiting = e->waiting;
+
+	if (!e->on_rq) {
+		rescale(i, weight, inverse_of(weight));
+		return;
+	}
+	update_curr(q, now_ns);
+	store_lag(q, i);
+	e->turn.deadline -= e->vruntime;
+	e->relative = true;
+	cfs_rq->nr_running--;
+	if (waiting)
+		stop_waiting(q, i);
+	cfs_rq->weight -= e->load.weight;
+	rescale(i, weight, inverse_of(weight));
+	place(q, i, false);
+	cfs_rq->weight += e->load.weight;
+	if (waiting)
+		start_waiting(q, i);
+	cfs_rq->nr_running++;
+	update_min_vruntime(q);
+}
+
+/* What task p has asked for by sched_setattr(). Counts from its next request on. */
+static __always_inline void take_request(struct task_struct *p, u32 i)
+{
+	entity(i)->turn.custom = p->se.custom_slice;
+	if (p->se.custom_slice)
+		entity(i)->turn.slice_ns = p->se.slice;
+}
+
+/* Task i's weight or slice changes. If it is delayed, it leaves, and comes back as it was. */
+static __noinline void reweight_task(struct task_struct *p, u32 i, const struct fair_load *load,
+				     u64 now_ns)
+{
+	struct fair_lock *lk = cpu_lock(READ_ONCE(entity(i)->cpu));
+	bool delayed;
+
+	if (!lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	delayed = entity(i)->turn.delayed;
+	if (delayed)
+		leave_queues(i, now_ns, LEAVE_BRIEFLY);
+	take_request(p, i);
+	rescale(i, load->weight, load->inverse);
+	if (delayed)
+		join_queues(i, now_ns);
+	bpf_spin_unlock(&lk->lock);
+}
+
+/* At once, on all CPUs and in all groups above. */
+static __noinline void apply_shares(u32 q, u64 now_ns)
+{
+	u32 level;
+
+	bpf_for (level, 0, MAX_DEPTH) {
+		u32 i = owner_of(q);
+
+		if (!i)
+			break;
+		update_own_shares(i, now_ns);
+		q = entity(i)->queue;
+	}
+}
+
+static __noinline void shares_changed(u32 g, u64 now_ns)
+{
+	u32 cpu;
+
+	bpf_for (cpu, 0, nr_cpus) {
+		struct fair_lock *lk = cpu_lock(cpu);
+
+		if (!lk)
+			break;
+		bpf_spin_lock(&lk->lock);
+		apply_shares(queue_of(g, cpu), now_ns);
+		bpf_spin_unlock(&lk->lock);
+	}
+}
+
+/* A new task is placed where it is queued. */
+static __always_inline bool fork_task(u32 i, u32 parent, u64 now_ns)
+{
+	return false;
+}
+
+static __always_inline void init_rule(u32 online)
+{
+	request_ns = base_slice_ns * cpu_factor(scaling, online);
+}
+
+static __always_inline void probe_turn(struct task_struct *p, u32 i)
+{
+	TILT_PROBE_TASK(deadline, p, data_race(entity(i)->turn.deadline));
+}
