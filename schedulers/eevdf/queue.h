@@ -14,35 +14,166 @@
 /* How an entity leaves its queue, beside rule.h: it was delayed. */
 #define LEAVE_DELAYED 32
 
-/* A group's weight follows the load of its own queue. */
-static __always_inline void update_own_shares(u32 i, u64 now_ns)
+/* Weights, slices, delays: the entity stays in its queue. ------------------------------------- */
+
+/* Entity i, in no queue or about to be placed, gets another weight. What it is owed is lag *
+ * weight, and stays. */
+static __always_inline void rescale(u32 i, u64 weight, u32 inverse)
 {
-	if (!is_task(i) && queue(owned_queue(i))->weight)
-		update_shares(owned_queue(i), now_ns);
+	struct fair_entity *e = entity(i);
+	s64 before = e->load.weight;
+
+	e->turn.lag = divide(e->turn.lag * before, weight);
+	if (e->relative)
+		e->turn.deadline = divide((s64)e->turn.deadline * before, weight);
+	e->load.weight = weight;
+	e->load.inverse = inverse;
 }
 
-/* A group requests the least of what its tasks do. That may change while it waits. */
-static __always_inline void set_slice(u32 q, u32 i, u64 slice_ns)
+/* What group entity i weighs: that follows the load of its own queue. */
+static __always_inline u64 weight_now(u32 i)
 {
+	u64 weight = entity(i)->load.weight;
+
+	if (!is_task(i) && queue(owned_queue(i))->weight)
+		weight = group_weight(owned_queue(i));
+	return weight;
+}
+
+/* Entity i, which may wait, gets another weight. Its place changes as if it left and came back; if
+ * it has the turn, it keeps that. */
+static __noinline void reweight(u32 q, u32 i, u64 weight, u64 now_ns)
+{
+	struct fair_entity *e = entity(i);
+	struct fair_queue *cfs_rq = queue(q);
+
+	update_curr(q, now_ns);
+	store_lag(q, i);
+	e->turn.deadline -= e->vruntime;
+	e->relative = true;
+	cfs_rq->nr_running--;
+	uncount(q, i);
+	cfs_rq->weight += weight - e->load.weight;
+	rescale(i, weight, inverse_of(weight));
+	place(q, i, false);
+	count(q, i);
+	cfs_rq->nr_running++;
+	update_min_vruntime(q);
+}
+
+/* Entity i, delayed, is wanted again. If it has come to be owed something meanwhile, that is
+ * forgotten. */
+static __noinline void undelay(u32 q, u32 i)
+{
+	struct fair_entity *e = entity(i);
+	struct fair_queue *cfs_rq = queue(q);
+
+	e->turn.delayed = false;
+	if (!delay_zero)
+		return;
+	store_lag(q, i);
+	if (e->turn.lag <= 0)
+		return;
+	cfs_rq->nr_running--;
+	uncount(q, i);
+	e->turn.lag = 0;
+	place(q, i, false);
+	count(q, i);
+	cfs_rq->nr_running++;
+}
+
+/* Where it is. */
+static __always_inline void reweight_group(u32 i, u64 weight, u64 now_ns)
+{
+	u32 q = entity(i)->queue;
+
+	set_aside(q, i);
+	reweight(q, i, weight, now_ns);
+	put_back(q, i);
+}
+
+/* Group entity i weighs what it should. */
+static __always_inline void follow_weight(u32 i, u64 now_ns)
+{
+	u64 weight = weight_now(i);
+
+	if (weight == entity(i)->load.weight)
+		return;
+	if (entity(i)->on_rq)
+		reweight_group(i, weight, now_ns);
+	else
+		rescale(i, weight, inverse_of(weight));
+}
+
+/* Something has changed below entity i, which stays in its queue. Not in the tree while it does. */
+static __always_inline void update_above(u32 q, u32 i, u64 slice_ns, u64 now_ns)
+{
+	u64 weight;
+
+	update_load(i, now_ns);
+	weight = weight_now(i);
+	if (weight != entity(i)->load.weight)
+		reweight(q, i, weight, now_ns);
 	entity(i)->turn.slice_ns = slice_ns;
-	if (entity(i)->waiting)
-		tree_settle(&queue(q)->waiting, i, 0);
+}
+
+/* Does that change its place? */
+static __always_inline bool has_news(u32 i, u64 slice_ns)
+{
+	return slice_ns != entity(i)->turn.slice_ns || weight_now(i) != entity(i)->load.weight;
+}
+
+/*
+ * A way up from an entity to the root queue of its CPU, whose lock is held. Not locals: of those
+ * the verifier follows every value in a loop.
+ */
+struct climb {
+	u32 at;	      /* the entity that it has come to */
+	u32 how;      /* LEAVE_* */
+	bool moving;  /* this one joins or leaves; false: one below has */
+	bool delays;  /* it is delayed instead of leaving */
+	bool asleep;  /* who leaves first blocks */
+	u64 slice_ns; /* least of the queue below */
+};
+
+static struct climb climbs[MAX_CPUS];
+
+static __always_inline struct climb *begin_climb(u32 i, u32 how)
+{
+	struct climb *c = &climbs[queue(entity(i)->queue)->cpu & (MAX_CPUS - 1)];
+
+	c->at = i;
+	c->how = how;
+	c->moving = true;
+	c->asleep = how & LEAVE_SLEEP;
+	c->slice_ns = 0;
+	return c;
 }
 
 /* Coming ------------------------------------------------------------------------------------ */
 
-static __always_inline void enqueue_entity(u32 i, u64 now_ns)
+/* A group requests the least of what its tasks do. */
+static __always_inline void request_for_tasks(u32 i, u64 slice_ns)
+{
+	entity(i)->turn.slice_ns = slice_ns;
+	entity(i)->turn.custom = true;
+}
+
+/* Entity i joins queue q; all but the tree. */
+static __always_inline void enqueue_entity(u32 q, u32 i, u64 now_ns)
 {
 	struct fair_entity *e = entity(i);
-	u32 q = e->queue;
 	struct fair_queue *cfs_rq = queue(q);
+	u64 weight;
 
 	update_curr(q, now_ns);
 	if (e->attached)
 		update_load(i, now_ns);
 	else
 		attach_load(i, now_ns);
-	update_own_shares(i, now_ns);
+	weight = weight_now(i);
+	if (weight != e->load.weight)
+		rescale(i, weight, inverse_of(weight));
 	e->turn.forked = e->newborn;
 	place(q, i, e->newborn);
 	e->newborn = false;
@@ -53,60 +184,46 @@ static __always_inline void enqueue_entity(u32 i, u64 now_ns)
 	/* WRITE_ONCE here and in dequeue_entity(): partner cpu_load() on other CPUs. */
 	WRITE_ONCE(cfs_rq->pelt.runnable_avg, cfs_rq->pelt.runnable_avg + e->pelt.load_avg);
 	cfs_rq->pelt.runnable_sum += e->pelt.load_sum;
-	start_waiting(q, i);
+	wait_aside(q, i);
 }
 
-/* Entity i, delayed, is wanted again. If it has come to be owed something meanwhile, that is
- * forgotten. */
-static __noinline void undelay(u32 i, u64 now_ns)
+/* One step up. False: that was the top. */
+static __noinline bool join_step(struct climb *c, u64 now_ns)
 {
-	struct fair_entity *e = entity(i);
-	u32 q = e->queue;
-	struct fair_queue *cfs_rq = queue(q);
+	u32 at = c->at, q = entity(at)->queue;
+	struct fair_entity *e = entity(at);
 
-	if (delay_zero) {
-		store_lag(q, i);
-		if (e->turn.lag > 0) {
-			cfs_rq->nr_running--;
-			stop_waiting(q, i);
-			e->turn.lag = 0;
-			place(q, i, false);
-			start_waiting(q, i);
-			cfs_rq->nr_running++;
-		}
+	if (!at)
+		return false;
+	if (!e->on_rq) {
+		if (c->slice_ns)
+			request_for_tasks(at, c->slice_ns);
+		enqueue_entity(q, at, now_ns);
+	} else {
+		bool wanted = c->moving && e->turn.delayed;
+
+		c->moving = false;
+		if (wanted || has_news(at, c->slice_ns))
+			set_aside(q, at);
+		if (wanted)
+			undelay(q, at);
+		update_above(q, at, c->slice_ns, now_ns);
 	}
-	update_load(i, now_ns);
-	e->turn.delayed = false;
+	put_back(q, at);
+	c->slice_ns = least_slice(q);
+	c->at = owner_of(q);
+	return true;
 }
 
-/* Queues entity i, and the groups above it that are in no queue. */
+/* Queues task i, and the groups above it that are in no queue; those in one learn what changes. */
 static __noinline void join_queues(u32 i, u64 now_ns)
 {
-	bool joining = true;
-	u64 slice_ns = 0;
+	struct climb *c = begin_climb(i, 0);
 	u32 level;
 
 	bpf_for (level, 0, MAX_DEPTH) {
-		u32 q = entity(i)->queue;
-
-		if (!i)
+		if (!join_step(c, now_ns))
 			break;
-		if (!entity(i)->on_rq) {
-			if (slice_ns) {
-				entity(i)->turn.slice_ns = slice_ns;
-				entity(i)->turn.custom = true;
-			}
-			enqueue_entity(i, now_ns);
-		} else {
-			if (joining && entity(i)->turn.delayed)
-				undelay(i, now_ns);
-			joining = false;
-			update_load(i, now_ns);
-			update_own_shares(i, now_ns);
-			set_slice(q, i, slice_ns);
-		}
-		slice_ns = least_slice(q);
-		i = owner_of(q);
 	}
 }
 
@@ -122,7 +239,7 @@ static __always_inline void count_runnable(u32 i)
 	list_task(cs, i);
 }
 
-static __noinline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
+static __always_inline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
 {
 	count_runnable(i);
 	join_queues(i, now_ns);
@@ -135,9 +252,14 @@ static __always_inline struct queue_turns *cpu_turns(u32 cpu)
 
 static __noinline void rejoin_task(u32 i, u64 now_ns)
 {
+	u32 q = entity(i)->queue;
+
 	if (!entity(i)->turn.delayed)
 		return;
-	undelay(i, now_ns);
+	set_aside(q, i);
+	undelay(q, i);
+	update_load(i, now_ns);
+	put_back(q, i);
 	entity(i)->turn.forked = false;
 	cpu_turns(entity(i)->cpu)->nr_delayed--;
 	count_runnable(i);
@@ -160,22 +282,15 @@ static __always_inline void delay(u32 q, u32 i, u64 now_ns)
 	if (queue(q)->curr != i)
 		return;
 	queue(q)->curr = 0;
-	start_waiting(q, i);
+	wait_aside(q, i);
 }
 
-/* False: it is delayed instead. */
-static __always_inline bool dequeue_entity(u32 i, u64 now_ns, u32 how)
+/* Entity i leaves queue q; it is out of the tree already. */
+static __always_inline void dequeue_entity(u32 q, u32 i, u64 now_ns, u32 how)
 {
 	struct fair_entity *e = entity(i);
-	u32 q = e->queue;
 	struct fair_queue *cfs_rq = queue(q);
 
-	update_curr(q, now_ns);
-	clear_buddies(i);
-	if (is_to_be_delayed(q, i, how)) {
-		delay(q, i, now_ns);
-		return false;
-	}
 	update_load(i, now_ns);
 	WRITE_ONCE(cfs_rq->pelt.runnable_avg, less(cfs_rq->pelt.runnable_avg, e->pelt.load_avg));
 	cfs_rq->pelt.runnable_sum = less(cfs_rq->pelt.runnable_sum, e->pelt.load_sum);
@@ -184,8 +299,9 @@ static __always_inline bool dequeue_entity(u32 i, u64 now_ns, u32 how)
 		e->turn.deadline -= e->vruntime;
 		e->relative = true;
 	}
-	if (e->waiting)
-		stop_waiting(q, i);
+	uncount(q, i);
+	WRITE_ONCE(e->waiting, false);
+	cfs_rq->turns.aside = 0;
 	if (cfs_rq->curr == i)
 		cfs_rq->curr = 0;
 	WRITE_ONCE(e->on_rq, false);
@@ -194,46 +310,85 @@ static __always_inline bool dequeue_entity(u32 i, u64 now_ns, u32 how)
 	if (!(how & LEAVE_BRIEFLY))
 		update_min_vruntime(q);
 	if (!(how & LEAVE_DELAYED))
-		return true;
+		return;
 	e->turn.delayed = false;
 	if (delay_zero && e->turn.lag > 0)
 		e->turn.lag = 0;
-	return true;
 }
 
-/* Takes entity i out, and the groups above it that it leaves empty. False: it is a task, and
- * delayed instead. */
-static __noinline bool leave_queues(u32 i, u64 now_ns, u32 how)
+/* Entity c->at is to leave queue q. True: it is delayed instead. */
+static __always_inline bool starts_leaving(struct climb *c, u32 q, u64 now_ns)
 {
-	bool asleep = how & LEAVE_SLEEP, leaving = true;
-	u64 slice_ns = 0;
+	update_curr(q, now_ns);
+	clear_buddies(c->at);
+	return is_to_be_delayed(q, c->at, c->how);
+}
+
+/* One step up. False: that was the top, or the task is delayed. */
+static __noinline bool leave_step(struct climb *c, u64 now_ns)
+{
+	u32 at = c->at, q = entity(at)->queue;
+
+	if (!at)
+		return false;
+	c->delays = c->moving && starts_leaving(c, q, now_ns);
+	if (c->delays && !is_task(at))
+		c->slice_ns = least_slice(q);
+	if (c->moving || has_news(at, c->slice_ns))
+		set_aside(q, at);
+	if (c->moving && !c->delays) {
+		dequeue_entity(q, at, now_ns, c->how);
+		c->how = LEAVE_SLEEP | (c->how & LEAVE_BRIEFLY);
+		c->moving = !queue(q)->nr_running;
+		/* Those who stay in the sleeper's group go on in its place. */
+		if (!c->moving && c->asleep)
+			set_next_buddy(owner_of(q));
+	} else {
+		c->moving = false;
+		if (c->delays)
+			delay(q, at, now_ns);
+		if (!is_task(at))
+			update_above(q, at, c->slice_ns, now_ns);
+	}
+	put_back(q, at);
+	c->slice_ns = least_slice(q);
+	c->at = owner_of(q);
+	return !c->delays || !is_task(at);
+}
+
+/* Takes entity i out, and the groups above it that it leaves empty; or it, or one of them, is
+ * delayed instead. */
+static __noinline void leave_queues(u32 i, u64 now_ns, u32 how)
+{
+	struct climb *c = begin_climb(i, how);
 	u32 level;
 
 	bpf_for (level, 0, MAX_DEPTH) {
-		u32 q = entity(i)->queue;
-
-		if (!i)
+		if (!leave_step(c, now_ns))
 			break;
-		if (leaving && dequeue_entity(i, now_ns, how)) {
-			how = LEAVE_SLEEP | (how & LEAVE_BRIEFLY);
-			leaving = !queue(q)->nr_running;
-			/* Those who stay in the sleeper's group go on in its place. */
-			if (!leaving && asleep)
-				set_next_buddy(owner_of(q));
-		} else {
-			if (leaving && is_task(i))
-				return false;
-			if (leaving)
-				slice_ns = least_slice(q);
-			leaving = false;
-			update_load(i, now_ns);
-			update_own_shares(i, now_ns);
-			set_slice(q, i, slice_ns);
-		}
-		slice_ns = least_slice(q);
-		i = owner_of(q);
 	}
-	return true;
+}
+
+static __always_inline void dequeue_task(u32 i, u64 now_ns, u32 how)
+{
+	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
+	bool runs = cs->curr == i;
+
+	if (entity(i)->turn.delayed) {
+		cpu_turns(entity(i)->cpu)->nr_delayed--;
+		how = LEAVE_SLEEP | LEAVE_DELAYED;
+	} else {
+		WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
+		unlist_task(cs, i);
+	}
+	if (runs)
+		WRITE_ONCE(cs->curr, 0);
+	leave_queues(i, now_ns, how);
+	if (entity(i)->turn.delayed)
+		cpu_turns(entity(i)->cpu)->nr_delayed++;
+	/* Who runs and is changed loses its turn in all groups, and gets it back later. */
+	if (runs && how & LEAVE_BRIEFLY)
+		put_current(queue_of(0, entity(i)->cpu), now_ns);
 }
 
 /* Entity i, delayed, leaves. */
@@ -242,26 +397,6 @@ static __always_inline void leave_delayed(u32 i, u64 now_ns)
 	if (is_task(i))
 		cpu_turns(entity(i)->cpu)->nr_delayed--;
 	leave_queues(i, now_ns, LEAVE_SLEEP | LEAVE_DELAYED);
-}
-
-static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
-{
-	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
-	bool runs = cs->curr == i;
-
-	if (entity(i)->turn.delayed) {
-		leave_delayed(i, now_ns);
-		return;
-	}
-	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
-	unlist_task(cs, i);
-	if (runs)
-		WRITE_ONCE(cs->curr, 0);
-	if (!leave_queues(i, now_ns, how))
-		cpu_turns(entity(i)->cpu)->nr_delayed++;
-	/* Who runs and is changed loses its turn in all groups, and gets it anew. */
-	if (runs && how & LEAVE_BRIEFLY)
-		put_current(queue_of(0, entity(i)->cpu), now_ns);
 }
 
 static __always_inline bool is_delayed(u32 i)
@@ -317,7 +452,7 @@ static __noinline bool tick_task(u32 i, u64 now_ns)
 			break;
 		update_curr(q, now_ns);
 		update_load(i, now_ns);
-		update_own_shares(i, now_ns);
+		follow_weight(i, now_ns);
 		i = owner_of(q);
 	}
 	return cpu_turns(cpu)->over;
@@ -399,48 +534,6 @@ static __noinline bool yield_task(u32 i, u64 now_ns)
 
 /* Weights and slices ------------------------------------------------------------------------ */
 
-/* Entity i, in no queue or about to be placed, gets another weight. What it is owed is lag *
- * weight, and stays. */
-static __always_inline void rescale(u32 i, u64 weight, u32 inverse)
-{
-	struct fair_entity *e = entity(i);
-	s64 before = e->load.weight;
-
-	e->turn.lag = divide(e->turn.lag * before, weight);
-	if (e->relative)
-		e->turn.deadline = divide((s64)e->turn.deadline * before, weight);
-	e->load.weight = weight;
-	e->load.inverse = inverse;
-}
-
-static __noinline void reweight_group(u32 i, u64 weight, u64 now_ns)
-{
-	struct fair_entity *e = entity(i);
-	u32 q = e->queue;
-	struct fair_queue *cfs_rq = queue(q);
-	bool waiting = e->waiting;
-
-	if (!e->on_rq) {
-		rescale(i, weight, inverse_of(weight));
-		return;
-	}
-	update_curr(q, now_ns);
-	store_lag(q, i);
-	e->turn.deadline -= e->vruntime;
-	e->relative = true;
-	cfs_rq->nr_running--;
-	if (waiting)
-		stop_waiting(q, i);
-	cfs_rq->weight -= e->load.weight;
-	rescale(i, weight, inverse_of(weight));
-	place(q, i, false);
-	cfs_rq->weight += e->load.weight;
-	if (waiting)
-		start_waiting(q, i);
-	cfs_rq->nr_running++;
-	update_min_vruntime(q);
-}
-
 /* What task p has asked for by sched_setattr(). Counts from its next request on. */
 static __always_inline void take_request(struct task_struct *p, u32 i)
 {
@@ -479,7 +572,7 @@ static __noinline void apply_shares(u32 q, u64 now_ns)
 
 		if (!i)
 			break;
-		update_own_shares(i, now_ns);
+		follow_weight(i, now_ns);
 		q = entity(i)->queue;
 	}
 }

@@ -30,6 +30,8 @@ struct queue_turns {
 	/* Of those that wait: sum of weight * (vruntime - min_vruntime), and of the weights. */
 	s64 sum;
 	u64 weight;
+	/* One that is among them, but not in the tree while its place changes. */
+	u32 aside;
 	/* Root queues: a charge has found that a turn is over; tasks that are delayed. */
 	bool over;
 	u32 nr_delayed;

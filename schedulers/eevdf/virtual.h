@@ -71,7 +71,8 @@ static __noinline void store_lag(u32 q, u32 i)
 static __noinline void update_min_vruntime(u32 q)
 {
 	struct fair_queue *cfs_rq = queue(q);
-	u32 curr = cfs_rq->curr, root = cfs_rq->waiting.root;
+	u32 curr = cfs_rq->curr ?: cfs_rq->turns.aside, aside = cfs_rq->turns.aside;
+	u32 root = cfs_rq->waiting.root;
 	u64 least;
 	s64 step;
 
@@ -80,6 +81,8 @@ static __noinline void update_min_vruntime(u32 q)
 	least = root ? tree_node(root)->least : entity(curr)->vruntime;
 	if (curr)
 		least = earlier_of(least, entity(curr)->vruntime);
+	if (aside)
+		least = earlier_of(least, entity(aside)->vruntime);
 	step = least - cfs_rq->min_vruntime;
 	if (step <= 0)
 		return;
@@ -87,26 +90,62 @@ static __noinline void update_min_vruntime(u32 q)
 	cfs_rq->min_vruntime = least;
 }
 
-static __always_inline void start_waiting(u32 q, u32 i)
+/* Entity i counts in the sums of queue q, if it waits, and no longer. */
+static __always_inline void count(u32 q, u32 i)
+{
+	if (!entity(i)->waiting)
+		return;
+	queue(q)->turns.sum += moment_of(q, i);
+	queue(q)->turns.weight += units_of(i);
+}
+
+static __always_inline void uncount(u32 q, u32 i)
+{
+	if (!entity(i)->waiting)
+		return;
+	queue(q)->turns.sum -= moment_of(q, i);
+	queue(q)->turns.weight -= units_of(i);
+}
+
+/* Entity i, if it waits, is out of the tree while its place changes; put_back() ends that. */
+static __always_inline void set_aside(u32 q, u32 i)
+{
+	if (!entity(i)->waiting)
+		return;
+	tree_remove(&queue(q)->waiting, i);
+	queue(q)->turns.aside = i;
+}
+
+/* Entity i waits from now on, and is to be put into the tree. */
+static __always_inline void wait_aside(u32 q, u32 i)
+{
+	/* After join() has set its CPU; partner: detach_any(). */
+	WRITE_ONCE(entity(i)->waiting, true);
+	count(q, i);
+	queue(q)->turns.aside = i;
+}
+
+static __always_inline void put_back(u32 q, u32 i)
 {
 	struct fair_queue *cfs_rq = queue(q);
-	struct fair_entity *e = entity(i);
 
-	cfs_rq->turns.sum += moment_of(q, i);
-	cfs_rq->turns.weight += units_of(i);
-	/* After join() has set its CPU; partner: detach_any(). */
-	WRITE_ONCE(e->waiting, true);
-	tree_insert(&cfs_rq->waiting, i, e->turn.deadline, e->vruntime);
+	if (cfs_rq->turns.aside != i)
+		return;
+	cfs_rq->turns.aside = 0;
+	tree_insert(&cfs_rq->waiting, i, entity(i)->turn.deadline, entity(i)->vruntime);
+}
+
+static __always_inline void start_waiting(u32 q, u32 i)
+{
+	wait_aside(q, i);
+	put_back(q, i);
 }
 
 static __always_inline void stop_waiting(u32 q, u32 i)
 {
-	struct fair_queue *cfs_rq = queue(q);
-
+	tree_remove(&queue(q)->waiting, i);
+	uncount(q, i);
 	WRITE_ONCE(entity(i)->waiting, false);
-	tree_remove(&cfs_rq->waiting, i);
-	cfs_rq->turns.sum -= moment_of(q, i);
-	cfs_rq->turns.weight -= units_of(i);
 }
 
 /* Requests ---------------------------------------------------------------------------------- */

@@ -169,7 +169,8 @@ SEC("syscall") u64 t_dequeue(u64 *a)
 /* The same, whether it is delayed or not: 0 if it is now. */
 SEC("syscall") u64 t_leave(u64 *a)
 {
-	return leave_queues(a[0], a[1], a[2]);
+	leave_queues(a[0], a[1], a[2]);
+	return !entity(a[0])->on_rq;
 }
 
 /* Charges have asked for a pick; forgotten if a[0]. */

@@ -84,7 +84,7 @@ static __always_inline void tree_replace(struct tree *t, u32 up, u32 from, u32 t
 }
 
 /* Rotates: lifts the child of node i on `side` above i, and returns it. */
-static __noinline u32 tree_lift(struct tree *t, u32 i, u32 side)
+static __always_inline u32 tree_lift(struct tree *t, u32 i, u32 side)
 {
 	u32 lifted = tree_node(i)->child[side & 1];
 	u32 inner = tree_node(lifted)->child[~side & 1];
