@@ -356,11 +356,10 @@ static __noinline bool leave_step(struct climb *c, u64 now_ns)
 	return !c->delays || !is_task(at);
 }
 
-/* Takes entity i out, and the groups above it that it leaves empty; or it, or one of them, is
- * delayed instead. */
-static __noinline void leave_queues(u32 i, u64 now_ns, u32 how)
+/* Takes the entity at which c begins out, and the groups above it that it leaves empty; or it, or
+ * one of them, is delayed instead. */
+static __noinline void leave_queues(struct climb *c, u64 now_ns)
 {
-	struct climb *c = begin_climb(i, how);
 	u32 level;
 
 	bpf_for (level, 0, MAX_DEPTH) {
@@ -372,18 +371,20 @@ static __noinline void leave_queues(u32 i, u64 now_ns, u32 how)
 static __always_inline void dequeue_task(u32 i, u64 now_ns, u32 how)
 {
 	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
+	struct climb *c = begin_climb(i, how);
 	bool runs = cs->curr == i;
 
 	if (entity(i)->turn.delayed) {
 		cpu_turns(entity(i)->cpu)->nr_delayed--;
-		how = LEAVE_SLEEP | LEAVE_DELAYED;
+		c->how = LEAVE_SLEEP | LEAVE_DELAYED;
+		c->asleep = true;
 	} else {
 		WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
 		unlist_task(cs, i);
 	}
 	if (runs)
 		WRITE_ONCE(cs->curr, 0);
-	leave_queues(i, now_ns, how);
+	leave_queues(c, now_ns);
 	if (entity(i)->turn.delayed)
 		cpu_turns(entity(i)->cpu)->nr_delayed++;
 	/* Who runs and is changed loses its turn in all groups, and gets it back later. */
@@ -396,7 +397,7 @@ static __always_inline void leave_delayed(u32 i, u64 now_ns)
 {
 	if (is_task(i))
 		cpu_turns(entity(i)->cpu)->nr_delayed--;
-	leave_queues(i, now_ns, LEAVE_SLEEP | LEAVE_DELAYED);
+	leave_queues(begin_climb(i, LEAVE_SLEEP | LEAVE_DELAYED), now_ns);
 }
 
 static __always_inline bool is_delayed(u32 i)
@@ -554,7 +555,7 @@ static __noinline void reweight_task(struct task_struct *p, u32 i, const struct 
 	bpf_spin_lock(&lk->lock);
 	delayed = entity(i)->turn.delayed;
 	if (delayed)
-		leave_queues(i, now_ns, LEAVE_BRIEFLY);
+		leave_queues(begin_climb(i, LEAVE_BRIEFLY), now_ns);
 	take_request(p, i);
 	rescale(i, load->weight, load->inverse);
 	if (delayed)

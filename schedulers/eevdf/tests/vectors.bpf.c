@@ -169,7 +169,7 @@ SEC("syscall") u64 t_dequeue(u64 *a)
 /* The same, whether it is delayed or not: 0 if it is now. */
 SEC("syscall") u64 t_leave(u64 *a)
 {
-	leave_queues(a[0], a[1], a[2]);
+	leave_queues(begin_climb(a[0], a[2]), a[1]);
 	return !entity(a[0])->on_rq;
 }
 
