@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "tiltyard/kernel.h"
+#include "tiltyard/freebsd.h"
 #include "tiltyard/topology.h"
 
 enum ule_mode {
@@ -77,13 +77,8 @@ const volatile u32 starve_limit_ms = 0;
 /* Number of CPU ids; 0: ask the kernel. */
 const volatile u32 nr_cpu_ids = 0;
 
-/* No priority: an idle CPU. */
-#define PRI_IDLE     255
-/* FreeBSD: band of ordinary kernel threads (PVM) and first priority of the idle class. */
-#define PRI_KERN     84
-#define PRI_MIN_IDLE 224
 /* Nice values that the batch range leaves room for on each side. */
-#define PRI_NRESV    40
+#define PRI_NRESV 40
 
 struct ule_params {
 	/* Which of the two policies: see policy.h. */

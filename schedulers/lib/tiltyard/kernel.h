@@ -8,6 +8,9 @@
 #define NSEC_PER_SEC	1000000000ULL
 #define NSEC_PER_MSEC	1000000ULL
 
+/* CPUs of a machine. A power of two, so that a masked index needs no check. */
+#define MAX_CPUS	4096
+
 /* Flags of a dequeue and of the enqueue that follows it. */
 #define DEQUEUE_SAVE	2
 #define DEQUEUE_MOVE	4

@@ -5,8 +5,7 @@
 #ifndef __LIB_MACHINE_H
 #define __LIB_MACHINE_H
 
-/* A power of two, so that a masked index needs no check. */
-#define MAX_CPUS 4096
+#include "kernel.h"
 
 /* By CPU number: equal numbers share a core, a last-level cache, a NUMA node. All zero: the machine
  * is one group. */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The run queues: one for all tasks that may run anywhere, and one for each CPU with those that may
+ * not. Each is 64 FIFOs, for four priorities each, and is a dispatch queue ordered by
+ *
+ *	key = FIFO << 57 | place
+ *
+ * where the place of a task at the tail is 2^56 + the time, and at the head 2^56 - the time, in ns.
+ * So a key is a place of its own, and a task that the kernel takes out of a queue and puts back,
+ * because its nice value or its mask has changed, can have its place again.
+ *
+ * A task's key is p->scx.dsq_vtime, which the kernel changes together with the queue.
+ */
+#pragma once
+
+#include "cpu.h"
+
+#define KEY_FIFO_SHIFT 57
+#define KEY_MIDDLE     (1ULL << (KEY_FIFO_SHIFT - 1))
+#define KEY_NONE       (~0ULL >> 1)
+
+/* A CPU's queue has the CPU's number. */
+#define QUEUE_GLOBAL   ((u64)MAX_CPUS)
+#define QUEUE_NONE     (~0ULL >> 1)
+
+/* The tick ends turns: the kernel's own countdown must never come first. */
+#define SLICE_UNTIL_TICK (1ULL << 60)
+
+static __always_inline u64 queue_key(u32 pri, bool head, u64 now_ns)
+{
+	u64 place = head ? KEY_MIDDLE - now_ns : KEY_MIDDLE + now_ns;
+
+	return (u64)(pri / PRI_PER_FIFO) << KEY_FIFO_SHIFT | (place & (2 * KEY_MIDDLE - 1));
+}
+
+static __always_inline u64 key_fifo(u64 key)
+{
+	return key >> KEY_FIFO_SHIFT;
+}
+
+/* Whether a task may run on a CPU; most may run on all, and need no look at their mask. */
+static __always_inline bool allowed(const struct task_struct *p, s32 cpu)
+{
+	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/* Whether it waits in the queue of a CPU. */
+static __always_inline bool is_restricted(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed < nr_cpus || is_migration_disabled(p);
+}
+
+/* sched_pickcpu: where the fewest wait, the last CPU first; @cpu if there is no choice. */
+static __noinline s32 pick_cpu(struct task_struct *p, s32 last, s32 cpu)
+{
+	s32 best = -1, least = 0, i;
+
+	if (is_migration_disabled(p) || p->nr_cpus_allowed == 1)
+		return cpu;
+	if (last >= 0 && allowed(p, last)) {
+		best = last;
+		least = scx_bpf_dsq_nr_queued(last);
+	}
+	bpf_for (i, 0, nr_cpus) {
+		s32 nr;
+
+		if (!allowed(p, i))
+			continue;
+		nr = scx_bpf_dsq_nr_queued(i);
+		if (best < 0 || nr < least) {
+			best = i;
+			least = nr;
+		}
+	}
+	return best < 0 ? cpu : best;
+}
+
+/* A task that may be next: its key and exact priority, and how many of its queue are before it. */
+struct candidate {
+	u64 key;
+	u32 pri;
+	u32 nth;
+};
+
+/* The head of a queue, or, of the first @fuzz tasks of its FIFO, the one that ran last on @cpu. */
+static __always_inline void first_of(u64 queue, u32 fuzz, s32 cpu, struct candidate *first)
+{
+	struct task_struct *p;
+	u32 nth = 0;
+
+	first->key = KEY_NONE;
+	first->pri = PRI_IDLE;
+	first->nth = 0;
+	bpf_for_each (scx_dsq, p, queue, 0) {
+		u64 key = p->scx.dsq_vtime;
+		struct bsd4_task *t;
+
+		if (nth && (nth >= fuzz || key_fifo(key) != key_fifo(first->key)))
+			break;
+		t = task_of(p);
+		if (!t)
+			break;
+		if (!nth || READ_ONCE(t->last_cpu) == cpu) {
+			first->key = key;
+			first->pri = READ_ONCE(t->pri);
+			first->nth = nth;
+		}
+		nth++;
+		if (fuzz <= 1 || READ_ONCE(t->last_cpu) == cpu)
+			break;
+	}
+}
+
+/* Hands a candidate of the global queue to the kernel, or the head if it has gone meanwhile. */
+static __always_inline bool take_global(const struct candidate *g)
+{
+	struct task_struct *p;
+	u32 nth = 0;
+
+	if (g->nth) {
+		bpf_for_each (scx_dsq, p, QUEUE_GLOBAL, 0) {
+			if (nth++ < g->nth)
+				continue;
+			if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+				return true;
+			break;
+		}
+	}
+	return scx_bpf_dsq_move_to_local(QUEUE_GLOBAL, 0);
+}
