@@ -18,7 +18,7 @@ enum add_flags {
 };
 
 /* forward_wakeup: all idle CPUs but this one. False: there is none. */
-static __always_inline bool forward_wakeup(s32 self)
+static __noinline bool forward_wakeup(s32 self)
 {
 	bool forwarded = false;
 	s32 cpu, word, n;
@@ -98,20 +98,22 @@ static __always_inline void maybe_resched(s32 self, u32 pri, bool may_preempt)
 	scx_bpf_kick_cpu(self, SCX_KICK_PREEMPT);
 }
 
-/* A task of priority @pri joins @queue: who is to run it? */
-static __always_inline void add_notify(u64 queue, u32 pri, u32 flags)
+/* A task of priority @pri joins @queue: who is to run it? Not static, so that the verifier looks at
+ * it once. */
+__noinline int add_notify(u64 queue, u32 pri, u32 flags)
 {
 	s32 self = bpf_get_smp_processor_id();
 
 	if (queue == QUEUE_GLOBAL) {
 		if (!(flags & ADD_INTERRUPT) && !cpu_idles(self) && forward_wakeup(self))
-			return;
+			return 0;
 	} else if (queue != (u64)self) {
 		kick_other_cpu(queue, pri);
-		return;
+		return 0;
 	}
 	if (!(flags & ADD_SCHEDCPU))
 		maybe_resched(self, pri, preemption && !(flags & ADD_YIELDING));
+	return 0;
 }
 
 /* The queue for a task that is in none; @cpu is the one that the kernel has it on. */

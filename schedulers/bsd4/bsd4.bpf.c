@@ -197,10 +197,13 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 		scx_bpf_dsq_move_to_local(QUEUE_GLOBAL, 0);
 		return;
 	}
-	first_of(QUEUE_GLOBAL, runq_fuzz, cpu, &global);
+	if (runq_fuzz > 1)
+		first_with_fuzz(cpu, &global);
+	else
+		first_of(QUEUE_GLOBAL, &global);
 	local.key = KEY_NONE;
 	if (own)
-		first_of(cpu, 1, cpu, &local);
+		first_of(cpu, &local);
 	if (t) {
 		struct candidate mine = {};
 
@@ -226,7 +229,9 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (own && scx_bpf_dsq_move_to_local(cpu, 0))
 		return;
-	if (take_global(&global) || scx_bpf_dsq_move_to_local(cpu, 0))
+	if (runq_fuzz > 1 && c->nth && take_nth(cpu))
+		return;
+	if (scx_bpf_dsq_move_to_local(QUEUE_GLOBAL, 0) || scx_bpf_dsq_move_to_local(cpu, 0))
 		return;
 	/* Another CPU was faster. */
 	if (t)

@@ -75,56 +75,72 @@ static __noinline s32 pick_cpu(struct task_struct *p, s32 last, s32 cpu)
 	return best < 0 ? cpu : best;
 }
 
-/* A task that may be next: its key and exact priority, and how many of its queue are before it. */
+/* A task that may be next: its key and exact priority. */
 struct candidate {
 	u64 key;
 	u32 pri;
-	u32 nth;
 };
 
-/* The head of a queue, or, of the first @fuzz tasks of its FIFO, the one that ran last on @cpu. */
-static __always_inline void first_of(u64 queue, u32 fuzz, s32 cpu, struct candidate *first)
+/* The head of a queue. */
+static __noinline void first_of(u64 queue, struct candidate *first)
 {
 	struct task_struct *p;
-	u32 nth = 0;
 
 	first->key = KEY_NONE;
 	first->pri = PRI_IDLE;
-	first->nth = 0;
 	bpf_for_each (scx_dsq, p, queue, 0) {
-		u64 key = p->scx.dsq_vtime;
-		struct bsd4_task *t;
+		struct bsd4_task *t = task_of(p);
 
-		if (nth && (nth >= fuzz || key_fifo(key) != key_fifo(first->key)))
+		first->key = p->scx.dsq_vtime;
+		if (t)
+			first->pri = READ_ONCE(t->pri);
+		break;
+	}
+}
+
+/*
+ * runq_choose_fuzz: of the first runq_fuzz tasks in the best FIFO of the global queue, the one that
+ * ran last on @cpu, or else the head. c->nth is how many are before it. Counts are kept in memory,
+ * where the verifier does not follow them.
+ */
+static __noinline void first_with_fuzz(s32 cpu, struct candidate *first)
+{
+	struct bsd4_cpu *c = cpu_ctx(cpu);
+	struct task_struct *p;
+
+	first->key = KEY_NONE;
+	first->pri = PRI_IDLE;
+	c->nr_seen = 0;
+	c->nth = 0;
+	bpf_for_each (scx_dsq, p, QUEUE_GLOBAL, 0) {
+		u64 key = p->scx.dsq_vtime;
+		struct bsd4_task *t = task_of(p);
+		u32 nth = c->nr_seen++;
+		bool last_here = t && READ_ONCE(t->last_cpu) == cpu;
+
+		if (nth && (nth >= runq_fuzz || key_fifo(key) != key_fifo(first->key)))
 			break;
-		t = task_of(p);
-		if (!t)
-			break;
-		if (!nth || READ_ONCE(t->last_cpu) == cpu) {
+		if (t && (!nth || last_here)) {
 			first->key = key;
 			first->pri = READ_ONCE(t->pri);
-			first->nth = nth;
+			c->nth = nth;
 		}
-		nth++;
-		if (fuzz <= 1 || READ_ONCE(t->last_cpu) == cpu)
+		if (last_here)
 			break;
 	}
 }
 
-/* Hands a candidate of the global queue to the kernel, or the head if it has gone meanwhile. */
-static __always_inline bool take_global(const struct candidate *g)
+/* Hands the task that first_with_fuzz() found to the kernel. False: it has gone meanwhile. */
+static __noinline bool take_nth(s32 cpu)
 {
+	struct bsd4_cpu *c = cpu_ctx(cpu);
 	struct task_struct *p;
-	u32 nth = 0;
 
-	if (g->nth) {
-		bpf_for_each (scx_dsq, p, QUEUE_GLOBAL, 0) {
-			if (nth++ < g->nth)
-				continue;
-			if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
-				return true;
-			break;
-		}
+	c->nr_seen = 0;
+	bpf_for_each (scx_dsq, p, QUEUE_GLOBAL, 0) {
+		if (c->nr_seen++ < c->nth)
+			continue;
+		return scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
 	}
-	return scx_bpf_dsq_move_to_local(QUEUE_GLOBAL, 0);
+	return false;
 }

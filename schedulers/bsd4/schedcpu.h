@@ -47,45 +47,48 @@ static __always_inline bool schedcpu_task(struct bsd4_task *t)
 /*
  * A waiting task leaves its FIFO for that of its priority, @pri: to the tail, of a queue that is
  * chosen again. An iterator moves any task of its queue. If the kernel has taken the task
- * meanwhile, nothing moves.
+ * meanwhile, nothing moves. Not static, so that the verifier looks at it once.
  */
-static __noinline bool requeue(struct bsd4_task *t, u32 pri, bool head, u64 now_ns)
+__noinline int requeue(u32 i, u32 pri, bool head, u64 now_ns)
 {
-	struct task_struct *p = bpf_task_from_pid(READ_ONCE(t->pid)), *any;
-	u64 from = READ_ONCE(t->queue), to, key = queue_key(pri, head, now_ns);
+	struct bsd4_task *t = task_at(i);
+	u64 from = READ_ONCE(t->queue), to = from, key = queue_key(pri, head, now_ns);
+	struct task_struct *p, *any;
 	bool moved = false;
 
-	if (!p)
-		return false;
+	/* Until 6.17 the verifier takes a timer that a sleepable op starts for sleepable too. */
+	bpf_rcu_read_lock();
+	p = bpf_task_from_pid(READ_ONCE(t->pid));
 	/* A thread that calls execve() takes the pid of another. */
-	if (task_of(p) != t) {
+	if (p && slot_of(p) == i) {
+		to = add_queue(p, t, scx_bpf_task_cpu(p));
+		bpf_for_each (scx_dsq, any, from, 0) {
+			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
+			moved = scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, to, 0);
+			break;
+		}
+	}
+	if (p)
 		bpf_task_release(p);
-		return false;
-	}
-	to = add_queue(p, t, scx_bpf_task_cpu(p));
-	bpf_for_each (scx_dsq, any, from, 0) {
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
-		moved = scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, to, 0);
-		break;
-	}
-	if (moved) {
-		/* Partners: enqueue(), running(), which may have begun: then it waits nowhere. */
-		__sync_val_compare_and_swap(&t->queue, from, to);
-		add_notify(to, pri, ADD_SCHEDCPU);
-	}
-	bpf_task_release(p);
-	return moved;
+	bpf_rcu_read_unlock();
+	if (!moved)
+		return 0;
+	/* Partners: enqueue(), running(), which may have begun: then it waits nowhere. */
+	__sync_val_compare_and_swap(&t->queue, from, to);
+	add_notify(to, pri, ADD_SCHEDCPU);
+	return 1;
 }
 
 /* The guard: a task that has waited for too long goes before all others, once. */
-static __always_inline void rescue(struct bsd4_task *t, u64 now_ns)
+static __always_inline void rescue(u32 i, u64 now_ns)
 {
+	struct bsd4_task *t = task_at(i);
 	u64 queued_ns = READ_ONCE(t->queued_ns);
 
 	if (READ_ONCE(t->queue) == QUEUE_NONE || !queued_ns ||
 	    (s64)(now_ns - queued_ns) < (s64)(starve_limit_ms * NSEC_PER_MSEC))
 		return;
-	if (!requeue(t, 0, true, now_ns))
+	if (!requeue(i, 0, true, now_ns))
 		return;
 	WRITE_ONCE(t->queued_ns, 0);
 	__sync_fetch_and_add(&nr_rescued, 1);
@@ -109,9 +112,9 @@ static __noinline void schedcpu(void)
 		moves = schedcpu_task(t);
 		bpf_spin_unlock(&lk->lock);
 		if (moves && READ_ONCE(t->queue) != QUEUE_NONE)
-			requeue(t, READ_ONCE(t->pri), false, now_ns);
+			requeue(i, READ_ONCE(t->pri), false, now_ns);
 		if (starve_limit_ms)
-			rescue(t, now_ns);
+			rescue(i, now_ns);
 		if (tilt_probes_on) {
 			probe_task(t);
 			TILT_PROBE_TASK(pctcpu, t, data_race(t->pctcpu));
@@ -150,13 +153,10 @@ static u64 loadav_delay_ns(void)
 
 static int clock_fires(void *map, u32 *key, struct clock *c)
 {
-	/* Until 6.17 the verifier takes a timer that a sleepable op starts for sleepable too. */
-	bpf_rcu_read_lock();
 	if (*key == CLOCK_SCHEDCPU)
 		schedcpu();
 	else
 		loadav();
-	bpf_rcu_read_unlock();
 	bpf_timer_start(&c->timer, *key == CLOCK_SCHEDCPU ? NSEC_PER_SEC : loadav_delay_ns(), 0);
 	return 0;
 }
