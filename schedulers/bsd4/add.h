@@ -15,6 +15,8 @@ enum add_flags {
 	ADD_INTERRUPT = 2,
 	/* By schedcpu(), a kernel thread that no task in user mode can beat. */
 	ADD_SCHEDCPU = 4,
+	/* To the head of its FIFO. */
+	ADD_HEAD = 8,
 };
 
 /* forward_wakeup: all idle CPUs but this one. False: there is none. */
@@ -83,6 +85,14 @@ static __always_inline void kick_other_cpu(s32 cpu, u32 pri)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+/* The running task is about to sleep, and leaves its CPU without being preempted. */
+static __always_inline bool curr_inhibited(void)
+{
+	struct task_struct *curr = bpf_get_current_task_btf();
+
+	return curr && curr->__state;
+}
+
 /* maybe_preempt and maybe_resched. Anything preempts the idle class. The kernel itself wakes this
  * CPU if it is idle. */
 static __always_inline void maybe_resched(s32 self, u32 pri, bool may_preempt)
@@ -92,7 +102,8 @@ static __always_inline void maybe_resched(s32 self, u32 pri, bool may_preempt)
 
 	if (pri >= running || cpu_idles(self))
 		return;
-	if (may_preempt && (preempts(pri, running, preemption) || running >= PRI_MIN_IDLE))
+	if (may_preempt && (preempts(pri, running, true) || running >= PRI_MIN_IDLE) &&
+	    !curr_inhibited())
 		WRITE_ONCE(c->preempt, true);
 	WRITE_ONCE(c->resched, true);
 	scx_bpf_kick_cpu(self, SCX_KICK_PREEMPT);

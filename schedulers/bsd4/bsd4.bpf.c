@@ -115,6 +115,13 @@ static __always_inline bool keeps_turn(struct bsd4_cpu *c)
 	}
 }
 
+static __always_inline void set_place(struct task_struct *p, struct bsd4_task *t, s32 cpu,
+				      bool head, u64 now_ns)
+{
+	WRITE_ONCE(t->queue, add_queue(p, t, cpu));
+	p->scx.dsq_vtime = queue_key(READ_ONCE(t->pri), head, now_ns);
+}
+
 /* Finds the place of a running task that goes back to a queue. */
 static __always_inline void place(s32 cpu, struct bsd4_cpu *c, struct task_struct *p,
 				  struct bsd4_task *t)
@@ -123,8 +130,7 @@ static __always_inline void place(s32 cpu, struct bsd4_cpu *c, struct task_struc
 
 	/* Who comes back from the head with this flag has its next turn behind the others. */
 	WRITE_ONCE(t->resched, head && head_rule == HEAD_2012 && READ_ONCE(c->resched));
-	WRITE_ONCE(t->queue, add_queue(p, t, cpu));
-	p->scx.dsq_vtime = queue_key(READ_ONCE(t->pri), head, scx_bpf_now());
+	set_place(p, t, cpu, head, scx_bpf_now());
 	t->placed = true;
 }
 
@@ -132,8 +138,7 @@ static __always_inline void place(s32 cpu, struct bsd4_cpu *c, struct task_struc
  * that is not its FIFO any more, or it may not wait there. */
 static __always_inline bool keeps_place(struct task_struct *p, struct bsd4_task *t, u64 queue)
 {
-	if (queue == QUEUE_NONE ||
-	    key_fifo(p->scx.dsq_vtime) != READ_ONCE(t->pri) / PRI_PER_FIFO)
+	if (queue == QUEUE_NONE || key_fifo(p->scx.dsq_vtime) != READ_ONCE(t->pri) / PRI_PER_FIFO)
 		return false;
 	return queue == QUEUE_GLOBAL ? !is_restricted(p) : allowed(p, queue);
 }
@@ -142,8 +147,9 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct bsd4_task *t = task_of(p);
-	u64 queue, now_ns = scx_bpf_now();
-	u32 pri, flags = 0;
+	u64 now_ns = scx_bpf_now(), queue;
+	bool kept = false;
+	u32 flags = 0;
 
 	if (!t) {
 		scx_bpf_error("bsd4: task %d has no state", p->pid);
@@ -154,20 +160,23 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 		if (!t->placed)
 			place(cpu, cpu_ctx(cpu), p, t);
 		flags = ADD_YIELDING;
-	} else if ((enq_flags & SCX_ENQ_WAKEUP) || !keeps_place(p, t, READ_ONCE(t->queue))) {
-		WRITE_ONCE(t->queue, add_queue(p, t, cpu));
-		p->scx.dsq_vtime = queue_key(READ_ONCE(t->pri), false, now_ns);
+	} else {
+		kept = !(enq_flags & SCX_ENQ_WAKEUP) && keeps_place(p, t, READ_ONCE(t->queue));
+		if (!kept)
+			set_place(p, t, cpu, false, now_ns);
 	}
 	t->placed = false;
-	WRITE_ONCE(t->pid, p->pid);
+	/* A thread that calls execve() takes the pid of another. */
+	if (t->pid != p->pid)
+		WRITE_ONCE(t->pid, p->pid);
 	if (starve_limit_ms && (!enq_flags || !READ_ONCE(t->queued_ns)))
 		WRITE_ONCE(t->queued_ns, now_ns);
 	queue = READ_ONCE(t->queue);
-	pri = READ_ONCE(t->pri);
-	if (pri <= PRI_MAX_INTERRUPT)
+	if (READ_ONCE(t->pri) <= PRI_MAX_INTERRUPT)
 		flags |= ADD_INTERRUPT;
 	scx_bpf_dsq_insert_vtime(p, queue, SLICE_UNTIL_TICK, p->scx.dsq_vtime, enq_flags);
-	add_notify(queue, pri, flags);
+	if (!kept)
+		add_notify(queue, READ_ONCE(t->pri), flags);
 }
 
 /* A switch from the running task to itself. */
@@ -177,6 +186,12 @@ static __always_inline void run_on(struct bsd4_cpu *c, struct task_struct *p, st
 	WRITE_ONCE(t->queue, QUEUE_NONE);
 	switched(c, scx_bpf_now());
 	p->scx.slice = SLICE_UNTIL_TICK;
+}
+
+/* Whether the running task, at the tail of the best FIFO, is the one that runq_fuzz prefers. */
+static __always_inline bool fuzz_prefers(struct bsd4_cpu *c, u64 key, u64 head)
+{
+	return runq_fuzz > 1 && c->fuzz_open && key_fifo(key) == key_fifo(head);
 }
 
 /*
@@ -211,7 +226,7 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 		mine.key = prev->scx.dsq_vtime;
 		mine.pri = READ_ONCE(t->pri);
 		if (READ_ONCE(t->queue) == QUEUE_GLOBAL) {
-			stays = mine.key < global.key;
+			stays = mine.key < global.key || fuzz_prefers(c, mine.key, global.key);
 			if (stays)
 				global = mine;
 		} else if (READ_ONCE(t->queue) == (u64)cpu) {
@@ -321,7 +336,8 @@ void BPF_STRUCT_OPS(bsd4_tick, struct task_struct *p)
 		if (clock_tick(c, t, now_ns))
 			p->scx.slice = 0;
 	}
-	/* A CPU may have fallen idle while a task was on its way to the queue: see update_idle(). */
+	/* A CPU may have fallen idle while a task was on its way to the queue: see update_idle().
+	 */
 	if (nr_due && scx_bpf_dsq_nr_queued(QUEUE_GLOBAL))
 		forward_wakeup(cpu);
 	if (tilt_probes_on && nr_due)
@@ -406,7 +422,8 @@ static void changes(struct task_struct *p, struct bsd4_task *t)
 	reset_user_pri(t);
 	apply_user_pri(t);
 	bpf_spin_unlock(&lk->lock);
-	maybe_resched(bpf_get_smp_processor_id(), pri, false);
+	if (pri >= PRI_MIN_TIMESHARE && pri <= PRI_MAX_TIMESHARE)
+		maybe_resched(bpf_get_smp_processor_id(), pri, false);
 }
 
 void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)

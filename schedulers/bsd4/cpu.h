@@ -27,9 +27,11 @@ struct bsd4_cpu {
 	bool turn_over;
 	/* It has run something, or fallen idle: before, nobody knows. */
 	bool seen;
-	/* first_with_fuzz(): tasks looked at; how many are before the one found. */
+	/* first_with_fuzz(): tasks looked at; how many are before the one found; whether there
+	 * would have been room for another one. */
 	u32 nr_seen;
 	u32 nth;
+	bool fuzz_open;
 	/* Tasks that became runnable here, less those that ceased to be. */
 	s64 nr_runnable;
 };

@@ -91,17 +91,16 @@ static void params_of_cpus(u32 nr_online)
 {
 	par.nr_online = nr_online;
 	par.estcpu_weight = 8 * nr_online;
-	par.estcpu_max = par.estcpu_weight * (NICE_MAX - NICE_MIN - PRI_PER_FIFO) +
-			 par.estcpu_weight - 1;
+	par.estcpu_max =
+		par.estcpu_weight * (NICE_MAX - NICE_MIN - PRI_PER_FIFO) + par.estcpu_weight - 1;
 }
 
 static int params_init(void)
 {
 	u32 tick_us, period_us;
 
-	if (!hz || hz > 10000 || stathz > hz) {
-		scx_bpf_error("bsd4: hz=%u stathz=%u; use 1..10000 and at most as much", hz,
-			      stathz);
+	if (!hz || hz > 10000 || stathz > 10000) {
+		scx_bpf_error("bsd4: hz=%u stathz=%u; use 1..10000, 0..10000", hz, stathz);
 		return -EINVAL;
 	}
 	par.stathz = stathz ?: hz;

@@ -15,13 +15,13 @@
 
 #include "cpu.h"
 
-#define KEY_FIFO_SHIFT 57
-#define KEY_MIDDLE     (1ULL << (KEY_FIFO_SHIFT - 1))
-#define KEY_NONE       (~0ULL >> 1)
+#define KEY_FIFO_SHIFT	 57
+#define KEY_MIDDLE	 (1ULL << (KEY_FIFO_SHIFT - 1))
+#define KEY_NONE	 (~0ULL >> 1)
 
 /* A CPU's queue has the CPU's number. */
-#define QUEUE_GLOBAL   ((u64)MAX_CPUS)
-#define QUEUE_NONE     (~0ULL >> 1)
+#define QUEUE_GLOBAL	 ((u64)MAX_CPUS)
+#define QUEUE_NONE	 (~0ULL >> 1)
 
 /* The tick ends turns: the kernel's own countdown must never come first. */
 #define SLICE_UNTIL_TICK (1ULL << 60)
@@ -100,8 +100,8 @@ static __noinline void first_of(u64 queue, struct candidate *first)
 
 /*
  * runq_choose_fuzz: of the first runq_fuzz tasks in the best FIFO of the global queue, the one that
- * ran last on @cpu, or else the head. c->nth is how many are before it. Counts are kept in memory,
- * where the verifier does not follow them.
+ * ran last on @cpu, or else the head. Counts are kept in memory, where the verifier does not follow
+ * them.
  */
 static __noinline void first_with_fuzz(s32 cpu, struct candidate *first)
 {
@@ -112,21 +112,28 @@ static __noinline void first_with_fuzz(s32 cpu, struct candidate *first)
 	first->pri = PRI_IDLE;
 	c->nr_seen = 0;
 	c->nth = 0;
+	c->fuzz_open = true;
 	bpf_for_each (scx_dsq, p, QUEUE_GLOBAL, 0) {
 		u64 key = p->scx.dsq_vtime;
 		struct bsd4_task *t = task_of(p);
 		u32 nth = c->nr_seen++;
 		bool last_here = t && READ_ONCE(t->last_cpu) == cpu;
 
-		if (nth && (nth >= runq_fuzz || key_fifo(key) != key_fifo(first->key)))
+		if (nth && key_fifo(key) != key_fifo(first->key))
 			break;
+		if (nth >= runq_fuzz) {
+			c->fuzz_open = false;
+			break;
+		}
 		if (t && (!nth || last_here)) {
 			first->key = key;
 			first->pri = READ_ONCE(t->pri);
 			c->nth = nth;
 		}
-		if (last_here)
+		if (last_here) {
+			c->fuzz_open = false;
 			break;
+		}
 	}
 }
 

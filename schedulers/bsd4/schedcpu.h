@@ -49,17 +49,17 @@ static __always_inline bool schedcpu_task(struct bsd4_task *t)
  * chosen again. An iterator moves any task of its queue. If the kernel has taken the task
  * meanwhile, nothing moves. Not static, so that the verifier looks at it once.
  */
-__noinline int requeue(u32 i, u32 pri, bool head, u64 now_ns)
+__noinline int requeue(u32 i, u32 pri, u32 flags, u64 now_ns)
 {
 	struct bsd4_task *t = task_at(i);
-	u64 from = READ_ONCE(t->queue), to = from, key = queue_key(pri, head, now_ns);
+	u64 from = READ_ONCE(t->queue), to = from, key = queue_key(pri, flags & ADD_HEAD, now_ns);
 	struct task_struct *p, *any;
 	bool moved = false;
 
 	/* Until 6.17 the verifier takes a timer that a sleepable op starts for sleepable too. */
 	bpf_rcu_read_lock();
 	p = bpf_task_from_pid(READ_ONCE(t->pid));
-	/* A thread that calls execve() takes the pid of another. */
+	/* The pid may be that of another task by now. */
 	if (p && slot_of(p) == i) {
 		to = add_queue(p, t, scx_bpf_task_cpu(p));
 		bpf_for_each (scx_dsq, any, from, 0) {
@@ -75,7 +75,7 @@ __noinline int requeue(u32 i, u32 pri, bool head, u64 now_ns)
 		return 0;
 	/* Partners: enqueue(), running(), which may have begun: then it waits nowhere. */
 	__sync_val_compare_and_swap(&t->queue, from, to);
-	add_notify(to, pri, ADD_SCHEDCPU);
+	add_notify(to, pri, flags);
 	return 1;
 }
 
@@ -88,7 +88,7 @@ static __always_inline void rescue(u32 i, u64 now_ns)
 	if (READ_ONCE(t->queue) == QUEUE_NONE || !queued_ns ||
 	    (s64)(now_ns - queued_ns) < (s64)(starve_limit_ms * NSEC_PER_MSEC))
 		return;
-	if (!requeue(i, 0, true, now_ns))
+	if (!requeue(i, 0, ADD_SCHEDCPU | ADD_HEAD, now_ns))
 		return;
 	WRITE_ONCE(t->queued_ns, 0);
 	__sync_fetch_and_add(&nr_rescued, 1);
@@ -112,7 +112,7 @@ static __noinline void schedcpu(void)
 		moves = schedcpu_task(t);
 		bpf_spin_unlock(&lk->lock);
 		if (moves && READ_ONCE(t->queue) != QUEUE_NONE)
-			requeue(i, READ_ONCE(t->pri), false, now_ns);
+			requeue(i, READ_ONCE(t->pri), ADD_SCHEDCPU, now_ns);
 		if (starve_limit_ms)
 			rescue(i, now_ns);
 		if (tilt_probes_on) {
@@ -133,7 +133,8 @@ static __noinline void loadav(void)
 	if (nr < 0)
 		nr = 0;
 	WRITE_ONCE(load_avg, (LOAD_DECAY * (u64)READ_ONCE(load_avg) +
-			      (u64)nr * FSCALE * (FSCALE - LOAD_DECAY)) >> FSHIFT);
+			      (u64)nr * FSCALE * (FSCALE - LOAD_DECAY)) >>
+				     FSHIFT);
 	TILT_PROBE_CPU(load_avg, 0, READ_ONCE(load_avg));
 }
 
@@ -178,6 +179,6 @@ static int clock_init(u32 key, u64 delay_ns)
 
 static int clocks_init(void)
 {
-	return clock_init(CLOCK_SCHEDCPU, NSEC_PER_SEC) ?:
-	       clock_init(CLOCK_LOADAV, loadav_delay_ns());
+	return clock_init(CLOCK_SCHEDCPU, NSEC_PER_SEC)
+		       ?: clock_init(CLOCK_LOADAV, loadav_delay_ns());
 }

@@ -147,14 +147,14 @@ static __always_inline void return_to_user(struct bsd4_task *t)
 /* Makes up for the seconds that a sleeper missed; two were not. By the load of today. */
 static __always_inline void update_pri(struct bsd4_task *t)
 {
-	u32 loadfac = load_factor(), slept = READ_ONCE(t->slptime), i;
-	u32 est = t->est;
+	u32 loadfac = load_factor(), slept = READ_ONCE(t->slptime), est = t->est, i;
+	/* Each step takes 1 at least. */
+	u32 nr_steps = min_of(slept - 2, est);
 
 	if (slept > 5 * loadfac) {
 		est = 0;
 	} else {
-		/* Each step takes 1 at least. */
-		bpf_for (i, 0, min_of(slept - 2, est)) {
+		bpf_for (i, 0, nr_steps) {
 			est = estcpu_decay(est, loadfac);
 			if (!est)
 				break;

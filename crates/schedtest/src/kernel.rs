@@ -202,6 +202,11 @@ impl State {
         task.kernel.nr_cpus_allowed = task.mask.weight() as i32;
     }
 
+    /// Whether it may run on a CPU.
+    pub fn allows(&self, id: TaskId, cpu: u32) -> bool {
+        self.tasks[id.0].mask.bits[cpu as usize / 64] >> (cpu % 64) & 1 != 0
+    }
+
     /// Sets the CPUs that are idle.
     pub fn set_idle(&mut self, idle: impl Fn(usize) -> bool) {
         self.idle = Mask::new(idle);
@@ -234,6 +239,24 @@ impl State {
     /// The same for a CPU's local queue.
     pub fn local(&self, cpu: u32) -> &[TaskId] {
         self.queued(DSQ_LOCAL_ON | u64::from(cpu))
+    }
+
+    /// Moves a task to the runqueue of a CPU.
+    pub fn set_cpu(&mut self, id: TaskId, cpu: u32) {
+        self.tasks[id.0].cpu = cpu;
+    }
+
+    /// Takes a task out of the queue where it is, if it is in any.
+    pub fn remove(&mut self, id: TaskId) {
+        for queue in self.queues.values_mut() {
+            queue.retain(|queued| *queued != id);
+        }
+    }
+
+    /// The task that a CPU takes from its local queue.
+    pub fn take_local(&mut self, cpu: u32) -> Option<TaskId> {
+        let queue = self.queues.get_mut(&(DSQ_LOCAL_ON | u64::from(cpu)))?;
+        (!queue.is_empty()).then(|| queue.remove(0))
     }
 
     fn fail(&mut self, fault: impl Into<String>) {
@@ -404,6 +427,11 @@ extern "C" fn dsq_move_to_local(state: &mut State, dsq: u64) -> u64 {
     1
 }
 
+extern "C" fn dsq_nr_queued(state: &mut State, dsq: u64) -> i64 {
+    let queue = state.queues.get(&state.dsq(dsq));
+    queue.map_or(ENOENT, |queue| queue.len() as i64)
+}
+
 extern "C" fn create_dsq(state: &mut State, dsq: u64, _node: u64) -> i64 {
     state.queues.entry(dsq).or_default();
     0
@@ -477,6 +505,7 @@ fn kfunc(name: &str) -> Option<*const c_void> {
         "scx_bpf_dsq_insert" => dsq_insert as *const c_void,
         "scx_bpf_dsq_insert_vtime" => dsq_insert_vtime as *const c_void,
         "scx_bpf_dsq_move_to_local" => dsq_move_to_local as *const c_void,
+        "scx_bpf_dsq_nr_queued" => dsq_nr_queued as *const c_void,
         "scx_bpf_create_dsq" => create_dsq as *const c_void,
         "scx_bpf_kick_cpu" => kick_cpu as *const c_void,
         "scx_bpf_task_cpu" => task_cpu as *const c_void,

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tests of 4BSD: its arithmetic, the recorded decisions of the original, and what it is known for.
+
+mod arithmetic;
+mod behaviour;
+mod decisions;
+mod machine;
+mod queues;
+mod records;
+mod scripts;
