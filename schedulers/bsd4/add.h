@@ -127,10 +127,10 @@ __noinline int add_notify(u64 queue, u32 pri, u32 flags)
 	return 0;
 }
 
-/* The queue for a task that is in none; @cpu is the one that the kernel has it on. */
-static __always_inline u64 add_queue(struct task_struct *p, struct bsd4_task *t, s32 cpu)
+/* The queue for a task that leaves @from; @cpu is where the kernel has it. */
+static __always_inline u64 add_queue(struct task_struct *p, struct bsd4_task *t, s32 cpu, u64 from)
 {
 	if (!is_restricted(p))
 		return QUEUE_GLOBAL;
-	return pick_cpu(p, READ_ONCE(t->last_cpu), cpu);
+	return pick_cpu(p, READ_ONCE(t->last_cpu), cpu, from);
 }

@@ -45,7 +45,7 @@ s32 BPF_STRUCT_OPS(bsd4_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		return prev_cpu;
 	if (!is_restricted(p))
 		return bpf_get_smp_processor_id();
-	return pick_cpu(p, READ_ONCE(t->last_cpu), prev_cpu);
+	return pick_cpu(p, READ_ONCE(t->last_cpu), prev_cpu, QUEUE_NONE);
 }
 
 void BPF_STRUCT_OPS(bsd4_runnable, struct task_struct *p, u64 enq_flags)
@@ -109,7 +109,8 @@ static __always_inline bool keeps_turn(struct bsd4_cpu *c)
 	case HEAD_9_3:
 		return !c->turn_over;
 	case HEAD_11_0:
-		return !c->turn_over && remote;
+		return !c->turn_over &&
+		       (remote || !(preempted || c->yields || READ_ONCE(c->resched)));
 	default:
 		return !c->turn_over && preempted;
 	}
@@ -118,7 +119,7 @@ static __always_inline bool keeps_turn(struct bsd4_cpu *c)
 static __always_inline void set_place(struct task_struct *p, struct bsd4_task *t, s32 cpu,
 				      bool head, u64 now_ns)
 {
-	WRITE_ONCE(t->queue, add_queue(p, t, cpu));
+	WRITE_ONCE(t->queue, add_queue(p, t, cpu, QUEUE_NONE));
 	p->scx.dsq_vtime = queue_key(READ_ONCE(t->pri), head, now_ns);
 }
 
@@ -138,7 +139,11 @@ static __always_inline void place(s32 cpu, struct bsd4_cpu *c, struct task_struc
  * that is not its FIFO any more, or it may not wait there. */
 static __always_inline bool keeps_place(struct task_struct *p, struct bsd4_task *t, u64 queue)
 {
-	if (queue == QUEUE_NONE || key_fifo(p->scx.dsq_vtime) != READ_ONCE(t->pri) / PRI_PER_FIFO)
+	if (queue == QUEUE_NONE)
+		return false;
+	if (is_migration_disabled(p))
+		return true;
+	if (key_fifo(p->scx.dsq_vtime) != READ_ONCE(t->pri) / PRI_PER_FIFO)
 		return false;
 	return queue == QUEUE_GLOBAL ? !is_restricted(p) : allowed(p, queue);
 }
@@ -179,13 +184,27 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 		add_notify(queue, READ_ONCE(t->pri), flags);
 }
 
+/* A task that was preempted and told to make way before comes back with its flag: it leaves the CPU
+ * again as soon as it can. */
+static __always_inline void still_flagged(s32 cpu, struct bsd4_cpu *c, struct bsd4_task *t)
+{
+	if (!READ_ONCE(t->resched))
+		return;
+	WRITE_ONCE(t->resched, false);
+	WRITE_ONCE(c->resched, true);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 /* A switch from the running task to itself. */
-static __always_inline void run_on(struct bsd4_cpu *c, struct task_struct *p, struct bsd4_task *t)
+static __always_inline void run_on(s32 cpu, struct bsd4_cpu *c, struct task_struct *p,
+				   struct bsd4_task *t)
 {
 	t->placed = false;
+	WRITE_ONCE(t->did_run, true);
 	WRITE_ONCE(t->queue, QUEUE_NONE);
 	switched(c, scx_bpf_now());
 	p->scx.slice = SLICE_UNTIL_TICK;
+	still_flagged(cpu, c, t);
 }
 
 /* Whether the running task, at the tail of the best FIFO, is the one that runq_fuzz prefers. */
@@ -239,7 +258,7 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 	/* It is the best one after all. */
 	if (stays && (READ_ONCE(t->queue) != QUEUE_GLOBAL) == own) {
 		add_notify(READ_ONCE(t->queue), READ_ONCE(t->pri), ADD_YIELDING);
-		run_on(c, prev, t);
+		run_on(cpu, c, prev, t);
 		return;
 	}
 	if (own && scx_bpf_dsq_move_to_local(cpu, 0))
@@ -250,7 +269,7 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	/* Another CPU was faster. */
 	if (t)
-		run_on(c, prev, t);
+		run_on(cpu, c, prev, t);
 }
 
 /* Running ------------------------------------------------------------------------------- */
@@ -280,11 +299,7 @@ void BPF_STRUCT_OPS(bsd4_running, struct task_struct *p)
 	WRITE_ONCE(c->curr, i);
 	switched(c, now_ns);
 	ticks_skip(&c->ticks, now_ns, par.tick_ns);
-	if (READ_ONCE(t->resched)) {
-		WRITE_ONCE(t->resched, false);
-		WRITE_ONCE(c->resched, true);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
+	still_flagged(cpu, c, t);
 }
 
 void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
@@ -347,6 +362,7 @@ void BPF_STRUCT_OPS(bsd4_tick, struct task_struct *p)
 /* sched_relinquish: to the tail of its FIFO; what it has used and what is left of its turn stay. */
 bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to)
 {
+	cpu_ctx(bpf_get_smp_processor_id())->yields = true;
 	from->scx.slice = 0;
 	return false;
 }

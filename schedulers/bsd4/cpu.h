@@ -20,11 +20,12 @@ struct bsd4_cpu {
 	u32 curr;
 	u32 other_pri;
 	/* Why the running task is to leave: a better one waits (NEEDRESCHED); it is preempted, from
-	 * another CPU; its turn is over (SLICEEND). */
+	 * another CPU; its turn is over (SLICEEND); it yields. */
 	bool resched;
 	bool preempt;
 	bool preempt_remote;
 	bool turn_over;
+	bool yields;
 	/* It has run something, or fallen idle: before, nobody knows. */
 	bool seen;
 	/* first_with_fuzz(): tasks looked at; how many are before the one found; whether there
@@ -90,4 +91,5 @@ static __always_inline void switched(struct bsd4_cpu *c, u64 now_ns)
 	WRITE_ONCE(c->preempt, false);
 	WRITE_ONCE(c->preempt_remote, false);
 	c->turn_over = false;
+	c->yields = false;
 }

@@ -50,23 +50,30 @@ static __always_inline bool is_restricted(const struct task_struct *p)
 	return p->nr_cpus_allowed < nr_cpus || is_migration_disabled(p);
 }
 
-/* sched_pickcpu: where the fewest wait, the last CPU first; @cpu if there is no choice. */
-static __noinline s32 pick_cpu(struct task_struct *p, s32 last, s32 cpu)
+/* Tasks that wait in the queue of a CPU, without one that is about to leave @from. */
+static __always_inline s32 queue_length(s32 cpu, u64 from)
+{
+	return scx_bpf_dsq_nr_queued(cpu) - ((u64)cpu == from);
+}
+
+/* sched_pickcpu: where the fewest wait, the last CPU first; @cpu, where the kernel has the task, if
+ * there is no choice. The task is about to leave the queue @from. */
+static __noinline s32 pick_cpu(struct task_struct *p, s32 last, s32 cpu, u64 from)
 {
 	s32 best = -1, least = 0, i;
 
-	if (is_migration_disabled(p) || p->nr_cpus_allowed == 1)
+	if (is_migration_disabled(p) || (p->nr_cpus_allowed == 1 && allowed(p, cpu)))
 		return cpu;
 	if (last >= 0 && allowed(p, last)) {
 		best = last;
-		least = scx_bpf_dsq_nr_queued(last);
+		least = queue_length(last, from);
 	}
 	bpf_for (i, 0, nr_cpus) {
 		s32 nr;
 
 		if (!allowed(p, i))
 			continue;
-		nr = scx_bpf_dsq_nr_queued(i);
+		nr = queue_length(i, from);
 		if (best < 0 || nr < least) {
 			best = i;
 			least = nr;

@@ -61,7 +61,7 @@ __noinline int requeue(u32 i, u32 pri, u32 flags, u64 now_ns)
 	p = bpf_task_from_pid(READ_ONCE(t->pid));
 	/* The pid may be that of another task by now. */
 	if (p && slot_of(p) == i) {
-		to = add_queue(p, t, scx_bpf_task_cpu(p));
+		to = add_queue(p, t, scx_bpf_task_cpu(p), from);
 		bpf_for_each (scx_dsq, any, from, 0) {
 			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
 			moved = scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, to, 0);

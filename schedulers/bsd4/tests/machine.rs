@@ -161,7 +161,12 @@ impl Machine {
         let class = th["cls"].as_str().unwrap_or("ts");
         let last = or(&th["last"], 0);
         let state = self.kernel.state();
-        let task = state.add_task(id as i32, last.clamp(0, 63) as u32);
+        // A task that may run on one CPU only is there.
+        let cpu = match mask.count_ones() {
+            1 if th["pin"].is_null() => mask.trailing_zeros(),
+            _ => last.clamp(0, 63) as u32,
+        };
+        let task = state.add_task(id as i32, cpu);
         state.allow(task, |cpu| cpu < 64 && mask >> cpu & 1 != 0);
         let nice = or(&th["nice"], 0);
         state.task(task).static_prio = 120 + nice as i32;
@@ -193,11 +198,24 @@ impl Machine {
         thread
     }
 
+    /// A task returns to user mode.
+    pub fn to_user(&mut self, id: i64) {
+        let (th, k) = (self.threads[&id], self.known(id));
+        self.call("t_set_pri", &[th.address, k.user_pri]);
+    }
+
     fn set_state(&mut self, id: i64, runs: bool) {
         let (k, th) = (self.known(id), self.threads[&id]);
         let did_run = k.did_run.into();
         let words = [th.address, k.user_pri, k.pri, k.last_cpu, 1, runs.into(), did_run];
         self.call("t_state", &words);
+    }
+
+    /// A task runs on a CPU, as if it had for long.
+    pub fn runs_now(&mut self, cpu: usize, id: i64) {
+        self.set_running(cpu, id);
+        let slot = self.threads[&id].slot;
+        self.call("t_cpu", &[cpu as i64, slot, 0, 0, 0, 1]);
     }
 
     fn set_running(&mut self, cpu: usize, id: i64) {
@@ -420,5 +438,28 @@ impl Machine {
             timeshare: true,
         };
         self.threads.insert(id, thread);
+    }
+}
+
+impl Machine {
+    /// A thread of the kernel's runs on a CPU, whatever else does.
+    pub fn busy(&mut self, cpu: usize) {
+        let c = self.call("t_cpu_get", &[cpu as i64]);
+        let slot = self.cur[cpu].map_or(0, |id| self.threads[&id].slot);
+        self.call("t_cpu", &[cpu as i64, slot, 0, 0, 0, c[5]]);
+    }
+
+    /// The task of a CPU calls sched_yield().
+    pub fn yields(&mut self, cpu: usize) {
+        self.on(cpu);
+        if let Some(id) = self.cur[cpu] {
+            let address = self.threads[&id].address;
+            self.call("bsd4_yield", &[address, 0]);
+        }
+    }
+
+    /// All threads are in the kernel: a switch changes no priority.
+    pub fn keep_priorities(&mut self) {
+        self.threads.values_mut().for_each(|th| th.in_kernel = true);
     }
 }

@@ -156,6 +156,14 @@ int t_cpu(struct words *x)
 	return 0;
 }
 
+/* In: CPU, whether it is marked as idle. */
+SEC("syscall")
+int t_idle(struct words *x)
+{
+	mark_idle(x->w[0], x->w[1]);
+	return 0;
+}
+
 /* In: CPU, flags of its next switch: resched, preempt, preempt_remote, turn over. */
 SEC("syscall")
 int t_asked(struct words *x)
@@ -263,7 +271,7 @@ int t_forward(struct words *x)
 SEC("syscall")
 int t_pick_cpu(struct words *x)
 {
-	x->w[2] = pick_cpu((struct task_struct *)x->w[0], x->w[1], x->w[1]);
+	x->w[2] = pick_cpu((struct task_struct *)x->w[0], x->w[1], x->w[1], QUEUE_NONE);
 	return 0;
 }
 
@@ -284,7 +292,8 @@ int t_pri(struct words *x)
 	return 0;
 }
 
-/* In: share of a CPU, ticks in a second, whether a second passes for a task that runs. Out: share. */
+/* In: share of a CPU, ticks in a second, whether a second passes for a task that runs. Out: share.
+ */
 SEC("syscall")
 int t_second(struct words *x)
 {
