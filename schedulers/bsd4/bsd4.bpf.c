@@ -431,6 +431,8 @@ static void changes(struct task_struct *p, struct bsd4_task *t)
 
 	if (!lk)
 		return;
+	if (pri >= PRI_MIN_TIMESHARE && pri <= PRI_MAX_TIMESHARE)
+		maybe_resched(bpf_get_smp_processor_id(), pri, false);
 	bpf_spin_lock(&lk->lock);
 	describe(p, t);
 	if (t->class == CLASS_FIXED)
@@ -438,8 +440,6 @@ static void changes(struct task_struct *p, struct bsd4_task *t)
 	reset_user_pri(t);
 	apply_user_pri(t);
 	bpf_spin_unlock(&lk->lock);
-	if (pri >= PRI_MIN_TIMESHARE && pri <= PRI_MAX_TIMESHARE)
-		maybe_resched(bpf_get_smp_processor_id(), pri, false);
 }
 
 void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)

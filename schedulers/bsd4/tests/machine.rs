@@ -31,7 +31,7 @@ pub struct Thread {
     pub task: TaskId,
     pub address: i64,
     pub slot: i64,
-    /// It has slept and not returned to user mode, or never does: it keeps its active priority.
+    /// It has slept and not returned to user mode, or never does: it does not make way.
     pub in_kernel: bool,
     pub timeshare: bool,
 }
@@ -59,6 +59,8 @@ pub struct Machine {
     pub cur: Vec<Option<i64>>,
     /// Kicks of other CPUs; true: PREEMPT.
     pub kicked: Vec<(u32, bool)>,
+    /// A task that gets a CPU has not yet returned to user mode.
+    pub keeps_priorities: bool,
     /// A turn in statistics ticks and in hz ticks.
     pub slice: i64,
     pub quantum: i64,
@@ -75,6 +77,7 @@ impl Machine {
             threads: BTreeMap::new(),
             cur: vec![None; nr_cpus],
             kicked: Vec::new(),
+            keeps_priorities: true,
             slice: 0,
             quantum: 0,
         };
@@ -366,6 +369,16 @@ impl Machine {
 
     /// `schedule()` on a CPU: its task leaves to sleep, or still wants to run. Returns who ran and who runs, if that is another.
     pub fn schedule(&mut self, cpu: usize, still_wants: bool) -> Option<(Option<i64>, Option<i64>)> {
+        self.schedule_out(cpu, still_wants, true)
+    }
+
+    /// The same; `sleeps`: if it leaves, it is to sleep, and not to wait for an interrupt.
+    pub fn schedule_out(
+        &mut self,
+        cpu: usize,
+        still_wants: bool,
+        sleeps: bool,
+    ) -> Option<(Option<i64>, Option<i64>)> {
         self.pass_ns();
         self.on(cpu);
         let prev = self.cur[cpu];
@@ -378,7 +391,7 @@ impl Machine {
             task.scx.flags = if wants { TASK_QUEUED } else { 0 };
             if !wants {
                 self.call("bsd4_stopping", &[address, 0]);
-                self.call("bsd4_quiescent", &[address, SLEEP]);
+                self.call("bsd4_quiescent", &[address, if sleeps { SLEEP } else { 0 }]);
             }
         }
         self.call("bsd4_dispatch", &[cpu as i64, address]);
@@ -389,13 +402,25 @@ impl Machine {
                 self.call("bsd4_enqueue", &[address, 0]);
             }
             self.runs(cpu, task);
-        } else if !wants && prev.is_some() {
+        } else if prev.is_some_and(|id| !wants || !self.may_run(id, cpu)) {
+            if wants {
+                // The kernel moves a task off a CPU that is forbidden to it.
+                self.call("bsd4_stopping", &[address, 1]);
+                self.call("bsd4_enqueue", &[address, 0]);
+            }
             self.cur[cpu] = None;
             self.call("bsd4_update_idle", &[cpu as i64, 1]);
         }
         self.note_kicks();
         let next = self.cur[cpu];
         (prev != next).then_some((prev, next))
+    }
+
+    fn may_run(&mut self, id: i64, cpu: usize) -> bool {
+        let task = self.threads[&id].task;
+        let state = self.kernel.state();
+        state.task(task).scx.slice = 0;
+        state.allows(task, cpu as u32)
     }
 
     fn runs(&mut self, cpu: usize, task: TaskId) {
@@ -410,7 +435,7 @@ impl Machine {
         self.cur[cpu] = Some(id);
         self.call("bsd4_running", &[th.address]);
         // The scheduler takes it to be back in user mode now; recorded threads are when the record says so.
-        if th.in_kernel {
+        if self.keeps_priorities {
             self.call("t_set_pri", &[th.address, pri]);
         }
     }
@@ -458,8 +483,4 @@ impl Machine {
         }
     }
 
-    /// All threads are in the kernel: a switch changes no priority.
-    pub fn keep_priorities(&mut self) {
-        self.threads.values_mut().for_each(|th| th.in_kernel = true);
-    }
 }
