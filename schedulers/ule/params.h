@@ -63,6 +63,8 @@ const volatile bool balance_bug = false;
 const volatile u32 balance_interval_ticks = 0;
 /* Smallest difference of two loads that the balancer evens out. */
 const volatile u32 balance_diff_min = 1;
+/* FreeBSD of 2011: a pass moves tasks of one pair of CPUs, half of their difference. */
+const volatile bool balance_one_pair = false;
 /* Port only: the priority that each CPU's best task is taken to have before there was any. 0, as
  * zeroed memory has it, stays for ever: no CPU ever runs something worse than a woken task. */
 const volatile u32 lowpri_boot = 0;
