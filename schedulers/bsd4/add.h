@@ -19,14 +19,12 @@ enum add_flags {
 	ADD_HEAD = 8,
 };
 
-/* forward_wakeup: all idle CPUs but this one. False: there is none. */
-static __noinline bool forward_wakeup(s32 self)
+/* Wakes all idle CPUs but this one. False: there is none. */
+static __noinline bool wake_idle(s32 self)
 {
-	bool forwarded = false;
+	bool woken = false;
 	s32 cpu, word, n;
 
-	if (!ipiwakeup_enabled)
-		return false;
 	if (ipiwakeup_useloop) {
 		bpf_for (cpu, 0, nr_cpus) {
 			struct bsd4_cpu *c = cpu_ctx(cpu);
@@ -35,12 +33,10 @@ static __noinline bool forward_wakeup(s32 self)
 			    READ_ONCE(c->other_pri) != PRI_IDLE)
 				continue;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-			forwarded = true;
+			woken = true;
 		}
-		return forwarded;
+		return woken;
 	}
-	if (!ipiwakeup_usemask)
-		return false;
 	bpf_for (word, 0, (nr_cpus + 63) / 64) {
 		u64 idle = READ_ONCE(idle_mask[word & (MAX_CPUS / 64 - 1)]);
 
@@ -51,10 +47,18 @@ static __noinline bool forward_wakeup(s32 self)
 				break;
 			scx_bpf_kick_cpu(word * 64 + __builtin_ctzll(idle), SCX_KICK_IDLE);
 			idle &= idle - 1;
-			forwarded = true;
+			woken = true;
 		}
 	}
-	return forwarded;
+	return woken;
+}
+
+/* False: nobody has been told of the task. */
+static __always_inline bool forward_wakeup(s32 self)
+{
+	if (!ipiwakeup_enabled || (!ipiwakeup_usemask && !ipiwakeup_useloop))
+		return false;
+	return wake_idle(self);
 }
 
 /* The rule of maybe_preempt and kick_other_cpu. */

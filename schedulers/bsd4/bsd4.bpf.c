@@ -291,10 +291,11 @@ void BPF_STRUCT_OPS(bsd4_tick, struct task_struct *p)
 		if (clock_tick(c, t, now_ns))
 			p->scx.slice = 0;
 	}
-	/* A CPU may have fallen idle while a task was on its way to the queue: see update_idle().
+	/* Idle CPUs of FreeBSD look at the queue when their clocks interrupt them. Here they have
+	 * no ticks, and one of them may have fallen idle while a task was on its way to the queue.
 	 */
 	if (nr_due && scx_bpf_dsq_nr_queued(QUEUE_GLOBAL))
-		forward_wakeup(cpu);
+		wake_idle(cpu);
 	if (tilt_probes_on && nr_due)
 		probe_task(t);
 }

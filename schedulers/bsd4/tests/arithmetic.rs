@@ -54,9 +54,18 @@ fn estcpu_decays_the_slower_the_higher_the_load() {
     assert_eq!(decays(&mut machine(1), ONE, 295, 13), sequence);
     assert_eq!(decays(&mut machine(1), 2 * ONE, 295, 3), [236, 188, 150]);
     // Until a tenth is left.
-    for (load, seconds) in [(ONE / 2, 4), (ONE, 6), (2 * ONE, 11), (4 * ONE, 19), (8 * ONE, 35)] {
+    for (load, seconds) in [
+        (ONE / 2, 4),
+        (ONE, 6),
+        (2 * ONE, 11),
+        (4 * ONE, 19),
+        (8 * ONE, 35),
+    ] {
         let left = decays(&mut machine(1), load, 295, seconds);
-        assert!(left[seconds - 1] <= 29 && left[seconds - 2] > 29, "{load}: {left:?}");
+        assert!(
+            left[seconds - 1] <= 29 && left[seconds - 2] > 29,
+            "{load}: {left:?}"
+        );
     }
 }
 
@@ -106,11 +115,20 @@ fn hog(cpus: i64, load: i64, ticks: usize, seconds: usize) -> Vec<[i64; 4]> {
 
 #[test]
 fn hogs_reach_an_equilibrium() {
-    let alone = hog(1, ONE, 127, 6).into_iter().map(|[a, b, _, p]| (a, b, p));
-    let expected = [(127, 84, 150), (211, 140, 157), (267, 178, 162), (295, 196, 164)];
+    let alone = hog(1, ONE, 127, 6)
+        .into_iter()
+        .map(|[a, b, _, p]| (a, b, p));
+    let expected = [
+        (127, 84, 150),
+        (211, 140, 157),
+        (267, 178, 162),
+        (295, 196, 164),
+    ];
     assert_eq!(alone.clone().take(4).collect::<Vec<_>>(), expected);
     assert!(alone.skip(4).all(|second| second == (295, 196, 164)));
-    let four = hog(1, 4 * ONE, 32, 8).into_iter().map(|[a, b, p, _]| (a, b, p));
+    let four = hog(1, 4 * ONE, 32, 8)
+        .into_iter()
+        .map(|[a, b, p, _]| (a, b, p));
     assert_eq!(
         four.collect::<Vec<_>>(),
         [
@@ -124,7 +142,9 @@ fn hogs_reach_an_equilibrium() {
             (174, 154, 161),
         ]
     );
-    let on_four = hog(4, 4 * ONE, 127, 8).into_iter().map(|[a, b, p, _]| (a, b, p));
+    let on_four = hog(4, 4 * ONE, 127, 8)
+        .into_iter()
+        .map(|[a, b, p, _]| (a, b, p));
     assert_eq!(
         on_four.collect::<Vec<_>>(),
         [
@@ -164,7 +184,9 @@ fn the_load_average_approaches_the_number_of_tasks() {
     let mut m = machine(1);
     m.call("t_cpu", &[0, 0, 255, 1, 0, 1]);
     let averages: Vec<i64> = (0..12).map(|_| m.call("t_loadav", &[])[0]).collect();
-    let expected = [164, 314, 452, 579, 696, 804, 903, 994, 1078, 1155, 1226, 1291];
+    let expected = [
+        164, 314, 452, 579, 696, 804, 903, 994, 1078, 1155, 1226, 1291,
+    ];
     assert_eq!(averages, expected);
 }
 
@@ -254,10 +276,24 @@ fn recorded_clock() {
             let mut th = given.clone();
             th["id"] = json!(1);
             let th = m.thread(&th);
-            m.call("t_state", &[th.address, or(&given["upri"], int(&given["pri"])), int(&given["pri"]), 0, 1, 1, 1]);
+            m.call(
+                "t_state",
+                &[
+                    th.address,
+                    or(&given["upri"], int(&given["pri"])),
+                    int(&given["pri"]),
+                    0,
+                    1,
+                    1,
+                    1,
+                ],
+            );
             let tick_ns = 1_000_000_000 / hz;
             let now = START_NS as i64;
-            m.call("t_cpu", &[0, th.slot, 0, 0, now / tick_ns - int(&given["ago"]), 1]);
+            m.call(
+                "t_cpu",
+                &[0, th.slot, 0, 0, now / tick_ns - int(&given["ago"]), 1],
+            );
             for _ in 0..int(&given["ticks"]) {
                 m.call("t_clock", &[th.address, 0, now]);
             }
@@ -362,9 +398,29 @@ fn recorded_fork() {
             let aff = m.call("t_flags", &[child])[5];
             differs(
                 "est, pri, base, upri, slp, cpt, pct, nr, aff, parent_est",
-                &[k.est, k.pri, k.pri, k.user_pri, k.slept, k.ticks, k.share, k.resched.into(), aff, m.known(1).est],
                 &[
-                    "est", "pri", "base", "upri", "slp", "cpt", "pct", "nr", "aff", "parent_est",
+                    k.est,
+                    k.pri,
+                    k.pri,
+                    k.user_pri,
+                    k.slept,
+                    k.ticks,
+                    k.share,
+                    k.resched.into(),
+                    aff,
+                    m.known(1).est,
+                ],
+                &[
+                    "est",
+                    "pri",
+                    "base",
+                    "upri",
+                    "slp",
+                    "cpt",
+                    "pct",
+                    "nr",
+                    "aff",
+                    "parent_est",
                 ]
                 .map(|name| int(&expected[name])),
             )?;
@@ -378,7 +434,12 @@ fn recorded_fork() {
 }
 
 /// A task creates another one, of this id and mask; returns its address.
-pub fn forks(m: &mut Machine, creator: tiltyard_schedtest::kernel::TaskId, id: i64, mask: &Value) -> i64 {
+pub fn forks(
+    m: &mut Machine,
+    creator: tiltyard_schedtest::kernel::TaskId,
+    id: i64,
+    mask: &Value,
+) -> i64 {
     let mask = m.mask(mask);
     let state = m.kernel.state();
     let nice = state.task(creator).static_prio;
@@ -389,7 +450,9 @@ pub fn forks(m: &mut Machine, creator: tiltyard_schedtest::kernel::TaskId, id: i
     let current = state.current.replace(creator);
     // `struct scx_init_task_args`: fork, cgroup.
     let args = [1u64, 0];
-    let (_, error) = m.kernel.call("bsd4_init_task", &[address, args.as_ptr() as i64]);
+    let (_, error) = m
+        .kernel
+        .call("bsd4_init_task", &[address, args.as_ptr() as i64]);
     assert_eq!(error, 0);
     m.kernel.state().current = current;
     m.adopt(id, task, address);
@@ -401,7 +464,9 @@ fn recorded_exit() {
     const NO_LOAD: Reason = "every task counts in the load";
     compare("exit", 118, &[(NO_LOAD, 42)], |given, expected| {
         let mut m = Machine::boot(int(&given["ncpu"]) as usize, &[]);
-        let parent = m.thread(&json!({ "id": 1, "pri": expected["parent_upri"], "est": given["parent_est"] }));
+        let parent = m.thread(
+            &json!({ "id": 1, "pri": expected["parent_upri"], "est": given["parent_est"] }),
+        );
         let exiting = m.thread(&json!({ "id": 2, "pri": 140, "est": given["exiting_est"] }));
         m.call("t_cpu", &[0, exiting.slot, 0, 0, 0, int(&given["load"])]);
         m.call("t_state", &[exiting.address, 140, 140, 0, 1, 1, 1]);

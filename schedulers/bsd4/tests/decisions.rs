@@ -13,7 +13,8 @@ const OFFLINE: Reason = "halted and stopped CPUs are offline, and never idle";
 const AT_ONCE: Reason = "whether the switch comes at once is the kernel's affair";
 const LENT: Reason = "locks lend no priority";
 const MOVES: Reason = "the kernel itself moves a running task off a CPU that is forbidden to it";
-const NO_REASON: Reason = "no task leaves its CPU of its own accord and still wants to run, unless it yields";
+const NO_REASON: Reason =
+    "no task leaves its CPU of its own accord and still wants to run, unless it yields";
 
 /// Whose CPUs were interrupted or woken by the record, sorted.
 fn interrupted(log: &Value) -> Vec<u32> {
@@ -99,7 +100,11 @@ fn recorded_schedcpu() {
         if !lent.is_empty() {
             return Ok(Part(LENT));
         }
-        differs("interrupted", &kicked(&mut m), &interrupted(&expected["log"]))?;
+        differs(
+            "interrupted",
+            &kicked(&mut m),
+            &interrupted(&expected["log"]),
+        )?;
         Ok(Whole)
     });
 }
@@ -113,7 +118,11 @@ fn recorded_nice() {
             m.set_nice(int(&th["id"]), int(&given["nice_to"]));
         }
         after(&mut m, &was, expected, &[])?;
-        differs("interrupted", &kicked(&mut m), &interrupted(&expected["log"]))?;
+        differs(
+            "interrupted",
+            &kicked(&mut m),
+            &interrupted(&expected["log"]),
+        )?;
         Ok(Whole)
     });
 }
@@ -127,7 +136,11 @@ fn recorded_setprio() {
         let now_ns = m.pass_ns();
         m.call("t_prio", &[th.slot, to, now_ns]);
         after(&mut m, &was, expected, &[])?;
-        differs("interrupted", &kicked(&mut m), &interrupted(&expected["log"]))?;
+        differs(
+            "interrupted",
+            &kicked(&mut m),
+            &interrupted(&expected["log"]),
+        )?;
         Ok(Whole)
     });
 }
@@ -234,7 +247,7 @@ fn recorded_switch() {
             let slice = &expected["slice_version"];
             let tunables = [tunables, &[("sleep_priority", 0)]].concat();
             let mut m = Machine::of(given, &tunables);
-                // A record without a version of 2016 does not say; an ended slice, which it then does not contradict.
+            // A record without a version of 2016 does not say; an ended slice, which it then does not contradict.
             let ended = i64::from(slice["sliceend"] != 0);
             let flagged = m.asked(own)[0];
             if flagged && why == "bindlike" && !of_2012 {
@@ -300,7 +313,11 @@ fn recorded_affinity() {
         if moves {
             return Ok(Part(MOVES));
         }
-        differs("interrupted", &kicked(&mut m), &interrupted(&expected["log"]))?;
+        differs(
+            "interrupted",
+            &kicked(&mut m),
+            &interrupted(&expected["log"]),
+        )?;
         Ok(Whole)
     });
 }

@@ -112,7 +112,10 @@ impl Machine {
             let idles = idle.map_or(slot == 0, |idle| idle >> cpu & 1 != 0);
             let other = if slot == 0 { 255 } else { 0 };
             let switched = (START_NS / MS) as i64;
-            m.call("t_cpu", &[cpu as i64, slot, other, idles.into(), switched, 0]);
+            m.call(
+                "t_cpu",
+                &[cpu as i64, slot, other, idles.into(), switched, 0],
+            );
             let flagged = m.cur[cpu].is_some_and(|id| {
                 let th = list(&given["th"]).iter().find(|th| th["id"] == id);
                 th.is_some_and(|th| th["nr"] == 1)
@@ -210,7 +213,15 @@ impl Machine {
     fn set_state(&mut self, id: i64, runs: bool) {
         let (k, th) = (self.known(id), self.threads[&id]);
         let did_run = k.did_run.into();
-        let words = [th.address, k.user_pri, k.pri, k.last_cpu, 1, runs.into(), did_run];
+        let words = [
+            th.address,
+            k.user_pri,
+            k.pri,
+            k.last_cpu,
+            1,
+            runs.into(),
+            did_run,
+        ];
         self.call("t_state", &words);
     }
 
@@ -278,7 +289,10 @@ impl Machine {
         let tasks = self.kernel.state().queued(dsq).to_vec();
         let name = |task: &TaskId| {
             let mut threads = self.threads.iter();
-            *threads.find(|(_, th)| th.task == *task).expect("a thread").0
+            *threads
+                .find(|(_, th)| th.task == *task)
+                .expect("a thread")
+                .0
         };
         tasks.iter().map(name).collect()
     }
@@ -322,7 +336,10 @@ impl Machine {
         let (pinned, allowed) = (task.migration_disabled != 0, task.nr_cpus_allowed);
         let prev = if last < 0 { cpu.into() } else { last };
         if !pinned && allowed > 1 {
-            let chosen = self.kernel.call("bsd4_select_cpu", &[th.address, prev, 8]).1;
+            let chosen = self
+                .kernel
+                .call("bsd4_select_cpu", &[th.address, prev, 8])
+                .1;
             self.kernel.state().set_cpu(th.task, chosen as u32);
         } else if !pinned {
             let mut all = 0..self.nr_cpus as u32;
@@ -368,7 +385,11 @@ impl Machine {
     }
 
     /// `schedule()` on a CPU: its task leaves to sleep, or still wants to run. Returns who ran and who runs, if that is another.
-    pub fn schedule(&mut self, cpu: usize, still_wants: bool) -> Option<(Option<i64>, Option<i64>)> {
+    pub fn schedule(
+        &mut self,
+        cpu: usize,
+        still_wants: bool,
+    ) -> Option<(Option<i64>, Option<i64>)> {
         self.schedule_out(cpu, still_wants, true)
     }
 
@@ -482,5 +503,4 @@ impl Machine {
             self.call("bsd4_yield", &[address, 0]);
         }
     }
-
 }

@@ -13,10 +13,38 @@ const AT_ONCE: Reason = "whether the switch comes at once is the kernel's affair
 
 /// The build options of a record's outcomes.
 const OPTIONS: [(&str, [(&str, i128); 3]); 4] = [
-    ("none", [("preemption", 0), ("ipi_preemption", 0), ("full_preemption", 0)]),
-    ("default", [("preemption", 1), ("ipi_preemption", 0), ("full_preemption", 0)]),
-    ("ipi", [("preemption", 1), ("ipi_preemption", 1), ("full_preemption", 0)]),
-    ("full", [("preemption", 1), ("ipi_preemption", 1), ("full_preemption", 1)]),
+    (
+        "none",
+        [
+            ("preemption", 0),
+            ("ipi_preemption", 0),
+            ("full_preemption", 0),
+        ],
+    ),
+    (
+        "default",
+        [
+            ("preemption", 1),
+            ("ipi_preemption", 0),
+            ("full_preemption", 0),
+        ],
+    ),
+    (
+        "ipi",
+        [
+            ("preemption", 1),
+            ("ipi_preemption", 1),
+            ("full_preemption", 0),
+        ],
+    ),
+    (
+        "full",
+        [
+            ("preemption", 1),
+            ("ipi_preemption", 1),
+            ("full_preemption", 1),
+        ],
+    ),
 ];
 
 #[test]
@@ -34,10 +62,7 @@ fn recorded_runq() {
         let mut picked = Vec::new();
         for op in list(&given["ops"]) {
             let (what, id) = match op.as_array() {
-                Some(op) => (
-                    op[0].as_str().expect("a word"),
-                    op.get(1).map_or(0, int),
-                ),
+                Some(op) => (op[0].as_str().expect("a word"), op.get(1).map_or(0, int)),
                 None => (op.as_str().expect("a word"), 0),
             };
             match what {
@@ -130,7 +155,8 @@ fn recorded_forward() {
         let mut m = Machine::boot(nr_cpus, &tunables);
         let own = int(&given["self"]);
         // The CPU that runs this is online.
-        let offline = (bits(&given["hlt"]).unwrap_or(0) | bits(&given["stopped"]).unwrap_or(0)) & !(1 << own);
+        let offline =
+            (bits(&given["hlt"]).unwrap_or(0) | bits(&given["stopped"]).unwrap_or(0)) & !(1 << own);
         let marked = bits(&given["idle"]).expect("a mask") & !offline;
         let idle = bits(&given["running_idle"]).unwrap_or(marked) & !offline;
         for cpu in 0..nr_cpus as i64 {
@@ -141,7 +167,11 @@ fn recorded_forward() {
         let forwarded = m.call("t_forward", &[own])[1];
         m.note_kicks();
         let mut woken: Vec<i64> = ints(&expected["mwait"]);
-        woken.extend(cpus(bits(&expected["ipi"]).unwrap_or(0)).into_iter().map(i64::from));
+        woken.extend(
+            cpus(bits(&expected["ipi"]).unwrap_or(0))
+                .into_iter()
+                .map(i64::from),
+        );
         woken.sort_unstable();
         let kicked: Vec<i64> = m.kicked.iter().map(|(cpu, _)| i64::from(*cpu)).collect();
         differs("woken", &kicked, &woken)?;
@@ -212,7 +242,10 @@ fn recorded_preempt() {
             m.call("t_add", &[th.address, flags]);
             let kicks = std::mem::take(&mut m.kernel.state().kicks);
             let [resched, preempt, _] = m.asked(0);
-            let (should, nested) = (expected[option].as_str().expect("a word"), given["crit"] == 2);
+            let (should, nested) = (
+                expected[option].as_str().expect("a word"),
+                given["crit"] == 2,
+            );
             differs(option, &resched, &!kicks.is_empty())?;
             if cur.is_null() {
                 // The kernel runs the task on the idle CPU where it woke up.

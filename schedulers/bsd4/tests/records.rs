@@ -58,7 +58,11 @@ pub fn compare(
     assert_eq!(counted, (whole, rest.to_vec()), "{kind}: what was compared");
 }
 
-pub fn differs<T: PartialEq + Debug + ?Sized>(what: &str, is: &T, should: &T) -> Result<(), String> {
+pub fn differs<T: PartialEq + Debug + ?Sized>(
+    what: &str,
+    is: &T,
+    should: &T,
+) -> Result<(), String> {
     match is == should {
         true => Ok(()),
         false => Err(format!("{what} {is:?}, not {should:?}")),

@@ -238,7 +238,8 @@ impl Play {
     fn forks(&mut self, cpu: usize, child: i64) {
         let creator = self.m.cur[cpu].expect("a creator");
         let task = self.m.threads[&creator].task;
-        let mask = (0..self.m.nr_cpus as u32).filter(|cpu| self.m.kernel.state().allows(task, *cpu));
+        let mask =
+            (0..self.m.nr_cpus as u32).filter(|cpu| self.m.kernel.state().allows(task, *cpu));
         let mask = mask.map(|cpu| 1u64 << cpu).sum::<u64>();
         forks(&mut self.m, task, child, &json!(format!("{mask:x}")));
         self.m.on(cpu);
@@ -325,7 +326,11 @@ impl Play {
                 is.push(k.slept);
                 should.push(or(&th["slp"], was.slept));
             }
-            differs(&format!("thread {id}: pri, upri, nr, est, slp"), &is, &should)?;
+            differs(
+                &format!("thread {id}: pri, upri, nr, est, slp"),
+                &is,
+                &should,
+            )?;
         }
         Ok(())
     }

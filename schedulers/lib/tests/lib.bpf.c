@@ -10,6 +10,7 @@
 #include "tiltyard/tree.h"
 #include "tiltyard/slots.h"
 #include "tiltyard/arith.h"
+#include "tiltyard/freebsd.h"
 #include "tiltyard/weights.h"
 
 char _license[] SEC("license") = "GPL";
@@ -182,5 +183,18 @@ SEC("syscall") u64 t_parts(u64 *a)
 	a[3] = all.inverse;
 	a[4] = calc_delta(a[0], a[1], all.inverse);
 	a[5] = calc_delta_fair(a[0], &all);
+	return 0;
+}
+
+/* FreeBSD ------------------------------------------------------------------------------- */
+
+/* In: a task. Out: the pid of its heir, whether it is a kernel thread, of the idle class. */
+SEC("syscall") u64 t_freebsd(u64 *a)
+{
+	struct task_struct *p = (struct task_struct *)a[0];
+
+	a[5] = freebsd_heir_pid(p);
+	a[6] = is_kthread(p);
+	a[7] = freebsd_is_idle_class(p);
 	return 0;
 }

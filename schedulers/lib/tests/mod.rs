@@ -2,6 +2,7 @@
 //! The shared headers against plain models: the C code itself, built for the simulated machine and called a function at a time
 //! through lib.bpf.c.
 
+mod freebsd;
 mod keeper;
 mod numbers;
 

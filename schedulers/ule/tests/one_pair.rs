@@ -51,7 +51,10 @@ fn excess(preset: &str, hogs: u64) -> f64 {
 fn hogs_show_a_sawtooth_in_2011_and_none_in_2013() {
     for (hogs, model) in [(18, 1.41), (24, 1.22), (31, 1.04), (32, 1.0)] {
         let excess = excess("ule_2011", hogs);
-        assert!((excess - model).abs() < 0.1, "{hogs} hogs in 2011: {excess:.2}, {model}");
+        assert!(
+            (excess - model).abs() < 0.1,
+            "{hogs} hogs in 2011: {excess:.2}, {model}"
+        );
     }
     for hogs in [18, 24] {
         let excess = excess("ule_2013", hogs);
