@@ -340,27 +340,27 @@ s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_a
 {
 	struct task_struct *creator = bpf_get_current_task_btf();
 	struct bsd4_task *ct = task_of(creator), *t;
+	struct sched_lock *lk = sched_lock();
 	u32 i = slot_open(p);
 
-	if (!i)
+	if (!i || !lk)
 		return -ENOMEM;
 	t = task_at(i);
-	__builtin_memset(t, 0, sizeof(*t));
-	t->queue = QUEUE_NONE;
+	/* schedcpu() may be about to leave the task that had this slot before. */
+	bpf_spin_lock(&lk->lock);
+	reset_task(t);
 	describe(p, t);
-	t->last_cpu = -1;
-	t->slice = par.slice;
 	if (args->fork && ct) {
 		inherit(t, ct);
 	} else {
-		t->user_pri = PRI_MIN_IDLE;
+		WRITE_ONCE(t->user_pri, PRI_MIN_IDLE);
 		reset_user_pri(t);
 		return_to_user(t);
 	}
 	if (t->class == CLASS_KERNEL)
 		return_to_user(t);
-	/* schedcpu() may visit it from here on. */
 	WRITE_ONCE(t->pid, p->pid);
+	bpf_spin_unlock(&lk->lock);
 	return 0;
 }
 
@@ -393,13 +393,16 @@ void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 
 void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
+	struct sched_lock *lk = sched_lock();
 	struct bsd4_task *t = task_of(p);
 
-	if (!t)
+	if (!t || !lk)
 		return;
 	if (!args->cancelled)
 		exits(p, t);
+	bpf_spin_lock(&lk->lock);
 	WRITE_ONCE(t->pid, 0);
+	bpf_spin_unlock(&lk->lock);
 	slot_close(p);
 }
 

@@ -21,7 +21,6 @@
 
 /* A CPU's queue has the CPU's number. */
 #define QUEUE_GLOBAL	 ((u64)MAX_CPUS)
-#define QUEUE_NONE	 (~0ULL >> 1)
 
 /* The tick ends turns: the kernel's own countdown must never come first. */
 #define SLICE_UNTIL_TICK (1ULL << 60)

@@ -104,20 +104,23 @@ static __noinline void schedcpu(void)
 		return;
 	bpf_for (i, 1, READ_ONCE(task_slots_fresh)) {
 		struct bsd4_task *t = task_at(i);
-		bool moves;
+		bool moves = false;
 
 		if (!READ_ONCE(t->pid))
 			continue;
 		bpf_spin_lock(&lk->lock);
-		moves = schedcpu_task(t);
+		if (READ_ONCE(t->pid))
+			moves = schedcpu_task(t);
 		bpf_spin_unlock(&lk->lock);
 		if (moves && READ_ONCE(t->queue) != QUEUE_NONE)
 			requeue(i, READ_ONCE(t->pri), ADD_SCHEDCPU, now_ns);
 		if (starve_limit_ms)
 			rescue(i, now_ns);
 		if (tilt_probes_on) {
+			struct probed p = {.pid = READ_ONCE(t->pid)};
+
 			probe_task(t);
-			TILT_PROBE_TASK(pctcpu, t, data_race(t->pctcpu));
+			TILT_PROBE_TASK(pctcpu, &p, data_race(t->pctcpu));
 		}
 	}
 }

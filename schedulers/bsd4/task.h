@@ -16,6 +16,9 @@
 #include "tiltyard/slots.h"
 #include "params.h"
 
+/* A task that waits nowhere. */
+#define QUEUE_NONE (~0ULL >> 1)
+
 /* Fixed: the idle class. Kernel threads compute a priority, but never return to user mode. */
 enum bsd4_class { CLASS_TIMESHARE, CLASS_FIXED, CLASS_KERNEL };
 
@@ -164,15 +167,21 @@ static __always_inline void update_pri(struct bsd4_task *t)
 	reset_user_pri(t);
 }
 
+/* Whom a probe is about. */
+struct probed {
+	s32 pid;
+};
+
 /* What people can see over time. */
 static void probe_task(struct bsd4_task *t)
 {
 	u32 est = READ_ONCE(t->est), pri = READ_ONCE(t->user_pri);
+	struct probed p = {.pid = READ_ONCE(t->pid)};
 
 	if (est != data_race(t->probed_est))
-		TILT_PROBE_TASK(estcpu, t, est);
+		TILT_PROBE_TASK(estcpu, &p, est);
 	if (pri != data_race(t->probed_pri))
-		TILT_PROBE_TASK(prio, t, pri);
+		TILT_PROBE_TASK(prio, &p, pri);
 	WRITE_ONCE(t->probed_est, est);
 	WRITE_ONCE(t->probed_pri, pri);
 }
@@ -222,15 +231,36 @@ static void wakes(struct bsd4_task *t)
 		t->slice = par.slice;
 }
 
+/* A slot has a new task. Partners of what is marked read it without the lock. */
+static __always_inline void reset_task(struct bsd4_task *t)
+{
+	WRITE_ONCE(t->est, 0);
+	WRITE_ONCE(t->slptime, 0);
+	WRITE_ONCE(t->last_cpu, -1);
+	WRITE_ONCE(t->runnable, false);
+	WRITE_ONCE(t->running, false);
+	WRITE_ONCE(t->did_run, false);
+	WRITE_ONCE(t->resched, false);
+	WRITE_ONCE(t->queue, QUEUE_NONE);
+	WRITE_ONCE(t->queued_ns, 0);
+	WRITE_ONCE(t->probed_est, 0);
+	WRITE_ONCE(t->probed_pri, 0);
+	t->cpticks = 0;
+	t->pctcpu = 0;
+	t->slice = par.slice;
+	t->placed = false;
+	t->exited = false;
+}
+
 /* sched_fork_thread: the child starts with its creator's use and priority, and, where turns are
  * counted, with one tick of a turn. */
-static void inherit(struct bsd4_task *t, struct bsd4_task *creator)
+static __always_inline void inherit(struct bsd4_task *t, struct bsd4_task *creator)
 {
-	t->est = READ_ONCE(creator->est);
-	t->user_pri = READ_ONCE(creator->user_pri);
-	t->pri = READ_ONCE(creator->pri);
+	WRITE_ONCE(t->est, READ_ONCE(creator->est));
+	WRITE_ONCE(t->user_pri, READ_ONCE(creator->user_pri));
+	WRITE_ONCE(t->pri, READ_ONCE(creator->pri));
+	WRITE_ONCE(t->last_cpu, slice_counter ? -1 : 0);
 	t->slice = 1;
-	t->last_cpu = slice_counter ? -1 : 0;
 }
 
 /* sched_exit_thread: what a task has used is its heir's, whose priority is computed later. */
