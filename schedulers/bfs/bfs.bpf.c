@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <scx/common.bpf.h>
+#include "tiltyard.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+#include "types.h"
+#include "preempt.h"
+#include "family.h"
+
+/* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
+#define DISPATCH_TRIES 32
+
+static __always_inline void probe_cpu(u32 cpu)
+{
+	TILT_PROBE_CPU(queued, cpu, data_race(grq.nr_queued));
+	TILT_PROBE_CPU(looked_at, cpu, data_race(grq.nr_looked_at));
+}
+
+static __always_inline void probe_task(struct task_struct *p, u32 i)
+{
+	TILT_PROBE_TASK(deadline, p, data_race(task(i)->deadline));
+	TILT_PROBE_TASK(slice, p, data_race(task(i)->slice));
+}
+
+/* Coming ---------------------------------------------------------------------------------- */
+
+/*
+ * BFS binds no woken task to a CPU: it wakes the best idle one, which takes the earliest task. The
+ * core wakes the CPU that is returned here.
+ */
+s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	u32 i = slot_of(p), try;
+	struct bfs_task *t = task(i);
+
+	if (!i)
+		return prev_cpu;
+	t->sync = wake_flags & SCX_WAKE_SYNC;
+	/* Others may be after the same one. */
+	bpf_for (try, 0, DISPATCH_TRIES) {
+		s32 cpu = best_idle(i, t->cpu);
+
+		if (cpu < 0)
+			break;
+		if (claim_idle(cpu)) {
+			t->has_claimed = true;
+			t->claimed = cpu;
+			return cpu;
+		}
+	}
+	return prev_cpu;
+}
+
+/* How a task comes: bits for come_to_queue(). */
+#define COME_WOKEN  1  /* or new */
+#define COME_SYNC   2  /* its waker is about to sleep */
+#define COME_BACK   4  /* it ran, and may not go on there */
+#define COME_BETTER 8  /* it waited, and has been changed */
+#define COME_CHILD  16 /* new, with memory of its own, its parent on this CPU */
+
+#define GO_PREEMPT (1U << 16)
+
+/*
+ * Puts task @i into the queue, of which it may already have a place. Returns the CPU that is to look
+ * for a task, plus GO_PREEMPT if that is not idle; -1: none.
+ */
+__noinline int come_to_queue(u32 i, s32 pid, u32 prio, u32 how, u32 this_cpu)
+{
+	struct bfs_lock *lk = the_lock();
+	struct bfs_task *t = task(i);
+	u32 ref = t->left >= 0 ? t->left : t->cpu;
+	bool preempt = false;
+	s32 cpu = -1;
+
+	if (!lk)
+		return -1;
+	bpf_spin_lock(&lk->lock);
+	if (t->queued && (t->to_tail || t->prio != prio))
+		unlink(i);
+	t->prio = prio;
+	if (!t->queued)
+		append(i);
+	t->to_tail = false;
+	t->left = -1;
+	custody_begin(&t->custody, pid);
+	/* The idle CPU that it has claimed is about to look, unless it has already. */
+	if (t->has_claimed && READ_ONCE(cpu_state(t->claimed)->prio) == PRIO_NONE) {
+		t->has_claimed = false;
+		bpf_spin_unlock(&lk->lock);
+		return -1;
+	}
+	t->has_claimed = false;
+	if (how & COME_CHILD) {
+		cpu = best_idle(i, ref);
+		if (cpu >= 0)
+			claim_idle(cpu);
+		else
+			preempt = true;
+		cpu = cpu >= 0 ? cpu : this_cpu;
+	} else if (how) {
+		cpu = find_cpu(i, ref, !(how & (COME_SYNC | COME_BACK)), &preempt);
+	}
+	bpf_spin_unlock(&lk->lock);
+	return cpu >= 0 && preempt ? cpu | GO_PREEMPT : cpu;
+}
+
+/* How a new task comes. */
+static __noinline u32 come_newborn(struct task_struct *p)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	u32 j = parent ? slot_of(parent) : 0;
+
+	if (j && parent->mm != p->mm &&
+	    READ_ONCE(cpu_state(bpf_get_smp_processor_id())->curr) == j)
+		return COME_WOKEN | COME_CHILD;
+	return COME_WOKEN;
+}
+
+/* The task is ours until it is dispatched, or dequeued below. */
+void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u32 i = slot_of(p), how = 0;
+	struct bfs_task *t = task(i);
+	s32 go, cpu;
+
+	if (!i) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		how = t->sync ? COME_WOKEN | COME_SYNC : COME_WOKEN;
+	else if (t->newborn)
+		how = come_newborn(p);
+	else if (enq_flags & ENQUEUE_RESTORE)
+		how = t->better ? COME_BETTER : 0;
+	else if (enq_flags || requeue_wakes_idle())
+		how = COME_BACK;
+	if (starve_limit_ms && (!enq_flags || enq_flags & SCX_ENQ_WAKEUP || !t->queued_ns))
+		t->queued_ns = scx_bpf_now();
+	t->sync = false;
+	t->newborn = false;
+	t->better = false;
+	t->policy = policy_of(p);
+	go = come_to_queue(i, p->pid, prio_of(p, t), how, bpf_get_smp_processor_id());
+	if (go < 0)
+		return;
+	cpu = go & (GO_PREEMPT - 1);
+	/* For a woken task the core wakes this CPU anyway. */
+	if (go & GO_PREEMPT)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	else if (!(how & COME_WOKEN) || cpu != scx_bpf_task_cpu(p))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
+/*
+ * The core takes the task back before it was dispatched: its affinity or another property changes.
+ * It keeps its place for the enqueue() that follows; all others are told by quiescent().
+ */
+void BPF_STRUCT_OPS(bfs_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = slot_of(p);
+	struct bfs_lock *lk = the_lock();
+
+	if (!i || !lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	custody_end(&task(i)->custody);
+	bpf_spin_unlock(&lk->lock);
+}
+
+/* Running --------------------------------------------------------------------------------- */
+
+/*
+ * schedule(). BFS puts the running task back first and then takes the earliest of all; the core puts
+ * it back afterwards: so it takes part in the choice as if it were the last in the queue.
+ */
+void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
+{
+	u32 running = 0, try;
+	u64 now_ns = scx_bpf_now();
+
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
+		running = slot_of(prev);
+	if (running) {
+		task(running)->policy = policy_of(prev);
+		task(running)->prio = prio_of(prev, task(running));
+	}
+	bpf_for (try, 0, DISPATCH_TRIES) {
+		u32 i = choose(cpu, running, now_ns);
+
+		probe_cpu(cpu);
+		if (!i)
+			break;
+		if (i == running) {
+			prev->scx.slice = TURN_NS;
+			break;
+		}
+		if (hand_over(&task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+			break;
+	}
+}
+
+void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+
+	if (!i)
+		return;
+	if (READ_ONCE(cpu_state(cpu)->curr) != i || READ_ONCE(task(i)->queued)) {
+		task(i)->policy = policy_of(p);
+		task(i)->prio = prio_of(p, task(i));
+		come(i, cpu, scx_bpf_now());
+	}
+	task(i)->slept_load = false;
+	task(i)->queued_ns = 0;
+	probe_task(p, i);
+}
+
+/*
+ * A task that dispatch() has not put back: a higher class takes the CPU. Without a slice it comes by
+ * enqueue(), and others may take it. Of one that goes to sleep quiescent() knows more.
+ */
+void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+
+	if (!i || !runnable || READ_ONCE(cpu_state(cpu)->curr) != i)
+		return;
+	leave(i, cpu, scx_bpf_now(), true);
+	p->scx.slice = 0;
+}
+
+void BPF_STRUCT_OPS(bfs_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	u64 change = deq_flags & (DEQUEUE_SAVE | DEQUEUE_MOVE);
+	struct bfs_task *t = task(i);
+	struct task_struct *heir;
+
+	/* It only comes back: BFS does not even notice. */
+	if (!i || change == DEQUEUE_SAVE)
+		return;
+	if (READ_ONCE(cpu_state(cpu)->curr) == i)
+		leave(i, cpu, scx_bpf_now(), false);
+	else
+		forget(i);
+	if (!(deq_flags & SCX_DEQ_SLEEP))
+		return;
+	t->slept_load = (p->__state & STATE_UNINTERRUPTIBLE) && !(p->__state & STATE_NOLOAD);
+	probe_task(p, i);
+	if (!exit_returns() || !p->exit_state || !t->first_slice)
+		return;
+	heir = bpf_task_from_pid(p->real_parent->pid);
+	if (!heir)
+		return;
+	end_task(i, slot_of(heir));
+	bpf_task_release(heir);
+}
+
+void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct bfs_cpu *c = cpu_state(cpu);
+	struct bfs_lock *lk;
+	u64 now_ns = scx_bpf_now();
+
+	if (!i || READ_ONCE(c->curr) != i)
+		return;
+	c->tick_ns = now_ns;
+	charge(c, now_ns);
+	if (c->policy == ISO || READ_ONCE(iso.ticks)) {
+		lk = the_lock();
+		if (!lk)
+			return;
+		bpf_spin_lock(&lk->lock);
+		iso_account(c);
+		bpf_spin_unlock(&lk->lock);
+	}
+	if (slice_is_over(c))
+		p->scx.slice = 0;
+}
+
+bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
+{
+	u32 i = slot_of(from), cpu = scx_bpf_task_cpu(from);
+
+	if (to || !i)
+		return false;
+	if (yield_refills() && READ_ONCE(cpu_state(cpu)->curr) == i)
+		WRITE_ONCE(cpu_state(cpu)->slice, 0);
+	from->scx.slice = 0;
+	return false;
+}
+
+/* A CPU goes idle, or a class that is not ours takes it out of that. */
+void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
+{
+	struct bfs_cpu *c = cpu_state(cpu);
+
+	if (idle || READ_ONCE(c->prio) != PRIO_NONE)
+		return;
+	claim_idle(cpu);
+	WRITE_ONCE(c->prio, PRIO_OTHER);
+}
+
+/* Changes --------------------------------------------------------------------------------- */
+
+/* A nice value changes. A queued task has been dequeued and comes back by enqueue(). */
+void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
+{
+	u32 i = slot_of(p), nice = task_nice(p) + 20, cpu = scx_bpf_task_cpu(p);
+	struct bfs_task *t = task(i);
+	u64 was = offset_of(t->nice), is = offset_of(nice);
+
+	if (!i || nice == t->nice)
+		return;
+	t->nice = nice;
+	/* The CPU's copy stays as it is: the running task's next deadline is the first to differ. */
+	t->deadline += is - was;
+	if (READ_ONCE(cpu_state(cpu)->curr) == i) {
+		if (is > was)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return;
+	}
+	t->to_tail = true;
+	t->better = is < was;
+}
+
+/* Where task @i may run, of which @mask is a trusted one. */
+static __noinline void copy_mask(u32 i, const struct cpumask *mask)
+{
+	u32 cpu, first = nr_cpus, nr = 0;
+	struct bfs_task *t = task(i);
+	bool all = true;
+
+	bpf_for (cpu, 0, nr_cpus) {
+		u64 *word = word_of(&allowed[i & (MAX_TASKS - 1)], cpu);
+
+		if (bpf_cpumask_test_cpu(cpu, mask)) {
+			*word |= bit_of(cpu);
+			nr++;
+		} else {
+			*word &= ~bit_of(cpu);
+			if (*word_of(&online, cpu) & bit_of(cpu))
+				all = false;
+		}
+	}
+	t->anywhere = all;
+}
+
+void BPF_STRUCT_OPS(bfs_set_cpumask, struct task_struct *p, const struct cpumask *mask)
+{
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p), first;
+	struct bfs_task *t = task(i);
+
+	if (!i)
+		return;
+	copy_mask(i, mask);
+	if (READ_ONCE(cpu_state(cpu)->curr) == i || may_run(i, t->cpu))
+		return;
+	first = bpf_cpumask_first(mask);
+	t->better = true;
+	t->left = t->cpu;
+	WRITE_ONCE(t->cpu, first < nr_cpus ? first : cpu);
+}
+
+s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_struct *current;
+	u32 i = slot_open(p), parent = 0, round, cpu = bpf_get_smp_processor_id();
+	struct bfs_task *t = task(i);
+	u64 now_ns = scx_bpf_now();
+
+	if (!i)
+		return -ENOMEM;
+	/* Who still looks at the task that had this place finds it not in custody. */
+	round = t->custody.round;
+	__builtin_memset(t, 0, sizeof(*t));
+	t->custody.round = round;
+	custody_init(&t->custody, p->pid);
+	t->left = -1;
+	t->nice = task_nice(p) + 20;
+	t->policy = policy_of(p);
+	t->prio = PRIO_NORMAL;
+	t->cpu = scx_bpf_task_cpu(p);
+	t->newborn = args->fork;
+	t->last_ran_ns = now_ns;
+	refill(t, now_ns);
+	copy_mask(i, p->cpus_ptr);
+	if (!args->fork)
+		return 0;
+	current = bpf_get_current_task_btf();
+	if (current)
+		parent = slot_of(current);
+	if (parent && fork_task(i, parent, cpu, now_ns))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	u32 i = slot_of(p);
+
+	if (!i)
+		return;
+	forget(i);
+	slot_close(p);
+}
+
+/* The scheduler itself -------------------------------------------------------------------- */
+
+static int cpus_init(void)
+{
+	const struct cpumask *mask;
+	u32 cpu;
+
+	nr_cpus = nr_cpu_ids ?: scx_bpf_nr_cpu_ids();
+	if (nr_cpus > MAX_CPUS) {
+		scx_bpf_error("bfs: %u CPUs, at most %u; raise MAX_CPUS", nr_cpus, MAX_CPUS);
+		return -E2BIG;
+	}
+	mask = scx_bpf_get_online_cpumask();
+	bpf_for (cpu, 0, nr_cpus) {
+		cpu_state(cpu)->prio = PRIO_OTHER;
+		if (!bpf_cpumask_test_cpu(cpu, mask))
+			continue;
+		*word_of(&online, cpu) |= bit_of(cpu);
+		nr_online++;
+		/* The core thinks so, too, until it has looked at each CPU. */
+		cpu_state(cpu)->prio = PRIO_NONE;
+		idle_init(cpu);
+	}
+	scx_bpf_put_cpumask(mask);
+	params_init();
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
+{
+	if (!tick_hz || tick_hz > 10000) {
+		scx_bpf_error("bfs: tick_hz=%u; use 1..10000", tick_hz);
+		return -EINVAL;
+	}
+	if (!rr_interval || rr_interval > 5000) {
+		scx_bpf_error("bfs: rr_interval=%u ms; use 1..5000", rr_interval);
+		return -EINVAL;
+	}
+	return cpus_init();
+}
+
+void BPF_STRUCT_OPS(bfs_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+/* clang-format off */
+SCX_OPS_DEFINE(bfs_ops,
+	       .select_cpu		= (void *)bfs_select_cpu,
+	       .enqueue			= (void *)bfs_enqueue,
+	       .dequeue			= (void *)bfs_dequeue,
+	       .dispatch		= (void *)bfs_dispatch,
+	       .running			= (void *)bfs_running,
+	       .stopping		= (void *)bfs_stopping,
+	       .quiescent		= (void *)bfs_quiescent,
+	       .tick			= (void *)bfs_tick,
+	       .yield			= (void *)bfs_yield,
+	       .update_idle		= (void *)bfs_update_idle,
+	       .set_weight		= (void *)bfs_set_weight,
+	       .set_cpumask		= (void *)bfs_set_cpumask,
+	       .init_task		= (void *)bfs_init_task,
+	       .exit_task		= (void *)bfs_exit_task,
+	       .init			= (void *)bfs_init,
+	       .exit			= (void *)bfs_exit,
+	       .name			= "bfs");
+/* clang-format on */

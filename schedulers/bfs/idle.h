@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Idle CPUs, and which of them is best for a task.
+ */
+#pragma once
+
+#include "deadline.h"
+
+/* CPUs with nothing to do that nobody has woken yet. Set under the lock, so that a task is either
+ * found by the CPU or finds it idle; who wakes one clears its bit first. */
+static struct cpu_words idle;
+
+/* The CPUs of each core and of each last-level cache. */
+static struct cpu_words core_cpus[MAX_CPUS], llc_cpus[MAX_CPUS];
+
+static __always_inline void set_idle(u32 cpu)
+{
+	__sync_fetch_and_or(word_of(&idle, cpu), bit_of(cpu));
+}
+
+/* True if it was, and nobody else has claimed it. */
+static __always_inline bool claim_idle(u32 cpu)
+{
+	return __sync_fetch_and_and(word_of(&idle, cpu), ~bit_of(cpu)) & bit_of(cpu);
+}
+
+static __always_inline bool is_idle(u32 cpu)
+{
+	return READ_ONCE(*word_of(&idle, cpu)) & bit_of(cpu);
+}
+
+/* The idle CPUs of word @w where task @i may run. */
+static __always_inline u64 suitable_word(u32 i, u32 w)
+{
+	u64 bits = READ_ONCE(idle.w[w & (CPU_WORDS - 1)]);
+
+	return bits ? bits & allowed_word(i, w) : 0;
+}
+
+static __noinline bool all_idle(const struct cpu_words *set)
+{
+	u32 w;
+
+	bpf_for (w, 0, nr_words()) {
+		u32 i = w & (CPU_WORDS - 1);
+
+		if (set->w[i] & ~READ_ONCE(idle.w[i]))
+			return false;
+	}
+	return true;
+}
+
+#define CACHE_BUSY  1
+#define OTHER_CPU   2 /* without a cache in common */
+#define THREAD_BUSY 4
+#define OTHER_NODE  8
+
+/* How bad CPU @cpu is for a task that ran last on @last. */
+static __noinline u32 idle_rank(u32 cpu, u32 last)
+{
+	u32 far = locality(last, cpu), rank = 0;
+
+	if (!all_idle(&llc_cpus[cpu_llc_id[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1)]))
+		rank |= CACHE_BUSY;
+	if (!all_idle(&core_cpus[cpu_core_id[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1)]))
+		rank |= THREAD_BUSY;
+	if (far)
+		rank |= OTHER_CPU;
+	if (far > 1)
+		rank |= OTHER_NODE;
+	return rank;
+}
+
+/*
+ * The best idle CPU for task @i, which ran last on @last; -1: no idle CPU suits. Looks from @last on
+ * upwards and around, and no further when one is good enough.
+ */
+static __noinline s32 best_idle(u32 i, u32 last)
+{
+	u32 first = last >> 6, best_rank = ~0U, k, n;
+	s32 best = -1;
+
+	/* The first word comes twice: from @last on, and at the end below it. */
+	bpf_for (k, 0, nr_words() + 1) {
+		u32 w = first + k < nr_words() ? first + k : first + k - nr_words();
+		u64 bits = suitable_word(i, w), below = bit_of(last) - 1;
+
+		if (!k)
+			bits &= ~below;
+		else if (k == nr_words())
+			bits &= below;
+		bpf_for (n, 0, 64) {
+			u32 cpu = w * 64 + __builtin_ctzll(bits), rank;
+
+			if (!bits)
+				break;
+			bits &= bits - 1;
+			rank = rank_idle ? idle_rank(cpu, last) : 0;
+			if (rank < best_rank) {
+				best = cpu;
+				best_rank = rank;
+			}
+			if (best_rank <= CACHE_BUSY)
+				return best;
+		}
+	}
+	return best;
+}
+
+static void idle_init(u32 cpu)
+{
+	u32 i = cpu & (MAX_CPUS - 1);
+
+	*word_of(&core_cpus[cpu_core_id[i] & (MAX_CPUS - 1)], cpu) |= bit_of(cpu);
+	*word_of(&llc_cpus[cpu_llc_id[i] & (MAX_CPUS - 1)], cpu) |= bit_of(cpu);
+	set_idle(cpu);
+}
