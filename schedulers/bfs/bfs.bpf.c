@@ -124,6 +124,7 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 i = slot_of(p), how = 0;
 	struct bfs_task *t = task(i);
+	u8 policy = policy_of(p);
 	s32 go, cpu;
 
 	if (!i) {
@@ -135,15 +136,15 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 	else if (t->newborn)
 		how = come_newborn(p);
 	else if (enq_flags & ENQUEUE_RESTORE)
-		how = t->better ? COME_BETTER : 0;
-	else if (enq_flags || requeue_wakes_idle())
+		how = t->better || policy != t->policy ? COME_BETTER : 0;
+	else if (enq_flags ? !t->queued : requeue_wakes_idle())
 		how = COME_BACK;
 	if (starve_limit_ms && (!enq_flags || enq_flags & SCX_ENQ_WAKEUP || !t->queued_ns))
 		t->queued_ns = scx_bpf_now();
 	t->sync = false;
 	t->newborn = false;
 	t->better = false;
-	t->policy = policy_of(p);
+	t->policy = policy;
 	go = come_to_queue(i, p->pid, prio_of(p, t), how, bpf_get_smp_processor_id());
 	if (go < 0)
 		return;

@@ -3,6 +3,8 @@
 
 #[path = "../../../schedulers/bsd4/tests/mod.rs"]
 mod bsd4;
+#[path = "../../../schedulers/bfs/tests/mod.rs"]
+mod bfs;
 #[path = "../../../schedulers/cfs/tests/mod.rs"]
 mod cfs;
 #[path = "../../../schedulers/eevdf/tests/mod.rs"]
