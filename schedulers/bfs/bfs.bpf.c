@@ -94,12 +94,9 @@ __noinline int come_to_queue(u32 i, s32 pid, u32 prio, u32 how, u32 this_cpu)
 	}
 	t->has_claimed = false;
 	if (how & COME_CHILD) {
-		cpu = best_idle(i, ref);
-		if (cpu >= 0)
-			claim_idle(cpu);
-		else
-			preempt = true;
-		cpu = cpu >= 0 ? cpu : this_cpu;
+		cpu = find_cpu(i, ref, false, &preempt);
+		preempt = cpu < 0;
+		cpu = preempt ? (s32)this_cpu : cpu;
 	} else if (how) {
 		cpu = find_cpu(i, ref, !(how & (COME_SYNC | COME_BACK)), &preempt);
 	}
@@ -207,16 +204,22 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 {
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct bfs_task *t = task(i);
 
 	if (!i)
 		return;
-	if (READ_ONCE(cpu_state(cpu)->curr) != i || READ_ONCE(task(i)->queued)) {
-		task(i)->policy = policy_of(p);
-		task(i)->prio = prio_of(p, task(i));
-		come(i, cpu, scx_bpf_now());
+	if (READ_ONCE(cpu_state(cpu)->curr) != i || READ_ONCE(t->queued)) {
+		u8 policy = policy_of(p), was = t->prio;
+		bool changed = policy != t->policy;
+
+		t->policy = policy;
+		come(i, cpu, prio_of(p, t), scx_bpf_now());
+		/* It ran all the time, and others may be better now. */
+		if (changed && t->prio > was)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	task(i)->slept_load = false;
-	task(i)->queued_ns = 0;
+	t->slept_load = false;
+	t->queued_ns = 0;
 	probe_task(p, i);
 }
 
@@ -360,10 +363,12 @@ void BPF_STRUCT_OPS(bfs_set_cpumask, struct task_struct *p, const struct cpumask
 	if (!i)
 		return;
 	copy_mask(i, mask);
-	if (READ_ONCE(cpu_state(cpu)->curr) == i || may_run(i, t->cpu))
+	if (READ_ONCE(cpu_state(cpu)->curr) == i)
+		return;
+	t->better = true;
+	if (may_run(i, t->cpu))
 		return;
 	first = bpf_cpumask_first(mask);
-	t->better = true;
 	t->left = t->cpu;
 	WRITE_ONCE(t->cpu, first < nr_cpus ? first : cpu);
 }

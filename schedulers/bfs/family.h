@@ -62,7 +62,7 @@ static __noinline void give_back(u32 i, u32 parent)
 	struct bfs_task *t = task(i), *pt = task(parent);
 	struct bfs_cpu *c = cpu_state(READ_ONCE(pt->cpu));
 
-	if (!t->first_slice || !t->slice)
+	if (!t->first_slice)
 		return;
 	/* The parent's CPU charges it without the lock; partner: charge(). */
 	if (c->curr == parent)

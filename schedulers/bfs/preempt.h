@@ -7,12 +7,6 @@
 
 #include "idle.h"
 
-/* What to do about a queued task. */
-struct wakeup {
-	s32 cpu; /* -1: nothing */
-	bool preempt;
-};
-
 /* Whether task @i, queued, is to preempt the running task of CPU @cpu, whose deadline it sees as
  * @deadline. */
 static __always_inline bool preempts(u32 i, u32 cpu, u64 deadline)
@@ -68,10 +62,11 @@ static __noinline s32 find_victim(u32 i, u32 ref)
 	return victim >= 0 && preempts(i, victim, latest) ? victim : -1;
 }
 
-/* An idle CPU for task @i, or if there is none and @test, a victim. Lock held. */
+/* An idle CPU for task @i, or if there is none and @test, a victim. @ref is where it ran last, even
+ * if it may not do so any more. Lock held. */
 static __noinline s32 find_cpu(u32 i, u32 ref, bool test, bool *preempt)
 {
-	s32 cpu = best_idle(i, ref);
+	s32 cpu = best_idle(i, task(i)->cpu);
 
 	*preempt = false;
 	if (cpu >= 0) {

@@ -116,7 +116,7 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 }
 
 /* Task @i runs on CPU @cpu without having been chosen, or is in the queue once more. */
-__noinline int come(u32 i, u32 cpu, u64 now_ns)
+__noinline int come(u32 i, u32 cpu, u32 prio, u64 now_ns)
 {
 	struct bfs_lock *lk = the_lock();
 
@@ -124,10 +124,11 @@ __noinline int come(u32 i, u32 cpu, u64 now_ns)
 		return -ENOENT;
 	bpf_spin_lock(&lk->lock);
 	custody_end(&task(i)->custody);
+	if (task(i)->queued)
+		unlink(i);
+	task(i)->prio = prio;
 	if (cpu_state(cpu)->curr != i)
 		take(i, cpu, now_ns);
-	else if (task(i)->queued)
-		unlink(i);
 	bpf_spin_unlock(&lk->lock);
 	return 0;
 }

@@ -339,19 +339,24 @@ impl Machine {
     /// Puts the tasks of a record where they are.
     pub fn place(&mut self, r: &Value, of: fn(&Value) -> Given) {
         let given = &r["in"];
-        if let Some(iso) = given["iso"].as_array() {
-            self.call("t_iso", &[int(&iso[0]), int(&iso[1])]);
+        let tasks = given["tasks"].as_array().expect("tasks").iter().map(of);
+        let (running, rest): (Vec<Given>, Vec<Given>) = tasks.partition(|task| task.place == "r");
+        let iso = given["iso"].as_array().map_or([0, 0], |iso| [int(&iso[0]), int(&iso[1])]);
+        // In records of this kind isochronous tasks began to run before they were throttled.
+        if r["kind"] != "nice" {
+            self.call("t_iso", &iso);
         }
-        for task in given["tasks"].as_array().expect("tasks") {
-            let task = of(task);
-            self.add(&task);
-            if is_realtime(task.policy) {
-                continue;
+        for task in &running {
+            self.add(task);
+            if self.is_known(task.tid) {
+                self.run(task.tid, task.cpu);
             }
-            match task.place {
-                "q" => self.enqueue(task.tid, 0),
-                "r" => self.run(task.tid, task.cpu),
-                _ => (),
+        }
+        self.call("t_iso", &iso);
+        for task in &rest {
+            self.add(task);
+            if task.place == "q" && self.is_known(task.tid) {
+                self.enqueue(task.tid, 0);
             }
         }
         self.marked.clear();

@@ -165,6 +165,14 @@ int t_prio(struct words *x)
 	return 0;
 }
 
+/* In: task that has ended, its parent. */
+SEC("syscall")
+int t_end(struct words *x)
+{
+	end_task(slot_of((struct task_struct *)x->w[0]), slot_of((struct task_struct *)x->w[1]));
+	return 0;
+}
+
 /* In: task, now in ns. */
 SEC("syscall")
 int t_check_deadline(struct words *x)
