@@ -290,7 +290,7 @@ fn schedule() {
             return Ok(No(REALTIME));
         }
         let prev = m.running_on(cpu);
-        if let Some(prev) = prev {
+        if prev.is_some() {
             match r["in"]["sleep"].as_i64().unwrap_or(0) {
                 0 if r["in"]["yield"] == 1 => m.give_way(cpu),
                 0 => m.mark(cpu),
@@ -312,7 +312,13 @@ fn schedule() {
         differs("idle", &(m.idle_map() | claimed), &bits(&expected["idle"]))?;
         if let Some(prev) = prev {
             let t = m.told(prev);
-            let told = json!([t.slice, t.deadline, t.prio, t.last_ran_ns / 1000, t.first_slice]);
+            let told = json!([
+                t.slice,
+                t.deadline,
+                t.prio,
+                t.last_ran_ns / 1000,
+                t.first_slice
+            ]);
             differs("prev", &told, &expected["prev"])?;
         }
         Ok(Whole)
@@ -340,7 +346,10 @@ fn refill() {
     compare("refill", 160, &[], |records, r| {
         let p = given(r, &r["in"]["p"]);
         let mut m = machine(records, r);
-        m.call("t_check_deadline", &[m.address(p.tid), int(&r["in"]["now"]) * 1000]);
+        m.call(
+            "t_check_deadline",
+            &[m.address(p.tid), int(&r["in"]["now"]) * 1000],
+        );
         let t = m.told(p.tid);
         let after = json!([t.slice, t.deadline, t.first_slice]);
         differs("after", &after, &r["out"]["after"])?;
@@ -369,7 +378,11 @@ fn fork() {
             return Ok(No(REALTIME));
         }
         let (me, mut m) = (int(&r["in"]["me"]), machine(records, r));
-        let child = Given { tid: 9, place: "s", ..given(r, &json!(10)) };
+        let child = Given {
+            tid: 9,
+            place: "s",
+            ..given(r, &json!(10))
+        };
         m.fork(10, &child, r["in"]["vm"] == 1, me);
         let t = m.told(9);
         let told = vec![t.slice, t.deadline, t.first_slice];
@@ -388,12 +401,24 @@ fn fork_350() {
     compare("fork350", 150, &[], |records, r| {
         let mut m = machine_350(records, r);
         let parent = Given::of_350(&r["in"]["tasks"][0]);
-        let child = Given { tid: 9, place: "s", ..Given::of_350(&r["in"]["tasks"][0]) };
+        let child = Given {
+            tid: 9,
+            place: "s",
+            ..Given::of_350(&r["in"]["tasks"][0])
+        };
         m.fork(parent.tid, &child, true, parent.cpu);
         let t = m.told(9);
-        differs("child", &vec![t.slice, t.deadline], &ints(&r["out"]["child"]))?;
+        differs(
+            "child",
+            &vec![t.slice, t.deadline],
+            &ints(&r["out"]["child"]),
+        )?;
         let c = m.copied(parent.cpu);
-        differs("parent", &vec![c.slice, c.deadline], &ints(&r["out"]["parent"]))?;
+        differs(
+            "parent",
+            &vec![c.slice, c.deadline],
+            &ints(&r["out"]["parent"]),
+        )?;
         differs("resched", &marked(&m), &ints(&r["out"]["resched"]))?;
         Ok(Whole)
     });
@@ -447,30 +472,35 @@ fn nice() {
 
 #[test]
 fn policy() {
-    compare("policy", 56, &[(REALTIME, 69), (RENAMED, 28), (FOR_NOTHING, 17)], |records, r| {
-        let (p, expected) = (given(r, &r["in"]["p"]), &r["out"]);
-        if is_realtime(p.policy) || is_realtime(&r["in"]["to"]) {
-            return Ok(No(REALTIME));
-        }
-        if p.place == "q" || p.place == "r" {
-            if p.policy == &r["in"]["to"] {
-                return Ok(No(FOR_NOTHING));
+    compare(
+        "policy",
+        56,
+        &[(REALTIME, 69), (RENAMED, 28), (FOR_NOTHING, 17)],
+        |records, r| {
+            let (p, expected) = (given(r, &r["in"]["p"]), &r["out"]);
+            if is_realtime(p.policy) || is_realtime(&r["in"]["to"]) {
+                return Ok(No(REALTIME));
             }
-            if p.policy == "ISO" || r["in"]["to"] == "ISO" {
-                return Ok(No(RENAMED));
+            if p.place == "q" || p.place == "r" {
+                if p.policy == &r["in"]["to"] {
+                    return Ok(No(FOR_NOTHING));
+                }
+                if p.policy == "ISO" || r["in"]["to"] == "ISO" {
+                    return Ok(No(RENAMED));
+                }
             }
-        }
-        let mut m = machine(records, r);
-        m.change_policy(p.tid, &r["in"]["to"]);
-        differs("resched", &marked(&m), &ints(&expected["resched"]))?;
-        differs("queue", &json!(m.queues()), &queues(&expected["queue"]))?;
-        if let Some(copy) = expected["cpu"].as_array() {
-            let c = m.copied(p.cpu);
-            let told = json!([c.deadline, c.prio, c.policy]);
-            differs("copy", &told, &json!(copy))?;
-        }
-        Ok(Whole)
-    });
+            let mut m = machine(records, r);
+            m.change_policy(p.tid, &r["in"]["to"]);
+            differs("resched", &marked(&m), &ints(&expected["resched"]))?;
+            differs("queue", &json!(m.queues()), &queues(&expected["queue"]))?;
+            if let Some(copy) = expected["cpu"].as_array() {
+                let c = m.copied(p.cpu);
+                let told = json!([c.deadline, c.prio, c.policy]);
+                differs("copy", &told, &json!(copy))?;
+            }
+            Ok(Whole)
+        },
+    );
 }
 
 #[test]
@@ -530,7 +560,18 @@ fn iso_run() {
         let (isos, normals) = (int(&given["iso"]), int(&given["normal"]));
         for tid in 0..isos + normals {
             let policy = json!(if tid < isos { "ISO" } else { "N" });
-            let task = json!([tid, policy, 0, 0, 6000, 1000 + tid, start, null, tid % m.nr_cpus, "s"]);
+            let task = json!([
+                tid,
+                policy,
+                0,
+                0,
+                6000,
+                1000 + tid,
+                start,
+                null,
+                tid % m.nr_cpus,
+                "s"
+            ]);
             m.add(&Given::of(&task));
             m.wake(tid, 0, false);
             m.settle();
@@ -567,6 +608,9 @@ fn all_kinds_are_compared() {
             known.extend(rest.split('"').next());
         }
     }
-    let unknown = Records::read().kinds().into_iter().filter(|kind| !known.contains(kind.as_str()));
+    let unknown = Records::read()
+        .kinds()
+        .into_iter()
+        .filter(|kind| !known.contains(kind.as_str()));
     assert_eq!(unknown.collect::<Vec<_>>(), Vec::<String>::new());
 }

@@ -85,7 +85,9 @@ pub fn int(value: &Value) -> i64 {
 }
 
 pub fn ints(value: &Value) -> Vec<i64> {
-    let all = value.as_array().unwrap_or_else(|| panic!("{value}: no list"));
+    let all = value
+        .as_array()
+        .unwrap_or_else(|| panic!("{value}: no list"));
     all.iter().map(int).collect()
 }
 
@@ -275,7 +277,9 @@ impl Machine {
 
     pub fn slot(&self, tid: i64) -> i64 {
         let mut slots = self.slots.iter();
-        slots.find(|(_, of)| **of == tid).map_or(0, |(slot, _)| *slot)
+        slots
+            .find(|(_, of)| **of == tid)
+            .map_or(0, |(slot, _)| *slot)
     }
 
     fn task(&mut self, tid: i64) -> &mut tiltyard_native::layout::TaskStruct {
@@ -310,7 +314,9 @@ impl Machine {
         let nr_cpus = self.nr_cpus;
         let state = self.kernel.state();
         let id = state.add_task((PID + given.tid) as i32, given.cpu as u32);
-        state.allow(id, |cpu| (cpu as i64) < nr_cpus && given.mask & 1 << cpu != 0);
+        state.allow(id, |cpu| {
+            (cpu as i64) < nr_cpus && given.mask & 1 << cpu != 0
+        });
         let address = state.address(id);
         let mask = given.mask;
         self.tasks.insert(given.tid, Known { id, address, mask });
@@ -341,7 +347,9 @@ impl Machine {
         let given = &r["in"];
         let tasks = given["tasks"].as_array().expect("tasks").iter().map(of);
         let (running, rest): (Vec<Given>, Vec<Given>) = tasks.partition(|task| task.place == "r");
-        let iso = given["iso"].as_array().map_or([0, 0], |iso| [int(&iso[0]), int(&iso[1])]);
+        let iso = given["iso"]
+            .as_array()
+            .map_or([0, 0], |iso| [int(&iso[0]), int(&iso[1])]);
         // In records of this kind isochronous tasks began to run before they were throttled.
         if r["kind"] != "nice" {
             self.call("t_iso", &iso);
