@@ -39,6 +39,7 @@ s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	if (!i)
 		return prev_cpu;
 	t->sync = wake_flags & SCX_WAKE_SYNC;
+	t->has_claimed = false;
 	/* Others may be after the same one. */
 	bpf_for (try, 0, DISPATCH_TRIES) {
 		s32 cpu = best_idle(i, t->cpu);
@@ -78,6 +79,9 @@ __noinline int come_to_queue(u32 i, s32 pid, u32 prio, u32 how, u32 this_cpu)
 	if (!lk)
 		return -1;
 	bpf_spin_lock(&lk->lock);
+	/* A CPU that went idle while the task was in nobody's sight has missed it. */
+	if (!how && t->seen_idle != grq.nr_idle)
+		how = COME_BACK;
 	if (t->queued && (t->to_tail || t->prio != prio))
 		unlink(i);
 	t->prio = prio;
@@ -166,6 +170,7 @@ void BPF_STRUCT_OPS(bfs_dequeue, struct task_struct *p, u64 deq_flags)
 		return;
 	bpf_spin_lock(&lk->lock);
 	custody_end(&task(i)->custody);
+	task(i)->seen_idle = grq.nr_idle;
 	bpf_spin_unlock(&lk->lock);
 }
 
@@ -190,6 +195,8 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		u32 i = choose(cpu, running, now_ns);
 
 		probe_cpu(cpu);
+		if (running)
+			probe_task(prev, running);
 		if (!i)
 			break;
 		if (i == running) {
@@ -218,6 +225,7 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 		if (changed && t->prio > was)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
+	t->has_claimed = false;
 	t->slept_load = false;
 	t->queued_ns = 0;
 	probe_task(p, i);
@@ -333,26 +341,24 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 	t->better = is < was;
 }
 
-/* Where task @i may run, of which @mask is a trusted one. */
+/* Task @i may run on the CPUs of @mask. Searches under the lock cannot ask the kernel. */
 static __noinline void copy_mask(u32 i, const struct cpumask *mask)
 {
-	u32 cpu, first = nr_cpus, nr = 0;
-	struct bfs_task *t = task(i);
-	bool all = true;
+	const struct cpumask *all = scx_bpf_get_online_cpumask();
+	u32 cpu;
 
+	task(i)->anywhere = bpf_cpumask_subset(all, mask);
+	scx_bpf_put_cpumask(all);
+	if (task(i)->anywhere)
+		return;
 	bpf_for (cpu, 0, nr_cpus) {
 		u64 *word = word_of(&allowed[i & (MAX_TASKS - 1)], cpu);
 
-		if (bpf_cpumask_test_cpu(cpu, mask)) {
+		if (bpf_cpumask_test_cpu(cpu, mask))
 			*word |= bit_of(cpu);
-			nr++;
-		} else {
+		else
 			*word &= ~bit_of(cpu);
-			if (*word_of(&online, cpu) & bit_of(cpu))
-				all = false;
-		}
 	}
-	t->anywhere = all;
 }
 
 void BPF_STRUCT_OPS(bfs_set_cpumask, struct task_struct *p, const struct cpumask *mask)
@@ -369,7 +375,8 @@ void BPF_STRUCT_OPS(bfs_set_cpumask, struct task_struct *p, const struct cpumask
 	if (may_run(i, t->cpu))
 		return;
 	first = bpf_cpumask_first(mask);
-	t->left = t->cpu;
+	if (t->queued)
+		t->left = t->cpu;
 	WRITE_ONCE(t->cpu, first < nr_cpus ? first : cpu);
 }
 

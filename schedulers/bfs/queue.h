@@ -14,7 +14,9 @@ struct bfs_list {
 struct bfs_queue {
 	/* By priority, from PRIO_ISO on. */
 	struct bfs_list lists[NR_QUEUES];
-	/* Tasks in them, and how many the last search has looked at. For people to see. */
+	/* How often a CPU has found nothing here. */
+	u32 nr_idle;
+	/* Tasks that are queued, and how many the last search has looked at. For people to see. */
 	u32 nr_queued, nr_looked_at;
 };
 

@@ -88,6 +88,7 @@ static __always_inline void go_idle(u32 cpu)
 	WRITE_ONCE(c->curr, 0);
 	WRITE_ONCE(c->prio, PRIO_NONE);
 	c->last_task = c->ran;
+	grq.nr_idle++;
 	set_idle(cpu);
 }
 
@@ -107,6 +108,8 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 	if (prev && c->curr == prev)
 		put(prev, cpu, now_ns);
 	next = earliest_deadline_task(cpu, prev, now_ns);
+	if (prev)
+		task(prev)->seen_idle = grq.nr_idle;
 	if (!next)
 		go_idle(cpu);
 	else if (next != prev || c->curr != prev || !stale_copy)
@@ -147,6 +150,8 @@ __noinline int leave(u32 i, u32 cpu, u64 now_ns, bool to_other)
 		WRITE_ONCE(c->curr, 0);
 		if (to_other)
 			WRITE_ONCE(c->prio, PRIO_OTHER);
+		/* BFS would have put the other task on an idle CPU: have one looked for. */
+		task(i)->seen_idle = grq.nr_idle - 1;
 	}
 	bpf_spin_unlock(&lk->lock);
 	return 0;
@@ -163,6 +168,7 @@ __noinline int forget(u32 i)
 	custody_end(&task(i)->custody);
 	if (task(i)->queued)
 		unlink(i);
+	task(i)->seen_idle = grq.nr_idle;
 	bpf_spin_unlock(&lk->lock);
 	return 0;
 }

@@ -49,6 +49,7 @@ struct bfs_task {
 	bool better;	  /* so much that others may have to make way */
 	bool has_claimed; /* an idle CPU: `claimed` */
 	u32 claimed;
+	u32 seen_idle; /* grq.nr_idle when it was in the queue or on its CPU for the last time */
 };
 
 struct bfs_cpu {

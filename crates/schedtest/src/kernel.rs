@@ -490,6 +490,14 @@ unsafe extern "C" fn test_cpu(_state: &mut State, cpu: u64, mask: *const Cpumask
     unsafe { *(*mask).bits.add(cpu / 64) >> (cpu % 64) & 1 }
 }
 
+/// # Safety
+/// The scheduler's masks are those of this kernel.
+unsafe extern "C" fn subset(_state: &mut State, a: *const Cpumask, b: *const Cpumask) -> u64 {
+    // SAFETY: masks of this kernel are this long.
+    let within = |word: usize| unsafe { *(*a).bits.add(word) & !*(*b).bits.add(word) == 0 };
+    (0..MASK_CPUS / 64).all(within).into()
+}
+
 extern "C" fn nothing(_state: &mut State) -> u64 {
     0
 }
@@ -515,6 +523,7 @@ fn kfunc(name: &str) -> Option<*const c_void> {
         "scx_bpf_get_idle_cpumask" => idle_cpumask as *const c_void,
         "bpf_cpumask_test_cpu" => test_cpu as *const c_void,
         "bpf_cpumask_first" => first_cpu as *const c_void,
+        "bpf_cpumask_subset" => subset as *const c_void,
         "bpf_task_from_pid" => task_from_pid as *const c_void,
         "scx_bpf_error_bstr" => error as *const c_void,
         "scx_bpf_put_cpumask"
