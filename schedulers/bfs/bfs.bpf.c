@@ -62,11 +62,11 @@ s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 #define COME_BETTER 8  /* it waited, and has been changed */
 #define COME_CHILD  16 /* new, with memory of its own, its parent on this CPU */
 
-#define GO_PREEMPT (1U << 16)
+#define GO_PREEMPT  (1U << 16)
 
 /*
- * Puts task @i into the queue, of which it may already have a place. Returns the CPU that is to look
- * for a task, plus GO_PREEMPT if that is not idle; -1: none.
+ * Puts task @i into the queue, of which it may already have a place. Returns the CPU that is to
+ * look for a task, plus GO_PREEMPT if that is not idle; -1: none.
  */
 __noinline int come_to_queue(u32 i, s32 pid, u32 prio, u32 how, u32 this_cpu)
 {
@@ -102,6 +102,8 @@ __noinline int come_to_queue(u32 i, s32 pid, u32 prio, u32 how, u32 this_cpu)
 		preempt = cpu < 0;
 		cpu = preempt ? (s32)this_cpu : cpu;
 	} else if (how) {
+		if (how != COME_BACK)
+			t->sticky = false;
 		cpu = find_cpu(i, ref, !(how & (COME_SYNC | COME_BACK)), &preempt);
 	}
 	bpf_spin_unlock(&lk->lock);
@@ -114,8 +116,7 @@ static __noinline u32 come_newborn(struct task_struct *p)
 	struct task_struct *parent = bpf_get_current_task_btf();
 	u32 j = parent ? slot_of(parent) : 0;
 
-	if (j && parent->mm != p->mm &&
-	    READ_ONCE(cpu_state(bpf_get_smp_processor_id())->curr) == j)
+	if (j && parent->mm != p->mm && READ_ONCE(cpu_state(bpf_get_smp_processor_id())->curr) == j)
 		return COME_WOKEN | COME_CHILD;
 	return COME_WOKEN;
 }
@@ -174,11 +175,22 @@ void BPF_STRUCT_OPS(bfs_dequeue, struct task_struct *p, u64 deq_flags)
 	bpf_spin_unlock(&lk->lock);
 }
 
+/* For the task that no longer sticks to CPU @cpu: see stick(). */
+static __always_inline void wake_for_old(u32 cpu)
+{
+	u32 wake = cpu_state(cpu)->wake;
+
+	if (!wake)
+		return;
+	cpu_state(cpu)->wake = 0;
+	scx_bpf_kick_cpu(wake - 1, SCX_KICK_IDLE);
+}
+
 /* Running --------------------------------------------------------------------------------- */
 
 /*
- * schedule(). BFS puts the running task back first and then takes the earliest of all; the core puts
- * it back afterwards: so it takes part in the choice as if it were the last in the queue.
+ * schedule(). BFS puts the running task back first and then takes the earliest of all; the core
+ * puts it back afterwards: so it takes part in the choice as if it were the last in the queue.
  */
 void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -197,6 +209,8 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		probe_cpu(cpu);
 		if (running)
 			probe_task(prev, running);
+		if (sticks())
+			wake_for_old(cpu);
 		if (!i)
 			break;
 		if (i == running) {
@@ -232,8 +246,8 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 }
 
 /*
- * A task that dispatch() has not put back: a higher class takes the CPU. Without a slice it comes by
- * enqueue(), and others may take it. Of one that goes to sleep quiescent() knows more.
+ * A task that dispatch() has not put back: a higher class takes the CPU. Without a slice it comes
+ * by enqueue(), and others may take it. Of one that goes to sleep quiescent() knows more.
  */
 void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 {
@@ -330,7 +344,8 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 	if (!i || nice == t->nice)
 		return;
 	t->nice = nice;
-	/* The CPU's copy stays as it is: the running task's next deadline is the first to differ. */
+	/* The CPU's copy stays as it is: the running task's next deadline is the first to differ.
+	 */
 	t->deadline += is - was;
 	if (READ_ONCE(cpu_state(cpu)->curr) == i) {
 		if (is > was)

@@ -63,9 +63,9 @@ static __always_inline u64 deadline_now(u64 now_ns)
 }
 
 /*
- * The running task's slice pays for the time since it last did. When a task gets a CPU, that is when
- * it last left one: its first sample costs up to a jiffy, even if it runs for an instant only. So
- * brief wakeups use a slice up, and its deadline does not stay for ever.
+ * The running task's slice pays for the time since it last did. When a task gets a CPU, that is
+ * when it last left one: its first sample costs up to a jiffy, even if it runs for an instant only.
+ * So brief wakeups use a slice up, and its deadline does not stay for ever.
  */
 static __always_inline void charge(struct bfs_cpu *c, u64 now_ns)
 {
@@ -118,10 +118,26 @@ static __always_inline u32 locality(u32 a, u32 b)
 	return 1;
 }
 
-/* What is added to the deadline of task @i, which ran last on @from, where CPU @to looks for one. */
+/* What is added to the deadline of task @i, which ran last on @from, where CPU @to looks for one.
+ */
 static __always_inline u64 distance(u32 i, u32 from, u32 to)
 {
 	if (from == to || !cache_distance)
 		return 0;
 	return locality(to, from) * par.distance[task(i)->nice & 63];
+}
+
+/* The same from 0.464 on: 0 the CPU itself, 1 a thread of its core, 2 shares a cache, 3 is in the
+ * same node, 4 elsewhere. */
+static __always_inline u32 sticky_locality(u32 a, u32 b)
+{
+	u32 i = a & (MAX_CPUS - 1), j = b & (MAX_CPUS - 1);
+
+	if (a == b)
+		return 0;
+	if (cpu_core_id[i] == cpu_core_id[j])
+		return 1;
+	if (cpu_llc_id[i] == cpu_llc_id[j])
+		return 2;
+	return cpu_node_id[i] == cpu_node_id[j] ? 3 : 4;
 }

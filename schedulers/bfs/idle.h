@@ -50,6 +50,17 @@ static __noinline bool all_idle(const struct cpu_words *set)
 	return true;
 }
 
+static __always_inline bool cache_is_busy(u32 cpu)
+{
+	return !all_idle(&llc_cpus[cpu_llc_id[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1)]);
+}
+
+static __always_inline bool core_is_busy(u32 cpu)
+{
+	return !all_idle(&core_cpus[cpu_core_id[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1)]);
+}
+
+/* Ranks are sums of these. */
 #define CACHE_BUSY  1
 #define OTHER_CPU   2 /* without a cache in common */
 #define THREAD_BUSY 4
@@ -60,9 +71,9 @@ static __noinline u32 idle_rank(u32 cpu, u32 last)
 {
 	u32 far = locality(last, cpu), rank = 0;
 
-	if (!all_idle(&llc_cpus[cpu_llc_id[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1)]))
+	if (cache_is_busy(cpu))
 		rank |= CACHE_BUSY;
-	if (!all_idle(&core_cpus[cpu_core_id[cpu & (MAX_CPUS - 1)] & (MAX_CPUS - 1)]))
+	if (core_is_busy(cpu))
 		rank |= THREAD_BUSY;
 	if (far)
 		rank |= OTHER_CPU;
@@ -71,9 +82,46 @@ static __noinline u32 idle_rank(u32 cpu, u32 last)
 	return rank;
 }
 
+/* From 0.464 on. */
+#define STICKY_OTHER_THREAD 1
+#define STICKY_OTHER_CORE   2
+#define STICKY_CACHE_BUSY   4
+#define STICKY_OTHER_CPU    8
+#define STICKY_THREAD_BUSY  16
+#define STICKY_OTHER_NODE   64
+
+static __noinline u32 sticky_idle_rank(u32 cpu, u32 last)
+{
+	u32 far = sticky_locality(last, cpu), rank = 0;
+
+	/* Its own CPU is taken whatever its neighbours do. */
+	if (!far)
+		return 0;
+	if (far == 1)
+		rank |= STICKY_OTHER_THREAD;
+	if (far == 2)
+		rank |= STICKY_OTHER_CORE;
+	if (far > 2)
+		rank |= STICKY_OTHER_CPU;
+	if (far > 3)
+		rank |= STICKY_OTHER_NODE;
+	if (cache_is_busy(cpu))
+		rank |= STICKY_CACHE_BUSY;
+	if (core_is_busy(cpu))
+		rank |= STICKY_THREAD_BUSY;
+	return rank;
+}
+
+static __always_inline u32 rank_of_idle(u32 cpu, u32 last)
+{
+	if (!rank_idle)
+		return 0;
+	return sticks() ? sticky_idle_rank(cpu, last) : idle_rank(cpu, last);
+}
+
 /*
- * The best idle CPU for task @i, which ran last on @last; -1: no idle CPU suits. Looks from @last on
- * upwards and around, and no further when one is good enough.
+ * The best idle CPU for task @i, which ran last on @last; -1: no idle CPU suits. Looks from @last
+ * on upwards and around, and no further when one is good enough.
  */
 static __noinline s32 best_idle(u32 i, u32 last)
 {
@@ -95,7 +143,7 @@ static __noinline s32 best_idle(u32 i, u32 last)
 			if (!bits)
 				break;
 			bits &= bits - 1;
-			rank = rank_idle ? idle_rank(cpu, last) : 0;
+			rank = rank_of_idle(cpu, last);
 			if (rank < best_rank) {
 				best = cpu;
 				best_rank = rank;

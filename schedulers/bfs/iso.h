@@ -8,7 +8,7 @@
 #include "deadline.h"
 
 struct bfs_iso {
-	u64 ticks;  /* decaying sum of their ticks, 100 each */
+	u64 ticks; /* decaying sum of their ticks, 100 each */
 	u32 refractory;
 };
 

@@ -44,7 +44,7 @@ static __noinline s32 find_victim(u32 i, u32 ref)
 		if (prio == PRIO_NONE || !(allowed_word(i, cpu >> 6) & bit_of(cpu)))
 			continue;
 		deadline = READ_ONCE(cpu_state(cpu)->deadline);
-		if (!remembers_last_task() || cpu_state(cpu)->last_task != i)
+		if (!sticks() && (!remembers_last_task() || cpu_state(cpu)->last_task != i))
 			deadline -= distance(i, ref, cpu);
 		if (victim >= 0) {
 			if (prio < worst)

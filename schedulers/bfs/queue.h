@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The one queue: lists of isochronous, of normal and of idle tasks, in the order in which they came.
- * A running task is in none. All of it under the lock.
+ * The one queue: lists of isochronous, of normal and of idle tasks, in the order in which they
+ * came. A running task is in none. All of it under the lock.
  */
 #pragma once
 
@@ -69,15 +69,19 @@ static __noinline void unlink(u32 i)
 /* The deadline of task @i as CPU @cpu sees it. */
 static __always_inline u64 deadline_from(u32 i, u32 cpu)
 {
+	struct bfs_task *t = task(i);
+
+	if (sticks())
+		return t->sticky ? t->deadline << sticky_locality(t->cpu, cpu) : t->deadline;
 	if (remembers_last_task() && cpu_state(cpu)->last_task == i)
-		return task(i)->deadline;
-	return task(i)->deadline + distance(i, task(i)->cpu, cpu);
+		return t->deadline;
+	return t->deadline + distance(i, t->cpu, cpu);
 }
 
 /*
  * The task of one list with the earliest deadline as CPU @cpu sees it, of equals the first; until
- * 0.316 the first one whose deadline has passed. The running task @prev, if this is its list, counts
- * as the last. 0: no task may run here.
+ * 0.316 the first one whose deadline has passed. The running task @prev, if this is its list,
+ * counts as the last. 0: no task may run here.
  *
  * This is the O(n) of BFS. There are not more than MAX_TASKS tasks, so none is left out.
  */

@@ -8,9 +8,9 @@
 #include "iso.h"
 #include "queue.h"
 
-/* The core's slice: far beyond any of BFS, whose slices end in tick(), but not "infinite", which may
- * stop the tick. */
-#define TURN_NS (1000 * NSEC_PER_SEC)
+/* The core's slice: far beyond any of BFS, whose slices end in tick(), but not "infinite", which
+ * may stop the tick. */
+#define TURN_NS		      (1000 * NSEC_PER_SEC)
 
 /* p->__state of tasks that count as load while they sleep; these sleeps do not. */
 #define STATE_UNINTERRUPTIBLE 0x2
@@ -50,6 +50,7 @@ static __noinline void take(u32 i, u32 cpu, u64 now_ns)
 	if (t->queued)
 		unlink(i);
 	WRITE_ONCE(t->cpu, cpu);
+	t->sticky = false;
 	/* Partner: find_victim() on other CPUs. */
 	WRITE_ONCE(c->curr, i);
 	WRITE_ONCE(c->prio, t->prio);
@@ -78,6 +79,24 @@ static __noinline void put(u32 i, u32 cpu, u64 now_ns)
 	t->deadline = c->deadline;
 	t->last_ran_ns = now_ns;
 	check_deadline(t, now_ns);
+}
+
+/* Task @i had to leave CPU @cpu and sticks to it. The one that did so before is free to go, and an
+ * idle CPU may have it. Lock held. */
+static __noinline void stick(u32 i, u32 cpu)
+{
+	struct bfs_cpu *c = cpu_state(cpu);
+	u32 old = c->sticky;
+
+	c->sticky = i;
+	task(i)->sticky = true;
+	if (old && old != i && task(old)->sticky && task(old)->cpu == cpu) {
+		s32 to = best_idle(old, cpu);
+
+		task(old)->sticky = false;
+		if (to >= 0 && claim_idle(to))
+			c->wake = to + 1;
+	}
 }
 
 /* CPU @cpu has nothing to run. Lock held. */
@@ -110,6 +129,8 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 	next = earliest_deadline_task(cpu, prev, now_ns);
 	if (prev)
 		task(prev)->seen_idle = grq.nr_idle;
+	if (sticks() && prev && next != prev)
+		stick(prev, cpu);
 	if (!next)
 		go_idle(cpu);
 	else if (next != prev || c->curr != prev || !stale_copy)

@@ -112,7 +112,13 @@ static __always_inline bool preempts_by_raw_deadline(void)
 /* The task that ran on a CPU before the present one is near to it, wherever it ran since. */
 static __always_inline bool remembers_last_task(void)
 {
-	return version >= 350;
+	return version >= 350 && version < 464;
+}
+
+/* Instead of distances: a task that had to leave its CPU sticks to it, one task to each CPU. */
+static __always_inline bool sticks(void)
+{
+	return version >= 464;
 }
 
 /* A preempted task makes an idle CPU look. */

@@ -34,6 +34,7 @@ struct bfs_task {
 	u8 prio;     /* its queue */
 	bool queued; /* is in it, maybe without being in custody: dequeue() */
 	bool anywhere;
+	bool sticky; /* to that CPU */
 	struct custody custody;
 
 	s64 slice;
@@ -64,6 +65,8 @@ struct bfs_cpu {
 	u64 tick_ns;
 	/* The task that runs, or ran last; and the one before it. */
 	u32 ran, last_task;
+	u32 sticky; /* the task that was the last to stick here */
+	u32 wake;   /* an idle CPU to be woken when the lock is free, plus 1 */
 };
 
 /* Bits of CPUs, 64 a word. */
