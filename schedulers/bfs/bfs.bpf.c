@@ -1,4 +1,50 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * BFS: Con Kolivas's scheduler of 2009, as its version 0.311 for Linux 2.6.31 has it. README.md has
+ * the details, tunables.h what later versions change.
+ *
+ * One queue holds all tasks that wait for any CPU, under one lock. A task has a slice, 6 ms for
+ *all, and a virtual deadline. Both are renewed together when the slice has been used up, and only
+ *then:
+ *
+ *	deadline = now + 6 ms * 1.1^(nice + 20)
+ *
+ * A CPU that needs a task looks at all that wait and takes the earliest deadline. A woken task
+ * preempts the CPU whose task has the latest one, if that is later than its own. That is all: there
+ * are no statistics of sleep, no estimate of interactivity, no balancer.
+ *
+ * Nice 0 is 39 ms, nice 10 is 101 ms (1.1^20 * 6 = 40, but each step is rounded down). Two hogs A
+ *and B of these nice values start at 0 on one CPU:
+ *
+ *	time	A's deadline	B's deadline
+ *	0	39		101		A runs
+ *	6	45		101		A's slice is over; A is still earlier
+ *	60	99		101		A runs for the eleventh time
+ *	66	105		101		B runs
+ *	72	105		173		A runs eleven times again
+ *
+ * A gets 11 slices for each of B. S, a sleeper of nice 0 that has its deadline 39 since time 0,
+ *wakes up at 50 for 1 ms: it is earlier than A, so it runs at once, and so it does each time until
+ *it has used its 6 ms. Tasks that sleep much are not treated better; their deadlines are just
+ *older.
+ *
+ * On several CPUs slices are longer, and the deadline of a task seems later to a CPU that has no
+ * cache in common with the one where it ran last, by one offset as above. So it moves only when it
+ * is overdue.
+ *
+ * Good at: latency on few CPUs; simplicity. Bad at: many tasks, since each choice is O(n); many
+ *CPUs, since all of them share a lock and its cache lines; keeping tasks where their caches are.
+ *
+ *   tunables.h  all that a run may set; versions    preempt.h  who makes way for a woken task
+ *   types.h     what BFS keeps                      iso.h      isochronous tasks and their limit
+ *   deadline.h  slices, deadlines, distances        come.h     coming to the queue
+ *   queue.h     the queue and its search            run.h      getting a CPU and leaving it
+ *   idle.h      which idle CPU is best              family.h   fork and exit
+ *
+ * This file ties them to the callbacks of sched_ext. A queued task is in the scheduler's custody;
+ * dispatch() charges the task that runs, lets it take part in the search, and hands over the
+ *winner. Slices are given to the core as TURN_NS and end in tick().
+ */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
 
@@ -7,7 +53,7 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 #include "types.h"
-#include "preempt.h"
+#include "come.h"
 #include "family.h"
 
 /* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
@@ -53,72 +99,6 @@ s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 		}
 	}
 	return prev_cpu;
-}
-
-/* How a task comes: bits for come_to_queue(). */
-#define COME_WOKEN  1  /* or new */
-#define COME_SYNC   2  /* its waker is about to sleep */
-#define COME_BACK   4  /* it ran, and may not go on there */
-#define COME_BETTER 8  /* it waited, and has been changed */
-#define COME_CHILD  16 /* new, with memory of its own, its parent on this CPU */
-
-#define GO_PREEMPT  (1U << 16)
-
-/*
- * Puts task @i into the queue, of which it may already have a place. Returns the CPU that is to
- * look for a task, plus GO_PREEMPT if that is not idle; -1: none.
- */
-__noinline int come_to_queue(u32 i, s32 pid, u32 prio, u32 how, u32 this_cpu)
-{
-	struct bfs_lock *lk = the_lock();
-	struct bfs_task *t = task(i);
-	u32 ref = t->left >= 0 ? t->left : t->cpu;
-	bool preempt = false;
-	s32 cpu = -1;
-
-	if (!lk)
-		return -1;
-	bpf_spin_lock(&lk->lock);
-	/* A CPU that went idle while the task was in nobody's sight has missed it. */
-	if (!how && t->seen_idle != grq.nr_idle)
-		how = COME_BACK;
-	if (t->queued && (t->to_tail || t->prio != prio))
-		unlink(i);
-	t->prio = prio;
-	if (!t->queued)
-		append(i);
-	t->to_tail = false;
-	t->left = -1;
-	custody_begin(&t->custody, pid);
-	/* The idle CPU that it has claimed is about to look, unless it has already. */
-	if (t->has_claimed && READ_ONCE(cpu_state(t->claimed)->prio) == PRIO_NONE) {
-		t->has_claimed = false;
-		bpf_spin_unlock(&lk->lock);
-		return -1;
-	}
-	t->has_claimed = false;
-	if (how & COME_CHILD) {
-		cpu = find_cpu(i, ref, false, &preempt);
-		preempt = cpu < 0;
-		cpu = preempt ? (s32)this_cpu : cpu;
-	} else if (how) {
-		if (how != COME_BACK)
-			t->sticky = false;
-		cpu = find_cpu(i, ref, !(how & (COME_SYNC | COME_BACK)), &preempt);
-	}
-	bpf_spin_unlock(&lk->lock);
-	return cpu >= 0 && preempt ? cpu | GO_PREEMPT : cpu;
-}
-
-/* How a new task comes. */
-static __noinline u32 come_newborn(struct task_struct *p)
-{
-	struct task_struct *parent = bpf_get_current_task_btf();
-	u32 j = parent ? slot_of(parent) : 0;
-
-	if (j && parent->mm != p->mm && READ_ONCE(cpu_state(bpf_get_smp_processor_id())->curr) == j)
-		return COME_WOKEN | COME_CHILD;
-	return COME_WOKEN;
 }
 
 /* The task is ours until it is dispatched, or dequeued below. */

@@ -116,7 +116,7 @@ static __always_inline u32 rank_of_idle(u32 cpu, u32 last)
 {
 	if (!rank_idle)
 		return 0;
-	return sticks() ? sticky_idle_rank(cpu, last) : idle_rank(cpu, last);
+	return ranks_as_sticky() ? sticky_idle_rank(cpu, last) : idle_rank(cpu, last);
 }
 
 /*

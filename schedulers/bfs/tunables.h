@@ -22,7 +22,7 @@ const volatile bool iso_by_name = true;
 
 /* Woken tasks preempt; false: they go to an idle CPU or wait. */
 const volatile bool wakeup_preemption = true;
-/* The deadline of a task seems later to CPUs far from the one where it ran last. */
+/* The deadline of a task seems later to CPUs far from the one where it ran last; or it sticks. */
 const volatile bool cache_distance = true;
 /* Of the idle CPUs a woken task gets the best one; false: the first one from its last CPU on. */
 const volatile bool rank_idle = true;
@@ -117,6 +117,12 @@ static __always_inline bool remembers_last_task(void)
 
 /* Instead of distances: a task that had to leave its CPU sticks to it, one task to each CPU. */
 static __always_inline bool sticks(void)
+{
+	return version >= 464 && cache_distance;
+}
+
+/* Other neighbours count when an idle CPU is chosen. */
+static __always_inline bool ranks_as_sticky(void)
 {
 	return version >= 464;
 }
