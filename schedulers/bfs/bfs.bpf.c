@@ -119,7 +119,7 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 		how = come_newborn(p);
 	else if (enq_flags & ENQUEUE_RESTORE)
 		how = t->better || policy != t->policy ? COME_BETTER : 0;
-	else if (enq_flags ? !t->queued : requeue_wakes_idle())
+	else if (!enq_flags && requeue_wakes_idle())
 		how = COME_BACK;
 	if (starve_limit_ms && (!enq_flags || enq_flags & SCX_ENQ_WAKEUP || !t->queued_ns))
 		t->queued_ns = scx_bpf_now();

@@ -4,9 +4,10 @@
 //! marked, and chooses when it is told to.
 
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
-use tiltyard_native::Value as Global;
+use tiltyard_native::{Object, Value as Global};
 use tiltyard_schedtest::kernel::{KICK_PREEMPT, Kernel, TaskId};
 use tiltyard_schedtest::{globals, object};
 
@@ -38,6 +39,19 @@ pub const VERBATIM: [(&str, i128); 6] = [
     ("charge_still_clock", 1),
     ("near_nodes", 1),
 ];
+
+thread_local! {
+    /// What the machines of this thread run instead of BFS as it is.
+    static ALTERED: Cell<Option<&'static Object>> = const { Cell::new(None) };
+}
+
+/// Does something on machines that run another object.
+pub fn with_object<T>(object: &'static Object, what: impl FnOnce() -> T) -> T {
+    ALTERED.set(Some(object));
+    let done = what();
+    ALTERED.set(None);
+    done
+}
 
 pub struct Records {
     topologies: Value,
@@ -229,7 +243,8 @@ impl Machine {
         values.push(("cpu_node_id".to_owned(), Global::Ints(nodes)));
         values.push(("cpu_llc_id".to_owned(), Global::Ints(ids(&["MC", "SMT"]))));
         values.push(("cpu_core_id".to_owned(), Global::Ints(ids(&["SMT"]))));
-        let object = object("schedulers/bfs/tests/vectors.bpf.c", 2);
+        let built = || object("schedulers/bfs/tests/vectors.bpf.c", 2);
+        let object = ALTERED.get().unwrap_or_else(built);
         let mut kernel = Kernel::boot(object, &values, nr_cpus as u32);
         assert_eq!(kernel.call("bfs_init", &[]).1, 0, "set-up");
         let hz = tunables.iter().rfind(|(name, _)| *name == "tick_hz");
@@ -538,6 +553,11 @@ impl Machine {
 
     /// schedule() on a CPU. The task that it runs afterwards.
     pub fn schedule(&mut self, cpu: i64) -> Option<i64> {
+        self.schedule_with(cpu, |_| ())
+    }
+
+    /// The same; something else happens when the next task has been chosen and the previous one is not yet back in the queue.
+    pub fn schedule_with(&mut self, cpu: i64, meanwhile: impl FnOnce(&mut Machine)) -> Option<i64> {
         self.marked.remove(&cpu);
         self.kernel.state().cpu = cpu as u32;
         let mut prev = self.running_on(cpu);
@@ -575,6 +595,8 @@ impl Machine {
         if let Some(tid) = prev
             && queued
         {
+            meanwhile(self);
+            self.kernel.state().cpu = cpu as u32;
             self.callback("bfs_stopping", &[address, 1]);
             self.enqueue(tid, 0);
         }
@@ -611,6 +633,17 @@ impl Machine {
         } else if queued {
             self.enqueue(tid, flags);
         }
+    }
+
+    /// The halves of a change of a queued task that is as it was afterwards.
+    pub fn begin_change(&mut self, tid: i64) {
+        let address = self.address(tid);
+        self.callback("bfs_dequeue", &[address, SAVE]);
+        self.callback("bfs_quiescent", &[address, SAVE]);
+    }
+
+    pub fn end_change(&mut self, tid: i64) {
+        self.enqueue(tid, SAVE);
     }
 
     pub fn set_nice(&mut self, tid: i64, nice: i64) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests of BFS: its numbers, its recorded decisions and schedules.
+//! Tests of BFS: its recorded decisions and schedules, its rules broken one by one, what it is known for.
 
 mod decisions;
 mod fake;
+mod mutations;
+mod places;
 mod scripts;

@@ -5,7 +5,7 @@
 //! Bursts that end come first at an instant, by CPU; then ticks, of all CPUs; then wakeups; then changes. After each of
 //! them all CPUs choose that have to.
 
-use crate::bfs::fake::{Given, Machine, Records, int, is_realtime};
+use crate::bfs::fake::{Given, Machine, Records, differs, int, is_realtime};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -58,9 +58,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(records: &Records, r: &Value) -> Stage {
+    fn new(records: &Records, r: &Value, tunables: &[(&str, i128)]) -> Stage {
         let given = &r["in"];
-        let mut m = records.machine(r, &[]);
+        let mut m = records.machine(r, tunables);
         let (hz, rr) = (m.hz, int(&given["rr"]));
         m.set_now(START_US * 1000);
         for cpu in 0..m.nr_cpus {
@@ -240,7 +240,7 @@ impl Stage {
 
     fn end(&mut self) -> Value {
         let tids: Vec<i64> = self.plays.keys().copied().collect();
-        let of = |tid: i64| {
+        let mut of = |tid: i64| {
             let told = self.m.told(tid);
             let (mut slice, mut deadline) = (told.slice, told.deadline);
             if let Some(cpu) = self.m.cpu_of(tid) {
@@ -255,27 +255,44 @@ impl Stage {
             ];
             (tid.to_string(), json!(end))
         };
-        let mut of = of;
         Value::Object(tids.into_iter().map(&mut of).collect())
     }
 }
 
-fn has_realtime(r: &Value) -> bool {
+pub fn has_realtime(r: &Value) -> bool {
     let tasks = r["in"]["tasks"].as_array().expect("tasks");
     let ops = r["in"]["ops"].as_array().into_iter().flatten();
     tasks.iter().any(|t| is_realtime(&t["pol"])) || ops.clone().any(|op| op[1] == "policy")
 }
 
 /// The first difference between two lists.
-fn first_difference(what: &str, is: &[Value], should: &Value) -> Option<String> {
+fn first_difference(what: &str, is: &[Value], should: &Value) -> Result<(), String> {
     let should = should.as_array().expect("a list");
     let is = &is[..is.len().min(SHOWN)];
-    let at = (0..is.len().max(should.len())).find(|at| is.get(*at) != should.get(*at))?;
-    Some(format!(
-        "{what} {at}: {:?}, not {:?}",
-        is.get(at),
-        should.get(at)
-    ))
+    let at = (0..is.len().max(should.len())).find(|at| is.get(*at) != should.get(*at));
+    match at {
+        None => Ok(()),
+        Some(at) => differs(&format!("{what} {at}"), &is.get(at), &should.get(at)),
+    }
+}
+
+/// What differs in a schedule.
+pub fn script(records: &Records, r: &Value) -> Result<(), String> {
+    let mut stage = Stage::new(records, r, &[]);
+    stage.play(r);
+    let out = &r["out"];
+    if r["id"] == REAPED.0 {
+        let switch = &mut stage.switches[REAPED.1];
+        let gift = int(&switch[3]) - int(&out["sw"][REAPED.1][3]);
+        let rest = int(&out["end"]["5"][1]);
+        differs("what the child that ended gives back", &gift, &rest)?;
+        switch[3] = out["sw"][REAPED.1][3].clone();
+    }
+    first_difference("switch", &stage.switches, &out["sw"])?;
+    first_difference("refill", &stage.fills, &out["fill"])?;
+    let numbers = json!([stage.switches.len(), stage.fills.len()]);
+    differs("numbers", &numbers, &json!([out["nsw"], out["nfill"]]))?;
+    differs("end", &stage.end(), &out["end"])
 }
 
 #[test]
@@ -287,33 +304,9 @@ fn schedules_are_the_recorded_ones() {
             realtime += 1;
             continue;
         }
-        let mut stage = Stage::new(&records, r);
-        stage.play(r);
-        let out = &r["out"];
-        if r["id"] == REAPED.0 {
-            let gift = int(&stage.switches[REAPED.1][3]) - int(&out["sw"][REAPED.1][3]);
-            assert_eq!(
-                gift,
-                int(&out["end"]["5"][1]),
-                "the slice of the child that ended"
-            );
-            stage.switches[REAPED.1][3] = out["sw"][REAPED.1][3].clone();
-        }
-        let switch = first_difference("switch", &stage.switches, &out["sw"]);
-        let fill = first_difference("refill", &stage.fills, &out["fill"]);
-        let mut others = Vec::new();
-        let numbers = [stage.switches.len(), stage.fills.len()];
-        if json!(numbers) != json!([out["nsw"], out["nfill"]]) {
-            others.push(format!("numbers {numbers:?}"));
-        }
-        let end = stage.end();
-        if end != out["end"] {
-            others.push(format!("end {end}, not {}", out["end"]));
-        }
-        let faults: Vec<String> = switch.into_iter().chain(fill).chain(others).collect();
-        match faults.first() {
-            None => nr += 1,
-            Some(first) => wrong.push(format!("{} {}: {first}", r["id"], r["note"])),
+        match script(&records, r) {
+            Ok(()) => nr += 1,
+            Err(how) => wrong.push(format!("{} {}: {how}", r["id"], r["note"])),
         }
     }
     assert!(

@@ -43,6 +43,22 @@ int t_locality(struct words *x)
 	return 0;
 }
 
+/* In: two CPUs. Out: how far they are apart from 0.464 on. */
+SEC("syscall")
+int t_sticky_locality(struct words *x)
+{
+	x->w[0] = sticky_locality(x->w[0], x->w[1]);
+	return 0;
+}
+
+/* In: task, CPU. Out: its deadline as this CPU sees it. */
+SEC("syscall")
+int t_deadline_from(struct words *x)
+{
+	x->w[0] = deadline_from(slot_of((struct task_struct *)x->w[0]), x->w[1]);
+	return 0;
+}
+
 /* In: task, slice, deadline, last_ran_ns, first_slice, CPU, slept_load. Out: slot. */
 SEC("syscall")
 int t_task(struct words *x)
