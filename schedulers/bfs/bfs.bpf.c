@@ -123,6 +123,7 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 		how = COME_BACK;
 	if (starve_limit_ms && (!enq_flags || enq_flags & SCX_ENQ_WAKEUP || !t->queued_ns))
 		t->queued_ns = scx_bpf_now();
+	t->rq = scx_bpf_task_cpu(p);
 	t->sync = false;
 	t->newborn = false;
 	t->better = false;
@@ -134,7 +135,7 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 	/* For a woken task the core wakes this CPU anyway. */
 	if (go & GO_PREEMPT)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else if (!(how & COME_WOKEN) || cpu != scx_bpf_task_cpu(p))
+	else if (!(how & COME_WOKEN) || cpu != t->rq)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
@@ -155,17 +156,6 @@ void BPF_STRUCT_OPS(bfs_dequeue, struct task_struct *p, u64 deq_flags)
 	bpf_spin_unlock(&lk->lock);
 }
 
-/* For the task that no longer sticks to CPU @cpu: see stick(). */
-static __always_inline void wake_for_old(u32 cpu)
-{
-	u32 wake = cpu_state(cpu)->wake;
-
-	if (!wake)
-		return;
-	cpu_state(cpu)->wake = 0;
-	scx_bpf_kick_cpu(wake - 1, SCX_KICK_IDLE);
-}
-
 /* Running --------------------------------------------------------------------------------- */
 
 /*
@@ -183,6 +173,8 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		task(running)->policy = policy_of(prev);
 		task(running)->prio = prio_of(prev, task(running));
 	}
+	if (cpu_state(cpu)->stranded && take_stranded(cpu))
+		return;
 	bpf_for (try, 0, DISPATCH_TRIES) {
 		u32 i = choose(cpu, running, now_ns);
 
@@ -197,9 +189,11 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 			prev->scx.slice = TURN_NS;
 			break;
 		}
-		if (hand_over(&task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+		if (give(i, cpu))
 			break;
 	}
+	if (cpu_state(cpu)->stranded)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
@@ -443,6 +437,12 @@ static int cpus_init(void)
 	}
 	scx_bpf_put_cpumask(mask);
 	params_init();
+	bpf_for (cpu, 0, nr_cpus) {
+		int err = scx_bpf_create_dsq(cpu, -1);
+
+		if (err)
+			return err;
+	}
 	return 0;
 }
 

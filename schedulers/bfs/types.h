@@ -40,6 +40,7 @@ struct bfs_task {
 	s64 slice;
 	u64 last_ran_ns; /* when it left a CPU */
 	u64 queued_ns;	 /* guard: since when it waits */
+	s32 rq;		 /* CPU on whose runqueue it waits */
 	s32 left;	 /* CPU that it may no longer run on, where it waited; -1: none */
 	u8 policy;
 	bool first_slice;
@@ -65,8 +66,9 @@ struct bfs_cpu {
 	u64 tick_ns;
 	/* The task that runs, or ran last; and the one before it. */
 	u32 ran, last_task;
-	u32 sticky; /* the task that was the last to stick here */
-	u32 wake;   /* an idle CPU to be woken when the lock is free, plus 1 */
+	u32 sticky;    /* the task that was the last to stick here */
+	bool stranded; /* a task waits in its own queue: give() */
+	u32 wake;      /* an idle CPU to be woken when the lock is free, plus 1 */
 };
 
 /* Bits of CPUs, 64 a word. */

@@ -49,16 +49,16 @@ impl Play {
     }
 }
 
-struct Stage {
+pub struct Stage {
     m: Machine,
     now_us: i64,
     plays: BTreeMap<i64, Play>,
-    switches: Vec<Value>,
+    pub switches: Vec<Value>,
     fills: Vec<Value>,
 }
 
 impl Stage {
-    fn new(records: &Records, r: &Value, tunables: &[(&str, i128)]) -> Stage {
+    pub fn new(records: &Records, r: &Value, tunables: &[(&str, i128)]) -> Stage {
         let given = &r["in"];
         let mut m = records.machine(r, tunables);
         let (hz, rr) = (m.hz, int(&given["rr"]));
@@ -178,7 +178,7 @@ impl Stage {
         }
     }
 
-    fn play(&mut self, r: &Value) {
+    pub fn play(&mut self, r: &Value) {
         let given = &r["in"];
         let len_us = int(&given["len"]);
         let jiffy_us = 1_000_000 / self.m.hz;
