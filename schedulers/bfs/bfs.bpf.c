@@ -141,7 +141,7 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 /*
  * The core takes the task back before it was dispatched: its affinity or another property changes.
- * It keeps its place for the enqueue() that follows; all others are told by quiescent().
+ * It keeps its place for the enqueue() that follows; of all others quiescent() follows.
  */
 void BPF_STRUCT_OPS(bfs_dequeue, struct task_struct *p, u64 deq_flags)
 {

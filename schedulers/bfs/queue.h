@@ -16,7 +16,7 @@ struct bfs_queue {
 	struct bfs_list lists[NR_QUEUES];
 	/* How often a CPU has found nothing here. */
 	u32 nr_idle;
-	/* Tasks that are queued, and how many the last search has looked at. For people to see. */
+	/* Tasks that are queued, and how many the last search has looked at: for probes. */
 	u32 nr_queued, nr_looked_at;
 };
 
@@ -115,7 +115,7 @@ static __noinline u32 earliest_of_list(u32 cpu, u32 prev, u32 prio, u64 now)
 }
 
 /* The guard: a task that has waited for too long. Lists are in the order of arrival: mostly the
- * first task of each tells. */
+ * first task of each decides. */
 static __noinline u32 starving(u32 cpu, u64 now_ns)
 {
 	u64 limit_ns = starve_limit_ms * NSEC_PER_MSEC;

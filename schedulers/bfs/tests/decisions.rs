@@ -12,7 +12,7 @@
 //! | realtime tasks that are picked, woken, forked or changed | all: [`REALTIME`] | the kernel's own class runs them. Where one only keeps a CPU busy, the record is compared |
 //! | isotick with a realtime task | that CPU's slice and mark | the same |
 //! | prio of idle tasks with signals or freezing | all: [`SIGNAL`] | a scheduler does not see them |
-//! | wake of a task bound to one CPU, by a waker about to sleep | who is marked: [`SYNC`] | `select_cpu`, which is told, is not called |
+//! | wake of a task bound to one CPU, by a waker about to sleep | who is marked: [`SYNC`] | `select_cpu`, which gets this flag, is not called |
 //! | policy to or from ISO | all: [`RENAMED`] | here a task is isochronous by its name |
 //! | policy that stays the same | all: [`FOR_NOTHING`] | today's kernel returns at once |
 //! | deadline, offsets beyond 31 bits | these: [`OVERFLOW`] | the original overflows |

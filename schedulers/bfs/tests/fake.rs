@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Recorded states of machines under the kernel for tests, and the part of sched_ext's core that calls BFS: in which order
 //! the callbacks come when a task wakes up, leaves its CPU or is changed. No time passes; a CPU that has to choose again is
-//! marked, and chooses when it is told to.
+//! marked, and chooses when the test says so.
 
 use serde_json::Value;
 use std::cell::Cell;

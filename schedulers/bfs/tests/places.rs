@@ -76,8 +76,7 @@ fn changed_tasks_and_their_places() {
     assert_eq!(queue(&mut m), [2, 1, 3]);
 }
 
-/// A task that is being changed is in no CPU's sight. One that goes idle meanwhile is told of it afterwards, and another one is
-/// not.
+/// A task that is being changed is in no CPU's sight. One that goes idle meanwhile is woken afterwards, another one is not.
 #[test]
 fn a_cpu_that_goes_idle_during_a_change_looks_again() {
     for goes_idle in [false, true] {
