@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Loads of CPUs: what is runnable now, and averages of what was at the last ticks. CPUs are looked
+ * at without their locks, each at another moment, as in Linux.
+ */
+#ifndef __LIB_LINUX26_LOAD_H
+#define __LIB_LINUX26_LOAD_H
+
+#include "rq.h"
+
+/* Load of one task of nice 0. */
+#define SCHED_LOAD_SCALE 128
+/* Ticks after which nothing is left of any load. */
+#define MAX_MISSED_TICKS 64
+
+static u32 nr_online;
+
+/* Average @n, 0..2, after a tick: it goes 1/2^n of the way, rounded up when it rises. */
+static __always_inline u32 average_after(u32 old, u32 load, u32 n)
+{
+	u32 most = (1U << n) - 1;
+
+	return (old * most + load + (load > old ? most : 0)) >> n;
+}
+
+/* The same after @ticks of them. */
+static __noinline u32 average_later(u32 old, u32 load, u32 n, u64 ticks)
+{
+	u32 k;
+
+	bpf_for (k, 0, MAX_MISSED_TICKS) {
+		if (k >= ticks)
+			break;
+		old = average_after(old, load, n);
+	}
+	return old;
+}
+
+/* Counts the ticks of @rq up to @tick. Linux ticks on idle CPUs, too; here those are made up for,
+ * before the load changes. Lock held. */
+static __noinline void update_cpu_load(struct runqueue *rq, u64 tick)
+{
+	u64 ticks = tick - rq->load_tick;
+	u32 n;
+
+	if (!ticks)
+		return;
+	WRITE_ONCE(rq->load_tick, tick);
+	bpf_for (n, 0, 3) {
+		u32 *average, k = n;
+
+		barrier_var(k);
+		if (k > 2)
+			break;
+		average = &rq->cpu_load[k];
+		WRITE_ONCE(*average, average_later(*average, rq->raw_weighted_load, k, ticks));
+	}
+}
+
+#endif

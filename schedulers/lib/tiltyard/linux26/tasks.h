@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A task's CPU: how it leaves its queue, whoever takes it away. The functions here take the locks
+ * themselves.
+ */
+#ifndef __LIB_LINUX26_TASKS_H
+#define __LIB_LINUX26_TASKS_H
+
+#include "rq.h"
+
+/* Of the scheduler: the running task @i is charged for the time up to now. Lock held. */
+static __always_inline void rq_charge(struct runqueue *rq, u32 i, u64 now_ns);
+
+/* The running task, if any, loses the CPU and stays queued. Lock held. */
+static __always_inline void put_curr(struct runqueue *rq, u64 now_ns)
+{
+	u32 i = rq->curr;
+
+	if (!i)
+		return;
+	rq_charge(rq, i, now_ns);
+	WRITE_ONCE(rq->curr, 0);
+}
+
+/* Task @i leaves its queue; nobody holds it afterwards. Lock held. */
+static __always_inline void leave(struct runqueue *rq, u32 i, u64 now_ns)
+{
+	struct rq_task *t = rq_task(i);
+
+	if (rq->curr == i)
+		put_curr(rq, now_ns);
+	if (is_queued(i)) {
+		dequeue(rq, i);
+		dec_nr_running(rq, i);
+	}
+	t->moving = false;
+	t->pushed = false;
+	custody_end(&t->custody);
+}
+
+/* A balancing CPU may take a waiting task at any moment, and then another lock guards it. */
+#define LOCK_TRIES 8
+
+/* It has been taken that often, or its CPU is none. Left where it is, the queues would be wrong. */
+static __noinline void give_up(u32 i)
+{
+	scx_bpf_error("task %d has been on %d CPUs while one of them was locked",
+		      READ_ONCE(rq_task(i)->custody.pid), LOCK_TRIES);
+}
+
+/*
+ * Takes task @i, running or not, out of its queue.
+ *
+ * Not static, nor are others that take a lock and need only numbers: the verifier looks at such a
+ * function by itself, once, and not along every path to it. It wants them to return int.
+ */
+__noinline int depart(u32 i, u64 now_ns)
+{
+	u32 try;
+
+	bpf_for (try, 0, LOCK_TRIES) {
+		/* Partner: detach_task(). */
+		u32 cpu = READ_ONCE(rq_task(i)->cpu);
+		struct queue_lock *lk = rq_lock(cpu);
+		bool ours;
+
+		if (!lk)
+			break;
+		bpf_spin_lock(&lk->lock);
+		ours = READ_ONCE(rq_task(i)->cpu) == cpu;
+		if (ours)
+			leave(cpu_rq(cpu), i, now_ns);
+		bpf_spin_unlock(&lk->lock);
+		if (ours)
+			return 0;
+	}
+	give_up(i);
+	return -EAGAIN;
+}
+
+/* The core takes task @i out of our hands; it keeps its place. */
+__noinline int release(u32 i)
+{
+	u32 try;
+
+	bpf_for (try, 0, LOCK_TRIES) {
+		u32 cpu = READ_ONCE(rq_task(i)->cpu);
+		struct queue_lock *lk = rq_lock(cpu);
+		bool ours;
+
+		if (!lk)
+			break;
+		bpf_spin_lock(&lk->lock);
+		ours = READ_ONCE(rq_task(i)->cpu) == cpu;
+		if (ours)
+			custody_end(&rq_task(i)->custody);
+		bpf_spin_unlock(&lk->lock);
+		if (ours)
+			return 0;
+	}
+	give_up(i);
+	return -EAGAIN;
+}
+
+/* Before task @i joins the queue of @cpu: off its old CPU. */
+static __always_inline void settle(u32 i, u32 cpu, u64 now_ns)
+{
+	if (READ_ONCE(rq_task(i)->cpu) != cpu)
+		depart(i, now_ns);
+}
+
+#endif
