@@ -24,9 +24,9 @@
  *	interact.h	slices, bonus, priority		turns.h		who runs
  *	../lib/tiltyard/linux26				several CPUs
  *
- * Good at: latency of tasks that sleep, low and constant cost. Bad at: fairness. The estimate of who
- * is interactive can be wrong and can be cheated, and a nice 0 task runs up to a second per runnable
- * task while others get nothing; slices of nice values jump by four between 0 and -1.
+ * Good at: latency of tasks that sleep, low and constant cost. Bad at: fairness. The estimate of
+ *who is interactive can be wrong and can be cheated, and a nice 0 task runs up to a second per
+ *runnable task while others get nothing; slices of nice values jump by four between 0 and -1.
  *
  * Queues are plain arrays under a lock of each CPU, not DSQs, as in cfs: the order in a list, a new
  * task's place before its parent and a moved task's place matter, and the running task stays in its
@@ -44,9 +44,9 @@ UEI_DEFINE(uei);
 #include "turns.h"
 
 /* Slice given to the core: far beyond any turn, but not "infinite", which may stop the tick. */
-#define TURN_NS	       (100 * NSEC_PER_SEC)
+#define TURN_NS		      (100 * NSEC_PER_SEC)
 /* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
-#define DISPATCH_TRIES 32
+#define DISPATCH_TRIES	      32
 
 /* States of a task that sleeps for a disk, say; idle kernel threads are counted as such today. */
 #define STATE_UNINTERRUPTIBLE 2
@@ -63,7 +63,18 @@ static __noinline void probe_task(struct task_struct *p, u32 i)
 
 s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	return prev_cpu;
+	u32 i = slot_of(p), cpu = prev_cpu;
+	bool sync = wake_flags & SCX_WAKE_SYNC;
+
+	if (!i || (u32)prev_cpu >= nr_cpus)
+		return prev_cpu;
+	/* init_task() has chosen. */
+	if (task(i)->forker)
+		return rq_task(i)->cpu;
+	if (nr_online > 1)
+		cpu = place_wakee(p, i, prev_cpu, sync, tick_of(scx_bpf_now()));
+	task(i)->sync = sync && cpu == bpf_get_smp_processor_id();
+	return cpu;
 }
 
 /* Task @i, in no queue, joins that of @cpu. Lock held; settle() came before. */
@@ -226,19 +237,40 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 	return false;
 }
 
-/* Nothing to run. */
+/* Nothing to run: looks for tasks elsewhere, for itself or for all idle CPUs. */
 static __always_inline void go_idle(s32 cpu, u64 now_ns)
 {
-	cpu_state(cpu)->expired_timestamp = 0;
+	struct runqueue *rq = cpu_rq(cpu);
+
+	if (!rq->dry && nr_domains(cpu))
+		balance_newidle(cpu, now_ns);
+	if (take_idle_kick(cpu))
+		balance_idle(cpu, now_ns);
+	rq->dry = true;
 }
 
 void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 {
+	struct o1_cpu *c = cpu_state(cpu);
 	u64 now_ns = scx_bpf_now();
+	bool pushed = false;
+	u32 curr = 0;
 
+	/* Partner: begin_push(). */
+	if (READ_ONCE(c->rq.push_to)) {
+		if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
+			curr = slot_of(prev);
+		pushed = push_task(cpu, curr, now_ns) == PUSHED_CURRENT;
+	}
 	if (run_next(cpu, prev, now_ns))
 		return;
+	/* enqueue() brings it where it goes, and this CPU here again. */
+	if (pushed)
+		return;
 	go_idle(cpu, now_ns);
+	if (nr_running(cpu) && run_next(cpu, prev, now_ns))
+		return;
+	c->expired_timestamp = 0;
 }
 
 /* Task @i, settled on @cpu, has got the CPU without having been chosen. */
@@ -269,6 +301,7 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 
 	if (!i)
 		return;
+	rq->dry = false;
 	if (READ_ONCE(rq->curr) != i) {
 		u64 now_ns = scx_bpf_now();
 
@@ -278,7 +311,7 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 			end_fork(i);
 	}
 	/* Asked for since it was chosen, while a task of a higher class ran: that kick was lost. */
-	if (READ_ONCE(rq->need_resched))
+	if (READ_ONCE(rq->need_resched) || READ_ONCE(rq->push_to))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -310,6 +343,8 @@ void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
 	bpf_spin_unlock(&lk->lock);
 	if (resched)
 		p->scx.slice = 0;
+	if (nr_online > 1)
+		balance_tick(cpu, now_ns);
 	if (tilt_probes_on)
 		probe_task(p, i);
 }
@@ -496,6 +531,7 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	if (!parent)
 		return 0;
 	t->thread = !p->mm || p->tgid == current->tgid;
+	WRITE_ONCE(t->rq.cpu, place_new(p, bpf_get_smp_processor_id(), DO_FORK, tick_of(now_ns)));
 	if (fork_task(i, parent, now_ns) > 0)
 		scx_bpf_kick_cpu(READ_ONCE(rq_task(parent)->cpu), SCX_KICK_PREEMPT);
 	return 0;
@@ -536,8 +572,12 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 	if (err)
 		return err;
 	mask = scx_bpf_get_online_cpumask();
-	nr_online = bpf_cpumask_weight(mask);
+	err = build_domains(mask, tick_of(scx_bpf_now()));
 	scx_bpf_put_cpumask(mask);
+	if (err) {
+		scx_bpf_error("o1: %d nodes, at most %d are supported", nr_nodes, MAX_NODES);
+		return err;
+	}
 	bpf_for (cpu, 0, nr_cpus)
 		cpu_rq(cpu)->best_expired_prio = MAX_PRIO;
 	return 0;

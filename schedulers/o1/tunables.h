@@ -34,7 +34,8 @@ const volatile bool child_runs_first = true;
 /* CONFIG_HZ. */
 const volatile u32 tick_hz = 250;
 
-static struct {
+/* Not static: clang would split it into variables, of which a kernel accepts no description. */
+struct o1_params {
 	u64 tick_ns;
 	/* In ticks. */
 	u32 def_timeslice;
@@ -45,7 +46,9 @@ static struct {
 	u64 max_sleep_avg_ns;
 	/* What a wait in the queue counts, in 1/128. */
 	u32 wait_weight;
-} par;
+};
+
+struct o1_params par;
 
 static __always_inline u32 ticks_of_ms(u32 ms)
 {
@@ -63,9 +66,10 @@ static int params_init(void)
 {
 	if (!tick_hz || tick_hz > 10000 || !ticks_of_ms(def_timeslice_ms) ||
 	    def_timeslice_ms > 10000 || min_timeslice_ms > def_timeslice_ms) {
-		scx_bpf_error("o1: tick_hz=%u, def_timeslice_ms=%u, min_timeslice_ms=%u; use slices of a "
-			      "tick to 10 s, the shortest not above the default",
-			      tick_hz, def_timeslice_ms, min_timeslice_ms);
+		scx_bpf_error(
+			"o1: tick_hz=%u, def_timeslice_ms=%u, min_timeslice_ms=%u; use slices of a "
+			"tick to 10 s, the shortest not above the default",
+			tick_hz, def_timeslice_ms, min_timeslice_ms);
 		return -EINVAL;
 	}
 	if (!max_bonus || max_bonus > 40) {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who runs: what happens to a CPU's queue at a tick, when a task wakes up, is created, yields, exits
- * or gets another nice value, and when the CPU chooses. Callers hold the CPU's lock, except where a
- * function says otherwise.
+ * Who runs: what happens to a CPU's queue at a tick, when a task wakes up, is created, yields,
+ * exits or gets another nice value, and when the CPU chooses. Callers hold the CPU's lock, except
+ * where a function says otherwise.
  */
 #pragma once
 
-#include "tiltyard/linux26/tasks.h"
-#include "tiltyard/linux26/load.h"
 #include "interact.h"
+#include "tiltyard/linux26/balance.h"
 
 /* Moves task @i, queued, to the tail of @array's list of priority @prio. */
 static __always_inline void requeue(struct runqueue *rq, u32 i, u32 array, u32 prio)
@@ -259,4 +258,21 @@ static __noinline void renice(struct o1_cpu *c, u32 i, u32 static_prio)
 	requeue(&c->rq, i, t->rq.array, prio);
 	if (prio < old || (prio > old && c->rq.curr == i))
 		WRITE_ONCE(c->rq.need_resched, true);
+}
+
+/* Balancing --------------------------------------------------------------------------------- */
+
+/* By the priority of what runs, and by the nice value of what has expired. */
+static __always_inline u32 rq_best_prio(const struct runqueue *rq, u32 curr)
+{
+	u32 expired = READ_ONCE(rq->best_expired_prio);
+
+	return curr < expired ? curr : expired;
+}
+
+/* A task that is moved keeps its priority, and comes to the array of the same kind. */
+static __always_inline void rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns)
+{
+	enqueue_tail(rq, i, expired ? expired_of(rq) : rq->active);
+	inc_nr_running(rq, i);
 }

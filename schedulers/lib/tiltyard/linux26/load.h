@@ -13,6 +13,10 @@
 /* Ticks after which nothing is left of any load. */
 #define MAX_MISSED_TICKS 64
 
+/* Of the scheduler: number of CPU ids, and its clock of ticks. */
+static u32 nr_cpus;
+static __always_inline u64 tick_of(u64 now_ns);
+
 static u32 nr_online;
 
 /* Average @n, 0..2, after a tick: it goes 1/2^n of the way, rounded up when it rises. */
@@ -55,6 +59,58 @@ static __noinline void update_cpu_load(struct runqueue *rq, u64 tick)
 		average = &rq->cpu_load[k];
 		WRITE_ONCE(*average, average_later(*average, rq->raw_weighted_load, k, ticks));
 	}
+}
+
+/* Average @index - 1 of @rq, as of now. */
+static __always_inline u32 average_of(const struct runqueue *rq, u32 index, u64 tick)
+{
+	u32 n = index - 1, average;
+	u64 missed;
+
+	barrier_var(n);
+	average = READ_ONCE(rq->cpu_load[n < 2 ? n : 2]);
+	/* Of an idle CPU the ticks since it went idle have not been counted. */
+	if (READ_ONCE(rq->nr_running) || !average)
+		return average;
+	missed = tick - READ_ONCE(rq->load_tick);
+	return (s64)missed > 0 ? average_later(average, 0, n, missed) : average;
+}
+
+/* A low guess of a CPU's load, for one that tasks may be taken from. @index 0: its load now. */
+static __always_inline u32 source_load(u32 cpu, u32 index, u64 tick)
+{
+	const struct runqueue *rq = cpu_rq(cpu);
+	u32 now = READ_ONCE(rq->raw_weighted_load), average;
+
+	if (!index || !now)
+		return now;
+	average = average_of(rq, index, tick);
+	return average < now ? average : now;
+}
+
+/* A high guess, for one that may get some. */
+static __always_inline u32 target_load(u32 cpu, u32 index, u64 tick)
+{
+	const struct runqueue *rq = cpu_rq(cpu);
+	u32 now = READ_ONCE(rq->raw_weighted_load), average;
+
+	if (!index)
+		return now;
+	average = average_of(rq, index, tick);
+	return average > now ? average : now;
+}
+
+static __always_inline u32 load_per_task(u32 cpu)
+{
+	const struct runqueue *rq = cpu_rq(cpu);
+	u32 nr = READ_ONCE(rq->nr_running);
+
+	return nr ? READ_ONCE(rq->raw_weighted_load) / nr : SCHED_LOAD_SCALE;
+}
+
+static __always_inline u32 nr_running(u32 cpu)
+{
+	return READ_ONCE(cpu_rq(cpu)->nr_running);
 }
 
 #endif
