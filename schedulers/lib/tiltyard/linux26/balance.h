@@ -96,16 +96,20 @@ enum pull {
 };
 
 /* Finds the busiest CPU and takes tasks from it. */
-static __noinline enum pull pull_from_busiest(struct balance *b)
+static __always_inline enum pull pull_from_busiest(struct balance *b)
 {
 	s32 group = busiest_group(), src = group < 0 ? -1 : busiest_cpu(group);
+	u32 nr;
 
 	b->nr_moved = 0;
 	if (src < 0)
 		return PULL_NONE;
 	b->src = src;
-	if (nr_running(src) <= 1)
+	nr = nr_running(src);
+	if (nr <= 1)
 		return PULL_SINGLE;
+	/* Or that one would run dry. */
+	b->max_moved = least_of(nr - 1, MAX_MOVED);
 	move_tasks();
 	return PULL_TRIED;
 }
@@ -195,7 +199,7 @@ __noinline int load_balance_newidle(u32 cpu, u32 level, u64 now_ns)
 /* At ticks --------------------------------------------------------------------------------- */
 
 /* One level of rebalance(). False: higher ones are another CPU's. */
-static __noinline bool rebalance_level(u32 cpu, u32 level, enum balance_idle *idle, u64 now_ns)
+static __always_inline bool rebalance_level(u32 cpu, u32 level, enum balance_idle *idle, u64 now_ns)
 {
 	struct domain *d = domain(cpu, level);
 	bool serialize = params_of(d)->flags & DO_SERIALIZE, more = true;
@@ -217,7 +221,7 @@ static __noinline bool rebalance_level(u32 cpu, u32 level, enum balance_idle *id
 }
 
 /* rebalance_domains: balances all levels of @cpu that are due, and notes when the next one is. */
-static __noinline void rebalance(u32 cpu, enum balance_idle idle, u64 now_ns)
+static __always_inline void rebalance(u32 cpu, enum balance_idle idle, u64 now_ns)
 {
 	u64 next = tick_of(now_ns) + 60ULL * tick_hz;
 	u32 level;

@@ -178,10 +178,8 @@ __noinline int move_tasks(void)
 	struct balance *b = this_balance();
 	struct queue_lock *lk = rq_lock(b->src);
 	struct runqueue *src = cpu_rq(b->src), *dst = cpu_rq(b->cpu);
-	u32 nr = nr_running(b->src);
 
 	b->nr_moved = 0;
-	b->max_moved = nr ? least_of(nr - 1, MAX_MOVED) : 0;
 	b->rem_load = b->imbalance;
 	if (!lk || !b->max_moved || b->rem_load <= 0)
 		return 0;

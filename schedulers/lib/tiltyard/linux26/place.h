@@ -87,44 +87,38 @@ __noinline int idlest_cpu(struct task_struct *p __arg_trusted, u32 kind, u32 gro
 	return found;
 }
 
-/* The highest level of @cpu smaller than @nr CPUs that does @what, plus one; 0: none. */
-static __noinline u32 level_for(u32 cpu, u32 nr, u32 what)
+/* The level of @cpu's domain of this kind; MAX_LEVELS: it has none. */
+static __noinline u32 level_of_kind(u32 cpu, u32 kind)
 {
-	u32 level, found = 0;
+	u32 level;
 
 	bpf_for (level, 0, MAX_LEVELS) {
-		const struct domain *d = domain(cpu, level);
-
-		if (level >= nr_domains(cpu) || d->nr_cpus >= nr)
+		if (level >= nr_domains(cpu))
 			break;
-		if (params_of(d)->flags & what)
-			found = level + 1;
+		if (domain(cpu, level)->kind == kind)
+			return level;
 	}
-	return found;
+	return MAX_LEVELS;
 }
 
 /* sched_balance_self: where task @p, which is new or begins a program on @cpu, runs. @what: DO_FORK
- * or DO_EXEC; sched_ext does not ask at the latter. */
+ * or DO_EXEC; sched_ext does not ask at the latter. From the largest domain down, each time that of
+ * the CPU found so far. */
 static __noinline u32 place_new(struct task_struct *p, u32 cpu, u32 what, u64 tick)
 {
-	u32 level = level_for(cpu, ~0U, what), step;
+	u32 step;
 
-	bpf_for (step, 0, 2 * MAX_LEVELS) {
-		const struct domain *d = domain(cpu, level - 1);
-		u32 group = NOWHERE, to = NOWHERE;
+	bpf_for (step, 0, NR_KINDS) {
+		u32 kind = NR_KINDS - 1 - step, level = level_of_kind(cpu, kind), group, to;
 
-		if (!level)
-			break;
-		if (params_of(d)->flags & what)
-			group = idlest_group(p, cpu, level - 1, tick);
-		if (group != NOWHERE)
-			to = idlest_cpu(p, d->kind, group, cpu);
-		if (to == NOWHERE || to == cpu) {
-			level--;
+		if (level == MAX_LEVELS || !(domain_params[kind & (MAX_LEVELS - 1)].flags & what))
 			continue;
-		}
-		cpu = to;
-		level = level_for(cpu, d->nr_cpus, what);
+		group = idlest_group(p, cpu, level, tick);
+		if (group == NOWHERE)
+			continue;
+		to = idlest_cpu(p, kind, group, cpu);
+		if (to != NOWHERE)
+			cpu = to;
 	}
 	return cpu;
 }
