@@ -429,7 +429,8 @@ __noinline int change(u32 i, u32 static_prio, bool batch)
 		ours = READ_ONCE(rq_task(i)->cpu) == cpu;
 		if (ours) {
 			task(i)->batch = batch;
-			renice(cpu_state(cpu), i, static_prio);
+			if (static_prio != task(i)->static_prio)
+				renice(cpu_state(cpu), i, static_prio);
 		}
 		resched = rq->need_resched;
 		bpf_spin_unlock(&lk->lock);

@@ -123,9 +123,9 @@ int t_task(struct words *x)
 	t->rq.cpu = x->w[1];
 	t->static_prio = 120 + x->w[2];
 	t->rq.load_weight = weight_of(t->static_prio);
+	t->sleep_avg_ns = x->w[5];
 	t->rq.prio = x->w[3] ?: effective_prio(t);
 	t->time_slice = x->w[4] ?: task_timeslice(t);
-	t->sleep_avg_ns = x->w[5];
 	t->timestamp_ns = x->w[6];
 	t->sleep_type = x->w[7];
 	t->user = true;

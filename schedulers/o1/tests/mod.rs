@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! O(1)'s arithmetic and decisions: the C code itself, built for the simulated machine and called a function at a time
+//! through decisions.bpf.c. Times are ns unless named otherwise.
+
+mod decisions;
+mod multicore;
+mod recorded;
