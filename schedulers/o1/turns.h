@@ -202,6 +202,7 @@ static __noinline void share_slice(struct o1_cpu *c, u32 i, u32 parent, u64 now_
 
 	t->sleep_avg_ns = p->sleep_avg_ns;
 	t->sleep_type = p->sleep_type;
+	t->rq.last_ran_ns = p->rq.last_ran_ns;
 	WRITE_ONCE(t->rq.prio, p->rq.prio);
 	t->time_slice = (p->time_slice + 1) / 2;
 	t->first_time_slice = true;

@@ -38,7 +38,7 @@ int t_clear(struct words *x)
 		bpf_for (level, 0, nr_domains(i)) {
 			struct domain *d = domain(i, level);
 
-			d->interval_ms = params_of(d)->min_ms;
+			d->interval_ms = first_interval_ms(d->kind);
 			d->nr_failed = 0;
 			d->last_balance = 0;
 		}
@@ -389,12 +389,15 @@ int t_tick(struct words *x)
 	return 0;
 }
 
-/* In: CPU, ns. Out: the task that runs from now on. */
+/* In: CPU, ns. Out: the task that runs from now on. The one that has run comes back by enqueue().
+ */
 SEC("syscall")
 int t_schedule(struct words *x)
 {
-	u32 i = schedule(x->w[0], MAX_TASKS - 1, x->w[1]);
+	u32 prev = cpu_rq(x->w[0])->curr, i = schedule(x->w[0], MAX_TASKS - 1, x->w[1]);
 
+	if (prev && prev != i)
+		custody_begin(&rq_task(prev)->custody, rq_task(prev)->custody.pid);
 	if (i)
 		custody_end(&rq_task(i)->custody);
 	x->w[2] = i;
@@ -570,5 +573,13 @@ SEC("syscall")
 int t_push(struct words *x)
 {
 	x->w[3] = push_task(x->w[0], x->w[1], x->w[2]);
+	return 0;
+}
+
+/* In: CPU. It is not to push a task after all. */
+SEC("syscall")
+int t_push_done(struct words *x)
+{
+	cpu_rq(x->w[0])->push_to = 0;
 	return 0;
 }

@@ -5,3 +5,4 @@
 mod decisions;
 mod multicore;
 mod recorded;
+mod traces;

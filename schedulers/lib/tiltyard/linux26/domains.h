@@ -363,6 +363,12 @@ static __noinline u32 domain_size(u32 kind, u32 cpu)
 	return nr;
 }
 
+/* Domains of nodes, too, begin with an interval below their least. */
+static __always_inline u32 first_interval_ms(u32 kind)
+{
+	return kind == KIND_ALL ? domain_params[KIND_ALL].min_ms : 1;
+}
+
 /* Adds @cpu's domain of this kind to those that it has, unless it would decide nothing. */
 static __noinline void add_domain(u32 kind, u32 cpu, u64 tick)
 {
@@ -377,7 +383,7 @@ static __noinline void add_domain(u32 kind, u32 cpu, u64 tick)
 	__builtin_memset(d, 0, sizeof(*d));
 	d->kind = kind;
 	d->nr_cpus = domain_size(kind, cpu);
-	d->interval_ms = domain_params[kind & (MAX_LEVELS - 1)].min_ms;
+	d->interval_ms = first_interval_ms(kind);
 	d->last_balance = tick;
 	own->nr++;
 }
