@@ -33,6 +33,8 @@ static __always_inline u32 weight_of(u32 static_prio)
 /* 0..max_bonus. In whole ticks, as the kernel has it. */
 static __always_inline u32 current_bonus(const struct o1_task *t)
 {
+	if (!sleep_bonus)
+		return max_bonus / 2;
 	return t->sleep_avg_ns / par.tick_ns * max_bonus / par.max_sleep_avg;
 }
 
@@ -45,19 +47,25 @@ static __always_inline u32 effective_prio(const struct o1_task *t)
 	return prio < MAX_PRIO ? prio : MAX_PRIO - 1;
 }
 
-/* Bonus beyond the middle that a task needs to be interactive: -3 at nice -20, 6 at nice 19. */
+/* Bonus beyond the middle that a task needs to be interactive: -3 at nice -20, 6 at nice 19. 2.6.11
+ * rounds towards the middle. */
 static __always_inline s32 delta_of(const struct o1_task *t)
 {
-	s32 nice = (s32)t->static_prio - 120;
+	s32 nice = (s32)t->static_prio - 120, part;
 
-	return (s32)((u32)(nice + 20) * max_bonus / 40) - (s32)(20 * max_bonus / 40) +
-	       (s32)interactive_delta;
+	if (estimator_2611 && nice < 0)
+		part = -(s32)((u32)-nice * max_bonus / 40);
+	else if (estimator_2611)
+		part = (u32)nice * max_bonus / 40;
+	else
+		part = (s32)((u32)(nice + 20) * max_bonus / 40) - (s32)(20 * max_bonus / 40);
+	return part + (s32)interactive_delta;
 }
 
 /* By the priority that it has, which may be older than its sleep average. */
 static __always_inline bool is_interactive(const struct o1_task *t)
 {
-	return (s32)t->rq.prio <= (s32)t->static_prio - delta_of(t);
+	return sleep_bonus && (s32)t->rq.prio <= (s32)t->static_prio - delta_of(t);
 }
 
 /* Sleep that just makes a task interactive. */
@@ -91,6 +99,22 @@ static __always_inline u64 slept_ns(const struct o1_task *t, u64 sleep_ns, u64 c
 	return t->sleep_avg_ns + sleep_ns;
 }
 
+/* The estimator of 2.6.11: who slept for long is nearly at the top at once, unless it waited for a
+ * disk; others rise the faster, the lower they are. */
+static __always_inline void slept_2611(struct o1_task *t, u64 sleep_ns, u64 ceiling_ns)
+{
+	u32 bonus = current_bonus(t);
+
+	if (sleep_ns > par.max_sleep_avg_ns)
+		sleep_ns = par.max_sleep_avg_ns;
+	if (t->user && t->sleep_type != SLEEP_NONINTERACTIVE && sleep_ns > ceiling_ns) {
+		t->sleep_avg_ns = par.max_sleep_avg_ns - par.def_timeslice * par.tick_ns;
+		return;
+	}
+	sleep_ns *= bonus < max_bonus ? max_bonus - bonus : 1;
+	t->sleep_avg_ns = slept_ns(t, sleep_ns, ceiling_ns);
+}
+
 /* recalc_task_prio: it has slept. Returns its new priority. */
 static __noinline u32 recalc_task_prio(struct o1_task *t, u64 sleep_ns)
 {
@@ -98,7 +122,9 @@ static __noinline u32 recalc_task_prio(struct o1_task *t, u64 sleep_ns)
 
 	if (t->batch || !sleep_ns)
 		return effective_prio(t);
-	if (t->user && sleep_ns > ceiling_ns && t->sleep_avg_ns < ceiling_ns) {
+	if (estimator_2611) {
+		slept_2611(t, sleep_ns, ceiling_ns);
+	} else if (t->user && sleep_ns > ceiling_ns && t->sleep_avg_ns < ceiling_ns) {
 		/* One long sleep makes nobody more than just interactive. */
 		t->sleep_avg_ns = ceiling_ns;
 		t->sleep_type = SLEEP_NONINTERACTIVE;

@@ -130,6 +130,8 @@ static __always_inline bool preempts(struct runqueue *rq, u32 i)
 	struct o1_task *t = task(i);
 	bool waits = t->sync || (t->forker && rq->curr == t->forker);
 
+	if (!wakeup_preemption && rq->curr)
+		waits = true;
 	t->sync = false;
 	if (waits)
 		return rq->need_resched;

@@ -26,10 +26,19 @@ const volatile u32 granularity_ms = 10;
 /* Interactive tasks expire, too, when a task has been expired for so long, times the number of
  * runnable tasks. 0: never. */
 const volatile u32 starvation_limit_ms = 1000;
+/* At most for so long, however many tasks are runnable; 0: no limit, as in Linux. */
+const volatile u32 starvation_cap_ms = 0;
 /* A task that expires lets none of worse nice return to the active array. */
 const volatile bool expired_outranks = true;
 /* A new process runs before its parent. */
 const volatile bool child_runs_first = true;
+
+/* Sleep makes a priority better, and a task interactive. */
+const volatile bool sleep_bonus = true;
+/* How sleep counts: as in Linux 2.6.11, not 2.6.22. */
+const volatile bool estimator_2611 = false;
+/* A task that wakes up preempts one of worse priority. */
+const volatile bool wakeup_preemption = true;
 
 /* CONFIG_HZ. */
 const volatile u32 tick_hz = 250;
@@ -43,12 +52,17 @@ struct o1_params {
 	u32 granularity;
 	u64 max_sleep_avg;
 	u64 starvation_limit;
+	u64 starvation_cap;
 	u64 max_sleep_avg_ns;
 	/* What a wait in the queue counts, in 1/128. */
 	u32 wait_weight;
 };
 
 struct o1_params par;
+
+/* Slices of interactive tasks that starvation_cap_ms has ended: each is a deviation from O(1).
+ * presets.toml names it. */
+u64 nr_capped;
 
 static __always_inline u32 ticks_of_ms(u32 ms)
 {
@@ -83,6 +97,7 @@ static int params_init(void)
 	par.max_sleep_avg = (u64)par.def_timeslice * max_bonus;
 	par.max_sleep_avg_ns = par.max_sleep_avg * par.tick_ns;
 	par.starvation_limit = ticks_of_ms(starvation_limit_ms);
+	par.starvation_cap = ticks_of_ms(starvation_cap_ms);
 	par.wait_weight = on_runqueue_weight * 128 / 100;
 	return 0;
 }

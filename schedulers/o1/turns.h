@@ -36,11 +36,18 @@ static __always_inline void rq_charge(struct runqueue *rq, u32 i, u64 now_ns)
 static __always_inline bool expired_starving(const struct o1_cpu *c, const struct o1_task *curr,
 					     u64 tick)
 {
+	u64 waited = tick - c->expired_timestamp;
+
 	if (expired_outranks && curr->static_prio > c->rq.best_expired_prio)
 		return true;
 	if (!par.starvation_limit || !c->expired_timestamp)
 		return false;
-	return tick - c->expired_timestamp > par.starvation_limit * c->rq.nr_running;
+	if (waited > par.starvation_limit * c->rq.nr_running)
+		return true;
+	if (!par.starvation_cap || waited <= par.starvation_cap)
+		return false;
+	__sync_fetch_and_add(&nr_capped, 1);
+	return true;
 }
 
 /* The slice of the running task @i is over: the only moment at which its priority follows its sleep

@@ -472,6 +472,15 @@ unsafe extern "C" fn first_cpu(_state: &mut State, mask: *const Cpumask) -> u64 
     (0..MASK_CPUS as u64).find(set).unwrap_or(MASK_CPUS as u64)
 }
 
+/// # Safety
+/// The scheduler's masks are those of this kernel.
+unsafe extern "C" fn mask_weight(_state: &mut State, mask: *const Cpumask) -> u64 {
+    // SAFETY: masks of this kernel are this long.
+    let word = |at| unsafe { *(*mask).bits.add(at) };
+    let words = (0..MASK_CPUS / 64).map(word);
+    words.map(|word| u64::from(word.count_ones())).sum()
+}
+
 extern "C" fn task_from_pid(state: &mut State, pid: u64) -> Pointer {
     let mut tasks = state.tasks.iter();
     let found = tasks.find(|task| task.kernel.pid == pid as i32);
@@ -522,6 +531,7 @@ fn kfunc(name: &str) -> Option<*const c_void> {
         "scx_bpf_get_online_cpumask" => online_cpumask as *const c_void,
         "scx_bpf_get_idle_cpumask" => idle_cpumask as *const c_void,
         "bpf_cpumask_test_cpu" => test_cpu as *const c_void,
+        "bpf_cpumask_weight" => mask_weight as *const c_void,
         "bpf_cpumask_first" => first_cpu as *const c_void,
         "bpf_cpumask_subset" => subset as *const c_void,
         "bpf_task_from_pid" => task_from_pid as *const c_void,
@@ -564,6 +574,16 @@ extern "C" fn task_storage(
     }
 }
 
+extern "C" fn task_storage_delete(state: &mut State, map: *const u8, p: Pointer) -> i64 {
+    let Some(TaskId(task)) = state.find(p) else {
+        return ENOENT;
+    };
+    let removed = state
+        .map(map)
+        .and_then(|map| map.values.remove(&(task as u64)));
+    removed.map_or(ENOENT, |_| 0)
+}
+
 extern "C" fn timer_start(state: &mut State, _timer: u64, delay_ns: u64, _flags: u64) -> i64 {
     state.timers_ns.push(delay_ns);
     0
@@ -593,6 +613,7 @@ fn helper(id: u32) -> Option<*const c_void> {
         7 => prandom as *const c_void,
         8 => this_cpu as *const c_void,
         156 => task_storage as *const c_void,
+        157 => task_storage_delete as *const c_void,
         158 => current_task as *const c_void,
         171 => timer_start as *const c_void,
         // Locks, whose holder is alone; set-up of timers.

@@ -583,3 +583,19 @@ int t_push_done(struct words *x)
 	cpu_rq(x->w[0])->push_to = 0;
 	return 0;
 }
+
+/* In: task, the CPU that it is on. */
+SEC("syscall")
+int t_on_cpu(struct words *x)
+{
+	rq_task(x->w[0])->cpu = x->w[1];
+	return 0;
+}
+
+/* In: CPU, to whom it is to push a task. */
+SEC("syscall")
+int t_push_to(struct words *x)
+{
+	cpu_rq(x->w[0])->push_to = x->w[1] + 1;
+	return 0;
+}

@@ -1,0 +1,593 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! That callbacks call what the records test on its own, and as they should: each is called itself, and what it calls
+//! leaves its mark.
+
+use super::recorded::{FIRST, Machine, Seen, SeenCpu};
+use std::ptr::without_provenance;
+use tiltyard_native::Value;
+use tiltyard_native::layout::InitTaskArgs;
+use tiltyard_schedtest::globals;
+use tiltyard_schedtest::kernel::{KICK_PREEMPT, TaskId};
+
+/// Flags of callbacks, as the kernel has them.
+const WAKE_SYNC: i64 = 16;
+const ENQUEUE_WAKEUP: i64 = 1;
+const ENQUEUE_RESTORE: i64 = 2;
+const ENQUEUE_MIGRATED: i64 = 0x40;
+const ENQUEUE_NEW: i64 = 0x88;
+const ENQUEUE_LAST: i64 = 1 << 41;
+const DEQUEUE_SLEEP: i64 = 1;
+const DEQUEUE_SAVE: i64 = 2;
+const TASK_QUEUED: u32 = 1;
+const TASK_INTERRUPTIBLE: u32 = 1;
+const TASK_UNINTERRUPTIBLE: u32 = 2;
+/// An idle kernel thread.
+const TASK_IDLE: u32 = 0x402;
+const POLICY_BATCH: u32 = 3;
+const POLICY_IDLE: u32 = 5;
+
+const MS: i64 = 1_000_000;
+const NONINT: i64 = 1;
+const INTERACTIVE: i64 = 2;
+const INTERRUPTED: i64 = 3;
+const EXPIRED: i64 = 1;
+const NO_ARRAY: i64 = 2;
+
+/// O(1) in charge of tasks: the first is number 0.
+struct World {
+    m: Machine,
+    ids: Vec<TaskId>,
+}
+
+impl World {
+    /// As many CPUs, each with a cache of its own.
+    fn new(nr_cpus: i64, tunables: &[(&str, i128)]) -> World {
+        let mut values = globals(&[("tick_hz", 1000)]);
+        values.extend(globals(tunables));
+        let ids = (0..i128::from(nr_cpus)).collect::<Vec<i128>>();
+        for name in ["cpu_core_id", "cpu_llc_id"] {
+            values.push((name.to_owned(), Value::Ints(ids.clone())));
+        }
+        let mut m = Machine::with(&values, nr_cpus);
+        let (_, error) = m.kernel.call("o1_init", &[]);
+        assert_eq!(error as i32, 0);
+        World { m, ids: Vec::new() }
+    }
+
+    /// A task of an application that is there already, on `cpu`.
+    fn task(&mut self, cpu: u32) -> i64 {
+        self.ids.push(
+            self.m
+                .kernel
+                .state()
+                .add_task(1000 + self.ids.len() as i32, cpu),
+        );
+        let n = self.ids.len() as i64 - 1;
+        self.struct_of(n, |p| p.mm = without_provenance(8));
+        self.init(n, false);
+        n
+    }
+
+    /// A new task of `parent`, which runs.
+    fn fork(&mut self, parent: i64, cpu: u32, thread: bool) -> i64 {
+        let id = self
+            .m
+            .kernel
+            .state()
+            .add_task(1000 + self.ids.len() as i32, cpu);
+        self.ids.push(id);
+        let n = self.ids.len() as i64 - 1;
+        let (tgid, address) = (1000 + parent as i32, self.address(parent));
+        self.struct_of(n, |p| {
+            p.mm = without_provenance(8);
+            p.real_parent = without_provenance(address as usize);
+            if thread {
+                p.tgid = tgid;
+            }
+        });
+        self.m.kernel.state().current = Some(self.ids[parent as usize]);
+        self.init(n, true);
+        n
+    }
+
+    fn init(&mut self, n: i64, fork: bool) {
+        // SAFETY: numbers and raw pointers, for which zero is a value.
+        let mut args: InitTaskArgs = unsafe { std::mem::zeroed() };
+        args.fork = fork;
+        let words = [self.address(n), &raw const args as i64];
+        let (_, error) = self.m.kernel.call("o1_init_task", &words);
+        assert_eq!(error as i32, 0);
+    }
+
+    fn address(&mut self, n: i64) -> i64 {
+        let id = self.ids[n as usize];
+        self.m.kernel.state().address(id)
+    }
+
+    fn struct_of(&mut self, n: i64, change: impl FnOnce(&mut tiltyard_native::layout::TaskStruct)) {
+        change(self.m.kernel.state().task(self.ids[n as usize]));
+    }
+
+    /// A callback about a task, with one more argument.
+    fn about(&mut self, callback: &str, n: i64, argument: i64) -> i64 {
+        let p = self.address(n);
+        self.m.kernel.call(callback, &[p, argument]).1
+    }
+
+    fn wakes(&mut self, n: i64) {
+        self.about("o1_enqueue", n, ENQUEUE_WAKEUP);
+    }
+
+    /// The CPU chooses: `prev` has the CPU until then.
+    fn dispatch(&mut self, cpu: i64, prev: Option<i64>) {
+        let p = prev.map_or(0, |n| self.address(n));
+        self.m.kernel.state().cpu = cpu as u32;
+        self.m.kernel.call("o1_dispatch", &[cpu, p]);
+    }
+
+    /// A task wakes up and gets the CPU.
+    fn runs(&mut self, n: i64, cpu: i64) {
+        self.wakes(n);
+        self.dispatch(cpu, None);
+        assert_eq!(self.cpu(cpu).curr, n);
+        self.about("o1_running", n, 0);
+        self.struct_of(n, |p| p.scx.flags |= TASK_QUEUED);
+        self.m.kernel.state().kicks.clear();
+    }
+
+    fn sleeps(&mut self, n: i64, state: u32) {
+        self.struct_of(n, |p| p.state = state);
+        self.about("o1_stopping", n, 0);
+        self.about("o1_quiescent", n, DEQUEUE_SLEEP);
+    }
+
+    fn ticks(&mut self, n: i64, ticks: i64) {
+        for _ in 0..ticks {
+            self.later(MS);
+            self.about("o1_tick", n, 0);
+        }
+    }
+
+    fn later(&mut self, ns: i64) {
+        self.m.kernel.state().now_ns += ns as u64;
+    }
+
+    fn now(&mut self) -> i64 {
+        self.m.kernel.state().now_ns as i64
+    }
+
+    fn slice(&mut self, n: i64) -> u64 {
+        let id = self.ids[n as usize];
+        self.m.kernel.state().task(id).scx.slice
+    }
+
+    fn set_slice(&mut self, n: i64, slice: u64) {
+        self.struct_of(n, |p| p.scx.slice = slice);
+    }
+
+    fn kicks(&mut self) -> Vec<(u32, u64)> {
+        std::mem::take(&mut self.m.kernel.state().kicks)
+    }
+
+    fn local(&mut self, cpu: u32) -> Vec<i64> {
+        let local = self.m.kernel.state().local(cpu).to_vec();
+        let number = |id: &TaskId| self.ids.iter().position(|known| known == id);
+        local
+            .iter()
+            .map(|id| number(id).expect("a task") as i64)
+            .collect()
+    }
+
+    fn seen(&mut self, n: i64) -> Seen {
+        self.m.seen(n)
+    }
+
+    fn cpu(&mut self, cpu: i64) -> SeenCpu {
+        self.m.seen_cpu(cpu)
+    }
+
+    fn queued(&mut self, cpu: i64) -> [Vec<i64>; 2] {
+        [self.m.queued(cpu, false), self.m.queued(cpu, true)]
+    }
+}
+
+/// What the task has slept, by when it wakes up; not what it slept before O(1) was there.
+#[test]
+fn a_wakeup_counts_the_sleep() {
+    let mut w = World::new(1, &[]);
+    let sleeper = w.task(0);
+    w.later(250 * MS);
+    w.wakes(sleeper);
+    assert_eq!(w.seen(sleeper).savg, 250 * MS);
+    assert_eq!(
+        (w.seen(sleeper).prio, w.seen(sleeper).timestamp),
+        (123, w.now())
+    );
+    w.dispatch(0, None);
+    w.later(30 * MS);
+    w.sleeps(sleeper, TASK_INTERRUPTIBLE);
+    assert_eq!(w.seen(sleeper).savg, 235 * MS, "30 ms at bonus 2");
+    assert_eq!(w.seen(sleeper).array, NO_ARRAY);
+    assert_eq!(
+        (w.cpu(0).curr, w.cpu(0).nr_running, w.cpu(0).load),
+        (-1, 0, 0)
+    );
+    w.later(10 * MS);
+    w.wakes(sleeper);
+    assert_eq!(w.seen(sleeper).savg, 245 * MS);
+}
+
+/// A CPU on which none of our tasks runs is interrupted; a task wakes others itself.
+#[test]
+fn who_wakes_it_decides_what_a_wait_counts() {
+    let mut w = World::new(1, &[]);
+    let [first, second] = [0, 1].map(|_| w.task(0));
+    w.later(MS);
+    w.runs(first, 0);
+    w.later(MS);
+    w.wakes(second);
+    assert_eq!(w.seen(second).sleep_type, INTERACTIVE);
+    let mut w = World::new(1, &[]);
+    let first = w.task(0);
+    w.later(MS);
+    w.wakes(first);
+    assert_eq!(w.seen(first).sleep_type, INTERRUPTED);
+}
+
+#[test]
+fn sleep_that_no_signal_ends_is_not_interactive() {
+    for (state, sleep_type) in [
+        (TASK_INTERRUPTIBLE, INTERRUPTED),
+        (TASK_UNINTERRUPTIBLE, NONINT),
+        (TASK_IDLE, INTERRUPTED),
+    ] {
+        let mut w = World::new(1, &[]);
+        let sleeper = w.task(0);
+        w.runs(sleeper, 0);
+        w.sleeps(sleeper, state);
+        w.later(MS);
+        w.wakes(sleeper);
+        assert_eq!(w.seen(sleeper).sleep_type, sleep_type, "state {state:#x}");
+    }
+}
+
+/// A wakee of better priority preempts, unless its waker is about to leave the CPU to it.
+#[test]
+fn better_wakees_preempt() {
+    for (slept_ms, sync, preempts) in [(300, false, true), (50, false, false), (300, true, false)] {
+        let mut w = World::new(1, &[]);
+        let [hog, wakee] = [0, 1].map(|_| w.task(0));
+        w.runs(hog, 0);
+        w.later(slept_ms * MS);
+        let flags = if sync { WAKE_SYNC } else { 0 };
+        let p = w.address(wakee);
+        w.m.kernel.call("o1_select_cpu", &[p, 0, 8 | flags]);
+        w.wakes(wakee);
+        let kicks = if preempts {
+            vec![(0, KICK_PREEMPT)]
+        } else {
+            vec![]
+        };
+        assert_eq!(w.kicks(), kicks, "{slept_ms} ms, sync {sync}");
+        assert_eq!(w.cpu(0).resched, preempts);
+    }
+}
+
+/// The choice is handed to the kernel; the one that loses the CPU is charged, and comes back by enqueue() without losing
+/// its place.
+#[test]
+fn the_best_task_is_handed_over() {
+    let mut w = World::new(1, &[]);
+    let [hog, wakee] = [0, 1].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.later(300 * MS);
+    w.wakes(wakee);
+    w.set_slice(hog, 0);
+    w.dispatch(0, Some(hog));
+    assert_eq!(w.local(0), [hog, wakee]);
+    assert_eq!(w.seen(hog).timestamp, w.now());
+    w.about("o1_stopping", hog, 1);
+    w.about("o1_enqueue", hog, 0);
+    w.about("o1_running", wakee, 0);
+    assert_eq!(w.queued(0), [vec![wakee, hog], vec![]]);
+    assert_eq!(w.cpu(0).curr, wakee);
+}
+
+/// If the running task is the choice, it goes on, and nothing is handed over.
+#[test]
+fn the_running_task_goes_on_if_it_is_the_best() {
+    let mut w = World::new(1, &[]);
+    let [hog, other] = [0, 1].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.wakes(other);
+    w.set_slice(hog, 0);
+    w.later(5 * MS);
+    w.dispatch(0, Some(hog));
+    assert_eq!(w.local(0), [hog]);
+    assert!(w.slice(hog) > 1_000_000_000);
+    assert_eq!(w.seen(hog).timestamp, w.now(), "charged all the same");
+}
+
+/// A hundred ticks of 1 ms, then it expires; the tick that does it ends the core's slice.
+#[test]
+fn ticks_end_slices() {
+    let mut w = World::new(1, &[]);
+    let [hog, other] = [0, 1].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.wakes(other);
+    w.ticks(hog, 99);
+    assert!(w.slice(hog) > 0);
+    assert_eq!(w.seen(hog).slice, 1);
+    w.ticks(hog, 1);
+    assert_eq!(w.slice(hog), 0);
+    assert_eq!(w.queued(0), [vec![other], vec![hog]]);
+    w.dispatch(0, Some(hog));
+    assert_eq!(w.cpu(0).curr, other);
+    w.about("o1_stopping", hog, 1);
+    w.about("o1_enqueue", hog, 0);
+    // Alone in its array: the arrays swap.
+    w.sleeps(other, TASK_INTERRUPTIBLE);
+    w.dispatch(0, Some(other));
+    assert_eq!(w.queued(0), [vec![hog], vec![]]);
+}
+
+#[test]
+fn batch_tasks_wake_up_expired() {
+    for (policy, array) in [(POLICY_BATCH, EXPIRED), (POLICY_IDLE, EXPIRED), (0, 0)] {
+        let mut w = World::new(1, &[]);
+        let [hog, wakee] = [0, 1].map(|_| w.task(0));
+        w.runs(hog, 0);
+        w.struct_of(wakee, |p| p.policy = policy);
+        w.about("o1_set_weight", wakee, 100);
+        w.later(500 * MS);
+        w.wakes(wakee);
+        assert_eq!(w.seen(wakee).array, array, "policy {policy}");
+        let savg = if array == EXPIRED { 0 } else { 500 * MS };
+        assert_eq!(w.seen(wakee).savg, savg, "policy {policy}");
+        let worst = if policy == POLICY_IDLE { 6 } else { 128 };
+        assert_eq!(w.seen(wakee).weight, worst, "policy {policy}");
+    }
+}
+
+/// A process takes half of its parent's slice and runs before it; a thread waits for its turn. Either begins with less
+/// credit, and the parent keeps whole bonuses.
+#[test]
+fn forks_share_slice_and_place() {
+    for thread in [false, true] {
+        let mut w = World::new(1, &[]);
+        let parent = w.task(0);
+        w.later(850 * MS);
+        w.runs(parent, 0);
+        let before = w.seen(parent);
+        assert_eq!((before.savg, before.slice), (799 * MS, 100), "of one sleep");
+        w.ticks(parent, 1);
+        let child = w.fork(parent, 0, thread);
+        assert_eq!((w.seen(parent).slice, w.seen(child).slice), (49, 50));
+        let p = w.address(child);
+        assert_eq!(w.m.kernel.call("o1_select_cpu", &[p, 0, 4]).1, 0);
+        w.about("o1_enqueue", child, ENQUEUE_NEW);
+        let (kicks, order) = match thread {
+            false => (vec![(0, KICK_PREEMPT)], [child, parent]),
+            true => (vec![], [parent, child]),
+        };
+        assert_eq!(w.kicks(), kicks, "thread {thread}");
+        assert_eq!(w.queued(0), [order.to_vec(), vec![]], "thread {thread}");
+        assert_eq!(w.seen(parent).savg, 700 * MS);
+        assert_eq!(w.seen(child).savg, 600 * MS, "95 % of bonus 7 is 6");
+        assert!(w.seen(child).first);
+    }
+}
+
+/// The last tick of a parent is its child's: it expires.
+#[test]
+fn a_fork_with_one_tick_left_costs_the_turn() {
+    let mut w = World::new(1, &[]);
+    let parent = w.task(0);
+    w.runs(parent, 0);
+    w.ticks(parent, 99);
+    let child = w.fork(parent, 0, true);
+    assert_eq!((w.seen(parent).slice, w.seen(child).slice), (100, 1));
+    assert_eq!(w.seen(parent).array, EXPIRED);
+    assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
+}
+
+/// What a child has not used of its first slice returns; that it computed costs the parent sleep_avg.
+#[test]
+fn a_child_that_exits_gives_back_its_slice() {
+    let mut w = World::new(1, &[]);
+    let parent = w.task(0);
+    w.later(850 * MS);
+    w.runs(parent, 0);
+    let child = w.fork(parent, 0, false);
+    w.about("o1_enqueue", child, ENQUEUE_NEW);
+    w.set_slice(parent, 0);
+    w.dispatch(0, Some(parent));
+    w.about("o1_enqueue", parent, 0);
+    w.about("o1_running", child, 0);
+    w.ticks(child, 10);
+    w.struct_of(child, |p| p.exit_state = 16);
+    w.sleeps(child, TASK_INTERRUPTIBLE);
+    assert_eq!(w.seen(parent).slice, 90);
+    // The parent has 700 ms; the child 600 ms less 10 ms at bonus 6.
+    let child_ns = 600 * MS - 10 * MS / 6;
+    assert_eq!(w.seen(child).savg, child_ns);
+    assert_eq!(w.seen(parent).savg, 700 * MS / 4 * 3 + child_ns / 4);
+}
+
+#[test]
+fn who_yields_waits_for_the_next_round() {
+    let mut w = World::new(1, &[]);
+    let [hog, other] = [0, 1].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.wakes(other);
+    w.ticks(hog, 10);
+    let words = [w.address(hog), 0];
+    w.m.kernel.call("o1_yield", &words);
+    assert_eq!(w.slice(hog), 0);
+    assert_eq!(w.queued(0), [vec![other], vec![hog]]);
+    assert_eq!(w.seen(hog).slice, 90);
+}
+
+/// Another nice value: the task keeps its array and its slice, and goes to the tail of its new priority. Who gets better
+/// than what runs preempts; who runs and gets worse is preempted.
+#[test]
+fn nice_values_move_tasks_within_their_array() {
+    let mut w = World::new(1, &[]);
+    let [hog, first, second] = [0, 1, 2].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.wakes(first);
+    w.wakes(second);
+    assert_eq!(w.queued(0)[0], [hog, first, second]);
+    w.about("o1_dequeue", first, DEQUEUE_SAVE);
+    w.about("o1_quiescent", first, DEQUEUE_SAVE);
+    assert_eq!(w.queued(0)[0], [hog, first, second], "it keeps its place");
+    w.struct_of(first, |p| p.static_prio = 120);
+    w.about("o1_set_weight", first, 100);
+    assert_eq!(w.queued(0)[0], [hog, first, second], "nothing has changed");
+    w.struct_of(first, |p| p.static_prio = 123);
+    w.about("o1_set_weight", first, 50);
+    w.about("o1_enqueue", first, ENQUEUE_RESTORE);
+    assert_eq!(w.queued(0)[0], [hog, second, first]);
+    assert_eq!((w.seen(first).prio, w.seen(first).slice), (128, 100));
+    assert_eq!(w.kicks(), []);
+    w.struct_of(second, |p| p.static_prio = 110);
+    w.about("o1_set_weight", second, 900);
+    assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
+    assert_eq!(w.queued(0)[0], [second, hog, first]);
+}
+
+/// A realtime task takes the CPU: the one that ran comes back by enqueue(), first in its list, and others may be chosen
+/// meanwhile. A task that gets the CPU without having been chosen has it.
+#[test]
+fn tasks_of_higher_classes_come_and_go() {
+    let mut w = World::new(1, &[]);
+    let [hog, other, pinned] = [0, 1, 2].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.wakes(other);
+    w.later(20 * MS);
+    w.about("o1_stopping", hog, 1);
+    assert_eq!(w.slice(hog), 0);
+    w.about("o1_enqueue", hog, 0);
+    assert_eq!(w.cpu(0).curr, -1);
+    assert_eq!(w.seen(hog).timestamp, w.now(), "charged");
+    assert_eq!(w.queued(0)[0], [hog, other]);
+    w.about("o1_running", pinned, 0);
+    assert_eq!(w.cpu(0).curr, pinned);
+    assert_eq!(w.cpu(0).nr_running, 3);
+}
+
+/// A preemption that was asked for while a realtime task ran.
+#[test]
+fn a_lost_kick_is_made_up_for() {
+    let mut w = World::new(1, &[]);
+    let [hog, wakee] = [0, 1].map(|_| w.task(0));
+    w.wakes(hog);
+    w.dispatch(0, None);
+    w.later(300 * MS);
+    w.wakes(wakee);
+    w.kicks();
+    w.about("o1_running", hog, 0);
+    assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
+}
+
+/// The kernel moves a task whose CPU is forbidden: it leaves its queue and joins the one of its new CPU.
+#[test]
+fn a_task_follows_its_affinity() {
+    let mut w = World::new(2, &[]);
+    let task = w.task(1);
+    w.m.call("t_on_cpu", &[task + FIRST, 0]);
+    w.m.enqueue(&[task], false);
+    assert_eq!(w.cpu(0).nr_running, 1);
+    w.about("o1_dequeue", task, 8);
+    w.about("o1_enqueue", task, ENQUEUE_MIGRATED);
+    assert_eq!((w.cpu(0).nr_running, w.cpu(1).nr_running), (0, 1));
+    assert_eq!(w.queued(1)[0], [task]);
+}
+
+/// One that was moved by balancing, and is only changed, stays where that has put it.
+#[test]
+fn a_changed_task_stays_where_it_was_moved() {
+    let mut w = World::new(2, &[]);
+    let task = w.task(1);
+    w.m.call("t_on_cpu", &[task + FIRST, 0]);
+    w.m.enqueue(&[task], false);
+    w.about("o1_dequeue", task, DEQUEUE_SAVE);
+    w.about("o1_quiescent", task, DEQUEUE_SAVE);
+    w.about("o1_enqueue", task, ENQUEUE_RESTORE);
+    assert_eq!(w.queued(0)[0], [task]);
+}
+
+/// A task leaves the class, or is gone.
+#[test]
+fn tasks_leave() {
+    for callback in ["o1_disable", "o1_exit_task"] {
+        let mut w = World::new(1, &[]);
+        let [hog, other] = [0, 1].map(|_| w.task(0));
+        w.runs(hog, 0);
+        w.wakes(other);
+        w.about(callback, other, 0);
+        assert_eq!(w.queued(0), [vec![hog], vec![]], "{callback}");
+        assert_eq!((w.cpu(0).nr_running, w.cpu(0).load), (1, 128), "{callback}");
+    }
+}
+
+/// A CPU that runs dry takes a task from another before it idles; one that is allowed here.
+#[test]
+fn a_cpu_that_runs_dry_looks_elsewhere() {
+    for (allowed, taken) in [(!0, true), (1, false)] {
+        let mut w = World::new(2, &[]);
+        let [hog, waits] = [0, 1].map(|_| w.task(0));
+        let id = w.ids[waits as usize];
+        w.m.kernel
+            .state()
+            .allow(id, |cpu| cpu < 2 && allowed & 1 << cpu != 0);
+        let mask = w.m.kernel.state().task(id).cpus_ptr as i64;
+        w.about("o1_set_cpumask", waits, mask);
+        w.runs(hog, 0);
+        w.wakes(waits);
+        w.ticks(hog, 20);
+        w.m.kernel.state().set_idle(|cpu| cpu == 1);
+        w.dispatch(1, None);
+        let at = if taken { 1 } else { 0 };
+        assert_eq!(w.seen(waits).cpu, at, "allowed {allowed:x}");
+        assert_eq!(w.cpu(1).curr, if taken { waits } else { -1 });
+        let local = if taken { vec![waits] } else { vec![] };
+        assert_eq!(w.local(1), local);
+    }
+}
+
+/// Ticks of a busy CPU wake an idle one, once its next balancing is due, and that balances for itself.
+#[test]
+fn ticks_wake_an_idle_cpu_to_balance() {
+    let mut w = World::new(2, &[("newidle_balance", 0)]);
+    let [hog, waits] = [0, 1].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.wakes(waits);
+    w.m.kernel.state().set_idle(|cpu| cpu == 1);
+    w.ticks(hog, 20);
+    assert!(w.kicks().contains(&(1, 1)), "SCX_KICK_IDLE");
+    w.dispatch(1, None);
+    assert_eq!(w.cpu(1).curr, waits);
+}
+
+/// A CPU that is asked to push a task pushes the one that runs there, if no other can go; that comes by enqueue() to where
+/// it goes.
+#[test]
+fn a_running_task_is_pushed() {
+    let mut w = World::new(2, &[]);
+    let hog = w.task(0);
+    w.runs(hog, 0);
+    w.later(20 * MS);
+    // It is asked for after several failures, when a warm cache no longer counts.
+    w.m.call("t_domain", &[1, 0, 2, 1, 0]);
+    w.m.call("t_push_to", &[0, 1]);
+    w.dispatch(0, Some(hog));
+    assert_eq!((w.cpu(0).nr_running, w.cpu(0).curr), (0, -1));
+    w.about("o1_stopping", hog, 1);
+    w.about("o1_enqueue", hog, ENQUEUE_LAST);
+    assert_eq!(w.seen(hog).cpu, 1);
+    assert_eq!(w.queued(1)[0], [hog]);
+    assert!(w.kicks().iter().any(|kick| kick.0 == 1));
+    w.dispatch(1, None);
+    assert_eq!(w.cpu(1).curr, hog);
+}
