@@ -63,6 +63,18 @@ static __always_inline struct mlfq_task *task_ctx(struct task_struct *p)
 	return bpf_task_storage_get(&tasks, p, 0, 0);
 }
 
+/* Marked, because boost() changes levels of tasks that may be about to run elsewhere. */
+static __always_inline u32 level_of(const struct mlfq_task *t)
+{
+	return READ_ONCE(t->level);
+}
+
+static __always_inline void set_level(struct task_struct *p, struct mlfq_task *t, u32 level)
+{
+	WRITE_ONCE(t->level, level);
+	TILT_PROBE_TASK(level, p, level);
+}
+
 static __always_inline u64 slice_ns(u32 level)
 {
 	s64 bottom = slice_bottom_ms, top = slice_top_ms;
@@ -82,7 +94,7 @@ static __always_inline u64 used_ns(const struct mlfq_task *t, u64 now_ns)
 /* What is left of it; the core takes 0 for "the default". */
 static __always_inline u64 left_ns(const struct mlfq_task *t)
 {
-	u64 slice = slice_ns(t->level);
+	u64 slice = slice_ns(level_of(t));
 
 	return slice > t->used_ns ? slice - t->used_ns : 1;
 }
@@ -90,12 +102,12 @@ static __always_inline u64 left_ns(const struct mlfq_task *t)
 /* Rule 2. True: the slice of @t was used up, and it has a new one, a level further down. */
 static __always_inline bool end_slice(struct task_struct *p, struct mlfq_task *t)
 {
-	if (t->used_ns < slice_ns(t->level))
+	u32 level = level_of(t);
+
+	if (t->used_ns < slice_ns(level))
 		return false;
-	if (t->level)
-		t->level--;
 	t->used_ns = 0;
-	TILT_PROBE_TASK(level, p, t->level);
+	set_level(p, t, level ? level - 1 : 0);
 	return true;
 }
 
@@ -125,8 +137,8 @@ void BPF_STRUCT_OPS(mlfq_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (ran && !end_slice(p, t))
 		enq_flags |= SCX_ENQ_HEAD;
-	scx_bpf_dsq_insert(p, t->level, left_ns(t), enq_flags);
-	if (!ran && t->level > READ_ONCE(cpu_level[cpu & (MAX_CPUS - 1)]))
+	scx_bpf_dsq_insert(p, level_of(t), left_ns(t), enq_flags);
+	if (!ran && level_of(t) > READ_ONCE(cpu_level[cpu & (MAX_CPUS - 1)]))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -146,8 +158,8 @@ static __always_inline void boost(u64 now_ns)
 
 			if (!t || !scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, nr_levels - 1, 0))
 				continue;
-			/* It may run already: then the level is that of its next slice. */
-			WRITE_ONCE(t->level, nr_levels - 1);
+			/* It may run already: then this is the level of its next slice. */
+			set_level(p, t, nr_levels - 1);
 			__sync_fetch_and_add(&nr_boosted, 1);
 		}
 	}
@@ -167,10 +179,12 @@ void BPF_STRUCT_OPS(mlfq_dispatch, s32 cpu, struct task_struct *prev)
 	boost(now_ns);
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		t = task_ctx(prev);
-	if (t && used_ns(t, now_ns) < slice_ns(t->level))
-		lowest = t->level + 1;
-	else if (t && t->level)
-		lowest = t->level - 1;
+	if (t)
+		lowest = level_of(t);
+	if (t && used_ns(t, now_ns) < slice_ns(lowest))
+		lowest++;
+	else if (lowest)
+		lowest--;
 	bpf_for (n, 0, nr_levels) {
 		u32 level = nr_levels - 1 - n;
 
@@ -185,7 +199,7 @@ void BPF_STRUCT_OPS(mlfq_dispatch, s32 cpu, struct task_struct *prev)
 	t->used_ns = used_ns(t, now_ns);
 	t->since_ns = now_ns;
 	end_slice(prev, t);
-	WRITE_ONCE(cpu_level[cpu & (MAX_CPUS - 1)], t->level);
+	WRITE_ONCE(cpu_level[cpu & (MAX_CPUS - 1)], level_of(t));
 	prev->scx.slice = left_ns(t);
 }
 
@@ -196,7 +210,7 @@ void BPF_STRUCT_OPS(mlfq_running, struct task_struct *p)
 	if (!t)
 		return;
 	t->since_ns = scx_bpf_now();
-	WRITE_ONCE(cpu_level[scx_bpf_task_cpu(p) & (MAX_CPUS - 1)], t->level);
+	WRITE_ONCE(cpu_level[scx_bpf_task_cpu(p) & (MAX_CPUS - 1)], level_of(t));
 }
 
 void BPF_STRUCT_OPS(mlfq_stopping, struct task_struct *p, bool runnable)
@@ -211,13 +225,14 @@ void BPF_STRUCT_OPS(mlfq_stopping, struct task_struct *p, bool runnable)
 void BPF_STRUCT_OPS(mlfq_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct mlfq_task *t = task_ctx(p);
+	u32 level;
 
 	if (!t || !(deq_flags & SCX_DEQ_SLEEP))
 		return;
-	if (t->used_ns < slice_ns(t->level) && t->level + 1 < nr_levels)
-		t->level++;
+	level = level_of(t);
+	if (t->used_ns < slice_ns(level) && level + 1 < nr_levels)
+		set_level(p, t, level + 1);
 	t->used_ns = 0;
-	TILT_PROBE_TASK(level, p, t->level);
 }
 
 /* Rule 1. */
@@ -227,7 +242,7 @@ s32 BPF_STRUCT_OPS(mlfq_init_task, struct task_struct *p, struct scx_init_task_a
 
 	if (!t)
 		return -ENOMEM;
-	t->level = nr_levels / 2;
+	set_level(p, t, nr_levels / 2);
 	return 0;
 }
 

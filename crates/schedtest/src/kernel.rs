@@ -18,6 +18,8 @@ const DSQ_LOCAL_ON: u64 = 3 << 62;
 /// `SCX_KICK_IDLE`, `SCX_KICK_PREEMPT`.
 pub const KICK_IDLE: u64 = 1;
 pub const KICK_PREEMPT: u64 = 2;
+/// `SCX_ENQ_HEAD`.
+const ENQ_HEAD: u64 = 0x10;
 const ENOENT: i64 = -2;
 /// CPUs of a mask: what any scheduler supports.
 const MASK_CPUS: usize = 4096;
@@ -236,6 +238,12 @@ impl State {
         self.queues.get(&dsq).map_or(&[], Vec::as_slice)
     }
 
+    /// Takes a task out of a queue.
+    pub fn unqueue(&mut self, dsq: u64, id: TaskId) {
+        let queue = self.queues.get_mut(&dsq);
+        queue.expect("a queue").retain(|queued| *queued != id);
+    }
+
     /// The same for a CPU's local queue.
     pub fn local(&self, cpu: u32) -> &[TaskId] {
         self.queued(DSQ_LOCAL_ON | u64::from(cpu))
@@ -395,10 +403,14 @@ extern "C" fn dsq_move_vtime(
     it.moves(state, p, to, true)
 }
 
-extern "C" fn dsq_insert(state: &mut State, p: Pointer, dsq: u64, slice: u64, _flags: u64) {
+extern "C" fn dsq_insert(state: &mut State, p: Pointer, dsq: u64, slice: u64, flags: u64) {
     if let Some(id) = state.find(p) {
         state.task(id).scx.slice = slice;
         state.insert(dsq, id, false);
+        if flags & ENQ_HEAD != 0 {
+            let dsq = state.dsq(dsq);
+            state.queues.entry(dsq).or_default().rotate_right(1);
+        }
     }
 }
 

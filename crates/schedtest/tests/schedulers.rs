@@ -13,6 +13,8 @@ mod eevdf;
 mod fifo;
 #[path = "../../../schedulers/lib/tests/mod.rs"]
 mod lib;
+#[path = "../../../schedulers/mlfq/tests/mod.rs"]
+mod mlfq;
 #[path = "../../../schedulers/o1/tests/mod.rs"]
 mod o1;
 #[path = "../../../schedulers/ule/tests/mod.rs"]

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The rules of mlfq, callback by callback, and the exploit in whole runs.
+
+use tiltyard_native::layout::InitTaskArgs;
+use tiltyard_schedtest::kernel::{KICK_PREEMPT, Kernel, TaskId};
+use tiltyard_schedtest::{Lab, globals, ideal, object, parse, presets};
+
+/// Flags of callbacks, as the kernel has them.
+const ENQUEUE_WAKEUP: i64 = 1;
+const ENQUEUE_NEW: i64 = 0x88;
+const DEQUEUE_SLEEP: i64 = 1;
+const TASK_QUEUED: u32 = 1;
+const MS: u64 = 1_000_000;
+const MIDDLE: u64 = 2;
+const TOP: u64 = 4;
+
+/// One CPU under mlfq.
+struct World {
+    kernel: Kernel,
+}
+
+impl World {
+    fn new(tunables: &[(&str, i128)]) -> World {
+        let mut kernel = Kernel::boot(object("mlfq", 2), &globals(tunables), 1);
+        kernel.state().now_ns = 1000 * MS;
+        assert_eq!(kernel.call("mlfq_init", &[]).1 as i32, 0);
+        World { kernel }
+    }
+
+    /// A task that does not run yet.
+    fn task(&mut self) -> TaskId {
+        let id = self.kernel.state().add_task(1, 0);
+        // SAFETY: numbers and raw pointers, for which zero is a value.
+        let args: InitTaskArgs = unsafe { std::mem::zeroed() };
+        let words = [self.kernel.state().address(id), &raw const args as i64];
+        assert_eq!(self.kernel.call("mlfq_init_task", &words).1 as i32, 0);
+        id
+    }
+
+    fn about(&mut self, callback: &str, id: TaskId, argument: i64) {
+        let p = self.kernel.state().address(id);
+        self.kernel.call(callback, &[p, argument]);
+    }
+
+    fn dispatch(&mut self, prev: Option<TaskId>) {
+        let p = prev.map_or(0, |id| self.kernel.state().address(id));
+        self.kernel.call("mlfq_dispatch", &[0, p]);
+    }
+
+    /// A task gets the CPU.
+    fn runs(&mut self, id: TaskId) {
+        self.kernel.state().task(id).scx.flags |= TASK_QUEUED;
+        self.about("mlfq_running", id, 0);
+    }
+
+    /// A task computes for a while, then loses the CPU to another.
+    fn loses(&mut self, id: TaskId, ms: u64) {
+        self.runs(id);
+        self.kernel.state().now_ns += ms * MS;
+        self.about("mlfq_stopping", id, 1);
+        self.about("mlfq_enqueue", id, 0);
+    }
+
+    /// A task computes for a while, then sleeps.
+    fn sleeps(&mut self, id: TaskId, ms: u64) {
+        self.runs(id);
+        self.kernel.state().now_ns += ms * MS;
+        self.about("mlfq_stopping", id, 0);
+        self.about("mlfq_quiescent", id, DEQUEUE_SLEEP);
+    }
+
+    /// The level at which a task waits, its place there, and its slice in ms. It leaves the queue.
+    fn waits(&mut self, id: TaskId) -> (u64, usize, u64) {
+        let state = self.kernel.state();
+        let slice_ms = state.task(id).scx.slice / MS;
+        for level in 0..64 {
+            if let Some(place) = state.queued(level).iter().position(|queued| *queued == id) {
+                state.unqueue(level, id);
+                return (level, place, slice_ms);
+            }
+        }
+        panic!("it waits nowhere");
+    }
+
+    /// Wakes a task, and tells where it waits.
+    fn wakes(&mut self, id: TaskId) -> (u64, usize, u64) {
+        self.about("mlfq_enqueue", id, ENQUEUE_WAKEUP);
+        self.waits(id)
+    }
+}
+
+#[test]
+fn new_tasks_begin_in_the_middle() {
+    for (levels, middle) in [(5, 2), (4, 2), (9, 4), (1, 0)] {
+        let mut w = World::new(&[("nr_levels", levels)]);
+        let task = w.task();
+        w.about("mlfq_enqueue", task, ENQUEUE_NEW);
+        assert_eq!(w.waits(task).0, middle, "{levels} levels");
+    }
+}
+
+/// Level by level to the lowest, at the tail each time, with a new slice.
+#[test]
+fn a_whole_slice_leads_down() {
+    let mut w = World::new(&[]);
+    let task = w.task();
+    for level in [1, 0, 0] {
+        let other = w.task();
+        for _ in level..MIDDLE {
+            w.loses(other, 20);
+            w.waits(other);
+        }
+        w.about("mlfq_enqueue", other, ENQUEUE_WAKEUP);
+        w.loses(task, 20);
+        assert_eq!(w.waits(task), (level, 1, 20));
+        w.waits(other);
+    }
+}
+
+/// Level by level to the highest.
+#[test]
+fn a_block_before_the_end_leads_up() {
+    let mut w = World::new(&[]);
+    let task = w.task();
+    for level in [3, TOP, TOP] {
+        w.sleeps(task, 19);
+        assert_eq!(w.wakes(task), (level, 0, 20));
+    }
+    w.sleeps(task, 20);
+    assert_eq!(w.wakes(task).0, TOP);
+}
+
+#[test]
+fn a_block_at_the_very_end_leads_nowhere() {
+    let mut w = World::new(&[]);
+    let task = w.task();
+    w.sleeps(task, 20);
+    assert_eq!(w.wakes(task).0, MIDDLE);
+}
+
+/// It keeps its level, is the first there, and has the rest of its slice; then that counts as whole.
+#[test]
+fn who_is_preempted_returns_to_the_head() {
+    let mut w = World::new(&[]);
+    let [task, other] = [0, 1].map(|_| w.task());
+    w.about("mlfq_enqueue", other, ENQUEUE_WAKEUP);
+    w.loses(task, 5);
+    assert_eq!(w.waits(task), (MIDDLE, 0, 15));
+    w.loses(task, 15);
+    assert_eq!(w.waits(task), (1, 0, 20));
+}
+
+/// The second half of the exploit: what it has used before it blocked is forgotten.
+#[test]
+fn a_sleep_renews_the_slice() {
+    let mut w = World::new(&[]);
+    let task = w.task();
+    w.loses(task, 15);
+    w.waits(task);
+    w.sleeps(task, 4);
+    assert_eq!(w.wakes(task), (3, 0, 20));
+}
+
+#[test]
+fn higher_levels_go_first() {
+    let mut w = World::new(&[]);
+    let [low, high, middle] = [0, 1, 2].map(|_| w.task());
+    w.sleeps(high, 1);
+    w.loses(low, 20);
+    for task in [middle, high] {
+        w.about("mlfq_enqueue", task, ENQUEUE_WAKEUP);
+    }
+    for _ in 0..3 {
+        w.dispatch(None);
+    }
+    assert_eq!(w.kernel.state().local(0), [high, middle, low]);
+}
+
+/// Preempted by a kick, it makes way for higher levels only; with its slice used up, for those of the level to which it
+/// goes, too.
+#[test]
+fn the_running_task_takes_part_in_the_choice() {
+    for (ms, goes_on) in [(5, true), (20, false)] {
+        let mut w = World::new(&[]);
+        let [task, other] = [0, 1].map(|_| w.task());
+        w.loses(other, 20);
+        w.runs(task);
+        w.kernel.state().now_ns += ms * MS;
+        w.kernel.state().task(task).scx.slice = 0;
+        w.dispatch(Some(task));
+        let local: &[TaskId] = if goes_on { &[] } else { &[other] };
+        assert_eq!(w.kernel.state().local(0), local, "{ms} ms");
+        let slice = w.kernel.state().task(task).scx.slice;
+        assert_eq!(slice, if goes_on { 15 * MS } else { 0 }, "{ms} ms");
+    }
+}
+
+/// Nobody else waits: it has a new slice all the same, a level further down.
+#[test]
+fn alone_it_sinks_and_goes_on() {
+    let mut w = World::new(&[("slice_bottom_ms", 10), ("slice_top_ms", 50)]);
+    let task = w.task();
+    w.runs(task);
+    for (ran_ms, next_ms) in [(30, 20), (20, 10), (10, 10)] {
+        w.kernel.state().now_ns += ran_ms * MS;
+        w.dispatch(Some(task));
+        assert_eq!(w.kernel.state().task(task).scx.slice, next_ms * MS);
+    }
+}
+
+/// A wakee preempts a running task of a lower level.
+#[test]
+fn only_higher_levels_preempt() {
+    for (blocks, preempts) in [(1, true), (0, false)] {
+        let mut w = World::new(&[]);
+        let [hog, wakee] = [0, 1].map(|_| w.task());
+        for _ in 0..blocks {
+            w.sleeps(wakee, 1);
+        }
+        w.runs(hog);
+        w.about("mlfq_enqueue", wakee, ENQUEUE_WAKEUP);
+        let kicks = &w.kernel.state().kicks;
+        let expected: &[(u32, u64)] = if preempts { &[(0, KICK_PREEMPT)] } else { &[] };
+        assert_eq!(kicks, expected);
+    }
+}
+
+#[test]
+fn slices_rise_or_fall_with_the_level() {
+    let presets = presets("mlfq");
+    for (preset, slices) in [
+        ("mlfq", [20, 20, 20, 20, 20]),
+        ("mlfq_rising", [10, 20, 30, 40, 50]),
+        ("mlfq_falling", [50, 40, 30, 20, 10]),
+    ] {
+        let kernel = Kernel::boot(object("mlfq", 2), &presets[preset], 1);
+        let mut w = World { kernel };
+        assert_eq!(w.kernel.call("mlfq_init", &[]).1 as i32, 0);
+        for (level, slice_ms) in slices.into_iter().enumerate() {
+            let task = w.task();
+            for _ in MIDDLE as usize..level {
+                w.sleeps(task, 1);
+            }
+            for _ in level..MIDDLE as usize {
+                w.loses(task, 50);
+                w.waits(task);
+            }
+            assert_eq!(w.wakes(task), (level as u64, 0, slice_ms), "{preset}");
+        }
+    }
+}
+
+/// Every so often all waiting tasks go to the highest level.
+#[test]
+fn a_boost_lifts_all_who_wait() {
+    let mut w = World::new(&[("boost_ms", 1000)]);
+    let [first, second, top] = [0, 1, 2].map(|_| w.task());
+    for task in [first, second] {
+        w.loses(task, 20);
+    }
+    w.kernel.state().now_ns += 900 * MS;
+    w.dispatch(None);
+    assert_eq!(w.kernel.state().local(0), [first], "it is too early");
+    w.about("mlfq_enqueue", top, ENQUEUE_WAKEUP);
+    w.kernel.state().now_ns += 100 * MS;
+    w.dispatch(None);
+    assert_eq!(w.kernel.state().local(0), [first, second]);
+    assert_eq!(w.kernel.state().queued(TOP), [top]);
+}
+
+/// Who computes for 99 % of each slice and then sleeps for a moment has most of the CPU, beside a hog that does not
+/// sleep; without the sleep it has half.
+#[test]
+fn the_exploit() {
+    let machine = ideal("package:1 core:1 pu:1", 1000);
+    for slice_ms in [10, 20, 50, 100] {
+        let globals = globals(&[("slice_bottom_ms", slice_ms), ("slice_top_ms", slice_ms)]);
+        let mut lab = Lab::new(&machine, object("mlfq", 2));
+        lab.globals = &globals;
+        let share = |sleep_us: i128| {
+            let run_us = slice_ms * 990;
+            let workload = parse(&format!(
+                r#"{{ "tasks": {{
+                    "gamer": {{ "loop": -1, "run": {run_us}, "sleep": {sleep_us} }},
+                    "hog": {{ "loop": -1, "run": 100000 }} }}, "global": {{ "duration": 20 }} }}"#
+            ));
+            let ran = lab.run(&workload).expect("a run");
+            let gamer = ran.summary.tasks.iter().find(|t| t.name == "gamer");
+            gamer.expect("the gamer").runtime_ns / 200_000_000
+        };
+        let (gamer, honest) = (share(1000), share(0));
+        assert!(gamer >= 80, "slices of {slice_ms} ms: {gamer} %");
+        assert!(
+            (45..=55).contains(&honest),
+            "slices of {slice_ms} ms: {honest} %"
+        );
+    }
+}
