@@ -207,6 +207,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 	bool pushed = false;
 	u32 curr = 0;
 
+	set_other(&c->rq, false);
 	/* Partner: begin_push(). */
 	if (READ_ONCE(c->rq.push_to)) {
 		if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
@@ -232,6 +233,7 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	if (!i)
 		return;
 	rq->dry = false;
+	set_other(rq, false);
 	if (READ_ONCE(rq->curr) != i) {
 		u64 now_ns = scx_bpf_now();
 
@@ -249,8 +251,10 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
  * take it, and a better one that wakes up meanwhile runs first. */
 void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 {
-	if (runnable && p->scx.slice)
-		p->scx.slice = 0;
+	if (!runnable || !p->scx.slice)
+		return;
+	p->scx.slice = 0;
+	set_other(cpu_rq(scx_bpf_task_cpu(p)), true);
 }
 
 void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)

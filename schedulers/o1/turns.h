@@ -279,8 +279,9 @@ static __always_inline u32 rq_best_prio(const struct runqueue *rq, u32 curr)
 }
 
 /* A task that is moved keeps its priority, and comes to the array of the same kind. */
-static __always_inline void rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns)
+static __always_inline bool rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns)
 {
 	enqueue_tail(rq, i, expired ? expired_of(rq) : rq->active);
 	inc_nr_running(rq, i);
+	return preempts_curr(rq, i);
 }

@@ -2,6 +2,7 @@
 //! O(1)'s arithmetic and decisions: the C code itself, built for the simulated machine and called a function at a time
 //! through decisions.bpf.c. Times are ns unless named otherwise.
 
+mod behaviour;
 mod callers;
 mod decisions;
 mod multicore;

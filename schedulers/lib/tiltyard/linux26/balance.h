@@ -299,21 +299,22 @@ __noinline int balance_idle(u32 here, u64 now_ns)
 	u64 tick = tick_of(now_ns), next = tick + 60ULL * tick_hz;
 	u32 n;
 
-	WRITE_ONCE(idle_next_balance, next);
 	bpf_for (n, 0, nr_cpus) {
 		u32 cpu = (here + n) % nr_cpus;
 		u64 due;
 
-		if (nr_running(here) || !online[cpu & (MAX_CPUS - 1)])
-			break;
-		if (nr_running(cpu))
+		/* A tick soon wakes another one. */
+		if (nr_running(here))
+			return 0;
+		if (nr_running(cpu) || !online[cpu & (MAX_CPUS - 1)])
 			continue;
 		if (is_due(cpu, tick))
 			rebalance(cpu, LB_IDLE, now_ns);
 		due = READ_ONCE(cpu_rq(cpu)->next_balance);
-		if ((s64)(READ_ONCE(idle_next_balance) - due) > 0)
-			WRITE_ONCE(idle_next_balance, due);
+		if ((s64)(next - due) > 0)
+			next = due;
 	}
+	WRITE_ONCE(idle_next_balance, next);
 	return 0;
 }
 

@@ -104,7 +104,7 @@ __noinline int count_group(u32 group, bool own)
 			}
 			load += own ? target_load(cpu, index, tick) : source_load(cpu, index, tick);
 			s->nr_running += nr_running(cpu);
-			s->load += READ_ONCE(cpu_rq(cpu)->raw_weighted_load);
+			s->load += cpu_load(cpu);
 		}
 		cpu = group_next_cpu(kind, cpu);
 	}
@@ -211,7 +211,7 @@ __noinline int busiest_cpu(u32 group)
 	s32 found = -1;
 
 	bpf_for (n, 0, group_size(kind, group)) {
-		u32 load = READ_ONCE(cpu_rq(cpu)->raw_weighted_load);
+		u32 load = cpu_load(cpu);
 
 		if (!is_left_out(b, cpu) && !(nr_running(cpu) == 1 && load > b->imbalance) &&
 		    load > most) {

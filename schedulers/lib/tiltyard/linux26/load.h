@@ -10,6 +10,8 @@
 
 /* Load of one task of nice 0. */
 #define SCHED_LOAD_SCALE 128
+/* A realtime task's: more than that of any other. */
+#define REALTIME_LOAD	 (8 * SCHED_LOAD_SCALE)
 /* Ticks after which nothing is left of any load. */
 #define MAX_MISSED_TICKS 64
 
@@ -76,6 +78,22 @@ static __always_inline u32 average_of(const struct runqueue *rq, u32 index, u64 
 	return (s64)missed > 0 ? average_later(average, 0, n, missed) : average;
 }
 
+static __always_inline u32 other_load(const struct runqueue *rq)
+{
+	return READ_ONCE(rq->nr_other) * REALTIME_LOAD;
+}
+
+/* What is runnable on @cpu now. */
+static __always_inline u32 cpu_load(u32 cpu)
+{
+	return READ_ONCE(cpu_rq(cpu)->raw_weighted_load) + other_load(cpu_rq(cpu));
+}
+
+static __always_inline u32 nr_running(u32 cpu)
+{
+	return READ_ONCE(cpu_rq(cpu)->nr_running) + READ_ONCE(cpu_rq(cpu)->nr_other);
+}
+
 /* A low guess of a CPU's load, for one that tasks may be taken from. @index 0: its load now. */
 static __always_inline u32 source_load(u32 cpu, u32 index, u64 tick)
 {
@@ -83,9 +101,9 @@ static __always_inline u32 source_load(u32 cpu, u32 index, u64 tick)
 	u32 now = READ_ONCE(rq->raw_weighted_load), average;
 
 	if (!index || !now)
-		return now;
+		return now + other_load(rq);
 	average = average_of(rq, index, tick);
-	return average < now ? average : now;
+	return (average < now ? average : now) + other_load(rq);
 }
 
 /* A high guess, for one that may get some. */
@@ -95,22 +113,16 @@ static __always_inline u32 target_load(u32 cpu, u32 index, u64 tick)
 	u32 now = READ_ONCE(rq->raw_weighted_load), average;
 
 	if (!index)
-		return now;
+		return now + other_load(rq);
 	average = average_of(rq, index, tick);
-	return average > now ? average : now;
+	return (average > now ? average : now) + other_load(rq);
 }
 
 static __always_inline u32 load_per_task(u32 cpu)
 {
-	const struct runqueue *rq = cpu_rq(cpu);
-	u32 nr = READ_ONCE(rq->nr_running);
+	u32 nr = nr_running(cpu);
 
-	return nr ? READ_ONCE(rq->raw_weighted_load) / nr : SCHED_LOAD_SCALE;
-}
-
-static __always_inline u32 nr_running(u32 cpu)
-{
-	return READ_ONCE(cpu_rq(cpu)->nr_running);
+	return nr ? cpu_load(cpu) / nr : SCHED_LOAD_SCALE;
 }
 
 #endif

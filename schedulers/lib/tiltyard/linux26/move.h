@@ -18,9 +18,9 @@
 
 /* Of the scheduler, with the lock held: the best priority of a CPU, of which what runs there has
  * that of @curr. Task @i, which waited in another CPU's active array, or its expired one, joins
- * @rq. */
+ * @rq; true if it is to preempt what runs there. */
 static __always_inline u32 rq_best_prio(const struct runqueue *rq, u32 curr);
-static __always_inline void rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns);
+static __always_inline bool rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns);
 
 /* Where the search begins. Lock of the source held. */
 static __always_inline void begin_walk(struct balance *b, const struct runqueue *src)
@@ -66,7 +66,9 @@ static __always_inline bool can_migrate(struct balance *b, struct runqueue *src,
 	struct domain *d = domain(b->cpu, b->level);
 	const struct domain_params *params = params_of(d);
 	struct rq_task *t = rq_task(i);
-	s64 cold_ns = src->clock_ns - t->last_ran_ns;
+	/* No tick of ours comes while a task of a higher class runs. */
+	u64 clock_ns = src->nr_other ? b->now_ns : src->clock_ns;
+	s64 cold_ns = clock_ns - t->last_ran_ns;
 
 	if (!affinity_has(&t->affinity, b->cpu))
 		return false;
@@ -161,8 +163,7 @@ __noinline int attach_tasks(void)
 		if (!rq_task(i)->moving || rq_task(i)->cpu != b->cpu)
 			continue;
 		rq_task(i)->moving = false;
-		rq_pull(rq, i, b->was_expired[n & (MAX_MOVED - 1)], b->now_ns);
-		preempt |= preempts_curr(rq, i);
+		preempt |= rq_pull(rq, i, b->was_expired[n & (MAX_MOVED - 1)], b->now_ns);
 	}
 	bpf_spin_unlock(&lk->lock);
 	/* A CPU that looks for tasks before it idles looks into its queue next. */

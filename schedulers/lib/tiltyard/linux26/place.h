@@ -75,7 +75,7 @@ __noinline int idlest_cpu(struct task_struct *p __arg_trusted, u32 kind, u32 gro
 	u32 at = group, found = NOWHERE, least = ~0U, n;
 
 	bpf_for (n, 0, group_size(kind, group)) {
-		u32 load = READ_ONCE(cpu_rq(at)->raw_weighted_load);
+		u32 load = cpu_load(at);
 
 		if (bpf_cpumask_test_cpu(at, p->cpus_ptr) &&
 		    (load < least || (load == least && at == cpu))) {

@@ -69,6 +69,8 @@ struct runqueue {
 	bool need_resched;
 	/* Best static priority in the expired array; MAX_PRIO: none has expired. */
 	u32 best_expired_prio;
+	/* A task of a higher class has driven ours off the CPU. */
+	u32 nr_other;
 	/* The clock at the last tick or switch. */
 	u64 clock_ns;
 
@@ -143,7 +145,8 @@ static __always_inline void enqueue_tail(struct runqueue *rq, u32 i, u32 array)
 		rq_task(i)->next = i;
 		rq_task(i)->prev = i;
 		a->head[level] = i;
-		a->bitmap |= 1ULL << level;
+		/* Partner: rq_best_prio() on other CPUs. */
+		WRITE_ONCE(a->bitmap, a->bitmap | 1ULL << level);
 	}
 	a->nr_active++;
 	rq_task(i)->array = array;
@@ -169,7 +172,7 @@ static __always_inline void dequeue(struct runqueue *rq, u32 i)
 	u32 level = level_of(rq_task(i)->prio), next = rq_task(i)->next, prev = rq_task(i)->prev;
 
 	if (next == i) {
-		a->bitmap &= ~(1ULL << level);
+		WRITE_ONCE(a->bitmap, a->bitmap & ~(1ULL << level));
 	} else {
 		rq_task(prev)->next = next;
 		rq_task(next)->prev = prev;
@@ -215,11 +218,21 @@ static __always_inline void set_load_weight(struct runqueue *rq, u32 i, u32 weig
 	WRITE_ONCE(rq_task(i)->load_weight, weight);
 }
 
+/* A task of a higher class takes the CPU from ours; it has gone. Others of them are not seen. */
+static __always_inline void set_other(struct runqueue *rq, bool there)
+{
+	/* Partners: load.h and curr_prio() on other CPUs. */
+	if (rq->nr_other != there)
+		WRITE_ONCE(rq->nr_other, there);
+}
+
 /* Priority of what runs on a CPU. */
 static __always_inline u32 curr_prio(const struct runqueue *rq)
 {
 	u32 curr = READ_ONCE(rq->curr);
 
+	if (READ_ONCE(rq->nr_other))
+		return 0;
 	return curr ? READ_ONCE(rq_task(curr)->prio) : MAX_PRIO;
 }
 
