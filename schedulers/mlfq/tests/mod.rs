@@ -82,7 +82,7 @@ impl World {
         panic!("it waits nowhere");
     }
 
-    /// Wakes a task, and tells where it waits.
+    /// Wakes a task: where it waits.
     fn wakes(&mut self, id: TaskId) -> (u64, usize, u64) {
         self.about("mlfq_enqueue", id, ENQUEUE_WAKEUP);
         self.waits(id)

@@ -69,16 +69,15 @@ __noinline int idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 le
 	return found;
 }
 
-/* The CPU of the group with the least load, @cpu among equals; NOWHERE: @p may run on none. */
-__noinline int idlest_cpu(struct task_struct *p __arg_trusted, u32 kind, u32 group, u32 cpu)
+/* The CPU of the group with the least load; NOWHERE: @p may run on none. */
+__noinline int idlest_cpu(struct task_struct *p __arg_trusted, u32 kind, u32 group)
 {
 	u32 at = group, found = NOWHERE, least = ~0U, n;
 
 	bpf_for (n, 0, group_size(kind, group)) {
 		u32 load = cpu_load(at);
 
-		if (bpf_cpumask_test_cpu(at, p->cpus_ptr) &&
-		    (load < least || (load == least && at == cpu))) {
+		if (bpf_cpumask_test_cpu(at, p->cpus_ptr) && load < least) {
 			least = load;
 			found = at;
 		}
@@ -116,7 +115,7 @@ static __noinline u32 place_new(struct task_struct *p, u32 cpu, u32 what, u64 ti
 		group = idlest_group(p, cpu, level, tick);
 		if (group == NOWHERE)
 			continue;
-		to = idlest_cpu(p, kind, group, cpu);
+		to = idlest_cpu(p, kind, group);
 		if (to != NOWHERE)
 			cpu = to;
 	}
