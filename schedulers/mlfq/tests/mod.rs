@@ -195,6 +195,18 @@ fn the_running_task_takes_part_in_the_choice() {
     }
 }
 
+/// Preempted for nothing: an equal waits behind it.
+#[test]
+fn equals_wait_until_the_slice_is_used_up() {
+    let mut w = World::new(&[]);
+    let [task, equal] = [0, 1].map(|_| w.task());
+    w.about("mlfq_enqueue", equal, ENQUEUE_WAKEUP);
+    w.runs(task);
+    w.kernel.state().now_ns += 5 * MS;
+    w.dispatch(Some(task));
+    assert_eq!(w.kernel.state().local(0), []);
+}
+
 /// Nobody else waits: it has a new slice all the same, a level further down.
 #[test]
 fn alone_it_sinks_and_goes_on() {
@@ -266,6 +278,8 @@ fn a_boost_lifts_all_who_wait() {
     w.dispatch(None);
     assert_eq!(w.kernel.state().local(0), [first, second]);
     assert_eq!(w.kernel.state().queued(TOP), [top]);
+    w.loses(second, 5);
+    assert_eq!(w.waits(second).0, TOP, "that is its level now");
 }
 
 /// Who computes for 99 % of each slice and then sleeps for a moment has most of the CPU, beside a hog that does not
