@@ -2,11 +2,11 @@
 /*
  * What a nice value is worth: how many slots a rotation has for it, which, and for how long each.
  *
- *	nice          slots                          quota    in a rotation
- *	-20           0 1 2 3 ... 39                 60 ms    2400 ms
- *	  0           1 3 5 7 ... 39 (20 of them)     6 ms     120 ms
- *	 10           3 7 11 ... 39 (10)              3 ms      30 ms
- *	 19           39                              3 ms       3 ms
+ *	nice   slots                          quota   in a rotation
+ *	-20    0 1 2 3 ... 39 (all 40)        60 ms   2400 ms
+ *	  0    1 3 5 7 ... 39 (20)             6 ms    120 ms
+ *	 10    3 7 11 15 ... 39 (10)           3 ms     30 ms
+ *	 19    39                              3 ms      3 ms
  *
  * with rr_interval 6. So nice decides how much time a task gets, but those with less of it still
  * come early: the slots of each are spread over all levels.
@@ -21,7 +21,7 @@ static u64 slots_of[NR_LEVELS];
 static s32 quotas_us[NR_LEVELS];
 
 /* All levels from this one on. */
-static u64 levels_from(u32 level)
+static __always_inline u64 levels_from(u32 level)
 {
 	return (1ULL << NR_LEVELS) - (1ULL << (level & 63));
 }
@@ -52,19 +52,19 @@ static s32 quota_ms(u32 level, u32 rr_ms)
 }
 
 /* The first of a set of slots; LEVEL_NONE of none. */
-static u32 first_slot(u64 slots)
+static __always_inline u32 first_slot(u64 slots)
 {
 	return slots ? __builtin_ctzll(slots) : LEVEL_NONE;
 }
 
 /* What a task of static priority @level may run in one rotation. */
-static u32 entitlement_ms(u32 level)
+static __always_inline u32 entitlement_ms(u32 level)
 {
-	return quotas_us[level] / 1000 * (NR_LEVELS - level);
+	return quotas_us[nth(level)] / 1000 * (NR_LEVELS - level);
 }
 
 /* Load weight, for balancing. */
-static u32 weight_of(u32 level)
+static __always_inline u32 weight_of(u32 level)
 {
 	return entitlement_ms(level) * 40;
 }

@@ -21,330 +21,522 @@
  * level 1; then B, which came first there, 3 ms on level 3, and A 6 ms; A 6 ms on 5; and so on.
  *After 150 ms both have expired: A had 120 ms, B 30.
  *
- *   tunables.h, types.h   what can be set, what is kept
- *   quota.h               what a nice value is worth
- *   staircase.h           where a task goes
- *   rsdl.h                the same in RSDL, SD's predecessor
- *   queue.h               queues, rotations, time
- *   pick.h                who runs next
+ *   tunables.h, types.h     what can be set, what is kept
+ *   quota.h                 what a nice value is worth
+ *   staircase.h             where a task goes
+ *   rsdl.h                  the same in RSDL, SD's predecessor
+ *   turns.h                 coming, going, taking turns
+ *   tiltyard/linux26/...h   runqueues and several CPUs, as in Linux 2.6.22
  *
  * Good at: fairness to the millisecond, bounded latency, no heuristics. Bad at: latency of tasks
  *that use up their levels before they sleep; a rotation of many tasks is long.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
-#include "pick.h"
+#include "turns.h"
 
 char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Queues -------------------------------------------------------------------------------- */
+/* The tick ends turns (see sd_tick()): the kernel's own countdown must never come first. */
+#define TURN_NS	       (1ULL << 60)
+
+/* Tasks that may turn out not to be ours in one dispatch(); each has just been dequeued. */
+#define DISPATCH_TRIES 32
+
+static __noinline void probe_task(struct task_struct *p, u32 i)
+{
+	/* Shown, and decide nothing: a CPU that pulls the task may be changing them. */
+	TILT_PROBE_TASK(level, p, data_race(task(i)->rq.prio) - MAX_RT_PRIO);
+	TILT_PROBE_TASK(quota_left_us, p, data_race(task(i)->slice_us));
+}
+
+/* Coming ---------------------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS(sd_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct sd_task *t = task_ctx(p);
+	u32 i = slot_of(p), cpu = prev_cpu;
+	bool sync = wake_flags & SCX_WAKE_SYNC;
 
-	if (t)
-		t->sync_wakeup = wake_flags & SCX_WAKE_SYNC;
-	return prev_cpu;
+	if (!i || (u32)prev_cpu >= nr_cpus)
+		return prev_cpu;
+	/* init_task() has chosen. */
+	if (task(i)->forker)
+		return rq_task(i)->cpu;
+	if (nr_online > 1)
+		cpu = place_wakee(p, i, prev_cpu, sync, tick_of(scx_bpf_now()));
+	task(i)->sync = sync;
+	return cpu;
 }
 
-/* Does a task that has been queued on @cpu preempt the one that runs there? */
-static bool preempts(struct sd_cpu *c, s32 cpu, const struct task_struct *p, struct sd_task *t)
+/* Task @i, in no queue, joins that of @cpu. Lock held; settle() came before. */
+static __noinline void join(u32 cpu, u32 i, u64 now_ns)
 {
-	bool here = cpu == bpf_get_smp_processor_id();
-	bool sync = t->sync_wakeup, newborn = t->newborn;
+	struct runqueue *rq = cpu_rq(cpu);
 
-	t->sync_wakeup = false;
-	t->newborn = false;
-	if (c->curr_level == LEVEL_NONE)
-		return false;
-	/* A new process does so that its creator is charged; a new thread waits. */
-	if (newborn && here)
-		return bpf_get_current_task_btf()->mm != p->mm;
-	return t->array == c->active && t->level < c->curr_level && !(sync && here);
+	task(i)->rq.moving = false;
+	task(i)->rq.pushed = false;
+	/* Partners: balancing on a CPU that has seen the task on its old one, depart(). */
+	WRITE_ONCE(rq_task(i)->cpu, cpu);
+	/* No tick came while it idled. */
+	if (!rq->nr_running)
+		update_cpu_load(rq, tick_of(now_ns));
+	activate(cpu, i);
 }
 
+/* Is task p, whose nice value or affinity changes, to stay on the CPU in whose queue it is? */
+static __always_inline bool stays_elsewhere(struct task_struct *p, u32 i, u64 enq_flags)
+{
+	u32 cpu = READ_ONCE(rq_task(i)->cpu);
+
+	return (enq_flags & (ENQUEUE_RESTORE | ENQUEUE_MOVE)) == ENQUEUE_RESTORE &&
+	       cpu != scx_bpf_task_cpu(p) && affinity_has(&rq_task(i)->affinity, cpu);
+}
+
+/* The task is ours until it is dispatched, or dequeued below. */
 void BPF_STRUCT_OPS(sd_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct sd_task *t = task_ctx(p);
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct sd_cpu *c = cpu_ctx(cpu);
-	bool changed = enq_flags & ENQUEUE_RESTORE, kick;
-	u64 key = p->scx.dsq_vtime;
-	u32 array, level;
-	s32 slice_us;
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p), here = bpf_get_smp_processor_id();
+	struct rq_task *t = rq_task(i);
+	u64 now_ns = scx_bpf_now();
+	bool pushed = t->pushed, elsewhere = pushed || stays_elsewhere(p, i, enq_flags);
+	bool came = false, preempt = false;
+	struct queue_lock *lk;
+	struct runqueue *rq;
 
-	if (!t) {
-		scx_bpf_error("sd: task %d has no state", p->pid);
+	if (elsewhere)
+		cpu = READ_ONCE(t->cpu);
+	rq = cpu_rq(cpu);
+	lk = rq_lock(cpu);
+	if (!i || !lk) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	/* No flag: a task that was running and still wants to. It has its place. */
-	if (enq_flags || t->cpu != cpu) {
-		place(c, cpu, p, t);
-		key = tail_key(c);
+	settle(i, cpu, now_ns);
+	bpf_spin_lock(&lk->lock);
+	/* It had the CPU and has lost it without a dispatch(). */
+	if (rq->curr == i)
+		put_curr(rq, now_ns);
+	if (!is_queued(i)) {
+		join(cpu, i, now_ns);
+		came = true;
 	}
-	count_on(t, p, cpu);
-	array = t->array;
-	level = t->level;
-	slice_us = t->slice_us;
-	kick = enq_flags && !changed && preempts(c, cpu, p, t);
-	TILT_PROBE_TASK(level, p, level);
-	scx_bpf_dsq_insert_vtime(p, queue_id_of(cpu, t), SLICE_UNTIL_TICK, key, enq_flags);
-	level_filled(c, array, level);
-	note_spent(c, array, slice_us);
-	if (kick)
+	custody_begin(&t->custody, p->pid);
+	if (came || pushed)
+		preempt = preempts(rq, i, cpu == here);
+	else if (enq_flags & ENQUEUE_RESTORE)
+		preempt = rq->need_resched;
+	t->pushed = false;
+	bpf_spin_unlock(&lk->lock);
+	if (preempt)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	/* A property has changed: for that the core wakes no idle CPU. */
-	else if (changed && c->curr_level == LEVEL_NONE)
+	else if (elsewhere || (enq_flags & SCX_ENQ_LAST))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	/* If it had nobody else, the CPU that pushed looks for tasks now, this one among them. */
+	if (pushed)
+		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
+	if (tilt_probes_on)
+		probe_task(p, i);
 }
 
-/* The kernel asks before it puts the running task back: its place is known already. */
+/* p leaves our hands before it was dispatched: its affinity or another property changes. */
+void BPF_STRUCT_OPS(sd_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = slot_of(p);
+
+	if (i)
+		release(i);
+}
+
+/* Choosing -------------------------------------------------------------------------------- */
+
+/* schedule() says so with the task that runs and goes on. */
+#define RUNS_ON MAX_TASKS
+
+/* The task that is to run on @cpu; it has the CPU now. RUNS_ON is added if it is @prev, which runs.
+ * 0 if nothing is runnable. */
+__noinline int schedule(u32 cpu, u32 prev, u64 now_ns)
+{
+	struct queue_lock *lk = rq_lock(cpu);
+	u32 next;
+
+	if (!lk)
+		return 0;
+	bpf_spin_lock(&lk->lock);
+	next = pick_next(cpu, now_ns);
+	bpf_spin_unlock(&lk->lock);
+	return next && next == prev ? next + RUNS_ON : next;
+}
+
+/* @cpu has nothing to run, even after balancing: whoever comes next starts with all of its slots.
+ */
+__noinline int idles(u32 cpu, u64 now_ns)
+{
+	struct queue_lock *lk = rq_lock(cpu);
+
+	if (!lk)
+		return 0;
+	bpf_spin_lock(&lk->lock);
+	if (!cpu_rq(cpu)->nr_running)
+		new_rotation(cpu_state(cpu), now_ns);
+	bpf_spin_unlock(&lk->lock);
+	return 0;
+}
+
+/* Runs whom it has to be, @prev if that is the one. False: nobody is runnable. */
+static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
+{
+	u32 prev_slot = prev ? slot_of(prev) : 0, try;
+
+	bpf_for (try, 0, DISPATCH_TRIES) {
+		u32 i = schedule(cpu, prev_slot, now_ns);
+
+		if (prev && i > RUNS_ON) {
+			prev->scx.slice = TURN_NS;
+			return true;
+		}
+		if (!i)
+			break;
+		if (hand_over(&rq_task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+			return true;
+		/* Not ours to give. */
+		depart(i, now_ns);
+	}
+	return false;
+}
+
+/* Nothing to run: looks for tasks elsewhere, for itself or for all idle CPUs. */
+static __always_inline void go_idle(s32 cpu, u64 now_ns)
+{
+	struct runqueue *rq = cpu_rq(cpu);
+
+	if (!rq->dry && nr_domains(cpu))
+		balance_newidle(cpu, now_ns);
+	if (take_idle_kick(cpu))
+		balance_idle(cpu, now_ns);
+	rq->dry = true;
+}
+
 void BPF_STRUCT_OPS(sd_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct sd_cpu *c = cpu_ctx(cpu);
-	struct sd_task *t = NULL;
+	u64 now_ns = scx_bpf_now();
+	bool pushed = false;
+	u32 curr = 0;
 
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
-		t = task_ctx(prev);
-	if (mode == MODE_RSDL && rsdl_exhausted(c))
-		rotate_minor(c, cpu, prev, t);
-	if (pick(c, cpu, prev, t))
+	/* Partner: begin_push(). */
+	if (READ_ONCE(cpu_rq(cpu)->push_to)) {
+		if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
+			curr = slot_of(prev);
+		pushed = push_task(cpu, curr, now_ns) == PUSHED_CURRENT;
+	}
+	if (run_next(cpu, prev, now_ns))
 		return;
-	/* Idle: whoever comes next starts with all of its slots. */
-	rotation_begins(c);
-	WRITE_ONCE(c->curr_level, LEVEL_NONE);
+	/* enqueue() brings it where it goes, and this CPU here again. */
+	if (pushed)
+		return;
+	go_idle(cpu, now_ns);
+	if (nr_running(cpu) && run_next(cpu, prev, now_ns))
+		return;
+	idles(cpu, now_ns);
 }
 
-/* The task counts in the load from here to quiescent(). */
-void BPF_STRUCT_OPS(sd_runnable, struct task_struct *p, u64 enq_flags)
+/* Running --------------------------------------------------------------------------------- */
+
+/* Task @i, settled on @cpu, has got the CPU without having been chosen. */
+__noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
 {
-	struct sd_task *t = task_ctx(p);
+	struct queue_lock *lk = rq_lock(cpu);
+	struct runqueue *rq = cpu_rq(cpu);
 
-	if (t)
-		count_on(t, p, scx_bpf_task_cpu(p));
+	if (!lk)
+		return -ENOENT;
+	bpf_spin_lock(&lk->lock);
+	put_curr(rq, now_ns);
+	if (!is_queued(i))
+		join(cpu, i, now_ns);
+	note_pick(cpu_state(cpu), i);
+	WRITE_ONCE(rq->curr, i);
+	WRITE_ONCE(rq->need_resched, false);
+	custody_end(&rq_task(i)->custody);
+	bpf_spin_unlock(&lk->lock);
+	return 0;
 }
-
-/* Running ------------------------------------------------------------------------------- */
 
 void BPF_STRUCT_OPS(sd_running, struct task_struct *p)
 {
-	struct sd_task *t = task_ctx(p);
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct sd_cpu *c = cpu_ctx(cpu);
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct runqueue *rq = cpu_rq(cpu);
+	u64 now_ns = scx_bpf_now();
 
-	/* It has only been changed: its time goes on. */
-	if (!t || t->on_cpu)
+	if (!i)
 		return;
-	/* The core has left out enqueue(). */
-	if (t->cpu != cpu) {
-		place(c, cpu, p, t);
-		p->scx.dsq_vtime = tail_key(c);
+	rq->dry = false;
+	if (READ_ONCE(rq->curr) != i) {
+		settle(i, cpu, now_ns);
+		take_turn(i, cpu, now_ns);
 	}
-	count_on(t, p, cpu);
-	picked(c, p, t);
-	t->on_cpu = true;
-	t->charged_ns = scx_bpf_now();
+	/* Its run begins, unless it has only been changed. */
+	if (!task(i)->on_cpu)
+		task(i)->charged_ns = now_ns;
+	task(i)->on_cpu = true;
+	/* Asked for since it was chosen, while a task of a higher class ran: that kick was lost. */
+	if (READ_ONCE(rq->need_resched) || READ_ONCE(rq->push_to))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-static void off_cpu(struct task_struct *p, struct sd_task *t)
-{
-	struct sd_cpu *c = cpu_ctx(scx_bpf_task_cpu(p));
-
-	if (!t->on_cpu)
-		return;
-	t->on_cpu = false;
-	charge(c, t, scx_bpf_now(), false);
-	WRITE_ONCE(c->curr_level, LEVEL_NONE);
-}
-
+/* A task of a higher class takes the CPU. Without a slice ours comes back by enqueue(): others may
+ * take it, and a better one that wakes up meanwhile runs first. */
 void BPF_STRUCT_OPS(sd_stopping, struct task_struct *p, bool runnable)
 {
-	struct sd_task *t = task_ctx(p);
-
-	if (!t || !runnable)
+	if (!runnable)
 		return;
-	off_cpu(p, t);
-	/* A higher class takes the CPU. Without a slice the task comes back to its place, where
-	 * others are chosen first if they are better. */
-	p->scx.slice = 0;
+	task(slot_of(p))->on_cpu = false;
+	if (p->scx.slice)
+		p->scx.slice = 0;
 }
 
 void BPF_STRUCT_OPS(sd_tick, struct task_struct *p)
 {
-	struct sd_task *t = task_ctx(p);
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct sd_cpu *c = cpu_ctx(cpu);
+	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
+	struct queue_lock *lk = rq_lock(cpu);
+	struct runqueue *rq = cpu_rq(cpu);
+	u64 now_ns = scx_bpf_now();
+	bool resched = false;
 
-	if (!t)
+	if (!i || !lk)
 		return;
-	charge(c, t, scx_bpf_now(), true);
-	TILT_PROBE_TASK(slice_us, p, t->slice_us);
-	if (t->slice_us <= 0) {
-		advance_running(c, cpu, p, t);
-		p->scx.slice = 0;
-	} else if (mode == MODE_RSDL && rsdl_exhausted(c)) {
-		p->scx.slice = 0;
+	bpf_spin_lock(&lk->lock);
+	if (rq->curr == i) {
+		tick_task(cpu, i, now_ns);
+		resched = rq->need_resched;
 	}
+	update_cpu_load(rq, tick_of(now_ns));
+	bpf_spin_unlock(&lk->lock);
+	if (resched)
+		p->scx.slice = 0;
+	if (nr_online > 1)
+		balance_tick(cpu, now_ns);
+	if (tilt_probes_on)
+		probe_task(p, i);
 }
 
-/* Waits for the next rotation, unless it is alone. */
+/* Leaving, changing ----------------------------------------------------------------------- */
+
+/* Task @i has exited: its parent, if that is one of ours, may get what is left of its quota. */
+static __noinline void bequeath(struct task_struct *p, u32 i)
+{
+	struct task_struct *parent = bpf_task_from_pid(p->real_parent->pid);
+	u32 heir = parent ? slot_of(parent) : 0, cpu;
+	struct queue_lock *lk;
+
+	if (parent)
+		bpf_task_release(parent);
+	if (!heir || heir == i)
+		return;
+	/* It may be moved at this moment: then what its new CPU does to it is lost, or this. */
+	cpu = READ_ONCE(rq_task(heir)->cpu);
+	lk = rq_lock(cpu);
+	if (!lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	inherit(heir, i);
+	bpf_spin_unlock(&lk->lock);
+}
+
+/* A task that is only changed keeps its place: the core has taken it out of our hands before, by
+ * dequeue(), and brings it back by enqueue(). */
+void BPF_STRUCT_OPS(sd_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = slot_of(p);
+	struct sd_task *t = task(i);
+
+	if (!i || !(deq_flags & SCX_DEQ_SLEEP))
+		return;
+	depart(i, scx_bpf_now());
+	t->on_cpu = false;
+	t->unsuitable = t->policy == POLICY_IDLE && (p->__state & TASK_UNINTERRUPTIBLE);
+	if (p->exit_state)
+		bequeath(p, i);
+	if (tilt_probes_on)
+		probe_task(p, i);
+}
+
 bool BPF_STRUCT_OPS(sd_yield, struct task_struct *from, struct task_struct *to)
 {
-	struct sd_task *t = task_ctx(from);
-	struct sd_cpu *c = cpu_ctx(scx_bpf_task_cpu(from));
+	u32 i = slot_of(from), cpu = scx_bpf_task_cpu(from);
+	struct queue_lock *lk = rq_lock(cpu);
 
-	if (!t || to)
+	if (!i || !lk || to)
 		return false;
-	if (from->policy == POLICY_IDLE)
-		place_idle(c, from, t);
-	else if (READ_ONCE(c->nr_running) > 1)
-		expire(c, from, t);
-	from->scx.dsq_vtime = tail_key(c);
+	bpf_spin_lock(&lk->lock);
+	if (cpu_rq(cpu)->curr == i)
+		yield_turn(cpu, i);
+	bpf_spin_unlock(&lk->lock);
 	from->scx.slice = 0;
-	return false;
+	return true;
 }
 
-/* Tasks come, change and go ------------------------------------------------------------- */
-
-/* A new task gets half of what its creator has left, and the creator keeps the other half. */
-static void fork_split(struct sd_task *t, struct sd_task *pt)
+/* Task @i gets another nice value or policy. */
+__noinline int change(u32 i, u32 static_level, u32 policy)
 {
-	s32 left_us = READ_ONCE(pt->slice_us);
+	u32 try;
 
-	t->granted = pt->granted;
-	t->rotation = pt->rotation;
-	t->cpu = pt->cpu;
-	t->array = pt->array;
-	t->level = pt->level;
-	if (left_us <= 0)
+	bpf_for (try, 0, LOCK_TRIES) {
+		/* Partner: detach_task(). */
+		u32 cpu = READ_ONCE(rq_task(i)->cpu);
+		struct queue_lock *lk = rq_lock(cpu);
+		bool ours;
+
+		if (!lk)
+			break;
+		bpf_spin_lock(&lk->lock);
+		ours = READ_ONCE(rq_task(i)->cpu) == cpu;
+		if (ours) {
+			task(i)->policy = policy;
+			renice(cpu, i, static_level);
+		}
+		bpf_spin_unlock(&lk->lock);
+		if (ours)
+			return 0;
+	}
+	give_up(i);
+	return -EAGAIN;
+}
+
+void BPF_STRUCT_OPS(sd_set_weight, struct task_struct *p, u32 weight)
+{
+	u32 i = slot_of(p);
+
+	if (i)
+		change(i, static_level_of(p), p->policy);
+}
+
+/* Tasks come and go ----------------------------------------------------------------------- */
+
+/* Task p may run on the CPUs of @allowed. */
+static __noinline void set_affinity(struct task_struct *p, u32 i, const struct cpumask *allowed)
+{
+	u32 cpu = READ_ONCE(rq_task(i)->cpu);
+	struct queue_lock *lk = rq_lock(cpu);
+	struct affinity new, old;
+
+	affinity_read(&new, allowed, nr_cpus, nr_online);
+	if (!lk)
 		return;
-	t->slice_us = left_us / 2 ?: 1;
-	t->first_slice = true;
-	/* Its tick may come between. An odd microsecond is lost. Partner: charge(). */
-	__sync_fetch_and_sub(&pt->slice_us, left_us - left_us / 2);
+	bpf_spin_lock(&lk->lock);
+	old = rq_task(i)->affinity;
+	rq_task(i)->affinity = new;
+	bpf_spin_unlock(&lk->lock);
+	affinity_drop(&old);
+}
+
+void BPF_STRUCT_OPS(sd_set_cpumask, struct task_struct *p, const struct cpumask *allowed)
+{
+	u32 i = slot_of(p);
+
+	if (i)
+		set_affinity(p, i, allowed);
+}
+
+/* The task that creates @i gives half of its quota. */
+__noinline int fork_task(u32 i, u32 parent)
+{
+	/* It runs here: only a change of its own could move it. */
+	u32 cpu = READ_ONCE(rq_task(parent)->cpu);
+	struct queue_lock *lk = rq_lock(cpu);
+
+	if (!lk)
+		return 0;
+	bpf_spin_lock(&lk->lock);
+	if (is_queued(parent)) {
+		share_slice(i, parent);
+		task(i)->forker = parent;
+	}
+	bpf_spin_unlock(&lk->lock);
+	return 0;
 }
 
 s32 BPF_STRUCT_OPS(sd_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct sd_task *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	struct sd_task *pt = task_ctx(bpf_get_current_task_btf());
+	struct task_struct *current = bpf_get_current_task_btf();
+	u32 i = slot_open(p), parent = 0, round;
+	struct sd_task *t = task(i);
 
-	if (!t)
+	if (!i)
 		return -ENOMEM;
-	t->cpu = -1;
-	t->array = ARRAY_NONE;
-	t->book = -1;
-	if (args->fork && pt) {
-		t->newborn = true;
-		fork_split(t, pt);
-	}
+	/* Who still looks at the task that had this place finds it in no queue. */
+	round = t->rq.custody.round;
+	__builtin_memset(t, 0, sizeof(*t));
+	t->rq.custody.round = round;
+	custody_init(&t->rq.custody, p->pid);
+	t->rq.array = UNQUEUED;
+	t->rq.prio = MAX_RT_PRIO;
+	WRITE_ONCE(t->rq.cpu, scx_bpf_task_cpu(p));
+	t->home = t->rq.cpu;
+	t->policy = p->policy;
+	t->static_level = static_level_of(p);
+	t->rq.load_weight = weight_of(t->static_level);
+	affinity_read(&t->rq.affinity, p->cpus_ptr, nr_cpus, nr_online);
+	if (!args->fork)
+		return 0;
+	if (current)
+		parent = slot_of(current);
+	if (!parent)
+		return 0;
+	t->thread = !p->mm || p->tgid == current->tgid;
+	WRITE_ONCE(t->rq.cpu,
+		   place_new(p, bpf_get_smp_processor_id(), DO_FORK, tick_of(scx_bpf_now())));
+	fork_task(i, parent);
 	return 0;
 }
 
-/* A task that exits before it needed a quota of its own gives the rest to its parent, if that is on
- * the same CPU: so forking costs nothing. */
-static void give_back(struct task_struct *p, struct sd_task *t)
+/* It leaves the class, for now. */
+void BPF_STRUCT_OPS(sd_disable, struct task_struct *p)
 {
-	struct task_struct *parent;
-	struct sd_task *pt;
+	u32 i = slot_of(p);
 
-	if (!t->first_slice || t->slice_returned)
+	if (!i)
 		return;
-	t->slice_returned = true;
-	parent = bpf_task_from_pid(p->real_parent->pid);
-	if (!parent)
-		return;
-	pt = task_ctx(parent);
-	if (pt && scx_bpf_task_cpu(parent) == scx_bpf_task_cpu(p)) {
-		s32 has_us = READ_ONCE(pt->slice_us);
-		s32 sum_us = has_us + t->slice_us, quota_us = quotas_us[static_level(parent)];
-
-		__sync_fetch_and_add(&pt->slice_us,
-				     (sum_us < quota_us ? sum_us : quota_us) - has_us);
-	}
-	bpf_task_release(parent);
-}
-
-void BPF_STRUCT_OPS(sd_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct sd_task *t = task_ctx(p);
-
-	if (!t)
-		return;
-	book_set(t, -1);
-	if (!(deq_flags & SCX_DEQ_SLEEP))
-		return;
-	off_cpu(p, t);
-	t->unsuitable = p->policy == POLICY_IDLE && (p->__state & TASK_UNINTERRUPTIBLE);
-	if (p->exit_state)
-		give_back(p, t);
-}
-
-/* Its nice value has changed. One that waits is queued again afterwards; one that runs too, at the
- * tail of its level. It takes effect when the task gets its next quota. */
-void BPF_STRUCT_OPS(sd_set_weight, struct task_struct *p, u32 weight)
-{
-	struct sd_task *t = task_ctx(p);
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct sd_cpu *c = cpu_ctx(cpu);
-
-	if (!t || !t->on_cpu || t->cpu != cpu)
-		return;
-	place(c, cpu, p, t);
-	p->scx.dsq_vtime = tail_key(c);
-	WRITE_ONCE(c->curr_level, t->level);
-}
-
-void BPF_STRUCT_OPS(sd_enable, struct task_struct *p)
-{
-	struct sd_task *t = task_ctx(p);
-
-	if (t)
-		t->on_cpu = false;
+	depart(i, scx_bpf_now());
+	task(i)->on_cpu = false;
 }
 
 void BPF_STRUCT_OPS(sd_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct sd_task *t = task_ctx(p);
+	u32 i = slot_of(p);
 
-	if (t)
-		book_set(t, -1);
+	if (!i)
+		return;
+	depart(i, scx_bpf_now());
+	affinity_drop(&rq_task(i)->affinity);
+	slot_close(p);
 }
 
-/* The scheduler itself ------------------------------------------------------------------ */
-
-static int cpus_init(void)
-{
-	u32 i, level;
-
-	bpf_for (i, 0, nr_cpus) {
-		struct sd_cpu *c = cpu_ctx(i);
-
-		c->curr_level = LEVEL_NONE;
-		rotation_begins(c);
-		bpf_for (level, 0, LEVEL_IDLE + 1) {
-			int err = scx_bpf_create_dsq(queue_id(i, 0, level), -1);
-
-			if (!err && level < LEVEL_IDLE)
-				err = scx_bpf_create_dsq(queue_id(i, 1, level), -1);
-			if (err)
-				return err;
-		}
-	}
-	return 0;
-}
+/* The scheduler itself -------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(sd_init)
 {
-	nr_cpus = nr_cpu_ids ?: scx_bpf_nr_cpu_ids();
+	u64 now_ns = scx_bpf_now();
+	const struct cpumask *mask;
+	u32 cpu;
+	int err;
+
+	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS) {
-		scx_bpf_error("sd: %u CPUs, at most %u; raise MAX_CPUS", nr_cpus, MAX_CPUS);
-		return -EINVAL;
+		scx_bpf_error("sd: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
+		return -E2BIG;
 	}
-	return quotas_init(nr_cpus) ?: cpus_init();
+	mask = scx_bpf_get_online_cpumask();
+	err = build_domains(mask, tick_of(now_ns));
+	scx_bpf_put_cpumask(mask);
+	if (err) {
+		scx_bpf_error("sd: %d nodes, at most %d are supported", nr_nodes, MAX_NODES);
+		return err;
+	}
+	bpf_for (cpu, 0, nr_cpus)
+		new_rotation(cpu_state(cpu), now_ns);
+	return quotas_init(nr_online);
 }
 
 void BPF_STRUCT_OPS(sd_exit, struct scx_exit_info *ei)
@@ -356,20 +548,21 @@ void BPF_STRUCT_OPS(sd_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(sd_ops,
 	       .select_cpu		= (void *)sd_select_cpu,
 	       .enqueue			= (void *)sd_enqueue,
+	       .dequeue			= (void *)sd_dequeue,
 	       .dispatch		= (void *)sd_dispatch,
-	       .tick			= (void *)sd_tick,
-	       .runnable		= (void *)sd_runnable,
 	       .running			= (void *)sd_running,
 	       .stopping		= (void *)sd_stopping,
 	       .quiescent		= (void *)sd_quiescent,
+	       .tick			= (void *)sd_tick,
 	       .yield			= (void *)sd_yield,
 	       .set_weight		= (void *)sd_set_weight,
+	       .set_cpumask		= (void *)sd_set_cpumask,
 	       .init_task		= (void *)sd_init_task,
 	       .exit_task		= (void *)sd_exit_task,
-	       .enable			= (void *)sd_enable,
+	       .disable			= (void *)sd_disable,
 	       .init			= (void *)sd_init,
 	       .exit			= (void *)sd_exit,
-	       /* Exiting tasks, and those that must not migrate, queue like all others. */
-	       .flags			= SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	       /* A running task that is pushed elsewhere comes by enqueue() even if it is the last. */
+	       .flags			= SCX_OPS_ENQ_LAST,
 	       .name			= "sd");
 /* clang-format on */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where a task goes that is queued: the staircase, with which SD decides everything.
+ * Where a task goes that is queued: the staircase, by which SD decides everything. Callers hold the
+ * CPU's lock.
  *
  * Who comes with what is left of a quota keeps its level. Who has used its quota up gets another
  * one on its next own slot; when it has none left, it waits in the expired array for the next
@@ -17,15 +18,15 @@
  * Static priorities do not overtake better ones: if one of these has come down to some level in
  * this rotation, worse ones start there; if a better one has expired, they expire too.
  */
-static u32 next_slot(struct sd_cpu *c, const struct task_struct *p, const struct sd_task *t)
+static __noinline u32 next_slot(struct sd_cpu *c, const struct sd_task *t)
 {
-	u32 own = static_level(p), from = 0, i;
-	u8 *best = &c->best[c->active & 1];
-	bool batch = p->policy == POLICY_BATCH;
+	u32 own = nth(t->static_level), from = 0, level;
+	u32 *best = &c->best[c->rq.active & 1];
+	bool batch = t->policy == POLICY_BATCH;
 
 	if (mode == MODE_RSDL)
 		return first_slot(levels_from(rsdl_from(c, own)) & ~t->granted);
-	if (own > c->best[~c->active & 1])
+	if (own > c->best[expired_of(&c->rq) & 1])
 		return LEVEL_NONE;
 	if (own < *best) {
 		if (!batch)
@@ -34,9 +35,9 @@ static u32 next_slot(struct sd_cpu *c, const struct task_struct *p, const struct
 		if (!interactive)
 			from = c->reached[own];
 		if (own > *best) {
-			bpf_for (i, *best, own + 1) {
-				if (i < NR_LEVELS && c->reached[i] > from)
-					from = c->reached[i];
+			bpf_for (level, *best, own + 1) {
+				if (c->reached[nth(level)] > from)
+					from = c->reached[nth(level)];
 			}
 		}
 	}
@@ -45,107 +46,114 @@ static u32 next_slot(struct sd_cpu *c, const struct task_struct *p, const struct
 	return first_slot(slots_of[own] & levels_from(from) & ~t->granted);
 }
 
-/* A full quota and an empty record, in one of this CPU's arrays. */
-static void start_array(struct sd_cpu *c, struct sd_task *t, u32 array, s32 quota_us)
+/* Others look at it: curr_prio(). */
+static __always_inline void set_level(struct sd_task *t, u32 level)
+{
+	WRITE_ONCE(t->rq.prio, MAX_RT_PRIO + level);
+}
+
+/* A full quota and a clean record, in one of the CPU's arrays. */
+static __always_inline void start_array(struct sd_cpu *c, struct sd_task *t, u32 array)
 {
 	t->granted = 0;
 	t->rotation = c->rotation;
-	t->slice_us = quota_us;
+	t->slice_us = quotas_us[nth(t->static_level)];
 	t->first_slice = false;
 	t->array = array;
 }
 
 /* The task waits for the next rotation: on the first of its own slots. */
-static void expire(struct sd_cpu *c, const struct task_struct *p, struct sd_task *t)
+static __always_inline void expire(struct sd_cpu *c, struct sd_task *t)
 {
-	u32 own = static_level(p), array = ~c->active & 1;
+	u32 own = nth(t->static_level), array = expired_of(&c->rq) & 1;
+	u32 level = t->policy == POLICY_BATCH ? own : first_slot(slots_of[own]);
 
-	/* RSDL grants it when its turn comes, which is in the next rotation. */
-	start_array(c, t, array, mode == MODE_RSDL ? 0 : quotas_us[own]);
-	t->level = p->policy == POLICY_BATCH ? own : first_slot(slots_of[own]);
-	if (mode == MODE_SD && !sd_first_slot_twice)
-		t->granted = 1ULL << t->level;
+	start_array(c, t, array);
+	set_level(t, level);
+	if (mode == MODE_RSDL)
+		/* The quota follows with its turn, which is in the next rotation. */
+		t->slice_us = 0;
+	else if (!sd_first_slot_twice)
+		t->granted = 1ULL << (level & 63);
 	if (own < c->best[array])
 		c->best[array] = own;
 }
 
 /* A task that has its place on another CPU brings it along, unless a rotation has begun there
- * since. */
-static void change_cpu(struct sd_cpu *c, s32 cpu, struct sd_task *t)
+ * since. Without that CPU's lock. */
+static __always_inline void change_home(struct sd_cpu *c, u32 cpu, struct sd_task *t)
 {
-	struct sd_cpu *from = cpu_ctx(t->cpu);
+	struct sd_cpu *from = cpu_state(t->home);
 
-	if (t->cpu >= 0 && t->array < ARRAY_IDLE && t->rotation == READ_ONCE(from->rotation)) {
+	if (t->rotation == READ_ONCE(from->rotation)) {
 		t->rotation = c->rotation;
-		t->array ^= READ_ONCE(from->active) ^ c->active;
+		t->array ^= READ_ONCE(from->rq.active) ^ c->rq.active;
 	} else {
 		t->rotation = 0;
 	}
-	t->cpu = cpu;
+	t->home = cpu;
 }
 
 /* SCHED_IDLE tasks run when nothing else does, but for one that others may wait for. */
-static void place_idle(struct sd_cpu *c, const struct task_struct *p, struct sd_task *t)
+static __always_inline void place_idle(struct sd_cpu *c, struct sd_task *t)
 {
-	u32 own = static_level(p);
+	u32 own = nth(t->static_level);
 
 	if (t->unsuitable) {
 		t->unsuitable = false;
-		t->array = ~c->active & 1;
-		t->level = NR_LEVELS - 1;
+		t->array = expired_of(&c->rq);
+		set_level(t, NR_LEVELS - 1);
 		if (t->slice_us > quotas_us[own])
 			t->slice_us = quotas_us[own];
 		return;
 	}
 	t->array = ARRAY_IDLE;
-	t->level = LEVEL_IDLE;
-	/* Milliseconds, taken for microseconds as in the original: a tick ends each of its turns.
-	 */
+	set_level(t, LEVEL_IDLE);
+	/* Milliseconds taken for microseconds, as in the original: any tick ends its turn. */
 	if (t->slice_us <= 0)
 		t->slice_us = entitlement_ms(own);
 }
 
 /* Has the rotation gone on for too long? */
-static bool rotation_is_late(const struct sd_cpu *c)
+static __always_inline bool rotation_is_late(const struct sd_cpu *c)
 {
 	return rotation_limit_ms &&
-	       scx_bpf_now() - c->rotation_ns > rotation_limit_ms * NSEC_PER_MSEC;
+	       c->rq.clock_ns - c->rotation_ns > rotation_limit_ms * NSEC_PER_MSEC;
 }
 
-/* Finds the place on @cpu, which is @c, of a task that is queued there. */
-static __noinline void place(struct sd_cpu *c, s32 cpu, const struct task_struct *p,
-			     struct sd_task *t)
+/* recalc_task_prio: finds the place of task @i on @cpu. */
+static __noinline void place(u32 cpu, u32 i)
 {
-	s32 quota_us = quotas_us[static_level(p)];
+	struct sd_cpu *c = cpu_state(cpu);
+	struct sd_task *t = task(i);
+	u32 own = nth(t->static_level), slot;
 	bool same;
-	u32 slot;
 
-	if (t->cpu != cpu)
-		change_cpu(c, cpu, t);
-	if (p->policy == POLICY_IDLE) {
-		place_idle(c, p, t);
+	if (t->home != cpu)
+		change_home(c, cpu, t);
+	if (t->policy == POLICY_IDLE) {
+		place_idle(c, t);
 		return;
 	}
 	same = t->rotation == c->rotation;
-	if (same && t->array == (~c->active & 1)) {
-		expire(c, p, t);
+	if (same && t->array != c->rq.active) {
+		expire(c, t);
 		return;
 	}
-	if (same && t->array == c->active) {
+	if (same) {
 		if (mode == MODE_SD ? t->slice_us > 0 : rsdl_stays(c, t))
 			return;
-		t->slice_us = quota_us;
-		t->first_slice = false;
+		t->slice_us = quotas_us[own];
 	} else {
-		start_array(c, t, c->active, quota_us);
+		start_array(c, t, c->rq.active);
 	}
-	slot = rotation_is_late(c) ? LEVEL_NONE : next_slot(c, p, t);
+	slot = rotation_is_late(c) ? LEVEL_NONE : next_slot(c, t);
 	if (slot == LEVEL_NONE) {
-		expire(c, p, t);
+		expire(c, t);
 		return;
 	}
-	t->level = slot;
-	t->granted |= 1ULL << slot;
+	set_level(t, slot);
+	t->granted |= 1ULL << (slot & 63);
 	if (mode == MODE_RSDL)
-		rsdl_grant(c, slot, quota_us);
+		rsdl_grant(c, slot, quotas_us[own]);
 }

@@ -31,5 +31,3 @@ const volatile u32 rotation_limit_ms = 0;
 
 /* CONFIG_HZ. */
 const volatile u32 tick_hz = 250;
-/* Number of CPU ids; 0: ask the kernel. */
-const volatile u32 nr_cpu_ids = 0;
