@@ -392,10 +392,8 @@ __noinline int change(u32 i, u32 static_level, u32 policy)
 			break;
 		bpf_spin_lock(&lk->lock);
 		ours = READ_ONCE(rq_task(i)->cpu) == cpu;
-		if (ours) {
-			task(i)->policy = policy;
-			renice(cpu, i, static_level);
-		}
+		if (ours)
+			renice(cpu, i, static_level, policy);
 		bpf_spin_unlock(&lk->lock);
 		if (ours)
 			return 0;

@@ -18,7 +18,7 @@
  * Static priorities do not overtake better ones: if one of these has come down to some level in
  * this rotation, worse ones start there; if a better one has expired, they expire too.
  */
-static __noinline u32 next_slot(struct sd_cpu *c, const struct sd_task *t)
+static __always_inline u32 next_slot(struct sd_cpu *c, const struct sd_task *t)
 {
 	u32 own = nth(t->static_level), from = 0, level;
 	u32 *best = &c->best[c->rq.active & 1];
@@ -122,19 +122,20 @@ static __always_inline bool rotation_is_late(const struct sd_cpu *c)
 }
 
 /* recalc_task_prio: finds the place of task @i on @cpu. */
-static __noinline void place(u32 cpu, u32 i)
+static __always_inline void place(u32 cpu, u32 i)
 {
 	struct sd_cpu *c = cpu_state(cpu);
 	struct sd_task *t = task(i);
 	u32 own = nth(t->static_level), slot;
 	bool same;
 
-	if (t->home != cpu)
-		change_home(c, cpu, t);
 	if (t->policy == POLICY_IDLE) {
+		t->home = cpu;
 		place_idle(c, t);
 		return;
 	}
+	if (t->home != cpu)
+		change_home(c, cpu, t);
 	same = t->rotation == c->rotation;
 	if (same && t->array != c->rq.active) {
 		expire(c, t);

@@ -223,7 +223,7 @@ static __noinline void tick_task(u32 cpu, u32 i, u64 now_ns)
 /* Coming ---------------------------------------------------------------------------------- */
 
 /* Task @i, which slept or comes from another CPU, is queued. */
-static __noinline void activate(u32 cpu, u32 i)
+static __always_inline void activate(u32 cpu, u32 i)
 {
 	enlist(cpu, i);
 	inc_nr_running(cpu_rq(cpu), i);
@@ -306,9 +306,14 @@ static __noinline void yield_turn(u32 cpu, u32 i)
 }
 
 /* set_user_nice: takes effect with the task's next quota. */
-static __noinline void renice(u32 cpu, u32 i, u32 static_level)
+static __noinline void renice(u32 cpu, u32 i, u32 static_level, enum fair_policy policy)
 {
-	task(i)->static_level = static_level;
+	struct sd_task *t = task(i);
+
+	if (t->static_level == static_level && t->policy == policy)
+		return;
+	t->static_level = static_level;
+	t->policy = policy;
 	set_load_weight(cpu_rq(cpu), i, weight_of(nth(static_level)));
 	if (is_queued(i))
 		relist(cpu, i);

@@ -17,6 +17,8 @@ mod lib;
 mod mlfq;
 #[path = "../../../schedulers/o1/tests/mod.rs"]
 mod o1;
+#[path = "../../../schedulers/sd/tests/mod.rs"]
+mod sd;
 #[path = "../../../schedulers/ule/tests/mod.rs"]
 mod ule;
 
