@@ -33,6 +33,7 @@ static __noinline void step_down(u32 cpu, u32 i)
 {
 	s32 overrun_us = task(i)->slice_us;
 
+	task(i)->first_slice = false;
 	relist(cpu, i);
 	task(i)->slice_us += overrun_us;
 }

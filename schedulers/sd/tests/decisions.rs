@@ -300,8 +300,14 @@ fn nice_values_that_change() {
             let other = serde_json::json!([0, 0, "normal", 120, 6000, of["task"][5], []]);
             sd.task(&other, 0, false);
             sd.call("t_queue", &[0, i, runs.into()]);
-            sd.call("t_queue", &[0, 1, (!runs).into()]);
+            if runs {
+                sd.call("t_queue", &[0, 1, 0]);
+            }
             sd.call("t_renice", &[0, i, int(&of["new"]) + 20]);
+            /* In two records it is on the same level, and behind: the original queues at the tail, so it came last. */
+            if !runs {
+                sd.call("t_queue", &[0, 1, 1]);
+            }
             sd.task_is(&out["task"])?;
             let weight = sd.call("t_quota", &[int(&of["new"]) + 20])[4];
             differs("weight", &weight, &int(&out["weight"]))?;
