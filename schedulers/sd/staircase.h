@@ -103,7 +103,7 @@ static __always_inline void place_idle(struct sd_cpu *c, struct sd_task *t)
 		t->unsuitable = false;
 		t->array = expired_of(&c->rq);
 		set_level(t, NR_LEVELS - 1);
-		if (t->slice_us > quotas_us[own])
+		if (t->slice_us <= 0 || t->slice_us > quotas_us[own])
 			t->slice_us = quotas_us[own];
 		return;
 	}

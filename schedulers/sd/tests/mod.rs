@@ -4,3 +4,4 @@
 
 mod decisions;
 mod recorded;
+mod schedules;

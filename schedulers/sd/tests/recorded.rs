@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::sync::LazyLock;
 use tiltyard_schedtest::kernel::Kernel;
-use tiltyard_schedtest::{globals, object};
+use tiltyard_schedtest::{Globals, globals, object};
 
 /// Time at which everything happens, unless it is a schedule.
 pub const NOW_NS: i64 = 1_000_000_000_000;
@@ -51,7 +51,7 @@ fn set_of(bits: &Value) -> i64 {
     ints(bits).iter().fold(0, |set, bit| set | 1 << bit)
 }
 
-fn bits_of(set: i64) -> Vec<i64> {
+pub fn bits_of(set: i64) -> Vec<i64> {
     (0..63).filter(|bit| set & 1 << bit != 0).collect()
 }
 
@@ -76,8 +76,12 @@ pub struct Sd {
 
 impl Sd {
     pub fn boot(nr_cpus: i64, tunables: &[(&str, i128)]) -> Sd {
+        Sd::with(nr_cpus, &globals(tunables))
+    }
+
+    pub fn with(nr_cpus: i64, values: &Globals) -> Sd {
         let object = object("schedulers/sd/tests/vectors.bpf.c", 2);
-        let mut kernel = Kernel::boot(object, &globals(tunables), nr_cpus as u32);
+        let mut kernel = Kernel::boot(object, values, nr_cpus as u32);
         let setup = kernel.call("t_setup", &[nr_cpus]).0;
         assert_eq!(setup[0], 0, "set-up");
         Sd { kernel }

@@ -297,3 +297,117 @@ int t_move(struct words *x)
 	x->w[7] = b->all_pinned;
 	return 0;
 }
+
+/* Whole schedules ----------------------------------------------------------------------------- */
+
+/* In: tick. All domains of the machine, balanced last at this tick; its CPUs are due one after the
+ * other. */
+SEC("syscall")
+int t_build(struct words *x)
+{
+	const struct cpumask *mask = scx_bpf_get_online_cpumask();
+	u64 tick = x->w[0];
+	u32 cpu;
+
+	nr_cpus = scx_bpf_nr_cpu_ids();
+	nr_online = 0;
+	x->w[0] = build_domains(mask, tick) ?: quotas_init(nr_online);
+	bpf_for (cpu, 0, nr_cpus) {
+		cpu_rq(cpu)->load_tick = tick;
+		cpu_rq(cpu)->next_balance = tick + 1 + cpu;
+	}
+	idle_next_balance = ~0ULL >> 1;
+	return 0;
+}
+
+/* In: CPU, now. A tick, of an idle CPU too. */
+SEC("syscall")
+int t_cpu_tick(struct words *x)
+{
+	struct runqueue *rq = cpu_rq(x->w[0]);
+
+	if (rq->curr)
+		tick_task(x->w[0], rq->curr, x->w[1]);
+	update_cpu_load(rq, tick_of(x->w[1]));
+	return 0;
+}
+
+/* In: CPU, whether it idles, now. What its tick does if that is due. Out: CPU that is asked to push
+ * a task, or -1. */
+SEC("syscall")
+int t_rebalance(struct words *x)
+{
+	u32 cpu;
+
+	if (is_due(x->w[0], tick_of(x->w[2])))
+		rebalance(x->w[0], x->w[1] ? LB_IDLE : LB_BUSY, x->w[2]);
+	x->w[3] = -1;
+	bpf_for (cpu, 0, nr_cpus) {
+		if (!cpu_rq(cpu)->push_to)
+			continue;
+		x->w[3] = cpu;
+		cpu_rq(cpu)->push_to = 0;
+	}
+	return 0;
+}
+
+/* In: CPU, now. It has run dry. */
+SEC("syscall")
+int t_newidle(struct words *x)
+{
+	x->w[2] = balance_newidle(x->w[0], x->w[1]);
+	return 0;
+}
+
+/* In: kernel's task, task, its last CPU, tick. Out: CPU. */
+SEC("syscall")
+int t_place_wakee(struct words *x)
+{
+	x->w[4] = place_wakee((struct task_struct *)x->w[0], x->w[1], x->w[2], false, x->w[3]);
+	return 0;
+}
+
+/* In: task, CPU, now. It wakes up there. */
+SEC("syscall")
+int t_join(struct words *x)
+{
+	u32 i = x->w[0], cpu = x->w[1];
+
+	settle(i, cpu, x->w[2]);
+	join(cpu, i, x->w[2]);
+	custody_begin(&rq_task(i)->custody, i);
+	preempts(cpu_rq(cpu), i, false);
+	return 0;
+}
+
+/* In: task, now. It blocks. */
+SEC("syscall")
+int t_block(struct words *x)
+{
+	depart(x->w[0], x->w[1]);
+	return 0;
+}
+
+/* In: task. It slept uninterruptibly. */
+SEC("syscall")
+int t_unsuitable(struct words *x)
+{
+	task(x->w[0])->unsuitable = task(x->w[0])->policy == POLICY_IDLE;
+	return 0;
+}
+
+/* In: task, now. It begins to run. */
+SEC("syscall")
+int t_begin(struct words *x)
+{
+	task(x->w[0])->charged_ns = x->w[1];
+	return 0;
+}
+
+/* In: CPU. It chooses again. */
+SEC("syscall")
+int t_resched_done(struct words *x)
+{
+	cpu_rq(x->w[0])->need_resched = false;
+	return 0;
+}
