@@ -114,6 +114,10 @@ static __always_inline void place_idle(struct sd_cpu *c, struct sd_task *t)
 		t->slice_us = entitlement_ms(own);
 }
 
+/* Quotas withheld and turns of SCHED_IDLE tasks given by rotation_limit_ms: each is a deviation
+ * from SD. presets.toml names it. */
+u64 nr_hurried;
+
 /* Has the rotation gone on for too long? */
 static __always_inline bool rotation_is_late(const struct sd_cpu *c)
 {
@@ -148,7 +152,11 @@ static __always_inline void place(u32 cpu, u32 i)
 	} else {
 		start_array(c, t, c->rq.active);
 	}
-	slot = rotation_is_late(c) ? LEVEL_NONE : next_slot(c, t);
+	slot = next_slot(c, t);
+	if (slot != LEVEL_NONE && rotation_is_late(c)) {
+		__sync_fetch_and_add(&nr_hurried, 1);
+		slot = LEVEL_NONE;
+	}
 	if (slot == LEVEL_NONE) {
 		expire(c, t);
 		return;

@@ -25,9 +25,11 @@ const volatile bool sd_first_slot_twice = true;
 /* Tasks on a level whose quota is used up are pushed to the next one. RSDL only. */
 const volatile bool minor_rotation = true;
 
-/* A rotation that lasts longer than this comes to its end: whoever needs a new quota expires, and
- * SCHED_IDLE tasks that wait run next. 0: it lasts as long as it takes. */
+/* The guard: in a rotation that has lasted for this long tasks get no more quotas but wait for the
+ * next one, and at the beginning of each rotation a SCHED_IDLE task has a turn. 0: off. */
 const volatile u32 rotation_limit_ms = 0;
+/* Woken and moved tasks may preempt. */
+const volatile bool wakeup_preemption = true;
 
 /* CONFIG_HZ. */
 const volatile u32 tick_hz = 250;

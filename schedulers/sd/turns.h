@@ -176,8 +176,10 @@ static __noinline u32 best_task(u32 cpu, u64 now_ns)
 			continue;
 		}
 		if (!idle_first && rq_array(&c->rq, expired_of(&c->rq))->bitmap & STAIRCASE) {
-			idle_first = rotation_is_late(c) && idle->bitmap & 1ULL << LEVEL_IDLE;
 			swap_arrays(c, now_ns);
+			idle_first = rotation_limit_ms && idle->bitmap & 1ULL << LEVEL_IDLE;
+			if (idle_first)
+				__sync_fetch_and_add(&nr_hurried, 1);
 			continue;
 		}
 		if (!(idle->bitmap & 1ULL << LEVEL_IDLE))
@@ -233,7 +235,7 @@ static __always_inline void activate(u32 cpu, u32 i)
 /* Whether task @i, just queued, is to preempt what runs. Expired, it waits. */
 static __always_inline bool active_preempts(struct runqueue *rq, u32 i)
 {
-	return rq_task(i)->array == rq->active && preempts_curr(rq, i);
+	return wakeup_preemption && rq_task(i)->array == rq->active && preempts_curr(rq, i);
 }
 
 /* Whether task @i, just queued, makes its CPU choose again; @here: by a task of that CPU, if any.
