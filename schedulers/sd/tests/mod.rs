@@ -3,5 +3,7 @@
 //! known for.
 
 mod decisions;
+mod machine;
 mod recorded;
+mod rotations;
 mod schedules;

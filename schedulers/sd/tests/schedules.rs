@@ -49,7 +49,7 @@ struct Thread {
     parent: Option<i64>,
 }
 
-struct Run {
+pub struct Run {
     sd: Sd,
     structs: Vec<TaskId>,
     threads: BTreeMap<i64, Thread>,
@@ -58,10 +58,15 @@ struct Run {
     tick_ns: i64,
     /// Ns since the start.
     t: i64,
-    log: Vec<Value>,
+    pub log: Vec<Value>,
 }
 
 impl Run {
+    /// Time that a task has had, in ms.
+    pub fn ran_ms(&self, id: i64) -> i64 {
+        self.threads[&id].ran / 1_000_000
+    }
+
     fn now(&self) -> i64 {
         TICK_0 * self.tick_ns + self.t
     }
@@ -272,7 +277,7 @@ fn machine(topology: &str) -> [&'static [i128]; 3] {
     }
 }
 
-fn boot(r: &Value) -> Run {
+fn boot(r: &Value, tunables: &[(&str, i128)]) -> Run {
     let with = &r["in"];
     let [core, llc, node] = machine(r["topo"].as_str().expect("a name"));
     let hz = int(&with["hz"]);
@@ -282,6 +287,7 @@ fn boot(r: &Value) -> Run {
         ("interactive", int(&with["interactive"]).into()),
         ("nr_nodes", node.last().expect("a CPU") + 1),
     ]);
+    values.extend(globals(tunables));
     for (name, of) in [
         ("cpu_core_id", core),
         ("cpu_llc_id", llc),
@@ -331,9 +337,9 @@ fn boot(r: &Value) -> Run {
     }
 }
 
-/// Runs a record, and compares the log of switches and what the tasks are left with.
-fn schedule_is(r: &Value) -> Result<(), String> {
-    let mut run = boot(r);
+/// Runs the tasks of a record until its end.
+pub fn run(r: &Value, tunables: &[(&str, i128)]) -> Run {
+    let mut run = boot(r, tunables);
     let end = int(&r["in"]["dur_ns"]);
     run.events();
     loop {
@@ -345,6 +351,12 @@ fn schedule_is(r: &Value) -> Result<(), String> {
         }
         run.events();
     }
+    run
+}
+
+/// Runs a record, and compares the log of switches and what the tasks are left with.
+fn schedule_is(r: &Value) -> Result<(), String> {
+    let mut run = run(r, &[]);
     let log = r["out"]["log"].as_array().expect("a log");
     for (line, should) in run.log.iter().zip(log) {
         differs("log", line, should)?;

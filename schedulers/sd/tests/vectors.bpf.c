@@ -411,3 +411,22 @@ int t_resched_done(struct words *x)
 	cpu_rq(x->w[0])->need_resched = false;
 	return 0;
 }
+
+/* In: CPU, level that is served, what is left of its quota. RSDL. */
+SEC("syscall")
+int t_level_quota(struct words *x)
+{
+	struct sd_cpu *c = cpu_state(x->w[0]);
+
+	c->served = x->w[1];
+	c->level_quota_us[nth(x->w[1])] = x->w[2];
+	return 0;
+}
+
+/* In: CPU, when its rotation began. */
+SEC("syscall")
+int t_rotation_began(struct words *x)
+{
+	cpu_state(x->w[0])->rotation_ns = x->w[1];
+	return 0;
+}
