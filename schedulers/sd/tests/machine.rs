@@ -86,19 +86,22 @@ fn recorded_schedules_in_the_simulated_machine() {
         }
         nr += 1;
     }
-    assert_eq!(nr, 28);
+    assert_eq!(nr, 21);
 }
 
-/// A task that sleeps most of the time runs at once beside ten hogs.
+/// A task that sleeps most of the time runs at once beside ten hogs, except at the beginning of a rotation, when they are on its
+/// first level, too: two quotas of each, which is the first slot twice, in a rotation of 21.
 #[test]
-fn sleepers_do_not_wait_for_hogs() {
+fn sleepers_do_not_wait_for_hogs_on_worse_levels() {
     let workload = json!({ "tasks": {
         "hog": { "instance": 10, "loop": -1, "run": 1000000 },
         "sleeper": { "loop": -1, "run": 500, "sleep": 30000 } } });
     let ran = ran(&workload, 20_000, &[]);
     let sleeper = ran.summary.tasks.iter().find(|t| t.name == "sleeper");
-    let p99_ms = sleeper.expect("sleeper").wakeup.p99_ns as f64 / 1e6;
-    assert!(p99_ms <= 6.5, "{p99_ms} ms");
+    let wakeup = &sleeper.expect("sleeper").wakeup;
+    let [p50_ms, max_ms] = [wakeup.p50_ns, wakeup.max_ns].map(|ns| ns as f64 / 1e6);
+    assert!(p50_ms < 0.1, "{p50_ms} ms");
+    assert!((30.0..=127.0).contains(&max_ms), "{max_ms} ms");
 }
 
 /// SCHED_IDLE tasks get nothing beside a hog; with the guard of real kernels, a turn in each rotation.
