@@ -224,6 +224,7 @@ void BPF_STRUCT_OPS(sd_dispatch, s32 cpu, struct task_struct *prev)
 	bool pushed = false;
 	u32 curr = 0;
 
+	set_other(cpu_rq(cpu), false);
 	/* Partner: begin_push(). */
 	if (READ_ONCE(cpu_rq(cpu)->push_to)) {
 		if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
@@ -272,6 +273,7 @@ void BPF_STRUCT_OPS(sd_running, struct task_struct *p)
 	if (!i)
 		return;
 	rq->dry = false;
+	set_other(rq, false);
 	if (READ_ONCE(rq->curr) != i) {
 		settle(i, cpu, now_ns);
 		take_turn(i, cpu, now_ns);
@@ -292,8 +294,10 @@ void BPF_STRUCT_OPS(sd_stopping, struct task_struct *p, bool runnable)
 	if (!runnable)
 		return;
 	task(slot_of(p))->on_cpu = false;
-	if (p->scx.slice)
-		p->scx.slice = 0;
+	if (!p->scx.slice)
+		return;
+	p->scx.slice = 0;
+	set_other(cpu_rq(scx_bpf_task_cpu(p)), true);
 }
 
 void BPF_STRUCT_OPS(sd_tick, struct task_struct *p)
