@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Gates: limits to what may change from one result to another, `METRIC > +10%` or `METRIC < -5/s`.
 
+use crate::amount::Amount;
 use crate::cell::Unit;
 use crate::pair::{Change, Pair, Trial};
 use crate::significance::{ALPHA, adjusted, smallest};
@@ -13,9 +14,8 @@ pub struct Gate {
     /// A figure's whole name, or its end: `wakeup_latency_us_p99` is that of every app.
     pub metric: String,
     direction: Direction,
-    amount: f64,
-    /// `%` for a part of A's figure, else a unit.
-    unit: String,
+    /// Relative: a part of A's figure.
+    amount: Amount,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,20 +63,17 @@ impl Gate {
         if metric.is_empty() {
             return Err(wrong(&format!("no metric before its sign; {form}")));
         }
-        let end = change.find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c)));
-        let (number, unit) = change.split_at(end.unwrap_or(change.len()));
-        let amount: f64 = number
-            .parse()
-            .map_err(|_| wrong(&format!("\"{change}\" is no change; {form}, or +50us")))?;
+        let amount = Amount::parse(change)
+            .ok_or_else(|| wrong(&format!("\"{change}\" is no change; {form}, or +50us")))?;
         let direction = match &text[at..=at] {
             ">" => Direction::Above,
             _ => Direction::Below,
         };
         match direction {
-            Direction::Above if amount < 0.0 => Err(wrong(
+            Direction::Above if amount.number < 0.0 => Err(wrong(
                 "> takes a rise, 0 or more: a gate fires on a change that went too far, not on one that did not come",
             )),
-            Direction::Below if amount > 0.0 => Err(wrong(
+            Direction::Below if amount.number > 0.0 => Err(wrong(
                 "< takes a fall, 0 or less: a gate fires on a change that went too far, not on one that did not come",
             )),
             _ => Ok(Gate {
@@ -84,14 +81,13 @@ impl Gate {
                 metric: metric.to_owned(),
                 direction,
                 amount,
-                unit: unit.trim().to_owned(),
             }),
         }
     }
 
     /// Whether the limit is a part of A's figure, else an amount.
     pub fn is_relative(&self) -> bool {
-        self.unit == "%"
+        self.amount.is_relative()
     }
 
     /// Whether this figure is meant.
@@ -107,10 +103,11 @@ impl Gate {
         let (Some(a), Some(shift)) = (change.a(), change.shift) else {
             return Ok(false);
         };
-        let (value, limit) = match (self.unit.as_str(), change.relative()) {
-            ("%", Some(part)) => (part.median, self.amount / 100.0),
-            ("%", None) => (shift.median, self.amount / 100.0 * a.median.abs()),
-            _ => (shift.median, self.amount * self.scale(change.row.unit)?),
+        let number = self.amount.number;
+        let (value, limit) = match (self.is_relative(), change.relative()) {
+            (true, Some(part)) => (part.median, number / 100.0),
+            (true, None) => (shift.median, number / 100.0 * a.median.abs()),
+            (false, _) => (shift.median, self.limit(change.row.unit)?),
         };
         Ok(match self.direction {
             Direction::Above => value > limit,
@@ -118,20 +115,10 @@ impl Gate {
         })
     }
 
-    /// What one of the typed unit is in the figure's.
-    fn scale(&self, unit: Unit) -> Result<f64, GateError> {
-        let (what, known): (_, &[(&str, f64)]) = match unit {
-            Unit::TimeNs => (
-                "a time: ns, us, ms or s",
-                &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)],
-            ),
-            Unit::PerSecond => ("a rate: /s", &[("/s", 1.0)]),
-            Unit::Share => ("a share: points", &[("points", 0.01)]),
-            Unit::Count | Unit::Plain => ("a number without a unit", &[("", 1.0)]),
-        };
-        let found = known.iter().find(|(name, _)| *name == self.unit);
-        found.map(|(_, scale)| *scale).ok_or_else(|| {
-            let unit = match self.unit.as_str() {
+    /// The limit in the figure's unit.
+    fn limit(&self, unit: Unit) -> Result<f64, GateError> {
+        self.amount.of(unit).map_err(|what| {
+            let unit = match self.amount.unit.as_str() {
                 "" => "no unit".to_owned(),
                 unit => format!("the unit \"{unit}\""),
             };

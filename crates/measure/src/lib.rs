@@ -8,6 +8,7 @@
 //! * [`effect`] estimates how large a difference is; every row of a comparison has it.
 //! * [`Pair`] compares two results metric by metric: what changed, and which changes are significant
 //!   ([`significance`]); [`gate`] sets limits on them.
+//! * [`ranking`] decides which of several schedulers is best by one metric, or that none is.
 //! * [`shapley`] divides a difference among the mechanisms that cause it jointly.
 //! * [`TraceHash`] hashes all events, for tests of determinism.
 //!
@@ -24,6 +25,8 @@
 //! | `figures`, `names` | the metrics that a run has; those that it may have |
 //! | `compare`, `cell` | schedulers side by side; one row of a comparison |
 //! | `pair`, `gate` | two results metric by metric; limits to what may change |
+//! | `ranking` | several schedulers by one metric, in runs paired by seed: who wins, and by how much |
+//! | `amount` | amounts of a metric that users type |
 //! | `stats`, `effect`, `significance` | the interval of a median, the size of a difference, how likely it is by chance |
 //! | `shapley` | the shares of several causes in a joint result |
 //! | `why` | sentences made from measured facts |
@@ -55,6 +58,7 @@
 //! * Requests count when they began at or after the origin; the throughput of a class is its count
 //!   over the time from its first begin to its last end.
 
+mod amount;
 mod cell;
 mod compare;
 mod effect;
@@ -68,6 +72,7 @@ mod matching;
 mod names;
 mod pair;
 mod probe;
+pub mod ranking;
 mod recorder;
 mod regroup;
 mod score;
@@ -83,6 +88,7 @@ pub mod units;
 mod waste;
 mod why;
 
+pub use amount::Amount;
 pub use cell::{Better, Cell, Row, Unit, Verdict};
 pub use compare::{COMPARISON_FORMAT, Comparison, all_alike, busiest_first, compare, rows};
 pub use effect::{Effect, effect, shift};
