@@ -88,6 +88,19 @@ pub fn fault(number: f64, what: &str) -> String {
     )
 }
 
+/// What is wrong with a query, if it fails or returns a number for a run without any rows.
+pub fn check_query(sql: &str) -> Result<(), String> {
+    let empty = Database::of_run(&[], true, &Reads::all_tables()).map_err(|e| e.to_string())?;
+    match empty.number(sql) {
+        Ok(None) => Ok(()),
+        Ok(Some(number)) => Err(fault(number, IN_NOTHING)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A run without any rows.
+const IN_NOTHING: &str = "of a run in which nothing was recorded";
+
 /// The first measure of an experiment that returns a number for a run without any rows, or derived measure for runs
 /// without any numbers: its name, which locates it in the file, and what is wrong. A query that fails is left to its
 /// run.
@@ -104,7 +117,7 @@ pub(crate) fn check(experiment: &Experiment, jobs: &[Job]) -> Result<(), (String
                     "" => format!("measure {name}"),
                     run => format!("run \"{run}\", measure {name}"),
                 };
-                let what = fault(number, "of a run in which nothing was recorded");
+                let what = fault(number, IN_NOTHING);
                 return Err((format!("\n{name} ="), format!("{place}: {what}")));
             }
         }

@@ -397,8 +397,7 @@ impl Experiment {
             }
             None => text.to_owned(),
         };
-        let patch =
-            |table: &toml::Table| json(&toml::Value::Table(table.clone()), &fill).to_string();
+        let patch = |table: &toml::Table| merge_patch(table, &fill).to_string();
         let of = value.map(|(_, value)| value);
         let is_for = |own: &&KernelRunSpec| match &own.of {
             Some(values) => values.iter().any(|one| Some(&plain(one)) == of),
@@ -495,6 +494,11 @@ fn plain(value: &toml::Value) -> String {
 fn identifier(value: &str) -> String {
     let part = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     value.chars().map(part).collect()
+}
+
+/// A table of changes as a JSON merge patch, strings filled in; the text "remove" removes a value.
+pub fn merge_patch(table: &toml::Table, fill: &dyn Fn(&str) -> String) -> serde_json::Value {
+    json(&toml::Value::Table(table.clone()), fill)
 }
 
 /// A TOML value as JSON, strings filled in; a string that then is a number becomes one.

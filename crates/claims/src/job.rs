@@ -74,6 +74,36 @@ pub struct KernelRun {
 }
 
 impl Job {
+    /// A run of this workload on this machine under this scheduler, measured by nothing yet.
+    pub fn new(workload: &str, machine: &str, scheduler: &str) -> Job {
+        Job {
+            run: String::new(),
+            label: scheduler.to_owned(),
+            scheduler: scheduler.to_owned(),
+            machine: machine.to_owned(),
+            workload: workload.to_owned(),
+            patch: "{}".to_owned(),
+            scale: Vec::new(),
+            machine_changes: Vec::new(),
+            duration: None,
+            events: false,
+            probes: false,
+            distributions: true,
+            accesses: false,
+            probe_keys: None,
+            probe_names: None,
+            access_callbacks: None,
+            timeline: None,
+            watchdog: None,
+            may_lack: BTreeMap::new(),
+            kernel: None,
+            of: None,
+            suffix: String::new(),
+            measures: BTreeMap::new(),
+            figures: Vec::new(),
+        }
+    }
+
     /// The name of this job's measure in checks.
     pub fn full_name(&self, measure: &str) -> String {
         format!("{}.{measure}{}", self.label, self.suffix)

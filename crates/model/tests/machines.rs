@@ -67,6 +67,7 @@ fn shipped_machines_have_the_shape_that_their_sources_give() {
         ("opteron32-1k", (32, [32, 4, 4, 4])),
         ("opteron32-8x4", (32, [32, 8, 8, 4])),
         ("opteron32-highpri", (32, [32, 4, 4, 4])),
+        ("ryzen-9950x", (32, [16, 2, 1, 1])),
         ("smp2", (2, [2, 1, 1, 1])),
         ("smp4", (4, [4, 1, 1, 1])),
         ("smp4-1k", (4, [4, 1, 1, 1])),

@@ -9,14 +9,17 @@ mod curves;
 pub(crate) mod maps;
 pub(crate) mod markup;
 mod page;
+mod panels;
 mod plots;
 mod sections;
+mod standings;
 mod statements;
 mod timelines;
 mod waterfall;
 
 use crate::explanation::Explanation;
 use crate::findings::Findings;
+use crate::standings::Standings;
 use crate::svg;
 use crate::timeline::Recorded;
 use charts::Chart;
@@ -223,4 +226,50 @@ pub fn render_explanation(of: &Explanation) -> String {
 /// Its diagram as an SVG file: the name without extension, and the text.
 pub fn explanation_figures(of: &Explanation) -> Vec<(String, String)> {
     vec![("causes".to_owned(), bars::file(&waterfall::svg(of)))]
+}
+
+/// The page about who wins what.
+pub fn render_standings(of: &Standings) -> String {
+    let sections = [
+        standings::glance(of),
+        standings::league(of),
+        standings::contests(of),
+        standings::pairs(of),
+        standings::worst_cases(of),
+        standings::failures(of),
+        standings::rules(of),
+    ];
+    Page {
+        title: &of.title,
+        heading_html: escape(&of.title),
+        about: &[&of.about],
+        command: &of.command,
+        parts: &[
+            ("glance", "Who wins what"),
+            ("league", "Standings"),
+            ("contests", "Contests"),
+            ("pairs", "Head to head"),
+            ("worst", "Worst cases"),
+            ("failures", "Failures"),
+            ("rules", "Rules"),
+        ],
+        body_html: sections.concat(),
+        charts: &[],
+        maps: &[],
+        timelines: &[],
+        filter: false,
+    }
+    .render()
+}
+
+/// Its charts as SVG files: their names without extension, and what is in them.
+pub fn standings_figures(of: &Standings) -> Vec<(String, String)> {
+    let contests = 0..of.contests.len();
+    let one = |at| {
+        (
+            file_name(&of.place(at)),
+            panels::file(&panels::panel(of, at)),
+        )
+    };
+    contests.map(one).collect()
 }

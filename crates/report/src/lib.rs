@@ -13,6 +13,7 @@
 //! | `timeline` | a window of a run: which task had which CPU, from when to when |
 //! | `explanation` | a difference between two schedulers and its causes, as a page and as text |
 //! | `findings` | statements that were checked and their metrics, as a page |
+//! | `standings` | contests between schedulers: who wins what, as text and for a page |
 //! | `svg` | diagrams as SVG files |
 //! | `perfetto` | a trace for Perfetto: a sink that writes events as they come |
 
@@ -23,6 +24,7 @@ pub mod explanation;
 pub mod findings;
 pub mod html;
 pub mod perfetto;
+pub mod standings;
 mod svg;
 pub mod table;
 pub mod timeline;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The comparison on a terminal.
 
-use tiltyard_measure::{Better, Cell, Comparison, Effect, Row, units};
+use tiltyard_measure::{Better, Cell, Comparison, Effect, Interval, Row, Unit, units};
 
 use crate::columns::Columns;
 
@@ -40,13 +40,18 @@ pub fn render_all(comparison: &Comparison, width: usize) -> String {
 
 /// A median with the larger side of its interval: "531 /s ± 0.3 %".
 pub fn cell_text(row: &Row, cell: &Cell) -> String {
-    let value = row.unit.write(cell.median);
+    interval_text(row.unit, cell)
+}
+
+/// The same of a value in this unit.
+pub fn interval_text(unit: Unit, cell: &Interval) -> String {
+    let value = unit.write(cell.median);
     let side = (cell.high - cell.median).max(cell.median - cell.low);
     if cell.coverage_ppm == 0 || side == 0.0 {
         return value;
     }
     if cell.median == 0.0 || side > 2.0 * cell.median.abs() {
-        let (low, high) = (row.unit.write(cell.low), row.unit.write(cell.high));
+        let (low, high) = (unit.write(cell.low), unit.write(cell.high));
         return format!("{value} [{low}, {high}]");
     }
     let percent = side / cell.median.abs() * 100.0;

@@ -31,7 +31,7 @@
 //!   [`kernel_runs`], [`threads`] and [`kernel_fault`] interpret its runs. [`verification`] asks a kernel's verifier.
 //! * Output of runs: [`tables`], [`event_dir`] and [`event_files`], described by [`origin`]; [`sim_results`] and
 //!   [`kernel_results`] write JSON and reports, which [`results`] reads.
-//! * Evaluations of many runs: claims ([`reproduce`]), causes of a difference between schedulers ([`explain`]), and the
+//! * Evaluations of many runs: contests between schedulers ([`campaign`]), claims ([`reproduce`]), causes of a difference between schedulers ([`explain`]), and the
 //!   difference between the arenas ([`calibration`], [`fidelity`]). [`comparison`] puts two results beside each other.
 //! * What users type: [`duration`] reads times, [`window`] the part of a run that a timeline shows, [`grouping`] the rows of a
 //!   comparison; [`nearest`] finds the known name that is closest to a wrong one.
@@ -45,6 +45,7 @@
 
 pub mod applications;
 pub mod calibration;
+pub mod campaign;
 pub mod comparison;
 pub mod data;
 pub mod duration;
@@ -62,6 +63,7 @@ pub mod kernel_job;
 pub mod kernel_results;
 pub mod kernel_runs;
 pub mod machines;
+mod metric;
 pub mod nearest;
 pub mod objects;
 pub mod origin;

@@ -137,6 +137,41 @@ fn source_of(folder: &Path, name: &str) -> PathBuf {
     folder.join(name).join(format!("{name}.bpf.c"))
 }
 
+/// What `argument` is, in a sentence: what a preset stands for, else how the README beside its source begins; empty if
+/// nothing says it.
+pub fn about(argument: &str) -> String {
+    let (name, settings) = split(argument);
+    let preset = presets().unwrap_or_default();
+    let preset = preset.into_iter().find(|preset| preset.name == name);
+    let about = match preset {
+        Some(preset) => preset.description,
+        None => {
+            let source = choose(argument).map(|choice| choice.source);
+            let folder = source.ok().and_then(|s| s.parent().map(Path::to_owned));
+            folder.map_or(String::new(), |folder| about_folder(&folder))
+        }
+    };
+    match (about.as_str(), settings) {
+        (_, "") => about,
+        ("", settings) => settings.to_owned(),
+        (about, settings) => format!("{about} With {settings}."),
+    }
+}
+
+/// The first sentence of the README of a scheduler's folder, below its title.
+pub fn about_folder(folder: &Path) -> String {
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+    let lines = readme
+        .lines()
+        .skip_while(|l| l.starts_with('#') || l.starts_with("<!--") || l.trim().is_empty());
+    let paragraph: Vec<&str> = lines.take_while(|l| !l.trim().is_empty()).collect();
+    let text = paragraph.join(" ");
+    match text.find(". ") {
+        Some(end) => text[..=end].to_owned(),
+        None => text,
+    }
+}
+
 /// All presets of all shipped schedulers. Their names are one namespace.
 pub fn presets() -> Result<Vec<Preset>, Error> {
     let folder = data::folder()?.join("schedulers");

@@ -4,8 +4,8 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    build, calibrate, compare, completions, exec, explain, fidelity, kernel, list, man, measure,
-    reproduce, run, schema, show,
+    build, calibrate, campaign, compare, completions, exec, explain, fidelity, kernel, league,
+    list, man, measure, reproduce, run, schema, show,
 };
 use crate::failure::Failure;
 
@@ -21,6 +21,7 @@ use crate::failure::Failure;
 Start here:
   tiltyard run -w fibo-sysbench-1c -s ule,cfs     two schedulers on one workload, side by side
   tiltyard list workloads                         the workloads that can be run
+  tiltyard league                                 all schedulers on many workloads: who wins what
   tiltyard show schedulers ule                    what a scheduler does, and its tunables
 
 Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input file, 4 scheduler does not build,
@@ -35,6 +36,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(run::Args),
+    Campaign(campaign::Args),
+    League(league::Args),
     Reproduce(reproduce::Args),
     Compare(compare::Args),
     Explain(explain::Args),
@@ -56,6 +59,8 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Run(args) => run::run(&args),
+            Command::Campaign(args) => campaign::run(&args),
+            Command::League(args) => league::run(&args),
             Command::Measure(args) => measure::run(&args),
             Command::Compare(args) => compare::run(&args),
             Command::Explain(args) => explain::run(&args),

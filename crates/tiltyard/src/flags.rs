@@ -11,7 +11,7 @@ use crate::terminal;
 /// What the simulated machine runs.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunFlags {
-    /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
+    /// A shipped workload (tiltyard list workloads) or an rt-app JSON file. tiltyard run takes several, separated by commas.
     #[arg(short, long, value_name = "W")]
     pub workload: String,
     /// Change values of the workload: a JSON merge patch, such as
@@ -46,6 +46,11 @@ impl RunFlags {
     /// Runs at a time; 0: one for each CPU of this machine.
     pub fn threads(&self) -> usize {
         self.jobs.map_or(0, usize::from)
+    }
+
+    /// Whether the workload is changed.
+    pub fn is_patched(&self) -> bool {
+        self.patch.is_some()
     }
 
     /// The workload and its text.

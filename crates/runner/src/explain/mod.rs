@@ -6,7 +6,6 @@
 //! ([`tiltyard_measure::shapley`]). With what remains when everything is off they add up to the difference.
 
 mod mechanisms;
-mod metric;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +21,7 @@ use crate::grid::in_pool;
 use crate::objects::Built;
 use crate::reproduce::Cache;
 use crate::simulation::{self, Experiment};
-use crate::{Error, Progress, Total};
+use crate::{Error, Progress, Total, metric};
 use mechanisms::Mechanisms;
 
 /// What is to be explained.

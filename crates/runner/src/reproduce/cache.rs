@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::de::DeserializeOwned;
@@ -14,7 +14,8 @@ use tiltyard_build::{content_hash, default_cache_dir};
 use tiltyard_claims::Point;
 use tiltyard_report::timeline::Recorded;
 
-use crate::{data, program, tables};
+use crate::error::Role;
+use crate::{Error, data, program, tables};
 
 /// Raised when the meaning of an entry changes.
 const FORMAT: u32 = 3;
@@ -80,6 +81,22 @@ impl Cache {
         }
     }
 
+    /// Results in a folder of their own, which several machines may share, or whose files may be copied together: a name is
+    /// a hash of all that determines the result. The folder is created; one that cannot be written is an error.
+    pub fn in_folder(folder: &Path) -> Result<Cache, Error> {
+        let wrong = |action| move |e| Error::file(Role::Output, folder, action, e);
+        fs::create_dir_all(folder).map_err(wrong("create"))?;
+        tempfile::NamedTempFile::new_in(folder).map_err(wrong("write"))?;
+        let program = program::path().and_then(|path| {
+            fs::read(&path).map_err(|e| Error::file(Role::Own, &path, "read", e))
+        })?;
+        Ok(Cache {
+            folder: Some(folder.to_owned()),
+            program: tables::sha256(program),
+            complaints: Mutex::new(Vec::new()),
+        })
+    }
+
     /// The hash of `parts` and this program.
     pub fn key(&self, parts: &[&str]) -> String {
         let all = std::iter::once(self.program.as_str()).chain(parts.iter().copied());
@@ -112,7 +129,14 @@ impl Cache {
 
     /// A cache that cannot be written only costs time.
     pub fn put<T: Serialize>(&self, key: &str, kept: &T) {
-        let Some(path) = self.path(key) else { return };
+        let _ = self.keep(key, kept);
+    }
+
+    /// The same where the entry is the result.
+    pub fn keep<T: Serialize>(&self, key: &str, kept: &T) -> Result<(), Error> {
+        let Some(path) = self.path(key) else {
+            return Ok(());
+        };
         let entry = Entry {
             format: FORMAT,
             key: key.to_owned(),
@@ -126,7 +150,7 @@ impl Cache {
             file.persist(&path)?;
             Ok(())
         };
-        let _ = write();
+        write().map_err(|e| Error::file(Role::Output, &path, "write", e))
     }
 
     /// Entries that could not be used, one line each.

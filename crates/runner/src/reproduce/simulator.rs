@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use serde_json::Value;
 use tiltyard_claims::absent::{self, KINDS};
 use tiltyard_claims::{Database, Job, Reads, SqlError};
-use tiltyard_measure::{Recorder, RecorderSpec};
+use tiltyard_measure::{Recorder, RecorderSpec, Summary};
 use tiltyard_model::{EventSink, Machine};
 use tiltyard_report::timeline::Timeline;
 use tiltyard_tables::{EventTables, RunFacts, Table, run_table, summary_tables};
@@ -18,7 +18,7 @@ use crate::Error;
 use crate::objects::{self, Built};
 use crate::simulation::{self, Experiment};
 use crate::window::{self, Range};
-use crate::{duration, machines, origin, schedulers, workloads};
+use crate::{Progress, duration, machines, origin, schedulers, workloads};
 
 /// Slices of a run that figures show: some screens, so that a report of many runs stays small.
 const MAX_SLICES: usize = 4000;
@@ -36,11 +36,7 @@ pub struct Simulated {
 impl Simulated {
     /// Reads and builds. What does not exist is an error that names the experiment's file.
     pub fn prepare(plans: &[Plan]) -> Result<Simulated, Error> {
-        let mut arena = Simulated {
-            schedulers: BTreeMap::new(),
-            machines: BTreeMap::new(),
-            workloads: BTreeMap::new(),
-        };
+        let mut arena = Simulated::empty();
         for plan in plans {
             for job in &plan.jobs {
                 let place = |failure: Error| failure.within(&plan.experiment.file);
@@ -48,6 +44,35 @@ impl Simulated {
             }
         }
         Ok(arena)
+    }
+
+    fn empty() -> Simulated {
+        Simulated {
+            schedulers: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+        }
+    }
+
+    /// The same for jobs of no experiment.
+    pub fn of_jobs<'a>(
+        jobs: impl IntoIterator<Item = &'a Job>,
+        progress: &dyn Progress,
+    ) -> Result<Simulated, Error> {
+        let mut arena = Simulated::empty();
+        for job in jobs {
+            if !arena.schedulers.contains_key(&scheduler_key(job)) {
+                progress.step(&format!("building {}", job.label));
+            }
+            arena.take(job)?;
+        }
+        Ok(arena)
+    }
+
+    /// What `job` runs under, on and with.
+    pub fn inputs_of(&self, job: &Job) -> (&Built, &Machine, &Workload) {
+        let (built, machine, (workload, _)) = self.inputs(job);
+        (built, machine, workload)
     }
 
     fn take(&mut self, job: &Job) -> Result<(), Error> {
@@ -131,6 +156,13 @@ impl Arena for Simulated {
     }
 
     fn run(&self, job: &Job, seed: u64) -> Result<Kept, Error> {
+        self.measure(job, seed).map(|(kept, _)| kept)
+    }
+}
+
+impl Simulated {
+    /// Runs `job`: its measures, and the summary of the run.
+    pub fn measure(&self, job: &Job, seed: u64) -> Result<(Kept, Summary), Error> {
         let (built, machine, (workload, _)) = self.inputs(job);
         let duration_ns = job
             .duration
@@ -180,11 +212,15 @@ impl Arena for Simulated {
         if let Some(events) = events {
             events.finish(outcome.end_ns);
         }
-        tables.extend(summary_tables(0, &recorder.finish(outcome.end_ns)));
-        let mut kept = ask(job, seed, &tables, &reads)?;
+        let summary = recorder.finish(outcome.end_ns);
+        let mut kept = Kept::default();
+        if !job.measures.is_empty() || !job.figures.is_empty() {
+            tables.extend(summary_tables(0, &summary));
+            kept = ask(job, seed, &tables, &reads)?;
+        }
         kept.left_to_chance = outcome.left_to_chance;
         kept.timeline = timeline.map(|timeline| timeline.finish(outcome.end_ns));
-        Ok(kept)
+        Ok((kept, summary))
     }
 }
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard list`: names and one line about each.
 
-use std::path::Path;
-
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use tiltyard_report::csv::Csv;
-use tiltyard_runner::{data, machines, reproduce, schedulers, workloads};
+use tiltyard_runner::{campaign, data, machines, reproduce, schedulers, workloads};
 
 use crate::failure::Failure;
 
@@ -17,7 +15,8 @@ Examples:
   tiltyard list schedulers
   tiltyard list workloads --format json
   tiltyard list machines --format csv
-  tiltyard list claims")]
+  tiltyard list claims
+  tiltyard list campaigns")]
 pub struct Args {
     what: What,
     /// Output format.
@@ -36,6 +35,9 @@ pub enum What {
     /// What tiltyard reproduce checks.
     #[value(alias = "claim")]
     Claims,
+    /// What tiltyard campaign runs.
+    #[value(alias = "campaign")]
+    Campaigns,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,6 +61,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         What::Workloads => workloads()?,
         What::Machines => machines()?,
         What::Claims => claims()?,
+        What::Campaigns => campaigns()?,
     };
     match args.format {
         Format::Table => super::print(&table(entries)),
@@ -76,7 +79,7 @@ fn schedulers() -> Result<Vec<Entry>, Failure> {
     let mut entries = Vec::new();
     let presets = schedulers::presets()?;
     for name in schedulers::names()? {
-        let about = about_scheduler(&folder.join(&name));
+        let about = schedulers::about_folder(&folder.join(&name));
         let own = presets
             .iter()
             .filter(|p| p.scheduler == name && p.name != name);
@@ -90,16 +93,6 @@ fn schedulers() -> Result<Vec<Entry>, Failure> {
         entries.extend(own);
     }
     Ok(entries)
-}
-
-/// The first sentence of the README below its title.
-fn about_scheduler(folder: &Path) -> String {
-    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
-    let lines = readme
-        .lines()
-        .skip_while(|l| l.starts_with('#') || l.starts_with("<!--") || l.trim().is_empty());
-    let paragraph: Vec<&str> = lines.take_while(|l| !l.trim().is_empty()).collect();
-    first_sentence(&paragraph.join(" "))
 }
 
 fn workloads() -> Result<Vec<Entry>, Failure> {
@@ -133,6 +126,15 @@ fn claims() -> Result<Vec<Entry>, Failure> {
         })
         .collect();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+fn campaigns() -> Result<Vec<Entry>, Failure> {
+    let mut entries = Vec::new();
+    for name in campaign::names()? {
+        let about = campaign::read(&campaign::path(&name)?)?.title;
+        entries.push(Entry { name, about });
+    }
     Ok(entries)
 }
 

@@ -3,12 +3,14 @@
 
 pub mod build;
 pub mod calibrate;
+pub mod campaign;
 pub mod compare;
 pub mod completions;
 pub mod exec;
 pub mod explain;
 pub mod fidelity;
 pub mod kernel;
+pub mod league;
 pub mod list;
 pub mod man;
 pub mod measure;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard run`: schedulers side by side on one workload in the simulated machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -22,6 +22,7 @@ use tiltyard_runner::{Error, Progress};
 use tiltyard_runner::{machines, user_space, verification, window, workloads};
 use tiltyard_tables::RunFiles;
 
+use super::campaign::{self, Several};
 use super::list::Format;
 use crate::failure::{Code, Failure};
 use crate::flags::{ByFlag, RunFlags};
@@ -38,6 +39,8 @@ Examples:
       Two schedulers side by side on the default machine, one core.
   tiltyard run -w fibo-sysbench-1c -s ule,cfs --seeds 10 --report report.html
       Ten seeds: medians with intervals, and curves in one offline HTML file.
+  tiltyard run -w apache,hackbench,suite/nas-mg -s ule,cfs --seeds 6
+      Several workloads: who wins which. A file says more: tiltyard campaign --help.
   tiltyard run -w mine.json -s fifo,fifo:slice_ms=5 -m \"pack:2 l3:1 core:4 pu:2\"
       A workload of your own, a tunable, a machine given as an hwloc string.
   tiltyard run -w burst.json -s ./my.bpf.c --seed 7 --trace t.pftrace
@@ -130,7 +133,46 @@ struct Gathered {
     failures: Vec<serde_json::Value>,
 }
 
+/// The workloads of a list; `None` for one, which may be a file with a comma in its name.
+fn several(args: &Args) -> Option<Vec<String>> {
+    let typed = &args.runs.workload;
+    let names: Vec<String> = typed.split(',').map(str::to_owned).collect();
+    (names.len() > 1 && !Path::new(typed).is_file()).then_some(names)
+}
+
+/// Several workloads are compared by one metric each; what only one workload can have is refused.
+fn run_several(args: &Args, workloads: Vec<String>) -> Result<(), Failure> {
+    let of_one = [
+        ("--patch", args.runs.is_patched()),
+        ("--seed", args.seed != 1),
+        ("--trace", args.trace.is_some()),
+        ("--timeline", args.timeline.is_some()),
+        ("--out", args.out.is_some()),
+        ("--events", args.events.is_some()),
+        ("--races", args.races),
+        ("--by", args.by != ByFlag::App),
+        ("--twice", args.twice),
+        ("--watchdog", args.watchdog.is_some()),
+        ("--verify", args.verify),
+    ];
+    if let Some((flag, _)) = of_one.iter().find(|(_, given)| *given) {
+        return Err(Failure::usage(format!(
+            "{flag}: only with one workload; leave it out, or name one after -w"
+        )));
+    }
+    campaign::run_several(&Several {
+        runs: &args.runs,
+        workloads,
+        format: args.format,
+        report: &args.report,
+        figures: &args.figures,
+    })
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(workloads) = several(args) {
+        return run_several(args, workloads);
+    }
     let choices = choose(args)?;
     let seeds: Vec<u64> = args
         .runs

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tiltyard_claims::Claim;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::Per;
-use tiltyard_runner::{Error, data, machines, reproduce, schedulers, workloads};
+use tiltyard_runner::{Error, campaign, data, machines, reproduce, schedulers, workloads};
 
 use super::list::What;
 use crate::failure::Failure;
@@ -42,8 +42,32 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .collect(),
         What::Machines => named(machines::names)?.iter().map(|n| machine(n)).collect(),
         What::Claims => claims(&args.names),
+        What::Campaigns => named(campaign::names)?.iter().map(|n| shown(n)).collect(),
     };
     super::print(&pages?.join("\n"))
+}
+
+/// What a campaign runs, and what decides.
+fn shown(name: &str) -> Result<String, Failure> {
+    let path = campaign::path(name)?;
+    let campaign = campaign::read(&path)?;
+    let mut page = format!("{}\n\n", campaign.title);
+    if !campaign.about.trim().is_empty() {
+        let _ = writeln!(page, "{}\n", campaign.about.trim());
+    }
+    for discipline in &campaign.disciplines {
+        let metric = discipline.metric.as_ref().map_or("", |m| m.name.as_str());
+        let _ = writeln!(page, "  workload {}: {metric}", discipline.name);
+    }
+    for machine in &campaign.machines {
+        let _ = writeln!(page, "  machine {}: {}", machine.name, machine.argument);
+    }
+    let schedulers = campaign.schedulers.iter().map(|s| s.name.as_str());
+    let schedulers: Vec<&str> = schedulers.collect();
+    let _ = writeln!(page, "  schedulers: {}", schedulers.join(", "));
+    let _ = writeln!(page, "  seeds: {}", campaign.seeds);
+    let _ = writeln!(page, "  the file: {}", data::shown(&path));
+    Ok(page)
 }
 
 /// The README beside the source, and the presets.

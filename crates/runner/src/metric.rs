@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which metric is explained.
+//! Which metric is meant: of a difference to explain, of a contest to decide.
 
 use tiltyard_measure::{AppClasses, Better, Figure, Row, possible_names, rows};
 use tiltyard_model::Machine;
@@ -11,7 +11,7 @@ use crate::{Error, nearest};
 const KERNEL: &str = "kernel";
 
 /// Refuses a name that no run of this workload on this machine can have, before there are runs.
-pub(super) fn require_possible(
+pub(crate) fn require_possible(
     typed: &str,
     workload: &Workload,
     machine: &Machine,
@@ -33,7 +33,7 @@ pub(super) fn require_possible(
 
 /// The metric that `typed` names, whole (`apache.throughput_per_s`) or, if no other ends like it, its last part; without
 /// a name the default one. `figures`: those of both sides' runs, `labels` their schedulers.
-pub(super) fn choose(
+pub(crate) fn choose(
     typed: Option<&str>,
     figures: &[Vec<Vec<Figure>>],
     labels: &[&str; 2],
@@ -42,11 +42,7 @@ pub(super) fn choose(
     let Some(typed) = typed else {
         return default(rows);
     };
-    let ending = format!(".{typed}");
-    let exact = rows.iter().find(|row| row.name == typed);
-    let ends = || rows.iter().filter(|row| row.name.ends_with(&ending));
-    let found: Vec<&Row> = exact.map_or_else(|| ends().collect(), |row| vec![row]);
-    match found.as_slice() {
+    match named(typed, &rows).as_slice() {
         [] => {
             let what = format!("no run has it; {}", others(typed, &rows));
             Err(wrong(typed, what))
@@ -63,20 +59,30 @@ pub(super) fn choose(
             }
             None => Ok((*row).clone()),
         },
-        several => {
-            let names: Vec<&str> = several.iter().map(|row| row.name.as_str()).collect();
-            let what = format!("several metrics end like this; name {}", names.join(" or "));
-            Err(wrong(typed, what))
-        }
+        several => Err(wrong(typed, ambiguous(several))),
     }
 }
 
-pub(super) fn wrong(metric: &str, what: String) -> Error {
+/// The row of this name, or else all rows whose names end so.
+pub(crate) fn named<'a>(typed: &str, rows: &'a [Row]) -> Vec<&'a Row> {
+    let ending = format!(".{typed}");
+    let exact = rows.iter().find(|row| row.name == typed);
+    let ends = || rows.iter().filter(|row| row.name.ends_with(&ending));
+    exact.map_or_else(|| ends().collect(), |row| vec![row])
+}
+
+/// What is wrong with a name that means several rows.
+pub(crate) fn ambiguous(rows: &[&Row]) -> String {
+    let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    format!("several metrics end like this; name {}", names.join(" or "))
+}
+
+pub(crate) fn wrong(metric: &str, what: String) -> Error {
     Error::argument("metric", metric, what)
 }
 
 /// Why a run may not have a metric.
-pub(super) fn not_done(row: &Row) -> &'static str {
+pub(crate) fn not_done(row: &Row) -> &'static str {
     match row.absent() {
         "not done" => {
             ": the work was not done when the run ended, and a longer --duration may help"
@@ -85,20 +91,23 @@ pub(super) fn not_done(row: &Row) -> &'static str {
     }
 }
 
-/// What the workload serves per second, or else how long it takes, or else the first row of `tiltyard run` of which
-/// either direction is good.
+/// The default metric that every run has.
 fn default(rows: Vec<Row>) -> Result<Row, Error> {
-    let usable = |row: &&Row| {
-        row.headline && row.better != Better::Neither && row.cells.iter().all(Option::is_some)
-    };
-    let ending = |end: &'static str| move |row: &&Row| usable(row) && row.name.ends_with(end);
-    let found = rows.iter().find(ending(".throughput_per_s"));
-    let found = found.or_else(|| rows.iter().find(ending(".completion_us")));
-    let found = found.or_else(|| rows.iter().find(usable)).cloned();
+    let found = leading(&rows, |row| row.cells.iter().all(Option::is_some)).cloned();
     found.ok_or_else(|| {
         let line = "no metric of these runs says which scheduler is better; --metric names one";
         Error::Request(format!("{line}; {}", others("", &rows)))
     })
+}
+
+/// What the workload serves per second, or else how long it takes, or else the first row of `tiltyard run` of which
+/// either direction is good; among the rows that are `usable`.
+pub(crate) fn leading(rows: &[Row], usable: impl Fn(&Row) -> bool) -> Option<&Row> {
+    let usable = |row: &&Row| row.headline && row.better != Better::Neither && usable(row);
+    let ending = |end: &'static str| move |row: &&Row| usable(row) && row.name.ends_with(end);
+    let found = rows.iter().find(ending(".throughput_per_s"));
+    let found = found.or_else(|| rows.iter().find(ending(".completion_us")));
+    found.or_else(|| rows.iter().find(usable))
 }
 
 fn unknown(typed: &str, names: &[String]) -> String {

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The sections of the page about who wins what.
+
+use tiltyard_measure::ranking::Decision;
+use tiltyard_measure::units;
+
+use super::markup::{Table, escape};
+use super::panels::panel;
+use crate::standings::{Standings, Subject, Tally, direction, value_text, worst};
+
+/// A square in the scheduler's colour.
+fn key(scheduler: usize) -> String {
+    format!("<i class=\"key k{}\"></i>", scheduler % 8)
+}
+
+fn named(of: &Standings, scheduler: usize) -> String {
+    format!(
+        "{}{}",
+        key(scheduler),
+        escape(&of.schedulers[scheduler].name)
+    )
+}
+
+fn section(id: &str, title: &str, lead: &str, body_html: &str) -> String {
+    format!(
+        "<section id=\"{id}\"><h2>{}</h2>\n<p class=\"lead\">{}</p>\n{body_html}</section>\n",
+        escape(title),
+        escape(lead)
+    )
+}
+
+/// The contest of a discipline on a machine.
+fn contest_at(of: &Standings, discipline: usize, machine: usize) -> Option<usize> {
+    let is = |c: &crate::standings::Contest| c.discipline == discipline && c.machine == machine;
+    of.contests.iter().position(is)
+}
+
+/// All contests in one table: the winner of each, or those that share the lead.
+pub fn glance(of: &Standings) -> String {
+    let head = |machine: &Subject| format!("<th>{}</th>", escape(&machine.name));
+    let heads: String = of.machines.iter().map(head).collect();
+    let mut rows = String::new();
+    for (at, discipline) in of.disciplines.iter().enumerate() {
+        let cells = (0..of.machines.len()).map(|machine| match contest_at(of, at, machine) {
+            Some(contest) => glance_cell(of, contest),
+            None => "<td></td>".to_owned(),
+        });
+        rows += &format!(
+            "<tr><th scope=\"row\">{}<span class=\"dim\">{}, {}</span></th>{}</tr>\n",
+            escape(&discipline.name),
+            escape(&discipline.metric),
+            direction(discipline.better),
+            cells.collect::<String>()
+        );
+    }
+    let table = format!(
+        "<div class=\"scroll\"><table class=\"glance\"><thead><tr><th></th>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div>\n"
+    );
+    let won =
+        |c: &&crate::standings::Contest| matches!(c.ranking.decision, Decision::Winner { .. });
+    let (won, all) = (of.contests.iter().filter(won).count(), of.contests.len());
+    let lead = format!(
+        "{won} of {all} contests have a winner: a scheduler that beats every other one. In the others, those named share the \
+         lead. Below the name: how much worse the next is."
+    );
+    section("glance", "Who wins what", &lead, &table)
+}
+
+fn glance_cell(of: &Standings, at: usize) -> String {
+    let contest = &of.contests[at];
+    let failed = contest
+        .entries
+        .iter()
+        .filter(|e| e.trouble.is_some())
+        .count();
+    let failed = match failed {
+        0 => String::new(),
+        n => format!("<span class=\"failed\">\u{2717} {n} failed</span>"),
+    };
+    let list = |who: &[usize]| {
+        let names: Vec<String> = who.iter().map(|who| named(of, *who)).collect();
+        names.join(" ")
+    };
+    let (class, who, what) = match &contest.ranking.decision {
+        Decision::Winner { who, next, margin } => (
+            "won",
+            named(of, *who),
+            format!("{}: {}", of.schedulers[*next].name, of.distance(at, margin)),
+        ),
+        Decision::Shared { who, tie: true } => ("shared", list(who), "a tie".to_owned()),
+        Decision::Shared { who, tie: false } => {
+            let what = match who.len() == of.schedulers.len() {
+                true => "no winner, nobody is beaten",
+                false => "no winner",
+            };
+            ("shared", list(who), what.to_owned())
+        }
+        Decision::Alone { who } => (
+            "shared",
+            named(of, *who),
+            "no contest: all others failed".to_owned(),
+        ),
+        Decision::TooFewRuns => (
+            "shared",
+            String::new(),
+            "undecided: too few seeds".to_owned(),
+        ),
+        Decision::Nobody => ("shared", String::new(), "nobody has a result".to_owned()),
+    };
+    format!(
+        "<td class=\"{class}\"><a href=\"#contest-{at}\"><b>{who}</b><span class=\"dim\">{}</span>{failed}</a></td>",
+        escape(&what)
+    )
+}
+
+/// Schedulers by wins, then by shared leads.
+fn by_rank(tallies: &[Tally]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..tallies.len()).collect();
+    let rank = |at: &usize| {
+        let tally = &tallies[*at];
+        (tally.won, tally.shared, usize::MAX - tally.failed)
+    };
+    order.sort_by(|a, b| rank(b).cmp(&rank(a)).then(a.cmp(b)));
+    order
+}
+
+/// The standings: counts of each scheduler.
+pub fn league(of: &Standings) -> String {
+    let tallies = of.tallies();
+    let all = of.contests.len().max(1);
+    let mut rows = String::new();
+    for at in by_rank(&tallies) {
+        let tally = &tallies[at];
+        let parts = [
+            ("won", tally.won),
+            ("shared", tally.shared),
+            ("beaten", tally.beaten),
+            ("failed", tally.failed),
+        ];
+        let bar = parts.iter().filter(|(_, n)| *n > 0).map(|(class, n)| {
+            let percent = *n as f64 / all as f64 * 100.0;
+            format!(
+                "<i class=\"{class}\" style=\"width:{percent:.2}%\" title=\"{class}: {n}\"></i>"
+            )
+        });
+        let counts = parts.map(|(_, n)| format!("<td class=\"n\">{n}</td>"));
+        rows += &format!(
+            "<tr><td class=\"group\">{}</td><td><span class=\"tally\">{}</span></td>{}<td class=\"dim\">{}</td></tr>\n",
+            named(of, at),
+            bar.collect::<String>(),
+            counts.concat(),
+            escape(&of.schedulers[at].about)
+        );
+    }
+    let table = format!(
+        "<div class=\"scroll\"><table class=\"league\"><thead><tr><th>scheduler</th><th></th><th class=\"n\">wins</th>\
+         <th class=\"n\">shares</th><th class=\"n\">beaten</th><th class=\"n\">failed</th><th></th></tr></thead><tbody>\n{rows}</tbody></table></div>\n"
+    );
+    let lead = "Contests that a scheduler won, in which it shares the lead, in which the best beat it, and in which it failed. \
+                Counts depend on which workloads and machines were chosen.";
+    section("league", "Standings", lead, &table)
+}
+
+/// Small multiples: a row for each workload, a column for each machine.
+pub fn contests(of: &Standings) -> String {
+    let mut body = String::new();
+    for (at, discipline) in of.disciplines.iter().enumerate() {
+        body += &format!(
+            "<div class=\"discipline\"><h3>{}</h3><p class=\"note\">{} <b>{}, {}.</b> {}</p>\n<div class=\"panels\">\n",
+            escape(&discipline.name),
+            escape(&discipline.about),
+            escape(&discipline.metric),
+            direction(discipline.better),
+            escape(&discipline.reason)
+        );
+        for machine in 0..of.machines.len() {
+            let Some(contest) = contest_at(of, at, machine) else {
+                continue;
+            };
+            body += &format!(
+                "<figure id=\"contest-{contest}\"><h4>{}</h4>{}<figcaption>{}</figcaption></figure>\n",
+                escape(&of.machines[machine].name),
+                panel(of, contest),
+                escape(&of.verdict(contest))
+            );
+        }
+        body += "</div></div>\n";
+    }
+    let lead = "How far each scheduler is from the best, whose dot is at the left edge: 2\u{d7} is twice as long, or half as many. \
+                Where a value is 0, the axis has differences. Lines are intervals, the shaded strip is a tie, arrows point beyond the \
+                axis. At the right: medians.";
+    section("contests", "Contests", lead, &(body + &all_values(of)))
+}
+
+/// All values as a table, folded.
+fn all_values(of: &Standings) -> String {
+    let names = of.schedulers.iter().map(|s| s.name.as_str());
+    let header: Vec<&str> = ["workload", "machine"].into_iter().chain(names).collect();
+    let mut table = Table::new(2, &header);
+    for contest in &of.contests {
+        let mut row = vec![
+            of.disciplines[contest.discipline].name.clone(),
+            of.machines[contest.machine].name.clone(),
+        ];
+        row.extend((0..of.schedulers.len()).map(|s| value_text(of, contest, s)));
+        table.row(&row);
+    }
+    format!(
+        "<details><summary>Table and command</summary>\n{}<pre>{}</pre></details>\n",
+        table.finish(),
+        escape(&of.command)
+    )
+}
+
+/// Who beats whom, how often.
+pub fn pairs(of: &Standings) -> String {
+    if of.schedulers.len() < 2 {
+        return String::new();
+    }
+    let beats = of.beats();
+    let all = of.contests.len().max(1);
+    let names = of
+        .schedulers
+        .iter()
+        .map(|s| format!("<th class=\"n\">{}</th>", escape(&s.name)));
+    let mut rows = String::new();
+    for (a, row) in beats.iter().enumerate() {
+        let cells = row.iter().enumerate().map(|(b, count)| match a == b {
+            true => "<td></td>".to_owned(),
+            false => {
+                let part = *count as f64 / all as f64;
+                format!("<td class=\"n shade\" style=\"--p:{part:.3}\">{count}</td>")
+            }
+        });
+        rows += &format!(
+            "<tr><td class=\"group\">{}</td>{}</tr>\n",
+            named(of, a),
+            cells.collect::<String>()
+        );
+    }
+    let table = format!(
+        "<div class=\"scroll\"><table class=\"pairs\"><thead><tr><th>beats \u{2192}</th>{}</tr></thead><tbody>\n{rows}</tbody></table></div>\n",
+        names.collect::<String>()
+    );
+    let lead = format!(
+        "In how many of {} contests the scheduler of the row beats that of the column. Ties, differences that may be chance, \
+         and failures count for nobody.",
+        of.contests.len()
+    );
+    section("pairs", "Head to head", &lead, &table)
+}
+
+/// What each scheduler costs where it suits least.
+pub fn worst_cases(of: &Standings) -> String {
+    let header = [
+        "scheduler",
+        "furthest from the best",
+        "longest wait of a task",
+        "largest overhead",
+    ];
+    let mut table = Table::new(4, &header);
+    for (at, tally) in of.tallies().iter().enumerate() {
+        let wait = tally.longest_wait.and_then(|contest| {
+            let (ns, app) = of.contests[contest].entries[at].longest_wait.as_ref()?;
+            Some(format!(
+                "{} ({app}), {}",
+                units::time(*ns),
+                of.place(contest)
+            ))
+        });
+        let overhead = tally.overhead.and_then(|contest| {
+            let overhead = of.contests[contest].entries[at].overhead?;
+            Some(format!(
+                "{}, {}",
+                units::share(overhead.median),
+                of.place(contest)
+            ))
+        });
+        let cells = [
+            worst(of, at, tally),
+            wait.unwrap_or_default(),
+            overhead.unwrap_or_default(),
+        ];
+        let cells = cells.iter().map(|text| escape(text));
+        let row: Vec<String> = std::iter::once(named(of, at)).chain(cells).collect();
+        table.row_html(&row);
+    }
+    let lead = "What a scheduler costs on the workload and machine that suit it least. Failures are below. Overhead: the share of the \
+                machine's CPU time that scheduling itself took.";
+    section("worst", "Worst cases", lead, &table.finish())
+}
+
+/// What failed, and how.
+pub fn failures(of: &Standings) -> String {
+    let mut table = Table::new(4, &["scheduler", "contest", "how", "what happened"]);
+    let mut count = 0;
+    for (at, contest) in of.contests.iter().enumerate() {
+        for (who, entry) in contest.entries.iter().enumerate() {
+            let Some(trouble) = &entry.trouble else {
+                continue;
+            };
+            count += 1;
+            table.row_html(&[
+                named(of, who),
+                escape(&of.place(at)),
+                escape(&format!(
+                    "{}, {} of {} seeds",
+                    trouble.short, trouble.seeds, of.seeds
+                )),
+                escape(&trouble.what),
+            ]);
+        }
+    }
+    let (lead, body) = match count {
+        0 => ("No scheduler failed in any run.", String::new()),
+        _ => (
+            "A scheduler that is ejected, starves a task, or does not finish the work wins nothing in that contest.",
+            table.finish(),
+        ),
+    };
+    section("failures", "Failures", lead, &body)
+}
+
+/// How verdicts are made, and what was run.
+pub fn rules(of: &Standings) -> String {
+    let rules = of.rules();
+    let rules: String = rules
+        .iter()
+        .map(|rule| format!("<p>{}</p>\n", escape(rule)))
+        .collect();
+    let mut disciplines = Table::new(
+        5,
+        &["workload", "decided by", "tie", "starved if", "what it is"],
+    );
+    for d in &of.disciplines {
+        disciplines.row(&[
+            d.name.clone(),
+            format!("{}, {}", d.metric, direction(d.better)),
+            d.tie_text(),
+            d.starvation.clone(),
+            d.about.clone(),
+        ]);
+    }
+    let mut machines = Table::new(2, &["machine", "what it is"]);
+    for machine in &of.machines {
+        machines.row(&[&machine.name, &machine.about]);
+    }
+    let body = format!("{rules}{}{}", disciplines.finish(), machines.finish());
+    let lead = "Metrics, directions and ties were fixed before the runs, in the campaign's file.";
+    section("rules", "Rules", lead, &body)
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who wins what: contests between schedulers, one for each workload and machine, and what they add up to.
+//!
+//! Nothing here knows how runs were done, and nothing says when or where: the same input gives the same bytes.
+
+use tiltyard_measure::ranking::{Behind, Decision, Order, Ranking, Tie};
+use tiltyard_measure::{Better, Interval, Unit, units};
+
+use crate::columns::{Columns, wrapped};
+use crate::table::{LEAST_WIDTH, interval_text};
+
+/// Everything that a page or a terminal shows.
+pub struct Standings {
+    pub title: String,
+    /// Why this selection; may be empty.
+    pub about: String,
+    /// The command line that makes this again.
+    pub command: String,
+    /// Runs of each scheduler in each contest.
+    pub seeds: u64,
+    /// Schedulers in the order of their columns, each in a sentence.
+    pub schedulers: Vec<Subject>,
+    pub machines: Vec<Subject>,
+    pub disciplines: Vec<Discipline>,
+    /// By discipline, then by machine; a machine may lack some.
+    pub contests: Vec<Contest>,
+}
+
+/// Something with a name.
+pub struct Subject {
+    pub name: String,
+    pub about: String,
+}
+
+/// What is done, and by what it is judged.
+pub struct Discipline {
+    pub name: String,
+    pub about: String,
+    /// The metric, in words.
+    pub metric: String,
+    pub unit: Unit,
+    pub better: Better,
+    /// The largest difference that is a tie.
+    pub tie: Tie,
+    /// Why this metric.
+    pub reason: String,
+    /// What counts as starvation, in words; empty: nothing does.
+    pub starvation: String,
+}
+
+impl Discipline {
+    /// "up to 1 %".
+    pub fn tie_text(&self) -> String {
+        match self.tie {
+            Tie::Part(part) => format!("up to {}", units::share(part)),
+            Tie::Amount(amount) => format!("up to {}", self.unit.write(amount)),
+        }
+    }
+}
+
+/// A workload on a machine.
+pub struct Contest {
+    /// Index into [`Standings::disciplines`].
+    pub discipline: usize,
+    /// Index into [`Standings::machines`].
+    pub machine: usize,
+    pub ranking: Ranking,
+    /// One for each scheduler.
+    pub entries: Vec<Entry>,
+}
+
+/// What else is known of a scheduler's runs.
+pub struct Entry {
+    /// Why it does not compete.
+    pub trouble: Option<Trouble>,
+    /// The longest wait of a task of the workload in any run, ns, and the task's application.
+    pub longest_wait: Option<(f64, String)>,
+    /// Share of the machine's CPU time that scheduling took.
+    pub overhead: Option<Interval>,
+}
+
+/// Something that a scheduler must not do.
+pub struct Trouble {
+    /// "ejected", "starved 2.3 s".
+    pub short: String,
+    /// With how many seeds.
+    pub seeds: usize,
+    /// What happened, with the first of these seeds.
+    pub what: String,
+}
+
+/// A scheduler's results, added up.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Contests in which it beat all others.
+    pub won: usize,
+    /// Contests without a winner in which nobody beat it.
+    pub shared: usize,
+    /// Contests in which the best beat it.
+    pub beaten: usize,
+    /// Contests in which it failed.
+    pub failed: usize,
+    /// Contests that nobody decided: too few seeds, no rival.
+    pub undecided: usize,
+    /// Where it is furthest behind the best, as a quotient: index of the contest.
+    pub worst: Option<usize>,
+    /// The same as a difference, of contests in which a value is 0.
+    pub worst_of_zeros: Option<usize>,
+    /// Where one of its tasks waited longest.
+    pub longest_wait: Option<usize>,
+    /// Where it took the largest share of the machine.
+    pub overhead: Option<usize>,
+}
+
+impl Standings {
+    /// Of each scheduler.
+    pub fn tallies(&self) -> Vec<Tally> {
+        (0..self.schedulers.len()).map(|s| self.tally(s)).collect()
+    }
+
+    fn tally(&self, scheduler: usize) -> Tally {
+        let mut tally = Tally::default();
+        for contest in &self.contests {
+            *match contest.place(scheduler) {
+                Place::Won => &mut tally.won,
+                Place::Shared => &mut tally.shared,
+                Place::Beaten => &mut tally.beaten,
+                Place::Failed => &mut tally.failed,
+                Place::Undecided => &mut tally.undecided,
+            } += 1;
+        }
+        let beaten = |c: &&Contest| c.place(scheduler) == Place::Beaten;
+        let times = |c: &Contest| Some(c.behind(scheduler)?.times?.median);
+        let by = |c: &Contest| match times(c) {
+            None => Some(c.behind(scheduler)?.by.median),
+            Some(_) => None,
+        };
+        tally.worst = self.largest(times);
+        tally.worst_of_zeros = self.largest(|c| by(c).filter(|_| beaten(&c)));
+        tally.longest_wait =
+            self.largest(|c| c.entries[scheduler].longest_wait.as_ref().map(|w| w.0));
+        tally.overhead = self.largest(|c| Some(c.entries[scheduler].overhead?.median));
+        tally
+    }
+
+    /// The contest with the largest value.
+    fn largest(&self, value: impl Fn(&Contest) -> Option<f64>) -> Option<usize> {
+        let values = self.contests.iter().enumerate();
+        let values = values.filter_map(|(at, contest)| Some((at, value(contest)?)));
+        let largest = values.max_by(|(i, a), (j, b)| a.total_cmp(b).then(j.cmp(i)));
+        largest.map(|(at, _)| at)
+    }
+
+    /// In how many contests each scheduler beats each other one.
+    pub fn beats(&self) -> Vec<Vec<usize>> {
+        let is = |c: &Contest, a: usize, b: usize| c.ranking.placed[a].against[b];
+        let count = |a, b| {
+            let won = |c: &&Contest| is(c, a, b) == Some(Order::Better);
+            self.contests.iter().filter(won).count()
+        };
+        let all = 0..self.schedulers.len();
+        all.clone()
+            .map(|a| all.clone().map(|b| count(a, b)).collect())
+            .collect()
+    }
+
+    /// "build on 2018".
+    pub fn place(&self, contest: usize) -> String {
+        let contest = &self.contests[contest];
+        format!(
+            "{} on {}",
+            self.disciplines[contest.discipline].name, self.machines[contest.machine].name
+        )
+    }
+
+    /// "1.34 times [1.30, 1.41]" or, where a value is 0, "+3.1 %": how far from the best.
+    pub fn distance(&self, contest: usize, behind: &Behind) -> String {
+        let unit = self.disciplines[self.contests[contest].discipline].unit;
+        match &behind.times {
+            Some(times) => format!("{} times{}", factor(times.median), ends(times, factor)),
+            None => {
+                let write = |value: f64| match value >= 0.0 {
+                    true => format!("+{}", unit.write(value)),
+                    false => unit.write(value),
+                };
+                format!("{}{}", write(behind.by.median), ends(&behind.by, write))
+            }
+        }
+    }
+
+    /// The result of a contest in a few words.
+    pub fn verdict(&self, contest: usize) -> String {
+        let name = |who: usize| self.schedulers[who].name.as_str();
+        match &self.contests[contest].ranking.decision {
+            Decision::Winner { who, next, margin } => {
+                let margin = self.distance(contest, margin);
+                format!("{} wins; next {}: {margin}", name(*who), name(*next))
+            }
+            Decision::Shared { who, tie } => {
+                let names: Vec<&str> = who.iter().map(|who| name(*who)).collect();
+                let why = if *tie { "tie" } else { "no winner" };
+                format!("{why}: {}", names.join(", "))
+            }
+            Decision::Alone { who } => format!("no contest: only {} has a result", name(*who)),
+            Decision::TooFewRuns => "undecided: too few seeds".to_owned(),
+            Decision::Nobody => "nobody has a result".to_owned(),
+        }
+    }
+
+    /// How verdicts are made.
+    pub fn rules(&self) -> Vec<String> {
+        let coverage = tiltyard_measure::median_interval(&vec![0.0; self.seeds as usize]);
+        let coverage = coverage.map_or(0.0, |i| f64::from(i.coverage_ppm) / 1e4);
+        let runs = match self.seeds {
+            1 => "Single runs, no intervals: no winner can be named; add --seeds 6.".to_owned(),
+            n if coverage < 95.0 => format!(
+                "{n} seeds give intervals of {coverage:.1} %: no winner can be named; add --seeds 6."
+            ),
+            n => format!(
+                "Medians over {n} seeds with their {coverage:.1} % interval (order statistics). A scheduler beats another if the \
+                 interval of their differences, seed by seed, lies beyond a tie; a winner beats all others. Of contests \
+                 between two equals, about {:.0} in 100 name one of them as the winner by chance.",
+                100.0 - coverage
+            ),
+        };
+        let failed = "A scheduler that fails with any seed, or lacks the metric, wins nothing there; the others compete without it.";
+        vec![runs, failed.to_owned()]
+    }
+}
+
+/// What a scheduler got in a contest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Won,
+    Shared,
+    Beaten,
+    Failed,
+    Undecided,
+}
+
+impl Contest {
+    pub fn place(&self, scheduler: usize) -> Place {
+        if !self.ranking.placed[scheduler].competes {
+            return Place::Failed;
+        }
+        match &self.ranking.decision {
+            Decision::Winner { who, .. } if *who == scheduler => Place::Won,
+            Decision::Shared { who, .. } if who.contains(&scheduler) => Place::Shared,
+            Decision::Winner { .. } | Decision::Shared { .. } => Place::Beaten,
+            Decision::Alone { .. } | Decision::TooFewRuns | Decision::Nobody => Place::Undecided,
+        }
+    }
+
+    pub fn behind(&self, scheduler: usize) -> Option<&Behind> {
+        self.ranking.placed[scheduler].behind.as_ref()
+    }
+}
+
+/// " [1.30, 1.41]"; nothing where all seeds agree, or where one seed has no say.
+fn ends(interval: &Interval, write: impl Fn(f64) -> String) -> String {
+    let (low, high) = (write(interval.low), write(interval.high));
+    match interval.coverage_ppm == 0 || low == high {
+        true => String::new(),
+        false => format!(" [{low}, {high}]"),
+    }
+}
+
+/// A quotient, with three digits.
+fn factor(times: f64) -> String {
+    match times {
+        near if near < 9.995 => format!("{near:.2}"),
+        _ => units::plain(times),
+    }
+}
+
+/// The direction in words.
+pub fn direction(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "higher is better",
+        Better::Lower => "lower is better",
+        Better::Neither => "",
+    }
+}
+
+/// What a scheduler's column shows of a contest: its value, or why it has none. `*`: the winner, `=`: shares the lead.
+pub fn value_text(of: &Standings, contest: &Contest, scheduler: usize) -> String {
+    let entry = &contest.entries[scheduler];
+    let unit = of.disciplines[contest.discipline].unit;
+    let value = contest.ranking.placed[scheduler].value.as_ref();
+    if let Some(trouble) = &entry.trouble {
+        return trouble.short.clone();
+    }
+    let value = value.map_or("none".to_owned(), |value| interval_text(unit, value));
+    match contest.place(scheduler) {
+        Place::Won => format!("{value} *"),
+        Place::Shared => format!("{value} ="),
+        _ => value,
+    }
+}
+
+/// All contests, what they add up to, what failed, and how to read it.
+pub fn text(of: &Standings, width: usize) -> String {
+    let width = width.max(LEAST_WIDTH);
+    let names = || of.schedulers.iter().map(|s| s.name.clone());
+    let header = names().chain([String::new()]).collect();
+    let mut values = Columns::new(["workload", "machine"], header, true);
+    for (at, contest) in of.contests.iter().enumerate() {
+        let cells = (0..of.schedulers.len()).map(|s| value_text(of, contest, s));
+        let cells = cells.chain([of.verdict(at)]).collect();
+        let (discipline, machine) = (contest.discipline, contest.machine);
+        let (discipline, machine) = (&of.disciplines[discipline], &of.machines[machine]);
+        values.row(&discipline.name, &machine.name, cells);
+    }
+    let disciplines = of.disciplines.iter().map(|d| {
+        let starvation = match d.starvation.as_str() {
+            "" => String::new(),
+            limit => format!("; starved: {limit}"),
+        };
+        let line = format!(
+            "{}: {}, {}; tie: {}{starvation}. {}",
+            d.name,
+            d.metric,
+            direction(d.better),
+            d.tie_text(),
+            d.reason
+        );
+        paragraph(&line, width)
+    });
+    let rules = of.rules();
+    let rules = rules.iter().map(|rule| paragraph(rule, width));
+    [
+        values.render(width) + "* winner, = shares the lead\n",
+        tally_table(of).render(width),
+        troubles(of, width),
+        disciplines.collect(),
+        rules.collect(),
+    ]
+    .into_iter()
+    .filter(|part| !part.is_empty())
+    .collect::<Vec<_>>()
+    .join("\n")
+}
+
+fn tally_table(of: &Standings) -> Columns {
+    let header = ["wins", "shares", "beaten", "failed", "worst case"];
+    let header = header.map(str::to_owned).to_vec();
+    let mut table = Columns::new(["scheduler", ""], header, true);
+    for (at, tally) in of.tallies().iter().enumerate() {
+        let counts = [tally.won, tally.shared, tally.beaten, tally.failed];
+        let cells = counts.iter().map(usize::to_string);
+        let cells = cells.chain([worst(of, at, tally)]).collect();
+        table.row(&of.schedulers[at].name, "", cells);
+    }
+    table
+}
+
+/// Where a scheduler is furthest behind the best.
+pub fn worst(of: &Standings, scheduler: usize, tally: &Tally) -> String {
+    let one = |contest: usize| {
+        let behind = of.contests[contest].behind(scheduler)?;
+        let distance = of.distance(contest, behind);
+        Some(format!("{distance} the best's: {}", of.place(contest)))
+    };
+    let parts = [tally.worst, tally.worst_of_zeros];
+    let parts: Vec<String> = parts.into_iter().flatten().filter_map(one).collect();
+    parts.join("; ")
+}
+
+/// Everything that failed, a line each.
+fn troubles(of: &Standings, width: usize) -> String {
+    let mut lines = Vec::new();
+    for (at, contest) in of.contests.iter().enumerate() {
+        let entries = of.schedulers.iter().zip(&contest.entries);
+        for (scheduler, entry) in entries {
+            if let Some(trouble) = &entry.trouble {
+                let line = format!(
+                    "{} failed: {} ({} of {} seeds): {}",
+                    scheduler.name,
+                    of.place(at),
+                    trouble.seeds,
+                    of.seeds,
+                    trouble.what
+                );
+                lines.push(paragraph(&line, width));
+            }
+        }
+    }
+    lines.concat()
+}
+
+/// Lines of at most `width` characters; all but the first are indented.
+fn paragraph(text: &str, width: usize) -> String {
+    wrapped(text, width.saturating_sub(4)).join("\n    ") + "\n"
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Doing the cells, each once: what is known is not done again.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use tiltyard_measure::{Figure, figures};
+use tiltyard_sim::RunError;
+
+use super::plan::{Cell, Plan, QUERY, Shard};
+use crate::grid::in_pool;
+use crate::reproduce::{Arena, Cache};
+use crate::sim_error::SimError;
+use crate::{Error, Progress, Total};
+
+/// What a cell gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The run came to its end.
+    Ran {
+        /// All its metrics.
+        figures: Vec<Figure>,
+        /// What the discipline's query returned, if it has one.
+        measured: Option<f64>,
+        /// Whether anything was drawn at random: if not, other seeds give the same run.
+        left_to_chance: bool,
+    },
+    /// The scheduler or the workload failed, which is a result.
+    Failed {
+        /// In a word or two.
+        how: String,
+        /// In a line.
+        what: String,
+    },
+}
+
+/// Outcomes of cells.
+pub type Outcomes = BTreeMap<Cell, Outcome>;
+
+/// What was done for them.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Runs done now.
+    pub done: usize,
+    /// Results that were known.
+    pub known: usize,
+    /// Cells without an outcome, and why: errors of the campaign's or of Tiltyard's own.
+    pub errors: Vec<String>,
+}
+
+/// Does the cells of `shard`, `threads` at a time (0: one for each CPU of this machine). The results of all that are done are
+/// in `cache`, whatever ends this.
+pub fn run_all(
+    plan: &Plan,
+    shard: Shard,
+    threads: usize,
+    cache: &Cache,
+    progress: &dyn Progress,
+) -> Result<(Outcomes, Account), Error> {
+    let cells = plan.cells(shard);
+    progress.begin(Total::Runs(cells.len() as u64));
+    let one = |cell: &Cell| {
+        if let Some(reason) = progress.stop() {
+            return Err(Error::Stopped(reason));
+        }
+        let outcome = one(plan, *cell, cache);
+        progress.run_done();
+        outcome
+    };
+    let results: Result<Vec<Result<(Outcome, bool), Error>>, Error> = in_pool(threads, || {
+        cells.par_iter().with_max_len(1).map(one).collect()
+    });
+    progress.end();
+    let (mut outcomes, mut account) = (Outcomes::new(), Account::default());
+    for (cell, result) in cells.iter().zip(results?) {
+        match result {
+            Ok((outcome, known)) => {
+                account.known += usize::from(known);
+                account.done += usize::from(!known);
+                outcomes.insert(*cell, outcome);
+            }
+            Err(error @ (Error::Stopped(_) | Error::File { .. })) => return Err(error),
+            Err(error) => account
+                .errors
+                .push(format!("{}: {error}", name(plan, *cell))),
+        }
+    }
+    Ok((outcomes, account))
+}
+
+/// The outcomes that `cache` has, without a run; the cells that it lacks.
+pub fn known(plan: &Plan, cache: &Cache) -> (Outcomes, Vec<String>) {
+    let (mut outcomes, mut missing) = (Outcomes::new(), Vec::new());
+    for cell in plan.cells(Shard::WHOLE) {
+        match cache.get(&key(plan, cell, cache)) {
+            Some(outcome) => drop(outcomes.insert(cell, outcome)),
+            None => missing.push(name(plan, cell)),
+        }
+    }
+    (outcomes, missing)
+}
+
+/// "desktop on 2009 under fifo, seed 3".
+fn name(plan: &Plan, (entry, seed): Cell) -> String {
+    let (entry, of) = (&plan.entries[entry], plan.campaign);
+    format!(
+        "{} on {} under {}, seed {seed}",
+        of.disciplines[entry.discipline].name,
+        of.machines[entry.machine].name,
+        of.schedulers[entry.scheduler].name,
+    )
+}
+
+/// The hash of everything that determines the cell's outcome.
+fn key(plan: &Plan, (entry, seed): Cell, cache: &Cache) -> String {
+    let job = &plan.entries[entry].job;
+    let mut parts = plan.arena.identity(job);
+    parts.extend([
+        "campaign".to_owned(),
+        seed.to_string(),
+        format!("{:?} {:?} {:?}", job.duration, job.watchdog, job.measures),
+    ]);
+    cache.key(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// A cell, and whether it was known.
+fn one(plan: &Plan, cell: Cell, cache: &Cache) -> Result<(Outcome, bool), Error> {
+    let key = key(plan, cell, cache);
+    if let Some(outcome) = cache.get(&key) {
+        return Ok((outcome, true));
+    }
+    let (entry, seed) = cell;
+    let outcome = match plan.arena.measure(&plan.entries[entry].job, seed) {
+        Ok((kept, summary)) => {
+            if let Some(fault) = kept.faults.get(QUERY) {
+                return Err(Error::Measurement(format!("sql: {fault}")));
+            }
+            Outcome::Ran {
+                figures: figures(&summary),
+                measured: kept.measures.get(QUERY).copied().flatten(),
+                left_to_chance: kept.left_to_chance,
+            }
+        }
+        Err(Error::Sim(error)) => match how(&error) {
+            Some(how) => Outcome::Failed {
+                how: how.to_owned(),
+                what: error
+                    .to_string()
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            },
+            None => return Err(error.into()),
+        },
+        Err(error) => return Err(error),
+    };
+    cache.keep(&key, &outcome)?;
+    Ok((outcome, false))
+}
+
+/// How a run failed; `None`: the fault is not the scheduler's, and not the workload's.
+fn how(error: &SimError) -> Option<&'static str> {
+    Some(match error {
+        SimError::Left(_) => "exited",
+        SimError::Ejected(_) => "ejected",
+        SimError::Stranded(..) => "left tasks waiting",
+        SimError::Engine { error, .. } => match error {
+            RunError::Crash { .. } => "crashed",
+            RunError::Scheduler(_) => "failed",
+            RunError::Workload(_) => "workload failed",
+            RunError::NotModelled(_) => "not modelled",
+            RunError::Load(_) | RunError::Environment(_) => return None,
+        },
+        SimError::Panicked | SimError::Differs(..) => return None,
+    })
+}

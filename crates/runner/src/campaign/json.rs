@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Standings for programs: JSON and CSV. Values are in the unit beside them; nothing depends on when, where or in how many
+//! parts the runs were done.
+
+use serde_json::{Value, json};
+use tiltyard_measure::ranking::{Behind, Decision};
+use tiltyard_measure::{Interval, Unit};
+use tiltyard_report::csv::Csv;
+use tiltyard_report::standings::{Contest, Place, Standings};
+
+use super::Summed;
+
+/// Raised when the meaning of a member changes.
+const FORMAT: u32 = 1;
+
+/// The unit's name, and how much of it one of ours is.
+fn named_unit(unit: Unit) -> (&'static str, f64) {
+    match unit {
+        Unit::TimeNs => ("us", 1e-3),
+        Unit::PerSecond => ("per_s", 1.0),
+        Unit::Share => ("percent", 100.0),
+        Unit::Count => ("count", 1.0),
+        Unit::Plain => ("", 1.0),
+    }
+}
+
+fn place(contest: &Contest, scheduler: usize) -> &'static str {
+    match contest.place(scheduler) {
+        Place::Won => "won",
+        Place::Shared => "shared",
+        Place::Beaten => "beaten",
+        Place::Failed => "failed",
+        Place::Undecided => "undecided",
+    }
+}
+
+/// The whole document.
+pub fn json(summed: &Summed) -> String {
+    let of = &summed.standings;
+    let disciplines = of.disciplines.iter().map(|d| {
+        json!({
+            "name": d.name,
+            "about": d.about,
+            "metric": d.metric,
+            "unit": named_unit(d.unit).0,
+            "better": d.better,
+            "tie": d.tie_text(),
+            "reason": d.reason,
+            "starvation": d.starvation,
+        })
+    });
+    let contests = of.contests.iter().enumerate();
+    let contests = contests.map(|(at, contest)| contest_json(summed, at, contest));
+    let tallies = of.tallies();
+    let tallies = tallies.iter().enumerate().map(|(at, tally)| {
+        let place = |contest: Option<usize>| contest.map(|contest| of.place(contest));
+        json!({
+            "scheduler": of.schedulers[at].name,
+            "won": tally.won,
+            "shared": tally.shared,
+            "beaten": tally.beaten,
+            "failed": tally.failed,
+            "undecided": tally.undecided,
+            "worst": place(tally.worst),
+            "longest_wait": place(tally.longest_wait),
+            "overhead": place(tally.overhead),
+        })
+    });
+    let names = |subjects: &[tiltyard_report::standings::Subject]| -> Vec<Value> {
+        let subjects = subjects.iter();
+        subjects
+            .map(|s| json!({ "name": s.name, "about": s.about }))
+            .collect()
+    };
+    let all = json!({
+        "format": FORMAT,
+        "tiltyard": crate::VERSION,
+        "title": of.title,
+        "command": of.command,
+        "seeds": of.seeds,
+        "schedulers": names(&of.schedulers),
+        "machines": names(&of.machines),
+        "workloads": disciplines.collect::<Vec<_>>(),
+        "contests": contests.collect::<Vec<_>>(),
+        "tallies": tallies.collect::<Vec<_>>(),
+    });
+    format!("{all:#}\n")
+}
+
+fn contest_json(summed: &Summed, at: usize, contest: &Contest) -> Value {
+    let of = &summed.standings;
+    let (unit, scale) = named_unit(of.disciplines[contest.discipline].unit);
+    let name = |who: usize| of.schedulers[who].name.as_str();
+    let decision = match &contest.ranking.decision {
+        Decision::Winner { who, next, margin } => json!({
+            "kind": "winner",
+            "who": [name(*who)],
+            "next": name(*next),
+            "margin": behind(margin, scale),
+        }),
+        Decision::Shared { who, tie } => json!({
+            "kind": if *tie { "tie" } else { "no_winner" },
+            "who": who.iter().map(|who| name(*who)).collect::<Vec<_>>(),
+        }),
+        Decision::Alone { who } => json!({ "kind": "no_contest", "who": [name(*who)] }),
+        Decision::TooFewRuns => json!({ "kind": "too_few_runs", "who": [] }),
+        Decision::Nobody => json!({ "kind": "nobody", "who": [] }),
+    };
+    let entries = contest.entries.iter().enumerate().map(|(who, entry)| {
+        let placed = &contest.ranking.placed[who];
+        let values = summed.values[at][who].iter();
+        let values: Vec<Option<f64>> = values.map(|v| v.map(|v| v * scale)).collect();
+        json!({
+            "scheduler": name(who),
+            "place": place(contest, who),
+            "value": placed.value.as_ref().map(|value| scaled(value, scale)),
+            "values": values,
+            "behind": placed.behind.as_ref().map(|b| behind(b, scale)),
+            "against": placed.against,
+            "failure": entry.trouble.as_ref().map(|t| json!({
+                "how": t.short, "seeds": t.seeds, "what": t.what,
+            })),
+            "longest_wait_us": entry.longest_wait.as_ref().map(|wait| wait.0 / 1e3),
+            "overhead_percent": entry.overhead.as_ref().map(|o| scaled(o, 100.0)),
+        })
+    });
+    json!({
+        "workload": of.disciplines[contest.discipline].name,
+        "machine": of.machines[contest.machine].name,
+        "unit": unit,
+        "decision": decision,
+        "verdict": of.verdict(at),
+        "entries": entries.collect::<Vec<_>>(),
+    })
+}
+
+fn scaled(interval: &Interval, scale: f64) -> Interval {
+    Interval {
+        median: interval.median * scale,
+        low: interval.low * scale,
+        high: interval.high * scale,
+        ..*interval
+    }
+}
+
+fn behind(behind: &Behind, scale: f64) -> Value {
+    json!({ "by": scaled(&behind.by, scale), "times": behind.times })
+}
+
+/// A line for each scheduler in each contest.
+pub fn csv(of: &Standings) -> String {
+    let mut csv = Csv::new(&[
+        "workload",
+        "machine",
+        "metric",
+        "unit",
+        "better",
+        "scheduler",
+        "place",
+        "median",
+        "low",
+        "high",
+        "runs",
+        "times",
+        "times_low",
+        "times_high",
+        "failure",
+    ]);
+    let number = |value: f64| format!("{value}");
+    for contest in &of.contests {
+        let discipline = &of.disciplines[contest.discipline];
+        let (unit, scale) = named_unit(discipline.unit);
+        for (who, entry) in contest.entries.iter().enumerate() {
+            let placed = &contest.ranking.placed[who];
+            let value = placed.value.as_ref().map(|value| scaled(value, scale));
+            let times = placed.behind.as_ref().and_then(|behind| behind.times);
+            let ends = |i: &Option<Interval>| match i {
+                Some(i) => [i.median, i.low, i.high].map(number),
+                None => Default::default(),
+            };
+            let [median, low, high] = ends(&value);
+            let [middle, least, most] = ends(&times);
+            let better = match discipline.better {
+                tiltyard_measure::Better::Higher => "higher",
+                tiltyard_measure::Better::Lower => "lower",
+                tiltyard_measure::Better::Neither => "",
+            };
+            csv.line(&[
+                discipline.name.as_str(),
+                &of.machines[contest.machine].name,
+                &discipline.metric,
+                unit,
+                better,
+                &of.schedulers[who].name,
+                place(contest, who),
+                &median,
+                &low,
+                &high,
+                &value.map_or(String::new(), |value| value.n.to_string()),
+                &middle,
+                &least,
+                &most,
+                entry.trouble.as_ref().map_or("", |trouble| &trouble.short),
+            ]);
+        }
+    }
+    csv.finish()
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Campaigns: workloads x machines x schedulers x seeds, and who wins what.
+//!
+//! `docs/reference/campaign-files.md` explains each key of a file. Data flows one way:
+//!
+//! ```text
+//! file -> Campaign --plan--> cells --cells--> outcomes, kept by content hash --standings--> Standings
+//! ```
+//!
+//! A cell is one run. It depends on nothing but its inputs, so cells can be done in any order, by any number of processes and
+//! on any number of machines, and give the same standings.
+
+mod cells;
+mod file;
+mod json;
+mod plan;
+mod standings;
+
+pub use cells::{Account, Outcome, Outcomes, known, run_all};
+pub use file::{names, path, read};
+pub use json::{csv, json};
+pub use plan::{Plan, Shard};
+pub use standings::{Summed, standings};
+
+use std::ops::Range;
+
+use tiltyard_measure::{Amount, Better, Unit};
+
+use crate::Error;
+use crate::error::{InputFault, SourceSpan};
+
+/// What is run, and what decides.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// In a few words.
+    pub title: String,
+    /// Why this selection; may be empty.
+    pub about: String,
+    /// Each cell is run with seeds 1 to this.
+    pub seeds: u64,
+    /// As for `run -s`.
+    pub schedulers: Vec<Named>,
+    /// As for `run -m`.
+    pub machines: Vec<Named>,
+    /// What is done on each machine, under each scheduler.
+    pub disciplines: Vec<Discipline>,
+    /// The file, for messages about what only runs show.
+    pub source: Source,
+}
+
+/// An input and its name in tables.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// In tables.
+    pub name: String,
+    /// As it would be typed.
+    pub argument: String,
+    /// A remark of the file's author; may be empty.
+    pub about: String,
+}
+
+/// A workload, and what decides who is best at it.
+#[derive(Clone, Debug)]
+pub struct Discipline {
+    /// In tables.
+    pub name: String,
+    /// As for `run -w`.
+    pub workload: String,
+    /// What it stands for; may be empty.
+    pub about: String,
+    /// `None`: the default metric of `tiltyard explain`.
+    pub metric: Option<Metric>,
+    /// The latest end, as for `--duration`.
+    pub duration: Option<String>,
+    /// Changes of the workload; `$cpus` and `$cores` in its strings are numbers of the machine.
+    pub patch: toml::Table,
+    /// A scheduler that lets a task of the workload wait longer has failed, ns; `None`: it may.
+    pub starved_after_ns: Option<u64>,
+    /// Names of the machines that it runs on; empty: all.
+    pub machines: Vec<String>,
+}
+
+/// The metric that decides.
+#[derive(Clone, Debug)]
+pub struct Metric {
+    /// A name of `tiltyard compare --list-metrics`, whole or its end; what `sql` measures, in words.
+    pub name: String,
+    /// Where it is in the file.
+    pub span: Range<usize>,
+    /// The query of a metric of the campaign's own, and the unit of its values.
+    pub sql: Option<(String, SqlUnit)>,
+    /// Which direction is good.
+    pub better: Better,
+    /// The largest difference that is a tie; default 1 %.
+    pub tie: Option<Amount>,
+    /// Why this metric.
+    pub reason: String,
+}
+
+/// The unit of a query's values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SqlUnit {
+    /// Of values after multiplication with `scale`.
+    pub unit: Unit,
+    /// Turns a value of the query into one of `unit`.
+    pub scale: f64,
+}
+
+/// Tasks that wait longer than this are starved, unless the file says otherwise: the bound that `run` counts by.
+pub const STARVED_AFTER_NS: u64 = tiltyard_measure::RecorderSpec::STARVATION_NS;
+
+/// A text and the file that it is from.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// As shown to users; empty: there is no file.
+    pub file: String,
+    /// All of it.
+    pub text: String,
+}
+
+impl Source {
+    /// The error of what is at these bytes: what is wrong, and the way out.
+    fn fault(&self, span: Range<usize>, what: &str, help: &str) -> Error {
+        let line = self.text[..span.start.min(self.text.len())]
+            .matches('\n')
+            .count()
+            + 1;
+        let remedy = match help {
+            "" => String::new(),
+            help => format!("; {help}"),
+        };
+        Error::Input(vec![InputFault {
+            line: format!("{}:{line}: {what}{remedy}", self.file),
+            span: Some(Box::new(SourceSpan {
+                file: self.file.clone(),
+                text: self.text.clone(),
+                span,
+                what: what.to_owned(),
+                help: help.to_owned(),
+            })),
+        }])
+    }
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Outcomes of cells -> contests, for `tiltyard_report`.
+
+use tiltyard_measure::ranking::{Entrant, Rule, Tie, rank};
+use tiltyard_measure::{Better, Figure, Row, Unit, median_interval, rows, units};
+use tiltyard_report::standings::{self as report, Contest, Entry, Standings, Subject, Trouble};
+
+use super::cells::{Outcome, Outcomes};
+use super::plan::Plan;
+use super::{Discipline, Metric};
+use crate::{Error, metric, schedulers};
+
+/// The standings, and the values that they were made of.
+pub struct Summed {
+    /// For tables and pages.
+    pub standings: Standings,
+    /// Of each contest, of each scheduler, by seed.
+    pub values: Vec<Vec<Vec<Option<f64>>>>,
+}
+
+/// Groups whose tasks are nobody's workload.
+const NOT_OURS: [&str; 2] = ["kernel", "machine"];
+
+/// Who wins what, from the outcomes of all cells. `command` makes this again. An error: a metric that does not fit.
+pub fn standings(plan: &Plan, outcomes: &Outcomes, command: String) -> Result<Summed, Error> {
+    let campaign = plan.campaign;
+    let (mut contests, mut values, mut disciplines) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, discipline) in campaign.disciplines.iter().enumerate() {
+        let judge = Judge::of(plan, outcomes, at)?;
+        for machine in 0..campaign.machines.len() {
+            let own = plan.entries.iter().enumerate();
+            let own = own.filter(|(_, e)| e.discipline == at && e.machine == machine);
+            let entries: Vec<usize> = own.map(|(index, _)| index).collect();
+            if entries.is_empty() {
+                continue;
+            }
+            let (contest, given) = judge.contest(plan, outcomes, machine, &entries);
+            contests.push(contest);
+            values.push(given);
+        }
+        disciplines.push(judge.described(discipline));
+    }
+    let describe = |named: &super::Named| Subject {
+        name: named.name.clone(),
+        about: named.about.clone(),
+    };
+    let machine = |(at, named): (usize, &super::Named)| {
+        let entry = plan.entries.iter().find(|entry| entry.machine == at);
+        let machine = entry.map(|entry| plan.arena.inputs_of(&entry.job).1);
+        let own = machine.map_or("", |machine| machine.description.as_str());
+        let about = match named.about.as_str() {
+            "" => own.to_owned(),
+            about => format!("{own}. {about}"),
+        };
+        Subject {
+            about,
+            ..describe(named)
+        }
+    };
+    Ok(Summed {
+        values,
+        standings: Standings {
+            title: campaign.title.clone(),
+            about: campaign.about.clone(),
+            command,
+            seeds: campaign.seeds,
+            schedulers: campaign
+                .schedulers
+                .iter()
+                .map(|named| Subject {
+                    name: named.name.clone(),
+                    about: schedulers::about(&named.argument),
+                })
+                .collect(),
+            machines: campaign.machines.iter().enumerate().map(machine).collect(),
+            disciplines,
+            contests,
+        },
+    })
+}
+
+/// How the values of a discipline are found and ranked.
+struct Judge<'a> {
+    discipline: &'a Discipline,
+    /// Which figure decides; `None`: a query's value does, or no run has the figure.
+    row: Option<Row>,
+    unit: Unit,
+    scale: f64,
+    better: Better,
+    rule: Rule,
+}
+
+impl<'a> Judge<'a> {
+    fn of(plan: &Plan<'a>, outcomes: &Outcomes, at: usize) -> Result<Judge<'a>, Error> {
+        let discipline = &plan.campaign.disciplines[at];
+        let decides = discipline.metric.as_ref();
+        let sql = decides.and_then(|metric| metric.sql.as_ref());
+        let row = match sql {
+            Some(_) => None,
+            None => figure(plan, outcomes, at)?,
+        };
+        let (unit, scale) = match (sql, &row) {
+            (Some((_, own)), _) => (own.unit, own.scale),
+            (None, Some(row)) => (row.unit, 1.0),
+            // Nobody has a value that could be written.
+            (None, None) => (Unit::Plain, 1.0),
+        };
+        let own = row.as_ref().map_or(Better::Neither, |row| row.better);
+        let better = decides.map_or(own, |metric| metric.better);
+        if let (Some(metric), Some(row)) = (decides, &row)
+            && own != Better::Neither
+            && own != metric.better
+        {
+            let what = format!(
+                "better = \"{}\", but of {} {}",
+                word(metric.better),
+                row.name,
+                report::direction(own)
+            );
+            let help = format!("write \"{}\", or name another metric", word(own));
+            return Err(plan
+                .campaign
+                .source
+                .fault(metric.span.clone(), &what, &help));
+        }
+        let mut rule = Rule::of(better);
+        if let Some((metric, tie)) = decides.and_then(|m| Some((m, m.tie.as_ref()?))) {
+            rule.tie = match tie.is_relative() {
+                true => Tie::Part(tie.number / 100.0),
+                // What nobody has, nobody ties in.
+                false if sql.is_none() && row.is_none() => rule.tie,
+                false => Tie::Amount(tie.of(unit).map_err(|what| {
+                    let line = format!("tie of metric \"{}\" has the wrong unit", metric.name);
+                    let help = format!("it is {what}; or a part of it: %");
+                    let span = metric.span.clone();
+                    plan.campaign.source.fault(span, &line, &help)
+                })?),
+            };
+        }
+        Ok(Judge {
+            discipline,
+            row,
+            unit,
+            scale,
+            better,
+            rule,
+        })
+    }
+
+    fn described(&self, discipline: &Discipline) -> report::Discipline {
+        let metric = discipline.metric.as_ref();
+        let name = match (&self.row, metric) {
+            (Some(row), _) => format!("{} {}", row.group, row.metric),
+            (None, Some(metric)) => metric.name.clone(),
+            (None, None) => "no metric".to_owned(),
+        };
+        let default = "The default metric: throughput, else completion, else the first headline.";
+        let starved = discipline.starved_after_ns;
+        report::Discipline {
+            name: discipline.name.clone(),
+            about: discipline.about.clone(),
+            metric: name,
+            unit: self.unit,
+            better: self.better,
+            tie: self.rule.tie,
+            reason: metric.map_or(default, |metric| &metric.reason).to_owned(),
+            starvation: starved.map_or(String::new(), |ns| {
+                format!("a task waits longer than {}", units::time(ns as f64))
+            }),
+        }
+    }
+
+    /// The contest on one machine; `entries`: those of the plan, by scheduler.
+    fn contest(
+        &self,
+        plan: &Plan,
+        outcomes: &Outcomes,
+        machine: usize,
+        entries: &[usize],
+    ) -> (Contest, Vec<Vec<Option<f64>>>) {
+        let (mut entrants, mut described) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let seeds = 1..=plan.campaign.seeds;
+            let runs: Vec<Option<&Outcome>> =
+                seeds.map(|seed| outcomes.get(&(*entry, seed))).collect();
+            let values = runs.iter().map(|run| self.value((*run)?)).collect();
+            let own = self.entry(&runs, &values);
+            let chance = |run: &Option<&Outcome>| match run {
+                Some(Outcome::Ran { left_to_chance, .. }) => *left_to_chance,
+                _ => true,
+            };
+            entrants.push(Entrant {
+                values,
+                disqualified: own.trouble.is_some(),
+                exact: !runs.iter().any(chance),
+            });
+            described.push(own);
+        }
+        let contest = Contest {
+            discipline: plan.entries[entries[0]].discipline,
+            machine,
+            ranking: rank(&entrants, self.rule),
+            entries: described,
+        };
+        (contest, entrants.into_iter().map(|e| e.values).collect())
+    }
+
+    fn value(&self, run: &Outcome) -> Option<f64> {
+        let Outcome::Ran {
+            figures, measured, ..
+        } = run
+        else {
+            return None;
+        };
+        match &self.row {
+            Some(row) => of_row(figures, row),
+            None => measured.map(|value| value * self.scale),
+        }
+    }
+
+    fn entry(&self, runs: &[Option<&Outcome>], values: &Vec<Option<f64>>) -> Entry {
+        let ran = || {
+            runs.iter().filter_map(|run| match run {
+                Some(Outcome::Ran { figures, .. }) => Some(figures.as_slice()),
+                _ => None,
+            })
+        };
+        let waits = ran().filter_map(longest_wait);
+        let overheads: Vec<f64> = ran().filter_map(overhead).collect();
+        Entry {
+            trouble: failure(runs)
+                .or_else(|| self.starvation(runs))
+                .or_else(|| self.lack(values)),
+            longest_wait: waits.max_by(|a, b| a.0.total_cmp(&b.0)),
+            overhead: median_interval(&overheads),
+        }
+    }
+
+    fn starvation(&self, runs: &[Option<&Outcome>]) -> Option<Trouble> {
+        let limit_ns = self.discipline.starved_after_ns? as f64;
+        let waits = runs.iter().filter_map(|run| match run {
+            Some(Outcome::Ran { figures, .. }) => longest_wait(figures),
+            _ => None,
+        });
+        let starved: Vec<(f64, String)> = waits.filter(|wait| wait.0 > limit_ns).collect();
+        let longest = starved.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(Trouble {
+            short: format!("starved {}", units::time(longest.0)),
+            seeds: starved.len(),
+            what: format!(
+                "a task of {} waited {} for a CPU; the limit is {}",
+                longest.1,
+                units::time(longest.0),
+                units::time(limit_ns)
+            ),
+        })
+    }
+
+    fn lack(&self, values: &[Option<f64>]) -> Option<Trouble> {
+        let seeds = values.iter().filter(|value| value.is_none()).count();
+        let not_done = match (&self.row, self.discipline.metric.as_ref()) {
+            (Some(row), _) => row.name.ends_with(".completion_us"),
+            (None, Some(metric)) => metric.name.ends_with("completion_us"),
+            (None, None) => false,
+        };
+        let (short, what) = match not_done {
+            true => ("not done", "the work was not done when the run ended"),
+            false => ("no value", "the run does not have the metric"),
+        };
+        (seeds > 0).then(|| Trouble {
+            short: short.to_owned(),
+            seeds,
+            what: what.to_owned(),
+        })
+    }
+}
+
+fn word(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "higher",
+        _ => "lower",
+    }
+}
+
+/// Runs that failed.
+fn failure(runs: &[Option<&Outcome>]) -> Option<Trouble> {
+    let failed: Vec<(&str, &str)> = runs
+        .iter()
+        .filter_map(|run| match run {
+            Some(Outcome::Failed { how, what }) => Some((how.as_str(), what.as_str())),
+            Some(Outcome::Ran { .. }) => None,
+            None => Some(("no run", "the run was not done")),
+        })
+        .collect();
+    let (how, what) = failed.first()?;
+    Some(Trouble {
+        short: (*how).to_owned(),
+        seeds: failed.len(),
+        what: (*what).to_owned(),
+    })
+}
+
+fn of_row(figures: &[Figure], row: &Row) -> Option<f64> {
+    let same = |f: &&Figure| f.group == row.group && f.metric == row.metric;
+    figures.iter().find(same).map(|figure| figure.value)
+}
+
+/// Of tasks of the workload, with their app.
+fn longest_wait(figures: &[Figure]) -> Option<(f64, String)> {
+    let own = figures.iter().filter(|figure| {
+        figure.name == "longest_wait_us" && !NOT_OURS.contains(&figure.group.as_str())
+    });
+    let own = own.map(|figure| (figure.value, figure.group.clone()));
+    own.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+fn overhead(figures: &[Figure]) -> Option<f64> {
+    let is = |f: &&Figure| f.group == "machine" && f.name == "overhead_percent";
+    figures.iter().find(is).map(|figure| figure.value)
+}
+
+/// The figure that a discipline's metric names, from all runs that came to their end.
+fn figure(plan: &Plan, outcomes: &Outcomes, discipline: usize) -> Result<Option<Row>, Error> {
+    let campaign = plan.campaign;
+    let of_scheduler = |scheduler: usize| -> Vec<Vec<Figure>> {
+        let own = plan.entries.iter().enumerate();
+        let own = own.filter(|(_, e)| e.discipline == discipline && e.scheduler == scheduler);
+        let runs = own.flat_map(|(entry, _)| {
+            (1..=campaign.seeds).filter_map(move |seed| outcomes.get(&(entry, seed)))
+        });
+        runs.filter_map(|run| match run {
+            Outcome::Ran { figures, .. } => Some(figures.clone()),
+            Outcome::Failed { .. } => None,
+        })
+        .collect()
+    };
+    let figures: Vec<_> = (0..campaign.schedulers.len()).map(of_scheduler).collect();
+    let rows = rows(&figures);
+    let Some(Metric { name, span, .. }) = &campaign.disciplines[discipline].metric else {
+        return Ok(metric::leading(&rows, |_| true).cloned());
+    };
+    match metric::named(name, &rows).as_slice() {
+        [] => Ok(None),
+        [row] => Ok(Some((*row).clone())),
+        several => {
+            let what = format!("metric = \"{name}\": {}", metric::ambiguous(several));
+            Err(campaign.source.fault(span.clone(), &what, ""))
+        }
+    }
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard campaign`: workloads x machines x schedulers x seeds, and who wins what.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use tiltyard_report::{html, standings};
+use tiltyard_runner::campaign::{
+    self, Account, Campaign, Discipline, Named, Outcomes, Plan, Shard, Source, Summed,
+};
+use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::reproduce::Cache;
+use tiltyard_runner::{duration, machines, schedulers, workloads};
+
+use super::list::Format;
+use crate::failure::{Code, Failure};
+use crate::flags::RunFlags;
+use crate::progress::{Bar, Steps};
+use crate::terminal;
+
+/// Cells without a result that an error names.
+const NAMED: usize = 3;
+
+/// Run a campaign: workloads on machines under schedulers, and who wins what.
+///
+/// A campaign file lists workloads, machines, schedulers and the metric that decides each workload, with its direction and
+/// its reason. A scheduler wins if it beats all others: if the 95 % interval of the differences, seed by seed, lies beyond
+/// a tie. A scheduler that fails (is ejected, starves a task, does not finish) wins nothing; how it failed is a result.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard campaign mine.toml
+      All runs of a campaign file. What is stopped continues; what is repeated needs no new runs.
+  tiltyard campaign mine.toml --report mine.html
+      One page with a small chart for each workload and machine.
+  tiltyard campaign league --with ./my.bpf.c -w desktop,build
+      Your scheduler among those of the league, in two of its workloads.
+  tiltyard campaign mine.toml --shard 3/16 --results out
+      The third of 16 parts: for a batch system. Results are files in the folder out, named by their content.
+  tiltyard campaign mine.toml --results out --no-runs
+      The table, from the results of all parts.
+
+docs/reference/campaign-files.md explains the file. A scheduler that fails in a run is a result: the exit code is 0.")]
+pub struct Args {
+    /// A campaign file, or the name of a shipped campaign (tiltyard list campaigns).
+    #[arg(value_name = "FILE.toml|NAME")]
+    campaign: String,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// What `campaign` and `league` share.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Flags {
+    /// Only these workloads of the campaign, by their names in its tables; separated by commas.
+    #[arg(short, long = "workload", value_name = "W", value_delimiter = ',')]
+    workloads: Vec<String>,
+    /// Only these of its machines.
+    #[arg(short, long = "machine", value_name = "MACHINE", value_delimiter = ',')]
+    machines: Vec<String>,
+    /// Only these of its schedulers.
+    #[arg(short, long = "scheduler", value_name = "S", value_delimiter = ',')]
+    schedulers: Vec<String>,
+    /// Also these schedulers, as for tiltyard run -s.
+    #[arg(long, value_name = "S", value_delimiter = ',')]
+    with: Vec<String>,
+    /// Seeds 1 to N for each run [default: the campaign's; 6 are the fewest with which a scheduler can win].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
+    /// Do only part K of N of the runs, and keep their results: part 1/2 and part 2/2 are all of them. Parts may run at the
+    /// same time, on any machine that has the same program.
+    #[arg(long, value_name = "K/N", conflicts_with_all = ["report", "no_runs", "no_cache", "figures"])]
+    shard: Option<Shard>,
+    /// Keep results in this folder, and look for them there [default: the user's cache]. Files of several folders may be
+    /// copied together: each is named by the hash of all that determines it.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    results: Option<PathBuf>,
+    /// Do no run: use the results that there are. If some are missing, this is an error that names them.
+    #[arg(long, conflicts_with = "no_cache")]
+    no_runs: bool,
+    /// Output format; CSV has a line for each scheduler in each contest.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Write one HTML page that needs no network: a small chart for each workload and machine.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write the charts as SVG files into this folder.
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+    /// Ignore cached results.
+    #[arg(long)]
+    no_cache: bool,
+    /// Concurrent runs [default: one per CPU of this machine].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    jobs: Option<u16>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let words = ["tiltyard", "campaign", &args.campaign];
+    run_file(&args.campaign, &args.flags, &words)
+}
+
+/// The campaign that `argument` names; `words` begin the command that repeats it.
+pub fn run_file(argument: &str, flags: &Flags, words: &[&str]) -> Result<(), Failure> {
+    let mut campaign = campaign::read(&campaign::path(argument)?)?;
+    campaign.select(&flags.schedulers, &flags.machines, &flags.workloads)?;
+    for argument in &flags.with {
+        let choice = schedulers::choose(argument)?;
+        if campaign.schedulers.iter().any(|s| s.name == choice.label) {
+            let line = format!("--with {argument}: it is already in the campaign");
+            return Err(Failure::usage(line));
+        }
+        campaign.schedulers.push(Named {
+            name: choice.label,
+            argument: choice.argument,
+            about: String::new(),
+        });
+    }
+    if let Some(seeds) = flags.seeds {
+        campaign.seeds = u64::from(seeds);
+    }
+    let show = Show::open(flags.format, &flags.report, &flags.figures)?;
+    let cache = match &flags.results {
+        Some(folder) => Cache::in_folder(folder)?,
+        None => Cache::open(!flags.no_cache),
+    };
+    let begun = Instant::now();
+    let plan = plan(&campaign)?;
+    let threads = flags.jobs.map_or(0, usize::from);
+    if let Some(shard) = flags.shard {
+        let (_, account) = run_cells(&plan, shard, threads, &cache)?;
+        let page = part(&plan, shard, flags, &account);
+        super::print(&page)?;
+        return failed(&account);
+    }
+    let (outcomes, account) = match flags.no_runs {
+        true => known(&plan, flags, &cache)?,
+        false => run_cells(&plan, Shard::WHOLE, threads, &cache)?,
+    };
+    failed(&account)?;
+    let command = repeat_line(flags, words);
+    let summed = campaign::standings(&plan, &outcomes, command)?;
+    let wall_s = begun.elapsed().as_secs_f64();
+    show.publish(&campaign, &summed, &account, wall_s)
+}
+
+/// Several workloads of `tiltyard run`: a campaign without a file, with each workload's default metric.
+pub struct Several<'a> {
+    pub runs: &'a RunFlags,
+    pub workloads: Vec<String>,
+    pub format: Format,
+    pub report: &'a Option<PathBuf>,
+    pub figures: &'a Option<PathBuf>,
+}
+
+/// Does the runs of all workloads.
+pub fn run_several(several: &Several) -> Result<(), Failure> {
+    let runs = several.runs;
+    let named = |name: String, argument: String| Named {
+        name,
+        argument,
+        about: String::new(),
+    };
+    let mut entrants = Vec::new();
+    for argument in &runs.schedulers {
+        let choice = schedulers::choose(argument)?;
+        entrants.push(named(choice.label, choice.argument));
+    }
+    let mut disciplines = Vec::new();
+    for argument in &several.workloads {
+        let workload = workloads::load(argument)?;
+        workloads::require_end(argument, &workload, runs.duration)?;
+        disciplines.push(Discipline {
+            name: workload.name,
+            workload: argument.clone(),
+            about: workload.description,
+            metric: None,
+            duration: runs.duration.map(duration::write),
+            patch: Default::default(),
+            starved_after_ns: None,
+            machines: Vec::new(),
+        });
+    }
+    let machine = machines::load(&runs.machine)?;
+    let campaign = Campaign {
+        title: format!("{} on {}", several.workloads.join(", "), machine.name),
+        about: String::new(),
+        seeds: u64::from(runs.seeds.unwrap_or(1)),
+        schedulers: entrants,
+        machines: vec![named(machine.name, runs.machine.clone())],
+        disciplines,
+        source: Source::default(),
+    };
+    let show = Show::open(several.format, several.report, several.figures)?;
+    let (begun, cache) = (Instant::now(), Cache::open(true));
+    let plan = plan(&campaign)?;
+    let (outcomes, account) = run_cells(&plan, Shard::WHOLE, runs.threads(), &cache)?;
+    failed(&account)?;
+    let seeds = runs.seeds.map(|n| ["--seeds".to_owned(), n.to_string()]);
+    let seeds: Vec<String> = seeds.into_iter().flatten().collect();
+    let command = runs.shell_line("run", &runs.schedulers, &seeds);
+    let summed = campaign::standings(&plan, &outcomes, command)?;
+    show.publish(&campaign, &summed, &account, begun.elapsed().as_secs_f64())
+}
+
+fn plan(campaign: &Campaign) -> Result<Plan<'_>, Failure> {
+    let steps = Steps::new();
+    Ok(Plan::of(campaign, &steps)?)
+}
+
+fn run_cells(
+    plan: &Plan,
+    shard: Shard,
+    threads: usize,
+    cache: &Cache,
+) -> Result<(Outcomes, Account), Failure> {
+    let done = campaign::run_all(plan, shard, threads, cache, &Bar::new());
+    for line in cache.complaints() {
+        say!("tiltyard: {line}");
+    }
+    Ok(done?)
+}
+
+/// All results, which must be known.
+fn known(plan: &Plan, flags: &Flags, cache: &Cache) -> Result<(Outcomes, Account), Failure> {
+    let (outcomes, missing) = campaign::known(plan, cache);
+    for line in cache.complaints() {
+        say!("tiltyard: {line}");
+    }
+    if missing.is_empty() {
+        let account = Account {
+            known: outcomes.len(),
+            ..Account::default()
+        };
+        return Ok((outcomes, account));
+    }
+    let first: Vec<&str> = missing.iter().take(NAMED).map(String::as_str).collect();
+    let place = match &flags.results {
+        Some(folder) => format!("in {}", folder.display()),
+        None => "in the cache".to_owned(),
+    };
+    let line = format!(
+        "--no-runs: {} of {} results are not {place}: {}{}; do these parts, with this program and these files, or leave \
+         --no-runs out",
+        missing.len(),
+        missing.len() + outcomes.len(),
+        first.join("; "),
+        if missing.len() > NAMED { "; ..." } else { "" },
+    );
+    Err(Failure::new(Code::Other, line))
+}
+
+/// What a part did.
+fn part(plan: &Plan, shard: Shard, flags: &Flags, account: &Account) -> String {
+    let all = plan.cells(Shard::WHOLE).len();
+    let runs = account.done + account.known + account.errors.len();
+    let Shard { part, of } = shard;
+    let place = match &flags.results {
+        Some(folder) => folder.display().to_string(),
+        None => "the cache".to_owned(),
+    };
+    match flags.format {
+        Format::Table => format!(
+            "Part {part} of {of}: {runs} of {all} runs, {} done now, {} known; results are in {place}\n",
+            account.done, account.known
+        ),
+        Format::Json => {
+            let part = serde_json::json!({
+                "part": part, "of": of, "runs": runs, "all": all, "done": account.done, "known": account.known,
+            });
+            format!("{part:#}\n")
+        }
+        Format::Csv => format!(
+            "part,of,runs,all,done,known\n{part},{of},{runs},{all},{},{}\n",
+            account.done, account.known
+        ),
+    }
+}
+
+/// Cells that have no result, which is nobody's failure but ours or the campaign's.
+fn failed(account: &Account) -> Result<(), Failure> {
+    for line in &account.errors {
+        say!("tiltyard: {line}");
+    }
+    match account.errors.len() {
+        0 => Ok(()),
+        runs => {
+            let all = runs + account.done + account.known;
+            let line = format!("{runs} of {all} runs have no result, so nothing is compared");
+            Err(Failure::new(Code::Other, line))
+        }
+    }
+}
+
+/// The command that gives the same standings, in however many parts they were made.
+fn repeat_line(flags: &Flags, words: &[&str]) -> String {
+    let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let lists = [
+        ("-w", &flags.workloads),
+        ("-m", &flags.machines),
+        ("-s", &flags.schedulers),
+        ("--with", &flags.with),
+    ];
+    for (flag, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        words.extend([flag.to_owned(), list.join(",")]);
+    }
+    if let Some(seeds) = flags.seeds {
+        words.extend(["--seeds".to_owned(), seeds.to_string()]);
+    }
+    terminal::shell_line(&words)
+}
+
+/// Where standings go.
+struct Show<'a> {
+    format: Format,
+    /// Opened before the runs, so that a missing folder shows at once.
+    page: Option<Output>,
+    report: &'a Option<PathBuf>,
+    figures: &'a Option<PathBuf>,
+}
+
+impl<'a> Show<'a> {
+    fn open(
+        format: Format,
+        report: &'a Option<PathBuf>,
+        figures: &'a Option<PathBuf>,
+    ) -> Result<Show<'a>, Failure> {
+        Ok(Show {
+            format,
+            page: report.as_deref().map(Output::create).transpose()?,
+            report,
+            figures,
+        })
+    }
+
+    fn publish(
+        self,
+        campaign: &Campaign,
+        summed: &Summed,
+        account: &Account,
+        wall_s: f64,
+    ) -> Result<(), Failure> {
+        let of = &summed.standings;
+        if let Some(file) = self.page {
+            file.fill(html::render_standings(of).as_bytes())?;
+        }
+        if let Some(dir) = self.figures {
+            output::write_all(dir, &html::standings_figures(of))?;
+        }
+        match self.format {
+            Format::Json => super::print(&campaign::json(summed)),
+            Format::Csv => super::print(&campaign::csv(of)),
+            Format::Table => {
+                let mut page = headline(campaign, summed, account, wall_s);
+                page += &standings::text(of, terminal::width());
+                page += "\n";
+                page += &super::written(&[("Report", self.report), ("Figures", self.figures)]);
+                page += &format!("Repeat  {}\n", of.command);
+                super::print(&page)
+            }
+        }
+    }
+}
+
+/// What was run.
+fn headline(campaign: &Campaign, summed: &Summed, account: &Account, wall_s: f64) -> String {
+    let of = &summed.standings;
+    let many = |count: usize, noun: &str| match count {
+        1 => format!("1 {noun}"),
+        n => format!("{n} {noun}s"),
+    };
+    format!(
+        "{}\n{} x {} x {} x {}: {} done in {wall_s:.1} s, {} known\n\n",
+        campaign.title,
+        many(of.disciplines.len(), "workload"),
+        many(of.machines.len(), "machine"),
+        many(of.schedulers.len(), "scheduler"),
+        many(of.seeds as usize, "seed"),
+        many(account.done, "run"),
+        account.known,
+    )
+}
