@@ -85,6 +85,8 @@ pub enum Decision {
         who: Vec<usize>,
         /// They are as good as each other; else the runs cannot tell them apart.
         tie: bool,
+        /// Each of them beats all others, and there are others.
+        clear: bool,
     },
     /// No other has a value in every run.
     Alone { who: usize },
@@ -241,7 +243,13 @@ fn decide(best: usize, entrants: &[Entrant], placed: &[Placed]) -> Decision {
         pairs.all(|b| against(*a, *b) == Some(Order::Tie))
     };
     let tie = who.iter().all(tied);
-    Decision::Shared { who, tie }
+    let outside: Vec<&usize> = others.iter().filter(|other| !who.contains(other)).collect();
+    let beats_all = |a: &usize| {
+        let mut rest = outside.iter();
+        rest.all(|b| against(*a, **b) == Some(Order::Better))
+    };
+    let clear = !outside.is_empty() && who.iter().all(beats_all);
+    Decision::Shared { who, tie, clear }
 }
 
 #[cfg(test)]
@@ -300,6 +308,7 @@ mod tests {
         let shared = Decision::Shared {
             who: vec![0, 1],
             tie: false,
+            clear: false,
         };
         assert_eq!(ranking.decision, shared);
         assert_eq!(ranking.placed[0].against, [None, Some(Order::Open)]);
@@ -313,6 +322,7 @@ mod tests {
         let shared = |tie| Decision::Shared {
             who: vec![0, 1],
             tie,
+            clear: false,
         };
         let entrants = [runs(1000.0), runs(1009.0)];
         assert_eq!(rank(&entrants, lower()).decision, shared(true), "below 1 %");
@@ -386,10 +396,16 @@ mod tests {
     #[test]
     fn the_beaten_do_not_share_the_lead() {
         let ranking = rank(&[runs(10.0), shuffled(10.2, 2), runs(90.0)], lower());
-        let Decision::Shared { who, .. } = ranking.decision else {
+        let Decision::Shared { who, clear, .. } = ranking.decision else {
             panic!("{:?}", ranking.decision)
         };
-        assert_eq!(who, [0, 1]);
+        assert_eq!((who, clear), (vec![0, 1], true));
         assert_eq!(ranking.placed[2].against[0], Some(Order::Worse));
+        // The second is not clearly better than the third.
+        let near = rank(&[runs(10.0), shuffled(11.0, 2), runs(12.5)], lower());
+        let Decision::Shared { who, clear, .. } = near.decision else {
+            panic!("{:?}", near.decision)
+        };
+        assert_eq!((who, clear), (vec![0, 1], false));
     }
 }

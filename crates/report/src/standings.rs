@@ -104,8 +104,8 @@ pub struct Tally {
     pub undecided: usize,
     /// Where it is furthest behind the best, as a quotient: index of the contest.
     pub worst: Option<usize>,
-    /// The same as a difference, of contests in which a value is 0.
-    pub worst_of_zeros: Option<usize>,
+    /// The same as a difference, of contests without quotients.
+    pub worst_by_difference: Option<usize>,
     /// Where one of its tasks waited longest.
     pub longest_wait: Option<usize>,
     /// Where it took the largest share of the machine.
@@ -129,14 +129,17 @@ impl Standings {
                 Place::Undecided => &mut tally.undecided,
             } += 1;
         }
-        let beaten = |c: &&Contest| c.place(scheduler) == Place::Beaten;
-        let times = |c: &Contest| Some(c.behind(scheduler)?.times?.median);
-        let by = |c: &Contest| match times(c) {
-            None => Some(c.behind(scheduler)?.by.median),
-            Some(_) => None,
+        let beaten = |c: &Contest| c.place(scheduler) == Place::Beaten;
+        let times = |c: &Contest| match self.has_quotients(c) {
+            true => Some(c.behind(scheduler)?.times?.median),
+            false => None,
+        };
+        let by = |c: &Contest| match self.has_quotients(c) || !beaten(c) {
+            true => None,
+            false => Some(c.behind(scheduler)?.by.median),
         };
         tally.worst = self.largest(times);
-        tally.worst_of_zeros = self.largest(|c| by(c).filter(|_| beaten(&c)));
+        tally.worst_by_difference = self.largest(by);
         tally.longest_wait =
             self.largest(|c| c.entries[scheduler].longest_wait.as_ref().map(|w| w.0));
         tally.overhead = self.largest(|c| Some(c.entries[scheduler].overhead?.median));
@@ -173,17 +176,32 @@ impl Standings {
         )
     }
 
-    /// "1.34 times [1.30, 1.41]" or, where a value is 0, "+3.1 %": how far from the best.
+    /// Whether distances from the best are quotients. Shares are themselves quotients: 2 % of frames lost are not twice as bad
+    /// as 1 % if the others lose all of them. And nothing is a multiple of 0.
+    pub fn has_quotients(&self, contest: &Contest) -> bool {
+        let mut behind = contest
+            .ranking
+            .placed
+            .iter()
+            .filter_map(|p| p.behind.as_ref());
+        let unit = self.disciplines[contest.discipline].unit;
+        unit != Unit::Share && behind.all(|behind| behind.times.is_some())
+    }
+
+    /// "1.34 times [1.30, 1.41]" or "+3.1 points": how far from the best.
     pub fn distance(&self, contest: usize, behind: &Behind) -> String {
-        let unit = self.disciplines[self.contests[contest].discipline].unit;
-        match &behind.times {
-            Some(times) => format!("{} times{}", factor(times.median), ends(times, factor)),
+        let contest = &self.contests[contest];
+        match behind.times.filter(|_| self.has_quotients(contest)) {
+            Some(times) => format!("{} times{}", factor(times.median), ends(&times, factor)),
             None => {
-                let write = |value: f64| match value >= 0.0 {
-                    true => format!("+{}", unit.write(value)),
-                    false => unit.write(value),
-                };
-                format!("{}{}", write(behind.by.median), ends(&behind.by, write))
+                let unit = self.disciplines[contest.discipline].unit;
+                let write = |value: f64| difference(unit, value);
+                let noun = if unit == Unit::Share { " points" } else { "" };
+                format!(
+                    "{}{noun}{}",
+                    write(behind.by.median),
+                    ends(&behind.by, write)
+                )
             }
         }
     }
@@ -196,10 +214,15 @@ impl Standings {
                 let margin = self.distance(contest, margin);
                 format!("{} wins; next {}: {margin}", name(*who), name(*next))
             }
-            Decision::Shared { who, tie } => {
+            Decision::Shared { who, tie, clear } => {
                 let names: Vec<&str> = who.iter().map(|who| name(*who)).collect();
                 let why = if *tie { "tie" } else { "no winner" };
-                format!("{why}: {}", names.join(", "))
+                let rest = match (clear, who.len()) {
+                    (false, _) => "",
+                    (true, 2) => "; both beat all others",
+                    (true, _) => "; each beats all others",
+                };
+                format!("{why}: {}{rest}", names.join(", "))
             }
             Decision::Alone { who } => format!("no contest: only {} has a result", name(*who)),
             Decision::TooFewRuns => "undecided: too few seeds".to_owned(),
@@ -265,6 +288,18 @@ fn ends(interval: &Interval, write: impl Fn(f64) -> String) -> String {
     }
 }
 
+/// A difference with its sign; of shares in points.
+pub fn difference(unit: Unit, value: f64) -> String {
+    let text = match unit {
+        Unit::Share => return format!("{:+.1}", value * 100.0),
+        unit => unit.write(value),
+    };
+    match value < 0.0 {
+        true => text,
+        false => format!("+{text}"),
+    }
+}
+
 /// A quotient, with three digits.
 fn factor(times: f64) -> String {
     match times {
@@ -301,16 +336,6 @@ pub fn value_text(of: &Standings, contest: &Contest, scheduler: usize) -> String
 /// All contests, what they add up to, what failed, and how to read it.
 pub fn text(of: &Standings, width: usize) -> String {
     let width = width.max(LEAST_WIDTH);
-    let names = || of.schedulers.iter().map(|s| s.name.clone());
-    let header = names().chain([String::new()]).collect();
-    let mut values = Columns::new(["workload", "machine"], header, true);
-    for (at, contest) in of.contests.iter().enumerate() {
-        let cells = (0..of.schedulers.len()).map(|s| value_text(of, contest, s));
-        let cells = cells.chain([of.verdict(at)]).collect();
-        let (discipline, machine) = (contest.discipline, contest.machine);
-        let (discipline, machine) = (&of.disciplines[discipline], &of.machines[machine]);
-        values.row(&discipline.name, &machine.name, cells);
-    }
     let disciplines = of.disciplines.iter().map(|d| {
         let starvation = match d.starvation.as_str() {
             "" => String::new(),
@@ -329,8 +354,9 @@ pub fn text(of: &Standings, width: usize) -> String {
     let rules = of.rules();
     let rules = rules.iter().map(|rule| paragraph(rule, width));
     [
-        values.render(width) + "* winner, = shares the lead\n",
-        tally_table(of).render(width),
+        values(of).render(width) + "* winner, = shares the lead\n",
+        verdicts(of, width),
+        tally_table(of).render(width) + &worst_cases(of, width),
         troubles(of, width),
         disciplines.collect(),
         rules.collect(),
@@ -341,17 +367,43 @@ pub fn text(of: &Standings, width: usize) -> String {
     .join("\n")
 }
 
+fn values(of: &Standings) -> Columns {
+    let header = of.schedulers.iter().map(|s| s.name.clone()).collect();
+    let mut values = Columns::new(["workload", "machine"], header, false);
+    for contest in &of.contests {
+        let cells = (0..of.schedulers.len()).map(|s| value_text(of, contest, s));
+        let (discipline, machine) = (contest.discipline, contest.machine);
+        let (discipline, machine) = (&of.disciplines[discipline], &of.machines[machine]);
+        values.row(&discipline.name, &machine.name, cells.collect());
+    }
+    values
+}
+
+fn verdicts(of: &Standings, width: usize) -> String {
+    let one = |at| paragraph(&format!("{}: {}", of.place(at), of.verdict(at)), width);
+    (0..of.contests.len()).map(one).collect()
+}
+
 fn tally_table(of: &Standings) -> Columns {
-    let header = ["wins", "shares", "beaten", "failed", "worst case"];
-    let header = header.map(str::to_owned).to_vec();
-    let mut table = Columns::new(["scheduler", ""], header, true);
+    let header = ["wins", "shares", "beaten", "failed"];
+    let mut table = Columns::new(["scheduler", ""], header.map(str::to_owned).to_vec(), false);
     for (at, tally) in of.tallies().iter().enumerate() {
         let counts = [tally.won, tally.shared, tally.beaten, tally.failed];
-        let cells = counts.iter().map(usize::to_string);
-        let cells = cells.chain([worst(of, at, tally)]).collect();
+        let cells = counts.iter().map(usize::to_string).collect();
         table.row(&of.schedulers[at].name, "", cells);
     }
     table
+}
+
+fn worst_cases(of: &Standings, width: usize) -> String {
+    let tallies = of.tallies();
+    let lines = tallies.iter().enumerate().filter_map(|(at, tally)| {
+        let worst = worst(of, at, tally);
+        let name = &of.schedulers[at].name;
+        let line = format!("Worst cases of {name}: {worst}");
+        (!worst.is_empty()).then(|| paragraph(&line, width))
+    });
+    lines.collect()
 }
 
 /// Where a scheduler is furthest behind the best.
@@ -359,11 +411,11 @@ pub fn worst(of: &Standings, scheduler: usize, tally: &Tally) -> String {
     let one = |contest: usize| {
         let behind = of.contests[contest].behind(scheduler)?;
         let distance = of.distance(contest, behind);
-        Some(format!("{distance} the best's: {}", of.place(contest)))
+        Some(format!("{distance} ({})", of.place(contest)))
     };
-    let parts = [tally.worst, tally.worst_of_zeros];
+    let parts = [tally.worst, tally.worst_by_difference];
     let parts: Vec<String> = parts.into_iter().flatten().filter_map(one).collect();
-    parts.join("; ")
+    parts.join(", ")
 }
 
 /// Everything that failed, a line each.

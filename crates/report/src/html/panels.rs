@@ -2,11 +2,11 @@
 //! A contest as a small chart: how far each scheduler is from the best, as inline SVG without a script. All charts of a page
 //! have the same rows and, where the values allow it, the same axis.
 
-use tiltyard_measure::Interval;
 use tiltyard_measure::ranking::Tie;
+use tiltyard_measure::{Interval, Unit};
 
 use super::markup::escape;
-use crate::standings::{Contest, Place, Standings};
+use crate::standings::{Contest, Place, Standings, difference};
 use crate::table::interval_text;
 
 const WIDTH: f64 = 344.0;
@@ -28,20 +28,23 @@ const LETTERS: usize = 14;
 enum Axis {
     /// A quotient, on a logarithmic scale.
     Times,
-    /// A difference, up to this, where a value is 0.
+    /// A difference, up to this.
     Difference(f64),
 }
 
 impl Axis {
-    fn of(contest: &Contest) -> Axis {
-        let behind = || {
-            let placed = contest.ranking.placed.iter();
-            placed.filter_map(|placed| placed.behind.as_ref())
-        };
-        if behind().all(|behind| behind.times.is_some()) {
+    /// All contests of a discipline have the same one, where their values allow it.
+    fn of(of: &Standings, contest: &Contest) -> Axis {
+        if of.has_quotients(contest) {
             return Axis::Times;
         }
-        let largest = behind().map(|b| b.by.high).fold(0.0, f64::max);
+        let own = of
+            .contests
+            .iter()
+            .filter(|c| c.discipline == contest.discipline);
+        let placed = own.flat_map(|c| &c.ranking.placed);
+        let behind = placed.filter_map(|placed| placed.behind.as_ref());
+        let largest = behind.map(|b| b.by.high).fold(0.0, f64::max);
         Axis::Difference(if largest > 0.0 { largest } else { 1.0 })
     }
 
@@ -75,7 +78,7 @@ impl Axis {
 pub fn panel(of: &Standings, at: usize) -> String {
     let contest = &of.contests[at];
     let discipline = &of.disciplines[contest.discipline];
-    let axis = Axis::of(contest);
+    let axis = Axis::of(of, contest);
     let rows = of.schedulers.len() as f64;
     let (bottom, height) = (TOP + ROW * rows, TOP + ROW * rows + FOOT);
     let mut svg = format!(
@@ -110,7 +113,7 @@ fn ticks(of: &Standings, contest: &Contest, axis: &Axis, bottom: f64) -> String 
             .map(|times| (times, format!("{times}\u{d7}")))
             .to_vec(),
         Axis::Difference(largest) => [0.0, *largest]
-            .map(|by| (by, format!("+{}", unit.write(by))))
+            .map(|by| (by, difference(unit, by)))
             .to_vec(),
     };
     let tick = |(value, text): &(f64, String)| {
@@ -161,8 +164,9 @@ fn row(of: &Standings, contest: &Contest, axis: &Axis, scheduler: usize) -> Stri
     if let Some(value) = &placed.value {
         let unit = of.disciplines[contest.discipline].unit;
         svg += &format!(
-            "<text class=\"value{class}\" x=\"{VALUE}\" y=\"{:.1}\">{}</text>",
+            "<text class=\"value{class}\" x=\"{VALUE}\" y=\"{:.1}\">{}<title>{}</title></text>",
             middle + 4.0,
+            escape(&short(unit, value)),
             escape(&interval_text(unit, value))
         );
     }
@@ -188,6 +192,14 @@ fn mark(axis: &Axis, of: &Interval, middle: f64, scheduler: usize, place: Place)
     }
     let radius = if place == Place::Won { 5.5 } else { 4.0 };
     svg + &format!("<circle class=\"c{colour}\" cx=\"{x:.1}\" cy=\"{middle:.1}\" r=\"{radius}\"/>")
+}
+
+/// A median with its interval, if that is a percentage; else without.
+fn short(unit: Unit, value: &Interval) -> String {
+    match interval_text(unit, value) {
+        long if long.contains('[') => unit.write(value.median),
+        text => text,
+    }
 }
 
 fn shortened(name: &str) -> String {

@@ -87,13 +87,15 @@ fn glance_cell(of: &Standings, at: usize) -> String {
             named(of, *who),
             format!("{}: {}", of.schedulers[*next].name, of.distance(at, margin)),
         ),
-        Decision::Shared { who, tie: true } => ("shared", list(who), "a tie".to_owned()),
-        Decision::Shared { who, tie: false } => {
-            let what = match who.len() == of.schedulers.len() {
-                true => "no winner, nobody is beaten",
-                false => "no winner",
+        Decision::Shared { who, tie, clear } => {
+            let what = if *tie { "a tie" } else { "no winner" };
+            let rest = match (clear, who.len()) {
+                (true, 2) => ", but both beat all others",
+                (true, _) => ", but each beats all others",
+                (false, n) if n == of.schedulers.len() => ", nobody is beaten",
+                (false, _) => "",
             };
-            ("shared", list(who), what.to_owned())
+            ("shared", list(who), format!("{what}{rest}"))
         }
         Decision::Alone { who } => (
             "shared",
@@ -187,7 +189,7 @@ pub fn contests(of: &Standings) -> String {
         body += "</div></div>\n";
     }
     let lead = "How far each scheduler is from the best, whose dot is at the left edge: 2\u{d7} is twice as long, or half as many. \
-                Where a value is 0, the axis has differences. Lines are intervals, the shaded strip is a tie, arrows point beyond the \
+                Of shares, and where a value is 0, the axis has differences. Lines are intervals, the shaded strip is a tie, arrows point beyond the \
                 axis. At the right: medians.";
     section("contests", "Contests", lead, &(body + &all_values(of)))
 }

@@ -98,8 +98,9 @@ fn contest_json(summed: &Summed, at: usize, contest: &Contest) -> Value {
             "next": name(*next),
             "margin": behind(margin, scale),
         }),
-        Decision::Shared { who, tie } => json!({
+        Decision::Shared { who, tie, clear } => json!({
             "kind": if *tie { "tie" } else { "no_winner" },
+            "beat_all_others": clear,
             "who": who.iter().map(|who| name(*who)).collect::<Vec<_>>(),
         }),
         Decision::Alone { who } => json!({ "kind": "no_contest", "who": [name(*who)] }),
