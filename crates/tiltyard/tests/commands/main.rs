@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Commands whose work the simulated machine does, or nobody: one program, so that what they share is linked once.
 
+mod campaign;
 mod choices;
 mod claims;
 mod cli;
