@@ -13,6 +13,7 @@ help:
 	@echo "make demo      install missing packages, build, run ULE against CFS on fibo + sysbench"
 	@echo "make figure6   Figure 6 of the ATC'18 paper (threads per core), simulated and in real kernels with 32 emulated CPUs"
 	@echo "make test      install missing packages, lint, run all tests"
+	@echo "make league    all schedulers on many workloads and machines: who wins what, as a table and a page"
 	@echo "make claims    re-evaluate all claims: verdicts, specificity, presets, mutations, sensitivity; write the pages"
 	@echo "make bench     the speed of Tiltyard itself"
 	@echo "make fmt lint  format the sources; check format and clippy"
@@ -28,6 +29,11 @@ run-demo: build
 # Figure 6 of "The Battle of the Schedulers", simulated and in a real kernel.
 figure6: build
 	scripts/figure6.sh $(TILTYARD) $(OUT)
+
+# The campaign that is shipped: a few minutes on two cores.
+league: build
+	@mkdir -p $(OUT)
+	$(TILTYARD) league --report $(OUT)/league.html
 
 test: setup-test
 	@$(MAKE) --no-print-directory run-tests
@@ -66,11 +72,11 @@ SHARE   = $(DESTDIR)$(PREFIX)/share
 install: build
 	install -D -m 755 $(TILTYARD) $(DESTDIR)$(PREFIX)/bin/tiltyard
 	install -d $(SHARE)/tiltyard
-	cp -R schedulers workloads machines applications experiments fidelity $(HEADERS) $(SHARE)/tiltyard/
+	cp -R schedulers workloads machines campaigns applications experiments fidelity $(HEADERS) $(SHARE)/tiltyard/
 	install -d $(SHARE)/man/man1
 	$(TILTYARD) man --dir $(SHARE)/man/man1
 	$(TILTYARD) completions bash | install -D -m 644 /dev/stdin $(SHARE)/bash-completion/completions/tiltyard
 	$(TILTYARD) completions zsh | install -D -m 644 /dev/stdin $(SHARE)/zsh/site-functions/_tiltyard
 	$(TILTYARD) completions fish | install -D -m 644 /dev/stdin $(SHARE)/fish/vendor_completions.d/tiltyard.fish
 
-.PHONY: help demo run-demo figure6 test run-tests build claims bench fmt lint setup setup-test install
+.PHONY: help demo run-demo figure6 league test run-tests build claims bench fmt lint setup setup-test install

@@ -102,7 +102,7 @@ pub struct Tally {
     pub failed: usize,
     /// Contests that nobody decided: too few seeds, no rival.
     pub undecided: usize,
-    /// Where it is furthest behind the best, as a quotient: index of the contest.
+    /// Where it is furthest behind the best that beats it, as a quotient: index of the contest.
     pub worst: Option<usize>,
     /// The same as a difference, of contests without quotients.
     pub worst_by_difference: Option<usize>,
@@ -129,15 +129,13 @@ impl Standings {
                 Place::Undecided => &mut tally.undecided,
             } += 1;
         }
-        let beaten = |c: &Contest| c.place(scheduler) == Place::Beaten;
-        let times = |c: &Contest| match self.has_quotients(c) {
-            true => Some(c.behind(scheduler)?.times?.median),
-            false => None,
+        let behind = |c: &Contest, by_quotient| {
+            let counts = self.has_quotients(c) == by_quotient;
+            let beaten = c.place(scheduler) == Place::Beaten;
+            c.behind(scheduler).copied().filter(|_| counts && beaten)
         };
-        let by = |c: &Contest| match self.has_quotients(c) || !beaten(c) {
-            true => None,
-            false => Some(c.behind(scheduler)?.by.median),
-        };
+        let times = |c: &Contest| Some(behind(c, true)?.times?.median);
+        let by = |c: &Contest| Some(behind(c, false)?.by.median);
         tally.worst = self.largest(times);
         tally.worst_by_difference = self.largest(by);
         tally.longest_wait =
@@ -406,7 +404,7 @@ fn worst_cases(of: &Standings, width: usize) -> String {
     lines.collect()
 }
 
-/// Where a scheduler is furthest behind the best.
+/// Where a scheduler is furthest behind the best that beats it; empty if none does.
 pub fn worst(of: &Standings, scheduler: usize, tally: &Tally) -> String {
     let one = |contest: usize| {
         let behind = of.contests[contest].behind(scheduler)?;

@@ -53,13 +53,13 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Flags {
     /// Only these workloads of the campaign, by their names in its tables; separated by commas.
-    #[arg(short, long = "workload", value_name = "W", value_delimiter = ',')]
+    #[arg(short, long = "workload", value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<String>,
     /// Only these of its machines.
-    #[arg(short, long = "machine", value_name = "MACHINE", value_delimiter = ',')]
+    #[arg(short, long = "machine", value_name = "NAMES", value_delimiter = ',')]
     machines: Vec<String>,
     /// Only these of its schedulers.
-    #[arg(short, long = "scheduler", value_name = "S", value_delimiter = ',')]
+    #[arg(short, long = "scheduler", value_name = "NAMES", value_delimiter = ',')]
     schedulers: Vec<String>,
     /// Also these schedulers, as for tiltyard run -s.
     #[arg(long, value_name = "S", value_delimiter = ',')]

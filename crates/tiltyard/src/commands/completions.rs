@@ -13,7 +13,7 @@ Examples:
   tiltyard completions zsh > \"${fpath[1]}/_tiltyard\"
   tiltyard completions fish > ~/.config/fish/completions/tiltyard.fish
 
-bash, zsh and fish also complete the names of schedulers, workloads and machines.")]
+bash, zsh and fish also complete the names of schedulers, workloads, machines and campaigns.")]
 pub struct Args {
     shell: Shell,
 }
@@ -43,10 +43,16 @@ _tiltyard_or_names() {
         -s|--scheduler) kind=schedulers ;;
         -w|--workload) kind=workloads ;;
         -m|--machine) kind=machines ;;
+        --with) kind=schedulers ;;
+    esac
+    case "${COMP_WORDS[1]}:$before" in
+        # They choose among the names of the campaign.
+        campaign:-*|league:-*) [ "$before" = --with ] || kind= ;;
     esac
     case "${COMP_WORDS[1]}" in
         show) [ "$COMP_CWORD" -ge 3 ] && kind="${COMP_WORDS[2]}" ;;
         build) [ "$COMP_CWORD" -ge 2 ] && kind=schedulers ;;
+        campaign) [ "$COMP_CWORD" -eq 2 ] && kind=campaigns ;;
     esac
     if [ -z "$kind" ] || [ "${current#-}" != "$current" ]; then
         _tiltyard "$@"
@@ -70,6 +76,11 @@ fn zsh(script: &str) -> String {
         let named = format!(":{value}:_tiltyard_names_{kind}");
         script = script.replace(&format!(":{value}:_default"), &named);
     }
+    let campaign = "(tiltyard list campaigns):";
+    script = script.replace(
+        &format!("{campaign}_default"),
+        &format!("{campaign}_tiltyard_names_campaigns"),
+    );
     match script.split_once('\n') {
         Some((head, rest)) => format!("{head}\n{ZSH}{rest}"),
         None => script,
@@ -85,6 +96,7 @@ _tiltyard_names() {
 _tiltyard_names_schedulers() { _tiltyard_names schedulers }
 _tiltyard_names_workloads() { _tiltyard_names workloads }
 _tiltyard_names_machines() { _tiltyard_names machines }
+_tiltyard_names_campaigns() { _tiltyard_names campaigns }
 "#;
 
 const FISH: &str = r#"
@@ -94,4 +106,6 @@ end
 complete -c tiltyard -s s -l scheduler -x -a "(__fish_complete_list , '__tiltyard_names schedulers')"
 complete -c tiltyard -s w -l workload -r -a "(__tiltyard_names workloads)"
 complete -c tiltyard -s m -l machine -r -a "(__tiltyard_names machines)"
+complete -c tiltyard -l with -r -a "(__fish_complete_list , '__tiltyard_names schedulers')"
+complete -c tiltyard -n "__fish_seen_subcommand_from campaign" -a "(__tiltyard_names campaigns)"
 "#;

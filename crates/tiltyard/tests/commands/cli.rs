@@ -208,7 +208,7 @@ fn completions_and_man_page_know_the_subcommands() {
             .args(["completions", shell])
             .assert()
             .success()
-            .stdout(contains("workload"));
+            .stdout(contains("workload").and(contains("campaigns")));
     }
     tiltyard()
         .arg("man")

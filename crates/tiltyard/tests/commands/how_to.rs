@@ -128,6 +128,7 @@ fn folder() -> tempfile::TempDir {
         "schedulers",
         "workloads",
         "machines",
+        "campaigns",
         "experiments",
         "fidelity",
     ] {
@@ -243,6 +244,11 @@ fn races_are_found_as_the_page_describes() {
 #[test]
 fn a_change_can_be_gated() {
     assert!(do_page("docs/how-to/gate-a-change-in-ci.md") >= 1);
+}
+
+#[test]
+fn campaigns_are_run_as_the_page_describes() {
+    assert!(do_page("docs/how-to/run-a-campaign.md") >= 4);
 }
 
 #[test]
