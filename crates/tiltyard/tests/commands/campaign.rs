@@ -222,7 +222,7 @@ fn table_csv_and_page_agree() {
     );
 }
 
-/// The same scheduler under another name is as good as itself, and of one seed nothing can be told.
+/// The same scheduler under another name is as good as itself, and a single seed decides nothing.
 #[test]
 fn equals_tie_and_a_single_seed_decides_nothing() {
     let bench = Bench::new();
