@@ -97,6 +97,11 @@ impl Cache {
         })
     }
 
+    /// Whether results outlive this process.
+    pub fn keeps(&self) -> bool {
+        self.folder.is_some()
+    }
+
     /// The hash of `parts` and this program.
     pub fn key(&self, parts: &[&str]) -> String {
         let all = std::iter::once(self.program.as_str()).chain(parts.iter().copied());

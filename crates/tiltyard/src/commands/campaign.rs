@@ -10,7 +10,7 @@ use tiltyard_runner::campaign::{
 };
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
-use tiltyard_runner::{duration, machines, schedulers, workloads};
+use tiltyard_runner::{Error, duration, machines, schedulers, workloads};
 
 use super::list::Format;
 use crate::failure::{Code, Failure};
@@ -218,7 +218,13 @@ fn run_cells(
     for line in cache.complaints() {
         say!("tiltyard: {line}");
     }
-    Ok(done?)
+    done.map_err(|error| match error {
+        Error::Stopped(reason) if cache.keeps() => {
+            let line = format!("{reason}; what was done is kept, and the same command continues");
+            Failure::new(Code::Interrupted, line)
+        }
+        error => error.into(),
+    })
 }
 
 /// All results, which must be known.
