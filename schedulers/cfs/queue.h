@@ -292,10 +292,6 @@ static __always_inline bool is_delayed(u32 i)
 	return false;
 }
 
-static __always_inline void leave_delayed(u32 i, u64 now_ns)
-{
-}
-
 static __always_inline void rejoin_task(u32 i, u64 now_ns)
 {
 }

@@ -11,9 +11,6 @@
 #include "virtual.h"
 #include "tiltyard/fair/turns.h"
 
-/* How an entity leaves its queue, beside rule.h: it was delayed. */
-#define LEAVE_DELAYED 32
-
 /* Weights, slices, delays: the entity stays in its queue. ------------------------------------- */
 
 /* Entity i, in no queue or about to be placed, gets another weight. What it is owed is lag *
@@ -375,7 +372,9 @@ static __always_inline void dequeue_task(u32 i, u64 now_ns, u32 how)
 	bool runs = cs->curr == i;
 
 	if (entity(i)->turn.delayed) {
-		cpu_turns(entity(i)->cpu)->nr_delayed--;
+		/* Or a group. */
+		if (is_task(i))
+			cpu_turns(entity(i)->cpu)->nr_delayed--;
 		c->how = LEAVE_SLEEP | LEAVE_DELAYED;
 		c->asleep = true;
 	} else {
@@ -390,14 +389,6 @@ static __always_inline void dequeue_task(u32 i, u64 now_ns, u32 how)
 	/* Who runs and is changed loses its turn in all groups, and gets it back later. */
 	if (runs && how & LEAVE_BRIEFLY)
 		put_current(queue_of(0, entity(i)->cpu), now_ns);
-}
-
-/* Entity i, delayed, leaves. */
-static __always_inline void leave_delayed(u32 i, u64 now_ns)
-{
-	if (is_task(i))
-		cpu_turns(entity(i)->cpu)->nr_delayed--;
-	leave_queues(begin_climb(i, LEAVE_SLEEP | LEAVE_DELAYED), now_ns);
 }
 
 static __always_inline bool is_delayed(u32 i)

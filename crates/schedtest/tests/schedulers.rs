@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The tests that lie beside schedulers, one module for each folder `schedulers/NAME/tests`.
 
-#[path = "../../../schedulers/bsd4/tests/mod.rs"]
-mod bsd4;
 #[path = "../../../schedulers/bfs/tests/mod.rs"]
 mod bfs;
+#[path = "../../../schedulers/bsd4/tests/mod.rs"]
+mod bsd4;
 #[path = "../../../schedulers/cfs/tests/mod.rs"]
 mod cfs;
 #[path = "../../../schedulers/eevdf/tests/mod.rs"]

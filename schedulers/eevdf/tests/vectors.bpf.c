@@ -216,7 +216,7 @@ SEC("syscall") u64 t_pick(u64 *a)
 		i = pick_task(0, a[0]);
 		if (!i || !is_delayed(i))
 			break;
-		leave_delayed(i, a[0]);
+		dequeue_task(i, a[0], 0);
 	}
 	if (a[1] && i) {
 		if (cpu_state(0)->curr != i)

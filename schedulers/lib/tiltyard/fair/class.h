@@ -164,10 +164,10 @@ void BPF_STRUCT_OPS(fair_dequeue, struct task_struct *p, u64 deq_flags)
 		release(i);
 }
 
-/* choose() says so with the task that has the turn and keeps it; and that it has to be called
- * again. */
+/* choose() says so with the task that has the turn and keeps it; and with an entity that has to
+ * leave before the next choice. */
 #define KEEPS_TURN MAX_TASKS
-#define PICK_AGAIN (2 * MAX_TASKS)
+#define IS_DELAYED (1U << 20)
 
 /*
  * The task that shall run on `cpu` next; it has the turn now. KEEPS_TURN is added if it is @prev,
@@ -185,9 +185,8 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 	bpf_spin_lock(&lk->lock);
 	i = pick_task(cpu, now_ns);
 	if (i && is_delayed(i)) {
-		leave_delayed(i, now_ns);
 		bpf_spin_unlock(&lk->lock);
-		return PICK_AGAIN;
+		return i + IS_DELAYED;
 	}
 	keeps = i && i == prev;
 	WRITE_ONCE(cs->resched, false);
@@ -212,8 +211,10 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 	bpf_for (try, 0, DISPATCH_TRIES) {
 		u32 i = choose(cpu, prev_slot, now_ns);
 
-		if (i == PICK_AGAIN)
+		if (i >= IS_DELAYED) {
+			depart(i - IS_DELAYED, now_ns, LEAVE_DELAYED);
 			continue;
+		}
 		if (prev && i > KEEPS_TURN) {
 			prev->scx.slice = TURN_NS;
 			return true;

@@ -15,6 +15,7 @@
 #define LEAVE_FOREVER 4	 /* it ends */
 #define LEAVE_CPU     8	 /* for another CPU or group */
 #define LEAVE_AS_IS   16 /* it comes back at once, and nothing has changed */
+#define LEAVE_DELAYED 32 /* it was delayed; nothing is done if it no longer is */
 
 /* Charges the queue's current entity for the time since its last charge. */
 static void update_curr(u32 q, u64 now_ns);
@@ -37,7 +38,6 @@ static void set_current(u32 q, u32 i, u64 now_ns);
 /* The task that should run on a CPU, 0 if none is runnable. Changes no turn. An entity that is
  * delayed has to leave now, and another to be picked. */
 static u32 pick_task(u32 cpu, u64 now_ns);
-static void leave_delayed(u32 i, u64 now_ns);
 /* A tick hits task i: is its turn over? */
 static bool tick_task(u32 i, u64 now_ns);
 /* Task `wakee` has come to its CPU: should it preempt the one that runs there? */

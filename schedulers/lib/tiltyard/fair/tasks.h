@@ -14,6 +14,9 @@ static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 {
 	struct fair_entity *e = entity(i);
 
+	/* It has woken up meanwhile. */
+	if (how & LEAVE_DELAYED && !is_delayed(i))
+		return;
 	if (e->on_rq)
 		dequeue_task(i, now_ns, how);
 	else if (how & LEAVE_CPU)
