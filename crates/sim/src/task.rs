@@ -299,6 +299,11 @@ fn task_name(comm: &[c_char], long: Option<&str>) -> String {
     long.map_or_else(short, str::to_owned)
 }
 
+/// `sysctl_sched_base_slice` on so many CPUs: 0.7 ms times 1 + log2 of them, eight at most (Linux 6.18).
+pub fn default_slice_ns(cpus: usize) -> u64 {
+    700_000 * u64::from(1 + cpus.clamp(1, 8).ilog2())
+}
+
 /// A `task_struct` with everything zero except what must not be.
 pub fn new_task_struct(pid: i32, name: &str) -> TaskStruct {
     let mut comm = [0 as c_char; TASK_COMM_LEN];

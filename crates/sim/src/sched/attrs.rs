@@ -8,7 +8,7 @@ use crate::ext::flags::*;
 use crate::races::Sync;
 use crate::sched::rt::rr_slice_ticks;
 use crate::sched::{Leave, ON_RQ_MIGRATING, ON_RQ_QUEUED};
-use crate::task::{Class, ExtState, Life, TaskId, ext_weight};
+use crate::task::{Class, ExtState, Life, TaskId, default_slice_ns, ext_weight};
 use std::rc::Rc;
 use tiltyard_model::EventKind;
 use tiltyard_workload::{Attrs, Policy};
@@ -23,11 +23,6 @@ const SCHED_IDLE: u32 = 5;
 /// Slices that tasks ask for are brought into these bounds (`__setparam_fair()` of Linux 6.18).
 const LEAST_SLICE_NS: u64 = 100_000;
 const MOST_SLICE_NS: u64 = 100_000_000;
-
-/// `sysctl_sched_base_slice` on so many CPUs: 0.7 ms times 1 + log2 of them, eight at most (Linux 6.18).
-pub(crate) fn default_slice_ns(cpus: usize) -> u64 {
-    700_000 * u64::from(1 + cpus.clamp(1, 8).ilog2())
-}
 
 impl Engine<'_> {
     /// Applies what is set in `attrs`, in rt-app's order: policy and nice, affinity, group.

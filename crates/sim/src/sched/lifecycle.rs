@@ -7,9 +7,9 @@ use crate::jitter::{TaskJitter, starts_ns};
 use crate::program::compile::{Insn, compile_shell};
 use crate::program::{Cursor, Wait};
 use crate::sched::Leave;
-use crate::sched::attrs::default_slice_ns;
 use crate::task::{
-    Class, ExtState, ExtTask, Life, NO_APP, Task, TaskId, Work, long_name, new_task_struct,
+    Class, ExtState, ExtTask, Life, NO_APP, Task, TaskId, Work, default_slice_ns, long_name,
+    new_task_struct,
 };
 use std::ptr;
 use std::rc::Rc;
