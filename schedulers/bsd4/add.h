@@ -126,6 +126,9 @@ __noinline int add_notify(u64 queue, u32 pri, u32 flags)
 		kick_other_cpu(queue, pri);
 		return 0;
 	}
+	/* The task that has just lost this CPU asks nobody else. */
+	if ((flags & ADD_YIELDING) && !READ_ONCE(cpu_ctx(self)->curr))
+		return 0;
 	if (!(flags & ADD_SCHEDCPU))
 		maybe_resched(self, pri, preemption && !(flags & ADD_YIELDING));
 	return 0;

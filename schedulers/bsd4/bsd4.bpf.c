@@ -154,23 +154,19 @@ static __always_inline bool fuzz_prefers(struct bsd4_cpu *c, u64 key, u64 head)
 }
 
 /*
- * sched_choose. The kernel asks before it requeues the running task, 4BSD requeues first: so find
- * the place that the task would get, and let it run on if that is the first of all. Between the
- * heads of the two queues the exact priority decides, and the global queue if it is the same.
+ * sched_choose. The kernel asks before it requeues the running task @t, 4BSD requeues first: so
+ * find the place that the task would get, and let it run on if that is the first of all. Between
+ * the heads of the two queues the exact priority decides, and the global queue if it is the same.
+ * False: there is nothing to run.
  */
-void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
+static __always_inline bool choose(s32 cpu, struct bsd4_cpu *c, struct task_struct *prev,
+				   struct bsd4_task *t)
 {
 	bool own = scx_bpf_dsq_nr_queued(cpu) > 0, stays = false;
 	struct candidate global = {}, local = {};
-	struct bsd4_cpu *c = cpu_ctx(cpu);
-	struct bsd4_task *t = NULL;
 
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
-		t = task_of(prev);
-	if (!t && !own && runq_fuzz <= 1) {
-		scx_bpf_dsq_move_to_local(QUEUE_GLOBAL, 0);
-		return;
-	}
+	if (!t && !own && runq_fuzz <= 1)
+		return scx_bpf_dsq_move_to_local(QUEUE_GLOBAL, 0);
 	if (runq_fuzz > 1)
 		first_with_fuzz(cpu, &global);
 	else
@@ -199,17 +195,37 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 	if (stays && (READ_ONCE(t->queue) != QUEUE_GLOBAL) == own) {
 		add_notify(READ_ONCE(t->queue), READ_ONCE(t->pri), ADD_YIELDING);
 		run_on(cpu, c, prev, t);
-		return;
+		return true;
 	}
 	if (own && scx_bpf_dsq_move_to_local(cpu, 0))
-		return;
+		return true;
 	if (runq_fuzz > 1 && c->nth && take_nth(cpu))
-		return;
+		return true;
 	if (scx_bpf_dsq_move_to_local(QUEUE_GLOBAL, 0) || scx_bpf_dsq_move_to_local(cpu, 0))
-		return;
+		return true;
 	/* Another CPU was faster. */
 	if (t)
 		run_on(cpu, c, prev, t);
+	return t;
+}
+
+/*
+ * While a scheduler is loaded, and while the machine is suspended, the kernel runs tasks by itself,
+ * and does not say which CPUs are idle. Then it makes all CPUs choose again.
+ */
+void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct bsd4_cpu *c = cpu_ctx(cpu);
+	struct bsd4_task *t = NULL;
+
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
+		t = task_of(prev);
+	if (prev && c->marked)
+		mark_idle(cpu, false);
+	if (choose(cpu, c, prev, t) || prev || c->marked)
+		return;
+	cpu_leaves(c, PRI_IDLE);
+	mark_idle(cpu, true);
 }
 
 /* Running ------------------------------------------------------------------------------- */
@@ -230,10 +246,6 @@ void BPF_STRUCT_OPS(bsd4_running, struct task_struct *p)
 	WRITE_ONCE(t->queue, QUEUE_NONE);
 	WRITE_ONCE(t->queued_ns, 0);
 	t->placed = false;
-	if (!c->seen) {
-		c->seen = true;
-		mark_idle(cpu, false);
-	}
 	/* It returns to user mode now or soon. */
 	return_to_user(t);
 	WRITE_ONCE(c->curr, i);
@@ -250,7 +262,7 @@ void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
 	if (!t)
 		return;
 	WRITE_ONCE(t->running, false);
-	cpu_leaves(c, 0);
+	cpu_leaves(c, runnable && p->scx.slice ? 0 : PRI_IDLE);
 	/* A better class takes the CPU, as interrupt threads do in FreeBSD. Without a slice the
 	 * task goes back to its queue, where others can take it. */
 	if (runnable && p->scx.slice) {
@@ -313,7 +325,6 @@ void BPF_STRUCT_OPS(bsd4_update_idle, s32 cpu, bool idle)
 {
 	struct bsd4_cpu *c = cpu_ctx(cpu);
 
-	c->seen = true;
 	cpu_leaves(c, idle ? PRI_IDLE : 0);
 	mark_idle(cpu, idle);
 	if (!idle)

@@ -8,9 +8,9 @@
 #include "task.h"
 
 /*
- * One CPU. ticks, switch_tick and turn_over belong to its own callbacks. Others look at curr and
- * other_pri, and set resched and preempt when they interrupt it: hints for its next switch, of
- * which one may be lost or be meant for the task before.
+ * One CPU. ticks, switch_tick, turn_over, yields and marked belong to its own callbacks. Others
+ * look at curr and other_pri, and set resched and preempt when they interrupt it: hints for its
+ * next switch, of which one may be lost or be meant for the task before.
  */
 struct bsd4_cpu {
 	struct tick_grid ticks;
@@ -26,8 +26,8 @@ struct bsd4_cpu {
 	bool preempt_remote;
 	bool turn_over;
 	bool yields;
-	/* It has run something, or fallen idle: before, nobody knows. */
-	bool seen;
+	/* It is in the mask of idle CPUs. */
+	bool marked;
 	/* first_with_fuzz(): tasks looked at; how many are before the one found; whether there
 	 * would have been room for another one. */
 	u32 nr_seen;
@@ -70,13 +70,15 @@ static __always_inline void mark_idle(s32 cpu, bool idle)
 {
 	u64 bit = 1ULL << (cpu & 63);
 
+	cpu_ctx(cpu)->marked = idle;
 	if (idle)
 		__sync_fetch_and_or(idle_word(cpu), bit);
 	else
 		__sync_fetch_and_and(idle_word(cpu), ~bit);
 }
 
-/* No task of ours runs any more: a better class, or nothing. */
+/* No task of ours runs any more: a better class, or nothing, or the next one is being chosen, and
+ * may be worse than one that comes just now. */
 static __always_inline void cpu_leaves(struct bsd4_cpu *c, u32 other_pri)
 {
 	WRITE_ONCE(c->other_pri, other_pri);

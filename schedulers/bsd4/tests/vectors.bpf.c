@@ -149,7 +149,6 @@ int t_cpu(struct words *x)
 
 	c->curr = x->w[1];
 	c->other_pri = x->w[2];
-	c->seen = true;
 	mark_idle(x->w[0], x->w[3]);
 	c->switch_tick = x->w[4];
 	c->nr_runnable = x->w[5];
