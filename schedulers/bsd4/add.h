@@ -53,7 +53,7 @@ static __noinline bool wake_idle(s32 self)
 	return woken;
 }
 
-/* False: nobody has been told of the task. */
+/* False: nobody has been informed of the task. */
 static __always_inline bool forward_wakeup(s32 self)
 {
 	if (!ipiwakeup_enabled || (!ipiwakeup_usemask && !ipiwakeup_useloop))

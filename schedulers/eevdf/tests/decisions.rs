@@ -71,7 +71,7 @@ impl Queue<'_> {
         self.number_of(self.call("t_pick", &[NOW, 0]))
     }
 
-    /// The task that a record tells of, which is new to the queue.
+    /// The task of a record, which is new to the queue.
     fn joiner(&mut self, record: &Value, policy: i64) -> i64 {
         let words = ["nice", "slice", "custom"].map(|key| int(&record[key]));
         let task = self.call("t_task", &[words[0], words[1], words[2], 0, policy]);
