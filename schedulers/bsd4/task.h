@@ -48,7 +48,7 @@ struct bsd4_task {
 	bool running;
 	/* It ran since schedcpu() looked last. */
 	bool did_run;
-	/* It was preempted, and had been informed to make way before that. */
+	/* It was preempted, and had been asked to make way before that. */
 	bool resched;
 	/* dispatch() has found its next place: `queue`, and p->scx.dsq_vtime in it. */
 	bool placed;
