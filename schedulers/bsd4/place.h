@@ -56,8 +56,8 @@ static __always_inline bool keeps_place(struct task_struct *p, struct bsd4_task 
 	return queue == QUEUE_GLOBAL ? !is_restricted(p) : allowed(p, queue);
 }
 
-/* A task that was preempted and asked to make way before comes back with its flag: it leaves the CPU
- * again as soon as it can. */
+/* A task that was preempted and asked to make way before comes back with its flag: it leaves the
+ * CPU again as soon as it can. */
 static __always_inline void still_flagged(s32 cpu, struct bsd4_cpu *c, struct bsd4_task *t)
 {
 	if (!READ_ONCE(t->resched))
