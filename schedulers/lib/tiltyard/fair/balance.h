@@ -6,8 +6,8 @@
 #ifndef __LIB_FAIR_BALANCE_H
 #define __LIB_FAIR_BALANCE_H
 
-#include "tiltyard/fair/move.h"
-#include "tiltyard/fair/place.h"
+#include "move.h"
+#include "place.h"
 
 /* With all tasks pinned, intervals grow up to this. */
 #define MAX_PINNED_MS 512

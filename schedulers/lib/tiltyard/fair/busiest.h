@@ -6,7 +6,7 @@
 #ifndef __LIB_FAIR_BUSIEST_H
 #define __LIB_FAIR_BUSIEST_H
 
-#include "tiltyard/fair/load.h"
+#include "load.h"
 
 /* The later, the rather a group is taken from. */
 enum load_type { LOAD_OTHER, LOAD_IMBALANCED, LOAD_OVERLOADED };

@@ -25,10 +25,10 @@
 #ifndef __LIB_FAIR_CLASS_H
 #define __LIB_FAIR_CLASS_H
 
-#include "tiltyard/fair/balance.h"
-#include "tiltyard/fair/rule.h"
-#include "tiltyard/fair/tasks.h"
-#include "tiltyard/fair/tunables.h"
+#include "balance.h"
+#include "rule.h"
+#include "tasks.h"
+#include "tunables.h"
 
 /* Tasks that may turn out not to be ours in one dispatch(), having just been dequeued; or delayed.
  */

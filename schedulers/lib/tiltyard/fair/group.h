@@ -5,9 +5,9 @@
 #ifndef __LIB_FAIR_GROUP_H
 #define __LIB_FAIR_GROUP_H
 
-#include "tiltyard/fair/pelt.h"
-#include "tiltyard/fair/rule.h"
-#include "tiltyard/fair/types.h"
+#include "pelt.h"
+#include "rule.h"
+#include "types.h"
 
 /* Empties queue q of group g and the entity that stands for it. */
 static __noinline void group_reset_queue(u32 g, u32 cpu)

@@ -8,9 +8,9 @@
 #ifndef __LIB_FAIR_LOAD_H
 #define __LIB_FAIR_LOAD_H
 
-#include "tiltyard/domains.h"
-#include "tiltyard/fair/group.h"
-#include "tiltyard/fair/tunables.h"
+#include "../domains.h"
+#include "group.h"
+#include "tunables.h"
 
 #define UNKNOWN_LATENCY (~0U)
 

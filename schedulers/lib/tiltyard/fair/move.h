@@ -14,8 +14,8 @@
 #ifndef __LIB_FAIR_MOVE_H
 #define __LIB_FAIR_MOVE_H
 
-#include "tiltyard/fair/busiest.h"
-#include "tiltyard/fair/turns.h"
+#include "busiest.h"
+#include "turns.h"
 
 #define NOWHERE MAX_CPUS
 

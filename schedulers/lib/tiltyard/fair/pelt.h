@@ -8,7 +8,7 @@
 #ifndef __LIB_FAIR_PELT_H
 #define __LIB_FAIR_PELT_H
 
-#include "tiltyard/fair/types.h"
+#include "types.h"
 
 /* What a sum of 1024 per segment tends to (integer arithmetic), and after how many segments. */
 #define PELT_MAX	  47742

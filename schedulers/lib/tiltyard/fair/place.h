@@ -6,7 +6,7 @@
 #ifndef __LIB_FAIR_PLACE_H
 #define __LIB_FAIR_PLACE_H
 
-#include "tiltyard/fair/load.h"
+#include "load.h"
 
 /* Why a task needs a CPU. sched_ext does not ask at exec. */
 enum place_why { PLACE_WAKE, PLACE_FORK, PLACE_EXEC };

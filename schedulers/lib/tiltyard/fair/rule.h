@@ -7,7 +7,7 @@
 #ifndef __LIB_FAIR_RULE_H
 #define __LIB_FAIR_RULE_H
 
-#include "tiltyard/fair/types.h"
+#include "types.h"
 
 /* How a task leaves its queues. */
 #define LEAVE_SLEEP   1	 /* it blocks */

@@ -5,9 +5,9 @@
 #ifndef __LIB_FAIR_TASKS_H
 #define __LIB_FAIR_TASKS_H
 
-#include "tiltyard/fair/rule.h"
-#include "tiltyard/fair/tunables.h"
-#include "tiltyard/fair/turns.h"
+#include "rule.h"
+#include "tunables.h"
+#include "turns.h"
 
 /* Task @i leaves its queues, @how; with LEAVE_CPU its CPU or group as well. Lock held. */
 static __always_inline void leave(u32 i, u64 now_ns, u32 how)

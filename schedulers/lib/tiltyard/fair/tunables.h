@@ -6,7 +6,7 @@
 #ifndef __LIB_FAIR_TUNABLES_H
 #define __LIB_FAIR_TUNABLES_H
 
-#include "tiltyard/arith.h"
+#include "../arith.h"
 
 /* Fairness between cgroups first, between tasks second. */
 const volatile bool groups_on = true;
@@ -48,6 +48,12 @@ const volatile u32 tick_hz = 250;
 const volatile bool group_imbalance_bug = true;
 /* A wakee stays within its cache, although another one has idle CPUs. */
 const volatile bool overload_on_wakeup_bug = true;
+
+/* Signed division that rounds towards 0; @b > 0. BPF before v4 has none. */
+static __always_inline s64 divide(s64 a, s64 b)
+{
+	return a < 0 ? -(s64)((u64)-a / (u64)b) : (s64)((u64)a / (u64)b);
+}
 
 /*
  * Kernels multiply times by a factor for the number of online CPUs, eight at most. @scaling: 0

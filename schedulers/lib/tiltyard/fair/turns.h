@@ -6,8 +6,8 @@
 #ifndef __LIB_FAIR_TURNS_H
 #define __LIB_FAIR_TURNS_H
 
-#include "tiltyard/fair/group.h"
-#include "tiltyard/fair/rule.h"
+#include "group.h"
+#include "rule.h"
 
 struct fair_lock {
 	struct bpf_spin_lock lock;

@@ -9,11 +9,11 @@
 #ifndef __LIB_FAIR_TYPES_H
 #define __LIB_FAIR_TYPES_H
 
-#include "tiltyard/custody.h"
-#include "tiltyard/groups.h"
-#include "tiltyard/kernel.h"
-#include "tiltyard/machine.h"
-#include "tiltyard/tree.h"
+#include "../custody.h"
+#include "../groups.h"
+#include "../kernel.h"
+#include "../machine.h"
+#include "tree.h"
 
 /* exec_start of a current entity that is not on the CPU just now: no time passes for it. */
 #define PAUSED	(~0ULL >> 1)

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Loads as balancing sees them: of CPUs, now and lately, and of tasks in groups.
+ *
+ * Other CPUs are looked at without their locks, here and in all that uses this, as in Linux: each
+ * at another moment. Partners are the updates under the lock, in queue.h and pelt_update().
+ */
+#pragma once
+
+#include "domains.h"
+#include "group.h"
+
+#define UNKNOWN_LATENCY (~0U)
+
+/* The kernel's clock of ticks. */
+static __always_inline u64 tick_of(u64 now_ns)
+{
+	return now_ns / (NSEC_PER_SEC / tick_hz);
+}
+
+/* Load of the tasks that are runnable on @cpu now. */
+static __always_inline u64 cpu_load(u32 cpu)
+{
+	return READ_ONCE(queue(queue_of(0, cpu))->pelt.runnable_avg);
+}
+
+/* Runnable tasks of all classes. */
+static __always_inline u32 nr_running(u32 cpu)
+{
+	return READ_ONCE(cpu_state(cpu)->nr_tasks) + READ_ONCE(cpu_state(cpu)->nr_other);
+}
+
+static __always_inline bool cpu_is_idle(u32 cpu, const struct cpumask *idle)
+{
+	return !nr_running(cpu) && bpf_cpumask_test_cpu(cpu, idle);
+}
+
+/* The same of one CPU, by a function of its own: see join_session(). */
+__noinline int is_idle(u32 cpu)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool yes = cpu_is_idle(cpu, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return yes;
+}
+
+/* Capacity ------------------------------------------------------------------------------ */
+
+/* Other classes count half a second, halved after each. */
+#define OTHER_PERIOD_NS 500000000ULL
+
+/* What they leave of a CPU, in 1/1024. */
+static __noinline u32 capacity_left(u64 other_avg, u64 since_ns)
+{
+	u64 used = other_avg / (OTHER_PERIOD_NS + since_ns);
+
+	return used < CAPACITY ? CAPACITY - used : 1;
+}
+
+/* Halves what other classes have used for each period that has passed. Lock of the CPU held. */
+static __noinline void age_other(struct cfs_cpu *cs, u64 now_ns)
+{
+	u64 since_ns = less(now_ns, cs->other_stamp_ns);
+	u64 periods = since_ns ? (since_ns - 1) / OTHER_PERIOD_NS : 0;
+
+	cs->other_stamp_ns += periods * OTHER_PERIOD_NS;
+	cs->other_avg = periods < 64 ? cs->other_avg >> periods : 0;
+}
+
+static __noinline void update_capacity(u32 cpu, u64 now_ns)
+{
+	struct cfs_cpu *cs = cpu_state(cpu);
+	u64 since_ns = less(now_ns, cs->other_stamp_ns), capacity;
+	capacity = (u64)full_capacity(cpu) * capacity_left(cs->other_avg, since_ns) / CAPACITY;
+	/* Partners: balancing on other CPUs. */
+	WRITE_ONCE(cs->capacity, capacity ?: 1);
+}
+
+/* A task of another class takes @cpu from the one that has the turn. */
+static __always_inline void begin_other(u32 cpu, u64 now_ns)
+{
+	cpu_state(cpu)->other_since_ns = now_ns;
+	/* Partner: nr_running() on other CPUs. */
+	WRITE_ONCE(cpu_state(cpu)->nr_other, 1);
+}
+
+static __noinline void end_other(u32 cpu, u64 now_ns)
+{
+	struct cfs_cpu *cs = cpu_state(cpu);
+	struct cfs_lock *lk = cpu_lock(cpu);
+
+	if (!cs->nr_other || !lk)
+		return;
+	WRITE_ONCE(cs->nr_other, 0);
+	/* Partner: refresh_load() by a CPU that balances for this one. */
+	bpf_spin_lock(&lk->lock);
+	age_other(cs, now_ns);
+	cs->other_avg += less(now_ns, cs->other_since_ns) * CAPACITY;
+	update_capacity(cpu, now_ns);
+	bpf_spin_unlock(&lk->lock);
+}
+
+static __noinline void init_cpus(u64 now_ns)
+{
+	u32 cpu;
+
+	bpf_for (cpu, 0, nr_cpus) {
+		struct cfs_cpu *cs = cpu_state(cpu);
+
+		cs->capacity = full_capacity(cpu);
+		cs->other_stamp_ns = now_ns;
+		cs->avg_idle_ns = 2 * migration_cost_ns;
+		cs->max_idle_cost_ns = migration_cost_ns;
+		cs->exit_latency_us = UNKNOWN_LATENCY;
+	}
+}
+
+static __always_inline u32 capacity_of(u32 cpu)
+{
+	return READ_ONCE(cpu_state(cpu)->capacity);
+}
+
+/* Whether other classes leave noticeably less than all of @cpu. */
+static __always_inline bool capacity_reduced(u32 cpu, u32 pct)
+{
+	return capacity_of(cpu) * pct < full_capacity(cpu) * 100;
+}
+
+static __always_inline u32 cpu_util(u32 cpu)
+{
+	u32 util = READ_ONCE(queue(queue_of(0, cpu))->pelt.util_avg), most = full_capacity(cpu);
+
+	return util < most ? util : most;
+}
+
+/* Averages of a CPU's load -------------------------------------------------------------- */
+
+/* Factors, in 1/128, by which average n falls in 1, 2, 4, ... ticks without load. */
+static const u8 history_decay[HISTORY_SLOTS][8] = {
+	{0},
+	{64, 32, 8},
+	{96, 72, 40, 12, 1},
+	{112, 98, 75, 43, 15, 1},
+	{120, 112, 98, 76, 45, 16, 2},
+};
+
+/* Average @n, 1..4, after @ticks ticks without load. */
+static __noinline u64 history_missed(u64 load, u64 ticks, u32 n)
+{
+	u32 i = n & (HISTORY_SLOTS - 1), k;
+
+	/* Nothing is left of it after 8, 32, 64, 128 ticks. */
+	if (ticks >= (i == 1 ? 8 : 8U << i))
+		return 0;
+	if (i == 1)
+		return load >> ticks;
+	bpf_for (k, 0, 7) {
+		u32 bit = k;
+
+		barrier_var(bit);
+		if (ticks & 1ULL << bit)
+			load = load * history_decay[i][bit & 7] >> 7;
+	}
+	return load;
+}
+
+/*
+ * A tick: average n goes 1/2^n of the way to the present load, rounded up when it rises. @ticks
+ * have come since the last one that was counted; between them the load was that of the last.
+ */
+static __noinline void history_update(struct cfs_cpu *cs, u64 load, u64 ticks)
+{
+	u64 before = READ_ONCE(cs->history[0]);
+	u32 k;
+
+	WRITE_ONCE(cs->history[0], load);
+	bpf_for (k, 1, NR_HISTORY) {
+		u64 old, new = load, *average;
+		u32 n = k;
+
+		/* Or its mask is left out, and the verifier knows no bounds. */
+		barrier_var(n);
+		average = &cs->history[n & (HISTORY_SLOTS - 1)];
+		old = history_missed(READ_ONCE(*average), ticks - 1, n) + before -
+		      history_missed(before, ticks - 1, n);
+		if (new > old)
+			new += (1 << n) - 1;
+		/* Partners: source_load() and target_load() on other CPUs. */
+		WRITE_ONCE(*average, (old * ((1 << n) - 1) + new) >> n);
+	}
+}
+
+/* @cpu's average @index - 1. */
+static __always_inline u64 history_of(u32 cpu, u32 index)
+{
+	/* Not computed before a loop: the verifier would forget its bounds. */
+	barrier_var(index);
+	return READ_ONCE(cpu_state(cpu)->history[(index - 1) & (HISTORY_SLOTS - 1)]);
+}
+
+/* @cpu's load as one to take tasks from, @index as load_index() has it: rather too low. */
+static __always_inline u64 source_load(u32 cpu, u32 index)
+{
+	u64 now = cpu_load(cpu), then;
+
+	if (!index)
+		return now;
+	then = history_of(cpu, index);
+	return then < now ? then : now;
+}
+
+/* The same as one that is given tasks: rather too high. */
+static __always_inline u64 target_load(u32 cpu, u32 index)
+{
+	u64 now = cpu_load(cpu), then;
+
+	if (!index)
+		return now;
+	then = history_of(cpu, index);
+	return then > now ? then : now;
+}
+
+/* Loads of tasks in groups -------------------------------------------------------------- */
+
+/* Signed division that rounds towards 0; @b > 0. BPF before v4 has none. */
+static __always_inline s64 divide(s64 a, s64 b)
+{
+	return a < 0 ? -(s64)((u64)-a / (u64)b) : (s64)((u64)a / (u64)b);
+}
+
+/*
+ * By how much the load of @cpu's root queue changes if @load joins queue @q of a group, which in
+ * all gets @group_load more: each group above only gets another share of what it has.
+ */
+static __noinline s64 effective_load(u32 q, s64 load, s64 group_load)
+{
+	u32 level;
+
+	bpf_for (level, 0, MAX_DEPTH) {
+		struct cfs_queue *cfs_rq = queue(q);
+		struct task_group_state *g = group(cfs_rq->group);
+		s64 here = READ_ONCE(cfs_rq->pelt.load_avg), total;
+
+		if (!cfs_rq->group)
+			break;
+		total = group_load + (s64)READ_ONCE(g->load_avg) -
+			(s64)READ_ONCE(cfs_rq->announced_avg) + here;
+		here += load;
+		load = READ_ONCE(g->shares);
+		if (total > 0 && here < total)
+			load = divide(here * load, total);
+		/* A negative one stays. */
+		if (load >= 0 && load < MIN_SHARES)
+			load = MIN_SHARES;
+		load -= READ_ONCE(entity(owner_of(q))->pelt.load_avg);
+		group_load = 0;
+		q = entity(owner_of(q))->queue;
+	}
+	return load;
+}
+
+/* What the load of queue @q counts in the root queue. Computed once a tick, from the root down. */
+static __noinline void update_h_load(u32 q, u64 tick)
+{
+	u32 path[MAX_DEPTH], depth = 0, level, at = q;
+	u64 load;
+
+	bpf_for (level, 0, MAX_DEPTH) {
+		path[level & (MAX_DEPTH - 1)] = at;
+		depth = level;
+		if (!queue(at)->group || queue(at)->h_load_tick == tick + 1)
+			break;
+		at = entity(owner_of(at))->queue;
+	}
+	if (queue(at)->h_load_tick != tick + 1) {
+		queue(at)->h_load = queue(at)->pelt.load_avg;
+		queue(at)->h_load_tick = tick + 1;
+	}
+	load = queue(at)->h_load;
+	bpf_for (level, 0, MAX_DEPTH) {
+		u32 child = path[(depth - 1 - level) & (MAX_DEPTH - 1)];
+
+		if (level >= depth)
+			break;
+		load = load * entity(owner_of(child))->pelt.load_avg /
+		       (queue(at)->pelt.load_avg + 1);
+		queue(child)->h_load = load;
+		queue(child)->h_load_tick = tick + 1;
+		at = child;
+	}
+}
+
+/* The load of task @i as its CPU's root queue sees it. */
+static __noinline u64 task_h_load(u32 i, u64 tick)
+{
+	u32 q = entity(i)->queue;
+
+	update_h_load(q, tick);
+	return entity(i)->pelt.load_avg * queue(q)->h_load / (queue(q)->pelt.load_avg + 1);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A task's CPU, its group and its birth. The functions here take the locks themselves.
+ */
+#pragma once
+
+#include "types.h"
+#include "queue.h"
+
+/* Task @i leaves its queues, @how; with LEAVE_CPU its CPU or group as well. Lock held. */
+static __always_inline void leave(u32 i, u64 now_ns, u32 how)
+{
+	struct cfs_entity *e = entity(i);
+
+	if (e->on_rq) {
+		dequeue_task(i, now_ns, how);
+	} else if (how & LEAVE_CPU && !e->relative) {
+		e->vruntime -= queue(e->queue)->min_vruntime;
+		e->relative = true;
+	}
+	e->moving = false;
+	e->pushed = false;
+	if (how & (LEAVE_CPU | LEAVE_FOREVER))
+		detach_load(i, now_ns);
+	if (!(how & LEAVE_CPU))
+		custody_end(&e->custody);
+}
+
+/* A balancing CPU may take a waiting task at any moment, and then another lock guards it. */
+#define LOCK_TRIES 8
+
+/* It has been taken that often, or its CPU is none. Left where it is, the queues would be wrong. */
+static __noinline void give_up(u32 i)
+{
+	scx_bpf_error("cfs: task %d has been on %d CPUs while one of them was locked",
+		      READ_ONCE(entity(i)->custody.pid), LOCK_TRIES);
+}
+
+/* Takes task @i, running or not, out of its queues, @how. Not static: see join_session(). */
+__noinline int depart(u32 i, u64 now_ns, u32 how)
+{
+	struct cfs_entity *e = entity(i);
+	u32 try;
+
+	bpf_for (try, 0, LOCK_TRIES) {
+		/* Partner: detach_task(). */
+		u32 cpu = READ_ONCE(e->cpu);
+		struct cfs_lock *lk = cpu_lock(cpu);
+		bool ours;
+
+		if (!lk)
+			break;
+		bpf_spin_lock(&lk->lock);
+		ours = READ_ONCE(e->cpu) == cpu;
+		if (ours)
+			leave(i, now_ns, how);
+		bpf_spin_unlock(&lk->lock);
+		if (ours)
+			return 0;
+	}
+	give_up(i);
+	return -EAGAIN;
+}
+
+/* The core takes task @i out of our hands. */
+__noinline int release(u32 i)
+{
+	struct cfs_entity *e = entity(i);
+	u32 try;
+
+	bpf_for (try, 0, LOCK_TRIES) {
+		u32 cpu = READ_ONCE(e->cpu);
+		struct cfs_lock *lk = cpu_lock(cpu);
+		bool ours;
+
+		if (!lk)
+			break;
+		bpf_spin_lock(&lk->lock);
+		ours = READ_ONCE(e->cpu) == cpu;
+		if (ours)
+			custody_end(&e->custody);
+		bpf_spin_unlock(&lk->lock);
+		if (ours)
+			return 0;
+	}
+	give_up(i);
+	return -EAGAIN;
+}
+
+/* Sees to it that task p is counted in the group of its session, if that is what it is in. */
+static __noinline void follow_session(struct task_struct *p, u32 i, u64 now_ns)
+{
+	struct cfs_entity *e = entity(i);
+	u64 id = 0;
+	s32 nice = 0;
+	u32 g;
+
+	if (groups_on && autogroup && !e->cgroup)
+		id = session_of(p, &nice);
+	if (id == e->session)
+		return;
+	g = id ? join_session(id, nice) : e->cgroup;
+	if (id && !g) {
+		scx_bpf_error(
+			"cfs: no room for another session (%d groups on %d CPUs); set autogroup=0",
+			max_groups(), nr_cpus);
+		return;
+	}
+	depart(i, now_ns, LEAVE_CPU);
+	leave_session(e->group, e->session);
+	e->session = id;
+	WRITE_ONCE(e->group, g);
+	e->queue = queue_of(g, e->cpu);
+}
+
+/* Before task p joins the queues of `cpu`: off its old CPU, into the group that is now its. */
+static __always_inline void settle(struct task_struct *p, u32 i, u32 cpu, u64 now_ns)
+{
+	follow_session(p, i, now_ns);
+	if (entity(i)->cpu == cpu)
+		return;
+	depart(i, now_ns, LEAVE_CPU);
+	/* Its cache is left behind. */
+	WRITE_ONCE(entity(i)->exec_start_ns, 0);
+}
+
+/* Queues task i on `cpu` unless it is. Lock held; settle() came before. */
+static __noinline void join(u32 i, u32 cpu, u64 now_ns, bool wakeup)
+{
+	struct cfs_entity *e = entity(i);
+
+	if (e->on_rq)
+		return;
+	e->moving = false;
+	e->pushed = false;
+	/* Partners: detach_one() on a CPU that has seen the task on its old one, depart(). */
+	WRITE_ONCE(e->cpu, cpu);
+	e->queue = queue_of(e->group, cpu);
+	if (e->newborn && !e->placed) {
+		e->vruntime = queue(e->queue)->min_vruntime;
+		place_newborn(e->queue, i);
+		e->vruntime -= queue(e->queue)->min_vruntime;
+	}
+	enqueue_task(i, now_ns, wakeup);
+}
+
+/*
+ * A new task takes its place in the parent's queue; the vruntime is kept as a distance, to be
+ * counted from wherever the task will be queued. True if the parent should be preempted.
+ */
+static __noinline bool fork_task(u32 i, u32 parent, u64 now_ns)
+{
+	struct cfs_entity *e = entity(i);
+	/* Partner: join() of the parent, if another CPU changes it just now. */
+	u32 cpu = READ_ONCE(entity(parent)->cpu), q = queue_of(e->group, cpu), curr;
+	struct cfs_lock *lk = cpu_lock(cpu);
+	bool swap = false;
+
+	if (!lk)
+		return false;
+	bpf_spin_lock(&lk->lock);
+	update_curr(q, now_ns);
+	curr = queue(q)->curr;
+	WRITE_ONCE(e->cpu, cpu);
+	e->queue = q;
+	e->vruntime = queue(q)->min_vruntime;
+	if (start_debit && curr)
+		e->vruntime = entity(curr)->vruntime;
+	place_newborn(q, i);
+	if (child_runs_first && curr && is_task(curr) &&
+	    earlier(entity(curr)->vruntime, e->vruntime)) {
+		u64 v = entity(curr)->vruntime;
+
+		entity(curr)->vruntime = e->vruntime;
+		e->vruntime = v;
+		swap = true;
+	}
+	e->vruntime -= queue(q)->min_vruntime;
+	e->placed = true;
+	bpf_spin_unlock(&lk->lock);
+	return swap;
+}
