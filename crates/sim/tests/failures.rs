@@ -325,7 +325,7 @@ fn index_outside_its_array() {
     );
 }
 
-/// Nobody may think that a deadline or a slice took effect.
+/// Nobody may think that a deadline took effect.
 #[test]
 fn what_is_not_modelled_is_named() {
     let machine = ideal("pu:1", 1000);
@@ -337,7 +337,6 @@ fn what_is_not_modelled_is_named() {
         ),
         (r#""util_min": 100"#, "util_min"),
         (r#""nodes_membind": [0]"#, "nodes_membind"),
-        (r#""dl-runtime": 1000"#, "slice"),
     ] {
         let json =
             format!(r#"{{ "tasks": {{ "a": {{ "loop": 1, {attributes}, "run": 1000 }} }} }}"#);

@@ -7,6 +7,5 @@ mod changes;
 mod fake;
 mod hogs;
 mod multicore;
-mod one_pair;
 mod races;
 mod vectors;
