@@ -7,13 +7,13 @@
  */
 #pragma once
 
-#include "types.h"
 #include "tunables.h"
+#include "turn.h"
 
 /* min_vruntime follows the smallest vruntime in the queue and never goes back. */
 static __noinline void update_min_vruntime(u32 q)
 {
-	struct cfs_queue *cfs_rq = queue(q);
+	struct fair_queue *cfs_rq = queue(q);
 	u32 curr = cfs_rq->curr, first = cfs_rq->waiting.first;
 	u64 v;
 
@@ -32,7 +32,7 @@ static __noinline void update_min_vruntime(u32 q)
 static __noinline void update_curr(u32 q, u64 now_ns)
 {
 	u32 curr = queue(q)->curr;
-	struct cfs_entity *e = entity(curr);
+	struct fair_entity *e = entity(curr);
 	s64 ran_ns = now_ns - READ_ONCE(e->exec_start_ns);
 
 	if (!curr || ran_ns <= 0)
@@ -58,7 +58,7 @@ static __always_inline u64 period_ns(u32 n)
  */
 static __noinline u64 slice_ns(u32 i)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 	u32 n = alt_period ? cpu_state(e->queue % nr_cpus)->nr_tasks : queue(e->queue)->nr_running;
 	u64 slice = period_ns(n + !e->on_rq);
 	u32 level;
@@ -81,7 +81,7 @@ static __noinline u64 slice_ns(u32 i)
 /* A new entity starts behind those that wait, by the vruntime of one slice. */
 static __noinline void place_newborn(u32 q, u32 i)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 	u64 v = queue(q)->min_vruntime;
 
 	if (start_debit)
@@ -92,7 +92,7 @@ static __noinline void place_newborn(u32 q, u32 i)
 /* Who slept long starts a little ahead of the others, who slept shortly keeps what it has. */
 static __noinline void place_wakee(u32 q, u32 i)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 	u64 v = queue(q)->min_vruntime;
 
 	if (sleeper_credit == 1)
@@ -160,7 +160,7 @@ static __noinline void clear_buddies(u32 i)
 	u32 level;
 
 	bpf_for (level, 0, MAX_DEPTH) {
-		struct cfs_queue *cfs_rq = queue(entity(i)->queue);
+		struct fair_queue *cfs_rq = queue(entity(i)->queue);
 
 		if (!i || !(next || last || skip))
 			break;
@@ -183,7 +183,7 @@ static __noinline void clear_buddies(u32 i)
  */
 static __noinline s32 wakeup_test(u32 curr, u32 wakee)
 {
-	struct cfs_entity *w = entity(wakee);
+	struct fair_entity *w = entity(wakee);
 	s64 lead = entity(curr)->vruntime - w->vruntime;
 
 	if (lead <= 0)
@@ -213,7 +213,7 @@ static __always_inline u32 second_of(u32 q, u32 left)
 /* The entity of queue q that should run: the leftmost, or a buddy if that is fair. */
 static __noinline u32 pick_entity(u32 q)
 {
-	struct cfs_queue *cfs_rq = queue(q);
+	struct fair_queue *cfs_rq = queue(q);
 	u32 curr = cfs_rq->curr, left = cfs_rq->waiting.first, pick;
 
 	if (!left || (curr && earlier(entity(curr)->vruntime, entity(left)->vruntime)))
@@ -237,8 +237,8 @@ static __noinline u32 pick_entity(u32 q)
 static __noinline bool turn_is_over(u32 q)
 {
 	u32 curr = queue(q)->curr, first = queue(q)->waiting.first;
-	struct cfs_entity *e = entity(curr);
-	u64 slice = slice_ns(curr), ran_ns = e->sum_exec_ns - e->turn_start_ns;
+	struct fair_entity *e = entity(curr);
+	u64 slice = slice_ns(curr), ran_ns = e->sum_exec_ns - e->turn.start_ns;
 	s64 lead;
 
 	if (ran_ns > slice) {

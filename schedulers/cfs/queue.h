@@ -4,35 +4,12 @@
  */
 #pragma once
 
-#include "types.h"
 #include "fair.h"
-#include "group.h"
-
-struct cfs_lock {
-	struct bpf_spin_lock lock;
-};
-
-/*
- * One lock a CPU for its queues and everything in them. The kernel's own runqueue lock would
- * do for all callbacks about that CPU, but a CPU that runs dry also takes from others.
- */
-DEFINE_ARRAY_MAP(cpu_locks, MAX_CPUS, struct cfs_lock)
-
-static __always_inline struct cfs_lock *cpu_lock(u32 cpu)
-{
-	return bpf_map_lookup_elem(&cpu_locks, &cpu);
-}
-
-/* How an entity leaves its queue. */
-#define LEAVE_SLEEP   1	 /* it keeps its vruntime */
-#define LEAVE_BRIEFLY 2	 /* it comes back at once, with another weight or group */
-#define LEAVE_FOREVER 4	 /* it ends */
-#define LEAVE_CPU     8	 /* for another CPU or group */
-#define LEAVE_AS_IS   16 /* it comes back at once, and nothing has changed */
+#include "tiltyard/fair/turns.h"
 
 static __always_inline void start_waiting(u32 q, u32 i)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 
 	/* After join() has set its CPU; partner: detach_any(). */
 	WRITE_ONCE(e->waiting, true);
@@ -47,9 +24,9 @@ static __always_inline void stop_waiting(u32 q, u32 i)
 
 static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 	u32 q = e->queue;
-	struct cfs_queue *cfs_rq = queue(q);
+	struct fair_queue *cfs_rq = queue(q);
 
 	update_curr(q, now_ns);
 	if (e->attached)
@@ -76,9 +53,9 @@ static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 
 static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 	u32 q = e->queue;
-	struct cfs_queue *cfs_rq = queue(q);
+	struct fair_queue *cfs_rq = queue(q);
 	bool briefly = how & LEAVE_BRIEFLY;
 
 	update_curr(q, now_ns);
@@ -102,48 +79,22 @@ static __always_inline void dequeue_entity(u32 i, u64 now_ns, u32 how)
 	update_shares(q, now_ns);
 }
 
-/* The tasks of a CPU, the last that came first: in this order balancing looks at them. */
-static __noinline void list_task(struct cfs_cpu *cs, u32 i)
+/* A newborn that nobody forked: the scheduler has just been loaded. */
+static __always_inline void place_unplaced(u32 i)
 {
-	entity(i)->list_prev = 0;
-	entity(i)->list_next = cs->first_task;
-	if (cs->first_task)
-		entity(cs->first_task)->list_prev = i;
-	else
-		cs->last_task = i;
-	cs->first_task = i;
-}
+	struct fair_entity *e = entity(i);
 
-static __noinline void unlist_task(struct cfs_cpu *cs, u32 i)
-{
-	u32 next = entity(i)->list_next, prev = entity(i)->list_prev;
-
-	if (prev)
-		entity(prev)->list_next = next;
-	else
-		cs->first_task = next;
-	if (next)
-		entity(next)->list_prev = prev;
-	else
-		cs->last_task = prev;
-}
-
-/* To the end of the list: it has been looked at. */
-static __noinline void list_task_last(struct cfs_cpu *cs, u32 i)
-{
-	if (cs->last_task == i)
+	if (!e->newborn || e->placed)
 		return;
-	unlist_task(cs, i);
-	entity(i)->list_next = 0;
-	entity(i)->list_prev = cs->last_task;
-	entity(cs->last_task)->list_next = i;
-	cs->last_task = i;
+	e->vruntime = queue(e->queue)->min_vruntime;
+	place_newborn(e->queue, i);
+	e->vruntime -= queue(e->queue)->min_vruntime;
 }
 
 /* Queues task i, and the groups above it that were empty on this CPU as if they woke up. */
 static __noinline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
 {
-	struct cfs_cpu *cs = cpu_state(entity(i)->cpu);
+	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
 	u32 level;
 
 	/* Partner: nr_running() on other CPUs. */
@@ -168,7 +119,7 @@ static __noinline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
 /* Takes task i out, and the groups above it that it leaves empty. */
 static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
 {
-	struct cfs_cpu *cs = cpu_state(entity(i)->cpu);
+	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
 	bool asleep = how & LEAVE_SLEEP, leaving = true;
 	u32 level;
 
@@ -196,92 +147,15 @@ static __noinline void dequeue_task(u32 i, u64 now_ns, u32 how)
 	}
 }
 
-/* Takes what runs in queue q and below out of the turn: back to the tree if still runnable. */
-static __noinline void put_current(u32 q, u64 now_ns)
-{
-	u32 level;
-
-	bpf_for (level, 0, MAX_DEPTH) {
-		struct cfs_queue *cfs_rq = queue(q);
-		u32 i = cfs_rq->curr;
-
-		if (!i)
-			break;
-		update_curr(q, now_ns);
-		/* Or it would be taken for one that has just run: is_hot(). */
-		if (entity(i)->exec_start_ns == PAUSED)
-			entity(i)->exec_start_ns = now_ns;
-		update_load(i, now_ns);
-		start_waiting(q, i);
-		cfs_rq->curr = 0;
-		if (is_task(i))
-			break;
-		q = owned_queue(i);
-	}
-}
-
 static __noinline void set_current(u32 q, u32 i, u64 now_ns)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 
 	if (e->waiting)
 		stop_waiting(q, i);
 	update_load(i, now_ns);
 	queue(q)->curr = i;
-	e->turn_start_ns = e->sum_exec_ns;
-}
-
-/*
- * Gives task i the turn on its CPU, from the level upwards where the present turn differs;
- * groups that have the turn in both cases keep it. No time passes until resume_current().
- */
-static __noinline void switch_to(u32 i, u64 now_ns)
-{
-	struct cfs_cpu *cs = cpu_state(entity(i)->cpu);
-	u32 level;
-
-	WRITE_ONCE(cs->curr, i);
-	bpf_for (level, 0, MAX_DEPTH) {
-		u32 q = entity(i)->queue;
-
-		if (!i)
-			break;
-		update_curr(q, now_ns);
-		if (queue(q)->curr != i) {
-			put_current(q, now_ns);
-			set_current(q, i, now_ns);
-		}
-		entity(i)->exec_start_ns = PAUSED;
-		i = owner_of(q);
-	}
-}
-
-/* The task whose turn is paused or about to begin is on the CPU from now on. */
-static __noinline void resume_current(u32 i, u64 now_ns)
-{
-	u32 level;
-
-	bpf_for (level, 0, MAX_DEPTH) {
-		if (!i)
-			break;
-		/* Without the lock, see running(); partner: update_curr(). */
-		WRITE_ONCE(entity(i)->exec_start_ns, now_ns);
-		i = parent_of(i);
-	}
-}
-
-/* Something that CFS does not rule takes the CPU: charge up to now, then let no time pass. */
-static __noinline void pause_current(u32 i, u64 now_ns)
-{
-	u32 level;
-
-	bpf_for (level, 0, MAX_DEPTH) {
-		if (!i)
-			break;
-		update_curr(entity(i)->queue, now_ns);
-		entity(i)->exec_start_ns = PAUSED;
-		i = parent_of(i);
-	}
+	e->turn.start_ns = e->sum_exec_ns;
 }
 
 /* The task that should run on this CPU, 0 if none is runnable. Changes no turn. */
@@ -322,31 +196,11 @@ static __noinline bool tick_task(u32 i, u64 now_ns)
 	return over;
 }
 
-/* Moves *i and *j up to where both are in the same queue. */
-static __noinline bool meet(u32 *i, u32 *j)
-{
-	u32 step;
-
-	bpf_for (step, 0, 2 * MAX_DEPTH) {
-		u32 a = entity(*i)->queue, b = entity(*j)->queue;
-
-		if (a == b)
-			return true;
-		if (group(queue(a)->group)->depth >= group(queue(b)->group)->depth)
-			*i = owner_of(a);
-		if (group(queue(b)->group)->depth >= group(queue(a)->group)->depth)
-			*j = owner_of(b);
-		if (!*i || !*j)
-			break;
-	}
-	return false;
-}
-
 /* Task `wakee` has come to its CPU. True if it should preempt the one that runs there. */
 static __noinline bool preempts(u32 wakee, u64 now_ns)
 {
-	struct cfs_entity *w = entity(wakee);
-	struct cfs_cpu *cs = cpu_state(w->cpu);
+	struct fair_entity *w = entity(wakee);
+	struct fair_cpu *cs = cpu_state(w->cpu);
 	u32 curr = cs->curr, i = curr, j = wakee;
 	bool crowded;
 
@@ -372,7 +226,7 @@ static __noinline bool preempts(u32 wakee, u64 now_ns)
 /* Task i gives way. True if there is anybody to give way to. */
 static __noinline bool yield_task(u32 i, u64 now_ns)
 {
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 
 	if (cpu_state(e->cpu)->nr_tasks < 2)
 		return false;
@@ -381,4 +235,114 @@ static __noinline bool yield_task(u32 i, u64 now_ns)
 		update_curr(e->queue, now_ns);
 	set_skip_buddy(i);
 	return true;
+}
+
+/* A sleeper leaves its CPU or group: its vruntime becomes a distance, as that of others does. */
+static __always_inline void forget_queue(u32 i)
+{
+	struct fair_entity *e = entity(i);
+
+	if (e->relative)
+		return;
+	e->vruntime -= queue(e->queue)->min_vruntime;
+	e->relative = true;
+}
+
+/*
+ * A new task takes its place in the parent's queue; the vruntime is kept as a distance, to be
+ * counted from wherever the task will be queued. True if the parent should be preempted.
+ */
+static __noinline bool fork_task(u32 i, u32 parent, u64 now_ns)
+{
+	struct fair_entity *e = entity(i);
+	/* Partner: join() of the parent, if another CPU changes it just now. */
+	u32 cpu = READ_ONCE(entity(parent)->cpu), q = queue_of(e->group, cpu), curr;
+	struct fair_lock *lk = cpu_lock(cpu);
+	bool swap = false;
+
+	if (!lk)
+		return false;
+	bpf_spin_lock(&lk->lock);
+	update_curr(q, now_ns);
+	curr = queue(q)->curr;
+	WRITE_ONCE(e->cpu, cpu);
+	e->queue = q;
+	e->vruntime = queue(q)->min_vruntime;
+	if (start_debit && curr)
+		e->vruntime = entity(curr)->vruntime;
+	place_newborn(q, i);
+	if (child_runs_first && curr && is_task(curr) &&
+	    earlier(entity(curr)->vruntime, e->vruntime)) {
+		u64 v = entity(curr)->vruntime;
+
+		entity(curr)->vruntime = e->vruntime;
+		e->vruntime = v;
+		swap = true;
+	}
+	e->vruntime -= queue(q)->min_vruntime;
+	e->placed = true;
+	bpf_spin_unlock(&lk->lock);
+	return swap;
+}
+
+/* Sleepers leave their queues at once. */
+static __always_inline bool delays_tasks(void)
+{
+	return false;
+}
+
+static __always_inline bool is_delayed(u32 i)
+{
+	return false;
+}
+
+static __always_inline void rejoin_task(u32 i, u64 now_ns)
+{
+}
+
+static __always_inline void reweight_task(struct task_struct *p, u32 i,
+					  const struct fair_load *load)
+{
+	entity(i)->load = *load;
+}
+
+/* Its vruntime is not touched. */
+static __always_inline void reweight_group(u32 i, u64 weight, u64 now_ns)
+{
+	struct fair_entity *e = entity(i);
+
+	if (e->on_rq) {
+		struct fair_queue *parent = queue(e->queue);
+
+		if (parent->curr == i)
+			update_curr(e->queue, now_ns);
+		parent->weight += weight - e->load.weight;
+	}
+	e->load.weight = weight;
+	e->load.inverse = inverse_of(weight);
+}
+
+/* The queues take notice at their next update, in group_weight(). */
+static __always_inline void shares_changed(u32 g)
+{
+}
+
+/* Ticks and wakeups end turns, charges do not. */
+static __always_inline bool wants_pick(u32 cpu)
+{
+	return false;
+}
+
+/* A slice of its own means nothing. */
+static __always_inline void take_request(struct task_struct *p, u32 i)
+{
+}
+
+static __always_inline void init_rule(u32 online)
+{
+	scale_tunables(online);
+}
+
+static __always_inline void probe_turn(struct task_struct *p, u32 i)
+{
 }

@@ -391,6 +391,11 @@ static __always_inline void dequeue_task(u32 i, u64 now_ns, u32 how)
 		put_current(queue_of(0, entity(i)->cpu), now_ns);
 }
 
+static __always_inline bool delays_tasks(void)
+{
+	return delay_dequeue;
+}
+
 static __always_inline bool is_delayed(u32 i)
 {
 	return READ_ONCE(entity(i)->turn.delayed);
@@ -534,23 +539,30 @@ static __always_inline void take_request(struct task_struct *p, u32 i)
 		entity(i)->turn.slice_ns = p->se.slice;
 }
 
-/* Task i's weight or slice changes. If it is delayed, it leaves, and comes back as it was. */
-static __noinline void reweight_task(struct task_struct *p, u32 i, const struct fair_load *load,
-				     u64 now_ns)
+/* Task i's weight or slice changes. If it is delayed, it leaves, and comes back as it was. Lock
+ * held. */
+static __always_inline void reweight_at(struct task_struct *p, u32 i, const struct fair_load *load,
+					u64 now_ns)
 {
-	struct fair_lock *lk = cpu_lock(READ_ONCE(entity(i)->cpu));
-	bool delayed;
+	bool delayed = entity(i)->turn.delayed;
 
-	if (!lk)
-		return;
-	bpf_spin_lock(&lk->lock);
-	delayed = entity(i)->turn.delayed;
 	if (delayed)
 		leave_queues(begin_climb(i, LEAVE_BRIEFLY), now_ns);
 	take_request(p, i);
 	rescale(i, load->weight, load->inverse);
 	if (delayed)
 		join_queues(i, now_ns);
+}
+
+static __noinline void reweight_task(struct task_struct *p, u32 i, const struct fair_load *load)
+{
+	struct fair_lock *lk = cpu_lock(READ_ONCE(entity(i)->cpu));
+	u64 now_ns = scx_bpf_now();
+
+	if (!lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	reweight_at(p, i, load, now_ns);
 	bpf_spin_unlock(&lk->lock);
 }
 
@@ -569,8 +581,9 @@ static __noinline void apply_shares(u32 q, u64 now_ns)
 	}
 }
 
-static __noinline void shares_changed(u32 g, u64 now_ns)
+static __noinline void shares_changed(u32 g)
 {
+	u64 now_ns = scx_bpf_now();
 	u32 cpu;
 
 	bpf_for (cpu, 0, nr_cpus) {
@@ -584,6 +597,10 @@ static __noinline void shares_changed(u32 g, u64 now_ns)
 	}
 }
 
+static __always_inline void place_unplaced(u32 i)
+{
+}
+
 /* A new task is placed where it is queued. */
 static __always_inline bool fork_task(u32 i, u32 parent, u64 now_ns)
 {
@@ -592,7 +609,7 @@ static __always_inline bool fork_task(u32 i, u32 parent, u64 now_ns)
 
 static __always_inline void init_rule(u32 online)
 {
-	request_ns = base_slice_ns * cpu_factor(scaling, online);
+	request_ns = base_slice_ns * cpu_factor(&scaling, online);
 }
 
 static __always_inline void probe_turn(struct task_struct *p, u32 i)

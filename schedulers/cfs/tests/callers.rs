@@ -35,7 +35,7 @@ fn runs(m: &mut Machine, entity: i64, cpu: i64) -> i64 {
 fn balances_for_all(m: &mut Machine, cpu: i64) {
     m.call("t_cpu_balance", &[cpu, 0, 0, 1]);
     m.kernel.state().cpu = cpu as u32;
-    m.call("cfs_dispatch", &[cpu, 0]);
+    m.call("fair_dispatch", &[cpu, 0]);
 }
 
 fn has_idle_cores(m: &mut Machine) -> bool {
@@ -73,7 +73,7 @@ fn the_waker_notes_whom_it_wakes() {
     let tasks = wakees.map(|wakee| m.known_task(wakee));
     for _ in 0..3 {
         for task in tasks {
-            m.call("cfs_select_cpu", &[task, 0, WAKE]);
+            m.call("fair_select_cpu", &[task, 0, WAKE]);
         }
     }
     let flips = |m: &mut Machine, entity| m.call("t_entity_get", &[entity])[2];
@@ -94,7 +94,7 @@ fn a_waker_that_is_about_to_sleep_counts_for_nothing() {
         m.set_idle(!1);
         let task = m.known_task(wakee);
         m.call("t_entity", &[wakee, HOG, 0, 0, 0]);
-        let (_, cpu) = m.kernel.call("cfs_select_cpu", &[task, 4, flags]);
+        let (_, cpu) = m.kernel.call("fair_select_cpu", &[task, 4, flags]);
         assert_eq!(cpu, chosen, "flags {flags}");
     }
 }
@@ -111,7 +111,7 @@ fn a_wakeup_ends_the_idle_time() {
         let mut m = RECORDS.machine("smp4", &[("autogroup", 0)]);
         m.call("t_cpu_idle", &[0, NOW_NS - idle_ns, avg_ns, 0, -1, 0]);
         let task = m.known_task(1);
-        m.call("cfs_enqueue", &[task, flags]);
+        m.call("fair_enqueue", &[task, flags]);
         let w = m.call("t_cpu_idle_get", &[0]);
         assert_eq!([w[1], w[2]], after, "flags {flags}");
     }
@@ -124,7 +124,7 @@ fn the_last_of_a_core_to_go_idle_makes_it_an_idle_core() {
         let mut m = RECORDS.machine("i7", &[]);
         m.set_idle(idle);
         assert!(!has_idle_cores(&mut m));
-        m.call("cfs_dispatch", &[0, 0]);
+        m.call("fair_dispatch", &[0, 0]);
         assert_eq!(has_idle_cores(&mut m), is_idle_core, "{idle:#x} idle");
     }
 }
@@ -139,11 +139,11 @@ fn a_cpu_that_goes_idle_forgets_the_load_of_its_last_tick() {
         let last = m.call("t_history_get", &[0, 0])[2];
         [last, m.call("t_loads", &[0, 0])[2]]
     };
-    m.call("cfs_tick", &[hog]);
+    m.call("fair_tick", &[hog]);
     assert_eq!(loads(&mut m), [HOG, HOG]);
-    m.call("cfs_quiescent", &[hog, DEQUEUE_SLEEP]);
+    m.call("fair_quiescent", &[hog, DEQUEUE_SLEEP]);
     assert_eq!(loads(&mut m), [HOG, 0]);
-    m.call("cfs_dispatch", &[0, 0]);
+    m.call("fair_dispatch", &[0, 0]);
     assert_eq!(loads(&mut m), [0, 0]);
 }
 

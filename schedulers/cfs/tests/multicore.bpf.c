@@ -31,10 +31,10 @@ int t_clear(struct words *x)
 
 	setup_group(0, 0, NICE_0_WEIGHT);
 	bpf_for (i, 0, nr_cpus) {
-		__builtin_memset(cpu_state(i), 0, sizeof(struct cfs_cpu));
+		__builtin_memset(cpu_state(i), 0, sizeof(struct fair_cpu));
 		queue(i)->pelt.updated_ns = x->w[0];
 		bpf_for (level, 0, nr_domains(i)) {
-			struct cfs_domain *d = domain(i, level);
+			struct cpu_domain *d = domain(i, level);
 
 			d->interval_ms = d->nr_cpus;
 			d->nr_failed = 0;
@@ -46,7 +46,7 @@ int t_clear(struct words *x)
 	bpf_for (i, 0, build.nr_groups)
 		cpu_group(i)->imbalance = 0;
 	bpf_for (i, 0, NR_ENTITIES)
-		__builtin_memset(entity(i), 0, sizeof(struct cfs_entity));
+		__builtin_memset(entity(i), 0, sizeof(struct fair_entity));
 	__builtin_memset(&balances[0], 0, sizeof(balances[0]));
 	init_cpus(scx_bpf_now());
 	overload = 0;
@@ -72,7 +72,7 @@ int t_topology(struct words *x)
 SEC("syscall")
 int t_level(struct words *x)
 {
-	struct cfs_domain *d = domain(x->w[0], x->w[1]);
+	struct cpu_domain *d = domain(x->w[0], x->w[1]);
 
 	x->w[2] = d->kind;
 	x->w[3] = d->nr_cpus;
@@ -87,7 +87,7 @@ int t_level(struct words *x)
 SEC("syscall")
 int t_level_figures(struct words *x)
 {
-	struct cfs_domain *d = domain(x->w[0], x->w[1]);
+	struct cpu_domain *d = domain(x->w[0], x->w[1]);
 
 	x->w[2] = load_index(d, LB_BUSY);
 	x->w[3] = load_index(d, LB_IDLE);
@@ -101,7 +101,7 @@ int t_level_figures(struct words *x)
 SEC("syscall")
 int t_group(struct words *x)
 {
-	struct cfs_domain *d = domain(x->w[0], x->w[1]);
+	struct cpu_domain *d = domain(x->w[0], x->w[1]);
 	struct cpu_group *g = group_at(d, x->w[2]);
 
 	x->w[3] = group_index(d, x->w[2]);
@@ -131,8 +131,8 @@ int t_set_imbalance(struct words *x)
 SEC("syscall")
 int t_cpu(struct words *x)
 {
-	struct cfs_cpu *cs = cpu_state(x->w[0]);
-	struct cfs_queue *cfs_rq = queue(x->w[0]);
+	struct fair_cpu *cs = cpu_state(x->w[0]);
+	struct fair_queue *cfs_rq = queue(x->w[0]);
 
 	cs->nr_tasks = x->w[1];
 	cs->nr_other = x->w[2];
@@ -146,7 +146,7 @@ int t_cpu(struct words *x)
 SEC("syscall")
 int t_cpu_idle(struct words *x)
 {
-	struct cfs_cpu *cs = cpu_state(x->w[0]);
+	struct fair_cpu *cs = cpu_state(x->w[0]);
 
 	cs->idle_since_ns = x->w[1];
 	cs->avg_idle_ns = x->w[2];
@@ -160,7 +160,7 @@ int t_cpu_idle(struct words *x)
 SEC("syscall")
 int t_cpu_idle_get(struct words *x)
 {
-	struct cfs_cpu *cs = cpu_state(x->w[0]);
+	struct fair_cpu *cs = cpu_state(x->w[0]);
 
 	x->w[1] = cs->idle_since_ns;
 	x->w[2] = cs->avg_idle_ns;
@@ -173,7 +173,7 @@ int t_cpu_idle_get(struct words *x)
 SEC("syscall")
 int t_cpu_balance(struct words *x)
 {
-	struct cfs_cpu *cs = cpu_state(x->w[0]);
+	struct fair_cpu *cs = cpu_state(x->w[0]);
 
 	cs->max_idle_cost_ns = x->w[1];
 	cs->next_balance = x->w[2];
@@ -185,7 +185,7 @@ int t_cpu_balance(struct words *x)
 SEC("syscall")
 int t_cpu_balance_get(struct words *x)
 {
-	struct cfs_cpu *cs = cpu_state(x->w[0]);
+	struct fair_cpu *cs = cpu_state(x->w[0]);
 
 	x->w[1] = cs->max_idle_cost_ns;
 	x->w[2] = cs->next_balance;
@@ -215,7 +215,7 @@ int t_history_get(struct words *x)
 SEC("syscall")
 int t_domain(struct words *x)
 {
-	struct cfs_domain *d = domain(x->w[0], x->w[1]);
+	struct cpu_domain *d = domain(x->w[0], x->w[1]);
 
 	d->nr_failed = x->w[2];
 	d->interval_ms = x->w[3];
@@ -229,7 +229,7 @@ int t_domain(struct words *x)
 SEC("syscall")
 int t_domain_get(struct words *x)
 {
-	struct cfs_domain *d = domain(x->w[0], x->w[1]);
+	struct cpu_domain *d = domain(x->w[0], x->w[1]);
 
 	x->w[2] = d->nr_failed;
 	x->w[3] = d->interval_ms;
@@ -261,7 +261,7 @@ int t_machine_get(struct words *x)
 SEC("syscall")
 int t_entity(struct words *x)
 {
-	struct cfs_entity *e = entity(x->w[0]);
+	struct fair_entity *e = entity(x->w[0]);
 
 	e->pelt.load_avg = x->w[1];
 	e->flips = x->w[2];
@@ -274,7 +274,7 @@ int t_entity(struct words *x)
 SEC("syscall")
 int t_entity_get(struct words *x)
 {
-	struct cfs_entity *e = entity(x->w[0]);
+	struct fair_entity *e = entity(x->w[0]);
 
 	x->w[1] = e->pelt.load_avg;
 	x->w[2] = e->flips;
@@ -290,7 +290,7 @@ int t_entity_get(struct words *x)
 SEC("syscall")
 int t_task(struct words *x)
 {
-	struct cfs_entity *e = entity(x->w[0]);
+	struct fair_entity *e = entity(x->w[0]);
 
 	e->custody.pid = x->w[0];
 	e->cpu = x->w[1];
@@ -334,7 +334,7 @@ int t_run(struct words *x)
 SEC("syscall")
 int t_queue(struct words *x)
 {
-	struct cfs_queue *cfs_rq = queue(x->w[0]);
+	struct fair_queue *cfs_rq = queue(x->w[0]);
 
 	cfs_rq->pelt.load_avg = x->w[1];
 	cfs_rq->pelt.runnable_avg = x->w[2];
@@ -564,7 +564,7 @@ int t_needs_push(struct words *x)
 SEC("syscall")
 int t_interval(struct words *x)
 {
-	struct cfs_domain *d = domain(x->w[0], x->w[1]);
+	struct cpu_domain *d = domain(x->w[0], x->w[1]);
 
 	d->interval_ms = x->w[2];
 	x->w[3] = interval_ticks(d, false);

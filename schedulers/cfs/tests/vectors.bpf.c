@@ -6,7 +6,7 @@
 #include "../cfs.bpf.c"
 
 /* A lone average, for ramps and decays. */
-static struct cfs_pelt scratch;
+static struct pelt scratch;
 
 /* An empty machine. a[0] possible CPUs, a[1] CPUs that count for scaling. */
 SEC("syscall") u64 t_reset(u64 *a)
@@ -16,7 +16,7 @@ SEC("syscall") u64 t_reset(u64 *a)
 	nr_cpus = a[0];
 	task_slots_fresh = 1;
 	bpf_for (cpu, 0, MAX_CPUS)
-		__builtin_memset(cpu_state(cpu), 0, sizeof(struct cfs_cpu));
+		__builtin_memset(cpu_state(cpu), 0, sizeof(struct fair_cpu));
 	__builtin_memset(&scratch, 0, sizeof(scratch));
 	scale_tunables(a[1]);
 	setup_group(0, 0, NICE_0_WEIGHT);
@@ -40,7 +40,7 @@ SEC("syscall") u64 t_set_shares(u64 *a)
 /* min_vruntime of the queue of group a[0] on CPU a[1]; set to a[2] first if a[3]. */
 SEC("syscall") u64 t_min_vruntime(u64 *a)
 {
-	struct cfs_queue *cfs_rq = queue(queue_of(a[0], a[1]));
+	struct fair_queue *cfs_rq = queue(queue_of(a[0], a[1]));
 
 	if (a[3])
 		cfs_rq->min_vruntime = a[2];
@@ -51,7 +51,7 @@ SEC("syscall") u64 t_min_vruntime(u64 *a)
 SEC("syscall") u64 t_task(u64 *a)
 {
 	u32 i = task_slots_fresh++;
-	struct cfs_entity *e = entity(i);
+	struct fair_entity *e = entity(i);
 
 	__builtin_memset(e, 0, sizeof(*e));
 	e->nice = a[0];
@@ -61,6 +61,7 @@ SEC("syscall") u64 t_task(u64 *a)
 	e->queue = queue_of(e->group, e->cpu);
 	e->vruntime = a[4];
 	e->newborn = true;
+	e->placed = true;
 	load_of_nice(&e->load, e->nice, e->policy == POLICY_IDLE);
 	pelt_newborn(&e->pelt, table_units(e->load.weight));
 	return i;
@@ -83,7 +84,7 @@ SEC("syscall") u64 t_dequeue(u64 *a)
 /* Task a[0], not queued, goes to CPU a[1]: its queue is set, its vruntime stays. */
 SEC("syscall") u64 t_move(u64 *a)
 {
-	struct cfs_entity *e = entity(a[0]);
+	struct fair_entity *e = entity(a[0]);
 
 	detach_load(a[0], a[2]);
 	e->cpu = a[1];
@@ -130,7 +131,7 @@ SEC("syscall") u64 t_fair(u64 *a)
 /* Places entity a[0] at vruntime a[1] as a wakee, or as a newborn if a[2]. */
 SEC("syscall") u64 t_place(u64 *a)
 {
-	struct cfs_entity *e = entity(a[0]);
+	struct fair_entity *e = entity(a[0]);
 
 	e->vruntime = a[1];
 	if (a[2])
@@ -238,7 +239,7 @@ SEC("syscall") u64 t_load(u64 *a)
 /* load_avg of the queue of group a[0] on CPU a[1]; leaves its runnable part in a[0]. */
 SEC("syscall") u64 t_queue_load(u64 *a)
 {
-	struct cfs_pelt *pelt = &queue(queue_of(a[0], a[1]))->pelt;
+	struct pelt *pelt = &queue(queue_of(a[0], a[1]))->pelt;
 
 	a[0] = pelt->runnable_avg;
 	return pelt->load_avg;
@@ -254,7 +255,7 @@ SEC("syscall") u64 t_nr_tasks(u64 *a)
  * a[2] at most. */
 SEC("syscall") u64 t_avg_idle(u64 *a)
 {
-	struct cfs_cpu *cs = cpu_state(0);
+	struct fair_cpu *cs = cpu_state(0);
 
 	cs->avg_idle_ns = a[0];
 	cs->idle_since_ns = 1;

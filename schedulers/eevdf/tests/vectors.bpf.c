@@ -277,7 +277,7 @@ SEC("syscall") u64 t_change(u64 *a)
 		load_of_nice(&load, a[1], false);
 		e->nice = a[1];
 	}
-	reweight_task(&p, i, &load, a[2]);
+	reweight_at(&p, i, &load, a[2]);
 	return 0;
 }
 

@@ -41,6 +41,15 @@ static __always_inline struct tree_node *tree_node(u32 i)
 	return &task(i)->node;
 }
 
+static __always_inline bool tree_keeps_more(void)
+{
+	return false;
+}
+
+static __always_inline void tree_keep(u32 i, u32 a, u32 b)
+{
+}
+
 /* Groups have no queues here; only their number is known. */
 static void group_reset_queue(u32 g, u32 cpu)
 {

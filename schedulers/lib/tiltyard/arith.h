@@ -43,6 +43,12 @@ static __always_inline u64 mul_shift(u64 a, u32 b, u32 shift)
 	return (((a >> 32) * b) << (32 - shift)) + (((a & 0xffffffff) * b) >> shift);
 }
 
+/* Signed division that rounds towards 0; @b > 0. BPF before v4 has none. */
+static __always_inline s64 divide(s64 a, s64 b)
+{
+	return a < 0 ? -(s64)((u64)-a / (u64)b) : (s64)((u64)a / (u64)b);
+}
+
 /* Bits needed for v. Without branches, which the verifier would follow one by one. */
 static __always_inline u32 bit_length(u32 v)
 {

@@ -11,6 +11,8 @@
  * Nodes are named by index, 0 is none. Who includes this defines
  *
  *	struct tree_node *tree_node(u32 i)	the node of entity i
+ *	bool tree_keeps_more(void)		whether nodes know more of those below them
+ *	void tree_keep(u32 i, u32 a, u32 b)	node i learns that from its children, 0: none
  *
  * and holds the lock of the tree in all calls. Nothing here calls into the kernel.
  */
@@ -46,6 +48,8 @@ struct tree {
 };
 
 static __always_inline struct tree_node *tree_node(u32 i);
+static __always_inline bool tree_keeps_more(void);
+static __always_inline void tree_keep(u32 i, u32 a, u32 b);
 
 static __always_inline u32 tree_height(u32 i)
 {
@@ -65,6 +69,7 @@ static __always_inline void tree_sum(u32 i)
 		n->least = earlier_of(n->least, tree_node(a)->least);
 	if (b)
 		n->least = earlier_of(n->least, tree_node(b)->least);
+	tree_keep(i, a, b);
 }
 
 /* `to`, 0 for nothing, takes the place of node `from` below `up`. */
@@ -115,7 +120,8 @@ static __always_inline bool tree_step(struct tree *t)
 	if (!t->leans) {
 		tree_sum(i);
 		t->at = n->up;
-		return t->past || n->height != t->height || n->least != t->least;
+		return t->past || n->height != t->height || n->least != t->least ||
+		       tree_keeps_more();
 	}
 	high = right > left;
 	c = tree_node(n->child[high]);
@@ -173,6 +179,7 @@ static __noinline void tree_insert(struct tree *t, u32 i, u64 key, u64 value)
 	n->child[1] = 0;
 	n->up = up;
 	n->height = 1;
+	tree_keep(i, 0, 0);
 	if (!up) {
 		t->root = i;
 		t->first = i;

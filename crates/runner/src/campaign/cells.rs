@@ -69,8 +69,9 @@ pub fn run_all(
         progress.run_done();
         outcome
     };
-    let results: Result<Vec<Result<(Outcome, bool), Error>>, Error> = in_pool(threads, || {
-        cells.par_iter().with_max_len(1).map(one).collect()
+    let results = in_pool(threads, || {
+        let done = cells.par_iter().with_max_len(1).map(one);
+        done.collect::<Vec<_>>()
     });
     progress.end();
     let (mut outcomes, mut account) = (Outcomes::new(), Account::default());

@@ -218,7 +218,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn entry(&self, runs: &[Option<&Outcome>], values: &Vec<Option<f64>>) -> Entry {
+    fn entry(&self, runs: &[Option<&Outcome>], values: &[Option<f64>]) -> Entry {
         let ran = || {
             runs.iter().filter_map(|run| match run {
                 Some(Outcome::Ran { figures, .. }) => Some(figures.as_slice()),

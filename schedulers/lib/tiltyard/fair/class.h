@@ -117,7 +117,7 @@ void BPF_STRUCT_OPS(fair_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
 	struct fair_lock *lk;
 	u64 now_ns = scx_bpf_now();
-	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt, pushed, elsewhere;
+	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt = false, pushed, elsewhere;
 
 	/* Pushed, or only changed while it waited on a CPU to which it has been pulled. */
 	pushed = entity(i)->pushed;
@@ -140,9 +140,10 @@ void BPF_STRUCT_OPS(fair_enqueue, struct task_struct *p, u64 enq_flags)
 		WRITE_ONCE(cpu_state(cpu)->curr, 0);
 	}
 	custody_begin(&entity(i)->custody, p->pid);
-	preempt = ((came || pushed) && preempts(i, now_ns)) || wants_pick(cpu);
-	if (preempt)
+	if (((came || pushed) && preempts(i, now_ns)) || wants_pick(cpu)) {
 		WRITE_ONCE(cpu_state(cpu)->resched, true);
+		preempt = true;
+	}
 	bpf_spin_unlock(&lk->lock);
 	if (preempt)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -211,7 +212,7 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 	bpf_for (try, 0, DISPATCH_TRIES) {
 		u32 i = choose(cpu, prev_slot, now_ns);
 
-		if (i >= IS_DELAYED) {
+		if (delays_tasks() && i >= IS_DELAYED) {
 			depart(i - IS_DELAYED, now_ns, LEAVE_DELAYED);
 			continue;
 		}
@@ -409,7 +410,7 @@ void BPF_STRUCT_OPS(fair_set_weight, struct task_struct *p, u32 weight)
 		return;
 	e->policy = p->policy;
 	load_of_nice(&load, nice, p->policy == POLICY_IDLE);
-	reweight_task(p, i, &load, scx_bpf_now());
+	reweight_task(p, i, &load);
 	if (e->newborn)
 		pelt_newborn(&e->pelt, table_units(e->load.weight));
 	if (nice != e->nice && (raised || runs))
@@ -511,7 +512,7 @@ void BPF_STRUCT_OPS(fair_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 	if (!g)
 		return;
 	WRITE_ONCE(group(g)->shares, clamp_shares(shares_of_weight(weight)));
-	shares_changed(g, scx_bpf_now());
+	shares_changed(g);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(fair_init)

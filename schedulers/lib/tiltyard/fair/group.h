@@ -195,12 +195,13 @@ static __noinline u64 group_weight(u32 q)
 static __noinline void update_shares(u32 q, u64 now_ns)
 {
 	u32 i = owner_of(q);
+	struct fair_entity *e = entity(i);
 	u64 weight;
 
 	if (!i)
 		return;
 	weight = group_weight(q);
-	if (weight != entity(i)->load.weight)
+	if (weight != e->load.weight)
 		reweight_group(i, weight, now_ns);
 }
 

@@ -20,7 +20,9 @@
 /* Charges the queue's current entity for the time since its last charge. */
 static void update_curr(u32 q, u64 now_ns);
 
-/* Task i joins the queues of its CPU; it comes back to those that it has never left. */
+/* Task i is about to join, and may be a newborn that nobody forked; joins the queues of its CPU; it
+ * comes back to those that it has never left. */
+static void place_unplaced(u32 i);
 static void enqueue_task(u32 i, u64 now_ns, bool wakeup);
 static void rejoin_task(u32 i, u64 now_ns);
 /* Task i leaves its queues, how: LEAVE_*; leaves its CPU or group, when it is in no queue. */
@@ -28,6 +30,8 @@ static void dequeue_task(u32 i, u64 now_ns, u32 how);
 static void forget_queue(u32 i);
 /* It sleeps, but has not left its queues. */
 static bool is_delayed(u32 i);
+/* Whether that happens at all. */
+static bool delays_tasks(void);
 
 /* Entity i is among those that wait for a turn in queue q, and no longer. */
 static void start_waiting(u32 q, u32 i);
@@ -53,8 +57,8 @@ static void reweight_group(u32 i, u64 weight, u64 now_ns);
 
 /* These take the lock themselves: task i has another weight; group g has other shares; task i is
  * the child of `parent`, who runs (true: the parent should be preempted). The scheduler starts. */
-static void reweight_task(struct task_struct *p, u32 i, const struct fair_load *load, u64 now_ns);
-static void shares_changed(u32 g, u64 now_ns);
+static void reweight_task(struct task_struct *p, u32 i, const struct fair_load *load);
+static void shares_changed(u32 g);
 static bool fork_task(u32 i, u32 parent, u64 now_ns);
 static void init_rule(u32 online);
 

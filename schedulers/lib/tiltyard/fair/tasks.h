@@ -15,7 +15,7 @@ static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 	struct fair_entity *e = entity(i);
 
 	/* It has woken up meanwhile. */
-	if (how & LEAVE_DELAYED && !is_delayed(i))
+	if (delays_tasks() && how & LEAVE_DELAYED && !is_delayed(i))
 		return;
 	if (e->on_rq)
 		dequeue_task(i, now_ns, how);
@@ -142,6 +142,7 @@ static __noinline void join(u32 i, u32 cpu, u64 now_ns, bool wakeup)
 	/* Partners: detach_one() on a CPU that has seen the task on its old one, depart(). */
 	WRITE_ONCE(e->cpu, cpu);
 	e->queue = queue_of(e->group, cpu);
+	place_unplaced(i);
 	enqueue_task(i, now_ns, wakeup);
 }
 

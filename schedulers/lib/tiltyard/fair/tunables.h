@@ -49,23 +49,17 @@ const volatile bool group_imbalance_bug = true;
 /* A wakee stays within its cache, although another one has idle CPUs. */
 const volatile bool overload_on_wakeup_bug = true;
 
-/* Signed division that rounds towards 0; @b > 0. BPF before v4 has none. */
-static __always_inline s64 divide(s64 a, s64 b)
-{
-	return a < 0 ? -(s64)((u64)-a / (u64)b) : (s64)((u64)a / (u64)b);
-}
-
 /*
  * Kernels multiply times by a factor for the number of online CPUs, eight at most. @scaling: 0
  * none, 1 1 + floor(log2(CPUs)), 2 CPUs.
  */
-static u32 cpu_factor(u32 scaling, u32 online)
+static u32 cpu_factor(const volatile u32 *scaling, u32 online)
 {
 	u32 n = online < 8 ? online : 8;
 
-	if (scaling == 1)
+	if (*scaling == 1)
 		return bit_length(n);
-	if (scaling == 2)
+	if (*scaling == 2)
 		return n;
 	return 1;
 }

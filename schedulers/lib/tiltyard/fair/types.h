@@ -13,7 +13,7 @@
 #include "../groups.h"
 #include "../kernel.h"
 #include "../machine.h"
-#include "tree.h"
+#include "../tree.h"
 
 /* exec_start of a current entity that is not on the CPU just now: no time passes for it. */
 #define PAUSED	(~0ULL >> 1)
