@@ -513,7 +513,7 @@ impl Machine {
         let words = [self.address(child.tid), w[0], w[1], w[2], w[3], w[4], 0];
         let slot = self.call("t_task", &words)[0];
         self.slots.insert(slot, child.tid);
-        let memory: [*const u8; 2] = [1 as *const u8, 2 as *const u8];
+        let memory: [*const u8; 2] = [1, 2].map(std::ptr::without_provenance);
         self.task(child.tid).mm = memory[usize::from(shares)];
         self.kernel.state().task(parent).mm = memory[1];
     }

@@ -261,7 +261,7 @@ fn recorded_switch() {
             }
             let was = before(&mut m);
             if let Some(id) = m.cur[own].filter(|_| why == "needresched") {
-                m.to_user(id);
+                m.return_to_user(id);
             }
             m.schedule(own, why != "sleep");
             if of_2012 {

@@ -205,7 +205,7 @@ impl Machine {
     }
 
     /// A task returns to user mode.
-    pub fn to_user(&mut self, id: i64) {
+    pub fn return_to_user(&mut self, id: i64) {
         let (th, k) = (self.threads[&id], self.known(id));
         self.call("t_set_pri", &[th.address, k.user_pri]);
     }

@@ -126,7 +126,7 @@ impl Play {
                 };
                 self.woken[cpu] = false;
                 if !self.m.threads[&id].in_kernel && self.m.asked(cpu)[0] {
-                    self.m.to_user(id);
+                    self.m.return_to_user(id);
                     self.schedule(cpu, true);
                     happened = true;
                 }
@@ -172,7 +172,7 @@ impl Play {
             "sleep" => self.leaves(cpu, args[1]),
             "user" => {
                 if let Some(id) = self.m.cur[cpu] {
-                    self.m.to_user(id);
+                    self.m.return_to_user(id);
                     self.m.threads.get_mut(&id).expect("a thread").in_kernel = false;
                 }
             }

@@ -183,7 +183,7 @@ impl<'a> Judge<'a> {
             let seeds = 1..=plan.campaign.seeds;
             let runs: Vec<Option<&Outcome>> =
                 seeds.map(|seed| outcomes.get(&(*entry, seed))).collect();
-            let values = runs.iter().map(|run| self.value((*run)?)).collect();
+            let values: Vec<Option<f64>> = runs.iter().map(|run| self.value((*run)?)).collect();
             let own = self.entry(&runs, &values);
             let chance = |run: &Option<&Outcome>| match run {
                 Some(Outcome::Ran { left_to_chance, .. }) => *left_to_chance,

@@ -23,11 +23,10 @@ pub fn of_scheduler(source: &Path) -> Result<u64, Error> {
     let mut known: BTreeSet<String> = texts.iter().flat_map(|text| shared(text)).collect();
     let mut open: Vec<String> = known.iter().cloned().collect();
     while let Some(name) = open.pop() {
-        let text = data::read(&lib.join(name))?;
-        // Among themselves they are named without their folder.
-        for name in included(&text) {
-            if known.insert(name.to_owned()) {
-                open.push(name.to_owned());
+        let text = data::read(&lib.join(&name))?;
+        for name in included(&text).map(|other| beside(&name, other)) {
+            if known.insert(name.clone()) {
+                open.push(name);
             }
         }
         texts.push(text);
@@ -45,6 +44,22 @@ fn included(text: &str) -> impl Iterator<Item = &str> {
 
 fn shared(text: &str) -> impl Iterator<Item = String> {
     included(text).filter_map(|name| name.strip_prefix(SHARED).map(str::to_owned))
+}
+
+/// Among themselves they are named from the folder of the one that includes: `../arith.h` beside `fair/load.h` is `arith.h`.
+fn beside(header: &str, name: &str) -> String {
+    if let Some(name) = name.strip_prefix(SHARED) {
+        return name.to_owned();
+    }
+    let mut parts: Vec<&str> = header.split('/').collect();
+    parts.pop();
+    for part in name.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 fn code_lines(text: &str) -> u64 {
@@ -74,7 +89,7 @@ fn code_lines(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{code_lines, of_scheduler};
+    use super::{beside, code_lines, of_scheduler};
     use std::fs;
 
     #[test]
@@ -83,6 +98,18 @@ mod tests {
             "/* a\n b */ int x; /* c */\n\n  // d\nint y; // e\n/* f */ /* g */\nint z; /* h\n*/\n";
         assert_eq!(code_lines(text), 3);
     }
+    #[test]
+    fn headers_are_found_from_where_they_are_named() {
+        for (header, name, expected) in [
+            ("tree.h", "arith.h", "arith.h"),
+            ("fair/load.h", "group.h", "fair/group.h"),
+            ("fair/load.h", "../domains.h", "domains.h"),
+            ("fair/load.h", "tiltyard/domains.h", "domains.h"),
+        ] {
+            assert_eq!(beside(header, name), expected);
+        }
+    }
+
     /// arith.h comes with tree.h, and once only.
     #[test]
     fn shared_headers_count() {
