@@ -4,8 +4,8 @@
  * the details, tunables.h what later versions change.
  *
  * One queue holds all tasks that wait for any CPU, under one lock. A task has a slice, 6 ms for
- *all, and a virtual deadline. Both are renewed together when the slice has been used up, and only
- *then:
+ * all, and a virtual deadline. Both are renewed together when the slice has been used up, and only
+ * then:
  *
  *	deadline = now + 6 ms * 1.1^(nice + 20)
  *
@@ -14,7 +14,7 @@
  * are no statistics of sleep, no estimate of interactivity, no balancer.
  *
  * Nice 0 is 39 ms, nice 10 is 101 ms (1.1^20 * 6 = 40, but each step is rounded down). Two hogs A
- *and B of these nice values start at 0 on one CPU:
+ * and B of these nice values start at 0 on one CPU:
  *
  *	time	A's deadline	B's deadline
  *	0	39		101		A runs
@@ -24,16 +24,16 @@
  *	72	105		173		A runs eleven times again
  *
  * A gets 11 slices for each of B. S, a sleeper of nice 0 that has its deadline 39 since time 0,
- *wakes up at 50 for 1 ms: it is earlier than A, so it runs at once, and so it does each time until
- *it has used its 6 ms. Tasks that sleep much are not treated better; their deadlines are just
- *older.
+ * wakes up at 50 for 1 ms: it is earlier than A, so it runs at once, and so it does each time until
+ * it has used its 6 ms. Tasks that sleep much are not treated better; their deadlines are just
+ * older.
  *
  * On several CPUs slices are longer, and the deadline of a task seems later to a CPU that has no
  * cache in common with the one where it ran last, by one offset as above. So it moves only when it
  * is overdue.
  *
  * Good at: latency on few CPUs; simplicity. Bad at: many tasks, since each choice is O(n); many
- *CPUs, since all of them share a lock and its cache lines; keeping tasks where their caches are.
+ * CPUs, since all of them share a lock and its cache lines; keeping tasks where their caches are.
  *
  *   tunables.h  all that a run may set; versions    preempt.h  who makes way for a woken task
  *   types.h     what BFS keeps                      iso.h      isochronous tasks and their limit
@@ -43,7 +43,7 @@
  *
  * This file ties them to the callbacks of sched_ext. A queued task is in the scheduler's custody;
  * dispatch() charges the task that runs, lets it take part in the search, and hands over the
- *winner. Slices are given to the core as TURN_NS and end in tick().
+ * winner. Slices are given to the core as TURN_NS and end in tick().
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"

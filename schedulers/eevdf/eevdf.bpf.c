@@ -6,7 +6,7 @@
  * Every task has a vruntime v, the time it ran divided by its weight w, and makes requests of r,
  * its slice. Where all would be had each got its share is the virtual time V, the mean of all v
  * weighted by w. Who is not ahead of it (v <= V) is eligible; of these the one runs whose request
- *has the earliest deadline:
+ * has the earliest deadline:
  *
  *	V = sum(w * v) / sum(w)		deadline = v at the time of the request + r / w
  *

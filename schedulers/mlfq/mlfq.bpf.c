@@ -10,17 +10,17 @@
  *	3. One that blocks before goes up a level.
  *
  * So tasks that compute sink and tasks that wait rise, and nobody has to say which is which.
- *Example with 5 levels and slices of 20 ms: a compiler begins at level 2 and is at level 0 after 40
- *ms. An editor blocks after 1 ms each time; from its second key press on it is at level 4 and
- *preempts the compiler whenever it wakes up.
+ * Example with 5 levels and slices of 20 ms: a compiler begins at level 2 and is at level 0 after
+ * 40 ms. An editor blocks after 1 ms each time; from its second key press on it is at level 4 and
+ * preempts the compiler whenever it wakes up.
  *
  * The rules believe what they see. A program that computes for 19 ms of each 20, and then blocks
- *for a moment, stays at the top: it has nearly the whole CPU, and the compiler starves. Nothing
- *here prevents that, nor that tasks at high levels fill the CPU: README.md shows the exploit, and
- *what boost_ms does about the second.
+ * for a moment, stays at the top: it has nearly the whole CPU, and the compiler starves. Nothing
+ * here prevents that, nor that tasks at high levels fill the CPU: README.md shows the exploit, and
+ * what boost_ms does about the second.
  *
  * The next file to read after fifo.bpf.c and rr.bpf.c: it adds a state of each task, its own
- *account of the time that a task runs, and preemption.
+ * account of the time that a task runs, and preemption.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
@@ -111,6 +111,13 @@ static __always_inline bool end_slice(struct task_struct *p, struct mlfq_task *t
 	return true;
 }
 
+/* Kernel threads that belong to a CPU do what the kernel needs there: no level may keep them
+ * waiting. */
+static __always_inline bool serves_cpu(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+}
+
 /* An idle CPU needs no queue. */
 s32 BPF_STRUCT_OPS(mlfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -133,6 +140,11 @@ void BPF_STRUCT_OPS(mlfq_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!t) {
 		scx_bpf_error("mlfq: task %d has no state", p->pid);
+		return;
+	}
+	if (serves_cpu(p)) {
+		enq_flags |= ran ? 0 : SCX_ENQ_PREEMPT;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns(nr_levels - 1), enq_flags);
 		return;
 	}
 	if (ran && !end_slice(p, t))

@@ -23,11 +23,11 @@
  *	types.h		what O(1) knows			tunables.h	what a run may set
  *	interact.h	slices, bonus, priority		turns.h		who runs
  *	tasks.h		what callbacks share		linux26		(../lib/tiltyard) several
- *CPUs
+ * CPUs
  *
  * Good at: latency of tasks that sleep, low and constant cost. Bad at: fairness. The estimate of
- *who is interactive can be wrong and can be cheated, and a nice 0 task runs up to a second per
- *runnable task while others get nothing; slices of nice values jump by four between 0 and -1.
+ * who is interactive can be wrong and can be cheated, and a nice 0 task runs up to a second per
+ * runnable task while others get nothing; slices of nice values jump by four between 0 and -1.
  *
  * Queues are plain arrays under a lock of each CPU, not DSQs, as in cfs: the order in a list, a new
  * task's place before its parent and a moved task's place matter, and the running task stays in its

@@ -124,6 +124,39 @@ static void balance_pass(void)
 	}
 }
 
+/* A pass as it was before there were pairs: the first of the most loaded CPUs gives half of the
+ * difference, rounded up, to the first of the least loaded. So 2 tasks and 1 task change places. */
+static void balance_one(void)
+{
+	s32 high = -1, low = -1;
+	u32 i, high_load = 0, low_load = ~0U, nr;
+
+	bpf_for (i, 0, nr_cpus) {
+		struct ule_cpu *c = cpu_ctx(i);
+		u32 load = READ_ONCE(c->load);
+
+		/* No others are in the order of searches: offline. */
+		if (topo_at(&topo, topo_of(&topo, i)->rank) != i)
+			continue;
+		if (load > high_load && policy_may_ask(c)) {
+			high = i;
+			high_load = load;
+		}
+		if (load < low_load) {
+			low = i;
+			low_load = load;
+		}
+	}
+	if (high < 0 || low < 0 || high_load <= low_load)
+		return;
+	nr = (high_load - low_load + 1) / 2;
+	bpf_for (i, 0, nr) {
+		if (take_one(high, low, false) == PRI_IDLE)
+			break;
+		policy_received(low, cpu_ctx(low));
+	}
+}
+
 struct balance_timer {
 	struct bpf_timer timer;
 };
@@ -149,6 +182,15 @@ static int balance_fire(void *map, u32 *key, struct balance_timer *b)
 	return 0;
 }
 
+static int balance_one_fires(void *map, u32 *key, struct balance_timer *b)
+{
+	bpf_rcu_read_lock();
+	balance_one();
+	bpf_rcu_read_unlock();
+	bpf_timer_start(&b->timer, balance_delay_ns(), 0);
+	return 0;
+}
+
 /* FreeBSD 11.1 as shipped returns before it arms the timer, so the balancer never runs. */
 static int balance_init(void)
 {
@@ -161,8 +203,11 @@ static int balance_init(void)
 	b = bpf_map_lookup_elem(&balance_timer, &key);
 	if (!b)
 		return -ESRCH;
-	err = bpf_timer_init(&b->timer, &balance_timer, CLOCK_MONOTONIC);
-	if (!err)
+	bpf_timer_init(&b->timer, &balance_timer, CLOCK_MONOTONIC);
+	/* Fails, too, if there is no timer. */
+	if (balance_one_pair)
+		err = bpf_timer_set_callback(&b->timer, balance_one_fires);
+	else
 		err = bpf_timer_set_callback(&b->timer, balance_fire);
 	if (!err)
 		err = bpf_timer_start(&b->timer, balance_delay_ns(), 0);

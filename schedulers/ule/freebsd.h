@@ -30,11 +30,6 @@ static void freebsd_params(void)
 	par.topo_how = TOPO_DESCENDING | TOPO_SINGLES;
 }
 
-static bool freebsd_is_idle_class(const struct task_struct *p)
-{
-	return p->policy == POLICY_IDLE;
-}
-
 /* Stops at 50 where more could not matter. */
 static u32 freebsd_penalty(u32 run, u32 slept)
 {
@@ -214,15 +209,4 @@ static void freebsd_received(s32 to, struct ule_cpu *c)
 static bool freebsd_accounts_fork(const struct task_struct *child)
 {
 	return child->pid == child->tgid;
-}
-
-/* The first thread of the task's own process, or of the parent process when the whole process ends.
- */
-static s32 freebsd_heir_pid(struct task_struct *p)
-{
-	struct task_struct *parent = p->real_parent;
-
-	if (p->pid != p->tgid)
-		return p->tgid;
-	return parent ? parent->tgid : 0;
 }

@@ -78,11 +78,6 @@ static u64 hz_ticks(u64 now_ns)
 	return now_ns / par.hz_ns;
 }
 
-static bool is_kthread(const struct task_struct *p)
-{
-	return p->flags & PF_KTHREAD;
-}
-
 /* Keeps run + slept within about history_ms and their ratio about the same. */
 static __always_inline void history_cap(u32 *run, u32 *slept)
 {

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "tiltyard/kernel.h"
+#include "tiltyard/freebsd.h"
 #include "tiltyard/topology.h"
 
 enum ule_mode {
@@ -63,6 +63,8 @@ const volatile bool balance_bug = false;
 const volatile u32 balance_interval_ticks = 0;
 /* Smallest difference of two loads that the balancer evens out. */
 const volatile u32 balance_diff_min = 1;
+/* FreeBSD of 2011: a pass moves tasks of one pair of CPUs, half of their difference. */
+const volatile bool balance_one_pair = false;
 /* Port only: the priority that each CPU's best task is taken to have before there was any. 0, as
  * zeroed memory has it, stays for ever: no CPU ever runs something worse than a woken task. */
 const volatile u32 lowpri_boot = 0;
@@ -77,13 +79,8 @@ const volatile u32 starve_limit_ms = 0;
 /* Number of CPU ids; 0: ask the kernel. */
 const volatile u32 nr_cpu_ids = 0;
 
-/* No priority: an idle CPU. */
-#define PRI_IDLE     255
-/* FreeBSD: band of ordinary kernel threads (PVM) and first priority of the idle class. */
-#define PRI_KERN     84
-#define PRI_MIN_IDLE 224
 /* Nice values that the batch range leaves room for on each side. */
-#define PRI_NRESV    40
+#define PRI_NRESV 40
 
 struct ule_params {
 	/* Which of the two policies: see policy.h. */

@@ -7,5 +7,6 @@ mod changes;
 mod fake;
 mod hogs;
 mod multicore;
+mod one_pair;
 mod races;
 mod vectors;

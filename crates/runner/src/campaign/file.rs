@@ -404,7 +404,7 @@ reason = "r"
                 8,
                 vec!["better = \"up\"", "write higher or lower"],
             ),
-            ("better", "better2", 5, vec!["unknown field `better2`"]),
+            ("better", "better2", 8, vec!["unknown field `better2`"]),
             ("\"r\"", "\" \"", 9, vec!["reason is empty"]),
             (
                 "better",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Scheduling domains as Linux 2.6.22 builds them on x86-64: for each CPU a list of larger and
- *larger sets of CPUs, each divided into groups between which its load is kept even.
+ * larger sets of CPUs, each divided into groups between which its load is kept even.
  *
  *	SMT	CPUs of a core			groups: CPUs
  *	MC	CPUs of a last-level cache	groups: cores

@@ -10,8 +10,8 @@
  *	expired	  125: D		runs when A, B and C have gone or expired
  *
  * A scheduler has a struct runqueue for each CPU and a struct rq_task in its own struct of each
- *task, in plain arrays; it names tasks by their index (tiltyard/slots.h), 0 for none. Functions
- *here want the lock of the CPU to be held. Other CPUs look without it, by READ_ONCE.
+ * task, in plain arrays; it names tasks by their index (tiltyard/slots.h), 0 for none. Functions
+ * here want the lock of the CPU to be held. Other CPUs look without it, by READ_ONCE.
  */
 #ifndef __LIB_LINUX26_RQ_H
 #define __LIB_LINUX26_RQ_H
