@@ -27,16 +27,35 @@ differing() {
 	' "$1" "$2"
 }
 
-# The second result, with the claims of the first in place of its own.
+# The ids that the first result has as not reproduced, and the second not at all.
+missing() {
+	awk '/^    "id": /{ split($0, part, "\""); id = part[4]; if (FNR != NR) tried[id] = 1 }
+		/^    "verdict": "not-reproduced"/ && FNR == NR { missed[id] = 1 }
+		END { for (id in missed) if (!(id in tried)) print id }
+	' "$1" "$2" | LC_ALL=C sort
+}
+
+# The second result, with the claims of the first in place of its own, and behind them those that only the first has.
 merged() {
 	awk 'function whole(text) { sub(/,?\n$/, "", text); return text }
 		/^  [{]/ { block = "" }
 		{ block = block $0 "\n" }
 		/^    "id": / { split($0, part, "\""); id = part[4] }
-		/^  [}]/ && FNR == NR { better[id] = whole(block) }
-		/^  [}]/ && FNR != NR { printf "%s%s", n++ ? ",\n" : "[\n", id in better ? better[id] : whole(block) }
-		END { print "\n]" }
+		function put(text) { printf "%s%s", n++ ? ",\n" : "[\n", text }
+		/^  [}]/ && FNR == NR { better[id] = whole(block); order[++nr] = id }
+		/^  [}]/ && FNR != NR { put(id in better ? better[id] : whole(block)); done[id] = 1 }
+		END { for (k = 1; k <= nr; k++) if (!(order[k] in done)) put(better[order[k]]); print "\n]" }
 	' "$1" "$2"
+}
+
+# Tries the claims of a list again with ten seeds.
+again() {
+	[ -n "$2" ] || return 0
+	# shellcheck disable=SC2086 # one word for each claim
+	"$tiltyard" reproduce "--$1" --seeds 10 --format json $2 >"$new/ten.json"
+	merged "$new/ten.json" "$new/$1.json" >"$new/merged.json"
+	mv "$new/merged.json" "$new/$1.json"
+	rm "$new/ten.json"
 }
 
 mkdir -p $results
@@ -47,14 +66,8 @@ if [ "$1" != pages ]; then
 		"$tiltyard" reproduce --$what --format json >"$new/$what.json"
 	done
 	# Where three seeds say otherwise about a claim's own scheduler than ten, it is tried again with ten.
-	again=$(differing "$new/sim.json" "$new/specificity.json")
-	if [ -n "$again" ]; then
-		# shellcheck disable=SC2086 # one word for each claim
-		"$tiltyard" reproduce --specificity --seeds 10 --format json $again >"$new/ten.json"
-		merged "$new/ten.json" "$new/specificity.json" >"$new/merged.json"
-		mv "$new/merged.json" "$new/specificity.json"
-		rm "$new/ten.json"
-	fi
+	again specificity "$(differing "$new/sim.json" "$new/specificity.json")"
+	again presets "$(missing "$new/sim.json" "$new/presets.json")"
 	if [ "$1" = kernel ]; then
 		"$tiltyard" reproduce --arena kernel --vm --jobs 2 --format json >"$new/kernel.json"
 		"$tiltyard" reproduce --arena kernel --vm --kernel 6.1 --instead cfs=default --jobs 2 --format json \

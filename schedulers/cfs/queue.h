@@ -333,6 +333,10 @@ static __always_inline bool wants_pick(u32 cpu)
 	return false;
 }
 
+static __always_inline void forget_charges(u32 cpu)
+{
+}
+
 /* A slice of its own means nothing. */
 static __always_inline void take_request(struct task_struct *p, u32 i)
 {

@@ -461,6 +461,11 @@ static __always_inline bool wants_pick(u32 cpu)
 	return cpu_turns(cpu)->over;
 }
 
+static __always_inline void forget_charges(u32 cpu)
+{
+	cpu_turns(cpu)->over = false;
+}
+
 static __always_inline bool is_idle_entity(u32 i)
 {
 	return is_task(i) && entity(i)->policy == POLICY_IDLE;

@@ -42,7 +42,7 @@ static __always_inline u32 effective_prio(const struct o1_task *t)
 {
 	s32 prio = (s32)t->static_prio - ((s32)current_bonus(t) - (s32)(max_bonus / 2));
 
-	if (prio < MAX_RT_PRIO)
+	if (t->serves_cpu || prio < MAX_RT_PRIO)
 		return MAX_RT_PRIO;
 	return prio < MAX_PRIO ? prio : MAX_PRIO - 1;
 }

@@ -334,8 +334,10 @@ void BPF_STRUCT_OPS(o1_set_cpumask, struct task_struct *p, const struct cpumask 
 {
 	u32 i = slot_of(p);
 
-	if (i)
-		set_affinity(p, i, allowed);
+	if (!i)
+		return;
+	set_affinity(p, i, allowed);
+	task(i)->serves_cpu = serves_cpu(p);
 }
 
 s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -357,6 +359,7 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	t->static_prio = static_prio_of(p);
 	t->batch = p->policy == POLICY_BATCH || p->policy == POLICY_IDLE;
 	t->user = p->mm;
+	t->serves_cpu = serves_cpu(p);
 	t->time_slice = task_timeslice(t);
 	t->timestamp_ns = now_ns;
 	t->rq.load_weight = weight_of(t->static_prio);

@@ -127,6 +127,11 @@ static __noinline void bequeath(struct task_struct *p, u32 i)
 
 /* Changed ----------------------------------------------------------------------------------- */
 
+static __always_inline bool serves_cpu(struct task_struct *p)
+{
+	return kthreads_first && (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+}
+
 /* What of task p the nice value and the policy decide. Linux 2.6.22 has no SCHED_IDLE. */
 static __always_inline u32 static_prio_of(struct task_struct *p)
 {

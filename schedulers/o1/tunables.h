@@ -28,6 +28,9 @@ const volatile u32 granularity_ms = 10;
 const volatile u32 starvation_limit_ms = 1000;
 /* At most for so long, however many tasks are runnable; 0: no limit, as in Linux. */
 const volatile u32 starvation_cap_ms = 0;
+/* Kernel threads of one CPU come before all others. Off, as in Linux: interactive tasks that fill
+ * the CPU keep them out. */
+const volatile bool kthreads_first = false;
 /* A task that expires lets none of worse nice return to the active array. */
 const volatile bool expired_outranks = true;
 /* A new process runs before its parent. */

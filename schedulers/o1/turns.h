@@ -63,7 +63,7 @@ static __always_inline void slice_over(struct o1_cpu *c, u32 i, u64 tick)
 	t->first_time_slice = false;
 	if (!c->expired_timestamp)
 		c->expired_timestamp = tick;
-	if (!is_interactive(t) || expired_starving(c, t, tick)) {
+	if (!t->serves_cpu && (!is_interactive(t) || expired_starving(c, t, tick))) {
 		array = expired_of(&c->rq);
 		if (t->static_prio < c->rq.best_expired_prio)
 			WRITE_ONCE(c->rq.best_expired_prio, t->static_prio);

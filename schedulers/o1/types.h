@@ -32,6 +32,8 @@ struct o1_task {
 	bool batch;
 	/* It has an address space. */
 	bool user;
+	/* A kernel thread of one CPU, and such come first. */
+	bool serves_cpu;
 	/* It sleeps; it does so for a disk, say, and cannot be interrupted. */
 	bool asleep;
 	bool uninterruptible;

@@ -27,8 +27,11 @@ fn in_kernel(scheduler: &str) -> Vec<(String, Value)> {
     values
         .filter_map(|value| value.split_once('='))
         .map(|(name, value)| {
-            let number = value.trim().parse().expect("a number");
-            (name.trim().to_owned(), Value::Int(number))
+            let value = match value.trim() {
+                "true" => Value::Int(1),
+                number => Value::Int(number.parse().expect("a number or true")),
+            };
+            (name.trim().to_owned(), value)
         })
         .collect()
 }
@@ -54,8 +57,9 @@ fn a_cpus_kernel_thread_never_waits_for_long() {
         assert_eq!(threads.len(), 2, "{name}: one for each CPU");
         for thread in threads {
             let wait_ms = thread.longest_wait_ns / MS;
-            // Its turn in a queue of 40 tasks that run for 1 ms, and of hogs that have whole slices.
-            assert!(wait_ms < 500, "{name}: {} waited {wait_ms} ms", thread.name);
+            // Its turn in a queue of 21 tasks on each CPU, in the worst case a rotation of sd: 120 ms for each. Their demand is
+            // twice what the CPUs have, so who is not served waits for ever.
+            assert!(wait_ms < 2520, "{name}: {} waited {wait_ms} ms", thread.name);
             assert!(thread.runtime_ns > 100 * MS, "{name}: {thread:?}");
         }
     }

@@ -445,13 +445,13 @@ reason = "r"
             ),
             (
                 "better",
-                "sql = \"SELECT min(dur) FROM request\"\nbetter",
+                "sql = \"SELECT min(last_end_ns) FROM request\"\nbetter",
                 8,
                 vec!["sql without unit"],
             ),
             (
                 "better",
-                "sql = \"SELECT min(dur) FROM request\"\nunit = \"mm\"\nbetter",
+                "sql = \"SELECT min(last_end_ns) FROM request\"\nunit = \"mm\"\nbetter",
                 9,
                 vec!["unit = \"mm\""],
             ),

@@ -281,7 +281,9 @@ __noinline int take_turn(u32 i, u32 cpu, bool wakes, u64 now_ns)
 	bpf_spin_lock(&lk->lock);
 	join(i, cpu, now_ns, wakes);
 	switch_to(i, now_ns);
-	WRITE_ONCE(cpu_state(cpu)->resched, wants_pick(cpu));
+	/* What the switch has found was about the turn before. */
+	forget_charges(cpu);
+	WRITE_ONCE(cpu_state(cpu)->resched, false);
 	custody_end(&entity(i)->custody);
 	bpf_spin_unlock(&lk->lock);
 	return 0;

@@ -46,8 +46,10 @@ static u32 pick_task(u32 cpu, u64 now_ns);
 static bool tick_task(u32 i, u64 now_ns);
 /* Task `wakee` has come to its CPU: should it preempt the one that runs there? */
 static bool preempts(u32 wakee, u64 now_ns);
-/* Charges have found since the last pick that the turn on a CPU is over. */
+/* Charges have found since the last pick that the turn on a CPU is over; that no longer counts, a
+ * turn has begun without a pick. */
 static bool wants_pick(u32 cpu);
+static void forget_charges(u32 cpu);
 /* Task i gives way: is there anybody to give way to? And task i is to run next, if that is fair. */
 static bool yield_task(u32 i, u64 now_ns);
 static void set_next_buddy(u32 i);
