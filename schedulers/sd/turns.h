@@ -232,9 +232,14 @@ static __always_inline void activate(u32 cpu, u32 i)
 	inc_nr_running(cpu_rq(cpu), i);
 }
 
-/* Whether task @i, just queued, is to preempt what runs. Expired, it waits. */
+/* Whether task @i, just queued, is to preempt what runs. Expired, it waits; but an idle CPU runs
+ * whatever there is, and if the task has not woken up there, nobody else calls that CPU. */
 static __always_inline bool active_preempts(struct runqueue *rq, u32 i)
 {
+	if (!rq->curr && !READ_ONCE(rq->nr_other)) {
+		WRITE_ONCE(rq->need_resched, true);
+		return true;
+	}
 	return wakeup_preemption && rq_task(i)->array == rq->active && preempts_curr(rq, i);
 }
 
