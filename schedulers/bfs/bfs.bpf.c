@@ -79,26 +79,17 @@ static __always_inline void probe_task(struct task_struct *p, u32 i)
  */
 s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	u32 i = slot_of(p), try;
+	u32 i = slot_of(p);
 	struct bfs_task *t = task(i);
+	s32 cpu;
 
 	if (!i)
 		return prev_cpu;
 	t->sync = wake_flags & SCX_WAKE_SYNC;
-	t->has_claimed = false;
-	/* Others may be after the same one. */
-	bpf_for (try, 0, DISPATCH_TRIES) {
-		s32 cpu = best_idle(i, t->cpu);
-
-		if (cpu < 0)
-			break;
-		if (claim_idle(cpu)) {
-			t->has_claimed = true;
-			t->claimed = cpu;
-			return cpu;
-		}
-	}
-	return prev_cpu;
+	cpu = claim_best_idle(i, t->cpu);
+	t->has_claimed = cpu >= 0;
+	t->claimed = cpu;
+	return t->has_claimed ? cpu : prev_cpu;
 }
 
 /* The task is ours until it is dispatched, or dequeued below. */

@@ -155,6 +155,23 @@ static __noinline s32 best_idle(u32 i, u32 last)
 	return best;
 }
 
+/*
+ * The same, claimed. Others claim without the lock, so the best one may be gone: then the next best
+ * is as good. No CPU goes idle meanwhile if the lock is held, so none is left out.
+ */
+static __noinline s32 claim_best_idle(u32 i, u32 last)
+{
+	u32 try;
+
+	bpf_for (try, 0, nr_cpus) {
+		s32 cpu = best_idle(i, last);
+
+		if (cpu < 0 || claim_idle(cpu))
+			return cpu;
+	}
+	return -1;
+}
+
 static void idle_init(u32 cpu)
 {
 	u32 i = cpu & (MAX_CPUS - 1);

@@ -62,17 +62,15 @@ static __noinline s32 find_victim(u32 i, u32 ref)
 	return victim >= 0 && preempts(i, victim, latest) ? victim : -1;
 }
 
-/* An idle CPU for task @i, or if there is none and @test, a victim. @ref is where it ran last, even
- * if it may not do so any more. Lock held. */
+/* An idle CPU for task @i, claimed, or if there is none and @test, a victim. @ref is where it ran
+ * last, even if it may not do so any more. Lock held. */
 static __noinline s32 find_cpu(u32 i, u32 ref, bool test, bool *preempt)
 {
-	s32 cpu = best_idle(i, task(i)->cpu);
+	s32 cpu = claim_best_idle(i, task(i)->cpu);
 
 	*preempt = false;
-	if (cpu >= 0) {
-		claim_idle(cpu);
+	if (cpu >= 0)
 		return cpu;
-	}
 	if (!test || !wakeup_preemption)
 		return -1;
 	*preempt = true;

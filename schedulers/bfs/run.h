@@ -91,10 +91,10 @@ static __noinline void stick(u32 i, u32 cpu)
 	c->sticky = i;
 	task(i)->sticky = true;
 	if (old && old != i && task(old)->sticky && task(old)->cpu == cpu) {
-		s32 to = best_idle(old, cpu);
+		s32 to = claim_best_idle(old, cpu);
 
 		task(old)->sticky = false;
-		if (to >= 0 && claim_idle(to))
+		if (to >= 0)
 			c->wake = to + 1;
 	}
 }

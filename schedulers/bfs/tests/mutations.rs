@@ -6,8 +6,8 @@ use crate::bfs::decisions::KINDS;
 use crate::bfs::fake::{Records, with_object};
 use crate::bfs::places::PLACES;
 use crate::bfs::scripts::{has_realtime, script};
-use tempfile::TempDir;
-use tiltyard_build::{Builder, BuilderOptions, Source};
+use tiltyard_build::{Builder, BuilderOptions};
+use tiltyard_native::Object;
 use tiltyard_schedtest::{repository, source};
 
 /// What is broken; the file; old and new text; the kind of records that notices, or the test of places.rs.
@@ -55,7 +55,7 @@ const MUTATIONS: &[Mutation] = &[
     ("a busy cache is no matter", "idle.h", "#define CACHE_BUSY  1", "#define CACHE_BUSY  0", "bestidle"),
     ("a busy sibling is better than another cache", "idle.h", "#define OTHER_CPU   2", "#define OTHER_CPU   6", "bestidle"),
     ("far nodes are as good", "idle.h", "#define OTHER_NODE  8", "#define OTHER_NODE  0", "bestidle"),
-    ("idle CPUs are not looked for", "preempt.h", "if (cpu >= 0) {", "if (false) {", "preempt"),
+    ("idle CPUs are not looked for", "preempt.h", "if (cpu >= 0)\n", "if (false)\n", "preempt"),
     ("the earliest makes way", "preempt.h", "if (prio == worst && earlier(deadline, latest))", "if (prio == worst && earlier(latest, deadline))", "preempt"),
     ("the best makes way", "preempt.h", "if (prio < worst)", "if (prio > worst)", "preempt"),
     ("of equal victims the first", "preempt.h", "(cpu != ref || preempts_by_raw_deadline())", "true", "preempt"),
@@ -94,6 +94,7 @@ const MUTATIONS: &[Mutation] = &[
     ("a task with another mask loses its place", "come.h", "if (t->queued && (t->to_tail ||", "if (t->queued && (true ||", "changed_tasks_and_their_places"),
     ("a change hides a task", "come.h", "if (!how && t->seen_idle != grq.nr_idle)", "if (false)", "a_cpu_that_goes_idle_during_a_change_looks_again"),
     ("a switch hides a task", "come.h", "if (!how && t->seen_idle != grq.nr_idle)", "if (!how && false)", "a_cpu_that_goes_idle_during_a_switch_looks_again"),
+    ("a claim that is lost counts", "idle.h", "if (cpu < 0 || claim_idle(cpu))", "claim_idle(cpu);\n\t\tif (true)", "who_loses_a_claim_takes_the_next_best_cpu"),
     ("an idle CPU is claimed twice", "idle.h", "~bit_of(cpu)) & bit_of(cpu)", "~0ULL) & bit_of(cpu)", "an_idle_cpu_is_woken_for_one_task"),
     ("a preempted task does not stick", "run.h", "task(i)->sticky = true;", ";", "a_preempted_task_sticks"),
     ("a task sticks for ever", "run.h", "\tt->sticky = false;\n", "", "a_preempted_task_sticks"),
@@ -101,9 +102,8 @@ const MUTATIONS: &[Mutation] = &[
     ("copies are fresh", "run.h", "c->curr != prev || !stale_copy", "true", "script"),
 ];
 
-/// The handles of BFS with one piece of text replaced. The folder goes with the guard.
-fn broken(mutation: &Mutation) -> (TempDir, Source) {
-    let (what, file, old, new, _) = *mutation;
+/// The handles of BFS with one piece of text replaced: what that means, the file, old and new text.
+pub fn broken((what, file, old, new): (&str, &str, &str, &str)) -> &'static Object {
     let to = tempfile::tempdir().expect("temporary folder");
     let from = repository().join("schedulers/bfs");
     let copy = |name: &str| {
@@ -124,7 +124,8 @@ fn broken(mutation: &Mutation) -> (TempDir, Source) {
         }
     }
     let source = source(&to.path().join("tests/vectors.bpf.c").display().to_string());
-    (to, source)
+    let object = Builder::new(BuilderOptions::default()).native(&source);
+    Box::leak(Box::new(object.unwrap_or_else(|e| panic!("{what}: {e}"))))
 }
 
 /// How many records of a kind differ, or whether a test of places.rs fails.
@@ -150,10 +151,9 @@ fn records_notice_broken_rules() {
     let records = Records::read();
     let mut unnoticed = Vec::new();
     for mutation in MUTATIONS.iter().step_by(if all { 1 } else { 16 }) {
-        let (_folder, source) = broken(mutation);
-        let object = Builder::new(BuilderOptions::default()).native(&source);
-        let object = object.unwrap_or_else(|e| panic!("{}: {e}", mutation.0));
-        let nr = with_object(Box::leak(Box::new(object)), || differ(&records, mutation.4));
+        let (what, file, old, new, kind) = *mutation;
+        let object = broken((what, file, old, new));
+        let nr = with_object(object, || differ(&records, kind));
         if all {
             println!("{}: {nr} of {}", mutation.0, mutation.4);
         }

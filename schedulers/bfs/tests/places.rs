@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What no record shows: places in the queue, and what happens while a task is in nobody's sight.
 
-use crate::bfs::fake::{Given, Machine, Records};
-use serde_json::json;
+use crate::bfs::fake::{Given, Machine, Records, with_object};
+use crate::bfs::mutations::broken;
+use serde_json::{Value, json};
 
 const NOW_US: i64 = 1_000_000;
 
@@ -53,6 +54,10 @@ pub const PLACES: &[(&str, fn())] = &[
     (
         "an_idle_cpu_is_woken_for_one_task",
         an_idle_cpu_is_woken_for_one_task,
+    ),
+    (
+        "who_loses_a_claim_takes_the_next_best_cpu",
+        who_loses_a_claim_takes_the_next_best_cpu,
     ),
     ("a_preempted_task_sticks", a_preempted_task_sticks),
     ("distances_of_0464", distances_of_0464),
@@ -124,6 +129,52 @@ fn an_idle_cpu_is_woken_for_one_task() {
     assert_eq!(m.marked.len(), 2);
     m.settle();
     assert!(m.cpu_of(1).is_some() && m.cpu_of(2).is_some());
+}
+
+/// Another CPU is always faster when we claim an odd one. A task that wakes up, one that is changed and one that no longer
+/// sticks take the next best.
+#[test]
+fn who_loses_a_claim_takes_the_next_best_cpu() {
+    let lost = "~bit_of(cpu)) & bit_of(cpu) && !(cpu & 1);";
+    let object = broken((
+        "odd claims are lost",
+        "idle.h",
+        "~bit_of(cpu)) & bit_of(cpu);",
+        lost,
+    ));
+    let machine = |version| {
+        let r = json!({ "in": { "topo": "pkg2x4", "hz": 1000, "rr": 6 } });
+        let mut m = Records::read().machine(&r, &[("version", version)]);
+        m.set_now(NOW_US * 1000);
+        m
+    };
+    let add = |m: &mut Machine, tid: i64, mask: Value, cpu: i64, place: &str| {
+        let deadline = 5_000_000_000 - 1_000_000_000 * tid;
+        let task = json!([tid, "N", 0, 0, 6000, deadline, NOW_US, mask, cpu, place]);
+        m.add(&Given::of(&task));
+    };
+    with_object(object, || {
+        let mut m = machine(311);
+        add(&mut m, 1, json!(null), 1, "s");
+        m.wake(1, 0, false);
+        assert_eq!(m.marked, [2].into());
+
+        let mut m = machine(311);
+        add(&mut m, 1, json!(null), 1, "q");
+        m.enqueue(1, 0);
+        m.marked.clear();
+        m.set_nice(1, -5);
+        assert_eq!(m.marked, [2].into());
+
+        // Task 1 loses CPU 0 to task 2, which loses it to task 3.
+        let mut m = machine(464);
+        for (tid, mask) in [(1, "ff"), (2, "1"), (3, "1")] {
+            add(&mut m, tid, json!(mask), 0, "s");
+            m.wake(tid, 0, false);
+            assert_eq!(m.schedule(0), Some(tid));
+        }
+        assert_eq!(m.marked, [2, 4].into());
+    });
 }
 
 /// 0.464: a task that had to leave its CPU sticks to it: for others its deadline is shifted left by their distance, 2 behind
