@@ -26,6 +26,7 @@
  *   staircase.h             where a task goes
  *   rsdl.h                  the same in RSDL, SD's predecessor
  *   turns.h                 coming, going, taking turns
+ *   tasks.h                 the same under the CPU's lock, as callbacks need it
  *   tiltyard/linux26/...h   runqueues and several CPUs, as in Linux 2.6.22
  *
  * Good at: fairness to the millisecond, bounded latency, no heuristics. Bad at: latency of tasks
@@ -33,7 +34,7 @@
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
-#include "turns.h"
+#include "tasks.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -68,21 +69,6 @@ s32 BPF_STRUCT_OPS(sd_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 		cpu = place_wakee(p, i, prev_cpu, sync, tick_of(scx_bpf_now()));
 	task(i)->sync = sync;
 	return cpu;
-}
-
-/* Task @i, in no queue, joins that of @cpu. Lock held; settle() came before. */
-static __noinline void join(u32 cpu, u32 i, u64 now_ns)
-{
-	struct runqueue *rq = cpu_rq(cpu);
-
-	task(i)->rq.moving = false;
-	task(i)->rq.pushed = false;
-	/* Partners: balancing on a CPU that has seen the task on its old one, depart(). */
-	WRITE_ONCE(rq_task(i)->cpu, cpu);
-	/* No tick came while it idled. */
-	if (!rq->nr_running)
-		update_cpu_load(rq, tick_of(now_ns));
-	activate(cpu, i);
 }
 
 /* Is task p, whose nice value or affinity changes, to stay on the CPU in whose queue it is? */
@@ -244,26 +230,6 @@ void BPF_STRUCT_OPS(sd_dispatch, s32 cpu, struct task_struct *prev)
 
 /* Running --------------------------------------------------------------------------------- */
 
-/* Task @i, settled on @cpu, has got the CPU without having been chosen. */
-__noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
-{
-	struct queue_lock *lk = rq_lock(cpu);
-	struct runqueue *rq = cpu_rq(cpu);
-
-	if (!lk)
-		return -ENOENT;
-	bpf_spin_lock(&lk->lock);
-	put_curr(rq, now_ns);
-	if (!is_queued(i))
-		join(cpu, i, now_ns);
-	note_pick(cpu_state(cpu), i);
-	WRITE_ONCE(rq->curr, i);
-	WRITE_ONCE(rq->need_resched, false);
-	custody_end(&rq_task(i)->custody);
-	bpf_spin_unlock(&lk->lock);
-	return 0;
-}
-
 void BPF_STRUCT_OPS(sd_running, struct task_struct *p)
 {
 	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
@@ -327,27 +293,6 @@ void BPF_STRUCT_OPS(sd_tick, struct task_struct *p)
 
 /* Leaving, changing ----------------------------------------------------------------------- */
 
-/* Task @i has exited: its parent, if that is one of ours, may get what is left of its quota. */
-static __noinline void bequeath(struct task_struct *p, u32 i)
-{
-	struct task_struct *parent = bpf_task_from_pid(p->real_parent->pid);
-	u32 heir = parent ? slot_of(parent) : 0, cpu;
-	struct queue_lock *lk;
-
-	if (parent)
-		bpf_task_release(parent);
-	if (!heir || heir == i)
-		return;
-	/* It may be moved at this moment: then what its new CPU does to it is lost, or this. */
-	cpu = READ_ONCE(rq_task(heir)->cpu);
-	lk = rq_lock(cpu);
-	if (!lk)
-		return;
-	bpf_spin_lock(&lk->lock);
-	inherit(heir, i);
-	bpf_spin_unlock(&lk->lock);
-}
-
 /* A task that is only changed keeps its place: the core has taken it out of our hands before, by
  * dequeue(), and brings it back by enqueue(). */
 void BPF_STRUCT_OPS(sd_quiescent, struct task_struct *p, u64 deq_flags)
@@ -381,31 +326,6 @@ bool BPF_STRUCT_OPS(sd_yield, struct task_struct *from, struct task_struct *to)
 	return true;
 }
 
-/* Task @i gets another nice value or policy. */
-__noinline int change(u32 i, u32 static_level, u32 policy)
-{
-	u32 try;
-
-	bpf_for (try, 0, LOCK_TRIES) {
-		/* Partner: detach_task(). */
-		u32 cpu = READ_ONCE(rq_task(i)->cpu);
-		struct queue_lock *lk = rq_lock(cpu);
-		bool ours;
-
-		if (!lk)
-			break;
-		bpf_spin_lock(&lk->lock);
-		ours = READ_ONCE(rq_task(i)->cpu) == cpu;
-		if (ours)
-			renice(cpu, i, static_level, policy);
-		bpf_spin_unlock(&lk->lock);
-		if (ours)
-			return 0;
-	}
-	give_up(i);
-	return -EAGAIN;
-}
-
 void BPF_STRUCT_OPS(sd_set_weight, struct task_struct *p, u32 weight)
 {
 	u32 i = slot_of(p);
@@ -416,47 +336,12 @@ void BPF_STRUCT_OPS(sd_set_weight, struct task_struct *p, u32 weight)
 
 /* Tasks come and go ----------------------------------------------------------------------- */
 
-/* Task p may run on the CPUs of @allowed. */
-static __noinline void set_affinity(struct task_struct *p, u32 i, const struct cpumask *allowed)
-{
-	u32 cpu = READ_ONCE(rq_task(i)->cpu);
-	struct queue_lock *lk = rq_lock(cpu);
-	struct affinity new, old;
-
-	affinity_read(&new, allowed, nr_cpus, nr_online);
-	if (!lk)
-		return;
-	bpf_spin_lock(&lk->lock);
-	old = rq_task(i)->affinity;
-	rq_task(i)->affinity = new;
-	bpf_spin_unlock(&lk->lock);
-	affinity_drop(&old);
-}
-
 void BPF_STRUCT_OPS(sd_set_cpumask, struct task_struct *p, const struct cpumask *allowed)
 {
 	u32 i = slot_of(p);
 
 	if (i)
 		set_affinity(p, i, allowed);
-}
-
-/* The task that creates @i gives half of its quota. */
-__noinline int fork_task(u32 i, u32 parent)
-{
-	/* It runs here: only a change of its own could move it. */
-	u32 cpu = READ_ONCE(rq_task(parent)->cpu);
-	struct queue_lock *lk = rq_lock(cpu);
-
-	if (!lk)
-		return 0;
-	bpf_spin_lock(&lk->lock);
-	if (is_queued(parent)) {
-		share_slice(i, parent);
-		task(i)->forker = parent;
-	}
-	bpf_spin_unlock(&lk->lock);
-	return 0;
 }
 
 s32 BPF_STRUCT_OPS(sd_init_task, struct task_struct *p, struct scx_init_task_args *args)
