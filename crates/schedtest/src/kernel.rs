@@ -18,8 +18,9 @@ const DSQ_LOCAL_ON: u64 = 3 << 62;
 /// `SCX_KICK_IDLE`, `SCX_KICK_PREEMPT`.
 pub const KICK_IDLE: u64 = 1;
 pub const KICK_PREEMPT: u64 = 2;
-/// `SCX_ENQ_HEAD`.
+/// `SCX_ENQ_HEAD` and `SCX_ENQ_PREEMPT`.
 const ENQ_HEAD: u64 = 0x10;
+const ENQ_PREEMPT: u64 = 1 << 32;
 const ENOENT: i64 = -2;
 /// CPUs of a mask: what any scheduler supports.
 const MASK_CPUS: usize = 4096;
@@ -45,7 +46,7 @@ pub struct State {
     pub readings_ns: VecDeque<u64>,
     /// What `bpf_get_prandom_u32` returns.
     pub random: u32,
-    /// CPU and flags of each `scx_bpf_kick_cpu`.
+    /// CPU and flags of each `scx_bpf_kick_cpu`, and of each insertion that preempts.
     pub kicks: Vec<(u32, u64)>,
     /// Delay in ns of each start of a timer.
     pub timers_ns: Vec<u64>,
@@ -162,13 +163,26 @@ impl Kernel {
 
     /// Calls a program or a callback with up to eight words; returns them as it left them, and its result.
     pub fn call(&mut self, program: &str, words: &[i64]) -> ([i64; 8], i64) {
-        let state: *mut State = &mut *self.state;
-        self.instance.set_engine(state.cast());
-        let (result, words) = vectors::call(&self.instance, program, words);
+        let (words, result) = self.try_call(program, words);
         if let Some(fault) = &self.state.fault {
             panic!("{program}: {fault}");
         }
         (words, result)
+    }
+
+    /// The same of one that may report an error.
+    pub fn try_call(&mut self, program: &str, words: &[i64]) -> ([i64; 8], i64) {
+        let state: *mut State = &mut *self.state;
+        self.instance.set_engine(state.cast());
+        let (result, words) = vectors::call(&self.instance, program, words);
+        (words, result)
+    }
+
+    /// A global of 64 bits, as it is now.
+    pub fn number(&self, global: &str) -> u64 {
+        let address = self.instance.symbol(global).expect("a global");
+        // SAFETY: the object has 8 bytes there, which only its own code changes, and that does not run now.
+        unsafe { address.cast::<u64>().read_unaligned() }
     }
 
     /// The state, to look at and to change.
@@ -410,6 +424,10 @@ extern "C" fn dsq_insert(state: &mut State, p: Pointer, dsq: u64, slice: u64, fl
         if flags & ENQ_HEAD != 0 {
             let dsq = state.dsq(dsq);
             state.queues.entry(dsq).or_default().rotate_right(1);
+        }
+        if flags & ENQ_PREEMPT != 0 {
+            let cpu = state.tasks[id.0].cpu;
+            state.kicks.push((cpu, KICK_PREEMPT));
         }
     }
 }
