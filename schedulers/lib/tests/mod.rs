@@ -6,13 +6,42 @@ mod freebsd;
 mod keeper;
 mod numbers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use tiltyard_native::{Instance, Value};
-use tiltyard_schedtest::{object, vectors};
+use tiltyard_schedtest::{object, repository, vectors};
 
 const NODE: i64 = 1;
 const LLC: i64 = 2;
 const CORE: i64 = 3;
+
+/// Headers of a folder, by their paths from `lib`.
+fn headers(lib: &Path, folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("a file").path();
+        if path.is_dir() {
+            headers(lib, &path, found);
+            continue;
+        }
+        let name = path.strip_prefix(lib).expect("it is in there");
+        found.insert(name.display().to_string());
+    }
+}
+
+/// Each in one row of a table, with its purpose.
+#[test]
+fn the_readme_lists_all_headers() {
+    let lib = repository().join("schedulers/lib");
+    let mut found = BTreeSet::from(["tiltyard.bpf.h".to_owned()]);
+    headers(&lib, &lib.join("tiltyard"), &mut found);
+    let readme = std::fs::read_to_string(lib.join("README.md")).expect("README.md");
+    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows: Vec<(&str, &str)> = rows.filter_map(|row| row.split_once("` | ")).collect();
+    assert!(rows.iter().all(|(_, purpose)| purpose.len() > 10));
+    let listed: BTreeSet<String> = rows.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(listed, found);
+    assert_eq!(rows.len(), found.len(), "one is listed twice");
+}
 
 struct Lib(Instance);
 
