@@ -9,7 +9,7 @@
 /* A slice at nice 0, and the shortest one. */
 const volatile u32 def_timeslice_ms = 100;
 const volatile u32 min_timeslice_ms = 5;
-/* The bonus of a task that sleeps most: it spans so many of the 40 priorities. */
+/* The bonus of a task that sleeps most: it spans so many of the 40 priorities, one at least. */
 const volatile u32 max_bonus = 10;
 /* Bonus beyond the middle that a task of nice 0 needs to be interactive. */
 const volatile u32 interactive_delta = 2;
@@ -90,7 +90,8 @@ static int params_init(void)
 		return -EINVAL;
 	}
 	if (!max_bonus || max_bonus > 40) {
-		scx_bpf_error("o1: max_bonus=%u; use 1..40", max_bonus);
+		scx_bpf_error("o1: max_bonus=%u; use 1..40, or sleep_bonus=0 for no bonus",
+			      max_bonus);
 		return -EINVAL;
 	}
 	par.tick_ns = NSEC_PER_SEC / tick_hz;

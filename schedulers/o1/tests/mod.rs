@@ -5,6 +5,7 @@
 mod behaviour;
 mod callers;
 mod decisions;
+mod estimator;
 mod multicore;
 mod recorded;
 mod traces;
