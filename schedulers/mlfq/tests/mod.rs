@@ -9,7 +9,9 @@ use tiltyard_schedtest::{Lab, globals, ideal, object, parse, presets};
 const ENQUEUE_WAKEUP: i64 = 1;
 const ENQUEUE_NEW: i64 = 0x88;
 const DEQUEUE_SLEEP: i64 = 1;
+const RESTORE: i64 = 2;
 const TASK_QUEUED: u32 = 1;
+const PF_KTHREAD: u32 = 0x20_0000;
 const MS: u64 = 1_000_000;
 const MIDDLE: u64 = 2;
 const TOP: u64 = 4;
@@ -220,6 +222,64 @@ fn alone_it_sinks_and_goes_on() {
     }
 }
 
+/// It has been charged for what it ran before the last choice.
+#[test]
+fn a_choice_charges_the_running_task_once() {
+    let mut w = World::new(&[]);
+    let task = w.task();
+    w.runs(task);
+    for left_ms in [15, 10, 5, 20] {
+        w.kernel.state().now_ns += 5 * MS;
+        w.dispatch(Some(task));
+        assert_eq!(w.kernel.state().task(task).scx.slice, left_ms * MS);
+    }
+}
+
+/// It has sunk while it went on: a wakee that was its equal preempts it.
+#[test]
+fn who_sinks_alone_is_preempted_by_its_equals_of_before() {
+    let mut w = World::new(&[]);
+    let [hog, wakee] = [0, 1].map(|_| w.task());
+    w.runs(hog);
+    w.kernel.state().now_ns += 20 * MS;
+    w.dispatch(Some(hog));
+    w.about("mlfq_enqueue", wakee, ENQUEUE_WAKEUP);
+    assert_eq!(w.kernel.state().kicks, [(0, KICK_PREEMPT)]);
+}
+
+/// A change of a property is no block.
+#[test]
+fn who_is_changed_keeps_level_and_slice() {
+    let mut w = World::new(&[]);
+    let task = w.task();
+    w.loses(task, 5);
+    w.waits(task);
+    w.about("mlfq_quiescent", task, RESTORE);
+    w.about("mlfq_enqueue", task, RESTORE);
+    assert_eq!(w.waits(task), (MIDDLE, 0, 15));
+}
+
+/// Kernel threads of a CPU wait in no level, and preempt; others are tasks like any.
+#[test]
+fn kernel_threads_of_a_cpu_go_first() {
+    for (flags, nr_cpus, first) in [(PF_KTHREAD, 1, true), (PF_KTHREAD, 2, false), (0, 1, false)] {
+        let mut w = World::new(&[("slice_bottom_ms", 10), ("slice_top_ms", 50)]);
+        let [hog, task] = [0, 1].map(|_| w.task());
+        w.runs(hog);
+        let p = w.kernel.state().task(task);
+        p.flags = flags;
+        p.nr_cpus_allowed = nr_cpus;
+        w.about("mlfq_enqueue", task, ENQUEUE_WAKEUP);
+        let state = w.kernel.state();
+        let preempts: &[(u32, u64)] = if first { &[(0, KICK_PREEMPT)] } else { &[] };
+        let local: &[TaskId] = if first { &[task] } else { &[] };
+        assert_eq!((state.local(0), &state.kicks[..]), (local, preempts));
+        if first {
+            assert_eq!(state.task(task).scx.slice, 50 * MS);
+        }
+    }
+}
+
 /// A wakee preempts a running task of a lower level.
 #[test]
 fn only_higher_levels_preempt() {
@@ -280,6 +340,89 @@ fn a_boost_lifts_all_who_wait() {
     assert_eq!(w.kernel.state().queued(TOP), [top]);
     w.loses(second, 5);
     assert_eq!(w.waits(second).0, TOP, "that is its level now");
+}
+
+/// Not a moment too early, once each time, from the lowest level on.
+#[test]
+fn a_boost_comes_when_it_is_due() {
+    let mut w = World::new(&[("boost_ms", 1000)]);
+    let [low, other] = [0, 1].map(|_| w.task());
+    w.loses(low, 20);
+    w.waits(low);
+    w.loses(low, 20);
+    w.kernel.state().now_ns += 959 * MS;
+    for (later_ms, level, boosted) in [(0, 0, 0), (1, TOP, 1)] {
+        w.kernel.state().now_ns += later_ms * MS;
+        w.about("mlfq_enqueue", other, ENQUEUE_WAKEUP);
+        w.dispatch(None);
+        assert_eq!(
+            w.kernel.state().take_local(0),
+            Some(if boosted == 0 { other } else { low })
+        );
+        assert_eq!(w.kernel.number("nr_boosted"), boosted * 2);
+        if boosted == 0 {
+            assert_eq!(w.kernel.state().queued(level), [low]);
+        }
+    }
+    // The next one is a second away.
+    w.loses(low, 20);
+    w.dispatch(None);
+    w.dispatch(None);
+    assert_eq!(w.kernel.number("nr_boosted"), 2);
+}
+
+/// Lifted to a level where slices are shorter than what it has used, and changed there: it has the shortest of slices left,
+/// and not the kernel's own.
+#[test]
+fn a_slice_that_a_boost_has_used_up_is_short() {
+    let mut w = World::new(&[
+        ("boost_ms", 1000),
+        ("slice_bottom_ms", 50),
+        ("slice_top_ms", 10),
+    ]);
+    let [task, other] = [0, 1].map(|_| w.task());
+    w.loses(task, 20);
+    w.about("mlfq_enqueue", other, ENQUEUE_WAKEUP);
+    w.kernel.state().now_ns += 1000 * MS;
+    w.dispatch(None);
+    let state = w.kernel.state();
+    assert_eq!(state.take_local(0), Some(task));
+    w.about("mlfq_enqueue", task, RESTORE);
+    assert_eq!(w.waits(task).0, TOP);
+    assert_eq!(w.kernel.state().task(task).scx.slice, 1);
+}
+
+#[test]
+fn levels_and_slices_have_limits() {
+    for (set, error) in [
+        (("nr_levels", 0), -22),
+        (("nr_levels", 1), 0),
+        (("nr_levels", 64), 0),
+        (("nr_levels", 65), -22),
+        (("slice_bottom_ms", 0), -22),
+        (("slice_top_ms", 0), -22),
+    ] {
+        let mut kernel = Kernel::boot(object("mlfq", 2), &globals(&[set]), 1);
+        assert_eq!(kernel.try_call("mlfq_init", &[]).1 as i32, error, "{set:?}");
+    }
+}
+
+/// A hog that finds the CPU idle runs for the slice of the middle level, and another one waits for so long.
+#[test]
+fn who_finds_an_idle_cpu_has_the_slice_of_its_level() {
+    let machine = ideal("package:1 core:1 pu:1", 1000);
+    let presets = presets("mlfq");
+    let mut lab = Lab::new(&machine, object("mlfq", 2));
+    lab.globals = &presets["mlfq_falling"];
+    let workload = parse(
+        r#"{ "tasks": {
+            "first": { "loop": 1, "run": 200000 },
+            "second": { "loop": 1, "run": 1000 } }, "global": { "duration": 1 } }"#,
+    );
+    let ran = lab.run(&workload).expect("a run");
+    let second = ran.summary.tasks.iter().find(|t| t.name == "second");
+    let waited_ms = second.expect("the second").longest_wait_ns / 1_000_000;
+    assert!((29..=31).contains(&waited_ms), "{waited_ms} ms");
 }
 
 /// Who computes for 99 % of each slice and then sleeps for a moment has most of the CPU, beside a hog that does not
