@@ -269,7 +269,7 @@ impl Machine {
     }
 
     /// Calls a callback and carries out its kicks.
-    fn callback(&mut self, name: &str, words: &[i64]) -> i64 {
+    pub fn callback(&mut self, name: &str, words: &[i64]) -> i64 {
         let result = self.kernel.call(name, words).1;
         for (cpu, flags) in std::mem::take(&mut self.kernel.state().kicks) {
             let cpu = i64::from(cpu);
@@ -408,7 +408,7 @@ impl Machine {
     }
 
     /// The task gets a CPU.
-    fn run(&mut self, tid: i64, cpu: i64) {
+    pub fn run(&mut self, tid: i64, cpu: i64) {
         let id = self.tasks[&tid].id;
         self.kernel.state().set_cpu(id, cpu as u32);
         self.task(tid).scx.flags |= TASK_QUEUED;
@@ -713,6 +713,17 @@ impl Machine {
         let id = self.kernel.state().take_local(cpu as u32)?;
         let mut tasks = self.tasks.iter();
         tasks.find(|(_, known)| known.id == id).map(|(tid, _)| *tid)
+    }
+
+    /// The slice that the core knows.
+    pub fn core_slice(&mut self, tid: i64) -> u64 {
+        self.task(tid).scx.slice
+    }
+
+    /// The core has it on this CPU's runqueue.
+    pub fn set_rq(&mut self, tid: i64, cpu: i64) {
+        let id = self.tasks[&tid].id;
+        self.kernel.state().set_cpu(id, cpu as u32);
     }
 
     pub fn set_flags(&mut self, tid: i64, flags: u32) {
