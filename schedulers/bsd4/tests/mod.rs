@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod behaviour;
+mod callers;
 mod decisions;
 mod machine;
 mod queues;
