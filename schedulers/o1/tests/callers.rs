@@ -2,12 +2,12 @@
 //! That callbacks call what the records test on its own, and as they should: each is called itself, and what it calls
 //! leaves its mark.
 
-use super::recorded::{FIRST, Machine, Seen, SeenCpu};
+use super::recorded::{FIRST, Machine, NOW, Seen, SeenCpu, Task};
 use std::ptr::without_provenance;
 use tiltyard_native::Value;
 use tiltyard_native::layout::InitTaskArgs;
 use tiltyard_schedtest::globals;
-use tiltyard_schedtest::kernel::{KICK_PREEMPT, TaskId};
+use tiltyard_schedtest::kernel::{KICK_IDLE, KICK_PREEMPT, TaskId};
 
 /// Flags of callbacks, as the kernel has them.
 const WAKE_SYNC: i64 = 16;
@@ -378,6 +378,18 @@ fn forks_share_slice_and_place() {
     }
 }
 
+/// A new process waits like a thread if it is not to run first.
+#[test]
+fn a_child_may_wait_for_its_parent() {
+    let mut w = World::new(1, &[("child_runs_first", 0)]);
+    let parent = w.task(0);
+    w.runs(parent, 0);
+    let child = w.fork(parent, 0, false);
+    w.about("o1_enqueue", child, ENQUEUE_NEW);
+    assert_eq!(w.kicks(), []);
+    assert_eq!(w.queued(0), [vec![parent, child], vec![]]);
+}
+
 /// The last tick of a parent is its child's: it expires.
 #[test]
 fn a_fork_with_one_tick_left_costs_the_turn() {
@@ -556,6 +568,67 @@ fn a_cpu_that_runs_dry_looks_elsewhere() {
     }
 }
 
+/// Who has expired and sleeps before the arrays swap leaves nobody who waits for that.
+#[test]
+fn an_idle_cpu_has_no_expired_task() {
+    let mut w = World::new(1, &[]);
+    let task = w.task(0);
+    w.runs(task, 0);
+    w.ticks(task, 100);
+    assert_ne!(w.cpu(0).expired_timestamp, 0);
+    w.sleeps(task, TASK_INTERRUPTIBLE);
+    w.dispatch(0, None);
+    assert_eq!(w.cpu(0).expired_timestamp, 0);
+}
+
+/// A waker that is about to sleep leaves its own CPU to its wakee, and no other: there the wakee preempts.
+#[test]
+fn a_sync_waker_leaves_its_own_cpu_only() {
+    for (here, kicks) in [(0, vec![]), (1, vec![(0, KICK_PREEMPT)])] {
+        let mut w = World::new(2, &[("wake_placement", 0)]);
+        let [hog, wakee] = [0, 1].map(|_| w.task(0));
+        w.runs(hog, 0);
+        w.later(300 * MS);
+        w.m.kernel.state().cpu = here;
+        let p = w.address(wakee);
+        assert_eq!(w.m.kernel.call("o1_select_cpu", &[p, 0, WAKE_SYNC]).1, 0);
+        w.wakes(wakee);
+        let kicked = w.kicks();
+        let preempts: Vec<(u32, u64)> = kicked
+            .into_iter()
+            .filter(|kick| kick.1 == KICK_PREEMPT)
+            .collect();
+        assert_eq!(preempts, kicks, "woken on CPU {here}");
+    }
+}
+
+/// A CPU with one task has none to spare: its ticks wake nobody.
+#[test]
+fn ticks_of_a_single_task_wake_nobody() {
+    let mut w = World::new(2, &[("newidle_balance", 0)]);
+    let hog = w.task(0);
+    w.runs(hog, 0);
+    w.m.kernel.state().set_idle(|cpu| cpu == 1);
+    w.ticks(hog, 20);
+    assert_eq!(w.kicks(), []);
+}
+
+/// The CPU that balances for all idle ones stops when it has got a task itself.
+#[test]
+fn an_idle_cpu_that_gets_a_task_balances_for_no_other() {
+    let mut w = World::new(3, &[("newidle_balance", 0)]);
+    let tasks = [0; 6].map(|_| w.task(0));
+    w.runs(tasks[0], 0);
+    for task in &tasks[1..] {
+        w.wakes(*task);
+    }
+    w.m.kernel.state().set_idle(|cpu| cpu > 0);
+    w.ticks(tasks[0], 20);
+    w.dispatch(1, None);
+    assert!(w.cpu(1).nr_running > 0);
+    assert_eq!(w.cpu(2).nr_running, 0);
+}
+
 /// Ticks of a busy CPU wake an idle one, once its next balancing is due, and that balances for itself.
 #[test]
 fn ticks_wake_an_idle_cpu_to_balance() {
@@ -587,7 +660,123 @@ fn a_running_task_is_pushed() {
     w.about("o1_enqueue", hog, ENQUEUE_LAST);
     assert_eq!(w.seen(hog).cpu, 1);
     assert_eq!(w.queued(1)[0], [hog]);
-    assert!(w.kicks().iter().any(|kick| kick.0 == 1));
+    let kicks = w.kicks();
+    assert!(kicks.iter().any(|kick| kick.0 == 1));
+    assert!(kicks.contains(&(0, KICK_IDLE)), "it has nothing to run now");
     w.dispatch(1, None);
     assert_eq!(w.cpu(1).curr, hog);
+}
+
+/// A CPU whose ticks nobody has counted, because it idled: its averages fall before its load changes, and guesses of its
+/// load know of that.
+#[test]
+fn idle_ticks_are_made_up_for() {
+    let mut w = World::new(1, &[]);
+    let [hog, other] = [0, 1].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.ticks(hog, 40);
+    assert_eq!(w.m.call("t_load_get", &[0])[1..4], [128; 3]);
+    let tick = w.now() / MS;
+    assert_eq!(w.m.call("t_guess", &[0, 2, tick + 3])[3..5], [128, 128]);
+    w.sleeps(hog, TASK_INTERRUPTIBLE);
+    assert_eq!(w.m.call("t_guess", &[0, 2, tick + 3])[3..5], [0, 16]);
+    w.later(3 * MS);
+    w.wakes(other);
+    assert_eq!(w.m.call("t_load_get", &[0])[1..4], [0, 16, 54]);
+}
+
+/// Masks of tasks: any CPU, one, some. A mask has nothing left of the task that had it before.
+#[test]
+fn masks_are_read_whole() {
+    let mut w = World::new(5, &[]);
+    let may = |w: &mut World, n: i64, cpus: &[usize]| -> Vec<i64> {
+        let id = w.ids[n as usize];
+        let state = w.m.kernel.state();
+        state.allow(id, |cpu| cpu < 5 && cpus.contains(&cpu));
+        let mask = state.task(id).cpus_ptr as i64;
+        w.about("o1_set_cpumask", n, mask);
+        let slot = n + FIRST;
+        let may = |cpu: &i64| w.m.call("t_may_run", &[slot, *cpu])[2] != 0;
+        (0..5).filter(may).collect()
+    };
+    let first = w.task(0);
+    assert_eq!(may(&mut w, first, &[0, 1, 2, 3, 4]), [0, 1, 2, 3, 4]);
+    assert_eq!(may(&mut w, first, &[3]), [3]);
+    assert_eq!(may(&mut w, first, &[0, 1]), [0, 1]);
+    assert_eq!(may(&mut w, first, &[3]), [3]);
+    assert_eq!(
+        may(&mut w, first, &[2, 4]),
+        [2, 4],
+        "the mask is used once more"
+    );
+}
+
+/// Without preemption by wakees a better one waits, unless the CPU idles.
+#[test]
+fn wakees_may_have_to_wait() {
+    let mut w = World::new(1, &[("wakeup_preemption", 0)]);
+    let [hog, wakee] = [0, 1].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.later(300 * MS);
+    w.wakes(wakee);
+    assert_eq!(w.kicks(), []);
+    assert!(!w.cpu(0).resched);
+}
+
+/// A child is a task like any once it has been queued: it preempts its parent when it wakes up.
+#[test]
+fn a_child_preempts_its_parent_later() {
+    let mut w = World::new(1, &[]);
+    let parent = w.task(0);
+    w.runs(parent, 0);
+    let child = w.fork(parent, 0, true);
+    w.about("o1_enqueue", child, ENQUEUE_NEW);
+    w.set_slice(parent, 0);
+    w.about("o1_yield", parent, 0);
+    w.dispatch(0, Some(parent));
+    w.about("o1_enqueue", parent, 0);
+    w.about("o1_running", child, 0);
+    w.sleeps(child, TASK_INTERRUPTIBLE);
+    w.dispatch(0, None);
+    w.about("o1_running", parent, 0);
+    assert_eq!(w.cpu(0).curr, parent);
+    w.kicks();
+    w.later(300 * MS);
+    w.wakes(child);
+    assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
+}
+
+/// Without a bonus nobody is interactive, not even at nice -20, which needs the least.
+#[test]
+fn without_a_bonus_nobody_is_interactive() {
+    for bonus in [0, 1] {
+        let mut w = World::new(1, &[("sleep_bonus", bonus)]);
+        let task = w.task(0);
+        w.struct_of(task, |p| p.static_prio = 100);
+        w.about("o1_set_weight", task, 1);
+        w.later(2000 * MS);
+        w.wakes(task);
+        let interactive = w.m.call("t_numbers", &[task + FIRST])[6];
+        assert_eq!(i128::from(interactive), bonus);
+    }
+}
+
+/// An idle thread of the same core is no use to a task that may not run there.
+#[test]
+fn an_idle_sibling_has_to_be_allowed() {
+    for (allowed, found) in [(0b1111, 1), (0b1101, 0)] {
+        let mut m = Machine::boot("smt4", 1000, &[]);
+        m.build(0);
+        m.clear();
+        m.add(&Task::new(0));
+        m.enqueue(&[0], false);
+        m.set_cpu(0, 0, 0, 140, NOW);
+        let state = m.kernel.state();
+        state.set_idle(|cpu| cpu != 0);
+        let wakee = state.add_task(900, 0);
+        state.allow(wakee, |cpu| cpu < 4 && allowed >> cpu & 1 != 0);
+        let p = state.address(wakee);
+        let cpu = m.call("t_place_wakee", &[p, FIRST, 0, 0, NOW / MS])[5];
+        assert_eq!(cpu, found);
+    }
 }

@@ -295,6 +295,25 @@ int t_load_get(struct words *x)
 	return 0;
 }
 
+/* In: CPU, index of its average, tick. Out: a low and a high guess of its load. */
+SEC("syscall")
+int t_guess(struct words *x)
+{
+	u32 cpu = x->w[0], index = x->w[1];
+
+	x->w[3] = source_load(cpu, index, x->w[2]);
+	x->w[4] = target_load(cpu, index, x->w[2]);
+	return 0;
+}
+
+/* In: task, CPU. Out: whether balancing may move it there. */
+SEC("syscall")
+int t_may_run(struct words *x)
+{
+	x->w[2] = affinity_has(&rq_task(x->w[0])->affinity, x->w[1]);
+	return 0;
+}
+
 /* In: CPU, 0 active or 1 expired, which task in order of service. Out: task, 0 for none. */
 SEC("syscall")
 int t_nth(struct words *x)
