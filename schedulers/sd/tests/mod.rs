@@ -2,6 +2,7 @@
 //! Tests of SD and of RSDL, its other mode: recorded decisions of the original, whole schedules, and what the two are
 //! known for.
 
+mod callers;
 mod decisions;
 mod machine;
 mod recorded;

@@ -430,3 +430,13 @@ int t_rotation_began(struct words *x)
 	cpu_state(x->w[0])->rotation_ns = x->w[1];
 	return 0;
 }
+
+/* In: CPU. Out: averages of its load. */
+SEC("syscall")
+int t_load_get(struct words *x)
+{
+	x->w[1] = cpu_rq(x->w[0])->cpu_load[0];
+	x->w[2] = cpu_rq(x->w[0])->cpu_load[1];
+	x->w[3] = cpu_rq(x->w[0])->cpu_load[2];
+	return 0;
+}
