@@ -81,6 +81,41 @@ fn equal_hogs_take_turns() {
     }
 }
 
+/// Three hogs on two CPUs, slices of 12 ms: what each has after 150 ms. Without a common cache one keeps its CPU.
+#[test]
+fn three_hogs_on_two_cpus() {
+    for (topology, expected) in [("sep2", [150, 78, 72]), ("mc2", [102, 102, 96])] {
+        let hog = |tid: usize| json!({ "tid": tid, "nice": 0, "pat": [[HOG, 0]], "start": 0 });
+        let hogs: Vec<Value> = (0..3).map(hog).collect();
+        let given =
+            json!({ "topo": topology, "hz": 1000, "rr": 12, "len": 150_000, "tasks": hogs });
+        let r = json!({ "in": given });
+        let mut stage = Stage::new(&Records::read(), &r, &DEFAULTS);
+        stage.play(&r);
+        let mut ran = [0; 3];
+        for cpu in [0, 1] {
+            let on_cpu = |s: &&Value| s[1] == cpu;
+            let mut turns: Vec<(i64, i64)> = stage
+                .switches
+                .iter()
+                .filter(on_cpu)
+                .map(|s| {
+                    (
+                        s[0].as_i64().expect("a time"),
+                        s[2].as_i64().expect("a task"),
+                    )
+                })
+                .collect();
+            turns.push((150_000, -1));
+            for turn in turns.windows(2).filter(|turn| turn[0].1 >= 0) {
+                ran[turn[0].1 as usize] += (turn[1].0 - turn[0].0) / 1000;
+            }
+        }
+        ran.sort_by_key(|ms| -ms);
+        assert_eq!(ran, expected, "{topology}");
+    }
+}
+
 /// Tasks by name, their run time, and what probes of CPUs said.
 #[derive(Default)]
 struct Seen {
