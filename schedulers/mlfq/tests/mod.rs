@@ -407,22 +407,22 @@ fn levels_and_slices_have_limits() {
     }
 }
 
-/// A hog that finds the CPU idle runs for the slice of the middle level, and another one waits for so long.
+/// Hogs wake up at the same level, two of them on idle CPUs and then a third one: it waits until a slice of that level is over.
 #[test]
 fn who_finds_an_idle_cpu_has_the_slice_of_its_level() {
-    let machine = ideal("package:1 core:1 pu:1", 1000);
+    let machine = ideal("package:1 core:2 pu:1", 1000);
     let presets = presets("mlfq");
     let mut lab = Lab::new(&machine, object("mlfq", 2));
     lab.globals = &presets["mlfq_falling"];
     let workload = parse(
         r#"{ "tasks": {
-            "first": { "loop": 1, "run": 200000 },
-            "second": { "loop": 1, "run": 1000 } }, "global": { "duration": 1 } }"#,
+            "first": { "instance": 2, "loop": 1, "sleep": 10000, "run": 200000 },
+            "third": { "loop": 1, "sleep": 12000, "run": 1000 } }, "global": { "duration": 1 } }"#,
     );
     let ran = lab.run(&workload).expect("a run");
-    let second = ran.summary.tasks.iter().find(|t| t.name == "second");
-    let waited_ms = second.expect("the second").longest_wait_ns / 1_000_000;
-    assert!((29..=31).contains(&waited_ms), "{waited_ms} ms");
+    let third = ran.summary.tasks.iter().find(|t| t.name == "third");
+    let waited_ms = third.expect("the third").longest_wait_ns / 1_000_000;
+    assert!((17..=19).contains(&waited_ms), "{waited_ms} ms");
 }
 
 /// Who computes for 99 % of each slice and then sleeps for a moment has most of the CPU, beside a hog that does not
