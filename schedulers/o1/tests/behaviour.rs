@@ -74,7 +74,10 @@ fn the_starvation_limit_lets_expired_tasks_run() {
     let with = run(&[]);
     assert!((900..3000).contains(&with), "{with} ms");
     let without = run(&[("starvation_limit_ms", 0)]);
-    assert!(2 * without < with, "{without} ms without the limit, {with} with it");
+    assert!(
+        2 * without < with,
+        "{without} ms without the limit, {with} with it"
+    );
     // The guard for real kernels: half a second, however many are runnable.
     let guarded = run(&[("starvation_cap_ms", 500)]);
     assert!(guarded > 2 * with, "{guarded} ms with a cap");

@@ -2,7 +2,7 @@
 //! That callbacks call what the records test on its own, and as they should: each is called itself, and what it calls
 //! leaves its mark.
 
-use super::recorded::{FIRST, Machine, NOW, Seen, SeenCpu, Task};
+use super::recorded::{FIRST, Machine, Seen, SeenCpu};
 use std::ptr::without_provenance;
 use tiltyard_native::Value;
 use tiltyard_native::layout::InitTaskArgs;
@@ -746,6 +746,27 @@ fn a_child_preempts_its_parent_later() {
     assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
 }
 
+/// Kernel threads of one CPU have the best priority where they are served first; other tasks never have it so.
+#[test]
+fn kernel_threads_of_a_cpu_may_come_first() {
+    for (first, flags, cpus, prio) in [
+        (1, 0x20_0000, 1, 100),
+        (1, 0x20_0000, 2, 125),
+        (1, 0, 1, 125),
+        (0, 0x20_0000, 1, 125),
+    ] {
+        let mut w = World::new(2, &[("kthreads_first", first)]);
+        let task = w.task(0);
+        w.struct_of(task, |p| p.flags = flags);
+        let id = w.ids[task as usize];
+        w.m.kernel.state().allow(id, |cpu| cpu < cpus);
+        let mask = w.m.kernel.state().task(id).cpus_ptr as i64;
+        w.about("o1_set_cpumask", task, mask);
+        w.wakes(task);
+        assert_eq!(w.seen(task).prio, prio, "{first} {flags:#x} {cpus}");
+    }
+}
+
 /// Without a bonus nobody is interactive, not even at nice -20, which needs the least.
 #[test]
 fn without_a_bonus_nobody_is_interactive() {
@@ -758,25 +779,5 @@ fn without_a_bonus_nobody_is_interactive() {
         w.wakes(task);
         let interactive = w.m.call("t_numbers", &[task + FIRST])[6];
         assert_eq!(i128::from(interactive), bonus);
-    }
-}
-
-/// An idle thread of the same core is no use to a task that may not run there.
-#[test]
-fn an_idle_sibling_has_to_be_allowed() {
-    for (allowed, found) in [(0b1111, 1), (0b1101, 0)] {
-        let mut m = Machine::boot("smt4", 1000, &[]);
-        m.build(0);
-        m.clear();
-        m.add(&Task::new(0));
-        m.enqueue(&[0], false);
-        m.set_cpu(0, 0, 0, 140, NOW);
-        let state = m.kernel.state();
-        state.set_idle(|cpu| cpu != 0);
-        let wakee = state.add_task(900, 0);
-        state.allow(wakee, |cpu| cpu < 4 && allowed >> cpu & 1 != 0);
-        let p = state.address(wakee);
-        let cpu = m.call("t_place_wakee", &[p, FIRST, 0, 0, NOW / MS])[5];
-        assert_eq!(cpu, found);
     }
 }

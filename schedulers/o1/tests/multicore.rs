@@ -410,3 +410,23 @@ fn a_cpu_of_pinned_tasks_is_left_out() {
     assert_eq!(moved, 1);
     assert_eq!(m.queued(3, false), [7], "the last of the list");
 }
+
+/// An idle thread of the same core is no use to a task that may not run there.
+#[test]
+fn an_idle_sibling_has_to_be_allowed() {
+    for (allowed, found) in [(0b1111, 1), (0b1101, 0)] {
+        let mut m = Machine::boot("smt4", 1000, &[]);
+        m.build(0);
+        m.clear();
+        m.add(&Task::new(0));
+        m.enqueue(&[0], false);
+        m.set_cpu(0, 0, 0, 140, NOW);
+        let state = m.kernel.state();
+        state.set_idle(|cpu| cpu != 0);
+        let wakee = state.add_task(900, 0);
+        state.allow(wakee, |cpu| cpu < 4 && allowed >> cpu & 1 != 0);
+        let p = state.address(wakee);
+        let cpu = m.call("t_place_wakee", &[p, FIRST, 0, 0, NOW / 1_000_000])[5];
+        assert_eq!(cpu, found);
+    }
+}
