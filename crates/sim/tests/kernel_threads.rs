@@ -57,9 +57,13 @@ fn a_cpus_kernel_thread_never_waits_for_long() {
         assert_eq!(threads.len(), 2, "{name}: one for each CPU");
         for thread in threads {
             let wait_ms = thread.longest_wait_ns / MS;
-            // Its turn in a queue of 21 tasks on each CPU, in the worst case a rotation of sd: 120 ms for each. Their demand is
+            // Its turn in a queue of 21 tasks on each CPU, in the worst case a rotation in which each has 120 ms. Their demand is
             // twice what the CPUs have, so who is not served waits for ever.
-            assert!(wait_ms < 2520, "{name}: {} waited {wait_ms} ms", thread.name);
+            assert!(
+                wait_ms < 2520,
+                "{name}: {} waited {wait_ms} ms",
+                thread.name
+            );
             assert!(thread.runtime_ns > 100 * MS, "{name}: {thread:?}");
         }
     }
