@@ -94,7 +94,6 @@ const MUTATIONS: &[Mutation] = &[
     ("a task with another mask loses its place", "come.h", "if (t->queued && (t->to_tail ||", "if (t->queued && (true ||", "changed_tasks_and_their_places"),
     ("a change hides a task", "come.h", "if (!how && t->seen_idle != grq.nr_idle)", "if (false)", "a_cpu_that_goes_idle_during_a_change_looks_again"),
     ("a switch hides a task", "come.h", "if (!how && t->seen_idle != grq.nr_idle)", "if (!how && false)", "a_cpu_that_goes_idle_during_a_switch_looks_again"),
-    ("a claim that is lost counts", "idle.h", "if (cpu < 0 || claim_idle(cpu))", "claim_idle(cpu);\n\t\tif (true)", "who_loses_a_claim_takes_the_next_best_cpu"),
     ("an idle CPU is claimed twice", "idle.h", "~bit_of(cpu)) & bit_of(cpu)", "~0ULL) & bit_of(cpu)", "an_idle_cpu_is_woken_for_one_task"),
     ("a preempted task does not stick", "run.h", "task(i)->sticky = true;", ";", "a_preempted_task_sticks"),
     ("a task sticks for ever", "run.h", "\tt->sticky = false;\n", "", "a_preempted_task_sticks"),

@@ -55,10 +55,6 @@ pub const PLACES: &[(&str, fn())] = &[
         "an_idle_cpu_is_woken_for_one_task",
         an_idle_cpu_is_woken_for_one_task,
     ),
-    (
-        "who_loses_a_claim_takes_the_next_best_cpu",
-        who_loses_a_claim_takes_the_next_best_cpu,
-    ),
     ("a_preempted_task_sticks", a_preempted_task_sticks),
     ("distances_of_0464", distances_of_0464),
 ];
