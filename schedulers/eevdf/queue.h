@@ -131,6 +131,8 @@ struct climb {
 	bool delays;  /* it is delayed instead of leaving */
 	bool asleep;  /* who leaves first blocks */
 	u64 slice_ns; /* least of the queue below */
+	u32 first;    /* the entity at which it began */
+	bool ran;     /* that had the turn */
 };
 
 static struct climb climbs[MAX_CPUS];
@@ -140,6 +142,7 @@ static __always_inline struct climb *begin_climb(u32 i, u32 how)
 	struct climb *c = &climbs[queue(entity(i)->queue)->cpu & (MAX_CPUS - 1)];
 
 	c->at = i;
+	c->first = i;
 	c->how = how;
 	c->moving = true;
 	c->asleep = how & LEAVE_SLEEP;
@@ -185,7 +188,7 @@ static __always_inline void enqueue_entity(u32 q, u32 i, u64 now_ns)
 }
 
 /* One step up. False: that was the top. */
-static __noinline bool join_step(struct climb *c, u64 now_ns)
+static __always_inline bool join_step(struct climb *c, u64 now_ns)
 {
 	u32 at = c->at, q = entity(at)->queue;
 	struct fair_entity *e = entity(at);
@@ -322,7 +325,7 @@ static __always_inline bool starts_leaving(struct climb *c, u32 q, u64 now_ns)
 }
 
 /* One step up. False: that was the top, or the task is delayed. */
-static __noinline bool leave_step(struct climb *c, u64 now_ns)
+static __always_inline bool leave_step(struct climb *c, u64 now_ns)
 {
 	u32 at = c->at, q = entity(at)->queue;
 
@@ -365,30 +368,47 @@ static __noinline void leave_queues(struct climb *c, u64 now_ns)
 	}
 }
 
-static __always_inline void dequeue_task(u32 i, u64 now_ns, u32 how)
+/* What changes on its CPU when the entity at which c begins leaves. */
+static __noinline void begin_leaving(struct climb *c)
 {
-	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
-	struct climb *c = begin_climb(i, how);
-	bool runs = cs->curr == i;
+	u32 i = c->first, cpu = entity(i)->cpu;
+	struct fair_cpu *cs = cpu_state(cpu);
 
+	c->ran = cs->curr == i;
 	if (entity(i)->turn.delayed) {
 		/* Or a group. */
 		if (is_task(i))
-			cpu_turns(entity(i)->cpu)->nr_delayed--;
+			cpu_turns(cpu)->nr_delayed--;
 		c->how = LEAVE_SLEEP | LEAVE_DELAYED;
 		c->asleep = true;
 	} else {
 		WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
 		unlist_task(cs, i);
 	}
-	if (runs)
+	if (c->ran)
 		WRITE_ONCE(cs->curr, 0);
-	leave_queues(c, now_ns);
+}
+
+static __always_inline void end_leaving(struct climb *c, u64 now_ns)
+{
+	u32 i = c->first, cpu = entity(i)->cpu;
+
 	if (entity(i)->turn.delayed)
-		cpu_turns(entity(i)->cpu)->nr_delayed++;
+		cpu_turns(cpu)->nr_delayed++;
 	/* Who runs and is changed loses its turn in all groups, and gets it back later. */
-	if (runs && how & LEAVE_BRIEFLY)
-		put_current(queue_of(0, entity(i)->cpu), now_ns);
+	if (c->ran && c->how & LEAVE_BRIEFLY)
+		put_current(queue_of(0, cpu), now_ns);
+}
+
+/* Apart, and with what they know in c: so the verifier has one state between them, and looks at
+ * leave_queues() once. */
+static __always_inline void dequeue_task(u32 i, u64 now_ns, u32 how)
+{
+	struct climb *c = begin_climb(i, how);
+
+	begin_leaving(c);
+	leave_queues(c, now_ns);
+	end_leaving(c, now_ns);
 }
 
 static __always_inline bool delays_tasks(void)
