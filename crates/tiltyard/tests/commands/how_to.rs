@@ -4,12 +4,14 @@
 //! Each code block without a language is commands. Comments beside a block, which readers of the book do not see:
 //!
 //! * `<!-- file: NAME -->` before a block: its content is saved under that name.
-//! * `<!-- replaces: FUNCTION in FILE -->` before C code: it takes the place of the function.
+//! * `<!-- replaces: FUNCTION in FILE -->` before C code: it takes the place of the function and of the comment above it.
 //! * `<!-- not run: REASON -->` before a block, or `<!-- page not run: REASON -->`.
 //! * `<!-- shorter: TEXT = TEXT -->` before a block: replaced in its commands, because a test has little time.
 //! * `<!-- exit: CODE -->` after a block: how its last command ends, else 0.
 //! * `<!-- shows: WORDS -->` after a block: its output has a line with these words in a row. Numbers may be off by a
 //!   twentieth, and by 0.5.
+//! * `<!-- printed: by the last commands -->` before a block of text: they print its lines, in this order, perhaps with others
+//!   between them. Numbers as above.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,7 +46,7 @@ fn comment(line: &str) -> Option<(String, String)> {
 
 /// The blocks of a page; a comment belongs to the block behind it if its key says so, else to the one before.
 fn blocks(page: &str) -> Vec<Block> {
-    const BEFORE: [&str; 4] = ["file", "replaces", "not run", "shorter"];
+    const BEFORE: [&str; 5] = ["file", "replaces", "not run", "shorter", "printed"];
     let mut blocks: Vec<Block> = Vec::new();
     let mut pending = Vec::new();
     let mut open: Option<Block> = None;
@@ -96,11 +98,24 @@ fn shows(output: &str, words: &str) -> bool {
     let words: Vec<&str> = words.split_whitespace().collect();
     output.lines().any(|line| {
         let line: Vec<&str> = line.split_whitespace().collect();
-        line.windows(words.len()).any(|part| {
-            let mut pairs = part.iter().zip(&words);
-            pairs.all(|(got, wanted)| is_about(got, wanted))
-        })
+        line.windows(words.len()).any(|part| agree(part, &words))
     })
+}
+
+/// The first line of `text` that is not in the output, after those before it and with the same words, numbers about the same.
+fn not_printed<'t>(output: &str, text: &'t str) -> Option<&'t str> {
+    let words =
+        |line: &'_ str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
+    let mut printed = output.lines().map(words);
+    text.lines().find(|line| {
+        let wanted = words(line);
+        !wanted.is_empty() && !printed.any(|got| agree(&got, &wanted))
+    })
+}
+
+fn agree(got: &[impl AsRef<str>], wanted: &[impl AsRef<str>]) -> bool {
+    let mut pairs = got.iter().zip(wanted);
+    got.len() == wanted.len() && pairs.all(|(got, wanted)| is_about(got.as_ref(), wanted.as_ref()))
 }
 
 fn is_about(got: &str, wanted: &str) -> bool {
@@ -110,12 +125,14 @@ fn is_about(got: &str, wanted: &str) -> bool {
     }
 }
 
-/// C source with a function in place of the one of that name.
+/// C source with a function in place of the one of that name and of the comment above it.
 fn replaced(source: &str, function: &str, code: &str) -> String {
-    let begin = source
-        .find(&format!("({function},"))
+    let forms = [format!("({function},"), format!(" {function}(struct")];
+    let begin = forms
+        .iter()
+        .find_map(|form| source.find(form))
         .unwrap_or_else(|| panic!("no {function}"));
-    let begin = source[..begin].rfind('\n').map_or(0, |at| at + 1);
+    let begin = source[..begin].rfind("\n\n").map_or(0, |at| at + 2);
     let end = begin + source[begin..].find("\n}\n").expect("its end") + 3;
     format!("{}{code}{}", &source[..begin], &source[end..])
 }
@@ -161,8 +178,12 @@ fn run(folder: &Path, command: &str) -> (i32, String) {
     (output.status.code().unwrap_or(-1), said)
 }
 
-/// Does what a block asks for.
-fn do_block(folder: &Path, block: &Block) {
+/// Does what a block asks for. `said`: what the last commands printed.
+fn do_block(folder: &Path, block: &Block, said: &mut String) {
+    if !Block::of(&block.before, "printed").is_empty() {
+        let missing = not_printed(said, &block.code);
+        return assert_eq!(missing, None, "not in the output, there or at all:\n{said}");
+    }
     if let [name] = Block::of(&block.before, "file")[..] {
         return std::fs::write(folder.join(name), &block.code).unwrap();
     }
@@ -182,7 +203,7 @@ fn do_block(folder: &Path, block: &Block) {
         code = code.replace(long, short);
     }
     let commands = commands(&code);
-    let mut said = String::new();
+    said.clear();
     for (at, command) in commands.iter().enumerate() {
         let last = at + 1 == commands.len();
         let exit = Block::of(&block.after, "exit");
@@ -192,11 +213,11 @@ fn do_block(folder: &Path, block: &Block) {
             .map_or(0, |code| code.parse().unwrap());
         let (code, output) = run(folder, command);
         assert_eq!(code, wanted, "{command}\n{output}");
-        said += &output;
+        *said += &output;
     }
     for words in Block::of(&block.after, "shows") {
         assert!(
-            shows(&said, words),
+            shows(said, words),
             "no \"{words}\" in the output of\n{code}\n{said}"
         );
     }
@@ -214,16 +235,17 @@ fn do_page(file: &str) -> usize {
     }
     let folder = folder();
     let blocks = blocks(&page);
+    let mut said = String::new();
     blocks
         .iter()
-        .for_each(|block| do_block(folder.path(), block));
+        .for_each(|block| do_block(folder.path(), block, &mut said));
     let is_run = |b: &&Block| b.language.is_empty() && Block::of(&b.before, "not run").is_empty();
     blocks.iter().filter(is_run).count()
 }
 
 #[test]
 fn a_scheduler_can_be_written_as_the_page_describes() {
-    assert!(do_page("docs/how-to/write-a-scheduler.md") >= 6);
+    assert!(do_page("docs/how-to/write-a-scheduler.md") >= 11);
 }
 
 #[test]
@@ -286,7 +308,14 @@ fn pages_are_read_as_they_are_meant() {
     assert_eq!(Block::of(&read[1].after, "exit"), ["5"]);
     assert!(shows("x\nshare  33.4 %  *\n", "share 33 %"));
     assert!(!shows("share 33.4 %", "share 25 %") && !shows("share 33 %", "share 33 ms"));
-    let source = "int a(void)\n{\n}\nvoid OPS(mine_a, x)\n{\n\told();\n}\nrest\n";
+    let source = "int a(void)\n{\n}\n\n/* Old. */\nvoid OPS(mine_a, x)\n{\n\told();\n}\nrest\n";
     let new = replaced(source, "mine_a", "new\n");
-    assert_eq!(new, "int a(void)\n{\n}\nnew\nrest\n");
+    assert_eq!(new, "int a(void)\n{\n}\n\nnew\nrest\n");
+    let plain = source.replace("OPS(mine_a, x)", "mine_a(struct x)");
+    assert_eq!(replaced(&plain, "mine_a", "new\n"), new);
+    let output = "a 1\nb  50.1 ms\nmore\nc\n";
+    assert_eq!(not_printed(output, "a 1\n\nb 50.2 ms\nc\n"), None);
+    assert_eq!(not_printed(output, "b 50.2 ms\na 1\n"), Some("a 1"));
+    assert_eq!(not_printed(output, "b 60 ms\n"), Some("b 60 ms"));
+    assert_eq!(not_printed(output, "b 50.1\n"), Some("b 50.1"));
 }
