@@ -12,6 +12,7 @@
 //! | `html` | reports: one HTML file |
 //! | `timeline` | a window of a run: which task had which CPU, from when to when |
 //! | `explanation` | a difference between two schedulers and its causes, as a page and as text |
+//! | `lesson` | a lesson about a scheduler: its rule, a run, questions, as a page |
 //! | `findings` | statements that were checked and their metrics, as a page |
 //! | `standings` | contests between schedulers: who wins what, as text and for a page |
 //! | `svg` | diagrams as SVG files |
@@ -23,6 +24,7 @@ pub mod csv;
 pub mod explanation;
 pub mod findings;
 pub mod html;
+pub mod lesson;
 pub mod perfetto;
 pub mod standings;
 mod svg;

@@ -32,7 +32,7 @@
 //! * Output of runs: [`tables`], [`event_dir`] and [`event_files`], described by [`origin`]; [`sim_results`] and
 //!   [`kernel_results`] write JSON and reports, which [`results`] reads.
 //! * Evaluations of many runs: contests between schedulers ([`campaign`]), claims ([`reproduce`]), causes of a difference between schedulers ([`explain`]), and the
-//!   difference between the arenas ([`calibration`], [`fidelity`]). [`comparison`] puts two results beside each other.
+//!   difference between the arenas ([`calibration`], [`fidelity`]). [`lesson`] makes pages for teaching. [`comparison`] puts two results beside each other.
 //! * What users type: [`duration`] reads times, [`window`] the part of a run that a timeline shows, [`grouping`] the rows of a
 //!   comparison; [`nearest`] finds the known name that is closest to a wrong one.
 //! * What users must know of simulated runs: [`sim_error`] says how one failed, [`user_space`] what a scheduler's user-space
@@ -62,6 +62,7 @@ pub mod kernel_fault;
 pub mod kernel_job;
 pub mod kernel_results;
 pub mod kernel_runs;
+pub mod lesson;
 pub mod machines;
 mod metric;
 pub mod nearest;

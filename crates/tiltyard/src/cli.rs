@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     build, calibrate, campaign, compare, completions, exec, explain, fidelity, kernel, league,
-    list, man, measure, reproduce, run, schema, show,
+    list, man, measure, reproduce, run, schema, show, teach,
 };
 use crate::failure::Failure;
 
@@ -49,6 +49,7 @@ pub enum Command {
     Exec(exec::Args),
     Calibrate(calibrate::Args),
     Fidelity(fidelity::Args),
+    Teach(teach::Args),
     Completions(completions::Args),
     Schema(schema::Args),
     Man(man::Args),
@@ -72,6 +73,7 @@ impl Cli {
             Command::Reproduce(args) => reproduce::run(&args),
             Command::List(args) => list::run(&args),
             Command::Show(args) => show::run(&args),
+            Command::Teach(args) => teach::run(&args),
             Command::Completions(args) => completions::run(&args, &mut Cli::command()),
             Command::Schema(args) => schema::run(&args),
             Command::Man(args) => man::run(&args, Cli::command()),

@@ -18,6 +18,7 @@ pub mod reproduce;
 pub mod run;
 pub mod schema;
 pub mod show;
+pub mod teach;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -137,7 +137,7 @@ fn replaced(source: &str, function: &str, code: &str) -> String {
     format!("{}{code}{}", &source[..begin], &source[end..])
 }
 
-/// A folder like the source tree, with the program on the way.
+/// A folder like the source tree.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path();
@@ -162,10 +162,11 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Runs a command; its exit code, and what it printed.
-fn run(folder: &Path, command: &str) -> (i32, String) {
+/// Runs a command in a folder like the source tree; its exit code, and what it printed.
+pub fn run(folder: &Path, command: &str) -> (i32, String) {
     let path = std::env::var("PATH").unwrap_or_default();
-    let programs = folder.join("target/release");
+    let program = assert_cmd::cargo::cargo_bin("tiltyard");
+    let programs = program.parent().expect("a folder");
     let output = Command::new("bash")
         .args(["-c", command])
         .current_dir(folder)

@@ -18,6 +18,7 @@ mod sabotage;
 mod sensitivity;
 mod suite37;
 mod tables;
+mod teach;
 mod user;
 
 use std::fs;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tiltyard teach`: lessons about schedulers as interactive pages.
+
+use std::path::PathBuf;
+
+use tiltyard_runner::{lesson, output};
+
+use crate::failure::Failure;
+use crate::progress::Bar;
+
+/// Make interactive pages for teaching: a scheduler's rule, a run with its own quantities, and questions that readers answer
+/// by changing a number in a command.
+///
+/// A lesson is a file with texts, a run, and questions. Its page, one HTML file that needs no network, is written beside it;
+/// all numbers in answers come from runs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tiltyard teach docs/teaching/*.toml
+      The shipped lessons, which link to each other.
+  tiltyard teach mine.toml -o pages
+      A lesson of your own, for example about your own scheduler: docs/teaching/README.md explains the file.")]
+pub struct Args {
+    /// Lessons.
+    #[arg(required = true, value_name = "LESSON.toml")]
+    lessons: Vec<PathBuf>,
+    /// Write the pages into this folder [default: beside each lesson].
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    for file in &args.lessons {
+        let page = lesson::page(file, &Bar::new())?;
+        let mut path = file.with_extension("html");
+        if let (Some(folder), Some(name)) = (&args.out, path.file_name()) {
+            path = folder.join(name);
+        }
+        output::write(&path, page.as_bytes())?;
+        super::print(&format!("Page    {}\n", path.display()))?;
+    }
+    Ok(())
+}
