@@ -17,7 +17,8 @@
  * eligible, C runs. The earliest deadline is B's, but B has had more than its share.
  *
  *   turn.h      what EEVDF keeps        virtual.h  the rules of one queue
- *   tunables.h  what a run may set      queue.h    coming, going, taking turns
+ *   tunables.h  what a run may set      change.h   other weights, other slices
+ *   moves.h     coming and going        queue.h    taking turns
  *
  * The rest is Linux's fair class, which EEVDF shares with CFS: tiltyard/fair/class.h, which also
  * ties all of it to the callbacks of sched_ext.

@@ -73,15 +73,11 @@ fn sampled(mut presets: Vec<String>) -> Vec<String> {
     presets
 }
 
-/// Not accepted by any verifier yet: ARCHITECTURE.md says why.
-const SIMULATED_ONLY: &str = "eevdf";
-
 /// Folders that hold a source of their own name.
 fn schedulers() -> Vec<String> {
     let folders = std::fs::read_dir(root().join("schedulers")).unwrap();
     let names = folders.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names
-        .filter(|n| n != SIMULATED_ONLY)
         .filter(|n| root().join(format!("schedulers/{n}/{n}.bpf.c")).is_file())
         .collect();
     names.sort();
