@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * BFS: Con Kolivas's scheduler of 2009, as its version 0.311 for Linux 2.6.31 has it. README.md has
- * the details, tunables.h what later versions change.
+ * BFS: Con Kolivas's scheduler of 2009, version 0.311 for Linux 2.6.31. README.md has the details,
+ * tunables.h the changes of later versions.
  *
- * One queue holds all tasks that wait for any CPU, under one lock. A task has a slice, 6 ms for
- * all, and a virtual deadline. Both are renewed together when the slice has been used up, and only
- * then:
+ * One queue holds all tasks that wait for any CPU, under one lock. A task has a slice, 6 ms for all
+ * tasks, and a virtual deadline. Both are renewed together when the slice has been used up, and
+ * only then:
  *
  *	deadline = now + 6 ms * 1.1^(nice + 20)
  *
- * A CPU that needs a task looks at all that wait and takes the earliest deadline. A woken task
- * preempts the CPU whose task has the latest one, if that is later than its own. That is all: there
- * are no statistics of sleep, no estimate of interactivity, no balancer.
+ * A CPU that needs a task looks at all waiting tasks and takes the one with the earliest deadline.
+ * A woken task preempts the running task with the latest deadline, if that is later than its own.
+ * That is all: there are no sleep statistics, no estimate of interactivity, no balancer.
  *
- * Nice 0 is 39 ms, nice 10 is 101 ms (1.1^20 * 6 = 40, but each step is rounded down). Two hogs A
- * and B of these nice values start at 0 on one CPU:
+ * Nice 0 gives 39 ms, nice 10 gives 101 ms (1.1^20 * 6 = 40, but each step is rounded down). Two
+ * hogs A and B of these nice values start at 0 on one CPU:
  *
  *	time	A's deadline	B's deadline
  *	0	39		101		A runs
@@ -23,26 +23,26 @@
  *	66	105		101		B runs
  *	72	105		173		A runs eleven times again
  *
- * A gets 11 slices for each of B. S, a sleeper of nice 0 that has its deadline 39 since time 0,
- * wakes up at 50 for 1 ms: it is earlier than A, so it runs at once, and so it does each time until
- * it has used its 6 ms. Tasks that sleep much are not treated better; their deadlines are just
- * older.
+ * A gets 11 slices for each of B's. S, a sleeper of nice 0 with deadline 39 since time 0, wakes up
+ * at 50 for 1 ms: it is earlier than A, so it runs at once, and does so each time until it has used
+ * its 6 ms. Tasks that sleep much get no bonus; their deadlines are just older.
  *
- * On several CPUs slices are longer, and the deadline of a task seems later to a CPU that has no
- * cache in common with the one where it ran last, by one offset as above. So it moves only when it
- * is overdue.
+ * With several CPUs, slices are longer, and a task's deadline seems later to a CPU that shares no
+ * cache with the CPU where the task ran last, by one offset as above. So the task moves only when
+ * it is overdue.
  *
  * Good at: latency on few CPUs; simplicity. Bad at: many tasks, since each choice is O(n); many
- * CPUs, since all of them share a lock and its cache lines; keeping tasks where their caches are.
+ * CPUs, since all of them share one lock and its cache lines; cache locality, since any CPU takes
+ * any task.
  *
- *   tunables.h  all that a run may set; versions    preempt.h  who makes way for a woken task
+ *   tunables.h  all that a run may set; versions    preempt.h  which task a woken task preempts
  *   types.h     what BFS keeps                      iso.h      isochronous tasks and their limit
- *   deadline.h  slices, deadlines, distances        come.h     coming to the queue
+ *   deadline.h  slices, deadlines, distances        come.h     joining the queue
  *   queue.h     the queue and its search            run.h      getting a CPU and leaving it
  *   idle.h      which idle CPU is best              family.h   fork and exit
  *
- * This file ties them to the callbacks of sched_ext. A queued task is in the scheduler's custody;
- * dispatch() charges the task that runs, lets it take part in the search, and hands over the
+ * This file connects them to the callbacks of sched_ext. A queued task is in the scheduler's
+ * custody; dispatch() charges the running task, includes it in the search, and hands over the
  * winner. Slices are given to the core as TURN_NS and end in tick().
  */
 #include <scx/common.bpf.h>

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * 4BSD: FreeBSD's traditional scheduler, the one before ULE. README.md has the details.
+ * 4BSD: FreeBSD's traditional scheduler, the default before ULE. README.md has the details.
  *
- * One queue for the whole machine, ordered by priority, from which every CPU takes the best task.
- * A task that uses a CPU gets a worse priority, and time forgives. With e, the statistics ticks
- * that a task has used, each of n CPUs ticking 127 times a second,
+ * One queue for the whole machine is ordered by priority, and every CPU takes the best task from
+ * it. A task's priority worsens as the task uses a CPU, and recovers with time. Let e be the
+ * statistics ticks that a task has used; each of n CPUs ticks 127 times a second:
  *
  *	priority = 120 + e / (8 n) + nice + 20		the lower the better
  *	e = e * 2 L / (2 L + 1)				each second, L: tasks that want to run
  *
- * One hog alone on one CPU (L = 1): a second brings 127 ticks, and takes a third of all:
- * e = 84, priority 150; after two seconds e = 140, 157; then 178, 162; then 196, 164, and it stays
- * there. A task that starts now has priority 140 and runs first, for about a second. Four
+ * Example: one hog alone on one CPU (L = 1). Each second adds 127 ticks, and then removes a third
+ * of the total: e = 84, priority 150; after two seconds e = 140, 157; then 178, 162; then 196, 164,
+ * where it stays. A task that starts now has priority 140 and runs first, for about a second. Four
  * priorities share a FIFO; tasks in it take turns of 12 ticks, 94 ms.
  *
- * A task that has slept wakes up with a priority of the kernel, better than that of any task that
- * computes, and so runs at the next opportunity. Which that is, is 4BSD's weakness: it wakes all
- * idle CPUs, and asks the task on its waker's own CPU to make way, but no other CPU.
+ * A task that has slept wakes up with a kernel priority, better than that of any task that
+ * computes, and so runs at the next opportunity. When that comes is 4BSD's weakness: it wakes all
+ * idle CPUs, and asks the task on the waker's own CPU to reschedule, but no other CPU.
  *
- * Good at: using all CPUs, as nothing waits while one of them is idle; fairness among hogs. Bad at:
- * caches, as any CPU takes any task; large machines, where all CPUs want the lock of one queue, and
- * all idle ones are woken for every task.
+ * Good at: using all CPUs, as no task waits while a CPU is idle; fairness among hogs. Bad at:
+ * caches, as any CPU takes any task; large machines, where all CPUs contend for the lock of one
+ * queue, and all idle CPUs are woken for every task.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * eevdf: "Earliest Eligible Virtual Deadline First", the scheduler of Linux since 6.6, as it was in
- * 6.18.
+ * eevdf: Earliest Eligible Virtual Deadline First, Linux's default scheduler since 6.6, as of 6.18.
  *
- * Every task has a vruntime v, the time it ran divided by its weight w, and makes requests of r,
- * its slice. Where all would be had each got its share is the virtual time V, the mean of all v
- * weighted by w. Who is not ahead of it (v <= V) is eligible; of these the one runs whose request
- * has the earliest deadline:
+ * Every task has a vruntime v, the time it ran divided by its weight w, and makes requests of
+ * length r, its slice. The virtual time V is the mean of all v, weighted by w: where every v would
+ * be if each task had received its share. A task that is not ahead of it (v <= V) is eligible; of
+ * the eligible tasks, the one whose request has the earliest deadline runs:
  *
  *	V = sum(w * v) / sum(w)		deadline = v at the time of the request + r / w
  *
- * So shares follow weights, and slices only say how soon and how long at a time: with a slice of
- * 0.5 ms among others of 3 ms a task gets no more, but never waits for long.
+ * So weights determine shares, and slices determine only how soon and how long at a time a task
+ * runs: with a slice of 0.5 ms among others of 3 ms, a task gets no larger share, but never waits
+ * long.
  *
  * Example: A(v 10, deadline 12.8), B(11, 11.5), C(9, 11.8) of equal weights. V = 10: A and C are
- * eligible, C runs. The earliest deadline is B's, but B has had more than its share.
+ * eligible, and C runs. B has the earliest deadline, but has already had more than its share.
  *
  *   turn.h      what EEVDF keeps        virtual.h  the rules of one queue
- *   tunables.h  what a run may set      change.h   other weights, other slices
- *   moves.h     coming and going        queue.h    taking turns
+ *   tunables.h  what a run may set      change.h   new weights, new slices
+ *   moves.h     joining and leaving     queue.h    taking turns
  *
  * The rest is Linux's fair class, which EEVDF shares with CFS: tiltyard/fair/class.h, which also
- * ties all of it to the callbacks of sched_ext.
+ * connects everything to the callbacks of sched_ext.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"

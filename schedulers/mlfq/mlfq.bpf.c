@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mlfq: a multi-level feedback queue, as textbooks have it.
+ * mlfq: a textbook multi-level feedback queue.
  *
- * Tasks wait in one queue for each level; the first task of the highest level that has one runs. A
- * task's level follows what it does:
+ * Tasks wait in one queue per level; the first task of the highest non-empty level runs. A task's
+ * level depends on its behaviour:
  *
  *	1. A new task begins in the middle.
- *	2. One that uses its whole slice goes down a level.
- *	3. One that blocks before goes up a level.
+ *	2. A task that uses its whole slice goes down a level.
+ *	3. A task that blocks before its slice ends goes up a level.
  *
- * So tasks that compute sink and tasks that wait rise, and nobody has to say which is which.
- * Example with 5 levels and slices of 20 ms: a compiler begins at level 2 and is at level 0 after
- * 40 ms. An editor blocks after 1 ms each time; from its second key press on it is at level 4 and
- * preempts the compiler whenever it wakes up.
+ * So tasks that compute sink, and tasks that wait rise, without any declaration. Example with 5
+ * levels and slices of 20 ms: a compiler begins at level 2 and is at level 0 after 40 ms. An editor
+ * blocks after 1 ms each time; from its second key press on it is at level 4 and preempts the
+ * compiler whenever it wakes up.
  *
- * The rules believe what they see. A program that computes for 19 ms of each 20, and then blocks
- * for a moment, stays at the top: it has nearly the whole CPU, and the compiler starves. Nothing
- * here prevents that, nor that tasks at high levels fill the CPU: README.md shows the exploit, and
- * what boost_ms does about the second.
+ * The rules can be cheated. A program that computes for 19 ms of each 20, and then blocks for a
+ * moment, stays at the top: it has nearly the whole CPU, and the compiler starves. Nothing here
+ * prevents that, or prevents tasks at high levels from filling the CPU: README.md shows the
+ * exploit, and what boost_ms does about the second problem.
  *
- * The next file to read after fifo.bpf.c and rr.bpf.c: it adds a state of each task, its own
- * account of the time that a task runs, and preemption.
+ * The next file to read after fifo.bpf.c and rr.bpf.c: it adds per-task state, its own account of
+ * each task's run time, and preemption.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"

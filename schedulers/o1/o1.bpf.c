@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * o1: Linux's O(1) scheduler as it was in 2.6.22.
+ * o1: Linux's O(1) scheduler as of 2.6.22.
  *
  * Each CPU has two arrays of lists, one list for each of 40 priorities, and bitmaps of the lists
- * that are not empty: finding the next task, queueing and removing one take the same time however
- * many there are. The first task of the best list in the active array runs. When its slice (100 ms
- * at nice 0) is over it gets a new one and waits in the expired array; when the active array is
- * empty, the two swap roles. So every task runs once in each round, however bad its priority.
+ * that are not empty: finding the next task, queueing one and removing one take constant time. The
+ * first task of the best list in the active array runs. When its slice (100 ms at nice 0) is over,
+ * it gets a new one and waits in the expired array; when the active array is empty, the two swap
+ * roles. So every task runs once in each round, however bad its priority.
  *
- * Who sleeps much gets a better priority, and may be spared the expired array. A task's sleep_avg
- * grows by the time it sleeps and shrinks by the time it runs, from 0 to 1 s;
+ * A task that sleeps much gets a better priority, and may be spared the expired array. Its
+ * sleep_avg, from 0 to 1 s, grows by the time it sleeps and shrinks as it runs:
  *
  *	bonus = sleep_avg / 100 ms		0..10
  *	prio = 120 + nice + 5 - bonus		100..139, lower is better
  *
- * and a task of nice 0 is interactive from bonus 7 on: when its slice is over, it returns to the
- * active array. Example: an editor that slept 800 ms has bonus 8 and priority 117; it preempts a
- * compiler that only runs (bonus 0, 125), and wins until it has used up its credit: of bonus 8, a
+ * A task of nice 0 is interactive from bonus 7 on: when its slice is over, it returns to the active
+ * array. Example: an editor that slept 800 ms has bonus 8 and priority 117. It preempts a compiler
+ * that only runs (bonus 0, priority 125), and wins until it has used up its credit: at bonus 8, a
  * millisecond of running costs an eighth of a millisecond of sleep_avg. Interactive tasks expire,
- * too, once others have waited in the expired array for a second per runnable task.
+ * too, once other tasks have waited in the expired array for a second per runnable task.
  *
- *	types.h		what O(1) knows			tunables.h	what a run may set
+ *	types.h		what O(1) keeps			tunables.h	what a run may set
  *	interact.h	slices, bonus, priority		turns.h		who runs
- *	tasks.h		what callbacks share		linux26		(../lib/tiltyard) several
- * CPUs
+ *	tasks.h		what callbacks share
+ *	../lib/tiltyard/linux26				several CPUs
  *
  * Good at: latency of tasks that sleep, low and constant cost. Bad at: fairness. The estimate of
- * who is interactive can be wrong and can be cheated, and a nice 0 task runs up to a second per
- * runnable task while others get nothing; slices of nice values jump by four between 0 and -1.
+ * interactivity can be wrong and can be cheated, and a nice 0 task runs for up to a second per
+ * runnable task while others get nothing. Between nice 0 and -1, slices jump by a factor of four.
  *
- * Queues are plain arrays under a lock of each CPU, not DSQs, as in cfs: the order in a list, a new
- * task's place before its parent and a moved task's place matter, and the running task stays in its
- * list. dispatch() comes before the previous task is put back, so it charges that task, chooses
- * among it and all others, and makes the switch at once. Slices are given as TURN_NS; tick() ends
- * turns.
+ * Queues are plain arrays, each under its CPU's lock, not DSQs, as in cfs: the order in a list, a
+ * new task's place before its parent and a moved task's place matter, and the running task stays in
+ * its list. dispatch() is called before the previous task is put back, so it charges that task,
+ * chooses among it and all others, and makes the switch at once. Slices are given as TURN_NS;
+ * tick() ends turns.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"

@@ -3,34 +3,34 @@
  * sd: the staircase deadline scheduler by Con Kolivas, as in his patch 2.6.22-ck1 for Linux.
  * README.md has the details.
  *
- * SD keeps no record of who sleeps. A task has a quota of CPU time on each of a number of levels,
- * the more the better its nice value: nice 0 on 20 of the 40, every other one. It runs on its best
- * level until the quota there is used up, then steps down to its next one, and so on, down the
- * staircase. Behind the last it waits in the expired array. When no task is left on any level, the
- * arrays swap, a new rotation begins, and all start at the top again. So in each rotation a task
- * gets
+ * SD keeps no record of sleep. A task has a quota of CPU time on each of several levels, and the
+ * better its nice value, the more levels: nice 0 has 20 of the 40, every other one. It runs on its
+ * best level until the quota there is used up, then steps down to its next one, and so on, down the
+ * staircase. After the last level it waits in the expired array. When no task is left on any level,
+ * the arrays swap, a new rotation begins, and all tasks start at the top again. So in each rotation
+ * a task gets
  *
  *	quota * number of its levels
  *
- * 6 ms * 20 = 120 ms for nice 0, 3 ms * 10 = 30 ms for nice 10. And who has slept meanwhile still
- * has its good levels, where it comes before those that have run: that is all that makes SD
- * interactive. Nobody waits for longer than the sum of what the others are entitled to: the
+ * 6 ms * 20 = 120 ms for nice 0, 3 ms * 10 = 30 ms for nice 10. A task that has slept meanwhile
+ * still has its good levels, where it runs before those that have used theirs: this alone makes SD
+ * interactive. No task waits for longer than the sum of what the others are entitled to: the
  * deadline.
  *
  * Example: A (nice 0, levels 1 3 5 ...) and B (nice 10, levels 3 7 11 ...) compute. A runs 6 ms on
  * level 1; then B, which came first there, 3 ms on level 3, and A 6 ms; A 6 ms on 5; and so on.
- * After 150 ms both have expired: A had 120 ms, B 30.
+ * After 150 ms both have expired: A has had 120 ms, B 30 ms.
  *
  *   tunables.h, types.h     what can be set, what is kept
  *   quota.h                 what a nice value is worth
  *   staircase.h             where a task goes
  *   rsdl.h                  the same in RSDL, SD's predecessor
- *   turns.h                 coming, going, taking turns
+ *   turns.h                 joining, leaving, taking turns
  *   tasks.h                 the same under the CPU's lock, as callbacks need it
  *   tiltyard/linux26/...h   runqueues and several CPUs, as in Linux 2.6.22
  *
  * Good at: fairness to the millisecond, bounded latency, no heuristics. Bad at: latency of tasks
- * that use up their levels before they sleep; a rotation of many tasks is long.
+ * that use up their levels before they sleep; many tasks, whose rotations are long.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
