@@ -11,7 +11,7 @@
  *
  * So tasks that compute sink, and tasks that wait rise, without any declaration. Example with 5
  * levels and slices of 20 ms: a compiler begins at level 2 and is at level 0 after 40 ms. An editor
- * blocks after 1 ms each time; from its second key press on it is at level 4 and preempts the
+ * blocks after 1 ms each time; after its second key press it is at level 4 and preempts the
  * compiler whenever it wakes up.
  *
  * The rules can be cheated. A program that computes for 19 ms of each 20, and then blocks for a

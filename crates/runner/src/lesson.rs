@@ -197,6 +197,10 @@ fn run(lesson: &File, what: &What, progress: &dyn Progress) -> Result<Done, Erro
     let range = window::parse(&lesson.window)
         .map_err(|e| wrong("window", &lesson.window, e.to_string()))?;
     let window = window::of(range, &workload, Some(duration_ns), 1);
+    if window.from_ns >= duration_ns {
+        let error = format!("the run ends before that, after {}", what.duration);
+        return Err(wrong("window", &lesson.window, error));
+    }
     let built = objects::native(&schedulers::choose(&what.scheduler)?, false)?;
     let experiment = Experiment {
         duration_ns: Some(duration_ns),

@@ -139,7 +139,8 @@ fn campaigns() -> Result<Vec<Entry>, Failure> {
 }
 
 fn first_sentence(text: &str) -> String {
-    match text.find(". ") {
+    let mut ends = text.match_indices(". ").map(|(end, _)| end);
+    match ends.find(|&end| !text[..end].ends_with(" vs")) {
         Some(end) => text[..=end].to_owned(),
         None => text.to_owned(),
     }
