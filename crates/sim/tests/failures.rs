@@ -392,6 +392,22 @@ fn tasks_that_never_run_are_named() {
     }
 }
 
+/// A DSQ that nobody consumes is found although others, which wake up to an idle CPU, run now and then on all of them.
+#[test]
+fn a_task_that_nobody_takes_is_named_beside_others_that_run() {
+    let machine = ideal("core:2 pu:1", 1000);
+    let tasks = r#"{ "tasks": {
+        "a": { "loop": -1, "delay": 1000, "run": 500, "sleep": 9500 },
+        "b": { "loop": -1, "delay": 2000, "run": 500, "sleep": 8750 },
+        "late": { "loop": 1, "delay": 11400, "run": 300000 } } }"#;
+    let ran = break_on("BREAK=NEVER_CONSUME", &machine, 1_000_000_000, tasks).expect("an end");
+    let stranded = ran.outcome.stranded.expect("it is lost");
+    // The program's own task, which wants to start `late` when both CPUs are busy.
+    assert_eq!(stranded.tasks, ["sh-rt-app[1]"]);
+    let place = "DSQ 0 was filled and never consumed";
+    assert_eq!(stranded.places, [place]);
+}
+
 /// A task that starves because another one keeps the only CPU that both may use is the scheduler's decision, not a defect.
 #[test]
 fn starvation_by_design_is_not_a_failure() {

@@ -175,7 +175,7 @@ impl Engine<'_> {
     }
 
     /// At the end of a run that nothing disturbed: tasks that wait although a CPU that they may use has been idle for as
-    /// long as they do. Tasks that starve because others are preferred keep their CPUs busy and are not counted. One
+    /// long as they do, or, if nobody ever takes what waits there, for half of that. Tasks that starve because others are preferred keep their CPUs busy and are not counted. One
     /// that ran before may belong to a scheduler that shares nothing between CPUs: it counts only if none of its CPUs
     /// is busy, or if no CPU ever takes tasks from its DSQ.
     pub(crate) fn stranded(&self) -> Option<Stranded> {
@@ -186,9 +186,6 @@ impl Engine<'_> {
             false => WAITED_NS.max(run_ns / 2),
         };
         let idle = self.idle_for(patience_ns);
-        if idle.is_empty() {
-            return None;
-        }
         let waiting = self.tasks.iter().skip(1);
         let waiting: Vec<(&Task, u32)> = waiting
             .filter(|task| task.life == Life::Runnable && task.class == Class::Ext)
@@ -227,10 +224,28 @@ impl Engine<'_> {
         }
         let counts = !task.ext.ran || self.queue_of(task).is_some_and(|(_, dsq)| dsq.taken == 0);
         match counts {
-            true => idle.first_and(&task.cpus),
+            true => idle
+                .first_and(&task.cpus)
+                .or_else(|| self.mostly_idle(task, waited_ns)),
             false if task.cpus.is_subset(idle) => task.cpus.first(),
             false => None,
         }
+    }
+
+    /// A CPU that `task` may use and that was idle for at least half of the wait, with breaks.
+    fn mostly_idle(&self, task: &Task, waited_ns: u64) -> Option<u32> {
+        let before_ns = self.now - self.origin_ns - waited_ns;
+        let mut cpus = task.cpus.iter();
+        cpus.find(|&cpu| {
+            let rq = &self.rqs[cpu as usize];
+            let now_ns = match rq.curr.is_idle() {
+                true => self.now - rq.idle_since_ns,
+                false => 0,
+            };
+            // If all of the time before was idle, so much of the wait was.
+            let idle_ns = (rq.idle_total_ns + now_ns).saturating_sub(before_ns);
+            idle_ns >= waited_ns.div_ceil(2)
+        })
     }
 
     /// The DSQ that a task is on, and its name.
