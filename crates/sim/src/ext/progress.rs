@@ -234,7 +234,8 @@ impl Engine<'_> {
 
     /// A CPU that `task` may use and that was idle for at least half of the wait, with breaks.
     fn mostly_idle(&self, task: &Task, waited_ns: u64) -> Option<u32> {
-        let before_ns = self.now - self.origin_ns - waited_ns;
+        // Idle time is counted from 0, before the origin, too.
+        let before_ns = self.now - waited_ns;
         let mut cpus = task.cpus.iter();
         cpus.find(|&cpu| {
             let rq = &self.rqs[cpu as usize];
