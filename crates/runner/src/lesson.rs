@@ -24,6 +24,9 @@ const STAYS: f64 = 0.02;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// As errors name it.
+    #[serde(skip)]
+    name: String,
     title: String,
     rule: String,
     example: String,
@@ -87,8 +90,7 @@ enum Goes {
 pub fn page(file: &Path, progress: &dyn Progress) -> Result<String, Error> {
     let lesson = read(file)?;
     let more = beside(file)?;
-    let name = data::shown(file);
-    let wrong = |what: String| Error::input(format!("{name}: {what}"));
+    let wrong = |what: String| Error::input(format!("{}: {what}", lesson.name));
     let before = run(&lesson, &lesson.run, progress)?;
     let mut questions = Vec::new();
     for asked in &lesson.question {
@@ -134,7 +136,7 @@ fn beside(file: &Path) -> Result<Vec<(String, String)>, Error> {
 fn read(file: &Path) -> Result<File, Error> {
     let text = data::read(file)?;
     in_use::is_read(file);
-    toml::from_str(&text).map_err(|error| {
+    let lesson = toml::from_str(&text).map_err(|error| {
         let line = error
             .span()
             .map_or(1, |span| 1 + text[..span.start].matches('\n').count());
@@ -143,6 +145,10 @@ fn read(file: &Path) -> Result<File, Error> {
         Error::input(format!(
             "{file}:{line}: {what}; docs/teaching/README.md explains all keys"
         ))
+    })?;
+    Ok(File {
+        name: data::shown(file),
+        ..lesson
     })
 }
 
@@ -190,7 +196,7 @@ fn run(lesson: &File, what: &What, progress: &dyn Progress) -> Result<Done, Erro
     let machine = machines::load(what.machine.as_deref().unwrap_or(machines::DEFAULT))?;
     workloads::require_cpus(&what.workload, &workload, &machine)?;
     let wrong = |key: &str, value: &str, error: String| {
-        Error::input(format!("{}: {key} = \"{value}\": {error}", lesson.title))
+        Error::input(format!("{}: {key} = \"{value}\": {error}", lesson.name))
     };
     let duration_ns = duration::parse_ns(&what.duration)
         .map_err(|e| wrong("duration", &what.duration, e.to_string()))?;
@@ -221,7 +227,7 @@ fn run(lesson: &File, what: &What, progress: &dyn Progress) -> Result<Done, Erro
         command: what.command(),
         panels: panels
             .collect::<Result<_, String>>()
-            .map_err(|what| Error::input(format!("{}: {what}", lesson.title)))?,
+            .map_err(|what| Error::input(format!("{}: {what}", lesson.name)))?,
         timeline,
     };
     Ok((shown, figures(&recorder.finish(run.outcome.end_ns))))
@@ -232,11 +238,12 @@ fn panel(table: &PanelTable, probes: &[Probe], timeline: &Recorded) -> Result<Pa
         WAITING => waiting(timeline),
         name => {
             let known = probes.iter().find(|probe| probe.name == name);
-            let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
-            let all = names.join(", ");
+            let names = probes.iter().map(|probe| probe.name.as_str());
+            let all: Vec<&str> = names.chain([WAITING]).collect();
+            let all = all.join(", ");
             known
                 .cloned()
-                .ok_or_else(|| format!("probe {name}: the run has {all} and {WAITING}"))?
+                .ok_or_else(|| format!("probe {name}: the run has {all}"))?
         }
     };
     Ok(Panel {
