@@ -135,6 +135,8 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 		go_idle(cpu);
 	else if (next != prev || c->curr != prev || !stale_copy)
 		take(next, cpu, now_ns);
+	if (next && next != prev)
+		custody_choose(&task(next)->custody, cpu);
 	bpf_spin_unlock(&lk->lock);
 	return next;
 }
@@ -205,7 +207,7 @@ static __always_inline bool give(u32 i, s32 cpu)
 {
 	bool near = task(i)->rq == cpu;
 
-	if (!hand_over(&task(i)->custody, near ? SCX_DSQ_LOCAL : cpu, TURN_NS))
+	if (!hand_over(&task(i)->custody, cpu, near ? SCX_DSQ_LOCAL : cpu, TURN_NS))
 		return false;
 	if (near || scx_bpf_dsq_move_to_local(cpu, 0))
 		return true;

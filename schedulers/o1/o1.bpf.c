@@ -143,7 +143,7 @@ void BPF_STRUCT_OPS(o1_dequeue, struct task_struct *p, u64 deq_flags)
 	u32 i = slot_of(p);
 
 	if (i)
-		release(i);
+		depart(i, 0, LEAVE_HANDS);
 }
 
 /* Choosing ---------------------------------------------------------------------------------- */
@@ -162,8 +162,12 @@ __noinline int schedule(u32 cpu, u32 prev, u64 now_ns)
 		return 0;
 	bpf_spin_lock(&lk->lock);
 	next = pick_next(cpu_state(cpu), now_ns);
+	if (next && next == prev)
+		next += RUNS_ON;
+	else if (next)
+		custody_choose(&rq_task(next)->custody, cpu);
 	bpf_spin_unlock(&lk->lock);
-	return next && next == prev ? next + RUNS_ON : next;
+	return next;
 }
 
 /* Runs whom it has to be, @prev if that is the one. False: nobody is runnable. */
@@ -180,10 +184,9 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 		}
 		if (!i)
 			break;
-		if (hand_over(&rq_task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+		if (hand_over(&rq_task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 			return true;
-		/* Not ours to give. */
-		depart(i, now_ns);
+		depart(i, now_ns, LEAVE_UNHELD);
 	}
 	return false;
 }
@@ -293,7 +296,7 @@ void BPF_STRUCT_OPS(o1_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!i || !(deq_flags & SCX_DEQ_SLEEP))
 		return;
-	depart(i, scx_bpf_now());
+	depart(i, scx_bpf_now(), LEAVE_QUEUE);
 	task(i)->asleep = true;
 	task(i)->uninterruptible =
 		(state & (STATE_UNINTERRUPTIBLE | STATE_NOLOAD)) == STATE_UNINTERRUPTIBLE;
@@ -387,7 +390,7 @@ void BPF_STRUCT_OPS(o1_disable, struct task_struct *p)
 	u32 i = slot_of(p);
 
 	if (i)
-		depart(i, scx_bpf_now());
+		depart(i, scx_bpf_now(), LEAVE_QUEUE);
 }
 
 void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
@@ -396,7 +399,7 @@ void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_ar
 
 	if (!i)
 		return;
-	depart(i, scx_bpf_now());
+	depart(i, scx_bpf_now(), LEAVE_QUEUE);
 	affinity_drop(&rq_task(i)->affinity);
 	slot_close(p);
 }

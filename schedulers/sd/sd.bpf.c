@@ -132,7 +132,7 @@ void BPF_STRUCT_OPS(sd_dequeue, struct task_struct *p, u64 deq_flags)
 	u32 i = slot_of(p);
 
 	if (i)
-		release(i);
+		depart(i, 0, LEAVE_HANDS);
 }
 
 /* Choosing -------------------------------------------------------------------------------- */
@@ -151,8 +151,12 @@ __noinline int schedule(u32 cpu, u32 prev, u64 now_ns)
 		return 0;
 	bpf_spin_lock(&lk->lock);
 	next = pick_next(cpu, now_ns);
+	if (next && next == prev)
+		next += RUNS_ON;
+	else if (next)
+		custody_choose(&rq_task(next)->custody, cpu);
 	bpf_spin_unlock(&lk->lock);
-	return next && next == prev ? next + RUNS_ON : next;
+	return next;
 }
 
 /* @cpu has nothing to run, even after balancing: whoever comes next starts with all of its slots.
@@ -184,10 +188,9 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 		}
 		if (!i)
 			break;
-		if (hand_over(&rq_task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+		if (hand_over(&rq_task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 			return true;
-		/* Not ours to give. */
-		depart(i, now_ns);
+		depart(i, now_ns, LEAVE_UNHELD);
 	}
 	return false;
 }
@@ -302,7 +305,7 @@ void BPF_STRUCT_OPS(sd_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!i || !(deq_flags & SCX_DEQ_SLEEP))
 		return;
-	depart(i, scx_bpf_now());
+	depart(i, scx_bpf_now(), LEAVE_QUEUE);
 	t->on_cpu = false;
 	t->unsuitable = t->policy == POLICY_IDLE && (p->__state & TASK_UNINTERRUPTIBLE);
 	if (p->exit_state)
@@ -385,7 +388,7 @@ void BPF_STRUCT_OPS(sd_disable, struct task_struct *p)
 
 	if (!i)
 		return;
-	depart(i, scx_bpf_now());
+	depart(i, scx_bpf_now(), LEAVE_QUEUE);
 	task(i)->on_cpu = false;
 }
 
@@ -395,7 +398,7 @@ void BPF_STRUCT_OPS(sd_exit_task, struct task_struct *p, struct scx_exit_task_ar
 
 	if (!i)
 		return;
-	depart(i, scx_bpf_now());
+	depart(i, scx_bpf_now(), LEAVE_QUEUE);
 	affinity_drop(&rq_task(i)->affinity);
 	slot_close(p);
 }

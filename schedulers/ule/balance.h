@@ -203,8 +203,9 @@ static int balance_init(void)
 	b = bpf_map_lookup_elem(&balance_timer, &key);
 	if (!b)
 		return -ESRCH;
-	bpf_timer_init(&b->timer, &balance_timer, CLOCK_MONOTONIC);
-	/* Fails, too, if there is no timer. */
+	err = bpf_timer_init(&b->timer, &balance_timer, CLOCK_MONOTONIC);
+	if (err)
+		return err;
 	if (balance_one_pair)
 		err = bpf_timer_set_callback(&b->timer, balance_one_fires);
 	else

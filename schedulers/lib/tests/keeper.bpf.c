@@ -16,6 +16,10 @@ UEI_DEFINE(uei);
 
 /* Whether a task stays in custody on the books when it has been handed over: what must not be. */
 const volatile bool forgets;
+/* Whether the core takes each other task away when it has been chosen, and brings it back. */
+const volatile bool snatches;
+/* Whether another CPU chooses it then. */
+const volatile bool rivals;
 
 #define TURN_NS 1000000
 
@@ -29,7 +33,7 @@ struct keeper_task {
 static struct keeper_task tasks[MAX_TASKS];
 static struct tree waiting;
 static u64 arrivals;
-static u32 nr_groups;
+static u32 nr_groups, nr_chosen;
 
 static __always_inline struct keeper_task *task(u32 i)
 {
@@ -83,16 +87,35 @@ void BPF_STRUCT_OPS(keeper_dequeue, struct task_struct *p, u64 deq_flags)
 		forget(i);
 }
 
+/* What the core and other CPUs may do to the task that @cpu has chosen. */
+static void snatch(u32 i, s32 cpu)
+{
+	custody_end(&task(i)->custody);
+	custody_begin(&task(i)->custody, task(i)->custody.pid);
+	if (rivals)
+		custody_choose(&task(i)->custody, cpu + 1);
+}
+
 void BPF_STRUCT_OPS(keeper_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u32 i = waiting.first;
+	u32 i = waiting.first, slots;
 
 	if (!i)
 		return;
 	tree_remove(&waiting, i);
-	if (!hand_over(&task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+	custody_choose(&task(i)->custody, cpu);
+	if (snatches && ++nr_chosen % 2) {
+		snatch(i, cpu);
+		slots = scx_bpf_dispatch_nr_slots();
+		if (hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
+			scx_bpf_error("%d was handed over, and is elsewhere", task(i)->custody.pid);
+		if (!custody_holds(&task(i)->custody) || scx_bpf_dispatch_nr_slots() != slots)
+			scx_bpf_error("%d is lost", task(i)->custody.pid);
+		custody_choose(&task(i)->custody, cpu);
+	}
+	if (!hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 		scx_bpf_error("%d could not be handed over", task(i)->custody.pid);
-	if (hand_over(&task(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+	if (hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 		scx_bpf_error("%d was handed over twice", task(i)->custody.pid);
 	if (forgets)
 		custody_begin(&task(i)->custody, task(i)->custody.pid);

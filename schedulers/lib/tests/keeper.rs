@@ -60,10 +60,10 @@ const CROWD: &str = r#"{ "tasks" : {
     "brief" : { "instance" : 3, "loop" : 40, "run" : 500, "sleep" : 100 } } }"#;
 
 /// Tasks in custody are run in the order in which they came: hogs get equal turns, and nobody is lost who sleeps or ends.
-#[test]
-fn custody_ends_with_the_hand_over() {
+fn keeps_custody(globals: &[(String, Value)]) {
     let machine = ideal("package:1 core:2 pu:1", 250);
     let mut lab = Lab::new(&machine, object(KEEPER, 2));
+    lab.globals = globals;
     lab.duration_ns = Some(10_000_000_000);
     lab.watchdog = true;
     let ran = lab.run(&parse(CROWD)).expect("a run");
@@ -83,7 +83,22 @@ fn custody_ends_with_the_hand_over() {
     );
 }
 
-/// The test above fails for a scheduler that forgets to end custody.
+#[test]
+fn custody_ends_with_the_hand_over() {
+    keeps_custody(&[]);
+}
+
+/// Who has chosen a task does not get it if the core takes it away and brings it back before the hand-over, whether or not
+/// another CPU has chosen it since.
+#[test]
+fn a_choice_ends_when_the_core_takes_the_task() {
+    let snatches = ("snatches".to_owned(), Value::Int(1));
+    let rivals = ("rivals".to_owned(), Value::Int(1));
+    keeps_custody(std::slice::from_ref(&snatches));
+    keeps_custody(&[snatches, rivals]);
+}
+
+/// These tests fail for a scheduler that forgets to end custody.
 #[test]
 fn custody_that_does_not_end_is_noticed() {
     let machine = ideal("package:1 core:2 pu:1", 250);

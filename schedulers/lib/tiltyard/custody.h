@@ -6,8 +6,13 @@
  * scheduler can bring it back. Custody begins in enqueue() and ends when the task is handed over or
  * when the core takes it away: in dequeue() (its affinity or another property changes), and, on
  * paths that leave out the former, in quiescent() and running(). These change the mark under the
- * lock of the queues that hold the task. hand_over() does not: a task that the core takes away at
- * that moment is sorted out by the core, which makes sure of a task once more when it is inserted.
+ * lock of the queues that hold the task.
+ *
+ * dispatch() chooses a task under that lock and hands it over without it. Meanwhile the core may
+ * take the task away, let it run elsewhere only, and enqueue it again. An insert would then be good
+ * for its new place. So the choice is a mark of its own, with the CPU that made it, and hand_over()
+ * ends custody only if that mark is there after the insert: then the core had not touched the task
+ * before, and if it does so afterwards, it drops the insert.
  *
  * Where a task may run can change only while it is in nobody's custody. So who asks the kernel
  * without that lock, and then takes it, compares `round`: if that is still the same, the answer is.
@@ -18,15 +23,19 @@
 struct custody {
 	s32 pid;
 	u32 round; /* of this place in the table: how often custody has begun, of whatever task */
-	bool held;
+	u32 held;  /* NOT_HELD, HELD, or CHOSEN plus a CPU */
 };
+
+#define NOT_HELD 0
+#define HELD	 1
+#define CHOSEN	 2
 
 /* A task gets this place, whose round goes on. Partners: all who read these of a task that they do
  * not hold. */
 static __always_inline void custody_init(struct custody *c, s32 pid)
 {
 	WRITE_ONCE(c->pid, pid);
-	WRITE_ONCE(c->held, false);
+	WRITE_ONCE(c->held, NOT_HELD);
 }
 
 /* A task's pid changes if a thread that does not lead its process calls execve(). */
@@ -34,33 +43,44 @@ static __always_inline void custody_begin(struct custody *c, s32 pid)
 {
 	WRITE_ONCE(c->pid, pid);
 	WRITE_ONCE(c->round, c->round + 1);
-	WRITE_ONCE(c->held, true);
+	WRITE_ONCE(c->held, HELD);
 }
 
 static __always_inline void custody_end(struct custody *c)
 {
-	WRITE_ONCE(c->held, false);
+	WRITE_ONCE(c->held, NOT_HELD);
 }
 
 static __always_inline bool custody_holds(const struct custody *c)
 {
-	return READ_ONCE(c->held);
+	return READ_ONCE(c->held) != NOT_HELD;
 }
 
-/* Inserts the task into DSQ @dsq. False: it was not in custody, or is gone, and its queues should
- * forget it. */
-static __always_inline bool hand_over(struct custody *c, u64 dsq, u64 slice_ns)
+/* @cpu is going to hand the task over, if it still is in custody. Lock of its queues held. */
+static __always_inline void custody_choose(struct custody *c, u32 cpu)
 {
+	if (custody_holds(c))
+		WRITE_ONCE(c->held, CHOSEN + cpu);
+}
+
+/* In dispatch(): inserts the task that @cpu has chosen into DSQ @dsq. False: the core has taken it
+ * away, and its queues should forget it unless it is in custody again. */
+static __always_inline bool hand_over(struct custody *c, u32 cpu, u64 dsq, u64 slice_ns)
+{
+	u32 ours = CHOSEN + cpu;
 	struct task_struct *p = NULL;
 
-	if (custody_holds(c))
+	if (READ_ONCE(c->held) == ours)
 		p = bpf_task_from_pid(READ_ONCE(c->pid));
-	if (!p)
-		return false;
-	custody_end(c);
-	scx_bpf_dsq_insert(p, dsq, slice_ns, 0);
-	bpf_task_release(p);
-	return true;
+	if (p) {
+		scx_bpf_dsq_insert(p, dsq, slice_ns, 0);
+		bpf_task_release(p);
+	}
+	if (__sync_val_compare_and_swap(&c->held, ours, NOT_HELD) == ours)
+		return p;
+	if (p)
+		scx_bpf_dispatch_cancel();
+	return false;
 }
 
 #endif

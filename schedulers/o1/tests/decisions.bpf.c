@@ -435,7 +435,7 @@ int t_idles(struct words *x)
 SEC("syscall")
 int t_block(struct words *x)
 {
-	depart(x->w[0], x->w[1]);
+	depart(x->w[0], x->w[1], LEAVE_QUEUE);
 	task(x->w[0])->asleep = true;
 	task(x->w[0])->uninterruptible = x->w[2];
 	return 0;

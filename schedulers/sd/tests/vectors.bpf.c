@@ -210,7 +210,7 @@ SEC("syscall")
 int t_pick(struct words *x)
 {
 	if (x->w[1])
-		depart(x->w[1], x->w[2]);
+		depart(x->w[1], x->w[2], LEAVE_QUEUE);
 	x->w[3] = schedule(x->w[0], 0, x->w[2]);
 	if (!x->w[3])
 		idles(x->w[0], x->w[2]);
@@ -384,7 +384,7 @@ int t_join(struct words *x)
 SEC("syscall")
 int t_block(struct words *x)
 {
-	depart(x->w[0], x->w[1]);
+	depart(x->w[0], x->w[1], LEAVE_QUEUE);
 	return 0;
 }
 

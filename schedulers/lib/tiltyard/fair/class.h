@@ -162,7 +162,7 @@ void BPF_STRUCT_OPS(fair_dequeue, struct task_struct *p, u64 deq_flags)
 	u32 i = slot_of(p);
 
 	if (i)
-		release(i);
+		depart(i, 0, LEAVE_HANDS);
 }
 
 /* choose() says so with the task that has the turn and keeps it; and with an entity that has to
@@ -200,6 +200,8 @@ __noinline int choose(u32 cpu, u32 prev, u64 now_ns)
 	}
 	if (keeps)
 		i += KEEPS_TURN;
+	else if (i)
+		custody_choose(&entity(i)->custody, cpu);
 	bpf_spin_unlock(&lk->lock);
 	return i;
 }
@@ -222,10 +224,9 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 		}
 		if (!i)
 			break;
-		if (hand_over(&entity(i)->custody, SCX_DSQ_LOCAL, TURN_NS))
+		if (hand_over(&entity(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 			return true;
-		/* Not ours to give. */
-		depart(i, now_ns, LEAVE_CPU);
+		depart(i, now_ns, LEAVE_CPU | LEAVE_UNHELD);
 	}
 	return false;
 }

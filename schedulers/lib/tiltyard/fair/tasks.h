@@ -17,6 +17,12 @@ static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 	/* It has woken up meanwhile. */
 	if (delays_tasks() && how & LEAVE_DELAYED && !is_delayed(i))
 		return;
+	if (how & LEAVE_UNHELD && custody_holds(&e->custody))
+		return;
+	if (!(how & LEAVE_CPU))
+		custody_end(&e->custody);
+	if (how & LEAVE_HANDS)
+		return;
 	if (e->on_rq)
 		dequeue_task(i, now_ns, how);
 	else if (how & LEAVE_CPU)
@@ -25,8 +31,6 @@ static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 	e->pushed = false;
 	if (how & (LEAVE_CPU | LEAVE_FOREVER))
 		detach_load(i, now_ns);
-	if (!(how & LEAVE_CPU))
-		custody_end(&e->custody);
 }
 
 /* A balancing CPU may take a waiting task at any moment, and then another lock guards it. */
@@ -57,31 +61,6 @@ __noinline int depart(u32 i, u64 now_ns, u32 how)
 		ours = READ_ONCE(e->cpu) == cpu;
 		if (ours)
 			leave(i, now_ns, how);
-		bpf_spin_unlock(&lk->lock);
-		if (ours)
-			return 0;
-	}
-	give_up(i);
-	return -EAGAIN;
-}
-
-/* The core takes task @i out of our hands. */
-__noinline int release(u32 i)
-{
-	struct fair_entity *e = entity(i);
-	u32 try;
-
-	bpf_for (try, 0, LOCK_TRIES) {
-		u32 cpu = READ_ONCE(e->cpu);
-		struct fair_lock *lk = cpu_lock(cpu);
-		bool ours;
-
-		if (!lk)
-			break;
-		bpf_spin_lock(&lk->lock);
-		ours = READ_ONCE(e->cpu) == cpu;
-		if (ours)
-			custody_end(&e->custody);
 		bpf_spin_unlock(&lk->lock);
 		if (ours)
 			return 0;

@@ -22,11 +22,21 @@ static __always_inline void put_curr(struct runqueue *rq, u64 now_ns)
 	WRITE_ONCE(rq->curr, 0);
 }
 
-/* Task @i leaves its queue; nobody holds it afterwards. Lock held. */
-static __always_inline void leave(struct runqueue *rq, u32 i, u64 now_ns)
+/* How a task leaves. */
+#define LEAVE_QUEUE  0
+#define LEAVE_HANDS  1 /* nobody holds it any more; it keeps its place */
+#define LEAVE_UNHELD 2 /* the core took it away; nothing is done if it is in custody again */
+
+/* Task @i leaves its queue, @how; nobody holds it afterwards. Lock held. */
+static __always_inline void leave(struct runqueue *rq, u32 i, u64 now_ns, u32 how)
 {
 	struct rq_task *t = rq_task(i);
 
+	if (how == LEAVE_UNHELD && custody_holds(&t->custody))
+		return;
+	custody_end(&t->custody);
+	if (how == LEAVE_HANDS)
+		return;
 	if (rq->curr == i)
 		put_curr(rq, now_ns);
 	if (is_queued(i)) {
@@ -35,7 +45,6 @@ static __always_inline void leave(struct runqueue *rq, u32 i, u64 now_ns)
 	}
 	t->moving = false;
 	t->pushed = false;
-	custody_end(&t->custody);
 }
 
 /* A balancing CPU may take a waiting task at any moment, and then another lock guards it. */
@@ -49,12 +58,12 @@ static __noinline void give_up(u32 i)
 }
 
 /*
- * Takes task @i, running or not, out of its queue.
+ * Takes task @i, running or not, out of its queue, @how.
  *
  * Not static, nor are others that take a lock and need only numbers: the verifier looks at such a
  * function by itself, once, and not along every path to it. It wants them to return int.
  */
-__noinline int depart(u32 i, u64 now_ns)
+__noinline int depart(u32 i, u64 now_ns, u32 how)
 {
 	u32 try;
 
@@ -69,31 +78,7 @@ __noinline int depart(u32 i, u64 now_ns)
 		bpf_spin_lock(&lk->lock);
 		ours = READ_ONCE(rq_task(i)->cpu) == cpu;
 		if (ours)
-			leave(cpu_rq(cpu), i, now_ns);
-		bpf_spin_unlock(&lk->lock);
-		if (ours)
-			return 0;
-	}
-	give_up(i);
-	return -EAGAIN;
-}
-
-/* The core takes task @i out of our hands; it keeps its place. */
-__noinline int release(u32 i)
-{
-	u32 try;
-
-	bpf_for (try, 0, LOCK_TRIES) {
-		u32 cpu = READ_ONCE(rq_task(i)->cpu);
-		struct queue_lock *lk = rq_lock(cpu);
-		bool ours;
-
-		if (!lk)
-			break;
-		bpf_spin_lock(&lk->lock);
-		ours = READ_ONCE(rq_task(i)->cpu) == cpu;
-		if (ours)
-			custody_end(&rq_task(i)->custody);
+			leave(cpu_rq(cpu), i, now_ns, how);
 		bpf_spin_unlock(&lk->lock);
 		if (ours)
 			return 0;
@@ -106,7 +91,7 @@ __noinline int release(u32 i)
 static __always_inline void settle(u32 i, u32 cpu, u64 now_ns)
 {
 	if (READ_ONCE(rq_task(i)->cpu) != cpu)
-		depart(i, now_ns);
+		depart(i, now_ns, LEAVE_QUEUE);
 }
 
 #endif
