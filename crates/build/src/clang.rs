@@ -131,6 +131,16 @@ const ABOUT_HEADERS: [&str; 8] = [
 
 const TOO_FEW_FOR_MACRO: &str = "too few arguments provided to function-like macro";
 
+const NO_SUCH_OP: &str = "does not refer to any field in type 'struct sched_ext_ops'";
+
+fn includes_something(source: &Source) -> bool {
+    let text = std::fs::read_to_string(&source.path);
+    text.is_ok_and(|text| {
+        text.lines()
+            .any(|line| line.trim_start().starts_with("#include"))
+    })
+}
+
 /// Hints for a compiler's message: new names of kernel functions and, if headers may be the cause, which ones were used.
 /// Each hint begins with a line break.
 fn advice(source: &Source, message: &str) -> String {
@@ -146,8 +156,18 @@ fn advice(source: &Source, message: &str) -> String {
                 .to_owned(),
         );
     }
+    if message.contains(NO_SUCH_OP) {
+        advice.push(
+            "callbacks are members of struct sched_ext_ops: .select_cpu, .enqueue, .dispatch, .running, .stopping and others"
+                .to_owned(),
+        );
+    }
     if ABOUT_HEADERS.iter().any(|words| message.contains(words)) {
-        advice.push(source.headers.about());
+        advice.push(match includes_something(source) {
+            true => source.headers.about(),
+            false => "the source includes nothing: begin with #include <scx/common.bpf.h>, which declares what the kernel has"
+                .to_owned(),
+        });
     }
     advice.iter().map(|line| format!("\n{line}")).collect()
 }

@@ -50,10 +50,11 @@ pub fn ops(module: &Module) -> Result<Ops> {
         .filter(|g| g.section.starts_with(".struct_ops"))
         .collect();
     let &[table] = tables.as_slice() else {
-        return Err(Unknown::new(format!(
-            "{} struct_ops variables where a scheduler has one",
-            tables.len()
-        )));
+        let what = match tables.len() {
+            0 => "no SCX_OPS_DEFINE(): it says which functions are the callbacks".to_owned(),
+            n => format!("{n} struct_ops variables where a scheduler has one"),
+        };
+        return Err(Unknown::new(what));
     };
     let metadata = &module.metadata;
     let ty = table

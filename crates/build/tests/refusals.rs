@@ -126,8 +126,26 @@ fn a_source_that_is_no_scheduler() {
     let (_folder, source) =
         written("#include <scx/common.bpf.h>\nchar _license[] SEC(\"license\") = \"GPL\";\n");
     let message = builder(2).native(&source).unwrap_err().to_string();
+    assert!(message.contains("no SCX_OPS_DEFINE()"), "{message}");
+}
+
+#[test]
+fn a_source_that_includes_nothing() {
+    let (_folder, source) = written("char _license[] SEC(\"license\") = \"GPL\";\nu64 counter;\n");
+    let message = builder(2).native(&source).unwrap_err().to_string();
     assert!(
-        message.contains("0 struct_ops variables where a scheduler has one"),
+        message.ends_with(
+            "begin with #include <scx/common.bpf.h>, which declares what the kernel has"
+        ),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_callback_that_does_not_exist() {
+    let message = refusal(&enqueue("out = 1;"), ".enque = (void *)test_enqueue,");
+    assert!(
+        message.contains("callbacks are members of struct sched_ext_ops: .select_cpu"),
         "{message}"
     );
 }

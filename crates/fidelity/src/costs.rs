@@ -96,7 +96,7 @@ pub struct Weighed {
     pub exact: bool,
     /// Under the kernel's own scheduler.
     pub own: Readings,
-    /// Under schedulers of BPF; `None`: this kernel has none.
+    /// Under schedulers of BPF; `None`: this kernel has none, or they were not asked for.
     pub bpf: Option<Bpf>,
 }
 
@@ -239,7 +239,7 @@ impl Weighed {
         let bpf = |what: &str| match self.bpf {
             Some(_) => format!("by difference: {what}"),
             None => {
-                "within switch_ns and wakeup_ns: this kernel has no schedulers of BPF".to_owned()
+                "within switch_ns and wakeup_ns: not measured under schedulers of BPF".to_owned()
             }
         };
         let remote = match machine.remote_wakeup_ns {

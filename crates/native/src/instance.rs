@@ -438,6 +438,13 @@ fn find_global<'a>(object: &'a Object, name: &str) -> Result<&'a Global, LoadErr
         })
 }
 
+impl Object {
+    /// Whether the tunable `name` can have this value: what a load would find out.
+    pub fn check_value(&self, name: &str, value: &Value) -> Result<(), LoadError> {
+        encode(name, find_global(self, name)?, value).map(drop)
+    }
+}
+
 /// The bytes of `value` as they lie in memory; an error when the variable cannot hold it.
 fn encode(name: &str, global: &Global, value: &Value) -> Result<Vec<u8>, LoadError> {
     let (fits, text) = match value {

@@ -152,6 +152,44 @@ impl Standings {
         largest.map(|(at, _)| at)
     }
 
+    /// Schedulers by wins, then by shared leads, then by how rarely they failed.
+    pub fn by_rank(&self, tallies: &[Tally]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..tallies.len()).collect();
+        let rank = |at: &usize| {
+            let tally = &tallies[*at];
+            (tally.won, tally.shared, usize::MAX - tally.failed)
+        };
+        order.sort_by(|a, b| rank(b).cmp(&rank(a)).then(a.cmp(b)));
+        order
+    }
+
+    /// In a sentence or two: who wins most, and who never fails.
+    pub fn overall(&self) -> String {
+        let (tallies, all) = (self.tallies(), self.contests.len());
+        let name = |at: usize| self.schedulers[at].name.as_str();
+        let most = tallies.iter().map(|tally| tally.won).max().unwrap_or(0);
+        let with_most = (0..tallies.len()).filter(|at| tallies[*at].won == most);
+        let with_most: Vec<&str> = with_most.map(name).collect();
+        let leads = match (most, with_most.as_slice()) {
+            (0, _) => format!("Nobody wins any of {all} contests."),
+            (_, [one]) if most == all => format!("{one} wins all of {all} contests."),
+            (_, [one]) => format!("{one} wins most: {most} of {all} contests."),
+            (_, several) => format!(
+                "{} win most: {most} of {all} contests each.",
+                several.join(", ")
+            ),
+        };
+        let steady = (0..tallies.len()).filter(|at| tallies[*at].failed == 0);
+        let steady: Vec<&str> = steady.map(name).collect();
+        let steady = match steady.len() {
+            0 => "Each scheduler fails somewhere.".to_owned(),
+            n if n == tallies.len() => "Nobody fails.".to_owned(),
+            1 => format!("Only {} never fails.", steady[0]),
+            _ => format!("Those that never fail: {}.", steady.join(", ")),
+        };
+        format!("{leads} {steady} Counts depend on which workloads and machines were chosen.")
+    }
+
     /// In how many contests each scheduler beats each other one.
     pub fn beats(&self) -> Vec<Vec<usize>> {
         let is = |c: &Contest, a: usize, b: usize| c.ranking.placed[a].against[b];
@@ -354,7 +392,7 @@ pub fn text(of: &Standings, width: usize) -> String {
     [
         values(of).render(width) + "* winner, = shares the lead\n",
         verdicts(of, width),
-        tally_table(of).render(width) + &worst_cases(of, width),
+        paragraph(&of.overall(), width) + &tally_table(of).render(width) + &worst_cases(of, width),
         troubles(of, width),
         disciplines.collect(),
         rules.collect(),
@@ -385,7 +423,9 @@ fn verdicts(of: &Standings, width: usize) -> String {
 fn tally_table(of: &Standings) -> Columns {
     let header = ["wins", "shares", "beaten", "failed"];
     let mut table = Columns::new(["scheduler", ""], header.map(str::to_owned).to_vec(), false);
-    for (at, tally) in of.tallies().iter().enumerate() {
+    let tallies = of.tallies();
+    for at in of.by_rank(&tallies) {
+        let tally = &tallies[at];
         let counts = [tally.won, tally.shared, tally.beaten, tally.failed];
         let cells = counts.iter().map(usize::to_string).collect();
         table.row(&of.schedulers[at].name, "", cells);

@@ -33,8 +33,22 @@ pub fn description(guest: &Guest, weighed: &Weighed) -> String {
     }
 }
 
+/// Under which schedulers a machine is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Under {
+    /// The kernel's own, and schedulers of BPF if it has any.
+    All,
+    /// The kernel's own: what its decisions cost is part of its switches and wakeups.
+    KernelsOwn,
+}
+
 /// Takes the readings. Under emulation that counts instructions they are the same every time.
-pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Result<Weighed, Error> {
+pub fn weigh(
+    guest: &Guest,
+    under: Under,
+    recorded: bool,
+    steps: &dyn crate::Progress,
+) -> Result<Weighed, Error> {
     steps.step("building the schedulers to weigh with");
     let (plain, callbacks) = (object(&[])?, object(&["CALLBACKS"])?);
     let mut own = scheduler(objects::DEFAULT, None, "");
@@ -67,7 +81,8 @@ pub fn weigh(guest: &Guest, recorded: bool, steps: &dyn crate::Progress) -> Resu
         output: BTreeMap::new(),
     };
     // Schedulers with known work cannot run in a kernel without sched_ext.
-    if !guest.vm && !host::check(&guest.kernel).here.is_empty() {
+    let cannot = !guest.vm && !host::check(&guest.kernel).here.is_empty();
+    if cannot || under == Under::KernelsOwn {
         job.schedulers.truncate(1);
     }
     let mut done = run(&job, guest.vm, &mut outputs);

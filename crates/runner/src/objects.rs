@@ -105,7 +105,7 @@ pub(crate) fn values(
 }
 
 /// The value typed for a tunable, if it exists: a number, or the first elements of an array
-/// separated by slashes. The loader checks whether it fits.
+/// separated by slashes.
 fn tunable(
     choice: &Choice,
     object: &Object,
@@ -141,6 +141,8 @@ fn tunable(
             return Err(error(format!("{name}={value}: {name} is {what}")));
         }
     };
+    let checked = object.check_value(name, &value);
+    checked.map_err(|what| error(what.to_string()))?;
     Ok((name.to_owned(), value))
 }
 

@@ -6,7 +6,13 @@
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
+
+/* An insert during which the core may take the task away. */
+static void insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 enq_flags);
+
+#define scx_bpf_dsq_insert insert
 #include "tiltyard/custody.h"
+#undef scx_bpf_dsq_insert
 #include "tiltyard/groups.h"
 #include "tiltyard/tree.h"
 
@@ -16,7 +22,8 @@ UEI_DEFINE(uei);
 
 /* Whether a task stays in custody on the books when it has been handed over: what must not be. */
 const volatile bool forgets;
-/* Whether the core takes each other task away when it has been chosen, and brings it back. */
+/* Whether the core takes each other task away when it has been chosen, and brings it back: before
+ * the hand-over, or in the midst of it. */
 const volatile bool snatches;
 /* Whether another CPU chooses it then. */
 const volatile bool rivals;
@@ -34,6 +41,9 @@ static struct keeper_task tasks[MAX_TASKS];
 static struct tree waiting;
 static u64 arrivals;
 static u32 nr_groups, nr_chosen;
+/* Whose hand-over the core is going to disturb, and on which CPU. */
+static u32 disturbed;
+static s32 disturbed_cpu;
 
 static __always_inline struct keeper_task *task(u32 i)
 {
@@ -96,23 +106,42 @@ static void snatch(u32 i, s32 cpu)
 		custody_choose(&task(i)->custody, cpu + 1);
 }
 
+static void insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, dsq, slice_ns, enq_flags);
+	if (disturbed)
+		snatch(disturbed, disturbed_cpu);
+}
+
+/* The hand-over of a task that the core takes away fails, and leaves nothing behind. */
+static void disturb(u32 i, s32 cpu)
+{
+	u32 slots = scx_bpf_dispatch_nr_slots();
+
+	if (nr_chosen % 4 == 1) {
+		snatch(i, cpu);
+	} else {
+		disturbed = i;
+		disturbed_cpu = cpu;
+	}
+	if (hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
+		scx_bpf_error("%d was handed over, and is elsewhere", task(i)->custody.pid);
+	if (!custody_holds(&task(i)->custody) || scx_bpf_dispatch_nr_slots() != slots)
+		scx_bpf_error("%d is lost", task(i)->custody.pid);
+	disturbed = 0;
+	custody_choose(&task(i)->custody, cpu);
+}
+
 void BPF_STRUCT_OPS(keeper_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u32 i = waiting.first, slots;
+	u32 i = waiting.first;
 
 	if (!i)
 		return;
 	tree_remove(&waiting, i);
 	custody_choose(&task(i)->custody, cpu);
-	if (snatches && ++nr_chosen % 2) {
-		snatch(i, cpu);
-		slots = scx_bpf_dispatch_nr_slots();
-		if (hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
-			scx_bpf_error("%d was handed over, and is elsewhere", task(i)->custody.pid);
-		if (!custody_holds(&task(i)->custody) || scx_bpf_dispatch_nr_slots() != slots)
-			scx_bpf_error("%d is lost", task(i)->custody.pid);
-		custody_choose(&task(i)->custody, cpu);
-	}
+	if (snatches && ++nr_chosen % 2)
+		disturb(i, cpu);
 	if (!hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 		scx_bpf_error("%d could not be handed over", task(i)->custody.pid);
 	if (hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))

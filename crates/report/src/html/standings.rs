@@ -6,11 +6,17 @@ use tiltyard_measure::units;
 
 use super::markup::{Table, escape};
 use super::panels::panel;
-use crate::standings::{Standings, Subject, Tally, direction, value_text, worst};
+use crate::standings::{Standings, Subject, direction, value_text, worst};
+use crate::svg::COLORS;
 
-/// A square in the scheduler's colour.
+/// A square in the scheduler's colour; a disc from the ninth on, when colours repeat.
 fn key(scheduler: usize) -> String {
-    format!("<i class=\"key k{}\"></i>", scheduler % 8)
+    let shape = if scheduler < COLORS.len() {
+        ""
+    } else {
+        " disc"
+    };
+    format!("<i class=\"key k{}{shape}\"></i>", scheduler % COLORS.len())
 }
 
 fn named(of: &Standings, scheduler: usize) -> String {
@@ -115,23 +121,12 @@ fn glance_cell(of: &Standings, at: usize) -> String {
     )
 }
 
-/// Schedulers by wins, then by shared leads.
-fn by_rank(tallies: &[Tally]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..tallies.len()).collect();
-    let rank = |at: &usize| {
-        let tally = &tallies[*at];
-        (tally.won, tally.shared, usize::MAX - tally.failed)
-    };
-    order.sort_by(|a, b| rank(b).cmp(&rank(a)).then(a.cmp(b)));
-    order
-}
-
 /// The standings: counts of each scheduler.
 pub fn league(of: &Standings) -> String {
     let tallies = of.tallies();
     let all = of.contests.len().max(1);
     let mut rows = String::new();
-    for at in by_rank(&tallies) {
+    for at in of.by_rank(&tallies) {
         let tally = &tallies[at];
         let parts = [
             ("won", tally.won),
@@ -158,9 +153,11 @@ pub fn league(of: &Standings) -> String {
         "<div class=\"scroll\"><table class=\"league\"><thead><tr><th>scheduler</th><th></th><th class=\"n\">wins</th>\
          <th class=\"n\">shares</th><th class=\"n\">beaten</th><th class=\"n\">failed</th><th></th></tr></thead><tbody>\n{rows}</tbody></table></div>\n"
     );
-    let lead = "Contests that a scheduler won, in which it shares the lead, in which the best beat it, and in which it failed. \
-                Counts depend on which workloads and machines were chosen.";
-    section("league", "Standings", lead, &table)
+    let lead = format!(
+        "{} Counted are contests that a scheduler won, in which it shares the lead, in which the best beat it, and in which it failed.",
+        of.overall()
+    );
+    section("league", "Standings", &lead, &table)
 }
 
 /// Small multiples: a row for each workload, a column for each machine.

@@ -175,6 +175,7 @@ fn schedulers_of(
             name: choice.label,
             argument: choice.argument,
             about: String::new(),
+            span: Some(argument.span()),
         });
     }
     match all.is_empty() {
@@ -192,6 +193,7 @@ fn machines_of(source: &Source, tables: &[MachineTable]) -> Result<Vec<Named>, E
             name: table.name.clone().unwrap_or(machine.name),
             argument: argument.clone(),
             about: table.about.clone(),
+            span: Some(table.machine.span()),
         };
         if all.iter().any(|known| known.name == named.name) {
             return Err(twice(source, &table.machine, &named.name));

@@ -57,6 +57,20 @@ pub struct Named {
     pub argument: String,
     /// A remark of the file's author; may be empty.
     pub about: String,
+    /// Where it is in the campaign's file, if it is from there.
+    pub span: Option<Range<usize>>,
+}
+
+impl Named {
+    /// What was typed, not read from a file.
+    pub fn typed(name: String, argument: String) -> Named {
+        Named {
+            name,
+            argument,
+            about: String::new(),
+            span: None,
+        }
+    }
 }
 
 /// A workload, and what decides who is best at it.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use tiltyard_claims::{Job, merge_patch};
 use tiltyard_model::Machine;
 
-use super::{Campaign, Discipline};
+use super::{Campaign, Discipline, Named};
 use crate::reproduce::Simulated;
 use crate::{Error, Progress, machines, metric, nearest, workloads};
 
@@ -93,7 +93,8 @@ impl<'a> Plan<'a> {
             }
         }
         entries.sort_by_key(|entry| (entry.discipline, entry.machine, entry.scheduler));
-        let arena = Simulated::of_jobs(entries.iter().map(|entry| &entry.job), progress)?;
+        let arena = Simulated::of_jobs(entries.iter().map(|entry| &entry.job), progress)
+            .map_err(|error| campaign.of_scheduler(error))?;
         let plan = Plan {
             campaign,
             entries,
@@ -142,7 +143,23 @@ impl<'a> Plan<'a> {
 }
 
 impl Campaign {
-    /// Keeps the schedulers, machines and workloads of these names; an empty list keeps all.
+    /// An error about a scheduler, at its place in the file if it is from there.
+    fn of_scheduler(&self, error: Error) -> Error {
+        let Error::Argument { value, what, .. } = &error else {
+            return error;
+        };
+        let own = self.schedulers.iter().find(|s| s.argument == *value);
+        match own.and_then(|own| own.span.clone()) {
+            Some(span) => {
+                let what = format!("schedulers = \"{value}\": {what}");
+                self.source.fault(span, &what, "")
+            }
+            None => error,
+        }
+    }
+
+    /// Keeps the schedulers, machines and workloads of these names; an empty list keeps all. A machine that the campaign does
+    /// not have may be another one, as for `run -m`; workloads that name their machines leave it out.
     pub fn select(
         &mut self,
         schedulers: &[String],
@@ -150,7 +167,24 @@ impl Campaign {
         workloads: &[String],
     ) -> Result<(), Error> {
         retain("scheduler", &mut self.schedulers, schedulers, |s| &s.name)?;
-        retain("machine", &mut self.machines, machines, |m| &m.name)?;
+        let is = |known: &Named, typed: &String| known.name == *typed || known.argument == *typed;
+        for argument in machines {
+            if !self.machines.iter().any(|known| is(known, argument)) {
+                let known: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
+                let machine = machines::load(argument).map_err(|error| match error {
+                    Error::Argument { of, value, what } => Error::Argument {
+                        of,
+                        value,
+                        what: format!("{what}; this campaign's are {}", known.join(", ")),
+                    },
+                    error => error,
+                })?;
+                self.machines
+                    .push(Named::typed(machine.name, argument.clone()));
+            }
+        }
+        let is_wanted = |m: &Named| machines.is_empty() || machines.iter().any(|one| is(m, one));
+        self.machines.retain(is_wanted);
         retain("workload", &mut self.disciplines, workloads, |d| &d.name)?;
         Ok(())
     }

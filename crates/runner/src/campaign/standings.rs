@@ -228,36 +228,58 @@ impl<'a> Judge<'a> {
         let waits = ran().filter_map(longest_wait);
         let overheads: Vec<f64> = ran().filter_map(overhead).collect();
         Entry {
-            trouble: failure(runs)
-                .or_else(|| self.starvation(runs))
-                .or_else(|| self.lack(values)),
+            trouble: self.trouble(runs, values),
             longest_wait: waits.max_by(|a, b| a.0.total_cmp(&b.0)),
             overhead: median_interval(&overheads),
         }
     }
 
-    fn starvation(&self, runs: &[Option<&Outcome>]) -> Option<Trouble> {
-        let limit_ns = self.discipline.starved_after_ns? as f64;
-        let waits = runs.iter().filter_map(|run| match run {
-            Some(Outcome::Ran { figures, .. }) => longest_wait(figures),
-            _ => None,
+    /// What its runs must not do, with how many seeds any of it happened; the worst is described.
+    fn trouble(&self, runs: &[Option<&Outcome>], values: &[Option<f64>]) -> Option<Trouble> {
+        let of_seeds = runs.iter().zip(values);
+        let faults: Vec<Fault> = of_seeds
+            .filter_map(|(run, value)| self.fault(*run, *value))
+            .collect();
+        let rank = |fault: &Fault| (fault.kind, fault.waited_ns);
+        let worst = faults.iter().reduce(|a, b| match rank(b) > rank(a) {
+            true => b,
+            false => a,
+        })?;
+        let other = faults.iter().find(|fault| fault.kind != worst.kind);
+        let other = other.map_or(String::new(), |f| {
+            format!("; with another seed: {}", f.short)
         });
-        let starved: Vec<(f64, String)> = waits.filter(|wait| wait.0 > limit_ns).collect();
-        let longest = starved.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
         Some(Trouble {
-            short: format!("starved {}", units::time(longest.0)),
-            seeds: starved.len(),
-            what: format!(
-                "a task of {} waited {} for a CPU; the limit is {}",
-                longest.1,
-                units::time(longest.0),
-                units::time(limit_ns)
-            ),
+            short: worst.short.clone(),
+            seeds: faults.len(),
+            what: worst.what.clone() + &other,
         })
     }
 
-    fn lack(&self, values: &[Option<f64>]) -> Option<Trouble> {
-        let seeds = values.iter().filter(|value| value.is_none()).count();
+    fn fault(&self, run: Option<&Outcome>, value: Option<f64>) -> Option<Fault> {
+        let fault = |kind, short: &str, what: &str| Fault {
+            kind,
+            waited_ns: 0,
+            short: short.to_owned(),
+            what: what.to_owned(),
+        };
+        let figures = match run {
+            None => return Some(fault(Kind::Failed, "no run", "the run was not done")),
+            Some(Outcome::Failed { how, what }) => return Some(fault(Kind::Failed, how, what)),
+            Some(Outcome::Ran { figures, .. }) => figures,
+        };
+        let limit_ns = self.discipline.starved_after_ns.map(|ns| ns as f64);
+        if let (Some(limit_ns), Some((waited_ns, app))) = (limit_ns, longest_wait(figures))
+            && waited_ns > limit_ns
+        {
+            let (waited, limit) = (units::time(waited_ns), units::time(limit_ns));
+            return Some(Fault {
+                kind: Kind::Starved,
+                waited_ns: waited_ns as u64,
+                short: format!("starved {waited}"),
+                what: format!("a task of {app} waited {waited} for a CPU; the limit is {limit}"),
+            });
+        }
         let not_done = match (&self.row, self.discipline.metric.as_ref()) {
             (Some(row), _) => row.name.ends_with(".completion_us"),
             (None, Some(metric)) => metric.name.ends_with("completion_us"),
@@ -267,12 +289,25 @@ impl<'a> Judge<'a> {
             true => ("not done", "the work was not done when the run ended"),
             false => ("no value", "the run does not have the metric"),
         };
-        (seeds > 0).then(|| Trouble {
-            short: short.to_owned(),
-            seeds,
-            what: what.to_owned(),
-        })
+        value.is_none().then(|| fault(Kind::Lacks, short, what))
     }
+}
+
+/// What one run must not do.
+struct Fault {
+    kind: Kind,
+    waited_ns: u64,
+    short: String,
+    what: String,
+}
+
+/// From the least to the worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// It lacks the metric.
+    Lacks,
+    Starved,
+    Failed,
 }
 
 fn word(better: Better) -> &'static str {
@@ -280,24 +315,6 @@ fn word(better: Better) -> &'static str {
         Better::Higher => "higher",
         _ => "lower",
     }
-}
-
-/// Runs that failed.
-fn failure(runs: &[Option<&Outcome>]) -> Option<Trouble> {
-    let failed: Vec<(&str, &str)> = runs
-        .iter()
-        .filter_map(|run| match run {
-            Some(Outcome::Failed { how, what }) => Some((how.as_str(), what.as_str())),
-            Some(Outcome::Ran { .. }) => None,
-            None => Some(("no run", "the run was not done")),
-        })
-        .collect();
-    let (how, what) = failed.first()?;
-    Some(Trouble {
-        short: (*how).to_owned(),
-        seeds: failed.len(),
-        what: (*what).to_owned(),
-    })
 }
 
 fn of_row(figures: &[Figure], row: &Row) -> Option<f64> {
@@ -346,5 +363,68 @@ fn figure(plan: &Plan, outcomes: &Outcomes, discipline: usize) -> Result<Option<
             let what = format!("metric = \"{name}\": {}", metric::ambiguous(several));
             Err(campaign.source.fault(span.clone(), &what, ""))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(ns: f64) -> Outcome {
+        let figure = Figure {
+            group: "ui".to_owned(),
+            name: "longest_wait_us".to_owned(),
+            metric: "longest_wait_us".to_owned(),
+            unit: Unit::TimeNs,
+            better: Better::Lower,
+            headline: false,
+            value: ns,
+        };
+        Outcome::Ran {
+            figures: vec![figure],
+            measured: Some(1.0),
+            left_to_chance: true,
+        }
+    }
+
+    /// Seeds count however they failed; the worst of them is described.
+    #[test]
+    fn failures_of_all_kinds_count() {
+        let discipline = Discipline {
+            name: "d".to_owned(),
+            workload: "w".to_owned(),
+            about: String::new(),
+            metric: None,
+            duration: None,
+            patch: Default::default(),
+            starved_after_ns: Some(1_000_000_000),
+            machines: Vec::new(),
+        };
+        let judge = Judge {
+            discipline: &discipline,
+            row: None,
+            unit: Unit::Plain,
+            scale: 1.0,
+            better: Better::Lower,
+            rule: Rule::of(Better::Lower),
+        };
+        let ejected = Outcome::Failed {
+            how: "ejected".to_owned(),
+            what: "at once".to_owned(),
+        };
+        let (good, long, longer) = (waits(1e9), waits(2e9), waits(3e9));
+        let trouble_of = |runs: &[&Outcome], values: &[Option<f64>]| {
+            let runs: Vec<Option<&Outcome>> = runs.iter().map(|run| Some(*run)).collect();
+            let trouble = judge.trouble(&runs, values)?;
+            Some((trouble.short, trouble.seeds, trouble.what))
+        };
+        assert_eq!(trouble_of(&[&good, &good], &[Some(1.0); 2]), None);
+        let (short, seeds, what) = trouble_of(&[&long, &good, &longer], &[Some(1.0); 3]).unwrap();
+        assert_eq!((short.as_str(), seeds), ("starved 3 s", 2));
+        assert!(what.ends_with("the limit is 1 s"), "{what}");
+        let values = [Some(1.0), None, None, None];
+        let (short, seeds, what) = trouble_of(&[&long, &good, &ejected, &good], &values).unwrap();
+        assert_eq!((short.as_str(), seeds), ("ejected", 4));
+        assert_eq!(what, "at once; with another seed: starved 2 s");
     }
 }

@@ -18,6 +18,7 @@ use tiltyard_model::machine::Jitter;
 use tiltyard_workload::Workload;
 
 use crate::Error;
+use crate::calibration::Under;
 use crate::guest::Guest;
 use crate::kernel_fault::{Culprit, KernelFault};
 use crate::simulation::{self, Experiment};
@@ -42,7 +43,7 @@ pub fn measure(
     }
     let guest = Guest::of(&setting.kernel, &setting.machine, setting.exact);
     steps.step(&format!("{}: measuring the machine", setting.name));
-    let weighed = calibration::weigh(&guest, true, steps)?;
+    let weighed = calibration::weigh(&guest, measured_under(setting), true, steps)?;
     let text = weighed.machine_file(&calibration::description(&guest, &weighed));
     let machine = Machine::parse_toml(&text, &setting.name)
         .map_err(|e| Error::Measurement(format!("the measured machine: {e}\n{text}")))?;
@@ -52,6 +53,18 @@ pub fn measure(
         machine,
         text,
     })
+}
+
+/// Where simulated schedulers are held against the kernel's own alone, they must not pay for callbacks, which that does not have.
+fn measured_under(setting: &Setting) -> Under {
+    match setting
+        .pairs
+        .iter()
+        .all(|(_, real)| real == objects::DEFAULT)
+    {
+        true => Under::KernelsOwn,
+        false => Under::All,
+    }
 }
 
 /// All workloads in one setting.

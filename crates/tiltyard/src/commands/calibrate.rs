@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use tiltyard_exec::costs;
+use tiltyard_runner::calibration::Under;
 use tiltyard_runner::{calibration, machines, output};
 
 use crate::failure::{Code, Failure};
@@ -30,11 +31,15 @@ pub struct Args {
     /// Measure while the scheduler's events are recorded, as tiltyard kernel does: the costs then include that.
     #[arg(long)]
     recorded: bool,
+    /// Measure only under the kernel's own scheduler, whose work is then part of switches and wakeups: schedulers of the
+    /// simulated machine decide for free, as is right when they are compared with it.
+    #[arg(long)]
+    without_bpf: bool,
     /// Where to write the machine file [default: standard output].
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
     /// Keep the costs for -m host.
-    #[arg(long, conflicts_with_all = ["output", "vm", "recorded"])]
+    #[arg(long, conflicts_with_all = ["output", "vm", "recorded", "without_bpf"])]
     keep: bool,
     /// Print only the readings under the current scheduler.
     #[arg(long, hide = true)]
@@ -60,7 +65,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return super::print(&format!("{}\n", serde_json::json!(readings)));
     }
     let (guest, steps) = (args.guest.guest(), Steps::new());
-    let weighed = calibration::weigh(&guest, args.recorded, &steps)?;
+    let under = match args.without_bpf {
+        true => Under::KernelsOwn,
+        false => Under::All,
+    };
+    let weighed = calibration::weigh(&guest, under, args.recorded, &steps)?;
     drop(steps);
     let file = weighed.machine_file(&calibration::description(&guest, &weighed));
     match &args.output {

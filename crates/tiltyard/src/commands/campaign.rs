@@ -55,8 +55,8 @@ pub struct Flags {
     /// Only these workloads of the campaign, by their names in its tables; separated by commas.
     #[arg(short, long = "workload", value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// Only these of its machines.
-    #[arg(short, long = "machine", value_name = "NAMES", value_delimiter = ',')]
+    /// Only these of its machines, or others, as for tiltyard run -m: host is this one.
+    #[arg(short, long = "machine", value_name = "NAMES|M", value_delimiter = ',')]
     machines: Vec<String>,
     /// Only these of its schedulers.
     #[arg(short, long = "scheduler", value_name = "NAMES", value_delimiter = ',')]
@@ -110,11 +110,8 @@ pub fn run_file(argument: &str, flags: &Flags, words: &[&str]) -> Result<(), Fai
             let line = format!("--with {argument}: it is already in the campaign");
             return Err(Failure::usage(line));
         }
-        campaign.schedulers.push(Named {
-            name: choice.label,
-            argument: choice.argument,
-            about: String::new(),
-        });
+        let named = Named::typed(choice.label, choice.argument);
+        campaign.schedulers.push(named);
     }
     if let Some(seeds) = flags.seeds {
         campaign.seeds = u64::from(seeds);
@@ -156,15 +153,10 @@ pub struct Several<'a> {
 /// Does the runs of all workloads.
 pub fn run_several(several: &Several) -> Result<(), Failure> {
     let runs = several.runs;
-    let named = |name: String, argument: String| Named {
-        name,
-        argument,
-        about: String::new(),
-    };
     let mut entrants = Vec::new();
     for argument in &runs.schedulers {
         let choice = schedulers::choose(argument)?;
-        entrants.push(named(choice.label, choice.argument));
+        entrants.push(Named::typed(choice.label, choice.argument));
     }
     let mut disciplines = Vec::new();
     for argument in &several.workloads {
@@ -187,7 +179,7 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
         about: String::new(),
         seeds: u64::from(runs.seeds.unwrap_or(1)),
         schedulers: entrants,
-        machines: vec![named(machine.name, runs.machine.clone())],
+        machines: vec![Named::typed(machine.name, runs.machine.clone())],
         disciplines,
         source: Source::default(),
     };

@@ -202,6 +202,10 @@ fn table_csv_and_page_agree() {
         "{text}"
     );
     assert!(
+        text.contains("fifo:slice_ms=10 wins all of 3 contests. Nobody fails."),
+        "{text}"
+    );
+    assert!(
         text.contains("Repeat  tiltyard campaign c.toml\n"),
         "{text}"
     );
@@ -504,6 +508,22 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
             ],
         ),
         ("hog.instance = ", "hogs.instance = ", ["w.json", "hogs"]),
+        (
+            "\"fifo:slice_ms=10\"",
+            "\"fifo:slice_ms=-5\"",
+            [
+                "c.toml:3: schedulers = \"fifo:slice_ms=-5\"",
+                "does not fit",
+            ],
+        ),
+        (
+            "\"fifo:slice_ms=10\"",
+            "\"fifo:slice_m=5\"",
+            [
+                "c.toml:3: schedulers = \"fifo:slice_m=5\"",
+                "did you mean slice_ms?",
+            ],
+        ),
     ] {
         let text = good.replacen(from, to, 1);
         assert_ne!(text, good, "{from}");
@@ -517,6 +537,11 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
             "--workload click: not in this campaign",
             "did you mean clicks?",
         ],
+    );
+    bench.refuses(
+        &["-m", "smp44"],
+        2,
+        &["smp44", "this campaign's are uni, two"],
     );
     bench.refuses(
         &["--with", "fifo:slice_ms=40"],
@@ -545,6 +570,20 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains("write K/N"), "{}", stderr(&output));
     }
+}
+
+/// A machine of one's own, beside one of the campaign's; a workload that names its machines leaves it out.
+#[test]
+fn a_machine_that_the_campaign_does_not_have() {
+    let document = Bench::new().json(&["-m", "two,smp4,smp4"]);
+    let contests = document["contests"].as_array().unwrap().iter();
+    let places: Vec<[&str; 2]> = contests
+        .map(|c| ["workload", "machine"].map(|key| c[key].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        places,
+        [["clicks", "two"], ["clicks", "smp4"], ["slow", "two"]]
+    );
 }
 
 /// The small case: no file, the default metric of each workload.
