@@ -199,7 +199,7 @@ fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// `name median [low, high]` of each measure.
+/// `name median [low, high]` of each measure, in the order of the check, which is that of what is expected.
 pub fn measured(verdict: &Verdict) -> Vec<String> {
     let one = |(name, median): (&String, &f64)| match verdict.interval.get(name) {
         Some([low, high]) if low != high => {
@@ -212,7 +212,20 @@ pub fn measured(verdict: &Verdict) -> Vec<String> {
         }
         _ => format!("{name} {}", number(*median)),
     };
-    verdict.measured.iter().map(one).collect()
+    let mut all: Vec<(&String, &f64)> = verdict.measured.iter().collect();
+    all.sort_by_key(|(name, _)| place(&verdict.check, name));
+    all.into_iter().map(one).collect()
+}
+
+/// Where a check has this name, which may be the beginning or the end of another one.
+fn place(check: &str, name: &str) -> Option<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    let mut found = check.match_indices(name).map(|(at, _)| at);
+    found.find(|at| {
+        let after = check[at + name.len()..].chars().next();
+        let before = check[..*at].chars().next_back();
+        !after.is_some_and(is_part) && !before.is_some_and(is_part)
+    })
 }
 
 /// What the check computes from the medians: ratios, differences.
@@ -249,7 +262,16 @@ pub fn by_section<'a>(verdicts: &[&'a Verdict]) -> BTreeMap<&'a str, [usize; 3]>
 
 #[cfg(test)]
 mod tests {
-    use super::{board, number, text_of};
+    use super::{board, number, place, text_of};
+
+    #[test]
+    fn names_are_found_whole() {
+        let check = "b.x_10 >= 2 and abs(b.x_1 - a.x) < 1";
+        let mut names = ["a.x", "b.x_1", "b.x_10", "x"];
+        names.sort_by_key(|name| place(check, name));
+        assert_eq!(names, ["x", "b.x_10", "b.x_1", "a.x"]);
+        assert_eq!(place(check, "x"), None);
+    }
 
     #[test]
     fn no_name_is_broken_in_two() {

@@ -327,9 +327,13 @@ fn question(asked: &QuestionTable, before: &Done, after: Done) -> Result<Questio
         Goes::Stays => change.abs() <= STAYS,
     };
     if !as_said {
-        let goes = asked.goes;
+        let goes = match asked.goes {
+            Goes::Up => "up",
+            Goes::Down => "down",
+            Goes::Stays => "stays",
+        };
         return Err(format!(
-            "metric {}: {first} becomes {second}, but goes = {goes:?}",
+            "metric {}: {first} becomes {second}, but goes = \"{goes}\"",
             asked.metric
         ));
     }

@@ -225,7 +225,7 @@ fn a_lesson_that_is_wrong_is_refused() {
             "longest_wait",
             "metric editor.longest_wait: no run has it",
         ),
-        ("goes = \"down\"", "goes = \"up\"", "but goes = Up"),
+        ("goes = \"down\"", "goes = \"up\"", "but goes = \"up\""),
     ];
     for (from, to, message) in cases {
         teach(from, to)
