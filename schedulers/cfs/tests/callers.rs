@@ -63,6 +63,17 @@ fn a_tick_balances_two_cpus() {
     assert!(moved >= 2 && idle_ms < 400, "{moved}, {idle_ms} ms");
 }
 
+/// A task whose hand-over has failed leaves its queue, unless the core has brought it back meanwhile.
+#[test]
+fn a_task_that_is_back_in_custody_keeps_its_place() {
+    let mut m = RECORDS.machine("smp4", &[]);
+    waits(&mut m, 1, 0);
+    assert_eq!(m.call("t_lost", &[1, NOW_NS])[2], 1);
+    // Running, it is in nobody's custody.
+    m.call("t_run", &[1, NOW_NS]);
+    assert_eq!(m.call("t_lost", &[1, NOW_NS])[2], 0);
+}
+
 /// Who wakes two tasks by turns changes the one that it wakes each time. They wake nobody.
 #[test]
 fn the_waker_notes_whom_it_wakes() {

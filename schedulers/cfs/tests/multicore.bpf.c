@@ -330,6 +330,15 @@ int t_run(struct words *x)
 	return 0;
 }
 
+/* In: task, ns. Its hand-over has failed. Out: whether it is queued. */
+SEC("syscall")
+int t_lost(struct words *x)
+{
+	depart(x->w[0], x->w[1], LEAVE_CPU | LEAVE_UNHELD);
+	x->w[2] = entity(x->w[0])->on_rq;
+	return 0;
+}
+
 /* In: CPU, load of its queue, blocked tasks included; runnable load; utilisation; buddies. */
 SEC("syscall")
 int t_queue(struct words *x)

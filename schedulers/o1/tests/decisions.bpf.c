@@ -441,6 +441,14 @@ int t_block(struct words *x)
 	return 0;
 }
 
+/* In: task, ns. Its hand-over has failed. */
+SEC("syscall")
+int t_lost(struct words *x)
+{
+	depart(x->w[0], x->w[1], LEAVE_UNHELD);
+	return 0;
+}
+
 /* In: task, CPU, whether from an interrupt, ns. Out: whether that CPU is to choose again. */
 SEC("syscall")
 int t_wake(struct words *x)

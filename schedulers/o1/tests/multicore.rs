@@ -270,6 +270,22 @@ fn moves() {
     });
 }
 
+/// A task whose hand-over has failed leaves its queue, unless the core has brought it back meanwhile.
+#[test]
+fn a_task_that_is_back_in_custody_keeps_its_place() {
+    let mut m = Machine::boot("smp4", 1000, &[]);
+    m.build(0b1111);
+    m.clear();
+    m.add(&Task::new(0));
+    m.enqueue(&[0], false);
+    m.call("t_lost", &[FIRST, NOW]);
+    assert_eq!(m.queued(0, false), [0]);
+    // Running, it is in nobody's custody.
+    m.set_cpu(0, 0, 0, 140, NOW);
+    m.call("t_lost", &[FIRST, NOW]);
+    assert_eq!((m.queued(0, false), m.seen_cpu(0).nr_running), (vec![], 0));
+}
+
 fn all_arrays_differ(m: &mut Machine, cpus: &Value) -> Result<(), String> {
     for (cpu, of) in (0..).zip(list(cpus)) {
         m.arrays_differ(cpu, &of[0], &of[1])
