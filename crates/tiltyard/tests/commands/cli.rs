@@ -96,13 +96,18 @@ fn lists_name_what_is_shipped() {
 /// A slip in the command line is not worth the runs of the other schedulers.
 #[test]
 fn a_tunable_that_is_none_ends_it_before_anything_runs() {
-    let typed = "fifo,fifo:typo=0";
-    tiltyard()
-        .args(["run", "-w", "hackbench", "-s", typed])
-        .assert()
-        .code(2)
-        .stdout("")
-        .stderr(contains("fifo:typo=0: no tunable typo"));
+    for (typed, line) in [
+        ("fifo,fifo:typo=0", "fifo:typo=0: no tunable typo"),
+        ("fifo,fifo:slice_ms=-5", "does not fit tunable 'slice_ms'"),
+        ("fifo,ule:nr_rescued=1", "those are declared const volatile"),
+    ] {
+        tiltyard()
+            .args(["run", "-w", "hackbench", "-s", typed])
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(contains(line));
+    }
 }
 
 #[test]
