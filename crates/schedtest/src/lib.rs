@@ -8,9 +8,11 @@
 //! | `vectors` | functions of C code, called one at a time outside of any machine |
 //! | `kernel` | a small kernel for functions that need tasks, queues and a clock |
 //! | `runs` | runs in the simulated machine, and the books that must balance |
+//! | `mutations` | schedulers with rules that are broken on purpose |
 //! | `races` | data races under loads in which everything happens |
 
 pub mod kernel;
+pub mod mutations;
 pub mod races;
 pub mod runs;
 pub mod sources;

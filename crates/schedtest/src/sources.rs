@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sources of schedulers, and what is built from them.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex};
-use tempfile::TempDir;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_native::{Object, Value};
 
@@ -63,33 +64,77 @@ pub fn presets(scheduler: &str) -> BTreeMap<String, Globals> {
     tables.iter().filter_map(preset).collect()
 }
 
+/// A copy of `schedulers/` with other text in it.
+struct Alteration {
+    root: PathBuf,
+    /// What the compiler says about it.
+    faults: Vec<String>,
+}
+
+thread_local! {
+    /// What this thread builds in place of the schedulers as they are.
+    static ALTERED: RefCell<Option<Alteration>> = const { RefCell::new(None) };
+}
+
+fn altered() -> bool {
+    ALTERED.with_borrow(Option::is_some)
+}
+
+/// The folder in which `schedulers/` is.
+fn root() -> PathBuf {
+    let altered = ALTERED.with_borrow(|altered| altered.as_ref().map(|a| a.root.clone()));
+    altered.unwrap_or_else(repository)
+}
+
+/// Does something for which the schedulers of this thread are those below `root`. What does not compile is no result of that.
+pub(crate) fn within<T>(root: &Path, what: impl FnOnce() -> T) -> T {
+    ALTERED.set(Some(Alteration {
+        root: root.to_owned(),
+        faults: Vec::new(),
+    }));
+    let done = catch_unwind(AssertUnwindSafe(what));
+    let faults = ALTERED.take().map_or(Vec::new(), |a| a.faults);
+    assert!(faults.is_empty(), "{}", faults[0]);
+    done.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
 /// A shipped scheduler by name, or a file by its path from the repository.
 pub fn source(scheduler: &str) -> Source {
-    let schedulers = repository().join("schedulers");
+    let root = root();
+    let schedulers = root.join("schedulers");
     let mut source = Source::new(match scheduler.contains('/') {
-        true => repository().join(scheduler),
+        true => root.join(scheduler),
         false => schedulers.join(format!("{scheduler}/{scheduler}.bpf.c")),
     });
     source.include_dirs.push(schedulers.join("lib"));
     source
 }
 
-/// The same for its object, lowered at this level; each is built once for a process.
+/// The same for its object, lowered at this level; each is built once for a process. Altered ones are soon
+/// done with: the compiler takes as little time as it can, and they are not kept.
 pub fn object(scheduler: &str, level: u8) -> &'static Object {
-    static BUILT: LazyLock<Mutex<HashMap<(String, u8), &'static Object>>> =
-        LazyLock::new(Mutex::default);
-    let mut built = BUILT
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    built
-        .entry((scheduler.to_owned(), level))
-        .or_insert_with(|| {
-            let options = BuilderOptions {
-                level,
-                ..BuilderOptions::default()
-            };
-            Box::leak(Box::new(build(&source(scheduler), options)))
-        })
+    type Cell = Arc<OnceLock<&'static Object>>;
+    static BUILT: LazyLock<Mutex<HashMap<(PathBuf, u8), Cell>>> = LazyLock::new(Mutex::default);
+    let source = source(scheduler);
+    let cell = {
+        let mut built = BUILT
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let cell = built.entry((source.path.clone(), level)).or_default();
+        Arc::clone(cell)
+    };
+    cell.get_or_init(|| {
+        let kept = BuilderOptions::default();
+        let options = match altered() {
+            true => BuilderOptions {
+                level: 0,
+                cache_dir: None,
+                ..kept
+            },
+            false => BuilderOptions { level, ..kept },
+        };
+        Box::leak(Box::new(build(&source, options)))
+    })
 }
 
 /// An object that reports its accesses to memory.
@@ -103,26 +148,12 @@ pub fn telling(source: &Source) -> Object {
 
 fn build(source: &Source, options: BuilderOptions) -> Object {
     let object = Builder::new(options).native(source);
-    object.unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// A copy of a shipped scheduler in which pieces of text are others: file, old, new. The folder goes with the guard.
-pub fn altered(scheduler: &str, replacements: &[(&str, &str, &str)]) -> (TempDir, Source) {
-    let to = tempfile::tempdir().expect("temporary folder");
-    let folder = repository().join("schedulers").join(scheduler);
-    for entry in std::fs::read_dir(folder).expect("a shipped scheduler") {
-        let from = entry.expect("a file").path();
-        let Some(name) = from.file_name().filter(|_| from.is_file()) else {
-            continue;
-        };
-        let mut text = std::fs::read_to_string(&from).expect("text");
-        for (_, old, new) in replacements.iter().filter(|(file, ..)| name == *file) {
-            assert!(text.contains(old), "{name:?}: {old}");
-            text = text.replacen(old, new, 1);
-        }
-        std::fs::write(to.path().join(name), text).expect("a copy");
-    }
-    let copy = to.path().join(format!("{scheduler}.bpf.c"));
-    let source = source(&copy.display().to_string());
-    (to, source)
+    object.unwrap_or_else(|e| {
+        ALTERED.with_borrow_mut(|altered| {
+            if let Some(altered) = altered {
+                altered.faults.push(e.to_string());
+            }
+        });
+        panic!("{e}")
+    })
 }

@@ -4,10 +4,9 @@
 //! marked, and chooses when the test says so.
 
 use serde_json::Value;
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
-use tiltyard_native::{Object, Value as Global};
+use tiltyard_native::Value as Global;
 use tiltyard_schedtest::kernel::{KICK_PREEMPT, Kernel, TaskId};
 use tiltyard_schedtest::{globals, object};
 
@@ -39,19 +38,6 @@ pub const VERBATIM: [(&str, i128); 6] = [
     ("charge_still_clock", 1),
     ("near_nodes", 1),
 ];
-
-thread_local! {
-    /// What the machines of this thread run instead of BFS as it is.
-    static ALTERED: Cell<Option<&'static Object>> = const { Cell::new(None) };
-}
-
-/// Does something on machines that run another object.
-pub fn with_object<T>(object: &'static Object, what: impl FnOnce() -> T) -> T {
-    ALTERED.set(Some(object));
-    let done = what();
-    ALTERED.set(None);
-    done
-}
 
 pub struct Records {
     topologies: Value,
@@ -243,8 +229,7 @@ impl Machine {
         values.push(("cpu_node_id".to_owned(), Global::Ints(nodes)));
         values.push(("cpu_llc_id".to_owned(), Global::Ints(ids(&["MC", "SMT"]))));
         values.push(("cpu_core_id".to_owned(), Global::Ints(ids(&["SMT"]))));
-        let built = || object("schedulers/bfs/tests/vectors.bpf.c", 2);
-        let object = ALTERED.get().unwrap_or_else(built);
+        let object = object("schedulers/bfs/tests/vectors.bpf.c", 2);
         let mut kernel = Kernel::boot(object, &values, nr_cpus as u32);
         assert_eq!(kernel.call("bfs_init", &[]).1, 0, "set-up");
         let hz = tunables.iter().rfind(|(name, _)| *name == "tick_hz");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What no record shows: places in the queue, and what happens while a task is in nobody's sight.
 
-use crate::bfs::fake::{Given, Machine, Records, with_object};
-use crate::bfs::mutations::broken;
+use crate::bfs::fake::{Given, Machine, Records};
 use serde_json::{Value, json};
+use tiltyard_schedtest::mutations::Altered;
 
 const NOW_US: i64 = 1_000_000;
 
@@ -37,35 +37,13 @@ fn crowd(tunables: &[(&str, i128)], hogs: i64, deadline: i64, waiting: &[i64]) -
     m
 }
 
-/// These tests by name.
-pub const PLACES: &[(&str, fn())] = &[
-    (
-        "changed_tasks_and_their_places",
-        changed_tasks_and_their_places,
-    ),
-    (
-        "a_cpu_that_goes_idle_during_a_change_looks_again",
-        a_cpu_that_goes_idle_during_a_change_looks_again,
-    ),
-    (
-        "a_cpu_that_goes_idle_during_a_switch_looks_again",
-        a_cpu_that_goes_idle_during_a_switch_looks_again,
-    ),
-    (
-        "an_idle_cpu_is_woken_for_one_task",
-        an_idle_cpu_is_woken_for_one_task,
-    ),
-    ("a_preempted_task_sticks", a_preempted_task_sticks),
-    ("distances_of_0464", distances_of_0464),
-];
-
 fn queue(m: &mut Machine) -> Vec<i64> {
     m.queues().remove("101").unwrap_or_default()
 }
 
 /// Another nice value: to the tail. Another mask: the order stays.
 #[test]
-fn changed_tasks_and_their_places() {
+pub fn changed_tasks_and_their_places() {
     let mut m = crowd(&[], 2, 1030, &[1, 2, 3]);
     m.set_mask(2, 0b10);
     assert_eq!(queue(&mut m), [1, 2, 3]);
@@ -79,7 +57,7 @@ fn changed_tasks_and_their_places() {
 
 /// A task that is being changed is in no CPU's sight. One that goes idle meanwhile is woken afterwards, another one is not.
 #[test]
-fn a_cpu_that_goes_idle_during_a_change_looks_again() {
+pub fn a_cpu_that_goes_idle_during_a_change_looks_again() {
     for goes_idle in [false, true] {
         let mut m = crowd(&[], 1, 1030, &[1]);
         m.marked.clear();
@@ -99,7 +77,7 @@ fn a_cpu_that_goes_idle_during_a_change_looks_again() {
 
 /// The same of a task that has lost its CPU to another one and is not yet back in the queue.
 #[test]
-fn a_cpu_that_goes_idle_during_a_switch_looks_again() {
+pub fn a_cpu_that_goes_idle_during_a_switch_looks_again() {
     let mut m = crowd(&[], 2, 1200, &[1]);
     // CPU 0 takes task 1; CPU 1 finds nothing before task 20 is back.
     m.mark(0);
@@ -114,7 +92,7 @@ fn a_cpu_that_goes_idle_during_a_switch_looks_again() {
 
 /// Two tasks that wake up at once get two idle CPUs.
 #[test]
-fn an_idle_cpu_is_woken_for_one_task() {
+pub fn an_idle_cpu_is_woken_for_one_task() {
     let mut m = crowd(&[], 0, 0, &[]);
     for tid in [1, 2] {
         let task = json!([tid, "N", 0, 0, 6000, 1050, NOW_US, null, 0, "s"]);
@@ -132,12 +110,7 @@ fn an_idle_cpu_is_woken_for_one_task() {
 #[test]
 fn who_loses_a_claim_takes_the_next_best_cpu() {
     let lost = "~bit_of(cpu)) & bit_of(cpu) && !(cpu & 1);";
-    let object = broken((
-        "odd claims are lost",
-        "idle.h",
-        "~bit_of(cpu)) & bit_of(cpu);",
-        lost,
-    ));
+    let altered = Altered::new("bfs", &[("idle.h", "~bit_of(cpu)) & bit_of(cpu);", lost)]);
     let machine = |version| {
         let r = json!({ "in": { "topo": "pkg2x4", "hz": 1000, "rr": 6 } });
         let mut m = Records::read().machine(&r, &[("version", version)]);
@@ -149,7 +122,7 @@ fn who_loses_a_claim_takes_the_next_best_cpu() {
         let task = json!([tid, "N", 0, 0, 6000, deadline, NOW_US, mask, cpu, place]);
         m.add(&Given::of(&task));
     };
-    with_object(object, || {
+    altered.within(|| {
         let mut m = machine(311);
         add(&mut m, 1, json!(null), 1, "s");
         m.wake(1, 0, false);
@@ -176,7 +149,7 @@ fn who_loses_a_claim_takes_the_next_best_cpu() {
 /// 0.464: a task that had to leave its CPU sticks to it: for others its deadline is shifted left by their distance, 2 behind
 /// the same cache.
 #[test]
-fn a_preempted_task_sticks() {
+pub fn a_preempted_task_sticks() {
     let mut m = crowd(&[("version", 464)], 2, 5_000_000_000, &[]);
     let from = |m: &mut Machine, cpu| {
         let words = [m.address(20), cpu];
@@ -196,7 +169,7 @@ fn a_preempted_task_sticks() {
 
 /// Shifts of a sticky deadline by distance, and the idle CPU that each rank prefers.
 #[test]
-fn distances_of_0464() {
+pub fn distances_of_0464() {
     let r = json!({ "in": { "topo": "smt2x2x2", "hz": 1000, "rr": 6 } });
     let mut m = Records::read().machine(&r, &[("version", 464)]);
     let far: Vec<i64> = [0, 1, 2, 4]

@@ -21,7 +21,7 @@ fn machine(nr_cpus: i64) -> Machine {
 }
 
 #[test]
-fn estcpu_has_a_limit_that_grows_with_the_cpus() {
+pub fn estcpu_has_a_limit_that_grows_with_the_cpus() {
     for (cpus, limit) in [
         (1, 295),
         (2, 591),
@@ -70,7 +70,7 @@ fn estcpu_decays_the_slower_the_higher_the_load() {
 }
 
 #[test]
-fn priority_follows_use_and_nice() {
+pub fn priority_follows_use_and_nice() {
     let mut m = machine(1);
     for (est, nice, pri, fifo) in [
         (0, 0, 140, 35),
@@ -180,7 +180,7 @@ fn a_wakeup_makes_up_for_the_seconds_asleep() {
 }
 
 #[test]
-fn the_load_average_approaches_the_number_of_tasks() {
+pub fn the_load_average_approaches_the_number_of_tasks() {
     let mut m = machine(1);
     m.call("t_cpu", &[0, 0, 255, 1, 0, 1]);
     let averages: Vec<i64> = (0..12).map(|_| m.call("t_loadav", &[])[0]).collect();
@@ -215,13 +215,13 @@ fn the_share_of_a_cpu_decays_by_a_twentieth() {
 }
 
 #[test]
-fn a_turn_is_twelve_ticks() {
+pub fn a_turn_is_twelve_ticks() {
     let m = Machine::boot(1, &[]);
     assert_eq!((m.slice, m.quantum), (12, 100));
 }
 
 #[test]
-fn recorded_decay() {
+pub fn recorded_decay() {
     compare("decay", 160, &[], |given, expected| {
         let mut m = machine(int(&given["ncpu"]));
         m.call("t_load", &[int(&given["ldavg"])]);
@@ -240,7 +240,7 @@ fn recorded_decay() {
 }
 
 #[test]
-fn recorded_wakeup() {
+pub fn recorded_wakeup() {
     compare("wakeup", 175, &[], |given, expected| {
         let nr_cpus = int(&given["ncpu"]) as usize;
         let mut th = given.clone();
@@ -261,7 +261,7 @@ fn recorded_wakeup() {
 }
 
 #[test]
-fn recorded_clock() {
+pub fn recorded_clock() {
     let rest = [(IDLE_LOOP, 220), (IDLE_TASK, 10)];
     compare("clock", 0, &rest, |given, expected| {
         if given["idlethread"] == 1 {
@@ -314,7 +314,7 @@ fn recorded_clock() {
 }
 
 #[test]
-fn recorded_quantum() {
+pub fn recorded_quantum() {
     compare("rr", 0, &[(READ_BACK, 160)], |given, expected| {
         for (of_2012, expected) in [(true, expected), (false, &expected["slice_version"])] {
             let quantum = or(&given["set_us"], 0);
@@ -352,7 +352,7 @@ fn recorded_quantum() {
 }
 
 #[test]
-fn recorded_return_to_user() {
+pub fn recorded_return_to_user() {
     compare("userret", 150, &[], |given, expected| {
         let mut m = Machine::boot(1, &[]);
         let mut th = given.clone();
@@ -367,7 +367,7 @@ fn recorded_return_to_user() {
 }
 
 #[test]
-fn recorded_sleep() {
+pub fn recorded_sleep() {
     compare("sleep", 150, &[], |given, expected| {
         let sleep = [("sleep_priority", int(&given["sleep_pri"]).into())];
         let mut m = Machine::boot(1, &sleep);
@@ -386,7 +386,7 @@ fn recorded_sleep() {
 }
 
 #[test]
-fn recorded_fork() {
+pub fn recorded_fork() {
     compare("fork", 160, &[], |given, expected| {
         for (tunables, of_2012) in [(OF_2012, true), (OF_2016, false)] {
             let mut m = Machine::boot(int(&given["ncpu"]) as usize, tunables);
@@ -460,7 +460,7 @@ pub fn forks(
 }
 
 #[test]
-fn recorded_exit() {
+pub fn recorded_exit() {
     const NO_LOAD: Reason = "every task counts in the load";
     compare("exit", 118, &[(NO_LOAD, 42)], |given, expected| {
         let mut m = Machine::boot(int(&given["ncpu"]) as usize, &[]);

@@ -6,6 +6,7 @@ use serde_json::json;
 use tiltyard_schedtest::kernel::{KICK_IDLE, KICK_PREEMPT};
 
 const EXIT_ZOMBIE: i32 = 0x20;
+const PF_KTHREAD: u32 = 0x20_0000;
 
 fn kicks(m: &mut Machine) -> Vec<(u32, u64)> {
     std::mem::take(&mut m.kernel.state().kicks)
@@ -45,7 +46,7 @@ fn without_preemption_none_is_sent_to_another_cpu() {
 /// Who goes to the head in 11.0: all but those whose turn is over, who yield, who are asked to make way or who are preempted by a
 /// task of their own CPU.
 #[test]
-fn heads_of_11_0() {
+pub fn heads_of_11_0() {
     for (flags, yields, head) in [
         ([0, 0, 0, 0], false, true),
         ([0, 0, 0, 0], true, false),
@@ -64,6 +65,56 @@ fn heads_of_11_0() {
         let address = m.threads[&1].address;
         m.call("bsd4_enqueue", &[address, 0]);
         assert_eq!(place(&mut m, 1), (35, head), "{flags:?}, yields: {yields}");
+    }
+}
+
+/// In 9.3: all but those whose turn is over. In 11.1: those that are preempted, unless their turn is over.
+#[test]
+pub fn heads_of_9_3_and_11_1() {
+    for (rule, flags, head) in [
+        (1, [0, 0, 0, 0], true),
+        (1, [1, 1, 0, 0], true),
+        (1, [1, 0, 0, 1], false),
+        (1, [0, 1, 0, 1], false),
+        (3, [0, 0, 0, 0], false),
+        (3, [1, 0, 0, 0], false),
+        (3, [0, 1, 0, 0], true),
+        (3, [1, 0, 1, 0], true),
+        (3, [1, 1, 1, 1], false),
+    ] {
+        let mut m = one(&[("head_rule", rule)]);
+        let [resched, preempt, remote, over] = flags;
+        m.call("t_asked", &[0, resched, preempt, remote, over]);
+        let address = m.threads[&1].address;
+        m.call("bsd4_enqueue", &[address, 0]);
+        assert_eq!(place(&mut m, 1), (35, head), "rule {rule}, {flags:?}");
+    }
+}
+
+/// In 9.3 it is the end of the turn alone that leads there.
+#[test]
+pub fn a_turn_that_is_over_leads_to_the_tail() {
+    for (ticks, head) in [(11, true), (12, false)] {
+        let mut m = one(&[("head_rule", 1)]);
+        let address = m.threads[&1].address;
+        for _ in 0..ticks {
+            m.call("t_clock", &[address, 0, 0]);
+        }
+        m.call("bsd4_enqueue", &[address, 0]);
+        assert_eq!(place(&mut m, 1), (35, head), "{ticks} ticks");
+    }
+}
+
+/// Whatever they have used, kernel threads run with the priority of the kernel.
+#[test]
+pub fn kernel_threads_have_one_priority() {
+    for (flags, pri) in [(PF_KTHREAD, 84), (0, 145)] {
+        let mut m = Machine::boot(1, &[]);
+        let th = m.thread(&json!({ "id": 1, "pri": 140, "est": 40 }));
+        m.kernel.state().task(th.task).flags = flags;
+        m.call("bsd4_set_weight", &[th.address, 100]);
+        m.call("bsd4_running", &[th.address]);
+        assert_eq!(m.known(1).pri, pri, "flags {flags:x}");
     }
 }
 
@@ -152,7 +203,7 @@ fn a_cpu_that_goes_idle_looks_once_more() {
 
 /// At the last switch, and not again when the task is freed.
 #[test]
-fn a_task_leaves_its_use_once() {
+pub fn a_task_leaves_its_use_once() {
     let mut m = Machine::boot(1, &[]);
     let heir = m.thread(&json!({ "id": 1, "pri": 140, "est": 100 }));
     let th = m.thread(&json!({ "id": 2, "pri": 140, "est": 50 }));
@@ -200,7 +251,7 @@ fn a_waiting_task_is_found_by_its_present_pid() {
 
 /// A task that may run on two CPUs goes to the shorter queue when its priority changes, and is found there the next time.
 #[test]
-fn a_requeued_task_is_found_in_its_new_queue() {
+pub fn a_requeued_task_is_found_in_its_new_queue() {
     let mut m = Machine::boot(4, &[]);
     for id in [1, 2] {
         m.thread(&json!({ "id": id, "pri": 140, "mask": "3" }));

@@ -82,7 +82,7 @@ fn after(m: &mut Machine, was: &Before, expected: &Value, lent: &[i64]) -> Resul
 }
 
 #[test]
-fn recorded_schedcpu() {
+pub fn recorded_schedcpu() {
     compare("schedcpu", 118, &[(LENT, 37)], |given, expected| {
         let stathz = int(&given["stathz"]);
         let mut m = Machine::of(given, &[("stathz", stathz.into())]);
@@ -110,7 +110,7 @@ fn recorded_schedcpu() {
 }
 
 #[test]
-fn recorded_nice() {
+pub fn recorded_nice() {
     compare("nice", 150, &[], |given, expected| {
         let mut m = Machine::of(given, &[]);
         let was = before(&mut m);
@@ -146,7 +146,7 @@ fn recorded_setprio() {
 }
 
 #[test]
-fn recorded_add() {
+pub fn recorded_add() {
     let rest = [(BOUND, 4), (BOOT, 7), (OFFLINE, 16), (AT_ONCE, 17)];
     compare("add", 151, &rest, |given, expected| {
         if given["smp_started"] == 0 {
@@ -239,7 +239,7 @@ fn ran(m: &mut Machine, mut was: Before, given: &Value, expected: &Value, own: u
 }
 
 #[test]
-fn recorded_switch() {
+pub fn recorded_switch() {
     compare("switch", 156, &[(NO_REASON, 19)], |given, expected| {
         let own = int(&given["self"]) as usize;
         let why = given["why"].as_str().expect("why");
@@ -287,7 +287,7 @@ fn recorded_switch() {
 }
 
 #[test]
-fn recorded_affinity() {
+pub fn recorded_affinity() {
     compare("affinity", 120, &[(MOVES, 40)], |given, expected| {
         let mut m = Machine::of(given, &[]);
         let was = before(&mut m);

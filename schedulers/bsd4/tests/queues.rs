@@ -48,7 +48,7 @@ const OPTIONS: [(&str, [(&str, i128); 3]); 4] = [
 ];
 
 #[test]
-fn recorded_runq() {
+pub fn recorded_runq() {
     compare("runq", 160, &[], |given, expected| {
         let fuzz = or(&given["fuzz"], 1);
         let own = int(&given["self"]);
@@ -83,7 +83,7 @@ fn recorded_runq() {
 }
 
 #[test]
-fn recorded_choose() {
+pub fn recorded_choose() {
     compare("choose", 160, &[], |given, expected| {
         let mut m = Machine::of(given, &[]);
         let own = int(&given["self"]) as usize;
@@ -106,7 +106,7 @@ fn recorded_choose() {
 }
 
 #[test]
-fn recorded_pickcpu() {
+pub fn recorded_pickcpu() {
     compare("pickcpu", 175, &[], |given, expected| {
         let mut m = Machine::boot(int(&given["ncpu"]) as usize, &[]);
         let mut id = 10;
@@ -132,7 +132,7 @@ fn recorded_pickcpu() {
 }
 
 #[test]
-fn recorded_forward() {
+pub fn recorded_forward() {
     let rest = [(BOOT, 18), (OFFLINE, 45), (NO_CALLER, 30)];
     compare("forward", 82, &rest, |given, expected| {
         if given["only"].is_i64() {
@@ -184,7 +184,7 @@ fn recorded_forward() {
 }
 
 #[test]
-fn recorded_kick() {
+pub fn recorded_kick() {
     compare("kick", 155, &[], |given, expected| {
         for (option, tunables) in OPTIONS {
             let mut m = Machine::boot(2, &tunables);
@@ -215,7 +215,7 @@ fn recorded_kick() {
 }
 
 #[test]
-fn recorded_preempt() {
+pub fn recorded_preempt() {
     let rest = [(BOOT, 37), (AT_ONCE, 32)];
     compare("preempt", 111, &rest, |given, expected| {
         if given["cold"] == 1 {

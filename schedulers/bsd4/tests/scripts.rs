@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 #[test]
-fn recorded_scripts() {
+pub fn recorded_scripts() {
     compare("script", 56, &[], |given, expected| {
         let of_2012 = given["version"] == "2011";
         let tunables = if of_2012 { OF_2012 } else { OF_2016 };

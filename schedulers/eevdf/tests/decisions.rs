@@ -129,7 +129,7 @@ fn differences<'a>(
 }
 
 #[test]
-fn times_in_vruntime() {
+pub fn times_in_vruntime() {
     let all = records("delta");
     let eevdf = Eevdf::new(4_000_000, 700_000, &[]);
     let (inputs, outputs) = (all[0]["in"].as_array(), all[0]["out"].as_array());
@@ -145,8 +145,22 @@ fn times_in_vruntime() {
     }
 }
 
+/// By the logarithm of their number, 8 at most; not, or by their number, if scaling says so.
 #[test]
-fn eligibility_and_pick() {
+pub fn requests_grow_with_the_cpus() {
+    for (scaling, factors) in [
+        (0, [1, 1, 1, 1, 1, 1]),
+        (1, [1, 2, 2, 3, 4, 4]),
+        (2, [1, 2, 3, 4, 8, 8]),
+    ] {
+        let eevdf = Eevdf::new(4_000_000, 700_000, &[("scaling", scaling)]);
+        let requests = [1, 2, 3, 4, 8, 16].map(|cpus| eevdf.call("t_request", &[cpus]));
+        assert_eq!(requests, factors.map(|n| n * 700_000), "scaling {scaling}");
+    }
+}
+
+#[test]
+pub fn eligibility_and_pick() {
     let all = records("queue");
     for record in &all {
         let eevdf = Eevdf::new(int(&record["tick"]), int(&record["base"]), &[]);
@@ -173,7 +187,7 @@ fn eligibility_and_pick() {
 }
 
 #[test]
-fn leaving() {
+pub fn leaving() {
     check("dequeue", 360, |queue, record| {
         let who = queue.tasks[int(&record["who"]) as usize];
         let how = match record["how"].as_str() {
@@ -212,7 +226,7 @@ fn leaving() {
 }
 
 #[test]
-fn joining() {
+pub fn joining() {
     check("place", 360, |queue, record| {
         let who = queue.joiner(record, 0);
         queue.call("t_enqueue", &[who, NOW]);
@@ -229,7 +243,7 @@ fn joining() {
 }
 
 #[test]
-fn waking() {
+pub fn waking() {
     check("wake", 650, |queue, record| {
         let who = if record["how"] == "wake_delayed" {
             let who = queue.tasks[int(&record["who"]) as usize];
@@ -265,7 +279,7 @@ fn waking() {
 }
 
 #[test]
-fn changes_of_a_groups_weight() {
+pub fn changes_of_a_groups_weight() {
     check("reweight", 180, |queue, record| {
         let who = queue.tasks[int(&record["who"]) as usize];
         queue.call("t_reweight", &[who, int(&record["weight"]), NOW]);
@@ -295,7 +309,7 @@ fn change(queue: &Queue, who: i64, value: i64, is_slice: bool) {
 }
 
 #[test]
-fn renicing() {
+pub fn renicing() {
     check("renice", 180, |queue, record| {
         let number = int(&record["who"]) as usize;
         let (who, nice) = (queue.tasks[number], int(&record["nice"]));
@@ -323,7 +337,7 @@ fn renicing() {
 }
 
 #[test]
-fn asking_for_a_slice() {
+pub fn asking_for_a_slice() {
     check("setslice", 100, |queue, record| {
         let who = queue.tasks[int(&record["who"]) as usize];
         let asked = match int(&record["runtime"]) {
@@ -346,7 +360,7 @@ fn asking_for_a_slice() {
 }
 
 #[test]
-fn yielding() {
+pub fn yielding() {
     check("yield", 120, |queue, _| {
         let current = queue.current.expect("current");
         queue.call("t_yield", &[current, NOW]);
@@ -357,7 +371,7 @@ fn yielding() {
 }
 
 #[test]
-fn ticks() {
+pub fn ticks() {
     check("tick", 300, |queue, record| {
         let current = queue.current.expect("current");
         let over = queue.call("t_tick", &[current, NOW]);
@@ -374,10 +388,28 @@ fn ticks() {
 }
 
 #[test]
-fn protection_of_who_gets_the_turn() {
+pub fn protection_of_who_gets_the_turn() {
     check("setnext", 120, |queue, record| {
         let who = queue.tasks[int(&record["who"]) as usize];
         queue.call("t_set_current", &[who, NOW]);
         Answer::from([("vprot", queue.protected_until(who))])
     });
+}
+
+/// A wakee is favoured over an earlier deadline, unless its policy is SCHED_IDLE (nice 100 here).
+#[test]
+pub fn idle_tasks_are_not_favoured() {
+    for (nice, favoured) in [(0, true), (100, false)] {
+        let eevdf = Eevdf::new(4_000_000, 700_000, &[("next_buddy", 1)]);
+        let [first, wakee] = [(0, 500_000), (nice, 900_000)].map(|(nice, deadline)| {
+            let task = eevdf.call("t_task", &[nice, 700_000, 0]);
+            let place = [task, eevdf.origin, eevdf.origin + deadline, 0];
+            eevdf.call("t_waits", &place);
+            task
+        });
+        eevdf.call("t_runs", &[first, NOW, eevdf.origin]);
+        eevdf.call("t_preempts", &[wakee, NOW, 1]);
+        let next = eevdf.call("t_pick", &[NOW, 0]);
+        assert_eq!(next == wakee, favoured, "nice {nice}");
+    }
 }

@@ -8,4 +8,5 @@
 
 mod decisions;
 mod machine;
+mod mutations;
 mod schedules;

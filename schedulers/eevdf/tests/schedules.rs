@@ -370,7 +370,7 @@ fn report(wrong: &[String], all: usize) {
 }
 
 #[test]
-fn turns_of_scripts() {
+pub fn turns_of_scripts() {
     let scripts = records("trace");
     assert_eq!(scripts.len(), 100);
     let mut wrong = Vec::new();
@@ -389,7 +389,7 @@ fn turns_of_scripts() {
 
 /// The same with one switch in another position: of those scripts whose turns it changes.
 #[test]
-fn turns_with_a_feature_changed() {
+pub fn turns_with_a_feature_changed() {
     let scripts: BTreeMap<i64, Value> = records("trace")
         .into_iter()
         .map(|script| (int(&script["id"]), script))

@@ -18,6 +18,13 @@ SEC("syscall") u64 t_reset(u64 *a)
 	return 0;
 }
 
+/* What a task requests by default on a[0] CPUs. */
+SEC("syscall") u64 t_request(u64 *a)
+{
+	init_rule(a[0]);
+	return request_ns;
+}
+
 /* a[0] ns of a task of nice a[1], in vruntime. */
 SEC("syscall") u64 t_delta(u64 *a)
 {

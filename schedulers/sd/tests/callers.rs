@@ -154,7 +154,7 @@ impl World {
 
 /// A waker that is about to sleep leaves its own CPU to its wakee, and no other: there the wakee preempts.
 #[test]
-fn a_sync_waker_leaves_its_own_cpu_only() {
+pub fn a_sync_waker_leaves_its_own_cpu_only() {
     for (here, kicks) in [(0, vec![]), (1, vec![(0, KICK_PREEMPT)])] {
         let mut w = World::new(2, &[("wake_placement", 0)]);
         let [hog, wakee] = [0, 1].map(|_| w.task());
@@ -173,7 +173,7 @@ fn a_sync_waker_leaves_its_own_cpu_only() {
 
 /// A running task that is changed goes on: it is charged from where it was.
 #[test]
-fn a_change_does_not_begin_a_run() {
+pub fn a_change_does_not_begin_a_run() {
     let mut w = World::new(1, &[]);
     let task = w.task();
     w.runs(task);
@@ -202,7 +202,7 @@ fn a_realtime_task_takes_the_cpu() {
 
 /// An idle task that may hold what others wait for is a normal one on the last level, with no more than a quota.
 #[test]
-fn idle_tasks_that_others_may_wait_for() {
+pub fn idle_tasks_that_others_may_wait_for() {
     for (state, prio, array) in [
         (TASK_INTERRUPTIBLE, IDLE_LEVEL, 0),
         (TASK_UNINTERRUPTIBLE, FIRST_LEVEL + 39, 1),
@@ -229,6 +229,18 @@ fn idle_tasks_that_others_may_wait_for() {
     assert_eq!(w.seen(task).slice_us, 3000);
 }
 
+/// The core gives an idle task a CPU that has not chosen it: that does not hold up worse ones of normal policy.
+#[test]
+pub fn idle_tasks_are_in_no_rotation() {
+    let mut w = World::new(1, &[]);
+    let task = w.add(None, |p| p.policy = POLICY_IDLE);
+    w.about("sd_running", task, 0);
+    assert_eq!(w.cpu().1, task);
+    let seen = w.sd.call("t_cpu_get", &[0]);
+    assert_eq!((seen[2], seen[3], seen[7]), (39, 39, 0));
+    assert_eq!(w.sd.call("t_reached_get", &[0, 20])[2], 0);
+}
+
 /// A new process makes its creator's CPU choose again. A new thread waits, and so does a new kernel thread.
 #[test]
 fn who_is_created_and_waits() {
@@ -250,7 +262,7 @@ fn who_is_created_and_waits() {
 
 /// When the first quota, which the parent gave, has been used up, the next one is the child's own.
 #[test]
-fn a_used_first_quota_is_not_the_parents_any_more() {
+pub fn a_used_first_quota_is_not_the_parents_any_more() {
     let mut w = World::new(1, &[]);
     let parent = w.task();
     w.runs(parent);
@@ -268,7 +280,7 @@ fn a_used_first_quota_is_not_the_parents_any_more() {
 
 /// A CPU that goes idle begins a rotation.
 #[test]
-fn idling_begins_a_rotation() {
+pub fn idling_begins_a_rotation() {
     let mut w = World::new(1, &[]);
     let task = w.task();
     w.runs(task);
@@ -295,7 +307,7 @@ fn idle_ticks_are_made_up_for() {
 /// Arrays have numbers, and which of the two is active differs from CPU to CPU: a task that moves within its rotation comes
 /// to the array of the same kind.
 #[test]
-fn a_moved_task_comes_to_the_array_of_the_same_kind() {
+pub fn a_moved_task_comes_to_the_array_of_the_same_kind() {
     for expired in [0, 1] {
         let mut sd = Sd::boot(2, &[("rr_interval", 6)]);
         let none = 39;
@@ -318,7 +330,7 @@ fn a_moved_task_comes_to_the_array_of_the_same_kind() {
 
 /// RSDL: who comes back with what is left of a quota stays where it was, but not above the level that is served.
 #[test]
-fn nobody_stays_above_the_level_that_is_served() {
+pub fn nobody_stays_above_the_level_that_is_served() {
     for (served, prio, slice_us) in [(15, 120, 2000), (20, 120, 2000), (30, 130, 6000)] {
         let mut sd = Sd::boot(1, &[("rr_interval", 6), ("mode", 1)]);
         sd.call("t_cpu", &[0, 5, 39, 39, 0]);
@@ -335,7 +347,7 @@ fn nobody_stays_above_the_level_that_is_served() {
 
 /// RSDL: a level whose quota is used up to the microsecond is not pushed behind the next one yet.
 #[test]
-fn a_level_has_all_of_its_quota() {
+pub fn a_level_has_all_of_its_quota() {
     for (left_us, pushed) in [(1000, false), (999, true)] {
         let mut sd = Sd::boot(1, &[("rr_interval", 6), ("mode", 1), ("tick_hz", 1000)]);
         sd.call("t_cpu", &[0, 5, 39, 39, 0]);

@@ -25,7 +25,7 @@ fn has_no_realtime(r: &Value) -> bool {
 }
 
 #[test]
-fn quotas() {
+pub fn quotas() {
     let ordinary = |r: &Value| r["in"]["rtprio"].is_null();
     check("quota", 320, ordinary, |r| {
         let rr = int(&r["in"]["rr"]);
@@ -40,7 +40,7 @@ fn quotas() {
 }
 
 #[test]
-fn rr_interval_grows_with_the_cpus() {
+pub fn rr_interval_grows_with_the_cpus() {
     check(
         "rr",
         8,
@@ -53,7 +53,7 @@ fn rr_interval_grows_with_the_cpus() {
 }
 
 #[test]
-fn slots_of_the_matrix() {
+pub fn slots_of_the_matrix() {
     check(
         "matrix",
         40,
@@ -67,7 +67,7 @@ fn slots_of_the_matrix() {
 }
 
 #[test]
-fn next_slots() {
+pub fn next_slots() {
     check(
         "slot",
         230,
@@ -87,7 +87,7 @@ fn next_slots() {
 }
 
 #[test]
-fn places_of_queued_tasks() {
+pub fn places_of_queued_tasks() {
     let known = |r: &Value| expressible(&r["in"]["pol"]);
     check("enqueue", 211, known, |r| {
         let (mut sd, of, out) = (interactive(r), &r["in"], &r["out"]);
@@ -127,7 +127,7 @@ fn places_of_queued_tasks() {
 }
 
 #[test]
-fn charges() {
+pub fn charges() {
     let known = |r: &Value| r["in"]["pol"] != "fifo";
     check("clock", 153, known, |r| {
         let of = &r["in"];
@@ -149,7 +149,7 @@ fn picked(sd: &mut Sd, r: &Value, next: i64) -> Result<(), String> {
 }
 
 #[test]
-fn who_is_picked() {
+pub fn who_is_picked() {
     check("pick", 163, has_no_realtime, |r| {
         let (mut sd, of) = (interactive(r), &r["in"]);
         sd.queues(of);
@@ -163,7 +163,7 @@ fn who_is_picked() {
 }
 
 #[test]
-fn quotas_that_are_used_up() {
+pub fn quotas_that_are_used_up() {
     check("expire", 146, has_no_realtime, |r| {
         let (mut sd, of, out) = (interactive(r), &r["in"], &r["out"]);
         sd.queues(of);
@@ -180,7 +180,7 @@ fn quotas_that_are_used_up() {
 }
 
 #[test]
-fn wakeups() {
+pub fn wakeups() {
     check(
         "wake",
         160,
@@ -212,7 +212,7 @@ fn wakeups() {
 }
 
 #[test]
-fn forks() {
+pub fn forks() {
     check(
         "fork",
         160,
@@ -247,7 +247,7 @@ fn forks() {
 }
 
 #[test]
-fn exits() {
+pub fn exits() {
     check(
         "exit",
         160,
@@ -276,7 +276,7 @@ fn exits() {
 }
 
 #[test]
-fn yields() {
+pub fn yields() {
     check("yield", 138, has_no_realtime, |r| {
         let (mut sd, of) = (interactive(r), &r["in"]);
         sd.queues(of);
@@ -287,7 +287,7 @@ fn yields() {
 }
 
 #[test]
-fn nice_values_that_change() {
+pub fn nice_values_that_change() {
     check(
         "nice",
         170,
@@ -324,7 +324,7 @@ fn nice_values_that_change() {
 
 /// CPU 0 takes tasks from CPU 1.
 #[test]
-fn moves() {
+pub fn moves() {
     check(
         "move",
         160,
@@ -394,7 +394,7 @@ fn moves() {
 /// No wakeup and no tick calls an idle CPU for a task that another one moves to it, so the move does: of a SCHED_IDLE task,
 /// whose priority is no better than that of an idle CPU, of one that has expired, and whether or not tasks may preempt.
 #[test]
-fn an_idle_cpu_chooses_again_for_whatever_is_moved_to_it() {
+pub fn an_idle_cpu_chooses_again_for_whatever_is_moved_to_it() {
     for (policy, prio, expired, preemption) in [
         ("idleprio", 140, false, 1),
         ("normal", 101, true, 1),

@@ -73,7 +73,7 @@ fn rotations_last_as_long_as_the_tasks_are_entitled_to() {
 }
 
 #[test]
-fn without_the_first_slot_twice_all_rotations_are_alike() {
+pub fn without_the_first_slot_twice_all_rotations_are_alike() {
     let documented = [("sd_first_slot_twice", 0)];
     let hogs_of = hogs(&[0, 10], 901, &documented);
     assert_eq!(hogs_of.swaps, [150, 300, 450, 600, 750, 900]);
@@ -93,7 +93,7 @@ const RSDL: [(&str, i128); 1] = [("mode", 1)];
 
 /// In RSDL a nice value begins where better ones have come down to.
 #[test]
-fn rsdl_walks_down_all_levels() {
+pub fn rsdl_walks_down_all_levels() {
     let alone = hogs(&[0, 10], 181, &RSDL);
     let expected = [[0, 0, 120], [60, 0, 130], [66, 1, 130], [72, 0, 131]];
     assert!(
@@ -133,7 +133,7 @@ fn serving(level_of_3: i64, expired: bool) -> Sd {
 }
 
 #[test]
-fn a_level_without_quota_is_pushed_behind_the_next_one() {
+pub fn a_level_without_quota_is_pushed_behind_the_next_one() {
     let mut sd = serving(27, false);
     sd.call("t_level_quota", &[0, 25, 1]);
     assert_eq!(sd.call("t_pick", &[0, 0, NOW_NS])[3], 1, "quota is left");
@@ -145,17 +145,20 @@ fn a_level_without_quota_is_pushed_behind_the_next_one() {
 }
 
 #[test]
-fn what_is_left_on_the_last_level_goes_behind_the_next_rotation() {
-    let mut sd = serving(20, true);
-    sd.call("t_level_quota", &[0, 25, -1]);
-    assert_eq!(sd.call("t_pick", &[0, 0, NOW_NS])[3], 4);
-    assert_eq!(sd.call("t_cpu_get", &[0])[1], 2, "rotation");
-    assert_eq!(sd.array(0, false), [3, 0, 1, 2]);
-    assert_eq!(sd.array(0, true), Vec::<i64>::new());
+pub fn what_is_left_on_the_last_level_goes_behind_the_next_rotation() {
+    // Their own first level is 20.
+    for level in [20, 22] {
+        let mut sd = serving(level, true);
+        sd.call("t_level_quota", &[0, 25, -1]);
+        assert_eq!(sd.call("t_pick", &[0, 0, NOW_NS])[3], 4);
+        assert_eq!(sd.call("t_cpu_get", &[0])[1], 2, "rotation");
+        assert_eq!(sd.array(0, false), [3, 0, 1, 2]);
+        assert_eq!(sd.array(0, true), Vec::<i64>::new());
+    }
 }
 
 #[test]
-fn minor_rotations_can_be_switched_off() {
+pub fn minor_rotations_can_be_switched_off() {
     let mut sd = Sd::boot(1, &[("rr_interval", 6), ("mode", 1), ("minor_rotation", 0)]);
     sd.cpu(0, 1, &Value::Null);
     for id in [0, 1] {
@@ -168,7 +171,7 @@ fn minor_rotations_can_be_switched_off() {
 
 /// Nobody enters above the level that is served, even with the better part of a quota.
 #[test]
-fn who_wakes_up_in_rsdl_starts_at_the_level_that_is_served() {
+pub fn who_wakes_up_in_rsdl_starts_at_the_level_that_is_served() {
     let mut sd = Sd::boot(1, &[("rr_interval", 6), ("mode", 1)]);
     sd.cpu(0, 1, &Value::Null);
     sd.call("t_level_quota", &[0, 30, 1]);
@@ -180,7 +183,7 @@ fn who_wakes_up_in_rsdl_starts_at_the_level_that_is_served() {
 
 /// The guard: once a rotation is too old, whoever needs a quota expires.
 #[test]
-fn late_rotations_come_to_their_end() {
+pub fn late_rotations_come_to_their_end() {
     for (limit_ms, prio) in [(0, 103), (1001, 103), (999, 101)] {
         let mut sd = Sd::boot(1, &[("rr_interval", 6), ("rotation_limit_ms", limit_ms)]);
         sd.cpu(0, 1, &Value::Null);

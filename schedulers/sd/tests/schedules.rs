@@ -373,7 +373,7 @@ fn schedule_is(r: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn schedules() {
+pub fn schedules() {
     let known = |r: &Value| {
         let mut tasks = r["in"]["tasks"].as_array().expect("tasks").iter();
         tasks.all(|task| task["pol"].is_null() || expressible(&task["pol"]))

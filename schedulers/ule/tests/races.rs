@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Data races that the check of all shipped schedulers does not reach.
 
+use tiltyard_schedtest::mutations::Altered;
 use tiltyard_schedtest::races::races;
-use tiltyard_schedtest::sources::altered;
 use tiltyard_schedtest::{globals, source, telling};
 
 /// The guard lets tasks run early all the time.
@@ -38,8 +38,8 @@ fn a_late_booking_is_found() {
             "found = pri;\n\t\t\tbook_set(t, to << 1);",
         ),
     ];
-    let (_folder, source) = altered("ule", &replacements);
-    let races = races(&telling(&source), &[]);
+    let altered = Altered::new("ule", &replacements);
+    let races = altered.within(|| races(&telling(&source("ule")), &[]));
     let booked_twice = races.iter().find(|race| {
         let mut callbacks = race.sides.each_ref().map(|side| side.callback.as_str());
         callbacks.sort_unstable();
