@@ -420,11 +420,11 @@ mod tests {
         };
         assert_eq!(trouble_of(&[&good, &good], &[Some(1.0); 2]), None);
         let (short, seeds, what) = trouble_of(&[&long, &good, &longer], &[Some(1.0); 3]).unwrap();
-        assert_eq!((short.as_str(), seeds), ("starved 3 s", 2));
-        assert!(what.ends_with("the limit is 1 s"), "{what}");
+        assert_eq!((short.as_str(), seeds), ("starved 3.00 s", 2));
+        assert!(what.ends_with("the limit is 1.00 s"), "{what}");
         let values = [Some(1.0), None, None, None];
         let (short, seeds, what) = trouble_of(&[&long, &good, &ejected, &good], &values).unwrap();
         assert_eq!((short.as_str(), seeds), ("ejected", 4));
-        assert_eq!(what, "at once; with another seed: starved 2 s");
+        assert_eq!(what, "at once; with another seed: starved 2.00 s");
     }
 }
