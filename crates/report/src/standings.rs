@@ -171,11 +171,10 @@ impl Standings {
         let with_most = (0..tallies.len()).filter(|at| tallies[*at].won == most);
         let with_most: Vec<&str> = with_most.map(name).collect();
         let leads = match (most, with_most.as_slice()) {
-            (0, _) => format!("Nobody wins any of {all} contests."),
-            (_, [one]) if most == all => format!("{one} wins all of {all} contests."),
-            (_, [one]) => format!("{one} wins most: {most} of {all} contests."),
+            (0, _) => "Nobody wins a contest.".to_owned(),
+            (_, [one]) => format!("{one} wins most contests: {most} of {all}."),
             (_, several) => format!(
-                "{} win most: {most} of {all} contests each.",
+                "{} win most contests: {most} of {all} each.",
                 several.join(", ")
             ),
         };

@@ -202,7 +202,7 @@ fn table_csv_and_page_agree() {
         "{text}"
     );
     assert!(
-        text.contains("fifo:slice_ms=10 wins all of 3 contests. Nobody fails."),
+        text.contains("fifo:slice_ms=10 wins most contests: 3 of 3. Nobody fails."),
         "{text}"
     );
     assert!(
