@@ -22,7 +22,8 @@ static __always_inline void rescale(u32 i, u64 weight, u32 inverse)
 	e->load.inverse = inverse;
 }
 
-/* What group entity i weighs: that follows the load of its own queue. */
+/* What group entity i weighs: that follows the load of its own queue, and of those on other CPUs.
+ * They change it at any time, so who asks twice may get two answers. */
 static __always_inline u64 weight_now(u32 i)
 {
 	u64 weight = entity(i)->load.weight;
@@ -97,20 +98,18 @@ static __always_inline void follow_weight(u32 i, u64 now_ns)
 		rescale(i, weight, inverse_of(weight));
 }
 
-/* Something has changed below entity i, which stays in its queue. Not in the tree while it does. */
-static __always_inline void update_above(u32 q, u32 i, u64 slice_ns, u64 now_ns)
+/* Something has changed below entity i, which stays in its queue: it is to have another weight or
+ * slice. Not in the tree while it does, if has_news(). */
+static __always_inline void update_above(u32 q, u32 i, u64 weight, u64 slice_ns, u64 now_ns)
 {
-	u64 weight;
-
 	update_load(i, now_ns);
-	weight = weight_now(i);
 	if (weight != entity(i)->load.weight)
 		reweight(q, i, weight, now_ns);
 	entity(i)->turn.slice_ns = slice_ns;
 }
 
 /* Does that change its place? */
-static __always_inline bool has_news(u32 i, u64 slice_ns)
+static __always_inline bool has_news(u32 i, u64 weight, u64 slice_ns)
 {
-	return slice_ns != entity(i)->turn.slice_ns || weight_now(i) != entity(i)->load.weight;
+	return slice_ns != entity(i)->turn.slice_ns || weight != entity(i)->load.weight;
 }

@@ -190,7 +190,7 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 			break;
 		if (hand_over(&rq_task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 			return true;
-		depart(i, now_ns, LEAVE_UNHELD);
+		depart(i, now_ns, LEAVE_UNHELD + cpu);
 	}
 	return false;
 }

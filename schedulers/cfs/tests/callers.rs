@@ -4,6 +4,7 @@
 
 use crate::cfs::multicore::RECORDS;
 use crate::cfs::recorded::*;
+use tiltyard_schedtest::kernel::KICK_PREEMPT;
 use tiltyard_schedtest::{Lab, costed, globals, object, parse};
 
 /// Flags of select_cpu(), enqueue() and quiescent(), as the kernel has them; a sync waker is about to sleep.
@@ -68,10 +69,27 @@ fn a_tick_balances_two_cpus() {
 fn a_task_that_is_back_in_custody_keeps_its_place() {
     let mut m = RECORDS.machine("smp4", &[]);
     waits(&mut m, 1, 0);
-    assert_eq!(m.call("t_lost", &[1, NOW_NS])[2], 1);
-    // Running, it is in nobody's custody.
+    assert_eq!(m.call("t_lost", &[1, NOW_NS, 0])[2], 1);
+    // Running, it is in nobody's custody. If that is elsewhere, it stays there.
     m.call("t_run", &[1, NOW_NS]);
-    assert_eq!(m.call("t_lost", &[1, NOW_NS])[2], 0);
+    assert_eq!(m.call("t_lost", &[1, NOW_NS, 2])[2], 1);
+    assert_eq!(m.call("t_lost", &[1, NOW_NS, 0])[2], 0);
+}
+
+/// Two tasks that come to run without dispatch(), as exiting ones do, would otherwise preempt each other for ever: nobody
+/// would push.
+#[test]
+fn who_comes_without_dispatch_is_not_preempted_for_a_push() {
+    let mut m = RECORDS.machine("smp4", &[]);
+    runs(&mut m, 1, 0);
+    let comes = waits(&mut m, 2, 0);
+    m.call("t_set_push", &[0, 1]);
+    m.kernel.call("fair_running", &[comes]);
+    assert_eq!(m.kernel.state().kicks, []);
+    // One who was chosen makes room for it.
+    m.call("t_set_push", &[0, 1]);
+    m.kernel.call("fair_running", &[comes]);
+    assert_eq!(m.kernel.state().kicks, [(0, KICK_PREEMPT)]);
 }
 
 /// Who wakes two tasks by turns changes the one that it wakes each time. They wake nobody.

@@ -330,11 +330,11 @@ int t_run(struct words *x)
 	return 0;
 }
 
-/* In: task, ns. Its hand-over has failed. Out: whether it is queued. */
+/* In: task, ns, CPU that could not hand it over. Out: whether it is queued. */
 SEC("syscall")
 int t_lost(struct words *x)
 {
-	depart(x->w[0], x->w[1], LEAVE_CPU | LEAVE_UNHELD);
+	depart(x->w[0], x->w[1], LEAVE_CPU | leave_unheld(x->w[2]));
 	x->w[2] = entity(x->w[0])->on_rq;
 	return 0;
 }

@@ -293,6 +293,29 @@ pub fn changes_of_a_groups_weight() {
     });
 }
 
+/// A session may end while its group is delayed, and another group gets its place.
+#[test]
+pub fn a_group_that_goes_leaves_its_queue() {
+    const SLICE_NS: i64 = 3_000_000;
+    let mut eevdf = Eevdf::new(4_000_000, SLICE_NS, &[]);
+    eevdf.empty(SLICE_NS);
+    eevdf.call("t_group", &[1, 0, 1024]);
+    let [stays, goes] = [0, 1].map(|group| eevdf.call("t_task", &[0, SLICE_NS, 0, group]));
+    for task in [stays, goes] {
+        eevdf.call("t_enqueue", &[task, NOW]);
+    }
+    eevdf.call("t_set_current", &[goes, NOW]);
+    eevdf.call("t_dequeue", &[goes, NOW + SLICE_NS, SLEEP | FOREVER]);
+    let group = eevdf.call("t_entity", &[1]);
+    let left = eevdf.read(group);
+    assert_eq!((left.delayed, left.queued), (1, 1));
+
+    eevdf.call("t_gone", &[1]);
+    assert_eq!(eevdf.read(group).queued, 0);
+    assert_eq!(eevdf.call("t_nr_queued", &[]), 1);
+    assert_eq!(eevdf.call("t_pick", &[NOW + SLICE_NS, 0]), stays);
+}
+
 /// Leaves, is changed, joins, and has the turn again if it had it.
 fn change(queue: &Queue, who: i64, value: i64, is_slice: bool) {
     let runs = queue.current == Some(who);

@@ -41,6 +41,19 @@ SEC("syscall") u64 t_group(u64 *a)
 	return 0;
 }
 
+/* Group a[0] has lost its last task. */
+SEC("syscall") u64 t_gone(u64 *a)
+{
+	give_group(a[0]);
+	return 0;
+}
+
+/* Entity that stands for group a[0]. */
+SEC("syscall") u64 t_entity(u64 *a)
+{
+	return owner_of(queue_of(a[0], 0));
+}
+
 /* min_vruntime of the queue of group a[0]. */
 SEC("syscall") u64 t_origin(u64 *a)
 {

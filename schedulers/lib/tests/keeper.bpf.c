@@ -71,6 +71,10 @@ static void group_reset_queue(u32 g, u32 cpu)
 		nr_groups++;
 }
 
+static void group_leave(u32 g)
+{
+}
+
 static void forget(u32 i)
 {
 	custody_end(&task(i)->custody);

@@ -71,7 +71,10 @@ DEFINE_ARRAY_MAP(session_lock, 1, struct slot_lock)
 
 DEFINE_SLOTS(group_slots, MAX_GROUPS)
 
+/* Of the scheduler: empties the queue of group g on a CPU; group g, which has no task any more, leaves
+ * all queues. */
 static void group_reset_queue(u32 g, u32 cpu);
+static void group_leave(u32 g);
 
 static __always_inline struct task_group_state *group(u32 g)
 {
@@ -149,6 +152,7 @@ static __noinline void give_group(u32 g)
 	/* Partner: hold_session(), of a task that has just found the group. */
 	WRITE_ONCE(group(g)->used, false);
 	WRITE_ONCE(group(g)->session, 0);
+	group_leave(g);
 	group_slots_give(g);
 }
 

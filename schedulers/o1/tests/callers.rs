@@ -667,6 +667,24 @@ fn a_running_task_is_pushed() {
     assert_eq!(w.cpu(1).curr, hog);
 }
 
+/// Two tasks that come to run without dispatch(), as exiting ones do, would otherwise preempt each other for ever: nobody
+/// would push.
+#[test]
+fn who_comes_without_dispatch_is_not_preempted_for_a_push() {
+    let mut w = World::new(2, &[]);
+    let [hog, comes] = [0, 1].map(|_| w.task(0));
+    w.runs(hog, 0);
+    w.wakes(comes);
+    w.kicks();
+    w.m.call("t_push_to", &[0, 1]);
+    w.about("o1_running", comes, 0);
+    assert_eq!(w.kicks(), []);
+    // One who was chosen makes room for it.
+    w.m.call("t_push_to", &[0, 1]);
+    w.about("o1_running", comes, 0);
+    assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
+}
+
 /// A CPU whose ticks nobody has counted, because it idled: its averages fall before its load changes, and guesses of its
 /// load know of that.
 #[test]

@@ -441,11 +441,11 @@ int t_block(struct words *x)
 	return 0;
 }
 
-/* In: task, ns. Its hand-over has failed. */
+/* In: task, ns, CPU that could not hand it over. */
 SEC("syscall")
 int t_lost(struct words *x)
 {
-	depart(x->w[0], x->w[1], LEAVE_UNHELD);
+	depart(x->w[0], x->w[1], LEAVE_UNHELD + x->w[2]);
 	return 0;
 }
 

@@ -278,11 +278,13 @@ fn a_task_that_is_back_in_custody_keeps_its_place() {
     m.clear();
     m.add(&Task::new(0));
     m.enqueue(&[0], false);
-    m.call("t_lost", &[FIRST, NOW]);
+    m.call("t_lost", &[FIRST, NOW, 0]);
     assert_eq!(m.queued(0, false), [0]);
-    // Running, it is in nobody's custody.
+    // Running, it is in nobody's custody. If that is elsewhere, it stays there.
     m.set_cpu(0, 0, 0, 140, NOW);
-    m.call("t_lost", &[FIRST, NOW]);
+    m.call("t_lost", &[FIRST, NOW, 2]);
+    assert_eq!(m.queued(0, false), [0]);
+    m.call("t_lost", &[FIRST, NOW, 0]);
     assert_eq!((m.queued(0, false), m.seen_cpu(0).nr_running), (vec![], 0));
 }
 

@@ -328,6 +328,24 @@ pub fn a_moved_task_comes_to_the_array_of_the_same_kind() {
     }
 }
 
+/// Two tasks that come to run without dispatch(), as exiting ones do, would otherwise preempt each other for ever: nobody
+/// would push.
+#[test]
+pub fn who_comes_without_dispatch_is_not_preempted_for_a_push() {
+    let mut w = World::new(2, &[]);
+    let [hog, comes] = [0, 1].map(|_| w.task());
+    w.runs(hog);
+    w.wakes(comes);
+    w.kicks();
+    w.sd.call("t_push_to", &[0, 1]);
+    w.about("sd_running", comes, 0);
+    assert_eq!(w.kicks(), []);
+    // One who was chosen makes room for it.
+    w.sd.call("t_push_to", &[0, 1]);
+    w.about("sd_running", comes, 0);
+    assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
+}
+
 /// RSDL: who comes back with what is left of a quota stays where it was, but not above the level that is served.
 #[test]
 pub fn nobody_stays_above_the_level_that_is_served() {

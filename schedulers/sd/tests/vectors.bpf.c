@@ -440,3 +440,11 @@ int t_load_get(struct words *x)
 	x->w[3] = cpu_rq(x->w[0])->cpu_load[2];
 	return 0;
 }
+
+/* In: CPU, to whom it is to push a task. */
+SEC("syscall")
+int t_push_to(struct words *x)
+{
+	cpu_rq(x->w[0])->push_to = x->w[1] + 1;
+	return 0;
+}

@@ -17,7 +17,8 @@ static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 	/* It has woken up meanwhile. */
 	if (delays_tasks() && how & LEAVE_DELAYED && !is_delayed(i))
 		return;
-	if (how & LEAVE_UNHELD && custody_holds(&e->custody))
+	if (how & LEAVE_UNHELD &&
+	    (custody_holds(&e->custody) || cpu_state(how >> UNHELD_CPU_SHIFT)->curr != i))
 		return;
 	if (!(how & LEAVE_CPU))
 		custody_end(&e->custody);
@@ -67,6 +68,22 @@ __noinline int depart(u32 i, u64 now_ns, u32 how)
 	}
 	give_up(i);
 	return -EAGAIN;
+}
+
+/* An entity that is delayed is queued although its group may have lost its last task. The next
+ * group in its place would begin in the midst of these queues. */
+static __noinline void group_leave(u32 g)
+{
+	u32 cpu;
+
+	if (!delays_tasks())
+		return;
+	bpf_for (cpu, 0, nr_cpus) {
+		u32 i = owner_of(queue_of(g, cpu));
+
+		if (is_delayed(i))
+			depart(i, scx_bpf_now(), LEAVE_DELAYED);
+	}
 }
 
 /* Sees to it that task p is counted in the group of its session, if that is what it is in. */

@@ -22,17 +22,31 @@ static __always_inline void put_curr(struct runqueue *rq, u64 now_ns)
 	WRITE_ONCE(rq->curr, 0);
 }
 
+/*
+ * A task has come to run without dispatch(), as exiting ones do: what has been asked for was about
+ * the one before. A push, too: only dispatch() pushes, and if it is left out each time, two such
+ * tasks would preempt each other for ever. Balancing asks again.
+ */
+static __always_inline void forget_requests(struct runqueue *rq)
+{
+	WRITE_ONCE(rq->need_resched, false);
+	WRITE_ONCE(rq->push_to, 0);
+}
+
 /* How a task leaves. */
 #define LEAVE_QUEUE  0
 #define LEAVE_HANDS  1 /* nobody holds it any more; it keeps its place */
-#define LEAVE_UNHELD 2 /* the core took it away; nothing is done if it is in custody again */
+/* Plus a CPU that could not hand it over; nothing is done if it is no longer current there, or is
+ * in custody again. */
+#define LEAVE_UNHELD 2
 
 /* Task @i leaves its queue, @how; nobody holds it afterwards. Lock held. */
 static __always_inline void leave(struct runqueue *rq, u32 i, u64 now_ns, u32 how)
 {
 	struct rq_task *t = rq_task(i);
 
-	if (how == LEAVE_UNHELD && custody_holds(&t->custody))
+	if (how >= LEAVE_UNHELD &&
+	    (custody_holds(&t->custody) || cpu_rq(how - LEAVE_UNHELD)->curr != i))
 		return;
 	custody_end(&t->custody);
 	if (how == LEAVE_HANDS)
