@@ -186,7 +186,7 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 			break;
 		if (hand_over(&rq_task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 			return true;
-		depart(i, now_ns, LEAVE_UNHELD + cpu);
+		unchoose(i, cpu, now_ns);
 	}
 	return false;
 }
@@ -246,8 +246,12 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 			end_fork(i);
 	}
 	/* Asked for since it was chosen, while a task of a higher class ran: that kick was lost. */
-	if (READ_ONCE(rq->need_resched) || READ_ONCE(rq->push_to))
+	if (READ_ONCE(rq->need_resched) || READ_ONCE(rq->push_to)) {
+		/* Two of these would preempt each other for ever, and nobody would push. */
+		if (skips_custody(p))
+			WRITE_ONCE(rq->push_to, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
 }
 
 /* A task of a higher class takes the CPU. Without a slice ours comes back by enqueue(): others may

@@ -59,7 +59,7 @@ __noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
 	if (!is_queued(i))
 		join(cpu, i, false, now_ns);
 	WRITE_ONCE(rq->curr, i);
-	forget_requests(rq);
+	WRITE_ONCE(rq->need_resched, false);
 	task(i)->timestamp_ns = now_ns;
 	task(i)->sleep_type = SLEEP_NORMAL;
 	custody_end(&rq_task(i)->custody);

@@ -38,7 +38,7 @@ __noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
 		join(cpu, i, now_ns);
 	note_pick(cpu_state(cpu), i);
 	WRITE_ONCE(rq->curr, i);
-	forget_requests(rq);
+	WRITE_ONCE(rq->need_resched, false);
 	custody_end(&rq_task(i)->custody);
 	bpf_spin_unlock(&lk->lock);
 	return 0;

@@ -4,6 +4,7 @@
 
 use crate::cfs::multicore::RECORDS;
 use crate::cfs::recorded::*;
+use tiltyard_native::layout::TaskStruct;
 use tiltyard_schedtest::kernel::KICK_PREEMPT;
 use tiltyard_schedtest::{Lab, costed, globals, object, parse};
 
@@ -13,6 +14,7 @@ const WAKE_SYNC: i64 = 16;
 const ENQUEUE_WAKEUP: i64 = 1;
 const ENQUEUE_RESTORE: i64 = 2;
 const DEQUEUE_SLEEP: i64 = 1;
+const PF_EXITING: u32 = 4;
 
 /// Load of one hog of nice 0.
 const HOG: i64 = 1024;
@@ -76,20 +78,20 @@ fn a_task_that_is_back_in_custody_keeps_its_place() {
     assert_eq!(m.call("t_lost", &[1, NOW_NS, 0])[2], 0);
 }
 
-/// Two tasks that come to run without dispatch(), as exiting ones do, would otherwise preempt each other for ever: nobody
-/// would push.
+/// Exiting tasks go on without dispatch(), and nobody pushes: two of them would preempt each other for ever.
 #[test]
-fn who_comes_without_dispatch_is_not_preempted_for_a_push() {
-    let mut m = RECORDS.machine("smp4", &[]);
-    runs(&mut m, 1, 0);
-    let comes = waits(&mut m, 2, 0);
-    m.call("t_set_push", &[0, 1]);
-    m.kernel.call("fair_running", &[comes]);
-    assert_eq!(m.kernel.state().kicks, []);
-    // One who was chosen makes room for it.
-    m.call("t_set_push", &[0, 1]);
-    m.kernel.call("fair_running", &[comes]);
-    assert_eq!(m.kernel.state().kicks, [(0, KICK_PREEMPT)]);
+fn exiting_tasks_are_preempted_only_once_for_a_push() {
+    for (flags, kicks) in [(0, 2), (PF_EXITING, 1)] {
+        let mut m = RECORDS.machine("smp4", &[]);
+        let tasks = [1, 2].map(|entity| waits(&mut m, entity, 0));
+        m.call("t_set_push", &[0, 1]);
+        for task in tasks {
+            // SAFETY: the address of a task of this kernel.
+            unsafe { (*(task as *mut TaskStruct)).flags = flags };
+            m.kernel.call("fair_running", &[task]);
+        }
+        assert_eq!(m.kernel.state().kicks, vec![(0, KICK_PREEMPT); kicks]);
+    }
 }
 
 /// Who wakes two tasks by turns changes the one that it wakes each time. They wake nobody.

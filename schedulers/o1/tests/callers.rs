@@ -19,6 +19,7 @@ const ENQUEUE_LAST: i64 = 1 << 41;
 const DEQUEUE_SLEEP: i64 = 1;
 const DEQUEUE_SAVE: i64 = 2;
 const TASK_QUEUED: u32 = 1;
+const PF_EXITING: u32 = 4;
 const TASK_INTERRUPTIBLE: u32 = 1;
 const TASK_UNINTERRUPTIBLE: u32 = 2;
 /// An idle kernel thread.
@@ -667,22 +668,19 @@ fn a_running_task_is_pushed() {
     assert_eq!(w.cpu(1).curr, hog);
 }
 
-/// Two tasks that come to run without dispatch(), as exiting ones do, would otherwise preempt each other for ever: nobody
-/// would push.
+/// Exiting tasks go on without dispatch(), and nobody pushes: two of them would preempt each other for ever.
 #[test]
-fn who_comes_without_dispatch_is_not_preempted_for_a_push() {
-    let mut w = World::new(2, &[]);
-    let [hog, comes] = [0, 1].map(|_| w.task(0));
-    w.runs(hog, 0);
-    w.wakes(comes);
-    w.kicks();
-    w.m.call("t_push_to", &[0, 1]);
-    w.about("o1_running", comes, 0);
-    assert_eq!(w.kicks(), []);
-    // One who was chosen makes room for it.
-    w.m.call("t_push_to", &[0, 1]);
-    w.about("o1_running", comes, 0);
-    assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
+fn exiting_tasks_are_preempted_only_once_for_a_push() {
+    for (flags, kicks) in [(0, 2), (PF_EXITING, 1)] {
+        let mut w = World::new(2, &[]);
+        let tasks = [0, 1].map(|_| w.task(0));
+        w.m.call("t_push_to", &[0, 1]);
+        for n in tasks {
+            w.struct_of(n, |p| p.flags = flags);
+            w.about("o1_running", n, 0);
+        }
+        assert_eq!(w.kicks(), vec![(0, KICK_PREEMPT); kicks]);
+    }
 }
 
 /// A CPU whose ticks nobody has counted, because it idled: its averages fall before its load changes, and guesses of its

@@ -445,7 +445,7 @@ int t_block(struct words *x)
 SEC("syscall")
 int t_lost(struct words *x)
 {
-	depart(x->w[0], x->w[1], LEAVE_UNHELD + x->w[2]);
+	unchoose(x->w[0], x->w[2], x->w[1]);
 	return 0;
 }
 

@@ -13,6 +13,7 @@ const ENQUEUE_WAKEUP: i64 = 1;
 const ENQUEUE_NEW: i64 = 0x88;
 const DEQUEUE_SLEEP: i64 = 1;
 const TASK_QUEUED: u32 = 1;
+const PF_EXITING: u32 = 4;
 const TASK_INTERRUPTIBLE: u32 = 1;
 const TASK_UNINTERRUPTIBLE: u32 = 2;
 const POLICY_IDLE: u32 = 5;
@@ -328,22 +329,19 @@ pub fn a_moved_task_comes_to_the_array_of_the_same_kind() {
     }
 }
 
-/// Two tasks that come to run without dispatch(), as exiting ones do, would otherwise preempt each other for ever: nobody
-/// would push.
+/// Exiting tasks go on without dispatch(), and nobody pushes: two of them would preempt each other for ever.
 #[test]
-pub fn who_comes_without_dispatch_is_not_preempted_for_a_push() {
-    let mut w = World::new(2, &[]);
-    let [hog, comes] = [0, 1].map(|_| w.task());
-    w.runs(hog);
-    w.wakes(comes);
-    w.kicks();
-    w.sd.call("t_push_to", &[0, 1]);
-    w.about("sd_running", comes, 0);
-    assert_eq!(w.kicks(), []);
-    // One who was chosen makes room for it.
-    w.sd.call("t_push_to", &[0, 1]);
-    w.about("sd_running", comes, 0);
-    assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
+pub fn exiting_tasks_are_preempted_only_once_for_a_push() {
+    for (flags, kicks) in [(0, 2), (PF_EXITING, 1)] {
+        let mut w = World::new(2, &[]);
+        let tasks = [0, 1].map(|_| w.task());
+        w.sd.call("t_push_to", &[0, 1]);
+        for n in tasks {
+            w.struct_of(n, |p| p.flags = flags);
+            w.about("sd_running", n, 0);
+        }
+        assert_eq!(w.kicks(), vec![(0, KICK_PREEMPT); kicks]);
+    }
 }
 
 /// RSDL: who comes back with what is left of a quota stays where it was, but not above the level that is served.

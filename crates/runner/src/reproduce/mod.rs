@@ -316,10 +316,13 @@ fn conclude<'a>(
             timelines.extend(kept.timeline.clone().map(|timeline| (name, timeline)));
         }
     }
-    let schedulers = results.iter().filter_map(|(cell, _)| {
-        let lines = arena.source_lines(cell.job)?;
-        Some((cell.job.label.as_str(), lines))
-    });
+    let jobs: BTreeMap<&str, &Job> = results
+        .iter()
+        .map(|(cell, _)| (cell.job.label.as_str(), cell.job))
+        .collect();
+    let schedulers = jobs
+        .into_iter()
+        .filter_map(|(label, job)| Some((label, arena.source_lines(job)?)));
     let schedulers: BTreeMap<&str, u64> = schedulers.collect();
     derive(
         experiment,

@@ -226,7 +226,7 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 			break;
 		if (hand_over(&entity(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 			return true;
-		depart(i, now_ns, LEAVE_CPU | leave_unheld(cpu));
+		unchoose(i, cpu, now_ns);
 	}
 	return false;
 }
@@ -285,9 +285,6 @@ __noinline int take_turn(u32 i, u32 cpu, bool wakes, u64 now_ns)
 	/* What the switch has found was about the turn before. */
 	forget_charges(cpu);
 	WRITE_ONCE(cpu_state(cpu)->resched, false);
-	/* Only dispatch() pushes. If it is left out each time, as it is for exiting tasks, two of
-	 * them would preempt each other for ever. Balancing asks again. */
-	WRITE_ONCE(cpu_state(cpu)->push_to, 0);
 	custody_end(&entity(i)->custody);
 	bpf_spin_unlock(&lk->lock);
 	return 0;
@@ -318,8 +315,12 @@ void BPF_STRUCT_OPS(fair_running, struct task_struct *p)
 	resume_current(i, now_ns);
 	/* Asked for since it got the turn, while a task of a higher class ran: that kick was lost.
 	 */
-	if (READ_ONCE(cpu_state(cpu)->resched) || READ_ONCE(cpu_state(cpu)->push_to))
+	if (READ_ONCE(cpu_state(cpu)->resched) || READ_ONCE(cpu_state(cpu)->push_to)) {
+		/* Two of these would preempt each other for ever, and nobody would push. */
+		if (skips_custody(p))
+			WRITE_ONCE(cpu_state(cpu)->push_to, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
 }
 
 /*

@@ -10,18 +10,14 @@
 #include "types.h"
 
 /* How a task leaves its queues. */
-#define LEAVE_SLEEP	  1  /* it blocks */
-#define LEAVE_BRIEFLY	  2  /* it comes back at once, with another weight or group */
-#define LEAVE_FOREVER	  4  /* it ends */
-#define LEAVE_CPU	  8  /* for another CPU or group */
-#define LEAVE_AS_IS	  16 /* it comes back at once, and nothing has changed */
-#define LEAVE_DELAYED	  32 /* it was delayed; nothing is done if it no longer is */
-#define LEAVE_HANDS	  64 /* nobody holds it any more; it keeps its place */
-/* The CPU in the bits above could not hand it over; nothing is done if it no longer has that CPU's
- * turn, or is in custody again. */
-#define LEAVE_UNHELD	  128
-#define UNHELD_CPU_SHIFT  8
-#define leave_unheld(cpu) (LEAVE_UNHELD | (u32)(cpu) << UNHELD_CPU_SHIFT)
+#define LEAVE_SLEEP   1	  /* it blocks */
+#define LEAVE_BRIEFLY 2	  /* it comes back at once, with another weight or group */
+#define LEAVE_FOREVER 4	  /* it ends */
+#define LEAVE_CPU     8	  /* for another CPU or group */
+#define LEAVE_AS_IS   16  /* it comes back at once, and nothing has changed */
+#define LEAVE_DELAYED 32  /* it was delayed; nothing is done if it no longer is */
+#define LEAVE_HANDS   64  /* nobody holds it any more; it keeps its place */
+#define LEAVE_UNHELD  128 /* the core took it away; nothing is done if it is in custody again */
 
 /* Charges the queue's current entity for the time since its last charge. */
 static void update_curr(u32 q, u64 now_ns);

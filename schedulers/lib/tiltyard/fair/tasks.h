@@ -17,8 +17,7 @@ static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 	/* It has woken up meanwhile. */
 	if (delays_tasks() && how & LEAVE_DELAYED && !is_delayed(i))
 		return;
-	if (how & LEAVE_UNHELD &&
-	    (custody_holds(&e->custody) || cpu_state(how >> UNHELD_CPU_SHIFT)->curr != i))
+	if (how & LEAVE_UNHELD && custody_holds(&e->custody))
 		return;
 	if (!(how & LEAVE_CPU))
 		custody_end(&e->custody);
@@ -68,6 +67,21 @@ __noinline int depart(u32 i, u64 now_ns, u32 how)
 	}
 	give_up(i);
 	return -EAGAIN;
+}
+
+/* CPU @cpu has chosen task @i and could not hand it over. It leaves its queues, unless it is in custody
+ * again, or has been given the turn by another CPU. */
+__noinline int unchoose(u32 i, u32 cpu, u64 now_ns)
+{
+	struct fair_lock *lk = cpu_lock(cpu);
+
+	if (!lk)
+		return -ENOENT;
+	bpf_spin_lock(&lk->lock);
+	if (cpu_state(cpu)->curr == i)
+		leave(i, now_ns, LEAVE_CPU | LEAVE_UNHELD);
+	bpf_spin_unlock(&lk->lock);
+	return 0;
 }
 
 /* An entity that is delayed is queued although its group may have lost its last task. The next

@@ -22,17 +22,6 @@ static __always_inline void put_curr(struct runqueue *rq, u64 now_ns)
 	WRITE_ONCE(rq->curr, 0);
 }
 
-/*
- * A task has come to run without dispatch(), as exiting ones do: what has been asked for was about
- * the one before. A push, too: only dispatch() pushes, and if it is left out each time, two such
- * tasks would preempt each other for ever. Balancing asks again.
- */
-static __always_inline void forget_requests(struct runqueue *rq)
-{
-	WRITE_ONCE(rq->need_resched, false);
-	WRITE_ONCE(rq->push_to, 0);
-}
-
 /* How a task leaves. */
 #define LEAVE_QUEUE  0
 #define LEAVE_HANDS  1 /* nobody holds it any more; it keeps its place */
@@ -45,8 +34,7 @@ static __always_inline void leave(struct runqueue *rq, u32 i, u64 now_ns, u32 ho
 {
 	struct rq_task *t = rq_task(i);
 
-	if (how >= LEAVE_UNHELD &&
-	    (custody_holds(&t->custody) || cpu_rq(how - LEAVE_UNHELD)->curr != i))
+	if (how == LEAVE_UNHELD && custody_holds(&t->custody))
 		return;
 	custody_end(&t->custody);
 	if (how == LEAVE_HANDS)
@@ -99,6 +87,21 @@ __noinline int depart(u32 i, u64 now_ns, u32 how)
 	}
 	give_up(i);
 	return -EAGAIN;
+}
+
+/* CPU @cpu has chosen task @i and could not hand it over. It leaves the queue, unless it is in custody
+ * again, or has been given the CPU by another one. */
+__noinline int unchoose(u32 i, u32 cpu, u64 now_ns)
+{
+	struct queue_lock *lk = rq_lock(cpu);
+
+	if (!lk)
+		return -ENOENT;
+	bpf_spin_lock(&lk->lock);
+	if (cpu_rq(cpu)->curr == i)
+		leave(cpu_rq(cpu), i, now_ns, LEAVE_UNHELD);
+	bpf_spin_unlock(&lk->lock);
+	return 0;
 }
 
 /* Before task @i joins the queue of @cpu: off its old CPU. */
