@@ -21,6 +21,7 @@ struct climb {
 	bool delays;  /* it is delayed instead of leaving */
 	bool asleep;  /* who leaves first blocks */
 	u64 slice_ns; /* least of the queue below */
+	u64 weight;   /* what this one is to weigh */
 	u32 first;    /* the entity at which it began */
 	bool ran;     /* that had the turn */
 };
@@ -91,14 +92,14 @@ static __always_inline bool join_step(struct climb *c, u64 now_ns)
 		enqueue_entity(q, at, now_ns);
 	} else {
 		bool wanted = c->moving && e->turn.delayed;
-		u64 weight = weight_now(at);
 
+		c->weight = weight_now(at);
 		c->moving = false;
-		if (wanted || has_news(at, weight, c->slice_ns))
+		if (wanted || has_news(at, c->weight, c->slice_ns))
 			set_aside(q, at);
 		if (wanted)
 			undelay(q, at);
-		update_above(q, at, weight, c->slice_ns, now_ns);
+		update_above(q, at, c->weight, c->slice_ns, now_ns);
 	}
 	put_back(q, at);
 	c->slice_ns = least_slice(q);
@@ -219,15 +220,14 @@ static __always_inline bool starts_leaving(struct climb *c, u32 q, u64 now_ns)
 static __always_inline bool leave_step(struct climb *c, u64 now_ns)
 {
 	u32 at = c->at, q = entity(at)->queue;
-	u64 weight;
 
 	if (!at)
 		return false;
-	weight = weight_now(at);
+	c->weight = weight_now(at);
 	c->delays = c->moving && starts_leaving(c, q, now_ns);
 	if (c->delays && !is_task(at))
 		c->slice_ns = least_slice(q);
-	if (c->moving || has_news(at, weight, c->slice_ns))
+	if (c->moving || has_news(at, c->weight, c->slice_ns))
 		set_aside(q, at);
 	if (c->moving && !c->delays) {
 		dequeue_entity(q, at, now_ns, c->how);
@@ -241,7 +241,7 @@ static __always_inline bool leave_step(struct climb *c, u64 now_ns)
 		if (c->delays)
 			delay(q, at, now_ns);
 		if (!is_task(at))
-			update_above(q, at, weight, c->slice_ns, now_ns);
+			update_above(q, at, c->weight, c->slice_ns, now_ns);
 	}
 	put_back(q, at);
 	c->slice_ns = least_slice(q);

@@ -334,7 +334,7 @@ int t_run(struct words *x)
 SEC("syscall")
 int t_lost(struct words *x)
 {
-	unchoose(x->w[0], x->w[2], x->w[1]);
+	unchoose(x->w[0], x->w[2], x->w[1], LEAVE_CPU | LEAVE_UNHELD);
 	x->w[2] = entity(x->w[0])->on_rq;
 	return 0;
 }

@@ -51,8 +51,8 @@ static __always_inline void custody_end(struct custody *c)
 	WRITE_ONCE(c->held, NOT_HELD);
 }
 
-/* Does the core leave the scheduler out when it puts p back, unless its flags ask for such tasks too?
- * Then p goes on where it was, whoever waits, and without dispatch(). */
+/* Does the core leave the scheduler out when it puts p back, unless flags ask for such tasks? Then
+ * p goes on where it was, whoever waits, and without dispatch(). */
 static __always_inline bool skips_custody(struct task_struct *p)
 {
 	return (p->flags & PF_EXITING) || is_migration_disabled(p);

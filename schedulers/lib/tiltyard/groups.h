@@ -71,8 +71,8 @@ DEFINE_ARRAY_MAP(session_lock, 1, struct slot_lock)
 
 DEFINE_SLOTS(group_slots, MAX_GROUPS)
 
-/* Of the scheduler: empties the queue of group g on a CPU; group g, which has no task any more, leaves
- * all queues. */
+/* Of the scheduler: empties the queue of group g on a CPU; group g, which has no task any more,
+ * leaves all queues. */
 static void group_reset_queue(u32 g, u32 cpu);
 static void group_leave(u32 g);
 
@@ -145,7 +145,8 @@ static __noinline u32 take_group(u32 parent, u64 shares)
 	return g;
 }
 
-static __noinline void give_group(u32 g)
+/* Inlined, as is group_leave(): the verifier allows 8 frames. */
+static __always_inline void give_group(u32 g)
 {
 	if (!g)
 		return;

@@ -215,7 +215,7 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 		u32 i = choose(cpu, prev_slot, now_ns);
 
 		if (delays_tasks() && i >= IS_DELAYED) {
-			depart(i - IS_DELAYED, now_ns, LEAVE_DELAYED);
+			unchoose(i - IS_DELAYED, cpu, now_ns, LEAVE_DELAYED);
 			continue;
 		}
 		if (prev && i > KEEPS_TURN) {
@@ -226,7 +226,7 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 			break;
 		if (hand_over(&entity(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
 			return true;
-		unchoose(i, cpu, now_ns);
+		unchoose(i, cpu, now_ns, LEAVE_CPU | LEAVE_UNHELD);
 	}
 	return false;
 }

@@ -69,24 +69,26 @@ __noinline int depart(u32 i, u64 now_ns, u32 how)
 	return -EAGAIN;
 }
 
-/* CPU @cpu has chosen task @i and could not hand it over. It leaves its queues, unless it is in custody
- * again, or has been given the turn by another CPU. */
-__noinline int unchoose(u32 i, u32 cpu, u64 now_ns)
+/*
+ * Task @i, which @cpu has chosen, is delayed or could not be handed over: it leaves, @how. If
+ * another CPU has it by now, and may be running it, it stays there.
+ */
+__noinline int unchoose(u32 i, u32 cpu, u64 now_ns, u32 how)
 {
 	struct fair_lock *lk = cpu_lock(cpu);
 
 	if (!lk)
 		return -ENOENT;
 	bpf_spin_lock(&lk->lock);
-	if (cpu_state(cpu)->curr == i)
-		leave(i, now_ns, LEAVE_CPU | LEAVE_UNHELD);
+	if (READ_ONCE(entity(i)->cpu) == cpu)
+		leave(i, now_ns, how);
 	bpf_spin_unlock(&lk->lock);
 	return 0;
 }
 
 /* An entity that is delayed is queued although its group may have lost its last task. The next
  * group in its place would begin in the midst of these queues. */
-static __noinline void group_leave(u32 g)
+static __always_inline void group_leave(u32 g)
 {
 	u32 cpu;
 

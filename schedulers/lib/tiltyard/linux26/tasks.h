@@ -89,8 +89,10 @@ __noinline int depart(u32 i, u64 now_ns, u32 how)
 	return -EAGAIN;
 }
 
-/* CPU @cpu has chosen task @i and could not hand it over. It leaves the queue, unless it is in custody
- * again, or has been given the CPU by another one. */
+/*
+ * Task @i, which @cpu has chosen, could not be handed over: it leaves. If another CPU has it by
+ * now, and may be running it, it stays there.
+ */
 __noinline int unchoose(u32 i, u32 cpu, u64 now_ns)
 {
 	struct queue_lock *lk = rq_lock(cpu);
@@ -98,7 +100,7 @@ __noinline int unchoose(u32 i, u32 cpu, u64 now_ns)
 	if (!lk)
 		return -ENOENT;
 	bpf_spin_lock(&lk->lock);
-	if (cpu_rq(cpu)->curr == i)
+	if (READ_ONCE(rq_task(i)->cpu) == cpu)
 		leave(cpu_rq(cpu), i, now_ns, LEAVE_UNHELD);
 	bpf_spin_unlock(&lk->lock);
 	return 0;
