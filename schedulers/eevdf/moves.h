@@ -41,6 +41,13 @@ static __always_inline struct climb *begin_climb(u32 i, u32 how)
 	return c;
 }
 
+/* The entity that c has come to. Read each time: the verifier forgets what it has found out about
+ * it. */
+static __always_inline u32 here(const struct climb *c)
+{
+	return READ_ONCE(c->at);
+}
+
 /* Coming ------------------------------------------------------------------------------------ */
 
 /* A group requests the least of what its tasks do. */
@@ -78,10 +85,20 @@ static __always_inline void enqueue_entity(u32 q, u32 i, u64 now_ns)
 	wait_aside(q, i);
 }
 
+/* Back into the tree, and one level up. */
+static __always_inline void go_up(struct climb *c)
+{
+	u32 at = here(c), q = entity(at)->queue;
+
+	put_back(q, at);
+	c->slice_ns = least_slice(q);
+	c->at = owner_of(q);
+}
+
 /* One step up. False: that was the top. */
 static __always_inline bool join_step(struct climb *c, u64 now_ns)
 {
-	u32 at = c->at, q = entity(at)->queue;
+	u32 at = here(c), q = entity(at)->queue;
 	struct fair_entity *e = entity(at);
 
 	if (!at)
@@ -101,9 +118,7 @@ static __always_inline bool join_step(struct climb *c, u64 now_ns)
 			undelay(q, at);
 		update_above(q, at, c->weight, c->slice_ns, now_ns);
 	}
-	put_back(q, at);
-	c->slice_ns = least_slice(q);
-	c->at = owner_of(q);
+	go_up(c);
 	return true;
 }
 
@@ -208,45 +223,71 @@ static __always_inline void dequeue_entity(u32 q, u32 i, u64 now_ns, u32 how)
 		e->turn.lag = 0;
 }
 
-/* Entity c->at is to leave queue q. True: it is delayed instead. */
-static __always_inline bool starts_leaving(struct climb *c, u32 q, u64 now_ns)
+/* Is the entity that c has come to delayed instead of leaving? What it is to weigh. */
+static __always_inline void begin_step(struct climb *c, u64 now_ns)
 {
+	u32 at = here(c), q = entity(at)->queue;
+
+	c->weight = weight_now(at);
+	WRITE_ONCE(c->delays, false);
+	if (!c->moving)
+		return;
 	update_curr(q, now_ns);
-	clear_buddies(c->at);
-	return is_to_be_delayed(q, c->at, c->how);
+	clear_buddies(at);
+	if (!is_to_be_delayed(q, at, c->how))
+		return;
+	WRITE_ONCE(c->delays, true);
+	if (!is_task(at))
+		c->slice_ns = least_slice(q);
+}
+
+static __always_inline void step_aside(struct climb *c)
+{
+	u32 at = here(c);
+
+	if (READ_ONCE(c->moving) || has_news(at, c->weight, c->slice_ns))
+		set_aside(entity(at)->queue, at);
+}
+
+static __always_inline void leave_here(struct climb *c, u64 now_ns)
+{
+	u32 at = here(c), q = entity(at)->queue;
+
+	dequeue_entity(q, at, now_ns, c->how);
+	c->how = LEAVE_SLEEP | (c->how & LEAVE_BRIEFLY);
+	c->moving = !queue(q)->nr_running;
+	/* Those who stay in the sleeper's group go on in its place. */
+	if (!c->moving && c->asleep)
+		set_next_buddy(owner_of(q));
+}
+
+static __always_inline void stay_here(struct climb *c, u64 now_ns)
+{
+	u32 at = here(c), q = entity(at)->queue;
+
+	WRITE_ONCE(c->moving, false);
+	if (READ_ONCE(c->delays))
+		delay(q, at, now_ns);
+	if (!is_task(at))
+		update_above(q, at, c->weight, c->slice_ns, now_ns);
 }
 
 /* One step up. False: that was the top, or the task is delayed. */
 static __always_inline bool leave_step(struct climb *c, u64 now_ns)
 {
-	u32 at = c->at, q = entity(at)->queue;
+	u32 at;
 
-	if (!at)
+	if (!here(c))
 		return false;
-	c->weight = weight_now(at);
-	c->delays = c->moving && starts_leaving(c, q, now_ns);
-	if (c->delays && !is_task(at))
-		c->slice_ns = least_slice(q);
-	if (c->moving || has_news(at, c->weight, c->slice_ns))
-		set_aside(q, at);
-	if (c->moving && !c->delays) {
-		dequeue_entity(q, at, now_ns, c->how);
-		c->how = LEAVE_SLEEP | (c->how & LEAVE_BRIEFLY);
-		c->moving = !queue(q)->nr_running;
-		/* Those who stay in the sleeper's group go on in its place. */
-		if (!c->moving && c->asleep)
-			set_next_buddy(owner_of(q));
-	} else {
-		c->moving = false;
-		if (c->delays)
-			delay(q, at, now_ns);
-		if (!is_task(at))
-			update_above(q, at, c->weight, c->slice_ns, now_ns);
-	}
-	put_back(q, at);
-	c->slice_ns = least_slice(q);
-	c->at = owner_of(q);
-	return !c->delays || !is_task(at);
+	begin_step(c, now_ns);
+	step_aside(c);
+	if (READ_ONCE(c->moving) && !READ_ONCE(c->delays))
+		leave_here(c, now_ns);
+	else
+		stay_here(c, now_ns);
+	at = here(c);
+	go_up(c);
+	return !READ_ONCE(c->delays) || !is_task(at);
 }
 
 /* Takes the entity at which c begins out, and the groups above it that it leaves empty; or it, or
