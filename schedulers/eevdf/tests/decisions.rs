@@ -316,6 +316,25 @@ pub fn a_group_that_goes_leaves_its_queue() {
     assert_eq!(eevdf.call("t_pick", &[NOW + SLICE_NS, 0]), stays);
 }
 
+/// Who is delayed and has to leave before it has paid, still owes the rest.
+#[test]
+pub fn who_leaves_in_debt_keeps_it() {
+    const SLICE_NS: i64 = 3_000_000;
+    let mut eevdf = Eevdf::new(4_000_000, SLICE_NS, &[]);
+    eevdf.empty(SLICE_NS);
+    let [stays, owes] = [0, 1].map(|_| eevdf.call("t_task", &[0, SLICE_NS]));
+    for task in [stays, owes] {
+        eevdf.call("t_enqueue", &[task, NOW]);
+    }
+    eevdf.call("t_set_current", &[owes, NOW]);
+    eevdf.call("t_dequeue", &[owes, NOW + SLICE_NS, SLEEP]);
+    assert_eq!(eevdf.read(owes).delayed, 1);
+    eevdf.call("t_dequeue", &[owes, NOW + SLICE_NS, 0]);
+    let left = eevdf.read(owes);
+    assert_eq!((left.queued, left.delayed), (0, 0));
+    assert_eq!(left.lag, -SLICE_NS / 2);
+}
+
 /// Leaves, is changed, joins, and has the turn again if it had it.
 fn change(queue: &Queue, who: i64, value: i64, is_slice: bool) {
     let runs = queue.current == Some(who);

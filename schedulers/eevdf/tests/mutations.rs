@@ -64,6 +64,8 @@ const MUTATIONS: &[Mutation] = &[
     ["a yield forfeits nothing", "queue.h", "e->vruntime = e->turn.deadline;", ";", "yielding"],
     ["who is ahead already forfeits more", "queue.h", "if (is_eligible(q, i)) {", "if (true) {", "yielding"],
     ["slices do not grow with the CPUs", "queue.h", "base_slice_ns * cpu_factor(&scaling, online)", "base_slice_ns", "requests_grow_with_the_cpus"],
+    ["who was delayed keeps no debt", "moves.h", "if (delay_zero && e->turn.lag > 0)", "if (delay_zero)", "who_leaves_in_debt_keeps_it"],
+    ["a group that goes stays queued", "../lib/tiltyard/fair/tasks.h", "if (is_delayed(i))\n\t\t\tdepart(", "if (false)\n\t\t\tdepart(", "a_group_that_goes_leaves_its_queue"],
     ["weights of nice values are a step off", "../lib/tiltyard/weights.h", "u32 i = nice + 20;", "u32 i = nice + 21;", "times_in_vruntime"],
 ];
 
@@ -71,7 +73,7 @@ const MUTATIONS: &[Mutation] = &[
 const TESTS: &[(&str, fn())] = named! {
     decisions: times_in_vruntime, eligibility_and_pick, leaving, joining, waking, changes_of_a_groups_weight, renicing,
         asking_for_a_slice, yielding, ticks, protection_of_who_gets_the_turn, requests_grow_with_the_cpus,
-        idle_tasks_are_not_favoured;
+        idle_tasks_are_not_favoured, a_group_that_goes_leaves_its_queue, who_leaves_in_debt_keeps_it;
     schedules: turns_of_scripts, turns_with_a_feature_changed;
 };
 

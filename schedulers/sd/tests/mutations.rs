@@ -76,6 +76,7 @@ const MUTATIONS: &[Mutation] = &[
     ["RSDL: what is left on the last level expires", "turns.h", "\t\tto = first_slot(rq_array(&c->rq, c->rq.active)->bitmap & STAIRCASE);\n", "", "what_is_left_on_the_last_level_goes_behind_the_next_rotation"],
     ["tasks queue at the head", "../lib/tiltyard/linux26/rq.h", "\t\tlink_before(head, i);\n", "\t\tlink_before(head, i);\n\t\ta->head[level] = i;\n", "who_is_picked"],
     ["equals preempt", "../lib/tiltyard/linux26/rq.h", "rq_task(i)->prio >= curr_prio(rq)", "rq_task(i)->prio > curr_prio(rq)", "wakeups"],
+    ["exiting tasks are asked to push for ever", "sd.bpf.c", "if (skips_custody(p))", "if (false)", "exiting_tasks_are_preempted_only_once_for_a_push"],
     ["active tasks are moved before expired ones", "../lib/tiltyard/linux26/move.h", "b->last_array = !src->arrays[expired & 1].nr_active;", "b->last_array = true;", "moves"],
 ];
 
@@ -83,7 +84,8 @@ const MUTATIONS: &[Mutation] = &[
 const TESTS: &[(&str, fn())] = named! {
     callers: a_change_does_not_begin_a_run, a_level_has_all_of_its_quota, a_moved_task_comes_to_the_array_of_the_same_kind,
         a_sync_waker_leaves_its_own_cpu_only, a_used_first_quota_is_not_the_parents_any_more, idle_tasks_that_others_may_wait_for,
-        idle_tasks_are_in_no_rotation, idling_begins_a_rotation, nobody_stays_above_the_level_that_is_served;
+        idle_tasks_are_in_no_rotation, idling_begins_a_rotation, nobody_stays_above_the_level_that_is_served,
+        exiting_tasks_are_preempted_only_once_for_a_push;
     decisions: quotas, rr_interval_grows_with_the_cpus, slots_of_the_matrix, next_slots, places_of_queued_tasks, charges,
         who_is_picked, quotas_that_are_used_up, wakeups, forks, exits, yields, nice_values_that_change, moves,
         an_idle_cpu_chooses_again_for_whatever_is_moved_to_it;
