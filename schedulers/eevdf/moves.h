@@ -223,7 +223,8 @@ static __always_inline void dequeue_entity(u32 q, u32 i, u64 now_ns, u32 how)
 		e->turn.lag = 0;
 }
 
-/* Is the entity that c has come to delayed instead of leaving? What it is to weigh. */
+/* What is to become of the entity that c has come to: its weight, and whether it is delayed instead
+ * of leaving. */
 static __always_inline void begin_step(struct climb *c, u64 now_ns)
 {
 	u32 at = here(c), q = entity(at)->queue;

@@ -25,9 +25,7 @@ static __always_inline void put_curr(struct runqueue *rq, u64 now_ns)
 /* How a task leaves. */
 #define LEAVE_QUEUE  0
 #define LEAVE_HANDS  1 /* nobody holds it any more; it keeps its place */
-/* Plus a CPU that could not hand it over; nothing is done if it is no longer current there, or is
- * in custody again. */
-#define LEAVE_UNHELD 2
+#define LEAVE_UNHELD 2 /* the core took it away; nothing is done if it is in custody again */
 
 /* Task @i leaves its queue, @how; nobody holds it afterwards. Lock held. */
 static __always_inline void leave(struct runqueue *rq, u32 i, u64 now_ns, u32 how)
