@@ -71,9 +71,9 @@ DEFINE_ARRAY_MAP(session_lock, 1, struct slot_lock)
 
 DEFINE_SLOTS(group_slots, MAX_GROUPS)
 
-/* Of the scheduler: empties the queue of group g on a CPU; group g, which has no task any more,
- * leaves all queues. */
+/* Of the scheduler: empties the queue of group g on a CPU. */
 static void group_reset_queue(u32 g, u32 cpu);
+/* Of the scheduler: group g has no tasks any more, and leaves all queues that it is in. */
 static void group_leave(u32 g);
 
 static __always_inline struct task_group_state *group(u32 g)
