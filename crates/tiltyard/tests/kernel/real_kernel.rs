@@ -270,12 +270,12 @@ fn results_carry_the_commands_scores_and_the_kernels_configuration() {
     assert!(text.contains(", configuration "), "{text}");
 }
 
-/// On the machine at hand, which is a guest that has limits, too. cfs makes groups of its own of them.
+/// On the machine at hand, which is a guest that has limits, too.
 #[test]
 fn a_command_takes_no_more_than_it_may() {
     let script = r#"
         echo outside: $(nproc) CPUs
-        $TILTYARD kernel -s cfs --rounds 1 --no-events --limit-cpus 1 --limit-memory 50 -- sh -c '
+        $TILTYARD kernel -s fifo --rounds 1 --no-events --limit-cpus 1 --limit-memory 50 -- sh -c '
             echo inside: $(nproc) CPU
             head -c 100M /dev/zero | tail > /dev/null
             echo survived inside'
@@ -293,7 +293,7 @@ fn a_command_takes_no_more_than_it_may() {
     for line in [
         "outside: 2 CPUs",
         "inside: 1 CPU",
-        "tiltyard: cfs: command killed: over the limit of 50 MiB of memory",
+        "tiltyard: fifo: command killed: over the limit of 50 MiB of memory",
         "code 6, groups: /sys/fs/cgroup/tiltyard-1",
         "survived outside",
     ] {

@@ -9,10 +9,22 @@ use std::path::{Path, PathBuf};
 /// The text that decides: the schedulers, and the crate for real kernels.
 const CONTENT: [&str; 2] = ["schedulers", "crates/kernel/src"];
 
+fn are_all_wanted() -> bool {
+    std::env::var_os("TILTYARD_ALL_CASES").is_some()
+}
+
+/// One of these cases, or all.
+pub fn some<T>(cases: &[T]) -> &[T] {
+    if are_all_wanted() {
+        return cases;
+    }
+    let at = (content() % cases.len() as u64) as usize;
+    &cases[at..=at]
+}
+
 /// Whether the test with this number among `of` is to run; reports it if not.
 pub fn includes(number: u64, of: u64) -> bool {
-    let all = std::env::var_os("TILTYARD_ALL_CASES").is_some();
-    let chosen = all || content() % of == number;
+    let chosen = are_all_wanted() || content() % of == number;
     if !chosen {
         let test = std::thread::current().name().unwrap_or_default().to_owned();
         // Not eprintln!, which the test harness hides when a test passes.
