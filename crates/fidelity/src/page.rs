@@ -44,9 +44,9 @@ fn head(results: &[Results]) -> String {
          # How far the simulated machine is from the kernel\n\n\
          The same scheduler sources and the same workload files ran in both. In the kernel, `tiltyard exec` ran the workloads\n\
          with real threads, and a BPF program recorded the scheduler's events. The simulated machine had the costs that\n\
-         `tiltyard calibrate` had measured in the same guest before: under schedulers of BPF, or, where the other side is only\n\
-         the kernel's own scheduler, under that one, whose decisions are then part of its switches and wakeups, and callbacks\n\
-         cost nothing. `tiltyard fidelity` repeats all of this.\n",
+         `tiltyard calibrate` had measured in the same guest before. For settings that compare only with the kernel's own\n\
+         scheduler, these costs were measured under that scheduler: its work is part of switches and wakeups, and callbacks\n\
+         cost nothing. All others were measured under BPF schedulers. `tiltyard fidelity` repeats all of this.\n",
     );
     if let Some(first) = results.first() {
         let t = &first.tolerance;
