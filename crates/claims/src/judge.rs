@@ -98,6 +98,12 @@ impl Verdict {
         self
     }
 
+    /// Whether it is reproduced, but not with each seed taken alone.
+    pub fn holds_for_medians_only(&self) -> bool {
+        let reproduced = self.verdict == ClaimOutcome::Reproduced;
+        reproduced && !self.identical && self.holds_with < self.seeds
+    }
+
     /// Agreement between the seeds, for a reader; empty if nothing was judged.
     pub fn agreement(&self) -> String {
         match (self.seeds, self.identical) {

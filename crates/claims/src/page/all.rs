@@ -57,9 +57,16 @@ pub(super) fn all_claims(
     }
 }
 
-/// For a reproduced claim, whether it is specific; for any other, where it holds.
+/// For a reproduced claim, whether it is specific, and with how many seeds it holds if not with each; for any other, where it
+/// holds.
 fn remark(kept: &Kept, verdict: &Verdict, classes: &BTreeMap<&str, Class>) -> String {
+    if let Some(names) = holds_in(kept, verdict) {
+        return format!("holds in: {names}");
+    }
     let class = classes.get(verdict.id.as_str()).map(|class| class.name());
-    let holds = holds_in(kept, verdict).map(|names| format!("holds in: {names}"));
-    holds.or(class.map(str::to_owned)).unwrap_or_default()
+    let class = class.unwrap_or_default();
+    match verdict.holds_for_medians_only() {
+        true => format!("{class}<br>{}", verdict.agreement()),
+        false => class.to_owned(),
+    }
 }

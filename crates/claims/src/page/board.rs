@@ -34,7 +34,21 @@ pub fn totals(experiments: &[Experiment], kept: &Kept) -> String {
         (0..3).for_each(|i| sum.0[i] += counts[i]);
         (0..2).for_each(|i| sum.1[i] += of_class[i]);
     }
-    out + &totals_row("**all**", sum.0, sum.1)
+    out + &totals_row("**all**", sum.0, sum.1) + &close_calls(kept)
+}
+
+/// How many claims are reproduced by the medians of the seeds, but not by each seed.
+fn close_calls(kept: &Kept) -> String {
+    let partly = kept.sim.iter().filter(|v| v.holds_for_medians_only());
+    let (most, few): (Vec<_>, Vec<_>) = partly.partition(|v| 2 * v.holds_with > v.seeds);
+    match most.len() + few.len() {
+        0 => String::new(),
+        n => format!(
+            "\nOf the reproduced claims, {n} hold for the medians of the seeds but not with each seed alone, {} of them with at most \
+             half of the seeds.\n",
+            few.len()
+        ),
+    }
 }
 
 fn totals_row(name: &str, [good, bad, open]: [usize; 3], [specific, shared]: [usize; 2]) -> String {
