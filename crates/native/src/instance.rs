@@ -45,11 +45,11 @@ pub enum Crash {
 pub enum LoadError {
     #[error("unknown tunable '{name}'; it has: {known}")]
     UnknownGlobal { name: String, known: String },
-    #[error("value {value} does not fit tunable '{name}' ({bytes} bytes)")]
+    #[error("value {value} does not fit tunable '{name}': it takes {takes}")]
     ValueRange {
         name: String,
         value: String,
-        bytes: u64,
+        takes: String,
     },
     #[error("tunable '{name}' ({elements} x {bytes} bytes) does not take {value}: {why}")]
     Array {
@@ -459,7 +459,7 @@ fn encode(name: &str, global: &Global, value: &Value) -> Result<Vec<u8>, LoadErr
         return Err(LoadError::ValueRange {
             name: name.to_owned(),
             value: text,
-            bytes: global.size,
+            takes: takes(global.kind, global.size),
         });
     }
     Ok(match value {
@@ -477,6 +477,20 @@ fn fits(int: i128, kind: GlobalKind, size: u64) -> bool {
         GlobalKind::Unsigned => (0..1i128 << bits).contains(&int),
         GlobalKind::Signed => (-(1i128 << (bits - 1))..1i128 << (bits - 1)).contains(&int),
         GlobalKind::Bytes => false,
+    }
+}
+
+/// What a tunable takes, in words.
+fn takes(kind: GlobalKind, size: u64) -> String {
+    let bits = size.saturating_mul(8).min(64) as u32;
+    match kind {
+        GlobalKind::Bool => "true or false".to_owned(),
+        GlobalKind::Unsigned => format!("0 to {}", (1i128 << bits) - 1),
+        GlobalKind::Signed => {
+            let most = (1i128 << (bits - 1)) - 1;
+            format!("{} to {most}", -most - 1)
+        }
+        GlobalKind::Bytes => format!("{size} bytes"),
     }
 }
 

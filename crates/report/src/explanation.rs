@@ -132,7 +132,7 @@ impl Explanation {
             return match rest {
                 rest if rest > 1.0 => self.against(rest),
                 rest => format!(
-                    "Most of it has other causes: with everything above switched off, {} of the difference remains.",
+                    "Most of it has other causes: with all mechanisms of the list switched off, {} of the difference remains.",
                     units::share(rest)
                 ),
             };

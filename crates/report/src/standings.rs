@@ -171,20 +171,20 @@ impl Standings {
         let with_most = (0..tallies.len()).filter(|at| tallies[*at].won == most);
         let with_most: Vec<&str> = with_most.map(name).collect();
         let leads = match (most, with_most.as_slice()) {
-            (0, _) => "Nobody wins a contest.".to_owned(),
-            (_, [one]) => format!("{one} wins most contests: {most} of {all}."),
+            (0, _) => "No scheduler wins a contest.".to_owned(),
+            (_, [one]) => format!("{one} wins the most contests: {most} of {all}."),
             (_, several) => format!(
-                "{} win most contests: {most} of {all} each.",
+                "{} win the most contests: {most} of {all} each.",
                 several.join(", ")
             ),
         };
         let steady = (0..tallies.len()).filter(|at| tallies[*at].failed == 0);
         let steady: Vec<&str> = steady.map(name).collect();
         let steady = match steady.len() {
-            0 => "Each scheduler fails somewhere.".to_owned(),
-            n if n == tallies.len() => "Nobody fails.".to_owned(),
+            0 => "Every scheduler fails in at least one contest.".to_owned(),
+            n if n == tallies.len() => "No scheduler fails.".to_owned(),
             1 => format!("Only {} never fails.", steady[0]),
-            _ => format!("Those that never fail: {}.", steady.join(", ")),
+            _ => format!("Schedulers that never fail: {}.", steady.join(", ")),
         };
         format!("{leads} {steady} Counts depend on which workloads and machines were chosen.")
     }

@@ -341,6 +341,12 @@ fn question(asked: &QuestionTable, before: &Done, after: Done) -> Result<Questio
         .answer
         .replace("{before}", &first)
         .replace("{after}", &second);
+    if let Some((_, rest)) = answer.split_once('{') {
+        let unknown = rest.split('}').next().unwrap_or_default();
+        return Err(format!(
+            "answer: {{{unknown}}} stands for nothing; write {{before}} or {{after}}"
+        ));
+    }
     Ok(Question {
         ask: asked.ask.trim().to_owned(),
         change: asked.change.clone(),

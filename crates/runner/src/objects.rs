@@ -115,7 +115,7 @@ fn tunable(
     let error = |what: String| Error::argument("scheduler", &choice.argument, what);
     if object.globals.contains_key(name) && !object.tunables.contains_key(name) {
         let what =
-            format!("{name} is a variable, not a tunable: those are declared const volatile");
+            format!("{name} is a variable, not a tunable; tunables are declared const volatile");
         return Err(error(what));
     }
     let Some(global) = object.tunables.get(name) else {

@@ -154,7 +154,8 @@ pub fn about(argument: &str) -> String {
     match (about.as_str(), settings) {
         (_, "") => about,
         ("", settings) => settings.to_owned(),
-        (about, settings) => format!("{about} With {settings}."),
+        (about, settings) if about.ends_with('.') => format!("{about} With {settings}."),
+        (about, settings) => format!("{about}; with {settings}"),
     }
 }
 
@@ -312,6 +313,24 @@ pub fn choose(argument: &str) -> Result<Choice, Error> {
     })
 }
 
+/// [`choose`] for several that are compared.
+pub fn choose_all(arguments: &[String]) -> Result<Vec<Choice>, Error> {
+    let choices: Result<Vec<Choice>, Error> = arguments.iter().map(|a| choose(a)).collect();
+    let mut choices = choices?;
+    tell_apart(&mut choices);
+    Ok(choices)
+}
+
+/// Where two would have the same name, each is named as typed.
+pub fn tell_apart(choices: &mut [Choice]) {
+    let labels: Vec<String> = choices.iter().map(|c| c.label.clone()).collect();
+    for choice in choices {
+        if labels.iter().filter(|l| **l == choice.label).count() > 1 {
+            choice.label.clone_from(&choice.argument);
+        }
+    }
+}
+
 /// Names that the scx project gives to every scheduler's source and its folders.
 const NO_NAMES: [&str; 3] = ["main", "bpf", "src"];
 
@@ -354,10 +373,7 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
                 in_use::is_read(&path);
                 Ok((path, Vec::new()))
             }
-            false => {
-                let what = format!("{}; name a .bpf.c that exists", data::no_file(&path));
-                Err(unknown(argument, what))
-            }
+            false => own_preset(argument, &path),
         };
     }
     let shipped = names()?;
@@ -379,6 +395,39 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
     let hint = nearest::hint(name, &known);
     let what = format!("no scheduler and no preset of this name; {hint}");
     Err(unknown(argument, what))
+}
+
+/// `FOLDER/PRESET`: a preset of the scheduler in a folder of the user's own.
+fn own_preset(argument: &str, path: &Path) -> Result<(PathBuf, Vec<(String, String)>), Error> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let file = folder.join("presets.toml");
+    let own = match file.is_file() {
+        true => read_presets(&file, "")?,
+        false => Vec::new(),
+    };
+    let name = path.file_name().unwrap_or_default();
+    let Some(preset) = own.into_iter().find(|preset| name == preset.name.as_str()) else {
+        let what = format!(
+            "{}; name a .bpf.c that exists, or a preset of the presets.toml there",
+            data::no_file(path)
+        );
+        return Err(unknown(argument, what));
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut sources = entries.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".bpf.c")
+    });
+    match (sources.next(), sources.next()) {
+        (Some(source), None) => {
+            in_use::is_read(&source);
+            Ok((source, preset.tunables))
+        }
+        _ => {
+            let what = "a preset of a folder needs one .bpf.c there".to_owned();
+            Err(unknown(argument, what))
+        }
+    }
 }
 
 /// An error about an argument of `-s`.
@@ -412,6 +461,38 @@ mod tests {
         let choice = choose("fifo:slice_ms=6").unwrap();
         assert_eq!(choice.tunables, [("slice_ms".to_owned(), "6".to_owned())]);
         assert!(choice.source.ends_with("schedulers/fifo/fifo.bpf.c"));
+    }
+
+    #[test]
+    fn a_folder_of_ones_own_has_presets_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| format!("{}/{name}", folder.path().display());
+        std::fs::write(of("my.bpf.c"), "").unwrap();
+        let presets = "[long]\ndescription = \"\"\nset = { slice_ms = 7 }\n";
+        std::fs::write(of("presets.toml"), presets).unwrap();
+        let choice = choose(&of("long:x=1")).unwrap();
+        assert!(choice.source.ends_with("my.bpf.c"));
+        assert_eq!(choice.label, "long:x=1");
+        let set = |tunable: &str, value: &str| (tunable.to_owned(), value.to_owned());
+        assert_eq!(choice.tunables, [set("slice_ms", "7"), set("x", "1")]);
+        let refused = |name: &str| choose(&of(name)).unwrap_err().to_string();
+        assert!(refused("short").contains("or a preset of the presets.toml there"));
+        std::fs::write(of("other.bpf.c"), "").unwrap();
+        assert!(refused("long").contains("needs one .bpf.c there"));
+    }
+
+    #[test]
+    fn those_of_one_name_are_named_as_typed() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = format!("{}/fifo.bpf.c", folder.path().display());
+        std::fs::write(&own, "").unwrap();
+        let labels = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|a| a.to_string()).collect();
+            let choices = choose_all(&arguments).unwrap().into_iter();
+            choices.map(|choice| choice.label).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(&["fifo", &own]), ["fifo", own.as_str()]);
+        assert_eq!(labels(&["rr", &own]), ["rr", "fifo"]);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::table::interval_text;
 
 const WIDTH: f64 = 344.0;
 /// Where names end, and the plot begins and ends.
-const NAME: f64 = 88.0;
-const LEFT: f64 = 97.0;
+const NAME: f64 = 94.0;
+const LEFT: f64 = 101.0;
 const RIGHT: f64 = 227.0;
 const VALUE: f64 = 238.0;
 const ROW: f64 = 17.0;
@@ -22,7 +22,7 @@ const FOOT: f64 = 15.0;
 /// The axis ends at this many times the best's value; what is beyond is drawn at its end.
 const MOST: f64 = 8.0;
 /// Longest name, in letters.
-const LETTERS: usize = 14;
+const LETTERS: usize = 13;
 
 /// How far from the best something is -> where that is drawn.
 enum Axis {

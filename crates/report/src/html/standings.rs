@@ -96,8 +96,8 @@ fn glance_cell(of: &Standings, at: usize) -> String {
         Decision::Shared { who, tie, clear } => {
             let what = if *tie { "a tie" } else { "no winner" };
             let rest = match (clear, who.len()) {
-                (true, 2) => ", but both beat all others",
-                (true, _) => ", but each beats all others",
+                (true, 2) => " of two that beat all others",
+                (true, _) => " of those that beat all others",
                 (false, n) if n == of.schedulers.len() => ", nobody is beaten",
                 (false, _) => "",
             };
@@ -154,7 +154,7 @@ pub fn league(of: &Standings) -> String {
          <th class=\"n\">shares</th><th class=\"n\">beaten</th><th class=\"n\">failed</th><th></th></tr></thead><tbody>\n{rows}</tbody></table></div>\n"
     );
     let lead = format!(
-        "{} Counted are contests that a scheduler won, in which it shares the lead, in which the best beat it, and in which it failed.",
+        "{} The columns count the contests that a scheduler won, shared the lead in, lost to the best, and failed in.",
         of.overall()
     );
     section("league", "Standings", &lead, &table)

@@ -30,10 +30,51 @@ pub enum Outcome {
     /// The scheduler or the workload failed, which is a result.
     Failed {
         /// In a word or two.
-        how: String,
+        how: How,
         /// In a line.
         what: String,
     },
+}
+
+/// How a run failed; written in a word or two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// The scheduler left by itself.
+    #[serde(rename = "exited")]
+    Exited,
+    /// The watchdog took the scheduler out.
+    #[serde(rename = "ejected")]
+    Ejected,
+    /// Tasks waited to the end although CPUs were idle.
+    #[serde(rename = "left tasks waiting")]
+    Stranded,
+    /// The scheduler crashed.
+    #[serde(rename = "crashed")]
+    Crashed,
+    /// The scheduler made an error.
+    #[serde(rename = "failed")]
+    Failed,
+    /// The workload made an error.
+    #[serde(rename = "workload failed")]
+    Workload,
+    /// Something is not modelled.
+    #[serde(rename = "not modelled")]
+    NotModelled,
+}
+
+impl How {
+    /// What tables call it.
+    pub fn words(self) -> &'static str {
+        match self {
+            How::Exited => "exited",
+            How::Ejected => "ejected",
+            How::Stranded => "left tasks waiting",
+            How::Crashed => "crashed",
+            How::Failed => "failed",
+            How::Workload => "workload failed",
+            How::NotModelled => "not modelled",
+        }
+    }
 }
 
 /// Outcomes of cells.
@@ -146,7 +187,7 @@ fn one(plan: &Plan, cell: Cell, cache: &Cache) -> Result<(Outcome, bool), Error>
         }
         Err(Error::Sim(error)) => match how(&error) {
             Some(how) => Outcome::Failed {
-                how: how.to_owned(),
+                how,
                 what: error
                     .to_string()
                     .lines()
@@ -163,18 +204,32 @@ fn one(plan: &Plan, cell: Cell, cache: &Cache) -> Result<(Outcome, bool), Error>
 }
 
 /// How a run failed; `None`: the fault is not the scheduler's, and not the workload's.
-fn how(error: &SimError) -> Option<&'static str> {
+fn how(error: &SimError) -> Option<How> {
     Some(match error {
-        SimError::Left(_) => "exited",
-        SimError::Ejected(_) => "ejected",
-        SimError::Stranded(..) => "left tasks waiting",
+        SimError::Left(_) => How::Exited,
+        SimError::Ejected(_) => How::Ejected,
+        SimError::Stranded(..) => How::Stranded,
         SimError::Engine { error, .. } => match error {
-            RunError::Crash { .. } => "crashed",
-            RunError::Scheduler(_) => "failed",
-            RunError::Workload(_) => "workload failed",
-            RunError::NotModelled(_) => "not modelled",
+            RunError::Crash { .. } => How::Crashed,
+            RunError::Scheduler(_) => How::Failed,
+            RunError::Workload(_) => How::Workload,
+            RunError::NotModelled(_) => How::NotModelled,
             RunError::Load(_) | RunError::Environment(_) => return None,
         },
         SimError::Panicked | SimError::Differs(..) => return None,
     })
+}
+
+/// Of each contest, the first run that failed under each scheduler: its name, how and what.
+pub fn failures<'a>(plan: &Plan, outcomes: &'a Outcomes) -> Vec<(String, How, &'a str)> {
+    let mut failures = Vec::new();
+    let mut last = None;
+    for (cell, outcome) in outcomes {
+        if let Outcome::Failed { how, what } = outcome
+            && last.replace(cell.0) != Some(cell.0)
+        {
+            failures.push((name(plan, *cell), *how, what.as_str()));
+        }
+    }
+    failures
 }

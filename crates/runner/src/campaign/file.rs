@@ -164,10 +164,15 @@ fn schedulers_of(
     source: &Source,
     list: &Spanned<Vec<Spanned<String>>>,
 ) -> Result<Vec<Named>, Error> {
-    let mut all: Vec<Named> = Vec::new();
-    for argument in list.get_ref() {
+    let list_of = list.get_ref();
+    let choices = list_of.iter().map(|argument| {
         let choice = schedulers::choose(argument.get_ref());
-        let choice = at(source, "schedulers", argument, choice)?;
+        at(source, "schedulers", argument, choice)
+    });
+    let mut choices = choices.collect::<Result<Vec<_>, _>>()?;
+    schedulers::tell_apart(&mut choices);
+    let mut all: Vec<Named> = Vec::new();
+    for (argument, choice) in list_of.iter().zip(choices) {
         if all.iter().any(|known| known.name == choice.label) {
             return Err(twice(source, argument, &choice.label));
         }

@@ -166,7 +166,10 @@ impl Campaign {
         machines: &[String],
         workloads: &[String],
     ) -> Result<(), Error> {
-        retain("scheduler", &mut self.schedulers, schedulers, |s| &s.name)?;
+        let others = "--with adds others";
+        retain("scheduler", others, &mut self.schedulers, schedulers, |s| {
+            &s.name
+        })?;
         let is = |known: &Named, typed: &String| known.name == *typed || known.argument == *typed;
         for argument in machines {
             if !self.machines.iter().any(|known| is(known, argument)) {
@@ -185,13 +188,17 @@ impl Campaign {
         }
         let is_wanted = |m: &Named| machines.is_empty() || machines.iter().any(|one| is(m, one));
         self.machines.retain(is_wanted);
-        retain("workload", &mut self.disciplines, workloads, |d| &d.name)?;
-        Ok(())
+        let others = "a campaign file of your own takes others";
+        retain("workload", others, &mut self.disciplines, workloads, |d| {
+            &d.name
+        })
     }
 }
 
+/// Keeps those of the wanted names, or all if there are none; `others`: what to do about one that is not among them.
 fn retain<T>(
     of: &'static str,
+    others: &str,
     all: &mut Vec<T>,
     wanted: &[String],
     name: impl Fn(&T) -> &String,
@@ -199,7 +206,8 @@ fn retain<T>(
     for one in wanted {
         if !all.iter().any(|item| name(item) == one) {
             let known: Vec<String> = all.iter().map(|item| name(item).clone()).collect();
-            let what = format!("not in this campaign; {}", nearest::hint(one, &known));
+            let hint = nearest::hint(one, &known);
+            let what = format!("not in this campaign ({others}); {hint}");
             return Err(Error::argument(of, one, what));
         }
     }

@@ -265,7 +265,9 @@ impl<'a> Judge<'a> {
         };
         let figures = match run {
             None => return Some(fault(Kind::Failed, "no run", "the run was not done")),
-            Some(Outcome::Failed { how, what }) => return Some(fault(Kind::Failed, how, what)),
+            Some(Outcome::Failed { how, what }) => {
+                return Some(fault(Kind::Failed, how.words(), what));
+            }
             Some(Outcome::Ran { figures, .. }) => figures,
         };
         let limit_ns = self.discipline.starved_after_ns.map(|ns| ns as f64);
@@ -409,7 +411,7 @@ mod tests {
             rule: Rule::of(Better::Lower),
         };
         let ejected = Outcome::Failed {
-            how: "ejected".to_owned(),
+            how: crate::campaign::How::Ejected,
             what: "at once".to_owned(),
         };
         let (good, long, longer) = (waits(1e9), waits(2e9), waits(3e9));

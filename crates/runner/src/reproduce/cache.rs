@@ -97,6 +97,12 @@ impl Cache {
         })
     }
 
+    /// The same to be read only: the folder must be there.
+    pub fn of_folder(folder: &Path) -> Result<Cache, Error> {
+        std::fs::read_dir(folder).map_err(|e| Error::file(Role::Input, folder, "read", e))?;
+        Cache::in_folder(folder)
+    }
+
     /// Whether results outlive this process.
     pub fn keeps(&self) -> bool {
         self.folder.is_some()
@@ -125,7 +131,7 @@ impl Cache {
             Ok(_) => "another run's results under its name".to_owned(),
             Err(e) => format!("not whole ({e})"),
         };
-        let complaint = format!("{}: {wrong}; the run is done again", data::shown(&path));
+        let complaint = format!("{}: {wrong}; it does not count", data::shown(&path));
         if let Ok(mut complaints) = self.complaints.lock() {
             complaints.push(complaint);
         }

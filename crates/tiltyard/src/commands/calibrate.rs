@@ -31,8 +31,8 @@ pub struct Args {
     /// Measure while the scheduler's events are recorded, as tiltyard kernel does: the costs then include that.
     #[arg(long)]
     recorded: bool,
-    /// Measure only under the kernel's own scheduler, whose work is then part of switches and wakeups: schedulers of the
-    /// simulated machine decide for free, as is right when they are compared with it.
+    /// Measure only under the kernel's own scheduler. Its work is then part of the costs of switches and wakeups, and callbacks
+    /// of simulated schedulers cost nothing. Use this to compare simulated schedulers with the kernel's own.
     #[arg(long)]
     without_bpf: bool,
     /// Where to write the machine file [default: standard output].

@@ -6,14 +6,15 @@ use std::time::Instant;
 
 use tiltyard_report::{html, standings};
 use tiltyard_runner::campaign::{
-    self, Account, Campaign, Discipline, Named, Outcomes, Plan, Shard, Source, Summed,
+    self, Account, Campaign, Discipline, How, Named, Outcomes, Plan, Shard, Source, Summed,
 };
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
 use tiltyard_runner::{Error, duration, machines, schedulers, workloads};
+use tiltyard_workload::Workload;
 
 use super::list::Format;
-use crate::failure::{Code, Failure};
+use crate::failure::{self, Code, Failure};
 use crate::flags::RunFlags;
 use crate::progress::{Bar, Steps};
 use crate::terminal;
@@ -55,7 +56,7 @@ pub struct Flags {
     /// Only these workloads of the campaign, by their names in its tables; separated by commas.
     #[arg(short, long = "workload", value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// Only these of its machines, or others, as for tiltyard run -m: host is this one.
+    /// Only these machines: names in the campaign, or any that tiltyard run -m takes (host: a simulation of this computer).
     #[arg(short, long = "machine", value_name = "NAMES|M", value_delimiter = ',')]
     machines: Vec<String>,
     /// Only these of its schedulers.
@@ -105,12 +106,17 @@ pub fn run_file(argument: &str, flags: &Flags, words: &[&str]) -> Result<(), Fai
     let mut campaign = campaign::read(&campaign::path(argument)?)?;
     campaign.select(&flags.schedulers, &flags.machines, &flags.workloads)?;
     for argument in &flags.with {
-        let choice = schedulers::choose(argument)?;
-        if campaign.schedulers.iter().any(|s| s.name == choice.label) {
+        let choice = schedulers::choose(argument).map_err(of_with)?;
+        if campaign.schedulers.iter().any(|s| s.argument == *argument) {
             let line = format!("--with {argument}: it is already in the campaign");
             return Err(Failure::usage(line));
         }
-        let named = Named::typed(choice.label, choice.argument);
+        let is_named = |name: &String| campaign.schedulers.iter().any(|s| s.name == *name);
+        let name = match is_named(&choice.label) {
+            true => argument.clone(),
+            false => choice.label,
+        };
+        let named = Named::typed(name, choice.argument);
         campaign.schedulers.push(named);
     }
     if let Some(seeds) = flags.seeds {
@@ -118,6 +124,7 @@ pub fn run_file(argument: &str, flags: &Flags, words: &[&str]) -> Result<(), Fai
     }
     let show = Show::open(flags.format, &flags.report, &flags.figures)?;
     let cache = match &flags.results {
+        Some(folder) if flags.no_runs => Cache::of_folder(folder)?,
         Some(folder) => Cache::in_folder(folder)?,
         None => Cache::open(!flags.no_cache),
     };
@@ -141,6 +148,18 @@ pub fn run_file(argument: &str, flags: &Flags, words: &[&str]) -> Result<(), Fai
     show.publish(&campaign, &summed, &account, wall_s)
 }
 
+/// An error about a scheduler that --with named.
+fn of_with(error: Error) -> Error {
+    match error {
+        Error::Argument { value, what, .. } => Error::Argument {
+            of: "with",
+            value,
+            what,
+        },
+        error => error,
+    }
+}
+
 /// Several workloads of `tiltyard run`: a campaign without a file, with each workload's default metric.
 pub struct Several<'a> {
     pub runs: &'a RunFlags,
@@ -153,19 +172,18 @@ pub struct Several<'a> {
 /// Does the runs of all workloads.
 pub fn run_several(several: &Several) -> Result<(), Failure> {
     let runs = several.runs;
-    let mut entrants = Vec::new();
-    for argument in &runs.schedulers {
-        let choice = schedulers::choose(argument)?;
-        entrants.push(Named::typed(choice.label, choice.argument));
-    }
+    let choices = schedulers::choose_all(&runs.schedulers)?.into_iter();
+    let entrants = choices.map(|choice| Named::typed(choice.label, choice.argument));
+    let loaded = several.workloads.iter().map(|w| workloads::load(w));
+    let loaded: Vec<Workload> = loaded.collect::<Result<_, _>>()?;
     let mut disciplines = Vec::new();
-    for argument in &several.workloads {
-        let workload = workloads::load(argument)?;
-        workloads::require_end(argument, &workload, runs.duration)?;
+    for (argument, workload) in several.workloads.iter().zip(&loaded) {
+        workloads::require_end(argument, workload, runs.duration)?;
+        let is_alone = loaded.iter().filter(|w| w.name == workload.name).count() == 1;
         disciplines.push(Discipline {
-            name: workload.name,
+            name: if is_alone { &workload.name } else { argument }.clone(),
             workload: argument.clone(),
-            about: workload.description,
+            about: workload.description.clone(),
             metric: None,
             duration: runs.duration.map(duration::write),
             patch: Default::default(),
@@ -178,7 +196,7 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
         title: format!("{} on {}", several.workloads.join(", "), machine.name),
         about: String::new(),
         seeds: u64::from(runs.seeds.unwrap_or(1)),
-        schedulers: entrants,
+        schedulers: entrants.collect(),
         machines: vec![Named::typed(machine.name, runs.machine.clone())],
         disciplines,
         source: Source::default(),
@@ -192,7 +210,32 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
     let seeds: Vec<String> = seeds.into_iter().flatten().collect();
     let command = runs.shell_line("run", &runs.schedulers, &seeds);
     let summed = campaign::standings(&plan, &outcomes, command)?;
-    show.publish(&campaign, &summed, &account, begun.elapsed().as_secs_f64())
+    show.publish(&campaign, &summed, &account, begun.elapsed().as_secs_f64())?;
+    first_failure(&plan, &outcomes)
+}
+
+/// Runs that failed, a line each. Unlike in a campaign, they are the command's failure, as with one workload.
+fn first_failure(plan: &Plan, outcomes: &Outcomes) -> Result<(), Failure> {
+    let failures = campaign::failures(plan, outcomes);
+    let Some((_, first, _)) = failures.first() else {
+        return Ok(());
+    };
+    let code = match first {
+        How::Exited => Code::Left,
+        How::Stranded => Code::Stranded,
+        How::Workload => Code::Workload,
+        How::NotModelled => Code::NotModelled,
+        How::Ejected | How::Crashed | How::Failed => Code::Scheduler,
+    };
+    let mut failure = Failure::new(code, "");
+    failure.faults = failures
+        .iter()
+        .map(|(name, _, what)| failure::Fault {
+            line: format!("{name}: {what}"),
+            span: None,
+        })
+        .collect();
+    Err(failure)
 }
 
 fn plan(campaign: &Campaign) -> Result<Plan<'_>, Failure> {

@@ -36,13 +36,12 @@ Examples:
   tiltyard compare base.json --list-metrics
       The metrics that can have limits.
 
-A limit is METRIC > CHANGE or METRIC < CHANGE. METRIC is a name of --list-metrics, whole
-(sysbench.latency_us_p99), or the part after a dot (latency_us_p99: that of every app).
-CHANGE is a part of A's figure (+10%), or an amount: times in ns, us, ms or s (+50us), rates
-in /s, shares in points (+2points), others without a unit.
+A limit is METRIC > CHANGE or METRIC < CHANGE. METRIC is a name of --list-metrics, whole (sysbench.latency_us_p99), or \
+the part after a dot (latency_us_p99: that of every app). CHANGE is a part of A's figure (+10%), or an amount: times \
+in ns, us, ms or s (+50us), rates in /s, shares in points (+2points), others without a unit.
 
-At least four runs of each side are needed to distinguish a difference from chance; take five or
-more. One simulated run each, with the same seed, is exact, and compared as it is.")]
+At least four runs of each side are needed to distinguish a difference from chance; take five or more. One simulated \
+run each, with the same seed, is exact, and compared as it is.")]
 pub struct Args {
     /// The first result, FILE.json or FILE.json#SCHEDULER: the baseline.
     a: String,

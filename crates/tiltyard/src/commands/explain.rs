@@ -8,6 +8,7 @@ use tiltyard_runner::explain::{self, Answer, Question};
 use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
+use tiltyard_runner::schedulers::Choice;
 use tiltyard_runner::{Progress, machines, schedulers, workloads};
 
 use crate::failure::Failure;
@@ -35,8 +36,7 @@ Examples:
   tiltyard explain -w mine.json -s fifo,./my.bpf.c -m smp4 --duration 5s
       A scheduler that declares no mechanisms: only the machine's are switched off.
 
-Up to six mechanisms are switched off in all combinations; more in some orders, always the same ones, and shares then have
-intervals. The schedulers' probes are disabled, as with tiltyard run --no-probes.")]
+Up to six mechanisms are switched off in all combinations; more in some orders, always the same ones, and shares then have intervals. The schedulers' probes are disabled, as with tiltyard run --no-probes.")]
 pub struct Args {
     #[command(flatten)]
     runs: RunFlags,
@@ -80,7 +80,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let machine = machines::load(&args.runs.machine)?;
     workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
-    let schedulers = [build(a, a == b)?, build(b, a == b)?];
+    if a == b {
+        let line = format!("--scheduler: {a} is given twice; name two that differ");
+        return Err(Failure::usage(line));
+    }
+    let choices = schedulers::choose_all(&args.runs.schedulers)?;
+    let schedulers = [build(&choices[0])?, build(&choices[1])?];
     let seeds: Vec<u64> = (1..=u64::from(args.runs.seeds.unwrap_or(1))).collect();
     let question = Question {
         machine: &machine,
@@ -102,15 +107,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     publish(args, &answer?, report)
 }
 
-fn build(argument: &str, twice: bool) -> Result<Built, Failure> {
-    if twice && !argument.is_empty() {
-        let line = format!("--scheduler: {argument} is given twice; name two that differ");
-        return Err(Failure::usage(line));
-    }
-    let choice = schedulers::choose(argument)?;
+fn build(choice: &Choice) -> Result<Built, Failure> {
     let steps = Steps::new();
     steps.step(&format!("building {}", choice.label));
-    Ok(objects::native(&choice, false)?)
+    Ok(objects::native(choice, false)?)
 }
 
 /// The command that gives the same answer.

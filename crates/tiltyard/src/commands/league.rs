@@ -15,8 +15,8 @@ const NAME: &str = "league";
 #[command(after_help = "\
 Examples:
   tiltyard league --report league.html
-      The table, and the page with a small chart for each workload and machine. On two cores under ten minutes; what is
-      stopped continues.
+      The table, and the page with a small chart for each workload and machine. On two cores under ten minutes; what \
+is stopped continues.
   tiltyard league --with ./my.bpf.c
       Your scheduler among the others; their runs are known if you ran the league before.
   tiltyard league -w desktop,game-60 -m today

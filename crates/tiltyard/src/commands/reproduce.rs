@@ -51,10 +51,9 @@ Examples:
   tiltyard reproduce 'atc18.ule.*' --instead ule=ule:interact_thresh=60
       Which verdicts would change if ULE's threshold were 60.
 
-A claim is judged by its check on the medians over the seeds: reproduced or not-reproduced; without a
-check, or when a run of it fails, it is not-run. Runs are cached: what was
-stopped continues, and what is repeated needs no new runs. The exit code shows whether everything
-could be judged, not the verdicts.")]
+A claim is judged by its check on the medians over the seeds: reproduced or not-reproduced; without a check, or when a \
+run of it fails, it is not-run. Runs are cached: what was stopped continues, and what is repeated needs no new runs. \
+The exit code shows whether everything could be judged, not the verdicts.")]
 pub struct Args {
     /// Claims (ids, globs), sources, sections, or experiments; none: all.
     #[arg(value_name = "ID|GLOB|SOURCE")]

@@ -19,7 +19,7 @@ use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::Experiment;
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
-use tiltyard_runner::{machines, user_space, verification, window, workloads};
+use tiltyard_runner::{duration, machines, user_space, verification, window, workloads};
 use tiltyard_tables::RunFiles;
 
 use super::campaign::{self, Several};
@@ -173,7 +173,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(workloads) = several(args) {
         return run_several(args, workloads);
     }
-    let choices = choose(args)?;
+    let choices = schedulers::choose_all(&args.runs.schedulers)?;
     let seeds: Vec<u64> = args
         .runs
         .seeds
@@ -189,6 +189,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ));
     }
     let (workload, text) = args.runs.load_workload()?;
+    let end_ns = args.runs.duration.or(workload.duration_ns);
+    let from_ns = args.timeline.and_then(|window| window.from_ns);
+    if let (Some(from), Some(end)) = (from_ns, end_ns)
+        && from >= end
+    {
+        let end = duration::write(end);
+        let line = format!("--timeline: the run ends at {end}, before the window; write FROM..TO");
+        return Err(Failure::usage(line));
+    }
     let by = args.by.by();
     by.check(&workload)
         .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}; use --by task")))?;
@@ -293,24 +302,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             details: None,
         })
     })
-}
-
-/// The requested schedulers. If two would have the same name, each is named as typed.
-fn choose(args: &Args) -> Result<Vec<Choice>, Failure> {
-    let chosen: Result<Vec<Choice>, Error> = args
-        .runs
-        .schedulers
-        .iter()
-        .map(|s| schedulers::choose(s))
-        .collect();
-    let mut choices = chosen?;
-    let labels: Vec<String> = choices.iter().map(|c| c.label.clone()).collect();
-    for choice in &mut choices {
-        if labels.iter().filter(|l| **l == choice.label).count() > 1 {
-            choice.label.clone_from(&choice.argument);
-        }
-    }
-    Ok(choices)
 }
 
 /// The schedulers that could be built; the failures of others are printed. A mistake in the command line ends it.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tiltyard_runner::{lesson, output};
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::progress::Bar;
 
 /// Make interactive pages for teaching: a scheduler's rule, a run with its own quantities, and questions that readers answer
@@ -35,6 +35,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let mut path = file.with_extension("html");
         if let (Some(folder), Some(name)) = (&args.out, path.file_name()) {
             path = folder.join(name);
+        }
+        if let Some(folder) = &args.out {
+            std::fs::create_dir_all(folder)
+                .map_err(|e| Failure::io(Code::Other, folder, "create", &e))?;
         }
         output::write(&path, page.as_bytes())?;
         super::print(&format!("Page    {}\n", path.display()))?;

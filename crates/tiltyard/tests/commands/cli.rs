@@ -98,8 +98,15 @@ fn lists_name_what_is_shipped() {
 fn a_tunable_that_is_none_ends_it_before_anything_runs() {
     for (typed, line) in [
         ("fifo,fifo:typo=0", "fifo:typo=0: no tunable typo"),
-        ("fifo,fifo:slice_ms=-5", "does not fit tunable 'slice_ms'"),
-        ("fifo,ule:nr_rescued=1", "those are declared const volatile"),
+        (
+            "fifo,fifo:slice_ms=-5",
+            "does not fit tunable 'slice_ms': it takes 0 to ",
+        ),
+        ("fifo,eevdf:next_buddy=2", "it takes true or false"),
+        (
+            "fifo,ule:nr_rescued=1",
+            "tunables are declared const volatile",
+        ),
     ] {
         tiltyard()
             .args(["run", "-w", "hackbench", "-s", typed])

@@ -226,3 +226,20 @@ fn what_user_space_would_have_done_is_missing() {
     let hint = |line: &str| line.contains("never verified by a kernel");
     assert!(quiet.lines().all(hint), "{quiet}");
 }
+
+/// A shipped scheduler with values that mean nothing to it.
+#[test]
+fn tunables_out_of_range_are_named() {
+    for (scheduler, says) in [
+        ("eevdf:scaling=9", "base_slice_ns=700000 scaling=9; use"),
+        ("eevdf:base_slice_ns=0", "base_slice_ns=0 scaling=1; use"),
+        ("bfs:rr_interval=0", "rr_interval=0 ms; use"),
+    ] {
+        let mut command = Command::cargo_bin("tiltyard").unwrap();
+        let output = command
+            .args(["run", "-w", "burst", "-s", scheduler])
+            .output();
+        let (_, stderr) = texts(&output.unwrap());
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}

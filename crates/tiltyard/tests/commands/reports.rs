@@ -73,6 +73,17 @@ fn a_window_that_is_none_is_refused() {
         ),
         (&["--timeline", "8s", "--report", "r.html"], "FROM..TO"),
         (&["--timeline", "7s..8s"], "--report"),
+        (
+            &[
+                "--timeline",
+                "60s..70s",
+                "--duration",
+                "1s",
+                "--report",
+                "r.html",
+            ],
+            "the run ends at 1s, before the window",
+        ),
     ] {
         let mut command = tiltyard();
         let output = command
