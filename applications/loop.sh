@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# about: independent processes that increment the doubles of an array and never sleep, half as many again as CPUs: "4BSD vs ULE"
+# about: independent processes, 1.5 per CPU, that increment an array of doubles and never sleep, as in the FreeBSD wiki's "4BSD vs ULE"
 # needs: cc
 # packages: gcc libc6-dev
 # sizes: small full full4m full32m

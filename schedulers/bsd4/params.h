@@ -22,7 +22,7 @@ enum head_rule {
 	HEAD_2012 = 0, /* real preemptions; the victim comes back flagged to be rescheduled */
 	HEAD_9_3 = 1,  /* all but those whose turn is over */
 	HEAD_11_0 = 2, /* the same, but for owed preemptions, yields and rescheduling */
-	HEAD_11_1 = 3, /* real preemptions */
+	HEAD_11_1 = 3, /* real preemptions, unless the turn is over */
 	NR_HEAD_RULES,
 };
 

@@ -22,8 +22,8 @@ static __always_inline void rescale(u32 i, u64 weight, u32 inverse)
 	e->load.inverse = inverse;
 }
 
-/* What group entity i weighs: that follows the load of its own queue, and of those on other CPUs.
- * They change it at any time, so who asks twice may get two answers. */
+/* The weight that group entity i should have. It follows the load of the group's queues on all
+ * CPUs, which may change at any time, so two calls may return different values. */
 static __always_inline u64 weight_now(u32 i)
 {
 	u64 weight = entity(i)->load.weight;
@@ -98,8 +98,8 @@ static __always_inline void follow_weight(u32 i, u64 now_ns)
 		rescale(i, weight, inverse_of(weight));
 }
 
-/* Something has changed below entity i, which stays in its queue: it is to have another weight or
- * slice. Not in the tree while it does, if has_news(). */
+/* Something has changed below entity i, which stays in its queue: sets its new weight and slice. If
+ * has_news(), the caller has taken i out of the tree. */
 static __always_inline void update_above(u32 q, u32 i, u64 weight, u64 slice_ns, u64 now_ns)
 {
 	update_load(i, now_ns);

@@ -2,9 +2,9 @@
 /*
  * Tasks come to a CPU's tree of queues and leave it. Callers hold the CPU's lock.
  *
- * A task that blocks with a negative lag would be rid of it: it came back as one that is owed
+ * A task that blocks with a negative lag would be rid of its debt: it would come back owing
  * nothing. So it is delayed: it stays in the queue and counts in V, and leaves when it would be
- * picked; if it wakes up before, it goes on as if it had not slept. The same with groups.
+ * picked; if it wakes up before that, it goes on as if it had not slept. The same with groups.
  */
 #pragma once
 
@@ -41,8 +41,8 @@ static __always_inline struct climb *begin_climb(u32 i, u32 how)
 	return c;
 }
 
-/* The entity that c has come to. Read each time: the verifier forgets what it has found out about
- * it. */
+/* The entity that c has come to. Read from memory each time, so that the verifier does not track
+ * its value. */
 static __always_inline u32 here(const struct climb *c)
 {
 	return READ_ONCE(c->at);

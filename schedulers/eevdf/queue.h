@@ -214,6 +214,9 @@ static __always_inline bool fork_task(u32 i, u32 parent, u64 now_ns)
 
 static __always_inline void init_rule(u32 online)
 {
+	if (!base_slice_ns || base_slice_ns > NSEC_PER_SEC || scaling > 2)
+		scx_bpf_error("eevdf: base_slice_ns=%llu scaling=%u; use 1..1000000000, 0..2",
+			      base_slice_ns, scaling);
 	request_ns = base_slice_ns * cpu_factor(&scaling, online);
 }
 

@@ -28,7 +28,7 @@ const volatile bool preempt_short = true;
 const volatile bool pick_buddy = true;
 /* A wakee is favoured. */
 const volatile bool next_buddy = false;
-/* A task that goes to sleep with a negative lag stays in the queue until it is owed nothing; and it
+/* A task that goes to sleep with a negative lag stays in the queue until it owes nothing; and it
  * leaves then with no lag, not with a positive one. */
 const volatile bool delay_dequeue = true;
 const volatile bool delay_zero = true;

@@ -21,7 +21,7 @@ struct entity_turn {
 	u64 slice_ns;	    /* how much it requests each time */
 	u64 least_slice_ns; /* of those at and below it in the tree */
 	bool custom;	    /* asked for by the task, or by those of the group */
-	bool delayed;	    /* it sleeps, and stays queued until it is owed nothing */
+	bool delayed;	    /* it sleeps, and stays queued until it owes nothing */
 	bool forked;	    /* it has joined as a new task */
 };
 

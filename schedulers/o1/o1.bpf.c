@@ -29,7 +29,7 @@
  * interactivity can be wrong and can be cheated, and a nice 0 task runs for up to a second per
  * runnable task while others get nothing. Between nice 0 and -1, slices jump by a factor of four.
  *
- * Queues are plain arrays, each under its CPU's lock, not DSQs, as in cfs: the order in a list, a
+ * As in cfs, queues are plain arrays, each under its CPU's lock, not DSQs: the order in a list, a
  * new task's place before its parent and a moved task's place matter, and the running task stays in
  * its list. dispatch() is called before the previous task is put back, so it charges that task,
  * chooses among it and all others, and makes the switch at once. Slices are given as TURN_NS;
@@ -247,7 +247,7 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	}
 	/* Asked for since it was chosen, while a task of a higher class ran: that kick was lost. */
 	if (READ_ONCE(rq->need_resched) || READ_ONCE(rq->push_to)) {
-		/* Two of these would preempt each other for ever, and nobody would push. */
+		/* Such tasks skip dispatch(), which pushes: two preempt each other for ever. */
 		if (skips_custody(p))
 			WRITE_ONCE(rq->push_to, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

@@ -253,7 +253,7 @@ void BPF_STRUCT_OPS(sd_running, struct task_struct *p)
 	task(i)->on_cpu = true;
 	/* Asked for since it was chosen, while a task of a higher class ran: that kick was lost. */
 	if (READ_ONCE(rq->need_resched) || READ_ONCE(rq->push_to)) {
-		/* Two of these would preempt each other for ever, and nobody would push. */
+		/* Such tasks skip dispatch(), which pushes: two preempt each other for ever. */
 		if (skips_custody(p))
 			WRITE_ONCE(rq->push_to, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

@@ -165,7 +165,7 @@ fn advice(source: &Source, message: &str) -> String {
     if ABOUT_HEADERS.iter().any(|words| message.contains(words)) {
         advice.push(match includes_something(source) {
             true => source.headers.about(),
-            false => "the source includes nothing: begin with #include <scx/common.bpf.h>, which declares what the kernel has"
+            false => "the source includes no header: begin with #include <scx/common.bpf.h>, which declares the kernel's types and functions"
                 .to_owned(),
         });
     }

@@ -51,8 +51,8 @@ pub fn ops(module: &Module) -> Result<Ops> {
         .collect();
     let &[table] = tables.as_slice() else {
         let what = match tables.len() {
-            0 => "no SCX_OPS_DEFINE(): it says which functions are the callbacks".to_owned(),
-            n => format!("{n} struct_ops variables where a scheduler has one"),
+            0 => "no SCX_OPS_DEFINE(): this file defines no scheduler".to_owned(),
+            n => format!("{n} struct_ops variables; a scheduler has exactly one"),
         };
         return Err(Unknown::new(what));
     };

@@ -135,7 +135,7 @@ fn a_source_that_includes_nothing() {
     let message = builder(2).native(&source).unwrap_err().to_string();
     assert!(
         message.ends_with(
-            "begin with #include <scx/common.bpf.h>, which declares what the kernel has"
+            "begin with #include <scx/common.bpf.h>, which declares the kernel's types and functions"
         ),
         "{message}"
     );

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Once;
 use tempfile::TempDir;
 
-/// A rule that is broken: what that means; the file, from the scheduler's folder, and what it shares with others is in `../lib`;
-/// a text that is there, and what it becomes where it comes first; who notices.
+/// A rule broken on purpose: a description; the file, relative to the scheduler's folder (shared headers are in `../lib`); the text
+/// to replace, at its first occurrence; its replacement; the test or kind of record that must notice.
 pub type Mutation = [&'static str; 5];
 
 /// Tests by their names, as [`fails`] takes them.
@@ -65,7 +65,7 @@ impl Altered {
     }
 }
 
-/// What it is, nothing if it panics. That is not reported: a backtrace of each would cost more than the tests.
+/// The result of `what`, or `None` if it panics. The panic is not reported: a backtrace of each would cost more than the tests.
 pub fn caught<T>(what: impl FnOnce() -> T) -> Option<T> {
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static REPORT: Once = Once::new();
@@ -101,7 +101,7 @@ pub fn must_be_noticed(
     let all = std::env::var_os("TILTYARD_ALL_MUTATIONS").is_some();
     let mut unnoticed = Vec::new();
     if all {
-        // Who notices an unbroken copy, too, proves nothing.
+        // A test that fails for an unbroken copy, too, proves nothing.
         let names: BTreeSet<&str> = mutations.iter().map(|m| m[4]).collect();
         let noticed = Altered::new(scheduler, &[]).within(|| {
             names

@@ -8,14 +8,14 @@
  * paths that leave out the former, in quiescent() and running(). These change the mark under the
  * lock of the queues that hold the task.
  *
- * dispatch() chooses a task under that lock and hands it over without it. Meanwhile the core may
- * take the task away, let it run elsewhere only, and enqueue it again. An insert would then be good
- * for its new place. So the choice is a mark of its own, with the CPU that made it, and hand_over()
- * ends custody only if that mark is there after the insert: then the core had not touched the task
- * before, and if it does so afterwards, it drops the insert.
+ * dispatch() chooses a task under that lock and hands it over without it. In between, the core may
+ * take the task away, restrict it to other CPUs and enqueue it again; a late insert would then be
+ * accepted for the new custody. So a choice is a mark of its own, which names the CPU. hand_over()
+ * ends custody only if the mark is still there after the insert: then the core had not touched the
+ * task before the insert, and if it does so later, it drops the insert.
  *
- * Where a task may run can change only while it is in nobody's custody. So who asks the kernel
- * without that lock, and then takes it, compares `round`: if that is still the same, the answer is.
+ * Where a task may run can change only while it is in nobody's custody. So a caller that asks the
+ * kernel before it takes that lock compares `round`: if that is unchanged, the answer still holds.
  */
 #ifndef __LIB_CUSTODY_H
 #define __LIB_CUSTODY_H
@@ -51,8 +51,8 @@ static __always_inline void custody_end(struct custody *c)
 	WRITE_ONCE(c->held, NOT_HELD);
 }
 
-/* Does the core leave the scheduler out when it puts p back, unless flags ask for such tasks? Then
- * p goes on where it was, whoever waits, and without dispatch(). */
+/* Does the core put p back without enqueue(), unless the scheduler's flags ask for such tasks? Then
+ * p runs on where it was, even if others wait, and without dispatch(). */
 static __always_inline bool skips_custody(struct task_struct *p)
 {
 	return (p->flags & PF_EXITING) || is_migration_disabled(p);

@@ -175,9 +175,10 @@ impl Engine<'_> {
     }
 
     /// At the end of a run that nothing disturbed: tasks that wait although a CPU that they may use has been idle for as
-    /// long as they do, or, if nobody ever takes what waits there, for half of that. Tasks that starve because others are preferred keep their CPUs busy and are not counted. One
-    /// that ran before may belong to a scheduler that shares nothing between CPUs: it counts only if none of its CPUs
-    /// is busy, or if no CPU ever takes tasks from its DSQ.
+    /// long as they do; half of that is enough for a task that never ran, or whose DSQ no CPU ever takes tasks from. Tasks
+    /// that starve because others are preferred keep their CPUs busy and are not counted. A task that ran before may
+    /// belong to a scheduler that shares nothing between CPUs: it counts only if none of its CPUs is busy, or if no CPU
+    /// ever takes tasks from its DSQ.
     pub(crate) fn stranded(&self) -> Option<Stranded> {
         let nothing_ran = !self.tasks.iter().any(|t| t.spec.is_some() && t.ext.ran);
         let run_ns = self.now.saturating_sub(self.origin_ns);

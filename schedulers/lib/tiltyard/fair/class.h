@@ -316,7 +316,7 @@ void BPF_STRUCT_OPS(fair_running, struct task_struct *p)
 	/* Asked for since it got the turn, while a task of a higher class ran: that kick was lost.
 	 */
 	if (READ_ONCE(cpu_state(cpu)->resched) || READ_ONCE(cpu_state(cpu)->push_to)) {
-		/* Two of these would preempt each other for ever, and nobody would push. */
+		/* Such tasks skip dispatch(), which pushes: two preempt each other for ever. */
 		if (skips_custody(p))
 			WRITE_ONCE(cpu_state(cpu)->push_to, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

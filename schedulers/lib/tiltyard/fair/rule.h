@@ -16,7 +16,7 @@
 #define LEAVE_CPU     8	  /* for another CPU or group */
 #define LEAVE_AS_IS   16  /* it comes back at once, and nothing has changed */
 #define LEAVE_DELAYED 32  /* it was delayed; nothing is done if it no longer is */
-#define LEAVE_HANDS   64  /* nobody holds it any more; it keeps its place */
+#define LEAVE_HANDS   64  /* it leaves custody, but keeps its place in the queue */
 #define LEAVE_UNHELD  128 /* the core took it away; nothing is done if it is in custody again */
 
 /* Charges the queue's current entity for the time since its last charge. */

@@ -86,8 +86,8 @@ __noinline int unchoose(u32 i, u32 cpu, u64 now_ns, u32 how)
 	return 0;
 }
 
-/* An entity that is delayed is queued although its group may have lost its last task. The next
- * group in its place would begin in the midst of these queues. */
+/* A delayed entity stays queued even if its group has lost its last task. It leaves here: the next
+ * group with the same index must not find it in a queue. */
 static __always_inline void group_leave(u32 g)
 {
 	u32 cpu;

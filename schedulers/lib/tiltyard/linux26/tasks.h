@@ -24,7 +24,7 @@ static __always_inline void put_curr(struct runqueue *rq, u64 now_ns)
 
 /* How a task leaves. */
 #define LEAVE_QUEUE  0
-#define LEAVE_HANDS  1 /* nobody holds it any more; it keeps its place */
+#define LEAVE_HANDS  1 /* it leaves custody, but keeps its place in the queue */
 #define LEAVE_UNHELD 2 /* the core took it away; nothing is done if it is in custody again */
 
 /* Task @i leaves its queue, @how; nobody holds it afterwards. Lock held. */
