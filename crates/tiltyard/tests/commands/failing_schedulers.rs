@@ -237,7 +237,7 @@ fn tunables_out_of_range_are_named() {
     ] {
         let mut command = Command::cargo_bin("tiltyard").unwrap();
         let output = command
-            .args(["run", "-w", "burst", "-s", scheduler])
+            .args(["run", "-w", "hackbench", "-s", scheduler])
             .output();
         let (_, stderr) = texts(&output.unwrap());
         assert!(stderr.contains(says), "{stderr}");

@@ -87,7 +87,7 @@ fn a_window_that_is_none_is_refused() {
     ] {
         let mut command = tiltyard();
         let output = command
-            .args(["run", "-w", "burst", "-s", "fifo"])
+            .args(["run", "-w", "hackbench", "-s", "fifo"])
             .args(args)
             .output()
             .unwrap();
