@@ -313,10 +313,18 @@ pub fn choose(argument: &str) -> Result<Choice, Error> {
     })
 }
 
-/// [`choose`] for several that are compared.
+/// [`choose`] for several that are compared; `all` means each shipped one.
 pub fn choose_all(arguments: &[String]) -> Result<Vec<Choice>, Error> {
-    let choices: Result<Vec<Choice>, Error> = arguments.iter().map(|a| choose(a)).collect();
-    let mut choices = choices?;
+    let mut choices = Vec::new();
+    for argument in arguments {
+        let shipped = match argument.as_str() {
+            "all" => names()?,
+            _ => vec![argument.clone()],
+        };
+        for argument in shipped {
+            choices.push(choose(&argument)?);
+        }
+    }
     tell_apart(&mut choices);
     Ok(choices)
 }
@@ -493,6 +501,7 @@ mod tests {
         };
         assert_eq!(labels(&["fifo", &own]), ["fifo", own.as_str()]);
         assert_eq!(labels(&["rr", &own]), ["rr", "fifo"]);
+        assert_eq!(labels(&["all"]), names().unwrap());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct RunFlags {
     /// It can add values, but no tasks or other objects.
     #[arg(long, value_name = "JSON")]
     patch: Option<String>,
-    /// Shipped schedulers, presets, NAME:tunable=value:..., or paths to .bpf.c files; separated by commas.
+    /// Shipped schedulers (all: each of them), presets, NAME:tunable=value:..., or paths to .bpf.c files; separated by commas.
     #[arg(
         short,
         long = "scheduler",

@@ -85,7 +85,7 @@ fn the_starvation_limit_lets_expired_tasks_run() {
 
 /// A hog that a realtime task drives off its CPU for three seconds goes on elsewhere.
 #[test]
-fn a_hog_that_was_driven_off_is_taken_by_an_idle_cpu() {
+pub fn a_hog_that_was_driven_off_is_taken_by_an_idle_cpu() {
     let ran = ran(
         "package:1 core:4 pu:1",
         &[],

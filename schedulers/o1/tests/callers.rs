@@ -10,39 +10,39 @@ use tiltyard_schedtest::globals;
 use tiltyard_schedtest::kernel::{KICK_IDLE, KICK_PREEMPT, TaskId};
 
 /// Flags of callbacks, as the kernel has them.
-const WAKE_SYNC: i64 = 16;
-const ENQUEUE_WAKEUP: i64 = 1;
-const ENQUEUE_RESTORE: i64 = 2;
-const ENQUEUE_MIGRATED: i64 = 0x40;
-const ENQUEUE_NEW: i64 = 0x88;
-const ENQUEUE_LAST: i64 = 1 << 41;
-const DEQUEUE_SLEEP: i64 = 1;
-const DEQUEUE_SAVE: i64 = 2;
-const TASK_QUEUED: u32 = 1;
-const PF_EXITING: u32 = 4;
-const TASK_INTERRUPTIBLE: u32 = 1;
-const TASK_UNINTERRUPTIBLE: u32 = 2;
+pub const WAKE_SYNC: i64 = 16;
+pub const ENQUEUE_WAKEUP: i64 = 1;
+pub const ENQUEUE_RESTORE: i64 = 2;
+pub const ENQUEUE_MIGRATED: i64 = 0x40;
+pub const ENQUEUE_NEW: i64 = 0x88;
+pub const ENQUEUE_LAST: i64 = 1 << 41;
+pub const DEQUEUE_SLEEP: i64 = 1;
+pub const DEQUEUE_SAVE: i64 = 2;
+pub const TASK_QUEUED: u32 = 1;
+pub const PF_EXITING: u32 = 4;
+pub const TASK_INTERRUPTIBLE: u32 = 1;
+pub const TASK_UNINTERRUPTIBLE: u32 = 2;
 /// An idle kernel thread.
-const TASK_IDLE: u32 = 0x402;
-const POLICY_BATCH: u32 = 3;
-const POLICY_IDLE: u32 = 5;
+pub const TASK_IDLE: u32 = 0x402;
+pub const POLICY_BATCH: u32 = 3;
+pub const POLICY_IDLE: u32 = 5;
 
-const MS: i64 = 1_000_000;
-const NONINT: i64 = 1;
-const INTERACTIVE: i64 = 2;
-const INTERRUPTED: i64 = 3;
-const EXPIRED: i64 = 1;
-const NO_ARRAY: i64 = 2;
+pub const MS: i64 = 1_000_000;
+pub const NONINT: i64 = 1;
+pub const INTERACTIVE: i64 = 2;
+pub const INTERRUPTED: i64 = 3;
+pub const EXPIRED: i64 = 1;
+pub const NO_ARRAY: i64 = 2;
 
 /// O(1) in charge of tasks: the first is number 0.
-struct World {
-    m: Machine,
+pub struct World {
+    pub m: Machine,
     ids: Vec<TaskId>,
 }
 
 impl World {
     /// As many CPUs, each with a cache of its own.
-    fn new(nr_cpus: i64, tunables: &[(&str, i128)]) -> World {
+    pub fn new(nr_cpus: i64, tunables: &[(&str, i128)]) -> World {
         let mut values = globals(&[("tick_hz", 1000)]);
         values.extend(globals(tunables));
         let ids = (0..i128::from(nr_cpus)).collect::<Vec<i128>>();
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// A task of an application that is there already, on `cpu`.
-    fn task(&mut self, cpu: u32) -> i64 {
+    pub fn task(&mut self, cpu: u32) -> i64 {
         self.ids.push(
             self.m
                 .kernel
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// A new task of `parent`, which runs.
-    fn fork(&mut self, parent: i64, cpu: u32, thread: bool) -> i64 {
+    pub fn fork(&mut self, parent: i64, cpu: u32, thread: bool) -> i64 {
         let id = self
             .m
             .kernel
@@ -91,7 +91,7 @@ impl World {
         n
     }
 
-    fn init(&mut self, n: i64, fork: bool) {
+    pub fn init(&mut self, n: i64, fork: bool) {
         // SAFETY: numbers and raw pointers, for which zero is a value.
         let mut args: InitTaskArgs = unsafe { std::mem::zeroed() };
         args.fork = fork;
@@ -100,34 +100,38 @@ impl World {
         assert_eq!(error as i32, 0);
     }
 
-    fn address(&mut self, n: i64) -> i64 {
+    pub fn address(&mut self, n: i64) -> i64 {
         let id = self.ids[n as usize];
         self.m.kernel.state().address(id)
     }
 
-    fn struct_of(&mut self, n: i64, change: impl FnOnce(&mut tiltyard_native::layout::TaskStruct)) {
+    pub fn struct_of(
+        &mut self,
+        n: i64,
+        change: impl FnOnce(&mut tiltyard_native::layout::TaskStruct),
+    ) {
         change(self.m.kernel.state().task(self.ids[n as usize]));
     }
 
     /// A callback about a task, with one more argument.
-    fn about(&mut self, callback: &str, n: i64, argument: i64) -> i64 {
+    pub fn about(&mut self, callback: &str, n: i64, argument: i64) -> i64 {
         let p = self.address(n);
         self.m.kernel.call(callback, &[p, argument]).1
     }
 
-    fn wakes(&mut self, n: i64) {
+    pub fn wakes(&mut self, n: i64) {
         self.about("o1_enqueue", n, ENQUEUE_WAKEUP);
     }
 
     /// The CPU chooses: `prev` has the CPU until then.
-    fn dispatch(&mut self, cpu: i64, prev: Option<i64>) {
+    pub fn dispatch(&mut self, cpu: i64, prev: Option<i64>) {
         let p = prev.map_or(0, |n| self.address(n));
         self.m.kernel.state().cpu = cpu as u32;
         self.m.kernel.call("o1_dispatch", &[cpu, p]);
     }
 
     /// A task wakes up and gets the CPU.
-    fn runs(&mut self, n: i64, cpu: i64) {
+    pub fn runs(&mut self, n: i64, cpu: i64) {
         self.wakes(n);
         self.dispatch(cpu, None);
         assert_eq!(self.cpu(cpu).curr, n);
@@ -136,41 +140,41 @@ impl World {
         self.m.kernel.state().kicks.clear();
     }
 
-    fn sleeps(&mut self, n: i64, state: u32) {
+    pub fn sleeps(&mut self, n: i64, state: u32) {
         self.struct_of(n, |p| p.state = state);
         self.about("o1_stopping", n, 0);
         self.about("o1_quiescent", n, DEQUEUE_SLEEP);
     }
 
-    fn ticks(&mut self, n: i64, ticks: i64) {
+    pub fn ticks(&mut self, n: i64, ticks: i64) {
         for _ in 0..ticks {
             self.later(MS);
             self.about("o1_tick", n, 0);
         }
     }
 
-    fn later(&mut self, ns: i64) {
+    pub fn later(&mut self, ns: i64) {
         self.m.kernel.state().now_ns += ns as u64;
     }
 
-    fn now(&mut self) -> i64 {
+    pub fn now(&mut self) -> i64 {
         self.m.kernel.state().now_ns as i64
     }
 
-    fn slice(&mut self, n: i64) -> u64 {
+    pub fn slice(&mut self, n: i64) -> u64 {
         let id = self.ids[n as usize];
         self.m.kernel.state().task(id).scx.slice
     }
 
-    fn set_slice(&mut self, n: i64, slice: u64) {
+    pub fn set_slice(&mut self, n: i64, slice: u64) {
         self.struct_of(n, |p| p.scx.slice = slice);
     }
 
-    fn kicks(&mut self) -> Vec<(u32, u64)> {
+    pub fn kicks(&mut self) -> Vec<(u32, u64)> {
         std::mem::take(&mut self.m.kernel.state().kicks)
     }
 
-    fn local(&mut self, cpu: u32) -> Vec<i64> {
+    pub fn local(&mut self, cpu: u32) -> Vec<i64> {
         let local = self.m.kernel.state().local(cpu).to_vec();
         let number = |id: &TaskId| self.ids.iter().position(|known| known == id);
         local
@@ -179,15 +183,15 @@ impl World {
             .collect()
     }
 
-    fn seen(&mut self, n: i64) -> Seen {
+    pub fn seen(&mut self, n: i64) -> Seen {
         self.m.seen(n)
     }
 
-    fn cpu(&mut self, cpu: i64) -> SeenCpu {
+    pub fn cpu(&mut self, cpu: i64) -> SeenCpu {
         self.m.seen_cpu(cpu)
     }
 
-    fn queued(&mut self, cpu: i64) -> [Vec<i64>; 2] {
+    pub fn queued(&mut self, cpu: i64) -> [Vec<i64>; 2] {
         [self.m.queued(cpu, false), self.m.queued(cpu, true)]
     }
 }
@@ -311,7 +315,7 @@ fn the_running_task_goes_on_if_it_is_the_best() {
 
 /// A hundred ticks of 1 ms, then it expires; the tick that does it ends the core's slice.
 #[test]
-fn ticks_end_slices() {
+pub fn ticks_end_slices() {
     let mut w = World::new(1, &[]);
     let [hog, other] = [0, 1].map(|_| w.task(0));
     w.runs(hog, 0);
@@ -333,7 +337,7 @@ fn ticks_end_slices() {
 }
 
 #[test]
-fn batch_tasks_wake_up_expired() {
+pub fn batch_tasks_wake_up_expired() {
     for (policy, array) in [(POLICY_BATCH, EXPIRED), (POLICY_IDLE, EXPIRED), (0, 0)] {
         let mut w = World::new(1, &[]);
         let [hog, wakee] = [0, 1].map(|_| w.task(0));
@@ -353,7 +357,7 @@ fn batch_tasks_wake_up_expired() {
 /// A process takes half of its parent's slice and runs before it; a thread waits for its turn. Either begins with less
 /// credit, and the parent keeps whole bonuses.
 #[test]
-fn forks_share_slice_and_place() {
+pub fn forks_share_slice_and_place() {
     for thread in [false, true] {
         let mut w = World::new(1, &[]);
         let parent = w.task(0);
@@ -393,7 +397,7 @@ fn a_child_may_wait_for_its_parent() {
 
 /// The last tick of a parent is its child's: it expires.
 #[test]
-fn a_fork_with_one_tick_left_costs_the_turn() {
+pub fn a_fork_with_one_tick_left_costs_the_turn() {
     let mut w = World::new(1, &[]);
     let parent = w.task(0);
     w.runs(parent, 0);
@@ -406,7 +410,7 @@ fn a_fork_with_one_tick_left_costs_the_turn() {
 
 /// What a child has not used of its first slice returns; that it computed costs the parent sleep_avg.
 #[test]
-fn a_child_that_exits_gives_back_its_slice() {
+pub fn a_child_that_exits_gives_back_its_slice() {
     let mut w = World::new(1, &[]);
     let parent = w.task(0);
     w.later(850 * MS);
@@ -428,7 +432,7 @@ fn a_child_that_exits_gives_back_its_slice() {
 }
 
 #[test]
-fn who_yields_waits_for_the_next_round() {
+pub fn who_yields_waits_for_the_next_round() {
     let mut w = World::new(1, &[]);
     let [hog, other] = [0, 1].map(|_| w.task(0));
     w.runs(hog, 0);
@@ -444,7 +448,7 @@ fn who_yields_waits_for_the_next_round() {
 /// Another nice value: the task keeps its array and its slice, and goes to the tail of its new priority. Who gets better
 /// than what runs preempts; who runs and gets worse is preempted.
 #[test]
-fn nice_values_move_tasks_within_their_array() {
+pub fn nice_values_move_tasks_within_their_array() {
     let mut w = World::new(1, &[]);
     let [hog, first, second] = [0, 1, 2].map(|_| w.task(0));
     w.runs(hog, 0);
@@ -472,7 +476,7 @@ fn nice_values_move_tasks_within_their_array() {
 /// A realtime task takes the CPU: the one that ran comes back by enqueue(), first in its list, and others may be chosen
 /// meanwhile. A task that gets the CPU without having been chosen has it.
 #[test]
-fn tasks_of_higher_classes_come_and_go() {
+pub fn tasks_of_higher_classes_come_and_go() {
     let mut w = World::new(1, &[]);
     let [hog, other, pinned] = [0, 1, 2].map(|_| w.task(0));
     w.runs(hog, 0);
@@ -491,7 +495,7 @@ fn tasks_of_higher_classes_come_and_go() {
 
 /// A preemption that was asked for while a realtime task ran.
 #[test]
-fn a_lost_kick_is_made_up_for() {
+pub fn a_lost_kick_is_made_up_for() {
     let mut w = World::new(1, &[]);
     let [hog, wakee] = [0, 1].map(|_| w.task(0));
     w.wakes(hog);
@@ -532,7 +536,7 @@ fn a_changed_task_stays_where_it_was_moved() {
 
 /// A task leaves the class, or is gone.
 #[test]
-fn tasks_leave() {
+pub fn tasks_leave() {
     for callback in ["o1_disable", "o1_exit_task"] {
         let mut w = World::new(1, &[]);
         let [hog, other] = [0, 1].map(|_| w.task(0));
@@ -546,7 +550,7 @@ fn tasks_leave() {
 
 /// A CPU that runs dry takes a task from another before it idles; one that is allowed here.
 #[test]
-fn a_cpu_that_runs_dry_looks_elsewhere() {
+pub fn a_cpu_that_runs_dry_looks_elsewhere() {
     for (allowed, taken) in [(!0, true), (1, false)] {
         let mut w = World::new(2, &[]);
         let [hog, waits] = [0, 1].map(|_| w.task(0));
@@ -571,7 +575,7 @@ fn a_cpu_that_runs_dry_looks_elsewhere() {
 
 /// Who has expired and sleeps before the arrays swap leaves nobody who waits for that.
 #[test]
-fn an_idle_cpu_has_no_expired_task() {
+pub fn an_idle_cpu_has_no_expired_task() {
     let mut w = World::new(1, &[]);
     let task = w.task(0);
     w.runs(task, 0);
@@ -584,7 +588,7 @@ fn an_idle_cpu_has_no_expired_task() {
 
 /// A waker that is about to sleep leaves its own CPU to its wakee, and no other: there the wakee preempts.
 #[test]
-fn a_sync_waker_leaves_its_own_cpu_only() {
+pub fn a_sync_waker_leaves_its_own_cpu_only() {
     for (here, kicks) in [(0, vec![]), (1, vec![(0, KICK_PREEMPT)])] {
         let mut w = World::new(2, &[("wake_placement", 0)]);
         let [hog, wakee] = [0, 1].map(|_| w.task(0));
@@ -616,7 +620,7 @@ fn ticks_of_a_single_task_wake_nobody() {
 
 /// The CPU that balances for all idle ones stops when it has got a task itself.
 #[test]
-fn an_idle_cpu_that_gets_a_task_balances_for_no_other() {
+pub fn an_idle_cpu_that_gets_a_task_balances_for_no_other() {
     let mut w = World::new(3, &[("newidle_balance", 0)]);
     let tasks = [0; 6].map(|_| w.task(0));
     w.runs(tasks[0], 0);
@@ -647,7 +651,7 @@ fn ticks_wake_an_idle_cpu_to_balance() {
 /// A CPU that is asked to push a task pushes the one that runs there, if no other can go; that comes by enqueue() to where
 /// it goes.
 #[test]
-fn a_running_task_is_pushed() {
+pub fn a_running_task_is_pushed() {
     let mut w = World::new(2, &[]);
     let hog = w.task(0);
     w.runs(hog, 0);
@@ -670,7 +674,7 @@ fn a_running_task_is_pushed() {
 
 /// Exiting tasks go on without dispatch(), and nobody pushes: two of them would preempt each other for ever.
 #[test]
-fn exiting_tasks_are_preempted_only_once_for_a_push() {
+pub fn exiting_tasks_are_preempted_only_once_for_a_push() {
     for (flags, kicks) in [(0, 2), (PF_EXITING, 1)] {
         let mut w = World::new(2, &[]);
         let tasks = [0, 1].map(|_| w.task(0));
@@ -686,7 +690,7 @@ fn exiting_tasks_are_preempted_only_once_for_a_push() {
 /// A CPU whose ticks nobody has counted, because it idled: its averages fall before its load changes, and guesses of its
 /// load know of that.
 #[test]
-fn idle_ticks_are_made_up_for() {
+pub fn idle_ticks_are_made_up_for() {
     let mut w = World::new(1, &[]);
     let [hog, other] = [0, 1].map(|_| w.task(0));
     w.runs(hog, 0);
@@ -741,7 +745,7 @@ fn wakees_may_have_to_wait() {
 
 /// A child is a task like any once it has been queued: it preempts its parent when it wakes up.
 #[test]
-fn a_child_preempts_its_parent_later() {
+pub fn a_child_preempts_its_parent_later() {
     let mut w = World::new(1, &[]);
     let parent = w.task(0);
     w.runs(parent, 0);
@@ -764,7 +768,7 @@ fn a_child_preempts_its_parent_later() {
 
 /// Kernel threads of one CPU have the best priority where they are served first; other tasks never have it so.
 #[test]
-fn kernel_threads_of_a_cpu_may_come_first() {
+pub fn kernel_threads_of_a_cpu_may_come_first() {
     for (first, flags, cpus, prio) in [
         (1, 0x20_0000, 1, 100),
         (1, 0x20_0000, 2, 125),

@@ -28,7 +28,7 @@ fn numbers_of_nice_values() {
 }
 
 #[test]
-fn priorities() {
+pub fn priorities() {
     RECORDS.check("prio", 220, 0, |machines, r| {
         let (with, out) = (&r["in"], &r["out"]);
         let m = machines.get("up", int(&with["hz"]), int(&with["ncpu"]));
@@ -104,7 +104,7 @@ fn run_time() {
 
 /// One tick of task 0. Those of realtime tasks are left out.
 #[test]
-fn ticks() {
+pub fn ticks() {
     RECORDS.check("tick", 265, 27, |machines, r| {
         let (with, out) = (&r["in"], &r["out"]);
         if is_realtime(&with["pol"]) {
@@ -154,7 +154,7 @@ fn after_tick(m: &mut Machine, out: &Value, starving: i64) -> Result<(), String>
 
 /// The choice of a CPU: swap, credit for the wait, charge. Records with realtime tasks are left out.
 #[test]
-fn choices() {
+pub fn choices() {
     RECORDS.check("pick", 165, 29, |machines, r| {
         let (with, out) = (&r["in"], &r["out"]);
         if list(&with["tasks"])
@@ -229,7 +229,7 @@ fn after_choice(m: &mut Machine, out: &Value, next: i64, swapped: bool) -> Resul
 /// Task 0, which runs, creates task 9. The sleep type of the child is that of its parent, of which the record does not
 /// say what it was: it is taken from the result.
 #[test]
-fn forks() {
+pub fn forks() {
     const CHILD: i64 = 9;
     RECORDS.check("fork", 155, 0, |machines, r| {
         let (with, out) = (&r["in"], &r["out"]);
@@ -307,7 +307,7 @@ fn after_fork(m: &mut Machine, out: &Value, child: i64) -> Result<(), String> {
 }
 
 #[test]
-fn exits() {
+pub fn exits() {
     RECORDS.check("exit", 160, 0, |machines, r| {
         let (with, out) = (&r["in"], &r["out"]);
         let m = machines.up(1000);

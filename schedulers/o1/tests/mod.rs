@@ -7,5 +7,7 @@ mod callers;
 mod decisions;
 mod estimator;
 mod multicore;
+mod mutations;
 mod recorded;
 mod traces;
+mod turns;

@@ -272,7 +272,7 @@ fn moves() {
 
 /// A task whose hand-over has failed leaves its queue, unless the core has brought it back meanwhile.
 #[test]
-fn a_task_that_is_back_in_custody_keeps_its_place() {
+pub fn a_task_that_is_back_in_custody_keeps_its_place() {
     let mut m = Machine::boot("smp4", 1000, &[]);
     m.build(0b1111);
     m.clear();
@@ -298,7 +298,7 @@ fn all_arrays_differ(m: &mut Machine, cpus: &Value) -> Result<(), String> {
 
 /// One level balanced, with all that it remembers.
 #[test]
-fn balancing() {
+pub fn balancing() {
     RECORDS.check("balance", 152, 0, |machines, r| {
         let (with, out) = (&r["in"], &r["out"]);
         let m = machines.get(r["topo"].as_str().expect("a name"), 1000, 0);

@@ -399,7 +399,7 @@ fn schedule_differs(m: &mut Machine, r: &Value) -> Result<(), String> {
 
 /// The one with realtime tasks is left out.
 #[test]
-fn schedules() {
+pub fn schedules() {
     RECORDS.check("trace", 69, 1, |machines, r| {
         let with = &r["in"];
         if list(&with["tasks"])

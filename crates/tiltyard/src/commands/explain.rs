@@ -69,23 +69,26 @@ enum Format {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let [a, b] = args.runs.schedulers.as_slice() else {
+    let choices = schedulers::choose_all(&args.runs.schedulers)?;
+    let [a, b] = choices.as_slice() else {
         let line = format!(
             "--scheduler: a difference is of two schedulers, not of {}; write -s A,B",
-            args.runs.schedulers.len()
+            choices.len()
         );
         return Err(Failure::usage(line));
     };
+    if a.argument == b.argument {
+        let line = format!(
+            "--scheduler: {} is given twice; name two that differ",
+            a.argument
+        );
+        return Err(Failure::usage(line));
+    }
     let (workload, text) = args.runs.load_workload()?;
     let machine = machines::load(&args.runs.machine)?;
     workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
-    if a == b {
-        let line = format!("--scheduler: {a} is given twice; name two that differ");
-        return Err(Failure::usage(line));
-    }
-    let choices = schedulers::choose_all(&args.runs.schedulers)?;
-    let schedulers = [build(&choices[0])?, build(&choices[1])?];
+    let schedulers = [build(a)?, build(b)?];
     let seeds: Vec<u64> = (1..=u64::from(args.runs.seeds.unwrap_or(1))).collect();
     let question = Question {
         machine: &machine,
