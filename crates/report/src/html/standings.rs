@@ -84,7 +84,9 @@ fn glance_cell(of: &Standings, at: usize) -> String {
         n => format!("<span class=\"failed\">\u{2717} {n} failed</span>"),
     };
     let list = |who: &[usize]| {
-        let names: Vec<String> = who.iter().map(|who| named(of, *who)).collect();
+        // Not to be broken between the key and its name.
+        let whole = |who: &usize| format!("<span class=\"whole\">{}</span>", named(of, *who));
+        let names: Vec<String> = who.iter().map(whole).collect();
         names.join(" ")
     };
     let (class, who, what) = match &contest.ranking.decision {
@@ -94,14 +96,18 @@ fn glance_cell(of: &Standings, at: usize) -> String {
             format!("{}: {}", of.schedulers[*next].name, of.distance(at, margin)),
         ),
         Decision::Shared { who, tie, clear } => {
-            let what = if *tie { "a tie" } else { "no winner" };
-            let rest = match (clear, who.len()) {
-                (true, 2) => " of two that beat all others",
-                (true, _) => " of those that beat all others",
-                (false, n) if n == of.schedulers.len() => ", nobody is beaten",
-                (false, _) => "",
+            let (what, of_whom) = if *tie {
+                ("a tie", "of")
+            } else {
+                ("no winner", "among")
             };
-            ("shared", list(who), format!("{what}{rest}"))
+            let text = match (clear, who.len()) {
+                (true, 2) => format!("{what} {of_whom} two that beat all others"),
+                (true, n) => format!("{what} {of_whom} {n} that beat all others"),
+                (false, n) if n == of.schedulers.len() => format!("{what}, nobody is beaten"),
+                (false, _) => what.to_owned(),
+            };
+            ("shared", list(who), text)
         }
         Decision::Alone { who } => (
             "shared",
