@@ -79,8 +79,8 @@ pub struct Rq {
     pub idle_overhead_ns: u64,
     pub overhead_total_ns: u64,
     pub rt: RtQueue,
-    /// How often tasks have yielded this CPU.
-    pub yields: u64,
+    /// How often tasks of the workload have left this CPU by themselves: yielded, or blocked.
+    pub leaves: u64,
     /// What BPF sees as `struct rq`; `curr` is filled when a scheduler requests it.
     pub kernel: Box<KernelRq>,
 }
@@ -145,7 +145,7 @@ impl Rq {
             idle_total_ns: 0,
             idle_overhead_ns: 0,
             overhead_total_ns: 0,
-            yields: 0,
+            leaves: 0,
         }
     }
 

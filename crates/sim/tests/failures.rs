@@ -616,3 +616,36 @@ fn checks_take_no_simulated_time() {
         assert_eq!(hash(true), hash(false), "{scheduler}");
     }
 }
+
+/// Tasks that only wake each other compute nothing, and the CPU does nothing but scheduling.
+#[test]
+fn tasks_that_only_wait_for_each_other_make_progress() {
+    let json = r#"{ "tiltyard": { "semaphores": { "a": { "initial": 1 } } }, "tasks": {
+        "ping": { "loop": -1, "sem_wait": "a", "sem_post": "b" },
+        "pong": { "loop": -1, "sem_wait": "b", "sem_post": "a" } } }"#;
+    let machine = costed("pu:1", 1000);
+    let mut lab = Lab::new(&machine, object("fifo", 1));
+    lab.watchdog = true;
+    lab.duration_ns = Some(400_000_000);
+    lab.run(&parse(json)).expect("nothing fails");
+}
+
+#[test]
+fn maps_of_maps_and_the_limit_of_a_batch() {
+    let machine = ideal("pu:1", 1000);
+    let path = repository().join("crates/sim/tests/schedulers/nested.bpf.c");
+    let run = |define: &str| {
+        let mut source = Source::new(path.clone());
+        source.defines.push(define.to_owned());
+        let object = Builder::default().native(&source).expect("it compiles");
+        Lab::new(&machine, &object).run(&parse(ONE_TASK))
+    };
+    // A batch that is large, but allowed, takes no memory before it is used.
+    for define in ["MAX_BATCH=0", "MAX_BATCH=0x7fffffff"] {
+        run(define).expect("the inner maps need no variable");
+    }
+    let text = run("MAX_BATCH=0xffffffff")
+        .expect_err("too large")
+        .to_string();
+    assert!(text.contains("dispatch_max_batch is 4294967295"), "{text}");
+}

@@ -37,7 +37,8 @@ pub struct BufferedInsert {
 impl DispatchBuffer {
     pub fn new(max_batch: usize) -> DispatchBuffer {
         DispatchBuffer {
-            entries: Vec::with_capacity(max_batch),
+            // The limit may be far beyond what is ever used.
+            entries: Vec::with_capacity(max_batch.min(64)),
             max_batch,
             nr_tasks: 0,
         }

@@ -212,6 +212,12 @@ impl Ext {
         };
         let max_batch = match object.ops.dispatch_max_batch {
             0 => DISPATCH_DFL_BATCH,
+            n if n > i32::MAX as u32 => {
+                return Err(RunError::Scheduler(format!(
+                    "dispatch_max_batch is {n}; the kernel allows at most {} (-E2BIG)",
+                    i32::MAX
+                )));
+            }
             n => n,
         };
         Ok(Ext {

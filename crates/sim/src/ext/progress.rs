@@ -48,8 +48,8 @@ pub struct Stranded {
 pub struct Mark {
     since_ns: u64,
     overhead_ns: u64,
-    /// A task that yields makes progress, even if it does nothing else.
-    yields: u64,
+    /// A task that yields or blocks makes progress, even if it does nothing else.
+    leaves: u64,
 }
 
 /// State of [`Engine::check_progress`].
@@ -120,7 +120,7 @@ impl Engine<'_> {
             let window_ns = self.now - mark.since_ns;
             let spent_ns = overhead_ns - mark.overhead_ns;
             let stuck = !rq.curr.is_idle()
-                && rq.yields == mark.yields
+                && rq.leaves == mark.leaves
                 && !rq.stands_still
                 && window_ns.saturating_sub(spent_ns) <= window_ns / 1000 * PROGRESS_PERMILLE;
             if !stuck {
@@ -128,7 +128,7 @@ impl Engine<'_> {
                 self.progress.marks[cpu] = Mark {
                     since_ns: self.now,
                     overhead_ns,
-                    yields: self.rqs[cpu].yields,
+                    leaves: self.rqs[cpu].leaves,
                 };
             } else if window_ns >= patience_ns {
                 return self.livelock(cpu as u32, window_ns);

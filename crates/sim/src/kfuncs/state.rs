@@ -42,7 +42,9 @@ impl Bpf {
         let mut maps =
             MapSet::new(decls, nr_cpus as usize).map_err(|e| RunError::Scheduler(e.to_string()))?;
         instance.set_map_memory(maps.memory());
-        for (i, decl) in decls.iter().enumerate() {
+        // What inner maps are like has no variable.
+        let of_variables = decls.iter().enumerate();
+        for (i, decl) in of_variables.filter(|(_, decl)| !decl.symbol.is_empty()) {
             let Some(variable) = instance.symbol(&decl.symbol) else {
                 return Err(RunError::Scheduler(format!(
                     "map '{}' has no variable",

@@ -147,7 +147,9 @@ impl Engine<'_> {
 
     fn sleep_current(&mut self, cpu: u32, id: TaskId) {
         let task = &self.tasks[id.index()];
-        let stuck = task.spec.is_some() && !task.cursor.wait.ends_by_itself();
+        let is_ours = task.spec.is_some();
+        let stuck = is_ours && !task.cursor.wait.ends_by_itself();
+        self.rqs[cpu as usize].leaves += u64::from(is_ours);
         self.schedule(cpu, Leave::Sleep);
         if stuck {
             self.programs.stuck += 1;
@@ -156,7 +158,7 @@ impl Engine<'_> {
     }
 
     fn yield_current(&mut self, cpu: u32, id: TaskId) {
-        self.rqs[cpu as usize].yields += 1;
+        self.rqs[cpu as usize].leaves += 1;
         match self.class_of(id) {
             Class::Ext => self.ext_yield(cpu, id),
             _ => self.rqs[cpu as usize].preempt_hint = crate::cpu::PreemptHint::Yield,
