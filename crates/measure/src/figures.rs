@@ -187,7 +187,7 @@ fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: boo
             "share of CPU",
             Unit::Share,
             better,
-            app.tasks > 0,
+            app.tasks > 0 || app.starved_ns > 0,
             share,
         );
     }
@@ -200,7 +200,7 @@ fn share_figures(out: &mut Figures, run: &Summary, app: &AppSummary, serves: boo
         false,
         app.runtime_ns as f64,
     );
-    if app.tasks > 0 {
+    if app.tasks > 0 || app.starved_ns > 0 {
         out.time("longest_wait_us", "longest wait", true, app.longest_wait_ns);
     }
     out.time(

@@ -154,6 +154,13 @@ impl Recorder {
         let own_slots = slots.iter().copied();
         let own_slots = own_slots.filter(|slot| !self.tasks[*slot].is_shell());
         let own = || own_slots.clone().map(|slot| &self.tasks[slot]);
+        // If the shell could not start a task, the whole app waited.
+        let kept_out_ns = match own().count() {
+            0 => sum(|t| t.wait_ns),
+            _ => 0,
+        };
+        let is_kept_out = kept_out_ns > self.spec.starvation_ns;
+        let kept_out_ns = if is_kept_out { kept_out_ns } else { 0 };
         AppSummary {
             app: state.name.clone(),
             tasks: own().count() as u64,
@@ -174,10 +181,11 @@ impl Recorder {
             overhead_ns: sum(|t| t.overhead_ns),
             wait: state.wakeup.and(&state.other_wait).summary(),
             wakeup: state.wakeup.summary(),
-            longest_wait_ns: state.longest_wait_ns,
-            starved_tasks: own().filter(|t| t.starved_episodes > 0).count() as u64,
-            starved_episodes: state.starved_episodes,
-            starved_ns: state.starved_ns,
+            longest_wait_ns: state.longest_wait_ns.max(kept_out_ns),
+            starved_tasks: own().filter(|t| t.starved_episodes > 0).count() as u64
+                + u64::from(is_kept_out),
+            starved_episodes: state.starved_episodes + u64::from(is_kept_out),
+            starved_ns: state.starved_ns + kept_out_ns,
             switches,
             migrations: sum(|t| t.migrations),
             fairness: fairness(own_slots.clone().map(|slot| {

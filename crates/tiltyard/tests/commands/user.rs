@@ -322,3 +322,32 @@ fn the_machine_at_hand_has_its_own_cpus_and_the_costs_that_were_kept() {
     assert!(error.contains("host.toml"), "{error}");
     assert_ne!(broken.status.code(), Some(0));
 }
+
+/// Its shell gets too little to start a task, so there is no task to have waited.
+#[test]
+fn an_app_that_never_begins_is_starved() {
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    let text = r#"{ "tiltyard": {
+            "apps": { "back": { "group": "/g/h" }, "front": { "group": "/f" } },
+            "groups": { "/g": { "weight": 1 }, "/g/h": { "weight": 1 }, "/f": { "weight": 10000 } } },
+        "tasks": {
+            "b": { "instance": 4, "loop": -1, "run": 1000, "tiltyard": { "app": "back" } },
+            "f": { "instance": 8, "loop": -1, "run": 1000, "tiltyard": { "app": "front" } } } }"#;
+    std::fs::write(file.path(), text).unwrap();
+    let run = ["run", "-m", "uni", "-s", "eevdf", "--duration", "3s", "-w"];
+    let mut command = tiltyard();
+    command
+        .args(run)
+        .arg(file.path())
+        .args(["--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&output(&mut command)).unwrap();
+    let rows = document["comparison"]["rows"].as_array().unwrap();
+    for name in ["back.starved_us", "back.longest_wait_us"] {
+        let row = rows.iter().find(|row| row["name"] == name);
+        assert_eq!(row.unwrap()["headline"], true, "{name}");
+    }
+    let apps = document["runs"][0]["summary"]["apps"].as_array().unwrap();
+    let back = apps.iter().find(|app| app["app"] == "back").unwrap();
+    assert_eq!(back["tasks"], 0);
+    assert!(back["starved_ns"].as_u64().unwrap() > 1_000_000_000);
+}
