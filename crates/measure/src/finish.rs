@@ -7,6 +7,7 @@ use crate::states::State;
 use crate::summary::*;
 use crate::task::{App, Facts, NONE, Task};
 use std::cmp::Reverse;
+use tiltyard_model::is_shells_name;
 
 impl Recorder {
     /// Ends the window at `end_ns` on the arena's clock, or at the last event if that came later.
@@ -154,10 +155,12 @@ impl Recorder {
         let own_slots = slots.iter().copied();
         let own_slots = own_slots.filter(|slot| !self.tasks[*slot].is_shell());
         let own = || own_slots.clone().map(|slot| &self.tasks[slot]);
-        // If the shell could not start a task, the whole app waited.
-        let kept_out_ns = match own().count() {
-            0 => sum(|t| t.wait_ns),
-            _ => 0,
+        // If its shell could not start a task, the whole app waited. A row that is only a shell for another reason has another name.
+        let is_its_shell =
+            |slot: &usize| is_shells_name(self.facts[*slot].name.as_str(), &state.name);
+        let kept_out_ns = match slots.iter().all(is_its_shell) {
+            true => sum(|t| t.wait_ns),
+            false => 0,
         };
         let is_kept_out = kept_out_ns > self.spec.starvation_ns;
         let kept_out_ns = if is_kept_out { kept_out_ns } else { 0 };

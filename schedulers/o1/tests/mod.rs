@@ -11,3 +11,4 @@ mod mutations;
 mod recorded;
 mod traces;
 mod turns;
+mod world;

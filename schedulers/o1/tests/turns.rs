@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How turns begin and end, and what is over with them: callbacks in sequences that records do not have.
 
-use super::callers::*;
+use super::world::*;
 use tiltyard_schedtest::kernel::{KICK_IDLE, KICK_PREEMPT};
 
 const NORMAL: i64 = 0;
