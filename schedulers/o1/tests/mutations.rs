@@ -39,7 +39,7 @@ const MUTATIONS: &[Mutation] = &[
     ["who leaves the class stays queued", "o1.bpf.c", "\tif (i)\n\t\tdepart(i, scx_bpf_now(), LEAVE_QUEUE);", "\tif (i)\n\t\tdepart(i, scx_bpf_now(), LEAVE_HANDS);", "tasks_leave"],
     ["starved a tick too early", "turns.h", "if (waited > par.starvation_limit * c->rq.nr_running)", "if (waited >= par.starvation_limit * c->rq.nr_running)", "ticks"],
     ["equals of an expired task expire, too", "turns.h", "curr->static_prio > c->rq.best_expired_prio", "curr->static_prio >= c->rq.best_expired_prio", "ticks"],
-    ["each slice that is over begins the wait anew", "turns.h", "\tif (!c->expired_timestamp)\n\t\tc->expired_timestamp = tick;", "\tc->expired_timestamp = tick;", "ticks"],
+    ["each slice that is over begins the wait again", "turns.h", "\tif (!c->expired_timestamp)\n\t\tc->expired_timestamp = tick;", "\tc->expired_timestamp = tick;", "ticks"],
     ["later slices return to the parent", "turns.h", "\tt->first_time_slice = false;\n", "", "forks"],
     ["the worst that has expired counts", "turns.h", "if (t->static_prio < c->rq.best_expired_prio)", "if (t->static_prio > c->rq.best_expired_prio)", "ticks"],
     ["a slice's last part is not cut", "turns.h", "t->time_slice >= granularity;", "t->time_slice > granularity;", "ticks"],
