@@ -89,14 +89,24 @@ enum Goes {
 /// The page of the lesson in `file`, with links to the pages of the other lessons in its folder.
 pub fn page(file: &Path, progress: &dyn Progress) -> Result<String, Error> {
     let lesson = read(file)?;
-    let more = beside(file)?;
-    let wrong = |what: String| Error::input(format!("{}: {what}", lesson.name));
+    let (more, name) = (beside(file)?, lesson.name.clone());
+    render(lesson, more, progress).map_err(|error| match error {
+        Error::Stopped(_) => error,
+        error => error.within(&name),
+    })
+}
+
+fn render(
+    lesson: File,
+    more: Vec<(String, String)>,
+    progress: &dyn Progress,
+) -> Result<String, Error> {
     let before = run(&lesson, &lesson.run, progress)?;
     let mut questions = Vec::new();
     for asked in &lesson.question {
-        let changed = lesson.run.changed(&asked.change).map_err(wrong)?;
+        let changed = lesson.run.changed(&asked.change).map_err(Error::input)?;
         let after = run(&lesson, &changed, progress)?;
-        questions.push(question(asked, &before, after).map_err(wrong)?);
+        questions.push(question(asked, &before, after).map_err(Error::input)?);
     }
     let (shown, _) = before;
     Ok(html::render_lesson(&Lesson {
@@ -196,7 +206,7 @@ fn run(lesson: &File, what: &What, progress: &dyn Progress) -> Result<Done, Erro
     let machine = machines::load(what.machine.as_deref().unwrap_or(machines::DEFAULT))?;
     workloads::require_cpus(&what.workload, &workload, &machine)?;
     let wrong = |key: &str, value: &str, error: String| {
-        Error::input(format!("{}: {key} = \"{value}\": {error}", lesson.name))
+        Error::input(format!("{key} = \"{value}\": {error}"))
     };
     let duration_ns = duration::parse_ns(&what.duration)
         .map_err(|e| wrong("duration", &what.duration, e.to_string()))?;
@@ -227,7 +237,7 @@ fn run(lesson: &File, what: &What, progress: &dyn Progress) -> Result<Done, Erro
         command: what.command(),
         panels: panels
             .collect::<Result<_, String>>()
-            .map_err(|what| Error::input(format!("{}: {what}", lesson.name)))?,
+            .map_err(Error::input)?,
         timeline,
     };
     Ok((shown, figures(&recorder.finish(run.outcome.end_ns))))

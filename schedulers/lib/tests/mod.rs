@@ -4,6 +4,7 @@
 
 mod freebsd;
 mod keeper;
+mod lifetimes;
 mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -315,7 +315,30 @@ fn capacities(source: &Source, root: Node) -> Result<Vec<(BTreeSet<u32>, u32)>, 
         let set = set.ok_or_else(|| source.at(kind, "no set of CPUs", EXPORT))?;
         kinds.push((set, capacity));
     }
+    if kinds.is_empty() {
+        one_type(source, root)?;
+    }
     Ok(kinds)
+}
+
+/// Without capacities all CPUs would be equally fast, which cores of two types are not.
+fn one_type(source: &Source, root: Node) -> Result<(), MachineError> {
+    let kinds = root.children().filter(|n| n.has_tag_name("cpukind"));
+    let infos = kinds.flat_map(|kind| kind.children());
+    let types = infos.filter(|info| info.attribute("name") == Some("CoreType"));
+    let mut types = types.filter_map(|info| Some((info, info.attribute("value")?)));
+    let Some((_, first)) = types.next() else {
+        return Ok(());
+    };
+    match types.find(|(_, other)| *other != first) {
+        None => Ok(()),
+        Some((info, other)) => {
+            let what = format!("cores of type {first} and {other}, and no capacities");
+            let help = "add <info name=\"LinuxCapacity\" value=\"N\"/> to each cpukind, 1024 for the fastest: Linux has \
+                        them in /sys/devices/system/cpu/cpu*/cpu_capacity";
+            Err(source.at(info, what, help))
+        }
+    }
 }
 
 /// hwloc's bitmaps: words of 32 bits in hexadecimal, the highest first, separated by commas.

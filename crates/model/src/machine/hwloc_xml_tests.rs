@@ -141,6 +141,16 @@ fn errors_point_at_the_element() {
         )
     };
     refused("</topology>", &kind(2000), "29:23", "a capacity of 2000");
+    let core = |kind: &str| {
+        format!("<cpukind cpuset=\"0x1\"><info name=\"CoreType\" value=\"{kind}\"/></cpukind>")
+    };
+    let kinds = |kinds: [&str; 2]| kinds.map(core).concat() + "\n</topology>";
+    let types = kinds(["IntelAtom", "IntelCore"]);
+    let what = "cores of type IntelAtom and IntelCore, and no capacities";
+    refused("</topology>", &types, "29:101", what);
+    // Favoured cores are of one type.
+    let text = TWO_PACKAGES.replace("</topology>", &kinds(["IntelCore", "IntelCore"]));
+    parse(&text, "m.xml").unwrap();
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl<'a> Plan<'a> {
         }
         entries.sort_by_key(|entry| (entry.discipline, entry.machine, entry.scheduler));
         let arena = Simulated::of_jobs(entries.iter().map(|entry| &entry.job), progress)
-            .map_err(|error| campaign.of_scheduler(error))?;
+            .map_err(|error| campaign.of_job(error))?;
         let plan = Plan {
             campaign,
             entries,
@@ -143,10 +143,14 @@ impl<'a> Plan<'a> {
 }
 
 impl Campaign {
-    /// An error about a scheduler, at its place in the file if it is from there.
-    fn of_scheduler(&self, error: Error) -> Error {
-        let Error::Argument { value, what, .. } = &error else {
-            return error;
+    /// An error about a scheduler, at its place in the file if it is from there, or about a workload as the file patches it.
+    fn of_job(&self, error: Error) -> Error {
+        let (value, what) = match &error {
+            Error::Argument { value, what, .. } => (value, what),
+            Error::Input(_) if !self.source.file.is_empty() => {
+                return error.within(&self.source.file);
+            }
+            _ => return error,
         };
         let own = self.schedulers.iter().find(|s| s.argument == *value);
         match own.and_then(|own| own.span.clone()) {

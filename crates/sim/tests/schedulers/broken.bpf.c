@@ -38,6 +38,7 @@ UEI_DEFINE(uei);
 #define FULL		26
 #define NESTED_LOOPS	27
 #define FEW_CPUS	28
+#define FIRST_CPU_ONLY	29
 
 #define SHARED_DSQ	0
 
@@ -138,6 +139,9 @@ void BPF_STRUCT_OPS(broken_dispatch, s32 cpu, struct task_struct *prev)
 	bpf_loop(BPF_MAX_LOOPS, outer, NULL, 0);
 #elif BREAK == NEVER_CONSUME
 	return;
+#elif BREAK == FIRST_CPU_ONLY
+	if (cpu)
+		return;
 #elif BREAK == NULL_PREV
 	sum = prev->pid;
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard teach`: lessons about schedulers as interactive pages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tiltyard_runner::{lesson, output};
 
@@ -30,18 +30,37 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    for file in &args.lessons {
+    let pages: Vec<PathBuf> = args.lessons.iter().map(|file| args.page(file)).collect();
+    for (i, page) in pages.iter().enumerate() {
+        if let Some(first) = pages[..i].iter().position(|other| other == page) {
+            let line = format!(
+                "{} and {} have the same page, {}: rename one, or give them different folders",
+                args.lessons[first].display(),
+                args.lessons[i].display(),
+                page.display()
+            );
+            return Err(Failure::usage(line));
+        }
+    }
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Failure::io(Code::Other, folder, "create", &e))?;
+    }
+    for (file, path) in args.lessons.iter().zip(&pages) {
         let page = lesson::page(file, &Bar::new())?;
-        let mut path = file.with_extension("html");
-        if let (Some(folder), Some(name)) = (&args.out, path.file_name()) {
-            path = folder.join(name);
-        }
-        if let Some(folder) = &args.out {
-            std::fs::create_dir_all(folder)
-                .map_err(|e| Failure::io(Code::Other, folder, "create", &e))?;
-        }
-        output::write(&path, page.as_bytes())?;
+        output::write(path, page.as_bytes())?;
         super::print(&format!("Page    {}\n", path.display()))?;
     }
     Ok(())
+}
+
+impl Args {
+    /// Where the page of a lesson goes.
+    fn page(&self, lesson: &Path) -> PathBuf {
+        let path = lesson.with_extension("html");
+        match (&self.out, path.file_name()) {
+            (Some(folder), Some(name)) => folder.join(name),
+            _ => path,
+        }
+    }
 }

@@ -507,7 +507,11 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
                 "two",
             ],
         ),
-        ("hog.instance = ", "hogs.instance = ", ["w.json", "hogs"]),
+        (
+            "hog.instance = ",
+            "hogs.instance = ",
+            ["c.toml: w.json: tasks.hogs", "no such key to patch"],
+        ),
         (
             "\"fifo:slice_ms=10\"",
             "\"fifo:slice_ms=-5\"",

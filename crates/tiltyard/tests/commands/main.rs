@@ -15,6 +15,8 @@ mod races;
 mod reports;
 mod reproduce;
 mod sabotage;
+#[path = "../sample/mod.rs"]
+mod sample;
 mod sensitivity;
 mod suite37;
 mod tables;

@@ -209,7 +209,16 @@ fn teach(from: &str, to: &str) -> assert_cmd::assert::Assert {
 fn a_lesson_that_is_wrong_is_refused() {
     let cases = [
         ("title", "titel", "mine.toml:2: unknown field `titel`"),
-        ("\"waiting\"", "\"level\"", "probe level: the run has"),
+        (
+            "\"waiting\"",
+            "\"level\"",
+            "mine.toml: probe level: the run has",
+        ),
+        (
+            "duration =",
+            "patch = '{\"tasks\":{\"none\":{\"run\":-1}}}'\nduration =",
+            "mine.toml: ",
+        ),
         (
             "[\"slice_ms=20\"",
             "[\"slice_ms=21\"",
@@ -233,4 +242,21 @@ fn a_lesson_that_is_wrong_is_refused() {
             .stderr(predicates::str::contains(message));
     }
     teach("title", "title").success();
+}
+
+/// One page would overwrite the other.
+#[test]
+fn two_lessons_of_one_name_need_two_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["a", "b"].map(|name| folder.path().join(name).join("mine.toml"));
+    for file in &files {
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(file, LESSON).unwrap();
+    }
+    let pages = folder.path().join("pages");
+    let mut command = tiltyard();
+    command.arg("teach").args(&files).arg("-o").arg(&pages);
+    let same = predicates::str::contains("have the same page");
+    command.assert().code(2).stderr(same);
+    assert!(!pages.exists(), "nothing was written");
 }

@@ -5,7 +5,7 @@
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: both tests under both kernels, a minute of each
 //! kind of load, all presets. Without the variable, each load lasts a second, each test boots only one of the kernels, a fifth of the
-//! presets is verified, and half of the schedulers get the load. The text of the schedulers and of crates/kernel selects them.
+//! presets is verified, and half of the schedulers get the load. The text of the schedulers and of both arenas selects them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -8,5 +8,6 @@ mod gates;
 mod real_kernel;
 mod reproduce;
 mod same_window;
+#[path = "../sample/mod.rs"]
 mod sample;
 mod verify;
