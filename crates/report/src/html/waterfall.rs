@@ -71,7 +71,7 @@ pub fn svg(of: &Explanation) -> String {
     });
     let room = if high > low { high - low } else { 1.0 };
     let x = |value: f64| LEFT + (value - low) / room * BARS;
-    let height = 2.0 * TOP + ROW * steps.len() as f64;
+    let height = 2.0 * TOP + ROW * (steps.len() + 1) as f64;
     let mut svg = format!(
         "<svg class=\"bars\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"from {} to {}\">\n",
         escape(&of.schedulers[0]),
@@ -106,7 +106,29 @@ pub fn svg(of: &Explanation) -> String {
             );
         }
     }
+    svg += &legend(&steps);
     svg + "</svg>\n"
+}
+
+/// What the colours of mechanisms mean, below the diagram.
+fn legend(steps: &[Step]) -> String {
+    let middle = TOP + (steps.len() as f64 + 0.5) * ROW;
+    let mut left = LEFT;
+    let mut legend = String::new();
+    for (class, goes) in [("s3", "lowers"), ("s4", "raises")] {
+        if !steps.iter().any(|step| step.class == class) {
+            continue;
+        }
+        legend += &format!(
+            "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\"/>\
+             <text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{goes} the value</text>\n",
+            middle - 5.0,
+            left + 16.0,
+            middle + 4.0,
+        );
+        left += BARS / 3.0;
+    }
+    legend
 }
 
 /// The section with the diagram and its table.
