@@ -148,6 +148,7 @@ fn the_waterfall_falls_from_one_value_to_the_other() {
     let bars: Vec<(f64, f64)> = svg
         .split("<rect ")
         .skip(1)
+        .filter(|rect| !rect.starts_with("class=\"meaning"))
         .map(|bar| (number(bar, "x"), number(bar, "x") + number(bar, "width")))
         .collect();
     // 400 units wide, from 550 (after the first two) to 1000.
@@ -166,6 +167,11 @@ fn the_waterfall_falls_from_one_value_to_the_other() {
         assert!(close, "{left} to {right}, not {} to {}", x(from), x(to));
     }
     assert!(svg.contains("<style>") && !svg.contains("NaN"));
+    for (class, goes) in [("s3", "lowers"), ("s4", "raises")] {
+        let key = svg.split(&format!("<rect class=\"meaning {class}\"")).nth(1);
+        let text = key.unwrap().lines().next().unwrap();
+        assert!(text.contains(&format!(">{goes} the value<")), "{text}");
+    }
 }
 
 #[test]
@@ -182,7 +188,7 @@ fn the_page_is_whole_and_needs_no_network() {
     let seen = browser::after(
         &chromium,
         &page,
-        "const seen = document.querySelectorAll('#causes svg rect').length",
+        "const seen = document.querySelectorAll('#causes svg rect:not(.meaning)').length",
     );
     assert_eq!(seen, "6");
 }

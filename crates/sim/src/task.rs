@@ -142,17 +142,10 @@ pub struct ExtTask {
     /// Waits on its runqueue for insertion into another CPU's local DSQ.
     /// (A machine has 65,536 CPUs at most.)
     pub deferred_to: Option<u16>,
-    /// In any class.
-    pub first_run: Option<FirstRun>,
+    /// Has run, in any class.
+    pub ran: bool,
     /// When it last became runnable or lost the CPU.
     pub waits_since_ns: u64,
-}
-
-/// A task's first time on a CPU.
-#[derive(Clone, Copy, Debug)]
-pub struct FirstRun {
-    pub at_ns: u64,
-    pub waited_ns: u64,
 }
 
 /// The machine's view: the task's remaining work and what it left in caches.
@@ -269,7 +262,7 @@ impl Default for ExtTask {
             dsq_next: TaskId::IDLE,
             dsq_prev: TaskId::IDLE,
             deferred_to: None,
-            first_run: None,
+            ran: false,
             waits_since_ns: 0,
         }
     }

@@ -24,6 +24,7 @@ fn a_task_that_exits_leaves_its_place_to_others() {
         assert_eq!(error as i32, 0, "{scheduler}");
         let id = kernel.state().add_task(1000, 0);
         kernel.state().allow(id, |cpu| cpu < 3);
+        kernel.state().current = Some(id);
         let p = kernel.state().address(id);
         // SAFETY: numbers and raw pointers, for which zero is a value.
         let args: InitTaskArgs = unsafe { std::mem::zeroed() };

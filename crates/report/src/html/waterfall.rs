@@ -120,7 +120,7 @@ fn legend(steps: &[Step]) -> String {
             continue;
         }
         legend += &format!(
-            "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\"/>\
+            "<rect class=\"meaning {class}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\"/>\
              <text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{goes} the value</text>\n",
             middle - 5.0,
             left + 16.0,

@@ -62,6 +62,9 @@ pub struct Progress {
     events: u32,
     instant_ns: u64,
     counts_at_half: Counts,
+    /// When a task last ran for the first time after a long wait, and that wait.
+    late_start_ns: u64,
+    late_start_waited_ns: u64,
 }
 
 impl Progress {
@@ -72,7 +75,25 @@ impl Progress {
             events: 0,
             instant_ns: 0,
             counts_at_half: Counts::default(),
+            late_start_ns: 0,
+            late_start_waited_ns: 0,
         }
+    }
+
+    /// A task runs for the first time.
+    #[inline]
+    pub fn first_run(&mut self, now_ns: u64, waited_ns: u64) {
+        if waited_ns >= WAITED_NS / 2 {
+            self.late_start_ns = now_ns;
+            self.late_start_waited_ns = waited_ns;
+        }
+    }
+
+    /// Whether a task that had waited for about as long ran for the first time lately. A scheduler that spreads many new
+    /// tasks over many CPUs slowly does so until the last of them has run.
+    fn backlog_moves(&self, now_ns: u64, patience_ns: u64) -> bool {
+        let is_lately = now_ns - self.late_start_ns <= patience_ns / 4;
+        is_lately && self.late_start_waited_ns >= patience_ns / 2
     }
 }
 
@@ -177,14 +198,10 @@ impl Engine<'_> {
     /// At the end of a run that nothing disturbed: tasks that wait although a CPU that they may use has been idle for as
     /// long as they do; half of that is enough for a task that never ran, or whose DSQ no CPU ever takes tasks from. Tasks
     /// that starve because others are preferred keep their CPUs busy and are not counted, nor are those at the end of a
-    /// backlog that moves. A task that ran before may
-    /// belong to a scheduler that shares nothing between CPUs: it counts only if none of its CPUs is busy, or if no CPU
-    /// ever takes tasks from its DSQ.
+    /// backlog that moves. A task that ran before may belong to a scheduler that shares nothing between CPUs: it counts only
+    /// if none of its CPUs is busy, or if no CPU ever takes tasks from its DSQ.
     pub(crate) fn stranded(&self) -> Option<Stranded> {
-        let nothing_ran = !self
-            .tasks
-            .iter()
-            .any(|t| t.spec.is_some() && t.ext.first_run.is_some());
+        let nothing_ran = !self.tasks.iter().any(|t| t.spec.is_some() && t.ext.ran);
         let run_ns = self.now.saturating_sub(self.origin_ns);
         let patience_ns = match nothing_ran {
             true => NOTHING_RAN_NS,
@@ -207,10 +224,7 @@ impl Engine<'_> {
         let label = |(task, _): &(&Task, u32)| self.task_label(task.id);
         Some(Stranded {
             tasks: waiting.iter().map(label).collect(),
-            never_ran: waiting
-                .iter()
-                .filter(|(task, _)| task.ext.first_run.is_none())
-                .count(),
+            never_ran: waiting.iter().filter(|(task, _)| !task.ext.ran).count(),
             places,
             idle_cpu,
         })
@@ -231,7 +245,7 @@ impl Engine<'_> {
             return None;
         }
         let never_taken = || self.queue_of(task).is_some_and(|(_, dsq)| dsq.taken == 0);
-        let never_ran = task.ext.first_run.is_none() && !self.backlog_moves(patience_ns);
+        let never_ran = !task.ext.ran && !self.progress.backlog_moves(self.now, patience_ns);
         match never_ran || never_taken() {
             true => idle
                 .first_and(&task.cpus)
@@ -239,18 +253,6 @@ impl Engine<'_> {
             false if task.cpus.is_subset(idle) => task.cpus.first(),
             false => None,
         }
-    }
-
-    /// Whether a task that had waited for about as long ran for the first time lately. A scheduler that spreads many new
-    /// tasks over many CPUs slowly does so until the last of them has run.
-    fn backlog_moves(&self, patience_ns: u64) -> bool {
-        let lately_ns = self.now.saturating_sub(patience_ns / 4);
-        let mut first_runs = self
-            .tasks
-            .iter()
-            .skip(1)
-            .filter_map(|task| task.ext.first_run);
-        first_runs.any(|first| first.at_ns >= lately_ns && first.waited_ns >= patience_ns / 2)
     }
 
     /// A CPU that `task` may use and that was idle for at least half of the wait, with breaks.

@@ -14,7 +14,7 @@ use crate::clock::{Alarm, NEVER};
 use crate::cpu::PreemptHint;
 use crate::engine::Engine;
 use crate::ext::flags::*;
-use crate::task::{Class, FirstRun, Life, TaskId};
+use crate::task::{Class, Life, TaskId};
 use tiltyard_model::{EventKind, OverheadCause, PrevState, SwitchCause};
 
 /// `p->on_rq`
@@ -289,11 +289,10 @@ impl Engine<'_> {
         }
         let task = &mut self.tasks[next.index()];
         task.kern.on_cpu = 1;
-        let waited_ns = now - task.ext.waits_since_ns;
-        (task.ext.first_run).get_or_insert(FirstRun {
-            at_ns: now,
-            waited_ns,
-        });
+        if !task.ext.ran {
+            task.ext.ran = true;
+            self.progress.first_run(now, now - task.ext.waits_since_ns);
+        }
         task.kern.recent_used_cpu = cpu as i32;
         let refill_ns = self.refill_ns(cpu, next);
         self.charge(cpu, OverheadCause::CacheRefill, refill_ns);
