@@ -168,7 +168,9 @@ fn the_waterfall_falls_from_one_value_to_the_other() {
     }
     assert!(svg.contains("<style>") && !svg.contains("NaN"));
     for (class, goes) in [("s3", "lowers"), ("s4", "raises")] {
-        let key = svg.split(&format!("<rect class=\"meaning {class}\"")).nth(1);
+        let key = svg
+            .split(&format!("<rect class=\"meaning {class}\""))
+            .nth(1);
         let text = key.unwrap().lines().next().unwrap();
         assert!(text.contains(&format!(">{goes} the value<")), "{text}");
     }
