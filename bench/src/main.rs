@@ -49,7 +49,7 @@ const CASES: &[Case] = &[
         instances: None,
         machine: "package:1 [numa] l3:1 core:4 pu:1",
         seconds: 10.0,
-        schedulers: USUAL,
+        schedulers: ALL,
         peer_s: Some(0.540),
     },
     Case {
@@ -105,6 +105,21 @@ const CASES: &[Case] = &[
 const CLAIMS: [&str; 4] = ["atc18.s5*", "atc18.s6*", "atc18.fig*", "atc18.tab*"];
 
 const USUAL: &[&str] = &["scx_simple", "ule", "cfs"];
+
+/// What a switch costs under each.
+const ALL: &[&str] = &[
+    "scx_simple",
+    "fifo",
+    "rr",
+    "mlfq",
+    "bsd4",
+    "sd",
+    "o1",
+    "ule",
+    "bfs",
+    "cfs",
+    "eevdf",
+];
 
 /// The same load on each CPU, on ever more CPUs: what an event costs should not grow.
 const fn half(name: &'static str, instances: u32, machine: &'static str) -> Case {
