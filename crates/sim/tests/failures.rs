@@ -412,7 +412,7 @@ fn a_task_that_nobody_takes_is_named_beside_others_that_run() {
 #[test]
 fn the_end_of_a_backlog_that_moves_is_not_a_failure() {
     let machine = ideal("core:2 pu:1", 1000);
-    let tasks = r#"{ "tasks": { "many": { "instance": 20, "loop": 1, "run": 1000000 } } }"#;
+    let tasks = r#"{ "tasks": { "many": { "instance": 30, "loop": 1, "run": 20000 } } }"#;
     let ran = break_on("BREAK=FIRST_CPU_ONLY", &machine, 250_000_000, tasks).expect("an end");
     let never_ran = ran.summary.tasks.iter().filter(|t| t.runtime_ns == 0);
     assert!(never_ran.count() >= 5, "there is a backlog");
