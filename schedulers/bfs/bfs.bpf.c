@@ -164,8 +164,6 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		task(running)->policy = policy_of(prev);
 		task(running)->prio = prio_of(prev, task(running));
 	}
-	if (cpu_state(cpu)->stranded && take_stranded(cpu))
-		return;
 	bpf_for (try, 0, DISPATCH_TRIES) {
 		u32 i = choose(cpu, running, now_ns);
 
@@ -180,11 +178,9 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 			prev->scx.slice = TURN_NS;
 			break;
 		}
-		if (give(i, cpu))
+		if (hand_over(&task(i)->custody, cpu, TURN_NS))
 			break;
 	}
-	if (cpu_state(cpu)->stranded)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
@@ -428,12 +424,6 @@ static int cpus_init(void)
 	}
 	scx_bpf_put_cpumask(mask);
 	params_init();
-	bpf_for (cpu, 0, nr_cpus) {
-		int err = scx_bpf_create_dsq(cpu, -1);
-
-		if (err)
-			return err;
-	}
 	return 0;
 }
 
@@ -445,6 +435,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 	}
 	if (!rr_interval || rr_interval > 5000) {
 		scx_bpf_error("bfs: rr_interval=%u ms; use 1..5000", rr_interval);
+		return -EINVAL;
+	}
+	if (version < 311 || version > 464 || iso_cpu > 100) {
+		scx_bpf_error("bfs: version=%u iso_cpu=%u; use 311..464, 0..100", version, iso_cpu);
 		return -EINVAL;
 	}
 	return cpus_init();

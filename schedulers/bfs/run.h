@@ -196,35 +196,6 @@ __noinline int forget(u32 i)
 	return 0;
 }
 
-/*
- * Gives task @i to CPU @cpu. False: look for another one.
- *
- * Programs run with migration disabled, for whatever task is current. So a task that has just been
- * put back, and still is current where it ran, may not move for a moment. To insert it in another
- * CPU's local queue then is an error; in a queue of one's own it stays until it can be moved.
- */
-static __always_inline bool give(u32 i, s32 cpu)
-{
-	bool near = task(i)->rq == cpu;
-
-	if (!hand_over(&task(i)->custody, cpu, near ? SCX_DSQ_LOCAL : cpu, TURN_NS))
-		return false;
-	if (near || scx_bpf_dsq_move_to_local(cpu, 0))
-		return true;
-	cpu_state(cpu)->stranded = true;
-	return false;
-}
-
-/* Whether a task that give() has left behind is CPU @cpu's now. It may also have been taken back.
- */
-static __noinline bool take_stranded(s32 cpu)
-{
-	bool moved = scx_bpf_dsq_move_to_local(cpu, 0);
-
-	cpu_state(cpu)->stranded = scx_bpf_dsq_nr_queued(cpu) > 0;
-	return moved;
-}
-
 /* For the task that no longer sticks to CPU @cpu: see stick(). */
 static __always_inline void wake_for_old(u32 cpu)
 {

@@ -66,9 +66,8 @@ struct bfs_cpu {
 	u64 tick_ns;
 	/* The task that runs, or ran last; and the one before it. */
 	u32 ran, last_task;
-	u32 sticky;    /* the task that was the last to stick here */
-	bool stranded; /* a task waits in its own queue: give() */
-	u32 wake;      /* an idle CPU to be woken when the lock is free, plus 1 */
+	u32 sticky; /* the task that was the last to stick here */
+	u32 wake;   /* an idle CPU to be woken when the lock is free, plus 1 */
 };
 
 /* Bits of CPUs, 64 a word. */

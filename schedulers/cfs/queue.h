@@ -344,6 +344,7 @@ static __always_inline void take_request(struct task_struct *p, u32 i)
 
 static __always_inline void init_rule(u32 online)
 {
+	check_tunables();
 	scale_tunables(online);
 }
 

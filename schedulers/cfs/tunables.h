@@ -45,6 +45,19 @@ const volatile bool base_slice = false;
 /* The three times after scaling. */
 static u64 latency_ns, granularity_ns, wakeup_gran_ns;
 
+static __always_inline void check_tunables(void)
+{
+	if (!sched_latency_ns || sched_latency_ns > NSEC_PER_SEC || !min_granularity_ns ||
+	    min_granularity_ns > NSEC_PER_SEC || wakeup_granularity_ns > NSEC_PER_SEC)
+		scx_bpf_error("cfs: sched_latency_ns=%llu min_granularity_ns=%llu "
+			      "wakeup_granularity_ns=%llu; use 1..1000000000, the last one also 0",
+			      sched_latency_ns, min_granularity_ns, wakeup_granularity_ns);
+	if (!nr_latency || scaling > 2 || sleeper_credit > 2)
+		scx_bpf_error("cfs: nr_latency=%u scaling=%u sleeper_credit=%u; use 1 or more, "
+			      "0..2, 0..2",
+			      nr_latency, scaling, sleeper_credit);
+}
+
 static void scale_tunables(u32 online)
 {
 	u32 factor = cpu_factor(&scaling, online);

@@ -184,7 +184,7 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 		}
 		if (!i)
 			break;
-		if (hand_over(&rq_task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
+		if (hand_over(&rq_task(i)->custody, cpu, TURN_NS))
 			return true;
 		unchoose(i, cpu, now_ns);
 	}

@@ -55,7 +55,7 @@ pub struct TaskStruct {
     pub custom_slice: u8,
     pub flags: u32,
     pub state: u32,
-    pub on_cpu: i32,
+    pub on_cpu: u8,
     pub on_rq: i32,
     pub wake_cpu: i32,
     pub recent_used_cpu: i32,

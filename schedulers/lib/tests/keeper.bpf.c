@@ -128,7 +128,7 @@ static void disturb(u32 i, s32 cpu)
 		disturbed = i;
 		disturbed_cpu = cpu;
 	}
-	if (hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
+	if (hand_over(&task(i)->custody, cpu, TURN_NS))
 		scx_bpf_error("%d was handed over, and is elsewhere", task(i)->custody.pid);
 	if (!custody_holds(&task(i)->custody) || scx_bpf_dispatch_nr_slots() != slots)
 		scx_bpf_error("%d is lost", task(i)->custody.pid);
@@ -146,9 +146,9 @@ void BPF_STRUCT_OPS(keeper_dispatch, s32 cpu, struct task_struct *prev)
 	custody_choose(&task(i)->custody, cpu);
 	if (snatches && ++nr_chosen % 2)
 		disturb(i, cpu);
-	if (!hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
+	if (!hand_over(&task(i)->custody, cpu, TURN_NS))
 		scx_bpf_error("%d could not be handed over", task(i)->custody.pid);
-	if (hand_over(&task(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
+	if (hand_over(&task(i)->custody, cpu, TURN_NS))
 		scx_bpf_error("%d was handed over twice", task(i)->custody.pid);
 	if (forgets)
 		custody_begin(&task(i)->custody, task(i)->custody.pid);

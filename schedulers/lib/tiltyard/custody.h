@@ -26,9 +26,11 @@ struct custody {
 	u32 held;  /* NOT_HELD, HELD, or CHOSEN plus a CPU */
 };
 
-#define NOT_HELD 0
-#define HELD	 1
-#define CHOSEN	 2
+#define NOT_HELD  0
+#define HELD	  1
+#define CHOSEN	  2
+
+#define MAX_SPINS (1 << 23) /* what bpf_for allows */
 
 /* A task gets this place, whose round goes on. Partners: all who read these of a task that they do
  * not hold. */
@@ -70,9 +72,32 @@ static __always_inline void custody_choose(struct custody *c, u32 cpu)
 		WRITE_ONCE(c->held, CHOSEN + cpu);
 }
 
-/* In dispatch(): inserts the task that @cpu has chosen into DSQ @dsq. False: the core has taken it
- * away, and its queues should forget it unless it is in custody again. */
-static __always_inline bool hand_over(struct custody *c, u32 cpu, u64 dsq, u64 slice_ns)
+/* `on_cpu` is an int up to Linux 6.18 and a u8 since; this reads whichever it is. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD(task, on_cpu);
+}
+
+/*
+ * A task that has just been put back is the current one where it ran until that CPU has switched.
+ * Programs run with migration disabled, for whatever task is current, so it may not move for a
+ * moment, and to insert it in another CPU's local queue then is an error. Until it has switched,
+ * that CPU takes no lock that the core holds around dispatch(), and so does not wait for us.
+ */
+static __always_inline void wait_for_switch(struct task_struct *p, const struct custody *c,
+					    u32 ours)
+{
+	u32 spin;
+
+	bpf_for (spin, 0, MAX_SPINS) {
+		if (!is_on_cpu(p) || READ_ONCE(c->held) != ours)
+			break;
+	}
+}
+
+/* In dispatch(): inserts the task that @cpu has chosen into its local queue. False: the core has
+ * taken it away, and its queues should forget it unless it is in custody again. */
+static __always_inline bool hand_over(struct custody *c, u32 cpu, u64 slice_ns)
 {
 	u32 ours = CHOSEN + cpu;
 	struct task_struct *p = NULL;
@@ -80,7 +105,9 @@ static __always_inline bool hand_over(struct custody *c, u32 cpu, u64 dsq, u64 s
 	if (READ_ONCE(c->held) == ours)
 		p = bpf_task_from_pid(READ_ONCE(c->pid));
 	if (p) {
-		scx_bpf_dsq_insert(p, dsq, slice_ns, 0);
+		if (is_on_cpu(p))
+			wait_for_switch(p, c, ours);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 		bpf_task_release(p);
 	}
 	if (__sync_val_compare_and_swap(&c->held, ours, NOT_HELD) == ours)

@@ -233,6 +233,16 @@ fn tunables_out_of_range_are_named() {
     for (scheduler, says) in [
         ("eevdf:scaling=9", "base_slice_ns=700000 scaling=9; use"),
         ("eevdf:base_slice_ns=0", "base_slice_ns=0 scaling=1; use"),
+        (
+            "cfs:min_granularity_ns=0",
+            "min_granularity_ns=0 wakeup_granularity_ns=1000000; use",
+        ),
+        (
+            "cfs:scaling=3",
+            "nr_latency=8 scaling=3 sleeper_credit=1; use",
+        ),
+        ("cfs:tick_hz=0", "tick_hz=0 busy_factor=32; use"),
+        ("bfs:iso_cpu=101", "version=311 iso_cpu=101; use"),
         ("bfs:rr_interval=0", "rr_interval=0 ms; use"),
     ] {
         let mut command = Command::cargo_bin("tiltyard").unwrap();

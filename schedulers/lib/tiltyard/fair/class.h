@@ -224,7 +224,7 @@ static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 		}
 		if (!i)
 			break;
-		if (hand_over(&entity(i)->custody, cpu, SCX_DSQ_LOCAL, TURN_NS))
+		if (hand_over(&entity(i)->custody, cpu, TURN_NS))
 			return true;
 		unchoose(i, cpu, now_ns, LEAVE_CPU | LEAVE_UNHELD);
 	}
@@ -527,6 +527,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(fair_init)
 	const struct cpumask *mask;
 	int err;
 
+	if (!tick_hz || tick_hz > 10000 || !busy_factor) {
+		scx_bpf_error("fair: tick_hz=%u busy_factor=%u; use 1..10000, 1 or more", tick_hz,
+			      busy_factor);
+		return -EINVAL;
+	}
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS) {
 		scx_bpf_error("fair: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
