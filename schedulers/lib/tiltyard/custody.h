@@ -72,7 +72,7 @@ static __always_inline void custody_choose(struct custody *c, u32 cpu)
 		WRITE_ONCE(c->held, CHOSEN + cpu);
 }
 
-/* `on_cpu` is an int up to Linux 6.18 and a u8 since; this reads whichever it is. */
+/* `on_cpu` is an int or a u8, depending on the kernel; this reads whichever it is. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	return BPF_CORE_READ_BITFIELD(task, on_cpu);
