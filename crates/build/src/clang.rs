@@ -90,13 +90,14 @@ fn run(args: &[OsString]) -> Result<Output, BuildError> {
         })
 }
 
-/// Compiles with the BPF front end: `extra` says to what. Dependencies go to `depfile` in make's form.
+/// Compiles with the BPF front end: `extra` says to what. Dependencies go to `depfile` in make's form. The compiler's
+/// warnings, a line each.
 pub fn front_end(
     source: &Source,
     extra: &[&str],
     output: &Path,
     depfile: &Path,
-) -> Result<(), BuildError> {
+) -> Result<Vec<String>, BuildError> {
     let mut args = front_end_args(source)?;
     args.extend(extra.iter().map(OsString::from));
     args.extend([
@@ -108,7 +109,9 @@ pub fn front_end(
     ]);
     let result = run(&args)?;
     if result.status.success() {
-        return Ok(());
+        let said = message(&result);
+        let warnings = said.lines().filter(|line| line.contains(": warning: "));
+        return Ok(warnings.map(str::to_owned).collect());
     }
     Err(BuildError::Compile {
         source_path: source.path.clone(),

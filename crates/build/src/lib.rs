@@ -118,7 +118,7 @@ impl Builder {
         }
         let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
         let (ir_path, deps) = (work.path().join("bpf.ll"), work.path().join("bpf.d"));
-        clang::front_end(source, &["-S", "-emit-llvm"], &ir_path, &deps)?;
+        let warnings = clang::front_end(source, &["-S", "-emit-llvm"], &ir_path, &deps)?;
         let ir = fs::read_to_string(&ir_path).map_err(BuildError::io(&ir_path))?;
         let (mut object, text) = self.translate(&ir).map_err(|unknown| {
             // Read a second time: only a failed build has use for the place.
@@ -126,6 +126,7 @@ impl Builder {
             let place = location.and_then(|at| parse::parse(&ir).ok()?.metadata.place(at));
             BuildError::unsupported(&source.path, unknown, place.unwrap_or_default())
         })?;
+        object.warnings = warnings;
         object.image = self.lower(source, work.path(), &text)?;
         let inputs = read_inputs(&deps)?;
         object.key = self.key("native", source, &inputs)?;
@@ -254,6 +255,7 @@ impl Builder {
             helpers: rewritten.slots.helpers,
             files: rewritten.files,
             accesses: rewritten.accesses,
+            warnings: Vec::new(),
             type_sizes: rewritten.type_sizes,
         };
         Ok((object, rewritten.text))

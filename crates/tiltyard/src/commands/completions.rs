@@ -13,7 +13,7 @@ Examples:
   tiltyard completions zsh > \"${fpath[1]}/_tiltyard\"
   tiltyard completions fish > ~/.config/fish/completions/tiltyard.fish
 
-bash, zsh and fish also complete the names of schedulers, workloads, machines and campaigns.")]
+bash, zsh and fish also complete the names of schedulers, workloads, machines, campaigns and claims.")]
 pub struct Args {
     shell: Shell,
 }
@@ -53,6 +53,7 @@ _tiltyard_or_names() {
         show) [ "$COMP_CWORD" -ge 3 ] && kind="${COMP_WORDS[2]}" ;;
         build) [ "$COMP_CWORD" -ge 2 ] && kind=schedulers ;;
         campaign) [ "$COMP_CWORD" -eq 2 ] && kind=campaigns ;;
+        reproduce) [ "${before#-}" = "$before" ] && kind=claims ;;
     esac
     if [ -z "$kind" ] || [ "${current#-}" != "$current" ]; then
         _tiltyard "$@"
@@ -76,11 +77,13 @@ fn zsh(script: &str) -> String {
         let named = format!(":{value}:_tiltyard_names_{kind}");
         script = script.replace(&format!(":{value}:_default"), &named);
     }
-    let campaign = "(tiltyard list campaigns):";
-    script = script.replace(
-        &format!("{campaign}_default"),
-        &format!("{campaign}_tiltyard_names_campaigns"),
-    );
+    for (help, kind) in [
+        ("(tiltyard list campaigns)", "campaigns"),
+        ("or experiments; none\\: all", "claims"),
+    ] {
+        let named = format!("{help}:_tiltyard_names_{kind}");
+        script = script.replace(&format!("{help}:_default"), &named);
+    }
     match script.split_once('\n') {
         Some((head, rest)) => format!("{head}\n{ZSH}{rest}"),
         None => script,
@@ -97,6 +100,7 @@ _tiltyard_names_schedulers() { _tiltyard_names schedulers }
 _tiltyard_names_workloads() { _tiltyard_names workloads }
 _tiltyard_names_machines() { _tiltyard_names machines }
 _tiltyard_names_campaigns() { _tiltyard_names campaigns }
+_tiltyard_names_claims() { _tiltyard_names claims }
 "#;
 
 const FISH: &str = r#"
@@ -108,4 +112,5 @@ complete -c tiltyard -s w -l workload -r -a "(__tiltyard_names workloads)"
 complete -c tiltyard -s m -l machine -r -a "(__tiltyard_names machines)"
 complete -c tiltyard -l with -r -a "(__fish_complete_list , '__tiltyard_names schedulers')"
 complete -c tiltyard -n "__fish_seen_subcommand_from campaign" -a "(__tiltyard_names campaigns)"
+complete -c tiltyard -n "__fish_seen_subcommand_from reproduce" -a "(__tiltyard_names claims)"
 "#;

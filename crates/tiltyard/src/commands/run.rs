@@ -250,7 +250,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut first_failure = None;
     let built = build_all(args, &choices, &mut first_failure)?;
     for scheduler in &built {
-        for warning in user_space::warnings(scheduler, &machine) {
+        let missing = user_space::warnings(scheduler, &machine);
+        for warning in scheduler.object.warnings.iter().chain(&missing) {
             say!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
         }
     }

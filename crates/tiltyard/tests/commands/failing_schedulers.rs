@@ -227,6 +227,15 @@ fn what_user_space_would_have_done_is_missing() {
     assert!(quiet.lines().all(hint), "{quiet}");
 }
 
+#[test]
+fn warnings_of_the_compiler_are_passed_on() {
+    let untidy = mine(&[("RUNNING", "int left_over;")]);
+    let (_, stderr) = texts(&untidy.run(&[]));
+    for words in ["mine.bpf.c:", "warning: unused variable 'left_over'"] {
+        assert!(stderr.contains(words), "no \"{words}\" in: {stderr}");
+    }
+}
+
 /// A shipped scheduler with values that mean nothing to it.
 #[test]
 fn tunables_out_of_range_are_named() {

@@ -167,6 +167,8 @@ fn names_are_completed() {
     assert!(after(&["run", "-w", "pingp"]).contains("pingpong"));
     assert!(after(&["run", "-m", "opteron1"]).contains("opteron1"));
     assert!(after(&["show", "machines", "v8"]).contains("v890"));
+    assert!(after(&["reproduce", "atc18.fig6."]).contains("atc18.fig6.cfs-never-perfect"));
+    assert!(!after(&["reproduce", "--seeds", ""]).contains("atc18."));
     assert!(
         after(&["run", "--se"]).contains("--seeds"),
         "flags are clap's"
