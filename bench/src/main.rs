@@ -106,7 +106,7 @@ const CLAIMS: [&str; 4] = ["atc18.s5*", "atc18.s6*", "atc18.fig*", "atc18.tab*"]
 
 const USUAL: &[&str] = &["scx_simple", "ule", "cfs"];
 
-/// What a switch costs under each.
+/// All, to compare what a switch costs under each.
 const ALL: &[&str] = &[
     "scx_simple",
     "fifo",

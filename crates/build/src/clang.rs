@@ -90,8 +90,8 @@ fn run(args: &[OsString]) -> Result<Output, BuildError> {
         })
 }
 
-/// Compiles with the BPF front end: `extra` says to what. Dependencies go to `depfile` in make's form. The compiler's
-/// warnings, a line each.
+/// Compiles with the BPF front end; `extra` selects the kind of output. Dependencies go to `depfile` in make's format.
+/// Returns the compiler's warnings, one line each.
 pub fn front_end(
     source: &Source,
     extra: &[&str],

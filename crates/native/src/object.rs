@@ -61,7 +61,7 @@ pub struct Object {
     /// Accesses that are checked, by the number that the code has for each.
     #[serde(default)]
     pub accesses: Vec<Access>,
-    /// The compiler's, a line each: `FILE:LINE:COLUMN: warning: ...`.
+    /// The compiler's warnings, one line each: `FILE:LINE:COLUMN: warning: ...`.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Sizes of types that `bpf_obj_new` may allocate, by the type id that the code passes.

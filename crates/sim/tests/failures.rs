@@ -408,7 +408,7 @@ fn a_task_that_nobody_takes_is_named_beside_others_that_run() {
     assert_eq!(stranded.places, [place]);
 }
 
-/// Many new tasks that get their turn one after the other are late, not lost, even beside an idle CPU.
+/// Many new tasks that get their first turn one after the other are late, not stranded, even beside an idle CPU.
 #[test]
 fn the_end_of_a_backlog_that_moves_is_not_a_failure() {
     let machine = ideal("core:2 pu:1", 1000);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A scheduler for a test of custody.h in a real kernel: a CPU that switches takes its time between
- * the moment when it puts a task back and the moment when it has left it. All CPUs take the task
- * that was put back last, so another one finds that task in between.
+ * A scheduler for a test of custody.h in a real kernel: a CPU takes a long time between putting a
+ * task back and completing the switch away from it. Every CPU takes the task that was put back
+ * last, so another CPU finds that task in between.
  */
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
@@ -13,7 +13,7 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Steps of a loop; each takes some ns. */
+/* Steps of the loop in running(), a few ns each. */
 const volatile u32 lingers = 1 << 14;
 
 #define TURN_NS	       1000000
@@ -34,7 +34,7 @@ static __always_inline struct custody *task(u32 i)
 	return &tasks[i & (MAX_TASKS - 1)];
 }
 
-/* Tasks that may not run on all CPUs are the core's. */
+/* Tasks that may not run on all CPUs go to the core's global DSQ. */
 void BPF_STRUCT_OPS(lingers_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 i = slot_of(p);
@@ -54,7 +54,7 @@ void BPF_STRUCT_OPS(lingers_dequeue, struct task_struct *p, u64 deq_flags)
 	custody_end(task(slot_of(p)));
 }
 
-/* A task that the core has taken away is on the stack still, and may be there twice. */
+/* A task that the core has taken away is still on the stack, and may be there twice. */
 void BPF_STRUCT_OPS(lingers_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 i, try;

@@ -30,7 +30,7 @@ struct custody {
 #define HELD	  1
 #define CHOSEN	  2
 
-#define MAX_SPINS (1 << 23) /* what bpf_for allows */
+#define MAX_SPINS (1 << 23) /* the most that bpf_for allows */
 
 /* A task gets this place, whose round goes on. Partners: all who read these of a task that they do
  * not hold. */
@@ -79,10 +79,10 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 }
 
 /*
- * A task that has just been put back is the current one where it ran until that CPU has switched.
- * Programs run with migration disabled, for whatever task is current, so it may not move for a
- * moment, and to insert it in another CPU's local queue then is an error. Until it has switched,
- * that CPU takes no lock that the core holds around dispatch(), and so does not wait for us.
+ * A task that has just been put back is still current on the CPU where it ran until that CPU has
+ * switched. BPF programs run with migration of the current task disabled, so it may not move yet,
+ * and inserting it into another CPU's local DSQ is an error. Until it has switched, that CPU takes
+ * no lock that the core holds around dispatch() here, so it does not wait for us: no deadlock.
  */
 static __always_inline void wait_for_switch(struct task_struct *p, const struct custody *c,
 					    u32 ours)
@@ -95,7 +95,7 @@ static __always_inline void wait_for_switch(struct task_struct *p, const struct 
 	}
 }
 
-/* In dispatch(): inserts the task that @cpu has chosen into its local queue. False: the core has
+/* In dispatch(): inserts the task that @cpu has chosen into @cpu's local DSQ. False: the core has
  * taken it away, and its queues should forget it unless it is in custody again. */
 static __always_inline bool hand_over(struct custody *c, u32 cpu, u64 slice_ns)
 {

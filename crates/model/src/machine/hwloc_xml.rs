@@ -321,7 +321,7 @@ fn capacities(source: &Source, root: Node) -> Result<Vec<(BTreeSet<u32>, u32)>, 
     Ok(kinds)
 }
 
-/// Without capacities all CPUs would be equally fast, which cores of two types are not.
+/// Refuses cores of two types: without capacities, all CPUs would be equally fast.
 fn one_type(source: &Source, root: Node) -> Result<(), MachineError> {
     let kinds = root.children().filter(|n| n.has_tag_name("cpukind"));
     let infos = kinds.flat_map(|kind| kind.children());
@@ -333,9 +333,9 @@ fn one_type(source: &Source, root: Node) -> Result<(), MachineError> {
     match types.find(|(_, other)| *other != first) {
         None => Ok(()),
         Some((info, other)) => {
-            let what = format!("cores of type {first} and {other}, and no capacities");
-            let help = "add <info name=\"LinuxCapacity\" value=\"N\"/> to each cpukind, 1024 for the fastest: Linux has \
-                        them in /sys/devices/system/cpu/cpu*/cpu_capacity";
+            let what = format!("cores of types {first} and {other}, but no capacities");
+            let help = "add <info name=\"LinuxCapacity\" value=\"N\"/> to each cpukind, 1024 for the fastest: recent \
+                        kernels have them in /sys/devices/system/cpu/cpu*/cpu_capacity";
             Err(source.at(info, what, help))
         }
     }

@@ -146,7 +146,7 @@ fn errors_point_at_the_element() {
     };
     let kinds = |kinds: [&str; 2]| kinds.map(core).concat() + "\n</topology>";
     let types = kinds(["IntelAtom", "IntelCore"]);
-    let what = "cores of type IntelAtom and IntelCore, and no capacities";
+    let what = "cores of types IntelAtom and IntelCore, but no capacities";
     refused("</topology>", &types, "29:96", what);
     // Favoured cores are of one type.
     let text = TWO_PACKAGES.replace("</topology>", &kinds(["IntelCore", "IntelCore"]));

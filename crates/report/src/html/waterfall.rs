@@ -110,7 +110,7 @@ pub fn svg(of: &Explanation) -> String {
     svg + "</svg>\n"
 }
 
-/// What the colours of mechanisms mean, below the diagram.
+/// The legend below the diagram: what the colours of mechanisms mean.
 fn legend(steps: &[Step]) -> String {
     let middle = TOP + (steps.len() as f64 + 0.5) * ROW;
     let mut left = LEFT;

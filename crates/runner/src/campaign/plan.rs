@@ -143,7 +143,7 @@ impl<'a> Plan<'a> {
 }
 
 impl Campaign {
-    /// An error about a scheduler, at its place in the file if it is from there, or about a workload as the file patches it.
+    /// Adds where an error belongs in the campaign's file: one about a scheduler that the file defines, or about a workload.
     fn of_job(&self, error: Error) -> Error {
         let (value, what) = match &error {
             Error::Argument { value, what, .. } => (value, what),

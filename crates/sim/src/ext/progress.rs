@@ -62,7 +62,7 @@ pub struct Progress {
     events: u32,
     instant_ns: u64,
     counts_at_half: Counts,
-    /// When a task last ran for the first time after a long wait, and that wait.
+    /// When a task last ran for the first time after a wait of at least half of [`WAITED_NS`], and that wait.
     late_start_ns: u64,
     late_start_waited_ns: u64,
 }
@@ -80,7 +80,7 @@ impl Progress {
         }
     }
 
-    /// A task runs for the first time.
+    /// A task runs for the first time, after a wait of `waited_ns`.
     #[inline]
     pub fn first_run(&mut self, now_ns: u64, waited_ns: u64) {
         if waited_ns >= WAITED_NS / 2 {
@@ -89,8 +89,8 @@ impl Progress {
         }
     }
 
-    /// Whether a task that had waited for about as long ran for the first time lately. A scheduler that spreads many new
-    /// tasks over many CPUs slowly does so until the last of them has run.
+    /// Whether a new task that had waited for at least half of `patience_ns` ran for the first time in the last quarter of
+    /// it. This is so while a scheduler slowly spreads many new tasks over many CPUs, until the last of them has run.
     fn backlog_moves(&self, now_ns: u64, patience_ns: u64) -> bool {
         let is_lately = now_ns - self.late_start_ns <= patience_ns / 4;
         is_lately && self.late_start_waited_ns >= patience_ns / 2
@@ -197,9 +197,9 @@ impl Engine<'_> {
 
     /// At the end of a run that nothing disturbed: tasks that wait although a CPU that they may use has been idle for as
     /// long as they do; half of that is enough for a task that never ran, or whose DSQ no CPU ever takes tasks from. Tasks
-    /// that starve because others are preferred keep their CPUs busy and are not counted, nor are those at the end of a
-    /// backlog that moves. A task that ran before may belong to a scheduler that shares nothing between CPUs: it counts only
-    /// if none of its CPUs is busy, or if no CPU ever takes tasks from its DSQ.
+    /// that starve because others are preferred keep their CPUs busy and are not counted, nor are new tasks at the end of a
+    /// backlog that moves (see `backlog_moves`). A task that ran before may belong to a scheduler that shares nothing between
+    /// CPUs: it counts only if none of its CPUs is busy, or if no CPU ever takes tasks from its DSQ.
     pub(crate) fn stranded(&self) -> Option<Stranded> {
         let nothing_ran = !self.tasks.iter().any(|t| t.spec.is_some() && t.ext.ran);
         let run_ns = self.now.saturating_sub(self.origin_ns);

@@ -34,7 +34,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for (i, page) in pages.iter().enumerate() {
         if let Some(first) = pages[..i].iter().position(|other| other == page) {
             let line = format!(
-                "{} and {} have the same page, {}: rename one, or give them different folders",
+                "{} and {} would both be written to {}: rename one, or use different folders",
                 args.lessons[first].display(),
                 args.lessons[i].display(),
                 page.display()
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Where the page of a lesson goes.
+    /// The path of a lesson's page.
     fn page(&self, lesson: &Path) -> PathBuf {
         let path = lesson.with_extension("html");
         match (&self.out, path.file_name()) {

@@ -60,15 +60,15 @@ fn the_pages_are_what_the_kept_results_say() {
     );
 }
 
-/// With the first seed, for half of the experiments: each value is the first of those that are kept. Nobody changed an
-/// experiment, a scheduler or the engine and left the results as they were.
+/// With the first seed, for half of the experiments (see `sample`): each value equals the first kept one. Fails if somebody
+/// changed an experiment, a scheduler or the engine and left the results as they were.
 #[test]
 fn the_kept_results_are_what_comes_out() {
     let kept = verdicts(&read("experiments/results/sim.json"));
     let mut halves: [Vec<String>; 2] = Default::default();
     for (at, experiment) in experiments().into_iter().enumerate() {
         for claim in experiment.claims {
-            // Of all claims: this needs no run.
+            // For all claims, because this needs no run.
             let own = kept.iter().find(|kept| kept["id"] == *claim.id);
             let check = own.map(|kept| kept["check"].clone());
             assert_eq!(
@@ -95,7 +95,7 @@ fn the_kept_results_are_what_comes_out() {
     }
 }
 
-/// The claim's id if what is kept is not what the first seed gives now.
+/// The claim's id if the kept result differs from what the first seed gives now.
 fn stale<'a>(kept: &[Value], new: &'a Value) -> Option<&'a str> {
     let id = new["id"].as_str().unwrap();
     let old = kept.iter().find(|old| old["id"] == id).unwrap();

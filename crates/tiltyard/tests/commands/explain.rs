@@ -143,7 +143,7 @@ fn sysbench_with_short_locks_is_slower_under_ule_because_of_the_search() {
 }
 
 /// Section 6.4: beside fibo, a thread of sysbench that gets a lock preempts fibo under CFS and waits under ULE. Where woken
-/// threads go has as large a part here: the intervals of the two overlap, and either may come first after a small change.
+/// threads go contributes about as much: the intervals of the two overlap, and either may come first after a small change.
 #[test]
 fn sysbench_beside_fibo_is_slower_under_ule_for_want_of_wakeup_preemption() {
     is_found(&Published {

@@ -256,7 +256,7 @@ fn two_lessons_of_one_name_need_two_folders() {
     let pages = folder.path().join("pages");
     let mut command = tiltyard();
     command.arg("teach").args(&files).arg("-o").arg(&pages);
-    let same = predicates::str::contains("have the same page");
+    let same = predicates::str::contains("would both be written to");
     command.assert().code(2).stderr(same);
     assert!(!pages.exists(), "nothing was written");
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a scheduler has to pass before it ships: the verifiers of the oldest and the newest kernel for which there are
 //! packages, with the tables that it has in the simulated machine, and load that changes all the time, on eight CPUs in two
-//! nodes; and what a hand-over has to. It reports that and passes where a guest, a kernel or a command is missing.
+//! nodes. One more test is about custody.h. A test whose guest, kernel or command is missing reports that and passes.
 //!
-//! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: both tests under both kernels, a minute of each
+//! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: all tests under both kernels, a minute of each
 //! kind of load, all presets. Without the variable, each load lasts a second, each test boots only one of the kernels, a fifth of the
-//! presets is verified, and half of the schedulers get the load. The text of the schedulers and of both arenas selects them.
+//! presets is verified, and half of the schedulers get the load. A hash of the sources of the schedulers and of both arenas decides
+//! which.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -137,7 +138,7 @@ fn every_scheduler_survives_changing_load() {
     }
 }
 
-/// Fails, ejected with "cannot move migration disabled", where hand_over() of custody.h does not wait.
+/// If hand_over() in custody.h does not wait, the kernel ejects the scheduler: "cannot move migration disabled".
 #[test]
 fn a_hand_over_waits_until_the_task_has_left_its_cpu() {
     if let Err(error) = Command::new("stress-ng").arg("--version").output() {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Of several similar tests that each boot a guest or take minutes, only one runs. Which one depends on the text of the
-//! schedulers and of the code that runs them; `TILTYARD_ALL_CASES=1` runs all.
+//! Of several similar tests that each boot a guest or take minutes, only one runs. Which one depends on a hash of the
+//! sources of the schedulers and of the code that runs them; `TILTYARD_ALL_CASES=1` runs all.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The text that decides: the schedulers, and both arenas.
+/// The folders whose text decides: the schedulers, and both arenas (the simulated machine and real kernels).
 const CONTENT: [&str; 3] = ["schedulers", "crates/sim/src", "crates/kernel/src"];
 
 fn are_all_wanted() -> bool {
