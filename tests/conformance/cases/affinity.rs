@@ -100,7 +100,7 @@ pub fn change_of_a_held_task(arm: &impl Arm) {
     let log = arm.run(&Case::new("hold", MOVED_WHILE_QUEUED).on(TWO_CPUS));
     let at = log.time_of("set_cpumask A 1");
     assert_eq!(
-        log.calls_in(at..at + 1)[..7],
+        log.calls_at(at)[..7],
         [
             "dequeue A 0xa",
             "quiescent A 0xa",
@@ -119,7 +119,7 @@ pub fn change_of_a_queued_task(arm: &impl Arm) {
     let log = arm.run(&Case::new("shared", MOVED_WHILE_QUEUED).on(TWO_CPUS));
     let at = log.time_of("set_cpumask A 1");
     assert_eq!(
-        log.calls_in(at..at + 1)[..5],
+        log.calls_at(at)[..5],
         [
             "quiescent A 0xa",
             "set_cpumask A 1",
