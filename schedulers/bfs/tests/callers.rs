@@ -3,6 +3,7 @@
 
 use crate::bfs::fake::{Given, Machine, Records};
 use serde_json::{Value, json};
+use tiltyard_native::layout::TaskStruct;
 
 const NOW_US: i64 = 1_000_000;
 const LOCAL_WAKE: i64 = 0x401;
@@ -259,5 +260,105 @@ fn the_throttle_ends() {
             off,
             "{version}: {percent} %"
         );
+    }
+}
+
+/// A task is gone at the moment when its CPU hands it over: the next one runs.
+#[test]
+pub fn who_cannot_be_handed_over_leaves_the_cpu_to_the_next() {
+    let mut m = machine("up1", &[]);
+    for (tid, deadline) in [(1, 1100), (2, 1200)] {
+        add(&mut m, tid, deadline, 0, Value::Null);
+        m.enqueue(tid, LOCAL_WAKE);
+    }
+    let gone = m.address(1) as *mut TaskStruct;
+    // SAFETY: the address of a task of this kernel.
+    unsafe { (*gone).pid = i32::MAX };
+    m.mark(0);
+    assert_eq!(m.schedule(0), Some(2));
+}
+
+/// 0.464: the idle CPU that is woken for a task which sticks no more is woken once.
+#[test]
+pub fn an_idle_cpu_is_woken_once_for_a_freed_task() {
+    let mut m = machine("pkg2x4", &[("version", 464)]);
+    for (tid, mask) in [(1, "ff"), (2, "1"), (3, "1")] {
+        add(
+            &mut m,
+            tid,
+            5_000_000_000 - 1_000_000_000 * tid,
+            0,
+            json!(mask),
+        );
+        m.wake(tid, 0, false);
+        assert_eq!(m.schedule(0), Some(tid));
+    }
+    assert!(!m.marked.is_empty());
+    m.marked.clear();
+    m.mark(0);
+    m.schedule(0);
+    assert!(m.marked.is_empty(), "{:?}", m.marked);
+}
+
+/// Slices end in tick(): the core's is far beyond any.
+#[test]
+pub fn the_core_has_no_say_in_slices() {
+    let mut m = machine("up1", &[("rr_interval", 5000)]);
+    add(&mut m, 1, 1100, 0, Value::Null);
+    m.enqueue(1, LOCAL_WAKE);
+    m.mark(0);
+    assert_eq!(m.schedule(0), Some(1));
+    assert!(m.core_slice(1) > 100_000_000_000, "{} ns", m.core_slice(1));
+}
+
+/// Custody ends with the wait, even if the core leaves out dequeue(): else a CPU that has chosen the task takes it for handed
+/// over.
+#[test]
+pub fn custody_ends_without_dequeue() {
+    let mut m = machine("up1", &[]);
+    add(&mut m, 1, 1100, 0, Value::Null);
+    let p = m.address(1);
+    let held = |m: &mut Machine| m.call("t_held", &[p])[0] != 0;
+    m.enqueue(1, LOCAL_WAKE);
+    assert!(held(&mut m));
+    m.callback("bfs_quiescent", &[p, 1]);
+    assert!(!held(&mut m), "asleep");
+    m.enqueue(1, LOCAL_WAKE);
+    m.run(1, 0);
+    assert!(!held(&mut m), "it runs");
+}
+
+/// A task that is being changed is passed over and keeps its place, also if it has waited for too long.
+#[test]
+pub fn a_choice_passes_over_who_is_being_changed() {
+    for tunables in [&[][..], &[("starve_limit_ms", 10)]] {
+        let mut m = machine("up1", tunables);
+        for tid in [1, 2, 3] {
+            add(&mut m, tid, 1100 + tid, 0, Value::Null);
+            m.enqueue(tid, LOCAL_WAKE);
+        }
+        m.begin_change(1);
+        m.set_now(NOW_US * 1000 + 20_000_000);
+        m.mark(0);
+        assert_eq!(m.schedule(0), Some(2));
+        m.end_change(1);
+        assert_eq!(m.queues()["101"], [1, 3], "{tunables:?}");
+    }
+}
+
+/// Who goes to sleep while it waits, who is gone and who runs without having been chosen is in no queue.
+#[test]
+pub fn the_queue_forgets_who_does_not_wait() {
+    for leaves in ["bfs_quiescent", "bfs_exit_task", "bfs_running"] {
+        let mut m = machine("up1", &[]);
+        add(&mut m, 1, 1100, 0, Value::Null);
+        m.run(1, 0);
+        let p = m.address(1);
+        if leaves != "bfs_running" {
+            m.callback("bfs_stopping", &[p, 1]);
+        }
+        m.enqueue(1, 0);
+        m.callback(leaves, &[p, 1]);
+        assert!(m.queues().is_empty(), "{leaves}");
     }
 }

@@ -196,3 +196,11 @@ int t_check_deadline(struct words *x)
 	check_deadline(task_at(x->w[0]), x->w[1]);
 	return 0;
 }
+
+/* In: task. Out: whether it is in custody. */
+SEC("syscall")
+int t_held(struct words *x)
+{
+	x->w[0] = custody_holds(&task_at(x->w[0])->custody);
+	return 0;
+}

@@ -7,10 +7,13 @@
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
 
-/* An insert during which the core may take the task away. */
+/* An insert during which the core may take the task away, and a look at whether a CPU runs it. */
 static void insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 enq_flags);
+static bool is_on_a_cpu(struct task_struct *p);
 
 #define scx_bpf_dsq_insert insert
+#undef BPF_CORE_READ_BITFIELD
+#define BPF_CORE_READ_BITFIELD(task, field) is_on_a_cpu(task)
 #include "tiltyard/custody.h"
 #undef scx_bpf_dsq_insert
 #include "tiltyard/groups.h"
@@ -27,6 +30,10 @@ const volatile bool forgets;
 const volatile bool snatches;
 /* Whether another CPU chooses it then. */
 const volatile bool rivals;
+/* How often dispatch() finds the task that it has chosen on the CPU where it ran. */
+const volatile u32 lingers;
+/* At which of these looks the core takes it away, 0: never. */
+const volatile u32 taken_at;
 
 #define TURN_NS 1000000
 
@@ -44,6 +51,8 @@ static u32 nr_groups, nr_chosen;
 /* Whose hand-over the core is going to disturb, and on which CPU. */
 static u32 disturbed;
 static s32 disturbed_cpu;
+/* How often the hand-over has looked for the task's CPU. */
+static u32 nr_looks;
 
 static __always_inline struct keeper_task *task(u32 i)
 {
@@ -83,13 +92,16 @@ static void forget(u32 i)
 
 void BPF_STRUCT_OPS(keeper_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	u32 i = slot_of(p);
+	u32 i = slot_of(p), round;
 
 	if (custody_holds(&task(i)->custody)) {
 		scx_bpf_error("%d is in custody twice", p->pid);
 		return;
 	}
+	round = task(i)->custody.round;
 	custody_begin(&task(i)->custody, p->pid);
+	if (task(i)->custody.round == round)
+		scx_bpf_error("%d: its custody is the one before", p->pid);
 	tree_insert(&waiting, i, ++arrivals, 0);
 }
 
@@ -110,8 +122,24 @@ static void snatch(u32 i, s32 cpu)
 		custody_choose(&task(i)->custody, cpu + 1);
 }
 
+static bool is_on_a_cpu(struct task_struct *p)
+{
+	u32 i = slot_of(p);
+
+	nr_looks++;
+	if (nr_looks == taken_at)
+		snatch(i, scx_bpf_task_cpu(p));
+	if (taken_at && nr_looks > taken_at + 1 && nr_looks <= lingers)
+		scx_bpf_error("%d is waited for, and has been taken away", p->pid);
+	return nr_looks <= lingers;
+}
+
 static void insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 enq_flags)
 {
+	if (!custody_holds(&task(slot_of(p))->custody))
+		scx_bpf_error("%d is inserted, and is in nobody's custody", p->pid);
+	if (nr_looks <= lingers && (!taken_at || nr_looks < taken_at))
+		scx_bpf_error("%d is inserted after %d looks", p->pid, nr_looks);
 	scx_bpf_dsq_insert(p, dsq, slice_ns, enq_flags);
 	if (disturbed)
 		snatch(disturbed, disturbed_cpu);
@@ -146,8 +174,18 @@ void BPF_STRUCT_OPS(keeper_dispatch, s32 cpu, struct task_struct *prev)
 	custody_choose(&task(i)->custody, cpu);
 	if (snatches && ++nr_chosen % 2)
 		disturb(i, cpu);
+	nr_looks = 0;
+	if (taken_at) {
+		if (hand_over(&task(i)->custody, cpu, TURN_NS))
+			scx_bpf_error("%d was handed over, and is elsewhere", task(i)->custody.pid);
+		custody_choose(&task(i)->custody, cpu);
+		nr_looks = lingers;
+	}
 	if (!hand_over(&task(i)->custody, cpu, TURN_NS))
 		scx_bpf_error("%d could not be handed over", task(i)->custody.pid);
+	custody_choose(&task(i)->custody, cpu);
+	if (custody_holds(&task(i)->custody))
+		scx_bpf_error("%d is chosen, and in nobody's custody", task(i)->custody.pid);
 	if (hand_over(&task(i)->custody, cpu, TURN_NS))
 		scx_bpf_error("%d was handed over twice", task(i)->custody.pid);
 	if (forgets)

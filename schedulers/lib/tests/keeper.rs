@@ -98,6 +98,15 @@ fn a_choice_ends_when_the_core_takes_the_task() {
     keeps_custody(&[snatches, rivals]);
 }
 
+/// Who is still on the CPU where it ran is waited for, however long it takes, but not any more once the core has taken it.
+#[test]
+fn a_hand_over_waits_for_the_switch_but_not_for_whom_the_core_has_taken() {
+    let [lingers, taken_at] = [("lingers", 1000), ("taken_at", 100)]
+        .map(|(name, value)| (name.to_owned(), Value::Int(value)));
+    keeps_custody(std::slice::from_ref(&lingers));
+    keeps_custody(&[lingers, taken_at]);
+}
+
 /// These tests fail for a scheduler that forgets to end custody.
 #[test]
 fn custody_that_does_not_end_is_noticed() {

@@ -6,6 +6,7 @@ mod freebsd;
 mod keeper;
 mod lifetimes;
 mod numbers;
+mod tunables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

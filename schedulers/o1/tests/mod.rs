@@ -3,6 +3,7 @@
 //! through decisions.bpf.c. Times are ns unless named otherwise.
 
 mod behaviour;
+mod bookkeeping;
 mod callers;
 mod decisions;
 mod estimator;

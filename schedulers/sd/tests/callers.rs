@@ -10,13 +10,19 @@ use tiltyard_schedtest::kernel::{KICK_PREEMPT, Kernel, TaskId};
 /// Flags of callbacks, as the kernel has them.
 const WAKE_SYNC: i64 = 16;
 const ENQUEUE_WAKEUP: i64 = 1;
+const ENQUEUE_RESTORE: i64 = 2;
+const ENQUEUE_MOVE: i64 = 4;
 const ENQUEUE_NEW: i64 = 0x88;
 const DEQUEUE_SLEEP: i64 = 1;
+const DEQUEUE_SAVE: i64 = 2;
 const TASK_QUEUED: u32 = 1;
 const PF_EXITING: u32 = 4;
 const TASK_INTERRUPTIBLE: u32 = 1;
 const TASK_UNINTERRUPTIBLE: u32 = 2;
 const POLICY_IDLE: u32 = 5;
+
+/// `MAX_MASKS` of affinity.h.
+const MAX_MASKS: usize = 8192;
 
 const US: i64 = 1000;
 const MS: i64 = 1_000_000;
@@ -373,5 +379,91 @@ pub fn a_level_has_all_of_its_quota() {
         sd.call("t_level_quota", &[0, 20, left_us]);
         sd.call("t_tick", &[0, 1, 6 * MS]);
         assert_eq!(sd.call("t_cpu_get", &[0])[5] != 0, pushed, "{left_us} us");
+    }
+}
+
+/// The address of the mask with only these CPUs, which is the task's now.
+fn restrict(w: &mut World, n: i64, cpus: &[usize]) -> i64 {
+    let id = w.ids[n as usize];
+    let state = w.kernel().state();
+    state.allow(id, |cpu| cpus.contains(&cpu));
+    state.task(id).cpus_ptr as i64
+}
+
+/// More masks, one after the other, than there is room for: of a task that is restricted again and again, and of tasks
+/// that exit.
+#[test]
+fn masks_return() {
+    for exits in [false, true] {
+        let mut w = World::new(3, &[]);
+        let task = w.task();
+        let mask = restrict(&mut w, task, &[0, 1]);
+        // SAFETY: numbers and raw pointers, for which zero is a value.
+        let args: InitTaskArgs = unsafe { std::mem::zeroed() };
+        for _ in 0..=MAX_MASKS {
+            if exits {
+                w.about("sd_exit_task", task, 0);
+                assert_eq!(
+                    w.about("sd_init_task", task, &raw const args as i64) as i32,
+                    0
+                );
+            } else {
+                w.about("sd_set_cpumask", task, mask);
+            }
+        }
+        let may = [0, 1, 2].map(|cpu| w.sd.call("t_may_run", &[task + 1, cpu])[2]);
+        assert_eq!(may, [1, 1, 0], "exits: {exits}");
+    }
+}
+
+/// A task that balancing has moved stays there if it is only changed and may; else it goes where the core has it.
+#[test]
+fn a_changed_task_stays_where_it_was_moved_if_it_may() {
+    for (cpus, flags, at) in [
+        (&[0, 1][..], ENQUEUE_RESTORE, 0),
+        (&[1], ENQUEUE_RESTORE, 1),
+        (&[0, 1], ENQUEUE_RESTORE | ENQUEUE_MOVE, 1),
+    ] {
+        let mut w = World::new(2, &[]);
+        let task = w.task();
+        w.wakes(task);
+        w.about("sd_dequeue", task, DEQUEUE_SAVE);
+        w.about("sd_quiescent", task, DEQUEUE_SAVE);
+        let mask = restrict(&mut w, task, cpus);
+        w.about("sd_set_cpumask", task, mask);
+        // As after balancing: the core has it elsewhere.
+        let id = w.ids[task as usize];
+        w.kernel().state().set_cpu(id, 1);
+        w.about("sd_enqueue", task, flags);
+        assert_eq!(
+            w.sd.call("t_task_get", &[task + 1])[6],
+            at,
+            "{cpus:?}, {flags}"
+        );
+    }
+}
+
+/// A realtime task counts as a load from when it takes the CPU until that chooses again, or one of ours runs there.
+#[test]
+fn a_realtime_task_is_gone_when_the_cpu_chooses() {
+    let load = |w: &mut World| w.sd.call("t_may_run", &[1, 0])[3];
+    for runs in [false, true] {
+        let mut w = World::new(1, &[]);
+        let [hog, other] = [0, 1].map(|_| w.task());
+        let idle = load(&mut w);
+        w.runs(hog);
+        let alone = load(&mut w);
+        w.about("sd_stopping", hog, 1);
+        assert!(load(&mut w) > alone);
+        if runs {
+            // One that exits skips dispatch().
+            w.about("sd_enqueue", hog, 0);
+            w.about("sd_running", other, 0);
+            assert_eq!(load(&mut w), 2 * alone);
+        } else {
+            w.about("sd_disable", hog, 0);
+            w.dispatch();
+            assert_eq!(load(&mut w), idle);
+        }
     }
 }

@@ -448,3 +448,12 @@ int t_push_to(struct words *x)
 	cpu_rq(x->w[0])->push_to = x->w[1] + 1;
 	return 0;
 }
+
+/* In: task, CPU. Out: whether balancing may move it there; load of the CPU. */
+SEC("syscall")
+int t_may_run(struct words *x)
+{
+	x->w[2] = affinity_has(&rq_task(x->w[0])->affinity, x->w[1]);
+	x->w[3] = cpu_load(x->w[1]);
+	return 0;
+}

@@ -18,7 +18,7 @@ use crate::error::Role;
 use crate::{Error, data, program, tables};
 
 /// Raised when the meaning of an entry changes.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The kept result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,11 +51,33 @@ impl Kept {
     }
 }
 
+/// The first line of an entry. The second is the result.
 #[derive(Serialize, Deserialize)]
-struct Entry<T> {
+struct Head {
     format: u32,
     key: String,
-    kept: T,
+    /// Of the second line: disks and editors change files, too.
+    sha256: String,
+}
+
+/// The result in an entry's text, or why it is of no use.
+fn read<T: DeserializeOwned>(text: &str, key: &str) -> Result<T, String> {
+    let (head, kept) = text.split_once('\n').ok_or("not whole")?;
+    let not_whole = |e| format!("not whole ({e})");
+    let head: Head = serde_json::from_str(head).map_err(not_whole)?;
+    if head.format != FORMAT {
+        let format = head.format;
+        return Err(format!(
+            "format {format} where this version writes {FORMAT}"
+        ));
+    }
+    if head.key != key {
+        return Err("another run's results under its name".to_owned());
+    }
+    if head.sha256 != tables::sha256(kept) {
+        return Err("not whole, or changed since".to_owned());
+    }
+    serde_json::from_str(kept).map_err(not_whole)
 }
 
 /// The folder of entries; without a home folder there is none, and nothing is kept.
@@ -123,13 +145,9 @@ impl Cache {
     pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let path = self.path(key)?;
         let text = fs::read_to_string(&path).ok()?;
-        let wrong = match serde_json::from_str::<Entry<T>>(&text) {
-            Ok(entry) if entry.format == FORMAT && entry.key == key => return Some(entry.kept),
-            Ok(entry) if entry.format != FORMAT => {
-                format!("format {} where this version writes {FORMAT}", entry.format)
-            }
-            Ok(_) => "another run's results under its name".to_owned(),
-            Err(e) => format!("not whole ({e})"),
+        let wrong = match read(&text, key) {
+            Ok(kept) => return Some(kept),
+            Err(wrong) => wrong,
         };
         let complaint = format!("{}: {wrong}; it does not count", data::shown(&path));
         if let Ok(mut complaints) = self.complaints.lock() {
@@ -148,16 +166,17 @@ impl Cache {
         let Some(path) = self.path(key) else {
             return Ok(());
         };
-        let entry = Entry {
-            format: FORMAT,
-            key: key.to_owned(),
-            kept,
-        };
         let write = || -> std::io::Result<()> {
+            let kept = serde_json::to_string(kept)?;
+            let head = serde_json::to_string(&Head {
+                format: FORMAT,
+                key: key.to_owned(),
+                sha256: tables::sha256(&kept),
+            })?;
             let folder = path.parent().unwrap_or(&path);
             fs::create_dir_all(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(&serde_json::to_vec(&entry)?)?;
+            write!(file, "{head}\n{kept}")?;
             file.persist(&path)?;
             Ok(())
         };

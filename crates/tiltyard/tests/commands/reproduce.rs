@@ -345,14 +345,14 @@ fn runs_are_kept_and_damaged_ones_done_again() {
     let whole = fs::read_to_string(&files[0]).unwrap();
     fs::write(&files[0], &whole[..whole.len() / 2]).unwrap();
     let other = fs::read_to_string(&files[1]).unwrap();
-    fs::write(&files[1], other.replacen("\"format\":3", "\"format\":0", 1)).unwrap();
+    fs::write(&files[1], other.replacen("\"format\":4", "\"format\":0", 1)).unwrap();
     let output = bench.run(&[]);
     assert_eq!(output.status.code(), Some(0));
     assert!(told(&output).contains("2 runs done, 2 known"));
     let text = stderr(&output);
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(
-        text.contains("not whole") && text.contains("format 0 where this version writes 3"),
+        text.contains("not whole") && text.contains("format 0 where this version writes 4"),
         "{text}"
     );
     assert!(told(&bench.run(&[])).contains("0 runs done, 4 known"));
