@@ -204,7 +204,7 @@ static __noinline void tree_insert(struct tree *t, u32 i, u64 key, u64 value)
 }
 
 /* The entity that comes after the first; 0 if there is none. */
-static __noinline u32 tree_second(const struct tree *t)
+static __maybe_unused __noinline u32 tree_second(const struct tree *t)
 {
 	u32 first = t->first, right;
 
@@ -246,7 +246,7 @@ static __noinline void tree_remove(struct tree *t, u32 i)
 }
 
 /* The first in order whose value is not later than `limit`; 0 if there is none. */
-static __noinline u32 tree_first_within(const struct tree *t, u64 limit)
+static __maybe_unused __noinline u32 tree_first_within(const struct tree *t, u64 limit)
 {
 	u32 i = t->root, step;
 

@@ -192,7 +192,7 @@ static __noinline u64 group_weight(u32 q)
 }
 
 /* Gives the entity of queue q's group its weight of now. */
-static __noinline void update_shares(u32 q, u64 now_ns)
+static __maybe_unused __noinline void update_shares(u32 q, u64 now_ns)
 {
 	u32 i = owner_of(q);
 	struct fair_entity *e = entity(i);
