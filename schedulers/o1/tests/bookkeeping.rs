@@ -20,7 +20,7 @@ fn restrict(w: &mut World, n: i64, cpus: &[usize]) -> i64 {
 /// More masks, one after the other, than there is room for: of a task that is restricted again and again, and of tasks
 /// that exit.
 #[test]
-fn masks_return() {
+pub fn masks_return() {
     for exits in [false, true] {
         let mut w = World::new(3, &[]);
         let task = w.task(0);
@@ -41,7 +41,7 @@ fn masks_return() {
 /// A task that balancing has moved goes where the core has it, if it may no longer run where it was moved, and if more than its
 /// nice value or its CPUs change.
 #[test]
-fn a_changed_task_stays_only_where_it_may() {
+pub fn a_changed_task_stays_only_where_it_may() {
     for (cpus, flags, stays) in [
         (&[0, 1][..], ENQUEUE_RESTORE, true),
         (&[1], ENQUEUE_RESTORE, false),
@@ -67,7 +67,7 @@ fn a_changed_task_stays_only_where_it_may() {
 
 /// What a task is when it comes under O(1): of batch policy, or a kernel thread of one CPU.
 #[test]
-fn a_task_is_what_it_was_before() {
+pub fn a_task_is_what_it_was_before() {
     for (policy, flags, array, prio) in [
         (0, 0, 0, 120),
         (POLICY_BATCH, 0, EXPIRED, 125),
@@ -94,7 +94,7 @@ fn a_task_is_what_it_was_before() {
 
 /// A realtime task counts as a load from when it takes the CPU until that chooses again, or one of ours runs there.
 #[test]
-fn a_realtime_task_is_gone_when_the_cpu_chooses() {
+pub fn a_realtime_task_is_gone_when_the_cpu_chooses() {
     let load = |w: &mut World| w.m.call("t_guess", &[0, 0, 0])[3];
     for runs in [false, true] {
         let mut w = World::new(1, &[]);
@@ -119,7 +119,7 @@ fn a_realtime_task_is_gone_when_the_cpu_chooses() {
 
 /// The core moves a task that waits: that is no sleep.
 #[test]
-fn a_wait_on_another_cpu_is_no_sleep() {
+pub fn a_wait_on_another_cpu_is_no_sleep() {
     let mut w = World::new(2, &[]);
     let task = w.task(0);
     w.wakes(task);
@@ -134,7 +134,7 @@ fn a_wait_on_another_cpu_is_no_sleep() {
 
 /// A thread that does not lead its process calls execve() and has another pid from then on.
 #[test]
-fn a_task_with_another_pid_is_handed_over() {
+pub fn a_task_with_another_pid_is_handed_over() {
     let mut w = World::new(1, &[]);
     let task = w.task(0);
     w.struct_of(task, |p| p.pid = 5000);
@@ -145,7 +145,7 @@ fn a_task_with_another_pid_is_handed_over() {
 
 /// A task that the core has taken away keeps its place in the queue, and is not handed over until it is back.
 #[test]
-fn a_task_that_is_being_changed_is_not_handed_over() {
+pub fn a_task_that_is_being_changed_is_not_handed_over() {
     let mut w = World::new(1, &[]);
     let task = w.task(0);
     w.wakes(task);
@@ -159,7 +159,7 @@ fn a_task_that_is_being_changed_is_not_handed_over() {
 
 /// A mask belongs to one task.
 #[test]
-fn each_task_has_its_own_mask() {
+pub fn each_task_has_its_own_mask() {
     let mut w = World::new(4, &[]);
     let tasks = [0, 1].map(|_| w.task(0));
     for (task, cpus) in [(tasks[0], [0, 1]), (tasks[1], [2, 3])] {

@@ -2,7 +2,7 @@
 //! O(1)'s rules, each broken on purpose: recorded decisions must differ, or a test of what no record has must fail.
 //! TILTYARD_ALL_MUTATIONS=1 breaks all of them, else one of twenty is broken.
 
-use super::{behaviour, callers, decisions, multicore, traces, turns};
+use super::{behaviour, bookkeeping, callers, decisions, multicore, traces, turns};
 use tiltyard_schedtest::mutations::{Mutation, fails, must_be_noticed};
 use tiltyard_schedtest::named;
 
@@ -75,11 +75,26 @@ const MUTATIONS: &[Mutation] = &[
     ["the last task wakes nobody", "o1.bpf.c", "else if (elsewhere || (enq_flags & SCX_ENQ_LAST))", "else if (elsewhere)", "the_last_task_calls_its_cpu"],
     ["who yields without having the CPU expires", "o1.bpf.c", "\tif (cpu_rq(cpu)->curr == i)\n\t\tyield_turn", "\tyield_turn", "who_yields_without_the_cpu_does_not_expire"],
     ["at first somebody best has expired", "o1.bpf.c", "\t\tcpu_rq(cpu)->best_expired_prio = MAX_PRIO;", "\t\tcpu_rq(cpu)->best_expired_prio = 0;", "at_first_nobody_has_expired"],
+    ["who ends keeps its mask", "o1.bpf.c", "\taffinity_drop(&rq_task(i)->affinity);\n", "", "masks_return"],
+    ["the mask of before is kept, too", "tasks.h", "\taffinity_drop(&old);\n", "", "masks_return"],
+    ["the new mask is given away", "tasks.h", "affinity_drop(&old);", "affinity_drop(&new);", "each_task_has_its_own_mask"],
+    ["a changed task stays where it may not run", "o1.bpf.c", " && affinity_has(&rq_task(i)->affinity, cpu);", ";", "a_changed_task_stays_only_where_it_may"],
+    ["whoever comes back stays where it was moved", "o1.bpf.c", "(enq_flags & (ENQUEUE_RESTORE | ENQUEUE_MOVE)) == ENQUEUE_RESTORE", "(enq_flags & ENQUEUE_RESTORE)", "a_changed_task_stays_only_where_it_may"],
+    ["who was there before is no batch task", "o1.bpf.c", "\tt->batch = p->policy == POLICY_BATCH || p->policy == POLICY_IDLE;\n", "", "a_task_is_what_it_was_before"],
+    ["who was there before is no kernel thread of a CPU", "o1.bpf.c", "\tt->serves_cpu = serves_cpu(p);\n", "", "a_task_is_what_it_was_before"],
+    ["a realtime task stays when the CPU chooses", "o1.bpf.c", "\tset_other(&c->rq, false);\n", "", "a_realtime_task_is_gone_when_the_cpu_chooses"],
+    ["a realtime task stays beside one of ours", "o1.bpf.c", "\tset_other(rq, false);\n", "", "a_realtime_task_is_gone_when_the_cpu_chooses"],
+    ["a wait on another CPU is sleep", "tasks.h", "\tt->asleep = false;\n", "", "a_wait_on_another_cpu_is_no_sleep"],
+    ["the pid of before is looked for", "../lib/tiltyard/custody.h", "\tWRITE_ONCE(c->pid, pid);\n\tWRITE_ONCE(c->round", "\tWRITE_ONCE(c->round", "a_task_with_another_pid_is_handed_over"],
+    ["a task that nobody holds is chosen", "../lib/tiltyard/custody.h", "\tif (custody_holds(c))\n\t\tWRITE_ONCE(c->held, CHOSEN + cpu);", "\tWRITE_ONCE(c->held, CHOSEN + cpu);", "a_task_that_is_being_changed_is_not_handed_over"],
 ];
 
 #[rustfmt::skip]
 const TESTS: &[(&str, fn())] = named! {
     behaviour: a_hog_that_was_driven_off_is_taken_by_an_idle_cpu;
+    bookkeeping: a_changed_task_stays_only_where_it_may, a_realtime_task_is_gone_when_the_cpu_chooses,
+        a_task_is_what_it_was_before, a_task_that_is_being_changed_is_not_handed_over,
+        a_task_with_another_pid_is_handed_over, a_wait_on_another_cpu_is_no_sleep, each_task_has_its_own_mask, masks_return;
     callers: a_child_preempts_its_parent_later, a_child_that_exits_gives_back_its_slice,
         a_cpu_that_runs_dry_looks_elsewhere, a_fork_with_one_tick_left_costs_the_turn, a_lost_kick_is_made_up_for,
         a_running_task_is_pushed, a_sync_waker_leaves_its_own_cpu_only, an_idle_cpu_has_no_expired_task,
