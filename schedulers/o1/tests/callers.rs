@@ -482,15 +482,16 @@ pub fn a_running_task_is_pushed() {
     assert_eq!(w.cpu(1).curr, hog);
 }
 
-/// Exiting tasks go on without dispatch(), and nobody pushes: two of them would preempt each other for ever.
+/// Exiting tasks, and those whose migration is disabled, go on without dispatch(), and nobody pushes: two of them would
+/// preempt each other for ever.
 #[test]
 pub fn exiting_tasks_are_preempted_only_once_for_a_push() {
-    for (flags, kicks) in [(0, 2), (PF_EXITING, 1)] {
+    for (flags, disabled, kicks) in [(0, 0, 2), (PF_EXITING, 0, 1), (0, 2, 1)] {
         let mut w = World::new(2, &[]);
         let tasks = [0, 1].map(|_| w.task(0));
         w.m.call("t_push_to", &[0, 1]);
         for n in tasks {
-            w.struct_of(n, |p| p.flags = flags);
+            w.struct_of(n, |p| (p.flags, p.migration_disabled) = (flags, disabled));
             w.about("o1_running", n, 0);
         }
         assert_eq!(w.kicks(), vec![(0, KICK_PREEMPT); kicks]);

@@ -11,6 +11,7 @@ const MUTATIONS: &[Mutation] = &[
     ["exiting tasks are asked to push for ever", "o1.bpf.c", "if (skips_custody(p))", "if (false)", "exiting_tasks_are_preempted_only_once_for_a_push"],
     ["nobody is pushed from running()", "o1.bpf.c", "if (skips_custody(p))", "if (true)", "exiting_tasks_are_preempted_only_once_for_a_push"],
     ["exiting tasks...", "../lib/tiltyard/custody.h", "return (p->flags & PF_EXITING) || is_migration_disabled(p);", "return is_migration_disabled(p);", "exiting_tasks_are_preempted_only_once_for_a_push"],
+    ["who may not migrate is asked to push for ever", "../lib/tiltyard/custody.h", "return (p->flags & PF_EXITING) || is_migration_disabled(p);", "return p->flags & PF_EXITING;", "exiting_tasks_are_preempted_only_once_for_a_push"],
     ["a push that was asked for is lost while a realtime task runs", "o1.bpf.c", "if (READ_ONCE(rq->need_resched) || READ_ONCE(rq->push_to)) {", "if (READ_ONCE(rq->need_resched)) {", "exiting_tasks_are_preempted_only_once_for_a_push"],
     ["a lost kick stays lost", "o1.bpf.c", "if (READ_ONCE(rq->need_resched) || READ_ONCE(rq->push_to)) {", "if (READ_ONCE(rq->push_to)) {", "a_lost_kick_is_made_up_for"],
     ["idle ticks are not made up for", "tasks.h", "\tif (!c->rq.nr_running)\n\t\tupdate_cpu_load(&c->rq, tick_of(now_ns));\n", "", "idle_ticks_are_made_up_for"],
