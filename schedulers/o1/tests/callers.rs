@@ -331,19 +331,6 @@ fn a_task_follows_its_affinity() {
     assert_eq!(w.queued(1)[0], [task]);
 }
 
-/// One that was moved by balancing, and is only changed, stays where that has put it.
-#[test]
-fn a_changed_task_stays_where_it_was_moved() {
-    let mut w = World::new(2, &[]);
-    let task = w.task(1);
-    w.m.call("t_on_cpu", &[task + FIRST, 0]);
-    w.m.enqueue(&[task], false);
-    w.about("o1_dequeue", task, DEQUEUE_SAVE);
-    w.about("o1_quiescent", task, DEQUEUE_SAVE);
-    w.about("o1_enqueue", task, ENQUEUE_RESTORE);
-    assert_eq!(w.queued(0)[0], [task]);
-}
-
 /// A task leaves the class, or is gone.
 #[test]
 pub fn tasks_leave() {
