@@ -119,6 +119,13 @@ impl Insn {
 }
 
 impl Function {
+    /// Of an op, the pointer to its arguments.
+    pub fn context(&self) -> Option<&str> {
+        let of_op = self.section.starts_with("struct_ops");
+        let first = self.params.first().filter(|_| of_op);
+        first.map(|(_, name)| name.as_str())
+    }
+
     /// Labels that the last instruction of a block may jump to.
     pub fn successors(block: &Block) -> Vec<&str> {
         block

@@ -50,6 +50,9 @@ OWN u64 tilt_own_start;
 OWN u64 tilt_own_bytes;
 OWN u64 tilt_maps_start;
 OWN u64 tilt_maps_bytes;
+/* The same without as many bytes as one value has at most: where all of one may begin. */
+OWN u64 tilt_own_short;
+OWN u64 tilt_maps_short;
 /* The access that was refused, and how far from the start of its variable it was. */
 OWN unsigned tilt_refused;
 OWN u64 tilt_offset;
@@ -100,6 +103,12 @@ static int is_here(const struct tilt_lines *lines, u64 line, u64 how)
 	else if (value >= lines->reserved)
 		return 1;
 	return how & WRITE ? holders == lines->owner : (holders & lines->here) != 0;
+}
+
+/* The core does not have a line, or writes and others may have it, too. */
+__attribute__((preserve_most)) void tilt_fetch_line(u64 line, u64 how)
+{
+	tilt_lines->fetch(tilt_engine, line, how);
 }
 
 /* The code is about to access memory. `how`: bits as in tilt_access. */

@@ -186,6 +186,9 @@ pub fn sharing(shared: Option<&str>, sql: &str) -> String {
     }
 }
 
+/// Rows that one statement inserts. Most of the time that an insertion of one row takes is that of the call.
+const ROWS_AT_ONCE: usize = 50;
+
 impl Database {
     /// The tables of a run that are in `reads`. Tables of events only if events were recorded: an empty table would give an
     /// answer instead of an error. Columns that are not in `reads` are NULL.
@@ -298,23 +301,32 @@ impl Database {
             filled.push(0); // rows that are only counted
         }
         let names = quoted(filled.iter().map(|column| schema.field(*column).name()));
-        let marks = vec!["?"; filled.len()].join(", ");
+        let marks = format!("({})", vec!["?"; filled.len()].join(", "));
+        let insert = |rows: usize| {
+            let marks = vec![marks.as_str(); rows].join(", ");
+            let sql = format!("INSERT INTO \"{name}\" ({names}) VALUES {marks}");
+            self.0.prepare(&sql)
+        };
+        let value = |batch: &'a RecordBatch, row: usize, column: usize| {
+            let of_nothing = counts[column].map(|count| cell(batch, count, row));
+            ToSqlOutput::Borrowed(match of_nothing {
+                Some(ValueRef::Integer(0)) => ValueRef::Null,
+                _ => cell(batch, column, row),
+            })
+        };
         self.0.execute_batch("BEGIN")?;
-        let insert = format!("INSERT INTO \"{name}\" ({names}) VALUES ({marks})");
-        let mut insert = self.0.prepare(&insert)?;
+        let (mut one, mut many) = (insert(1)?, insert(ROWS_AT_ONCE)?);
         for batch in batches {
-            for row in 0..batch.num_rows() {
-                let of_nothing = |column: usize| {
-                    let count = counts[column].map(|count| cell(batch, count, row));
-                    count == Some(ValueRef::Integer(0))
-                };
-                let value = |column: &usize| {
-                    ToSqlOutput::Borrowed(match of_nothing(*column) {
-                        true => ValueRef::Null,
-                        false => cell(batch, *column, row),
-                    })
-                };
-                insert.execute(params_from_iter(filled.iter().map(value)))?;
+            let rows: Vec<usize> = (0..batch.num_rows()).collect();
+            let columns = |row: usize| filled.iter().map(move |column| value(batch, row, *column));
+            for rows in rows.chunks(ROWS_AT_ONCE) {
+                if rows.len() == ROWS_AT_ONCE {
+                    many.execute(params_from_iter(rows.iter().flat_map(|row| columns(*row))))?;
+                    continue;
+                }
+                for row in rows {
+                    one.execute(params_from_iter(columns(*row)))?;
+                }
             }
         }
         self.0.execute_batch("COMMIT")

@@ -21,6 +21,9 @@ pub const WORK_LIMIT_INSNS: u64 = 1 << 29;
 /// As in runtime.c.
 const STACK_BYTES: u64 = 65_536;
 
+/// Most bytes of one value that the code stores.
+const SHORT_BYTES: u64 = 8;
+
 /// A value for a tunable or another global.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -97,6 +100,9 @@ pub const LINE_BYTES: u64 = 64;
 
 type Call = unsafe extern "C" fn(*const c_void, u64, u64, u64, *mut u64) -> c_int;
 
+/// tilt_touch_lines: address, bytes, how.
+type Touch = unsafe extern "C" fn(u64, u64, u64);
+
 /// One scheduler in one simulated machine: its globals are its own. One thread at a time may use it, any thread.
 #[derive(Debug)]
 pub struct Instance {
@@ -106,8 +112,9 @@ pub struct Instance {
     work_insns: *mut u64,
     call_limit: *mut u64,
     place: *mut u32,
-    maps: [*mut u64; 2],
+    maps: [*mut u64; 3],
     lines: *mut *const LineTable,
+    touch: Touch,
     own_start: *const u64,
     refused: *const u32,
     offset: *const u64,
@@ -165,12 +172,13 @@ impl Instance {
                 .wrapping_add(find_symbol(&symbols, name)?.address as usize))
         };
         // SAFETY: these are the types with which runtime.c defines the symbols.
-        let (call, unwind) = unsafe {
+        let (call, unwind, touch) = unsafe {
             (
                 std::mem::transmute::<*mut u8, Call>(at("tilt_call")?),
                 std::mem::transmute::<*mut u8, unsafe extern "C" fn(c_int) -> !>(at(
                     "tilt_unwind",
                 )?),
+                std::mem::transmute::<*mut u8, Touch>(at("tilt_touch_lines")?),
             )
         };
         let instance = Instance {
@@ -184,8 +192,13 @@ impl Instance {
             work_insns: at("tilt_work")?.cast(),
             call_limit: at("tilt_call_limit")?.cast(),
             place: at("tilt_place")?.cast(),
-            maps: [at("tilt_maps_start")?.cast(), at("tilt_maps_bytes")?.cast()],
+            maps: [
+                at("tilt_maps_start")?.cast(),
+                at("tilt_maps_bytes")?.cast(),
+                at("tilt_maps_short")?.cast(),
+            ],
             lines: at("tilt_lines")?.cast(),
+            touch,
             own_start: at("tilt_own_start")?.cast(),
             refused: at("tilt_refused")?.cast(),
             offset: at("tilt_offset")?.cast(),
@@ -212,6 +225,7 @@ impl Instance {
         let values = [
             ("tilt_own_start", start),
             ("tilt_own_bytes", range.end - range.start),
+            ("tilt_own_short", starts(range.end - range.start)),
         ];
         let stack = at("tilt_stack")?;
         if range.end != stack + STACK_BYTES {
@@ -233,6 +247,7 @@ impl Instance {
         unsafe {
             *self.maps[0] = range.start as u64;
             *self.maps[1] = range.len() as u64;
+            *self.maps[2] = starts(range.len() as u64);
         }
     }
 
@@ -260,13 +275,10 @@ impl Instance {
     /// # Safety
     /// Called by what the scheduler's code has called, which holds no reference to the engine.
     pub unsafe fn touch(&self, address: u64, bytes: u64, how: u64) {
-        type Touch = unsafe extern "C" fn(u64, u64, u64);
-        // SAFETY: the instance's own variable, and the runtime's function of this type.
+        // SAFETY: the instance's own variable, and the runtime's own function.
         unsafe {
             if !(*self.lines).is_null() {
-                let touch = self.symbol("tilt_touch_lines");
-                let touch = touch.expect("part of the runtime");
-                std::mem::transmute::<*mut u8, Touch>(touch)(address, bytes, how);
+                (self.touch)(address, bytes, how);
             }
         }
     }
@@ -407,6 +419,11 @@ impl Instance {
         // SAFETY: the instance's own variable.
         unsafe { *self.work_insns }
     }
+}
+
+/// At how many addresses of a range all of a value may begin.
+fn starts(bytes: u64) -> u64 {
+    bytes.saturating_sub(SHORT_BYTES - 1)
 }
 
 /// Who binds nothing to [`ASK_STORE`] has no memory to protect.

@@ -88,7 +88,7 @@ impl Engine<'_> {
             Which::Dsq(DsqRef::Local(_)) => None,
             Which::Dsq(DsqRef::Global(node)) => Some(&mut self.ext.global_dsqs[node as usize].lock),
             Which::Dsq(DsqRef::User(slot)) => Some(&mut self.ext.dsqs.get_mut(slot).lock),
-            Which::Spin(address) => Some(self.ext.spin_locks.entry(address).or_default()),
+            Which::Spin(address) => Some(self.ext.spin_locks.at(address)),
         }
     }
 

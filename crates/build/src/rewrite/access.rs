@@ -27,6 +27,7 @@ pub fn tell(insn: &Insn, values: &Values, order: u64, place: u32) -> Vec<Insn> {
             pointer,
             bytes,
             write,
+            ..
         } = range;
         let how = if write { how::WRITE | marks } else { marks };
         Insn::new(
@@ -153,6 +154,8 @@ pub struct AccessedRange {
     /// Its length in bytes, an i64.
     pub bytes: String,
     pub write: bool,
+    /// One value: no more bytes than a register has.
+    pub scalar: bool,
 }
 
 /// The ranges that an instruction accesses.
@@ -164,6 +167,7 @@ pub fn places(insn: &Insn) -> Vec<AccessedRange> {
             pointer: operand(at)?,
             bytes: size_of(&accessed_type(insn)?),
             write,
+            scalar: is_scalar(&accessed_type(insn)?),
         }])
     };
     match insn.opcode() {
@@ -208,6 +212,10 @@ fn accessed_type(insn: &Insn) -> Option<String> {
     Some(take_type(text).0.to_owned())
 }
 
+fn is_scalar(ty: &str) -> bool {
+    ["i8", "i16", "i32", "i64", "ptr"].contains(&ty)
+}
+
 fn of_call(call: &Call) -> Vec<AccessedRange> {
     let place = |at: usize, write: bool| {
         let [(_, pointer), (_, bytes)] = [call.args.get(at)?, call.args.get(2)?];
@@ -215,6 +223,7 @@ fn of_call(call: &Call) -> Vec<AccessedRange> {
             pointer: pointer.clone(),
             bytes: bytes.clone(),
             write,
+            scalar: false,
         })
     };
     let name = call.callee.strip_prefix("@llvm.").unwrap_or("");

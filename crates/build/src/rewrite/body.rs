@@ -202,7 +202,7 @@ pub fn lower(
         serial: 0,
     };
     let values = choices.accesses.then(|| access::Values::of(function));
-    let mut touches = choices.lines.then(|| Touches::new(constants));
+    let mut touches = choices.lines.then(|| Touches::new(function, constants));
     let mut place = 0;
     let heads = loop_heads(function);
     let mut text = header(function, debug);
@@ -257,7 +257,9 @@ pub fn lower(
                     }
                 }
                 if let Some(touches) = &mut touches {
-                    touches.before(&out, |call| {
+                    let watch = watch.as_ref();
+                    let variable = |pointer: &str| watch?.variable(pointer);
+                    touches.before(&out, variable, |call| {
                         let start = text.len();
                         write_insn(&mut text, call, location);
                         start..text.len()
@@ -427,13 +429,13 @@ impl Lowering<'_> {
         match (name.split('.').next().unwrap_or(""), call.args.as_slice()) {
             ("passthrough", [_, (ty, value)]) if ty == "ptr" => {
                 self.raw.insert(insn.result.clone(), value.clone());
-                if self.must_exist.contains(&insn.result) {
-                    let same = format!("getelementptr i8, ptr {value}, i64 0");
-                    return Ok(vec![Insn::new(&insn.result, same)]);
-                }
+                let function = match self.must_exist.contains(&insn.result) {
+                    true => "tilt_kernel",
+                    false => "tilt_probe",
+                };
                 Ok(vec![Insn::new(
                     &insn.result,
-                    format!("call ptr @tilt_probe(ptr {value})"),
+                    format!("call ptr @{function}(ptr {value})"),
                 )])
             }
             // A comparison that the optimiser was kept from merging with others.

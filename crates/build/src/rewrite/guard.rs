@@ -73,6 +73,9 @@ const KFUNC_WRITES: [(&str, usize, u64); 8] = [
     ("bpf_iter_scx_dsq_destroy", 0, 48),
 ];
 
+/// Checks of stores to somewhere.
+const STORES: &str = include_str!("stores.ll");
+
 /// What all functions of a module share.
 pub struct Guard<'m> {
     metadata: &'m Metadata<'m>,
@@ -147,22 +150,7 @@ impl<'m> Guard<'m> {
             return String::new();
         }
         let ask = slots.store_thunk();
-        format!(
-            "{ask}; A store to somewhere: into a variable, into the value of a map, or wherever the engine allows it.
-define internal void @tilt_writable(i64 %address, i64 %bytes, i32 %access) #0 {{
-  %own = call i1 @tilt_within(i64 %address, i64 %bytes, ptr @tilt_own_start, ptr @tilt_own_bytes)
-  br i1 %own, label %go, label %map
-map:
-  %value = call i1 @tilt_within(i64 %address, i64 %bytes, ptr @tilt_maps_start, ptr @tilt_maps_bytes)
-  br i1 %value, label %go, label %ask
-ask:
-  call void @tilt_store(i64 %address, i64 %bytes, i32 %access)
-  ret void
-go:
-  ret void
-}}
-"
-        )
+        format!("{ask}{STORES}")
     }
 
     pub fn finish(self) -> (Vec<String>, Vec<Access>) {
@@ -272,7 +260,6 @@ impl Watch<'_, '_> {
 
     /// In the array of arguments that an op gets, which is always there.
     fn is_context<'p>(&'p self, mut pointer: &'p str) -> bool {
-        let of_op = self.function.section.starts_with("struct_ops");
         while let Some(def) = self
             .defs
             .get(pointer)
@@ -283,8 +270,7 @@ impl Watch<'_, '_> {
             };
             pointer = inner;
         }
-        let context = self.function.params.first();
-        of_op && context.is_some_and(|(_, name)| name == pointer)
+        self.function.context() == Some(pointer)
     }
 
     /// Local variables that other code may write: their address leaves the function, or is computed with.
@@ -437,6 +423,7 @@ impl Watch<'_, '_> {
                 pointer,
                 bytes,
                 write: true,
+                scalar: false,
             };
             self.check(insn.location, &place, checks);
         }
@@ -456,6 +443,14 @@ impl Watch<'_, '_> {
     fn name(&mut self) -> String {
         self.serial += 1;
         format!("%guard.{}", self.serial)
+    }
+
+    /// The variable, with the `@`, in which accesses through a pointer are checked to stay.
+    pub fn variable(&self, pointer: &str) -> Option<String> {
+        match self.base(pointer, 0) {
+            Base::Own { start, .. } if start.starts_with('@') => Some(start),
+            _ => None,
+        }
     }
 
     /// Number of a line, as in `tilt_place`.
@@ -496,8 +491,12 @@ impl Watch<'_, '_> {
                     format!("ptrtoint ptr {} to i64", place.pointer),
                 ));
                 let bytes = &place.bytes;
+                let function = match place.scalar {
+                    true => "tilt_writable_word",
+                    false => "tilt_writable",
+                };
                 let call =
-                    format!("call void @tilt_writable(i64 {address}, i64 {bytes}, i32 {access})");
+                    format!("call void @{function}(i64 {address}, i64 {bytes}, i32 {access})");
                 checks.push(Insn::new("", call));
             }
             Base::Elsewhere if self.is_context(&place.pointer) => {}

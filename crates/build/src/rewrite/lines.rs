@@ -4,6 +4,7 @@
 //! pointers point to the beginnings of lines.
 
 use super::access::{self, AccessedRange};
+use super::fold;
 use crate::ir::{Block, Function, Insn, names};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -20,7 +21,7 @@ type Touched = HashMap<Line, bool>;
 pub struct Touches<'f> {
     /// Names of globals that nobody writes.
     constants: &'f HashSet<&'f str>,
-    /// Pointers to local variables and to the kernel's structs.
+    /// Pointers to local variables, to the kernel's structs and to an op's arguments.
     elsewhere: HashSet<String>,
     /// Pointers that are others and so many bytes.
     offsets: HashMap<String, Line>,
@@ -44,10 +45,10 @@ struct Touch {
 }
 
 impl<'f> Touches<'f> {
-    pub fn new(constants: &'f HashSet<&'f str>) -> Touches<'f> {
+    pub fn new(function: &Function, constants: &'f HashSet<&'f str>) -> Touches<'f> {
         Touches {
             constants,
-            elsewhere: HashSet::new(),
+            elsewhere: elsewhere(function),
             offsets: HashMap::new(),
             blocks: Vec::new(),
         }
@@ -61,8 +62,14 @@ impl<'f> Touches<'f> {
         });
     }
 
-    /// Has calls written that belong before the instruction; `write` returns where in the text one stands.
-    pub fn before(&mut self, insn: &Insn, mut write: impl FnMut(&Insn) -> Range<usize>) {
+    /// Has calls written that belong before the instruction; `write` returns where in the text one stands. `variable`: the
+    /// scheduler's variable in which a pointer has been checked to lie.
+    pub fn before(
+        &mut self,
+        insn: &Insn,
+        variable: impl Fn(&str) -> Option<String>,
+        mut write: impl FnMut(&Insn) -> Range<usize>,
+    ) {
         self.learn(insn);
         if insn.text.contains("@tilt_") {
             return;
@@ -76,9 +83,17 @@ impl<'f> Touches<'f> {
             if self.is_elsewhere(&range.pointer) {
                 continue;
             }
+            let variable = variable(&range.pointer);
+            if variable
+                .as_deref()
+                .is_some_and(|v| self.constants.contains(v))
+            {
+                continue;
+            }
             let how = if range.write { how::WRITE | update } else { 0 };
             let AccessedRange { pointer, bytes, .. } = &range;
             let function = match is_scalar {
+                true if variable.is_some() => "tilt_touch_own",
                 true => "tilt_touch",
                 false => "tilt_touch_all",
             };
@@ -147,9 +162,8 @@ impl<'f> Touches<'f> {
         let result = insn.result.as_str();
         if insn.opcode() == "alloca"
             || insn.text.contains("@tilt_probe(")
+            || insn.text.contains("@tilt_kernel(")
             || insn.opcode() == "getelementptr" && insn.text.contains("ptr %tilt.frame,")
-            // Points to the iterator.
-            || insn.text.contains("@bpf_iter_num_next(")
         {
             self.elsewhere.insert(result.to_owned());
         }
@@ -174,6 +188,23 @@ impl<'f> Touches<'f> {
         let known = self.offsets.get(pointer).cloned();
         known.unwrap_or_else(|| (pointer.to_owned(), 0))
     }
+}
+
+/// Pointers that have no lines wherever they are used: to an op's arguments, and to the number of an iterator, which comes to
+/// the head of a loop from two calls.
+fn elsewhere(function: &Function) -> HashSet<String> {
+    let insns = || function.blocks.iter().flat_map(|block| &block.insns);
+    let numbers = insns().filter(|insn| insn.text.contains("@bpf_iter_num_next("));
+    let numbers = numbers.map(|insn| insn.result.clone());
+    let mut known: HashSet<String> = numbers.collect();
+    let of_known = |insn: &&Insn| {
+        let mut values = fold::incoming(&insn.text).into_iter();
+        insn.text.starts_with("phi ptr ") && values.all(|(value, _)| known.contains(value))
+    };
+    let heads: Vec<String> = insns().filter(of_known).map(|i| i.result.clone()).collect();
+    known.extend(heads);
+    known.extend(function.context().map(str::to_owned));
+    known
 }
 
 impl Touching<'_> {
@@ -231,16 +262,27 @@ mod tests {
         }
     }
 
-    /// Calls in each block of a function of these.
+    /// Calls in each block of an op of these. Pointers whose names begin with `%own` or `%par` lie in variables.
     fn calls(blocks: Vec<Block>) -> Vec<Vec<String>> {
         let constants = HashSet::from(["@par"]);
-        let mut touches = Touches::new(&constants);
+        let function = Function {
+            params: vec![("ptr".to_owned(), "%ctx".to_owned())],
+            section: "struct_ops/enqueue".to_owned(),
+            blocks,
+            ..Function::default()
+        };
+        let mut touches = Touches::new(&function, &constants);
         let mut text = String::new();
-        for block in &blocks {
+        for block in &function.blocks {
             touches.begin_block(block);
             text.push_str("block\n");
             for insn in &block.insns {
-                touches.before(insn, |call| {
+                let variable = |pointer: &str| {
+                    let known = ["own", "par"].iter();
+                    let mut known = known.filter(|name| pointer[1..].starts_with(**name));
+                    known.next().map(|name| format!("@{name}"))
+                };
+                touches.before(insn, variable, |call| {
                     let start = text.len();
                     text.push_str(&call.text);
                     text.push('\n');
@@ -296,6 +338,10 @@ mod tests {
                 "%task = call ptr @tilt_probe(ptr %p)",
                 "%field = getelementptr i8, ptr %task, i64 24",
                 "%2 = load i64, ptr %field, align 8",
+                "%exists = call ptr @tilt_kernel(ptr %p)",
+                "%5 = load i64, ptr %exists, align 8",
+                "%second = getelementptr i8, ptr %ctx, i64 8",
+                "%6 = load i64, ptr %second, align 8",
                 "%local = getelementptr { i64 }, ptr %tilt.frame, i32 0, i32 0",
                 "store i64 1, ptr %local, align 8",
                 "%number = call ptr @bpf_iter_num_next(ptr %own)",
@@ -306,6 +352,45 @@ mod tests {
         )]);
         assert_eq!(calls[0].len(), 1, "{calls:?}");
         assert!(calls[0][0].contains("ptr @shared") && calls[0][0].ends_with("i64 5)"));
+    }
+
+    #[test]
+    fn an_iterators_number_is_known_at_the_head_of_its_loop() {
+        let calls = calls(vec![
+            block(
+                "a",
+                &["%1 = call ptr @bpf_iter_num_next(ptr %it)", "br label %b"],
+            ),
+            block(
+                "b",
+                &[
+                    "%at = phi ptr [ %1, %a ], [ %2, %b ]",
+                    "%other = phi ptr [ %1, %a ], [ %p, %b ]",
+                    "%3 = load i32, ptr %at, align 4",
+                    "%4 = load i32, ptr %other, align 4",
+                    "%2 = call ptr @bpf_iter_num_next(ptr %it)",
+                    "br label %b",
+                ],
+            ),
+        ]);
+        assert_eq!(numbers(&calls), [0, 1], "{calls:?}");
+        assert!(calls[1][0].contains("ptr %other"));
+    }
+
+    #[test]
+    fn what_lies_in_a_variable_needs_a_shorter_look() {
+        let insns = [
+            "%1 = load i64, ptr %own.field, align 8",
+            "%2 = load i64, ptr %p, align 8",
+            "%3 = load i64, ptr %par.element, align 8",
+        ];
+        let calls = calls(vec![block("a", &insns)]);
+        let functions = calls[0].iter().map(|call| call.split('(').next().unwrap());
+        let functions: Vec<&str> = functions.collect();
+        assert_eq!(
+            functions,
+            ["call void @tilt_touch_own", "call void @tilt_touch"]
+        );
     }
 
     #[test]

@@ -166,7 +166,8 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     let arithmetic = arith::prelude();
     let attributes = "attributes #0 = { alwaysinline nounwind }\n\
                       attributes #1 = { noreturn nounwind }\n\
-                      attributes #2 = { nounwind \"frame-pointer\"=\"all\" }\n";
+                      attributes #2 = { nounwind \"frame-pointer\"=\"all\" }\n\
+                      attributes #3 = { cold noinline nounwind }\n";
     let metadata = if choices.debug {
         module.metadata.text()
     } else {

@@ -6,8 +6,10 @@
 @tilt_place = external hidden global i32
 @tilt_own_start = external hidden global i64
 @tilt_own_bytes = external hidden global i64
+@tilt_own_short = external hidden global i64
 @tilt_maps_start = external hidden global i64
 @tilt_maps_bytes = external hidden global i64
+@tilt_maps_short = external hidden global i64
 @tilt_lines = external hidden global ptr
 @tilt_zero_page = external hidden constant [4096 x i8]
 
@@ -16,7 +18,10 @@ declare hidden void @tilt_outside(i64, i32) #1
 declare hidden ptr @tilt_frame(i64, i32)
 declare hidden void @tilt_leave(ptr)
 declare hidden void @tilt_touch_lines(i64, i64, i64)
+; Keeps the registers of who calls it, which need not be saved where it is hardly ever called.
+declare hidden preserve_mostcc void @tilt_fetch_line(i64, i64) #3
 declare void @llvm.trap() #1
+declare i1 @llvm.expect.i1(i1, i1)
 
 ; A basic block of %insns instructions is about to run. Each call of a function counts its own, in a register.
 define internal void @tilt_count(ptr %work, i64 %insns) #0 {
@@ -44,8 +49,29 @@ go:
   ret void
 }
 
-; An access of %bytes bytes, aligned to its size; %how as in tilt_access. Indices count the words of struct tilt_lines
-; (runtime.c): own variables 0 to 2, values of maps 3 to 5, reserved 6, here 7, owner 8.
+; An access of %bytes bytes, aligned to its size, in a variable; %how as in tilt_access. Indices count the words of struct
+; tilt_lines (runtime.c): own variables 0 to 2, values of maps 3 to 5, reserved 6, here 7, owner 8.
+define internal void @tilt_touch_own(ptr %pointer, i64 %bytes, i64 %how) #0 {
+  %lines = load ptr, ptr @tilt_lines
+  %free = icmp eq ptr %lines, null
+  br i1 %free, label %go, label %look
+look:
+  %address = ptrtoint ptr %pointer to i64
+  %line = lshr i64 %address, 6
+  %first = load i64, ptr %lines
+  %at = sub i64 %line, %first
+  %all.at = getelementptr i64, ptr %lines, i64 2
+  %all = load ptr, ptr %all.at
+  %here = call i1 @tilt_is_here(ptr %lines, ptr %all, i64 %at, i64 %how)
+  br i1 %here, label %go, label %fetch
+fetch:
+  call preserve_mostcc void @tilt_fetch_line(i64 %line, i64 %how)
+  br label %go
+go:
+  ret void
+}
+
+; The same anywhere.
 define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %lines = load ptr, ptr @tilt_lines
   %free = icmp eq ptr %lines, null
@@ -58,7 +84,8 @@ own:
   %own.nr.at = getelementptr i64, ptr %lines, i64 1
   %own.nr = load i64, ptr %own.nr.at
   %is.own = icmp ult i64 %own.at, %own.nr
-  br i1 %is.own, label %look, label %value
+  %likely = call i1 @llvm.expect.i1(i1 %is.own, i1 true)
+  br i1 %likely, label %look, label %value
 value:
   %value.first.at = getelementptr i64, ptr %lines, i64 3
   %value.first = load i64, ptr %value.first.at
@@ -74,10 +101,21 @@ neither:
   br i1 %is.new, label %fetch, label %go
 look:
   %range = phi i64 [2, %own], [5, %value]
-  %index = phi i64 [%own.at, %own], [%value.at, %value]
-  %range.at = getelementptr i64, ptr %lines, i64 %range
-  %all = load ptr, ptr %range.at
-  %holders.at = getelementptr i64, ptr %all, i64 %index
+  %at = phi i64 [%own.at, %own], [%value.at, %value]
+  %all.at = getelementptr i64, ptr %lines, i64 %range
+  %all = load ptr, ptr %all.at
+  %here = call i1 @tilt_is_here(ptr %lines, ptr %all, i64 %at, i64 %how)
+  br i1 %here, label %go, label %fetch
+fetch:
+  call preserve_mostcc void @tilt_fetch_line(i64 %line, i64 %how)
+  br label %go
+go:
+  ret void
+}
+
+; Whether the core has a line, this one of %all, so that it can do without a transfer.
+define internal i1 @tilt_is_here(ptr %lines, ptr %all, i64 %at, i64 %how) #0 {
+  %holders.at = getelementptr i64, ptr %all, i64 %at
   %holders = load i64, ptr %holders.at
   %write = and i64 %how, 1
   %is.write = icmp ne i64 %write, 0
@@ -87,17 +125,12 @@ load:
   %here = load i64, ptr %here.at
   %has = and i64 %holders, %here
   %is.here = icmp ne i64 %has, 0
-  br i1 %is.here, label %go, label %fetch
+  ret i1 %is.here
 store:
   %owner.at = getelementptr i64, ptr %lines, i64 8
   %owner = load i64, ptr %owner.at
   %is.owner = icmp eq i64 %holders, %owner
-  br i1 %is.owner, label %go, label %fetch
-fetch:
-  call void @tilt_touch_lines(i64 %address, i64 %bytes, i64 %how)
-  br label %go
-go:
-  ret void
+  ret i1 %is.owner
 }
 
 ; The same for any number of bytes.
@@ -135,6 +168,11 @@ define internal ptr @tilt_probe(ptr %pointer) #0 {
   %null = icmp ult i64 %address, 65536
   %readable = select i1 %null, ptr @tilt_zero_page, ptr %pointer
   ret ptr %readable
+}
+
+; A kernel pointer that is not null: what is read through it is the kernel's, too.
+define internal ptr @tilt_kernel(ptr %pointer) #0 {
+  ret ptr %pointer
 }
 
 ; An access of %bytes, %offset behind the start of a variable of %size.
