@@ -25,6 +25,7 @@ struct Case {
     /// A topology string, or the name of a shipped machine.
     machine: &'static str,
     seconds: f64,
+    /// If there are none: all that are shipped, and the kernel's example.
     schedulers: &'static [&'static str],
     /// Wall time of the nearest peer with scx_simple, in seconds: the median of seven runs that alternated with ours,
     /// on the machine of docs/explanation/speed.md. On another machine the ratio is only a hint.
@@ -49,7 +50,7 @@ const CASES: &[Case] = &[
         instances: None,
         machine: "package:1 [numa] l3:1 core:4 pu:1",
         seconds: 10.0,
-        schedulers: ALL,
+        schedulers: &[],
         peer_s: Some(0.540),
     },
     Case {
@@ -104,22 +105,10 @@ const CASES: &[Case] = &[
 /// Sections 5 and 6 of "The Battle of the Schedulers".
 const CLAIMS: [&str; 4] = ["atc18.s5*", "atc18.s6*", "atc18.fig*", "atc18.tab*"];
 
-const USUAL: &[&str] = &["scx_simple", "ule", "cfs"];
+const USUAL: &[&str] = &[EXAMPLE, "ule", "cfs"];
 
-/// All, to compare what a switch costs under each.
-const ALL: &[&str] = &[
-    "scx_simple",
-    "fifo",
-    "rr",
-    "mlfq",
-    "bsd4",
-    "sd",
-    "o1",
-    "ule",
-    "bfs",
-    "cfs",
-    "eevdf",
-];
+/// The kernel's own.
+const EXAMPLE: &str = "scx_simple";
 
 /// The same load on each CPU, on ever more CPUs: what an event costs should not grow.
 const fn half(name: &'static str, instances: u32, machine: &'static str) -> Case {
@@ -151,6 +140,10 @@ impl Figures {
     fn ns_per_event(&self) -> f64 {
         self.wall_s * 1e9 / self.events
     }
+
+    fn ns_per_switch(&self) -> f64 {
+        self.wall_s * 1e9 / self.switches
+    }
 }
 
 fn main() -> Result<()> {
@@ -164,7 +157,7 @@ fn main() -> Result<()> {
         args.drain(..2);
     }
     println!(
-        "{:<10} {:<11} {:>8} {:>10} {:>12} {:>12} {:>9} {:>12} {:>9} {:>8}",
+        "{:<10} {:<11} {:>8} {:>10} {:>12} {:>12} {:>9} {:>12} {:>9} {:>7} {:>7}",
         "case",
         "scheduler",
         "wall s",
@@ -174,19 +167,19 @@ fn main() -> Result<()> {
         "ns/event",
         "insns/event",
         "peak MB",
+        "x fifo",
         "x peer"
     );
     for case in CASES {
-        let is_chosen = |scheduler: &&&str| {
+        let is_chosen = |scheduler: &String| {
             let id = format!("{}/{scheduler}", case.name);
             args.is_empty() || args.iter().any(|a| id.starts_with(a.as_str()))
         };
-        let chosen: Vec<&&str> = case.schedulers.iter().filter(is_chosen).collect();
+        let mut chosen = schedulers_of(case)?;
+        chosen.retain(is_chosen);
         if !chosen.is_empty() {
             println!("{}, {} s simulated", case.what, case.seconds);
-        }
-        for scheduler in chosen {
-            print_case(case, scheduler, runs)?;
+            print_case(case, &chosen, runs)?;
         }
     }
     if args.is_empty() || args.iter().any(|a| a == "claims") {
@@ -214,28 +207,64 @@ fn print_claims() -> Result<()> {
     Ok(())
 }
 
-/// One line of the table: the run with the median wall time.
-fn print_case(case: &Case, scheduler: &str, runs: usize) -> Result<()> {
-    let mut results = Vec::new();
-    for _ in 0..runs {
-        let output = Command::new(std::env::current_exe()?)
-            .args(["--one", case.name, scheduler])
-            .output()?;
-        if !output.status.success() {
-            let error = String::from_utf8_lossy(&output.stderr);
-            bail!("{}/{scheduler}: {}", case.name, error.trim());
-        }
-        results.push(parse_figures(&String::from_utf8(output.stdout)?)?);
+/// Names of the schedulers with which a case runs.
+fn schedulers_of(case: &Case) -> Result<Vec<String>> {
+    if !case.schedulers.is_empty() {
+        return Ok(case.schedulers.iter().map(|s| (*s).to_owned()).collect());
     }
-    results.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
-    let middle = &results[runs / 2];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schedulers");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if folder.join(&name).join(format!("{name}.bpf.c")).exists() {
+            names.push(name);
+        }
+    }
+    names.push(EXAMPLE.to_owned());
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// A line for each scheduler: the run with the median wall time. What a switch costs is compared with fifo's in the same round,
+/// so that a machine that is slower for a while does not show.
+fn print_case(case: &Case, schedulers: &[String], runs: usize) -> Result<()> {
+    let mut rounds: Vec<Vec<Figures>> = Vec::new();
+    for _ in 0..runs {
+        let round = schedulers
+            .iter()
+            .map(|scheduler| run_apart(case, scheduler));
+        rounds.push(round.collect::<Result<_>>()?);
+    }
+    let fifo = schedulers.iter().position(|s| s == "fifo");
+    for (at, scheduler) in schedulers.iter().enumerate() {
+        let ratios = fifo.map(|fifo| {
+            let of_round =
+                |round: &Vec<Figures>| round[at].ns_per_switch() / round[fifo].ns_per_switch();
+            median(rounds.iter().map(of_round).collect(), |ratio| *ratio)
+        });
+        let middle = median(rounds.iter().map(|round| &round[at]).collect(), |f| {
+            f.wall_s
+        });
+        print_line(case, scheduler, middle, ratios);
+    }
+    Ok(())
+}
+
+fn median<T>(mut all: Vec<T>, key: impl Fn(&T) -> f64) -> T {
+    all.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    let middle = all.len() / 2;
+    all.swap_remove(middle)
+}
+
+fn print_line(case: &Case, scheduler: &str, middle: &Figures, x_fifo: Option<f64>) {
     let wall_s = middle.wall_s;
     let peer = match case.peer_s {
-        Some(peer_s) if scheduler == "scx_simple" => format!("{:.1}", peer_s / wall_s),
+        Some(peer_s) if scheduler == EXAMPLE => format!("{:.1}", peer_s / wall_s),
         _ => String::new(),
     };
+    let fifo = x_fifo.map_or(String::new(), |ratio| format!("{ratio:.2}"));
     println!(
-        "{:<10} {scheduler:<11} {wall_s:>8.3} {:>10} {:>12.0} {:>12.0} {:>9.0} {:>12.1} {:>9.1} {peer:>8}",
+        "{:<10} {scheduler:<11} {wall_s:>8.3} {:>10} {:>12.0} {:>12.0} {:>9.0} {:>12.1} {:>9.1} {fifo:>7} {peer:>7}",
         case.name,
         middle.switches,
         middle.switches / wall_s,
@@ -244,7 +273,18 @@ fn print_case(case: &Case, scheduler: &str, runs: usize) -> Result<()> {
         middle.insns / middle.events,
         middle.peak_mb,
     );
-    Ok(())
+}
+
+/// One run in a process of its own.
+fn run_apart(case: &Case, scheduler: &str) -> Result<Figures> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["--one", case.name, scheduler])
+        .output()?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        bail!("{}/{scheduler}: {}", case.name, error.trim());
+    }
+    parse_figures(&String::from_utf8(output.stdout)?)
 }
 
 fn parse_figures(text: &str) -> Result<Figures> {
@@ -352,7 +392,7 @@ fn read_workload(path: &Path) -> Result<Workload> {
 /// Shipped schedulers, and the kernel's own example from the distribution's source package.
 fn source(root: &Path, scheduler: &str) -> Result<Source> {
     let schedulers = root.join("../schedulers");
-    if scheduler != "scx_simple" {
+    if scheduler != EXAMPLE {
         let mut source = Source::new(
             schedulers
                 .join(scheduler)
@@ -411,7 +451,8 @@ mod tests {
         for case in CASES {
             let duration_ns = DURATION_NS.min((case.seconds * 1e9) as u64);
             let instances = case.instances.map(|all| all.min(MOST_TASKS));
-            for scheduler in case.schedulers.iter().filter(|s| **s != "scx_simple") {
+            let schedulers = schedulers_of(case).unwrap();
+            for scheduler in schedulers.iter().filter(|s| *s != EXAMPLE) {
                 let figures = simulate(case, scheduler, duration_ns, instances)
                     .unwrap_or_else(|e| panic!("{}: {e}", case.name));
                 assert!(figures.ticks > 0.0, "{} under {scheduler}", case.name);

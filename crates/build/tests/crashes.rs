@@ -88,6 +88,46 @@ fn a_store_through_either_of_two_pointers_is_checked_against_both() {
     }
 }
 
+/// The engine is asked about a store of which a byte lies outside of the values of maps, and about no other.
+#[test]
+fn a_store_lies_in_its_memory_to_the_last_byte() {
+    let body = "
+        u64 at;
+        void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+            if (enq_flags == 8) *(volatile u64 *)at = 1;
+            if (enq_flags == 1) *(volatile u8 *)at = 1;
+            if (enq_flags == 24) __builtin_memset((void *)at, 1, 24);
+        }";
+    let (_folder, source) = written(&scheduler(body, ".enqueue = (void *)test_enqueue,"));
+    let object = build(&source);
+    let mut memory = [0u64; 16];
+    let start = memory[4..].as_mut_ptr() as usize;
+    for (offset, bytes, asks) in [
+        (0i64, 8, false),
+        (24, 8, false),
+        (25, 8, true),
+        (-1, 8, true),
+        (31, 1, false),
+        (32, 1, true),
+        (8, 24, false),
+        (9, 24, true),
+    ] {
+        let engine = Engine::default();
+        let at = (start as i64 + offset) as i128;
+        let instance = load(&object, &[("at".to_owned(), Value::Int(at))], &engine);
+        instance.set_map_memory(start..start + 32);
+        call(&instance, &object, "enqueue", &[0, bytes]).unwrap();
+        let asked: Vec<(u64, u64)> = engine
+            .calls
+            .borrow()
+            .iter()
+            .map(|(_, args)| (args[0], args[1]))
+            .collect();
+        let expected = asks.then_some((at as u64, bytes));
+        assert_eq!(asked, Vec::from_iter(expected), "{bytes} bytes at {offset}");
+    }
+}
+
 #[test]
 fn crashes_do_not_disturb_other_threads() {
     let object = faulty();

@@ -56,6 +56,14 @@ extern "C" fn move_to_local(engine: &Engine, dsq: u64) -> bool {
     true
 }
 
+/// Allows it.
+extern "C" fn store_elsewhere(engine: &Engine, address: u64, bytes: u64, access: u64) {
+    engine
+        .calls
+        .borrow_mut()
+        .push(("store", [address, bytes, access, 0]));
+}
+
 extern "C" fn read_str(_: &Engine, to: *mut u8, size: u32, from: *const u8) -> i64 {
     if size > 0 && !from.is_null() {
         // SAFETY: a test's string of at least one byte.
@@ -74,6 +82,7 @@ pub fn kfunc(name: &str) -> Option<*const c_void> {
         "scx_bpf_select_cpu_dfl" => select_cpu_dfl as *const c_void,
         "scx_bpf_dsq_insert" => dsq_insert as *const c_void,
         "scx_bpf_dsq_move_to_local" => move_to_local as *const c_void,
+        "tilt_store" => store_elsewhere as *const c_void,
         _ => unexpected as *const c_void,
     })
 }

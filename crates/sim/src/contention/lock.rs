@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A lock and the times at which it was held.
 
+use hashbrown::HashMap;
+
 /// When a lock was held last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lock {
@@ -30,9 +32,38 @@ impl Lock {
     }
 }
 
+/// Locks by their addresses.
+#[derive(Debug, Default)]
+pub struct Locks {
+    locks: Vec<Lock>,
+    by_address: HashMap<u64, usize>,
+    /// Address and place of the one that was used last.
+    last: Option<(u64, usize)>,
+}
+
+impl Locks {
+    /// One that is free where there was none.
+    pub fn at(&mut self, address: u64) -> &mut Lock {
+        let place = match self.last {
+            Some((last, place)) if last == address => place,
+            _ => self.find(address),
+        };
+        &mut self.locks[place]
+    }
+
+    fn find(&mut self, address: u64) -> usize {
+        let place = *self.by_address.entry(address).or_insert_with(|| {
+            self.locks.push(Lock::default());
+            self.locks.len() - 1
+        });
+        self.last = Some((address, place));
+        place
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Lock;
+    use super::{Lock, Locks};
 
     fn held(lock: &mut Lock, at_ns: u64, for_ns: u64) -> u64 {
         let wait_ns = lock.take(at_ns);
@@ -55,5 +86,16 @@ mod tests {
         held(&mut lock, 1000, 50);
         assert_eq!(held(&mut lock, 900, 10), 0);
         assert_eq!(held(&mut lock, 1010, 10), 40, "still held then");
+    }
+
+    #[test]
+    fn each_address_has_a_lock_of_its_own() {
+        let mut locks = Locks::default();
+        for address in [8, 16] {
+            assert_eq!(held(locks.at(address), 100, 50), 0);
+        }
+        for (address, waits_ns) in [(8, 40), (8, 90), (16, 40), (24, 0)] {
+            assert_eq!(held(locks.at(address), 110, 50), waits_ns, "{address}");
+        }
     }
 }

@@ -16,7 +16,7 @@ pub mod userspace;
 pub mod wait;
 pub mod watchdog;
 
-use crate::contention::lock::Lock;
+use crate::contention::lock::Locks;
 use crate::engine::{RunError, Setup};
 use crate::kfuncs::{self, Accesses, Bpf};
 use crate::lines::{self, Lines};
@@ -76,39 +76,11 @@ pub struct Ext {
     pub lines: Option<Lines>,
     /// Whether CPUs share locks, and waiting for them counts.
     pub waits_for_locks: bool,
-    pub spin_locks: SpinLocks,
+    /// The scheduler's spin locks.
+    pub spin_locks: Locks,
     /// What the current callback has not paid for yet: instructions from this number on, and the time of kernel functions.
     pub paid_insns: u64,
     pub kfunc_ns: u64,
-}
-
-/// The scheduler's spin locks, by their addresses.
-#[derive(Debug, Default)]
-pub struct SpinLocks {
-    locks: Vec<Lock>,
-    by_address: HashMap<u64, usize, BuildIdHasher>,
-    /// Address and place of the one that was used last.
-    last: Option<(u64, usize)>,
-}
-
-impl SpinLocks {
-    /// One that is free where there was none.
-    pub fn at(&mut self, address: u64) -> &mut Lock {
-        let place = match self.last {
-            Some((last, place)) if last == address => place,
-            _ => self.find(address),
-        };
-        &mut self.locks[place]
-    }
-
-    fn find(&mut self, address: u64) -> usize {
-        let place = *self.by_address.entry(address).or_insert_with(|| {
-            self.locks.push(Lock::default());
-            self.locks.len() - 1
-        });
-        self.last = Some((address, place));
-        place
-    }
 }
 
 /// The DSQs that the scheduler created. Slots are reused; ids are looked up by hash.
@@ -276,7 +248,7 @@ impl Ext {
             select_cpu_fallbacks: 0,
             zero_slice_refills: 0,
             waits_for_locks: setup.machine.lock_waits && setup.machine.cpus.len() > 1,
-            spin_locks: SpinLocks::default(),
+            spin_locks: Locks::default(),
             paid_insns: 0,
             kfunc_ns: 0,
             // After `bpf`, which gives the instance the memory of maps.

@@ -42,6 +42,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::write(path, &built.object.image)?;
     }
     let object = &built.object;
+    for warning in &object.warnings {
+        say!("tiltyard: warning: {warning}");
+    }
     let ops: Vec<&str> = object.ops.functions.keys().map(String::as_str).collect();
     let mut page = format!("source    {}\n", data::shown(&choice.source));
     page += &format!("ops       {}: {}\n", object.ops.name, ops.join(", "));

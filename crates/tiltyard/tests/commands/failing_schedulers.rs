@@ -230,9 +230,13 @@ fn what_user_space_would_have_done_is_missing() {
 #[test]
 fn warnings_of_the_compiler_are_passed_on() {
     let untidy = mine(&[("RUNNING", "int left_over;")]);
-    let (_, stderr) = texts(&untidy.run(&[]));
-    for words in ["mine.bpf.c:", "warning: unused variable 'left_over'"] {
-        assert!(stderr.contains(words), "no \"{words}\" in: {stderr}");
+    let mut build = Command::cargo_bin("tiltyard").unwrap();
+    let built = build.arg("build").arg(&untidy.path).output().unwrap();
+    for output in [untidy.run(&[]), built] {
+        let (_, stderr) = texts(&output);
+        for words in ["mine.bpf.c:", "warning: unused variable 'left_over'"] {
+            assert!(stderr.contains(words), "no \"{words}\" in: {stderr}");
+        }
     }
 }
 
