@@ -117,12 +117,7 @@ fn a_store_lies_in_its_memory_to_the_last_byte() {
         let instance = load(&object, &[("at".to_owned(), Value::Int(at))], &engine);
         instance.set_map_memory(start..start + 32);
         call(&instance, &object, "enqueue", &[0, bytes]).unwrap();
-        let asked: Vec<(u64, u64)> = engine
-            .calls
-            .borrow()
-            .iter()
-            .map(|(_, args)| (args[0], args[1]))
-            .collect();
+        let asked = engine.stores.take();
         let expected = asks.then_some((at as u64, bytes));
         assert_eq!(asked, Vec::from_iter(expected), "{bytes} bytes at {offset}");
     }
