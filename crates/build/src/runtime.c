@@ -50,7 +50,7 @@ OWN u64 tilt_own_start;
 OWN u64 tilt_own_bytes;
 OWN u64 tilt_maps_start;
 OWN u64 tilt_maps_bytes;
-/* The same without as many bytes as one value has at most: where all of one may begin. */
+/* How far into each range a value may begin: all of it must lie inside. */
 OWN u64 tilt_own_short;
 OWN u64 tilt_maps_short;
 /* The access that was refused, and how far from the start of its variable it was. */

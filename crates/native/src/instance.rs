@@ -421,7 +421,7 @@ impl Instance {
     }
 }
 
-/// At how many addresses of a range all of a value may begin.
+/// How far into a range a value may begin: all of it must lie inside.
 fn starts(bytes: u64) -> u64 {
     bytes.saturating_sub(SHORT_BYTES - 1)
 }

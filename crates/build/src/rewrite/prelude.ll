@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: GPL-2.0-or-later
 ; What rewritten code calls. Everything here is inlined, at -O0 too.
 
 @tilt_engine = external hidden global ptr
@@ -113,7 +114,7 @@ go:
   ret void
 }
 
-; Whether the core has a line, this one of %all, so that it can do without a transfer.
+; Whether the core can access line %at of %all without a transfer.
 define internal i1 @tilt_is_here(ptr %lines, ptr %all, i64 %at, i64 %how) #0 {
   %holders.at = getelementptr i64, ptr %all, i64 %at
   %holders = load i64, ptr %holders.at
@@ -170,7 +171,7 @@ define internal ptr @tilt_probe(ptr %pointer) #0 {
   ret ptr %readable
 }
 
-; A kernel pointer that is not null: what is read through it is the kernel's, too.
+; A kernel pointer that is not null. What it points to has no lines.
 define internal ptr @tilt_kernel(ptr %pointer) #0 {
   ret ptr %pointer
 }

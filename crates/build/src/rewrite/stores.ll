@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: GPL-2.0-or-later
 ; Whether a store to somewhere is allowed: into a variable, into the value of a map, or wherever the engine says so.
 
 define internal preserve_mostcc void @tilt_elsewhere(i64 %address, i64 %bytes, i32 %access) #3 {
