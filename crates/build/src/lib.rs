@@ -99,6 +99,39 @@ impl Default for BuilderOptions {
     }
 }
 
+/// An object for a kernel.
+#[derive(Clone, Debug)]
+pub struct BpfObject {
+    /// In the cache.
+    pub path: PathBuf,
+    /// The compiler's warnings, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl BpfObject {
+    /// That of an earlier build.
+    fn kept(cache: &Cache, key: &str) -> Option<BpfObject> {
+        let warnings = cache.load(&format!("{key}.bpf.txt"))?;
+        let warnings = String::from_utf8_lossy(&warnings);
+        let path = cache.path(&format!("{key}.bpf.o"));
+        path.is_file().then(|| BpfObject {
+            path,
+            warnings: warnings.lines().map(str::to_owned).collect(),
+        })
+    }
+
+    fn keep(
+        cache: &Cache,
+        key: &str,
+        bytes: &[u8],
+        warnings: Vec<String>,
+    ) -> Result<BpfObject, BuildError> {
+        cache.store(&format!("{key}.bpf.txt"), warnings.join("\n").as_bytes())?;
+        let path = cache.store(&format!("{key}.bpf.o"), bytes)?;
+        Ok(BpfObject { path, warnings })
+    }
+}
+
 /// Builds schedulers.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
@@ -135,26 +168,23 @@ impl Builder {
         Ok(object)
     }
 
-    /// The object for a kernel, in the cache; an error without a cache.
-    pub fn bpf_object(&self, source: &Source) -> Result<PathBuf, BuildError> {
+    /// The object for a kernel; an error without a cache.
+    pub fn bpf_object(&self, source: &Source) -> Result<BpfObject, BuildError> {
         let cache = self.cache().ok_or(BuildError::NoCache)?;
         let request = self.request("bpf", source)?;
-        if let Some(path) = cache
-            .lookup(&request)
-            .map(|key| cache.path(&format!("{key}.bpf.o")))
-            .filter(|p| p.is_file())
-        {
-            return Ok(path);
+        let known = cache.lookup(&request);
+        if let Some(kept) = known.and_then(|key| BpfObject::kept(&cache, &key)) {
+            return Ok(kept);
         }
         let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
         let (object, deps) = (work.path().join("bpf.o"), work.path().join("bpf.d"));
-        clang::front_end(source, &["-c"], &object, &deps)?;
+        let warnings = clang::front_end(source, &["-c"], &object, &deps)?;
         let inputs = read_inputs(&deps)?;
         let key = self.key("bpf", source, &inputs)?;
         let bytes = fs::read(&object).map_err(BuildError::io(&object))?;
-        let path = cache.store(&format!("{key}.bpf.o"), &bytes)?;
+        let object = BpfObject::keep(&cache, &key, &bytes, warnings)?;
         cache.record(&request, &key, inputs)?;
-        Ok(path)
+        Ok(object)
     }
 
     fn cache(&self) -> Option<Cache> {

@@ -196,7 +196,7 @@ fn bpf_objects_are_built_too() {
     let object = tiltyard_build::Builder::new(options)
         .bpf_object(&source)
         .unwrap();
-    let bytes = std::fs::read(&object).unwrap();
+    let bytes = std::fs::read(&object.path).unwrap();
     // ELF for machine 247, BPF.
     assert_eq!((&bytes[..4], bytes[18]), (b"\x7fELF".as_slice(), 247));
     assert!(

@@ -129,7 +129,10 @@ fn scheduler(name: &str) -> SchedulerJob {
     let compiled = || {
         let mut source = Source::new(schedulers.join(name).join(format!("{name}.bpf.c")));
         source.include_dirs.push(schedulers.join("lib"));
-        Builder::default().bpf_object(&source).expect("it builds")
+        Builder::default()
+            .bpf_object(&source)
+            .expect("it builds")
+            .path
     };
     SchedulerJob {
         object: (name != "default").then(compiled),
@@ -142,7 +145,7 @@ fn tracer() -> PathBuf {
     let source = folder.path().join("tracer.bpf.c");
     std::fs::write(&source, trace::SOURCE).expect("a temporary file");
     let object = Builder::default().bpf_object(&Source::new(source));
-    object.unwrap_or_else(|error| panic!("{error}"))
+    object.unwrap_or_else(|error| panic!("{error}")).path
 }
 
 #[derive(Default)]

@@ -11,7 +11,7 @@ fn object(source: &str) -> Vec<u8> {
     let mut source = Source::new(root.join(source));
     source.include_dirs.push(root.join("schedulers/lib"));
     let built = Builder::default().bpf_object(&source);
-    std::fs::read(built.unwrap()).unwrap()
+    std::fs::read(built.unwrap().path).unwrap()
 }
 
 #[test]

@@ -305,7 +305,7 @@ fn compile(source: &Path) -> PathBuf {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers/lib");
     source.include_dirs.push(shared);
     let object = Builder::default().bpf_object(&source);
-    object.unwrap_or_else(|error| panic!("{error}"))
+    object.unwrap_or_else(|error| panic!("{error}")).path
 }
 
 fn default() -> SchedulerJob {

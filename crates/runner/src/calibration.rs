@@ -140,7 +140,7 @@ fn scheduler(name: &str, object: Option<&PathBuf>, tunable: &str) -> SchedulerJo
 fn object(defines: &[&str]) -> Result<PathBuf, Error> {
     let mut source = objects::shipped("costs.bpf.c", tiltyard_kernel::COSTS_SOURCE)?;
     source.defines = defines.iter().map(|d| (*d).to_owned()).collect();
-    Ok(Builder::default().bpf_object(&source)?)
+    Ok(Builder::default().bpf_object(&source)?.path)
 }
 
 /// What the command printed under this scheduler.

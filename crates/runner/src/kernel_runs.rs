@@ -21,7 +21,7 @@ use crate::output::Output;
 /// The tracer's object for a kernel.
 pub fn tracer() -> Result<PathBuf, Error> {
     let source = objects::shipped("tracer.bpf.c", trace::SOURCE)?;
-    Ok(Builder::default().bpf_object(&source)?)
+    Ok(Builder::default().bpf_object(&source)?.path)
 }
 
 /// How well times are known: from six on, where the interval covers 95 %.

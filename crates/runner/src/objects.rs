@@ -2,10 +2,10 @@
 //! Chosen schedulers, built: objects, and values for their tunables.
 
 use std::fs;
-use std::path::PathBuf;
 
-use tiltyard_build::{Builder, BuilderOptions, Source, default_cache_dir};
+use tiltyard_build::{BpfObject, Builder, BuilderOptions, Source, default_cache_dir};
 use tiltyard_kernel::{Counter, SchedulerJob, Tunable};
+use tiltyard_model::Machine;
 use tiltyard_native::object::GlobalKind;
 use tiltyard_native::{Object, Value};
 
@@ -14,6 +14,7 @@ use crate::data;
 use crate::error::Role;
 use crate::nearest;
 use crate::schedulers::{self, Choice};
+use crate::user_space;
 
 /// Name of the kernel's own scheduler among those of `-s`.
 pub const DEFAULT: &str = "default";
@@ -26,6 +27,16 @@ pub struct Built {
     pub object: Object,
     /// Values of its tunables.
     pub globals: Vec<(String, Value)>,
+}
+
+impl Built {
+    /// What its author should know, a line each: the compiler's warnings, and what this machine has nobody to set up for.
+    pub fn warnings(&self, machine: &Machine) -> Vec<String> {
+        let lines = self.object.warnings.iter().cloned();
+        let lines = lines.chain(user_space::missing(self, machine));
+        let label = &self.choice.label;
+        lines.map(|line| format!("{label}: {line}")).collect()
+    }
 }
 
 /// Built as requested; `accesses`: to report what its code reads and writes.
@@ -43,8 +54,8 @@ pub fn native(choice: &Choice, accesses: bool) -> Result<Built, Error> {
     })
 }
 
-/// Path of the object for a kernel.
-pub fn bpf(choice: &Choice) -> Result<PathBuf, Error> {
+/// The object for a kernel.
+pub fn bpf(choice: &Choice) -> Result<BpfObject, Error> {
     Ok(Builder::default().bpf_object(&source(choice)?)?)
 }
 
@@ -54,7 +65,7 @@ pub fn job(argument: &str) -> Result<SchedulerJob, Error> {
         return Ok(SchedulerJob::own(DEFAULT));
     }
     let choice = schedulers::choose(argument)?;
-    let object = Some(bpf(&choice)?);
+    let object = Some(bpf(&choice)?.path);
     let (own, kernel) = (choice.tunables.into_iter(), choice.kernel);
     let tunables = own.chain(kernel.tunables);
     let deviations = kernel.deviations.into_iter();
@@ -70,6 +81,18 @@ pub fn job(argument: &str) -> Result<SchedulerJob, Error> {
             .collect(),
         arguments: Vec::new(),
     })
+}
+
+/// The compiler's warnings about the object of such a job, one line each.
+pub fn job_warnings(argument: &str) -> Result<Vec<String>, Error> {
+    if argument == DEFAULT {
+        return Ok(Vec::new());
+    }
+    let choice = schedulers::choose(argument)?;
+    let lines = bpf(&choice)?.warnings.into_iter();
+    Ok(lines
+        .map(|line| format!("{}: {line}", choice.label))
+        .collect())
 }
 
 /// One of Tiltyard's own BPF programs, `text`, as a file for the compiler.

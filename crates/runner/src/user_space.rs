@@ -37,12 +37,10 @@ fn has_smt(machine: &Machine) -> bool {
     distinct(machine, |c| c.core) < machine.nr_cpus() as i128
 }
 
-/// Lines for the user, without the scheduler's name.
-pub fn warnings(built: &Built, machine: &Machine) -> Vec<String> {
+/// What is missing on this machine, a line each, without the scheduler's name.
+pub fn missing(built: &Built, machine: &Machine) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(line) = never_called(built) {
-        lines.push(line);
-    }
+    lines.extend(never_called(built));
     lines.extend(contradictions(built, machine));
     lines
 }

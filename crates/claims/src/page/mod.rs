@@ -71,7 +71,7 @@ Every checkable statement of the sources, with a verdict. `tiltyard reproduce --
 machine; this page is generated from the results in `experiments/results/`.
 
 A claim is *reproduced* if its check holds for the medians over ten seeds, *not reproduced* if it does not, and *not run*
-if there is no experiment for it. Checks, tolerances and their reasons are in `experiments/`. The first versions were written
+if no run can decide it. Checks, tolerances and their reasons are in `experiments/`. The first versions were written
 before the experiments existed, by authors who had tried a rough model of a few hundred lines; \"What was changed after a
 result\" lists every check, measure and run that was changed later. \"What is fitted\" lists what else was chosen by
 looking at a result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets all seeds agree. \"All

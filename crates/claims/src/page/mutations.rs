@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Rules of the schedulers, mutations that break them, and claims that turn.
 
+use std::ffi::OsStr;
 use std::fmt::Write;
+use std::path::Path;
 
 use super::Kept;
 use crate::mutation::{Mutation, Mutations, Rule, Score, is_covered, result_of, scores};
@@ -11,7 +13,7 @@ const HEAD: &str = "
 
 A scoreboard that cannot fail proves nothing. Each rule of a scheduler (`experiments/mutations/`) is broken on purpose, in one place
 of its source or by a tunable, and the claims are judged again (`tiltyard reproduce --mutations`). A rule is *covered* if a claim
-that is named beforehand turns outright, from reproduced to not reproduced or the other way round; a claim that can no longer be
+that is named beforehand changes outright, from reproduced to not reproduced or the other way round; a claim that can no longer be
 measured does not count. At least the claims that a mutation names are judged with it, with one seed, or with three where one of them
 does not hold with the first.
 
@@ -22,7 +24,7 @@ pub(super) fn mutations(out: &mut String, kept: &Kept) {
         return;
     }
     out.push_str(HEAD);
-    out.push_str("| scheduler | rules of the paper | rules on one core | multicore rules |\n| --- | --- | --- | --- |\n");
+    out.push_str("| scheduler | file | rules of the paper | rules on one core | multicore rules |\n| --- | --- | --- | --- | --- |\n");
     let share = |score: Score| match score.all {
         0 => String::new(),
         all => format!("{} of {all} ({:.0} %)", score.covered, score.percent()),
@@ -33,7 +35,8 @@ pub(super) fn mutations(out: &mut String, kept: &Kept) {
         let (paper, single) = (share(all.paper), share(all.single_core));
         let _ = writeln!(
             out,
-            "| `{name}` | {paper} | {single} | {} |",
+            "| `{name}` | {} | {paper} | {single} | {} |",
+            file_name(rules),
             share(all.multicore)
         );
     }
@@ -42,11 +45,18 @@ pub(super) fn mutations(out: &mut String, kept: &Kept) {
     }
 }
 
+/// A scheduler may have several files.
+fn file_name(rules: &Mutations) -> &str {
+    let name = Path::new(&rules.file).file_name();
+    name.and_then(OsStr::to_str).unwrap_or_default()
+}
+
 fn of_scheduler(out: &mut String, rules: &Mutations, kept: &Kept) {
     let _ = writeln!(
         out,
-        "\n### Rules of {}\n\n| rule | where | paper | mutation | claims turned |\n| --- | --- | --- | --- | --- |",
-        rules.scheduler
+        "\n### Rules of {} ({})\n\n| rule | where | paper | mutation | claims turned |\n| --- | --- | --- | --- | --- |",
+        rules.scheduler,
+        file_name(rules)
     );
     for rule in &rules.rules {
         let of_rule = rules.mutations.iter().filter(|m| m.rule == rule.id);

@@ -104,6 +104,18 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
+    /// What authors of its schedulers should know, a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut told = BTreeSet::new();
+        let mut lines = Vec::new();
+        for entry in &self.entries {
+            let (built, machine, _) = self.arena.inputs_of(&entry.job);
+            let new = built.warnings(machine).into_iter();
+            lines.extend(new.filter(|line| told.insert(line.clone())));
+        }
+        lines
+    }
+
     fn check(&self) -> Result<(), Error> {
         for entry in &self.entries {
             let discipline = &self.campaign.disciplines[entry.discipline];

@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .map_or("array".to_owned(), |d| format!("default {d}"));
         page += &format!("tunable   {name}: {default}\n");
     }
-    page += &format!("kernel    {}\n", bpf.display());
+    page += &format!("kernel    {}\n", bpf.path.display());
     let native = match &args.native {
         Some(path) => data::shown(path),
         None => "in the cache; --native FILE writes it out".to_owned(),

@@ -240,7 +240,12 @@ fn first_failure(plan: &Plan, outcomes: &Outcomes) -> Result<(), Failure> {
 
 fn plan(campaign: &Campaign) -> Result<Plan<'_>, Failure> {
     let steps = Steps::new();
-    Ok(Plan::of(campaign, &steps)?)
+    let plan = Plan::of(campaign, &steps)?;
+    drop(steps);
+    for warning in plan.warnings() {
+        say!("tiltyard: warning: {warning}");
+    }
+    Ok(plan)
 }
 
 fn run_cells(

@@ -37,6 +37,14 @@ _tiltyard_names() {
     tiltyard list "$1" --format csv 2>/dev/null | sed '1d;s/,.*//'
 }
 
+# Names of one kind in the campaign of this command line.
+_tiltyard_campaign_names() {
+    local campaign="${COMP_WORDS[2]}"
+    [ "${COMP_WORDS[1]}" = league ] && campaign=league
+    tiltyard show campaigns "$campaign" 2>/dev/null | sed -n "s/^  $1 \(.*\): .*/\1/p"
+    tiltyard show campaigns "$campaign" 2>/dev/null | sed -n "s/^  $1s: //p" | tr -d ,
+}
+
 _tiltyard_or_names() {
     local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" kind=
     case "$before" in
@@ -45,9 +53,10 @@ _tiltyard_or_names() {
         -m|--machine) kind=machines ;;
         --with) kind=schedulers ;;
     esac
+    local names=_tiltyard_names
     case "${COMP_WORDS[1]}:$before" in
-        # They choose among the names of the campaign.
-        campaign:-*|league:-*) [ "$before" = --with ] || kind= ;;
+        *:--with) ;;
+        campaign:-*|league:-*) names=_tiltyard_campaign_names kind="${kind%s}" ;;
     esac
     case "${COMP_WORDS[1]}" in
         show) [ "$COMP_CWORD" -ge 3 ] && kind="${COMP_WORDS[2]}" ;;
@@ -60,7 +69,7 @@ _tiltyard_or_names() {
         return
     fi
     local last="${current##*,}"
-    COMPREPLY=($(compgen -P "${current%"$last"}" -W "$(_tiltyard_names "$kind")" -- "$last") $(compgen -f -- "$current"))
+    COMPREPLY=($(compgen -P "${current%"$last"}" -W "$("$names" "$kind")" -- "$last") $(compgen -f -- "$current"))
 }
 
 complete -F _tiltyard_or_names -o bashdefault -o default tiltyard
@@ -107,9 +116,11 @@ const FISH: &str = r#"
 function __tiltyard_names
     tiltyard list $argv[1] --format csv 2>/dev/null | sed '1d;s/,.*//'
 end
-complete -c tiltyard -s s -l scheduler -x -a "(__fish_complete_list , '__tiltyard_names schedulers')"
-complete -c tiltyard -s w -l workload -r -a "(__tiltyard_names workloads)"
-complete -c tiltyard -s m -l machine -r -a "(__tiltyard_names machines)"
+# A campaign has names of its own.
+set -l elsewhere "not __fish_seen_subcommand_from campaign league"
+complete -c tiltyard -n "$elsewhere" -s s -l scheduler -x -a "(__fish_complete_list , '__tiltyard_names schedulers')"
+complete -c tiltyard -n "$elsewhere" -s w -l workload -r -a "(__tiltyard_names workloads)"
+complete -c tiltyard -n "$elsewhere" -s m -l machine -r -a "(__tiltyard_names machines)"
 complete -c tiltyard -l with -r -a "(__fish_complete_list , '__tiltyard_names schedulers')"
 complete -c tiltyard -n "__fish_seen_subcommand_from campaign" -a "(__tiltyard_names campaigns)"
 complete -c tiltyard -n "__fish_seen_subcommand_from reproduce" -a "(__tiltyard_names claims)"

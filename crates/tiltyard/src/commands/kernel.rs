@@ -230,6 +230,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for scheduler in &args.schedulers {
         progress.steps.step(&format!("building {scheduler}"));
         job.schedulers.push(objects::job(scheduler)?);
+        for warning in objects::job_warnings(scheduler)? {
+            progress.message(&format!("tiltyard: warning: {warning}"));
+        }
     }
     if !args.no_events {
         progress.steps.step("building the tracer");

@@ -19,7 +19,7 @@ use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::Experiment;
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
-use tiltyard_runner::{duration, machines, user_space, verification, window, workloads};
+use tiltyard_runner::{duration, machines, verification, window, workloads};
 use tiltyard_tables::RunFiles;
 
 use super::campaign::{self, Several};
@@ -250,9 +250,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut first_failure = None;
     let built = build_all(args, &choices, &mut first_failure)?;
     for scheduler in &built {
-        let missing = user_space::warnings(scheduler, &machine);
-        for warning in scheduler.object.warnings.iter().chain(&missing) {
-            say!("tiltyard: warning: {}: {warning}", scheduler.choice.label);
+        for warning in scheduler.warnings(&machine) {
+            say!("tiltyard: warning: {warning}");
         }
     }
     let runs = Grid {

@@ -232,11 +232,13 @@ fn warnings_of_the_compiler_are_passed_on() {
     let untidy = mine(&[("RUNNING", "int left_over;")]);
     let mut build = Command::cargo_bin("tiltyard").unwrap();
     let built = build.arg("build").arg(&untidy.path).output().unwrap();
-    for output in [untidy.run(&[]), built] {
+    let mut several = Command::cargo_bin("tiltyard").unwrap();
+    let several = several.args(["run", "-w", "pingpong,fibo", "--duration", "20ms", "-s"]);
+    let several = several.arg(&untidy.path).output().unwrap();
+    for output in [untidy.run(&[]), built, several] {
         let (_, stderr) = texts(&output);
-        for words in ["mine.bpf.c:", "warning: unused variable 'left_over'"] {
-            assert!(stderr.contains(words), "no \"{words}\" in: {stderr}");
-        }
+        let told = "mine.bpf.c:24:6: warning: unused variable 'left_over'";
+        assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
     }
 }
 

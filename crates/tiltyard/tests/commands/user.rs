@@ -169,6 +169,20 @@ fn names_are_completed() {
     assert!(after(&["show", "machines", "v8"]).contains("v890"));
     assert!(after(&["reproduce", "atc18.fig6."]).contains("atc18.fig6.cfs-never-perfect"));
     assert!(!after(&["reproduce", "--seeds", ""]).contains("atc18."));
+    for (words, own) in [
+        (["campaign", "league", "-w", "game"], "game-60 game-144"),
+        (["campaign", "league", "-m", "tod"], "today"),
+        (["campaign", "league", "-s", "ule_"], "ule_freebsd"),
+        (
+            ["campaign", "league", "--with", "ule_20"],
+            "ule_2011 ule_2013",
+        ),
+    ] {
+        let offered = after(&words);
+        assert!(offered.contains(own), "{words:?}: {offered}");
+    }
+    assert_eq!(after(&["league", "-m", "2018,to"]).trim(), "2018,today");
+    assert!(!after(&["league", "-w", "web"]).contains("webserver"));
     assert!(
         after(&["run", "--se"]).contains("--seeds"),
         "flags are clap's"
