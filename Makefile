@@ -6,7 +6,8 @@ CARGO  ?= $(shell scripts/find-cargo.sh)
 # libbpf's own makefile, which cargo runs, must not see this make's variables: with its DESTDIR it
 # would install itself there.
 CLEAN_ENV = env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u DESTDIR -u PREFIX
-TILTYARD = target/release/tiltyard
+TARGET ?= $(or $(CARGO_TARGET_DIR),target)
+TILTYARD = $(TARGET)/release/tiltyard
 OUT    = tiltyard-out
 
 help:
@@ -66,7 +67,7 @@ setup-test:
 	@scripts/setup.sh test
 
 # Headers that schedulers include are laid out by the build of crates/build.
-HEADERS = $(shell ls -td target/release/build/tiltyard-build-*/out/headers 2>/dev/null | head -n 1)
+HEADERS = $(shell ls -td $(TARGET)/release/build/tiltyard-build-*/out/headers 2>/dev/null | head -n 1)
 SHARE   = $(DESTDIR)$(PREFIX)/share
 
 install: build

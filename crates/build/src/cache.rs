@@ -139,6 +139,18 @@ impl Cache {
         fs::read(self.path(name)).ok()
     }
 
+    /// What [`store_sealed`](Self::store_sealed) wrote; `None` if it is not there, or was damaged since.
+    pub fn load_sealed(&self, name: &str) -> Option<Vec<u8>> {
+        let mut bytes = self.load(name)?;
+        let seal = bytes.split_off(bytes.len().checked_sub(hash([]).len())?);
+        (seal == hash([bytes.as_slice()]).as_bytes()).then_some(bytes)
+    }
+
+    /// Writes a file, whole or not at all, with the hash of its contents at its end: code that runs must be what was built.
+    pub fn store_sealed(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, BuildError> {
+        self.store(name, &[bytes, hash([bytes]).as_bytes()].concat())
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

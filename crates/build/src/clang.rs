@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs the compiler: BPF front end to IR, BPF front end to an object, IR to a shared object for the host.
 
+use crate::headers::HeaderSet;
 use crate::{BuildError, Source, reference};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -107,7 +108,11 @@ pub fn front_end(
         "-o".into(),
         output.into(),
     ]);
-    let result = run(&args)?;
+    let mut result = run(&args)?;
+    if !result.status.success() && has_other_prototypes(source, &message(&result)) {
+        args.push("-DBPF_NO_KFUNC_PROTOTYPES".into());
+        result = run(&args)?;
+    }
     if result.status.success() {
         let said = message(&result);
         let warnings = said.lines().filter(|line| line.contains(": warning: "));
@@ -118,6 +123,11 @@ pub fn front_end(
         advice: advice(source, &message(&result)),
         message: message(&result),
     })
+}
+
+/// Headers from before 2025 declare kernel functions in other words than today's vmlinux.h, which then leaves them out.
+fn has_other_prototypes(source: &Source, message: &str) -> bool {
+    source.headers != HeaderSet::Shipped && message.contains("conflicting types for '")
 }
 
 /// Phrases in clang's messages about declarations that are missing or do not match: headers may be the cause.

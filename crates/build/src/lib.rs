@@ -234,8 +234,8 @@ impl Builder {
         let cache = self.cache()?;
         let key = cache.lookup(request)?;
         let mut object: Object =
-            serde_json::from_slice(&cache.load(&format!("{key}.json"))?).ok()?;
-        object.image = cache.load(&format!("{key}.so"))?;
+            serde_json::from_slice(&cache.load_sealed(&format!("{key}.json"))?).ok()?;
+        object.image = cache.load_sealed(&format!("{key}.so"))?;
         Some(object)
     }
 
@@ -246,8 +246,8 @@ impl Builder {
         let key = &object.key;
         let json = serde_json::to_vec(object)
             .map_err(|e| BuildError::io(format!("{key}.json"))(e.into()))?;
-        cache.store(&format!("{key}.so"), &object.image)?;
-        cache.store(&format!("{key}.json"), &json)?;
+        cache.store_sealed(&format!("{key}.so"), &object.image)?;
+        cache.store_sealed(&format!("{key}.json"), &json)?;
         cache.record(request, key, inputs)
     }
 

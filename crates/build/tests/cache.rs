@@ -74,7 +74,16 @@ fn a_damaged_cache_is_built_anew() {
     let first = build(&cache, &source);
     fs::write(cache.join(format!("{}.json", first.key)), "{\"key\":").unwrap();
     assert_eq!(build(&cache, &source), first);
-    fs::remove_file(cache.join(format!("{}.so", first.key))).unwrap();
+    let image = cache.join(format!("{}.so", first.key));
+    fs::remove_file(&image).unwrap();
+    assert_eq!(build(&cache, &source), first);
+    // What is still a shared object would run, and do something else.
+    let mut bytes = fs::read(&image).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&image, &bytes).unwrap();
+    assert_eq!(build(&cache, &source), first);
+    fs::write(&image, "").unwrap();
     assert_eq!(build(&cache, &source), first);
 }
 

@@ -8,7 +8,7 @@ mod kernel_source;
 
 use common::{builder, refusal};
 use std::path::{Path, PathBuf};
-use tiltyard_build::{HeaderSet, Source};
+use tiltyard_build::{HeaderSet, Source, headers_dir};
 
 /// A source in a folder of a new tree, and in the tree, headers in other folders.
 fn tree(source: &str, headers: &[&str]) -> (tempfile::TempDir, PathBuf) {
@@ -107,6 +107,25 @@ fn a_copied_source_builds_with_its_headers_beside_it() {
     copy(&tools.join("include"), &folder.path().join("include"));
     let object = builder(2).native(&Source::new(&source)).unwrap();
     assert_eq!(object.ops.name, "simple");
+}
+
+/// Until 2025 the headers had their own prototypes of kernel functions, with other types than today's vmlinux.h.
+#[test]
+fn headers_with_prototypes_of_their_own() {
+    let text = common::scheduler(
+        "void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) { }",
+        ".enqueue = (void *)test_enqueue,",
+    );
+    let (folder, source) = common::written(&text);
+    let include = folder.path().join("include");
+    copy(&headers_dir().join("scx"), &include);
+    let own = include.join("scx/common.bpf.h");
+    let before = std::fs::read_to_string(&own).unwrap();
+    let prototype = "#include <vmlinux.h>\nint bpf_dynptr_size(int other);\n";
+    std::fs::write(&own, format!("{prototype}{before}")).unwrap();
+    let source = Source::new(&source.path);
+    assert_ne!(source.headers, HeaderSet::Shipped);
+    builder(2).native(&source).expect("builds");
 }
 
 /// clang 19 takes them for errors without the flags of the kernel's Makefile.

@@ -36,7 +36,7 @@ pub enum Value {
 /// Why a call into the scheduler did not return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Crash {
-    #[error("invalid memory access at address {address:#x}")]
+    #[error("invalid memory access")]
     Fault { address: u64 },
     #[error("{access} outside of its memory, at offset {offset}")]
     Outside { access: u32, offset: u64 },

@@ -152,29 +152,36 @@ impl Standings {
         largest.map(|(at, _)| at)
     }
 
-    /// Schedulers by wins, then by shared leads, then by how rarely they failed.
+    /// Schedulers by contests in which nobody beats them, then by wins, then by how rarely they failed.
     pub fn by_rank(&self, tallies: &[Tally]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..tallies.len()).collect();
         let rank = |at: &usize| {
             let tally = &tallies[*at];
-            (tally.won, tally.shared, usize::MAX - tally.failed)
+            (
+                tally.won + tally.shared,
+                tally.won,
+                usize::MAX - tally.failed,
+            )
         };
         order.sort_by(|a, b| rank(b).cmp(&rank(a)).then(a.cmp(b)));
         order
     }
 
-    /// In a sentence or two: who wins most, and who never fails.
+    /// In a few sentences: how much is decided, who wins most, and who never fails.
     pub fn overall(&self) -> String {
         let (tallies, all) = (self.tallies(), self.contests.len());
         let name = |at: usize| self.schedulers[at].name.as_str();
         let most = tallies.iter().map(|tally| tally.won).max().unwrap_or(0);
+        let won: usize = tallies.iter().map(|tally| tally.won).sum();
         let with_most = (0..tallies.len()).filter(|at| tallies[*at].won == most);
         let with_most: Vec<&str> = with_most.map(name).collect();
         let leads = match (most, with_most.as_slice()) {
             (0, _) => "No scheduler wins a contest.".to_owned(),
-            (_, [one]) => format!("{one} wins the most contests: {most} of {all}."),
+            (_, [one]) => {
+                format!("{won} of {all} contests have a winner; {one} wins most of them: {most}.")
+            }
             (_, several) => format!(
-                "{} win the most contests: {most} of {all} each.",
+                "{won} of {all} contests have a winner; {} win most of them: {most} each.",
                 several.join(", ")
             ),
         };

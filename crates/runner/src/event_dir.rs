@@ -86,10 +86,14 @@ impl EventDir {
     pub fn write(&self, ended: Ended, about: &About) -> Result<(), Error> {
         let path = self.blocks().join(about.run.to_string());
         let blocks = File::open(&path).map_err(|e| self.io_failure(e))?;
-        let file = File::create(self.files().join(name(about))).map_err(|e| self.io_failure(e))?;
+        let own = self.files().join(name(about));
+        let file = File::create(&own).map_err(|e| self.io_failure(e))?;
         let (mut blocks, mut file) = (BufReader::new(blocks), BufWriter::new(file));
-        let written = ended.write(about, &mut blocks, &mut file);
-        written.map_err(|e| self.failure(&e))?;
+        if let Err(error) = ended.write(about, &mut blocks, &mut file) {
+            // Other runs' files are whole, and the folder gets its name.
+            let _ = fs::remove_file(&own);
+            return Err(self.failure(&error));
+        }
         fs::remove_file(&path).map_err(|e| self.io_failure(e))
     }
 

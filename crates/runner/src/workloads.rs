@@ -147,16 +147,11 @@ pub fn load_changed(
     if patch != UNCHANGED || !scale.is_empty() {
         file += " as patched";
     }
-    Ok((parse(&path, &file, &text)?, text))
+    Ok((parse(&file, &text)?, text))
 }
 
-fn parse(path: &Path, file: &str, text: &str) -> Result<Workload, Error> {
-    let mut workload =
-        tiltyard_workload::read(text, file).map_err(|errors| failure(errors, text))?;
-    if let Some(stem) = path.file_stem() {
-        workload.name = stem.to_string_lossy().into_owned();
-    }
-    Ok(workload)
+fn parse(file: &str, text: &str) -> Result<Workload, Error> {
+    tiltyard_workload::read(text, file).map_err(|errors| failure(errors, text))
 }
 
 fn failure(errors: Vec<ReadError>, text: &str) -> Error {

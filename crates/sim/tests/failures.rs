@@ -380,7 +380,7 @@ fn tasks_that_never_run_are_named() {
     let machine = ideal("pu:1", 1000);
     for (define, place) in [
         ("BREAK=NEVER_CONSUME", "DSQ 0 was filled and never consumed"),
-        ("BREAK=NEVER_DISPATCH", "inserted them into no DSQ"),
+        ("BREAK=NEVER_DISPATCH", "inserted it into no DSQ"),
     ] {
         let ran = break_on(define, &machine, 1_000_000_000, ONE_TASK).expect("an orderly end");
         assert_eq!(ran.outcome.exit.kind, ExitKind::Unreg, "{define}");
@@ -574,6 +574,7 @@ fn accesses_outside_of_own_memory() {
             "of the task_struct of sh-app[",
             "p->flags = 0;",
         ),
+        ("NULL_WRITE", "writes through a NULL pointer", "*none = 1;"),
         ("NULL_PREV", "through a NULL pointer", "sum = prev->pid;"),
         (
             "NULL_TASK",

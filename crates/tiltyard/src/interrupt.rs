@@ -12,6 +12,14 @@ use crate::failure::Code;
 static IS_LEFT_TO_COMMAND: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
+/// Whether an interrupted command may be repeated for the rest.
+static KEEPS_RESULTS: AtomicBool = AtomicBool::new(false);
+
+/// From now on, results are kept as they come, and the same command does the rest.
+pub fn results_are_kept() {
+    KEEPS_RESULTS.store(true, Ordering::SeqCst);
+}
+
 /// From now on the first signal does not end the process: the command reads it with [`signal`], and exits by
 /// itself. The second one does.
 pub fn leave_to_command() {
@@ -68,7 +76,12 @@ pub fn watch() {
             unsafe { libc::sigwait(&signals, &mut signal) };
         }
         temporary::remove_all();
-        say!("tiltyard: interrupted; outputs of this command were not written");
+        match KEEPS_RESULTS.load(Ordering::SeqCst) {
+            true => say!(
+                "tiltyard: interrupted; finished runs are kept, and the same command does the others"
+            ),
+            false => say!("tiltyard: interrupted; outputs of this command were not written"),
+        }
         std::process::exit(Code::Interrupted as i32);
     });
 }

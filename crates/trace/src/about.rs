@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tiltyard_model::machine;
 
+use crate::check::{MAX_CPUS, MAX_END_NS};
+
 /// What ran, where, under which scheduler, and from when to when. In a file it is a JSON object with these members; readers
 /// ignore members that they do not know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,7 +91,37 @@ pub struct Topology {
     pub capacity: Vec<u32>,
 }
 
+impl About {
+    /// What is impossible in it.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let nr_cpus = self.machine.nr_cpus;
+        let topology = self.machine.topology.as_ref();
+        if nr_cpus > MAX_CPUS {
+            Some("too many CPUs")
+        } else if self.end_ns > MAX_END_NS {
+            Some("end_ns is too late")
+        } else if self.origin_ns > self.end_ns {
+            Some("origin_ns is later than end_ns")
+        } else if topology.is_some_and(|topology| !topology.is_of(nr_cpus as usize)) {
+            Some("the topology is not that of nr_cpus CPUs")
+        } else {
+            None
+        }
+    }
+}
+
 impl Topology {
+    fn is_of(&self, nr_cpus: usize) -> bool {
+        let columns = [
+            &self.core,
+            &self.llc,
+            &self.node,
+            &self.package,
+            &self.capacity,
+        ];
+        columns.iter().all(|column| column.len() == nr_cpus)
+    }
+
     pub fn of(machine: &machine::Machine) -> Topology {
         let column = |of: fn(&machine::CpuPlace) -> u32| machine.cpus.iter().map(of).collect();
         Topology {

@@ -15,6 +15,9 @@ pub const MAX_TID: u32 = 1 << 24;
 /// Most CPUs of a machine.
 pub const MAX_CPUS: u32 = machine::Machine::MAX_CPUS as u32;
 
+/// No run ends later: 146 years. Widths of curves and sums of times stay within 64 bits.
+pub const MAX_END_NS: u64 = 1 << 62;
+
 /// What the events may name, and what they have named so far.
 #[derive(Debug)]
 pub struct Check {
@@ -47,7 +50,8 @@ impl Check {
         self.has_tasks = true;
         self.name(&info.name)?;
         self.name(&info.app)?;
-        tids(&[info.tid, info.tgid, info.parent])
+        task(info.tid)?;
+        tids(&[info.tgid, info.parent])
     }
 
     pub fn name(&self, name: &str) -> Result<(), Wrong> {
@@ -71,30 +75,38 @@ impl Check {
         match event.kind {
             EventKind::Switch { prev, next, .. } => tids(&[prev, next]),
             EventKind::Wakeup {
-                task,
+                task: woken,
                 waker,
                 target,
             } => {
                 self.cpu(target)?;
-                tids(&[task, waker])
+                task(woken)?;
+                tids(&[waker])
             }
-            EventKind::WakeupNew { task, target } => {
+            EventKind::WakeupNew { task: new, target } => {
                 self.cpu(target)?;
-                tids(&[task])
+                task(new)
             }
-            EventKind::Migrate { task, from, to } => {
+            EventKind::Migrate {
+                task: moved,
+                from,
+                to,
+            } => {
                 self.cpu(from)?;
                 self.cpu(to)?;
-                tids(&[task])
+                task(moved)
             }
-            EventKind::Fork { parent, child } => tids(&[parent, child]),
-            EventKind::Exit { task }
-            | EventKind::Nice { task, .. }
-            | EventKind::Request { task, .. }
-            | EventKind::Mark { task, .. } => tids(&[task]),
-            EventKind::Affinity { task, set } => {
+            EventKind::Fork { parent, child } => {
+                task(child)?;
+                tids(&[parent])
+            }
+            EventKind::Exit { task: own }
+            | EventKind::Nice { task: own, .. }
+            | EventKind::Request { task: own, .. }
+            | EventKind::Mark { task: own, .. } => task(own),
+            EventKind::Affinity { task: own, set } => {
                 require(set < self.nr_sets)?;
-                tids(&[task])
+                task(own)
             }
             EventKind::RunqueueLock { of, .. } => self.cpu(of),
             EventKind::Probe { .. } | EventKind::Access { .. } | EventKind::Overhead(_) => Ok(()),
@@ -105,6 +117,12 @@ impl Check {
         self.max_cpu = self.max_cpu.max(cpu.0);
         require(cpu.0 < self.nr_cpus)
     }
+}
+
+/// A task that is not the idle one.
+fn task(tid: Tid) -> Result<(), Wrong> {
+    require(tid != Tid::IDLE)?;
+    tids(&[tid])
 }
 
 fn tids(all: &[Tid]) -> Result<(), Wrong> {

@@ -10,7 +10,7 @@ use crate::about::About;
 use crate::block::{Checked, Lengths, MAX_BYTES, MAX_HEAD_BYTES};
 use crate::bytes::Bytes;
 use crate::check::Check;
-use crate::{FIRST_VERSION, MAGIC, MAX_CPUS, VERSION, record};
+use crate::{FIRST_VERSION, MAGIC, VERSION, record};
 
 /// Why a file cannot be read, as the end of a line that begins with its name.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +59,9 @@ impl<R: Read> Reader<R> {
         require_whole(&mut input)?;
         let about: About =
             serde_json::from_slice(&head).map_err(|error| ReadError::Head(error.to_string()))?;
-        match about.machine.nr_cpus {
-            0..=MAX_CPUS => Ok(Reader { input, about }),
-            too_many => Err(ReadError::Head(format!("{too_many} CPUs"))),
+        match about.fault() {
+            None => Ok(Reader { input, about }),
+            Some(fault) => Err(ReadError::Head(fault.to_owned())),
         }
     }
 

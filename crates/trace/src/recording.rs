@@ -123,8 +123,10 @@ impl Ended {
         if self.last_ns > about.end_ns {
             return Err(WriteError::Refused("an event is later than the run's end"));
         }
-        let nr_cpus = about.machine.nr_cpus;
-        if nr_cpus > MAX_CPUS || self.max_cpu >= nr_cpus.max(1) {
+        if let Some(fault) = about.fault() {
+            return Err(WriteError::Refused(fault));
+        }
+        if self.max_cpu >= about.machine.nr_cpus.max(1) {
             return Err(WriteError::Refused(
                 "an event names a CPU that does not exist",
             ));

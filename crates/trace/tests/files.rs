@@ -9,12 +9,12 @@ use common::{Call, Calls, NR_CPUS, about, calls, read};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use tiltyard_model::{Cpu, Event, EventKind, TaskInfo, Tid};
-use tiltyard_trace::{MAX_NAME_BYTES, MAX_TID, ReadError, Reader, WriteError};
+use tiltyard_trace::{About, MAX_NAME_BYTES, MAX_TID, ReadError, Reader, Topology, WriteError};
 
 /// Enough for several blocks.
 fn long() -> Calls {
     let mark = |time_ns: u64| {
-        let (task, cpu) = (Tid((time_ns * 7919 % 5000) as u32), Cpu(0));
+        let (task, cpu) = (Tid((time_ns * 7919 % 5000) as u32 + 1), Cpu(0));
         let class = (time_ns * time_ns % 60_000) as u16;
         let kind = EventKind::Mark { task, class };
         Call::Event(Event { time_ns, cpu, kind })
@@ -235,6 +235,82 @@ fn nothing_is_written_that_could_not_be_read() {
     head.end_ns = 3;
     assert!(Calls(vec![event(4, 0, 1)]).try_file(&head).is_err());
     assert!(Calls(vec![event(3, 0, 1)]).try_file(&head).is_ok());
+}
+
+/// What would end in a panic, or never, where metrics are computed: the idle task in the place of one that waits, works or
+/// ends, and heads that contradict themselves.
+#[test]
+fn impossible_tasks_and_heads_are_refused() {
+    let (idle, cpu) = (Tid::IDLE, Cpu(0));
+    for kind in [
+        EventKind::Wakeup {
+            task: idle,
+            waker: Tid(1),
+            target: cpu,
+        },
+        EventKind::WakeupNew {
+            task: idle,
+            target: cpu,
+        },
+        EventKind::Migrate {
+            task: idle,
+            from: cpu,
+            to: cpu,
+        },
+        EventKind::Fork {
+            parent: Tid(1),
+            child: idle,
+        },
+        EventKind::Exit { task: idle },
+        EventKind::Nice {
+            task: idle,
+            nice: 0,
+        },
+        EventKind::Request {
+            task: idle,
+            class: 0,
+            start_ns: 0,
+        },
+        EventKind::Mark {
+            task: idle,
+            class: 0,
+        },
+    ] {
+        assert!(
+            refused(Call::Event(Event {
+                time_ns: 0,
+                cpu,
+                kind
+            })),
+            "{kind:?}"
+        );
+    }
+    let is_allowed = |change: &dyn Fn(&mut About)| {
+        let mut head = about();
+        change(&mut head);
+        small().try_file(&head).is_ok()
+    };
+    let topology = |nr_cpus: u32| {
+        let column = || (0..nr_cpus).collect();
+        Topology {
+            core: column(),
+            llc: column(),
+            node: column(),
+            package: column(),
+            capacity: column(),
+        }
+    };
+    assert!(is_allowed(
+        &|head| head.machine.topology = Some(topology(NR_CPUS))
+    ));
+    assert!(!is_allowed(
+        &|head| head.machine.topology = Some(topology(NR_CPUS - 1))
+    ));
+    assert!(!is_allowed(&|head| head.end_ns += 1));
+    assert!(is_allowed(&|head| head.origin_ns = head.end_ns));
+    assert!(!is_allowed(
+        &|head| (head.origin_ns, head.end_ns) = (10_001, 10_000)
+    ));
 }
 
 /// A reader may rely on what a set of CPUs is, and on the numbers of those that there are.

@@ -190,6 +190,14 @@ impl Campaign {
         for argument in machines {
             if !self.machines.iter().any(|known| is(known, argument)) {
                 let known: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
+                // hwloc takes a number alone for that many CPUs; here it is rather a name with a mistake in it.
+                if argument.bytes().all(|byte| byte.is_ascii_digit()) {
+                    let what = format!(
+                        "is none of this campaign's machines ({}); a machine with that many CPUs is pu:{argument}",
+                        known.join(", ")
+                    );
+                    return Err(Error::argument("machine", argument, what));
+                }
                 let machine = machines::load(argument).map_err(|error| match error {
                     Error::Argument { of, value, what } => Error::Argument {
                         of,

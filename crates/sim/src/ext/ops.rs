@@ -307,6 +307,8 @@ impl Engine<'_> {
             Crash::Fault { address } if address < 1 << 16 => {
                 (format!("{crash}, through a NULL pointer"), place)
             }
+            // The address itself is another one in each run.
+            Crash::Fault { .. } => (format!("{crash}, through a wild pointer"), place),
             Crash::Outside { access, offset } => {
                 let Some(access) = self.object.accesses.get(access as usize) else {
                     let what =
@@ -315,7 +317,7 @@ impl Engine<'_> {
                 };
                 let verb = if access.write { "writes" } else { "reads" };
                 let what = match access.what.as_str() {
-                    // The address itself is another one in each run.
+                    "" if offset < 1 << 16 => format!("{verb} through a NULL pointer"),
                     "" => format!(
                         "{verb} {}, which is not its own: a scheduler may write its variables, values of its maps, and scx.slice, scx.dsq_vtime and scx.disallow of a task",
                         self.owner_of(offset)

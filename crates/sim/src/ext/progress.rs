@@ -216,7 +216,7 @@ impl Engine<'_> {
         let (_, idle_cpu) = *waiting.first()?;
         let mut places = Vec::new();
         for (task, _) in &waiting {
-            let place = self.place_of(task);
+            let place = self.place_of(task, waiting.len() == 1);
             if !places.contains(&place) {
                 places.push(place);
             }
@@ -284,10 +284,12 @@ impl Engine<'_> {
     }
 
     /// Where a waiting task is, and what that shows about the scheduler.
-    fn place_of(&self, task: &Task) -> String {
+    fn place_of(&self, task: &Task, is_alone: bool) -> String {
         let Some((name, dsq)) = self.queue_of(task) else {
-            let what = "ops.enqueue inserted them into no DSQ, and nothing dispatched them later";
-            return what.to_owned();
+            let them = if is_alone { "it" } else { "them" };
+            return format!(
+                "ops.enqueue inserted {them} into no DSQ, and nothing dispatched {them} later"
+            );
         };
         match (dsq.taken, dsq.len) {
             (0, _) => format!("{name} was filled and never consumed"),

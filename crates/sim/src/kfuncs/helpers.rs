@@ -53,9 +53,21 @@ pub(super) unsafe fn format_args(e: &mut Engine, fmt: u64, data: u64, size: u64)
     // SAFETY: the caller's promise.
     let printed = unsafe { print(e, fmt, args_at(data, size), MESSAGE_BYTES) };
     match printed {
-        Ok(_) => String::from_utf8_lossy(&e.ext.bpf.printed).into_owned(),
+        Ok(_) => printable(&String::from_utf8_lossy(&e.ext.bpf.printed)),
         Err(error) => error.to_string(),
     }
+}
+
+/// A terminal would obey control characters.
+fn printable(text: &str) -> String {
+    let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    text.chars().fold(String::new(), |mut all, c| {
+        match is_obeyed(c) {
+            true => all.extend(c.escape_default()),
+            false => all.push(c),
+        }
+        all
+    })
 }
 
 /// # Safety

@@ -35,6 +35,7 @@ UEI_DEFINE(uei);
 #define NO_TASK		23
 #define NOT_OWN_MASK	24
 #define HEAP_WRITE	25
+#define NULL_WRITE	29
 #define FULL		26
 #define NESTED_LOOPS	27
 #define FEW_CPUS	28
@@ -184,6 +185,10 @@ void BPF_STRUCT_OPS(broken_running, struct task_struct *p)
 	bpf_cpumask_set_cpu(0, (struct bpf_cpumask *)p->cpus_ptr);
 #elif BREAK == HEAP_WRITE
 	fill((u64 *)((u64)p + from_heap), 1);
+#elif BREAK == NULL_WRITE
+	u64 *none = (u64 *)(far - far);
+
+	*none = 1;
 #endif
 }
 

@@ -17,7 +17,7 @@ use super::list::Format;
 use crate::failure::{self, Code, Failure};
 use crate::flags::RunFlags;
 use crate::progress::{Bar, Steps};
-use crate::terminal;
+use crate::{interrupt, terminal};
 
 /// Cells without a result that an error names.
 const NAMED: usize = 3;
@@ -254,6 +254,9 @@ fn run_cells(
     threads: usize,
     cache: &Cache,
 ) -> Result<(Outcomes, Account), Failure> {
+    if cache.keeps() {
+        interrupt::results_are_kept();
+    }
     let done = campaign::run_all(plan, shard, threads, cache, &Bar::new());
     for line in cache.complaints() {
         say!("tiltyard: {line}");

@@ -20,8 +20,8 @@ use tiltyard_runner::reproduce::{
 use crate::failure::{Code, Failure};
 use crate::progress::Bar;
 use crate::progress::Steps;
-use crate::terminal;
 use crate::verdicts::{self, Results};
+use crate::{interrupt, terminal};
 
 /// The fewest for which the range of the values is a 95 % interval of the median.
 const SEEDS: u32 = 6;
@@ -183,6 +183,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let begun = Instant::now();
     let cache = Cache::open(!args.no_cache);
+    if cache.keeps() {
+        interrupt::results_are_kept();
+    }
     if args.sensitivity {
         let fitted = reproduce::load_fitted(&folder, &experiments)?;
         return sensitivity(args, &experiments, &fitted.parameters, &ids, &cache);

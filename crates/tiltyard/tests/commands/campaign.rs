@@ -202,7 +202,7 @@ fn table_csv_and_page_agree() {
         "{text}"
     );
     assert!(
-        text.contains("fifo:slice_ms=10 wins the most contests: 3 of 3. No scheduler fails."),
+        text.contains("3 of 3 contests have a winner; fifo:slice_ms=10 wins most of them: 3. No scheduler fails."),
         "{text}"
     );
     assert!(
@@ -592,6 +592,16 @@ fn a_machine_that_the_campaign_does_not_have() {
         places,
         [["clicks", "two"], ["clicks", "smp4"], ["slow", "two"]]
     );
+}
+
+#[test]
+fn a_mistyped_machine_is_no_machine_of_so_many_cpus() {
+    let words = [
+        "--machine 2",
+        "none of this campaign's machines (uni, two)",
+        "pu:2",
+    ];
+    Bench::new().refuses(&["-m", "2"], 2, &words);
 }
 
 /// The small case: no file, the default metric of each workload.

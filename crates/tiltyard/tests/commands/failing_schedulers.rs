@@ -147,6 +147,13 @@ fn one_that_never_dispatches_has_no_figures() {
     );
 }
 
+/// A terminal would obey what a message has in it.
+#[test]
+fn control_characters_in_messages_are_shown() {
+    let loud = mine(&[("RUNNING", r#"scx_bpf_error("\x1b[31mred");"#)]);
+    loud.fails(5, &[r"\u{1b}[31mred"]);
+}
+
 #[test]
 fn one_that_only_schedules_is_ejected() {
     let livelock = mine(&[(

@@ -105,7 +105,7 @@ pub fn about() -> About {
         command: "tiltyard run".to_owned(),
         run: 0,
         origin_ns: 5,
-        end_ns: u64::MAX,
+        end_ns: 1 << 62,
         lost_events: 0,
         result: serde_json::json!({ "ticks": 7 }),
     }
@@ -126,6 +126,11 @@ fn number() -> impl Strategy<Value = u64> {
 
 fn tid() -> impl Strategy<Value = Tid> {
     prop_oneof![0..50_u32, 0..MAX_TID].prop_map(Tid)
+}
+
+/// Not the idle task's.
+fn own_tid() -> impl Strategy<Value = Tid> {
+    prop_oneof![1..50_u32, 1..MAX_TID].prop_map(Tid)
 }
 
 fn cpu() -> impl Strategy<Value = Cpu> {
@@ -170,23 +175,27 @@ fn kind() -> impl Strategy<Value = EventKind> {
                 next,
             }
         }),
-        (tid(), tid(), cpu()).prop_map(|(task, waker, target)| EventKind::Wakeup {
+        (own_tid(), tid(), cpu()).prop_map(|(task, waker, target)| EventKind::Wakeup {
             task,
             waker,
             target
         }),
-        (tid(), cpu()).prop_map(|(task, target)| EventKind::WakeupNew { task, target }),
-        (tid(), cpu(), cpu()).prop_map(|(task, from, to)| EventKind::Migrate { task, from, to }),
-        (tid(), tid()).prop_map(|(parent, child)| EventKind::Fork { parent, child }),
-        tid().prop_map(|task| EventKind::Exit { task }),
-        (tid(), any::<i8>()).prop_map(|(task, nice)| EventKind::Nice { task, nice }),
-        (tid(), 0..NR_SETS).prop_map(|(task, set)| EventKind::Affinity { task, set }),
-        (tid(), small(), number()).prop_map(|(task, class, start_ns)| EventKind::Request {
+        (own_tid(), cpu()).prop_map(|(task, target)| EventKind::WakeupNew { task, target }),
+        (own_tid(), cpu(), cpu()).prop_map(|(task, from, to)| EventKind::Migrate {
+            task,
+            from,
+            to
+        }),
+        (tid(), own_tid()).prop_map(|(parent, child)| EventKind::Fork { parent, child }),
+        own_tid().prop_map(|task| EventKind::Exit { task }),
+        (own_tid(), any::<i8>()).prop_map(|(task, nice)| EventKind::Nice { task, nice }),
+        (own_tid(), 0..NR_SETS).prop_map(|(task, set)| EventKind::Affinity { task, set }),
+        (own_tid(), small(), number()).prop_map(|(task, class, start_ns)| EventKind::Request {
             task,
             class,
             start_ns
         }),
-        (tid(), small()).prop_map(|(task, class)| EventKind::Mark { task, class }),
+        (own_tid(), small()).prop_map(|(task, class)| EventKind::Mark { task, class }),
         (small(), any::<u32>(), any::<i64>()).prop_map(|(probe, key, value)| EventKind::Probe {
             probe,
             key,
@@ -207,7 +216,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
 }
 
 fn task() -> impl Strategy<Value = TaskInfo> {
-    (tid(), tid(), tid(), ".*", ".*", any::<i8>(), number()).prop_map(
+    (own_tid(), tid(), tid(), ".*", ".*", any::<i8>(), number()).prop_map(
         |(tid, tgid, parent, name, app, nice, born_ns)| TaskInfo {
             tid,
             tgid,
@@ -240,7 +249,7 @@ fn cpu_sets() -> impl Strategy<Value = Vec<Call>> {
 
 /// A call, and for an event the time since the one before.
 fn call() -> impl Strategy<Value = (u64, Call)> {
-    let event = (0..u64::MAX / 1000, cpu(), kind()).prop_map(|(since_ns, cpu, kind)| {
+    let event = (0..(1 << 62) / 1000_u64, cpu(), kind()).prop_map(|(since_ns, cpu, kind)| {
         let time_ns = 0;
         (since_ns, Call::Event(Event { time_ns, cpu, kind }))
     });

@@ -48,7 +48,7 @@ pub fn read(text: &str, file: &str) -> Result<Workload, Vec<ReadError>> {
 /// The name of a workload whose file does not give one: the file's name without folder and ending.
 fn stem(file: &str) -> &str {
     let base = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    base.strip_suffix(".json").unwrap_or(base)
+    base.split_once(".json").map_or(base, |(stem, _)| stem)
 }
 
 /// What `global` says that tasks need to know.
