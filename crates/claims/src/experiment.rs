@@ -13,7 +13,7 @@ use crate::history::Revision;
 use crate::job::{Job, KernelRun};
 use crate::parameter::{FITTED_FILE, Parameter};
 use crate::picture::Picture;
-use crate::shared::sharing;
+use crate::sql::sharing;
 
 /// One file of `experiments/`.
 #[derive(Clone, Debug, Deserialize)]

@@ -33,7 +33,6 @@ pub mod parameter;
 mod picture;
 pub mod scoreboard;
 pub mod sensitivity;
-mod shared;
 mod sql;
 mod trial;
 
@@ -42,6 +41,5 @@ pub use experiment::*;
 pub use job::{Change, Job, KernelRun};
 pub use judge::{ClaimOutcome, Values, Verdict, judge};
 pub use picture::Picture;
-pub use shared::Shortened;
 pub use sql::{Database, Measured, Point, Reads, SqlError};
 pub use trial::{Attempts, Class, Trial, Trials};

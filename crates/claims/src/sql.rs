@@ -171,6 +171,21 @@ impl Reader {
     }
 }
 
+/// A query that may use the definitions of `shared`, which stand as after WITH.
+pub fn sharing(shared: Option<&str>, sql: &str) -> String {
+    let Some(shared) = shared else {
+        return sql.to_owned();
+    };
+    let sql = sql.trim_start();
+    match sql.strip_prefix("WITH ") {
+        Some(own) => {
+            let own = own.strip_prefix("RECURSIVE ").unwrap_or(own);
+            format!("WITH RECURSIVE {},\n{own}", shared.trim())
+        }
+        None => format!("WITH RECURSIVE {}\n{sql}", shared.trim()),
+    }
+}
+
 /// Rows that one statement inserts. A statement for each row takes 8 % more CPU time over all claims.
 const ROWS_AT_ONCE: usize = 50;
 
@@ -343,7 +358,7 @@ impl Database {
             return Ok(None);
         }
         let each = |word: &dyn Fn(&&str) -> String| -> String { tables.iter().map(word).collect() };
-        let run = |script: String| self.run(&script);
+        let run = |script: String| self.0.execute_batch(&script);
         // Temporary tables hide those of the same name.
         run(each(&|table| {
             format!("CREATE TEMP TABLE \"{table}\" AS SELECT * FROM main.\"{table}\" WHERE 0;")
@@ -353,11 +368,7 @@ impl Database {
         Ok(number.unwrap_or_default())
     }
 
-    pub(crate) fn run(&self, script: &str) -> rusqlite::Result<()> {
-        self.0.execute_batch(script)
-    }
-
-    pub(crate) fn has(&self, table: &str) -> bool {
+    fn has(&self, table: &str) -> bool {
         let sql = "SELECT 1 FROM main.sqlite_schema WHERE name = ?";
         self.0.query_row(sql, [table], |_| Ok(())).is_ok()
     }
@@ -635,6 +646,28 @@ mod tests {
             database.number("SELECT max(runtime_ns) FROM task"),
             Ok(Some(5.0))
         );
+    }
+
+    #[test]
+    fn queries_share_definitions() {
+        let database = Database::of_run(&[], false, &Reads::default()).unwrap();
+        let shared = "one AS (SELECT 1 AS x),\nfive(y) AS (SELECT 1 UNION ALL SELECT y + 1 FROM five WHERE y < 5)\n";
+        for (sql, expected) in [
+            ("SELECT x FROM one", 1.0),
+            (
+                "\nWITH two AS (SELECT x + 1 AS x FROM one) SELECT x FROM two",
+                2.0,
+            ),
+            ("SELECT max(y) FROM five", 5.0),
+            (
+                "WITH RECURSIVE up(z) AS (SELECT x FROM one UNION ALL SELECT z + 1 FROM up WHERE z < 3) SELECT max(z) FROM up",
+                3.0,
+            ),
+        ] {
+            let sql = sharing(Some(shared), sql);
+            assert_eq!(database.number(&sql), Ok(Some(expected)), "{sql}");
+        }
+        assert_eq!(sharing(None, "SELECT 1"), "SELECT 1");
     }
 
     #[test]
