@@ -35,7 +35,7 @@ UEI_DEFINE(uei);
 #define NO_TASK		23
 #define NOT_OWN_MASK	24
 #define HEAP_WRITE	25
-#define NULL_WRITE	29
+#define NULL_WRITE	40
 #define FULL		26
 #define NESTED_LOOPS	27
 #define FEW_CPUS	28
