@@ -305,7 +305,7 @@ fn scheduler(case: &Case, workload: &Path) -> SchedulerJob {
         value: value.to_string(),
     });
     SchedulerJob {
-        object: Some(object.unwrap_or_else(|error| panic!("{error}"))),
+        object: Some(object.unwrap_or_else(|error| panic!("{error}")).path),
         tunables: tunables.collect(),
         arguments,
         ..SchedulerJob::own(case.scheduler)
@@ -316,7 +316,7 @@ fn tracer(folder: &Path) -> PathBuf {
     let source = folder.join("tracer.bpf.c");
     std::fs::write(&source, trace::SOURCE).expect("a temporary file");
     let object = Builder::default().bpf_object(&Source::new(source));
-    object.unwrap_or_else(|error| panic!("{error}"))
+    object.unwrap_or_else(|error| panic!("{error}")).path
 }
 
 struct Quiet;
