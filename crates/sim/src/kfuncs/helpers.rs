@@ -54,7 +54,7 @@ pub(super) unsafe fn format_args(e: &mut Engine, fmt: u64, data: u64, size: u64)
     let printed = unsafe { print(e, fmt, args_at(data, size), MESSAGE_BYTES) };
     match printed {
         Ok(_) => printable(&String::from_utf8_lossy(&e.ext.bpf.printed)),
-        Err(error) => error.to_string(),
+        Err(error) => printable(&error.to_string()),
     }
 }
 
