@@ -6,7 +6,7 @@ CARGO  ?= $(shell scripts/find-cargo.sh)
 # libbpf's own makefile, which cargo runs, must not see this make's variables: with its DESTDIR it
 # would install itself there.
 CLEAN_ENV = env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u DESTDIR -u PREFIX
-TARGET ?= $(or $(CARGO_TARGET_DIR),target)
+TARGET = $(or $(CARGO_TARGET_DIR),target)
 TILTYARD = $(TARGET)/release/tiltyard
 OUT    = tiltyard-out
 

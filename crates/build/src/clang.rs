@@ -111,7 +111,10 @@ pub fn front_end(
     let mut result = run(&args)?;
     if !result.status.success() && has_other_prototypes(source, &message(&result)) {
         args.push("-DBPF_NO_KFUNC_PROTOTYPES".into());
-        result = run(&args)?;
+        let again = run(&args)?;
+        if again.status.success() {
+            result = again; // else the first message is the one about the source as it is
+        }
     }
     if result.status.success() {
         let said = message(&result);

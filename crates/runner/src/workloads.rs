@@ -211,4 +211,23 @@ mod tests {
         assert_eq!(hint("suite/nas-mh", &names), "did you mean suite/nas-mg?");
         assert!(hint("blackscholes", &names).contains("suite/nas-mg"));
     }
+
+    /// A file's own name counts, and else the file's, patched or not.
+    #[test]
+    fn workloads_have_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.json");
+        let name = |own: &str, patch: &str| {
+            let text = format!(
+                r#"{{ "tiltyard": {{ {own} }}, "tasks": {{ "a": {{ "loop": 1, "run": 5 }} }} }}"#
+            );
+            std::fs::write(&path, text).unwrap();
+            let loaded = load_changed(&path.to_string_lossy(), patch, &[]);
+            loaded.unwrap().0.name
+        };
+        let patch = r#"{"tasks":{"a":{"run":6}}}"#;
+        for (own, expected) in [("", "mine"), (r#""name": "theirs""#, "theirs")] {
+            assert_eq!([name(own, UNCHANGED), name(own, patch)], [expected; 2]);
+        }
+    }
 }

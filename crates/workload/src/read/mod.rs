@@ -48,7 +48,8 @@ pub fn read(text: &str, file: &str) -> Result<Workload, Vec<ReadError>> {
 /// The name of a workload whose file does not give one: the file's name without folder and ending.
 fn stem(file: &str) -> &str {
     let base = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    base.split_once(".json").map_or(base, |(stem, _)| stem)
+    let stem = std::path::Path::new(base).file_stem();
+    stem.and_then(|stem| stem.to_str()).unwrap_or(base)
 }
 
 /// What `global` says that tasks need to know.
