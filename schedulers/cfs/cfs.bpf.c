@@ -23,6 +23,7 @@ UEI_DEFINE(uei);
 
 #include "turn.h"
 #include "queue.h"
+#include "tiltyard/fair/linux_4_9/version.h"
 #include "tiltyard/fair/class.h"
 
 void BPF_STRUCT_OPS(cfs_exit, struct scx_exit_info *ei)

@@ -13,6 +13,9 @@ struct entity_turn {
 struct queue_turns {
 };
 
+/* A queue's runnable load is by weight. */
+#define COUNTS_TASKS false
+
 #include "tiltyard/fair/types.h"
 
 /* Its tree of waiting entities knows no more than tiltyard/tree.h says. */

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "virtual.h"
-#include "tiltyard/fair/turns.h"
+#include "tiltyard/fair/linux_6_18/load.h"
 
 /* Entity i, in no queue or about to be placed, gets another weight. What it is owed is lag *
  * weight, and stays. */
@@ -18,6 +18,7 @@ static __always_inline void rescale(u32 i, u64 weight, u32 inverse)
 	e->turn.lag = divide(e->turn.lag * before, weight);
 	if (e->relative)
 		e->turn.deadline = divide((s64)e->turn.deadline * before, weight);
+	rescale_load(i, before, weight);
 	e->load.weight = weight;
 	e->load.inverse = inverse;
 }

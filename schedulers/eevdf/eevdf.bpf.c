@@ -31,6 +31,7 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 #include "queue.h"
+#include "tiltyard/fair/linux_6_18/version.h"
 #include "tiltyard/fair/class.h"
 
 void BPF_STRUCT_OPS(eevdf_exit, struct scx_exit_info *ei)

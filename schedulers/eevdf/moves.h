@@ -65,10 +65,13 @@ static __always_inline void enqueue_entity(u32 q, u32 i, u64 now_ns)
 	u64 weight;
 
 	update_curr(q, now_ns);
-	if (e->attached)
+	if (e->attached) {
 		update_load(i, now_ns);
-	else
+	} else {
 		attach_load(i, now_ns);
+		if (is_task(i))
+			load_comes(i, e->newborn, now_ns);
+	}
 	weight = weight_now(i);
 	if (weight != e->load.weight)
 		rescale(i, weight, inverse_of(weight));
@@ -79,9 +82,6 @@ static __always_inline void enqueue_entity(u32 q, u32 i, u64 now_ns)
 	WRITE_ONCE(e->on_rq, true);
 	cfs_rq->weight += e->load.weight;
 	cfs_rq->nr_running++;
-	/* WRITE_ONCE here and in dequeue_entity(): partner cpu_load() on other CPUs. */
-	WRITE_ONCE(cfs_rq->pelt.runnable_avg, cfs_rq->pelt.runnable_avg + e->pelt.load_avg);
-	cfs_rq->pelt.runnable_sum += e->pelt.load_sum;
 	wait_aside(q, i);
 }
 
@@ -134,27 +134,41 @@ static __noinline void join_queues(u32 i, u64 now_ns)
 	}
 }
 
-/* Task i is runnable. */
-static __always_inline void count_runnable(u32 i)
+/* Task i is runnable. It is last to be looked at by balancing. */
+static __always_inline void count_runnable(u32 i, u64 now_ns)
 {
 	struct fair_cpu *cs = cpu_state(entity(i)->cpu);
 
+	note_runnable(entity(i)->cpu, now_ns);
+	expect(i, entity(i)->cpu, true);
 	/* Partner: nr_running() on other CPUs. */
 	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks + 1);
 	if (cs->nr_tasks >= 2 && !READ_ONCE(overload))
 		WRITE_ONCE(overload, true);
 	list_task(cs, i);
+	list_task_last(cs, i);
 }
 
 static __always_inline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
 {
-	count_runnable(i);
+	count_runnable(i, now_ns);
 	join_queues(i, now_ns);
 }
 
 static __always_inline struct queue_turns *cpu_turns(u32 cpu)
 {
 	return &queue(queue_of(0, cpu))->turns;
+}
+
+static __always_inline u32 nr_delayed(u32 cpu)
+{
+	return READ_ONCE(cpu_turns(cpu)->nr_delayed);
+}
+
+/* Partner: nr_delayed() on other CPUs. */
+static __always_inline void count_delayed(u32 cpu, s32 change)
+{
+	WRITE_ONCE(cpu_turns(cpu)->nr_delayed, cpu_turns(cpu)->nr_delayed + change);
 }
 
 static __noinline void rejoin_task(u32 i, u64 now_ns)
@@ -168,8 +182,8 @@ static __noinline void rejoin_task(u32 i, u64 now_ns)
 	update_load(i, now_ns);
 	put_back(q, i);
 	entity(i)->turn.forked = false;
-	cpu_turns(entity(i)->cpu)->nr_delayed--;
-	count_runnable(i);
+	count_delayed(entity(i)->cpu, -1);
+	count_runnable(i, now_ns);
 }
 
 /* Going ------------------------------------------------------------------------------------- */
@@ -199,8 +213,6 @@ static __always_inline void dequeue_entity(u32 q, u32 i, u64 now_ns, u32 how)
 	struct fair_queue *cfs_rq = queue(q);
 
 	update_load(i, now_ns);
-	WRITE_ONCE(cfs_rq->pelt.runnable_avg, less(cfs_rq->pelt.runnable_avg, e->pelt.load_avg));
-	cfs_rq->pelt.runnable_sum = less(cfs_rq->pelt.runnable_sum, e->pelt.load_sum);
 	store_lag(q, i);
 	if (place_rel_deadline && !(how & LEAVE_SLEEP)) {
 		e->turn.deadline -= e->vruntime;
@@ -304,7 +316,7 @@ static __noinline void leave_queues(struct climb *c, u64 now_ns)
 }
 
 /* What changes on its CPU when the entity at which c begins leaves. */
-static __noinline void begin_leaving(struct climb *c)
+static __noinline void begin_leaving(struct climb *c, u64 now_ns)
 {
 	u32 i = c->first, cpu = entity(i)->cpu;
 	struct fair_cpu *cs = cpu_state(cpu);
@@ -313,10 +325,12 @@ static __noinline void begin_leaving(struct climb *c)
 	if (entity(i)->turn.delayed) {
 		/* Or a group. */
 		if (is_task(i))
-			cpu_turns(cpu)->nr_delayed--;
+			count_delayed(cpu, -1);
 		c->how = LEAVE_SLEEP | LEAVE_DELAYED;
 		c->asleep = true;
 	} else {
+		note_runnable(cpu, now_ns);
+		expect(i, cpu, false);
 		WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
 		unlist_task(cs, i);
 	}
@@ -329,7 +343,9 @@ static __always_inline void end_leaving(struct climb *c, u64 now_ns)
 	u32 i = c->first, cpu = entity(i)->cpu;
 
 	if (entity(i)->turn.delayed)
-		cpu_turns(cpu)->nr_delayed++;
+		count_delayed(cpu, 1);
+	if (c->asleep && is_task(i))
+		estimate(i, now_ns);
 	/* Who runs and is changed loses its turn in all groups, and gets it back later. */
 	if (c->ran && c->how & LEAVE_BRIEFLY)
 		put_current(queue_of(0, cpu), now_ns);
@@ -341,7 +357,7 @@ static __always_inline void dequeue_task(u32 i, u64 now_ns, u32 how)
 {
 	struct climb *c = begin_climb(i, how);
 
-	begin_leaving(c);
+	begin_leaving(c, now_ns);
 	leave_queues(c, now_ns);
 	end_leaving(c, now_ns);
 }

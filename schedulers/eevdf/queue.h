@@ -16,6 +16,9 @@ static __noinline void set_current(u32 q, u32 i, u64 now_ns)
 	update_load(i, now_ns);
 	protect(q, i);
 	queue(q)->curr = i;
+	/* Balancing looks last at who has run last. */
+	if (is_task(i))
+		list_task_last(cpu_state(entity(i)->cpu), i);
 }
 
 /* The task that should run on this CPU, 0 if none is runnable; or an entity that is delayed, and to
@@ -122,7 +125,7 @@ static __noinline bool yield_task(u32 i, u64 now_ns)
 	struct fair_entity *e = entity(i);
 	u32 q = e->queue;
 
-	if (cpu_state(e->cpu)->nr_tasks + cpu_turns(e->cpu)->nr_delayed < 2)
+	if (cpu_state(e->cpu)->nr_tasks + nr_delayed(e->cpu) < 2)
 		return false;
 	clear_buddies(i);
 	update_curr(q, now_ns);

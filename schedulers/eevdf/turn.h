@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "tiltyard/fair/linux_6_18/past.h"
+
 /* Of an entity. */
 struct entity_turn {
 	/* By when its request should have been served, in vruntime. While it is in no queue and
@@ -23,6 +25,7 @@ struct entity_turn {
 	bool custom;	    /* asked for by the task, or by those of the group */
 	bool delayed;	    /* it sleeps, and stays queued until it owes nothing */
 	bool forked;	    /* it has joined as a new task */
+	struct task_past past;
 };
 
 /* Of a queue. */
@@ -35,6 +38,7 @@ struct queue_turns {
 	/* Root queues: a charge has found that a turn is over; tasks that are delayed. */
 	bool over;
 	u32 nr_delayed;
+	struct cpu_past past;
 };
 
 #include "tiltyard/fair/types.h"

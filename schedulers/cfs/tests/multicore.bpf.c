@@ -511,9 +511,9 @@ int t_busiest(struct words *x)
 	struct balance *b = this_balance();
 
 	x->w[0] = busiest_candidate();
-	x->w[4] = b->domain_avg;
-	x->w[5] = b->total_load;
-	x->w[6] = b->total_capacity;
+	x->w[4] = b->compared.domain_avg;
+	x->w[5] = b->compared.total_load;
+	x->w[6] = b->compared.total_capacity;
 	x->w[1] = busiest_group();
 	x->w[2] = b->imbalance;
 	x->w[3] = x->w[1] < 0 ? -1 : busiest_cpu(x->w[1], domain_pct(domain(b->cpu, b->level)));
@@ -529,7 +529,7 @@ int t_stats(struct words *x)
 	struct group_stats *s;
 
 	busiest_candidate();
-	s = x->w[0] ? &b->busiest : &b->local;
+	s = x->w[0] ? &b->compared.busiest : &b->compared.local;
 	x->w[0] = s->avg;
 	x->w[1] = s->load;
 	x->w[2] = s->runnable;
@@ -712,6 +712,6 @@ SEC("syscall")
 int t_group_capacity(struct words *x)
 {
 	count_group(x->w[0], true, 0, 117);
-	x->w[1] = this_balance()->stats.capacity;
+	x->w[1] = this_balance()->compared.stats.capacity;
 	return 0;
 }

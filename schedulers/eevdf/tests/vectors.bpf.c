@@ -96,9 +96,9 @@ SEC("syscall") u64 t_waits(u64 *a)
 	cfs_rq->weight += e->load.weight;
 	cfs_rq->nr_running++;
 	if (e->turn.delayed)
-		cpu_turns(0)->nr_delayed++;
+		count_delayed(0, 1);
 	else
-		count_runnable(a[0]);
+		count_runnable(a[0], 0);
 	start_waiting(e->queue, a[0]);
 	return 0;
 }

@@ -28,34 +28,12 @@ static __always_inline u32 max_interval_ms(const struct cpu_domain *d)
 static __noinline u64 interval_ticks(const struct cpu_domain *d, bool busy)
 {
 	u64 ms = (u64)READ_ONCE(d->interval_ms) * (busy ? busy_factor : 1);
-	u64 ticks = (ms * tick_hz + 999) / 1000, most = (u64)tick_hz * nr_online / 10;
+	u64 ticks = (ms * tick_hz + 999) / 1000 - (busy ? BUSY_TICKS_LESS : 0),
+	    most = (u64)tick_hz * nr_online / 10;
 
 	if (ticks > most)
 		ticks = most;
 	return ticks ?: 1;
-}
-
-/* One CPU of a group balances for it: the first that idles, else the group's first. */
-__noinline int should_balance(void)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	struct balance *b = this_balance();
-	struct cpu_group *g = group_at(domain(b->cpu, b->level), 0);
-	u32 who = NOWHERE, n;
-
-	bpf_for (n, 0, g->nr) {
-		u32 cpu = member(g, n);
-
-		if (b->idle == LB_NEWIDLE || who != NOWHERE)
-			break;
-		if (!is_left_out(b, cpu) && g->nodes & 1ULL << node_of(cpu) &&
-		    cpu_is_idle(cpu, idle))
-			who = cpu;
-	}
-	scx_bpf_put_idle_cpumask(idle);
-	if (b->idle == LB_NEWIDLE)
-		return true;
-	return b->dst == (who == NOWHERE ? g->balancer : who);
 }
 
 /* Marks the own group of the next level: tasks are pinned in this one, or no longer. */
@@ -68,17 +46,6 @@ static __noinline void mark_parent(struct balance *b, bool imbalance)
 	g = group_at(domain(b->cpu, b->level + 1), 0);
 	if (READ_ONCE(g->imbalance) != imbalance)
 		WRITE_ONCE(g->imbalance, imbalance);
-}
-
-/* Is it time to push a running task? */
-static __noinline bool needs_push(struct balance *b, const struct cpu_domain *d)
-{
-	u32 pct = domain_pct(d);
-
-	if (b->idle != LB_BUSY && READ_ONCE(cpu_state(b->src)->nr_tasks) == 1 &&
-	    capacity_reduced(b->src, pct) && capacity_of(b->src) * pct < capacity_of(b->dst) * 100)
-		return true;
-	return READ_ONCE(d->nr_failed) > hot_tries(d) + 2;
 }
 
 enum push { PUSH_NONE, PUSH_BEGUN, PUSH_UNDER_WAY, PUSH_PINNED };
@@ -223,7 +190,8 @@ __noinline int balance_domain(u32 cpu, u32 level, u32 idle, u64 now_ns)
 	if (pass != PASS_PINNED)
 		mark_parent(b, false);
 	WRITE_ONCE(d->nr_failed, 0);
-	lengthen_interval(b, d);
+	if (idle != LB_NEWIDLE || NEWIDLE_LENGTHENS)
+		lengthen_interval(b, d);
 	b->nr_moved = 0;
 	return pass != PASS_FOREIGN;
 }
@@ -314,19 +282,6 @@ static __always_inline void rebalance(u32 cpu, enum balance_idle state, u64 now_
 		WRITE_ONCE(nohz_next_balance, next);
 }
 
-/* Counts the ticks of @cpu up to now in the averages of its load. */
-static __noinline void count_ticks(u32 cpu, u64 tick)
-{
-	struct fair_cpu *cs = cpu_state(cpu);
-	u64 ticks = tick - READ_ONCE(cs->history_tick);
-
-	if (!ticks)
-		return;
-	/* Its own ticks, and the CPU that balances while it idles. */
-	WRITE_ONCE(cs->history_tick, tick);
-	history_update(cs, cpu_load(cpu), ticks);
-}
-
 /* Whether a busy CPU's tick is to wake an idle CPU that balances for all idle ones. */
 static __noinline bool needs_idle_balancer(u32 cpu, u64 tick, u32 nr_busy)
 {
@@ -383,7 +338,7 @@ __noinline int balance_tick(u32 cpu, u64 now_ns)
 	const struct cpumask *idle;
 	u64 tick = tick_of(now_ns);
 
-	count_ticks(cpu, tick);
+	count_load(cpu, tick);
 	if (!periodic_balance || !nr_domains(cpu))
 		return 0;
 	idle = scx_bpf_get_idle_cpumask();
@@ -413,7 +368,7 @@ __noinline int balance_idle(u32 here, u64 now_ns)
 			WRITE_ONCE(nohz_next_balance, next);
 		if (cpu == here || is_due(cpu, tick)) {
 			if (cpu != here)
-				count_ticks(cpu, tick);
+				count_load(cpu, tick);
 			rebalance(cpu, nr_running(cpu) ? LB_BUSY : LB_IDLE, now_ns);
 		}
 		due = READ_ONCE(cpu_state(cpu)->next_balance);
@@ -452,9 +407,12 @@ static __always_inline u32 search_levels(u32 cpu, u64 now_ns, u64 *next, u64 *co
 			*next = due_idle(d, *next);
 			break;
 		}
+		if (!newidle_tries(cpu, level))
+			continue;
 		begin_ns = bpf_ktime_get_ns();
 		balance_domain(cpu, level, LB_NEWIDLE, now_ns);
 		found = b->nr_moved;
+		newidle_tried(cpu, level, found);
 		took_ns = bpf_ktime_get_ns() - begin_ns;
 		if (took_ns > READ_ONCE(d->max_newidle_ns))
 			WRITE_ONCE(d->max_newidle_ns, took_ns);
@@ -476,7 +434,7 @@ __noinline int balance_newidle(u32 cpu, u64 now_ns)
 	WRITE_ONCE(cs->idle_since_ns, now_ns);
 	if (!nr_domains(cpu) || !newidle_balance)
 		return false;
-	if (READ_ONCE(cs->avg_idle_ns) < migration_cost_ns || !READ_ONCE(overload)) {
+	if (!newidle_pays(cpu, cs) || !READ_ONCE(overload)) {
 		next = due_idle(domain(cpu, 0), next);
 	} else {
 		refresh_load(cpu, now_ns);

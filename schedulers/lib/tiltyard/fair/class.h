@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Linux's fair class as callbacks of sched_ext: all of it but the rule by which the tasks of a CPU
- * take turns, which who includes this defines (rule.h).
+ * Linux's fair class as callbacks of sched_ext. Who includes this defines before it the rule by
+ * which the tasks of a CPU take turns (rule.h), and includes how CPUs are compared (version.h).
  *
- *   types.h    entities, queues, CPUs              place.h    where a task wakes up or begins
- *   pelt.h     decaying averages                   busiest.h  whom to take load from
- *   group.h    shares of groups, averages          move.h     taking and giving tasks
- *   turns.h    who has the turn, level by level    balance.h  when all of that happens
- *   tasks.h    a task's CPU and group              load.h     loads of CPUs and tasks
+ *   types.h    entities, queues, CPUs              load.h     tasks, capacity, loads of CPUs
+ *   pelt.h     decaying averages                   idle.h     idle CPUs
+ *   group.h    shares of groups, averages          place.h    where a task wakes up or begins
+ *   turns.h    who has the turn, level by level    pass.h     a balancing pass
+ *   tasks.h    a task's CPU and group              move.h     taking and giving tasks
+ *   tunables.h what a run may set                  balance.h  when all of that happens
  *
  * Three callbacks decide the shape:
  *
@@ -237,9 +238,7 @@ static __always_inline void go_idle(s32 cpu, u64 now_ns)
 	struct fair_cpu *cs = cpu_state(cpu);
 
 	if (!cs->dry) {
-		/* No tick comes until it is busy again: this is what the ticks meanwhile would have
-		 * found. */
-		WRITE_ONCE(cs->history[0], cpu_load(cpu));
+		load_at_rest(cpu, cs);
 		note_idle_core(cpu);
 		balance_newidle(cpu, now_ns);
 	}
@@ -448,6 +447,7 @@ s32 BPF_STRUCT_OPS(fair_init_task, struct task_struct *p, struct scx_init_task_a
 	e->relative = true;
 	e->placed = !args->fork;
 	WRITE_ONCE(e->cpu, scx_bpf_task_cpu(p));
+	born_on(i, e->cpu);
 	e->cgroup = group_of_cgroup(args->cgroup);
 	WRITE_ONCE(e->group, e->cgroup);
 	e->queue = queue_of(e->group, e->cpu);
@@ -546,6 +546,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(fair_init)
 		return err;
 	}
 	init_cpus(scx_bpf_now());
+	init_version();
 	init_rule(nr_online);
 	setup_group(0, 0, NICE_0_WEIGHT);
 	return 0;

@@ -62,6 +62,11 @@ static __always_inline void update_queue_load(u32 q, u64 now_ns)
 
 	if (cfs_rq->moved_load || cfs_rq->moved_util)
 		settle_moved(cfs_rq);
+	if (COUNTS_TASKS && !cfs_rq->group) {
+		pelt_update_tasks(&cfs_rq->pelt, now_ns, table_units(cfs_rq->weight),
+				  cpu_state(cfs_rq->cpu)->nr_tasks, cfs_rq->curr != 0);
+		return;
+	}
 	if (pelt_update(&cfs_rq->pelt, now_ns, table_units(cfs_rq->weight), true,
 			cfs_rq->curr != 0))
 		announce_load(q);

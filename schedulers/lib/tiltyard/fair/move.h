@@ -14,10 +14,8 @@
 #ifndef __LIB_FAIR_MOVE_H
 #define __LIB_FAIR_MOVE_H
 
-#include "busiest.h"
+#include "pass.h"
 #include "turns.h"
-
-#define NOWHERE MAX_CPUS
 
 /* The CPU to which task @i may go: b->dst, or if it may not run there and @others is set, another
  * one of the own group of the balancing CPU; else NOWHERE. */
@@ -92,7 +90,8 @@ static __noinline bool is_hot(struct balance *b, u32 i)
 	struct fair_entity *e = entity(i);
 	struct fair_queue *cfs_rq = queue(e->queue);
 
-	if (e->policy == POLICY_IDLE)
+	if (e->policy == POLICY_IDLE ||
+	    (SIBLINGS_SHARE_CACHE && domain(b->cpu, b->level)->kind == LEVEL_SMT))
 		return false;
 	if (nr_running(b->dst) && (cfs_rq->next == i || cfs_rq->last == i))
 		return true;
@@ -126,6 +125,7 @@ static __always_inline void detach_task(struct balance *b, u32 i)
 	struct fair_entity *e = entity(i);
 
 	dequeue_task(i, b->now_ns, 0);
+	load_leaves(i, b->now_ns);
 	detach_moved(i);
 	/* Its cache is left behind. */
 	e->exec_start_ns = 0;
@@ -141,7 +141,7 @@ static __always_inline bool detach_one(struct balance *b, u32 n)
 {
 	u32 i = b->seen[n & (MAX_SEEN - 1)], to = b->seen_to[n & (MAX_SEEN - 1)];
 	struct fair_cpu *cs = cpu_state(b->src);
-	s64 load;
+	s64 amount;
 
 	/* To take all of them would only have them taken back. */
 	if (b->idle != LB_BUSY && nr_running(b->src) <= 1)
@@ -153,13 +153,12 @@ static __always_inline bool detach_one(struct balance *b, u32 n)
 		list_task_last(cs, i);
 		return true;
 	}
-	load = task_h_load(i, tick_of(b->now_ns));
-	if (load / 2 > b->imbalance) {
+	if (!fits(b, i, &amount)) {
 		list_task_last(cs, i);
 		return true;
 	}
 	detach_task(b, i);
-	b->imbalance -= load;
+	b->imbalance -= amount;
 	if (b->idle == LB_NEWIDLE && newidle_one)
 		return false;
 	return b->imbalance > 0;

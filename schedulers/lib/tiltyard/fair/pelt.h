@@ -76,15 +76,14 @@ static __always_inline void pelt_fade(struct pelt *a, u64 segments)
 }
 
 /*
- * Brings an average to now_ns. `weight` (units of the table) counts as load since the last
- * update, and for a queue as runnable load too; zero if nothing was runnable. Returns true if
- * a segment boundary was crossed, that is, if the averages are new.
+ * Brings an average to now_ns. Since the last update `weight` (units of the table) counts as load,
+ * zero if nothing was runnable, and `runnable` as what was. Returns true if a segment boundary was
+ * crossed, that is, if the averages are new.
  */
-static __noinline bool pelt_update(struct pelt *a, u64 now_ns, u64 weight, bool of_queue,
-				   bool running)
+static __always_inline bool pelt_advance(struct pelt *a, u64 now_ns, u64 weight, u64 runnable,
+					 bool running)
 {
 	u64 units = now_ns - a->updated_ns;
-	u64 runnable = of_queue ? weight : 0;
 	u64 head, segments;
 
 	if ((s64)units < 0) {
@@ -118,6 +117,20 @@ static __noinline bool pelt_update(struct pelt *a, u64 now_ns, u64 weight, bool 
 	WRITE_ONCE(a->runnable_avg, a->runnable_sum / PELT_MAX);
 	WRITE_ONCE(a->util_avg, a->util_sum / PELT_MAX);
 	return true;
+}
+
+/* A queue's runnable load is its load. */
+static __noinline bool pelt_update(struct pelt *a, u64 now_ns, u64 weight, bool of_queue,
+				   bool running)
+{
+	return pelt_advance(a, now_ns, weight, of_queue ? weight : 0, running);
+}
+
+/* The runnable load of a CPU's root queue is the number @nr of its tasks, whatever they weigh. */
+static __maybe_unused __noinline bool pelt_update_tasks(struct pelt *a, u64 now_ns, u64 weight,
+							u32 nr, bool running)
+{
+	return pelt_advance(a, now_ns, weight, (u64)nr << 10, running);
 }
 
 /* The averages of a new task: it is taken for one that always runs. */

@@ -8,6 +8,7 @@
 #include "rule.h"
 #include "tunables.h"
 #include "turns.h"
+#include "version.h"
 
 /* Task @i leaves its queues, @how; with LEAVE_CPU its CPU or group as well. Lock held. */
 static __always_inline void leave(u32 i, u64 now_ns, u32 how)
@@ -29,8 +30,10 @@ static __always_inline void leave(u32 i, u64 now_ns, u32 how)
 		forget_queue(i);
 	e->moving = false;
 	e->pushed = false;
-	if (how & (LEAVE_CPU | LEAVE_FOREVER))
+	if (how & (LEAVE_CPU | LEAVE_FOREVER)) {
+		load_leaves(i, now_ns);
 		detach_load(i, now_ns);
+	}
 }
 
 /* A balancing CPU may take a waiting task at any moment, and then another lock guards it. */

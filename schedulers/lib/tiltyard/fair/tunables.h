@@ -33,20 +33,16 @@ const volatile bool active_balance = true;
 /* A wakee may be pulled to its waker's CPU; wakers of many are recognised. */
 const volatile bool affine_wakeups = true;
 const volatile bool wide_wakeups = true;
-/* Idle CPUs are not looked for where that takes longer than CPUs are idle (the feature's name). */
-const volatile bool sis_avg_cpu = true;
 
 /* CONFIG_HZ. */
 const volatile u32 tick_hz = 250;
 
 /*
- * Two of the bugs of "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016), which 4.9 has;
- * tiltyard/domains.h has the others. The ATC'18 paper compares versions without "obvious bugs that
- * were not intended as features" (its section 7). Its section 2.1 describes these two.
+ * One of the bugs of "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016); domains.h and
+ * linux_4_9/busiest.h have the others. The ATC'18 paper compares versions without "obvious bugs
+ * that were not intended as features" (its section 7). Its section 2.1 describes this one and
+ * group_imbalance_bug. A wakee stays within its cache, although another one has idle CPUs.
  */
-/* Groups are compared by their average load, not by that of their least loaded CPU. */
-const volatile bool group_imbalance_bug = true;
-/* A wakee stays within its cache, although another one has idle CPUs. */
 const volatile bool overload_on_wakeup_bug = true;
 
 /*

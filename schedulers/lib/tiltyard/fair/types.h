@@ -4,7 +4,8 @@
  * tiltyard/groups.h has it. Index 0 of the entities is "none".
  *
  * Who includes this defines before it what its rule (rule.h) keeps beside: `struct entity_turn` of
- * an entity, `struct queue_turns` of a queue.
+ * an entity, `struct queue_turns` of a queue; and COUNTS_TASKS: whether the average of what is
+ * runnable on a CPU is one of tasks, not of their weights.
  */
 #ifndef __LIB_FAIR_TYPES_H
 #define __LIB_FAIR_TYPES_H

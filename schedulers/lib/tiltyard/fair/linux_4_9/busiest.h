@@ -3,76 +3,13 @@
  * Whom to take load from, and how much: a CPU's own group and the busiest of the others are
  * compared by load per capacity, with more tolerance the further away they are.
  */
-#ifndef __LIB_FAIR_BUSIEST_H
-#define __LIB_FAIR_BUSIEST_H
+#pragma once
 
-#include "load.h"
+#include "stats.h"
+#include "../pass.h"
 
-/* The later, the rather a group is taken from. */
-enum load_type { LOAD_OTHER, LOAD_IMBALANCED, LOAD_OVERLOADED };
-
-struct group_stats {
-	u64 avg; /* load per 1024 of capacity */
-	u64 load;
-	u64 runnable; /* load of what runs now */
-	u64 per_task;
-	u64 capacity;
-	u64 util;
-	u64 least; /* load of its least loaded CPU, per 1024 of capacity */
-	u32 nr_running;
-	u32 nr_idle;
-	u32 nr_cpus;
-	enum load_type type;
-	bool no_capacity;
-};
-
-/* Most tasks that a pass looks at, whatever nr_migrate says: a power of two. */
-#define MAX_SEEN 64
-
-/* One balancing pass. A CPU's own: passes of a CPU do not interrupt each other. */
-struct balance {
-	/* For whom, at which level, and in which state that CPU is. */
-	u32 cpu;
-	u32 level;
-	enum balance_idle idle;
-	u64 now_ns;
-
-	/* CPUs left out, because all their tasks are pinned. */
-	u64 left_out[MAX_CPUS / 64];
-	u32 nr_left_out;
-	struct group_stats local, busiest, stats;
-	u64 total_load, total_capacity, domain_avg;
-	bool overload;
-
-	s64 imbalance; /* load to move */
-	u32 dst, src;
-	u32 nr_moved;
-	/* Some tasks, or all, may not run on dst; one may on another CPU of its group. */
-	bool some_pinned, all_pinned;
-	u32 new_dst;
-	u32 loop, loop_max;
-	/* Tasks to look at, with the CPU to which each may go; tasks on their way. */
-	u32 nr_seen, nr_detached;
-	u32 seen[MAX_SEEN], seen_round[MAX_SEEN], seen_to[MAX_SEEN], detached[MAX_SEEN];
-};
-
-static struct balance balances[MAX_CPUS];
-
-static __always_inline struct balance *this_balance(void)
-{
-	return &balances[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
-}
-
-static __always_inline bool is_left_out(const struct balance *b, u32 cpu)
-{
-	return b->left_out[(cpu & (MAX_CPUS - 1)) / 64] & 1ULL << (cpu & 63);
-}
-
-static __always_inline void leave_out(struct balance *b, u32 cpu)
-{
-	b->left_out[(cpu & (MAX_CPUS - 1)) / 64] |= 1ULL << (cpu & 63);
-	b->nr_left_out++;
-}
+/* Groups are compared by their average load, not by that of their least loaded CPU: tunables.h. */
+const volatile bool group_imbalance_bug = true;
 
 static __always_inline bool group_has_capacity(const struct group_stats *s, u32 pct)
 {
@@ -93,7 +30,7 @@ __noinline int count_group(u32 index, bool own, u32 history, u32 pct)
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	const struct cpu_group *g = cpu_group(index);
 	struct balance *b = this_balance();
-	struct group_stats *s = &b->stats;
+	struct group_stats *s = &b->compared.stats;
 	u32 n;
 
 	__builtin_memset(s, 0, sizeof(*s));
@@ -137,36 +74,37 @@ __noinline int busiest_candidate(void)
 	bool has_local = false;
 	s32 found = -1;
 
-	__builtin_memset(&b->busiest, 0, sizeof(b->busiest));
-	b->total_load = 0;
-	b->total_capacity = 0;
+	__builtin_memset(&b->compared.busiest, 0, sizeof(b->compared.busiest));
+	b->compared.total_load = 0;
+	b->compared.total_capacity = 0;
 	b->overload = false;
 	bpf_for (n, 0, d->nr) {
-		struct group_stats *s = &b->stats;
+		struct group_stats *s = &b->compared.stats;
 		u32 index = group_index(d, n);
 		bool own = group_has(cpu_group(index), b->dst);
 
 		count_group(index, own, history, pct);
-		b->total_load += s->load;
-		b->total_capacity += s->capacity;
+		b->compared.total_load += s->load;
+		b->compared.total_capacity += s->capacity;
 		if (own) {
-			b->local = *s;
+			b->compared.local = *s;
 			has_local = true;
 			continue;
 		}
 		/* Where CPUs would rather be alone, a second task goes to whoever has room. */
 		if (prefers && has_local && s->nr_running > 1 &&
-		    group_has_capacity(&b->local, pct)) {
+		    group_has_capacity(&b->compared.local, pct)) {
 			s->no_capacity = true;
 			s->type = LOAD_OVERLOADED;
 		}
-		if (s->type < b->busiest.type ||
-		    (s->type == b->busiest.type && s->avg <= b->busiest.avg))
+		if (s->type < b->compared.busiest.type ||
+		    (s->type == b->compared.busiest.type && s->avg <= b->compared.busiest.avg))
 			continue;
-		b->busiest = *s;
+		b->compared.busiest = *s;
 		found = index;
 	}
-	b->domain_avg = b->total_load * CAPACITY / (b->total_capacity ?: 1);
+	b->compared.domain_avg =
+		b->compared.total_load * CAPACITY / (b->compared.total_capacity ?: 1);
 	if (b->level + 1 == nr_domains(b->cpu) && READ_ONCE(overload) != b->overload)
 		WRITE_ONCE(overload, b->overload);
 	return found;
@@ -175,7 +113,7 @@ __noinline int busiest_candidate(void)
 /* How much to move if less than a task's load is in excess: a task, if that evens things out. */
 static __noinline void small_imbalance(struct balance *b)
 {
-	struct group_stats *local = &b->local, *busiest = &b->busiest;
+	struct group_stats *local = &b->compared.local, *busiest = &b->compared.busiest;
 	u64 task = busiest->per_task, scaled = task * CAPACITY / busiest->capacity;
 	u64 now, moved = 0, added;
 	u32 tasks = 2;
@@ -208,13 +146,13 @@ static __noinline void small_imbalance(struct balance *b)
 /* How much load to move so that neither group is left beyond the average. */
 static __noinline void find_imbalance(struct balance *b)
 {
-	struct group_stats *local = &b->local, *busiest = &b->busiest;
+	struct group_stats *local = &b->compared.local, *busiest = &b->compared.busiest;
 	u64 above = ~0ULL, pull, room;
 
 	if (busiest->type == LOAD_IMBALANCED)
-		busiest->per_task = min_of(busiest->per_task, b->domain_avg);
+		busiest->per_task = min_of(busiest->per_task, b->compared.domain_avg);
 	b->imbalance = 0;
-	if (busiest->avg <= b->domain_avg || local->avg >= b->domain_avg) {
+	if (busiest->avg <= b->compared.domain_avg || local->avg >= b->compared.domain_avg) {
 		small_imbalance(b);
 		return;
 	}
@@ -226,8 +164,8 @@ static __noinline void find_imbalance(struct balance *b)
 		else
 			above = ~0ULL;
 	}
-	pull = min_of(busiest->avg - b->domain_avg, above) * busiest->capacity;
-	room = (b->domain_avg - local->avg) * local->capacity;
+	pull = min_of(busiest->avg - b->compared.domain_avg, above) * busiest->capacity;
+	room = (b->compared.domain_avg - local->avg) * local->capacity;
 	b->imbalance = min_of(pull, room) / CAPACITY;
 	if ((u64)b->imbalance < busiest->per_task)
 		small_imbalance(b);
@@ -236,7 +174,7 @@ static __noinline void find_imbalance(struct balance *b)
 /* Whether the difference between the two groups is tolerated. */
 static __noinline bool is_balanced(struct balance *b, u32 pct)
 {
-	struct group_stats *local = &b->local, *busiest = &b->busiest;
+	struct group_stats *local = &b->compared.local, *busiest = &b->compared.busiest;
 
 	if (!busiest->nr_running)
 		return true;
@@ -244,7 +182,7 @@ static __noinline bool is_balanced(struct balance *b, u32 pct)
 		return false;
 	if (b->idle == LB_NEWIDLE && busiest->no_capacity && group_has_capacity(local, pct))
 		return false;
-	if (local->avg >= busiest->avg || local->avg >= b->domain_avg)
+	if (local->avg >= busiest->avg || local->avg >= b->compared.domain_avg)
 		return true;
 	if (b->idle == LB_IDLE)
 		return busiest->type != LOAD_OVERLOADED && local->nr_idle <= busiest->nr_idle + 1;
@@ -291,4 +229,59 @@ __noinline int busiest_cpu(u32 index, u32 pct)
 	return found;
 }
 
-#endif
+/* Whether moving task @i makes up for the imbalance rather than turns it round; by how much. Lock
+ * of its CPU held. */
+static __always_inline bool fits(struct balance *b, u32 i, s64 *amount)
+{
+	*amount = task_h_load(i, tick_of(b->now_ns));
+	return *amount / 2 <= b->imbalance;
+}
+
+/* One CPU of a group balances for it: the first that idles, else the group's first. */
+__noinline int should_balance(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	struct balance *b = this_balance();
+	struct cpu_group *g = group_at(domain(b->cpu, b->level), 0);
+	u32 who = NOWHERE, n;
+
+	bpf_for (n, 0, g->nr) {
+		u32 cpu = member(g, n);
+
+		if (b->idle == LB_NEWIDLE || who != NOWHERE)
+			break;
+		if (!is_left_out(b, cpu) && g->nodes & 1ULL << node_of(cpu) &&
+		    cpu_is_idle(cpu, idle))
+			who = cpu;
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	if (b->idle == LB_NEWIDLE)
+		return true;
+	return b->dst == (who == NOWHERE ? g->balancer : who);
+}
+
+/* Is it time to push a running task? */
+static __noinline bool needs_push(struct balance *b, const struct cpu_domain *d)
+{
+	u32 pct = domain_pct(d);
+
+	if (b->idle != LB_BUSY && READ_ONCE(cpu_state(b->src)->nr_tasks) == 1 &&
+	    capacity_reduced(b->src, pct) && capacity_of(b->src) * pct < capacity_of(b->dst) * 100)
+		return true;
+	return READ_ONCE(d->nr_failed) > hot_tries(d) + 2;
+}
+
+/* Whether @cpu, which has run dry, is idle for long enough to look for a task. */
+static __always_inline bool newidle_pays(u32 cpu, const struct fair_cpu *cs)
+{
+	return READ_ONCE(cs->avg_idle_ns) >= migration_cost_ns;
+}
+
+static __always_inline bool newidle_tries(u32 cpu, u32 level)
+{
+	return true;
+}
+
+static __always_inline void newidle_tried(u32 cpu, u32 level, u32 found)
+{
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What is found out about groups of CPUs: their types, and what decides within a type.
+ */
+#pragma once
+
+#include "load.h"
+
+/* The later, the rather a group is taken from, and the less it is given. */
+enum busyness {
+	GROUP_HAS_SPARE,  /* it could run more */
+	GROUP_FULLY_BUSY, /* each CPU has about a task */
+	GROUP_REDUCED,	  /* a task is alone on a CPU of which other classes take much */
+	GROUP_SIBLINGS,	  /* tasks share a core, and the CPU that looks is idle */
+	GROUP_IMBALANCED, /* a level below failed: tasks are pinned */
+	GROUP_OVERLOADED, /* tasks wait, and will go on to */
+};
+
+struct group_stats {
+	u64 avg; /* load per 1024 of capacity; of overloaded and fully busy groups */
+	u64 load;
+	u64 util;
+	u64 runnable;
+	u64 capacity;
+	u64 reduced;	/* load of the task that makes it so */
+	u32 nr_running; /* of all classes */
+	u32 nr_fair;
+	u32 nr_idle;
+	u32 nr_cpus;
+	u32 nr_cores;
+	u32 nr_allowed; /* CPUs on which a new task may run */
+	bool is_core;	/* its CPUs are siblings */
+	enum busyness type;
+};
+
+/* What is counted in b->imbalance. */
+enum move_what { MOVE_LOAD, MOVE_UTIL, MOVE_TASKS };
+
+/* Of one pass. */
+struct comparison {
+	struct group_stats local, busiest, stats;
+	u64 total_load, total_capacity, total_util, domain_avg;
+	/* Groups are of CPUs that would rather have the tasks spread over groups. */
+	bool spreads;
+	enum move_what what;
+};
+
+/* Adds @cpu. */
+static __always_inline void count_cpu(struct group_stats *s, u32 cpu, const struct cpumask *idle)
+{
+	u32 nr = nr_queued(cpu);
+
+	s->load += cpu_load(cpu);
+	s->util += util_of(cpu);
+	s->runnable += runnable_of(cpu);
+	s->nr_running += nr;
+	s->nr_fair += READ_ONCE(cpu_state(cpu)->nr_tasks);
+	s->nr_idle += !nr && bpf_cpumask_test_cpu(cpu, idle);
+}
+
+static __always_inline void count_room(struct group_stats *s, u32 cpu)
+{
+	s->capacity += room_of(cpu);
+	s->nr_cpus++;
+	s->nr_cores += ring_first(LEVEL_SMT, cpu) == cpu;
+}
+
+static __always_inline bool is_overloaded(const struct group_stats *s, u32 pct)
+{
+	return s->nr_running > s->nr_cpus &&
+	       (s->capacity * 100 < s->util * pct || s->capacity * pct < s->runnable * 100);
+}
+
+static __always_inline bool has_room(const struct group_stats *s, u32 pct)
+{
+	if (s->nr_running < s->nr_cpus)
+		return true;
+	return s->capacity * pct >= s->runnable * 100 && s->capacity * 100 > s->util * pct;
+}
+
+/* The type of group @g by its stats; @idle: the CPU that looks is. */
+static __always_inline enum busyness classify(const struct cpu_group *g,
+					      const struct group_stats *s, bool idle, u32 pct)
+{
+	if (is_overloaded(s, pct))
+		return GROUP_OVERLOADED;
+	if (READ_ONCE(g->imbalance))
+		return GROUP_IMBALANCED;
+	if (idle && s->is_core && s->nr_fair > 1)
+		return GROUP_SIBLINGS;
+	if (s->reduced)
+		return GROUP_REDUCED;
+	return has_room(s, pct) ? GROUP_HAS_SPARE : GROUP_FULLY_BUSY;
+}
+
+static __always_inline u64 load_per_capacity(const struct group_stats *s)
+{
+	return s->load * CAPACITY / (s->capacity ?: 1);
+}
+
+/*
+ * Up to this many tasks, a node of @cpu's domain at NUMA level @level may have a little more to do
+ * than others, since memory that is far away costs more: an eighth of a node with one cache, or a
+ * task for each cache; more at levels above the first.
+ */
+static __noinline u32 numa_allowance(u32 cpu, u32 level)
+{
+	u32 l, allowed = 0;
+
+	bpf_for (l, 1, MAX_LEVELS) {
+		struct cpu_domain *d = domain(cpu, l), *below = domain(cpu, l - 1), *above = d;
+		u32 caches = d->nr_cpus / (below->nr_cpus ?: 1);
+
+		if (l > level)
+			break;
+		/* The first level beyond a cache. */
+		if (d->kind <= LEVEL_MC || below->kind > LEVEL_MC)
+			continue;
+		allowed = (caches == 1 ? d->nr_cpus / 8 : caches) ?: 1;
+		if (l + 1 < nr_domains(cpu))
+			above = domain(cpu, l + 1);
+		if (level > l)
+			allowed *= domain(cpu, level)->nr_cpus / (above->nr_cpus ?: 1) ?: 1;
+		break;
+	}
+	return allowed;
+}
+
+/* Whether a difference of @imbalance tasks or idle CPUs between nodes does not matter, if the one
+ * that gets them has @nr tasks then. */
+static __always_inline bool numa_tolerates(u64 imbalance, u32 nr, u32 allowance)
+{
+	return nr <= allowance && imbalance <= 2;
+}
