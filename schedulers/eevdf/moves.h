@@ -331,6 +331,8 @@ static __noinline void begin_leaving(struct climb *c, u64 now_ns)
 	} else {
 		note_runnable(cpu, now_ns);
 		expect(i, cpu, false);
+		if (c->asleep)
+			estimate(i, now_ns);
 		WRITE_ONCE(cs->nr_tasks, cs->nr_tasks - 1);
 		unlist_task(cs, i);
 	}
@@ -344,8 +346,6 @@ static __always_inline void end_leaving(struct climb *c, u64 now_ns)
 
 	if (entity(i)->turn.delayed)
 		count_delayed(cpu, 1);
-	if (c->asleep && is_task(i))
-		estimate(i, now_ns);
 	/* Who runs and is changed loses its turn in all groups, and gets it back later. */
 	if (c->ran && c->how & LEAVE_BRIEFLY)
 		put_current(queue_of(0, cpu), now_ns);

@@ -3,28 +3,20 @@
 //! task is pushed, whether a CPU that runs dry looks for a task, and where a task wakes up. Expected values are those of
 //! `kernel/sched/fair.c` of 6.18.2, worked out by hand for made-up machines.
 
-use super::*;
+use super::cpus::*;
 
 /// `enum move_what`.
 const LOAD: i64 = 0;
 const UTIL: i64 = 1;
 const MOVED_TASKS: i64 = 2;
 
-/// What CPU 0 takes: from which group, counted from its own, what and how much of it.
-fn taken(m: &mut Machine, level: i64, state: i64) -> Option<[i64; 3]> {
+/// What CPU 0 takes from the second group, and how much of it.
+fn moved(m: &mut Machine, level: i64, state: i64) -> Option<(i64, i64)> {
     m.pass(0, level, state);
     let [found, what, imbalance, ..] = m.call("t_busiest", &[]);
-    let nr = m.call("t_level", &[0, level])[4];
-    let group = (1..nr).find(|n| m.group(0, level, *n) == found)?;
-    Some([group, what, imbalance])
-}
-
-/// The same of the second group.
-fn moved(m: &mut Machine, level: i64, state: i64) -> Option<(i64, i64)> {
-    taken(m, level, state).map(|[group, what, imbalance]| {
-        assert_eq!(group, 1);
-        (what, imbalance)
-    })
+    let second = m.group(0, level, 1);
+    assert!(found == second || found == -1);
+    (found == second).then_some((what, imbalance))
 }
 
 fn tasks(nr: i64) -> Option<(i64, i64)> {
@@ -84,6 +76,10 @@ pub fn tasks_are_spread_over_caches() {
         assert_eq!(moved(&mut m, 1, IDLE), amount, "{here}, {there}");
         assert_eq!(moved(&mut m, 1, BUSY), None);
     }
+    // They may be on one CPU.
+    m.set(0..12, NONE);
+    m.set([4], light(2));
+    assert_eq!(moved(&mut m, 1, IDLE), tasks(1));
     // From a group without room, too.
     m.set(0..2, light(1));
     m.set(4..8, hogs(1));
@@ -117,17 +113,6 @@ pub fn an_empty_core_takes_one_of_two() {
     assert_eq!(moved(&mut m, 1, IDLE), tasks(1));
     m.set([3], NONE);
     assert_eq!(moved(&mut m, 1, IDLE), None);
-}
-
-/// Four nodes of two caches of four CPUs, two and two near each other.
-fn four_nodes() -> Machine {
-    let far = [
-        [10, 20, 30, 30],
-        [20, 10, 30, 30],
-        [30, 30, 10, 20],
-        [30, 30, 20, 10],
-    ];
-    Machine::new(&vec![vec![vec![1; 4]; 2]; 4], far.as_flattened(), &[])
 }
 
 #[test]
@@ -176,14 +161,6 @@ pub fn nodes_with_few_tasks_are_left_uneven() {
     }
 }
 
-/// Caches of a node; more at higher levels, in proportion to the CPUs.
-#[test]
-pub fn nodes_may_have_a_task_for_each_cache() {
-    let mut m = four_nodes();
-    let allowed = |m: &mut Machine| [0, 1, 2, 3].map(|level| m.call("t_level", &[0, level])[6]);
-    assert_eq!(allowed(&mut m), [0, 2, 2, 4]);
-}
-
 #[test]
 pub fn load_is_moved_until_either_group_has_the_average() {
     let mut m = three_caches();
@@ -208,6 +185,8 @@ pub fn load_is_moved_until_either_group_has_the_average() {
     check([5120, 5992, 5000], 2, load(248));
     check([5120, 5992, 4000], 2, None);
     check([5992, 5120, 9000], 2, None);
+    // If the busiest has less than the average of all, what the own group lacks.
+    check([400, 2000, 9000], 1, load(3400));
 }
 
 #[test]
@@ -259,6 +238,11 @@ pub fn siblings_give_one_task() {
     m.set(2..4, light(1));
     m.set([0], light(1));
     assert_eq!(moved(&mut m, 1, IDLE), None);
+    // Nor to one where tasks are pinned.
+    m.set([0], NONE);
+    let own = m.group(0, 1, 0);
+    m.call("t_set_imbalance", &[own, 1]);
+    assert_eq!(moved(&mut m, 1, IDLE), None);
     // To a CPU that is a core of its own.
     let mut m = Machine::new(&[vec![vec![1, 2]]], &[], &[]);
     m.set(1..3, light(1));
@@ -287,6 +271,19 @@ pub fn tasks_are_taken_where_most_are_runnable() {
     assert_eq!(busiest_cpu(&mut m, MOVED_TASKS, 1), 7);
 }
 
+/// If it would have to wait there, too.
+#[test]
+pub fn a_task_that_has_had_more_than_its_share_stays_at_first() {
+    let mut m = three_caches();
+    m.pass(0, 1, IDLE);
+    m.call("t_entity", &[1, 4, 100, 100, 0, 0]);
+    let mut stays = |tasks, failed, ahead| m.call("t_stays_behind", &[1, tasks, failed, ahead])[4];
+    assert_eq!(stays(1, 0, 1), 1);
+    assert_eq!(stays(1, 0, 0), 0);
+    assert_eq!(stays(0, 0, 1), 0);
+    assert_eq!(stays(1, 1, 1), 0);
+}
+
 #[test]
 pub fn utilisation_is_taken_where_most_is_used_by_several_tasks() {
     let mut m = three_caches();
@@ -299,6 +296,13 @@ pub fn utilisation_is_taken_where_most_is_used_by_several_tasks() {
     assert_eq!(busiest_cpu(&mut m, UTIL, 1), 6);
     m.call("t_expected", &[5, 500]);
     assert_eq!(busiest_cpu(&mut m, UTIL, 1), 5);
+    // Those that wait would use more.
+    m.set([7], used(400).runnable(600));
+    assert_eq!(busiest_cpu(&mut m, UTIL, 1), 7);
+    // No more than a CPU can do.
+    m.set([6], used(1024));
+    m.set([7], used(400).runnable(2000));
+    assert_eq!(busiest_cpu(&mut m, UTIL, 1), 6);
 }
 
 #[test]
@@ -454,6 +458,11 @@ pub fn the_task_of_a_reduced_cpu_is_pushed_to_where_more_is_left() {
         let w = m.call("t_needs_push", &[4, 0, LOAD]);
         assert_eq!(w[3], pushes, "{state}, {here}");
     }
+    // A sibling has less than a CPU without, but all of it.
+    let mut m = Machine::new(&[vec![vec![1, 2]]], &[], &[]);
+    m.set([1], hogs(1));
+    m.pass(0, 0, IDLE);
+    assert_eq!(m.call("t_needs_push", &[1, 0, LOAD])[3], 0);
 }
 
 // Running dry --------------------------------------------------------------------------------
@@ -482,7 +491,6 @@ pub fn who_seldom_finds_a_task_seldom_looks() {
         m.kernel.state().random = random;
         assert_eq!(m.call("t_tries", &[0, 0])[2], looks, "{random}");
     }
-    // Two have been left out.
     assert_eq!(record(&mut m), [514, 256, 512]);
     // What is found counts for those left out, too: 1024 / 513, rounded.
     m.call("t_tried", &[0, 0, 0]);
@@ -542,6 +550,15 @@ pub fn a_waker_that_is_about_to_sleep_and_alone_leaves_its_cpu() {
 }
 
 #[test]
+pub fn the_wakee_stays_on_an_idle_cpu() {
+    let mut m = three_caches();
+    m.set([0], hogs(2));
+    // Tasks that sleep there are a load.
+    m.set([4], NONE.load(9000));
+    assert!(!pulled(&mut m, 4, 0));
+}
+
+#[test]
 pub fn the_wakee_goes_where_less_load_is() {
     let mut m = three_caches();
     let busy = |load, taken| hogs(2).load(load).taken(taken);
@@ -557,7 +574,6 @@ pub fn the_wakee_goes_where_less_load_is() {
     check(busy(979, 0), busy(1100, 0), [100, 0], true, true);
     check(busy(980, 0), busy(1100, 0), [100, 0], false, true);
     check(busy(981, 0), busy(1100, 0), [100, 0], false, false);
-    // By what is left of the CPUs.
     check(busy(439, 512), busy(1100, 0), [100, 0], true, true);
     check(busy(441, 512), busy(1100, 0), [100, 0], false, false);
     check(busy(2058, 0), busy(1100, 512), [100, 0], true, true);
@@ -622,12 +638,6 @@ pub fn then_the_cpu_before_the_last_one() {
     assert_eq!(m.call("t_idle_sibling", &[task, 4, 9])[3], 5);
 }
 
-#[test]
-pub fn a_new_task_was_on_its_parents_cpu() {
-    let mut m = three_caches();
-    assert_eq!(m.call("t_recent", &[1, 3])[2], 3);
-}
-
 /// CPUs 2 and 3 are a core.
 #[test]
 pub fn then_a_cpu_beside_the_last_one_or_a_whole_core() {
@@ -662,6 +672,9 @@ pub fn without_an_idle_core_one_idle_cpu_will_do_and_none_is_looked_for_again() 
     m.call("t_cache", &[0, 0, 1, 0]);
     assert_eq!(wakes(&mut m, 0, 0), 6);
     assert_eq!(m.call("t_cache_get", &[0])[2], 1);
+    // But not in a cache that is so busy that looking is vain.
+    m.call("t_cache", &[0, 0, 1, 8]);
+    assert_eq!(wakes(&mut m, 0, 0), 0);
 }
 
 /// CPUs where the task may not run do not count.

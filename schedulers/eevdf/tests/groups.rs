@@ -3,7 +3,7 @@
 //! averages by which it does. Expected values are those of `kernel/sched/fair.c` of 6.18.2, worked out by hand for made-up
 //! machines.
 
-use super::*;
+use super::cpus::*;
 
 /// `enum busyness`.
 const SPARE: i64 = 0;
@@ -410,6 +410,9 @@ pub fn a_new_task_goes_where_most_cpus_idle_then_where_least_is_used() {
         m.set(used, light(1));
         assert_eq!(m.idlest_of_all(1), idlest);
     }
+    m.set([4], NONE.util(500));
+    m.set([8], light(1));
+    assert_eq!(m.idlest_of_all(1), 1);
     for (util, idlest) in [([100, 99], 2), ([99, 100], 1), ([99, 99], 1)] {
         m.set([4], light(1).util(util[0]));
         m.set([8], light(1).util(util[1]));
@@ -498,7 +501,7 @@ pub fn a_new_task_stays_on_a_node_with_few_tasks() {
     m.set([0], light(1));
     let pinned = m.task(2, |cpu| cpu == 0 || cpu >= 8);
     assert_eq!(m.idlest(pinned, 2), 1);
-    let pinned = m.task(2, |cpu| cpu < 2 || cpu >= 8);
+    let pinned = m.task(2, |cpu| !(2..8).contains(&cpu));
     assert_eq!(m.idlest(pinned, 2), 0);
 }
 
@@ -528,6 +531,22 @@ pub fn a_new_task_stays_in_an_imbalanced_group_if_the_others_are_too() {
     assert_eq!(m.idlest_of_all(1), 1);
 }
 
+#[test]
+pub fn a_new_task_was_on_its_parents_cpu() {
+    let mut m = three_caches();
+    assert_eq!(m.call("t_recent", &[1, 3])[2], 3);
+}
+
+/// Caches of a node; more at higher levels, in proportion to the CPUs. With one cache, an eighth of its CPUs.
+#[test]
+pub fn nodes_may_have_a_task_for_each_cache() {
+    let allowed = |mut m: Machine, level| m.call("t_level", &[0, level])[6];
+    assert_eq!(allowed(four_nodes(), 2), 2);
+    assert_eq!(allowed(four_nodes(), 3), 4);
+    assert_eq!(allowed(Machine::even(2, 1, 32, 1), 1), 4);
+    assert_eq!(allowed(Machine::even(2, 1, 4, 1), 1), 1);
+}
+
 // Averages -----------------------------------------------------------------------------------
 
 #[test]
@@ -537,8 +556,9 @@ pub fn what_a_task_needs_rises_at_once_and_falls_slowly() {
         (500, 400, 500),
         (400, 400, 400),
         (391, 400, 400),
-        // A quarter of the way.
+        // A quarter of the way, rounded down.
         (388, 400, 397),
+        (330, 400, 382),
         (0, 400, 300),
     ] {
         // Its load: it has been runnable no more than it ran.

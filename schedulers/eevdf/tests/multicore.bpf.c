@@ -396,6 +396,23 @@ int t_should_balance(struct words *x)
 	return 0;
 }
 
+/* In: task, tasks on the CPU that it would go to, failed passes, how far it is ahead of the virtual
+ * time of its queue. Out: whether it stays for now. */
+SEC("syscall")
+int t_stays_behind(struct words *x)
+{
+	struct balance *b = this_balance();
+	struct fair_queue *from = queue(entity(x->w[0])->queue);
+
+	from->turns.sum = 0;
+	from->turns.weight = NICE_0_WEIGHT;
+	entity(x->w[0])->vruntime = from->min_vruntime + x->w[3];
+	queue(queue_of(0, b->dst))->nr_running = x->w[1];
+	domain(b->cpu, b->level)->nr_failed = x->w[2];
+	x->w[4] = stays_behind(b, x->w[0]);
+	return 0;
+}
+
 /* In: source, destination, what is to be moved. */
 SEC("syscall")
 int t_needs_push(struct words *x)

@@ -143,7 +143,7 @@ static __noinline void account_uneven(struct balance *b, struct cpu_domain *d)
 			lengthen_interval(b, d);
 			return;
 		}
-		if (push != PUSH_NONE)
+		if (PUSH_COUNTS && push != PUSH_NONE)
 			WRITE_ONCE(d->nr_failed, hot_tries(d) + 1);
 	}
 	if (push != PUSH_BEGUN)
@@ -278,7 +278,7 @@ static __always_inline void rebalance(u32 cpu, enum balance_idle state, u64 now_
 		WRITE_ONCE(cpu_state(cpu)->max_idle_cost_ns, max_of(cost_ns, migration_cost_ns));
 	/* Partner: the CPU that balances for the idle ones. */
 	WRITE_ONCE(cpu_state(cpu)->next_balance, next);
-	if (idle == LB_IDLE && (s64)(READ_ONCE(nohz_next_balance) - next) > 0)
+	if (IDLE_LOWERS_NOHZ && idle == LB_IDLE && (s64)(READ_ONCE(nohz_next_balance) - next) > 0)
 		WRITE_ONCE(nohz_next_balance, next);
 }
 
@@ -366,7 +366,7 @@ __noinline int balance_idle(u32 here, u64 now_ns)
 			continue;
 		if (cpu == here && update)
 			WRITE_ONCE(nohz_next_balance, next);
-		if (cpu == here || is_due(cpu, tick)) {
+		if ((KICKED_BALANCES && cpu == here) || is_due(cpu, tick)) {
 			if (cpu != here)
 				count_load(cpu, tick);
 			rebalance(cpu, nr_running(cpu) ? LB_BUSY : LB_IDLE, now_ns);
@@ -407,8 +407,10 @@ static __always_inline u32 search_levels(u32 cpu, u64 now_ns, u64 *next, u64 *co
 			*next = due_idle(d, *next);
 			break;
 		}
-		if (!newidle_tries(cpu, level))
+		if (!newidle_tries(cpu, level)) {
+			*next = due_idle(d, *next);
 			continue;
+		}
 		begin_ns = bpf_ktime_get_ns();
 		balance_domain(cpu, level, LB_NEWIDLE, now_ns);
 		found = b->nr_moved;

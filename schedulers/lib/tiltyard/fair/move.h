@@ -106,6 +106,8 @@ static __noinline bool may_move(struct balance *b, u32 i, u32 to)
 	struct cpu_domain *d = domain(b->cpu, b->level);
 	struct fair_entity *e = entity(i);
 
+	if (stays_behind(b, i))
+		return false;
 	if (to != b->dst) {
 		b->some_pinned = true;
 		if (to != NOWHERE && b->new_dst == NOWHERE)
@@ -241,7 +243,7 @@ static __noinline void detach_any(struct balance *b, u32 curr)
 			break;
 		if (b->seen_to[n & (MAX_SEEN - 1)] != b->dst || !still_there(b, n) || !e->waiting ||
 		    !(custody_holds(&e->custody) || i == curr) ||
-		    (READ_ONCE(d->nr_failed) <= hot_tries(d) && is_hot(b, i)))
+		    (!PUSH_TAKES_HOT && READ_ONCE(d->nr_failed) <= hot_tries(d) && is_hot(b, i)))
 			continue;
 		detach_task(b, i);
 		e->pushed = i == curr;

@@ -75,7 +75,7 @@ __noinline int idlest_cpu(struct task_struct *p __arg_trusted, u32 index, u32 he
 			}
 		} else if (found < 0) {
 			load = cpu_load(cpu);
-			if (load < least || (load == least && cpu == here)) {
+			if (load < least || (HERE_IF_EQUAL && load == least && cpu == here)) {
 				least = load;
 				busy = cpu;
 			}

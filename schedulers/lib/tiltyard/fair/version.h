@@ -7,6 +7,11 @@
  *	BUSY_TICKS_LESS		so many ticks earlier than others a busy CPU balances
  *	NEWIDLE_LENGTHENS	a search by a CPU that runs dry, in vain, lengthens the interval
  *	SIBLINGS_SHARE_CACHE	no task is too hot for another CPU of its core
+ *	PUSH_TAKES_HOT		nor for a push
+ *	PUSH_COUNTS		a push counts as enough failed passes for hot tasks to move
+ *	HERE_IF_EQUAL		of equally loaded CPUs a new task prefers the one it is born on
+ *	KICKED_BALANCES		a CPU woken to balance for idle ones does so for itself, due or not
+ *	IDLE_LOWERS_NOHZ	each pass of an idle CPU may bring the next such wakeup forward
  */
 #ifndef __LIB_FAIR_VERSION_H
 #define __LIB_FAIR_VERSION_H
@@ -41,9 +46,11 @@ static void born_on(u32 i, u32 cpu);
 int should_balance(void);
 int busiest_group(void);
 int busiest_cpu(u32 index, u32 pct);
-/* Whether moving task @i helps, and how much it makes up for; whether it is time to push a running
+/* Whether moving task @i helps, and how much it makes up for; whether it is not to be moved unless
+ * passes fail; whether it is time to push a running
  * task; whether @cpu, which has run dry, idles for long enough to look for one. */
 static bool fits(struct balance *b, u32 i, s64 *amount);
+static bool stays_behind(struct balance *b, u32 i);
 static bool needs_push(struct balance *b, const struct cpu_domain *d);
 static bool newidle_pays(u32 cpu, const struct fair_cpu *cs);
 /* Whether it looks at @level, and that it has, and found @found tasks. */

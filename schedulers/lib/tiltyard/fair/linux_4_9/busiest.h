@@ -260,6 +260,11 @@ __noinline int should_balance(void)
 	return b->dst == (who == NOWHERE ? g->balancer : who);
 }
 
+static __always_inline bool stays_behind(struct balance *b, u32 i)
+{
+	return false;
+}
+
 /* Is it time to push a running task? */
 static __noinline bool needs_push(struct balance *b, const struct cpu_domain *d)
 {

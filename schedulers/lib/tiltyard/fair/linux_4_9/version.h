@@ -17,4 +17,9 @@ enum {
 	BUSY_TICKS_LESS = 0,
 	NEWIDLE_LENGTHENS = true,
 	SIBLINGS_SHARE_CACHE = false,
+	PUSH_TAKES_HOT = false,
+	PUSH_COUNTS = true,
+	HERE_IF_EQUAL = true,
+	KICKED_BALANCES = true,
+	IDLE_LOWERS_NOHZ = true,
 };

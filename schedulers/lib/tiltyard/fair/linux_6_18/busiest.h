@@ -70,7 +70,7 @@ static __noinline bool is_busier(const struct group_stats *s, const struct group
 	default:
 		if (s->type == GROUP_SIBLINGS && (s->nr_idle || than->nr_idle))
 			return has_less_spare(s, than);
-		/* The first one, but siblings need it more. */
+		/* The last one; of cores with siblings, which need it more, the first. */
 		return !than->is_core;
 	}
 }
@@ -137,12 +137,13 @@ static __noinline u64 movable(const struct balance *b, u32 cpu, u32 pct)
 		return 0;
 	if (b->compared.what == MOVE_TASKS)
 		return nr;
+	/* Of tasks that wait much, rather what they would use. */
 	if (b->compared.what == MOVE_UTIL)
-		return nr > 1 ? util_of(cpu) : 0;
+		return nr > 1 ? min_of(max_of(util_of(cpu), runnable_of(cpu)), CAPACITY) : 0;
 	/* A lone task is moved whole, or if its CPU has little left for it. */
 	if (nr == 1 && (s64)load > b->imbalance && !capacity_reduced(cpu, pct))
 		return 0;
-	return load * CAPACITY / (room_of(cpu) ?: 1);
+	return load;
 }
 
 /* The CPU of the group from which tasks are taken; -1: none. */
@@ -150,17 +151,20 @@ __noinline int busiest_cpu(u32 index, u32 pct)
 {
 	const struct cpu_group *g = cpu_group(index);
 	struct balance *b = this_balance();
-	u64 most = 0;
+	u64 most = 0, of = 1;
 	s32 found = -1;
 	u32 n;
 
 	bpf_for (n, 0, g->nr) {
 		u32 cpu = member(g, n);
 		u64 amount = movable(b, cpu, pct);
+		/* Load counts by capacity. */
+		u64 capacity = b->compared.what == MOVE_LOAD ? room_of(cpu) : 1;
 
-		if (amount <= most)
+		if (amount * of <= most * capacity)
 			continue;
 		most = amount;
+		of = capacity;
 		found = cpu;
 	}
 	return found;
@@ -205,6 +209,5 @@ static __noinline bool needs_push(struct balance *b, const struct cpu_domain *d)
 	if (b->compared.what == MOVE_TASKS && READ_ONCE(d->nr_failed) > hot_tries(d) + 2)
 		return true;
 	return b->idle != LB_BUSY && READ_ONCE(cpu_state(b->src)->nr_tasks) == 1 &&
-	       capacity_reduced(b->src, pct) &&
-	       capacity_of(b->src) * pct < capacity_of(b->dst) * 100;
+	       capacity_reduced(b->src, pct) && room_of(b->src) * pct < room_of(b->dst) * 100;
 }

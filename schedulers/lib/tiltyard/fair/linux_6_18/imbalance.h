@@ -72,10 +72,11 @@ static __noinline void even_out_load(struct balance *b)
 		if (local->avg >= c->domain_avg)
 			return;
 	}
-	/* With averages of rounded loads, either may be on the wrong side. */
+	/* As unsigned numbers: if the busiest has less than the average, what the own one lacks
+	 * counts. */
 	move(b, MOVE_LOAD,
-	     min_of(less(busiest->avg, c->domain_avg) * busiest->capacity,
-		    less(c->domain_avg, local->avg) * local->capacity) /
+	     min_of((busiest->avg - c->domain_avg) * busiest->capacity,
+		    (c->domain_avg - local->avg) * local->capacity) /
 		     CAPACITY);
 }
 
@@ -137,4 +138,17 @@ static __always_inline bool fits(struct balance *b, u32 i, s64 *amount)
 	else
 		*amount = task_h_load(i, tick_of(b->now_ns)) ?: 1;
 	return *amount >> (failed < 63 ? failed : 63) <= b->imbalance;
+}
+
+/* Task @i is not eligible, of the rule. */
+static bool is_eligible(u32 q, u32 i);
+
+/* Task @i has had more than its share, and would have to wait on the other CPU as well. */
+static __always_inline bool stays_behind(struct balance *b, u32 i)
+{
+	struct fair_entity *e = entity(i);
+
+	return !READ_ONCE(domain(b->cpu, b->level)->nr_failed) &&
+	       READ_ONCE(queue(queue_of(e->group, b->dst))->nr_running) &&
+	       !is_eligible(e->queue, i);
 }

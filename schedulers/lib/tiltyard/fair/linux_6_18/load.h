@@ -155,7 +155,7 @@ static __noinline void estimate(u32 i, u64 now_ns)
 		now = util;
 	else if (was - util >= EXPECTED_MARGIN &&
 		 util + EXPECTED_MARGIN >= task_runnable(i, now_ns))
-		now = was - (was - util) / 4;
+		now = (4 * was - (was - util)) / 4;
 	WRITE_ONCE(past_of(i)->expected, now);
 }
 

@@ -101,29 +101,20 @@ static __always_inline u64 load_per_capacity(const struct group_stats *s)
 /*
  * Up to this many tasks, a node of @cpu's domain at NUMA level @level may have a little more to do
  * than others, since memory that is far away costs more: an eighth of a node with one cache, or a
- * task for each cache; more at levels above the first.
+ * task for each cache; more at levels above the first, in proportion to their CPUs.
  */
 static __noinline u32 numa_allowance(u32 cpu, u32 level)
 {
-	u32 l, allowed = 0;
+	u32 of_node = ring_size(LEVEL_DIE, cpu), caches = of_node / (llc_size(cpu) ?: 1);
+	u32 allowed = (caches == 1 ? of_node / 8 : caches) ?: 1, first = 0, l;
 
-	bpf_for (l, 1, MAX_LEVELS) {
-		struct cpu_domain *d = domain(cpu, l), *below = domain(cpu, l - 1), *above = d;
-		u32 caches = d->nr_cpus / (below->nr_cpus ?: 1);
-
-		if (l > level)
+	bpf_for (l, 0, MAX_LEVELS) {
+		if (first || l > level)
 			break;
-		/* The first level beyond a cache. */
-		if (d->kind <= LEVEL_MC || below->kind > LEVEL_MC)
-			continue;
-		allowed = (caches == 1 ? d->nr_cpus / 8 : caches) ?: 1;
-		if (l + 1 < nr_domains(cpu))
-			above = domain(cpu, l + 1);
-		if (level > l)
-			allowed *= domain(cpu, level)->nr_cpus / (above->nr_cpus ?: 1) ?: 1;
-		break;
+		if (domain(cpu, l)->kind == LEVEL_NUMA)
+			first = domain(cpu, l)->nr_cpus;
 	}
-	return allowed;
+	return allowed * (domain(cpu, level)->nr_cpus / (first ?: 1) ?: 1);
 }
 
 /* Whether a difference of @imbalance tasks or idle CPUs between nodes does not matter, if the one

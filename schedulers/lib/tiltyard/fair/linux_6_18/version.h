@@ -21,4 +21,9 @@ enum {
 	BUSY_TICKS_LESS = 1,
 	NEWIDLE_LENGTHENS = false,
 	SIBLINGS_SHARE_CACHE = true,
+	PUSH_TAKES_HOT = true,
+	PUSH_COUNTS = false,
+	HERE_IF_EQUAL = false,
+	KICKED_BALANCES = false,
+	IDLE_LOWERS_NOHZ = false,
 };

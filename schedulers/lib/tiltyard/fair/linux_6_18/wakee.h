@@ -93,22 +93,29 @@ __noinline int idle_core_of_cache(struct task_struct *p __arg_trusted, u32 targe
 			continue;
 		if (core_is_idle(cpu))
 			return cpu;
-		if (beside < 0 && is_idle(cpu))
-			beside = cpu;
+		if (beside < 0)
+			beside = idle_cpu_from(p, ring_first(LEVEL_SMT, cpu), LEVEL_SMT);
 	}
 	WRITE_ONCE(cpu_state(ring_first(LEVEL_MC, target))->has_idle_cores, false);
 	return beside;
 }
 
-/* An idle CPU of @target's cache that p may use, unless it is so busy that looking is vain. */
+/* How many CPUs of @target's cache a wakeup looks at. */
+static __always_inline u32 scanned(u32 target)
+{
+	u32 first = ring_first(LEVEL_MC, target);
+
+	barrier_var(first);
+	return llc_size(target) - READ_ONCE(not_scanned[first & (MAX_CPUS - 1)]);
+}
+
+/* The first idle CPU of those of @target's cache that are looked at and that p may use. */
 __noinline int idle_cpu_of_cache(struct task_struct *p __arg_trusted, u32 target)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	u32 cpu = target, first = ring_first(LEVEL_MC, target), left, n;
+	u32 cpu = target, left = scanned(target), n;
 	s32 found = -1;
 
-	barrier_var(first);
-	left = llc_size(target) - READ_ONCE(not_scanned[first & (MAX_CPUS - 1)]);
 	bpf_for (n, 0, llc_size(target)) {
 		cpu = ring_next(LEVEL_MC, cpu);
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
@@ -161,6 +168,8 @@ __noinline int idle_sibling(struct task_struct *p __arg_trusted, u32 target, u32
 		if (found >= 0)
 			return found;
 	}
-	found = idle_cores ? idle_core_of_cache(p, target) : idle_cpu_of_cache(p, target);
+	/* Hardly a CPU idles: looking is vain, even for a core. */
+	if (scanned(target))
+		found = idle_cores ? idle_core_of_cache(p, target) : idle_cpu_of_cache(p, target);
 	return found < 0 ? target : found;
 }
