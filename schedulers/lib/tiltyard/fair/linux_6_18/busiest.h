@@ -209,5 +209,5 @@ static __noinline bool needs_push(struct balance *b, const struct cpu_domain *d)
 	if (b->compared.what == MOVE_TASKS && READ_ONCE(d->nr_failed) > hot_tries(d) + 2)
 		return true;
 	return b->idle != LB_BUSY && READ_ONCE(cpu_state(b->src)->nr_tasks) == 1 &&
-	       capacity_reduced(b->src, pct) && room_of(b->src) * pct < room_of(b->dst) * 100;
+	       room_of(b->src) * pct < room_of(b->dst) * 100;
 }
