@@ -188,7 +188,7 @@ const MUTATIONS: &[Mutation] = &[
     ["a pass earlier pushes", "../lib/tiltyard/fair/linux_6_18/busiest.h", "> hot_tries(d) + 2)", "> hot_tries(d) + 1)", "a_running_task_is_pushed_after_passes_for_tasks_have_failed"],
     ["a busy CPU has tasks of reduced CPUs pushed to it", "../lib/tiltyard/fair/linux_6_18/busiest.h", "return b->idle != LB_BUSY && READ_ONCE(cpu_state(b->src)", "return READ_ONCE(cpu_state(b->src)", "the_task_of_a_reduced_cpu_is_pushed_to_where_more_is_left"],
     ["one of several tasks of a reduced CPU is pushed", "../lib/tiltyard/fair/linux_6_18/busiest.h", "READ_ONCE(cpu_state(b->src)->nr_tasks) == 1 &&", "true &&", "the_task_of_a_reduced_cpu_is_pushed_to_where_more_is_left"],
-    ["tasks are pushed to where no more is left", "../lib/tiltyard/fair/linux_6_18/busiest.h", " && room_of(b->src) * pct < room_of(b->dst) * 100;", ";", "the_task_of_a_reduced_cpu_is_pushed_to_where_more_is_left"],
+    ["tasks are pushed to where no more is left", "../lib/tiltyard/fair/linux_6_18/busiest.h", " &&\n\t       room_of(b->src) * pct < room_of(b->dst) * 100;", ";", "the_task_of_a_reduced_cpu_is_pushed_to_where_more_is_left"],
     ["who runs dry looks however short it idles", "../lib/tiltyard/fair/linux_6_18/newidle.h", "return READ_ONCE(cs->avg_idle_ns) >= READ_ONCE(domain(cpu, 0)->max_newidle_ns);", "return true;", "who_idles_for_too_short_does_not_look"],
     ["who runs dry always looks", "../lib/tiltyard/fair/linux_6_18/newidle.h", "if (!newidle_random || bpf", "if (true || bpf", "who_seldom_finds_a_task_seldom_looks"],
     ["earlier versions leave out searches", "../lib/tiltyard/fair/linux_6_18/newidle.h", "if (!newidle_random || bpf", "if (bpf", "until_later_versions_who_runs_dry_always_looks"],
