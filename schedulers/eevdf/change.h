@@ -45,13 +45,13 @@ static __noinline void reweight(u32 q, u32 i, u64 weight, u64 now_ns)
 	store_lag(q, i);
 	e->turn.deadline -= e->vruntime;
 	e->relative = true;
-	cfs_rq->nr_running--;
+	WRITE_ONCE(cfs_rq->nr_running, cfs_rq->nr_running - 1);
 	uncount(q, i);
 	cfs_rq->weight += weight - e->load.weight;
 	rescale(i, weight, inverse_of(weight));
 	place(q, i, false);
 	count(q, i);
-	cfs_rq->nr_running++;
+	WRITE_ONCE(cfs_rq->nr_running, cfs_rq->nr_running + 1);
 	update_min_vruntime(q);
 }
 
@@ -62,18 +62,18 @@ static __noinline void undelay(u32 q, u32 i)
 	struct fair_entity *e = entity(i);
 	struct fair_queue *cfs_rq = queue(q);
 
-	e->turn.delayed = false;
+	WRITE_ONCE(e->turn.delayed, false);
 	if (!delay_zero)
 		return;
 	store_lag(q, i);
 	if (e->turn.lag <= 0)
 		return;
-	cfs_rq->nr_running--;
+	WRITE_ONCE(cfs_rq->nr_running, cfs_rq->nr_running - 1);
 	uncount(q, i);
 	e->turn.lag = 0;
 	place(q, i, false);
 	count(q, i);
-	cfs_rq->nr_running++;
+	WRITE_ONCE(cfs_rq->nr_running, cfs_rq->nr_running + 1);
 }
 
 /* Where it is. */

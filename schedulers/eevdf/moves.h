@@ -81,7 +81,7 @@ static __always_inline void enqueue_entity(u32 q, u32 i, u64 now_ns)
 	/* Partner: still_there(). */
 	WRITE_ONCE(e->on_rq, true);
 	cfs_rq->weight += e->load.weight;
-	cfs_rq->nr_running++;
+	WRITE_ONCE(cfs_rq->nr_running, cfs_rq->nr_running + 1);
 	wait_aside(q, i);
 }
 
@@ -199,7 +199,7 @@ static __always_inline bool is_to_be_delayed(u32 q, u32 i, u32 how)
 static __always_inline void delay(u32 q, u32 i, u64 now_ns)
 {
 	update_load(i, now_ns);
-	entity(i)->turn.delayed = true;
+	WRITE_ONCE(entity(i)->turn.delayed, true);
 	if (queue(q)->curr != i)
 		return;
 	queue(q)->curr = 0;
@@ -225,12 +225,12 @@ static __always_inline void dequeue_entity(u32 q, u32 i, u64 now_ns, u32 how)
 		cfs_rq->curr = 0;
 	WRITE_ONCE(e->on_rq, false);
 	cfs_rq->weight -= e->load.weight;
-	cfs_rq->nr_running--;
+	WRITE_ONCE(cfs_rq->nr_running, cfs_rq->nr_running - 1);
 	if (!(how & LEAVE_BRIEFLY))
 		update_min_vruntime(q);
 	if (!(how & LEAVE_DELAYED))
 		return;
-	e->turn.delayed = false;
+	WRITE_ONCE(e->turn.delayed, false);
 	if (delay_zero && e->turn.lag > 0)
 		e->turn.lag = 0;
 }
