@@ -615,3 +615,39 @@ pub fn a_task_takes_its_part_of_the_averages_along() {
     m.call("t_carry", &[2, 1, 1, NOW_NS]);
     assert_eq!(runnable(&mut m), 550);
 }
+
+/// As much as the group weighs, of what its tasks' load is of theirs; no more than if they always ran.
+#[test]
+pub fn the_load_of_a_task_is_carried_to_the_groups_above() {
+    let mut m = three_caches();
+    m.set([4], hogs(1).load(2000));
+    m.call("t_entity", &[1, 4, 256, 100, 0, 0]);
+    m.call("t_task_group", &[1, 4, 700, 300, 1, 256]);
+    let load = |m: &mut Machine, weight, new| {
+        let w = m.call("t_group_load", &[1, 4, weight, new]);
+        [w[4], w[5]]
+    };
+    assert_eq!(load(&mut m, 1024, 0), [300, 2000]);
+    // A quarter of the time.
+    m.call("t_carry", &[1, 1, 0, NOW_NS]);
+    assert_eq!(load(&mut m, 1024, 0), [556, 2256]);
+    m.call("t_carry", &[1, 1, 0, NOW_NS]);
+    m.call("t_carry", &[1, 1, 0, NOW_NS]);
+    assert_eq!(load(&mut m, 1024, 0), [1024, 2724]);
+    // When it has gone, no more than those that stay: 700 of 1024.
+    m.call("t_carry", &[1, 0, 0, NOW_NS]);
+    assert_eq!(load(&mut m, 1024, 0), [700, 2400]);
+    // Half of the weight.
+    assert_eq!(load(&mut m, 0, 512), [350, 2050]);
+    // Nobody stays: what it was decays.
+    m.call("t_carry", &[1, 0, 0, NOW_NS]);
+    assert_eq!(load(&mut m, 0, 0), [350, 2050]);
+}
+
+/// So that a CPU that has always idled is chosen.
+#[test]
+pub fn idle_times_begin_with_the_scheduler() {
+    let mut m = three_caches();
+    m.call("t_begin", &[]);
+    assert_eq!(m.call("t_cache_get", &[4])[4], NOW_NS);
+}

@@ -97,6 +97,14 @@ int t_cache_get(struct words *x)
 
 	x->w[2] = cpu_state(first)->has_idle_cores;
 	x->w[3] = not_scanned[first & (MAX_CPUS - 1)];
+	x->w[4] = cpu_state(x->w[0])->idle_since_ns;
+	return 0;
+}
+
+SEC("syscall")
+int t_begin(struct words *x)
+{
+	init_version();
 	return 0;
 }
 
@@ -284,6 +292,22 @@ int t_carry(struct words *x)
 		load_comes(x->w[0], x->w[2], x->w[3]);
 	else
 		load_leaves(x->w[0], x->w[3]);
+	return 0;
+}
+
+/* In: group, CPU, weight of what is in its queue, a new weight in units (0: it keeps its own). Out:
+ * load of the entity that stands for it, and of the root queue. */
+SEC("syscall")
+int t_group_load(struct words *x)
+{
+	u32 q = queue_of(x->w[0], x->w[1]), owner = owner_of(q);
+
+	queue(q)->weight = x->w[2] << WEIGHT_SHIFT;
+	entity(owner)->attached = true;
+	if (x->w[3])
+		rescale(owner, x->w[3] << WEIGHT_SHIFT, 0);
+	x->w[4] = entity(owner)->pelt.load_avg;
+	x->w[5] = queue(queue_of(0, x->w[1]))->pelt.load_avg;
 	return 0;
 }
 

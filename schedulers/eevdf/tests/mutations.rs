@@ -53,7 +53,7 @@ const MUTATIONS: &[Mutation] = &[
     ["a group requests the default", "moves.h", "entity(i)->turn.custom = true;", ";", "turns_of_scripts"],
     ["a new weight leaves the lag", "change.h", "e->turn.lag = divide(e->turn.lag * before, weight);", ";", "renicing"],
     ["a new weight leaves the deadline", "change.h", "if (e->relative)\n\t\te->turn.deadline =", "if (false)\n\t\te->turn.deadline =", "renicing"],
-    ["a group stays where it is in spite of its weight", "change.h", "place(q, i, false);\n\tcount(q, i);\n\tcfs_rq->nr_running++;\n\tupdate_min", "e->turn.deadline += e->vruntime;\n\te->relative = false;\n\tcount(q, i);\n\tcfs_rq->nr_running++;\n\tupdate_min", "changes_of_a_groups_weight"],
+    ["a group stays where it is in spite of its weight", "change.h", "place(q, i, false);\n\tcount(q, i);\n\tWRITE_ONCE(cfs_rq->nr_running, cfs_rq->nr_running + 1);\n\tupdate_min", "e->turn.deadline += e->vruntime;\n\te->relative = false;\n\tcount(q, i);\n\tcfs_rq->nr_running++;\n\tupdate_min", "changes_of_a_groups_weight"],
     ["a group's weight is always the same", "change.h", "if (!is_task(i) && queue(owned_queue(i))->weight)", "if (false)", "turns_of_scripts"],
     ["who is wanted again is rid of its debt", "change.h", "\tif (e->turn.lag <= 0)\n\t\treturn;\n", "", "waking"],
     ["idle tasks go on in spite of others", "queue.h", "if (is_idle_entity(i) && !is_idle_entity(j)) {", "if (false) {", "waking"],
@@ -166,6 +166,12 @@ const MUTATIONS: &[Mutation] = &[
     ["who waits would use no more", "../lib/tiltyard/fair/linux_6_18/busiest.h", "max_of(util_of(cpu), runnable_of(cpu))", "util_of(cpu)", "utilisation_is_taken_where_most_is_used_by_several_tasks"],
     ["who waits would use more than a CPU", "../lib/tiltyard/fair/linux_6_18/busiest.h", "min_of(max_of(util_of(cpu), runnable_of(cpu)), CAPACITY)", "max_of(util_of(cpu), runnable_of(cpu))", "utilisation_is_taken_where_most_is_used_by_several_tasks"],
     ["idle cores are looked for in vain", "../lib/tiltyard/fair/linux_6_18/wakee.h", "\tif (scanned(target))\n", "\tif (true)\n", "without_an_idle_core_one_idle_cpu_will_do_and_none_is_looked_for_again"],
+    ["a task is no load to the groups above", "../lib/tiltyard/fair/linux_6_18/load.h", "load = min_of(load + most * part / CAPACITY, most);", ";", "the_load_of_a_task_is_carried_to_the_groups_above"],
+    ["groups have more load than they weigh", "../lib/tiltyard/fair/linux_6_18/load.h", "load = min_of(load + most * part / CAPACITY, most);", "load += most * part / CAPACITY;", "the_load_of_a_task_is_carried_to_the_groups_above"],
+    ["groups keep the load of who has gone", "../lib/tiltyard/fair/linux_6_18/load.h", "load = min_of(load, most * queue(q)->pelt.load_avg / weight);", ";", "the_load_of_a_task_is_carried_to_the_groups_above"],
+    ["a new weight counts from now on", "change.h", "\trescale_load(i, before, weight);\n", "", "the_load_of_a_task_is_carried_to_the_groups_above"],
+    ["a queue does not notice a group's load", "../lib/tiltyard/fair/linux_6_18/load.h", "\tif (e->attached) {\n\t\tWRITE_ONCE(of_queue", "\tif (false) {\n\t\tWRITE_ONCE(of_queue", "the_load_of_a_task_is_carried_to_the_groups_above"],
+    ["CPUs have idled since never", "../lib/tiltyard/fair/linux_6_18/newidle.h", "WRITE_ONCE(cpu_state(cpu)->idle_since_ns, now_ns);", ";", "idle_times_begin_with_the_scheduler"],
     ["who has had more than its share goes", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "!is_eligible(e->queue, i);", "false;", "a_task_that_has_had_more_than_its_share_stays_at_first"],
     ["who has had more than its share stays for ever", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "!READ_ONCE(domain(b->cpu, b->level)->nr_failed) &&\n", "true &&\n", "a_task_that_has_had_more_than_its_share_stays_at_first"],
     ["who has had more than its share stays away from an idle CPU", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "READ_ONCE(queue(queue_of(e->group, b->dst))->nr_running) &&\n", "true &&\n", "a_task_that_has_had_more_than_its_share_stays_at_first"],
@@ -275,7 +281,8 @@ const TESTS: &[(&str, fn())] = named! {
         of_busy_groups_a_new_task_chooses_the_one_with_the_least_load, a_new_task_stays_on_a_node_with_few_tasks,
         a_new_task_goes_only_where_it_may_run, a_new_task_stays_in_an_imbalanced_group_if_the_others_are_too,
         what_a_task_needs_rises_at_once_and_falls_slowly, what_is_needed_of_a_cpu_is_what_its_runnable_tasks_need,
-        a_task_has_been_runnable_as_its_load_says, a_task_takes_its_part_of_the_averages_along;
+        a_task_has_been_runnable_as_its_load_says, the_load_of_a_task_is_carried_to_the_groups_above, idle_times_begin_with_the_scheduler,
+        a_task_takes_its_part_of_the_averages_along;
     schedules: turns_of_scripts, turns_with_a_feature_changed;
 };
 
