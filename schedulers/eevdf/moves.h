@@ -134,7 +134,7 @@ static __noinline void join_queues(u32 i, u64 now_ns)
 	}
 }
 
-/* Task i is runnable. It is last to be looked at by balancing. */
+/* Task i is runnable. Balancing looks at it last. */
 static __always_inline void count_runnable(u32 i, u64 now_ns)
 {
 	struct fair_cpu *cs = cpu_state(entity(i)->cpu);

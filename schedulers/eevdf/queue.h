@@ -16,7 +16,7 @@ static __noinline void set_current(u32 q, u32 i, u64 now_ns)
 	update_load(i, now_ns);
 	protect(q, i);
 	queue(q)->curr = i;
-	/* Balancing looks last at who has run last. */
+	/* Balancing looks last at the task that ran most recently. */
 	if (is_task(i))
 		list_task_last(cpu_state(entity(i)->cpu), i);
 }

@@ -634,14 +634,14 @@ pub fn the_load_of_a_task_is_carried_to_the_groups_above() {
     m.call("t_carry", &[1, 1, 0, NOW_NS]);
     m.call("t_carry", &[1, 1, 0, NOW_NS]);
     assert_eq!(load(&mut m, 1024, 0), [1024, 2724]);
-    // When it has gone, no more than those that stay: 700 of 1024.
+    // When it leaves, no more than those that stay: 700 less 256, of 1024.
     m.call("t_carry", &[1, 0, 0, NOW_NS]);
-    assert_eq!(load(&mut m, 1024, 0), [700, 2400]);
+    assert_eq!(load(&mut m, 1024, 0), [444, 2144]);
     // Half of the weight.
-    assert_eq!(load(&mut m, 0, 512), [350, 2050]);
+    assert_eq!(load(&mut m, 0, 512), [222, 1922]);
     // Nobody stays: what it was decays.
     m.call("t_carry", &[1, 0, 0, NOW_NS]);
-    assert_eq!(load(&mut m, 0, 0), [350, 2050]);
+    assert_eq!(load(&mut m, 0, 0), [222, 1922]);
 }
 
 /// So that a CPU that has always idled is chosen.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Linux's fair class as callbacks of sched_ext. Who includes this defines before it the rule by
- * which the tasks of a CPU take turns (rule.h), and includes how CPUs are compared (version.h).
+ * Linux's fair class as callbacks of sched_ext. A scheduler first defines the rule by which the
+ * tasks of a CPU take turns (rule.h) and includes how CPUs are compared (version.h).
  *
  *   types.h    entities, queues, CPUs              load.h     tasks, capacity, loads of CPUs
  *   pelt.h     decaying averages                   idle.h     idle CPUs

@@ -4,7 +4,8 @@
  * the load of a CPU is differs by version (version.h).
  *
  * Other CPUs are looked at without their locks, here and in all that uses this, as in Linux: each
- * at another moment. Partners are the updates under the lock, in queue.h and pelt_update().
+ * at another moment. Partners are the updates under the lock, in the rule's headers and in
+ * pelt_advance().
  */
 #ifndef __LIB_FAIR_LOAD_H
 #define __LIB_FAIR_LOAD_H

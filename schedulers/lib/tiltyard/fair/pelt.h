@@ -76,9 +76,9 @@ static __always_inline void pelt_fade(struct pelt *a, u64 segments)
 }
 
 /*
- * Brings an average to now_ns. Since the last update `weight` (units of the table) counts as load,
- * zero if nothing was runnable, and `runnable` as what was. Returns true if a segment boundary was
- * crossed, that is, if the averages are new.
+ * Brings an average to now_ns. The time since the last update counts with `weight` (units of the
+ * table; zero if nothing was runnable) as load and with `runnable` as runnable load. Returns true
+ * if a segment boundary was crossed, that is, if the averages are new.
  */
 static __always_inline bool pelt_advance(struct pelt *a, u64 now_ns, u64 weight, u64 runnable,
 					 bool running)
@@ -112,7 +112,8 @@ static __always_inline bool pelt_advance(struct pelt *a, u64 now_ns, u64 weight,
 	pelt_add(a, pelt_contribution(segments) + units, weight, runnable, running);
 	a->phase = units;
 
-	/* Partners: cpu_load(), cpu_util() and effective_load() on other CPUs. */
+	/* Partners: readers on other CPUs, as cpu_load(), cpu_util(), util_of(), effective_load().
+	 */
 	WRITE_ONCE(a->load_avg, a->load_sum / PELT_MAX);
 	WRITE_ONCE(a->runnable_avg, a->runnable_sum / PELT_MAX);
 	WRITE_ONCE(a->util_avg, a->util_sum / PELT_MAX);
@@ -126,7 +127,8 @@ static __noinline bool pelt_update(struct pelt *a, u64 now_ns, u64 weight, bool 
 	return pelt_advance(a, now_ns, weight, of_queue ? weight : 0, running);
 }
 
-/* The runnable load of a CPU's root queue is the number @nr of its tasks, whatever they weigh. */
+/* In 6.18, the runnable load of a CPU's root queue is the number @nr of its tasks, whatever their
+ * weights. */
 static __maybe_unused __noinline bool pelt_update_tasks(struct pelt *a, u64 now_ns, u64 weight,
 							u32 nr, bool running)
 {

@@ -24,7 +24,8 @@ const volatile bool newidle_balance = true;
 const volatile u32 busy_factor = 32;
 /* Most tasks that one pass looks at. */
 const volatile u32 nr_migrate = 32;
-/* A task that ran so shortly ago has a warm cache; a CPU that idles for less does not look. */
+/* A task that ran more recently than this has a warm cache. In Linux 4.9, a CPU whose idle times
+ * are shorter does not look for tasks either. */
 const volatile u64 migration_cost_ns = 500000;
 /* A kernel with CONFIG_PREEMPT moves one task at a time to a CPU that runs dry. */
 const volatile bool newidle_one = false;
@@ -38,10 +39,10 @@ const volatile bool wide_wakeups = true;
 const volatile u32 tick_hz = 250;
 
 /*
- * One of the bugs of "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016); domains.h and
- * linux_4_9/busiest.h have the others. The ATC'18 paper compares versions without "obvious bugs
- * that were not intended as features" (its section 7). Its section 2.1 describes this one and
- * group_imbalance_bug. A wakee stays within its cache, although another one has idle CPUs.
+ * A wakee stays within its cache even if another cache has idle CPUs. This is one of the bugs of
+ * "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016); domains.h and linux_4_9/busiest.h
+ * have the others. The ATC'18 paper compares versions without "obvious bugs that were not intended
+ * as features" (its section 7); its section 2.1 describes this bug and group_imbalance_bug.
  */
 const volatile bool overload_on_wakeup_bug = true;
 

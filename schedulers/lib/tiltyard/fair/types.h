@@ -4,8 +4,8 @@
  * tiltyard/groups.h has it. Index 0 of the entities is "none".
  *
  * Who includes this defines before it what its rule (rule.h) keeps beside: `struct entity_turn` of
- * an entity, `struct queue_turns` of a queue; and COUNTS_TASKS: whether the average of what is
- * runnable on a CPU is one of tasks, not of their weights.
+ * an entity, `struct queue_turns` of a queue; and COUNTS_TASKS: whether a CPU's runnable average
+ * counts tasks (6.18) or adds up their weights (4.9).
  */
 #ifndef __LIB_FAIR_TYPES_H
 #define __LIB_FAIR_TYPES_H

@@ -217,7 +217,8 @@ __noinline int busiest_cpu(u32 index, u32 pct)
 
 		if (is_left_out(b, cpu))
 			continue;
-		/* A lone task is moved whole, or if its CPU has little left for it. */
+		/* A lone task is moved only if all of it fits the imbalance, or if its CPU has
+		 * little left for it. */
 		if (nr_running(cpu) == 1 && (s64)load > b->imbalance && !capacity_reduced(cpu, pct))
 			continue;
 		if (load * of <= most * capacity)

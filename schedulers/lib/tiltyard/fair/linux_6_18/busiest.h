@@ -63,14 +63,16 @@ static __noinline bool is_busier(const struct group_stats *s, const struct group
 	case GROUP_REDUCED:
 		return s->reduced > than->reduced;
 	case GROUP_HAS_SPARE:
-		/* Not the only task of a core with siblings, if others have none. */
+		/* Of a core with siblings and a group that is none, the core only if it has more
+		 * than one task. */
 		if (s->is_core != than->is_core && than->nr_cpus)
 			return !s->is_core || s->nr_fair > 1;
 		return has_less_spare(s, than);
 	default:
 		if (s->type == GROUP_SIBLINGS && (s->nr_idle || than->nr_idle))
 			return has_less_spare(s, than);
-		/* The last one; of cores with siblings, which need it more, the first. */
+		/* The later group replaces the earlier, unless that is a core with siblings: these
+		 * need help more. */
 		return !than->is_core;
 	}
 }
@@ -106,7 +108,7 @@ __noinline int busiest_candidate(void)
 			found = index;
 		}
 	}
-	/* Groups of a level that is no NUMA level itself. */
+	/* SD_PREFER_SIBLING of the level below, which all levels but NUMA have. */
 	c->spreads = b->level && domain(b->cpu, b->level - 1)->kind < LEVEL_NUMA;
 	if (b->level + 1 == nr_domains(b->cpu) && READ_ONCE(overload) != b->overload)
 		WRITE_ONCE(overload, b->overload);
@@ -137,10 +139,11 @@ static __noinline u64 movable(const struct balance *b, u32 cpu, u32 pct)
 		return 0;
 	if (b->compared.what == MOVE_TASKS)
 		return nr;
-	/* Of tasks that wait much, rather what they would use. */
+	/* Under contention, what its tasks would use; a lone task is not taken. */
 	if (b->compared.what == MOVE_UTIL)
 		return nr > 1 ? min_of(max_of(util_of(cpu), runnable_of(cpu)), CAPACITY) : 0;
-	/* A lone task is moved whole, or if its CPU has little left for it. */
+	/* A lone task is moved only if all of it fits the imbalance, or if its CPU has little left
+	 * for it. */
 	if (nr == 1 && (s64)load > b->imbalance && !capacity_reduced(cpu, pct))
 		return 0;
 	return load;
@@ -170,8 +173,9 @@ __noinline int busiest_cpu(u32 index, u32 pct)
 	return found;
 }
 
-/* One CPU of a group balances for it: the first of an idle core, else the first that idles, else
- * the group's first. A CPU that runs dry does for itself. */
+/* One CPU of a group balances for it: the first that is on a wholly idle core, else the first idle
+ * one, else the group's first. A CPU that runs dry balances for itself unless it has got a task
+ * meanwhile. */
 __noinline int should_balance(void)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();

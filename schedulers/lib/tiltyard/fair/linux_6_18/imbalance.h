@@ -72,8 +72,8 @@ static __noinline void even_out_load(struct balance *b)
 		if (local->avg >= c->domain_avg)
 			return;
 	}
-	/* As unsigned numbers: if the busiest has less than the average, what the own one lacks
-	 * counts. */
+	/* Unsigned on purpose: if the busiest is below the average, its term wraps to a huge
+	 * number, and the own group's lack decides. */
 	move(b, MOVE_LOAD,
 	     min_of((busiest->avg - c->domain_avg) * busiest->capacity,
 		    (c->domain_avg - local->avg) * local->capacity) /
@@ -140,7 +140,7 @@ static __always_inline bool fits(struct balance *b, u32 i, s64 *amount)
 	return *amount >> (failed < 63 ? failed : 63) <= b->imbalance;
 }
 
-/* Task @i is not eligible, of the rule. */
+/* Whether task @i is eligible in queue @q. Defined by the rule of turns. */
 static bool is_eligible(u32 q, u32 i);
 
 /* Task @i has had more than its share, and would have to wait on the other CPU as well. */

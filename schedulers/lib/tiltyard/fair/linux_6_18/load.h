@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The load of a CPU in Linux 6.18: the average of all its tasks, those that sleep included; how
- * many of them have been runnable, on average; and its utilisation, which is at least what its
- * runnable tasks are expected to need. A task takes its part of the averages with it when it moves
- * or ends. A whole CPU counts as 1024, whatever siblings it has.
+ * The load of a CPU in Linux 6.18: the average of all its tasks, sleeping ones included; the
+ * average number of runnable tasks; and the utilisation, which is at least what the runnable tasks
+ * are expected to need. A task that moves or ends takes its part of the averages with it. Every CPU
+ * has a capacity of 1024, with or without siblings.
  */
 #pragma once
 
@@ -45,8 +45,9 @@ static __always_inline void note_runnable(u32 cpu, u64 now_ns)
 }
 
 /*
- * A new task's average of having been runnable begins with its utilisation, that of its load, as
- * pelt_newborn() has it, with 1024. So the two differ by what is left of the difference then.
+ * A task's average of having been runnable. At birth it equals the task's utilisation, whereas the
+ * load average, from which it is derived here, begins at the full 1024 (pelt_newborn()). Both decay
+ * alike, so it is the load average less what is left of that initial gap.
  */
 static __noinline u64 task_runnable(u32 i, u64 now_ns)
 {
@@ -84,11 +85,17 @@ static __always_inline void rescale_load(u32 i, u64 before, u64 after)
 	set_load(i, entity(i)->pelt.load_avg * table_units(after) / (table_units(before) ?: 1));
 }
 
-/* What a task of load @part (of 1024) means to the groups above queue @q: no more than if they
- * always ran; when it has gone, no more than those that stay. */
-static __always_inline void carry_to_groups(u32 q, u64 part, bool here)
+/*
+ * Carries the load of task @i to the groups above it. If it comes (@here), a group's load rises, to
+ * its weight at most; if it leaves, the group's load falls to what the load of the entities that
+ * stay accounts for. The task still counts in its queue then, as do tasks that have been moved.
+ */
+static __always_inline void carry_to_groups(u32 i, bool here)
 {
-	u32 level;
+	struct pelt *a = &entity(i)->pelt;
+	u64 part = a->load_avg * CAPACITY / (table_units(entity(i)->load.weight) ?: 1);
+	u32 q = entity(i)->queue, level;
+	u64 gone = a->load_avg + queue(q)->moved_load;
 
 	bpf_for (level, 0, MAX_DEPTH) {
 		u32 owner = owner_of(q);
@@ -101,13 +108,15 @@ static __always_inline void carry_to_groups(u32 q, u64 part, bool here)
 		if (here)
 			load = min_of(load + most * part / CAPACITY, most);
 		else if (weight)
-			load = min_of(load, most * queue(q)->pelt.load_avg / weight);
+			load = min_of(load, most * less(queue(q)->pelt.load_avg, gone) / weight);
 		set_load(owner, load);
+		gone = 0;
 		q = e->queue;
 	}
 }
 
-/* Its queue's averages are changed by attach_load() and detach_load(). */
+/* Carries the load of task @i to its CPU and its groups. The averages of its own queue are changed
+ * by attach_load() and detach_load(). */
 static __noinline void carry_load(u32 i, u64 now_ns, bool here)
 {
 	struct fair_entity *e = entity(i);
@@ -122,8 +131,7 @@ static __noinline void carry_load(u32 i, u64 now_ns, bool here)
 		return;
 	change_sum(&of_cpu->util_sum, e->pelt.util_sum, here);
 	WRITE_ONCE(of_cpu->util_avg, of_cpu->util_sum / PELT_MAX);
-	carry_to_groups(e->queue, e->pelt.load_avg * CAPACITY / (table_units(e->load.weight) ?: 1),
-			here);
+	carry_to_groups(i, here);
 }
 
 /* Task @i has just been attached to the averages of its CPU; is about to be detached. Lock held. */
@@ -143,8 +151,9 @@ static __always_inline void load_leaves(u32 i, u64 now_ns)
 }
 
 /*
- * Task @i has gone to sleep: what it needs when it runs (util_est) is its utilisation now; if it
- * was more before, a quarter of the way there. If it had to wait, it may need as much as before.
+ * Task @i has gone to sleep: its present utilisation becomes what it is expected to need
+ * (util_est), but if it needed more before, the estimate falls by only a quarter of the difference.
+ * A task that had to wait keeps its estimate, because it could not show what it needs.
  */
 static __noinline void estimate(u32 i, u64 now_ns)
 {
@@ -186,7 +195,7 @@ static __always_inline u32 nr_queued(u32 cpu)
 	return nr_running(cpu) + nr_delayed(cpu);
 }
 
-/* Averages of the past over ticks are no more. */
+/* 6.18 keeps no averages over ticks. */
 static __always_inline void count_load(u32 cpu, u64 tick)
 {
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whether a CPU that runs dry looks for a task: if it idles for longer than that takes, and, in
- * later 6.18.y, as often as it has found one lately.
+ * Whether a CPU that runs dry looks for a task: only if it is idle for longer than a search takes
+ * and, in later 6.18.y, with a probability that follows how often it has found one lately.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 /* NI_RANDOM of later 6.18.y, seen in 6.18.15. */
 const volatile bool newidle_random = false;
 
-/* Of a level of a CPU: what came of the last calls. */
+/* How the last searches of a CPU at one level ended. */
 struct newidle_record {
 	u32 calls, found;
 	u32 ratio; /* of NEWIDLE_CALLS */
@@ -68,7 +68,7 @@ static __noinline bool newidle_tries(u32 cpu, u32 level)
 	return false;
 }
 
-/* A search that found something stands for those that were left out. */
+/* A successful search counts also for the searches that were skipped. */
 static __always_inline void newidle_tried(u32 cpu, u32 level, u32 found)
 {
 	struct newidle_record *r = newidle_record(cpu, level);
@@ -78,8 +78,8 @@ static __always_inline void newidle_tried(u32 cpu, u32 level, u32 found)
 		newidle_count(r, found ? (NEWIDLE_CALLS + weight / 2) / weight : 0);
 }
 
-/* Nobody knows since when CPUs have idled. But of two that do, the later is chosen for a new task,
- * and "never" would not be. */
+/* It is not known since when CPUs have been idle. A new task goes to the CPU that has gone idle
+ * last, and idlest_cpu() never chooses one whose time is 0, so all begin with the present. */
 static __noinline void init_version(void)
 {
 	u64 now_ns = scx_bpf_now() ?: 1;

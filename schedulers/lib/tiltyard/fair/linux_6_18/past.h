@@ -12,7 +12,8 @@
 struct task_past {
 	/* What it needs when it runs: estimate(). */
 	u32 expected;
-	/* Its averages at birth, and when that was: task_runnable(). */
+	/* By how much its load exceeded its utilisation at birth, and when that was:
+	 * task_runnable(). */
 	u32 newborn_gap;
 	u64 born_ns;
 	/* Where it was before it came to its last CPU. */

@@ -11,9 +11,9 @@ enum busyness {
 	GROUP_HAS_SPARE,  /* it could run more */
 	GROUP_FULLY_BUSY, /* each CPU has about a task */
 	GROUP_REDUCED,	  /* a task is alone on a CPU of which other classes take much */
-	GROUP_SIBLINGS,	  /* tasks share a core, and the CPU that looks is idle */
+	GROUP_SIBLINGS,	  /* tasks share a core, and the balancing CPU is idle */
 	GROUP_IMBALANCED, /* a level below failed: tasks are pinned */
-	GROUP_OVERLOADED, /* tasks wait, and will go on to */
+	GROUP_OVERLOADED, /* more tasks than its CPUs can serve */
 };
 
 struct group_stats {
@@ -22,7 +22,7 @@ struct group_stats {
 	u64 util;
 	u64 runnable;
 	u64 capacity;
-	u64 reduced;	/* load of the task that makes it so */
+	u64 reduced;	/* GROUP_REDUCED: load of the lone task */
 	u32 nr_running; /* of all classes */
 	u32 nr_fair;
 	u32 nr_idle;
@@ -40,7 +40,7 @@ enum move_what { MOVE_LOAD, MOVE_UTIL, MOVE_TASKS };
 struct comparison {
 	struct group_stats local, busiest, stats;
 	u64 total_load, total_capacity, total_util, domain_avg;
-	/* Groups are of CPUs that would rather have the tasks spread over groups. */
+	/* Tasks are to be spread over the groups, one after another (SD_PREFER_SIBLING). */
 	bool spreads;
 	enum move_what what;
 };
@@ -78,7 +78,7 @@ static __always_inline bool has_room(const struct group_stats *s, u32 pct)
 	return s->capacity * pct >= s->runnable * 100 && s->capacity * 100 > s->util * pct;
 }
 
-/* The type of group @g by its stats; @idle: the CPU that looks is. */
+/* The type of group @g by its stats; @idle: the balancing CPU is idle. */
 static __always_inline enum busyness classify(const struct cpu_group *g,
 					      const struct group_stats *s, bool idle, u32 pct)
 {
@@ -99,9 +99,9 @@ static __always_inline u64 load_per_capacity(const struct group_stats *s)
 }
 
 /*
- * Up to this many tasks, a node of @cpu's domain at NUMA level @level may have a little more to do
- * than others, since memory that is far away costs more: an eighth of a node with one cache, or a
- * task for each cache; more at levels above the first, in proportion to their CPUs.
+ * A node of @cpu's domain at NUMA level @level that has no more tasks than this may have slightly
+ * more to do than others, because remote memory is slower: an eighth of its CPUs if it has one
+ * cache, otherwise one task per cache; at NUMA levels above the first, in proportion to their CPUs.
  */
 static __noinline u32 numa_allowance(u32 cpu, u32 level)
 {

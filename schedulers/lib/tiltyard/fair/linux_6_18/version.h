@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How Linux 6.18 compares CPUs: groups of them first by type, from those with idle CPUs to those
- * that are overloaded, then by idle CPUs, tasks, utilisation or load. So since 5.5.
+ * that are overloaded, then by idle CPUs, tasks, utilisation or load. Linux has done so since 5.5.
  *
  *   load.h    the load of a CPU                 imbalance.h  how much to move
  *   stats.h   what is known of a group of CPUs  busiest.h    whom to take tasks from
  *   idlest.h  where a new task begins           newidle.h    whether a CPU that runs dry looks
- *   wakee.h   where a task wakes up
+ *   wakee.h   where a task wakes up             past.h       what is remembered
  */
 #pragma once
 

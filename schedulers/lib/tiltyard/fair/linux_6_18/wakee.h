@@ -14,8 +14,8 @@
 static u32 not_scanned[MAX_CPUS];
 
 /*
- * The CPUs of @cpu's cache are used at @util of 1024 on average. A wakeup looks at 1 - (util *
- * pct)^2 of them: with 16 CPUs used at a half and @pct 117, at 10.
+ * @util: mean utilisation of the CPUs of @cpu's cache, of 1024. A wakeup looks at the fraction
+ * 1 - (util * pct / 100)^2 of them: 10 of 16 if they are half used and @pct is 117.
  */
 static __noinline void limit_scan(u32 cpu, u64 util, u32 pct)
 {
@@ -31,8 +31,7 @@ static __noinline void limit_scan(u32 cpu, u64 util, u32 pct)
 	WRITE_ONCE(not_scanned[first & (MAX_CPUS - 1)], skip);
 }
 
-/* The load of task @i as its CPU's root queue sees it. Without a lock, so without the queues'
- * h_load.
+/* The load of task @i as its CPU's root queue sees it. No lock is held, so h_load cannot be used.
  */
 static __noinline u64 load_in_root(u32 i)
 {
@@ -71,7 +70,7 @@ static __always_inline bool less_loaded(u32 wakee, u32 waker, u32 prev, u32 here
 static __always_inline bool wake_affine(u32 wakee, u32 waker, u32 prev, u32 here, bool sync,
 					u32 pct)
 {
-	/* The waker is an interrupt. */
+	/* The waker is an interrupt on an idle CPU. */
 	if (is_idle(here) && share_cache(here, prev))
 		return !is_idle(prev);
 	if (sync && nr_running(here) == 1)
@@ -168,7 +167,7 @@ __noinline int idle_sibling(struct task_struct *p __arg_trusted, u32 target, u32
 		if (found >= 0)
 			return found;
 	}
-	/* Hardly a CPU idles: looking is vain, even for a core. */
+	/* If hardly any CPU is idle, no search pays, not even for a core. */
 	if (scanned(target))
 		found = idle_cores ? idle_core_of_cache(p, target) : idle_cpu_of_cache(p, target);
 	return found < 0 ? target : found;
