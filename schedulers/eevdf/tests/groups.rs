@@ -651,3 +651,38 @@ pub fn idle_times_begin_with_the_scheduler() {
     m.call("t_begin", &[]);
     assert_eq!(m.call("t_cache_get", &[4])[4], NOW_NS);
 }
+
+#[test]
+pub fn of_equally_loaded_cpus_a_new_task_takes_the_first() {
+    let mut m = three_caches();
+    m.set(0..12, hogs(1));
+    let (task, group) = (m.task(1, |_| true), m.group(0, 1, 0));
+    assert_eq!(m.call("t_idlest_cpu", &[task, group, 2])[3], 0);
+    m.set([3], hogs(1).load(900));
+    assert_eq!(m.call("t_idlest_cpu", &[task, group, 2])[3], 3);
+}
+
+/// 12 ms are 3 ticks of 4 ms; 32 times as long if busy, less one tick.
+#[test]
+pub fn a_busy_cpu_balances_a_tick_earlier() {
+    let mut m = three_caches();
+    assert_eq!(m.call("t_interval", &[0, 1, 0])[3], 3);
+    assert_eq!(m.call("t_interval", &[0, 1, 1])[3], 95);
+}
+
+#[test]
+pub fn no_task_is_too_hot_for_a_sibling() {
+    let mut m = siblings();
+    m.call("t_entity", &[1, 1, 100, 100, 0, 0]);
+    assert_eq!(m.call("t_hot", &[1, NOW_NS - 1000])[2], 1);
+    assert_eq!(m.call("t_hot", &[1, NOW_NS - 1_000_000])[2], 0);
+    m.pass(0, 0, IDLE);
+    assert_eq!(m.call("t_hot", &[1, NOW_NS - 1000])[2], 0);
+}
+
+#[test]
+pub fn a_cpu_that_runs_dry_does_not_lengthen_the_interval() {
+    let mut m = three_caches();
+    assert_eq!(m.call("t_balance", &[0, 1, NEWIDLE, NOW_NS])[4], 12);
+    assert_eq!(m.call("t_balance", &[0, 1, IDLE, NOW_NS])[4], 24);
+}

@@ -485,3 +485,37 @@ int t_record(struct words *x)
 	x->w[4] = r->ratio;
 	return 0;
 }
+
+/* In: CPU, level, whether busy. Out: ticks between passes. */
+SEC("syscall")
+int t_interval(struct words *x)
+{
+	x->w[3] = interval_ticks(domain(x->w[0], x->w[1]), x->w[2]);
+	return 0;
+}
+
+/* In: task, when it ran last. Out: whether it is too hot for this pass. */
+SEC("syscall")
+int t_hot(struct words *x)
+{
+	entity(x->w[0])->exec_start_ns = x->w[1];
+	x->w[2] = is_hot(this_balance(), x->w[0]);
+	return 0;
+}
+
+/* In: task_struct, group, CPU on which it is born. Out: CPU of the group. */
+SEC("syscall")
+int t_idlest_cpu(struct words *x)
+{
+	x->w[3] = idlest_cpu((void *)x->w[0], x->w[1], x->w[2]);
+	return 0;
+}
+
+/* In: CPU, level, state, now: a pass. Out: the interval after it, in ms. */
+SEC("syscall")
+int t_balance(struct words *x)
+{
+	balance_domain(x->w[0], x->w[1], x->w[2], x->w[3]);
+	x->w[4] = domain(x->w[0], x->w[1])->interval_ms;
+	return 0;
+}

@@ -173,6 +173,10 @@ const MUTATIONS: &[Mutation] = &[
     ["a new weight counts from now on", "change.h", "\trescale_load(i, before, weight);\n", "", "the_load_of_a_task_is_carried_to_the_groups_above"],
     ["a queue does not notice a group's load", "../lib/tiltyard/fair/linux_6_18/load.h", "\tif (e->attached) {\n\t\tWRITE_ONCE(of_queue", "\tif (false) {\n\t\tWRITE_ONCE(of_queue", "the_load_of_a_task_is_carried_to_the_groups_above"],
     ["CPUs have idled since never", "../lib/tiltyard/fair/linux_6_18/newidle.h", "WRITE_ONCE(cpu_state(cpu)->idle_since_ns, now_ns);", ";", "idle_times_begin_with_the_scheduler"],
+    ["of equally loaded CPUs a new task prefers its parent's", "../lib/tiltyard/fair/linux_6_18/version.h", "HERE_IF_EQUAL = false", "HERE_IF_EQUAL = true", "of_equally_loaded_cpus_a_new_task_takes_the_first"],
+    ["busy CPUs balance at the same tick", "../lib/tiltyard/fair/linux_6_18/version.h", "BUSY_TICKS_LESS = 1", "BUSY_TICKS_LESS = 0", "a_busy_cpu_balances_a_tick_earlier"],
+    ["siblings have caches of their own", "../lib/tiltyard/fair/linux_6_18/version.h", "SIBLINGS_SHARE_CACHE = true", "SIBLINGS_SHARE_CACHE = false", "no_task_is_too_hot_for_a_sibling"],
+    ["CPUs that run dry lengthen the interval", "../lib/tiltyard/fair/linux_6_18/version.h", "NEWIDLE_LENGTHENS = false", "NEWIDLE_LENGTHENS = true", "a_cpu_that_runs_dry_does_not_lengthen_the_interval"],
     ["who has had more than its share goes", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "!is_eligible(e->queue, i);", "false;", "a_task_that_has_had_more_than_its_share_stays_at_first"],
     ["who has had more than its share stays for ever", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "!READ_ONCE(domain(b->cpu, b->level)->nr_failed) &&\n", "true &&\n", "a_task_that_has_had_more_than_its_share_stays_at_first"],
     ["who has had more than its share stays away from an idle CPU", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "READ_ONCE(queue(queue_of(e->group, b->dst))->nr_running) &&\n", "true &&\n", "a_task_that_has_had_more_than_its_share_stays_at_first"],
@@ -282,7 +286,8 @@ const TESTS: &[(&str, fn())] = named! {
         of_busy_groups_a_new_task_chooses_the_one_with_the_least_load, a_new_task_stays_on_a_node_with_few_tasks,
         a_new_task_goes_only_where_it_may_run, a_new_task_stays_in_an_imbalanced_group_if_the_others_are_too,
         what_a_task_needs_rises_at_once_and_falls_slowly, what_is_needed_of_a_cpu_is_what_its_runnable_tasks_need,
-        a_task_has_been_runnable_as_its_load_says, the_load_of_a_task_is_carried_to_the_groups_above, idle_times_begin_with_the_scheduler,
+        a_task_has_been_runnable_as_its_load_says, the_load_of_a_task_is_carried_to_the_groups_above, of_equally_loaded_cpus_a_new_task_takes_the_first, a_busy_cpu_balances_a_tick_earlier,
+        a_cpu_that_runs_dry_does_not_lengthen_the_interval, no_task_is_too_hot_for_a_sibling, idle_times_begin_with_the_scheduler,
         a_task_takes_its_part_of_the_averages_along;
     schedules: turns_of_scripts, turns_with_a_feature_changed;
 };
