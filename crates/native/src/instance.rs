@@ -70,7 +70,7 @@ pub enum LoadError {
 
 /// Cache lines of a scheduler's variables and of the values of its maps, as runtime.c defines it: what the core that executes
 /// the code knows of who has them. A line's number is its address divided by [`LINE_BYTES`].
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LineTable {
     pub own: LineRange,
@@ -87,12 +87,13 @@ pub struct LineTable {
 }
 
 /// Lines that follow each other, and who has them.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LineRange {
     pub first: u64,
     pub nr: u64,
-    /// A word for each line; which cores its bits stand for is for [`LineTable::here`] to say.
+    /// Where the word of line 0 would be: the lines have one each, by their numbers. Which cores its bits stand for is for
+    /// [`LineTable::here`] to say.
     pub holders: *const u64,
 }
 
@@ -113,7 +114,7 @@ pub struct Instance {
     call_limit: *mut u64,
     place: *mut u32,
     maps: [*mut u64; 3],
-    lines: *mut *const LineTable,
+    lines: *mut LineTable,
     touch: Touch,
     own_start: *const u64,
     refused: *const u32,
@@ -261,13 +262,14 @@ impl Instance {
         all.map(|range| range.start / LINE_BYTES..range.end.div_ceil(LINE_BYTES))
     }
 
-    /// From now on the code looks up each access in this table; with null it does not.
+    /// From now on the code looks up each access in this table. Before the first one it does not.
     ///
     /// # Safety
-    /// The table stays where it is, and valid, while the instance is called.
-    pub unsafe fn set_lines(&self, table: *const LineTable) {
+    /// The words of all lines are there while the instance is called.
+    #[inline]
+    pub unsafe fn set_lines(&self, table: &LineTable) {
         // SAFETY: the instance's own variable.
-        unsafe { *self.lines = table }
+        unsafe { *self.lines = *table }
     }
 
     /// Looks up an access in the table of [`Instance::set_lines`], if there is one, as the code does for its own.
@@ -277,7 +279,7 @@ impl Instance {
     pub unsafe fn touch(&self, address: u64, bytes: u64, how: u64) {
         // SAFETY: the instance's own variable, and the runtime's own function.
         unsafe {
-            if !(*self.lines).is_null() {
+            if !(*self.lines).own.holders.is_null() {
                 (self.touch)(address, bytes, how);
             }
         }

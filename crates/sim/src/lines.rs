@@ -10,113 +10,156 @@
 use std::ffi::c_void;
 use std::ops::Range;
 use tiltyard_model::Machine;
+use tiltyard_model::machine::Costs;
 use tiltyard_native::object::how;
 use tiltyard_native::{LineRange, LineTable};
 
 /// Where the lines of one scheduler are.
 pub struct Lines {
     /// What the scheduler's code reads; it points into what follows.
-    table: Box<LineTable>,
+    table: LineTable,
     own: Part,
     values: Part,
-    /// Words that it takes to have a bit for each core.
-    words: usize,
-    core: u32,
+    /// Who executes the code.
+    here: Core,
+    distances: Distances,
 }
 
-/// How far a line has to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Transfer {
-    Cache,
-    Node,
-    Machine,
+/// A core, and where its bit is among the holders of a line.
+#[derive(Clone, Copy)]
+struct Core {
+    number: u32,
+    word: usize,
+    bit: u64,
+}
+
+impl Core {
+    fn new(number: u32) -> Core {
+        Core {
+            number,
+            word: (number / CORES_PER_WORD) as usize,
+            bit: 1 << (number % CORES_PER_WORD),
+        }
+    }
+}
+
+/// What it costs to get a line from another core.
+struct Distances {
+    /// Last-level cache and node of each core.
+    places: Vec<[u32; 2]>,
+    costs: Costs,
+}
+
+impl Distances {
+    fn of(machine: &Machine) -> Distances {
+        let cores = machine.cpus.iter().map(|cpu| cpu.core as usize + 1);
+        let mut places = vec![[0; 2]; cores.max().unwrap_or(1)];
+        for cpu in &machine.cpus {
+            places[cpu.core as usize] = [cpu.llc, cpu.node];
+        }
+        Distances {
+            places,
+            costs: machine.costs,
+        }
+    }
+
+    fn ns(&self, from: u32, to: u32) -> u64 {
+        let [from, to] = [from, to].map(|core| self.places[core as usize]);
+        let costs = &self.costs;
+        match () {
+            () if from[0] == to[0] => costs.visit_llc_ns.unwrap_or(costs.visit_near_ns),
+            () if from[1] == to[1] => costs.visit_near_ns,
+            () => costs.visit_far_ns,
+        }
+    }
 }
 
 impl Lines {
-    /// For a machine of so many cores. `own`, `values`: lines of the scheduler's variables and of the values of its maps;
-    /// `fetch`: as in [`LineTable`].
+    /// `own`, `values`: lines of the scheduler's variables and of the values of its maps; `fetch`: as in [`LineTable`].
     pub fn new(
-        nr_cores: usize,
+        machine: &Machine,
         [own, values]: [Range<u64>; 2],
         fetch: extern "C" fn(*mut c_void, u64, u64),
     ) -> Lines {
-        let words = nr_cores.div_ceil(CORES_PER_WORD as usize);
+        let distances = Distances::of(machine);
+        let words = distances.places.len().div_ceil(CORES_PER_WORD as usize);
         let range = |range: &Range<u64>| LineRange {
             first: range.start,
             nr: 0,
             holders: std::ptr::null(),
         };
         let mut lines = Lines {
-            table: Box::new(LineTable {
+            table: LineTable {
                 own: range(&own),
                 values: range(&values),
                 reserved: values.end - values.start,
                 here: 0,
                 owner: 0,
                 fetch,
-            }),
+            },
             own: Part::new(words, (own.end - own.start) as usize),
             // Less than is reserved, which is a power of two, as what it grows to is.
             values: Part::new(words, 1024),
-            words,
-            core: 0,
+            here: Core::new(0),
+            distances,
         };
         lines.show();
         lines
     }
 
-    /// Where it stays.
-    pub fn table(&self) -> *const LineTable {
-        &raw const *self.table
+    pub fn table(&self) -> &LineTable {
+        &self.table
     }
 
-    /// This core executes the code from now on.
+    /// This core executes the code from now on. Returns whether the table is another.
     #[inline]
-    pub fn enter(&mut self, core: u32) {
-        if core != self.core {
-            self.core = core;
+    pub fn enter(&mut self, core: u32) -> bool {
+        let changes = core != self.here.number;
+        if changes {
+            self.here = Core::new(core);
             self.show();
         }
+        changes
+    }
+
+    /// Before the line is fetched. Returns whether the table is another.
+    #[inline]
+    pub fn make_room(&mut self, line: u64) -> bool {
+        let own = line.wrapping_sub(self.table.own.first) as usize;
+        let value = line.wrapping_sub(self.table.values.first) as usize;
+        let grows = own >= self.own.nr && value >= self.values.nr;
+        if grows {
+            debug_assert!((value as u64) < self.table.reserved);
+            self.values.grow(value + 1);
+            self.show();
+        }
+        grows
     }
 
     /// The table is what the core sees.
     fn show(&mut self) {
-        let (word, bit) = place(self.core);
+        let Core { word, bit, .. } = self.here;
         let parts = [
             (&mut self.table.own, &self.own),
             (&mut self.table.values, &self.values),
         ];
         for (range, part) in parts {
             range.nr = part.nr as u64;
-            range.holders = part.holders[word * part.nr..].as_ptr();
+            let first = part.holders[word * part.nr..].as_ptr();
+            range.holders = first.wrapping_sub(range.first as usize);
         }
         (self.table.here, self.table.owner) = (bit, bit | EXCLUSIVE);
     }
 
-    /// Who executes the code.
-    pub fn core(&self) -> u32 {
-        self.core
-    }
-
-    /// The core reads or writes a line: how far what it has to wait for comes, if anything. `how`: as in [`how`].
+    /// The core reads or writes a line: how long it waits for what has to come, in ns. `how`: as in [`how`].
     #[inline]
-    pub fn fetch(
-        &mut self,
-        line: u64,
-        how: u64,
-        distance: impl Fn(u32) -> Transfer,
-    ) -> Option<Transfer> {
+    pub fn fetch(&mut self, line: u64, how: u64) -> u64 {
         let own = line.wrapping_sub(self.table.own.first) as usize;
         if own < self.own.nr {
-            return self.own.fetch(self.core, own, how, distance);
+            return self.own.fetch(self.here, own, how, &self.distances);
         }
         let value = (line - self.table.values.first) as usize;
-        if value >= self.values.nr {
-            debug_assert!((value as u64) < self.table.reserved);
-            self.values.grow(self.words, value + 1);
-            self.show();
-        }
-        self.values.fetch(self.core, value, how, distance)
+        self.values.fetch(self.here, value, how, &self.distances)
     }
 }
 
@@ -126,16 +169,11 @@ const CORES_PER_WORD: u32 = 63;
 /// The core of the other bit has written the line, and no other core has it.
 const EXCLUSIVE: u64 = 1 << 63;
 
-fn place(core: u32) -> (usize, u64) {
-    (
-        (core / CORES_PER_WORD) as usize,
-        1 << (core % CORES_PER_WORD),
-    )
-}
-
 /// Lines that follow each other.
 struct Part {
     nr: usize,
+    /// Words that it takes to have a bit for each core.
+    words: usize,
     /// For the first cores a word for each line, then for the next ones.
     holders: Vec<u64>,
     /// The core that wrote each line last, and 1; 0 at first.
@@ -146,40 +184,67 @@ impl Part {
     fn new(words: usize, nr: usize) -> Part {
         Part {
             nr,
+            words,
             holders: vec![0; words * nr],
             writer: vec![0; nr],
         }
     }
 
     #[inline]
-    fn fetch(
-        &mut self,
-        core: u32,
-        line: usize,
-        how: u64,
-        distance: impl Fn(u32) -> Transfer,
-    ) -> Option<Transfer> {
-        let (word, bit) = place(core);
-        let own = word * self.nr + line;
-        let writer = self.writer[line].checked_sub(1);
-        let has = self.holders[own] & bit != 0;
-        let came_from = writer.filter(|_| !has).map(&distance);
+    fn fetch(&mut self, here: Core, line: usize, how: u64, distances: &Distances) -> u64 {
         if how & how::WRITE == 0 {
-            self.holders[own] |= bit;
-            if let Some(writer) = writer.filter(|writer| *writer != core) {
-                self.holders[place(writer).0 * self.nr + line] &= !EXCLUSIVE;
-            }
-            return came_from;
+            return self.read(here, line, distances);
         }
-        let waits = how & how::UPDATE != 0;
-        let others = || self.holders(line).filter(|other| *other != core);
-        let price = waits.then(|| others().map(&distance).max().max(came_from));
+        // A plain store waits in a buffer.
+        let price = match how & how::UPDATE {
+            0 => 0,
+            _ => self.update(here, line, distances),
+        };
+        if self.words > 1 {
+            self.drop_all(line);
+        }
+        self.holders[here.word * self.nr + line] = here.bit | EXCLUSIVE;
+        self.writer[line] = here.number + 1;
+        price
+    }
+
+    /// From its writer, who no longer has it alone.
+    #[inline]
+    fn read(&mut self, here: Core, line: usize, distances: &Distances) -> u64 {
+        let holders = &mut self.holders[here.word * self.nr + line];
+        let has = *holders & here.bit != 0;
+        *holders |= here.bit;
+        let Some(writer) = self.writer[line].checked_sub(1) else {
+            return 0;
+        };
+        if writer == here.number {
+            return 0;
+        }
+        self.holders[Core::new(writer).word * self.nr + line] &= !EXCLUSIVE;
+        if has {
+            0
+        } else {
+            distances.ns(here.number, writer)
+        }
+    }
+
+    /// From whoever has it: all others give it up.
+    #[cold]
+    fn update(&mut self, here: Core, line: usize, distances: &Distances) -> u64 {
+        let has = self.holders[here.word * self.nr + line] & here.bit != 0;
+        let writer = self.writer[line].checked_sub(1).filter(|_| !has);
+        let others = self.holders(line).filter(|other| *other != here.number);
+        let all = others
+            .chain(writer)
+            .map(|core| distances.ns(here.number, core));
+        all.max().unwrap_or(0)
+    }
+
+    #[cold]
+    fn drop_all(&mut self, line: usize) {
         for word in self.holders[line..].iter_mut().step_by(self.nr) {
             *word = 0;
         }
-        self.holders[own] = bit | EXCLUSIVE;
-        self.writer[line] = core + 1;
-        price.flatten()
     }
 
     /// Cores that have a line.
@@ -197,9 +262,9 @@ impl Part {
     }
 
     #[cold]
-    fn grow(&mut self, words: usize, nr: usize) {
-        let mut grown = Part::new(words, nr.next_power_of_two());
-        for word in 0..words {
+    fn grow(&mut self, nr: usize) {
+        let mut grown = Part::new(self.words, nr.next_power_of_two());
+        for word in 0..self.words {
             let old = &self.holders[word * self.nr..][..self.nr];
             grown.holders[word * grown.nr..][..self.nr].copy_from_slice(old);
         }
@@ -221,52 +286,51 @@ mod tests {
 
     extern "C" fn never(_: *mut c_void, _: u64, _: u64) {}
 
-    /// Four cores, two in each cache.
-    fn distance(own: u32) -> impl Fn(u32) -> Transfer {
-        move |other| match other / 2 == own / 2 {
-            true => Transfer::Cache,
-            false => Transfer::Machine,
-        }
+    const LLC: u64 = 1;
+    const NEAR: u64 = 2;
+    const FAR: u64 = 3;
+
+    /// Cores of which each two share a cache, and each four a node.
+    fn lines(nr_nodes: usize) -> Lines {
+        let topology = format!("package:{nr_nodes} [numa] l3:2 core:2 pu:1");
+        let mut machine = Machine::parse_hwloc_synthetic(&topology).unwrap();
+        machine.costs.visit_llc_ns = Some(LLC);
+        (machine.costs.visit_near_ns, machine.costs.visit_far_ns) = (NEAR, FAR);
+        Lines::new(&machine, [100..200, 1000..1 << 40], never)
     }
 
-    fn lines(nr_cores: usize) -> Lines {
-        Lines::new(nr_cores, [100..200, 1000..1 << 40], never)
-    }
-
-    fn fetch(lines: &mut Lines, core: u32, how: u64) -> Option<Transfer> {
+    fn fetch(lines: &mut Lines, core: u32, how: u64) -> u64 {
         lines.enter(core);
-        let own = lines.fetch(105, how, distance(core));
-        assert_eq!(lines.fetch(2500, how, distance(core)), own, "a value");
+        let own = lines.fetch(105, how);
+        lines.make_room(2500);
+        assert_eq!(lines.fetch(2500, how), own, "a value");
         own
     }
 
     #[test]
     fn a_line_comes_from_its_writer_once() {
-        let mut lines = lines(4);
-        assert_eq!(fetch(&mut lines, 0, 0), None, "nobody has written it");
-        assert_eq!(
-            fetch(&mut lines, 1, how::WRITE),
-            None,
-            "a store is buffered"
-        );
-        assert_eq!(fetch(&mut lines, 0, 0), Some(Transfer::Cache));
-        assert_eq!(fetch(&mut lines, 0, 0), None, "it has it now");
-        assert_eq!(fetch(&mut lines, 2, 0), Some(Transfer::Machine));
-        assert_eq!(fetch(&mut lines, 1, 0), None, "the writer keeps it");
+        let mut lines = lines(2);
+        assert_eq!(fetch(&mut lines, 0, 0), 0, "nobody has written it");
+        assert_eq!(fetch(&mut lines, 1, how::WRITE), 0, "a store is buffered");
+        assert_eq!(fetch(&mut lines, 0, 0), LLC);
+        assert_eq!(fetch(&mut lines, 0, 0), 0, "it has it now");
+        assert_eq!(fetch(&mut lines, 2, 0), NEAR);
+        assert_eq!(fetch(&mut lines, 4, 0), FAR);
+        assert_eq!(fetch(&mut lines, 1, 0), 0, "the writer keeps it");
         fetch(&mut lines, 2, how::WRITE);
-        assert_eq!(fetch(&mut lines, 1, 0), Some(Transfer::Machine));
+        assert_eq!(fetch(&mut lines, 1, 0), NEAR);
     }
 
     #[test]
     fn an_atomic_operation_waits_for_all_that_have_it() {
-        let mut lines = lines(4);
+        let mut lines = lines(2);
         let update = how::WRITE | how::UPDATE;
-        assert_eq!(fetch(&mut lines, 0, update), None);
-        assert_eq!(fetch(&mut lines, 0, update), None, "its own");
-        assert_eq!(fetch(&mut lines, 1, update), Some(Transfer::Cache));
-        fetch(&mut lines, 3, 0);
-        assert_eq!(fetch(&mut lines, 1, update), Some(Transfer::Machine));
-        assert_eq!(fetch(&mut lines, 1, update), None);
+        assert_eq!(fetch(&mut lines, 0, update), 0);
+        assert_eq!(fetch(&mut lines, 0, update), 0, "its own");
+        assert_eq!(fetch(&mut lines, 1, update), LLC);
+        fetch(&mut lines, 7, 0);
+        assert_eq!(fetch(&mut lines, 1, update), FAR);
+        assert_eq!(fetch(&mut lines, 1, update), 0);
     }
 
     /// What runtime.c asks before it calls `fetch`.
@@ -274,7 +338,8 @@ mod tests {
         let table = &lines.table;
         assert!(5 < table.own.nr && 1500 < table.values.nr);
         // SAFETY: the tests' own line, which is in the range.
-        let words = unsafe { [*table.own.holders.add(5), *table.values.holders.add(1500)] };
+        let words = [(table.own, 105), (table.values, 2500)]
+            .map(|(range, line)| unsafe { *range.holders.wrapping_add(line) });
         assert_eq!(words[0], words[1]);
         match how & how::WRITE {
             0 => words[0] & table.here != 0,
@@ -285,7 +350,7 @@ mod tests {
     #[test]
     fn the_code_sees_what_its_core_has() {
         for (one, other) in [(0, 1), (62, 63), (63, 62), (199, 3), (126, 189)] {
-            let mut lines = lines(200);
+            let mut lines = lines(50);
             let mut seen = |core, how| {
                 fetch(&mut lines, core, how);
                 [one, other].map(|core| {

@@ -11,8 +11,6 @@ pub struct Topology {
     /// CPUs of the same core, for each CPU.
     pub siblings: Vec<SmallVec<[u32; 2]>>,
     pub has_smt: bool,
-    /// The first CPU of each core.
-    pub first_of_core: Vec<u32>,
     /// CPUs that share the last-level cache, for each cache.
     pub llc_cpus: Vec<IndexedSet>,
     pub node_cpus: Vec<IndexedSet>,
@@ -54,7 +52,6 @@ impl Topology {
             .map(|place| cores[place.core as usize].iter().collect())
             .collect();
         Topology {
-            first_of_core: cores.iter().map(|c| c.next(0).unwrap_or(0)).collect(),
             has_smt: siblings.iter().any(|s| s.len() > 1),
             siblings,
             llc_cpus: group(|c| c.llc),

@@ -11,7 +11,7 @@
 @tilt_maps_start = external hidden global i64
 @tilt_maps_bytes = external hidden global i64
 @tilt_maps_short = external hidden global i64
-@tilt_lines = external hidden global ptr
+@tilt_lines = external hidden global [10 x i64]
 @tilt_zero_page = external hidden constant [4096 x i8]
 
 declare hidden void @tilt_runaway() #1
@@ -50,20 +50,16 @@ go:
   ret void
 }
 
-; An access of %bytes bytes, aligned to its size, in a variable; %how as in tilt_access. Indices count the words of struct
+; An access of %bytes bytes, aligned to its size, in a variable; %how as in tilt_access. Indices count the words of
 ; tilt_lines (runtime.c): own variables 0 to 2, values of maps 3 to 5, reserved 6, here 7, owner 8.
 define internal void @tilt_touch_own(ptr %pointer, i64 %bytes, i64 %how) #0 {
-  %lines = load ptr, ptr @tilt_lines
-  %free = icmp eq ptr %lines, null
+  %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
+  %free = icmp eq ptr %all, null
   br i1 %free, label %go, label %look
 look:
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
-  %first = load i64, ptr %lines
-  %at = sub i64 %line, %first
-  %all.at = getelementptr i64, ptr %lines, i64 2
-  %all = load ptr, ptr %all.at
-  %here = call i1 @tilt_is_here(ptr %lines, ptr %all, i64 %at, i64 %how)
+  %here = call i1 @tilt_is_here(ptr %all, i64 %line, i64 %how)
   br i1 %here, label %go, label %fetch
 fetch:
   call preserve_mostcc void @tilt_fetch_line(i64 %line, i64 %how)
@@ -74,38 +70,32 @@ go:
 
 ; The same anywhere.
 define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
-  %lines = load ptr, ptr @tilt_lines
-  %free = icmp eq ptr %lines, null
+  %own.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
+  %free = icmp eq ptr %own.all, null
   br i1 %free, label %go, label %own
 own:
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
-  %own.first = load i64, ptr %lines
+  %own.first = load i64, ptr @tilt_lines
   %own.at = sub i64 %line, %own.first
-  %own.nr.at = getelementptr i64, ptr %lines, i64 1
-  %own.nr = load i64, ptr %own.nr.at
+  %own.nr = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 1)
   %is.own = icmp ult i64 %own.at, %own.nr
   %likely = call i1 @llvm.expect.i1(i1 %is.own, i1 true)
   br i1 %likely, label %look, label %value
 value:
-  %value.first.at = getelementptr i64, ptr %lines, i64 3
-  %value.first = load i64, ptr %value.first.at
+  %value.first = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 3)
   %value.at = sub i64 %line, %value.first
-  %value.nr.at = getelementptr i64, ptr %lines, i64 4
-  %value.nr = load i64, ptr %value.nr.at
+  %value.nr = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 4)
+  %value.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 5)
   %is.value = icmp ult i64 %value.at, %value.nr
   br i1 %is.value, label %look, label %neither
 neither:
-  %reserved.at = getelementptr i64, ptr %lines, i64 6
-  %reserved = load i64, ptr %reserved.at
+  %reserved = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 6)
   %is.new = icmp ult i64 %value.at, %reserved
   br i1 %is.new, label %fetch, label %go
 look:
-  %range = phi i64 [2, %own], [5, %value]
-  %at = phi i64 [%own.at, %own], [%value.at, %value]
-  %all.at = getelementptr i64, ptr %lines, i64 %range
-  %all = load ptr, ptr %all.at
-  %here = call i1 @tilt_is_here(ptr %lines, ptr %all, i64 %at, i64 %how)
+  %all = phi ptr [%own.all, %own], [%value.all, %value]
+  %here = call i1 @tilt_is_here(ptr %all, i64 %line, i64 %how)
   br i1 %here, label %go, label %fetch
 fetch:
   call preserve_mostcc void @tilt_fetch_line(i64 %line, i64 %how)
@@ -114,30 +104,28 @@ go:
   ret void
 }
 
-; Whether the core can access line %at of %all without a transfer.
-define internal i1 @tilt_is_here(ptr %lines, ptr %all, i64 %at, i64 %how) #0 {
-  %holders.at = getelementptr i64, ptr %all, i64 %at
+; Whether the core can access a line, of those whose words are %all, without a transfer.
+define internal i1 @tilt_is_here(ptr %all, i64 %line, i64 %how) #0 {
+  %holders.at = getelementptr i64, ptr %all, i64 %line
   %holders = load i64, ptr %holders.at
   %write = and i64 %how, 1
   %is.write = icmp ne i64 %write, 0
   br i1 %is.write, label %store, label %load
 load:
-  %here.at = getelementptr i64, ptr %lines, i64 7
-  %here = load i64, ptr %here.at
+  %here = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 7)
   %has = and i64 %holders, %here
   %is.here = icmp ne i64 %has, 0
   ret i1 %is.here
 store:
-  %owner.at = getelementptr i64, ptr %lines, i64 8
-  %owner = load i64, ptr %owner.at
+  %owner = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 8)
   %is.owner = icmp eq i64 %holders, %owner
   ret i1 %is.owner
 }
 
 ; The same for any number of bytes.
 define internal void @tilt_touch_all(ptr %pointer, i64 %bytes, i64 %how) #0 {
-  %lines = load ptr, ptr @tilt_lines
-  %free = icmp eq ptr %lines, null
+  %own.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
+  %free = icmp eq ptr %own.all, null
   br i1 %free, label %go, label %look
 look:
   %address = ptrtoint ptr %pointer to i64

@@ -28,7 +28,6 @@ use flags::*;
 use idle::IdleMasks;
 use ops::{Context, OpTable};
 use std::collections::HashMap;
-use std::ptr;
 use tiltyard_environment::Plan;
 use tiltyard_model::Machine;
 use tiltyard_native::Instance;
@@ -276,12 +275,12 @@ impl Ext {
 
 /// Makes the scheduler's code look up its accesses, on machines where that matters.
 fn shared_lines(machine: &Machine, instance: &Instance) -> Option<Lines> {
-    let nr_cores = machine.cpus.iter().map(|cpu| cpu.core as usize + 1).max();
     let lines = lines::cost_something(machine)
-        .then(|| Lines::new(nr_cores.unwrap_or(1), instance.lines(), kfuncs::fetch_line));
-    let table = lines.as_ref().map_or(ptr::null(), Lines::table);
-    // SAFETY: the engine has both, and the table has a place of its own.
-    unsafe { instance.set_lines(table) };
+        .then(|| Lines::new(machine, instance.lines(), kfuncs::fetch_line));
+    if let Some(lines) = &lines {
+        // SAFETY: the engine has both, and shows each table that the lines have.
+        unsafe { instance.set_lines(lines.table()) };
+    }
     lines
 }
 

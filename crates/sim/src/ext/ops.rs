@@ -259,8 +259,11 @@ impl Engine<'_> {
         self.ext.paid_insns = self.instance.work_insns();
         self.ext.kfunc_ns = self.machine.costs.callback_ns;
         self.ext.depth += 1;
-        if let Some(lines) = &mut self.ext.lines {
-            lines.enter(self.rqs[self.exec_cpu as usize].place.core);
+        if let Some(lines) = &mut self.ext.lines
+            && lines.enter(self.rqs[self.exec_cpu as usize].place.core)
+        {
+            // SAFETY: the engine has both.
+            unsafe { self.instance.set_lines(lines.table()) };
         }
         // Kernel functions reach the engine only through this pointer. Nothing here uses `self` until the call has
         // returned, and the instance is no part of the engine.

@@ -8,7 +8,6 @@ use crate::bpf::maps::{Key, MapId, MapSet};
 use crate::engine::Engine;
 use crate::ext::flags::*;
 use crate::ext::ops::Op;
-use crate::lines::Transfer;
 use hashbrown::HashMap;
 use std::ffi::c_void;
 use tiltyard_model::{EventKind, EventSink};
@@ -254,36 +253,16 @@ extern "C" fn tilt_access(mut e: EnginePtr, address: usize, bytes: u64, how: u64
     }
 }
 
-impl Engine<'_> {
-    /// The scheduler's code, in a callback, is about to access a line that its core may not have.
-    fn fetch_line(&mut self, line: u64, how: u64) {
-        let Some(lines) = &mut self.ext.lines else {
-            return;
-        };
-        let (cpus, costs) = (&self.machine.cpus, &self.machine.costs);
-        let own = &cpus[self.exec_cpu as usize];
-        debug_assert_eq!(own.core, lines.core());
-        let first_cpus = &self.topology.first_of_core;
-        let distance = |core: u32| {
-            let other = &cpus[first_cpus[core as usize] as usize];
-            match () {
-                () if other.llc == own.llc => Transfer::Cache,
-                () if other.node == own.node => Transfer::Node,
-                () => Transfer::Machine,
-            }
-        };
-        self.ext.kfunc_ns += match lines.fetch(line, how, distance) {
-            None => 0,
-            Some(Transfer::Cache) => costs.visit_llc_ns.unwrap_or(costs.visit_near_ns),
-            Some(Transfer::Node) => costs.visit_near_ns,
-            Some(Transfer::Machine) => costs.visit_far_ns,
-        };
-    }
-}
-
 /// As [`tiltyard_native::LineTable::fetch`].
 pub extern "C" fn fetch_line(engine: *mut c_void, line: u64, how: u64) {
-    EnginePtr(engine.cast())
-        .engine_for_free()
-        .fetch_line(line, how);
+    let mut engine = EnginePtr(engine.cast());
+    let engine = engine.engine_for_free();
+    let Some(lines) = &mut engine.ext.lines else {
+        return;
+    };
+    if lines.make_room(line) {
+        // SAFETY: the engine has both.
+        unsafe { engine.instance.set_lines(lines.table()) };
+    }
+    engine.ext.kfunc_ns += lines.fetch(line, how);
 }
