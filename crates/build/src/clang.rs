@@ -192,7 +192,7 @@ fn advice(source: &Source, message: &str) -> String {
 pub fn lower(
     source: &Source,
     ir: &Path,
-    runtime: &Path,
+    runtime: &[PathBuf],
     level: &str,
     output: &Path,
 ) -> Result<(), BuildError> {
@@ -211,14 +211,9 @@ pub fn lower(
     ];
     let mut args: Vec<OsString> = vec![level.into()];
     args.extend(fixed.iter().map(OsString::from));
-    args.extend([
-        "-x".into(),
-        "ir".into(),
-        ir.into(),
-        "-x".into(),
-        "c".into(),
-        runtime.into(),
-    ]);
+    args.extend(["-x".into(), "ir".into(), ir.into()]);
+    args.extend(["-x".into(), "c".into()]);
+    args.extend(runtime.iter().map(OsString::from));
     args.extend(["-o".into(), output.into()]);
     let result = run(&args)?;
     if result.status.success() {

@@ -18,7 +18,7 @@
 //! | `reference` | the reference kernel, Linux 6.18, where it differs from the headers |
 //! | `error` | what can go wrong |
 //!
-//! `runtime.c` is compiled into every native object.
+//! `runtime.c` and `lines.c` are compiled into every native object.
 
 mod cache;
 mod clang;
@@ -40,7 +40,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tiltyard_native::Object;
 
-const RUNTIME: &str = include_str!("runtime.c");
+/// What every native object consists of beside the scheduler.
+const RUNTIME: [(&str, &str); 2] = [
+    ("runtime.c", include_str!("runtime.c")),
+    ("lines.c", include_str!("lines.c")),
+];
 
 /// A scheduler's source and how it is compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -292,20 +296,16 @@ impl Builder {
     }
 
     fn lower(&self, source: &Source, work: &Path, text: &str) -> Result<Vec<u8>, BuildError> {
-        let (ir, runtime, image) = (
-            work.join("native.ll"),
-            work.join("runtime.c"),
-            work.join("native.so"),
+        let ([ir, image], runtime) = (
+            ["native.ll", "native.so"].map(|name| work.join(name)),
+            RUNTIME.map(|(name, _)| work.join(name)),
         );
         fs::write(&ir, text).map_err(BuildError::io(&ir))?;
-        fs::write(&runtime, RUNTIME).map_err(BuildError::io(&runtime))?;
-        clang::lower(
-            source,
-            &ir,
-            &runtime,
-            &format!("-O{}", self.options.level),
-            &image,
-        )?;
+        for (path, (_, text)) in runtime.iter().zip(RUNTIME) {
+            fs::write(path, text).map_err(BuildError::io(path))?;
+        }
+        let level = format!("-O{}", self.options.level);
+        clang::lower(source, &ir, &runtime, &level, &image)?;
         fs::read(&image).map_err(BuildError::io(&image))
     }
 }

@@ -67,62 +67,6 @@ static char tilt_stack[STACK_BYTES] __attribute__((aligned(64)));
 OWN char *tilt_sp = tilt_stack;
 
 /*
- * Cache lines of the scheduler's variables and of the values of its maps, and which cores have
- * them. Set by the loader, and again when another core runs; without holders where caches cost
- * nothing. The prelude, which looks here first, and the loader depend on the order of the fields.
- */
-#define LINE_BYTES 64
-#define WRITE	   1
-struct tilt_lines {
-	/* Own variables, then values of maps. For each line, by its number, a word: some cores that
-	 * have it. */
-	struct tilt_range {
-		u64 first;
-		u64 nr;
-		const u64 *holders;
-	} own, values;
-	/* Lines from the first value on that may get a word. */
-	u64 reserved;
-	/* The bit of a line's word that says that the core that runs has the line. */
-	u64 here;
-	/* The word if no other core has the line, and this one has written it. */
-	u64 owner;
-	/* Called when it does not have the line, or writes and others may have it, too. */
-	void (*fetch)(void *engine, u64 line, u64 how);
-};
-OWN struct tilt_lines tilt_lines;
-
-static int is_here(u64 line, u64 how)
-{
-	const struct tilt_range *own = &tilt_lines.own, *values = &tilt_lines.values;
-	u64 holders = 0;
-
-	if (line - own->first < own->nr)
-		holders = own->holders[line];
-	else if (line - values->first < values->nr)
-		holders = values->holders[line];
-	else if (line - values->first >= tilt_lines.reserved)
-		return 1;
-	return how & WRITE ? holders == tilt_lines.owner : (holders & tilt_lines.here) != 0;
-}
-
-/* The core does not have a line, or writes and others may have it, too. */
-__attribute__((preserve_most)) void tilt_fetch_line(u64 line, u64 how)
-{
-	tilt_lines.fetch(tilt_engine, line, how);
-}
-
-/* The code is about to access memory. `how`: bits as in tilt_access. */
-void tilt_touch_lines(u64 address, u64 bytes, u64 how)
-{
-	u64 line = address / LINE_BYTES, end = (address + bytes + LINE_BYTES - 1) / LINE_BYTES;
-
-	for (; line < end; line++)
-		if (!is_here(line, how))
-			tilt_lines.fetch(tilt_engine, line, how);
-}
-
-/*
  * Calls entry(a, b, c). Returns a tilt_status, and the value in *result if it is TILT_RETURNED.
  * The one exported symbol: the loader finds where the object lies by it.
  */

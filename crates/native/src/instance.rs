@@ -4,6 +4,7 @@
 use crate::fault::{self, Guard};
 use crate::helpers;
 use crate::image::{self, Mapped, Symbol};
+use crate::lines::{LINE_BYTES, LineTable};
 use crate::object::{ASK_STORE, Global, GlobalKind, Object};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -68,37 +69,6 @@ pub enum LoadError {
     Dlopen(String),
 }
 
-/// Cache lines of a scheduler's variables and of the values of its maps, as runtime.c defines it: what the core that executes
-/// the code knows of who has them. A line's number is its address divided by [`LINE_BYTES`].
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct LineTable {
-    pub own: LineRange,
-    pub values: LineRange,
-    /// Lines from the first value on that may come into the range. Nobody has them before.
-    pub reserved: u64,
-    /// The bit of a line's word that says that the core has it.
-    pub here: u64,
-    /// A line's word if no other core has it and this one has written it.
-    pub owner: u64,
-    /// Called before an access if the core does not have the line, or writes and others may have it, too: with the hidden
-    /// first argument of kernel functions, the number of the line, and bits of [`how`](crate::object::how).
-    pub fetch: extern "C" fn(*mut c_void, u64, u64),
-}
-
-/// Lines that follow each other, and who has them.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct LineRange {
-    pub first: u64,
-    pub nr: u64,
-    /// Where the word of line 0 would be: the lines have one each, by their numbers. Which cores its bits stand for is for
-    /// [`LineTable::here`] to say.
-    pub holders: *const u64,
-}
-
-pub const LINE_BYTES: u64 = 64;
-
 type Call = unsafe extern "C" fn(*const c_void, u64, u64, u64, *mut u64) -> c_int;
 
 /// tilt_touch_lines: address, bytes, how.
@@ -115,6 +85,7 @@ pub struct Instance {
     place: *mut u32,
     maps: [*mut u64; 3],
     lines: *mut LineTable,
+    waited_ns: *mut u64,
     touch: Touch,
     own_start: *const u64,
     refused: *const u32,
@@ -199,6 +170,7 @@ impl Instance {
                 at("tilt_maps_short")?.cast(),
             ],
             lines: at("tilt_lines")?.cast(),
+            waited_ns: at("tilt_waited_ns")?.cast(),
             touch,
             own_start: at("tilt_own_start")?.cast(),
             refused: at("tilt_refused")?.cast(),
@@ -262,17 +234,12 @@ impl Instance {
         all.map(|range| range.start / LINE_BYTES..range.end.div_ceil(LINE_BYTES))
     }
 
-    /// From now on the code looks up each access in this table. Before the first one it does not.
-    ///
-    /// # Safety
-    /// The words of all lines are there while the instance is called.
-    #[inline]
-    pub unsafe fn set_lines(&self, table: &LineTable) {
-        // SAFETY: the instance's own variable.
-        unsafe { *self.lines = *table }
+    /// In which the code looks up each access, once there are words in it. They have to stay while the instance is called.
+    pub fn line_table(&self) -> *mut LineTable {
+        self.lines
     }
 
-    /// Looks up an access in the table of [`Instance::set_lines`], if there is one, as the code does for its own.
+    /// Looks up an access in [`Instance::line_table`], if there are words in it, as the code does for its own.
     ///
     /// # Safety
     /// Called by what the scheduler's code has called, which holds no reference to the engine.
@@ -283,6 +250,19 @@ impl Instance {
                 (self.touch)(address, bytes, how);
             }
         }
+    }
+
+    /// How long the code has waited for lines since [`Instance::forget_waits`].
+    #[inline]
+    pub fn waited_ns(&self) -> u64 {
+        // SAFETY: the instance's own variable.
+        unsafe { *self.waited_ns }
+    }
+
+    #[inline]
+    pub fn forget_waits(&self) {
+        // SAFETY: the instance's own variable.
+        unsafe { *self.waited_ns = 0 }
     }
 
     /// Line of the source that the scheduler was at last, for [`Object::place`].

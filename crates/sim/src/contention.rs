@@ -14,14 +14,12 @@ use crate::engine::Engine;
 use crate::task::DsqRef;
 use tiltyard_model::OverheadCause;
 
-/// A lock of the simulated kernel or the scheduler.
+/// A lock of the simulated kernel.
 #[derive(Clone, Copy)]
 enum Which {
     Runqueue(u32),
     /// A local DSQ has none: its runqueue's lock protects it.
     Dsq(DsqRef),
-    /// The address of a `struct bpf_spin_lock`.
-    Spin(u64),
 }
 
 impl Engine<'_> {
@@ -63,13 +61,22 @@ impl Engine<'_> {
         self.give_back_lock(Which::Runqueue(cpu));
     }
 
-    /// Of the scheduler, by its address.
+    /// A `struct bpf_spin_lock` of the scheduler, by its address: the current callback waits for it.
+    #[inline]
     pub(crate) fn take_spin_lock(&mut self, address: u64) {
-        self.take_lock(Which::Spin(address));
+        if self.ext.waits_for_locks {
+            let at_ns = self.own_ns();
+            let wait_ns = self.ext.spin_locks.at(address).take(at_ns);
+            self.charge_call(wait_ns);
+        }
     }
 
+    #[inline]
     pub(crate) fn give_back_spin_lock(&mut self, address: u64) {
-        self.give_back_lock(Which::Spin(address));
+        if self.ext.waits_for_locks {
+            let at_ns = self.own_ns();
+            self.ext.spin_locks.at(address).give_back(at_ns);
+        }
     }
 
     /// `dsq->lock`. Looking through a queue takes time, changing it no more than the lock itself.
@@ -88,7 +95,6 @@ impl Engine<'_> {
             Which::Dsq(DsqRef::Local(_)) => None,
             Which::Dsq(DsqRef::Global(node)) => Some(&mut self.ext.global_dsqs[node as usize].lock),
             Which::Dsq(DsqRef::User(slot)) => Some(&mut self.ext.dsqs.get_mut(slot).lock),
-            Which::Spin(address) => Some(self.ext.spin_locks.at(address)),
         }
     }
 

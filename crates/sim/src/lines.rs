@@ -1,276 +1,150 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What it costs that CPUs share data: the cache lines of a scheduler's variables and of the values of its maps are where
-//! they were last written, and come from there when another core needs them.
-//!
-//! As in a machine with caches that stay coherent: reading a line that another core has written since takes a transfer, at
-//! the price of the distance between the two; then both have it. Writing takes the line from all others; a plain store does
-//! not wait for that, because it goes through a store buffer, an atomic operation does. What nobody else has written costs
-//! nothing more than its instructions: caches are never too small here. SMT siblings share their caches.
+//! The cache lines of one scheduler's data in a machine of several cores: memory for the rules of lines.c (crate
+//! `tiltyard-build`), which say what it costs that CPUs share data.
 
 use std::ffi::c_void;
-use std::ops::Range;
 use tiltyard_model::Machine;
-use tiltyard_model::machine::Costs;
-use tiltyard_native::object::how;
-use tiltyard_native::{LineRange, LineTable};
+use tiltyard_native::Instance;
+use tiltyard_native::lines::{CORES_PER_WORD, EXCLUSIVE, LineRange, LineTable};
 
 /// Where the lines of one scheduler are.
 pub struct Lines {
-    /// What the scheduler's code reads; it points into what follows.
-    table: LineTable,
+    /// The instance's, which outlives this. It points into what follows.
+    table: *mut LineTable,
     own: Part,
     values: Part,
-    /// Who executes the code.
-    here: Core,
-    distances: Distances,
-}
-
-/// A core, and where its bit is among the holders of a line.
-#[derive(Clone, Copy)]
-struct Core {
-    number: u32,
-    word: usize,
-    bit: u64,
-}
-
-impl Core {
-    fn new(number: u32) -> Core {
-        Core {
-            number,
-            word: (number / CORES_PER_WORD) as usize,
-            bit: 1 << (number % CORES_PER_WORD),
-        }
-    }
-}
-
-/// What it costs to get a line from another core.
-struct Distances {
-    /// Last-level cache and node of each core.
-    places: Vec<[u32; 2]>,
-    costs: Costs,
-}
-
-impl Distances {
-    fn of(machine: &Machine) -> Distances {
-        let cores = machine.cpus.iter().map(|cpu| cpu.core as usize + 1);
-        let mut places = vec![[0; 2]; cores.max().unwrap_or(1)];
-        for cpu in &machine.cpus {
-            places[cpu.core as usize] = [cpu.llc, cpu.node];
-        }
-        Distances {
-            places,
-            costs: machine.costs,
-        }
-    }
-
-    fn ns(&self, from: u32, to: u32) -> u64 {
-        let [from, to] = [from, to].map(|core| self.places[core as usize]);
-        let costs = &self.costs;
-        match () {
-            () if from[0] == to[0] => costs.visit_llc_ns.unwrap_or(costs.visit_near_ns),
-            () if from[1] == to[1] => costs.visit_near_ns,
-            () => costs.visit_far_ns,
-        }
-    }
+    _places: Vec<[u32; 2]>,
 }
 
 impl Lines {
-    /// `own`, `values`: lines of the scheduler's variables and of the values of its maps; `fetch`: as in [`LineTable`].
+    /// From now on the instance's code looks up its accesses; the first core executes it. `grow`: as in [`LineTable`].
     pub fn new(
         machine: &Machine,
-        [own, values]: [Range<u64>; 2],
-        fetch: extern "C" fn(*mut c_void, u64, u64),
+        instance: &Instance,
+        grow: extern "C" fn(*mut c_void, u64),
     ) -> Lines {
-        let distances = Distances::of(machine);
-        let words = distances.places.len().div_ceil(CORES_PER_WORD as usize);
-        let range = |range: &Range<u64>| LineRange {
-            first: range.start,
-            nr: 0,
-            holders: std::ptr::null(),
+        let [own, values] = instance.lines();
+        let places = places(machine);
+        let nr_words = places.len().div_ceil(CORES_PER_WORD as usize);
+        let costs = &machine.costs;
+        let mut own = Part::new(nr_words, own.start, (own.end - own.start) as usize);
+        let reserved = values.end - values.start;
+        // Less than is reserved, which is a power of two, as what it grows to is.
+        let mut values = Part::new(nr_words, values.start, 1024);
+        let table = LineTable {
+            own: own.range(0),
+            values: values.range(0),
+            reserved,
+            here: 1,
+            owner: 1 | EXCLUSIVE,
+            core: 0,
+            writer: 1,
+            nr_words: nr_words as u64,
+            places: places.as_ptr(),
+            llc_ns: costs.visit_llc_ns.unwrap_or(costs.visit_near_ns),
+            near_ns: costs.visit_near_ns,
+            far_ns: costs.visit_far_ns,
+            grow,
         };
-        let mut lines = Lines {
-            table: LineTable {
-                own: range(&own),
-                values: range(&values),
-                reserved: values.end - values.start,
-                here: 0,
-                owner: 0,
-                fetch,
-            },
-            own: Part::new(words, (own.end - own.start) as usize),
-            // Less than is reserved, which is a power of two, as what it grows to is.
-            values: Part::new(words, 1024),
-            here: Core::new(0),
-            distances,
-        };
-        lines.show();
-        lines
+        // SAFETY: the instance's own variable, to which nothing refers now.
+        unsafe { instance.line_table().write(table) };
+        Lines {
+            table: instance.line_table(),
+            own,
+            values,
+            _places: places,
+        }
     }
 
-    pub fn table(&self) -> &LineTable {
-        &self.table
-    }
-
-    /// This core executes the code from now on. Returns whether the table is another.
+    /// This core executes the code from now on.
     #[inline]
-    pub fn enter(&mut self, core: u32) -> bool {
-        let changes = core != self.here.number;
-        if changes {
-            self.here = Core::new(core);
+    pub fn enter(&mut self, core: u32) {
+        // SAFETY: the instance's code does not run now, and nothing else refers to it.
+        let table = unsafe { &mut *self.table };
+        if core == table.core {
+            return;
+        }
+        (table.core, table.writer) = (core, core + 1);
+        table.here = 1 << (core % CORES_PER_WORD);
+        table.owner = table.here | EXCLUSIVE;
+        if table.nr_words > 1 {
             self.show();
         }
-        changes
     }
 
-    /// Before the line is fetched. Returns whether the table is another.
-    #[inline]
-    pub fn make_room(&mut self, line: u64) -> bool {
-        let own = line.wrapping_sub(self.table.own.first) as usize;
-        let value = line.wrapping_sub(self.table.values.first) as usize;
-        let grows = own >= self.own.nr && value >= self.values.nr;
-        if grows {
-            debug_assert!((value as u64) < self.table.reserved);
-            self.values.grow(value + 1);
-            self.show();
-        }
-        grows
+    /// Makes room for a line of a value.
+    pub fn grow(&mut self, line: u64) {
+        let value = line - self.values.first;
+        debug_assert!(value >= self.values.nr as u64);
+        self.values.grow(value as usize + 1);
+        self.show();
     }
 
-    /// The table is what the core sees.
+    /// The table points to the words in which the core has a bit.
     fn show(&mut self) {
-        let Core { word, bit, .. } = self.here;
-        let parts = [
-            (&mut self.table.own, &self.own),
-            (&mut self.table.values, &self.values),
-        ];
-        for (range, part) in parts {
-            range.nr = part.nr as u64;
-            let first = part.holders[word * part.nr..].as_ptr();
-            range.holders = first.wrapping_sub(range.first as usize);
-        }
-        (self.table.here, self.table.owner) = (bit, bit | EXCLUSIVE);
-    }
-
-    /// The core reads or writes a line: how long it waits for what has to come, in ns. `how`: as in [`how`].
-    #[inline]
-    pub fn fetch(&mut self, line: u64, how: u64) -> u64 {
-        let own = line.wrapping_sub(self.table.own.first) as usize;
-        if own < self.own.nr {
-            return self.own.fetch(self.here, own, how, &self.distances);
-        }
-        let value = (line - self.table.values.first) as usize;
-        self.values.fetch(self.here, value, how, &self.distances)
+        // SAFETY: the instance's code does not read it now, and nothing else refers to it.
+        let table = unsafe { &mut *self.table };
+        let word = (table.core / CORES_PER_WORD) as usize;
+        table.own = self.own.range(word);
+        table.values = self.values.range(word);
     }
 }
-
-/// The bits of a word stand for so many cores and [`EXCLUSIVE`].
-const CORES_PER_WORD: u32 = 63;
-
-/// The core of the other bit has written the line, and no other core has it.
-const EXCLUSIVE: u64 = 1 << 63;
 
 /// Lines that follow each other.
 struct Part {
+    /// Number of the first one.
+    first: u64,
     nr: usize,
-    /// Words that it takes to have a bit for each core.
-    words: usize,
     /// For the first cores a word for each line, then for the next ones.
     holders: Vec<u64>,
     /// The core that wrote each line last, and 1; 0 at first.
-    writer: Vec<u32>,
+    writers: Vec<u32>,
 }
 
 impl Part {
-    fn new(words: usize, nr: usize) -> Part {
+    fn new(nr_words: usize, first: u64, nr: usize) -> Part {
         Part {
+            first,
             nr,
-            words,
-            holders: vec![0; words * nr],
-            writer: vec![0; nr],
+            holders: vec![0; nr_words * nr],
+            writers: vec![0; nr],
         }
     }
 
-    #[inline]
-    fn fetch(&mut self, here: Core, line: usize, how: u64, distances: &Distances) -> u64 {
-        if how & how::WRITE == 0 {
-            return self.read(here, line, distances);
+    /// For a core that has its bit in this word.
+    fn range(&mut self, word: usize) -> LineRange {
+        let first = self.first as usize;
+        let rows = self.holders.as_mut_ptr().wrapping_sub(first);
+        LineRange {
+            first: self.first,
+            nr: self.nr as u64,
+            holders: rows.wrapping_add(word * self.nr),
+            rows,
+            writers: self.writers.as_mut_ptr().wrapping_sub(first),
         }
-        // A plain store waits in a buffer.
-        let price = match how & how::UPDATE {
-            0 => 0,
-            _ => self.update(here, line, distances),
-        };
-        if self.words > 1 {
-            self.drop_all(line);
-        }
-        self.holders[here.word * self.nr + line] = here.bit | EXCLUSIVE;
-        self.writer[line] = here.number + 1;
-        price
-    }
-
-    /// From its writer, who no longer has it alone.
-    #[inline]
-    fn read(&mut self, here: Core, line: usize, distances: &Distances) -> u64 {
-        let holders = &mut self.holders[here.word * self.nr + line];
-        let has = *holders & here.bit != 0;
-        *holders |= here.bit;
-        let Some(writer) = self.writer[line].checked_sub(1) else {
-            return 0;
-        };
-        if writer == here.number {
-            return 0;
-        }
-        self.holders[Core::new(writer).word * self.nr + line] &= !EXCLUSIVE;
-        if has {
-            0
-        } else {
-            distances.ns(here.number, writer)
-        }
-    }
-
-    /// From whoever has it: all others give it up.
-    #[cold]
-    fn update(&mut self, here: Core, line: usize, distances: &Distances) -> u64 {
-        let has = self.holders[here.word * self.nr + line] & here.bit != 0;
-        let writer = self.writer[line].checked_sub(1).filter(|_| !has);
-        let others = self.holders(line).filter(|other| *other != here.number);
-        let all = others
-            .chain(writer)
-            .map(|core| distances.ns(here.number, core));
-        all.max().unwrap_or(0)
-    }
-
-    #[cold]
-    fn drop_all(&mut self, line: usize) {
-        for word in self.holders[line..].iter_mut().step_by(self.nr) {
-            *word = 0;
-        }
-    }
-
-    /// Cores that have a line.
-    fn holders(&self, line: usize) -> impl Iterator<Item = u32> {
-        let words = self.holders[line..].iter().step_by(self.nr);
-        let words = words.zip((0..).step_by(CORES_PER_WORD as usize));
-        words.flat_map(|(word, first)| {
-            let mut left = *word & !EXCLUSIVE;
-            std::iter::from_fn(move || {
-                let bit = (left != 0).then(|| left.trailing_zeros())?;
-                left &= left - 1;
-                Some(first + bit)
-            })
-        })
     }
 
     #[cold]
     fn grow(&mut self, nr: usize) {
-        let mut grown = Part::new(self.words, nr.next_power_of_two());
-        for word in 0..self.words {
-            let old = &self.holders[word * self.nr..][..self.nr];
-            grown.holders[word * grown.nr..][..self.nr].copy_from_slice(old);
+        let nr_words = self.holders.len() / self.nr;
+        let mut grown = Part::new(nr_words, self.first, nr.next_power_of_two());
+        let rows = grown.holders.chunks_mut(grown.nr);
+        for (new, old) in rows.zip(self.holders.chunks(self.nr)) {
+            new[..self.nr].copy_from_slice(old);
         }
-        grown.writer[..self.nr].copy_from_slice(&self.writer);
+        grown.writers[..self.nr].copy_from_slice(&self.writers);
         *self = grown;
     }
+}
+
+/// Last-level cache and node of each core.
+fn places(machine: &Machine) -> Vec<[u32; 2]> {
+    let cores = machine.cpus.iter().map(|cpu| cpu.core as usize + 1);
+    let mut places = vec![[0; 2]; cores.max().unwrap_or(1)];
+    for cpu in &machine.cpus {
+        places[cpu.core as usize] = [cpu.llc, cpu.node];
+    }
+    places
 }
 
 /// Whether lines ever come from elsewhere, at a price.
@@ -279,90 +153,141 @@ pub fn cost_something(machine: &Machine) -> bool {
     let cores = machine.cpus.iter().map(|cpu| cpu.core);
     cores.max() > Some(0) && costs.visit_near_ns.max(costs.visit_far_ns) > 0
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    extern "C" fn never(_: *mut c_void, _: u64, _: u64) {}
+    use tiltyard_native::LINE_BYTES;
+    use tiltyard_native::object::how;
+    use tiltyard_schedtest::object;
 
     const LLC: u64 = 1;
     const NEAR: u64 = 2;
     const FAR: u64 = 3;
 
-    /// Cores of which each two share a cache, and each four a node.
-    fn lines(nr_nodes: usize) -> Lines {
-        let topology = format!("package:{nr_nodes} [numa] l3:2 core:2 pu:1");
-        let mut machine = Machine::parse_hwloc_synthetic(&topology).unwrap();
-        machine.costs.visit_llc_ns = Some(LLC);
-        (machine.costs.visit_near_ns, machine.costs.visit_far_ns) = (NEAR, FAR);
-        Lines::new(&machine, [100..200, 1000..1 << 40], never)
+    /// A scheduler whose code is never called, and where its lines are.
+    struct Caches {
+        instance: Instance,
+        lines: Lines,
+        /// A line of its variables, and one of a value.
+        tried: [u64; 2],
     }
 
-    fn fetch(lines: &mut Lines, core: u32, how: u64) -> u64 {
-        lines.enter(core);
-        let own = lines.fetch(105, how);
-        lines.make_room(2500);
-        assert_eq!(lines.fetch(2500, how), own, "a value");
-        own
+    extern "C" fn grow(caches: *mut c_void, line: u64) {
+        // SAFETY: `Caches::touch` passes this, and does not use its own reference until `touch` returns.
+        let caches = unsafe { &mut *caches.cast::<Caches>() };
+        caches.lines.grow(line);
+    }
+
+    impl Caches {
+        /// Cores of which each two share a cache, and each four a node.
+        fn new(nr_nodes: usize) -> Caches {
+            let topology = format!("package:{nr_nodes} [numa] l3:2 core:2 pu:1");
+            let mut machine = Machine::parse_hwloc_synthetic(&topology).unwrap();
+            machine.costs.visit_llc_ns = Some(LLC);
+            (machine.costs.visit_near_ns, machine.costs.visit_far_ns) = (NEAR, FAR);
+            let object = object("crates/sim/tests/schedulers/sharer.bpf.c", 2);
+            let instance = Instance::load(object, &[]).expect("loads");
+            instance.set_map_memory(1 << 40..1 << 41);
+            let [own, values] = instance.lines();
+            let tried = [own.start + 1, values.start + 1500];
+            let lines = Lines::new(&machine, &instance, grow);
+            Caches {
+                instance,
+                lines,
+                tried,
+            }
+        }
+
+        fn touch_line(&mut self, core: u32, line: u64, how: u64) -> u64 {
+            let caches: *mut Caches = self;
+            // SAFETY: `caches` is used by turns with what `grow` makes of it.
+            unsafe {
+                (*caches).instance.set_engine(caches.cast());
+                (*caches).lines.enter(core);
+                (*caches).instance.forget_waits();
+                let touch = &raw const (*caches).instance;
+                (*touch).touch(line * LINE_BYTES + 8, 8, how);
+                (*caches).instance.waited_ns()
+            }
+        }
+
+        /// How long a core waits for either line.
+        fn touch(&mut self, core: u32, how: u64) -> u64 {
+            let [own, value] = self.tried.map(|line| self.touch_line(core, line, how));
+            assert_eq!(value, own, "a value");
+            own
+        }
+
+        /// What the code asks before it accesses a line.
+        fn is_here(&mut self, core: u32, how: u64) -> bool {
+            self.lines.enter(core);
+            // SAFETY: the instance's own.
+            let table = unsafe { &*self.instance.line_table() };
+            // SAFETY: the lines have been touched, so they are in their ranges.
+            let words = [(table.own, self.tried[0]), (table.values, self.tried[1])]
+                .map(|(range, line)| unsafe { *range.holders.wrapping_add(line as usize) });
+            assert_eq!(words[0], words[1]);
+            match how & how::WRITE {
+                0 => words[0] & table.here != 0,
+                _ => words[0] == table.owner,
+            }
+        }
     }
 
     #[test]
     fn a_line_comes_from_its_writer_once() {
-        let mut lines = lines(2);
-        assert_eq!(fetch(&mut lines, 0, 0), 0, "nobody has written it");
-        assert_eq!(fetch(&mut lines, 1, how::WRITE), 0, "a store is buffered");
-        assert_eq!(fetch(&mut lines, 0, 0), LLC);
-        assert_eq!(fetch(&mut lines, 0, 0), 0, "it has it now");
-        assert_eq!(fetch(&mut lines, 2, 0), NEAR);
-        assert_eq!(fetch(&mut lines, 4, 0), FAR);
-        assert_eq!(fetch(&mut lines, 1, 0), 0, "the writer keeps it");
-        fetch(&mut lines, 2, how::WRITE);
-        assert_eq!(fetch(&mut lines, 1, 0), NEAR);
+        let mut caches = Caches::new(2);
+        assert_eq!(caches.touch(0, 0), 0, "nobody has written it");
+        assert_eq!(caches.touch(1, how::WRITE), 0, "a store is buffered");
+        assert_eq!(caches.touch(0, 0), LLC);
+        assert_eq!(caches.touch(0, 0), 0, "it has it now");
+        assert_eq!(caches.touch(2, 0), NEAR);
+        assert_eq!(caches.touch(4, 0), FAR);
+        assert_eq!(caches.touch(1, 0), 0, "the writer keeps it");
+        caches.touch(2, how::WRITE);
+        assert_eq!(caches.touch(1, 0), NEAR);
     }
 
     #[test]
     fn an_atomic_operation_waits_for_all_that_have_it() {
-        let mut lines = lines(2);
-        let update = how::WRITE | how::UPDATE;
-        assert_eq!(fetch(&mut lines, 0, update), 0);
-        assert_eq!(fetch(&mut lines, 0, update), 0, "its own");
-        assert_eq!(fetch(&mut lines, 1, update), LLC);
-        fetch(&mut lines, 7, 0);
-        assert_eq!(fetch(&mut lines, 1, update), FAR);
-        assert_eq!(fetch(&mut lines, 1, update), 0);
-    }
-
-    /// What runtime.c asks before it calls `fetch`.
-    fn is_here(lines: &Lines, how: u64) -> bool {
-        let table = &lines.table;
-        assert!(5 < table.own.nr && 1500 < table.values.nr);
-        // SAFETY: the tests' own line, which is in the range.
-        let words = [(table.own, 105), (table.values, 2500)]
-            .map(|(range, line)| unsafe { *range.holders.wrapping_add(line) });
-        assert_eq!(words[0], words[1]);
-        match how & how::WRITE {
-            0 => words[0] & table.here != 0,
-            _ => words[0] == table.owner,
+        for nr_nodes in [2, 50] {
+            let mut caches = Caches::new(nr_nodes);
+            let update = how::WRITE | how::UPDATE;
+            assert_eq!(caches.touch(0, update), 0);
+            assert_eq!(caches.touch(0, update), 0, "its own");
+            assert_eq!(caches.touch(1, update), LLC);
+            let last = nr_nodes as u32 * 4 - 1;
+            caches.touch(last, 0);
+            assert_eq!(caches.touch(1, update), FAR);
+            assert_eq!(caches.touch(1, update), 0);
         }
     }
 
     #[test]
     fn the_code_sees_what_its_core_has() {
         for (one, other) in [(0, 1), (62, 63), (63, 62), (199, 3), (126, 189)] {
-            let mut lines = lines(50);
+            let mut caches = Caches::new(50);
             let mut seen = |core, how| {
-                fetch(&mut lines, core, how);
-                [one, other].map(|core| {
-                    lines.enter(core);
-                    [0, how::WRITE].map(|how| is_here(&lines, how))
-                })
+                caches.touch(core, how);
+                [one, other].map(|core| [0, how::WRITE].map(|how| caches.is_here(core, how)))
             };
             assert_eq!(seen(one, 0), [[true, false], [false, false]]);
             assert_eq!(seen(one, how::WRITE), [[true, true], [false, false]]);
             assert_eq!(seen(one, 0), [[true, true], [false, false]], "still");
             assert_eq!(seen(other, 0), [[true, false], [true, false]]);
             assert_eq!(seen(other, how::WRITE), [[false, false], [true, true]]);
+        }
+    }
+
+    #[test]
+    fn what_is_known_stays_when_room_is_made() {
+        for (nr_nodes, writer) in [(2, 5), (50, 190)] {
+            let mut caches = Caches::new(nr_nodes);
+            let first = caches.tried[1] - 1500;
+            caches.touch_line(writer, first + 7, how::WRITE);
+            caches.touch_line(0, first + 5000, how::WRITE);
+            assert_eq!(caches.touch_line(0, first + 7, 0), FAR);
+            assert_eq!(caches.touch_line(writer, first + 5000, 0), FAR);
         }
     }
 }

@@ -11,7 +11,7 @@
 @tilt_maps_start = external hidden global i64
 @tilt_maps_bytes = external hidden global i64
 @tilt_maps_short = external hidden global i64
-@tilt_lines = external hidden global [10 x i64]
+@tilt_lines = external hidden global [20 x i64]
 @tilt_zero_page = external hidden constant [4096 x i8]
 
 declare hidden void @tilt_runaway() #1
@@ -51,7 +51,7 @@ go:
 }
 
 ; An access of %bytes bytes, aligned to its size, in a variable; %how as in tilt_access. Indices count the words of
-; tilt_lines (runtime.c): own variables 0 to 2, values of maps 3 to 5, reserved 6, here 7, owner 8.
+; tilt_lines (lines.c): own variables from 0 on, values of maps from 5 on, reserved 10, here 11, owner 12.
 define internal void @tilt_touch_own(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
   %free = icmp eq ptr %all, null
@@ -83,14 +83,14 @@ own:
   %likely = call i1 @llvm.expect.i1(i1 %is.own, i1 true)
   br i1 %likely, label %look, label %value
 value:
-  %value.first = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 3)
+  %value.first = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 5)
   %value.at = sub i64 %line, %value.first
-  %value.nr = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 4)
-  %value.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 5)
+  %value.nr = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 6)
+  %value.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 7)
   %is.value = icmp ult i64 %value.at, %value.nr
   br i1 %is.value, label %look, label %neither
 neither:
-  %reserved = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 6)
+  %reserved = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 10)
   %is.new = icmp ult i64 %value.at, %reserved
   br i1 %is.new, label %fetch, label %go
 look:
@@ -112,12 +112,12 @@ define internal i1 @tilt_is_here(ptr %all, i64 %line, i64 %how) #0 {
   %is.write = icmp ne i64 %write, 0
   br i1 %is.write, label %store, label %load
 load:
-  %here = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 7)
+  %here = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 11)
   %has = and i64 %holders, %here
   %is.here = icmp ne i64 %has, 0
   ret i1 %is.here
 store:
-  %owner = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 8)
+  %owner = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 12)
   %is.owner = icmp eq i64 %holders, %owner
   ret i1 %is.owner
 }

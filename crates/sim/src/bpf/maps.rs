@@ -223,12 +223,27 @@ impl MapSet {
     ///
     /// # Safety
     /// `key` is readable for the key size; `cpu` is a CPU of the machine.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn lookup(&mut self, map: MapId, key: *const u8, cpu: usize) -> *mut u8 {
+        match &self.maps[map.0 as usize].store {
+            Store::Array(array) => {
+                // SAFETY: the caller's promise.
+                let index = unsafe { key.cast::<u32>().read_unaligned() };
+                array.lookup(index, cpu)
+            }
+            // SAFETY: the caller's promise.
+            _ => unsafe { self.lookup_elsewhere(map, key, cpu) },
+        }
+    }
+
+    /// In what is no array of values.
+    ///
+    /// # Safety
+    /// As [`MapSet::lookup`].
+    unsafe fn lookup_elsewhere(&mut self, map: MapId, key: *const u8, cpu: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         unsafe {
             match &mut self.maps[map.0 as usize].store {
-                Store::Array(array) => array.lookup(key.cast::<u32>().read_unaligned(), cpu),
                 Store::Hash(hash) => hash.lookup(key, cpu),
                 Store::ArrayOfMaps(array) => {
                     let slot = array.lookup(key.cast::<u32>().read_unaligned(), 0);

@@ -33,30 +33,48 @@ impl Lock {
 }
 
 /// Locks by their addresses.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Locks {
     locks: Vec<Lock>,
     by_address: HashMap<u64, usize>,
-    /// Address and place of the one that was used last.
-    last: Option<(u64, usize)>,
+    /// Addresses and places of those that were used last, by the low bits of the address.
+    recent: [(u64, usize); RECENT],
+}
+
+/// A power of two. Most schedulers have a lock for each CPU and use few of them at a time.
+const RECENT: usize = 64;
+
+impl Default for Locks {
+    fn default() -> Locks {
+        Locks {
+            locks: Vec::new(),
+            by_address: HashMap::new(),
+            // No lock has this address.
+            recent: [(u64::MAX, 0); RECENT],
+        }
+    }
 }
 
 impl Locks {
     /// One that is free where there was none.
+    #[inline]
     pub fn at(&mut self, address: u64) -> &mut Lock {
-        let place = match self.last {
-            Some((last, place)) if last == address => place,
-            _ => self.find(address),
+        // Locks are values of maps, which begin at multiples of 8.
+        let (known, place) = self.recent[(address / 8) as usize % RECENT];
+        let place = match known == address {
+            true => place,
+            false => self.find(address),
         };
         &mut self.locks[place]
     }
 
+    #[cold]
     fn find(&mut self, address: u64) -> usize {
         let place = *self.by_address.entry(address).or_insert_with(|| {
             self.locks.push(Lock::default());
             self.locks.len() - 1
         });
-        self.last = Some((address, place));
+        self.recent[(address / 8) as usize % RECENT] = (address, place);
         place
     }
 }

@@ -29,7 +29,6 @@ use idle::IdleMasks;
 use ops::{Context, OpTable};
 use std::collections::HashMap;
 use tiltyard_environment::Plan;
-use tiltyard_model::Machine;
 use tiltyard_native::Instance;
 use wait::Standstill;
 
@@ -251,7 +250,8 @@ impl Ext {
             paid_insns: 0,
             kfunc_ns: 0,
             // After `bpf`, which gives the instance the memory of maps.
-            lines: shared_lines(setup.machine, instance),
+            lines: lines::cost_something(setup.machine)
+                .then(|| Lines::new(setup.machine, instance, kfuncs::grow_lines)),
             storing: None,
         })
     }
@@ -271,17 +271,6 @@ impl Ext {
         }
         None
     }
-}
-
-/// Makes the scheduler's code look up its accesses, on machines where that matters.
-fn shared_lines(machine: &Machine, instance: &Instance) -> Option<Lines> {
-    let lines = lines::cost_something(machine)
-        .then(|| Lines::new(machine, instance.lines(), kfuncs::fetch_line));
-    if let Some(lines) = &lines {
-        // SAFETY: the engine has both, and shows each table that the lines have.
-        unsafe { instance.set_lines(lines.table()) };
-    }
-    lines
 }
 
 /// What the kernel's `bpf_obj_name_cpy()` checks.

@@ -258,12 +258,10 @@ impl Engine<'_> {
         };
         self.ext.paid_insns = self.instance.work_insns();
         self.ext.kfunc_ns = self.machine.costs.callback_ns;
+        self.instance.forget_waits();
         self.ext.depth += 1;
-        if let Some(lines) = &mut self.ext.lines
-            && lines.enter(self.rqs[self.exec_cpu as usize].place.core)
-        {
-            // SAFETY: the engine has both.
-            unsafe { self.instance.set_lines(lines.table()) };
+        if let Some(lines) = &mut self.ext.lines {
+            lines.enter(self.rqs[self.exec_cpu as usize].place.core);
         }
         // Kernel functions reach the engine only through this pointer. Nothing here uses `self` until the call has
         // returned, and the instance is no part of the engine.
@@ -366,7 +364,8 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn unpaid_ns(&self) -> u64 {
         let insns = self.instance.work_insns() - self.ext.paid_insns;
-        insns * self.machine.costs.insn_ps / 1000 + self.ext.kfunc_ns
+        let called_ns = self.ext.kfunc_ns + self.instance.waited_ns();
+        insns * self.machine.costs.insn_ps / 1000 + called_ns
     }
 
     /// Charges the executing CPU for what the current callback did so far.
@@ -375,6 +374,7 @@ impl Engine<'_> {
         let ns = self.unpaid_ns();
         self.ext.paid_insns = self.instance.work_insns();
         self.ext.kfunc_ns = 0;
+        self.instance.forget_waits();
         let cause = match self.ext.ctx.op {
             Some(Op::SelectCpu) => OverheadCause::SelectCpu,
             _ => OverheadCause::Scheduler,

@@ -253,16 +253,10 @@ extern "C" fn tilt_access(mut e: EnginePtr, address: usize, bytes: u64, how: u64
     }
 }
 
-/// As [`tiltyard_native::LineTable::fetch`].
-pub extern "C" fn fetch_line(engine: *mut c_void, line: u64, how: u64) {
+/// As [`tiltyard_native::lines::LineTable::grow`].
+pub extern "C" fn grow_lines(engine: *mut c_void, line: u64) {
     let mut engine = EnginePtr(engine.cast());
-    let engine = engine.engine_for_free();
-    let Some(lines) = &mut engine.ext.lines else {
-        return;
-    };
-    if lines.make_room(line) {
-        // SAFETY: the engine has both.
-        unsafe { engine.instance.set_lines(lines.table()) };
+    if let Some(lines) = &mut engine.engine_for_free().ext.lines {
+        lines.grow(line);
     }
-    engine.ext.kfunc_ns += lines.fetch(line, how);
 }

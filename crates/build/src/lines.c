@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What it costs that CPUs share data: cache lines of a scheduler's variables and of the values of
+ * its maps are where they were last written, and come from there when another core needs them.
+ *
+ * As in a machine with caches that stay coherent: reading a line that another core has written
+ * since takes a transfer, at the price of the distance between the two; then both have it. Writing
+ * takes the line from all others; a plain store does not wait for that, because it goes through a
+ * store buffer, an atomic operation does. What nobody else has written costs nothing more than its
+ * instructions: caches are never too small here. SMT siblings share their caches.
+ *
+ * Part of every scheduler object, like runtime.c: the prelude's code looks here before it accesses
+ * memory. The loader owns the tables.
+ */
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+/* As in runtime.c: before the scheduler's variables. */
+#define OWN		__attribute__((section(".data.rel.ro.tilt")))
+/* Callers keep their registers: they need not save them for what is hardly ever called. */
+#define KEEPS_REGISTERS __attribute__((preserve_most, noinline))
+
+#define LINE_BYTES	64
+
+/* Bits of `how`, as in tilt_access. */
+enum { WRITE = 1, UPDATE = 4 };
+
+/* A word's other bit: the core of the one bit has written the line, and no other core has it. */
+#define CORES_PER_WORD 63
+#define EXCLUSIVE      (1ull << CORES_PER_WORD)
+
+/* The prelude and the loader (native/src/lines.rs) depend on the order of the fields. */
+struct tilt_lines {
+	/*
+	 * Own variables, then values of maps. Pointers are to where line 0 would be: lines are
+	 * found by their numbers.
+	 */
+	struct tilt_range {
+		u64 first, nr;
+		/* The words in which the running core has a bit. */
+		u64 *holders;
+		/* The words of the first cores; those of the next ones follow `nr` words later. */
+		u64 *rows;
+		/* The core that wrote the line last, and 1; 0 at first. */
+		u32 *writers;
+	} own, values;
+	/* Lines from the first value on that may come into the range. Nobody has them before. */
+	u64 reserved;
+	/* The running core's bit; and a word that says that it has written the line. */
+	u64 here, owner;
+	u32 core;
+	/* As in `writers`. */
+	u32 writer;
+	/* For each line. */
+	u64 nr_words;
+	/* Last-level cache and node of each core. */
+	const u32 (*places)[2];
+	u64 llc_ns, near_ns, far_ns;
+	/* Makes room for a line among the values. */
+	void (*grow)(void *engine, u64 line);
+};
+
+/* Set by the loader, and again when another core runs; without holders where caches cost nothing.
+ */
+OWN struct tilt_lines tilt_lines;
+/* How long the code has waited for lines since the engine asked. */
+OWN u64 tilt_waited_ns;
+
+extern __attribute__((visibility("hidden"))) void *tilt_engine;
+
+/* Null: a value for whose line there is no room yet, or none of the scheduler's data. */
+static const struct tilt_range *range_of(u64 line)
+{
+	const struct tilt_range *own = &tilt_lines.own, *values = &tilt_lines.values;
+
+	if (line - own->first < own->nr)
+		return own;
+	return line - values->first < values->nr ? values : 0;
+}
+
+static int is_here(u64 line, u64 how)
+{
+	const struct tilt_range *range = range_of(line);
+	u64 holders;
+
+	if (!range)
+		return line - tilt_lines.values.first >= tilt_lines.reserved;
+	holders = range->holders[line];
+	return how & WRITE ? holders == tilt_lines.owner : (holders & tilt_lines.here) != 0;
+}
+
+static u64 *word_of(const struct tilt_range *range, u64 line, u32 core)
+{
+	return &range->rows[core / CORES_PER_WORD * range->nr + line];
+}
+
+static u64 distance_ns(u32 other)
+{
+	const u32 *there = tilt_lines.places[other], *here = tilt_lines.places[tilt_lines.core];
+
+	if (there[0] == here[0])
+		return tilt_lines.llc_ns;
+	return there[1] == here[1] ? tilt_lines.near_ns : tilt_lines.far_ns;
+}
+
+/* Until the furthest of the other cores that have a line has given it up. */
+static KEEPS_REGISTERS u64 others_ns(const struct tilt_range *range, u64 line)
+{
+	int has = (range->holders[line] & tilt_lines.here) != 0;
+	u32 writer = range->writers[line];
+	u64 most_ns = 0, ns, word;
+
+	if (!has && writer)
+		most_ns = distance_ns(writer - 1);
+	for (word = 0; word < tilt_lines.nr_words; word++) {
+		u64 left = range->rows[word * range->nr + line] & ~EXCLUSIVE;
+
+		for (; left; left &= left - 1) {
+			u32 core = word * CORES_PER_WORD + __builtin_ctzll(left);
+
+			if (core == tilt_lines.core)
+				continue;
+			ns = distance_ns(core);
+			if (ns > most_ns)
+				most_ns = ns;
+		}
+	}
+	return most_ns;
+}
+
+/* All others give it up. */
+static KEEPS_REGISTERS void clear_words(const struct tilt_range *range, u64 line)
+{
+	u64 word;
+
+	for (word = 0; word < tilt_lines.nr_words; word++)
+		range->rows[word * range->nr + line] = 0;
+}
+
+/* From its writer, who no longer has it alone. */
+static void read_line(const struct tilt_range *range, u64 line)
+{
+	u32 writer = range->writers[line];
+
+	range->holders[line] |= tilt_lines.here;
+	if (!writer)
+		return;
+	*word_of(range, line, writer - 1) &= ~EXCLUSIVE;
+	tilt_waited_ns += distance_ns(writer - 1);
+}
+
+static void write_line(const struct tilt_range *range, u64 line)
+{
+	if (tilt_lines.nr_words > 1)
+		clear_words(range, line);
+	range->holders[line] = tilt_lines.owner;
+	range->writers[line] = tilt_lines.writer;
+}
+
+static KEEPS_REGISTERS void make_room(u64 line)
+{
+	tilt_lines.grow(tilt_engine, line);
+}
+
+/* The core does not have the line, or writes and others may have it, too. */
+KEEPS_REGISTERS void tilt_fetch_line(u64 line, u64 how)
+{
+	const struct tilt_range *range = range_of(line);
+
+	if (!range) {
+		make_room(line);
+		range = &tilt_lines.values;
+	}
+	if (!(how & WRITE)) {
+		read_line(range, line);
+		return;
+	}
+	/* A plain store waits in a buffer. */
+	if (how & UPDATE)
+		tilt_waited_ns += others_ns(range, line);
+	write_line(range, line);
+}
+
+/* The code is about to access memory. */
+void tilt_touch_lines(u64 address, u64 bytes, u64 how)
+{
+	u64 line = address / LINE_BYTES, end = (address + bytes + LINE_BYTES - 1) / LINE_BYTES;
+
+	for (; line < end; line++)
+		if (!is_here(line, how))
+			tilt_fetch_line(line, how);
+}
