@@ -72,6 +72,36 @@ impl Check {
     }
 }
 
+/// Of several conditions that all have to be met, those that are not, as written.
+pub fn unmet<'t>(text: &'t str, value: &dyn Fn(&str) -> Option<f64>) -> Vec<&'t str> {
+    let conditions = conditions(text);
+    let fails =
+        |condition: &&str| Check::read(condition).is_ok_and(|c| c.holds(value) == Ok(false));
+    match conditions.len() {
+        1 => Vec::new(),
+        _ => conditions.into_iter().filter(fails).collect(),
+    }
+}
+
+/// What "and" joins, outside of parentheses; the whole text if "or" joins anything there.
+fn conditions(text: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ' ' if depth == 0 && text[at..].starts_with(" or ") => return vec![text],
+            ' ' if depth == 0 && text[at..].starts_with(" and ") => {
+                parts.push(&text[from..at]);
+                from = at + " and ".len();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
 fn is_measure(name: &str) -> Result<(), String> {
     let mut parts = OverSeeds::of_name(name).0.split('.');
     let (scheduler, measure) = (parts.next(), parts.next());
@@ -85,6 +115,28 @@ fn is_measure(name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_conditions_those_that_fail_are_named() {
+        let unmet = |text| {
+            let values = |name: &str| match name {
+                "a.one" => Some(1.0),
+                "a.two" => Some(2.0),
+                _ => None,
+            };
+            unmet(text, &values)
+        };
+        assert_eq!(
+            unmet("a.one > 1 and a.two > 1 and a.two < 2"),
+            ["a.one > 1", "a.two < 2"]
+        );
+        assert_eq!(unmet("a.one == 1 and a.two == 2"), [""; 0]);
+        let joined = "(a.one > 1 and a.two > 1) and a.two > 1";
+        assert_eq!(unmet(joined), ["(a.one > 1 and a.two > 1)"]);
+        assert_eq!(unmet("a.one > 1"), [""; 0], "one condition needs no name");
+        assert_eq!(unmet("a.one > 1 or a.two > 2 and a.one > 2"), [""; 0]);
+        assert_eq!(unmet("a.three > 1 and a.one > 1"), ["a.one > 1"]);
+    }
 
     #[test]
     fn what_is_no_check_is_refused() {

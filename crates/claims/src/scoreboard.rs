@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, ColumnConstraint, Table, Width};
 
-use crate::check::Check;
+use crate::check::{self, Check};
 use crate::experiment::{Claim, section_of};
 use crate::judge::{ClaimOutcome, Verdict};
 use crate::mutation::{Mutation, Mutations, Tried};
@@ -32,6 +32,7 @@ pub fn detail(claim: &Claim, verdict: &Verdict) -> String {
     row("check", &verdict.check);
     row("measured", &measured(verdict).join("\n            "));
     row("computed", &computed(verdict).join("\n            "));
+    row("not met", &unmet(verdict).join("\n            "));
     row("seeds", &verdict.agreement());
     row("reason", verdict.reason.as_deref().unwrap_or_default());
     row("note", claim.inconsistency.as_deref().unwrap_or_default());
@@ -75,7 +76,7 @@ pub fn table(verdicts: &[&Verdict], width: usize) -> String {
     for verdict in verdicts {
         let shown = match &verdict.reason {
             Some(reason) => reason.clone(),
-            None => measured(verdict).join("\n"),
+            None => measured_and_unmet(verdict).join("\n"),
         };
         table.add_row([
             &verdict.id,
@@ -215,6 +216,23 @@ pub fn measured(verdict: &Verdict) -> Vec<String> {
     let mut all: Vec<(&String, &f64)> = verdict.measured.iter().collect();
     all.sort_by_key(|(name, _)| place(&verdict.check, name));
     all.into_iter().map(one).collect()
+}
+
+/// Of several conditions that a claim's check joins, those that are not met.
+pub fn unmet(verdict: &Verdict) -> Vec<&str> {
+    match verdict.verdict {
+        ClaimOutcome::NotReproduced => {
+            check::unmet(&verdict.check, &|name| verdict.measured.get(name).copied())
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Both, a line each.
+pub fn measured_and_unmet(verdict: &Verdict) -> Vec<String> {
+    let unmet = unmet(verdict).into_iter();
+    let unmet = unmet.map(|condition| format!("not met: {condition}"));
+    measured(verdict).into_iter().chain(unmet).collect()
 }
 
 /// Where a check has this name, which may be the beginning or the end of another one.

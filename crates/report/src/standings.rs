@@ -67,6 +67,8 @@ pub struct Contest {
     pub ranking: Ranking,
     /// One for each scheduler.
     pub entries: Vec<Entry>,
+    /// The command line that does its runs alone.
+    pub command: String,
 }
 
 /// What else is known of a scheduler's runs.
@@ -177,6 +179,9 @@ impl Standings {
         let with_most: Vec<&str> = with_most.map(name).collect();
         let leads = match (most, with_most.as_slice()) {
             (0, _) => "No scheduler wins a contest.".to_owned(),
+            (_, [one]) if most == won => {
+                format!("{one} wins {won} of {all} contests, no other any.")
+            }
             (_, [one]) => {
                 format!("{won} of {all} contests have a winner; {one} wins most of them: {most}.")
             }
@@ -259,10 +264,14 @@ impl Standings {
             Decision::Shared { who, tie, clear } => {
                 let names: Vec<&str> = who.iter().map(|who| name(*who)).collect();
                 let why = if *tie { "tie" } else { "no winner" };
+                let placed = &self.contests[contest].ranking.placed;
+                let beaten =
+                    (0..placed.len()).filter(|at| placed[*at].competes && !who.contains(at));
+                let beaten: Vec<&str> = beaten.map(name).collect();
                 let rest = match (clear, who.len()) {
-                    (false, _) => "",
-                    (true, 2) => "; both beat all others",
-                    (true, _) => "; each beats all others",
+                    (false, _) => String::new(),
+                    (true, 2) => format!("; both beat {}", beaten.join(", ")),
+                    (true, _) => format!("; each of them beats {}", beaten.join(", ")),
                 };
                 format!("{why}: {}{rest}", names.join(", "))
             }

@@ -105,10 +105,19 @@ pub(crate) fn begin(width: f64, height: f64, title: &str) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          font-family=\"system-ui, Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#1c2024\">\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\
-         <text x=\"{}\" y=\"20\" font-size=\"15\" font-weight=\"600\">{}</text>\n",
+         <text x=\"{}\" y=\"20\" font-size=\"{}\" font-weight=\"600\">{}</text>\n",
         ROOM[0],
+        fitting(title, 15.0, width - ROOM[0]),
         escape(title)
     )
+}
+
+/// The size of letters, at most `size`, with which a text takes up no more than `room`.
+fn fitting(text: &str, size: f64, room: f64) -> f64 {
+    /// Of a letter, on average, as a part of its height.
+    const WIDTH: f64 = 0.54;
+    let most = room / (WIDTH * text.chars().count().max(1) as f64);
+    (10.0 * most.min(size)).floor() / 10.0
 }
 
 /// The diagram as a file.
@@ -209,11 +218,21 @@ fn grid(svg: &mut String, chart: &Chart, x: &Axis, y: &Axis) {
     let _ = writeln!(
         svg,
         "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-         <text transform=\"translate(16 {centre:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+         <text transform=\"translate(16 {centre:.1}) rotate(-90)\" text-anchor=\"middle\"{}>{}</text>",
         HEIGHT - 10.0,
         escape(&chart.x_label),
+        size_if_small(&chart.y_label),
         escape(&chart.y_label),
     );
+}
+
+/// Of a label beside the axis, if the usual letters are too large.
+fn size_if_small(label: &str) -> String {
+    const USUAL: f64 = 12.0;
+    match fitting(label, USUAL, HEIGHT - ROOM[1] - ROOM[3]) {
+        USUAL => String::new(),
+        size => format!(" font-size=\"{size}\""),
+    }
 }
 
 fn color(series: &Series) -> &'static str {

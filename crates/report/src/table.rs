@@ -223,25 +223,33 @@ fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
     cells
 }
 
+/// What the marks mean.
+fn legend(comparison: &Comparison) -> Option<String> {
+    // Runs that are all identical have no interval, and need none.
+    let differ =
+        (0..comparison.runs.len()).filter(|at| comparison.identical.get(*at) != Some(&true));
+    let single = differ.into_iter().any(|at| comparison.runs[at] <= 1);
+    let (less, but) = match single {
+        true => ("1 %", " Another seed may decide otherwise."),
+        false => ("the intervals and 1 %", ""),
+    };
+    match comparison.schedulers.as_slice() {
+        [] | [_] => None,
+        [first, second] => Some(format!(
+            "{second} : {first} and its mark compare {second} with {first}: ++ better by a factor of 1.5 or more, + better, \
+             ~ within {}, - worse, -- worse by that factor.{but}",
+            less.replace(" and ", " or ")
+        )),
+        _ => Some(format!(
+            "* marks a value better than all others by more than {less}.{but}"
+        )),
+    }
+}
+
 fn notes(comparison: &Comparison, width: usize) -> String {
     let mut text = format!("\n{}", wrap(&interval_note(comparison), width, ""));
-    match comparison.schedulers.len() {
-        0 | 1 => {}
-        2 => {
-            let [first, second] = [0, 1].map(|at| comparison.schedulers[at].as_str());
-            let legend = format!(
-                "{second} : {first} and its mark compare {second} with {first}: ++ better by a factor of 1.5 or more, + better, \
-                 ~ within the intervals or 1 %, - worse, -- worse by that factor."
-            );
-            text += &wrap(&legend, width, "");
-        }
-        _ => {
-            text += &wrap(
-                "* marks a value better than all others by more than the intervals and 1 %.",
-                width,
-                "",
-            )
-        }
+    if let Some(legend) = legend(comparison) {
+        text += &wrap(&legend, width, "");
     }
     if !comparison.why.is_empty() {
         text.push('\n');

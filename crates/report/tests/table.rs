@@ -80,7 +80,8 @@ fn of_three_the_best_is_marked() {
     let throughput = line(&text, "sysbench", "throughput");
     assert!(throughput.contains("287 /s ± 0.1 % *"), "{throughput}");
     assert!(!text.contains("++ and --"));
-    assert!(text.contains("* marks a value better than all others"));
+    let legend = "* marks a value better than all others by more than the intervals and 1 %.\n";
+    assert!(text.contains(legend), "{text}");
 }
 
 #[test]
@@ -145,6 +146,10 @@ fn one_run_has_no_interval_and_says_so() {
     let text = render(&compare(&runs), 100);
     assert!(!text.contains('±'), "{text}");
     assert!(text.contains("Single run, no confidence interval"));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let legend =
+        "~ within 1 %, - worse, -- worse by that factor. Another seed may decide otherwise.";
+    assert!(text.contains(legend), "no intervals to be within: {text}");
     assert!(!text.contains("Cliff"), "one run has no difference: {text}");
 }
 

@@ -3,7 +3,7 @@
 
 use tiltyard_measure::{AppClasses, Better, Figure, Row, possible_names, rows};
 use tiltyard_model::Machine;
-use tiltyard_workload::Workload;
+use tiltyard_workload::{TaskSpec, Workload};
 
 use crate::{Error, nearest};
 
@@ -25,10 +25,37 @@ pub(crate) fn require_possible(
     }
     let names = possible_names(&apps);
     let ending = format!(".{typed}");
-    match names.iter().any(|n| n == typed || n.ends_with(&ending)) {
-        true => Ok(()),
-        false => Err(wrong(typed, unknown(typed, &names))),
+    let mut meant = names
+        .iter()
+        .filter(|n| *n == typed || n.ends_with(&ending))
+        .peekable();
+    if meant.peek().is_none() {
+        return Err(wrong(typed, unknown(typed, &names)));
     }
+    match meant
+        .map(|name| never_done(workload, name))
+        .collect::<Option<Vec<_>>>()
+    {
+        Some(all) => Err(wrong(typed, all[0].clone())),
+        None => Ok(()),
+    }
+}
+
+/// Why no run has the time until an app's work is done.
+fn never_done(workload: &Workload, metric: &str) -> Option<String> {
+    let app = metric.strip_suffix(".completion_us")?;
+    let is_own = |task: &&TaskSpec| {
+        !task.daemon && task.instances > 0 && workload.apps[task.app].name == app
+    };
+    let task = workload
+        .tasks
+        .iter()
+        .filter(is_own)
+        .find(|task| task.is_endless())?;
+    let name = &task.name;
+    Some(format!(
+        "{app} is never done: task {name} repeats until the run ends"
+    ))
 }
 
 /// The metric that `typed` names, whole (`apache.throughput_per_s`) or, if no other ends like it, its last part; without
@@ -194,6 +221,24 @@ mod tests {
         );
         assert!(check("kernel.runtime_us", "opteron1").is_err(), "no noise");
         assert_eq!(check("kernel.runtime_us", "opteron32"), Ok(()));
+    }
+
+    #[test]
+    fn what_repeats_for_ever_is_never_done() {
+        let workload = |daemon: bool| {
+            let text = format!(
+                r#"{{ "global": {{ "duration": 1 }}, "tiltyard": {{ "apps": {{ "web": {{}} }} }}, "tasks": {{
+                "a": {{ "loop": -1, "run": 1, "tiltyard": {{ "app": "web", "daemon": {daemon} }} }},
+                "b": {{ "loop": 1, "run": 1, "tiltyard": {{ "app": "web" }} }} }} }}"#
+            );
+            tiltyard_workload::read(&text, "f.json").unwrap()
+        };
+        let machine = crate::machines::load("opteron1").unwrap();
+        let check = |daemon| require_possible("completion_us", &workload(daemon), &machine);
+        let error = check(false).unwrap_err().to_string();
+        let expected = "web is never done: task a repeats until the run ends";
+        assert!(error.contains(expected), "{error}");
+        assert!(check(true).is_ok(), "nobody waits for a daemon");
     }
 
     #[test]

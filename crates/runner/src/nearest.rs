@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! "did you mean": the known name that is closest to what was typed.
 
+use tiltyard_workload::distance;
+
 /// The nearest of `known`, if it is close enough to be intended.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let by_distance = known.into_iter().map(|name| (distance(typed, name), name));
@@ -11,18 +13,35 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 /// More names than this are not all listed in an error.
 const FEW: usize = 40;
 
+/// As many names as a question has at most.
+const CHOICE: usize = 5;
+
 /// ` did you mean X?`, or the list of all names, or that there are none: the remedy in an error.
 pub fn hint(typed: &str, known: &[String]) -> String {
+    let begin: Vec<&str> = known
+        .iter()
+        .map(String::as_str)
+        .filter(|name| typed.len() > 1 && begins_with(name, typed))
+        .collect();
     match nearest(typed, known.iter().map(String::as_str)) {
+        _ if (1..=CHOICE).contains(&begin.len()) => {
+            format!("did you mean {}?", begin.join(" or "))
+        }
         Some(name) => format!("did you mean {name}?"),
         None if known.is_empty() => "there are none".to_owned(),
         None if known.len() <= FEW => format!("there are {}", known.join(", ")),
         None => {
             let names: Vec<&str> = known.iter().map(String::as_str).collect();
-            let (near, all) = (closest(typed, &names, 5).join(", "), known.len());
+            let (near, all) = (closest(typed, &names, CHOICE).join(", "), known.len());
             format!("the nearest are {near}; tiltyard list shows all {all}")
         }
     }
+}
+
+/// Whatever the case of the letters.
+fn begins_with(name: &str, typed: &str) -> bool {
+    let begin = name.get(..typed.len());
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(typed))
 }
 
 /// The nearest of `known`, `most` of them, however far: first those with most of the typed words.
@@ -40,22 +59,6 @@ pub fn closest<'a>(typed: &str, known: &[&'a str], most: usize) -> Vec<&'a str> 
     names
 }
 
-/// Levenshtein's: insertions, deletions and replacements, in characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +70,25 @@ mod tests {
         assert_eq!(nearest("smp", known), Some("smp2"));
         assert_eq!(nearest("sparc", known), None);
         assert_eq!(nearest("x", []), None);
+        assert_eq!(nearest("OPTERON1", known), Some("opteron1"));
+        assert_eq!(nearest("msp2", known), Some("smp2"), "two letters swapped");
+    }
+
+    #[test]
+    fn what_begins_as_typed_is_asked_about() {
+        let known = ["xeon-e3", "xeon-x5650", "smp2", "smp4-arm"].map(str::to_owned);
+        let asked = |typed| hint(typed, &known);
+        assert_eq!(asked("Xeon"), "did you mean xeon-e3 or xeon-x5650?");
+        assert_eq!(
+            asked("smp4"),
+            "did you mean smp4-arm?",
+            "rather than what is nearer"
+        );
+        assert_eq!(
+            asked("xeon-e3-1230"),
+            "there are xeon-e3, xeon-x5650, smp2, smp4-arm"
+        );
+        assert_eq!(asked("xeon-x"), "did you mean xeon-x5650?");
     }
 
     #[test]

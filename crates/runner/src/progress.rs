@@ -13,6 +13,8 @@ pub trait Progress: Sync {
     fn simulated(&self, _ns: u64) {}
     /// One of them is done.
     fn run_done(&self) {}
+    /// The result of one of them was known: it takes no time.
+    fn run_known(&self) {}
     /// All of them are done.
     fn end(&self) {}
     /// A command in a real kernel wrote this; not cut at line ends.

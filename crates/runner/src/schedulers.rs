@@ -400,7 +400,12 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
         .chain(presets.into_iter().map(|p| p.name))
         .collect();
     let known: Vec<String> = known.into_iter().collect();
-    let hint = nearest::hint(name, &known);
+    let hint = match name.split_once('=') {
+        Some((tunable, value)) => {
+            format!("tunables follow a name and a colon: NAME:{tunable}={value}")
+        }
+        None => nearest::hint(name, &known),
+    };
     let what = format!("no scheduler and no preset of this name; {hint}");
     Err(unknown(argument, what))
 }

@@ -67,12 +67,17 @@ pub struct SimResults<'a> {
     pub timelines: &'a [(String, Recorded)],
     /// Failed runs, for JSON.
     pub failures: &'a [Value],
+    /// The same in a sentence for each scheduler that has any.
+    pub failed: &'a [String],
 }
 
 impl SimResults<'_> {
     /// The schedulers side by side.
     pub fn comparison(&self) -> Comparison {
-        compare(self.views)
+        let mut comparison = compare(self.views);
+        // First: what is missing counts more than why the others differ.
+        comparison.why.splice(0..0, self.failed.iter().cloned());
+        comparison
     }
 
     /// Writes the report and the figures, if they are wanted.

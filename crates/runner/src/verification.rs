@@ -12,7 +12,7 @@ use crate::Error;
 use crate::data;
 use crate::error::Role;
 use crate::objects::{self, Built};
-use crate::{Progress, program};
+use crate::{Progress, program, shell};
 
 /// The kernel whose verifier is used: the reference kernel of the simulated machine.
 const KERNEL: &str = "6.18";
@@ -83,7 +83,8 @@ pub fn hint(built: &Built) -> Option<String> {
     }
     let source = data::shown(&built.choice.source);
     Some(format!(
-        "{source}: never verified by a kernel, which may refuse it; tiltyard build --verify {source}"
+        "{source}: never verified by a kernel, which may refuse it; {}",
+        shell::line(&["tiltyard", "build", "--verify", source.as_str()])
     ))
 }
 

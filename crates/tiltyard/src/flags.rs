@@ -3,10 +3,8 @@
 
 use tiltyard_runner::grouping::By;
 use tiltyard_runner::guest::Guest;
-use tiltyard_runner::{Error, duration, machines, workloads};
+use tiltyard_runner::{Error, duration, machines, shell, workloads};
 use tiltyard_workload::Workload;
-
-use crate::terminal;
 
 /// What the simulated machine runs.
 #[derive(Clone, Debug, clap::Args)]
@@ -77,7 +75,7 @@ impl RunFlags {
             add("--duration", duration::write(ns));
         }
         words.extend_from_slice(more);
-        terminal::shell_line(&words)
+        shell::line(&words)
     }
 }
 

@@ -62,6 +62,15 @@ impl Progress for Bar {
         self.advance(1);
     }
 
+    /// Or the rest would seem to be done as quickly.
+    fn run_known(&self) {
+        if let Ok(now) = self.now.lock()
+            && let Some(Shown { bar, .. }) = now.as_ref()
+        {
+            bar.dec_length(1);
+        }
+    }
+
     /// Removes the bar; the results follow.
     fn end(&self) {
         if let Ok(mut now) = self.now.lock()

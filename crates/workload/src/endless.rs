@@ -12,17 +12,20 @@ impl Workload {
             return None;
         }
         let mut tasks = self.tasks.iter();
-        tasks.find(|task| !task.daemon && is_endless(task))
+        tasks.find(|task| !task.daemon && task.is_endless())
     }
 }
 
-fn is_endless(task: &TaskSpec) -> bool {
-    let repeats = task.loops.is_none() || task.phases.iter().any(|phase| phase.loops.is_none());
-    let mut exits = false;
-    for phase in &task.phases {
-        visit(&phase.ops, &mut |op| exits |= matches!(op, Op::Exit));
+impl TaskSpec {
+    /// Whether it repeats for ever, unless the run ends.
+    pub fn is_endless(&self) -> bool {
+        let repeats = self.loops.is_none() || self.phases.iter().any(|phase| phase.loops.is_none());
+        let mut exits = false;
+        for phase in &self.phases {
+            visit(&phase.ops, &mut |op| exits |= matches!(op, Op::Exit));
+        }
+        repeats && !exits
     }
-    repeats && !exits
 }
 
 #[cfg(test)]

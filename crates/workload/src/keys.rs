@@ -224,32 +224,11 @@ pub(crate) fn nearest_name<'n>(
         .map(|(_, word)| word)
 }
 
-/// Edit distance in which a letter more, less, other, or two swapped count 1. Letters of the wrong
-/// case are the same. Long keys are compared by their first 64 characters.
-fn distance(a: &str, b: &str) -> usize {
-    let letters = |s: &str| {
-        s.chars()
-            .take(64)
-            .map(|c| c.to_ascii_lowercase())
-            .collect::<Vec<_>>()
-    };
-    let (a, b) = (letters(a), letters(b));
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let mut best = (above[j] + 1)
-                .min(row[j - 1] + 1)
-                .min(above[j - 1] + usize::from(a[i - 1] != b[j - 1]));
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above[b.len()]
+/// Edit distance in which a letter more, less, other, or two swapped count 1. Letters of the wrong case are the same. Long
+/// names are compared by their first 64 characters.
+pub fn distance(a: &str, b: &str) -> usize {
+    let letters = |s: &str| s.to_ascii_lowercase().chars().take(64).collect::<String>();
+    strsim::osa_distance(&letters(a), &letters(b))
 }
 
 #[cfg(test)]

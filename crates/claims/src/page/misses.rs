@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::Kept;
 use crate::experiment::Claim;
 use crate::judge::{ClaimOutcome, Verdict};
-use crate::scoreboard::measured;
+use crate::scoreboard::{measured, unmet};
 use crate::trial::Trials;
 
 /// One after the other, in the order of the results.
@@ -51,6 +51,10 @@ fn miss(out: &mut String, claim: &Claim, verdict: &Verdict) {
         Some(reason) => row("broken", reason),
         None => {
             row("measured", &measured(verdict).join("; "));
+            let unmet: Vec<String> = unmet(verdict).iter().map(|c| format!("`{c}`")).collect();
+            if !unmet.is_empty() {
+                row("not met", &unmet.join(", "));
+            }
             row("seeds", &verdict.agreement());
         }
     }

@@ -183,10 +183,12 @@ pub fn contests(of: &Standings) -> String {
                 continue;
             };
             body += &format!(
-                "<figure id=\"contest-{contest}\"><h4>{}</h4>{}<figcaption>{}</figcaption></figure>\n",
+                "<figure id=\"contest-{contest}\"><h4>{}</h4>{}<figcaption>{}</figcaption>\
+                 <details><summary>Its runs alone</summary><code>{}</code></details></figure>\n",
                 escape(&of.machines[machine].name),
                 panel(of, contest),
-                escape(&of.verdict(contest))
+                escape(&of.verdict(contest)),
+                escape(&of.contests[contest].command)
             );
         }
         body += "</div></div>\n";

@@ -107,7 +107,10 @@ pub fn run_all(
             return Err(Error::Stopped(reason));
         }
         let outcome = one(plan, *cell, cache);
-        progress.run_done();
+        match outcome {
+            Ok((_, true)) => progress.run_known(),
+            _ => progress.run_done(),
+        }
         outcome
     };
     let results = in_pool(threads, || {

@@ -9,6 +9,7 @@ use tiltyard_claims::absent;
 use tiltyard_measure::{Amount, Better, Unit};
 use toml::Spanned;
 
+use super::plan::Size;
 use super::{Campaign, Discipline, Metric, Named, STARVED_AFTER_NS, Source, SqlUnit};
 use crate::Error;
 use crate::{data, duration, in_use, machines, nearest, schedulers, workloads};
@@ -229,6 +230,7 @@ fn discipline(
         Some(text) if text.get_ref() == NEVER => None,
         Some(text) => Some(duration_of(source, "starved_after", text)?),
     };
+    check_patch(source, &toml::Value::Table(table.patch.clone()))?;
     let names: BTreeSet<&str> = machines.iter().map(|m| m.name.as_str()).collect();
     let own = table.machines.iter().flatten();
     for name in own.clone() {
@@ -254,6 +256,24 @@ fn discipline(
         starved_after_ns,
         machines: own.map(|name| name.get_ref().clone()).collect(),
     })
+}
+
+/// Names in a patch that stand for nothing would stay as they are, and be found in the workload, where nobody wrote them.
+fn check_patch(source: &Source, value: &toml::Value) -> Result<(), Error> {
+    match value {
+        toml::Value::Table(table) => table.values().try_for_each(|v| check_patch(source, v)),
+        toml::Value::Array(values) => values.iter().try_for_each(|v| check_patch(source, v)),
+        toml::Value::String(text) => match Size::stranger(text) {
+            None => Ok(()),
+            Some(name) => {
+                let at = source.text.find(text.as_str()).unwrap_or(0);
+                let help = "there are $cpus and $cores, alone or as 2*$cpus and 300/$cpus";
+                let span = at..at + text.len();
+                Err(source.fault(span, &format!("patch: \"{text}\": no {name}"), help))
+            }
+        },
+        _ => Ok(()),
+    }
 }
 
 fn duration_of(source: &Source, key: &str, text: &Spanned<String>) -> Result<u64, Error> {
@@ -300,6 +320,8 @@ fn metric(source: &Source, table: &WorkloadTable) -> Result<Metric, Error> {
         better,
         tie: table.tie.as_ref().map(|t| tie(source, t)).transpose()?,
         reason: table.reason.get_ref().clone(),
+        better_span: table.better.span(),
+        tie_span: table.tie.as_ref().map_or(0..0, Spanned::span),
     })
 }
 

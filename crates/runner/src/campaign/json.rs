@@ -128,6 +128,7 @@ fn contest_json(summed: &Summed, at: usize, contest: &Contest) -> Value {
     json!({
         "workload": of.disciplines[contest.discipline].name,
         "machine": of.machines[contest.machine].name,
+        "command": contest.command,
         "unit": unit,
         "decision": decision,
         "verdict": of.verdict(at),

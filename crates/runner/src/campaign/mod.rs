@@ -109,6 +109,10 @@ pub struct Metric {
     pub tie: Option<Amount>,
     /// Why this metric.
     pub reason: String,
+    /// Where the direction is in the file.
+    pub better_span: Range<usize>,
+    /// Where the tie is; empty if the file has none.
+    pub tie_span: Range<usize>,
 }
 
 /// The unit of a query's values.

@@ -182,6 +182,14 @@ impl Campaign {
         machines: &[String],
         workloads: &[String],
     ) -> Result<(), Error> {
+        let is_own = |name: &String| self.schedulers.iter().any(|s| s.name == *name);
+        let other = schedulers
+            .iter()
+            .find(|name| !is_own(name) && crate::schedulers::choose(name).is_ok());
+        if let Some(other) = other {
+            let what = format!("not in this campaign; --with {other} adds it");
+            return Err(Error::argument("scheduler", other, what));
+        }
         let others = "--with adds others";
         retain("scheduler", others, &mut self.schedulers, schedulers, |s| {
             &s.name
@@ -253,7 +261,7 @@ fn job(discipline: &Discipline, scheduler: &str, machine: &str, size: Size) -> J
 
 /// How large a machine is, for patches that grow with it.
 #[derive(Clone, Copy)]
-struct Size {
+pub(super) struct Size {
     cpus: usize,
     cores: usize,
 }
@@ -265,6 +273,16 @@ impl Size {
             cpus: machine.nr_cpus(),
             cores: cores.len(),
         }
+    }
+
+    /// A name in `text` that stands for nothing.
+    pub fn stranger(text: &str) -> Option<String> {
+        let names = text.split('$').skip(1).map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            &rest[..end.unwrap_or(rest.len())]
+        });
+        let mut strangers = names.filter(|name| !["cpus", "cores"].contains(name));
+        strangers.next().map(|name| format!("${name}"))
     }
 
     /// `$cpus` and `$cores` are numbers of the machine; `1.5*$cpus` is that many times it, and `300/$cpus` that divided by

@@ -6,9 +6,9 @@ use tiltyard_measure::{Better, Figure, Row, Unit, median_interval, rows, units};
 use tiltyard_report::standings::{self as report, Contest, Entry, Standings, Subject, Trouble};
 
 use super::cells::{Outcome, Outcomes};
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use super::{Discipline, Metric};
-use crate::{Error, metric, schedulers};
+use crate::{Error, metric, schedulers, shell, workloads};
 
 /// The standings, and the values that they were made of.
 pub struct Summed {
@@ -121,7 +121,7 @@ impl<'a> Judge<'a> {
             return Err(plan
                 .campaign
                 .source
-                .fault(metric.span.clone(), &what, &help));
+                .fault(metric.better_span.clone(), &what, &help));
         }
         let mut rule = Rule::of(better);
         if let Some((metric, tie)) = decides.and_then(|m| Some((m, m.tie.as_ref()?))) {
@@ -130,9 +130,12 @@ impl<'a> Judge<'a> {
                 // What nobody has, nobody ties in.
                 false if sql.is_none() && row.is_none() => rule.tie,
                 false => Tie::Amount(tie.of(unit).map_err(|what| {
-                    let line = format!("tie of metric \"{}\" has the wrong unit", metric.name);
+                    let line = format!(
+                        "tie of metric \"{}\" has the wrong unit, or none",
+                        metric.name
+                    );
                     let help = format!("it is {what}; or a part of it: %");
-                    let span = metric.span.clone();
+                    let span = metric.tie_span.clone();
                     plan.campaign.source.fault(span, &line, &help)
                 })?),
             };
@@ -201,6 +204,7 @@ impl<'a> Judge<'a> {
             machine,
             ranking: rank(&entrants, self.rule),
             entries: described,
+            command: command(plan, &plan.entries[entries[0]]),
         };
         (contest, entrants.into_iter().map(|e| e.values).collect())
     }
@@ -293,6 +297,31 @@ impl<'a> Judge<'a> {
         };
         value.is_none().then(|| fault(Kind::Lacks, short, what))
     }
+}
+
+/// The runs of a contest as `tiltyard run` does them: without the time that probes take, which a contest does not charge.
+fn command(plan: &Plan, of: &plan::Entry) -> String {
+    let schedulers = plan.campaign.schedulers.iter().map(|s| s.argument.as_str());
+    let schedulers = schedulers.collect::<Vec<_>>().join(",");
+    let (job, seeds) = (&of.job, plan.campaign.seeds.to_string());
+    let mut words = vec![
+        "tiltyard",
+        "run",
+        "-w",
+        &job.workload,
+        "-m",
+        &job.machine,
+        "-s",
+        &schedulers,
+    ];
+    if job.patch != workloads::UNCHANGED {
+        words.extend(["--patch", &job.patch]);
+    }
+    if let Some(duration) = &job.duration {
+        words.extend(["--duration", duration]);
+    }
+    words.extend(["--seeds", &seeds, "--no-probes"]);
+    shell::line(&words)
 }
 
 /// What one run must not do.

@@ -135,8 +135,12 @@ fn run_all(
             None => run_one(question, mechanisms, cell, cache),
             Some(reason) => return Err(Error::Stopped(reason)),
         };
-        progress.run_done();
-        done.map_err(|error| error.within(&name_of(question, mechanisms, cell)))
+        match done {
+            Ok((_, true)) => progress.run_known(),
+            _ => progress.run_done(),
+        }
+        let figures = done.map(|(figures, _)| figures);
+        figures.map_err(|error| error.within(&name_of(question, mechanisms, cell)))
     };
     // All of them before the first error is looked for: which one comes first must not depend on threads.
     let done: Vec<Result<Vec<Figure>, Error>> = in_pool(question.threads, || {
@@ -145,12 +149,13 @@ fn run_all(
     done.into_iter().collect()
 }
 
+/// The figures of a cell, and whether they were known.
 fn run_one(
     question: &Question,
     mechanisms: &Mechanisms,
     &(side, off, seed): &Cell,
     cache: &Cache,
-) -> Result<Vec<Figure>, Error> {
+) -> Result<(Vec<Figure>, bool), Error> {
     let machine = mechanisms.machine(question.machine, off)?;
     let built = mechanisms.scheduler(question.schedulers, side, off);
     let choice = &built.choice;
@@ -166,7 +171,7 @@ fn run_one(
         &seed.to_string(),
     ]);
     if let Some(figures) = cache.get(&key) {
-        return Ok(figures);
+        return Ok((figures, true));
     }
     let experiment = Experiment {
         duration_ns: question.duration_ns,
@@ -177,7 +182,7 @@ fn run_one(
     let run = simulation::run(&experiment, &built, seed, None, &mut (), &())?;
     let figures = figures(&run.summary);
     cache.put(&key, &figures);
-    Ok(figures)
+    Ok((figures, false))
 }
 
 /// "ule without kernel-noise, seed 3".

@@ -117,7 +117,7 @@ fn statement(judged: &Judged, claim: &Claim, verdict: &Verdict) -> Statement {
         expected: claim.expected.clone(),
         tolerance: claim.tolerance.clone(),
         check: verdict.check.clone(),
-        measured: scoreboard::measured(verdict),
+        measured: scoreboard::measured_and_unmet(verdict),
         agreement: verdict.agreement(),
         reason: text(&verdict.reason),
         explanation: text(&claim.explanation),

@@ -176,7 +176,10 @@ fn with_all_seeds<'a>(
             None => one(&cell, arena, cache),
             Some(reason) => Err(Error::Stopped(reason)),
         };
-        progress.run_done();
+        match result {
+            Ok((_, true)) => progress.run_known(),
+            _ => progress.run_done(),
+        }
         (cell, result)
     };
     let mut done = vec![with(1)];
@@ -186,7 +189,7 @@ fn with_all_seeds<'a>(
     };
     match settled {
         Some(kept) => done.extend((2..=seeds).map(|seed| {
-            progress.run_done();
+            progress.run_known();
             (Cell { seed, ..*first }, Ok((kept.clone(), true)))
         })),
         None => {

@@ -10,7 +10,7 @@ use tiltyard_runner::campaign::{
 };
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
-use tiltyard_runner::{Error, duration, machines, schedulers, workloads};
+use tiltyard_runner::{Error, duration, machines, schedulers, shell, workloads};
 use tiltyard_workload::Workload;
 
 use super::list::Format;
@@ -356,7 +356,7 @@ fn repeat_line(flags: &Flags, words: &[&str]) -> String {
     if let Some(seeds) = flags.seeds {
         words.extend(["--seeds".to_owned(), seeds.to_string()]);
     }
-    terminal::shell_line(&words)
+    shell::line(&words)
 }
 
 /// Where standings go.
@@ -405,6 +405,10 @@ impl<'a> Show<'a> {
                 page += "\n";
                 page += &super::written(&[("Report", self.report), ("Figures", self.figures)]);
                 page += &format!("Repeat  {}\n", of.command);
+                // Of several, the report and --format json have them.
+                if let [contest] = of.contests.as_slice() {
+                    page += &format!("Runs    {}\n", contest.command);
+                }
                 super::print(&page)
             }
         }

@@ -14,7 +14,7 @@ use tiltyard_runner::{Progress, machines, schedulers, workloads};
 use crate::failure::Failure;
 use crate::flags::RunFlags;
 use crate::progress::{Bar, Steps};
-use crate::terminal;
+use crate::{interrupt, terminal};
 
 /// Explain why two schedulers differ on a workload: which mechanisms make the difference in a metric, and how much each.
 ///
@@ -103,6 +103,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         command: &repeat_line(args),
     };
     let cache = Cache::open(!args.no_cache);
+    if cache.keeps() {
+        interrupt::results_are_kept();
+    }
     let answer = explain::explain(&question, &cache, &Bar::new());
     for line in cache.complaints() {
         say!("tiltyard: {line}");

@@ -10,12 +10,12 @@ use tiltyard_claims::page::{self, Kept};
 use tiltyard_claims::parameter::Parameter;
 use tiltyard_claims::{Experiment, Tier, Verdict, scoreboard};
 use tiltyard_report::html;
-use tiltyard_runner::data;
 use tiltyard_runner::grid::in_pool;
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::{
     self, Cache, ExactGuest, Instead, Simulated, findings, mutations, trials,
 };
+use tiltyard_runner::{data, shell};
 
 use crate::failure::{Code, Failure};
 use crate::progress::Bar;
@@ -223,10 +223,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         say!("tiltyard: {line}");
     }
+    let mut outputs = String::new();
     if let Some(results) = simulated.as_ref().filter(|_| draws(args)) {
         let findings = findings::findings(&results.judged, seeds, repeat_line(args), &inputs(args));
         if let Some(dir) = &args.figures {
-            output::write_all(dir, &html::findings_figures(&findings))?;
+            outputs += &draw(dir, &html::findings_figures(&findings))?;
         }
         if let Some(file) = report {
             file.fill(html::render_findings(&findings).as_bytes())?;
@@ -243,10 +244,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 ),
             };
             page += &verdicts::page(simulated.as_ref(), real.as_ref(), wall_s);
-            if let Some(path) = &args.report {
-                page += &format!("Report  {}\n", path.display());
-            }
-            page
+            page + &outputs + &super::written(&[("Report", &args.report)])
         }
     })?;
     let all = simulated.iter().chain(&real);
@@ -254,6 +252,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => Ok(()),
         Some(failure) => Err(failure),
     }
+}
+
+/// Writes figures, by name, and says so.
+fn draw(dir: &Path, figures: &[(String, String)]) -> Result<String, Failure> {
+    if figures.is_empty() {
+        return Ok("Figures none: the experiments of these claims draw nothing\n".to_owned());
+    }
+    output::write_all(dir, figures)?;
+    let names: Vec<String> = figures
+        .iter()
+        .map(|(name, _)| format!("{name}.svg"))
+        .collect();
+    Ok(format!("Figures {}: {}\n", dir.display(), names.join(", ")))
 }
 
 /// Options that cannot be combined.
@@ -427,7 +438,7 @@ fn repeat_line(args: &Args) -> String {
         add("--tier", tier.name().to_owned());
     }
     add("--report", "FILE.html".to_owned());
-    terminal::shell_line(&words) + &inputs(args)
+    shell::line(&words) + &inputs(args)
 }
 
 /// The options that say what is judged, with a blank before them, for the command that repeats a part.
@@ -450,7 +461,7 @@ fn replacements(args: &Args) -> String {
 
 fn written<'a>(options: impl Iterator<Item = (&'a str, String)>) -> String {
     options
-        .map(|(flag, value)| format!(" {}", terminal::shell_line(&[flag, &value])))
+        .map(|(flag, value)| format!(" {}", shell::line(&[flag, &value])))
         .collect()
 }
 

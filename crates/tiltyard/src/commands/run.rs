@@ -131,6 +131,7 @@ struct Gathered {
     timelines: Vec<(String, Recorded)>,
     /// Failed runs, for JSON.
     failures: Vec<serde_json::Value>,
+    failed: Vec<String>,
 }
 
 /// The workloads of a list; `None` for one, which may be a file with a comma in its name.
@@ -349,6 +350,7 @@ fn gather(
     for scheduler in built {
         let label = &scheduler.choice.label;
         let (mut runs, mut views) = (Vec::new(), Vec::new());
+        let mut what = None;
         for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
             match cell {
                 Ok(done) => {
@@ -369,6 +371,8 @@ fn gather(
                     let mut failure = Failure::from(error);
                     let argument = slice::from_ref(&scheduler.choice.argument);
                     let repeat = repeat_line(args, argument, Some(*seed));
+                    let line = failure.faults.first().and_then(|f| f.line.lines().next());
+                    what.get_or_insert_with(|| line.unwrap_or_default().to_owned());
                     for fault in &mut failure.faults {
                         fault.line =
                             format!("{label}, seed {seed}: {}\nRepeat  {repeat}", fault.line);
@@ -381,6 +385,14 @@ fn gather(
                     }));
                 }
             }
+        }
+        if let Some(what) = what {
+            let count = match (seeds.len() - runs.len(), seeds.len()) {
+                (_, 1) => String::new(),
+                (failed, all) => format!(" with {failed} of {all} seeds"),
+            };
+            let what = what.trim_end_matches('.');
+            all.failed.push(format!("{label} failed{count}: {what}."));
         }
         if !runs.is_empty() {
             all.runs.push((label.clone(), runs));
@@ -444,6 +456,7 @@ fn publish(
         views: &gathered.views,
         timelines: &gathered.timelines,
         failures: &gathered.failures,
+        failed: &gathered.failed,
     };
     let comparison = results.comparison();
     results.draw(&comparison, report, args.figures.as_deref())?;

@@ -202,7 +202,7 @@ fn table_csv_and_page_agree() {
         "{text}"
     );
     assert!(
-        text.contains("3 of 3 contests have a winner; fifo:slice_ms=10 wins most of them: 3. No scheduler fails."),
+        text.contains("fifo:slice_ms=10 wins 3 of 3 contests, no other any. No scheduler fails."),
         "{text}"
     );
     assert!(
@@ -483,7 +483,7 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
             "tie = \"1points\"",
             "tie = \"1ms\"",
             [
-                "c.toml:23: tie of metric \"slow clicks\"",
+                "c.toml:27: tie of metric \"slow clicks\"",
                 "a share: points",
             ],
         ),
@@ -491,7 +491,7 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
             "\"ui.wakeup_latency_us_p99\"\nbetter = \"lower\"",
             "\"ui.wakeup_latency_us_p99\"\nbetter = \"higher\"",
             [
-                "c.toml:15: better = \"higher\", but of ui.wakeup_latency_us_p99 lower is better",
+                "c.toml:16: better = \"higher\", but of ui.wakeup_latency_us_p99 lower is better",
                 "write \"lower\"",
             ],
         ),
@@ -501,6 +501,22 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
             [
                 "c.toml:15: metric = \"latency_us_p99\": several metrics",
                 "ui.latency_us_p99 or hog.latency_us_p99",
+            ],
+        ),
+        (
+            "\"2*$cpus\"",
+            "\"2*$core\"",
+            [
+                "c.toml:18: patch: \"2*$core\": no $core",
+                "$cpus and $cores",
+            ],
+        ),
+        (
+            "\"ui.wakeup_latency_us_p99\"",
+            "\"hog.completion_us\"",
+            [
+                "c.toml:15: metric = \"hog.completion_us\"",
+                "hog is never done: task hog repeats",
             ],
         ),
         (
@@ -545,6 +561,11 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
             "--workload click: not in this campaign (a campaign file of your own takes others); ",
             "did you mean clicks?",
         ],
+    );
+    bench.refuses(
+        &["-s", "rr"],
+        2,
+        &["rr: not in this campaign; --with rr adds it"],
     );
     bench.refuses(
         &["-m", "smp44"],

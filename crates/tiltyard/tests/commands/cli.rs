@@ -516,7 +516,7 @@ fn a_scheduler_that_fails_is_told_and_the_others_go_on() {
     both.assert()
         .code(5)
         .stderr(contains("stall").and(contains(repeat)))
-        .stdout(contains("fifo"));
+        .stdout(contains("fifo").and(contains("Why: lose failed: ")));
     let mut alone = tiltyard();
     alone
         .args([

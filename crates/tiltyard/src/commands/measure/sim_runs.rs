@@ -62,6 +62,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
         views: &all.views,
         timelines: &all.timelines,
         failures: &[],
+        failed: &[],
     };
     let comparison = results.comparison();
     if let Some(tables) = outputs.tables {
