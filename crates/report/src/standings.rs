@@ -179,8 +179,9 @@ impl Standings {
         let with_most: Vec<&str> = with_most.map(name).collect();
         let leads = match (most, with_most.as_slice()) {
             (0, _) => "No scheduler wins a contest.".to_owned(),
+            (_, [one]) if all == 1 => format!("{one} wins the only contest."),
             (_, [one]) if most == won => {
-                format!("{one} wins {won} of {all} contests, no other any.")
+                format!("{one} wins {won} of {all} contests; no other scheduler wins any.")
             }
             (_, [one]) => {
                 format!("{won} of {all} contests have a winner; {one} wins most of them: {most}.")

@@ -115,7 +115,7 @@ pub(crate) fn begin(width: f64, height: f64, title: &str) -> String {
 /// The size of letters, at most `size`, with which a text takes up no more than `room`.
 fn fitting(text: &str, size: f64, room: f64) -> f64 {
     /// Of a letter, on average, as a part of its height.
-    const WIDTH: f64 = 0.54;
+    const WIDTH: f64 = 0.56;
     let most = room / (WIDTH * text.chars().count().max(1) as f64);
     (10.0 * most.min(size)).floor() / 10.0
 }
@@ -242,9 +242,17 @@ fn color(series: &Series) -> &'static str {
     }
 }
 
+/// In one row, or in two if that is too long.
 fn legend(svg: &mut String, chart: &Chart) {
-    let mut at = ROOM[0];
+    // About 6.6 units a letter at this size.
+    let width = |series: &Series| 46.0 + 6.6 * series.label.chars().count() as f64;
+    let all: f64 = chart.series.iter().map(width).sum();
+    let fits = all <= WIDTH - ROOM[0];
+    let (mut at, mut y) = (ROOM[0], if fits { 40 } else { 34 });
     for (i, series) in chart.series.iter().enumerate() {
+        if !fits && i == chart.series.len().div_ceil(2) {
+            (at, y) = (ROOM[0], y + 15);
+        }
         let dashes = if chart.kind == ChartKind::Points {
             ""
         } else {
@@ -252,13 +260,13 @@ fn legend(svg: &mut String, chart: &Chart) {
         };
         let _ = writeln!(
             svg,
-            "<path d=\"M{at:.1} 40h24\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/><text x=\"{:.1}\" y=\"44\">{}</text>",
+            "<path d=\"M{at:.1} {y}h24\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/><text x=\"{:.1}\" y=\"{}\">{}</text>",
             color(series),
             at + 30.0,
+            y + 4,
             escape(&series.label),
         );
-        // About 6.6 units a letter at this size.
-        at += 46.0 + 6.6 * series.label.chars().count() as f64;
+        at += width(series);
     }
 }
 

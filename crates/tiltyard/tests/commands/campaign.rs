@@ -202,7 +202,7 @@ fn table_csv_and_page_agree() {
         "{text}"
     );
     assert!(
-        text.contains("fifo:slice_ms=10 wins 3 of 3 contests, no other any. No scheduler fails."),
+        text.contains("fifo:slice_ms=10 wins 3 of 3 contests; no other scheduler wins any. No scheduler fails."),
         "{text}"
     );
     assert!(
