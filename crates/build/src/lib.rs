@@ -40,7 +40,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tiltyard_native::Object;
 
-/// What every native object consists of beside the scheduler.
+/// What every native object contains besides the scheduler.
 const RUNTIME: [(&str, &str); 2] = [
     ("runtime.c", include_str!("runtime.c")),
     ("lines.c", include_str!("lines.c")),

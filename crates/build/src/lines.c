@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What it costs that CPUs share data: cache lines of a scheduler's variables and of the values of
- * its maps are where they were last written, and come from there when another core needs them.
+ * What sharing data between CPUs costs: a cache line of the scheduler's variables or map values
+ * must be transferred if another core has it.
  *
- * As in a machine with caches that stay coherent: reading a line that another core has written
- * since takes a transfer, at the price of the distance between the two; then both have it. Writing
- * takes the line from all others; a plain store does not wait for that, because it goes through a
- * store buffer, an atomic operation does. What nobody else has written costs nothing more than its
- * instructions: caches are never too small here. SMT siblings share their caches.
+ * Caches are coherent. Reading a line that another core wrote after this core last had it costs a
+ * transfer, by the distance to the writer; then both have it. Writing takes the line from all
+ * others: an atomic operation waits for that, a plain store does not (store buffer). A line that
+ * no other core has costs nothing extra: caches have no size limit. SMT siblings share a cache.
  *
- * Part of every scheduler object, like runtime.c: the prelude's code looks here before it accesses
- * memory. The loader owns the tables.
+ * Part of every object, like runtime.c: the prelude looks here before each memory access. The
+ * engine (sim/src/lines.rs) owns the tables.
  */
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
 /* As in runtime.c: before the scheduler's variables. */
 #define OWN		__attribute__((section(".data.rel.ro.tilt")))
-/* Callers keep their registers: they need not save them for what is hardly ever called. */
+/* For rare calls, out of line: the callee saves the registers, so callers need not. */
 #define KEEPS_REGISTERS __attribute__((preserve_most, noinline))
 
 #define LINE_BYTES	64
@@ -25,7 +24,7 @@ typedef unsigned long long u64;
 /* Bits of `how`, as in tilt_access. */
 enum { WRITE = 1, UPDATE = 4 };
 
-/* A word's other bit: the core of the one bit has written the line, and no other core has it. */
+/* Bits 0 to 62 of a word: cores. EXCLUSIVE: the one core set wrote the line; no other has it. */
 #define CORES_PER_WORD 63
 #define EXCLUSIVE      (1ull << CORES_PER_WORD)
 
@@ -37,21 +36,21 @@ struct tilt_lines {
 	 */
 	struct tilt_range {
 		u64 first, nr;
-		/* The words in which the running core has a bit. */
+		/* For each line, the word with the running core's bit. */
 		u64 *holders;
-		/* The words of the first cores; those of the next ones follow `nr` words later. */
+		/* Words of cores 0 to 62, one per line; then those of the next 63 cores, .. */
 		u64 *rows;
-		/* The core that wrote the line last, and 1; 0 at first. */
+		/* Number of the core that last wrote the line, plus 1; 0 if none has. */
 		u32 *writers;
 	} own, values;
-	/* Lines from the first value on that may come into the range. Nobody has them before. */
+	/* How many lines `values` may grow to. No core has a line beyond `nr`. */
 	u64 reserved;
-	/* The running core's bit; and a word that says that it has written the line. */
+	/* The running core's bit, alone and with EXCLUSIVE. */
 	u64 here, owner;
 	u32 core;
 	/* As in `writers`. */
 	u32 writer;
-	/* For each line. */
+	/* Words per line. */
 	u64 nr_words;
 	/* Last-level cache and node of each core. */
 	const u32 (*places)[2];
@@ -60,15 +59,14 @@ struct tilt_lines {
 	void (*grow)(void *engine, u64 line);
 };
 
-/* Set by the loader, and again when another core runs; without holders where caches cost nothing.
- */
+/* Set by the engine, also when the core changes. No holders (null) if caches cost nothing. */
 OWN struct tilt_lines tilt_lines;
-/* How long the code has waited for lines since the engine asked. */
+/* Time spent waiting for lines since the engine last reset this. */
 OWN u64 tilt_waited_ns;
 
 extern __attribute__((visibility("hidden"))) void *tilt_engine;
 
-/* Null: a value for whose line there is no room yet, or none of the scheduler's data. */
+/* Null if the line has no room yet (a map value) or is not the scheduler's data. */
 static const struct tilt_range *range_of(u64 line)
 {
 	const struct tilt_range *own = &tilt_lines.own, *values = &tilt_lines.values;
@@ -103,7 +101,7 @@ static u64 distance_ns(u32 other)
 	return there[1] == here[1] ? tilt_lines.near_ns : tilt_lines.far_ns;
 }
 
-/* Until the furthest of the other cores that have a line has given it up. */
+/* How long until the furthest other core that has the line gives it up. */
 static KEEPS_REGISTERS u64 others_ns(const struct tilt_range *range, u64 line)
 {
 	int has = (range->holders[line] & tilt_lines.here) != 0;
@@ -137,7 +135,7 @@ static KEEPS_REGISTERS void clear_words(const struct tilt_range *range, u64 line
 		range->rows[word * range->nr + line] = 0;
 }
 
-/* From its writer, who no longer has it alone. */
+/* Gets the line from its last writer, if any, which no longer has it alone. */
 static void read_line(const struct tilt_range *range, u64 line)
 {
 	u32 writer = range->writers[line];
@@ -162,7 +160,7 @@ static KEEPS_REGISTERS void make_room(u64 line)
 	tilt_lines.grow(tilt_engine, line);
 }
 
-/* The core does not have the line, or writes and others may have it, too. */
+/* The core does not have the line, or it writes and other cores may have the line. */
 KEEPS_REGISTERS void tilt_fetch_line(u64 line, u64 how)
 {
 	const struct tilt_range *range = range_of(line);
@@ -175,7 +173,7 @@ KEEPS_REGISTERS void tilt_fetch_line(u64 line, u64 how)
 		read_line(range, line);
 		return;
 	}
-	/* A plain store waits in a buffer. */
+	/* Atomic operations wait; plain stores go to the store buffer. */
 	if (how & UPDATE)
 		tilt_waited_ns += others_ns(range, line);
 	write_line(range, line);

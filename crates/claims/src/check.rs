@@ -72,7 +72,7 @@ impl Check {
     }
 }
 
-/// Of several conditions that all have to be met, those that are not, as written.
+/// The conditions that are not met, as written, if the check joins several with "and".
 pub fn unmet<'t>(text: &'t str, value: &dyn Fn(&str) -> Option<f64>) -> Vec<&'t str> {
     let conditions = conditions(text);
     let fails =
@@ -83,7 +83,7 @@ pub fn unmet<'t>(text: &'t str, value: &dyn Fn(&str) -> Option<f64>) -> Vec<&'t 
     }
 }
 
-/// What "and" joins, outside of parentheses; the whole text if "or" joins anything there.
+/// Splits at each "and" outside parentheses; returns the whole text if an "or" is outside parentheses.
 fn conditions(text: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
     for (at, c) in text.char_indices() {

@@ -218,7 +218,7 @@ pub fn measured(verdict: &Verdict) -> Vec<String> {
     all.into_iter().map(one).collect()
 }
 
-/// Of several conditions that a claim's check joins, those that are not met.
+/// The conditions of a claim's check that are not met, if it joins several.
 pub fn unmet(verdict: &Verdict) -> Vec<&str> {
     match verdict.verdict {
         ClaimOutcome::NotReproduced => {
@@ -228,7 +228,7 @@ pub fn unmet(verdict: &Verdict) -> Vec<&str> {
     }
 }
 
-/// Both, a line each.
+/// Measured values and unmet conditions, one per line.
 pub fn measured_and_unmet(verdict: &Verdict) -> Vec<String> {
     let unmet = unmet(verdict).into_iter();
     let unmet = unmet.map(|condition| format!("not met: {condition}"));

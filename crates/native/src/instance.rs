@@ -234,12 +234,12 @@ impl Instance {
         all.map(|range| range.start / LINE_BYTES..range.end.div_ceil(LINE_BYTES))
     }
 
-    /// In which the code looks up each access, once there are words in it. They have to stay while the instance is called.
+    /// The table in which the code looks up each access once it has holders. They must stay valid while the instance is called.
     pub fn line_table(&self) -> *mut LineTable {
         self.lines
     }
 
-    /// Looks up an access in [`Instance::line_table`], if there are words in it, as the code does for its own.
+    /// Looks up an access in [`Instance::line_table`], if it has holders, as the code does for its own accesses.
     ///
     /// # Safety
     /// Called by what the scheduler's code has called, which holds no reference to the engine.

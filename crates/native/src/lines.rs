@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Cache lines of a scheduler's variables and of the values of its maps, as lines.c (crate `tiltyard-build`) has them. A line's
-//! number is its address divided by [`LINE_BYTES`].
+//! Cache lines of a scheduler's variables and map values, laid out as in lines.c (crate `tiltyard-build`). A
+//! line's number is its address divided by [`LINE_BYTES`].
 
 use std::ffi::c_void;
 
 pub const LINE_BYTES: u64 = 64;
 
-/// A word of a line has bits for so many cores, and [`EXCLUSIVE`].
+/// Cores per word of a line. The remaining bit is [`EXCLUSIVE`].
 pub const CORES_PER_WORD: u32 = 63;
 
-/// The core of the other bit has written the line, and no other core has it.
+/// The one core whose bit is set has written the line, and no other core has it.
 pub const EXCLUSIVE: u64 = 1 << CORES_PER_WORD;
 
 /// Where lines are, and what it costs the core that executes the code to get them.
@@ -19,7 +19,7 @@ pub struct LineTable {
     /// Null pointers where caches cost nothing: the code does not look.
     pub own: LineRange,
     pub values: LineRange,
-    /// Lines from the first value on that may come into the range. Nobody has them before.
+    /// How many lines `values` may grow to. No core has a line beyond [`LineRange::nr`].
     pub reserved: u64,
     /// The bit in a line's word which says that the core has it.
     pub here: u64,
@@ -27,18 +27,17 @@ pub struct LineTable {
     pub owner: u64,
     /// Number of the core.
     pub core: u32,
-    /// The same as [`LineRange::writers`] has it.
+    /// That number plus 1, as in [`LineRange::writers`].
     pub writer: u32,
-    /// Words of each line.
+    /// Words per line.
     pub nr_words: u64,
     /// Last-level cache and node of each core.
     pub places: *const [u32; 2],
-    /// What it takes to get a line from a core that shares the last-level cache, the node, neither.
+    /// Cost of getting a line from a core with the same last-level cache, on the same node, or on another node.
     pub llc_ns: u64,
     pub near_ns: u64,
     pub far_ns: u64,
-    /// Called with the hidden first argument of kernel functions and the number of a line beyond the values. It is in their
-    /// range afterwards.
+    /// Extends `values` to include this line. Arguments: the hidden first argument of kernel functions; the line's number.
     pub grow: extern "C" fn(*mut c_void, u64),
 }
 
@@ -48,10 +47,10 @@ pub struct LineTable {
 pub struct LineRange {
     pub first: u64,
     pub nr: u64,
-    /// Of each line the word in which the core has a bit.
+    /// For each line, the word with the core's bit.
     pub holders: *mut u64,
-    /// The words of the first [`CORES_PER_WORD`] cores; those of the next ones follow [`LineRange::nr`] words later.
+    /// One word per line for the first [`CORES_PER_WORD`] cores; those of the next start [`LineRange::nr`] words later.
     pub rows: *mut u64,
-    /// The core that wrote the line last, and 1; 0 at first.
+    /// Number of the core that last wrote the line, plus 1; 0 if none has.
     pub writers: *mut u32,
 }

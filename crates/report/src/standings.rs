@@ -67,7 +67,7 @@ pub struct Contest {
     pub ranking: Ranking,
     /// One for each scheduler.
     pub entries: Vec<Entry>,
-    /// The command line that does its runs alone.
+    /// The command line that repeats only its runs.
     pub command: String,
 }
 

@@ -112,9 +112,9 @@ pub(crate) fn begin(width: f64, height: f64, title: &str) -> String {
     )
 }
 
-/// The size of letters, at most `size`, with which a text takes up no more than `room`.
+/// The largest font size, at most `size`, at which the text fits into `room`.
 fn fitting(text: &str, size: f64, room: f64) -> f64 {
-    /// Of a letter, on average, as a part of its height.
+    /// Average width of a letter, as a fraction of the font size.
     const WIDTH: f64 = 0.56;
     let most = room / (WIDTH * text.chars().count().max(1) as f64);
     (10.0 * most.min(size)).floor() / 10.0
@@ -226,7 +226,7 @@ fn grid(svg: &mut String, chart: &Chart, x: &Axis, y: &Axis) {
     );
 }
 
-/// Of a label beside the axis, if the usual letters are too large.
+/// The font size of a y label that is too long for the usual one.
 fn size_if_small(label: &str) -> String {
     const USUAL: f64 = 12.0;
     match fitting(label, USUAL, HEIGHT - ROOM[1] - ROOM[3]) {
@@ -242,9 +242,9 @@ fn color(series: &Series) -> &'static str {
     }
 }
 
-/// In one row, or in two if that is too long.
+/// In one row, or in two if one is too short.
 fn legend(svg: &mut String, chart: &Chart) {
-    // About 6.6 units a letter at this size.
+    // About 6.6 units per letter at this size.
     let width = |series: &Series| 46.0 + 6.6 * series.label.chars().count() as f64;
     let all: f64 = chart.series.iter().map(width).sum();
     let fits = all <= WIDTH - ROOM[0];

@@ -41,7 +41,7 @@ pub(crate) fn require_possible(
     }
 }
 
-/// Why no run has the time until an app's work is done.
+/// Why an app has no completion time, if one of its tasks never ends.
 fn never_done(workload: &Workload, metric: &str) -> Option<String> {
     let app = metric.strip_suffix(".completion_us")?;
     let is_own = |task: &&TaskSpec| {
@@ -54,7 +54,7 @@ fn never_done(workload: &Workload, metric: &str) -> Option<String> {
         .find(|task| task.is_endless())?;
     let name = &task.name;
     Some(format!(
-        "{app} is never done: task {name} repeats until the run ends"
+        "{app} never completes: task {name} repeats until the run ends"
     ))
 }
 
@@ -236,7 +236,7 @@ mod tests {
         let machine = crate::machines::load("opteron1").unwrap();
         let check = |daemon| require_possible("completion_us", &workload(daemon), &machine);
         let error = check(false).unwrap_err().to_string();
-        let expected = "web is never done: task a repeats until the run ends";
+        let expected = "web never completes: task a repeats until the run ends";
         assert!(error.contains(expected), "{error}");
         assert!(check(true).is_ok(), "nobody waits for a daemon");
     }

@@ -13,7 +13,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 /// More names than this are not all listed in an error.
 const FEW: usize = 40;
 
-/// As many names as a question has at most.
+/// Most names in one "did you mean".
 const CHOICE: usize = 5;
 
 /// ` did you mean X?`, or the list of all names, or that there are none: the remedy in an error.
@@ -38,7 +38,7 @@ pub fn hint(typed: &str, known: &[String]) -> String {
     }
 }
 
-/// Whatever the case of the letters.
+/// Ignores case.
 fn begins_with(name: &str, typed: &str) -> bool {
     let begin = name.get(..typed.len());
     begin.is_some_and(|begin| begin.eq_ignore_ascii_case(typed))

@@ -13,7 +13,7 @@ pub trait Progress: Sync {
     fn simulated(&self, _ns: u64) {}
     /// One of them is done.
     fn run_done(&self) {}
-    /// The result of one of them was known: it takes no time.
+    /// The result of one of them was cached: it took no time.
     fn run_known(&self) {}
     /// All of them are done.
     fn end(&self) {}

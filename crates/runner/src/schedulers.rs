@@ -402,11 +402,11 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
     let known: Vec<String> = known.into_iter().collect();
     let hint = match name.split_once('=') {
         Some((tunable, value)) => {
-            format!("tunables follow a name and a colon: NAME:{tunable}={value}")
+            format!("write tunables after a scheduler's name: NAME:{tunable}={value}")
         }
         None => nearest::hint(name, &known),
     };
-    let what = format!("no scheduler and no preset of this name; {hint}");
+    let what = format!("no scheduler or preset has this name; {hint}");
     Err(unknown(argument, what))
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Commands as one types them.
+//! Commands with shell quoting.
 
 /// `words` for a shell, quoted where necessary.
 pub fn line<S: AsRef<str>>(words: &[S]) -> String {

@@ -67,7 +67,7 @@ pub struct SimResults<'a> {
     pub timelines: &'a [(String, Recorded)],
     /// Failed runs, for JSON.
     pub failures: &'a [Value],
-    /// The same in a sentence for each scheduler that has any.
+    /// One sentence for each scheduler that failed.
     pub failed: &'a [String],
 }
 
@@ -75,7 +75,7 @@ impl SimResults<'_> {
     /// The schedulers side by side.
     pub fn comparison(&self) -> Comparison {
         let mut comparison = compare(self.views);
-        // First: what is missing counts more than why the others differ.
+        // First: a missing result matters more than why the others differ.
         comparison.why.splice(0..0, self.failed.iter().cloned());
         comparison
     }

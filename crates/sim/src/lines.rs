@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The cache lines of one scheduler's data in a machine of several cores: memory for the rules of lines.c (crate
-//! `tiltyard-build`), which say what it costs that CPUs share data.
+//! The cache lines of one scheduler's data on a multicore machine: the state for the rules in lines.c (crate
+//! `tiltyard-build`), which define what sharing data between CPUs costs.
 
 use std::ffi::c_void;
 use tiltyard_model::Machine;
@@ -9,7 +9,7 @@ use tiltyard_native::lines::{CORES_PER_WORD, EXCLUSIVE, LineRange, LineTable};
 
 /// Where the lines of one scheduler are.
 pub struct Lines {
-    /// The instance's, which outlives this. It points into what follows.
+    /// Part of the instance, which outlives this. It points into the fields below.
     table: *mut LineTable,
     own: Part,
     values: Part,
@@ -17,7 +17,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// From now on the instance's code looks up its accesses; the first core executes it. `grow`: as in [`LineTable`].
+    /// From now on the instance's code looks up its accesses, at first as core 0. `grow`: as in [`LineTable`].
     pub fn new(
         machine: &Machine,
         instance: &Instance,
@@ -29,7 +29,7 @@ impl Lines {
         let costs = &machine.costs;
         let mut own = Part::new(nr_words, own.start, (own.end - own.start) as usize);
         let reserved = values.end - values.start;
-        // Less than is reserved, which is a power of two, as what it grows to is.
+        // Fewer than reserved. Both are powers of two, so growing never exceeds what is reserved.
         let mut values = Part::new(nr_words, values.start, 1024);
         let table = LineTable {
             own: own.range(0),
@@ -80,7 +80,7 @@ impl Lines {
         self.show();
     }
 
-    /// The table points to the words in which the core has a bit.
+    /// Points the table to the words that have the core's bit.
     fn show(&mut self) {
         // SAFETY: the instance's code does not read it now, and nothing else refers to it.
         let table = unsafe { &mut *self.table };
@@ -95,9 +95,9 @@ struct Part {
     /// Number of the first one.
     first: u64,
     nr: usize,
-    /// For the first cores a word for each line, then for the next ones.
+    /// One word per line for the first cores, then one per line for the next cores, and so on.
     holders: Vec<u64>,
-    /// The core that wrote each line last, and 1; 0 at first.
+    /// Number of the core that last wrote each line, plus 1; 0 if none has.
     writers: Vec<u32>,
 }
 
@@ -164,7 +164,7 @@ mod tests {
     const NEAR: u64 = 2;
     const FAR: u64 = 3;
 
-    /// A scheduler whose code is never called, and where its lines are.
+    /// A scheduler whose callbacks are never called, and the state of its lines.
     struct Caches {
         instance: Instance,
         lines: Lines,
@@ -173,13 +173,13 @@ mod tests {
     }
 
     extern "C" fn grow(caches: *mut c_void, line: u64) {
-        // SAFETY: `Caches::touch` passes this, and does not use its own reference until `touch` returns.
+        // SAFETY: `Caches::touch_line` passes this and does not use its own reference until the call returns.
         let caches = unsafe { &mut *caches.cast::<Caches>() };
         caches.lines.grow(line);
     }
 
     impl Caches {
-        /// Cores of which each two share a cache, and each four a node.
+        /// Pairs of cores share a cache; groups of four share a node.
         fn new(nr_nodes: usize) -> Caches {
             let topology = format!("package:{nr_nodes} [numa] l3:2 core:2 pu:1");
             let mut machine = Machine::parse_hwloc_synthetic(&topology).unwrap();
@@ -200,7 +200,7 @@ mod tests {
 
         fn touch_line(&mut self, core: u32, line: u64, how: u64) -> u64 {
             let caches: *mut Caches = self;
-            // SAFETY: `caches` is used by turns with what `grow` makes of it.
+            // SAFETY: `caches` and the reference made from it in `grow` are never used at the same time.
             unsafe {
                 (*caches).instance.set_engine(caches.cast());
                 (*caches).lines.enter(core);

@@ -62,7 +62,7 @@ impl Progress for Bar {
         self.advance(1);
     }
 
-    /// Or the rest would seem to be done as quickly.
+    /// Counting it would make the estimated time left too short.
     fn run_known(&self) {
         if let Ok(now) = self.now.lock()
             && let Some(Shown { bar, .. }) = now.as_ref()

@@ -17,7 +17,7 @@ impl Workload {
 }
 
 impl TaskSpec {
-    /// Whether it repeats for ever, unless the run ends.
+    /// Whether it repeats until the run ends.
     pub fn is_endless(&self) -> bool {
         let repeats = self.loops.is_none() || self.phases.iter().any(|phase| phase.loops.is_none());
         let mut exits = false;

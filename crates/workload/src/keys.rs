@@ -224,8 +224,8 @@ pub(crate) fn nearest_name<'n>(
         .map(|(_, word)| word)
 }
 
-/// Edit distance in which a letter more, less, other, or two swapped count 1. Letters of the wrong case are the same. Long
-/// names are compared by their first 64 characters.
+/// Edit distance: an insertion, deletion, replacement or swap of neighbours counts 1. Case is ignored. Long names are compared by
+/// their first 64 characters.
 pub fn distance(a: &str, b: &str) -> usize {
     let letters = |s: &str| s.to_ascii_lowercase().chars().take(64).collect::<String>();
     strsim::osa_distance(&letters(a), &letters(b))

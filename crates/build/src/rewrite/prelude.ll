@@ -51,7 +51,7 @@ go:
 }
 
 ; An access of %bytes bytes, aligned to its size, in a variable; %how as in tilt_access. Indices count the words of
-; tilt_lines (lines.c): own variables from 0 on, values of maps from 5 on, reserved 10, here 11, owner 12.
+; tilt_lines (lines.c): own variables start at 0, values of maps at 5; reserved 10, here 11, owner 12.
 define internal void @tilt_touch_own(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
   %free = icmp eq ptr %all, null

@@ -184,7 +184,7 @@ pub fn contests(of: &Standings) -> String {
             };
             body += &format!(
                 "<figure id=\"contest-{contest}\"><h4>{}</h4>{}<figcaption>{}</figcaption>\
-                 <details><summary>Its runs alone</summary><code>{}</code></details></figure>\n",
+                 <details><summary>Repeat only this contest</summary><code>{}</code></details></figure>\n",
                 escape(&of.machines[machine].name),
                 panel(of, contest),
                 escape(&of.verdict(contest)),

@@ -258,18 +258,22 @@ fn discipline(
     })
 }
 
-/// Names in a patch that stand for nothing would stay as they are, and be found in the workload, where nobody wrote them.
+/// Without this check, an unknown name would stay in the patch, and the error would point to the workload.
 fn check_patch(source: &Source, value: &toml::Value) -> Result<(), Error> {
     match value {
         toml::Value::Table(table) => table.values().try_for_each(|v| check_patch(source, v)),
         toml::Value::Array(values) => values.iter().try_for_each(|v| check_patch(source, v)),
-        toml::Value::String(text) => match Size::stranger(text) {
+        toml::Value::String(text) => match Size::unknown_name(text) {
             None => Ok(()),
             Some(name) => {
                 let at = source.text.find(text.as_str()).unwrap_or(0);
-                let help = "there are $cpus and $cores, alone or as 2*$cpus and 300/$cpus";
+                let help = "use $cpus or $cores, alone or as in 2*$cpus or 300/$cpus";
                 let span = at..at + text.len();
-                Err(source.fault(span, &format!("patch: \"{text}\": no {name}"), help))
+                Err(source.fault(
+                    span,
+                    &format!("patch: \"{text}\": unknown name {name}"),
+                    help,
+                ))
             }
         },
         _ => Ok(()),

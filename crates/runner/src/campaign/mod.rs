@@ -109,9 +109,9 @@ pub struct Metric {
     pub tie: Option<Amount>,
     /// Why this metric.
     pub reason: String,
-    /// Where the direction is in the file.
+    /// Position of `better` in the file.
     pub better_span: Range<usize>,
-    /// Where the tie is; empty if the file has none.
+    /// Position of `tie` in the file; empty if there is none.
     pub tie_span: Range<usize>,
 }
 

@@ -275,14 +275,14 @@ impl Size {
         }
     }
 
-    /// A name in `text` that stands for nothing.
-    pub fn stranger(text: &str) -> Option<String> {
+    /// The first unknown name in `text`.
+    pub fn unknown_name(text: &str) -> Option<String> {
         let names = text.split('$').skip(1).map(|rest| {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             &rest[..end.unwrap_or(rest.len())]
         });
-        let mut strangers = names.filter(|name| !["cpus", "cores"].contains(name));
-        strangers.next().map(|name| format!("${name}"))
+        let mut unknown = names.filter(|name| !["cpus", "cores"].contains(name));
+        unknown.next().map(|name| format!("${name}"))
     }
 
     /// `$cpus` and `$cores` are numbers of the machine; `1.5*$cpus` is that many times it, and `300/$cpus` that divided by

@@ -131,10 +131,10 @@ impl<'a> Judge<'a> {
                 false if sql.is_none() && row.is_none() => rule.tie,
                 false => Tie::Amount(tie.of(unit).map_err(|what| {
                     let line = format!(
-                        "tie of metric \"{}\" has the wrong unit, or none",
+                        "tie of metric \"{}\" has a wrong or missing unit",
                         metric.name
                     );
-                    let help = format!("it is {what}; or a part of it: %");
+                    let help = format!("write {what}; or a percentage: %");
                     let span = metric.tie_span.clone();
                     plan.campaign.source.fault(span, &line, &help)
                 })?),
@@ -299,7 +299,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The runs of a contest as `tiltyard run` does them: without the time that probes take, which a contest does not charge.
+/// The `tiltyard run` command for a contest's runs. `--no-probes`: contests do not charge for probes.
 fn command(plan: &Plan, of: &plan::Entry) -> String {
     let schedulers = plan.campaign.schedulers.iter().map(|s| s.argument.as_str());
     let schedulers = schedulers.collect::<Vec<_>>().join(",");

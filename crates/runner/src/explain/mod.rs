@@ -149,7 +149,7 @@ fn run_all(
     done.into_iter().collect()
 }
 
-/// The figures of a cell, and whether they were known.
+/// The figures of a cell, and whether they were cached.
 fn run_one(
     question: &Question,
     mechanisms: &Mechanisms,

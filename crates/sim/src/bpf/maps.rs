@@ -236,7 +236,7 @@ impl MapSet {
         }
     }
 
-    /// In what is no array of values.
+    /// In a map that is not a plain array.
     ///
     /// # Safety
     /// As [`MapSet::lookup`].

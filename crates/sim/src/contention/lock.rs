@@ -37,11 +37,11 @@ impl Lock {
 pub struct Locks {
     locks: Vec<Lock>,
     by_address: HashMap<u64, usize>,
-    /// Addresses and places of those that were used last, by the low bits of the address.
+    /// Address and index of recently used locks. The slot is chosen by low bits of the address.
     recent: [(u64, usize); RECENT],
 }
 
-/// A power of two. Most schedulers have a lock for each CPU and use few of them at a time.
+/// A power of two. Most schedulers have one lock per CPU and use few of them at a time.
 const RECENT: usize = 64;
 
 impl Default for Locks {
@@ -59,7 +59,7 @@ impl Locks {
     /// One that is free where there was none.
     #[inline]
     pub fn at(&mut self, address: u64) -> &mut Lock {
-        // Locks are values of maps, which begin at multiples of 8.
+        // Map values start at multiples of 8, and so do most locks. Others only share a slot.
         let (known, place) = self.recent[(address / 8) as usize % RECENT];
         let place = match known == address {
             true => place,

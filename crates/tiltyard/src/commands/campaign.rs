@@ -405,9 +405,9 @@ impl<'a> Show<'a> {
                 page += "\n";
                 page += &super::written(&[("Report", self.report), ("Figures", self.figures)]);
                 page += &format!("Repeat  {}\n", of.command);
-                // Of several, the report and --format json have them.
+                // If there are several contests, the report and --format json show the commands.
                 if let [contest] = of.contests.as_slice() {
-                    page += &format!("Runs    {}\n", contest.command);
+                    page += &format!("Contest {}\n", contest.command);
                 }
                 super::print(&page)
             }

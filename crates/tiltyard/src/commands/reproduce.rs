@@ -254,10 +254,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Writes figures, by name, and says so.
+/// Writes figures, by name, and returns a line that lists them.
 fn draw(dir: &Path, figures: &[(String, String)]) -> Result<String, Failure> {
     if figures.is_empty() {
-        return Ok("Figures none: the experiments of these claims draw nothing\n".to_owned());
+        return Ok("Figures none: the experiments of these claims define no figures\n".to_owned());
     }
     output::write_all(dir, figures)?;
     let names: Vec<String> = figures

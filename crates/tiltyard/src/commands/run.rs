@@ -247,9 +247,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         twice: args.twice,
         races: args.races,
     };
-    let begun = Instant::now();
     let mut first_failure = None;
     let built = build_all(args, &choices, &mut first_failure)?;
+    // Compilers run once for each scheduler: their time says nothing about the runs.
+    let begun = Instant::now();
     for scheduler in &built {
         for warning in scheduler.warnings(&machine) {
             say!("tiltyard: warning: {warning}");
@@ -389,7 +390,7 @@ fn gather(
         if let Some(what) = what {
             let count = match (seeds.len() - runs.len(), seeds.len()) {
                 (_, 1) => String::new(),
-                (failed, all) => format!(" with {failed} of {all} seeds"),
+                (failed, all) => format!(" with {failed} of {all} seeds, first"),
             };
             let what = what.trim_end_matches('.');
             all.failed.push(format!("{label} failed{count}: {what}."));

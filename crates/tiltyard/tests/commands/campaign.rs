@@ -507,8 +507,8 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
             "\"2*$cpus\"",
             "\"2*$core\"",
             [
-                "c.toml:18: patch: \"2*$core\": no $core",
-                "$cpus and $cores",
+                "c.toml:18: patch: \"2*$core\": unknown name $core",
+                "use $cpus or $cores",
             ],
         ),
         (
@@ -516,7 +516,7 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
             "\"hog.completion_us\"",
             [
                 "c.toml:15: metric = \"hog.completion_us\"",
-                "hog is never done: task hog repeats",
+                "hog never completes: task hog repeats",
             ],
         ),
         (
