@@ -147,8 +147,11 @@ static void read_line(const struct tilt_range *range, u64 line)
 	tilt_waited_ns += distance_ns(writer - 1);
 }
 
-static void write_line(const struct tilt_range *range, u64 line)
+static void write_line(const struct tilt_range *range, u64 line, u64 how)
 {
+	/* Atomic operations wait; plain stores go to the store buffer. */
+	if (how & UPDATE)
+		tilt_waited_ns += others_ns(range, line);
 	if (tilt_lines.nr_words > 1)
 		clear_words(range, line);
 	range->holders[line] = tilt_lines.owner;
@@ -160,7 +163,11 @@ static KEEPS_REGISTERS void make_room(u64 line)
 	tilt_lines.grow(tilt_engine, line);
 }
 
-/* The core does not have the line, or it writes and other cores may have the line. */
+/*
+ * What follows fetches a line: the core does not have it, or it writes and other cores may have the
+ * line.
+ */
+
 KEEPS_REGISTERS void tilt_fetch_line(u64 line, u64 how)
 {
 	const struct tilt_range *range = range_of(line);
@@ -169,14 +176,21 @@ KEEPS_REGISTERS void tilt_fetch_line(u64 line, u64 how)
 		make_room(line);
 		range = &tilt_lines.values;
 	}
-	if (!(how & WRITE)) {
+	if (how & WRITE)
+		write_line(range, line, how);
+	else
 		read_line(range, line);
-		return;
-	}
-	/* Atomic operations wait; plain stores go to the store buffer. */
-	if (how & UPDATE)
-		tilt_waited_ns += others_ns(range, line);
-	write_line(range, line);
+}
+
+/* Of the scheduler's variables. */
+KEEPS_REGISTERS void tilt_read_own(u64 line)
+{
+	read_line(&tilt_lines.own, line);
+}
+
+KEEPS_REGISTERS void tilt_write_own(u64 line, u64 how)
+{
+	write_line(&tilt_lines.own, line, how);
 }
 
 /* The code is about to access memory. */

@@ -230,7 +230,10 @@ fn legend(comparison: &Comparison) -> Option<String> {
         (0..comparison.runs.len()).filter(|at| comparison.identical.get(*at) != Some(&true));
     let single = differ.into_iter().any(|at| comparison.runs[at] <= 1);
     let (less, but) = match single {
-        true => ("1 %", " Another seed may give a different result."),
+        true => (
+            "1 %",
+            " Another seed (in a kernel: round) may give a different result.",
+        ),
         false => ("the intervals and 1 %", ""),
     };
     match comparison.schedulers.as_slice() {

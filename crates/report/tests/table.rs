@@ -147,8 +147,7 @@ fn one_run_has_no_interval_and_says_so() {
     assert!(!text.contains('±'), "{text}");
     assert!(text.contains("Single run, no confidence interval"));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let legend =
-        "~ within 1 %, - worse, -- worse by that factor. Another seed may give a different result.";
+    let legend = "~ within 1 %, - worse, -- worse by that factor. Another seed (in a kernel: round) may give a different result.";
     assert!(text.contains(legend), "no intervals to be within: {text}");
     assert!(!text.contains("Cliff"), "one run has no difference: {text}");
 }

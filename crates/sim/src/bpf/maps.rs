@@ -38,6 +38,7 @@ use tiltyard_native::Memory;
 use tiltyard_native::object::{Map, MapKind};
 
 pub use rules::MapError;
+pub(crate) use storage::BPF_LOCAL_STORAGE_GET_F_CREATE;
 
 /// Flags of updates. 0 (BPF_ANY): create or replace.
 pub const BPF_NOEXIST: u64 = 1;
@@ -218,32 +219,37 @@ impl MapSet {
         &self.maps[map.0 as usize].decl
     }
 
+    /// The same as [`MapSet::lookup`] in the array whose variable this is; `None` for other maps.
+    ///
+    /// # Safety
+    /// As [`MapSet::id_of`] and [`MapSet::lookup`].
+    #[inline(always)]
+    pub unsafe fn array_value(
+        &self,
+        variable: *const u8,
+        key: *const u8,
+        cpu: usize,
+    ) -> Option<*mut u8> {
+        // SAFETY: the caller's promise.
+        let id = unsafe { self.id_of(variable) }?;
+        let Store::Array(array) = &self.maps[id.0 as usize].store else {
+            return None;
+        };
+        // SAFETY: the caller's promise.
+        Some(array.lookup(unsafe { key.cast::<u32>().read_unaligned() }, cpu))
+    }
+
     /// bpf_map_lookup_elem: the value (of this CPU, in per-CPU maps), or null. In a map-in-map: the
     /// variable of the inner map.
     ///
     /// # Safety
     /// `key` is readable for the key size; `cpu` is a CPU of the machine.
-    #[inline(always)]
+    #[inline]
     pub unsafe fn lookup(&mut self, map: MapId, key: *const u8, cpu: usize) -> *mut u8 {
-        match &self.maps[map.0 as usize].store {
-            Store::Array(array) => {
-                // SAFETY: the caller's promise.
-                let index = unsafe { key.cast::<u32>().read_unaligned() };
-                array.lookup(index, cpu)
-            }
-            // SAFETY: the caller's promise.
-            _ => unsafe { self.lookup_elsewhere(map, key, cpu) },
-        }
-    }
-
-    /// In a map that is not a plain array.
-    ///
-    /// # Safety
-    /// As [`MapSet::lookup`].
-    unsafe fn lookup_elsewhere(&mut self, map: MapId, key: *const u8, cpu: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         unsafe {
             match &mut self.maps[map.0 as usize].store {
+                Store::Array(array) => array.lookup(key.cast::<u32>().read_unaligned(), cpu),
                 Store::Hash(hash) => hash.lookup(key, cpu),
                 Store::ArrayOfMaps(array) => {
                     let slot = array.lookup(key.cast::<u32>().read_unaligned(), 0);

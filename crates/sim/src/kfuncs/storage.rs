@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BPF helpers for maps, storage, ring buffers and timers.
 
-use super::{EnginePtr, Helper, task_id};
-use crate::bpf::maps::{Element, MapCursor, MapId};
+use super::{EnginePtr, Helper, task_at, task_id};
+use crate::bpf::maps::{BPF_LOCAL_STORAGE_GET_F_CREATE, Element, MapCursor, MapId};
 use crate::clock::Alarm;
 use crate::engine::{Engine, RunError};
 use crate::ext::flags::EINVAL;
@@ -64,17 +64,21 @@ fn no_map(e: &mut Engine<'static>) {
 
 impl Engine<'_> {
     fn charge_map_lookup(&mut self, map: MapId) {
+        let kind = self.ext.bpf.maps.decl(map).kind;
+        if matches!(kind, MapKind::Array | MapKind::PerCpuArray) {
+            return self.charge_array_lookup();
+        }
         let costs = &self.machine.costs;
-        let in_line = matches!(
-            self.ext.bpf.maps.decl(map).kind,
-            MapKind::Array | MapKind::PerCpuArray
-        );
-        let ns = match costs.map_lookup_ns {
+        self.charge_call(costs.map_lookup_ns.unwrap_or(costs.kfunc_ns));
+    }
+
+    /// The kernel's compiler inlines it: it costs its instructions, unless the machine has one price for all calls.
+    fn charge_array_lookup(&mut self) {
+        let costs = &self.machine.costs;
+        self.charge_call(match costs.map_lookup_ns {
             None => costs.kfunc_ns,
-            Some(_) if in_line => 0,
-            Some(ns) => ns,
-        };
-        self.charge_call(ns);
+            Some(_) => 0,
+        });
     }
 
     fn charge_storage_lookup(&mut self) {
@@ -85,6 +89,21 @@ impl Engine<'_> {
 
 unsafe extern "C" fn map_lookup(mut e: EnginePtr, map: *const u8, key: *const u8) -> *mut u8 {
     let e = e.engine_for_free();
+    let cpu = e.exec_cpu as usize;
+    // SAFETY: the scheduler's pointers, as the module above describes them.
+    match unsafe { e.ext.bpf.maps.array_value(map, key, cpu) } {
+        Some(value) => {
+            e.charge_array_lookup();
+            value
+        }
+        // SAFETY: the same.
+        None => unsafe { map_lookup_elsewhere(e, map, key) },
+    }
+}
+
+/// In a map that is not an array. A function of its own, so that look-ups in arrays save no registers.
+#[inline(never)]
+unsafe fn map_lookup_elsewhere(e: &mut Engine<'static>, map: *const u8, key: *const u8) -> *mut u8 {
     let cpu = e.exec_cpu as usize;
     // SAFETY: the scheduler's pointers, as the module above describes them.
     let Some(id) = (unsafe { map_id(e, map) }) else {
@@ -171,6 +190,27 @@ unsafe extern "C" fn task_storage_get(
 ) -> *mut u8 {
     let e = e.engine_for_free();
     e.charge_storage_lookup();
+    if task != 0 && flags <= BPF_LOCAL_STORAGE_GET_F_CREATE {
+        // SAFETY: the scheduler's pointers, as the module above describes them.
+        let known =
+            unsafe { task_at(e, task).and_then(|task| e.ext.bpf.maps.known_of_task(map, task.0)) };
+        if let Some(value) = known {
+            return value;
+        }
+    }
+    // SAFETY: the same.
+    unsafe { task_storage_elsewhere(e, map, task, value, flags) }
+}
+
+/// Of a task that has no value there yet. A function of its own, so that look-ups of known values save no registers.
+#[inline(never)]
+unsafe fn task_storage_elsewhere(
+    e: &mut Engine<'static>,
+    map: *const u8,
+    task: u64,
+    value: *const u8,
+    flags: u64,
+) -> *mut u8 {
     // SAFETY: the scheduler's pointers, as the module above describes them.
     let (Some(id), Some(task)) = (unsafe { (map_id(e, map), task_id(e, task)) }) else {
         return null_mut();

@@ -54,12 +54,19 @@ impl Storage {
         if flags > BPF_LOCAL_STORAGE_GET_F_CREATE {
             return null_mut();
         }
-        match self.places.get(owner as usize) {
-            Some(place) if !place.value.is_null() => place.value,
-            _ if flags == 0 => null_mut(),
+        match self.known(owner) {
+            Some(value) => value,
+            None if flags == 0 => null_mut(),
             // SAFETY: the caller's promise.
-            _ => unsafe { self.create(owner, initial) },
+            None => unsafe { self.create(owner, initial) },
         }
+    }
+
+    /// The owner's value, if it has one.
+    #[inline(always)]
+    fn known(&self, owner: u32) -> Option<*mut u8> {
+        let place = self.places.get(owner as usize)?;
+        (!place.value.is_null()).then_some(place.value)
     }
 
     #[cold]
@@ -103,6 +110,20 @@ impl Storage {
 
 /// The helpers.
 impl MapSet {
+    /// The value that a task has in the map whose variable this is; `None` if it has none.
+    ///
+    /// # Safety
+    /// As [`MapSet::id_of`].
+    #[inline(always)]
+    pub unsafe fn known_of_task(&self, variable: *const u8, task: u32) -> Option<*mut u8> {
+        // SAFETY: the caller's promise.
+        let id = unsafe { self.id_of(variable) }?;
+        match &self.maps[id.0 as usize].store {
+            Store::TaskStorage(storage) => storage.known(task),
+            _ => None,
+        }
+    }
+
     /// bpf_task_storage_get: the value of the task with this index, or null. Flag
     /// BPF_LOCAL_STORAGE_GET_F_CREATE creates one from `initial` (null: zeroes).
     ///
