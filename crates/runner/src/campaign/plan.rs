@@ -182,7 +182,10 @@ impl Campaign {
         machines: &[String],
         workloads: &[String],
     ) -> Result<(), Error> {
-        let is_own = |name: &String| self.schedulers.iter().any(|s| s.name == *name);
+        let is_own = |name: &String| {
+            let mut own = self.schedulers.iter();
+            own.any(|s| [&s.name, &s.argument].contains(&name))
+        };
         let other = schedulers
             .iter()
             .find(|name| !is_own(name) && crate::schedulers::choose(name).is_ok());
@@ -192,7 +195,7 @@ impl Campaign {
         }
         let others = "--with adds others";
         retain("scheduler", others, &mut self.schedulers, schedulers, |s| {
-            &s.name
+            [&s.name, &s.argument]
         })?;
         let is = |known: &Named, typed: &String| known.name == *typed || known.argument == *typed;
         for argument in machines {
@@ -222,28 +225,30 @@ impl Campaign {
         self.machines.retain(is_wanted);
         let others = "a campaign file of your own takes others";
         retain("workload", others, &mut self.disciplines, workloads, |d| {
-            &d.name
+            [&d.name, &d.workload]
         })
     }
 }
 
-/// Keeps those of the wanted names, or all if there are none; `others`: what to do about one that is not among them.
+/// Keeps those of the wanted names, or all if there are none; `others`: what to do about one that is not among them; `names`:
+/// that of the campaign's tables, and what is typed elsewhere.
 fn retain<T>(
     of: &'static str,
     others: &str,
     all: &mut Vec<T>,
     wanted: &[String],
-    name: impl Fn(&T) -> &String,
+    names: impl Fn(&T) -> [&String; 2],
 ) -> Result<(), Error> {
     for one in wanted {
-        if !all.iter().any(|item| name(item) == one) {
-            let known: Vec<String> = all.iter().map(|item| name(item).clone()).collect();
+        if !all.iter().any(|item| names(item).contains(&one)) {
+            let known: Vec<String> = all.iter().map(|item| names(item)[0].clone()).collect();
             let hint = nearest::hint(one, &known);
             let what = format!("not in this campaign ({others}); {hint}");
             return Err(Error::argument(of, one, what));
         }
     }
-    all.retain(|item| wanted.is_empty() || wanted.contains(name(item)));
+    let is_wanted = |item: &T| names(item).iter().any(|name| wanted.contains(name));
+    all.retain(|item| wanted.is_empty() || is_wanted(item));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard campaign`: workloads x machines x schedulers x seeds, and who wins what.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tiltyard_report::{html, standings};
@@ -122,7 +122,8 @@ pub fn run_file(argument: &str, flags: &Flags, words: &[&str]) -> Result<(), Fai
     if let Some(seeds) = flags.seeds {
         campaign.seeds = u64::from(seeds);
     }
-    let show = Show::open(flags.format, &flags.report, &flags.figures)?;
+    let mut show = Show::open(flags.format, &flags.report, &flags.figures)?;
+    show.results = flags.results.as_deref();
     let cache = match &flags.results {
         Some(folder) if flags.no_runs => Cache::of_folder(folder)?,
         Some(folder) => Cache::in_folder(folder)?,
@@ -366,6 +367,8 @@ struct Show<'a> {
     page: Option<Output>,
     report: &'a Option<PathBuf>,
     figures: &'a Option<PathBuf>,
+    /// Where results are kept, if not in the cache. The page does not depend on it, the command that repeats this does.
+    results: Option<&'a Path>,
 }
 
 impl<'a> Show<'a> {
@@ -379,6 +382,7 @@ impl<'a> Show<'a> {
             page: report.as_deref().map(Output::create).transpose()?,
             report,
             figures,
+            results: None,
         })
     }
 
@@ -404,7 +408,11 @@ impl<'a> Show<'a> {
                 page += &standings::text(of, terminal::width());
                 page += "\n";
                 page += &super::written(&[("Report", self.report), ("Figures", self.figures)]);
-                page += &format!("Repeat  {}\n", of.command);
+                let results = self.results.map_or(String::new(), |dir| {
+                    let dir = dir.display().to_string();
+                    format!(" {}", shell::line(&["--results", dir.as_str()]))
+                });
+                page += &format!("Repeat  {}{results}\n", of.command);
                 // If there are several contests, the report and --format json show the commands.
                 if let [contest] = of.contests.as_slice() {
                     page += &format!("Contest {}\n", contest.command);

@@ -615,6 +615,24 @@ fn a_machine_that_the_campaign_does_not_have() {
     );
 }
 
+/// By its name in the campaign's tables, or as for `tiltyard run`: then it is in all contests that it decides.
+#[test]
+fn a_workload_may_be_named_as_elsewhere() {
+    let bench = Bench::new();
+    let file = bench.path("w.json").display().to_string();
+    let args = ["-w", &file, "-m", "two", "--seeds", "1"];
+    let document = bench.json(&args);
+    let names = document["contests"].as_array().unwrap().iter();
+    let names: Vec<&str> = names.map(|c| c["workload"].as_str().unwrap()).collect();
+    assert_eq!(names, ["clicks", "slow"]);
+    let table = stdout(&bench.run(&["-w", "slow", "--seeds", "1", "--results", "my out"]));
+    assert!(
+        table.contains("Repeat  tiltyard campaign c.toml -w slow --seeds 1 --results 'my out'\n"),
+        "{table}"
+    );
+    assert!(table.contains("Contest tiltyard run -w "), "{table}");
+}
+
 #[test]
 fn a_mistyped_machine_is_no_machine_of_so_many_cpus() {
     let words = [
