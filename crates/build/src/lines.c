@@ -59,7 +59,7 @@ struct tilt_lines {
 	void (*grow)(void *engine, u64 line);
 };
 
-/* Set by the engine, also when the core changes. No holders (null) if caches cost nothing. */
+/* Set by the loader for one core, or by the engine, also when the core changes. */
 OWN struct tilt_lines tilt_lines;
 /* Time spent waiting for lines since the engine last reset this. */
 OWN u64 tilt_waited_ns;

@@ -4,7 +4,7 @@
 use crate::fault::{self, Guard};
 use crate::helpers;
 use crate::image::{self, Mapped, Symbol};
-use crate::lines::{LINE_BYTES, LineTable};
+use crate::lines::{LINE_BYTES, LineMemory, LineTable};
 use crate::object::{ASK_STORE, Global, GlobalKind, Object};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -85,6 +85,8 @@ pub struct Instance {
     place: *mut u32,
     maps: [*mut u64; 3],
     lines: *mut LineTable,
+    /// What `lines` refers to until the engine has another table.
+    _one_core: Option<LineMemory>,
     waited_ns: *mut u64,
     touch: Touch,
     own_start: *const u64,
@@ -127,8 +129,9 @@ impl Instance {
                     .copy_from(bytes.as_ptr(), bytes.len())
             };
         }
-        let instance = Instance::wire(object, symbols, mapped)?;
+        let mut instance = Instance::wire(object, symbols, mapped)?;
         instance.set_writable(writable)?;
+        instance.set_one_core();
         Ok(instance)
     }
 
@@ -170,6 +173,7 @@ impl Instance {
                 at("tilt_maps_short")?.cast(),
             ],
             lines: at("tilt_lines")?.cast(),
+            _one_core: None,
             waited_ns: at("tilt_waited_ns")?.cast(),
             touch,
             own_start: at("tilt_own_start")?.cast(),
@@ -214,6 +218,15 @@ impl Instance {
         Ok(())
     }
 
+    /// Caches cost nothing as yet.
+    fn set_one_core(&mut self) {
+        let [own, _] = self.lines();
+        let mut memory = LineMemory::new(1, own.start, (own.end - own.start) as usize);
+        // SAFETY: the instance's own variable.
+        unsafe { self.lines.write(LineTable::of_one_core(&mut memory)) };
+        self._one_core = Some(memory);
+    }
+
     /// Where values of maps are: besides its variables, all that the scheduler may write.
     pub fn set_map_memory(&self, range: Range<usize>) {
         // SAFETY: the instance's own variables.
@@ -234,22 +247,18 @@ impl Instance {
         all.map(|range| range.start / LINE_BYTES..range.end.div_ceil(LINE_BYTES))
     }
 
-    /// The table in which the code looks up each access once it has holders. They must stay valid while the instance is called.
+    /// The table in which the code looks up each access. What it refers to must stay valid while the instance is called.
     pub fn line_table(&self) -> *mut LineTable {
         self.lines
     }
 
-    /// Looks up an access in [`Instance::line_table`], if it has holders, as the code does for its own accesses.
+    /// Looks up an access in [`Instance::line_table`], as the code does for its own accesses.
     ///
     /// # Safety
     /// Called by what the scheduler's code has called, which holds no reference to the engine.
     pub unsafe fn touch(&self, address: u64, bytes: u64, how: u64) {
-        // SAFETY: the instance's own variable, and the runtime's own function.
-        unsafe {
-            if !(*self.lines).own.holders.is_null() {
-                (self.touch)(address, bytes, how);
-            }
-        }
+        // SAFETY: the runtime's own function.
+        unsafe { (self.touch)(address, bytes, how) }
     }
 
     /// How long the code has waited for lines since [`Instance::forget_waits`].

@@ -5,14 +5,14 @@
 use std::ffi::c_void;
 use tiltyard_model::Machine;
 use tiltyard_native::Instance;
-use tiltyard_native::lines::{CORES_PER_WORD, EXCLUSIVE, LineRange, LineTable};
+use tiltyard_native::lines::{CORES_PER_WORD, EXCLUSIVE, LineMemory, LineTable};
 
 /// Where the lines of one scheduler are.
 pub struct Lines {
     /// Part of the instance, which outlives this. It points into the fields below.
     table: *mut LineTable,
-    own: Part,
-    values: Part,
+    own: LineMemory,
+    values: LineMemory,
     _places: Vec<[u32; 2]>,
 }
 
@@ -27,10 +27,10 @@ impl Lines {
         let places = places(machine);
         let nr_words = places.len().div_ceil(CORES_PER_WORD as usize);
         let costs = &machine.costs;
-        let mut own = Part::new(nr_words, own.start, (own.end - own.start) as usize);
+        let mut own = LineMemory::new(nr_words, own.start, (own.end - own.start) as usize);
         let reserved = values.end - values.start;
         // Fewer than reserved. Both are powers of two, so growing never exceeds what is reserved.
-        let mut values = Part::new(nr_words, values.start, 1024);
+        let mut values = LineMemory::new(nr_words, values.start, 1024);
         let table = LineTable {
             own: own.range(0),
             values: values.range(0),
@@ -74,8 +74,8 @@ impl Lines {
 
     /// Makes room for a line of a value.
     pub fn grow(&mut self, line: u64) {
-        let value = line - self.values.first;
-        debug_assert!(value >= self.values.nr as u64);
+        let value = line - self.values.first();
+        debug_assert!(value >= self.values.nr() as u64);
         self.values.grow(value as usize + 1);
         self.show();
     }
@@ -87,53 +87,6 @@ impl Lines {
         let word = (table.core / CORES_PER_WORD) as usize;
         table.own = self.own.range(word);
         table.values = self.values.range(word);
-    }
-}
-
-/// Lines that follow each other.
-struct Part {
-    /// Number of the first one.
-    first: u64,
-    nr: usize,
-    /// One word per line for the first cores, then one per line for the next cores, and so on.
-    holders: Vec<u64>,
-    /// Number of the core that last wrote each line, plus 1; 0 if none has.
-    writers: Vec<u32>,
-}
-
-impl Part {
-    fn new(nr_words: usize, first: u64, nr: usize) -> Part {
-        Part {
-            first,
-            nr,
-            holders: vec![0; nr_words * nr],
-            writers: vec![0; nr],
-        }
-    }
-
-    /// For a core that has its bit in this word.
-    fn range(&mut self, word: usize) -> LineRange {
-        let first = self.first as usize;
-        let rows = self.holders.as_mut_ptr().wrapping_sub(first);
-        LineRange {
-            first: self.first,
-            nr: self.nr as u64,
-            holders: rows.wrapping_add(word * self.nr),
-            rows,
-            writers: self.writers.as_mut_ptr().wrapping_sub(first),
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self, nr: usize) {
-        let nr_words = self.holders.len() / self.nr;
-        let mut grown = Part::new(nr_words, self.first, nr.next_power_of_two());
-        let rows = grown.holders.chunks_mut(grown.nr);
-        for (new, old) in rows.zip(self.holders.chunks(self.nr)) {
-            new[..self.nr].copy_from_slice(old);
-        }
-        grown.writers[..self.nr].copy_from_slice(&self.writers);
-        *self = grown;
     }
 }
 
@@ -153,6 +106,7 @@ pub fn cost_something(machine: &Machine) -> bool {
     let cores = machine.cpus.iter().map(|cpu| cpu.core);
     cores.max() > Some(0) && costs.visit_near_ns.max(costs.visit_far_ns) > 0
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,9 +56,6 @@ go:
 ; tilt_lines (lines.c): own variables start at 0, values of maps at 5; reserved 10, here 11, owner 12.
 define internal void @tilt_touch_own(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
-  %free = icmp eq ptr %all, null
-  br i1 %free, label %go, label %look
-look:
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
   %here = call i1 @tilt_is_here(ptr %all, i64 %line, i64 %how)
@@ -79,10 +76,8 @@ go:
 
 ; The same anywhere.
 define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
-  %own.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
-  %free = icmp eq ptr %own.all, null
-  br i1 %free, label %go, label %own
 own:
+  %own.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
   %own.first = load i64, ptr @tilt_lines
@@ -124,23 +119,19 @@ load:
   %here = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 11)
   %has = and i64 %holders, %here
   %is.here = icmp ne i64 %has, 0
-  ret i1 %is.here
+  %likely.here = call i1 @llvm.expect.i1(i1 %is.here, i1 true)
+  ret i1 %likely.here
 store:
   %owner = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 12)
   %is.owner = icmp eq i64 %holders, %owner
-  ret i1 %is.owner
+  %likely.owner = call i1 @llvm.expect.i1(i1 %is.owner, i1 true)
+  ret i1 %likely.owner
 }
 
 ; The same for any number of bytes.
 define internal void @tilt_touch_all(ptr %pointer, i64 %bytes, i64 %how) #0 {
-  %own.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
-  %free = icmp eq ptr %own.all, null
-  br i1 %free, label %go, label %look
-look:
   %address = ptrtoint ptr %pointer to i64
   call void @tilt_touch_lines(i64 %address, i64 %bytes, i64 %how)
-  br label %go
-go:
   ret void
 }
 
