@@ -9,11 +9,11 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::common::sharing;
 use crate::history::Revision;
 use crate::job::{Job, KernelRun};
 use crate::parameter::{FITTED_FILE, Parameter};
 use crate::picture::Picture;
-use crate::sql::sharing;
 
 /// One file of `experiments/`.
 #[derive(Clone, Debug, Deserialize)]

@@ -9,6 +9,7 @@
 //! | `check` | a claim's check: an expression over measures |
 //! | `history` | what was changed about a claim after its first result, and why |
 //! | `sql` | measures as SQL: the tables of a run in SQLite |
+//! | `common` | what several measures of a run use, evaluated only once |
 //! | `absent` | tests that a measure has no value where nothing was recorded |
 //! | `judge` | measures of several seeds -> verdicts |
 //! | `trial` | claims judged with a scheduler replaced by another or by a variant |
@@ -22,6 +23,7 @@
 
 pub mod absent;
 mod check;
+mod common;
 mod experiment;
 mod fits;
 pub mod history;

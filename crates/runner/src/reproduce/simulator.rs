@@ -296,8 +296,11 @@ pub fn ask(job: &Job, seed: u64, tables: &[Table], reads: &Reads) -> Result<Kept
     let tables = tables.iter().chain(&own);
     let database = Database::of_run(tables, job.events, reads).map_err(fault)?;
     let mut kept = Kept::default();
+    let queries = database.share(&job.measures);
     for (name, sql) in &job.measures {
-        match database.number(sql) {
+        let number = database.number(&queries[name]);
+        // Its error is about its own text.
+        match number.or_else(|_| database.number(sql)) {
             Ok(value) => drop(kept.measures.insert(name.clone(), value)),
             Err(error) => drop(kept.faults.insert(name.clone(), error.to_string())),
         }
