@@ -8,7 +8,7 @@ use super::cpus::*;
 /// `enum move_what`.
 const LOAD: i64 = 0;
 const UTIL: i64 = 1;
-const MOVED_TASKS: i64 = 2;
+pub const MOVED_TASKS: i64 = 2;
 
 /// What CPU 0 takes from the second group, and how much of it.
 fn moved(m: &mut Machine, level: i64, state: i64) -> Option<(i64, i64)> {

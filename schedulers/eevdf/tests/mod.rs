@@ -12,4 +12,5 @@ mod decisions;
 mod groups;
 mod machine;
 mod mutations;
+mod passes;
 mod schedules;

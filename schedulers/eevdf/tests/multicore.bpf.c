@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Handles by which groups.rs and balancing.rs set up machines and let the fair class of Linux 6.18
- * decide on them: each program takes its arguments in eight words and leaves its results there.
- * Time stands still meanwhile.
+ * Handles by which groups.rs, balancing.rs and passes.rs set up machines and let the fair class of
+ * Linux 6.18 decide on them: each program takes its arguments in eight words and leaves its results
+ * there. Time stands still meanwhile.
  */
 #include "../eevdf.bpf.c"
 
@@ -517,5 +517,75 @@ int t_balance(struct words *x)
 {
 	balance_domain(x->w[0], x->w[1], x->w[2], x->w[3]);
 	x->w[4] = domain(x->w[0], x->w[1])->interval_ms;
+	return 0;
+}
+
+/* When passes are made, and pushes ------------------------------------------------------- */
+
+/* In: where tasks are too many, what is to be moved, failed passes so far. Out: failed passes, and
+ * to which CPU a task is to be pushed, plus 1. Nothing could be moved. */
+SEC("syscall")
+int t_uneven(struct words *x)
+{
+	struct balance *b = this_balance();
+	struct cpu_domain *d = domain(b->cpu, b->level);
+
+	b->src = x->w[0];
+	b->compared.what = x->w[1];
+	d->nr_failed = x->w[2];
+	account_uneven(b, d);
+	x->w[3] = d->nr_failed;
+	x->w[4] = cpu_state(b->src)->push_to;
+	return 0;
+}
+
+/* In: task, which has run on this CPU until now, failed passes, now. Out: whether it is pushed. */
+SEC("syscall")
+int t_push(struct words *x)
+{
+	struct balance *b = this_balance();
+	u32 i = x->w[0];
+
+	entity(i)->load.inverse = inverse_of(entity(i)->load.weight);
+	enqueue_task(i, x->w[3], false);
+	entity(i)->exec_start_ns = x->w[3];
+	domain(b->cpu, b->level)->nr_failed = x->w[2];
+	b->src = x->w[1];
+	b->seen[0] = i;
+	b->seen_round[0] = entity(i)->custody.round;
+	b->seen_to[0] = b->dst;
+	b->nr_seen = 1;
+	detach_any(b, i);
+	x->w[4] = b->nr_detached;
+	return 0;
+}
+
+/* In: an idle CPU that is woken to balance for all, in how many ticks each is due, now. Out:
+ * whether it has looked at its own lowest level. */
+SEC("syscall")
+int t_woken(struct words *x)
+{
+	u64 tick = tick_of(x->w[2]);
+	u32 cpu;
+
+	bpf_for (cpu, 0, nr_cpus)
+		cpu_state(cpu)->next_balance = tick + x->w[1];
+	domain(x->w[0], 0)->last_balance = 0;
+	balance_idle(x->w[0], x->w[2]);
+	x->w[3] = domain(x->w[0], 0)->last_balance == tick;
+	return 0;
+}
+
+/* In: an idle CPU, now, in how many ticks an idle CPU is to be woken to balance for all. Out: the
+ * same after a pass of this CPU; in how many ticks its own next one is due. */
+SEC("syscall")
+int t_idle_pass(struct words *x)
+{
+	u64 tick = tick_of(x->w[1]);
+
+	nohz_next_balance = tick + x->w[2];
+	rebalance(x->w[0], LB_IDLE, x->w[1]);
+	x->w[3] = nohz_next_balance - tick;
+	x->w[4] = cpu_state(x->w[0])->next_balance - tick;
 	return 0;
 }

@@ -2,7 +2,7 @@
 //! EEVDF's rules and those of Linux 6.18 for several CPUs, each broken on purpose: a test by the kernel's results must fail.
 //! TILTYARD_ALL_MUTATIONS=1 breaks all of them, else one of twenty is broken.
 
-use super::{balancing, decisions, groups, schedules};
+use super::{balancing, decisions, groups, passes, schedules};
 use tiltyard_schedtest::mutations::{Mutation, fails, must_be_noticed};
 use tiltyard_schedtest::named;
 
@@ -242,6 +242,10 @@ const MUTATIONS: &[Mutation] = &[
     ["a cache that is used more than all is looked at", "../lib/tiltyard/fair/linux_6_18/wakee.h", "\tif (used > CAPACITY)\n\t\tused = CAPACITY;\n", "", "the_more_a_cache_is_used_the_less_is_looked_at"],
     ["who runs dry limits wakeups", "../lib/tiltyard/fair/linux_6_18/busiest.h", "if (b->idle != LB_NEWIDLE && d->nr_cpus == llc_size(b->dst))", "if (d->nr_cpus == llc_size(b->dst))", "the_more_a_cache_is_used_the_less_is_looked_at"],
     ["passes over all caches limit wakeups", "../lib/tiltyard/fair/linux_6_18/busiest.h", "if (b->idle != LB_NEWIDLE && d->nr_cpus == llc_size(b->dst))", "if (b->idle != LB_NEWIDLE)", "the_more_a_cache_is_used_the_less_is_looked_at"],
+    ["a push counts as enough failed passes", "../lib/tiltyard/fair/linux_6_18/version.h", "PUSH_COUNTS = false", "PUSH_COUNTS = true", "a_push_is_a_failed_pass_like_any_other"],
+    ["a warm cache keeps a task from being pushed", "../lib/tiltyard/fair/linux_6_18/version.h", "PUSH_TAKES_HOT = true", "PUSH_TAKES_HOT = false", "a_task_is_pushed_from_a_warm_cache"],
+    ["who is woken to balance looks for itself, too", "../lib/tiltyard/fair/linux_6_18/version.h", "KICKED_BALANCES = false", "KICKED_BALANCES = true", "who_is_woken_to_balance_looks_for_itself_only_when_due"],
+    ["a pass of an idle CPU has the next one woken earlier", "../lib/tiltyard/fair/linux_6_18/version.h", "IDLE_LOWERS_NOHZ = false", "IDLE_LOWERS_NOHZ = true", "a_pass_of_an_idle_cpu_wakes_nobody_earlier"],
 ];
 
 #[rustfmt::skip]
@@ -289,6 +293,8 @@ const TESTS: &[(&str, fn())] = named! {
         a_task_has_been_runnable_as_its_load_says, the_load_of_a_task_is_carried_to_the_groups_above, of_equally_loaded_cpus_a_new_task_takes_the_first, a_busy_cpu_balances_a_tick_earlier,
         a_cpu_that_runs_dry_does_not_lengthen_the_interval, no_task_is_too_hot_for_a_sibling, idle_times_begin_with_the_scheduler,
         a_task_takes_its_part_of_the_averages_along;
+    passes: a_push_is_a_failed_pass_like_any_other, a_task_is_pushed_from_a_warm_cache,
+        who_is_woken_to_balance_looks_for_itself_only_when_due, a_pass_of_an_idle_cpu_wakes_nobody_earlier;
     schedules: turns_of_scripts, turns_with_a_feature_changed;
 };
 
