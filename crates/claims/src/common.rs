@@ -5,10 +5,6 @@
 use std::collections::BTreeMap;
 use std::iter::zip;
 
-use tiltyard_tables::NAMES;
-
-use crate::sql::Database;
-
 /// `name AS (SELECT ..)`, as after WITH.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Definition<'q> {
@@ -23,11 +19,11 @@ struct Query<'q> {
 }
 
 /// Queries that give the same as others, once tables exist.
-struct Rewritten {
+pub struct Rewritten {
     /// Names of the tables, each with the query that it is made from, after those before it.
-    tables: Vec<(String, String)>,
+    pub tables: Vec<(String, String)>,
     /// By the names of the queries.
-    queries: BTreeMap<String, String>,
+    pub queries: BTreeMap<String, String>,
 }
 
 /// A query that may use the definitions of `shared`, which stand as after WITH.
@@ -45,22 +41,8 @@ pub fn sharing(shared: Option<&str>, sql: &str) -> String {
     }
 }
 
-impl Database {
-    /// Evaluates what several of these queries have in common, once and for all. Returns what to ask instead of each: it gives
-    /// the same, or fails where the query does.
-    pub fn share(&self, queries: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let rewritten = rewrite(queries);
-        let mut tables = rewritten.tables.iter();
-        match tables
-            .all(|(name, sql)| !NAMES.contains(&name.as_str()) && self.make(name, sql).is_ok())
-        {
-            true => rewritten.queries,
-            false => queries.clone(),
-        }
-    }
-}
-
-fn rewrite(queries: &BTreeMap<String, String>) -> Rewritten {
+/// What several of these queries use is evaluated only once.
+pub fn rewrite(queries: &BTreeMap<String, String>) -> Rewritten {
     let read: Option<Vec<Query>> = queries.values().map(|sql| Query::read(sql)).collect();
     let read = read.unwrap_or_default();
     let common = common(&read);
@@ -190,7 +172,7 @@ fn has_word(text: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::Reads;
+    use crate::sql::{Database, Reads};
 
     fn rewritten(queries: &[&str]) -> (Vec<String>, Vec<String>) {
         let named = queries
