@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Definitions that the queries of a run have in common, as by a run's `with`. SQLite would evaluate them for each query
-//! again; those that several queries use become tables.
+//! Definitions that the queries of a run share, such as those of its `with`. SQLite would evaluate them again for each query;
+//! those that several queries use become tables.
 
 use std::collections::BTreeMap;
 use std::iter::zip;
@@ -18,7 +18,7 @@ struct Query<'q> {
     body: &'q str,
 }
 
-/// Queries that give the same as others, once tables exist.
+/// Queries with the same results as the original ones, once the tables exist.
 pub struct Rewritten {
     /// Names of the tables, each with the query that it is made from, after those before it.
     pub tables: Vec<(String, String)>,
@@ -109,7 +109,7 @@ impl<'q> Query<'q> {
             rest = rest.trim_start();
             let name = &rest[..rest.find(|c: char| !is_part_of_name(c))?];
             let mut end = rest.find('(')?;
-            // After the name, its columns may stand in parentheses of their own.
+            // A list of columns in parentheses may follow the name.
             if !rest[name.len()..end].to_lowercase().contains("as") {
                 end = closing(rest, end)?;
                 end += rest[end..].find('(')?;
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_shared_fails_in_each_query() {
-        for shared in ["a AS (SELECT x FROM nowhere)", "wakeup AS (SELECT 1 AS x)"] {
+        for shared in ["a AS (SELECT x FROM nowhere)", "Wakeup AS (SELECT 1 AS x)"] {
             let database = Database::of_run(&[], true, &Reads::all_tables()).unwrap();
             let name = shared.split(' ').next().unwrap();
             let query = |text: &str| {

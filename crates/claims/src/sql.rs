@@ -33,10 +33,10 @@ pub struct Point {
     pub span: Option<[f64; 2]>,
 }
 
-/// Intermediate results are no files either, tables are filled once and never rolled back, large pages take fewer steps from
-/// row to row, and what is sorted is not divided (`cache_size`, in KiB).
-const IN_MEMORY: &str = "PRAGMA page_size = 32768; PRAGMA cache_size = -1000000;
-    PRAGMA temp_store = MEMORY; PRAGMA journal_mode = OFF;";
+/// Intermediate results are no files either, tables are filled once and never rolled back, and large pages take fewer steps
+/// from row to row.
+const IN_MEMORY: &str =
+    "PRAGMA page_size = 32768; PRAGMA temp_store = MEMORY; PRAGMA journal_mode = OFF;";
 
 /// Why a query has no result.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -318,11 +318,11 @@ impl Database {
         self.0.execute_batch("COMMIT")
     }
 
-    /// Evaluates what several of these queries have in common, once and for all. Returns what to ask instead of each: it gives
+    /// Evaluates what several of these queries have in common, once. Returns what to ask instead of each: it gives
     /// the same, or fails where the query does.
     pub fn share(&self, queries: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let rewritten = common::rewrite(queries);
-        let hides = |name: &str| NAMES.contains(&name);
+        let hides = |name: &str| NAMES.iter().any(|table| table.eq_ignore_ascii_case(name));
         let create = |(name, sql): &(String, String)| {
             let create = format!("CREATE TEMP TABLE \"{name}\" AS {sql}");
             !hides(name) && self.0.execute_batch(&create).is_ok()

@@ -299,7 +299,7 @@ pub fn ask(job: &Job, seed: u64, tables: &[Table], reads: &Reads) -> Result<Kept
     let queries = database.share(&job.measures);
     for (name, sql) in &job.measures {
         let number = database.number(&queries[name]);
-        // Its error is about its own text.
+        // An error quotes the measure's own text.
         match number.or_else(|_| database.number(sql)) {
             Ok(value) => drop(kept.measures.insert(name.clone(), value)),
             Err(error) => drop(kept.faults.insert(name.clone(), error.to_string())),
