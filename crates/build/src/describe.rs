@@ -18,6 +18,16 @@ const OPS_SCALARS: &[&str] = &[
     "exit_dump_len",
 ];
 
+/// Licences that the kernel takes to be compatible with the GPL (`license_is_gpl_compatible()`). It loads no other struct_ops.
+const GPL_COMPATIBLE: &[&str] = &[
+    "GPL",
+    "GPL v2",
+    "GPL and additional rights",
+    "Dual BSD/GPL",
+    "Dual MIT/GPL",
+    "Dual MPL/GPL",
+];
+
 /// The kernel's `enum bpf_map_type`, as far as the simulated kernel has it.
 fn map_kind(number: u64) -> Option<MapKind> {
     Some(match number {
@@ -75,7 +85,26 @@ pub fn ops(module: &Module) -> Result<Ops> {
     for (member, value) in members_and_values(table, ty, metadata)? {
         set_op(&mut ops, &member, value)?;
     }
+    check_license(module)?;
     Ok(ops)
+}
+
+/// Kernels refuse the same.
+fn check_license(module: &Module) -> Result<()> {
+    let found = module.globals.iter().find(|g| g.section == "license");
+    let text = found.and_then(|global| global.init.as_deref()?.strip_prefix("c\""));
+    let text = text.and_then(|text| text.strip_suffix("\\00\""));
+    if text.is_some_and(|text| GPL_COMPATIBLE.contains(&text)) {
+        return Ok(());
+    }
+    Err(Unknown::new(format!(
+        "{}, and kernels load no scheduler whose license is not compatible with the GPL; add: \
+         char _license[] SEC(\"license\") = \"GPL\";",
+        match text {
+            Some(text) => format!("its license is \"{text}\""),
+            None => "it names no license".to_owned(),
+        }
+    )))
 }
 
 /// Member names of a struct variable with their initial values; nothing for one that is all zeroes.

@@ -130,6 +130,27 @@ fn a_source_that_is_no_scheduler() {
 }
 
 #[test]
+fn a_license_that_kernels_refuse() {
+    let of_gpl = scheduler(&enqueue(""), ENQUEUE);
+    let line = "char _license[] SEC(\"license\") = \"GPL\";\n";
+    for (instead, says) in [
+        ("", "it names no license, and kernels load no scheduler"),
+        (
+            &line.replace("GPL", "Proprietary"),
+            "its license is \"Proprietary\", and kernels",
+        ),
+    ] {
+        let (_folder, source) = written(&of_gpl.replace(line, instead));
+        let message = builder(2).native(&source).unwrap_err().to_string();
+        assert!(message.contains(says), "{message}");
+        assert!(message.ends_with(line.trim_end()), "{message}");
+    }
+    let dual = line.replace("GPL", "Dual BSD/GPL");
+    let (_folder, source) = written(&of_gpl.replace(line, &dual));
+    builder(2).native(&source).expect("builds");
+}
+
+#[test]
 fn a_source_that_includes_nothing() {
     let (_folder, source) = written("char _license[] SEC(\"license\") = \"GPL\";\nu64 counter;\n");
     let message = builder(2).native(&source).unwrap_err().to_string();
