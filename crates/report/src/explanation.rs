@@ -108,7 +108,11 @@ impl Explanation {
         let [a, b] = &self.schedulers;
         let (metric, difference) = (&self.metric, &self.difference);
         if difference.value == 0.0 {
-            return format!("{a} and {b} do not differ in {metric}.");
+            let nothing = match self.causes.is_empty() {
+                true => ", so nothing has been switched off. Another metric may differ",
+                false => "",
+            };
+            return format!("{a} and {b} do not differ in {metric}{nothing}.");
         }
         if self.is_small() {
             return format!(
@@ -243,17 +247,26 @@ pub fn text(of: &Explanation, width: usize) -> String {
         let told = cause.descriptions().into_iter();
         told.map(|(owners, what)| format!("{} ({owners}): {what}", cause.name))
     });
-    [
+    let shares = match of.causes.is_empty() {
+        true => String::new(),
+        false => table(of, width),
+    };
+    let remarks = of.remarks();
+    let parts = [
         format!("{}\n{}\n", of.metric, of.headline()),
-        table(of, width),
+        shares,
         paragraph(&of.conclusion(), width, ""),
         words.map(|text| paragraph(&text, width, "    ")).collect(),
-        of.remarks()
+        remarks
             .iter()
             .map(|text| paragraph(text, width, ""))
             .collect(),
-    ]
-    .join("\n")
+    ];
+    parts
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Lines of at most `width` characters; all but the first begin with `indent`.

@@ -76,9 +76,9 @@ pub fn explain(
     if let Some(typed) = question.metric {
         metric::require_possible(typed, question.workload, machine)?;
     }
-    let mechanisms =
+    let mut mechanisms =
         Mechanisms::gather(machine, question.workload, schedulers, question.mechanisms)?;
-    let design = Design::new(mechanisms.all.len());
+    let mut design = Design::new(mechanisms.all.len());
     let masks = [0, 1].map(|side| mechanisms.mask(side));
     let cells: BTreeSet<Cell> = [0, 1]
         .into_iter()
@@ -89,27 +89,31 @@ pub fn explain(
         .flat_map(|(side, off)| question.seeds.iter().map(move |seed| (side, off, *seed)))
         .collect();
     // What is wrong with the question shows after the first few runs.
-    let (first, others): (Vec<Cell>, Vec<Cell>) = cells.iter().partition(|(_, off, _)| *off == 0);
+    let (first, mut others): (Vec<Cell>, Vec<Cell>) =
+        cells.iter().partition(|(_, off, _)| *off == 0);
     progress.begin(Total::Runs(cells.len() as u64));
     let all = |cells: &[Cell]| run_all(question, &mechanisms, cells, cache, progress);
     let measured = all(&first).and_then(|done| {
         let row = metric_of(question, &first, &done)?;
+        if is_same(&row, &first, &done) {
+            others.clear();
+        }
         Ok((row, done, all(&others)?))
     });
     progress.end();
     let (row, mut done, rest) = measured?;
-    done.extend(rest);
-    let mut values = BTreeMap::new();
-    for (cell, figures) in first.iter().chain(&others).zip(&done) {
-        let value = value_of(&row, figures).ok_or_else(|| {
-            let what = format!(
-                "this run lacks it{}; choose another metric, or fewer --mechanisms",
-                metric::not_done(&row)
-            );
-            metric::wrong(&row.name, what).within(&name_of(question, &mechanisms, cell))
-        })?;
-        values.insert(*cell, value);
+    if others.is_empty() {
+        // Nothing has been switched off.
+        mechanisms.all.clear();
+        design = Design::new(0);
     }
+    done.extend(rest);
+    let values = values_of(
+        question,
+        &mechanisms,
+        &row,
+        first.iter().chain(&others).zip(&done),
+    )?;
     let game = Game {
         seeds: question.seeds,
         masks,
@@ -120,6 +124,26 @@ pub fn explain(
         explanation: conclude(question, mechanisms, &design, &game, &row),
         row,
     })
+}
+
+/// The metric in each run.
+fn values_of<'a>(
+    question: &Question,
+    mechanisms: &Mechanisms,
+    row: &Row,
+    runs: impl Iterator<Item = (&'a Cell, &'a Vec<Figure>)>,
+) -> Result<BTreeMap<Cell, f64>, Error> {
+    let value = |(cell, figures): (&Cell, &Vec<Figure>)| {
+        let value = value_of(row, figures).ok_or_else(|| {
+            let what = format!(
+                "this run lacks it{}; choose another metric, or fewer --mechanisms",
+                metric::not_done(row)
+            );
+            metric::wrong(&row.name, what).within(&name_of(question, mechanisms, cell))
+        })?;
+        Ok((*cell, value))
+    };
+    runs.map(value).collect()
 }
 
 /// The figures of each of `cells`, in their order; the first error if there is one.
@@ -199,6 +223,16 @@ fn metric_of(question: &Question, cells: &[Cell], done: &[Vec<Figure>]) -> Resul
     };
     let labels = [0, 1].map(|side| question.schedulers[side].choice.label.as_str());
     metric::choose(question.metric, &[of_side(0), of_side(1)], &labels)
+}
+
+/// Whether both sides have the same value in each seed.
+fn is_same(row: &Row, cells: &[Cell], done: &[Vec<Figure>]) -> bool {
+    let values = cells.iter().zip(done);
+    let values = values.map(|((_, _, seed), figures)| (*seed, value_of(row, figures)));
+    let mut of_seeds: BTreeMap<u64, Option<f64>> = BTreeMap::new();
+    values
+        .into_iter()
+        .all(|(seed, value)| *of_seeds.entry(seed).or_insert(value) == value)
 }
 
 fn value_of(row: &Row, figures: &[Figure]) -> Option<f64> {

@@ -39,6 +39,24 @@ fn parts(answer: &Value) -> Vec<(&str, f64)> {
     named.collect()
 }
 
+/// Neither slice ever ends, so all runs would be the same.
+#[test]
+fn what_does_not_differ_has_no_causes() {
+    let folder = tempfile::tempdir().unwrap();
+    let workload = folder.path().join("sleeper.json");
+    let text = r#"{"tasks": {"sleeper": {"loop": 20, "run": 1000, "sleep": 1000}}}"#;
+    std::fs::write(&workload, text).unwrap();
+    let workload = workload.to_str().unwrap();
+    let args = ["-w", workload, "-s", "fifo:slice_ms=20,fifo:slice_ms=30"];
+    let args = [&args[..], &["--seeds", "3", "-m", "smp4"]].concat();
+    explain(&args)
+        .assert()
+        .success()
+        .stdout(contains(", 6 runs\n").and(contains("do not differ in")))
+        .stdout(contains("all together").not());
+    assert_eq!(answer(&args)["shares"], serde_json::json!([]));
+}
+
 /// A published difference with a published cause.
 struct Published {
     /// Workload, machine, schedulers, and whatever makes runs short.
