@@ -140,18 +140,17 @@ static void read_line(const struct tilt_range *range, u64 line)
 {
 	u32 writer = range->writers[line];
 
-	range->holders[line] |= tilt_lines.here;
+	range->holders[line] = (range->holders[line] | tilt_lines.here) & ~EXCLUSIVE;
 	if (!writer)
 		return;
-	*word_of(range, line, writer - 1) &= ~EXCLUSIVE;
+	if (tilt_lines.nr_words > 1)
+		*word_of(range, line, writer - 1) &= ~EXCLUSIVE;
 	tilt_waited_ns += distance_ns(writer - 1);
 }
 
-static void write_line(const struct tilt_range *range, u64 line, u64 how)
+/* Takes the line from all others: without waiting, into the store buffer. */
+static void write_line(const struct tilt_range *range, u64 line)
 {
-	/* Atomic operations wait; plain stores go to the store buffer. */
-	if (how & UPDATE)
-		tilt_waited_ns += others_ns(range, line);
 	if (tilt_lines.nr_words > 1)
 		clear_words(range, line);
 	range->holders[line] = tilt_lines.owner;
@@ -176,8 +175,11 @@ KEEPS_REGISTERS void tilt_fetch_line(u64 line, u64 how)
 		make_room(line);
 		range = &tilt_lines.values;
 	}
+	/* An atomic operation waits. */
+	if (how & UPDATE)
+		tilt_waited_ns += others_ns(range, line);
 	if (how & WRITE)
-		write_line(range, line, how);
+		write_line(range, line);
 	else
 		read_line(range, line);
 }
@@ -188,9 +190,10 @@ KEEPS_REGISTERS void tilt_read_own(u64 line)
 	read_line(&tilt_lines.own, line);
 }
 
-KEEPS_REGISTERS void tilt_write_own(u64 line, u64 how)
+/* By a plain store. */
+KEEPS_REGISTERS void tilt_write_own(u64 line)
 {
-	write_line(&tilt_lines.own, line, how);
+	write_line(&tilt_lines.own, line);
 }
 
 /* The code is about to access memory. */

@@ -22,7 +22,7 @@ declare hidden void @tilt_touch_lines(i64, i64, i64)
 ; Keeps the registers of who calls it, which need not be saved where it is hardly ever called.
 declare hidden preserve_mostcc void @tilt_fetch_line(i64, i64) #3
 declare hidden preserve_mostcc void @tilt_read_own(i64) #3
-declare hidden preserve_mostcc void @tilt_write_own(i64, i64) #3
+declare hidden preserve_mostcc void @tilt_write_own(i64) #3
 declare void @llvm.trap() #1
 declare i1 @llvm.expect.i1(i1, i1)
 
@@ -61,14 +61,16 @@ define internal void @tilt_touch_own(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %here = call i1 @tilt_is_here(ptr %all, i64 %line, i64 %how)
   br i1 %here, label %go, label %fetch
 fetch:
-  %write = and i64 %how, 1
-  %is.write = icmp ne i64 %write, 0
-  br i1 %is.write, label %store, label %load
+  switch i64 %how, label %update [i64 0, label %load
+                                  i64 1, label %store]
 load:
   call preserve_mostcc void @tilt_read_own(i64 %line)
   br label %go
 store:
-  call preserve_mostcc void @tilt_write_own(i64 %line, i64 %how)
+  call preserve_mostcc void @tilt_write_own(i64 %line)
+  br label %go
+update:
+  call preserve_mostcc void @tilt_fetch_line(i64 %line, i64 %how)
   br label %go
 go:
   ret void
