@@ -8,6 +8,7 @@
 //! | `flags` | flags that several commands have |
 //! | `failure` | how a command fails: exit codes, and one line for each error |
 //! | `interrupt`, `temporary` | Ctrl-C and similar signals; the one folder for temporary files |
+//! | `memory` | freed memory stays with the process |
 //! | `say`, `progress`, `terminal` | messages and progress on standard error; properties of the terminal |
 //! | `kernel_page`, `races`, `verdicts` | results as text: of real kernels, of `run --races`, of `reproduce` |
 
@@ -20,6 +21,7 @@ mod failure;
 mod flags;
 mod interrupt;
 mod kernel_page;
+mod memory;
 mod progress;
 mod races;
 mod temporary;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     }
     // Ends the program by itself for --help and errors of usage: before there is anything to clean up.
     let command_line = cli::Cli::parse();
+    memory::keep();
     interrupt::watch();
     let _temporary = temporary::folder();
     match command_line.run() {

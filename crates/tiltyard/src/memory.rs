@@ -4,7 +4,7 @@
 //! glibc gives the kernel back what is free at the end of a heap as soon as that is 128 KiB, so the kernel clears the same
 //! pages again for each run.
 
-/// Tells glibc's malloc(); other allocators do as they like.
+/// Sets up glibc's malloc(); other allocators stay as they are.
 pub fn keep() {
     #[cfg(target_env = "gnu")]
     {
