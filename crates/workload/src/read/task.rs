@@ -11,8 +11,9 @@ use std::collections::HashSet;
 
 impl Reader<'_> {
     pub(super) fn read_tasks(&mut self, tasks: &[Member]) {
+        let mut names = HashSet::new();
         for (at, task) in tasks.iter().enumerate() {
-            if tasks[..at].iter().any(|before| before.key == task.key) {
+            if !names.insert(&task.key) {
                 self.error(
                     task.key_span.clone(),
                     &task.key,
