@@ -10,7 +10,7 @@
 pub mod lock;
 
 use self::lock::Lock;
-use crate::engine::Engine;
+use crate::engine::{Engine, RunError};
 use crate::task::DsqRef;
 use tiltyard_model::OverheadCause;
 
@@ -64,6 +64,10 @@ impl Engine<'_> {
     /// A `struct bpf_spin_lock` of the scheduler, by its address: the current callback waits for it.
     #[inline]
     pub(crate) fn take_spin_lock(&mut self, address: u64) {
+        if self.ext.held_spin_lock != 0 {
+            return self.misused_spin_lock("takes a spin lock while it holds one");
+        }
+        self.ext.held_spin_lock = address;
         if self.ext.waits_for_locks {
             let at_ns = self.own_ns();
             let wait_ns = self.ext.spin_locks.at(address).take(at_ns);
@@ -73,10 +77,25 @@ impl Engine<'_> {
 
     #[inline]
     pub(crate) fn give_back_spin_lock(&mut self, address: u64) {
+        if self.ext.held_spin_lock != address {
+            return self.misused_spin_lock("releases a spin lock that it does not hold");
+        }
+        self.ext.held_spin_lock = 0;
         if self.ext.waits_for_locks {
             let at_ns = self.own_ns();
             self.ext.spin_locks.at(address).give_back(at_ns);
         }
+    }
+
+    /// What the kernel's verifier would have refused.
+    #[cold]
+    pub(crate) fn misused_spin_lock(&mut self, what: &str) {
+        let place = self.object.place(self.instance.place());
+        let at = place.map_or_else(String::new, |place| format!(" at {place}"));
+        self.fail(RunError::Scheduler(format!(
+            "{} {what}{at}; kernels do not load that",
+            self.ext.ctx.label()
+        )));
     }
 
     /// `dsq->lock`. Looking through a queue takes time, changing it no more than the lock itself.

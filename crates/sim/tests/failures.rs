@@ -9,6 +9,8 @@ use tiltyard_model::Machine;
 use tiltyard_native::{Crash, Value};
 use tiltyard_sim::{ExitKind, RunError};
 
+const BROKEN: &str = "crates/sim/tests/schedulers/broken.bpf.c";
+
 const ONE_TASK: &str = r#"{
     "tiltyard": { "apps": { "app": { "history": 0 } } },
     "tasks": { "victim": { "loop": 3, "run": 30000, "sleep": 1000 } }
@@ -25,8 +27,7 @@ fn break_on(
     duration_ns: u64,
     json: &str,
 ) -> Result<Ran, RunError> {
-    let path = repository().join("crates/sim/tests/schedulers/broken.bpf.c");
-    let mut source = Source::new(path);
+    let mut source = Source::new(repository().join(BROKEN));
     source.defines.push(define.to_owned());
     let object = Builder::default().native(&source).expect("it compiles");
     let mut lab = Lab::new(machine, &object);
@@ -542,15 +543,16 @@ fn more_tasks_than_a_scheduler_has_room_for() {
     assert!(text.contains("; broken supports 3 tasks"), "{text}");
 }
 
+/// Where the broken scheduler has this line first.
+fn line_of(code: &str) -> String {
+    let source = std::fs::read_to_string(repository().join(BROKEN)).expect("it is there");
+    let line = source.lines().position(|line| line.trim() == code);
+    format!("broken.bpf.c:{}", line.expect(code) + 1)
+}
+
 /// Every way out of a scheduler's own memory ends its run alone, and names what it was and the line.
 #[test]
 fn accesses_outside_of_own_memory() {
-    let source = repository().join("crates/sim/tests/schedulers/broken.bpf.c");
-    let source = std::fs::read_to_string(source).expect("it is there");
-    let line_of = |code: &str| {
-        let line = source.lines().position(|l| l.trim() == code);
-        format!("broken.bpf.c:{}", line.expect(code) + 1)
-    };
     for (mode, what, code) in [
         (
             "ARRAY_WRITE",
@@ -589,6 +591,35 @@ fn accesses_outside_of_own_memory() {
                 assert!(words.contains(what), "{mode}: no '{what}' in: {words}");
                 assert_eq!(place, Some(line_of(code)), "{mode}: {words}");
             }
+            other => panic!("{mode}: {other:?}"),
+        }
+    }
+}
+
+/// The kernel's verifier lets nobody do that.
+#[test]
+fn spin_locks_that_are_misused() {
+    for (mode, words, code) in [
+        (
+            "TWO_LOCKS",
+            "takes a spin lock while it holds one",
+            "bpf_spin_lock(&g->lock); /* again */",
+        ),
+        (
+            "KEPT_LOCK",
+            "returns while it holds a spin lock",
+            "bpf_spin_lock(&g->lock);",
+        ),
+        (
+            "LOOSE_LOCK",
+            "releases a spin lock that it does not hold",
+            "bpf_spin_unlock(&g->lock);",
+        ),
+    ] {
+        let at = line_of(code);
+        let wanted = format!("ops.running() {words} at {at}; kernels do not load that");
+        match break_by(&format!("BREAK={mode}")) {
+            Err(RunError::Scheduler(text)) => assert_eq!(text, wanted),
             other => panic!("{mode}: {other:?}"),
         }
     }

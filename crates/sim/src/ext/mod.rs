@@ -76,6 +76,8 @@ pub struct Ext {
     pub waits_for_locks: bool,
     /// The scheduler's spin locks.
     pub spin_locks: Locks,
+    /// Address of the one that the current callback holds; 0: none.
+    pub held_spin_lock: u64,
     /// What the current callback has not paid for yet: instructions from this number on, and the time of kernel functions.
     pub paid_insns: u64,
     pub kfunc_ns: u64,
@@ -247,6 +249,7 @@ impl Ext {
             zero_slice_refills: 0,
             waits_for_locks: setup.machine.lock_waits && setup.machine.cpus.len() > 1,
             spin_locks: Locks::default(),
+            held_spin_lock: 0,
             paid_insns: 0,
             kfunc_ns: 0,
             // After `bpf`, which gives the instance the memory of maps.

@@ -275,6 +275,8 @@ impl Engine<'_> {
         self.finish_call();
         if result.is_err() {
             self.crashed(&result);
+        } else if self.ext.held_spin_lock != 0 && outer.is_none() {
+            self.misused_spin_lock("returns while it holds a spin lock");
         }
         if let Some(outer) = outer {
             self.ext.ctx = outer;

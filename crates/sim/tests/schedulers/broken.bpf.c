@@ -40,6 +40,9 @@ UEI_DEFINE(uei);
 #define NESTED_LOOPS	27
 #define FEW_CPUS	28
 #define FIRST_CPU_ONLY	29
+#define TWO_LOCKS	41
+#define KEPT_LOCK	42
+#define LOOSE_LOCK	43
 
 #define SHARED_DSQ	0
 
@@ -94,6 +97,35 @@ struct {
 	__type(key, int);
 	__type(value, u64);
 } storage SEC(".maps");
+
+struct guarded {
+	struct bpf_spin_lock lock;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct guarded);
+} guarded SEC(".maps");
+
+static __maybe_unused void misuse_lock(void)
+{
+	u32 key = 0;
+	struct guarded *g = bpf_map_lookup_elem(&guarded, &key);
+
+	if (!g)
+		return;
+#if BREAK != LOOSE_LOCK
+	bpf_spin_lock(&g->lock);
+#endif
+#if BREAK == TWO_LOCKS
+	bpf_spin_lock(&g->lock); /* again */
+#endif
+#if BREAK != KEPT_LOCK
+	bpf_spin_unlock(&g->lock);
+#endif
+}
 
 static int ring(void *map, int *key, struct bell *bell)
 {
@@ -189,6 +221,8 @@ void BPF_STRUCT_OPS(broken_running, struct task_struct *p)
 	u64 *none = (u64 *)(far - far);
 
 	*none = 1;
+#elif BREAK == TWO_LOCKS || BREAK == KEPT_LOCK || BREAK == LOOSE_LOCK
+	misuse_lock();
 #endif
 }
 
