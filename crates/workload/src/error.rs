@@ -87,6 +87,8 @@ pub enum PatchError {
     },
     /// The workload has the key more than once.
     Twice { path: String },
+    /// The patch has it more than once.
+    GivenTwice { path: String },
     /// What should be scaled is not a number, or not there.
     NoNumber { path: String },
 }
@@ -101,6 +103,9 @@ impl fmt::Display for PatchError {
             }
             PatchError::Twice { path } => {
                 write!(f, "{path} occurs more than once; give each its own name")
+            }
+            PatchError::GivenTwice { path } => {
+                write!(f, "the patch gives {path} twice; keep one")
             }
             PatchError::NoNumber { path } => write!(f, "{path}: there is no number to scale"),
         }

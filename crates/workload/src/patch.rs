@@ -5,6 +5,7 @@
 use crate::error::PatchError;
 use crate::json::{self, Member, NodeKind, Value};
 use crate::write::Node;
+use std::collections::HashSet;
 
 /// The text of a workload file after `patch`, a JSON object: what it names is replaced, `null` removes, all else stays.
 /// Comments go.
@@ -61,11 +62,15 @@ fn merge(target: &mut Value, patch: &Value, path: &str) -> Result<(), PatchError
             is: target.kind.name(),
         });
     };
+    let mut given = HashSet::new();
     for change in changes {
         let path = match path {
             "" => change.key.clone(),
             path => format!("{path}.{}", change.key),
         };
+        if !given.insert(&change.key) {
+            return Err(PatchError::GivenTwice { path });
+        }
         let mut places = (0..members.len()).filter(|&i| members[i].key == change.key);
         match (places.next(), places.next()) {
             (Some(_), Some(_)) => return Err(PatchError::Twice { path }),
@@ -154,6 +159,10 @@ mod tests {
             (
                 r#"{"tasks":{"hog":{"run":{"exp":5}}}}"#,
                 "tasks.hog.run is a number, which has no keys to patch",
+            ),
+            (
+                r#"{"tasks":{"hog":{"run":5,"run":6}}}"#,
+                "the patch gives tasks.hog.run twice; keep one",
             ),
             ("{", "the patch: "),
         ] {
