@@ -132,6 +132,17 @@ names = \"SELECT length(scheduler || command || machine || workload) FROM run\""
 }
 
 #[test]
+fn claims_without_figures_say_so() {
+    let bench = Bench::new(&[("s.hogs.two", "fifo.hogs_n2 == 2")]);
+    let folder = bench.path("figures");
+    let output = bench.run(&["--figures", folder.to_str().unwrap()]);
+    let page = String::from_utf8_lossy(&output.stdout);
+    let line = "\nFigures none: the experiments of these claims define no figures\n";
+    assert!(page.contains(line), "{page}");
+    assert!(!folder.exists());
+}
+
+#[test]
 fn claims_are_judged_by_their_checks() {
     let bench = Bench::new(&[
         ("s.hogs.two", "fifo.hogs_n1 == 1 and fifo.hogs_n2 == 2"),
