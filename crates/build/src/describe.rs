@@ -18,7 +18,7 @@ const OPS_SCALARS: &[&str] = &[
     "exit_dump_len",
 ];
 
-/// Licences that the kernel takes to be compatible with the GPL (`license_is_gpl_compatible()`). It loads no other struct_ops.
+/// Licenses that the kernel takes to be compatible with the GPL (`license_is_gpl_compatible()`). It loads no other struct_ops.
 const GPL_COMPATIBLE: &[&str] = &[
     "GPL",
     "GPL v2",
