@@ -8,8 +8,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// Each mistake: what is put at which place of the smallest scheduler, the line that is refused, and the words.
-const MISTAKES: [(&str, &str, &str, &str, &str); 5] = [
-    ("no licence", LICENCE, "", "", "refuses it: cannot call"),
+const MISTAKES: [(&str, &str, &str, &str, &str); 4] = [
     (
         "NULL prev",
         DISPATCH,
@@ -40,7 +39,6 @@ const MISTAKES: [(&str, &str, &str, &str, &str); 5] = [
     ),
 ];
 
-const LICENCE: &str = "char _license[] SEC(\"license\") = \"GPL\";\n";
 const DISPATCH: &str = "\tscx_bpf_dsq_move_to_local(0, 0);\n";
 const ENQUEUE: &str = "\tscx_bpf_dsq_insert(p, 0, SCX_SLICE_DFL, enq_flags);\n";
 
@@ -133,21 +131,16 @@ fn only_a_verifier_refuses_them() {
     let run = verifier.run(&[]);
     assert!(!said(&run).contains("never verified"), "{}", said(&run));
     for (mistake, place, text, line, words) in MISTAKES {
-        let source = match text {
-            "" => SOURCE.replace(place, ""),
-            _ => SOURCE.replace(place, &format!("{text}{place}")),
-        };
+        let source = SOURCE.replace(place, &format!("{text}{place}"));
         verifier.write(&source);
         let refused = verifier.tiltyard(&["build", "--verify", "./my.bpf.c"]);
         let error = said(&refused);
         assert_eq!(refused.status.code(), Some(5), "{mistake}: {error}");
         assert!(error.contains(words), "{mistake}: {error}");
-        if !line.is_empty() {
-            let number = source.lines().position(|l| l.trim() == line).unwrap() + 1;
-            let first = format!("tiltyard: ./my.bpf.c:{number}: Linux 6.18");
-            assert!(error.starts_with(&first), "{mistake}: {first}: {error}");
-            assert!(error.contains(&format!("\n    {line}\n")), "{error}");
-        }
+        let number = source.lines().position(|l| l.trim() == line).unwrap() + 1;
+        let first = format!("tiltyard: ./my.bpf.c:{number}: Linux 6.18");
+        assert!(error.starts_with(&first), "{mistake}: {first}: {error}");
+        assert!(error.contains(&format!("\n    {line}\n")), "{error}");
     }
     assert_eq!(verifier.run(&["--verify"]).status.code(), Some(5));
     leaves_nothing();
