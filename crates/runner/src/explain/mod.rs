@@ -95,14 +95,15 @@ pub fn explain(
     let all = |cells: &[Cell]| run_all(question, &mechanisms, cells, cache, progress);
     let measured = all(&first).and_then(|done| {
         let row = metric_of(question, &first, &done)?;
-        if is_same(&row, &first, &done) {
+        let same = is_same(&row, &first, &done);
+        if same {
             others.clear();
         }
-        Ok((row, done, all(&others)?))
+        Ok((row, same, done, all(&others)?))
     });
     progress.end();
-    let (row, mut done, rest) = measured?;
-    if others.is_empty() {
+    let (row, same, mut done, rest) = measured?;
+    if same {
         // Nothing has been switched off.
         mechanisms.all.clear();
         design = Design::new(0);
