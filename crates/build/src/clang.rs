@@ -208,6 +208,9 @@ pub fn lower(
         // The runtime's variables lie in .data.rel.ro, which stays writable: before those of the scheduler.
         "-Wl,-z,norelro",
         "-Wl,--build-id=none",
+        // A call keeps only the registers that the callee uses, if the compiler knows all of its callers (rewrite/inner.rs).
+        "-mllvm",
+        "-enable-ipra",
     ];
     let mut args: Vec<OsString> = vec![level.into()];
     args.extend(fixed.iter().map(OsString::from));

@@ -88,6 +88,57 @@ fn a_store_through_either_of_two_pointers_is_checked_against_both() {
     }
 }
 
+/// A function that gets a pointer to a variable need not check it again only if what it accesses lies in the variable.
+#[test]
+fn a_function_is_given_only_pointers_with_room_behind_them() {
+    let body = "
+        struct pair { u64 first, second; };
+        struct pair pairs[4]; u64 alone, sum, at;
+        static __noinline u64 fill(struct pair *pair, u64 value, bool both) {
+            pair->first = value;
+            if (both) pair->second = value;
+            return pair->first;
+        }
+        static __noinline u64 fill_next(struct pair *pair, u64 value) {
+            return fill(pair + 1, value, true);
+        }
+        void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+            if (enq_flags == 1) sum += fill(&pairs[at & 3], 1, true);
+            if (enq_flags == 2) sum += fill_next(&pairs[at & 1], 10);
+            if (enq_flags == 3) sum += fill((struct pair *)&alone, 100, false);
+            if (enq_flags == 4) sum += fill((struct pair *)at, 1000, true);
+            if (enq_flags == 5) sum += fill(&pairs[at], 1, true);
+        }";
+    let (_folder, source) = written(&scheduler(body, ".enqueue = (void *)test_enqueue,"));
+    let object = build(&source);
+    let mut elsewhere = [0u64; 2];
+    let wild = elsewhere.as_mut_ptr() as u64;
+    let far = 1u64 << 40;
+    for (flags, at, sum, alone, asked) in [
+        (1, 3, 1, 0, 0),
+        (2, 1, 10, 0, 0),
+        // Only half of it is a pair, and only that half is written.
+        (3, 0, 100, 100, 0),
+        (4, wild, 1000, 0, 2),
+        (5, 3, 1, 0, 0),
+        (5, far, 0, 0, 1),
+    ] {
+        let engine = Engine::default();
+        let instance = load(
+            &object,
+            &[("at".to_owned(), Value::Int(at.into()))],
+            &engine,
+        );
+        let result = call(&instance, &object, "enqueue", &[0, flags]);
+        let case = format!("{flags} at {at:#x}");
+        assert_eq!(result.is_err(), at == far, "{case}");
+        assert_eq!(read::<u64>(&instance, "sum"), sum, "{case}");
+        assert_eq!(read::<u64>(&instance, "alone"), alone, "{case}");
+        assert_eq!(engine.stores.borrow().len(), asked, "{case}");
+    }
+    assert_eq!(elsewhere, [1000, 1000]);
+}
+
 /// The engine is asked about a store of which a byte lies outside of the values of maps, and about no other.
 #[test]
 fn a_store_lies_in_its_memory_to_the_last_byte() {

@@ -154,8 +154,8 @@ pub struct AccessedRange {
     /// Its length in bytes, an i64.
     pub bytes: String,
     pub write: bool,
-    /// One value: no more bytes than a register has.
-    pub scalar: bool,
+    /// Of one value, which fits into a register.
+    pub scalar_bytes: Option<u64>,
 }
 
 /// The ranges that an instruction accesses.
@@ -167,7 +167,7 @@ pub fn places(insn: &Insn) -> Vec<AccessedRange> {
             pointer: operand(at)?,
             bytes: size_of(&accessed_type(insn)?),
             write,
-            scalar: is_scalar(&accessed_type(insn)?),
+            scalar_bytes: scalar_bytes(&accessed_type(insn)?),
         }])
     };
     match insn.opcode() {
@@ -212,8 +212,21 @@ fn accessed_type(insn: &Insn) -> Option<String> {
     Some(take_type(text).0.to_owned())
 }
 
-fn is_scalar(ty: &str) -> bool {
-    ["i8", "i16", "i32", "i64", "ptr"].contains(&ty)
+fn scalar_bytes(ty: &str) -> Option<u64> {
+    let known = [("i8", 1), ("i16", 2), ("i32", 4), ("i64", 8), ("ptr", 8)];
+    known
+        .into_iter()
+        .find(|(name, _)| *name == ty)
+        .map(|(_, bytes)| bytes)
+}
+
+/// `getelementptr i8, ptr %base, i64 8`: base and bytes.
+pub fn constant_offset(text: &str) -> Option<(&str, i64)> {
+    let rest = text.strip_prefix("getelementptr ")?;
+    let (_, rest) = rest.split_once("i8, ptr ")?;
+    let (base, index) = rest.split_once(", i64 ")?;
+    let is_name = base.starts_with(['%', '@']) && !base.contains(' ');
+    Some((base, index.parse().ok()?)).filter(|_| is_name)
 }
 
 fn of_call(call: &Call) -> Vec<AccessedRange> {
@@ -223,7 +236,7 @@ fn of_call(call: &Call) -> Vec<AccessedRange> {
             pointer: pointer.clone(),
             bytes: bytes.clone(),
             write,
-            scalar: false,
+            scalar_bytes: None,
         })
     };
     let name = call.callee.strip_prefix("@llvm.").unwrap_or("");

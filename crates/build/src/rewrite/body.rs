@@ -8,7 +8,8 @@ use super::arith;
 use super::asm;
 use super::calls::Slots;
 use super::core_relo::Relocations;
-use super::guard::{Guard, Watch};
+use super::guard::{Guard, Owner, Watch};
+use super::inner;
 use super::lines::Touches;
 use crate::ir::{
     Block, Function, Insn, Result, Unknown, labels, names, replace_names, split_top, take_type,
@@ -183,18 +184,31 @@ pub fn relocate(function: &mut Function, relocations: &mut Relocations) -> Resul
     Ok(())
 }
 
+/// Who calls a function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// Whoever knows its name.
+    Engine,
+    /// Whoever has its address: a helper that was given it.
+    Helper,
+    /// Functions of the scheduler's and nobody else.
+    Function,
+    /// The same with pointers that certainly have their rooms.
+    Given,
+}
+
 /// Text of the function for the host, with source locations if there is debug information to refer to. The loop that calls
 /// a callback is a helper's: the callback's own entry is where it is checked.
 pub fn lower(
     function: &Function,
-    is_callback: bool,
+    caller: Caller,
     slots: &mut Slots,
     guard: Option<&mut Guard>,
     constants: &HashSet<&str>,
     choices: Choices,
 ) -> Result<String> {
     let debug = choices.debug;
-    let mut watch = guard.map(|guard| guard.watch(function));
+    let mut watch = guard.map(|guard| guard.watch(function, caller == Caller::Given));
     let mut lowering = Lowering {
         slots,
         raw: HashMap::new(),
@@ -205,7 +219,7 @@ pub fn lower(
     let mut touches = choices.lines.then(|| Touches::new(function, constants));
     let mut place = 0;
     let heads = loop_heads(function);
-    let mut text = header(function, debug);
+    let mut text = header(function, caller, debug);
     for (index, block) in function.blocks.iter().enumerate() {
         let _ = writeln!(text, "{}:", block.label);
         if let Some(watch) = &mut watch {
@@ -235,7 +249,8 @@ pub fn lower(
             .count();
         for (at, insn) in block.insns.iter().enumerate() {
             if at == phis {
-                let head = heads.contains(block.label.as_str()) || index == 0 && is_callback;
+                let head =
+                    heads.contains(block.label.as_str()) || index == 0 && caller == Caller::Helper;
                 let _ = writeln!(text, "  {}", count_call(block, head));
             }
             if insn.opcode() == "ret" {
@@ -258,8 +273,8 @@ pub fn lower(
                 }
                 if let Some(touches) = &mut touches {
                     let watch = watch.as_ref();
-                    let variable = |pointer: &str| watch?.variable(pointer);
-                    touches.before(&out, variable, |call| {
+                    let owner = |range: &_| watch.map_or(Owner::Unknown, |w| w.owner(range));
+                    touches.before(&out, owner, |call| {
                         let start = text.len();
                         write_insn(&mut text, call, location);
                         start..text.len()
@@ -276,7 +291,10 @@ pub fn lower(
                         .iter()
                         .for_each(|call| write_insn(&mut text, call, location));
                 }
-                write_insn(&mut text, &out, location);
+                let chosen = watch.as_mut().and_then(|watch| watch.choose(&out));
+                for out in chosen.unwrap_or_else(|| vec![out]) {
+                    write_insn(&mut text, &out, location);
+                }
             }
         }
     }
@@ -287,7 +305,7 @@ pub fn lower(
     })
 }
 
-fn header(function: &Function, debug: bool) -> String {
+fn header(function: &Function, caller: Caller, debug: bool) -> String {
     let params: Vec<_> = function
         .params
         .iter()
@@ -298,10 +316,17 @@ fn header(function: &Function, debug: bool) -> String {
         .node
         .filter(|_| debug)
         .map_or(String::new(), |n| format!(" !dbg !{n}"));
-    format!(
-        "define hidden {} {}({params}) #2{node} {{\n",
-        function.ret, function.name
-    )
+    let Function { ret, name, .. } = function;
+    match caller {
+        Caller::Engine | Caller::Helper => {
+            format!("define hidden {ret} {name}({params}) #2{node} {{\n")
+        }
+        Caller::Function => format!("define internal {ret} {name}({params}) #4 {{\n"),
+        Caller::Given => {
+            let name = inner::given(name);
+            format!("define internal {ret} {name}({params}) #4 {{\n")
+        }
+    }
 }
 
 fn has_may_goto(function: &Function) -> bool {

@@ -2,7 +2,9 @@
 //! The iterator behind `bpf_for`: kernel functions that touch nothing but the scheduler's own variable and cost a kernel no
 //! more than their instructions. They are written out, so that they fold into the loop.
 
-use crate::ir::Declare;
+use super::fold;
+use crate::ir::{Declare, Function, Insn};
+use std::collections::HashSet;
 
 /// Prototype and body of each. An iterator (`struct bpf_iter_num`) is the current number and the end, both i32.
 const BODIES: &[(&str, &str, &[&str], &str)] = &[
@@ -63,4 +65,25 @@ pub fn definition(name: &str, declare: &Declare) -> Option<String> {
         arguments.join(", ")
     );
     same.then(|| format!("{head} {{\n{body}}}\n"))
+}
+
+pub fn is_written_out(name: &str) -> bool {
+    BODIES.iter().any(|(known, ..)| *known == name)
+}
+
+/// Pointers to the number of an iterator, which comes to the head of a loop from two calls.
+pub fn numbers(function: &Function) -> impl Iterator<Item = &str> {
+    let insns = || function.blocks.iter().flat_map(|block| &block.insns);
+    let calls = insns().filter(|insn| insn.text.contains("@bpf_iter_num_next("));
+    let mut known: HashSet<&str> = calls.map(|insn| insn.result.as_str()).collect();
+    let of_known = |insn: &&Insn| {
+        let mut values = fold::incoming(&insn.text).into_iter();
+        insn.text.starts_with("phi ptr ") && values.all(|(value, _)| known.contains(value))
+    };
+    let heads: Vec<&str> = insns()
+        .filter(of_known)
+        .map(|i| i.result.as_str())
+        .collect();
+    known.extend(heads);
+    known.into_iter()
 }

@@ -4,7 +4,8 @@
 //! pointers point to the beginnings of lines.
 
 use super::access::{self, AccessedRange};
-use super::fold;
+use super::bpf_for;
+use super::guard::Owner;
 use crate::ir::{Block, Function, Insn, names};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -48,7 +49,10 @@ impl<'f> Touches<'f> {
     pub fn new(function: &Function, constants: &'f HashSet<&'f str>) -> Touches<'f> {
         Touches {
             constants,
-            elsewhere: elsewhere(function),
+            elsewhere: bpf_for::numbers(function)
+                .chain(function.context())
+                .map(str::to_owned)
+                .collect(),
             offsets: HashMap::new(),
             blocks: Vec::new(),
         }
@@ -62,12 +66,11 @@ impl<'f> Touches<'f> {
         });
     }
 
-    /// Has calls written that belong before the instruction; `write` returns where in the text one stands. `variable`: the
-    /// scheduler's variable in which a pointer has been checked to lie.
+    /// Has calls written that belong before the instruction; `write` returns where in the text one stands.
     pub fn before(
         &mut self,
         insn: &Insn,
-        variable: impl Fn(&str) -> Option<String>,
+        owner: impl Fn(&AccessedRange) -> Owner,
         mut write: impl FnMut(&Insn) -> Range<usize>,
     ) {
         self.learn(insn);
@@ -83,19 +86,17 @@ impl<'f> Touches<'f> {
             if self.is_elsewhere(&range.pointer) {
                 continue;
             }
-            let variable = variable(&range.pointer);
-            if variable
-                .as_deref()
-                .is_some_and(|v| self.constants.contains(v))
-            {
+            let owner = owner(&range);
+            if owner == Owner::Constant {
                 continue;
             }
             let how = if range.write { how::WRITE | update } else { 0 };
             let AccessedRange { pointer, bytes, .. } = &range;
-            let function = match is_scalar {
-                true if variable.is_some() => "tilt_touch_own",
-                true => "tilt_touch",
-                false => "tilt_touch_all",
+            let function = match owner {
+                _ if !is_scalar => "tilt_touch_all",
+                Owner::Written => "tilt_touch_own",
+                Owner::Value => "tilt_touch_value",
+                _ => "tilt_touch",
             };
             let text = format!("call void @{function}(ptr {pointer}, i64 {bytes}, i64 {how})");
             let place = write(&Insn::new("", text));
@@ -167,7 +168,7 @@ impl<'f> Touches<'f> {
         {
             self.elsewhere.insert(result.to_owned());
         }
-        let Some((base, bytes)) = constant_offset(&insn.text) else {
+        let Some((base, bytes)) = access::constant_offset(&insn.text) else {
             return;
         };
         if self.elsewhere.contains(base) {
@@ -188,23 +189,6 @@ impl<'f> Touches<'f> {
         let known = self.offsets.get(pointer).cloned();
         known.unwrap_or_else(|| (pointer.to_owned(), 0))
     }
-}
-
-/// Pointers that have no lines wherever they are used: to an op's arguments, and to the number of an iterator, which comes to
-/// the head of a loop from two calls.
-fn elsewhere(function: &Function) -> HashSet<String> {
-    let insns = || function.blocks.iter().flat_map(|block| &block.insns);
-    let numbers = insns().filter(|insn| insn.text.contains("@bpf_iter_num_next("));
-    let numbers = numbers.map(|insn| insn.result.clone());
-    let mut known: HashSet<String> = numbers.collect();
-    let of_known = |insn: &&Insn| {
-        let mut values = fold::incoming(&insn.text).into_iter();
-        insn.text.starts_with("phi ptr ") && values.all(|(value, _)| known.contains(value))
-    };
-    let heads: Vec<String> = insns().filter(of_known).map(|i| i.result.clone()).collect();
-    known.extend(heads);
-    known.extend(function.context().map(str::to_owned));
-    known
 }
 
 impl Touching<'_> {
@@ -238,15 +222,6 @@ fn meet(before: &mut Option<Touched>, way: &Touched) -> bool {
     less
 }
 
-/// `getelementptr i8, ptr %base, i64 8`: base and bytes.
-fn constant_offset(text: &str) -> Option<(&str, i64)> {
-    let rest = text.strip_prefix("getelementptr ")?;
-    let (_, rest) = rest.split_once("i8, ptr ")?;
-    let (base, index) = rest.split_once(", i64 ")?;
-    let is_name = base.starts_with(['%', '@']) && !base.contains(' ');
-    Some((base, index.parse().ok()?)).filter(|_| is_name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,12 +252,13 @@ mod tests {
             touches.begin_block(block);
             text.push_str("block\n");
             for insn in &block.insns {
-                let variable = |pointer: &str| {
-                    let known = ["own", "par"].iter();
-                    let mut known = known.filter(|name| pointer[1..].starts_with(**name));
-                    known.next().map(|name| format!("@{name}"))
+                let owner = |range: &AccessedRange| match &range.pointer[1..] {
+                    name if name.starts_with("own") => Owner::Written,
+                    name if name.starts_with("par") => Owner::Constant,
+                    name if name.starts_with("map") => Owner::Value,
+                    _ => Owner::Unknown,
                 };
-                touches.before(insn, variable, |call| {
+                touches.before(insn, owner, |call| {
                     let start = text.len();
                     text.push_str(&call.text);
                     text.push('\n');
@@ -383,13 +359,18 @@ mod tests {
             "%1 = load i64, ptr %own.field, align 8",
             "%2 = load i64, ptr %p, align 8",
             "%3 = load i64, ptr %par.element, align 8",
+            "%4 = load i64, ptr %map.value, align 8",
         ];
         let calls = calls(vec![block("a", &insns)]);
         let functions = calls[0].iter().map(|call| call.split('(').next().unwrap());
         let functions: Vec<&str> = functions.collect();
         assert_eq!(
             functions,
-            ["call void @tilt_touch_own", "call void @tilt_touch"]
+            [
+                "call void @tilt_touch_own",
+                "call void @tilt_touch",
+                "call void @tilt_touch_value"
+            ]
         );
     }
 

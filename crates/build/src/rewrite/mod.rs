@@ -13,15 +13,16 @@ pub mod fold;
 #[cfg(test)]
 mod golden;
 mod guard;
+mod inner;
 mod lines;
 
 use crate::ir::{Declare, Function, Global, Module, Result, Unknown, names};
 use crate::reference;
-use body::{check_labels, drop_unused, lower, relocate};
+use body::{Caller, check_labels, drop_unused, lower, relocate};
 use calls::{Slots, kernel_function};
 use core_relo::Relocations;
 use guard::Guard;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tiltyard_native::object::Access;
 
 const PRELUDE: &str = include_str!("prelude.ll");
@@ -115,29 +116,40 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     let mut kernel = Kernel::new(module)?;
     let reached = reach(module, roots, &mut kernel)?;
     let mut slots = Slots::default();
+    // A debugger wants each function as it is in the source.
+    let inner = match choices.debug {
+        true => HashSet::new(),
+        false => inner::inner(&reached.functions, &reached.outer),
+    };
+    let rooms = inner::rooms(&reached.functions, &inner);
     let mut guard = match choices.guard {
-        true => Some(Guard::new(module, choices)?),
+        true => Some(Guard::new(module, choices, rooms)?),
         false => None,
     };
     let constants = module.globals.iter().filter(|g| g.constant);
     let constants: HashSet<&str> = constants.map(|g| g.name.as_str()).collect();
     let mut bodies = String::new();
-    for function in module
-        .functions
-        .iter()
-        .filter_map(|f| reached.functions.get(&f.name))
-    {
-        let is_callback = reached.callbacks.contains(&function.name);
-        let guard = guard.as_mut();
-        bodies.push_str(&lower(
-            function,
-            is_callback,
-            &mut slots,
-            guard,
-            &constants,
-            choices,
-        )?);
+    let mut write = |function: &Function, caller, guard: Option<&mut Guard>| {
+        let text = lower(function, caller, &mut slots, guard, &constants, choices)?;
+        bodies.push_str(&text);
         bodies.push('\n');
+        Ok(())
+    };
+    let functions = module.functions.iter();
+    for function in functions.filter_map(|f| reached.functions.get(&f.name)) {
+        let caller = match function.name.as_str() {
+            name if reached.callbacks.contains(name) => Caller::Helper,
+            name if inner.contains(name) => Caller::Function,
+            _ => Caller::Engine,
+        };
+        write(function, caller, guard.as_mut())?;
+    }
+    if let Some(guard) = &mut guard {
+        let mut written = BTreeSet::new();
+        while let Some(name) = guard.wanted().difference(&written).next().cloned() {
+            write(&reached.functions[&name], Caller::Given, Some(guard))?;
+            written.insert(name);
+        }
     }
     let mut declares = String::new();
     for declare in module
@@ -152,6 +164,9 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     }
     if let Some(guard) = &guard {
         declares.push_str(&guard.definitions(&mut slots));
+        for name in guard.wanted() {
+            declares.push_str(&guard.choice(&reached.functions[name]));
+        }
     }
     let mut globals = String::new();
     for global in module
@@ -166,8 +181,9 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     let arithmetic = arith::prelude();
     let attributes = "attributes #0 = { alwaysinline nounwind }\n\
                       attributes #1 = { noreturn nounwind }\n\
-                      attributes #2 = { nounwind \"frame-pointer\"=\"all\" }\n\
-                      attributes #3 = { cold noinline nounwind }\n";
+                      attributes #2 = { nounwind \"frame-pointer\"=\"all\" \"disable-tail-calls\"=\"true\" }\n\
+                      attributes #3 = { cold noinline nounwind }\n\
+                      attributes #4 = { norecurse nounwind \"frame-pointer\"=\"all\" \"disable-tail-calls\"=\"true\" }\n";
     let metadata = if choices.debug {
         module.metadata.text()
     } else {
@@ -191,6 +207,8 @@ struct Reached {
     functions: HashMap<String, Function>,
     /// Those whose address is taken: a helper may call them.
     callbacks: HashSet<String>,
+    /// Those that are known by name, and the callbacks.
+    outer: HashSet<String>,
     symbols: HashSet<String>,
 }
 
@@ -208,6 +226,7 @@ fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reach
     let mut reached = Reached {
         functions: HashMap::new(),
         callbacks: HashSet::new(),
+        outer: roots.iter().cloned().collect(),
         symbols: HashSet::new(),
     };
     let mut todo = roots.to_vec();
@@ -227,9 +246,12 @@ fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reach
             }
             reached.functions.insert(symbol, function);
         } else if let Some(init) = globals.get(symbol.as_str()).and_then(|g| g.init.as_ref()) {
-            todo.extend(names(init, '@').into_iter().map(str::to_owned));
+            let named = names(init, '@').into_iter().map(str::to_owned);
+            reached.outer.extend(named.clone());
+            todo.extend(named);
         }
     }
+    reached.outer.extend(reached.callbacks.iter().cloned());
     Ok(reached)
 }
 

@@ -76,31 +76,50 @@ go:
   ret void
 }
 
-; The same anywhere.
-define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
-own:
-  %own.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
+; The same in what is no variable: a value of a map, or nothing that has lines.
+define internal void @tilt_touch_value(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
-  %own.first = load i64, ptr @tilt_lines
-  %own.at = sub i64 %line, %own.first
-  %own.nr = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 1)
-  %is.own = icmp ult i64 %own.at, %own.nr
-  %likely = call i1 @llvm.expect.i1(i1 %is.own, i1 true)
-  br i1 %likely, label %look, label %value
-value:
-  %value.first = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 5)
-  %value.at = sub i64 %line, %value.first
-  %value.nr = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 6)
-  %value.all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 7)
-  %is.value = icmp ult i64 %value.at, %value.nr
+  call void @tilt_touch_value_line(i64 %line, i64 %how)
+  ret void
+}
+
+define internal void @tilt_touch_value_line(i64 %line, i64 %how) #0 {
+  %first = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 5)
+  %at = sub i64 %line, %first
+  %nr = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 6)
+  %is.value = icmp ult i64 %at, %nr
   br i1 %is.value, label %look, label %neither
 neither:
   %reserved = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 10)
-  %is.new = icmp ult i64 %value.at, %reserved
+  %is.new = icmp ult i64 %at, %reserved
   br i1 %is.new, label %fetch, label %go
 look:
-  %all = phi ptr [%own.all, %own], [%value.all, %value]
+  %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 7)
+  %here = call i1 @tilt_is_here(ptr %all, i64 %line, i64 %how)
+  br i1 %here, label %go, label %fetch
+fetch:
+  call preserve_mostcc void @tilt_fetch_line(i64 %line, i64 %how)
+  br label %go
+go:
+  ret void
+}
+
+; The same anywhere.
+define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
+  %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
+  %address = ptrtoint ptr %pointer to i64
+  %line = lshr i64 %address, 6
+  %first = load i64, ptr @tilt_lines
+  %at = sub i64 %line, %first
+  %nr = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 1)
+  %is.own = icmp ult i64 %at, %nr
+  %likely = call i1 @llvm.expect.i1(i1 %is.own, i1 true)
+  br i1 %likely, label %look, label %value
+value:
+  call void @tilt_touch_value_line(i64 %line, i64 %how)
+  br label %go
+look:
   %here = call i1 @tilt_is_here(ptr %all, i64 %line, i64 %how)
   br i1 %here, label %go, label %fetch
 fetch:

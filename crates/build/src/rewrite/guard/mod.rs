@@ -9,14 +9,19 @@
 //!
 //! Work is counted before any of this is added: a checked scheduler takes no longer in the simulated machine.
 
+mod base;
+mod versions;
+
 use super::access::{AccessedRange, places, size_of};
-use super::fold::incoming;
+use super::bpf_for;
+use super::inner::{self, Pointers, Rooms};
 use super::{Choices, resizable};
 use crate::describe;
 use crate::ir::{Function, Insn, Module, Result, names, split_top};
 use crate::metadata::Metadata;
 use crate::parse::Call;
-use std::collections::{HashMap, HashSet};
+use base::Base;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use tiltyard_native::object::{Access, LINE_BITS, MapKind};
 
@@ -85,27 +90,37 @@ pub struct Guard<'m> {
     globals: HashMap<&'m str, String>,
     /// Of maps: size of a value, where lookups return one.
     values: HashMap<String, u64>,
+    /// Variables that nobody writes.
+    constants: HashSet<&'m str>,
     /// Functions with a body.
     functions: HashSet<&'m str>,
+    /// Of inner functions.
+    rooms: HashMap<String, Rooms>,
+    /// Inner functions of which a second version is needed, which takes its rooms for granted.
+    wanted: BTreeSet<String>,
     files: Vec<String>,
     accesses: Vec<Access>,
     asks: bool,
 }
 
-/// What a pointer belongs to.
-#[derive(Clone, PartialEq)]
-enum Base {
-    /// Something of the scheduler's: where it begins, its size as an i64, its name for messages.
-    Own {
-        start: String,
-        size: String,
-        name: String,
-    },
-    Elsewhere,
+/// Whose memory an access goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A variable that is written.
+    Written,
+    /// A variable that nobody writes.
+    Constant,
+    /// No variable: the value of a map, for example.
+    Value,
+    Unknown,
 }
 
 impl<'m> Guard<'m> {
-    pub fn new(module: &'m Module<'m>, choices: Choices) -> Result<Guard<'m>> {
+    pub fn new(
+        module: &'m Module<'m>,
+        choices: Choices,
+        rooms: HashMap<String, Rooms>,
+    ) -> Result<Guard<'m>> {
         let types = module.globals.iter().filter(|g| g.init.is_some()).map(|g| {
             let ty = match resizable(g) {
                 Some(element) => format!("[{} x {element}]", choices.resizable_elements),
@@ -132,12 +147,16 @@ impl<'m> Guard<'m> {
         let value = |map: &tiltyard_native::object::Map| {
             (format!("@{}", map.symbol), u64::from(map.value_size))
         };
+        let constants = module.globals.iter().filter(|g| g.constant);
         Ok(Guard {
             metadata: &module.metadata,
             folder: Path::new(module.source).parent().unwrap_or(Path::new("")),
             globals: types.collect(),
             values: values.map(value).collect(),
+            constants: constants.map(|g| g.name.as_str()).collect(),
             functions: module.functions.iter().map(|f| f.name.as_str()).collect(),
+            rooms,
+            wanted: BTreeSet::new(),
             files: Vec::new(),
             accesses: Vec::new(),
             asks: false,
@@ -157,17 +176,32 @@ impl<'m> Guard<'m> {
         (self.files, self.accesses)
     }
 
-    /// The same for one function.
-    pub fn watch<'g>(&'g mut self, function: &'g Function) -> Watch<'g, 'm> {
+    /// Functions of which another version is needed, as far as is known.
+    pub fn wanted(&self) -> &BTreeSet<String> {
+        &self.wanted
+    }
+
+    /// The function that chooses between the versions.
+    pub fn choice(&self, function: &Function) -> String {
+        let rooms = self.rooms.get(&function.name);
+        rooms.map_or(String::new(), |rooms| inner::choice(function, rooms))
+    }
+
+    /// The same for one function; `given`: whether its pointers certainly have their rooms.
+    pub fn watch<'g>(&'g mut self, function: &'g Function, given: bool) -> Watch<'g, 'm> {
         let insns = function.blocks.iter().flat_map(|b| &b.insns);
         let defs = insns
             .filter(|i| !i.result.is_empty())
             .map(|i| (i.result.as_str(), i))
             .collect();
+        let rooms = self.rooms.get(&function.name).filter(|_| given).cloned();
         let mut watch = Watch {
             guard: self,
             function,
             defs,
+            pointers: Pointers::of(function),
+            numbers: bpf_for::numbers(function).collect(),
+            rooms: rooms.unwrap_or_default(),
             moved: Vec::new(),
             noted: 0,
             serial: 0,
@@ -208,6 +242,11 @@ pub struct Watch<'g, 'm> {
     guard: &'g mut Guard<'m>,
     function: &'g Function,
     defs: HashMap<&'g str, &'g Insn>,
+    pointers: Pointers<'g>,
+    /// Pointers to numbers of iterators.
+    numbers: HashSet<&'g str>,
+    /// Of its parameters that certainly point to that much of a variable.
+    rooms: Rooms,
     /// Local variables that do not lie on the host's stack, with their types.
     moved: Vec<(String, String)>,
     /// The line that this block has noted last.
@@ -392,7 +431,7 @@ impl Watch<'_, '_> {
         let name = call.callee.trim_start_matches('@');
         let id = helper_id(&call);
         let own = self.guard.functions.contains(call.callee.as_str());
-        if name.starts_with("llvm.") {
+        if name.starts_with("llvm.") || bpf_for::is_written_out(name) {
             return;
         }
         // Whatever runs meanwhile notes lines of its own.
@@ -423,7 +462,7 @@ impl Watch<'_, '_> {
                 pointer,
                 bytes,
                 write: true,
-                scalar: false,
+                scalar_bytes: None,
             };
             self.check(insn.location, &place, checks);
         }
@@ -445,12 +484,28 @@ impl Watch<'_, '_> {
         format!("%guard.{}", self.serial)
     }
 
-    /// The variable, with the `@`, in which accesses through a pointer are checked to stay.
-    pub fn variable(&self, pointer: &str) -> Option<String> {
-        match self.base(pointer, 0) {
-            Base::Own { start, .. } if start.starts_with('@') => Some(start),
-            _ => None,
+    /// In which memory of the scheduler's an access certainly lies that has passed its check.
+    pub fn owner(&self, place: &AccessedRange) -> Owner {
+        match self.base(&place.pointer, 0) {
+            _ if self.is_given(place) => Owner::Written,
+            Base::Own { start, .. } if self.guard.constants.contains(&*start) => Owner::Constant,
+            Base::Own { start, .. } if start.starts_with('@') => Owner::Written,
+            Base::Own { .. } => Owner::Value,
+            _ => Owner::Unknown,
         }
+    }
+
+    /// Whether an access lies in the room of one of the function's parameters.
+    fn is_given(&self, place: &AccessedRange) -> bool {
+        let Some((offset, bytes)) = self
+            .pointers
+            .find(&place.pointer)
+            .and_then(|(parameter, offset)| Some((offset, self.rooms.get(&parameter)?)))
+        else {
+            return false;
+        };
+        let end = place.scalar_bytes.map(|access| offset + access);
+        end.is_some_and(|end| end <= *bytes)
     }
 
     /// Number of a line, as in `tilt_place`.
@@ -469,8 +524,10 @@ impl Watch<'_, '_> {
     }
 
     fn check(&mut self, location: Option<u32>, place: &AccessedRange, checks: &mut Vec<Insn>) {
-        let base = self.base(&place.pointer, 0);
-        match base {
+        if self.is_given(place) {
+            return;
+        }
+        match self.base(&place.pointer, 0) {
             Base::Own { start, .. } if start == place.pointer && !place.write => {}
             Base::Own { start, size, name } => {
                 let access = self.access(location, place.write, name);
@@ -491,63 +548,18 @@ impl Watch<'_, '_> {
                     format!("ptrtoint ptr {} to i64", place.pointer),
                 ));
                 let bytes = &place.bytes;
-                let function = match place.scalar {
-                    true => "tilt_writable_word",
-                    false => "tilt_writable",
+                let function = match place.scalar_bytes {
+                    Some(_) => "tilt_writable_word",
+                    None => "tilt_writable",
                 };
                 let call =
                     format!("call void @{function}(i64 {address}, i64 {bytes}, i32 {access})");
                 checks.push(Insn::new("", call));
             }
             Base::Elsewhere if self.is_context(&place.pointer) => {}
+            Base::Elsewhere if self.numbers.contains(&*place.pointer) => {}
             Base::Elsewhere => self.record(location, checks),
         }
-    }
-
-    /// How far a pointer is from where its variable begins. Of a chain of address computations, the sum of their
-    /// indices: the optimiser knows the range of an index, but not of a difference of pointers.
-    fn offset(&mut self, pointer: &str, start: &str, checks: &mut Vec<Insn>) -> String {
-        let mut add = |name: String, text: String| {
-            checks.push(Insn::new(&name, text));
-            name
-        };
-        let Some(steps) = self.chain(pointer, start) else {
-            let to = add(self.name(), format!("ptrtoint ptr {pointer} to i64"));
-            let from = add(self.name(), format!("ptrtoint ptr {start} to i64"));
-            return add(self.name(), format!("sub i64 {to}, {from}"));
-        };
-        let mut sum = "0".to_owned();
-        for (ty, indices) in steps {
-            let far = add(
-                self.name(),
-                format!("getelementptr {ty}, ptr null, {indices}"),
-            );
-            let step = add(self.name(), format!("ptrtoint ptr {far} to i64"));
-            sum = add(self.name(), format!("add i64 {sum}, {step}"));
-        }
-        sum
-    }
-
-    /// Type and indices of each address computation between `start` and a pointer; `None` where anything else lies between.
-    fn chain(&self, pointer: &str, start: &str) -> Option<Vec<(String, String)>> {
-        let (mut at, mut steps) = (pointer, Vec::new());
-        while at != start {
-            let def = self.defs.get(at)?;
-            if def.opcode() == "getelementptr" {
-                let mut step = def.text.strip_prefix("getelementptr ")?;
-                for flag in ["inbounds ", "nusw ", "nuw "] {
-                    step = step.strip_prefix(flag).unwrap_or(step);
-                }
-                let [ty, _, indices @ ..] = &split_top(step, ',')[..] else {
-                    return None;
-                };
-                steps.push(((*ty).to_owned(), indices.join(", ")));
-            } else if def.opcode() != "bitcast" {
-                return None;
-            }
-            at = inner_pointer(def)?;
-        }
-        Some(steps)
     }
 
     fn access(&mut self, location: Option<u32>, write: bool, what: String) -> usize {
@@ -558,111 +570,6 @@ impl Watch<'_, '_> {
             self.guard.accesses.push(access);
             self.guard.accesses.len() - 1
         })
-    }
-
-    /// Follows a pointer back to what it was made from.
-    fn base(&self, pointer: &str, depth: u32) -> Base {
-        /// Longer chains are not worth the search.
-        const DEPTH: u32 = 32;
-        if depth > DEPTH {
-            return Base::Elsewhere;
-        }
-        if !pointer.starts_with('%') {
-            let variable = names(pointer, '@').into_iter().next();
-            let known = variable.and_then(|v| Some((v, self.guard.globals.get(v)?)));
-            return known.map_or(Base::Elsewhere, |(name, ty)| Base::Own {
-                start: name.to_owned(),
-                size: size_of(ty),
-                name: name.trim_start_matches('@').to_owned(),
-            });
-        }
-        let Some(def) = self.defs.get(pointer) else {
-            return Base::Elsewhere;
-        };
-        match def.opcode() {
-            "getelementptr" | "bitcast" => {
-                inner_pointer(def).map_or(Base::Elsewhere, |inner| self.base(inner, depth + 1))
-            }
-            "alloca" => Base::Own {
-                start: pointer.to_owned(),
-                size: size_of(split_top(&def.text, ',')[0].trim_start_matches("alloca ")),
-                name: "a local variable".to_owned(),
-            },
-            "call" => self.base_of_call(pointer, def, depth),
-            "phi" => self.base_of_phi(pointer, def, depth),
-            _ => Base::Elsewhere,
-        }
-    }
-
-    fn base_of_call(&self, pointer: &str, def: &Insn, depth: u32) -> Base {
-        let Ok(call) = Call::parse(&def.text) else {
-            return Base::Elsewhere;
-        };
-        if call.callee.starts_with("@llvm.bpf.passthrough.") {
-            let inner = call.args.get(1);
-            return inner.map_or(Base::Elsewhere, |(_, value)| self.base(value, depth + 1));
-        }
-        let map = call.args.first().map(|(_, map)| map.as_str());
-        let (size, name) = match (helper_id(&call), map) {
-            (Some(id), Some(map)) if LOOKUPS.contains(&id) => {
-                let Some(bytes) = self.guard.values.get(map) else {
-                    return Base::Elsewhere;
-                };
-                let map = map.trim_start_matches('@');
-                (bytes.to_string(), format!("a value of map {map}"))
-            }
-            (Some(RESERVE), Some(map)) => match call.args.get(1) {
-                Some((_, bytes)) if !bytes.starts_with('%') => {
-                    let map = map.trim_start_matches('@');
-                    (bytes.clone(), format!("a record of ring buffer {map}"))
-                }
-                _ => return Base::Elsewhere,
-            },
-            _ => return Base::Elsewhere,
-        };
-        Base::Own {
-            start: pointer.to_owned(),
-            size,
-            name,
-        }
-    }
-
-    /// Of a pointer that walks along something: what it walks along, if all that comes in is of that.
-    fn base_of_phi(&self, pointer: &str, def: &Insn, depth: u32) -> Base {
-        let mut found: Option<Base> = None;
-        for (value, _) in incoming(&def.text) {
-            // An argument or a constant could be anything.
-            if !self.defs.contains_key(value) {
-                return Base::Elsewhere;
-            }
-            if self.leads_to(value, pointer) {
-                continue;
-            }
-            let base = self.base(value, depth + 8);
-            // What is looked up in one branch is not there in another.
-            let everywhere = matches!(&base, Base::Own { start, .. } if start.starts_with('@'));
-            if !everywhere || found.as_ref().is_some_and(|f| *f != base) {
-                return Base::Elsewhere;
-            }
-            found = Some(base);
-        }
-        found.unwrap_or(Base::Elsewhere)
-    }
-
-    /// A value that is computed from this very phi.
-    fn leads_to(&self, value: &str, phi: &str) -> bool {
-        let mut at = value;
-        for _ in 0..32 {
-            if at == phi {
-                return true;
-            }
-            let def = self.defs.get(at).filter(|d| d.opcode() == "getelementptr");
-            match def.and_then(|d| inner_pointer(d)) {
-                Some(inner) => at = inner,
-                None => return false,
-            }
-        }
-        false
     }
 }
 

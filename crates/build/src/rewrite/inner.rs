@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Functions that only other functions of the scheduler's call. The host's compiler knows all callers of such a function, so it
+//! may choose which registers a call keeps. And where a caller passes pointers to variables, one check there, which mostly is
+//! known to hold, replaces those of each access: the caller then calls a second version of the function, which takes for
+//! granted that its pointers have room behind them.
+
+use super::access;
+use crate::ir::{Function, Insn, names};
+use crate::parse::Call;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// For each of a function's parameters that are pointers: how many bytes behind it the function accesses at constant offsets,
+/// itself or in functions that it passes the pointer on to.
+pub type Rooms = BTreeMap<usize, u64>;
+
+/// Names of the functions among `functions` that are called by others and not by themselves, not even in a roundabout way.
+/// `outer` are those that others than functions know.
+pub fn inner<'f>(
+    functions: &'f HashMap<String, Function>,
+    outer: &HashSet<String>,
+) -> HashSet<&'f str> {
+    let callees: HashMap<&str, HashSet<&str>> = functions
+        .iter()
+        .map(|(name, function)| {
+            let all = insns(function).flat_map(|insn| names(&insn.text, '@'));
+            (
+                name.as_str(),
+                all.filter(|n| functions.contains_key(*n)).collect(),
+            )
+        })
+        .collect();
+    let comes_back = |name: &str| {
+        let (mut seen, mut todo) = (HashSet::new(), vec![name]);
+        while let Some(at) = todo.pop() {
+            todo.extend(callees[at].iter().filter(|callee| seen.insert(**callee)));
+        }
+        seen.contains(name)
+    };
+    let all = functions.keys().map(String::as_str);
+    all.filter(|name| !outer.contains(*name) && !comes_back(name))
+        .collect()
+}
+
+/// Rooms of all inner functions that have any.
+pub fn rooms(
+    functions: &HashMap<String, Function>,
+    inner: &HashSet<&str>,
+) -> HashMap<String, Rooms> {
+    let mut known = HashMap::new();
+    for name in inner {
+        measure(name, functions, inner, &mut known);
+    }
+    known.retain(|_, rooms| !rooms.is_empty());
+    known
+}
+
+/// An inner function and those that it calls; that comes to an end because none calls itself.
+fn measure(
+    name: &str,
+    functions: &HashMap<String, Function>,
+    inner: &HashSet<&str>,
+    known: &mut HashMap<String, Rooms>,
+) {
+    if known.contains_key(name) {
+        return;
+    }
+    let function = &functions[name];
+    let pointers = Pointers::of(function);
+    let mut rooms = Rooms::new();
+    let mut need = |pointer: &str, bytes: u64| {
+        if let Some((parameter, offset)) = pointers.find(pointer) {
+            let room = rooms.entry(parameter).or_default();
+            *room = (*room).max(offset + bytes);
+        }
+    };
+    for insn in insns(function) {
+        for place in access::places(insn) {
+            if let Some(bytes) = place.scalar_bytes {
+                need(&place.pointer, bytes);
+            }
+        }
+        let call = Call::parse(&insn.text).ok();
+        let call = call.filter(|call| insn.opcode() == "call" && inner.contains(&*call.callee));
+        if let Some(call) = call {
+            measure(&call.callee, functions, inner, known);
+            for (parameter, bytes) in &known[&call.callee] {
+                call.args
+                    .get(*parameter)
+                    .into_iter()
+                    .for_each(|(_, pointer)| need(pointer, *bytes));
+            }
+        }
+    }
+    known.insert(name.to_owned(), rooms);
+}
+
+fn insns(function: &Function) -> impl Iterator<Item = &Insn> {
+    function.blocks.iter().flat_map(|block| &block.insns)
+}
+
+/// Which of a function's values are its parameters, plus so many bytes.
+pub struct Pointers<'f> {
+    known: HashMap<&'f str, (usize, u64)>,
+}
+
+impl<'f> Pointers<'f> {
+    pub fn of(function: &'f Function) -> Pointers<'f> {
+        let parameters = function.params.iter().enumerate();
+        let parameters = parameters.filter(|(_, (ty, _))| ty == "ptr");
+        let mut known: HashMap<&str, (usize, u64)> = parameters
+            .map(|(at, (_, name))| (name.as_str(), (at, 0)))
+            .collect();
+        // A value is defined before it is used, except in loops, by phis.
+        for insn in insns(function) {
+            let Some((base, bytes)) = access::constant_offset(&insn.text) else {
+                continue;
+            };
+            let found = known.get(base).and_then(|(parameter, offset)| {
+                Some((*parameter, offset.checked_add_signed(bytes)?))
+            });
+            if let Some(found) = found {
+                known.insert(&insn.result, found);
+            }
+        }
+        Pointers { known }
+    }
+
+    pub fn find(&self, pointer: &str) -> Option<(usize, u64)> {
+        self.known.get(pointer).copied()
+    }
+}
+
+/// Name of the version of a function that takes its rooms for granted.
+pub fn given(name: &str) -> String {
+    format!("{name}.given")
+}
+
+/// Name of the function that chooses the version: see [`choice`].
+pub fn chosen(name: &str) -> String {
+    format!("{name}.chosen")
+}
+
+/// Takes, besides the arguments, offset and size of what each of the pointers with a room points into.
+pub fn choice(function: &Function, rooms: &Rooms) -> String {
+    let Function {
+        name, ret, params, ..
+    } = function;
+    let list = |all: Vec<String>| all.join(", ");
+    let arguments = list(
+        params
+            .iter()
+            .map(|(ty, name)| format!("{ty} {name}"))
+            .collect(),
+    );
+    let places = rooms
+        .keys()
+        .map(|at| format!("i64 %offset.{at}, i64 %size.{at}"));
+    let places = list(places.collect());
+    let mut text = format!(
+        "define internal {ret} {}({arguments}, {places}) #0 {{\n",
+        chosen(name)
+    );
+    let mut all = "true".to_owned();
+    for (at, bytes) in rooms {
+        text.push_str(&format!(
+            "  %large.{at} = icmp uge i64 %size.{at}, {bytes}\n  \
+               %last.{at} = sub i64 %size.{at}, {bytes}\n  \
+               %inside.{at} = icmp ule i64 %offset.{at}, %last.{at}\n  \
+               %fits.{at} = and i1 %large.{at}, %inside.{at}\n  \
+               %all.{at} = and i1 {all}, %fits.{at}\n"
+        ));
+        all = format!("%all.{at}");
+    }
+    let call = |callee: &str| match ret.as_str() {
+        "void" => format!("  call void {callee}({arguments})\n  ret void\n"),
+        _ => {
+            let result = format!("%result{}", callee.len());
+            format!("  {result} = call {ret} {callee}({arguments})\n  ret {ret} {result}\n")
+        }
+    };
+    text.push_str(&format!(
+        "  br i1 {all}, label %given, label %any\ngiven:\n{}any:\n{}}}\n",
+        call(&given(name)),
+        call(name)
+    ));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse;
+
+    const TEXT: &str = r#"source_filename = "own.bpf.c"
+
+define dso_local i64 @op(ptr noundef %0) #0 section "syscall" {
+  call void @both(ptr %0, ptr %0)
+  call void @round(ptr %0)
+  %2 = call i64 inttoptr (i64 181 to ptr)(i32 4, ptr @timer, ptr null, i64 0)
+  ret i64 %2
+}
+
+define internal void @both(ptr %0, ptr %1) #0 {
+  %3 = getelementptr inbounds i8, ptr %0, i64 8
+  store i64 1, ptr %3, align 8
+  %4 = getelementptr inbounds i8, ptr %1, i64 16
+  call void @leaf(ptr %4, i64 1)
+  ret void
+}
+
+define internal void @leaf(ptr %0, i64 %1) #0 {
+  %3 = getelementptr inbounds i8, ptr %0, i64 4
+  %4 = load i32, ptr %3, align 4
+  %5 = getelementptr inbounds i8, ptr %0, i64 %1
+  store i64 1, ptr %5, align 8
+  %6 = getelementptr inbounds i8, ptr %0, i64 -8
+  store i64 1, ptr %6, align 8
+  ret void
+}
+
+define internal void @round(ptr %0) #0 {
+  call void @trip(ptr %0)
+  ret void
+}
+
+define internal void @trip(ptr %0) #0 {
+  call void @round(ptr %0)
+  ret void
+}
+
+define internal i64 @timer(i32 %0, ptr %1) #0 {
+  call void @leaf(ptr %1, i64 1)
+  ret i64 0
+}
+"#;
+
+    fn functions() -> HashMap<String, Function> {
+        let functions = parse(TEXT).unwrap().functions.into_iter();
+        functions.map(|f| (f.name.clone(), f)).collect()
+    }
+
+    fn outer() -> HashSet<String> {
+        ["@op", "@timer"].map(str::to_owned).into()
+    }
+
+    #[test]
+    fn what_others_know_or_what_calls_itself_is_not_inner() {
+        assert_eq!(
+            inner(&functions(), &outer()),
+            HashSet::from(["@both", "@leaf"])
+        );
+    }
+
+    #[test]
+    fn a_room_includes_what_is_passed_on_and_no_other_offsets_than_constant_ones() {
+        let functions = functions();
+        let rooms = rooms(&functions, &inner(&functions, &outer()));
+        assert_eq!(rooms["@leaf"], Rooms::from([(0, 8)]));
+        assert_eq!(rooms["@both"], Rooms::from([(0, 16), (1, 24)]));
+        assert_eq!(rooms.len(), 2);
+    }
+}
