@@ -208,12 +208,14 @@ pub fn lower(
         // The runtime's variables lie in .data.rel.ro, which stays writable: before those of the scheduler.
         "-Wl,-z,norelro",
         "-Wl,--build-id=none",
-        // A call keeps only the registers that the callee uses, if the compiler knows all of its callers (rewrite/inner.rs).
-        "-mllvm",
-        "-enable-ipra",
     ];
     let mut args: Vec<OsString> = vec![level.into()];
     args.extend(fixed.iter().map(OsString::from));
+    // A call keeps only the registers that the callee uses, if the compiler knows all of its callers (rewrite/inner.rs).
+    // Tested on this architecture only.
+    if cfg!(target_arch = "x86_64") {
+        args.extend(["-mllvm", "-enable-ipra"].map(OsString::from));
+    }
     args.extend(["-x".into(), "ir".into(), ir.into()]);
     args.extend(["-x".into(), "c".into()]);
     args.extend(runtime.iter().map(OsString::from));

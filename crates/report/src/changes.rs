@@ -280,6 +280,7 @@ pub(crate) fn amount(unit: Unit, value: f64) -> String {
     let sign = if value > 0.0 { "+" } else { "" };
     match unit {
         Unit::Share if value == 0.0 => "0 points".to_owned(),
+        Unit::Share if value.abs() < 5e-7 => format!("{:+.0e} points", value * 100.0),
         Unit::Share if value.abs() < 0.001 => format!("{:+.4} points", value * 100.0),
         Unit::Share => format!("{:+.2} points", value * 100.0),
         unit => format!("{sign}{}", unit.write(value)),

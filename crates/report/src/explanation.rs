@@ -99,8 +99,13 @@ impl Explanation {
     }
 
     fn is_small(&self) -> bool {
+        self.difference.value.abs() < self.least_difference()
+    }
+
+    /// The smallest that is worth an explanation, in the metric's unit.
+    pub(crate) fn least_difference(&self) -> f64 {
         let [a, b] = self.values.map(f64::abs);
-        self.difference.value.abs() < SMALL * a.max(b)
+        SMALL * a.max(b)
     }
 
     /// What it comes to, in a sentence or two.

@@ -133,6 +133,41 @@ fn intervals_are_shown_where_there_are_any() {
     );
 }
 
+/// Where the bars of the diagram begin and end.
+fn bars(svg: &str) -> Vec<(f64, f64)> {
+    let number = |line: &str, key: &str| -> f64 {
+        let (_, rest) = line.split_once(&format!(" {key}=\"")).unwrap();
+        rest.split_once('"').unwrap().0.parse().unwrap()
+    };
+    svg.split("<rect ")
+        .skip(1)
+        .filter(|rect| !rect.starts_with("class=\"meaning"))
+        .map(|bar| (number(bar, "x"), number(bar, "x") + number(bar, "width")))
+        .collect()
+}
+
+/// A diagram that is as wide as its largest bar would make a tenth of a per cent look like much.
+#[test]
+fn hardly_a_difference_looks_like_one() {
+    let tiny = Explanation {
+        unit: Unit::Share,
+        values: [0.9, 0.8999999],
+        difference: exactly(-1e-7),
+        causes: vec![cause("switch", &["machine"], -1e-7, 1e-7)],
+        ..sample()
+    };
+    let [(_, svg)] = &explanation_figures(&tiny)[..] else {
+        panic!("one figure")
+    };
+    let widths = bars(svg).into_iter().map(|(left, right)| right - left);
+    assert!(widths.clone().all(|width| width <= 3.1), "{:?}", bars(svg));
+    assert!(
+        text(&tiny, 100).contains("-1e-5 points"),
+        "{}",
+        text(&tiny, 100)
+    );
+}
+
 /// Bars lead from the first value to the second, each from where the one before ended.
 #[test]
 fn the_waterfall_falls_from_one_value_to_the_other() {
@@ -141,16 +176,7 @@ fn the_waterfall_falls_from_one_value_to_the_other() {
         panic!("one figure")
     };
     assert_eq!(name, "causes");
-    let number = |line: &str, key: &str| -> f64 {
-        let (_, rest) = line.split_once(&format!(" {key}=\"")).unwrap();
-        rest.split_once('"').unwrap().0.parse().unwrap()
-    };
-    let bars: Vec<(f64, f64)> = svg
-        .split("<rect ")
-        .skip(1)
-        .filter(|rect| !rect.starts_with("class=\"meaning"))
-        .map(|bar| (number(bar, "x"), number(bar, "x") + number(bar, "width")))
-        .collect();
+    let bars = bars(svg);
     // 400 units wide, from 550 (after the first two) to 1000.
     let x = |value: f64| 190.0 + (value - 550.0) / 450.0 * 400.0;
     let expected = [

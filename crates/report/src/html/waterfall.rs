@@ -62,14 +62,18 @@ fn share_text(of: &Explanation, amount: &Amount) -> String {
     }
 }
 
-/// The diagram. Its scale need not begin at 0: bars are differences.
+/// The diagram. Its scale need not begin at 0: bars are differences. It is at least as wide as what counts as a difference, so
+/// that hardly any looks like hardly any.
 pub fn svg(of: &Explanation) -> String {
     let steps = steps(of);
     let edges = steps.iter().flat_map(|s| [s.from, s.to]);
     let (low, high) = edges.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
         (low.min(v), high.max(v))
     });
-    let room = if high > low { high - low } else { 1.0 };
+    let room = match (high - low).max(of.least_difference()) {
+        0.0 => 1.0,
+        room => room,
+    };
     let x = |value: f64| LEFT + (value - low) / room * BARS;
     let height = 2.0 * TOP + ROW * (steps.len() + 1) as f64;
     let mut svg = format!(
