@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Functions that only other functions of the scheduler's call. The host's compiler knows all callers of such a function, so it
-//! may choose which registers a call keeps. And where a caller passes pointers to variables, one check there, which mostly is
-//! known to hold, replaces those of each access: the caller then calls a second version of the function, which takes for
-//! granted that its pointers have room behind them.
+//! Functions that only the scheduler's own functions call. The compiler knows all their callers, so on x86-64 it chooses which
+//! registers a call preserves. A caller that passes pointers to variables checks once, mostly at compile time, that there is
+//! room behind them. It then calls a second version of the function, which does not check scalar accesses at constant offsets
+//! within that room.
 
 use super::access;
 use crate::ir::{Function, Insn, names};
 use crate::parse::Call;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// For each of a function's parameters that are pointers: how many bytes behind it the function accesses at constant offsets,
-/// itself or in functions that it passes the pointer on to.
+/// The *room* of each pointer parameter: how many bytes behind it the function, or an inner function that gets the pointer,
+/// accesses at constant offsets.
 pub type Rooms = BTreeMap<usize, u64>;
 
-/// Names of the functions among `functions` that are called by others and not by themselves, not even in a roundabout way.
-/// `outer` are those that others than functions know.
+/// Names of the `functions` that only other functions call and that are not recursive, not even indirectly. `outer`: those that
+/// the engine or helpers may call.
 pub fn inner<'f>(
     functions: &'f HashMap<String, Function>,
     outer: &HashSet<String>,
@@ -54,7 +54,7 @@ pub fn rooms(
     known
 }
 
-/// An inner function and those that it calls; that comes to an end because none calls itself.
+/// Rooms of an inner function and its callees; this ends because none is recursive.
 fn measure(
     name: &str,
     functions: &HashMap<String, Function>,
@@ -98,7 +98,7 @@ fn insns(function: &Function) -> impl Iterator<Item = &Insn> {
     function.blocks.iter().flat_map(|block| &block.insns)
 }
 
-/// Which of a function's values are its parameters, plus so many bytes.
+/// Values of a function that are a parameter plus constant bytes.
 pub struct Pointers<'f> {
     known: HashMap<&'f str, (usize, u64)>,
 }
@@ -140,7 +140,7 @@ pub fn chosen(name: &str) -> String {
     format!("{name}.chosen")
 }
 
-/// Takes, besides the arguments, offset and size of what each of the pointers with a room points into.
+/// Takes the arguments and, for each pointer with a room, its offset in its variable and that one's size.
 pub fn choice(function: &Function, rooms: &Rooms) -> String {
     let Function {
         name, ret, params, ..

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Checks that take the verifier's place where it matters for the engine: a store goes into the scheduler's own memory
-//! or nowhere, an access to something of known size stays inside it, and each call of the kernel records its line.
+//! Checks that take the verifier's place where it matters for the engine: a store can only hit the scheduler's own memory, an
+//! access to an object of known size stays inside it, and each kernel call records its source line.
 //!
 //! What an access belongs to is found by following its pointer back to a variable or to the value of a map. Most offsets
 //! are constants, for which the host's optimiser removes the check. A store whose pointer comes from elsewhere is
@@ -187,7 +187,7 @@ impl<'m> Guard<'m> {
         rooms.map_or(String::new(), |rooms| inner::choice(function, rooms))
     }
 
-    /// The same for one function; `given`: whether its pointers certainly have their rooms.
+    /// Checks of one function; `given`: whether its pointers certainly have their rooms.
     pub fn watch<'g>(&'g mut self, function: &'g Function, given: bool) -> Watch<'g, 'm> {
         let insns = function.blocks.iter().flat_map(|b| &b.insns);
         let defs = insns
@@ -210,7 +210,7 @@ impl<'m> Guard<'m> {
         watch
     }
 
-    /// Number of a line: of the scheduler's own source where the code was inlined from a header.
+    /// Number of a source line; for code inlined from a header, the line that called it.
     fn place(&mut self, location: Option<u32>) -> u32 {
         let Some(innermost) = location else { return 0 };
         let scope = |node| self.metadata.node(node, "scope");
@@ -255,8 +255,8 @@ pub struct Watch<'g, 'm> {
 }
 
 impl Watch<'_, '_> {
-    /// Passthroughs of pointers that the verifier lets nobody follow without a test: what helpers and kernel functions may
-    /// return null for, and the op's own arguments.
+    /// Passthroughs of pointers that the verifier wants tested before use: results of helpers and kernel functions that may be
+    /// null, and the op's own arguments.
     pub fn must_exist(&self) -> HashSet<String> {
         let all = self.defs.iter().filter(|(_, insn)| {
             insn.text.starts_with("call ptr @llvm.bpf.passthrough.")
@@ -312,7 +312,7 @@ impl Watch<'_, '_> {
         self.function.context() == Some(pointer)
     }
 
-    /// Local variables that other code may write: their address leaves the function, or is computed with.
+    /// Local variables that other code may write: their address escapes or is used in arithmetic.
     fn escaping(&self) -> Vec<(String, String)> {
         let insns = || self.function.blocks.iter().flat_map(|b| &b.insns);
         let mut moved = Vec::new();
@@ -484,7 +484,7 @@ impl Watch<'_, '_> {
         format!("%guard.{}", self.serial)
     }
 
-    /// In which memory of the scheduler's an access certainly lies that has passed its check.
+    /// Which of the scheduler's memory an access goes to if it passes its check.
     pub fn owner(&self, place: &AccessedRange) -> Owner {
         match self.base(&place.pointer, 0) {
             _ if self.is_given(place) => Owner::Written,

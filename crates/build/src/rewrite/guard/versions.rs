@@ -7,7 +7,7 @@ use crate::ir::Insn;
 use crate::parse::Call;
 use crate::rewrite::inner;
 
-/// What a pointer points into that is passed to an inner function.
+/// What a pointer passed to an inner function points into.
 enum Variable {
     /// With its size, as in [`Base`].
     Named { start: String, size: String },
@@ -16,8 +16,8 @@ enum Variable {
 }
 
 impl Watch<'_, '_> {
-    /// A call of an inner function, if all of its pointers with a room point into variables: that of the function which
-    /// chooses the version, after what computes its arguments.
+    /// Replaces a call of an inner function if all its pointers with a room point into variables: computes offsets, then calls
+    /// the function that chooses the version.
     pub fn choose(&mut self, insn: &Insn) -> Option<Vec<Insn>> {
         let call = match insn.opcode() {
             "call" => Call::parse(&insn.text).ok()?,
