@@ -24,7 +24,7 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=Cargo.toml");
     println!(
         "cargo::rustc-env=TILTYARD_REWRITER={}",
-        hash_sources(&["src", "src/rewrite"])?
+        hash_sources("src")?
     );
     let arch = match env::var("CARGO_CFG_TARGET_ARCH")?.as_str() {
         "x86_64" => "x86",
@@ -66,18 +66,11 @@ fn main() -> Result<()> {
 
 /// Hash over the sources that decide what an object contains: part of every cache key, so that no object outlives
 /// the rewriter that made it.
-fn hash_sources(folders: &[&str]) -> Result<String> {
+fn hash_sources(folder: &str) -> Result<String> {
+    println!("cargo::rerun-if-changed={folder}");
     let mut hasher = Sha256::new();
-    for folder in folders {
-        println!("cargo::rerun-if-changed={folder}");
-        let mut files: Vec<_> = fs::read_dir(folder)?
-            .map(|e| e.map(|e| e.path()))
-            .collect::<io::Result<_>>()?;
-        files.retain(|f| f.is_file());
-        files.sort();
-        for file in files {
-            hasher.update(fs::read(file)?);
-        }
+    for file in files_below(Path::new(folder))? {
+        hasher.update(fs::read(file)?);
     }
     Ok(hasher
         .finalize()
@@ -85,6 +78,21 @@ fn hash_sources(folders: &[&str]) -> Result<String> {
         .take(16)
         .map(|byte| format!("{byte:02x}"))
         .collect())
+}
+
+/// In a folder and the folders in it, in the same order everywhere.
+fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut entries: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
+    entries.sort();
+    let mut files = Vec::new();
+    for entry in entries {
+        match entry.is_dir() {
+            true => files.extend(files_below(&entry)?),
+            false => files.push(entry),
+        }
+    }
+    Ok(files)
 }
 
 /// Where cargo keeps the sources of these packages.

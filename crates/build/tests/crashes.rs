@@ -139,6 +139,164 @@ fn a_function_is_given_only_pointers_with_room_behind_them() {
     assert_eq!(elsewhere, [1000, 1000]);
 }
 
+/// A function that is called by its address may come back to its caller. Registers that a call does not keep would be lost.
+#[test]
+fn functions_that_are_recursive_by_an_address_keep_their_values() {
+    let body = "
+        u64 sum, at; volatile u64 a1, a2, a3, a4, a5;
+        u64 each(u64 (*callback)(u64, u64), u64 n, u64 x); u64 step(u64 n, u64 x);
+        void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+            sum = each(step, enq_flags, at);
+        }
+        __noinline u64 each(u64 (*callback)(u64, u64), u64 n, u64 x) {
+            u64 b1 = a1 + x, b2 = a2 * x, b3 = a3 ^ x, b4 = a4 - x, b5 = a5 | x;
+            u64 r = n ? callback(n - 1, x) : 0;
+            a1 = b1; a2 = b2; a3 = b3; a4 = b4; a5 = b5;
+            return r + b1 * b2 + b3 * b4 + b5;
+        }
+        __noinline u64 step(u64 n, u64 x) {
+            u64 c1 = a1 + n, c2 = a2 * n, c3 = a3 ^ n, c4 = a4 - n, c5 = a5 | n;
+            u64 r = each(step, n, x + 1);
+            a1 = c1; a2 = c2; a3 = c3; a4 = c4; a5 = c5;
+            return r + c1 * c2 + c3 * c4 + c5;
+        }";
+    /// The same in Rust.
+    fn each(a: &mut [u64; 5], n: u64, x: u64) -> u64 {
+        let b = of(a, x);
+        let r = if n > 0 { step(a, n - 1, x) } else { 0 };
+        *a = b;
+        sum(r, b)
+    }
+    fn step(a: &mut [u64; 5], n: u64, x: u64) -> u64 {
+        let c = of(a, n);
+        let r = each(a, n, x + 1);
+        *a = c;
+        sum(r, c)
+    }
+    fn of(a: &[u64; 5], x: u64) -> [u64; 5] {
+        let [a1, a2, a3, a4, a5] = *a;
+        [
+            a1 + x,
+            a2.wrapping_mul(x),
+            a3 ^ x,
+            a4.wrapping_sub(x),
+            a5 | x,
+        ]
+    }
+    fn sum(r: u64, [v1, v2, v3, v4, v5]: [u64; 5]) -> u64 {
+        let products = v1.wrapping_mul(v2).wrapping_add(v3.wrapping_mul(v4));
+        r.wrapping_add(products).wrapping_add(v5)
+    }
+    let (_folder, source) = written(&scheduler(body, ".enqueue = (void *)test_enqueue,"));
+    let object = build(&source);
+    for n in [0, 1, 2, 5] {
+        let names = ["a1", "a2", "a3", "a4", "a5", "at"];
+        let values = names.iter().zip([3, 5, 7, 11, 13, 17]);
+        let values: Vec<_> = values
+            .map(|(name, value)| ((*name).to_owned(), Value::Int(value)))
+            .collect();
+        let engine = Engine::default();
+        let instance = load(&object, &values, &engine);
+        call(&instance, &object, "enqueue", &[0, n]).unwrap();
+        assert_eq!(
+            read::<u64>(&instance, "sum"),
+            each(&mut [3, 5, 7, 11, 13], n, 17),
+            "{n}"
+        );
+    }
+}
+
+/// Ways to call a function or to name things with which a check could go wrong: each store to somewhere is asked about.
+#[test]
+fn no_store_escapes_its_check() {
+    for (what, body, asked) in [
+        (
+            "a function called as if it had other arguments",
+            "struct pair { u64 first, second; }; struct pair pairs[4]; u64 at;
+            u64 fill();
+            void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+                fill((struct pair *)((void *)pairs + (at - (u64)pairs)), 1, 2);
+            }
+            __noinline u64 fill(struct pair *p, u64 v) {
+                p->first = v; barrier(); p->second = v; return v + 7;
+            }",
+            2,
+        ),
+        (
+            "a type whose name ends like that of bytes",
+            "struct cpi8 { u64 v[1 << 20]; }; struct cpi8 many[2]; u64 at, sum;
+            extern unsigned int CONFIG_NR_CPUS __kconfig;
+            static __noinline u64 fill(struct cpi8 *p) {
+                u64 n = CONFIG_NR_CPUS; p[n].v[0] = 1; barrier(); p->v[1] = 3; return n;
+            }
+            void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+                if (enq_flags) sum += fill(&many[at & 1]); else sum = fill(many);
+            }",
+            1,
+        ),
+        (
+            "an iterator that is no local variable",
+            "u64 at;
+            void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+                bpf_iter_num_new((void *)at, 0, 5);
+            }",
+            1,
+        ),
+        (
+            "the address of a probe",
+            "u64 at; struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 4096); } tilt_probes SEC(\".maps\");
+            void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+                *(void *volatile *)at = &tilt_probes;
+            }",
+            1,
+        ),
+        (
+            "a kernel function with a flavour",
+            "s32 scx_bpf_select_cpu_dfl___mine(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
+            u64 at;
+            void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+                scx_bpf_select_cpu_dfl___mine(p, 0, 0, (bool *)at);
+            }",
+            1,
+        ),
+    ] {
+        let (_folder, source) = written(&scheduler(body, ".enqueue = (void *)test_enqueue,"));
+        let object = build(&source);
+        let mut memory = [0u64; 16];
+        let at = memory.as_mut_ptr() as i128;
+        let engine = Engine::default();
+        let instance = load(&object, &[("at".to_owned(), Value::Int(at))], &engine);
+        // There may be no memory.
+        let _ = call(&instance, &object, "enqueue", &[0, 0]);
+        assert_eq!(engine.stores.borrow().len(), asked, "{what}");
+    }
+}
+
+/// Names that C allows but Tiltyard might want for itself.
+#[test]
+fn any_name_builds() {
+    for body in [
+        "struct pair { u64 first, second; }; struct pair pairs[4]; u64 at;
+        static __noinline void fill(struct pair *p, u64 v) {
+            static u64 given, chosen; given += v; chosen ^= v; p->first = given; p->second = chosen;
+        }
+        void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+            fill(&pairs[at & 3], enq_flags); fill(&pairs[1], at++);
+        }",
+        "struct pair { u64 first, second; }; struct pair pairs[4]; u64 at;
+        static __noinline void f\u{fc}lle(struct pair *p, u64 v) { p->first = v * 3; p->second = v; }
+        void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) {
+            f\u{fc}lle(&pairs[at & 3], enq_flags); f\u{fc}lle(&pairs[1], at++);
+        }",
+    ] {
+        let (_folder, source) = written(&scheduler(body, ".enqueue = (void *)test_enqueue,"));
+        let object = build(&source);
+        let engine = Engine::default();
+        let instance = load(&object, &[], &engine);
+        call(&instance, &object, "enqueue", &[0, 7]).unwrap();
+    }
+}
+
 /// The engine is asked about a store of which a byte lies outside of the values of maps, and about no other.
 #[test]
 fn a_store_lies_in_its_memory_to_the_last_byte() {

@@ -122,6 +122,18 @@ fn a_variable_in_an_odd_section() {
 }
 
 #[test]
+fn a_name_that_begins_like_the_runtimes() {
+    let message = refusal(
+        &format!("u64 tilt_mine; {}", enqueue("tilt_mine = 1;")),
+        ENQUEUE,
+    );
+    assert!(
+        message.contains("name tilt_mine: tilt_ is for the simulated machine's own names"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_source_that_is_no_scheduler() {
     let (_folder, source) =
         written("#include <scx/common.bpf.h>\nchar _license[] SEC(\"license\") = \"GPL\";\n");

@@ -11,8 +11,7 @@ use tiltyard_native::object::{TELL_ACCESS, how};
 /// Calls to insert before the instruction, one for each range that it reads or writes. Stack memory is reported like any
 /// other. `order`: see [`order`]; `place`: its source line, as in `tilt_place`.
 pub fn tell(insn: &Insn, values: &Values, order: u64, place: u32) -> Vec<Insn> {
-    // Of the runtime's own.
-    if insn.text.contains("@tilt_") {
+    if super::is_runtime(insn) {
         return Vec::new();
     }
     let mut marks = marks(insn, values.used.contains(&insn.result));
@@ -222,9 +221,11 @@ fn scalar_bytes(ty: &str) -> Option<u64> {
 
 /// `getelementptr i8, ptr %base, i64 8`: base and bytes.
 pub fn constant_offset(text: &str) -> Option<(&str, i64)> {
-    let rest = text.strip_prefix("getelementptr ")?;
-    let (_, rest) = rest.split_once("i8, ptr ")?;
-    let (base, index) = rest.split_once(", i64 ")?;
+    let mut rest = text.strip_prefix("getelementptr ")?;
+    for flag in ["inbounds ", "nusw ", "nuw "] {
+        rest = rest.strip_prefix(flag).unwrap_or(rest);
+    }
+    let (base, index) = rest.strip_prefix("i8, ptr ")?.split_once(", i64 ")?;
     let is_name = base.starts_with(['%', '@']) && !base.contains(' ');
     Some((base, index.parse().ok()?)).filter(|_| is_name)
 }

@@ -67,10 +67,6 @@ pub fn definition(name: &str, declare: &Declare) -> Option<String> {
     same.then(|| format!("{head} {{\n{body}}}\n"))
 }
 
-pub fn is_written_out(name: &str) -> bool {
-    BODIES.iter().any(|(known, ..)| *known == name)
-}
-
 /// Pointers to the number of an iterator, which comes to the head of a loop from two calls.
 pub fn numbers(function: &Function) -> impl Iterator<Item = &str> {
     let insns = || function.blocks.iter().flat_map(|block| &block.insns);

@@ -14,25 +14,20 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub type Rooms = BTreeMap<usize, u64>;
 
 /// Names of the `functions` that only other functions call and that are not recursive, not even indirectly. `outer`: those that
-/// the engine or helpers may call.
+/// others may call, by name or by address.
 pub fn inner<'f>(
     functions: &'f HashMap<String, Function>,
-    outer: &HashSet<String>,
+    outer: &'f HashSet<String>,
 ) -> HashSet<&'f str> {
     let callees: HashMap<&str, HashSet<&str>> = functions
         .iter()
-        .map(|(name, function)| {
-            let all = insns(function).flat_map(|insn| names(&insn.text, '@'));
-            (
-                name.as_str(),
-                all.filter(|n| functions.contains_key(*n)).collect(),
-            )
-        })
+        .map(|(name, function)| (name.as_str(), callees(function, outer)))
         .collect();
     let comes_back = |name: &str| {
         let (mut seen, mut todo) = (HashSet::new(), vec![name]);
         while let Some(at) = todo.pop() {
-            todo.extend(callees[at].iter().filter(|callee| seen.insert(**callee)));
+            let next = callees.get(at).into_iter().flatten();
+            todo.extend(next.filter(|callee| seen.insert(**callee)));
         }
         seen.contains(name)
     };
@@ -41,7 +36,21 @@ pub fn inner<'f>(
         .collect()
 }
 
-/// Rooms of all inner functions that have any.
+/// What a function calls or passes on. A call of an address that it got or read may be one of any function whose address others
+/// have; the host's compiler may find out which.
+fn callees<'f>(function: &'f Function, outer: &'f HashSet<String>) -> HashSet<&'f str> {
+    let mut callees = HashSet::new();
+    for insn in insns(function) {
+        callees.extend(names(&insn.text, '@'));
+        let names_callee = |call: Call| !call.callee.starts_with('%');
+        if insn.opcode() == "call" && !Call::parse(&insn.text).is_ok_and(names_callee) {
+            callees.extend(outer.iter().map(String::as_str));
+        }
+    }
+    callees
+}
+
+/// Of all inner functions that have any.
 pub fn rooms(
     functions: &HashMap<String, Function>,
     inner: &HashSet<&str>,
@@ -52,6 +61,15 @@ pub fn rooms(
     }
     known.retain(|_, rooms| !rooms.is_empty());
     known
+}
+
+/// Whether a call passes and expects exactly what the function declares: C can call one as if it were another, or pass a struct.
+pub fn fits(call: &Call, function: &Function) -> bool {
+    let plain = |value: &str| {
+        value.starts_with(['%', '@']) || !value.contains(' ') || value.starts_with("getelementptr ")
+    };
+    let arguments = call.args.iter().map(|(ty, value)| (ty, plain(value)));
+    call.ret == function.ret && arguments.eq(function.params.iter().map(|(ty, _)| (ty, true)))
 }
 
 /// Rooms of an inner function and its callees; this ends because none is recursive.
@@ -68,9 +86,12 @@ fn measure(
     let pointers = Pointers::of(function);
     let mut rooms = Rooms::new();
     let mut need = |pointer: &str, bytes: u64| {
-        if let Some((parameter, offset)) = pointers.find(pointer) {
+        let found = pointers.find(pointer);
+        let end =
+            found.and_then(|(parameter, offset)| Some((parameter, offset.checked_add(bytes)?)));
+        if let Some((parameter, end)) = end {
             let room = rooms.entry(parameter).or_default();
-            *room = (*room).max(offset + bytes);
+            *room = (*room).max(end);
         }
     };
     for insn in insns(function) {
@@ -132,12 +153,21 @@ impl<'f> Pointers<'f> {
 
 /// Name of the version of a function that takes its rooms for granted.
 pub fn given(name: &str) -> String {
-    format!("{name}.given")
+    prefixed("given", name)
 }
 
 /// Name of the function that chooses the version: see [`choice`].
 pub fn chosen(name: &str) -> String {
-    format!("{name}.chosen")
+    prefixed("chosen", name)
+}
+
+/// `@tilt.given.f` of `@f`: nothing in C gets such a name. Names may be quoted.
+fn prefixed(prefix: &str, name: &str) -> String {
+    let (quote, rest) = match name.strip_prefix("@\"") {
+        Some(rest) => ("\"", rest),
+        None => ("", name.trim_start_matches('@')),
+    };
+    format!("@{quote}tilt.{prefix}.{rest}")
 }
 
 /// Takes the arguments and, for each pointer with a room, its offset in its variable and that one's size.
@@ -190,6 +220,7 @@ pub fn choice(function: &Function, rooms: &Rooms) -> String {
 mod tests {
     use super::*;
     use crate::parse::parse;
+    use crate::rewrite::{Choices, rewrite};
 
     const TEXT: &str = r#"source_filename = "own.bpf.c"
 
@@ -228,8 +259,19 @@ define internal void @trip(ptr %0) #0 {
   ret void
 }
 
+define internal void @any(ptr %0) #0 {
+  call void %0(ptr %0)
+  ret void
+}
+
+define internal void @known(ptr %0) #0 {
+  call void @any(ptr @known)
+  ret void
+}
+
 define internal i64 @timer(i32 %0, ptr %1) #0 {
   call void @leaf(ptr %1, i64 1)
+  call void @any(ptr %1)
   ret i64 0
 }
 "#;
@@ -240,9 +282,10 @@ define internal i64 @timer(i32 %0, ptr %1) #0 {
     }
 
     fn outer() -> HashSet<String> {
-        ["@op", "@timer"].map(str::to_owned).into()
+        ["@op", "@timer", "@known"].map(str::to_owned).into()
     }
 
+    /// `@any` calls `@timer` or `@known`, for all that is known here, and they call it.
     #[test]
     fn what_others_know_or_what_calls_itself_is_not_inner() {
         assert_eq!(
@@ -258,5 +301,42 @@ define internal i64 @timer(i32 %0, ptr %1) #0 {
         assert_eq!(rooms["@leaf"], Rooms::from([(0, 8)]));
         assert_eq!(rooms["@both"], Rooms::from([(0, 16), (1, 24)]));
         assert_eq!(rooms.len(), 2);
+    }
+
+    #[test]
+    fn a_function_that_is_called_with_its_own_address_is_known_by_it() {
+        let text = r#"source_filename = "own.bpf.c"
+
+define dso_local i64 @op(ptr noundef %0) #0 section "syscall" {
+  call void @run(ptr @run)
+  call void @other(ptr %0)
+  ret i64 0
+}
+
+define internal void @run(ptr %0) #0 {
+  ret void
+}
+
+define internal void @other(ptr %0) #0 {
+  ret void
+}
+"#;
+        let choices = Choices {
+            resizable_elements: 8,
+            debug: false,
+            accesses: false,
+            lines: false,
+            guard: false,
+        };
+        let module = parse(text).unwrap();
+        let text = rewrite(&module, &["@op".to_owned()], choices).unwrap().text;
+        assert!(text.contains("define hidden void @run("), "{text}");
+        assert!(text.contains("define internal void @other("), "{text}");
+    }
+
+    #[test]
+    fn quoted_names_stay_quoted() {
+        assert_eq!(given("@f"), "@tilt.given.f");
+        assert_eq!(chosen("@\"f\\C3\""), "@\"tilt.chosen.f\\C3\"");
     }
 }

@@ -74,7 +74,7 @@ impl<'f> Touches<'f> {
         mut write: impl FnMut(&Insn) -> Range<usize>,
     ) {
         self.learn(insn);
-        if insn.text.contains("@tilt_") {
+        if super::is_runtime(insn) {
             return;
         }
         let update = match insn.opcode() {

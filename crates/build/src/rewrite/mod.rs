@@ -16,7 +16,8 @@ mod guard;
 mod inner;
 mod lines;
 
-use crate::ir::{Declare, Function, Global, Module, Result, Unknown, names};
+use crate::ir::{Declare, Function, Global, Insn, Module, Result, Unknown, names};
+use crate::parse::Call;
 use crate::reference;
 use body::{Caller, check_labels, drop_unused, lower, relocate};
 use calls::{Slots, kernel_function};
@@ -113,6 +114,7 @@ pub struct Choices {
 
 /// Rewrites what is reachable from `roots` (symbols with the `@`).
 pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Rewritten> {
+    check_names(module)?;
     let mut kernel = Kernel::new(module)?;
     let reached = reach(module, roots, &mut kernel)?;
     let mut slots = Slots::default();
@@ -202,6 +204,34 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
     })
 }
 
+/// How names of the runtime begin, which is not checked.
+const RUNTIME: &str = "@tilt_";
+
+/// The scheduler's names that begin so: of `tiltyard.bpf.h`.
+const PROBES: [&str; 2] = ["@tilt_probes", "@tilt_probes_on"];
+
+fn is_runtime_name(name: &str) -> bool {
+    name.starts_with(RUNTIME) && !PROBES.contains(&name)
+}
+
+/// Whether an instruction is the runtime's own: no business of the scheduler's.
+fn is_runtime(insn: &Insn) -> bool {
+    insn.text.contains(RUNTIME) && names(&insn.text, '@').into_iter().any(is_runtime_name)
+}
+
+/// The scheduler's own names are not taken for the runtime's.
+fn check_names(module: &Module) -> Result<()> {
+    let variables = module.globals.iter().map(|global| &global.name);
+    let mut all = variables.chain(module.functions.iter().map(|function| &function.name));
+    match all.find(|name| is_runtime_name(name)) {
+        Some(name) => Err(Unknown::new(format!(
+            "name {}: tilt_ is for the simulated machine's own names",
+            &name[1..]
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// What is left when everything that cannot run is gone.
 struct Reached {
     functions: HashMap<String, Function>,
@@ -237,8 +267,10 @@ fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reach
         if let Some(function) = functions.get(symbol.as_str()) {
             let function = prepare((*function).clone(), kernel)?;
             for insn in function.blocks.iter().flat_map(|b| &b.insns) {
+                let mut callee = callee(insn);
                 for name in names(&insn.text, '@') {
-                    if functions.contains_key(name) && !insn.text.contains(&format!("{name}(")) {
+                    let is_called = callee.take_if(|callee| callee == name).is_some();
+                    if functions.contains_key(name) && !is_called {
                         reached.callbacks.insert(name.to_owned());
                     }
                     todo.push(name.to_owned());
@@ -253,6 +285,12 @@ fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reach
     }
     reached.outer.extend(reached.callbacks.iter().cloned());
     Ok(reached)
+}
+
+/// What an instruction calls. Its name comes first in the text; if it comes again, it is an argument.
+fn callee(insn: &Insn) -> Option<String> {
+    let call = Some(&insn.text).filter(|_| insn.opcode() == "call");
+    Call::parse(call?).ok().map(|call| call.callee)
 }
 
 /// Everything about a function that does not need the tables.

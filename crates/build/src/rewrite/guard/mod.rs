@@ -14,6 +14,7 @@ mod versions;
 
 use super::access::{AccessedRange, places, size_of};
 use super::bpf_for;
+use super::core_relo::without_flavour;
 use super::inner::{self, Pointers, Rooms};
 use super::{Choices, resizable};
 use crate::describe;
@@ -66,8 +67,10 @@ const HELPER_WRITES: [(u32, usize, Size); 9] = [
     (194, 0, Size::Bytes(8)),    // kptr_xchg
 ];
 
-/// The same for kernel functions. `struct bpf_iter_scx_dsq` is six u64.
-const KFUNC_WRITES: [(&str, usize, u64); 8] = [
+/// The same for kernel functions. `struct bpf_iter_num` is one u64, `struct bpf_iter_scx_dsq` six.
+const KFUNC_WRITES: [(&str, usize, u64); 10] = [
+    ("bpf_iter_num_new", 0, 8),
+    ("bpf_iter_num_next", 0, 8),
     ("scx_bpf_select_cpu_dfl", 3, 1),
     ("bpf_iter_scx_dsq_new", 0, 48),
     ("bpf_iter_scx_dsq_next", 0, 48),
@@ -93,7 +96,9 @@ pub struct Guard<'m> {
     /// Variables that nobody writes.
     constants: HashSet<&'m str>,
     /// Functions with a body.
-    functions: HashSet<&'m str>,
+    functions: HashMap<&'m str, &'m Function>,
+    /// Kernel functions that are written out: they call nobody.
+    written_out: HashSet<&'m str>,
     /// Of inner functions.
     rooms: HashMap<String, Rooms>,
     /// Inner functions of which a second version is needed, which takes its rooms for granted.
@@ -148,13 +153,20 @@ impl<'m> Guard<'m> {
             (format!("@{}", map.symbol), u64::from(map.value_size))
         };
         let constants = module.globals.iter().filter(|g| g.constant);
+        let written_out = module.declares.iter();
+        let written_out = written_out.filter(|d| bpf_for::definition(&d.name[1..], d).is_some());
         Ok(Guard {
             metadata: &module.metadata,
             folder: Path::new(module.source).parent().unwrap_or(Path::new("")),
             globals: types.collect(),
             values: values.map(value).collect(),
             constants: constants.map(|g| g.name.as_str()).collect(),
-            functions: module.functions.iter().map(|f| f.name.as_str()).collect(),
+            functions: module
+                .functions
+                .iter()
+                .map(|f| (f.name.as_str(), f))
+                .collect(),
+            written_out: written_out.map(|declare| &declare.name[1..]).collect(),
             rooms,
             wanted: BTreeSet::new(),
             files: Vec::new(),
@@ -284,7 +296,7 @@ impl Watch<'_, '_> {
             "load" => self.is_argument(pointer),
             "call" => Call::parse(&def.text).is_ok_and(|call| {
                 helper_id(&call).is_some_and(|id| LOOKUPS.contains(&id))
-                    || NULLABLE.contains(&call.callee.trim_start_matches('@'))
+                    || NULLABLE.contains(&without_flavour(call.callee.trim_start_matches('@')))
             }),
             _ => false,
         }
@@ -360,7 +372,7 @@ impl Watch<'_, '_> {
         let plain = call.callee.starts_with("@llvm.") && !call.callee.contains("passthrough");
         let kernel = call.callee.starts_with('@')
             && !call.callee.starts_with("@llvm.")
-            && !self.guard.functions.contains(call.callee.as_str());
+            && !self.guard.functions.contains_key(call.callee.as_str());
         !plain && !kernel
     }
 
@@ -411,8 +423,7 @@ impl Watch<'_, '_> {
     /// What goes before `out`, which was made from `insn`.
     pub fn before(&mut self, insn: &Insn, out: &Insn) -> Vec<Insn> {
         let mut checks = Vec::new();
-        // Of the runtime's own: no business of the scheduler's.
-        if out.text.contains("@tilt_") {
+        if super::is_runtime(out) {
             return checks;
         }
         if insn.opcode() == "call" && out.opcode() == "call" {
@@ -430,17 +441,19 @@ impl Watch<'_, '_> {
         };
         let name = call.callee.trim_start_matches('@');
         let id = helper_id(&call);
-        let own = self.guard.functions.contains(call.callee.as_str());
-        if name.starts_with("llvm.") || bpf_for::is_written_out(name) {
+        let own = self.guard.functions.contains_key(call.callee.as_str());
+        if name.starts_with("llvm.") {
             return;
         }
-        // Whatever runs meanwhile notes lines of its own.
-        self.noted = 0;
-        if id.is_none() && (own || !call.callee.starts_with('@')) {
-            return;
+        if !self.guard.written_out.contains(name) {
+            // Whatever runs meanwhile notes lines of its own.
+            self.noted = 0;
+            if id.is_none() && (own || !call.callee.starts_with('@')) {
+                return;
+            }
+            self.record(insn.location, checks);
+            self.noted = 0;
         }
-        self.record(insn.location, checks);
-        self.noted = 0;
         let argument = |at: usize| call.args.get(at).map(|(_, value)| value.clone());
         let mut writes = Vec::new();
         for (_, at, size) in HELPER_WRITES.iter().filter(|(h, ..)| Some(*h) == id) {
@@ -454,6 +467,7 @@ impl Watch<'_, '_> {
             };
             writes.extend(argument(*at).zip(bytes));
         }
+        let name = without_flavour(name);
         for (_, at, bytes) in KFUNC_WRITES.iter().filter(|(k, ..)| *k == name) {
             writes.extend(argument(*at).zip(Some(bytes.to_string())));
         }

@@ -24,6 +24,9 @@ impl Watch<'_, '_> {
             _ => return None,
         };
         let rooms = self.guard.rooms.get(&call.callee)?.clone();
+        if !inner::fits(&call, self.guard.functions.get(&*call.callee)?) {
+            return None;
+        }
         let variables: Option<Vec<_>> = rooms
             .keys()
             .map(|at| {
@@ -121,17 +124,20 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
         };
         assert!(has("internal void @fill", "@tilt_writable_word("));
         assert!(has("internal void @fill", "@tilt_touch("));
-        assert!(!has("internal void @fill.given", "@tilt_writable_word("));
-        assert!(has("internal void @fill.given", "@tilt_touch_own("));
+        assert!(!has(
+            "internal void @tilt.given.fill",
+            "@tilt_writable_word("
+        ));
+        assert!(has("internal void @tilt.given.fill", "@tilt_touch_own("));
         // Of more than one value.
-        assert!(has("internal void @fill.given", "@tilt_writable("));
+        assert!(has("internal void @tilt.given.fill", "@tilt_writable("));
     }
 
     #[test]
     fn a_pointer_to_what_is_no_variable_or_not_written_is_not_given() {
         let calls = calls(&rewritten(), "hidden i64 @op");
-        let fills: Vec<&String> = calls.iter().filter(|c| c.contains("@fill")).collect();
-        assert!(fills[0].starts_with("void @fill.chosen(ptr %v3, i64 %guard."));
+        let fills: Vec<&String> = calls.iter().filter(|c| c.contains("fill(")).collect();
+        assert!(fills[0].starts_with("void @tilt.chosen.fill(ptr %v3, i64 %guard."));
         assert_eq!(
             fills[1..],
             ["void @fill(ptr %v0)", "void @fill(ptr @fixed)"]
