@@ -11,7 +11,8 @@ use tiltyard_native::object::{TELL_ACCESS, how};
 /// Calls to insert before the instruction, one for each range that it reads or writes. Stack memory is reported like any
 /// other. `order`: see [`order`]; `place`: its source line, as in `tilt_place`.
 pub fn tell(insn: &Insn, values: &Values, order: u64, place: u32) -> Vec<Insn> {
-    if super::is_runtime(insn) {
+    // Of the runtime's own, or a probe's.
+    if insn.text.contains(super::RUNTIME) {
         return Vec::new();
     }
     let mut marks = marks(insn, values.used.contains(&insn.result));
