@@ -201,18 +201,16 @@ pub fn choice(function: &Function, rooms: &Rooms) -> String {
         ));
         all = format!("%all.{at}");
     }
-    let call = |callee: &str| match ret.as_str() {
-        "void" => format!("  call void {callee}({arguments})\n  ret void\n"),
-        _ => {
-            let result = format!("%result{}", callee.len());
-            format!("  {result} = call {ret} {callee}({arguments})\n  ret {ret} {result}\n")
-        }
+    let way = |label: &str, callee: &str| match ret.as_str() {
+        "void" => format!("{label}:\n  call void {callee}({arguments})\n  ret void\n"),
+        _ => format!(
+            "{label}:\n  %of.{label} = call {ret} {callee}({arguments})\n  ret {ret} %of.{label}\n"
+        ),
     };
-    text.push_str(&format!(
-        "  br i1 {all}, label %given, label %any\ngiven:\n{}any:\n{}}}\n",
-        call(&given(name)),
-        call(name)
-    ));
+    text.push_str(&format!("  br i1 {all}, label %given, label %any\n"));
+    text.push_str(&way("given", &given(name)));
+    text.push_str(&way("any", name));
+    text.push_str("}\n");
     text
 }
 

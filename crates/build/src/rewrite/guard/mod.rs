@@ -518,7 +518,9 @@ impl Watch<'_, '_> {
         else {
             return false;
         };
-        let end = place.scalar_bytes.map(|access| offset + access);
+        let end = place
+            .scalar_bytes
+            .and_then(|access| offset.checked_add(access));
         end.is_some_and(|end| end <= *bytes)
     }
 
