@@ -128,7 +128,7 @@ fn a_name_that_begins_like_the_runtimes() {
         ENQUEUE,
     );
     assert!(
-        message.contains("name tilt_mine: tilt_ is for the simulated machine's own names"),
+        message.contains("name tilt_mine: names that begin with tilt_ are the simulated machine's"),
         "{message}"
     );
 }

@@ -220,13 +220,19 @@ fn scalar_bytes(ty: &str) -> Option<u64> {
         .map(|(_, bytes)| bytes)
 }
 
-/// `getelementptr i8, ptr %base, i64 8`: base and bytes.
-pub fn constant_offset(text: &str) -> Option<(&str, i64)> {
+/// What follows `getelementptr` and its flags.
+pub fn address_operands(text: &str) -> Option<&str> {
     let mut rest = text.strip_prefix("getelementptr ")?;
     for flag in ["inbounds ", "nusw ", "nuw "] {
         rest = rest.strip_prefix(flag).unwrap_or(rest);
     }
-    let (base, index) = rest.strip_prefix("i8, ptr ")?.split_once(", i64 ")?;
+    Some(rest)
+}
+
+/// `getelementptr i8, ptr %base, i64 8`: base and bytes.
+pub fn constant_offset(text: &str) -> Option<(&str, i64)> {
+    let rest = address_operands(text)?.strip_prefix("i8, ptr ")?;
+    let (base, index) = rest.split_once(", i64 ")?;
     let is_name = base.starts_with(['%', '@']) && !base.contains(' ');
     Some((base, index.parse().ok()?)).filter(|_| is_name)
 }

@@ -316,17 +316,16 @@ fn header(function: &Function, caller: Caller, debug: bool) -> String {
         .node
         .filter(|_| debug)
         .map_or(String::new(), |n| format!(" !dbg !{n}"));
-    let Function { ret, name, .. } = function;
-    match caller {
-        Caller::Engine | Caller::Helper => {
-            format!("define hidden {ret} {name}({params}) #2{node} {{\n")
-        }
-        Caller::Function => format!("define internal {ret} {name}({params}) #4 {{\n"),
-        Caller::Given => {
-            let name = inner::given(name);
-            format!("define internal {ret} {name}({params}) #4 {{\n")
-        }
-    }
+    let (linkage, attributes) = match caller {
+        Caller::Engine | Caller::Helper => ("hidden", "#2"),
+        Caller::Function | Caller::Given => ("internal", "#4"),
+    };
+    let name = match caller {
+        Caller::Given => inner::given(&function.name),
+        _ => function.name.clone(),
+    };
+    let ret = &function.ret;
+    format!("define {linkage} {ret} {name}({params}) {attributes}{node} {{\n")
 }
 
 fn has_may_goto(function: &Function) -> bool {

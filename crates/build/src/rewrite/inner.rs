@@ -36,8 +36,8 @@ pub fn inner<'f>(
         .collect()
 }
 
-/// What a function calls or passes on. A call of an address that it got or read may be one of any function whose address others
-/// have; the host's compiler may find out which.
+/// What a function calls or passes on. A call through a pointer may reach any function that others know; the host's compiler may
+/// find out which.
 fn callees<'f>(function: &'f Function, outer: &'f HashSet<String>) -> HashSet<&'f str> {
     let mut callees = HashSet::new();
     for insn in insns(function) {
@@ -267,6 +267,18 @@ define internal void @known(ptr %0) #0 {
   ret void
 }
 
+define internal void @far(ptr %0) #0 {
+  %2 = getelementptr inbounds i8, ptr %0, i64 9223372036854775807
+  store i64 1, ptr %2, align 8
+  ret void
+}
+
+define internal void @beyond(ptr %0) #0 {
+  %2 = getelementptr inbounds i8, ptr %0, i64 9223372036854775801
+  call void @far(ptr %2)
+  ret void
+}
+
 define internal i64 @timer(i32 %0, ptr %1) #0 {
   call void @leaf(ptr %1, i64 1)
   call void @any(ptr %1)
@@ -288,7 +300,7 @@ define internal i64 @timer(i32 %0, ptr %1) #0 {
     fn what_others_know_or_what_calls_itself_is_not_inner() {
         assert_eq!(
             inner(&functions(), &outer()),
-            HashSet::from(["@both", "@leaf"])
+            HashSet::from(["@both", "@leaf", "@far", "@beyond"])
         );
     }
 
@@ -298,7 +310,10 @@ define internal i64 @timer(i32 %0, ptr %1) #0 {
         let rooms = rooms(&functions, &inner(&functions, &outer()));
         assert_eq!(rooms["@leaf"], Rooms::from([(0, 8)]));
         assert_eq!(rooms["@both"], Rooms::from([(0, 16), (1, 24)]));
-        assert_eq!(rooms.len(), 2);
+        // No address is that far away.
+        assert_eq!(rooms["@far"], Rooms::from([(0, (1 << 63) + 7)]));
+        assert!(!rooms.contains_key("@beyond"));
+        assert_eq!(rooms.len(), 3);
     }
 
     #[test]

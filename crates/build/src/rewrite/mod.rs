@@ -124,12 +124,12 @@ pub fn rewrite(module: &Module, roots: &[String], choices: Choices) -> Result<Re
         false => inner::inner(&reached.functions, &reached.outer),
     };
     let rooms = inner::rooms(&reached.functions, &inner);
-    let mut guard = match choices.guard {
-        true => Some(Guard::new(module, choices, rooms)?),
-        false => None,
-    };
     let constants = module.globals.iter().filter(|g| g.constant);
     let constants: HashSet<&str> = constants.map(|g| g.name.as_str()).collect();
+    let mut guard = match choices.guard {
+        true => Some(Guard::new(module, choices, &constants, rooms)?),
+        false => None,
+    };
     let mut bodies = String::new();
     let mut write = |function: &Function, caller, guard: Option<&mut Guard>| {
         let text = lower(function, caller, &mut slots, guard, &constants, choices)?;
@@ -225,7 +225,7 @@ fn check_names(module: &Module) -> Result<()> {
     let mut all = variables.chain(module.functions.iter().map(|function| &function.name));
     match all.find(|name| is_runtime_name(name)) {
         Some(name) => Err(Unknown::new(format!(
-            "name {}: tilt_ is for the simulated machine's own names",
+            "name {}: names that begin with tilt_ are the simulated machine's; choose another",
             &name[1..]
         ))),
         None => Ok(()),

@@ -4,7 +4,7 @@
 use super::{LOOKUPS, RESERVE, Watch, helper_id, inner_pointer};
 use crate::ir::{Insn, names, split_top};
 use crate::parse::Call;
-use crate::rewrite::access::size_of;
+use crate::rewrite::access::{address_operands, size_of};
 use crate::rewrite::fold::incoming;
 
 /// What a pointer belongs to.
@@ -155,11 +155,8 @@ impl Watch<'_, '_> {
         while at != start {
             let def = self.defs.get(at)?;
             if def.opcode() == "getelementptr" {
-                let mut step = def.text.strip_prefix("getelementptr ")?;
-                for flag in ["inbounds ", "nusw ", "nuw "] {
-                    step = step.strip_prefix(flag).unwrap_or(step);
-                }
-                let [ty, _, indices @ ..] = &split_top(step, ',')[..] else {
+                let operands = address_operands(&def.text)?;
+                let [ty, _, indices @ ..] = &split_top(operands, ',')[..] else {
                     return None;
                 };
                 steps.push(((*ty).to_owned(), indices.join(", ")));

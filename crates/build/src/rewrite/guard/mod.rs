@@ -94,7 +94,7 @@ pub struct Guard<'m> {
     /// Of maps: size of a value, where lookups return one.
     values: HashMap<String, u64>,
     /// Variables that nobody writes.
-    constants: HashSet<&'m str>,
+    constants: &'m HashSet<&'m str>,
     /// Functions with a body.
     functions: HashMap<&'m str, &'m Function>,
     /// Kernel functions that are written out: they call nobody.
@@ -124,6 +124,7 @@ impl<'m> Guard<'m> {
     pub fn new(
         module: &'m Module<'m>,
         choices: Choices,
+        constants: &'m HashSet<&'m str>,
         rooms: HashMap<String, Rooms>,
     ) -> Result<Guard<'m>> {
         let types = module.globals.iter().filter(|g| g.init.is_some()).map(|g| {
@@ -152,7 +153,6 @@ impl<'m> Guard<'m> {
         let value = |map: &tiltyard_native::object::Map| {
             (format!("@{}", map.symbol), u64::from(map.value_size))
         };
-        let constants = module.globals.iter().filter(|g| g.constant);
         let written_out = module.declares.iter();
         let written_out = written_out.filter(|d| bpf_for::definition(&d.name[1..], d).is_some());
         Ok(Guard {
@@ -160,7 +160,7 @@ impl<'m> Guard<'m> {
             folder: Path::new(module.source).parent().unwrap_or(Path::new("")),
             globals: types.collect(),
             values: values.map(value).collect(),
-            constants: constants.map(|g| g.name.as_str()).collect(),
+            constants,
             functions: module
                 .functions
                 .iter()
