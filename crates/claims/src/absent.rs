@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::experiment::Experiment;
 use crate::job::Job;
-use crate::sql::{Database, Measured, Reads, SqlError};
+use crate::reads::Reads;
+use crate::sql::{Database, Measured, SqlError};
 
 /// What a run may lack, and the tables that are empty then. Others are left out on purpose: that no task migrated, waited too
 /// long or was preempted is an observation, because the recorder sees every one.

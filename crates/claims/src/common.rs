@@ -172,7 +172,8 @@ fn has_word(text: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::{Database, Reads};
+    use crate::reads::Reads;
+    use crate::sql::Database;
 
     fn rewritten(queries: &[&str]) -> (Vec<String>, Vec<String>) {
         let named = queries

@@ -74,6 +74,8 @@ pub struct RunSpec {
     pub probe_names: Option<Vec<String>>,
     /// Callbacks whose accesses are kept; default: all.
     pub access_callbacks: Option<Vec<String>>,
+    /// Places whose accesses are kept; default: all.
+    pub access_places: Option<Vec<String>>,
     /// Interval that a report shows slice by slice, as for `--timeline`; only for runs that figures show.
     pub timeline: Option<String>,
     /// Whether a scheduler that starves a task is ejected, as a kernel would; default: the scheduler's setting.
@@ -443,6 +445,7 @@ impl Experiment {
             probe_keys: run.probe_keys,
             probe_names: run.probe_names.clone(),
             access_callbacks: run.access_callbacks.clone(),
+            access_places: run.access_places.clone(),
             timeline: run.timeline.clone(),
             watchdog: run.watchdog,
             may_lack: run.may_lack.clone(),

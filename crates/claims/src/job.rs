@@ -47,6 +47,7 @@ pub struct Job {
     pub probe_keys: Option<u32>,
     pub probe_names: Option<Vec<String>>,
     pub access_callbacks: Option<Vec<String>>,
+    pub access_places: Option<Vec<String>>,
     pub timeline: Option<String>,
     pub watchdog: Option<bool>,
     /// Measures that are intentionally numbers without some kinds of input.
@@ -93,6 +94,7 @@ impl Job {
             probe_keys: None,
             probe_names: None,
             access_callbacks: None,
+            access_places: None,
             timeline: None,
             watchdog: None,
             may_lack: BTreeMap::new(),

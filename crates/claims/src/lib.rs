@@ -9,6 +9,7 @@
 //! | `check` | a claim's check: an expression over measures |
 //! | `history` | what was changed about a claim after its first result, and why |
 //! | `sql` | measures as SQL: the tables of a run in SQLite |
+//! | `reads` | which tables and columns queries read |
 //! | `common` | what several measures of a run use, evaluated only once |
 //! | `absent` | tests that a measure has no value where nothing was recorded |
 //! | `judge` | measures of several seeds -> verdicts |
@@ -33,6 +34,7 @@ pub mod mutation;
 pub mod page;
 pub mod parameter;
 mod picture;
+mod reads;
 pub mod scoreboard;
 pub mod sensitivity;
 mod sql;
@@ -43,5 +45,6 @@ pub use experiment::*;
 pub use job::{Change, Job, KernelRun};
 pub use judge::{ClaimOutcome, Values, Verdict, judge};
 pub use picture::Picture;
-pub use sql::{Database, Measured, Point, Reads, SqlError};
+pub use reads::Reads;
+pub use sql::{Database, Measured, Point, SqlError};
 pub use trial::{Attempts, Class, Trial, Trials};

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Measures as SQL: the tables of a run in SQLite, in memory.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
-use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,7 @@ use tiltyard_tables::{NAMES, Table, is_of_events, schema};
 
 use crate::absent::MayLack;
 use crate::common;
+use crate::reads::Reads;
 
 /// One point of a figure: a curve's, or a bar with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub enum SqlError {
 }
 
 /// Tables that can be asked.
-pub struct Database(Connection);
+pub struct Database(pub(crate) Connection);
 
 /// What runs of one seed gave, for derived measures: one row.
 pub struct Measured<'a> {
@@ -72,105 +72,9 @@ pub struct Measured<'a> {
     pub value: Option<f64>,
 }
 
-/// What queries read of a run's tables: columns by table.
-#[derive(Default)]
-pub struct Reads(BTreeMap<String, BTreeSet<String>>);
-
-impl Reads {
-    /// All tables, without columns: their rows can only be counted.
-    pub fn all_tables() -> Reads {
-        let names = NAMES.iter();
-        Reads(names.map(|n| (n.to_string(), BTreeSet::new())).collect())
-    }
-
-    /// What these queries read. For a query that SQLite rejects: all tables, so that its message is about the query.
-    pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> Result<Reads, SqlError> {
-        // One reader for all runs: every seed of every run has the same queries.
-        static READER: Mutex<Option<Reader>> = Mutex::new(None);
-        let mut shared = READER.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = match shared.take() {
-            Some(reader) => reader,
-            None => Reader::new()?,
-        };
-        let reader = shared.insert(reader);
-        let mut all = Reads::default();
-        let mut joined = BTreeSet::new();
-        for sql in queries {
-            let reads = reader.of(sql);
-            for (table, columns) in &reads.0 {
-                let known = all.0.entry(table.clone()).or_default();
-                known.extend(columns.iter().cloned());
-            }
-            joined.extend(join_columns(sql));
-        }
-        for columns in all.0.values_mut() {
-            columns.extend(joined.iter().cloned());
-        }
-        Ok(all)
-    }
-
-    pub fn has_table(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-}
-
-/// Asks SQLite itself, on empty tables, what a query reads; once for each query.
-struct Reader {
-    database: Database,
-    /// What the authorizer has seen since it was last asked.
-    seen: Arc<Mutex<Reads>>,
-    known: HashMap<String, Arc<Reads>>,
-}
-
-impl Reader {
-    fn new() -> rusqlite::Result<Reader> {
-        let seen = Arc::new(Mutex::new(Reads::default()));
-        let reads = seen.clone();
-        let see = move |context: AuthContext| {
-            if let AuthAction::Read {
-                table_name,
-                column_name,
-            } = context.action
-                && NAMES.contains(&table_name)
-                && let Ok(mut reads) = reads.lock()
-            {
-                let columns = reads.0.entry(table_name.to_owned()).or_default();
-                columns.insert(column_name.to_owned());
-            }
-            Authorization::Allow
-        };
-        let mut database = Database::empty()?;
-        NAMES.iter().try_for_each(|name| database.create(name))?;
-        database.0.authorizer(Some(see))?;
-        Ok(Reader {
-            database,
-            seen,
-            known: HashMap::new(),
-        })
-    }
-
-    fn of(&mut self, sql: &str) -> Arc<Reads> {
-        if let Some(known) = self.known.get(sql) {
-            return known.clone();
-        }
-        let opened = self.database.opened(sql);
-        let mut reads = self
-            .seen
-            .lock()
-            .map(|mut seen| std::mem::take(&mut *seen))
-            .unwrap_or_default();
-        match opened {
-            // A table of which nothing but columns of USING is read is opened, but no read of it is reported.
-            Ok(tables) => tables.into_iter().for_each(|table| {
-                reads.0.entry(table).or_default();
-            }),
-            Err(_) => reads = Reads::all_tables(),
-        }
-        let reads = Arc::new(reads);
-        self.known.insert(sql.to_owned(), reads.clone());
-        reads
-    }
-}
+/// Columns by which others are joined: SQLite then looks a thread up, where it would else make an index of all slices. It can
+/// do so only if both columns are declared as numbers.
+const KEYS: [(&str, &str); 2] = [("thread", "utid"), ("counter_track", "id")];
 
 /// Rows that one statement inserts. A statement for each row takes 8 % more CPU time over all claims.
 const ROWS_AT_ONCE: usize = 50;
@@ -199,6 +103,8 @@ impl Database {
                 source,
             })?;
         }
+        // The planner needs to know how many rows there are.
+        database.0.execute_batch("ANALYZE")?;
         Ok(database)
     }
 
@@ -236,7 +142,7 @@ impl Database {
         Ok(database)
     }
 
-    fn empty() -> rusqlite::Result<Database> {
+    pub(crate) fn empty() -> rusqlite::Result<Database> {
         // A connection is used only by its owner and needs no locks.
         let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_in_memory_with_flags(access)?;
@@ -248,7 +154,7 @@ impl Database {
     }
 
     /// The tables that a query opens.
-    fn opened(&self, sql: &str) -> rusqlite::Result<Vec<String>> {
+    pub(crate) fn opened(&self, sql: &str) -> rusqlite::Result<Vec<String>> {
         let name = "SELECT name FROM sqlite_schema WHERE rootpage = ?";
         let mut name = self.0.prepare(name)?;
         let mut explained = self.0.prepare(&format!("EXPLAIN {sql}"))?;
@@ -265,9 +171,17 @@ impl Database {
         Ok(tables)
     }
 
-    fn create(&self, name: &str) -> rusqlite::Result<()> {
-        let schema = schema(name);
-        let columns = quoted(schema.fields().iter().map(|field| field.name()));
+    pub(crate) fn create(&self, name: &str) -> rusqlite::Result<()> {
+        let column = |field: &Arc<Field>| {
+            let kind = match field.data_type() {
+                _ if KEYS.contains(&(name, field.name())) => " INTEGER PRIMARY KEY",
+                DataType::Utf8 => "",
+                _ => " INTEGER",
+            };
+            format!("\"{}\"{kind}", field.name())
+        };
+        let columns: Vec<String> = schema(name).fields().iter().map(column).collect();
+        let columns = columns.join(", ");
         self.0
             .execute_batch(&format!("CREATE TABLE \"{name}\" ({columns})"))
     }
@@ -324,7 +238,7 @@ impl Database {
         let rewritten = common::rewrite(queries);
         let hides = |name: &str| NAMES.iter().any(|table| table.eq_ignore_ascii_case(name));
         let create = |(name, sql): &(String, String)| {
-            let create = format!("CREATE TEMP TABLE \"{name}\" AS {sql}");
+            let create = format!("CREATE TEMP TABLE \"{name}\" AS {sql}; ANALYZE temp.\"{name}\"");
             !hides(name) && self.0.execute_batch(&create).is_ok()
         };
         match rewritten.tables.iter().all(create) {
@@ -419,25 +333,6 @@ impl Database {
 fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
     names.join(", ")
-}
-
-/// Columns of `USING (...)`, of which SQLite does not report that they are read; of a natural join, all.
-fn join_columns(sql: &str) -> BTreeSet<String> {
-    let sql = sql.to_lowercase();
-    let lists = sql.split("using").skip(1).filter_map(|rest| {
-        let list = rest.trim_start().strip_prefix('(')?;
-        Some(list.split(')').next().unwrap_or_default())
-    });
-    let names = lists.flat_map(|list| list.split(','));
-    let mut names: BTreeSet<String> = names
-        .map(|name| name.trim().trim_matches('"').to_owned())
-        .collect();
-    if sql.contains("natural") {
-        let schemas = NAMES.iter().map(|name| schema(name));
-        let fields = schemas.flat_map(|schema| schema.fields().to_vec());
-        names.extend(fields.map(|field| field.name().clone()));
-    }
-    names
 }
 
 /// For each column that describes latencies, the column that counts them: without any, they have no mean and no maximum,
@@ -556,46 +451,6 @@ mod tests {
         assert_eq!(ask("interpolate(seed, value, 4)"), Some(9.0));
         assert_eq!(ask("interpolate(seed, value, 1)"), Some(1.0));
         assert_eq!(ask("interpolate(seed, value, 5)"), None);
-    }
-
-    #[test]
-    fn reads_are_those_of_tables_not_of_names() {
-        let reads = |sql: &str| {
-            let Reads(reads) = Reads::of([sql].into_iter()).unwrap();
-            let one = |(table, columns): (String, BTreeSet<String>)| {
-                let columns: Vec<String> = columns.into_iter().collect();
-                format!("{table}({})", columns.join(" "))
-            };
-            reads.into_iter().map(one).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(
-            reads(
-                "SELECT max(DUR) AS wakeup FROM Sched_Slice s JOIN thread USING (utid) WHERE s.ts > 1"
-            ),
-            "sched_slice(dur ts utid) thread(utid)"
-        );
-        let natural = reads("SELECT max(dur) FROM sched_slice NATURAL JOIN thread");
-        assert!(natural.contains("name"), "{natural}");
-        assert_eq!(
-            reads("WITH w AS (SELECT * FROM wakeup) SELECT ts, 'task' FROM w"),
-            format!("wakeup({})", sorted_columns("wakeup"))
-        );
-        assert_eq!(reads("SELECT count(*) FROM wakeup"), "wakeup()");
-        assert_eq!(
-            reads(
-                "WITH w AS (SELECT utid FROM wakeup) SELECT count(*) FROM w JOIN thread USING (utid)"
-            ),
-            "thread(utid) wakeup(utid)"
-        );
-        assert_eq!(reads("SELECT nonsense FROM nowhere"), reads("SELECT"));
-        assert_eq!(reads("SELECT").split(' ').count(), NAMES.len());
-    }
-
-    fn sorted_columns(table: &str) -> String {
-        let schema = schema(table);
-        let mut names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        names.sort_unstable();
-        names.join(" ")
     }
 
     /// Where nothing was measured, the tables have zeros, which would pass any upper bound.

@@ -48,4 +48,12 @@ impl<S: EventSink, F: FnMut(&TaskInfo) -> String> EventSink for Regrouped<S, F> 
     fn place_name(&mut self, place: u16, name: &str) {
         self.sink.place_name(place, name);
     }
+
+    fn uses_accesses_in(&self, name: &str) -> bool {
+        self.sink.uses_accesses_in(name)
+    }
+
+    fn uses_accesses_to(&self, name: &str) -> bool {
+        self.sink.uses_accesses_to(name)
+    }
 }

@@ -269,6 +269,14 @@ pub trait EventSink {
     fn callback_name(&mut self, _callback: u16, _name: &str) {}
     /// `name` will be called `place` in [`EventKind::Access`].
     fn place_name(&mut self, _place: u16, _name: &str) {}
+    /// Whether this sink uses accesses that the callback `name` makes; an arena may leave out those that nobody uses.
+    fn uses_accesses_in(&self, _name: &str) -> bool {
+        true
+    }
+    /// The same for accesses to the place `name`.
+    fn uses_accesses_to(&self, _name: &str) -> bool {
+        true
+    }
 }
 
 /// Two sinks at once.
@@ -302,12 +310,21 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
         self.0.place_name(place, name);
         self.1.place_name(place, name);
     }
+    fn uses_accesses_in(&self, name: &str) -> bool {
+        self.0.uses_accesses_in(name) || self.1.uses_accesses_in(name)
+    }
+    fn uses_accesses_to(&self, name: &str) -> bool {
+        self.0.uses_accesses_to(name) || self.1.uses_accesses_to(name)
+    }
 }
 
 /// Discards events.
 impl EventSink for () {
     fn task(&mut self, _info: &TaskInfo) {}
     fn event(&mut self, _event: &Event) {}
+    fn uses_accesses_in(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 impl<S: EventSink + ?Sized> EventSink for &mut S {
@@ -332,6 +349,12 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     }
     fn place_name(&mut self, place: u16, name: &str) {
         (**self).place_name(place, name);
+    }
+    fn uses_accesses_in(&self, name: &str) -> bool {
+        (**self).uses_accesses_in(name)
+    }
+    fn uses_accesses_to(&self, name: &str) -> bool {
+        (**self).uses_accesses_to(name)
     }
 }
 
@@ -371,5 +394,13 @@ impl<S: EventSink> EventSink for Option<S> {
         if let Some(sink) = self {
             sink.place_name(place, name);
         }
+    }
+    fn uses_accesses_in(&self, name: &str) -> bool {
+        self.as_ref()
+            .is_some_and(|sink| sink.uses_accesses_in(name))
+    }
+    fn uses_accesses_to(&self, name: &str) -> bool {
+        self.as_ref()
+            .is_some_and(|sink| sink.uses_accesses_to(name))
     }
 }

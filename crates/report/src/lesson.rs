@@ -129,6 +129,10 @@ impl EventSink for Probes {
             series.push((at_ns, value));
         }
     }
+
+    fn uses_accesses_in(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

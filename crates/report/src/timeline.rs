@@ -394,4 +394,8 @@ impl EventSink for Timeline {
             _ => {}
         }
     }
+
+    fn uses_accesses_in(&self, _name: &str) -> bool {
+        false
+    }
 }

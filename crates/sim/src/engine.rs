@@ -268,7 +268,7 @@ impl<'a> Engine<'a> {
         self.create_idle_task();
         self.declare_requests();
         self.declare_cpus();
-        if let Some(accesses) = &self.ext.accesses {
+        if let Some(accesses) = &mut self.ext.accesses {
             accesses.declare(self.sink);
         }
         self.create_kernel_threads();

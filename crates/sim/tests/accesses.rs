@@ -81,8 +81,13 @@ impl EventSink for Heard {
 }
 
 fn hear(object: &Object, workload: &Workload) -> Heard {
-    let machine = costed("core:2 pu:1", 1000);
     let mut heard = Heard::default();
+    hear_with(object, workload, &mut heard);
+    heard
+}
+
+fn hear_with(object: &Object, workload: &Workload, sink: &mut dyn EventSink) {
+    let machine = costed("core:2 pu:1", 1000);
     let setup = Setup {
         machine: &machine,
         workload,
@@ -94,8 +99,35 @@ fn hear(object: &Object, workload: &Workload) -> Heard {
         watchdog: false,
         probes: false,
     };
-    run(&setup, &mut heard, &mut |_| {}).unwrap();
-    heard
+    run(&setup, sink, &mut |_| {}).unwrap();
+}
+
+/// Receives all accesses, and says that it uses only those of one callback to one place.
+#[derive(Default)]
+struct Sparing(Heard);
+
+impl EventSink for Sparing {
+    fn task(&mut self, _: &TaskInfo) {}
+
+    fn event(&mut self, event: &Event) {
+        self.0.event(event);
+    }
+
+    fn callback_name(&mut self, callback: u16, name: &str) {
+        self.0.callback_name(callback, name);
+    }
+
+    fn place_name(&mut self, place: u16, name: &str) {
+        self.0.place_name(place, name);
+    }
+
+    fn uses_accesses_in(&self, name: &str) -> bool {
+        name == "dispatch"
+    }
+
+    fn uses_accesses_to(&self, name: &str) -> bool {
+        name == "dsq"
+    }
 }
 
 fn hogs_and_sleepers() -> Workload {
@@ -105,6 +137,22 @@ fn hogs_and_sleepers() -> Workload {
             "sleeper": { "instance": 3, "loop": -1, "run": 700, "sleep": 900 } },
         "global": { "duration": 1 } }"#,
     )
+}
+
+#[test]
+fn only_accesses_that_are_used_are_told() {
+    let toucher = telling(&source("crates/sim/tests/schedulers/toucher.bpf.c"));
+    let workload = hogs_and_sleepers();
+    let all = hear(&toucher, &workload);
+    let mut some = Sparing::default();
+    hear_with(&toucher, &workload, &mut some);
+    let used = |(callback, place, ..): &Access| callback == "dispatch" && place == "dsq";
+    for (cpu, accesses) in &all.accesses {
+        let used: BTreeSet<Access> = accesses.iter().filter(|a| used(a)).cloned().collect();
+        assert!(!used.is_empty() && used.len() < accesses.len());
+        assert_eq!(some.0.accesses[cpu], used, "CPU {cpu}");
+    }
+    assert_eq!(some.0.moves, all.moves);
 }
 
 #[test]

@@ -23,10 +23,8 @@ pub struct EventTables<B: BatchSink> {
     probes: HashMap<u16, Probe>,
     /// The probes that have rows; `None`: all.
     probe_names: Option<Vec<String>>,
-    /// The callbacks whose accesses have rows; `None`: all.
-    access_callbacks: Option<Vec<String>>,
-    callbacks: HashMap<u16, String>,
-    places: HashMap<u16, String>,
+    callbacks: Names,
+    places: Names,
     /// Runqueues that each CPU has locked, in that order.
     locked: HashMap<Cpu, Vec<Cpu>>,
     /// Number of the track by probe and `utid` or CPU.
@@ -34,6 +32,35 @@ pub struct EventTables<B: BatchSink> {
     ids: Ids,
     rows: AllRows,
     out: B,
+}
+
+/// Names by number, of callbacks or of places.
+#[derive(Default)]
+struct Names {
+    /// Those whose accesses have rows; `None`: all.
+    kept: Option<Vec<String>>,
+    /// `None` if it is not kept.
+    of: HashMap<u16, Option<String>>,
+}
+
+impl Names {
+    fn keeps(&self, name: &str) -> bool {
+        let among = |kept: &Vec<String>| kept.iter().any(|kept| kept == name);
+        self.kept.as_ref().is_none_or(among)
+    }
+
+    fn declare(&mut self, number: u16, name: &str) {
+        let kept = self.keeps(name).then(|| name.to_owned());
+        self.of.insert(number, kept);
+    }
+
+    /// The name of this number if it is kept; empty if it has not been declared.
+    fn of(&self, number: u16) -> Option<&str> {
+        match self.of.get(&number) {
+            Some(name) => name.as_deref(),
+            None => self.keeps("").then_some(""),
+        }
+    }
 }
 
 /// A probe of the scheduler.
@@ -123,9 +150,8 @@ impl<B: BatchSink> EventTables<B> {
             classes: HashMap::new(),
             probes: HashMap::new(),
             probe_names: None,
-            callbacks: HashMap::new(),
-            access_callbacks: None,
-            places: HashMap::new(),
+            callbacks: Names::default(),
+            places: Names::default(),
             locked: HashMap::new(),
             tracks: HashMap::new(),
             ids: Ids::default(),
@@ -165,7 +191,13 @@ impl<B: BatchSink> EventTables<B> {
 
     /// Keeps only the accesses in callbacks with these names.
     pub fn with_accesses_in(mut self, callbacks: Vec<String>) -> Self {
-        self.access_callbacks = Some(callbacks);
+        self.callbacks.kept = Some(callbacks);
+        self
+    }
+
+    /// Keeps only the accesses to places with these names.
+    pub fn with_accesses_to(mut self, places: Vec<String>) -> Self {
+        self.places.kept = Some(places);
         self
     }
 
@@ -426,10 +458,6 @@ impl<B: BatchSink> EventTables<B> {
     }
 }
 
-fn name(names: &HashMap<u16, String>, of: u16) -> &str {
-    names.get(&of).map_or("", String::as_str)
-}
-
 fn cause_name(cause: SwitchCause) -> &'static str {
     match cause {
         SwitchCause::Block => "block",
@@ -515,17 +543,16 @@ impl<B: BatchSink> EventSink for EventTables<B> {
                 index,
                 write,
             } => {
-                let callback = name(&self.callbacks, callback);
-                let among = |kept: &Vec<String>| kept.iter().any(|kept| *kept == callback);
-                if !self.access_callbacks.as_ref().is_none_or(among) {
+                let names = (self.callbacks.of(callback), self.places.of(place));
+                let (Some(callback), Some(place)) = names else {
                     return;
-                }
+                };
                 let row: [Value; 7] = [
                     self.now(),
                     event.cpu.0.into(),
                     call.into(),
                     callback.into(),
-                    name(&self.places, place).into(),
+                    place.into(),
                     index.into(),
                     write.into(),
                 ];
@@ -550,10 +577,18 @@ impl<B: BatchSink> EventSink for EventTables<B> {
     }
 
     fn callback_name(&mut self, callback: u16, name: &str) {
-        self.callbacks.insert(callback, name.to_owned());
+        self.callbacks.declare(callback, name);
     }
 
     fn place_name(&mut self, place: u16, name: &str) {
-        self.places.insert(place, name.to_owned());
+        self.places.declare(place, name);
+    }
+
+    fn uses_accesses_in(&self, name: &str) -> bool {
+        self.callbacks.keeps(name)
+    }
+
+    fn uses_accesses_to(&self, name: &str) -> bool {
+        self.places.keeps(name)
     }
 }

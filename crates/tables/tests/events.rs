@@ -196,6 +196,37 @@ fn accesses_of_other_callbacks_can_be_left_out() {
 }
 
 #[test]
+fn accesses_to_other_places_can_be_left_out() {
+    let tables = EventTables::new(0, 0, Vec::new());
+    let mut tables = tables.with_accesses_to(vec!["cpus".to_owned()]);
+    tables.callback_name(4, "tick");
+    tables.place_name(7, "cpus");
+    tables.place_name(8, "tasks");
+    assert!(tables.uses_accesses_to("cpus") && !tables.uses_accesses_to("tasks"));
+    assert!(
+        tables.uses_accesses_in("tick"),
+        "callbacks are not left out"
+    );
+    let access = |place, index| EventKind::Access {
+        call: 9,
+        callback: 4,
+        place,
+        index,
+        write: false,
+    };
+    let mut stream = Stream::new();
+    stream
+        .event(10, 0, access(7, 1))
+        .event(20, 0, access(8, 2))
+        .event(30, 0, access(9, 3));
+    stream.play(&mut tables);
+    insta::assert_snapshot!(page(&tables.finish(40), &["access"]), @r"
+    access
+    0,10,0,9,tick,cpus,1,false
+    ");
+}
+
+#[test]
 fn figures_of_a_small_run() {
     let (_, summary) = run(&small_run(), 2, 100, 200);
     let tables = summary_tables(3, &summary);

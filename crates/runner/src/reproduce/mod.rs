@@ -234,11 +234,12 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Er
     parts.extend([
         cell.seed.to_string(),
         format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
             job.events,
             job.probe_keys,
             job.probe_names,
             job.access_callbacks,
+            job.access_places,
             job.duration,
             job.watchdog,
             job.timeline,

@@ -188,8 +188,12 @@ impl Simulated {
                 Some(names) => events.with_probes_named(names.clone()),
                 None => events,
             };
-            match &job.access_callbacks {
+            let events = match &job.access_callbacks {
                 Some(callbacks) => events.with_accesses_in(callbacks.clone()),
+                None => events,
+            };
+            match &job.access_places {
+                Some(places) => events.with_accesses_to(places.clone()),
                 None => events,
             }
         });

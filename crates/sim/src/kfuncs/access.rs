@@ -55,6 +55,9 @@ pub struct Accesses {
     /// Arrays among the maps.
     arrays: Vec<(MapId, u16)>,
     names: Vec<String>,
+    /// Of each callback and each place, whether anybody uses such accesses.
+    used_callbacks: Vec<bool>,
+    used_places: Vec<bool>,
     /// The element that a visitor has reported last.
     visited: HashMap<Visitor, u64>,
     /// The last of these reports: code often reads several words of one element in a row.
@@ -96,18 +99,22 @@ impl Accesses {
             variables,
             arrays,
             names,
+            used_callbacks: Vec::new(),
+            used_places: Vec::new(),
             visited: HashMap::new(),
             latest: None,
             found: None,
         })
     }
 
-    pub fn declare(&self, sink: &mut dyn EventSink) {
+    pub fn declare(&mut self, sink: &mut dyn EventSink) {
         for (callback, name) in Op::names().chain([TIMER]).enumerate() {
             sink.callback_name(callback as u16, name);
+            self.used_callbacks.push(sink.uses_accesses_in(name));
         }
         for (place, name) in self.names.iter().enumerate() {
             sink.place_name(place as u16, name);
+            self.used_places.push(sink.uses_accesses_to(name));
         }
     }
 
@@ -128,6 +135,10 @@ impl Accesses {
 
     pub fn callback_name(number: u16) -> &'static str {
         Op::names().nth(number.into()).unwrap_or(TIMER)
+    }
+
+    fn used_in(&self, op: Option<Op>) -> bool {
+        self.used_callbacks[usize::from(Accesses::callback_number(op))]
     }
 
     /// The outermost callback has returned.
@@ -184,6 +195,9 @@ impl Engine<'_> {
         let Some(accesses) = &mut self.ext.accesses else {
             return;
         };
+        if !accesses.used_places[usize::from(place)] {
+            return;
+        }
         let visitor = (call, place, write);
         if accesses.latest == Some((visitor, index)) {
             return;
@@ -201,10 +215,16 @@ impl Engine<'_> {
         }
     }
 
+    /// Whether the code that runs reports accesses that anybody uses.
+    fn tells_accesses(&self) -> bool {
+        let accesses = self.ext.accesses.as_ref();
+        accesses.is_some_and(|accesses| accesses.used_in(self.ext.ctx.op))
+    }
+
     /// Scheduler code names a DSQ. The local one is that of the locked runqueue; in ops.select_cpu, where none is
     /// locked, it means that of the CPU on which the code runs.
     pub(super) fn tell_dsq(&mut self, dsq_id: u64, write: bool) {
-        if self.ext.accesses.is_none() {
+        if !self.tells_accesses() {
             return;
         }
         match dsq_id {
@@ -222,7 +242,7 @@ impl Engine<'_> {
 
     /// Scheduler code looks at a CPU's runqueue.
     pub(super) fn tell_rq(&mut self, cpu: u32) {
-        if self.ext.accesses.is_some() {
+        if self.tells_accesses() {
             self.tell(RQ, u64::from(cpu), false);
         }
     }
@@ -232,6 +252,9 @@ extern "C" fn tilt_access(mut e: EnginePtr, address: usize, bytes: u64, how: u64
     let e = e.engine_for_free();
     if e.races.is_some() {
         e.check_access(address, bytes, how, place as u32);
+    }
+    if !e.tells_accesses() {
+        return;
     }
     let Some(accesses) = &mut e.ext.accesses else {
         return;
