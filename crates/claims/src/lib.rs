@@ -9,6 +9,7 @@
 //! | `check` | a claim's check: an expression over measures |
 //! | `history` | what was changed about a claim after its first result, and why |
 //! | `sql` | measures as SQL: the tables of a run in SQLite |
+//! | `connection` | an SQLite database in memory, with functions of our own |
 //! | `reads` | which tables and columns queries read |
 //! | `common` | what several measures of a run use, evaluated only once |
 //! | `absent` | tests that a measure has no value where nothing was recorded |
@@ -25,6 +26,7 @@
 pub mod absent;
 mod check;
 mod common;
+mod connection;
 mod experiment;
 mod fits;
 pub mod history;

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use tiltyard_tables::{NAMES, schema};
 
-use crate::sql::{Database, SqlError};
+use crate::connection;
 
 /// What queries read of a run's tables: columns by table.
 #[derive(Default)]
@@ -21,7 +22,7 @@ impl Reads {
     }
 
     /// What these queries read. For a query that SQLite rejects: all tables, so that its message is about the query.
-    pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> Result<Reads, SqlError> {
+    pub fn of<'a>(queries: impl Iterator<Item = &'a str>) -> rusqlite::Result<Reads> {
         // One reader for all runs: every seed of every run has the same queries.
         static READER: Mutex<Option<Reader>> = Mutex::new(None);
         let mut shared = READER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +54,7 @@ impl Reads {
 
 /// Asks SQLite itself, on empty tables, what a query reads; once for each query.
 struct Reader {
-    database: Database,
+    connection: Connection,
     /// What the authorizer has seen since it was last asked.
     seen: Arc<Mutex<Reads>>,
     known: HashMap<String, Arc<Reads>>,
@@ -81,11 +82,12 @@ impl Reader {
             }
             Authorization::Allow
         };
-        let mut database = Database::empty()?;
-        NAMES.iter().try_for_each(|name| database.create(name))?;
-        database.0.authorizer(Some(see))?;
+        let mut connection = connection::open()?;
+        let create = |name| connection::create(&connection, name);
+        NAMES.into_iter().try_for_each(create)?;
+        connection.authorizer(Some(see))?;
         Ok(Reader {
-            database,
+            connection,
             seen,
             known: HashMap::new(),
         })
@@ -95,7 +97,7 @@ impl Reader {
         if let Some(known) = self.known.get(sql) {
             return known.clone();
         }
-        let opened = self.database.opened(sql);
+        let opened = opened(&self.connection, sql);
         let mut reads = self
             .seen
             .lock()
@@ -112,6 +114,24 @@ impl Reader {
         self.known.insert(sql.to_owned(), reads.clone());
         reads
     }
+}
+
+/// The tables that a query opens.
+fn opened(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<String>> {
+    let name = "SELECT name FROM sqlite_schema WHERE rootpage = ?";
+    let mut name = connection.prepare(name)?;
+    let mut explained = connection.prepare(&format!("EXPLAIN {sql}"))?;
+    let operations = explained.query_map([], |row| {
+        Ok((row.get::<_, String>("opcode")?, row.get::<_, i64>("p2")?))
+    })?;
+    let mut tables = Vec::new();
+    for operation in operations {
+        let (opcode, page) = operation?;
+        if opcode == "OpenRead" {
+            tables.push(name.query_row([page], |row| row.get(0))?);
+        }
+    }
+    Ok(tables)
 }
 
 /// Columns of `USING (...)`, of which SQLite does not report that they are read; of a natural join, all.

@@ -2,20 +2,19 @@
 //! Measures as SQL: the tables of a run in SQLite, in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
-use rusqlite::functions::{Aggregate, Context, FunctionFlags};
+use arrow_schema::{DataType, Schema};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, OpenFlags, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 use serde::{Deserialize, Serialize};
 use tiltyard_tables::{NAMES, Table, is_of_events, schema};
 
 use crate::absent::MayLack;
 use crate::common;
+use crate::connection;
 use crate::reads::Reads;
 
 /// One point of a figure: a curve's, or a bar with its interval.
@@ -32,11 +31,6 @@ pub struct Point {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<[f64; 2]>,
 }
-
-/// Intermediate results are no files either, tables are filled once and never rolled back, and large pages take fewer steps
-/// from row to row.
-const IN_MEMORY: &str =
-    "PRAGMA page_size = 32768; PRAGMA temp_store = MEMORY; PRAGMA journal_mode = OFF;";
 
 /// Why a query has no result.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -59,7 +53,7 @@ pub enum SqlError {
 }
 
 /// Tables that can be asked.
-pub struct Database(pub(crate) Connection);
+pub struct Database(Connection);
 
 /// What runs of one seed gave, for derived measures: one row.
 pub struct Measured<'a> {
@@ -71,10 +65,6 @@ pub struct Measured<'a> {
     pub of: &'a str,
     pub value: Option<f64>,
 }
-
-/// Columns by which others are joined: SQLite then looks a thread up, where it would else make an index of all slices. It can
-/// do so only if both columns are declared as numbers.
-const KEYS: [(&str, &str); 2] = [("thread", "utid"), ("counter_track", "id")];
 
 /// Rows that one statement inserts. A statement for each row takes 8 % more CPU time over all claims.
 const ROWS_AT_ONCE: usize = 50;
@@ -88,13 +78,13 @@ impl Database {
         reads: &Reads,
     ) -> Result<Database, SqlError> {
         let tables = tables.into_iter();
-        let database = Database::empty()?;
+        let database = Database(connection::open()?);
         for (name, columns) in &reads.0 {
             if is_of_events(name) && !events {
                 continue;
             }
             let load = || {
-                database.create(name)?;
+                connection::create(&database.0, name)?;
                 let own = tables.clone().filter(|table| table.name == name);
                 database.load(name, columns, own.flat_map(|table| &table.batches))
             };
@@ -113,7 +103,7 @@ impl Database {
         rows: &[&Measured],
         schedulers: &BTreeMap<&str, u64>,
     ) -> Result<Database, SqlError> {
-        let database = Database::empty()?;
+        let database = Database(connection::open()?);
         let create = "CREATE TABLE measure (run TEXT, scheduler TEXT, seed INT, name TEXT, of TEXT, value REAL)";
         database.0.execute_batch(create)?;
         let mut insert = database
@@ -140,50 +130,6 @@ impl Database {
             )?;
         }
         Ok(database)
-    }
-
-    pub(crate) fn empty() -> rusqlite::Result<Database> {
-        // A connection is used only by its owner and needs no locks.
-        let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_in_memory_with_flags(access)?;
-        connection.execute_batch(IN_MEMORY)?;
-        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-        connection.create_aggregate_function("median", 1, flags, Median)?;
-        connection.create_aggregate_function("interpolate", 3, flags, Interpolate)?;
-        Ok(Database(connection))
-    }
-
-    /// The tables that a query opens.
-    pub(crate) fn opened(&self, sql: &str) -> rusqlite::Result<Vec<String>> {
-        let name = "SELECT name FROM sqlite_schema WHERE rootpage = ?";
-        let mut name = self.0.prepare(name)?;
-        let mut explained = self.0.prepare(&format!("EXPLAIN {sql}"))?;
-        let operations = explained.query_map([], |row| {
-            Ok((row.get::<_, String>("opcode")?, row.get::<_, i64>("p2")?))
-        })?;
-        let mut tables = Vec::new();
-        for operation in operations {
-            let (opcode, page) = operation?;
-            if opcode == "OpenRead" {
-                tables.push(name.query_row([page], |row| row.get(0))?);
-            }
-        }
-        Ok(tables)
-    }
-
-    pub(crate) fn create(&self, name: &str) -> rusqlite::Result<()> {
-        let column = |field: &Arc<Field>| {
-            let kind = match field.data_type() {
-                _ if KEYS.contains(&(name, field.name())) => " INTEGER PRIMARY KEY",
-                DataType::Utf8 => "",
-                _ => " INTEGER",
-            };
-            format!("\"{}\"{kind}", field.name())
-        };
-        let columns: Vec<String> = schema(name).fields().iter().map(column).collect();
-        let columns = columns.join(", ");
-        self.0
-            .execute_batch(&format!("CREATE TABLE \"{name}\" ({columns})"))
     }
 
     /// Fills these columns of a table.
@@ -362,59 +308,6 @@ fn cell(batch: &RecordBatch, column: usize, row: usize) -> ValueRef<'_> {
         DataType::Boolean => ValueRef::Integer(array.as_boolean().value(row).into()),
         DataType::Utf8 => ValueRef::Text(array.as_string::<i32>().value(row).as_bytes()),
         other => unreachable!("no table has a column of {other}"),
-    }
-}
-
-/// `median(x)`: NULLs do not count; the mean of the middle two where there is no middle.
-struct Median;
-
-impl Aggregate<Vec<f64>, Option<f64>> for Median {
-    fn init(&self, _: &mut Context) -> rusqlite::Result<Vec<f64>> {
-        Ok(Vec::new())
-    }
-
-    fn step(&self, context: &mut Context, values: &mut Vec<f64>) -> rusqlite::Result<()> {
-        values.extend(context.get::<Option<f64>>(0)?);
-        Ok(())
-    }
-
-    fn finalize(&self, _: &mut Context, values: Option<Vec<f64>>) -> rusqlite::Result<Option<f64>> {
-        let interval = tiltyard_measure::median_interval(&values.unwrap_or_default());
-        Ok(interval.map(|i| i.median))
-    }
-}
-
-/// `interpolate(x, y, at)`: the value at `at` of the curve through the points (x, y), straight between neighbours; NULL
-/// outside of them.
-struct Interpolate;
-
-#[derive(Default)]
-struct Curve {
-    points: Vec<(f64, f64)>,
-    at: f64,
-}
-
-impl Aggregate<Curve, Option<f64>> for Interpolate {
-    fn init(&self, _: &mut Context) -> rusqlite::Result<Curve> {
-        Ok(Curve::default())
-    }
-
-    fn step(&self, context: &mut Context, curve: &mut Curve) -> rusqlite::Result<()> {
-        curve.points.push((context.get(0)?, context.get(1)?));
-        curve.at = context.get(2)?;
-        Ok(())
-    }
-
-    fn finalize(&self, _: &mut Context, curve: Option<Curve>) -> rusqlite::Result<Option<f64>> {
-        let Curve { mut points, at } = curve.unwrap_or_default();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let after = points.partition_point(|p| p.0 < at);
-        let value = match (after.checked_sub(1).map(|b| points[b]), points.get(after)) {
-            (_, Some(&(x, y))) if x == at => Some(y),
-            (Some((x0, y0)), Some(&(x1, y1))) => Some(y0 + (at - x0) / (x1 - x0) * (y1 - y0)),
-            _ => None,
-        };
-        Ok(value)
     }
 }
 

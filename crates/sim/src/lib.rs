@@ -41,4 +41,4 @@ mod work;
 pub use engine::{CpuTimes, Outcome, RunError, Setup, run, run_and_check, run_then};
 pub use ext::exit::{Exit, ExitKind};
 pub use ext::progress::Stranded;
-pub use kfuncs::{Checked, Race, Side, bound_helpers, bound_kfuncs};
+pub use kfuncs::{Checked, Race, Side, bound_helpers, bound_kfuncs, callback_names};

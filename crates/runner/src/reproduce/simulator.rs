@@ -18,7 +18,7 @@ use crate::Error;
 use crate::objects::{self, Built};
 use crate::simulation::{self, Experiment};
 use crate::window::{self, Range};
-use crate::{Progress, duration, machines, origin, schedulers, workloads};
+use crate::{Progress, duration, machines, nearest, origin, schedulers, workloads};
 
 /// Slices of a run that figures show: some screens, so that a report of many runs stays small.
 const MAX_SLICES: usize = 4000;
@@ -92,6 +92,14 @@ impl Simulated {
             let choice = schedulers::choose(name)?;
             let built = objects::native(&choice, *accesses)?;
             place.insert(built);
+        }
+        let callbacks: Vec<String> = tiltyard_sim::callback_names().map(str::to_owned).collect();
+        for name in job.access_callbacks.iter().flatten() {
+            if !callbacks.contains(name) {
+                let hint = nearest::hint(name, &callbacks);
+                let what = format!("access_callbacks: {name}: no such callback; {hint}");
+                return Err(Error::input(what));
+            }
         }
         if let Some(text) = &job.duration {
             let wrong = |e| Error::input(format!("duration = \"{text}\": {e}"));

@@ -26,6 +26,11 @@ const RQ: u16 = 3;
 /// Names of callbacks: those of ops, then this.
 const TIMER: &str = "timer";
 
+/// The callbacks whose accesses are reported, in the order of their numbers.
+pub fn callback_names() -> impl Iterator<Item = &'static str> {
+    Op::names().chain([TIMER])
+}
+
 /// A global variable in memory.
 struct Variable {
     start: usize,
@@ -108,7 +113,7 @@ impl Accesses {
     }
 
     pub fn declare(&mut self, sink: &mut dyn EventSink) {
-        for (callback, name) in Op::names().chain([TIMER]).enumerate() {
+        for (callback, name) in callback_names().enumerate() {
             sink.callback_name(callback as u16, name);
             self.used_callbacks.push(sink.uses_accesses_in(name));
         }

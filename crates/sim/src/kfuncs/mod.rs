@@ -21,7 +21,7 @@ mod scx;
 mod state;
 mod storage;
 
-pub use access::{Accesses, grow_lines};
+pub use access::{Accesses, callback_names, grow_lines};
 pub use racing::{Checked, Race, Side};
 pub use state::Bpf;
 

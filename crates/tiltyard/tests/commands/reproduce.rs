@@ -255,6 +255,11 @@ fn what_does_not_exist_is_named_with_its_file() {
             ["hogs.toml", "timeline = \"7\"", "FROM..TO"],
         ),
         (
+            "duration = \"1s\"",
+            "duration = \"1s\"\naccess_callbacks = [\"tikc\"]",
+            ["hogs.toml", "access_callbacks: tikc", "did you mean tick?"],
+        ),
+        (
             "tasks.hog.instance",
             "tasks.hgo.instance",
             ["hogs.toml", "tasks.hgo", "no such key"],
