@@ -13,9 +13,9 @@ use tiltyard_tables::schema;
 const IN_MEMORY: &str =
     "PRAGMA page_size = 32768; PRAGMA temp_store = MEMORY; PRAGMA journal_mode = OFF;";
 
-/// Columns by which others are joined: SQLite then looks a thread up, where it would else make an index of all slices. It can
-/// do so only if both columns are declared as numbers.
-const KEYS: [(&str, &str); 2] = [("thread", "utid"), ("counter_track", "id")];
+/// Columns by which others are joined: SQLite then looks a thread up, where it would else make an index of all slices. All
+/// numbers are declared as such: with only the keys declared, some joins took seven times as long.
+pub const KEYS: [(&str, &str); 2] = [("thread", "utid"), ("counter_track", "id")];
 
 /// A connection to an empty database, with functions of our own.
 pub fn open() -> rusqlite::Result<Connection> {

@@ -141,7 +141,11 @@ impl Database {
     ) -> rusqlite::Result<()> {
         let schema = schema(name);
         let counts = counts(&schema);
-        let is_read = |column: &usize| columns.contains(schema.field(*column).name());
+        // SQLite would number a key that is not filled.
+        let is_read = |column: &usize| {
+            let column = schema.field(*column).name().as_str();
+            columns.contains(column) || connection::KEYS.contains(&(name, column))
+        };
         let mut filled: Vec<usize> = (0..schema.fields().len()).filter(is_read).collect();
         if filled.is_empty() {
             filled.push(0); // rows that are only counted

@@ -196,7 +196,7 @@ impl EventSink for TraceHash {
         self.flush_when_full();
     }
 
-    fn uses_accesses_in(&self, _name: &str) -> bool {
+    fn uses_access(&self, _callback: &str, _place: &str) -> bool {
         false
     }
 }

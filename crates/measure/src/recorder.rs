@@ -645,7 +645,7 @@ impl EventSink for Recorder {
         }
     }
 
-    fn uses_accesses_in(&self, _name: &str) -> bool {
+    fn uses_access(&self, _callback: &str, _place: &str) -> bool {
         false
     }
 }

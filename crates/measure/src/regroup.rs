@@ -49,11 +49,7 @@ impl<S: EventSink, F: FnMut(&TaskInfo) -> String> EventSink for Regrouped<S, F> 
         self.sink.place_name(place, name);
     }
 
-    fn uses_accesses_in(&self, name: &str) -> bool {
-        self.sink.uses_accesses_in(name)
-    }
-
-    fn uses_accesses_to(&self, name: &str) -> bool {
-        self.sink.uses_accesses_to(name)
+    fn uses_access(&self, callback: &str, place: &str) -> bool {
+        self.sink.uses_access(callback, place)
     }
 }

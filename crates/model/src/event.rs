@@ -269,12 +269,8 @@ pub trait EventSink {
     fn callback_name(&mut self, _callback: u16, _name: &str) {}
     /// `name` will be called `place` in [`EventKind::Access`].
     fn place_name(&mut self, _place: u16, _name: &str) {}
-    /// Whether this sink uses accesses that the callback `name` makes; an arena may leave out those that nobody uses.
-    fn uses_accesses_in(&self, _name: &str) -> bool {
-        true
-    }
-    /// The same for accesses to the place `name`.
-    fn uses_accesses_to(&self, _name: &str) -> bool {
+    /// Whether this sink uses accesses of a callback to a place, by their names. An arena may leave out those that nobody uses.
+    fn uses_access(&self, _callback: &str, _place: &str) -> bool {
         true
     }
 }
@@ -310,11 +306,8 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
         self.0.place_name(place, name);
         self.1.place_name(place, name);
     }
-    fn uses_accesses_in(&self, name: &str) -> bool {
-        self.0.uses_accesses_in(name) || self.1.uses_accesses_in(name)
-    }
-    fn uses_accesses_to(&self, name: &str) -> bool {
-        self.0.uses_accesses_to(name) || self.1.uses_accesses_to(name)
+    fn uses_access(&self, callback: &str, place: &str) -> bool {
+        self.0.uses_access(callback, place) || self.1.uses_access(callback, place)
     }
 }
 
@@ -322,7 +315,7 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
 impl EventSink for () {
     fn task(&mut self, _info: &TaskInfo) {}
     fn event(&mut self, _event: &Event) {}
-    fn uses_accesses_in(&self, _name: &str) -> bool {
+    fn uses_access(&self, _callback: &str, _place: &str) -> bool {
         false
     }
 }
@@ -350,11 +343,8 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     fn place_name(&mut self, place: u16, name: &str) {
         (**self).place_name(place, name);
     }
-    fn uses_accesses_in(&self, name: &str) -> bool {
-        (**self).uses_accesses_in(name)
-    }
-    fn uses_accesses_to(&self, name: &str) -> bool {
-        (**self).uses_accesses_to(name)
+    fn uses_access(&self, callback: &str, place: &str) -> bool {
+        (**self).uses_access(callback, place)
     }
 }
 
@@ -395,12 +385,8 @@ impl<S: EventSink> EventSink for Option<S> {
             sink.place_name(place, name);
         }
     }
-    fn uses_accesses_in(&self, name: &str) -> bool {
-        self.as_ref()
-            .is_some_and(|sink| sink.uses_accesses_in(name))
-    }
-    fn uses_accesses_to(&self, name: &str) -> bool {
-        self.as_ref()
-            .is_some_and(|sink| sink.uses_accesses_to(name))
+    fn uses_access(&self, callback: &str, place: &str) -> bool {
+        let sink = self.as_ref();
+        sink.is_some_and(|sink| sink.uses_access(callback, place))
     }
 }

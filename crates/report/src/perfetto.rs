@@ -504,7 +504,7 @@ impl<W: Write> EventSink for Writer<W> {
         self.probes[probe] = (name.to_owned(), per_cpu);
     }
 
-    fn uses_accesses_in(&self, _name: &str) -> bool {
+    fn uses_access(&self, _callback: &str, _place: &str) -> bool {
         false
     }
 }

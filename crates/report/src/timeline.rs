@@ -395,7 +395,7 @@ impl EventSink for Timeline {
         }
     }
 
-    fn uses_accesses_in(&self, _name: &str) -> bool {
+    fn uses_access(&self, _callback: &str, _place: &str) -> bool {
         false
     }
 }

@@ -121,12 +121,8 @@ impl EventSink for Sparing {
         self.0.place_name(place, name);
     }
 
-    fn uses_accesses_in(&self, name: &str) -> bool {
-        name == "dispatch"
-    }
-
-    fn uses_accesses_to(&self, name: &str) -> bool {
-        name == "dsq"
+    fn uses_access(&self, callback: &str, place: &str) -> bool {
+        callback == "dispatch" && place == "dsq"
     }
 }
 

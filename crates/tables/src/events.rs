@@ -584,11 +584,7 @@ impl<B: BatchSink> EventSink for EventTables<B> {
         self.places.declare(place, name);
     }
 
-    fn uses_accesses_in(&self, name: &str) -> bool {
-        self.callbacks.keeps(name)
-    }
-
-    fn uses_accesses_to(&self, name: &str) -> bool {
-        self.places.keeps(name)
+    fn uses_access(&self, callback: &str, place: &str) -> bool {
+        self.rows.access.keeps() && self.callbacks.keeps(callback) && self.places.keeps(place)
     }
 }

@@ -155,6 +155,10 @@ impl Rows {
         self.is_kept = false;
     }
 
+    pub fn keeps(&self) -> bool {
+        self.is_kept
+    }
+
     pub fn name(&self) -> &'static str {
         self.spec.name
     }

@@ -202,11 +202,7 @@ fn accesses_to_other_places_can_be_left_out() {
     tables.callback_name(4, "tick");
     tables.place_name(7, "cpus");
     tables.place_name(8, "tasks");
-    assert!(tables.uses_accesses_to("cpus") && !tables.uses_accesses_to("tasks"));
-    assert!(
-        tables.uses_accesses_in("tick"),
-        "callbacks are not left out"
-    );
+    assert!(tables.uses_access("tick", "cpus") && !tables.uses_access("tick", "tasks"));
     let access = |place, index| EventKind::Access {
         call: 9,
         callback: 4,
@@ -224,6 +220,23 @@ fn accesses_to_other_places_can_be_left_out() {
     access
     0,10,0,9,tick,cpus,1,false
     ");
+}
+
+/// What the table leaves out need not be reported although others see the same events.
+#[test]
+fn only_the_table_uses_accesses() {
+    let recorder = Recorder::new(RecorderSpec {
+        nr_cpus: 1,
+        origin_ns: 0,
+        starvation_ns: 1000,
+    });
+    let tables = || EventTables::new(0, 0, Vec::new());
+    let to_cpus = || tables().with_accesses_to(vec!["cpus".to_owned()]);
+    let sink = (recorder, (Some(to_cpus()), None::<EventTables<Vec<Table>>>));
+    assert!(sink.uses_access("tick", "cpus") && !sink.uses_access("tick", "tasks"));
+    let others = to_cpus().with_tables(|name| name != "access");
+    assert!(!others.uses_access("tick", "cpus"));
+    assert!(tables().with_tables(|_| true).uses_access("tick", "cpus"));
 }
 
 #[test]

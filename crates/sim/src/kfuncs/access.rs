@@ -60,9 +60,8 @@ pub struct Accesses {
     /// Arrays among the maps.
     arrays: Vec<(MapId, u16)>,
     names: Vec<String>,
-    /// Of each callback and each place, whether anybody uses such accesses.
-    used_callbacks: Vec<bool>,
-    used_places: Vec<bool>,
+    /// Whether anybody uses accesses of a callback to a place, by their numbers; empty for a callback of which nobody uses any.
+    used: Vec<Vec<bool>>,
     /// The element that a visitor has reported last.
     visited: HashMap<Visitor, u64>,
     /// The last of these reports: code often reads several words of one element in a row.
@@ -104,8 +103,7 @@ impl Accesses {
             variables,
             arrays,
             names,
-            used_callbacks: Vec::new(),
-            used_places: Vec::new(),
+            used: Vec::new(),
             visited: HashMap::new(),
             latest: None,
             found: None,
@@ -115,12 +113,20 @@ impl Accesses {
     pub fn declare(&mut self, sink: &mut dyn EventSink) {
         for (callback, name) in callback_names().enumerate() {
             sink.callback_name(callback as u16, name);
-            self.used_callbacks.push(sink.uses_accesses_in(name));
         }
         for (place, name) in self.names.iter().enumerate() {
             sink.place_name(place as u16, name);
-            self.used_places.push(sink.uses_accesses_to(name));
         }
+        let of_callback = |callback| {
+            let places = self.names.iter();
+            let used: Vec<bool> = places.map(|p| sink.uses_access(callback, p)).collect();
+            if used.contains(&true) {
+                used
+            } else {
+                Vec::new()
+            }
+        };
+        self.used = callback_names().map(of_callback).collect();
     }
 
     /// The variable that holds an address: its name, the index of the element, the offset in it.
@@ -142,8 +148,9 @@ impl Accesses {
         Op::names().nth(number.into()).unwrap_or(TIMER)
     }
 
-    fn used_in(&self, op: Option<Op>) -> bool {
-        self.used_callbacks[usize::from(Accesses::callback_number(op))]
+    /// Of each place, whether anybody uses this callback's accesses to it; empty if of none.
+    fn used_in(&self, op: Option<Op>) -> &[bool] {
+        &self.used[usize::from(Accesses::callback_number(op))]
     }
 
     /// The outermost callback has returned.
@@ -200,7 +207,7 @@ impl Engine<'_> {
         let Some(accesses) = &mut self.ext.accesses else {
             return;
         };
-        if !accesses.used_places[usize::from(place)] {
+        if !accesses.used_in(self.ext.ctx.op)[usize::from(place)] {
             return;
         }
         let visitor = (call, place, write);
@@ -223,7 +230,7 @@ impl Engine<'_> {
     /// Whether the code that runs reports accesses that anybody uses.
     fn tells_accesses(&self) -> bool {
         let accesses = self.ext.accesses.as_ref();
-        accesses.is_some_and(|accesses| accesses.used_in(self.ext.ctx.op))
+        accesses.is_some_and(|accesses| !accesses.used_in(self.ext.ctx.op).is_empty())
     }
 
     /// Scheduler code names a DSQ. The local one is that of the locked runqueue; in ops.select_cpu, where none is
