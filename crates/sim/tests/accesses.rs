@@ -82,11 +82,11 @@ impl EventSink for Heard {
 
 fn hear(object: &Object, workload: &Workload) -> Heard {
     let mut heard = Heard::default();
-    hear_with(object, workload, &mut heard);
+    hear_through(object, workload, &mut heard);
     heard
 }
 
-fn hear_with(object: &Object, workload: &Workload, sink: &mut dyn EventSink) {
+fn hear_through(object: &Object, workload: &Workload, sink: &mut dyn EventSink) {
     let machine = costed("core:2 pu:1", 1000);
     let setup = Setup {
         machine: &machine,
@@ -104,9 +104,9 @@ fn hear_with(object: &Object, workload: &Workload, sink: &mut dyn EventSink) {
 
 /// Receives all accesses, and says that it uses only those of one callback to one place.
 #[derive(Default)]
-struct Sparing(Heard);
+struct UsesSome(Heard);
 
-impl EventSink for Sparing {
+impl EventSink for UsesSome {
     fn task(&mut self, _: &TaskInfo) {}
 
     fn event(&mut self, event: &Event) {
@@ -140,8 +140,8 @@ fn only_accesses_that_are_used_are_told() {
     let toucher = telling(&source("crates/sim/tests/schedulers/toucher.bpf.c"));
     let workload = hogs_and_sleepers();
     let all = hear(&toucher, &workload);
-    let mut some = Sparing::default();
-    hear_with(&toucher, &workload, &mut some);
+    let mut some = UsesSome::default();
+    hear_through(&toucher, &workload, &mut some);
     let used = |(callback, place, ..): &Access| callback == "dispatch" && place == "dsq";
     for (cpu, accesses) in &all.accesses {
         let used: BTreeSet<Access> = accesses.iter().filter(|a| used(a)).cloned().collect();
