@@ -149,12 +149,22 @@ const TOO_FEW_FOR_MACRO: &str = "too few arguments provided to function-like mac
 
 const NO_SUCH_OP: &str = "does not refer to any field in type 'struct sched_ext_ops'";
 
-fn includes_something(source: &Source) -> bool {
-    let text = std::fs::read_to_string(&source.path);
-    text.is_ok_and(|text| {
+/// The advice on headers, by what the source includes.
+fn about_headers(source: &Source) -> String {
+    const BEGIN: &str =
+        "begin with #include <scx/common.bpf.h>, which declares the kernel's types and functions";
+    let text = std::fs::read_to_string(&source.path).unwrap_or_default();
+    let includes = || {
         text.lines()
-            .any(|line| line.trim_start().starts_with("#include"))
-    })
+            .filter(|line| line.trim_start().starts_with("#include"))
+    };
+    if includes().next().is_none() {
+        return format!("the source includes no header: {BEGIN}");
+    }
+    match includes().all(|line| line.contains("tiltyard")) {
+        true => format!("the source does not include the kernel's declarations: {BEGIN}"),
+        false => source.headers.about(),
+    }
 }
 
 /// Hints for a compiler's message: new names of kernel functions and, if headers may be the cause, which ones were used.
@@ -179,11 +189,7 @@ fn advice(source: &Source, message: &str) -> String {
         );
     }
     if ABOUT_HEADERS.iter().any(|words| message.contains(words)) {
-        advice.push(match includes_something(source) {
-            true => source.headers.about(),
-            false => "the source includes no header: begin with #include <scx/common.bpf.h>, which declares the kernel's types and functions"
-                .to_owned(),
-        });
+        advice.push(about_headers(source));
     }
     advice.iter().map(|line| format!("\n{line}")).collect()
 }

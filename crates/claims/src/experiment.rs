@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
+use tiltyard_misspelt::toml_line;
 
 use crate::common::sharing;
 use crate::history::Revision;
@@ -271,7 +272,7 @@ pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(
     toml::from_str(text).map_err(|e| FileError {
         file: file.to_owned(),
         line: e.span().map_or(0, |s| line_of(text, s.start)),
-        what: e.message().lines().collect::<Vec<_>>().join(", "),
+        what: toml_line(&e),
     })
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
+use tiltyard_misspelt::toml_line;
 
 use crate::experiment::{Experiment, FileError, line_of};
 use crate::job::{Change, Job, on_top};
@@ -259,7 +260,7 @@ pub fn read_fitted(text: &str, file: &str) -> Result<Fitted, FileError> {
     let read: Fitted = toml::from_str(text).map_err(|e| FileError {
         file: file.to_owned(),
         line: e.span().map_or(0, |s| line_of(text, s.start)),
-        what: e.message().lines().collect::<Vec<_>>().join(", "),
+        what: toml_line(&e),
     })?;
     let mut names = BTreeSet::new();
     for parameter in &read.parameters {

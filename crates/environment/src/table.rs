@@ -7,6 +7,7 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use tiltyard_expr::Expr;
+use tiltyard_misspelt::toml_line;
 
 use crate::facts::Each;
 
@@ -175,7 +176,7 @@ impl Environment {
     /// Reads a TOML table.
     pub fn from_toml(table: toml::Table) -> Result<Environment, EnvironmentError> {
         let environment: Environment = table.try_into().map_err(|e: toml::de::Error| {
-            let what = e.message().lines().collect::<Vec<_>>().join(", ");
+            let what = toml_line(&e);
             // Only the whole text of the error has the key, in its last line.
             let shown = e.to_string();
             let key = shown

@@ -167,7 +167,10 @@ fn causes(runs: &[Summary]) -> Option<String> {
         .map(|run| run.cpus.iter().map(|c| c.busy_ns).sum::<u64>() as f64 / capacity(run))
         .collect();
     let busy = median_interval(&busy)?.median;
-    if busy == 0.0 {
+    if runs
+        .iter()
+        .all(|run| run.cpus.iter().all(|c| c.busy_ns == 0))
+    {
         return Some("no task ran before the end".to_owned());
     }
     let total = median(runs.iter().map(|run| run.switches.total()));

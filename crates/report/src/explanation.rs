@@ -108,8 +108,18 @@ impl Explanation {
         SMALL * a.max(b)
     }
 
-    /// What it comes to, in a sentence or two.
+    /// What it comes to, in a sentence or two, and whether it may be chance.
     pub fn conclusion(&self) -> String {
+        match self.seeds {
+            1 => {
+                self.finding()
+                    + " This is a single run of each: add --seeds 10 to see what may be chance."
+            }
+            _ => self.finding(),
+        }
+    }
+
+    fn finding(&self) -> String {
         let [a, b] = &self.schedulers;
         let (metric, difference) = (&self.metric, &self.difference);
         if difference.value == 0.0 {
@@ -152,10 +162,28 @@ impl Explanation {
             part => format!("switched off alone, it takes {} away", units::share(part)),
         };
         format!(
-            "The main cause is {}: {} of the difference; {takes}.",
+            "The main cause is {}: {} of the difference; {takes}.{}",
             cause.name,
-            units::share(share)
+            units::share(share),
+            self.others_against(share)
         )
+    }
+
+    /// Why a cause has more than the whole difference.
+    fn others_against(&self, share: f64) -> String {
+        if share <= 1.0 {
+            return String::new();
+        }
+        let causes = self.causes.iter().map(|c| (c.name.as_str(), c.share.value));
+        let parts = causes.chain([("what none of these explains", self.remainder.value)]);
+        let parts = parts.filter_map(|(name, value)| Some((name, self.part(value)?)));
+        match parts.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((name, part)) if part < 0.0 => format!(
+                " That is more than all of it, because other parts work the other way, most of all {name} ({}).",
+                units::share(part)
+            ),
+            _ => String::new(),
+        }
     }
 
     /// If the difference grows when everything is switched off, by the factor `rest`.
@@ -234,13 +262,13 @@ impl Explanation {
                  --mechanisms with six names at most is exact."
             ));
         }
-        all.push(match (self.seeds, self.coverage_ppm) {
-            (1, _) => "Single run of each, no interval over seeds; add --seeds 10.".to_owned(),
-            (seeds, ppm) => format!(
-                "Medians over {seeds} seeds; intervals of the shares in each seed, {} coverage.",
-                units::share(f64::from(ppm) / 1e6)
-            ),
-        });
+        if self.seeds > 1 {
+            all.push(format!(
+                "Medians over {} seeds; intervals of the shares in each seed, {} coverage.",
+                self.seeds,
+                units::share(f64::from(self.coverage_ppm) / 1e6)
+            ));
+        }
         all.extend(self.notes.iter().cloned());
         all
     }

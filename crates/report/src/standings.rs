@@ -460,7 +460,7 @@ fn worst_cases(of: &Standings, width: usize) -> String {
     lines.collect()
 }
 
-/// Where a scheduler is furthest behind the best that beats it; empty if none does.
+/// Where a scheduler fails, and where it is furthest behind the best that beats it; empty if neither.
 pub fn worst(of: &Standings, scheduler: usize, tally: &Tally) -> String {
     let one = |contest: usize| {
         let behind = of.contests[contest].behind(scheduler)?;
@@ -468,8 +468,13 @@ pub fn worst(of: &Standings, scheduler: usize, tally: &Tally) -> String {
         Some(format!("{distance} ({})", of.place(contest)))
     };
     let parts = [tally.worst, tally.worst_by_difference];
-    let parts: Vec<String> = parts.into_iter().flatten().filter_map(one).collect();
-    parts.join(", ")
+    let parts = parts.into_iter().flatten().filter_map(one);
+    let failed = (tally.failed > 0).then(|| format!("fails in {}", tally.failed));
+    failed
+        .into_iter()
+        .chain(parts)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Everything that failed, a line each.

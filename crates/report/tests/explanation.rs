@@ -67,12 +67,12 @@ none of these               0 /s      0 %
 all together             -400 /s    100 %
 
 The main cause is preemption: 75.0 % of the difference; switched off alone, it takes 90.0 % away.
+This is a single run of each: add --seeds 10 to see what may be chance.
 
 preemption (a, b): what preemption <does>
 switch (machine): what switch <does>
 noise (machine): what noise <does>
 
-Single run of each, no interval over seeds; add --seeds 10.
 Left out: something.
 ";
     assert_eq!(text(&sample(), 100), expected);
@@ -87,6 +87,7 @@ Left out: something.
 fn conclusions_are_only_as_strong_as_the_difference() {
     let conclusion = |change: fn(&mut Explanation)| {
         let mut of = sample();
+        of.seeds = 10;
         change(&mut of);
         let conclusion = of.conclusion();
         // Programs read the one, people the other.
@@ -102,6 +103,17 @@ fn conclusions_are_only_as_strong_as_the_difference() {
     assert!(
         chance.starts_with("The main cause") && chance.ends_with("may be chance."),
         "{chance}"
+    );
+    let single = conclusion(|of| of.seeds = 1);
+    assert!(single.contains("single run"), "{single}");
+    let more = conclusion(|of| {
+        of.causes[0].share = exactly(-500.0);
+        of.remainder = exactly(200.0);
+    });
+    assert!(
+        more.contains("125 % of the difference")
+            && more.ends_with("most of all what none of these explains (-50.0 %)."),
+        "{more}"
     );
     let rest = conclusion(|of| of.remainder = exactly(-320.0));
     assert!(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where the shipped schedulers, workloads and machines are.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -80,7 +81,13 @@ pub fn names_below(folder: &Path, suffix: &str) -> Result<Vec<String>, Error> {
 
 /// Reads an input file.
 pub fn read(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|e| Error::file(Role::Input, path, "read", e))
+    std::fs::read_to_string(path).map_err(|e| match e.kind() {
+        ErrorKind::InvalidData => Error::input(format!(
+            "{}: is not text (not UTF-8); name another file, or convert this one",
+            shown(path)
+        )),
+        _ => Error::file(Role::Input, path, "read", e),
+    })
 }
 
 /// Why a path that is not a file is none. Pipes are not read, because some inputs are read twice.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tiltyard_measure::{Figure, Recorder, Row, figures, rows};
+use tiltyard_misspelt::toml_line;
 use tiltyard_report::html;
 use tiltyard_report::lesson::{Lesson, Of, Panel, Probe, Probes, Question, Shown};
 use tiltyard_report::timeline::{Recorded, Timeline};
@@ -150,7 +151,7 @@ fn read(file: &Path) -> Result<File, Error> {
         let line = error
             .span()
             .map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        let what = toml_line(&error);
         let file = data::shown(file);
         Error::input(format!(
             "{file}:{line}: {what}; docs/teaching/README.md explains all keys"

@@ -127,6 +127,23 @@ fn default(rows: Vec<Row>) -> Result<Row, Error> {
     })
 }
 
+/// Says so if the default metric would be another one, which no run of one side has.
+pub(crate) fn passed_over(
+    chosen: &Row,
+    figures: &[Vec<Vec<Figure>>],
+    labels: &[&str; 2],
+) -> Option<String> {
+    let rows = rows(figures);
+    let usual = leading(&rows, |_| true).filter(|row| row.name != chosen.name)?;
+    let lacking = usual.cells.iter().position(Option::is_none)?;
+    Some(format!(
+        "{} would be the metric, but no run of {} has it{}.",
+        usual.name,
+        labels[lacking],
+        not_done(usual)
+    ))
+}
+
 /// What the workload serves per second, or else how long it takes, or else the first row of `tiltyard run` of which
 /// either direction is good; among the rows that are `usable`.
 pub(crate) fn leading(rows: &[Row], usable: impl Fn(&Row) -> bool) -> Option<&Row> {
@@ -244,6 +261,15 @@ mod tests {
     #[test]
     fn a_metric_of_one_side_is_refused_and_no_default() {
         let runs = runs();
+        let default = choose(None, &runs, &["a", "b"]).unwrap();
+        let note = passed_over(&default, &runs, &["a", "b"]).unwrap();
+        assert!(
+            note.starts_with("make.completion_us would be the metric, but no run of b has it"),
+            "{note}"
+        );
+        let both = [runs[0].clone(), runs[0].clone()];
+        let default = choose(None, &both, &["a", "b"]).unwrap();
+        assert_eq!(passed_over(&default, &both, &["a", "b"]), None);
         let error = chosen(Some("completion_us"), &runs).unwrap_err();
         assert!(
             error.contains("no run of b has it: the work was not done"),

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! "did you mean": the known name that is closest to what was typed.
 
-use tiltyard_workload::distance;
-
-/// The nearest of `known`, if it is close enough to be intended.
-pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let by_distance = known.into_iter().map(|name| (distance(typed, name), name));
-    let (distance, name) = by_distance.min()?;
-    (distance <= 1 + typed.chars().count() / 4).then_some(name)
-}
+use tiltyard_misspelt::distance;
+pub use tiltyard_misspelt::nearest;
 
 /// More names than this are not all listed in an error.
 const FEW: usize = 40;
@@ -23,11 +17,19 @@ pub fn hint(typed: &str, known: &[String]) -> String {
         .map(String::as_str)
         .filter(|name| typed.len() > 1 && begins_with(name, typed))
         .collect();
+    let contain: Vec<&str> = known
+        .iter()
+        .map(String::as_str)
+        .filter(|name| typed.len() > 2 && name.contains(typed))
+        .collect();
     match nearest(typed, known.iter().map(String::as_str)) {
         _ if (1..=CHOICE).contains(&begin.len()) => {
             format!("did you mean {}?", begin.join(" or "))
         }
         Some(name) => format!("did you mean {name}?"),
+        None if (1..=CHOICE).contains(&contain.len()) => {
+            format!("did you mean {}?", contain.join(" or "))
+        }
         None if known.is_empty() => "there are none".to_owned(),
         None if known.len() <= FEW => format!("there are {}", known.join(", ")),
         None => {
@@ -64,17 +66,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_near_names_are_offered() {
-        let known = ["opteron1", "opteron32", "smp2"];
-        assert_eq!(nearest("opteron", known), Some("opteron1"));
-        assert_eq!(nearest("smp", known), Some("smp2"));
-        assert_eq!(nearest("sparc", known), None);
-        assert_eq!(nearest("x", []), None);
-        assert_eq!(nearest("OPTERON1", known), Some("opteron1"));
-        assert_eq!(nearest("msp2", known), Some("smp2"), "two letters swapped");
-    }
-
-    #[test]
     fn what_begins_as_typed_is_asked_about() {
         let known = ["xeon-e3", "xeon-x5650", "smp2", "smp4-arm"].map(str::to_owned);
         let asked = |typed| hint(typed, &known);
@@ -89,6 +80,17 @@ mod tests {
             "there are xeon-e3, xeon-x5650, smp2, smp4-arm"
         );
         assert_eq!(asked("xeon-x"), "did you mean xeon-x5650?");
+    }
+
+    #[test]
+    fn what_contains_the_typed_is_asked_about_if_nothing_is_near() {
+        let known = ["base_slice", "busy_factor", "wakeup_gran"].map(str::to_owned);
+        assert_eq!(hint("slice", &known), "did you mean base_slice?");
+        assert_eq!(
+            hint("ce", &known),
+            "there are base_slice, busy_factor, wakeup_gran",
+            "two letters say too little"
+        );
     }
 
     #[test]

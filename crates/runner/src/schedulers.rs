@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tiltyard_environment::Environment;
+use tiltyard_misspelt::toml_line;
 
 use crate::Error;
 use crate::data;
@@ -222,7 +223,7 @@ fn values(
 
 fn read_file(file: &Path) -> Result<PresetFile, Error> {
     toml::from_str(&data::read(file)?).map_err(|e| {
-        let what = e.message().lines().collect::<Vec<_>>().join(", ");
+        let what = toml_line(&e);
         let help = "write [PRESET], description = \"...\", set = { tunable = value }";
         Error::input(format!("{}: {what}; {help}", data::shown(file)))
     })
@@ -404,10 +405,17 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
         Some((tunable, value)) => {
             format!("write tunables after a scheduler's name: NAME:{tunable}={value}")
         }
-        None => nearest::hint(name, &known),
+        None => own_file(name).unwrap_or_else(|| nearest::hint(name, &known)),
     };
     let what = format!("no scheduler or preset has this name; {hint}");
     Err(unknown(argument, what))
+}
+
+/// The hint for a user who left out the suffix of a file of theirs.
+fn own_file(name: &str) -> Option<String> {
+    let files = [format!("{name}.bpf.c"), format!("{name}/{name}.bpf.c")];
+    let file = files.iter().find(|file| Path::new(file).is_file())?;
+    Some(format!("did you mean the file {file}?"))
 }
 
 /// `FOLDER/PRESET`: a preset of the scheduler in a folder of the user's own.

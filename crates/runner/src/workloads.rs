@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use tiltyard_model::Machine;
-use tiltyard_workload::{ReadError, Workload};
+use tiltyard_workload::{PatchError, ReadError, Workload};
 
 use crate::Error;
 use crate::data;
@@ -137,7 +137,10 @@ pub fn load_changed(
     let mut file = data::shown(&path);
     let mut text = data::read(&path)?;
     in_use::is_read(&path);
-    let wrong = |e| Error::input(format!("{file}: {e}"));
+    let wrong = |e| match e {
+        PatchError::Syntax { is_patch: true, .. } => Error::input(format!("{e} (for {file})")),
+        e => Error::input(format!("{file}: {e}")),
+    };
     if patch != UNCHANGED {
         text = tiltyard_workload::patch(&text, patch).map_err(wrong)?;
     }

@@ -6,6 +6,14 @@ use tiltyard_runner::guest::Guest;
 use tiltyard_runner::{Error, duration, machines, shell, workloads};
 use tiltyard_workload::Workload;
 
+/// One of several names that are separated by commas.
+pub fn listed(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a name is missing before or after a comma".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
+
 /// What the simulated machine runs.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunFlags {
@@ -23,6 +31,7 @@ pub struct RunFlags {
         long = "scheduler",
         value_name = "S",
         value_delimiter = ',',
+        value_parser = listed,
         required = true
     )]
     pub schedulers: Vec<String>,

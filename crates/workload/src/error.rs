@@ -72,8 +72,8 @@ impl std::error::Error for WriteError {}
 pub enum PatchError {
     /// A text is not JSON.
     Syntax {
-        /// "the workload" or "the patch".
-        of: &'static str,
+        /// Whether it is the patch; otherwise the workload.
+        is_patch: bool,
         what: String,
         way_out: &'static str,
     },
@@ -96,7 +96,12 @@ pub enum PatchError {
 impl fmt::Display for PatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PatchError::Syntax { of, what, way_out } => write!(f, "{of}: {what}; {way_out}"),
+            PatchError::Syntax {
+                is_patch: true,
+                what,
+                way_out,
+            } => write!(f, "the patch is not JSON: {what}; {way_out}"),
+            PatchError::Syntax { what, way_out, .. } => write!(f, "{what}; {way_out}"),
             PatchError::NoKey { path } => write!(f, "{path}: there is no such key to patch"),
             PatchError::NoKeys { path, is } => {
                 write!(f, "{path} is {is}, which has no keys to patch")

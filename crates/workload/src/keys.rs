@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The words of the dialect: which keys exist where, and which one was probably meant.
 
+use tiltyard_misspelt::nearest;
+
 /// Kinds of events of rt-app. A key is an event when it begins with one of these; the longest wins,
 /// so that `runtime0` is no `run` and `memrun` no `mem`.
 pub(crate) const RTAPP_EVENTS: &[&str] = &[
@@ -193,42 +195,10 @@ pub(crate) fn suffix_fault<'k>(
             let same_kind = unit_of(kind) == "microseconds";
             Some(SuffixFault::Unit(micros.filter(|_| same_kind)))
         }
-        _ => Some(SuffixFault::Misspelt(nearest(key, known).unwrap_or(kind))),
+        _ => Some(SuffixFault::Misspelt(
+            nearest(key, known.copied()).unwrap_or(kind),
+        )),
     }
-}
-
-/// The known key nearest to `key`, if any is close enough to have been meant.
-pub(crate) fn nearest<'k>(
-    key: &str,
-    known: impl Iterator<Item = &'k &'static str>,
-) -> Option<&'static str> {
-    let limit = (key.chars().count() / 3).clamp(1, 3);
-    known
-        .copied()
-        .map(|word| (distance(key, word), word))
-        .filter(|(d, _)| *d <= limit)
-        .min()
-        .map(|(_, word)| word)
-}
-
-/// The same among names that the file itself gives.
-pub(crate) fn nearest_name<'n>(
-    name: &str,
-    known: impl Iterator<Item = &'n str>,
-) -> Option<&'n str> {
-    let limit = (name.chars().count() / 3).clamp(1, 3);
-    known
-        .map(|word| (distance(name, word), word))
-        .filter(|(d, _)| *d <= limit)
-        .min()
-        .map(|(_, word)| word)
-}
-
-/// Edit distance: an insertion, deletion, replacement or swap of neighbours counts 1. Case is ignored. Long names are compared by
-/// their first 64 characters.
-pub fn distance(a: &str, b: &str) -> usize {
-    let letters = |s: &str| s.to_ascii_lowercase().chars().take(64).collect::<String>();
-    strsim::osa_distance(&letters(a), &letters(b))
 }
 
 #[cfg(test)]
@@ -318,9 +288,9 @@ mod tests {
 
     #[test]
     fn the_nearest_key_is_named() {
-        assert_eq!(nearest("prioriti", ATTRS.iter()), Some("priority"));
-        assert_eq!(nearest("lopo", PHASE.iter()), Some("loop"));
-        assert_eq!(nearest("Policy", ATTRS.iter()), Some("policy"));
-        assert_eq!(nearest("exec", ATTRS.iter()), None);
+        assert_eq!(nearest("prioriti", ATTRS.iter().copied()), Some("priority"));
+        assert_eq!(nearest("lopo", PHASE.iter().copied()), Some("loop"));
+        assert_eq!(nearest("Policy", ATTRS.iter().copied()), Some("policy"));
+        assert_eq!(nearest("exec", ATTRS.iter().copied()), None);
     }
 }

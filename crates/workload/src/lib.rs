@@ -49,7 +49,6 @@ mod visit;
 mod write;
 
 pub use error::{PatchError, ReadError, WriteError};
-pub use keys::distance;
 pub use patch::{patch, scale};
 pub use program::*;
 pub use read::read;

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 /// The text of a workload file after `patch`, a JSON object: what it names is replaced, `null` removes, all else stays.
 /// Comments go.
 pub fn patch(text: &str, patch: &str) -> Result<String, PatchError> {
-    let mut target = parse(text, "the workload")?;
-    merge(&mut target, &parse(patch, "the patch")?, "")?;
+    let mut target = parse(text, false)?;
+    merge(&mut target, &parse(patch, true)?, "")?;
     Ok(node(&target).print())
 }
 
@@ -21,7 +21,7 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, PatchError> 
     let no_number = || PatchError::NoNumber {
         path: path.to_owned(),
     };
-    let mut target = parse(text, "the workload")?;
+    let mut target = parse(text, false)?;
     let number = path.split('.').try_fold(&mut target, |value, key| {
         let NodeKind::Object(members) = &mut value.kind else {
             return None;
@@ -43,9 +43,9 @@ pub fn scale(text: &str, path: &str, factor: f64) -> Result<String, PatchError> 
     Ok(node(&target).print())
 }
 
-fn parse(text: &str, of: &'static str) -> Result<Value, PatchError> {
+fn parse(text: &str, is_patch: bool) -> Result<Value, PatchError> {
     json::parse(text).map_err(|e| PatchError::Syntax {
-        of,
+        is_patch,
         what: e.what,
         way_out: e.way_out,
     })
@@ -164,7 +164,8 @@ mod tests {
                 r#"{"tasks":{"hog":{"run":5,"run":6}}}"#,
                 "the patch gives tasks.hog.run twice; keep one",
             ),
-            ("{", "the patch: "),
+            ("{", "the patch is not JSON: "),
+            ("{tasks}", "the patch is not JSON: found 't'"),
         ] {
             let error = patch(HOGS, change).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

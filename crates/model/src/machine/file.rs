@@ -9,6 +9,8 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
 use super::topology::{LOCAL, Topology};
+use tiltyard_misspelt::toml_line;
+
 use super::{Costs, Jitter, Machine, MachineError, Noise, Per, synthetic};
 
 /// Largest cost: one second. Larger ones are typing errors, and would overflow sums.
@@ -179,9 +181,14 @@ impl Source<'_> {
     }
 
     fn syntax(&self, error: &toml::de::Error) -> MachineError {
-        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        let what = toml_line(error);
+        let span = error.span().unwrap_or(0..0);
         let help = "machines/opteron1.toml shows every key";
-        self.error(error.span().unwrap_or(0..0), what, help)
+        // What is missing is missing in a whole table, which no line's key names.
+        match what.starts_with("missing field") {
+            true => MachineError::in_file(self.text, self.file, span, what, help),
+            false => self.error(span, what, help),
+        }
     }
 
     fn topology(&self, read: &File) -> Result<Topology, MachineError> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tiltyard_claims::absent;
 use tiltyard_measure::{Amount, Better, Unit};
+use tiltyard_misspelt::toml_line;
 use toml::Spanned;
 
 use super::plan::Size;
@@ -102,7 +103,7 @@ pub fn read(path: &Path) -> Result<Campaign, Error> {
 
 fn parse(source: Source) -> Result<Campaign, Error> {
     let file: File = toml::from_str(&source.text).map_err(|error| {
-        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        let what = toml_line(&error);
         let help = "docs/reference/campaign-files.md explains all keys";
         source.fault(error.span().unwrap_or(0..0), &what, help)
     })?;
@@ -120,7 +121,7 @@ fn parse(source: Source) -> Result<Campaign, Error> {
     for table in &file.workload {
         let discipline = discipline(&source, table, &machines)?;
         if disciplines.iter().any(|d| d.name == discipline.name) {
-            return Err(twice(&source, &table.workload, &discipline.name));
+            return Err(twice(&source, &table.workload, &discipline.name, RENAME));
         }
         disciplines.push(discipline);
     }
@@ -139,10 +140,12 @@ fn parse(source: Source) -> Result<Campaign, Error> {
     })
 }
 
-fn twice(source: &Source, place: &Spanned<String>, name: &str) -> Error {
+fn twice(source: &Source, place: &Spanned<String>, name: &str, help: &str) -> Error {
     let what = format!("\"{name}\" is there twice");
-    source.fault(place.span(), &what, "give one of them another name")
+    source.fault(place.span(), &what, help)
 }
+
+const RENAME: &str = "give one of them another name";
 
 /// What a name of an input is wrong with, at its place; errors in that input's own file keep theirs.
 fn at<T>(
@@ -175,7 +178,7 @@ fn schedulers_of(
     let mut all: Vec<Named> = Vec::new();
     for (argument, choice) in list_of.iter().zip(choices) {
         if all.iter().any(|known| known.name == choice.label) {
-            return Err(twice(source, argument, &choice.label));
+            return Err(twice(source, argument, &choice.label, "leave one out"));
         }
         all.push(Named {
             name: choice.label,
@@ -202,7 +205,7 @@ fn machines_of(source: &Source, tables: &[MachineTable]) -> Result<Vec<Named>, E
             span: Some(table.machine.span()),
         };
         if all.iter().any(|known| known.name == named.name) {
-            return Err(twice(source, &table.machine, &named.name));
+            return Err(twice(source, &table.machine, &named.name, RENAME));
         }
         all.push(named);
     }
@@ -417,7 +420,12 @@ reason = "r"
                 2,
                 vec!["schedulers = \"rrr\"", "did you mean rr?"],
             ),
-            ("\"rr\"", "\"fifo\"", 2, vec!["\"fifo\" is there twice"]),
+            (
+                "\"rr\"",
+                "\"fifo\"",
+                2,
+                vec!["\"fifo\" is there twice; leave one out"],
+            ),
             ("[\"fifo\", \"rr\"]", "[]", 2, vec!["name one at least"]),
             (
                 "ideal1",

@@ -286,16 +286,37 @@ impl<'a> Judge<'a> {
                 what: format!("a task of {app} waited {waited} for a CPU; the limit is {limit}"),
             });
         }
-        let not_done = match (&self.row, self.discipline.metric.as_ref()) {
-            (Some(row), _) => row.name.ends_with(".completion_us"),
-            (None, Some(metric)) => metric.name.ends_with("completion_us"),
-            (None, None) => false,
+        let (short, what) = self.lack();
+        value.is_none().then(|| fault(Kind::Lacks, short, &what))
+    }
+
+    /// Why a run that ended has no value, in a word or two and in a sentence.
+    fn lack(&self) -> (&'static str, String) {
+        let metric = self.discipline.metric.as_ref();
+        let name = match (&self.row, metric) {
+            (Some(row), _) => &row.name,
+            (None, Some(metric)) => &metric.name,
+            (None, None) => return ("no value", "no metric could be compared".to_owned()),
         };
-        let (short, what) = match not_done {
-            true => ("not done", "the work was not done when the run ended"),
-            false => ("no value", "the run does not have the metric"),
-        };
-        value.is_none().then(|| fault(Kind::Lacks, short, what))
+        if metric.is_some_and(|metric| metric.sql.is_some()) {
+            return ("no value", format!("the query for {name} gave NULL"));
+        }
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let of_requests = last.starts_with("latency") || last.starts_with("throughput");
+        match last {
+            "completion_us" => (
+                "not done",
+                format!("{name}: the work was not done when the run ended"),
+            ),
+            _ if of_requests => (
+                "no value",
+                format!("{name}: no request ended within the run"),
+            ),
+            _ => (
+                "no value",
+                format!("{name}: nothing of it was observed in the run"),
+            ),
+        }
     }
 }
 

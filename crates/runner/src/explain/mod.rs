@@ -94,15 +94,16 @@ pub fn explain(
     progress.begin(Total::Runs(cells.len() as u64));
     let all = |cells: &[Cell]| run_all(question, &mechanisms, cells, cache, progress);
     let measured = all(&first).and_then(|done| {
-        let row = metric_of(question, &first, &done)?;
+        let (row, note) = metric_of(question, &first, &done)?;
         let same = is_same(&row, &first, &done);
         if same {
             others.clear();
         }
-        Ok((row, same, done, all(&others)?))
+        Ok((row, note, same, done, all(&others)?))
     });
     progress.end();
-    let (row, same, mut done, rest) = measured?;
+    let (row, note, same, mut done, rest) = measured?;
+    mechanisms.notes.splice(0..0, note);
     if same {
         // Nothing has been switched off.
         mechanisms.all.clear();
@@ -216,14 +217,24 @@ fn name_of(question: &Question, mechanisms: &Mechanisms, &(side, off, seed): &Ce
     format!("{label}{}, seed {seed}", mechanisms.words(off))
 }
 
-/// The metric, from the runs with everything on.
-fn metric_of(question: &Question, cells: &[Cell], done: &[Vec<Figure>]) -> Result<Row, Error> {
+/// The metric, from the runs with everything on, and what there is to say about the choice.
+fn metric_of(
+    question: &Question,
+    cells: &[Cell],
+    done: &[Vec<Figure>],
+) -> Result<(Row, Option<String>), Error> {
     let of_side = |side: usize| {
         let own = cells.iter().zip(done).filter(|(cell, _)| cell.0 == side);
         own.map(|(_, figures)| figures.clone()).collect()
     };
     let labels = [0, 1].map(|side| question.schedulers[side].choice.label.as_str());
-    metric::choose(question.metric, &[of_side(0), of_side(1)], &labels)
+    let figures = [of_side(0), of_side(1)];
+    let row = metric::choose(question.metric, &figures, &labels)?;
+    let note = match question.metric {
+        Some(_) => None,
+        None => metric::passed_over(&row, &figures, &labels),
+    };
+    Ok((row, note))
 }
 
 /// Whether both sides have the same value in each seed.

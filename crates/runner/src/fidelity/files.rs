@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tiltyard_fidelity::page;
 use tiltyard_fidelity::set::{Results, Set};
+use tiltyard_misspelt::toml_line;
 use tiltyard_model::Machine;
 
 use crate::{Error, data, output, workloads};
@@ -24,8 +25,7 @@ impl Shipped {
     pub fn read() -> Result<Shipped, Error> {
         let folder = data::folder()?.join("fidelity");
         let path = folder.join("set.toml");
-        let set = Set::parse(&data::read(&path)?)
-            .map_err(|e| wrong(&path, &e.message().lines().collect::<Vec<_>>().join(", ")))?;
+        let set = Set::parse(&data::read(&path)?).map_err(|e| wrong(&path, &toml_line(&e)))?;
         let workloads = data::names(&folder.join("workloads"), ".json")?;
         Ok(Shipped {
             set,

@@ -15,7 +15,7 @@ use tiltyard_workload::Workload;
 
 use super::list::Format;
 use crate::failure::{self, Code, Failure};
-use crate::flags::RunFlags;
+use crate::flags::{RunFlags, listed};
 use crate::progress::{Bar, Steps};
 use crate::{interrupt, terminal};
 
@@ -54,16 +54,16 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Flags {
     /// Only these workloads of the campaign, by their names in its tables; separated by commas.
-    #[arg(short, long = "workload", value_name = "NAMES", value_delimiter = ',')]
+    #[arg(short, long = "workload", value_name = "NAMES", value_delimiter = ',', value_parser = listed)]
     workloads: Vec<String>,
     /// Only these machines: names in the campaign, or any that tiltyard run -m takes (host: a simulation of this computer).
-    #[arg(short, long = "machine", value_name = "NAMES|M", value_delimiter = ',')]
+    #[arg(short, long = "machine", value_name = "NAMES|M", value_delimiter = ',', value_parser = listed)]
     machines: Vec<String>,
     /// Only these of its schedulers.
-    #[arg(short, long = "scheduler", value_name = "NAMES", value_delimiter = ',')]
+    #[arg(short, long = "scheduler", value_name = "NAMES", value_delimiter = ',', value_parser = listed)]
     schedulers: Vec<String>,
     /// Also these schedulers, as for tiltyard run -s.
-    #[arg(long, value_name = "S", value_delimiter = ',')]
+    #[arg(long, value_name = "S", value_delimiter = ',', value_parser = listed)]
     with: Vec<String>,
     /// Seeds 1 to N for each run [default: the campaign's; 6 are the fewest with which a scheduler can win].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -12,7 +12,7 @@ use tiltyard_runner::schedulers::Choice;
 use tiltyard_runner::{Progress, machines, schedulers, workloads};
 
 use crate::failure::Failure;
-use crate::flags::RunFlags;
+use crate::flags::{RunFlags, listed};
 use crate::progress::{Bar, Steps};
 use crate::{interrupt, terminal};
 
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// Only these mechanisms, separated by commas: six are exact, and fewer need fewer runs [default: all].
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = listed)]
     mechanisms: Vec<String>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]

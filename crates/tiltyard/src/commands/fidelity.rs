@@ -12,6 +12,7 @@ use tiltyard_runner::{nearest, workloads};
 
 use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
+use crate::flags::listed;
 use crate::progress::Steps;
 
 /// Run a fixed set of workloads in real kernels and in the simulated machine, and show the differences.
@@ -34,7 +35,7 @@ Examples:
 The exit code is 0 however large the errors are: they are the result.")]
 pub struct Args {
     /// Only this setting of the set; may be given more than once.
-    #[arg(long = "setting", value_name = "NAME", value_delimiter = ',')]
+    #[arg(long = "setting", value_name = "NAME", value_delimiter = ',', value_parser = listed)]
     settings: Vec<String>,
     /// Only this workload of the set, or a workload file of your own; may be given more than once. Metrics are per app: tasks
     /// that name none are measured as one.
@@ -42,7 +43,8 @@ pub struct Args {
         short,
         long = "workload",
         value_name = "NAME|FILE",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = listed
     )]
     workloads: Vec<String>,
     /// Schedulers, instead of those of the set: NAME for both machines, or SIMULATED=REAL ("default": the kernel's own).
@@ -51,6 +53,7 @@ pub struct Args {
         long = "scheduler",
         value_name = "NAME[=REAL]",
         value_delimiter = ',',
+        value_parser = listed,
         conflicts_with = "settings"
     )]
     schedulers: Vec<String>,

@@ -21,7 +21,7 @@ use tiltyard_runner::{applications, duration, kernel_fault, window, workloads};
 
 use super::list::Format;
 use crate::failure::{Code, Failure};
-use crate::flags::GuestFlags;
+use crate::flags::{GuestFlags, listed};
 use crate::kernel_page;
 use crate::progress::Steps;
 use crate::{interrupt, terminal};
@@ -57,6 +57,7 @@ pub struct Args {
         long = "scheduler",
         value_name = "S",
         value_delimiter = ',',
+        value_parser = listed,
         required_unless_present_any = ["check", "list"]
     )]
     schedulers: Vec<String>,

@@ -137,7 +137,7 @@ struct Gathered {
 /// The workloads of a list; `None` for one, which may be a file with a comma in its name.
 fn several(args: &Args) -> Option<Vec<String>> {
     let typed = &args.runs.workload;
-    let names: Vec<String> = typed.split(',').map(str::to_owned).collect();
+    let names: Vec<String> = typed.split(',').map(|n| n.trim().to_owned()).collect();
     (names.len() > 1 && !Path::new(typed).is_file()).then_some(names)
 }
 

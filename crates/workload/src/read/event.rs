@@ -4,8 +4,8 @@
 use super::Reader;
 use super::names::Shared;
 use crate::json::{Member, NodeKind, Value};
-use crate::keys;
 use crate::program::*;
+use tiltyard_misspelt::nearest;
 
 /// Where an event stands.
 #[derive(Clone)]
@@ -266,7 +266,7 @@ impl Reader<'_> {
         let name = self.string(member)?;
         let found = self.tasks.iter().position(|task| task == name);
         if found.is_none() {
-            let way_out = match keys::nearest_name(name, self.tasks.iter().map(String::as_str)) {
+            let way_out = match nearest(name, self.tasks.iter().map(String::as_str)) {
                 Some(nearest) => format!("did you mean {nearest}?"),
                 None => "write the name of a task of this file".to_string(),
             };

@@ -20,6 +20,7 @@ use crate::keys;
 use crate::program::*;
 use names::Names;
 use std::ops::Range;
+use tiltyard_misspelt::nearest;
 
 /// More mistakes than this are not worth reading.
 const MAX_ERRORS: usize = 50;
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_key(&mut self, member: &Member, known: &[&[&'static str]]) {
-        let way_out = match keys::nearest(&member.key, known.iter().copied().flatten()) {
+        let way_out = match nearest(&member.key, known.iter().copied().flatten().copied()) {
             Some(nearest) => format!("did you mean {nearest}?"),
             None => {
                 let mut words: Vec<&str> = known.iter().copied().flatten().copied().collect();

@@ -8,6 +8,7 @@ use crate::json::Value;
 use crate::keys;
 use crate::program::*;
 use std::collections::HashMap;
+use tiltyard_misspelt::nearest;
 
 /// Members of all arrays together; a workload that needs more is a mistake in `count`.
 pub(super) const MAX_MEMBERS: usize = 4_000_000;
@@ -271,7 +272,7 @@ impl Reader<'_> {
             .keys()
             .filter(|(k, _)| *k == kind)
             .map(|(_, name)| name.as_str());
-        let way_out = match keys::nearest_name(name, known) {
+        let way_out = match nearest(name, known) {
             Some(nearest) => format!("did you mean {nearest}?"),
             None => format!(
                 "declare it: \"{}\": {{ \"{section}\": {{ {name:?}: ... }} }}",

@@ -8,6 +8,7 @@ use crate::json::{Member, NodeKind, Value};
 use crate::keys;
 use crate::program::*;
 use std::collections::HashSet;
+use tiltyard_misspelt::nearest;
 
 impl Reader<'_> {
     pub(super) fn read_tasks(&mut self, tasks: &[Member]) {
@@ -206,7 +207,7 @@ impl Reader<'_> {
             Some(at) => *at,
             None => {
                 let apps = self.workload.apps.iter().map(|app| app.name.as_str());
-                let way_out = match keys::nearest_name(&name, apps) {
+                let way_out = match nearest(&name, apps) {
                     Some(nearest) => format!("did you mean {nearest}?"),
                     None => format!(
                         "declare it under \"{}\": {{ \"apps\": ... }}",
