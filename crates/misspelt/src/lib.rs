@@ -4,7 +4,7 @@
 /// The known word that is nearest to the typed one, if it is close enough to have been meant; the first in the alphabet if
 /// several are.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (typed.chars().count() / 3).clamp(1, 3);
+    let limit = 1 + typed.chars().count() / 4;
     known
         .into_iter()
         .map(|word| (distance(typed, word), word))

@@ -269,6 +269,8 @@ pub trait EventSink {
     fn callback_name(&mut self, _callback: u16, _name: &str) {}
     /// `name` will be called `place` in [`EventKind::Access`].
     fn place_name(&mut self, _place: u16, _name: &str) {}
+    /// The scheduler printed a line (`bpf_printk`).
+    fn printed(&mut self, _time_ns: u64, _cpu: Cpu, _line: &str) {}
     /// Whether this sink uses accesses of a callback to a place, by their names. An arena may leave out those that nobody uses.
     fn uses_access(&self, _callback: &str, _place: &str) -> bool {
         true
@@ -306,6 +308,10 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
         self.0.place_name(place, name);
         self.1.place_name(place, name);
     }
+    fn printed(&mut self, time_ns: u64, cpu: Cpu, line: &str) {
+        self.0.printed(time_ns, cpu, line);
+        self.1.printed(time_ns, cpu, line);
+    }
     fn uses_access(&self, callback: &str, place: &str) -> bool {
         self.0.uses_access(callback, place) || self.1.uses_access(callback, place)
     }
@@ -342,6 +348,9 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     }
     fn place_name(&mut self, place: u16, name: &str) {
         (**self).place_name(place, name);
+    }
+    fn printed(&mut self, time_ns: u64, cpu: Cpu, line: &str) {
+        (**self).printed(time_ns, cpu, line);
     }
     fn uses_access(&self, callback: &str, place: &str) -> bool {
         (**self).uses_access(callback, place)
@@ -383,6 +392,11 @@ impl<S: EventSink> EventSink for Option<S> {
     fn place_name(&mut self, place: u16, name: &str) {
         if let Some(sink) = self {
             sink.place_name(place, name);
+        }
+    }
+    fn printed(&mut self, time_ns: u64, cpu: Cpu, line: &str) {
+        if let Some(sink) = self {
+            sink.printed(time_ns, cpu, line);
         }
     }
     fn uses_access(&self, callback: &str, place: &str) -> bool {

@@ -2,7 +2,8 @@
 //! A trace for Perfetto's UI and SQL: a sink that writes events as they come.
 //!
 //! Scheduling events become ftrace events in bundles per CPU, as from a traced kernel. Queue depths and
-//! probes become counter tracks, requests slices and marks instants on tracks of their tasks. Overhead
+//! probes become counter tracks, requests slices and marks instants on tracks of their tasks, what schedulers print instants on
+//! a track of the CPU. Overhead
 //! events are not written: the format has no event for time that a CPU loses within a task.
 
 mod wire;
@@ -124,6 +125,9 @@ fn thread_track(tid: Tid) -> u64 {
 }
 fn request_track(tid: Tid) -> u64 {
     3 << 32 | u64::from(tid.0)
+}
+fn printk_track(cpu: Cpu) -> u64 {
+    4 << 32 | u64::from(cpu.0)
 }
 fn probe_track(probe: u16, key: u32) -> u64 {
     (16 + u64::from(probe)) << 32 | u64::from(key)
@@ -305,6 +309,10 @@ impl<W: Write> Writer<W> {
         let parent = self.declare_thread(tid);
         let track = request_track(tid);
         self.declare(track, parent, "requests", false);
+        self.on_track(time_ns, track, kind, name);
+    }
+
+    fn on_track(&mut self, time_ns: u64, track: u64, kind: u64, name: &str) {
         let mut body = Message::new();
         body.uint(field::track_event::TYPE, kind)
             .uint(field::track_event::TRACK_UUID, track)
@@ -485,6 +493,12 @@ impl<W: Write> EventSink for Writer<W> {
             | EventKind::Access { .. }
             | EventKind::RunqueueLock { .. } => {}
         }
+    }
+
+    fn printed(&mut self, time_ns: u64, cpu: Cpu, line: &str) {
+        let track = printk_track(cpu);
+        self.declare(track, None, &format!("bpf_printk, CPU {cpu}"), false);
+        self.on_track(time_ns, track, event_type::INSTANT, line.trim_end());
     }
 
     fn request_class(&mut self, class: u16, name: &str) {

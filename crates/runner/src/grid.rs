@@ -12,8 +12,7 @@ use crate::event_dir::EventDir;
 use crate::grouping::By;
 use crate::objects::Built;
 use crate::origin::{SimOrigin, SimShared};
-use crate::output::Output;
-use crate::simulation::{self, Experiment, Run};
+use crate::simulation::{self, Experiment, Run, Written};
 use crate::tables::Tables;
 use crate::{Error, Progress, Total};
 
@@ -33,8 +32,8 @@ pub struct Grid<'a> {
 
 /// What runs write besides their results.
 pub struct Outputs<'a> {
-    /// A Perfetto trace; taken by the first run.
-    pub trace: Mutex<Option<Output>>,
+    /// Files of one run; taken by the first.
+    pub written: Mutex<Written>,
     /// Where tables of events and metrics go.
     pub tables: Option<&'a Tables>,
     /// Where events go.
@@ -103,7 +102,8 @@ fn cell(
     progress: &dyn Progress,
 ) -> Result<Cell, Error> {
     let experiment = grid.experiment;
-    let trace = outputs.trace.lock().ok().and_then(|mut t| t.take());
+    let written = outputs.written.lock();
+    let written = written.map_or_else(|_| Written::default(), |mut w| std::mem::take(&mut *w));
     let workload = experiment.workload;
     let origin_ns = simulation::origin_ns(workload);
     let tables = outputs.tables;
@@ -116,7 +116,14 @@ fn cell(
     let recorder = (grid.by != By::App).then(|| Recorder::new(simulation::recorded(experiment)));
     let mut view = grid.by.regroup(workload, (timeline, recorder));
     let mut listener = ((events.as_mut(), kept.as_mut()), &mut view);
-    let run = simulation::run(experiment, scheduler, seed, trace, &mut listener, progress)?;
+    let run = simulation::run(
+        experiment,
+        scheduler,
+        seed,
+        written,
+        &mut listener,
+        progress,
+    )?;
     let (timeline, recorder) = view.sink;
     let timeline = timeline.map(|t| t.finish(run.outcome.end_ns));
     let view = recorder.map(|r| r.finish(run.outcome.end_ns));

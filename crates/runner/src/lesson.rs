@@ -11,7 +11,7 @@ use tiltyard_report::lesson::{Lesson, Of, Panel, Probe, Probes, Question, Shown}
 use tiltyard_report::timeline::{Recorded, Timeline};
 
 use crate::grouping::By;
-use crate::simulation::{self, Experiment};
+use crate::simulation::{self, Experiment, Written};
 use crate::{Error, Progress};
 use crate::{data, duration, in_use, machines, metric, objects, schedulers, window, workloads};
 
@@ -228,7 +228,14 @@ fn run(lesson: &File, what: &What, progress: &dyn Progress) -> Result<Done, Erro
     let probes = Probes::new(origin_ns, window.from_ns, window.to_ns.unwrap_or(u64::MAX));
     let recorder = Recorder::new(simulation::recorded(&experiment));
     let mut view = By::Task.regroup(&workload, ((timeline, probes), recorder));
-    let run = simulation::run(&experiment, &built, 1, None, &mut view, progress)?;
+    let run = simulation::run(
+        &experiment,
+        &built,
+        1,
+        Written::default(),
+        &mut view,
+        progress,
+    )?;
     let ((timeline, probes), recorder) = view.sink;
     let timeline = timeline.finish(run.outcome.end_ns);
     let probes = probes.finish();

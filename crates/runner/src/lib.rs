@@ -6,7 +6,7 @@
 //! progress goes to a [`Progress`]. Nothing here prints or ends the process.
 //!
 //! ```no_run
-//! use tiltyard_runner::simulation::{self, Experiment};
+//! use tiltyard_runner::simulation::{self, Experiment, Written};
 //! use tiltyard_runner::{machines, objects, schedulers, workloads};
 //!
 //! fn main() -> Result<(), tiltyard_runner::Error> {
@@ -17,7 +17,7 @@
 //!         duration_ns: Some(2_000_000_000),
 //!         ..Experiment::new(&machine, &workload)
 //!     };
-//!     let run = simulation::run(&experiment, &scheduler, 1, None, &mut (), &())?;
+//!     let run = simulation::run(&experiment, &scheduler, 1, Written::default(), &mut (), &())?;
 //!     for app in &run.summary.apps {
 //!         println!("{}: p99 of wakeups {} ns", app.app, app.wakeup.p99_ns);
 //!     }
@@ -69,6 +69,7 @@ pub mod nearest;
 pub mod objects;
 pub mod origin;
 pub mod output;
+mod printk;
 pub mod program;
 mod progress;
 pub mod reproduce;

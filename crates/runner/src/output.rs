@@ -71,9 +71,15 @@ impl Output {
 
     /// Makes `bytes` the whole contents of the file.
     pub fn fill(mut self, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.write_all(bytes);
-        written.map_err(|e| Error::file(Role::Output, &self.path, "write", e))?;
-        self.finish()
+        match self.write_all(bytes) {
+            Ok(()) => self.finish(),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// That it could not be written.
+    pub(crate) fn failed(&self, error: std::io::Error) -> Error {
+        Error::file(Role::Output, &self.path, "write", error)
     }
 
     /// Gives the file its name and the permissions of an ordinary new file.

@@ -11,6 +11,7 @@ use tiltyard_workload::Workload;
 
 use crate::objects::Built;
 use crate::output::Output;
+use crate::printk::Printk;
 use crate::sim_error::SimError;
 use crate::{Error, Progress};
 
@@ -61,30 +62,48 @@ pub struct Run {
     pub checked: Option<Checked>,
 }
 
-/// Runs `built` with `seed`; the trace goes to `trace`, and `listener` receives all events.
+/// Files that a run writes while it lasts. A run that the scheduler or the workload ends early leaves them, too: they are
+/// complete up to that point.
+#[derive(Default)]
+pub struct Written {
+    /// A Perfetto trace.
+    pub trace: Option<Output>,
+    /// What the scheduler prints with `bpf_printk`.
+    pub printk: Option<Output>,
+}
+
+/// Runs `built` with `seed`; `listener` receives all events.
 pub fn run(
     experiment: &Experiment,
     built: &Built,
     seed: u64,
-    trace: Option<Output>,
+    written: Written,
     listener: &mut dyn EventSink,
     progress: &dyn Progress,
 ) -> Result<Run, Error> {
     let nr_cpus = experiment.machine.nr_cpus();
     let mut recorder = Recorder::new(recorded(experiment));
     let mut hash = TraceHash::new();
-    let mut writer = trace.map(|output| perfetto::Writer::new(output, nr_cpus));
-    let (outcome, checked) = check(
+    let trace = written.trace;
+    let mut trace = trace.map(|output| perfetto::Writer::new(output, nr_cpus));
+    let origin_ns = origin_ns(experiment.workload);
+    let printk = written.printk;
+    let mut printk = printk.map(|output| Printk::new(output, origin_ns));
+    let files = (trace.as_mut(), printk.as_mut());
+    let ran = check(
         experiment,
         built,
         seed,
-        &mut ((&mut recorder, &mut hash), (writer.as_mut(), listener)),
+        &mut ((&mut recorder, &mut hash), (files, listener)),
         progress,
-    )?;
-    if let Some(writer) = writer {
-        let output = writer.finish().map_err(Error::Trace)?;
-        output.finish()?;
+    );
+    if !matches!(ran, Err(Error::Sim(SimError::Panicked))) {
+        if let Some(trace) = trace {
+            trace.finish().map_err(Error::Trace)?.finish()?;
+        }
+        printk.map_or(Ok(()), Printk::finish)?;
     }
+    let (outcome, checked) = ran?;
     let trace_hash = hash.finish();
     if experiment.twice {
         let mut again = TraceHash::new();

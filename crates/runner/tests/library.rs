@@ -8,7 +8,7 @@ use tiltyard_runner::grid::{self, Grid, Outputs};
 use tiltyard_runner::grouping::By;
 use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::origin::SimShared;
-use tiltyard_runner::simulation::{self, Experiment};
+use tiltyard_runner::simulation::{self, Experiment, Written};
 use tiltyard_runner::{Error, Progress, Total, machines, schedulers, workloads};
 
 const DURATION_NS: u64 = 200_000_000;
@@ -55,7 +55,7 @@ fn hashes(built: &[Built], threads: usize, progress: &Listener) -> Vec<Result<St
         threads,
     };
     let outputs = Outputs {
-        trace: Mutex::new(None),
+        written: Mutex::default(),
         tables: None,
         events: None,
         timeline: None,
@@ -165,7 +165,15 @@ fn a_run_alone_has_metrics() {
         duration_ns: Some(DURATION_NS),
         ..Experiment::new(&machine, &workload)
     };
-    let run = simulation::run(&experiment, &built("fifo"), 1, None, &mut (), &()).unwrap();
+    let run = simulation::run(
+        &experiment,
+        &built("fifo"),
+        1,
+        Written::default(),
+        &mut (),
+        &(),
+    )
+    .unwrap();
     assert_eq!(run.summary.duration_ns, DURATION_NS);
     assert!(run.summary.apps.iter().any(|app| app.wakeup.p99_ns > 0));
 }

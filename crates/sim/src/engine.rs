@@ -63,6 +63,8 @@ pub struct Outcome {
     pub tasks_total: u64,
     /// Of a completed run: tasks that waited without reason.
     pub stranded: Option<Stranded>,
+    /// Lines that the scheduler printed (`bpf_printk`).
+    pub lines_printed: u64,
 }
 
 /// How a CPU spent its time; busy + idle + overhead is the elapsed time.
@@ -509,6 +511,7 @@ impl<'a> Engine<'a> {
             tasks_left: tasks_left as u64,
             tasks_total: self.tasks.iter().filter(|t| t.spec.is_some()).count() as u64,
             stranded,
+            lines_printed: self.ext.bpf.lines_printed,
         })
     }
 

@@ -20,7 +20,7 @@ use tiltyard_workload::Workload;
 use crate::grid::in_pool;
 use crate::objects::Built;
 use crate::reproduce::Cache;
-use crate::simulation::{self, Experiment};
+use crate::simulation::{self, Experiment, Written};
 use crate::{Error, Progress, Total, metric};
 use mechanisms::Mechanisms;
 
@@ -205,7 +205,7 @@ fn run_one(
         probes: false,
         ..Experiment::new(&machine, question.workload)
     };
-    let run = simulation::run(&experiment, &built, seed, None, &mut (), &())?;
+    let run = simulation::run(&experiment, &built, seed, Written::default(), &mut (), &())?;
     let figures = figures(&run.summary);
     cache.put(&key, &figures);
     Ok((figures, false))

@@ -21,7 +21,7 @@ use crate::Error;
 use crate::calibration::Under;
 use crate::guest::Guest;
 use crate::kernel_fault::{Culprit, KernelFault};
-use crate::simulation::{self, Experiment};
+use crate::simulation::{self, Experiment, Written};
 use crate::{calibration, kernel_runs, machines, objects, schedulers, threads, workloads};
 
 /// Seeds of the simulated runs; their median counts, as for the kernel's runs.
@@ -194,7 +194,14 @@ fn in_simulation(
             twice: false,
             races: false,
         };
-        let run = simulation::run(&experiment, &built, seed, None, &mut (), steps)?;
+        let run = simulation::run(
+            &experiment,
+            &built,
+            seed,
+            Written::default(),
+            &mut (),
+            steps,
+        )?;
         let requests: Vec<Requests> = run.summary.requests.iter().filter_map(requests).collect();
         let (summary, duration_ns) = (&run.summary, run.summary.duration_ns);
         let apps = app_names(workload);

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::ext::flags::EINVAL;
 use crate::races::Sync;
 use std::ffi::c_void;
+use tiltyard_model::Cpu;
 use tiltyard_native::object::how;
 
 pub(super) const HELPERS: &[Helper] = &[
@@ -194,7 +195,6 @@ unsafe extern "C" fn probe_read_str(_e: EnginePtr, dst: *mut u8, size: u64, src:
     }
 }
 
-/// Nothing reads the trace pipe of the simulated kernel; the format is checked anyway.
 unsafe extern "C" fn trace_printk(
     mut e: EnginePtr,
     fmt: u64,
@@ -204,7 +204,7 @@ unsafe extern "C" fn trace_printk(
     c: u64,
 ) -> i64 {
     // SAFETY: the scheduler's format string. Arguments that the call did not pass are not read.
-    unsafe { print_length(e.engine_for_free(), fmt, &[a, b, c]) }
+    unsafe { trace(e.engine_for_free(), fmt, &[a, b, c]) }
 }
 
 unsafe extern "C" fn trace_vprintk(
@@ -215,13 +215,22 @@ unsafe extern "C" fn trace_vprintk(
     len: u64,
 ) -> i64 {
     // SAFETY: the scheduler's format string and `len` bytes of arguments.
-    unsafe { print_length(e.engine_for_free(), fmt, args_at(data, len)) }
+    unsafe { trace(e.engine_for_free(), fmt, args_at(data, len)) }
 }
 
-unsafe fn print_length(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
+/// What a kernel would write to its trace pipe.
+unsafe fn trace(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
     // SAFETY: the caller's promise.
-    unsafe { print(e, fmt, args, MESSAGE_BYTES) }
-        .map_or_else(|error| error.errno(), |len| len as i64)
+    match unsafe { print(e, fmt, args, MESSAGE_BYTES) } {
+        Ok(len) => {
+            let (time_ns, cpu) = (e.own_ns(), Cpu(e.exec_cpu));
+            let line = printable(&String::from_utf8_lossy(&e.ext.bpf.printed));
+            e.sink.printed(time_ns, cpu, &line);
+            e.ext.bpf.lines_printed += 1;
+            len as i64
+        }
+        Err(error) => error.errno(),
+    }
 }
 
 unsafe extern "C" fn snprintf(

@@ -29,6 +29,8 @@ pub struct Bpf {
     pub memory: HostMemory,
     /// What was printed last.
     pub printed: Vec<u8>,
+    /// How often bpf_printk() was called.
+    pub lines_printed: u64,
     probe_map: Option<MapId>,
     probes: Vec<[u8; PROBE_NAME_BYTES]>,
     /// An always empty mask, for schedulers that track idle CPUs themselves.
@@ -64,6 +66,7 @@ impl Bpf {
             // SAFETY: only formats of the scheduler's own calls are printed, with the strings that they name.
             memory: unsafe { HostMemory::new() },
             printed: Vec::new(),
+            lines_printed: 0,
             probes: Vec::new(),
             no_cpus: CpuSet::new(nr_cpus),
         })

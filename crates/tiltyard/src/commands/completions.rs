@@ -68,8 +68,15 @@ _tiltyard_or_names() {
         _tiltyard "$@"
         return
     fi
-    local last="${current##*,}"
-    COMPREPLY=($(compgen -P "${current%"$last"}" -W "$("$names" "$kind")" -- "$last") $(compgen -f -- "$current"))
+    local last="${current##*,}" files=
+    case "$kind" in
+        schedulers) files='*.bpf.c' ;;
+        workloads) files='*.json' ;;
+        machines) files='*.@(toml|xml)' ;;
+        campaigns) files='*.toml' ;;
+    esac
+    COMPREPLY=($(compgen -P "${current%"$last"}" -W "$("$names" "$kind")" -- "$last"))
+    [ -z "$files" ] || COMPREPLY+=($(shopt -s extglob; compgen -f -X "!$files" -- "$current"; compgen -d -S / -- "$current"))
 }
 
 complete -F _tiltyard_or_names -o bashdefault -o default tiltyard
@@ -116,6 +123,11 @@ const FISH: &str = r#"
 function __tiltyard_names
     tiltyard list $argv[1] --format csv 2>/dev/null | sed '1d;s/,.*//'
 end
+# Names of the kind that "show" is asked for.
+function __tiltyard_shown
+    set -l words (commandline -opc)
+    test (count $words) -ge 3; and __tiltyard_names $words[3]
+end
 # A campaign has names of its own.
 set -l elsewhere "not __fish_seen_subcommand_from campaign league"
 complete -c tiltyard -n "$elsewhere" -s s -l scheduler -x -a "(__fish_complete_list , '__tiltyard_names schedulers')"
@@ -123,5 +135,7 @@ complete -c tiltyard -n "$elsewhere" -s w -l workload -r -a "(__tiltyard_names w
 complete -c tiltyard -n "$elsewhere" -s m -l machine -r -a "(__tiltyard_names machines)"
 complete -c tiltyard -l with -r -a "(__fish_complete_list , '__tiltyard_names schedulers')"
 complete -c tiltyard -n "__fish_seen_subcommand_from campaign" -a "(__tiltyard_names campaigns)"
+complete -c tiltyard -n "__fish_seen_subcommand_from build" -a "(__tiltyard_names schedulers)"
+complete -c tiltyard -n "__fish_seen_subcommand_from show" -a "(__tiltyard_shown)"
 complete -c tiltyard -n "__fish_seen_subcommand_from reproduce" -a "(__tiltyard_names claims)"
 "#;

@@ -16,7 +16,7 @@ use tiltyard_runner::origin::{Counts, SimShared};
 use tiltyard_runner::output::Output;
 use tiltyard_runner::schedulers::{self, Choice};
 use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
-use tiltyard_runner::simulation::Experiment;
+use tiltyard_runner::simulation::{Experiment, Written};
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
 use tiltyard_runner::{duration, machines, verification, window, workloads};
@@ -59,9 +59,12 @@ pub struct Args {
     /// The seed of all random draws.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "seeds")]
     seed: u64,
-    /// Write a Perfetto trace; for one scheduler and one seed.
+    /// Write a Perfetto trace; for one scheduler and one seed. Of a run that fails, all up to the failure.
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
+    /// Write what the scheduler prints with bpf_printk, a line each; for one scheduler and one seed.
+    #[arg(long, value_name = "FILE.txt")]
+    printk: Option<PathBuf>,
     /// Write a report with curves: one HTML file that needs no network.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -132,6 +135,8 @@ struct Gathered {
     /// Failed runs, for JSON.
     failures: Vec<serde_json::Value>,
     failed: Vec<String>,
+    /// Lines that schedulers printed, in all runs.
+    lines_printed: u64,
 }
 
 /// The workloads of a list; `None` for one, which may be a file with a comma in its name.
@@ -147,6 +152,7 @@ fn run_several(args: &Args, workloads: Vec<String>) -> Result<(), Failure> {
         ("--patch", args.runs.is_patched()),
         ("--seed", args.seed != 1),
         ("--trace", args.trace.is_some()),
+        ("--printk", args.printk.is_some()),
         ("--timeline", args.timeline.is_some()),
         ("--out", args.out.is_some()),
         ("--events", args.events.is_some()),
@@ -179,10 +185,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .runs
         .seeds
         .map_or(vec![args.seed], |n| (1..=u64::from(n)).collect());
-    if args.trace.is_some() && choices.len() * seeds.len() != 1 {
-        return Err(Failure::usage(
-            "--trace: a trace is of one run; name one scheduler and one --seed",
-        ));
+    let of_one = [("--trace", &args.trace), ("--printk", &args.printk)];
+    if let Some((flag, _)) = of_one.iter().find(|(_, file)| file.is_some())
+        && choices.len() * seeds.len() != 1
+    {
+        return Err(Failure::usage(format!(
+            "{flag}: the file is of one run; name one scheduler and one --seed"
+        )));
     }
     if args.races && args.format == Format::Csv {
         return Err(Failure::usage(
@@ -207,7 +216,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.races {
         races::require_cpus(&machine)?;
     }
-    let trace = args.trace.as_deref().map(Output::create).transpose()?;
+    let written = Written {
+        trace: args.trace.as_deref().map(Output::create).transpose()?,
+        printk: args.printk.as_deref().map(Output::create).transpose()?,
+    };
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let tables = args.out.as_deref().map(Tables::create).transpose()?;
     let events = args.events.as_deref().map(EventDir::create).transpose()?;
@@ -220,7 +232,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         tables::sha256(&machines::text(&args.runs.machine)?),
     ];
     let outputs = Outputs {
-        trace: Mutex::new(trace),
+        written: Mutex::new(written),
         tables: tables.as_ref(),
         events: events.as_ref(),
         shared: SimShared {
@@ -289,6 +301,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
         super::print(&format!("{all:#}\n"))?;
     }
+    if gathered.lines_printed > 0 && args.printk.is_none() {
+        say!(
+            "tiltyard: the schedulers printed {} lines with bpf_printk(); --printk FILE.txt writes those of one run",
+            gathered.lines_printed
+        );
+    }
     // After a failure, a hint would only distract from it.
     for hint in built
         .iter()
@@ -355,6 +373,7 @@ fn gather(
         for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
             match cell {
                 Ok(done) => {
+                    all.lines_printed += done.run.outcome.lines_printed;
                     views.push(done.view.unwrap_or_else(|| done.run.summary.clone()));
                     runs.push(SimRun {
                         seed: done.run.seed,
@@ -369,6 +388,10 @@ fn gather(
                     all.timelines.extend(timeline);
                 }
                 Err(error) => {
+                    if let Error::Sim(error) = &error {
+                        let outcome = error.outcome();
+                        all.lines_printed += outcome.map_or(0, |outcome| outcome.lines_printed);
+                    }
                     let mut failure = Failure::from(error);
                     let argument = slice::from_ref(&scheduler.choice.argument);
                     let repeat = repeat_line(args, argument, Some(*seed));
@@ -475,6 +498,7 @@ fn publish(
                 ("Report", &args.report),
                 ("Figures", &args.figures),
                 ("Trace", &args.trace),
+                ("Printk", &args.printk),
                 ("Tables", &args.out),
                 ("Events", &args.events),
             ]);

@@ -275,3 +275,48 @@ fn tunables_out_of_range_are_named() {
         assert!(stderr.contains(says), "{stderr}");
     }
 }
+
+/// Both files have all up to the failure, where people look for its cause.
+#[test]
+fn a_run_that_fails_leaves_its_trace_and_what_was_printed() {
+    let talker = mine(&[
+        ("DECLARATIONS", "u32 count;"),
+        (
+            "ENQUEUE",
+            "bpf_printk(\"task %d: %s\\n\", p->pid, \"queued\");\n\tif (++count == 4)\n\t\tscx_bpf_error(\"four\");",
+        ),
+    ]);
+    let folder = talker.path.parent().unwrap();
+    let (trace, printk) = (folder.join("t.pftrace"), folder.join("p.txt"));
+    let run = |more: &[&std::ffi::OsStr]| {
+        let mut command = Command::cargo_bin("tiltyard").unwrap();
+        command.env_remove("TILTYARD_DATA");
+        command.args(["run", "-w", "mix-hog-sleepers", "-s"]);
+        command.arg(&talker.path).args(more).output().unwrap()
+    };
+    let hinted = run(&[]);
+    let (_, stderr) = texts(&hinted);
+    assert!(
+        stderr.contains("printed 4 lines with bpf_printk()"),
+        "{stderr}"
+    );
+    let output = run(&[
+        "--trace".as_ref(),
+        trace.as_ref(),
+        "--printk".as_ref(),
+        printk.as_ref(),
+    ]);
+    assert_eq!(output.status.code(), Some(5));
+    let (_, stderr) = texts(&output);
+    assert!(!stderr.contains("printed 4 lines"), "{stderr}");
+    let lines = fs::read_to_string(printk).unwrap();
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(
+        lines[1].starts_with("[000] 0.") && lines[1].ends_with(": task 2: queued"),
+        "{lines:?}"
+    );
+    let trace = fs::read(trace).unwrap();
+    let written = |words: &str| trace.windows(words.len()).any(|w| w == words.as_bytes());
+    assert!(written("bpf_printk, CPU 0") && written("task 2: queued"));
+}

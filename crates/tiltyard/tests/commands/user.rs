@@ -166,6 +166,9 @@ fn names_are_completed() {
     );
     assert!(after(&["run", "-w", "pingp"]).contains("pingpong"));
     assert!(after(&["run", "-m", "opteron1"]).contains("opteron1"));
+    // In the root folder: folders, in which files of the right kind may be, and no other files.
+    let any = after(&["run", "-s", ""]);
+    assert!(any.contains("usr/") && !any.contains("vmlinuz"), "{any}");
     assert!(after(&["show", "machines", "v8"]).contains("v890"));
     assert!(after(&["reproduce", "atc18.fig6."]).contains("atc18.fig6.cfs-never-perfect"));
     assert!(!after(&["reproduce", "--seeds", ""]).contains("atc18."));
