@@ -168,6 +168,16 @@ impl Error {
         }
     }
 
+    /// The same, where a value of `file` and no argument names the input.
+    pub(crate) fn in_file(self, file: &str) -> Error {
+        match self {
+            Error::Argument { of, value, what } => {
+                Error::input(format!("{file}: {of} = \"{value}\": {what}"))
+            }
+            error => error.within(file),
+        }
+    }
+
     /// The same, found while `place` was checked.
     pub fn within(self, place: &str) -> Error {
         Error::Within {

@@ -61,7 +61,7 @@ impl ExactGuest {
         let tracer = kernel_runs::tracer()?;
         for plan in plans {
             for job in &plan.jobs {
-                let place = |failure: Error| failure.within(&plan.experiment.file);
+                let place = |failure: Error| failure.in_file(&plan.experiment.file);
                 progress.step(&format!("packing {} under {}", job.workload, job.scheduler));
                 arena
                     .take(job, kernel, &tracer, &mut steps)

@@ -51,7 +51,7 @@ fn why_not(experiment: &Experiment, claim: &Claim) -> Result<Option<String>, Err
     if !claim.layer.contains(&Layer::Real) {
         return Ok(Some("\"real\" is not among its layers".to_owned()));
     }
-    let place = |failure: Error| failure.within(&experiment.file);
+    let place = |failure: Error| failure.in_file(&experiment.file);
     for job in needed(experiment, &[claim], false) {
         if let Some(reason) = obstacle(&job.in_kernel()).map_err(place)? {
             return Ok(Some(reason));

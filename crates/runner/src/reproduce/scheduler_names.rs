@@ -20,7 +20,7 @@ impl Schedulers {
             for job in experiment.jobs().unwrap_or_default() {
                 if let Entry::Vacant(place) = all.entry(job.scheduler) {
                     let choice = schedulers::choose(place.key());
-                    let choice = choice.map_err(|failure| failure.within(&experiment.file))?;
+                    let choice = choice.map_err(|failure| failure.in_file(&experiment.file))?;
                     place.insert(choice);
                 }
             }

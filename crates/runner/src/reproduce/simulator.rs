@@ -39,7 +39,7 @@ impl Simulated {
         let mut arena = Simulated::empty();
         for plan in plans {
             for job in &plan.jobs {
-                let place = |failure: Error| failure.within(&plan.experiment.file);
+                let place = |failure: Error| failure.in_file(&plan.experiment.file);
                 arena.take(job).map_err(place)?;
             }
         }

@@ -123,10 +123,15 @@ const FISH: &str = r#"
 function __tiltyard_names
     tiltyard list $argv[1] --format csv 2>/dev/null | sed '1d;s/,.*//'
 end
-# Names of the kind that "show" is asked for.
+# Kinds, and then the names of that kind.
 function __tiltyard_shown
     set -l words (commandline -opc)
-    test (count $words) -ge 3; and __tiltyard_names $words[3]
+    switch (count $words)
+        case 2
+            printf '%s\n' schedulers workloads machines claims campaigns
+        case '*'
+            __tiltyard_names $words[3]
+    end
 end
 # A campaign has names of its own.
 set -l elsewhere "not __fish_seen_subcommand_from campaign league"

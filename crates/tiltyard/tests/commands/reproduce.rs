@@ -232,17 +232,21 @@ fn what_does_not_exist_is_named_with_its_file() {
         (
             "workload = \"probe/micro-hogs\"",
             "workload = \"probe/micro-hgos\"",
-            ["hogs.toml", "micro-hgos", "did you mean"],
+            [
+                "hogs.toml: workload = \"probe/micro-hgos\"",
+                "",
+                "did you mean",
+            ],
         ),
         (
             "machine = \"ideal1\"",
             "machine = \"ideal2\"",
-            ["hogs.toml", "ideal2", "did you mean"],
+            ["hogs.toml: machine = \"ideal2\"", "", "did you mean"],
         ),
         (
             "fifo = \"fifo\"",
             "fifo = \"fofi\"",
-            ["hogs.toml", "fofi", "fifo"],
+            ["hogs.toml: scheduler = \"fofi\"", "", "fifo"],
         ),
         (
             "duration = \"1s\"",
@@ -269,9 +273,7 @@ fn what_does_not_exist_is_named_with_its_file() {
         let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
         assert!(text.contains(from));
         bench.file("hogs", &text.replace(from, to));
-        let code = bench.run(&[]).status.code().unwrap();
-        assert!(code == 2 || code == 3, "{to}: {code}");
-        bench.refuses(&[], code, &words);
+        bench.refuses(&[], 3, &words);
     }
 }
 
