@@ -4,7 +4,16 @@
 /// The known word that is nearest to the typed one, if it is close enough to have been meant; the first in the alphabet if
 /// several are.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = 1 + typed.chars().count() / 4;
+    let limit = (typed.chars().count() / 3).clamp(1, 3);
+    nearest_within(typed, known, limit)
+}
+
+/// The same for words that few others resemble: up to this distance.
+pub fn nearest_within<'a>(
+    typed: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    limit: usize,
+) -> Option<&'a str> {
     known
         .into_iter()
         .map(|word| (distance(typed, word), word))
@@ -48,6 +57,8 @@ mod tests {
         assert_eq!(nearest("x", []), None);
         assert_eq!(nearest("OPTERON1", known), Some("opteron1"));
         assert_eq!(nearest("msp2", known), Some("smp2"), "two letters swapped");
+        assert_eq!(nearest("prio", ["period", "priority"]), None);
+        assert_eq!(nearest_within("fofi", ["fifo"], 2), Some("fifo"));
     }
 
     #[test]

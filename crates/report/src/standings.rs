@@ -469,7 +469,10 @@ pub fn worst(of: &Standings, scheduler: usize, tally: &Tally) -> String {
     };
     let parts = [tally.worst, tally.worst_by_difference];
     let parts = parts.into_iter().flatten().filter_map(one);
-    let failed = (tally.failed > 0).then(|| format!("fails in {}", tally.failed));
+    let failed = (tally.failed > 0).then(|| match tally.failed {
+        1 => "fails in 1 contest".to_owned(),
+        n => format!("fails in {n} contests"),
+    });
     failed
         .into_iter()
         .chain(parts)

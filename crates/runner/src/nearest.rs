@@ -2,7 +2,12 @@
 //! "did you mean": the known name that is closest to what was typed.
 
 use tiltyard_misspelt::distance;
-pub use tiltyard_misspelt::nearest;
+use tiltyard_misspelt::nearest_within;
+
+/// The nearest of `known` names, if it is close enough to be intended.
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_within(typed, known, (1 + typed.chars().count() / 4).min(5))
+}
 
 /// More names than this are not all listed in an error.
 const FEW: usize = 40;

@@ -97,13 +97,14 @@ pub fn run(
         &mut ((&mut recorder, &mut hash), (files, listener)),
         progress,
     );
-    if !matches!(ran, Err(Error::Sim(SimError::Panicked))) {
-        if let Some(trace) = trace {
-            trace.finish().map_err(Error::Trace)?.finish()?;
-        }
-        printk.map_or(Ok(()), Printk::finish)?;
-    }
+    let panicked = matches!(ran, Err(Error::Sim(SimError::Panicked)));
+    let files = match panicked {
+        true => Ok(()),
+        false => finish(trace, printk),
+    };
+    // Why the run failed says more than why its files did.
     let (outcome, checked) = ran?;
+    files?;
     let trace_hash = hash.finish();
     if experiment.twice {
         let mut again = TraceHash::new();
@@ -120,6 +121,15 @@ pub fn run(
         trace_hash,
         checked,
     })
+}
+
+/// Completes the files of a run, each even if another one cannot be.
+fn finish(trace: Option<perfetto::Writer<Output>>, printk: Option<Printk>) -> Result<(), Error> {
+    let trace = trace.map_or(Ok(()), |trace| {
+        trace.finish().map_err(Error::Trace)?.finish()
+    });
+    let printk = printk.map_or(Ok(()), Printk::finish);
+    trace.and(printk)
 }
 
 /// What a recorder needs to know about a run.

@@ -218,15 +218,23 @@ unsafe extern "C" fn trace_vprintk(
     unsafe { trace(e.engine_for_free(), fmt, args_at(data, len)) }
 }
 
+/// Messages of a run that are passed on: an endless loop that prints would fill disks.
+const MOST_PRINTED: u64 = 1_000_000;
+
 /// What a kernel would write to its trace pipe.
 unsafe fn trace(e: &mut Engine, fmt: u64, args: &[u64]) -> i64 {
     // SAFETY: the caller's promise.
     match unsafe { print(e, fmt, args, MESSAGE_BYTES) } {
         Ok(len) => {
             let (time_ns, cpu) = (e.own_ns(), Cpu(e.exec_cpu));
-            let line = printable(&String::from_utf8_lossy(&e.ext.bpf.printed));
-            e.sink.printed(time_ns, cpu, &line);
             e.ext.bpf.lines_printed += 1;
+            if e.ext.bpf.lines_printed <= MOST_PRINTED {
+                let line = printable(&String::from_utf8_lossy(&e.ext.bpf.printed));
+                e.sink.printed(time_ns, cpu, &line);
+            } else if e.ext.bpf.lines_printed == MOST_PRINTED + 1 {
+                e.sink
+                    .printed(time_ns, cpu, "(more is printed, but not kept)");
+            }
             len as i64
         }
         Err(error) => error.errno(),

@@ -29,7 +29,7 @@ pub struct Bpf {
     pub memory: HostMemory,
     /// What was printed last.
     pub printed: Vec<u8>,
-    /// How often bpf_printk() was called.
+    /// Calls of bpf_printk() that succeeded.
     pub lines_printed: u64,
     probe_map: Option<MapId>,
     probes: Vec<[u8; PROBE_NAME_BYTES]>,
