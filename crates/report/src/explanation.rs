@@ -111,10 +111,7 @@ impl Explanation {
     /// What it comes to, in a sentence or two, and whether it may be chance.
     pub fn conclusion(&self) -> String {
         match self.seeds {
-            1 => {
-                self.finding()
-                    + " This is a single run of each: add --seeds 10 to see what may be chance."
-            }
+            1 => self.finding() + " Each ran only once: --seeds 10 shows what may be chance.",
             _ => self.finding(),
         }
     }
@@ -171,15 +168,15 @@ impl Explanation {
 
     /// Why a cause has more than the whole difference.
     fn others_against(&self, share: f64) -> String {
-        if share <= 1.0 {
+        if share < 1.005 {
             return String::new();
         }
         let causes = self.causes.iter().map(|c| (c.name.as_str(), c.share.value));
-        let parts = causes.chain([("what none of these explains", self.remainder.value)]);
+        let parts = causes.chain([("none of these", self.remainder.value)]);
         let parts = parts.filter_map(|(name, value)| Some((name, self.part(value)?)));
         match parts.min_by(|a, b| a.1.total_cmp(&b.1)) {
             Some((name, part)) if part < 0.0 => format!(
-                " That is more than all of it, because other parts work the other way, most of all {name} ({}).",
+                " That is more than all of it because other parts reduce the difference, above all {name} ({}).",
                 units::share(part)
             ),
             _ => String::new(),

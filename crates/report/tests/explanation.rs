@@ -67,7 +67,7 @@ none of these               0 /s      0 %
 all together             -400 /s    100 %
 
 The main cause is preemption: 75.0 % of the difference; switched off alone, it takes 90.0 % away.
-This is a single run of each: add --seeds 10 to see what may be chance.
+Each ran only once: --seeds 10 shows what may be chance.
 
 preemption (a, b): what preemption <does>
 switch (machine): what switch <does>
@@ -105,14 +105,14 @@ fn conclusions_are_only_as_strong_as_the_difference() {
         "{chance}"
     );
     let single = conclusion(|of| of.seeds = 1);
-    assert!(single.contains("single run"), "{single}");
+    assert!(single.contains("only once"), "{single}");
     let more = conclusion(|of| {
         of.causes[0].share = exactly(-500.0);
         of.remainder = exactly(200.0);
     });
     assert!(
         more.contains("125 % of the difference")
-            && more.ends_with("most of all what none of these explains (-50.0 %)."),
+            && more.ends_with("above all none of these (-50.0 %)."),
         "{more}"
     );
     let rest = conclusion(|of| of.remainder = exactly(-320.0));

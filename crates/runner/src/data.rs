@@ -83,7 +83,7 @@ pub fn names_below(folder: &Path, suffix: &str) -> Result<Vec<String>, Error> {
 pub fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|e| match e.kind() {
         ErrorKind::InvalidData => Error::input(format!(
-            "{}: is not text (not UTF-8); name another file, or convert this one",
+            "{}: is not UTF-8 text; convert it or name another file",
             shown(path)
         )),
         _ => Error::file(Role::Input, path, "read", e),

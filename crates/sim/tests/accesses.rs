@@ -14,7 +14,7 @@ use tiltyard_workload::Workload;
 type Access = (String, String, u64, char);
 
 #[derive(Default)]
-struct Heard {
+struct Recorded {
     callbacks: BTreeMap<u16, String>,
     places: BTreeMap<u16, String>,
     /// By the CPU that ran the code.
@@ -29,7 +29,7 @@ struct Heard {
     moves: Vec<(Cpu, Cpu, Vec<Cpu>)>,
 }
 
-impl EventSink for Heard {
+impl EventSink for Recorded {
     fn task(&mut self, _: &TaskInfo) {}
 
     fn event(&mut self, event: &Event) {
@@ -80,13 +80,13 @@ impl EventSink for Heard {
     }
 }
 
-fn hear(object: &Object, workload: &Workload) -> Heard {
-    let mut heard = Heard::default();
-    hear_through(object, workload, &mut heard);
-    heard
+fn recorded(object: &Object, workload: &Workload) -> Recorded {
+    let mut record = Recorded::default();
+    run_into(object, workload, &mut record);
+    record
 }
 
-fn hear_through(object: &Object, workload: &Workload, sink: &mut dyn EventSink) {
+fn run_into(object: &Object, workload: &Workload, sink: &mut dyn EventSink) {
     let machine = costed("core:2 pu:1", 1000);
     let setup = Setup {
         machine: &machine,
@@ -104,9 +104,9 @@ fn hear_through(object: &Object, workload: &Workload, sink: &mut dyn EventSink) 
 
 /// Receives all accesses, and says that it uses only those of one callback to one place.
 #[derive(Default)]
-struct UsesSome(Heard);
+struct OnlyUsed(Recorded);
 
-impl EventSink for UsesSome {
+impl EventSink for OnlyUsed {
     fn task(&mut self, _: &TaskInfo) {}
 
     fn event(&mut self, event: &Event) {
@@ -139,9 +139,9 @@ fn hogs_and_sleepers() -> Workload {
 fn only_accesses_that_are_used_are_told() {
     let toucher = telling(&source("crates/sim/tests/schedulers/toucher.bpf.c"));
     let workload = hogs_and_sleepers();
-    let all = hear(&toucher, &workload);
-    let mut some = UsesSome::default();
-    hear_through(&toucher, &workload, &mut some);
+    let all = recorded(&toucher, &workload);
+    let mut some = OnlyUsed::default();
+    run_into(&toucher, &workload, &mut some);
     let used = |(callback, place, ..): &Access| callback == "dispatch" && place == "dsq";
     for (cpu, accesses) in &all.accesses {
         let used: BTreeSet<Access> = accesses.iter().filter(|a| used(a)).cloned().collect();
@@ -154,9 +154,9 @@ fn only_accesses_that_are_used_are_told() {
 #[test]
 fn every_kind_of_access_is_told_with_its_place() {
     let toucher = source("crates/sim/tests/schedulers/toucher.bpf.c");
-    let heard = hear(&telling(&toucher), &hogs_and_sleepers());
+    let record = recorded(&telling(&toucher), &hogs_and_sleepers());
     for cpu in [0, 1] {
-        let told: BTreeSet<(&str, u64, char)> = heard.accesses[&cpu]
+        let told: BTreeSet<(&str, u64, char)> = record.accesses[&cpu]
             .iter()
             .filter(|(callback, ..)| callback == "dispatch")
             .map(|(_, place, index, write)| (place.as_str(), *index, *write))
@@ -181,15 +181,15 @@ fn every_kind_of_access_is_told_with_its_place() {
     let inserts = |(callback, place, index, write): &Access| {
         (callback.as_str(), place.as_str(), *index, *write) == ("enqueue", "dsq", 7, 'w')
     };
-    assert!(heard.accesses[&0].iter().any(inserts));
+    assert!(record.accesses[&0].iter().any(inserts));
 }
 
 #[test]
 fn an_element_is_told_once_for_each_visit() {
     let toucher = source("crates/sim/tests/schedulers/toucher.bpf.c");
-    let heard = hear(&telling(&toucher), &hogs_and_sleepers());
-    assert!(heard.cpus_read.len() > 100);
-    for (call, (cpu, read)) in &heard.cpus_read {
+    let record = recorded(&telling(&toucher), &hogs_and_sleepers());
+    assert!(record.cpus_read.len() > 100);
+    for (call, (cpu, read)) in &record.cpus_read {
         let cpu = u64::from(*cpu);
         assert_eq!(read, &[cpu + 1, cpu + 2, cpu + 1], "call {call}");
     }
@@ -206,7 +206,7 @@ fn to_tell_changes_nothing_else() {
         let (plain, told) = (plain.unwrap(), told.unwrap());
         assert_eq!(plain.trace_hash, told.trace_hash, "{scheduler}");
         assert_eq!(plain.outcome, told.outcome, "{scheduler}");
-        assert!(hear(&telling, &workload).told > 100, "{scheduler}");
+        assert!(recorded(&telling, &workload).told > 100, "{scheduler}");
         assert_eq!(
             hear(object(&scheduler, 2), &workload).told,
             0,
@@ -224,10 +224,10 @@ fn tasks_move_under_one_lock_at_a_time() {
         "global": { "duration": 5 } }"#,
     );
     for scheduler in shipped() {
-        let heard = hear(&telling(&source(&scheduler)), &crowd);
-        assert_eq!(heard.most_locked, 1, "{scheduler}");
+        let record = recorded(&telling(&source(&scheduler)), &crowd);
+        assert_eq!(record.most_locked, 1, "{scheduler}");
         // Without a lock: a woken task, which is on no runqueue.
-        let detached = heard.moves.iter().filter(|(_, _, held)| !held.is_empty());
+        let detached = record.moves.iter().filter(|(_, _, held)| !held.is_empty());
         let (mut count, mut by_another) = (0, 0);
         for (from, to, held) in detached {
             assert_eq!(held, &[*from], "{scheduler}: to {to:?}");
@@ -235,7 +235,7 @@ fn tasks_move_under_one_lock_at_a_time() {
             by_another += usize::from(from != to);
         }
         assert!(count > 20 && by_another == count, "{scheduler}: {count}");
-        let left: usize = heard.locked.values().map(Vec::len).sum();
+        let left: usize = record.locked.values().map(Vec::len).sum();
         assert_eq!(left, 0, "{scheduler}: locks left behind");
     }
 }

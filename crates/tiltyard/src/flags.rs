@@ -9,7 +9,7 @@ use tiltyard_workload::Workload;
 /// One of several names that are separated by commas.
 pub fn listed(text: &str) -> Result<String, String> {
     match text.trim() {
-        "" => Err("a name is missing before or after a comma".to_owned()),
+        "" => Err("a name is empty".to_owned()),
         name => Ok(name.to_owned()),
     }
 }

@@ -6,11 +6,10 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use tiltyard_misspelt::toml_line;
 use toml::Spanned;
 
 use super::topology::{LOCAL, Topology};
-use tiltyard_misspelt::toml_line;
-
 use super::{Costs, Jitter, Machine, MachineError, Noise, Per, synthetic};
 
 /// Largest cost: one second. Larger ones are typing errors, and would overflow sums.

@@ -286,8 +286,10 @@ impl<'a> Judge<'a> {
                 what: format!("a task of {app} waited {waited} for a CPU; the limit is {limit}"),
             });
         }
-        let (short, what) = self.lack();
-        value.is_none().then(|| fault(Kind::Lacks, short, &what))
+        value.is_none().then(|| {
+            let (short, what) = self.lack();
+            fault(Kind::Lacks, short, &what)
+        })
     }
 
     /// Why a run that ended has no value, in a word or two and in a sentence.
@@ -299,7 +301,7 @@ impl<'a> Judge<'a> {
             (None, None) => return ("no value", "no metric could be compared".to_owned()),
         };
         if metric.is_some_and(|metric| metric.sql.is_some()) {
-            return ("no value", format!("the query for {name} gave NULL"));
+            return ("no value", format!("the query for {name} gave no value"));
         }
         let last = name.rsplit('.').next().unwrap_or(name);
         let of_requests = last.starts_with("latency") || last.starts_with("throughput");
@@ -308,14 +310,8 @@ impl<'a> Judge<'a> {
                 "not done",
                 format!("{name}: the work was not done when the run ended"),
             ),
-            _ if of_requests => (
-                "no value",
-                format!("{name}: no request ended within the run"),
-            ),
-            _ => (
-                "no value",
-                format!("{name}: nothing of it was observed in the run"),
-            ),
+            _ if of_requests => ("no value", format!("{name}: no request could be measured")),
+            _ => ("no value", format!("the run has no value for {name}")),
         }
     }
 }

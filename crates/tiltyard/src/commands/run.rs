@@ -59,7 +59,7 @@ pub struct Args {
     /// The seed of all random draws.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "seeds")]
     seed: u64,
-    /// Write a Perfetto trace; for one scheduler and one seed. Of a run that fails, all up to the failure.
+    /// Write a Perfetto trace; for one scheduler and one seed. If the run fails, the trace ends at the failure.
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
     /// Write what the scheduler prints with bpf_printk, a line each; for one scheduler and one seed.
@@ -303,7 +303,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if gathered.lines_printed > 0 && args.printk.is_none() {
         say!(
-            "tiltyard: the schedulers printed {} lines with bpf_printk(); --printk FILE.txt writes those of one run",
+            "tiltyard: messages printed with bpf_printk(): {}; --printk FILE.txt writes those of one run",
             gathered.lines_printed
         );
     }
