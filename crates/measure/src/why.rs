@@ -166,13 +166,10 @@ fn causes(runs: &[Summary]) -> Option<String> {
         .iter()
         .map(|run| run.cpus.iter().map(|c| c.busy_ns).sum::<u64>() as f64 / capacity(run))
         .collect();
-    let busy = median_interval(&busy)?.median;
-    if runs
-        .iter()
-        .all(|run| run.cpus.iter().all(|c| c.busy_ns == 0))
-    {
+    if busy.iter().all(|share| *share == 0.0) {
         return Some("no task ran before the end".to_owned());
     }
+    let busy = median_interval(&busy)?.median;
     let total = median(runs.iter().map(|run| run.switches.total()));
     let mut text = format!(
         "{} busy with tasks {} of the time",

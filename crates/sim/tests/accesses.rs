@@ -208,7 +208,7 @@ fn to_tell_changes_nothing_else() {
         assert_eq!(plain.outcome, told.outcome, "{scheduler}");
         assert!(recorded(&telling, &workload).told > 100, "{scheduler}");
         assert_eq!(
-            hear(object(&scheduler, 2), &workload).told,
+            recorded(object(&scheduler, 2), &workload).told,
             0,
             "{scheduler}"
         );
