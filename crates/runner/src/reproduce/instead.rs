@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tiltyard_claims::Job;
 
 use super::Plan;
-use crate::{Error, nearest};
+use crate::{Error, machines, nearest, schedulers};
 
 /// What to replace. A claim judged this way no longer tests what its source describes.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,7 @@ impl Instead {
             once("instead", &self.names[..index], name, other)?;
             let used = names(plans, |job| vec![scheduler(job).0, &job.machine]);
             require("instead", format!("{name}={other}"), name, &used)?;
+            exists(plans, name, other)?;
         }
         let mut patches = Vec::new();
         for (index, (workload, patch)) in self.patches.iter().enumerate() {
@@ -57,6 +58,21 @@ impl Instead {
             job.machine = other.clone();
         }
     }
+}
+
+/// What replaces a scheduler must be a scheduler, and likewise a machine: later, the experiment's file would be blamed.
+fn exists(plans: &[Plan], name: &str, other: &str) -> Result<(), Error> {
+    let of_machine = names(plans, |job| vec![&job.machine]).contains(name);
+    let found = match of_machine {
+        true => machines::load(other).map(drop),
+        false => schedulers::choose(other).map(drop),
+    };
+    found.map_err(|error| match error {
+        Error::Argument { what, .. } => {
+            Error::argument("instead", &format!("{name}={other}"), what)
+        }
+        error => error,
+    })
 }
 
 /// Of two replacements for one name, one would be dropped.

@@ -25,7 +25,7 @@ use tiltyard_tables::RunFiles;
 use super::campaign::{self, Several};
 use super::list::Format;
 use crate::failure::{Code, Failure};
-use crate::flags::{ByFlag, RunFlags};
+use crate::flags::{ByFlag, RunFlags, listed};
 use crate::progress::{Bar, Steps};
 use crate::races::{self, Found};
 use crate::terminal;
@@ -140,10 +140,15 @@ struct Gathered {
 }
 
 /// The workloads of a list; `None` for one, which may be a file with a comma in its name.
-fn several(args: &Args) -> Option<Vec<String>> {
+fn several(args: &Args) -> Result<Option<Vec<String>>, Failure> {
     let typed = &args.runs.workload;
-    let names: Vec<String> = typed.split(',').map(|n| n.trim().to_owned()).collect();
-    (names.len() > 1 && !Path::new(typed).is_file()).then_some(names)
+    if !typed.contains(',') || Path::new(typed).is_file() {
+        return Ok(None);
+    }
+    let names: Result<Vec<String>, String> = typed.split(',').map(listed).collect();
+    names
+        .map(Some)
+        .map_err(|what| Failure::usage(format!("--workload {typed}: {what}")))
 }
 
 /// Several workloads are compared by one metric each; what only one workload can have is refused.
@@ -177,7 +182,7 @@ fn run_several(args: &Args, workloads: Vec<String>) -> Result<(), Failure> {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(workloads) = several(args) {
+    if let Some(workloads) = several(args)? {
         return run_several(args, workloads);
     }
     let choices = schedulers::choose_all(&args.runs.schedulers)?;

@@ -485,6 +485,16 @@ fn machines_and_workloads_can_be_replaced() {
             "--instead nobody=fifo: no run of these claims uses nobody; there are",
         ),
         (
+            "--instead",
+            "fifo=nosuch",
+            "--instead fifo=nosuch: no scheduler or preset has this name",
+        ),
+        (
+            "--instead",
+            "ideal1=ideal9",
+            "--instead ideal1=ideal9: no such machine",
+        ),
+        (
             "--patch",
             "nobody={}",
             "--patch nobody={}: no run of these claims",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a user expects besides the figures: other views of them, other formats, names completed, pages, nothing left behind.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -166,9 +167,22 @@ fn names_are_completed() {
     );
     assert!(after(&["run", "-w", "pingp"]).contains("pingpong"));
     assert!(after(&["run", "-m", "opteron1"]).contains("opteron1"));
-    // In the root folder: folders, in which files of the right kind may be, and no other files.
-    let any = after(&["run", "-s", ""]);
-    assert!(any.contains("usr/") && !any.contains("vmlinuz"), "{any}");
+    // Files of the right kind, and folders, in which such files may be.
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.bpf.c", "a.json", "a.toml", "a.xml", "a.txt"] {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    fs::create_dir(folder.path().join("a-folder")).unwrap();
+    let begin = format!("{}/a", folder.path().display());
+    for (flag, files) in [
+        ("-s", "a.bpf.c a-folder/"),
+        ("-w", "a.json a-folder/"),
+        ("-m", "a.toml a.xml a-folder/"),
+    ] {
+        let offered = after(&["run", flag, &begin]);
+        let offered = offered.replace(&format!("{}/", folder.path().display()), "");
+        assert_eq!(offered.trim(), files, "{flag}");
+    }
     assert!(after(&["show", "machines", "v8"]).contains("v890"));
     assert!(after(&["reproduce", "atc18.fig6."]).contains("atc18.fig6.cfs-never-perfect"));
     assert!(!after(&["reproduce", "--seeds", ""]).contains("atc18."));
