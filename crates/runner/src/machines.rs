@@ -145,7 +145,9 @@ fn file(argument: &str) -> Result<Option<PathBuf>, Error> {
     if looks_synthetic(argument) {
         return Ok(None);
     }
-    let hint = nearest::hint(argument, &names()?);
+    let own = nearest::own_file(&["toml", "xml"].map(|end| format!("{argument}.{end}")));
+    let names = names()?;
+    let hint = own.unwrap_or_else(|| nearest::hint(argument, &names));
     let file = data::no_file(file);
     let what = format!("no such machine, and {file}; {hint}");
     Err(Error::argument("machine", argument, what))

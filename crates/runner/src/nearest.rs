@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! "did you mean": the known name that is closest to what was typed.
 
+use std::path::Path;
+
 use tiltyard_misspelt::distance;
 use tiltyard_misspelt::nearest_within;
 
@@ -43,6 +45,12 @@ pub fn hint(typed: &str, known: &[String]) -> String {
             format!("the nearest are {near}; tiltyard list shows all {all}")
         }
     }
+}
+
+/// The remedy for a user who left out the end of a file's name: the first of `files` that exists.
+pub fn own_file(files: &[String]) -> Option<String> {
+    let file = files.iter().find(|file| Path::new(file).is_file())?;
+    Some(format!("did you mean the file {file}?"))
 }
 
 /// Ignores case.

@@ -405,17 +405,17 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
         Some((tunable, value)) => {
             format!("write tunables after a scheduler's name: NAME:{tunable}={value}")
         }
-        None => own_file(name).unwrap_or_else(|| nearest::hint(name, &known)),
+        None => own_source(name).unwrap_or_else(|| nearest::hint(name, &known)),
     };
     let what = format!("no scheduler or preset has this name; {hint}");
     Err(unknown(argument, what))
 }
 
-/// The hint for a user who left out the suffix of a file of theirs.
-fn own_file(name: &str) -> Option<String> {
-    let files = [format!("{name}.bpf.c"), format!("{name}/{name}.bpf.c")];
-    let file = files.iter().find(|file| Path::new(file).is_file())?;
-    Some(format!("did you mean the file {file}?"))
+/// The hint for a user who typed the name of a folder, or left out the end of a file's name.
+fn own_source(typed: &str) -> Option<String> {
+    let path = typed.trim_end_matches('/');
+    let name = path.rsplit('/').next().unwrap_or(path);
+    nearest::own_file(&[format!("{path}.bpf.c"), format!("{path}/{name}.bpf.c")])
 }
 
 /// `FOLDER/PRESET`: a preset of the scheduler in a folder of the user's own.
@@ -428,10 +428,9 @@ fn own_preset(argument: &str, path: &Path) -> Result<(PathBuf, Vec<(String, Stri
     };
     let name = path.file_name().unwrap_or_default();
     let Some(preset) = own.into_iter().find(|preset| name == preset.name.as_str()) else {
-        let what = format!(
-            "{}; name a .bpf.c that exists, or a preset of the presets.toml there",
-            data::no_file(path)
-        );
+        let other = "name a .bpf.c that exists, or a preset of the presets.toml there";
+        let hint = own_source(&path.to_string_lossy()).unwrap_or_else(|| other.to_owned());
+        let what = format!("{}; {hint}", data::no_file(path));
         return Err(unknown(argument, what));
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

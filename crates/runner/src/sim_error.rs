@@ -114,7 +114,7 @@ fn ejected(outcome: &Outcome) -> String {
     line
 }
 
-/// "10 tasks never ran, ...; DSQ 0 was filled and never consumed"
+/// "10 tasks never ran, although CPU 0 was idle: ...; DSQ 0 was filled and never consumed"
 fn waiting(stranded: &Stranded) -> String {
     let count = stranded.tasks.len();
     let mut named = stranded.tasks[..count.min(NAMED)].join(", ");
@@ -127,9 +127,11 @@ fn waiting(stranded: &Stranded) -> String {
         some if some < count => format!("never ran or never ran again ({some} never ran at all)"),
         _ => "never ran".to_owned(),
     };
+    let idle = stranded
+        .idle_cpu
+        .map_or_else(String::new, |cpu| format!(", although CPU {cpu} was idle"));
     format!(
-        "{count} {tasks} {what}, although CPU {} was idle: {named}; {}",
-        stranded.idle_cpu,
+        "{count} {tasks} {what}{idle}: {named}; {}",
         stranded.places.join(", "),
     )
 }

@@ -33,7 +33,9 @@ pub fn path(argument: &str) -> Result<PathBuf, Error> {
             .join(format!("{name}.json"))),
         None if file.is_file() => Ok(file.to_owned()),
         None => {
-            let (file, hint) = (data::no_file(file), hint(argument, &names));
+            let own = nearest::own_file(&[format!("{argument}.json")]);
+            let hint = own.unwrap_or_else(|| hint(argument, &names));
+            let file = data::no_file(file);
             let what = format!("no such workload, and {file}; {hint}");
             Err(Error::argument("workload", argument, what))
         }

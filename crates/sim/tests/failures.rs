@@ -389,7 +389,7 @@ fn tasks_that_never_run_are_named() {
         assert_eq!(stranded.tasks, ["sh-app[1]"], "{define}");
         assert_eq!(stranded.never_ran, 1);
         assert!(stranded.places[0].contains(place), "{stranded:?}");
-        assert_eq!(stranded.idle_cpu, 0);
+        assert_eq!(stranded.idle_cpu, Some(0));
     }
 }
 
@@ -407,6 +407,25 @@ fn a_task_that_nobody_takes_is_named_beside_others_that_run() {
     assert_eq!(stranded.tasks, ["sh-rt-app[1]"]);
     let place = "DSQ 0 was filled and never consumed";
     assert_eq!(stranded.places, [place]);
+}
+
+/// ops.enqueue returns without inserting one task in some case, while others keep all CPUs busy. Only where nothing is ever
+/// inserted later is that a defect: otherwise the scheduler may keep the task in a queue of its own.
+#[test]
+fn a_task_that_is_lost_is_named_beside_busy_cpus() {
+    let machine = ideal("pu:1", 1000);
+    let tasks = r#"{ "tasks": {
+        "hog": { "loop": 1, "run": 3000000 },
+        "dropped": { "loop": 1, "delay": 1000, "run": 1000 } } }"#;
+    let ran = break_on("BREAK=LOSES_ONE", &machine, 1_000_000_000, tasks).expect("an end");
+    let stranded = ran.outcome.stranded.expect("it is lost");
+    assert_eq!(stranded.tasks, ["dropped[3]"]);
+    assert_eq!(stranded.idle_cpu, None);
+    let place = "ops.enqueue inserted it into no DSQ, and nothing dispatched it later";
+    assert_eq!(stranded.places, [place]);
+
+    let ran = break_on("BREAK=KEEPS_ONE", &machine, 1_000_000_000, tasks).expect("an end");
+    assert_eq!(ran.outcome.stranded, None);
 }
 
 /// Many new tasks that get their first turn one after the other are late, not stranded, even beside an idle CPU.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tiltyard_claims::absent;
-use tiltyard_measure::{Amount, Better, Unit};
+use tiltyard_measure::{Amount, Better, Unit, units};
 use tiltyard_misspelt::toml_line;
 use toml::Spanned;
 
@@ -225,14 +225,12 @@ fn discipline(
         &table.workload,
         workloads::load(argument),
     )?;
-    if let Some(text) = &table.duration {
-        duration_of(source, "duration", text)?;
-    }
     let starved_after_ns = match &table.starved_after {
         None => Some(STARVED_AFTER_NS),
         Some(text) if text.get_ref() == NEVER => None,
         Some(text) => Some(duration_of(source, "starved_after", text)?),
     };
+    check_duration(source, table, starved_after_ns)?;
     check_patch(source, &toml::Value::Table(table.patch.clone()))?;
     let names: BTreeSet<&str> = machines.iter().map(|m| m.name.as_str()).collect();
     let own = table.machines.iter().flatten();
@@ -259,6 +257,29 @@ fn discipline(
         starved_after_ns,
         machines: own.map(|name| name.get_ref().clone()).collect(),
     })
+}
+
+/// In a run that is no longer than `starved_after`, nothing would ever count as starved.
+fn check_duration(
+    source: &Source,
+    table: &WorkloadTable,
+    starved_after_ns: Option<u64>,
+) -> Result<(), Error> {
+    let Some(text) = &table.duration else {
+        return Ok(());
+    };
+    let duration_ns = duration_of(source, "duration", text)?;
+    let Some(limit_ns) = starved_after_ns.filter(|limit_ns| *limit_ns >= duration_ns) else {
+        return Ok(());
+    };
+    let what = format!(
+        "duration = \"{}\": no task could wait longer than starved_after, {}",
+        text.get_ref(),
+        units::time(limit_ns as f64)
+    );
+    let help = format!("set starved_after to less than the duration, or to \"{NEVER}\"");
+    let at = table.starved_after.as_ref().unwrap_or(text);
+    Err(source.fault(at.span(), &what, &help))
 }
 
 /// Without this check, an unknown name would stay in the patch, and the error would point to the workload.
@@ -465,6 +486,21 @@ reason = "r"
                 "duration = \"9\"\nbetter",
                 8,
                 vec!["duration = \"9\"", "a number and a unit"],
+            ),
+            (
+                "better",
+                "duration = \"1s\"\nbetter",
+                8,
+                vec![
+                    "no task could wait longer than starved_after, 1",
+                    "or to \"never\"",
+                ],
+            ),
+            (
+                "better",
+                "duration = \"3s\"\nstarved_after = \"4s\"\nbetter",
+                9,
+                vec!["longer than starved_after, 4"],
             ),
             (
                 "better",

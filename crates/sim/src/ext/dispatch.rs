@@ -155,6 +155,7 @@ impl Engine<'_> {
             return;
         }
         task.ext.ops_state = OpsState::Dispatching;
+        self.ext.keeps_tasks = true;
         match self.find_dsq_for_dispatch(cpu, entry.dsq_id, entry.task) {
             DsqRef::Local(target) => self.dispatch_to_local(cpu, target, entry.task, entry.flags),
             dsq => self.dispatch_enqueue(dsq, entry.task, entry.flags | ENQ_CLEAR_OPSS),

@@ -58,6 +58,8 @@ pub struct Ext {
     pub waits: Vec<(u32, u32)>,
     pub still: Vec<Standstill>,
     pub deferred_cpus: Vec<u32>,
+    /// Whether the scheduler has ever inserted a task that it had kept in a queue of its own.
+    pub keeps_tasks: bool,
     /// Number of the newest pass of any task through ops.enqueue.
     pub qseq: u64,
     pub callbacks: u64,
@@ -241,6 +243,7 @@ impl Ext {
             waits: Vec::new(),
             still: Vec::new(),
             deferred_cpus: Vec::new(),
+            keeps_tasks: false,
             qseq: 0,
             callbacks: 0,
             counts: ops::Counts::default(),

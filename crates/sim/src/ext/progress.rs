@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Detects runs that only look fine: tasks that get no CPU although one is idle, and CPUs on which scheduler
-//! code leaves no time for the task that should run.
+//! Detects runs that only look fine: tasks that get no CPU although one is idle, or because the scheduler lost them, and
+//! CPUs on which scheduler code leaves no time for the task that should run.
 
 use crate::bpf::cpumask::CpuSet;
 use crate::cpu::Rq;
@@ -9,7 +9,7 @@ use crate::ext::dsq::Dsq;
 use crate::ext::exit::ExitKind;
 use crate::ext::flags::DSQ_GLOBAL;
 use crate::ext::ops::{Counts, OP_SLOTS, Op};
-use crate::task::{Class, DsqRef, Life, Task};
+use crate::task::{Class, DsqRef, Life, OpsState, Task};
 use std::cmp::Reverse;
 
 /// Events that one instant may hold. At most all tasks wake, run and block at the same nanosecond, and each of these
@@ -39,8 +39,8 @@ pub struct Stranded {
     pub never_ran: usize,
     /// "DSQ 0 was filled and never consumed", one for each place.
     pub places: Vec<String>,
-    /// A CPU that the first of them may use and that was idle meanwhile.
-    pub idle_cpu: u32,
+    /// A CPU that one of them may use and that was idle meanwhile. None: the scheduler lost all of them.
+    pub idle_cpu: Option<u32>,
 }
 
 /// Since when a CPU has done nothing but overhead.
@@ -199,7 +199,8 @@ impl Engine<'_> {
     /// long as they do; half of that is enough for a task that never ran, or whose DSQ no CPU ever takes tasks from. Tasks
     /// that starve because others are preferred keep their CPUs busy and are not counted, nor are new tasks at the end of a
     /// backlog that moves (see `backlog_moves`). A task that ran before may belong to a scheduler that shares nothing between
-    /// CPUs: it counts only if none of its CPUs is busy, or if no CPU ever takes tasks from its DSQ.
+    /// CPUs: it counts only if none of its CPUs is busy, or if no CPU ever takes tasks from its DSQ. Tasks that the scheduler
+    /// has lost (see `is_lost`) count whatever the CPUs do.
     pub(crate) fn stranded(&self) -> Option<Stranded> {
         let nothing_ran = !self.tasks.iter().any(|t| t.spec.is_some() && t.ext.ran);
         let run_ns = self.now.saturating_sub(self.origin_ns);
@@ -209,11 +210,15 @@ impl Engine<'_> {
         };
         let idle = self.idle_for(patience_ns);
         let waiting = self.tasks.iter().skip(1);
-        let waiting: Vec<(&Task, u32)> = waiting
+        let waiting: Vec<(&Task, Option<u32>)> = waiting
             .filter(|task| task.life == Life::Runnable && task.class == Class::Ext)
-            .filter_map(|task| Some((task, self.idle_beside(task, &idle, patience_ns)?)))
+            .filter(|task| self.waits_for(task, patience_ns))
+            .map(|task| (task, self.idle_beside(task, &idle, patience_ns)))
+            .filter(|(task, idle_cpu)| idle_cpu.is_some() || self.is_lost(task))
             .collect();
-        let (_, idle_cpu) = *waiting.first()?;
+        if waiting.is_empty() {
+            return None;
+        }
         let mut places = Vec::new();
         for (task, _) in &waiting {
             let place = self.place_of(task, waiting.len() == 1);
@@ -221,12 +226,12 @@ impl Engine<'_> {
                 places.push(place);
             }
         }
-        let label = |(task, _): &(&Task, u32)| self.task_label(task.id);
+        let label = |(task, _): &(&Task, Option<u32>)| self.task_label(task.id);
         Some(Stranded {
             tasks: waiting.iter().map(label).collect(),
             never_ran: waiting.iter().filter(|(task, _)| !task.ext.ran).count(),
             places,
-            idle_cpu,
+            idle_cpu: waiting.iter().find_map(|(_, idle_cpu)| *idle_cpu),
         })
     }
 
@@ -238,12 +243,20 @@ impl Engine<'_> {
         CpuSet::of(self.rqs.len() as u32, idle.map(|rq| rq.kernel.cpu as u32))
     }
 
-    /// A CPU of `idle` that `task` may use, if it waited for as long.
+    fn waits_for(&self, task: &Task, patience_ns: u64) -> bool {
+        let waited_ns = self.now.saturating_sub(task.ext.waits_since_ns);
+        waited_ns >= patience_ns && self.rqs[task.cpu as usize].curr != task.id
+    }
+
+    /// Whether ops.enqueue returned without inserting a task, under a scheduler that has never inserted one later: it keeps no
+    /// queue of its own, from which the task could still come.
+    fn is_lost(&self, task: &Task) -> bool {
+        matches!(task.ext.ops_state, OpsState::Queued(_)) && !self.ext.keeps_tasks
+    }
+
+    /// A CPU of `idle` that `task` may use. The task waited for as long.
     fn idle_beside(&self, task: &Task, idle: &CpuSet, patience_ns: u64) -> Option<u32> {
         let waited_ns = self.now.saturating_sub(task.ext.waits_since_ns);
-        if waited_ns < patience_ns || self.rqs[task.cpu as usize].curr == task.id {
-            return None;
-        }
         let never_taken = || self.queue_of(task).is_some_and(|(_, dsq)| dsq.taken == 0);
         let never_ran = !task.ext.ran && !self.progress.backlog_moves(self.now, patience_ns);
         match never_ran || never_taken() {

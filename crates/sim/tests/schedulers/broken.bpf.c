@@ -43,6 +43,8 @@ UEI_DEFINE(uei);
 #define TWO_LOCKS	41
 #define KEPT_LOCK	42
 #define LOOSE_LOCK	43
+#define LOSES_ONE	44
+#define KEEPS_ONE	45
 
 #define SHARED_DSQ	0
 
@@ -53,6 +55,10 @@ static volatile u64 forever = 1;
 /* More than any array here has, and as far as the engine's heap. */
 static volatile u64 far = 100;
 static volatile u64 from_heap = 0x100000;
+
+#if BREAK == KEEPS_ONE
+static s32 kept;
+#endif
 
 #if BREAK == FEW_CPUS
 const volatile u32 cpu_llc_id[4];
@@ -156,6 +162,14 @@ void BPF_STRUCT_OPS(broken_enqueue, struct task_struct *p, u64 enq_flags)
 	return;
 #elif BREAK == NEVER_DISPATCH
 	return;
+#elif BREAK == LOSES_ONE
+	if (p->comm[0] == 'd')
+		return;
+#elif BREAK == KEEPS_ONE
+	/* All tasks are kept; dispatch() finds all but one. */
+	if (p->comm[0] != 'd')
+		kept = p->pid;
+	return;
 #elif BREAK == NEVER_PREEMPT
 	scx_bpf_dsq_insert(p, SHARED_DSQ, SCX_SLICE_INF, enq_flags);
 	return;
@@ -171,6 +185,14 @@ void BPF_STRUCT_OPS(broken_dispatch, s32 cpu, struct task_struct *prev)
 #elif BREAK == NESTED_LOOPS
 	bpf_loop(BPF_MAX_LOOPS, outer, NULL, 0);
 #elif BREAK == NEVER_CONSUME
+	return;
+#elif BREAK == KEEPS_ONE
+	struct task_struct *p = bpf_task_from_pid(kept);
+
+	if (p) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+		bpf_task_release(p);
+	}
 	return;
 #elif BREAK == FIRST_CPU_ONLY
 	if (cpu)

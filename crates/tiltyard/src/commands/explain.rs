@@ -9,7 +9,7 @@ use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
 use tiltyard_runner::schedulers::Choice;
-use tiltyard_runner::{Progress, machines, schedulers, workloads};
+use tiltyard_runner::{Error, Progress, machines, schedulers, workloads};
 
 use crate::failure::Failure;
 use crate::flags::{RunFlags, listed};
@@ -110,7 +110,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for line in cache.complaints() {
         say!("tiltyard: {line}");
     }
-    publish(args, &answer?, report)
+    let answer = answer.map_err(|error| failed(args, error))?;
+    publish(args, &answer, report)
+}
+
+/// A run that failed is named with the command that repeats it.
+fn failed(args: &Args, error: Error) -> Failure {
+    let is_of_run =
+        matches!(&error, Error::Within { error, .. } if matches!(**error, Error::Sim(_)));
+    let mut failure = Failure::from(error);
+    if is_of_run && let Some(fault) = failure.faults.last_mut() {
+        fault.line += &format!("\nRepeat  {}", repeat_line(args));
+    }
+    failure
 }
 
 fn build(choice: &Choice) -> Result<Built, Failure> {

@@ -15,6 +15,7 @@ use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::origin::{Counts, SimShared};
 use tiltyard_runner::output::Output;
 use tiltyard_runner::schedulers::{self, Choice};
+use tiltyard_runner::sim_error::SimError;
 use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::{Experiment, Written};
 use tiltyard_runner::tables::{self, Tables};
@@ -302,6 +303,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             say!("tiltyard: --twice: each run was done twice with identical events");
         }
     }
+    if gathered.runs.is_empty() {
+        let files = [&args.report, &args.figures, &args.out, &args.events];
+        for file in files.into_iter().flatten() {
+            let file = file.display();
+            say!("tiltyard: {file}: not written, because no run succeeded");
+        }
+    }
     if gathered.runs.is_empty() && args.format == Format::Json {
         let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
         super::print(&format!("{all:#}\n"))?;
@@ -327,6 +335,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             details: None,
         })
     })
+}
+
+/// A line for each file that a failed run leaves: see [`Written`].
+fn files_of_failed(args: &Args, error: &Error) -> String {
+    if matches!(error, Error::Sim(SimError::Panicked)) {
+        return String::new();
+    }
+    super::written(&[("Trace", &args.trace), ("Printk", &args.printk)])
 }
 
 /// The schedulers that could be built; the failures of others are printed. A mistake in the command line ends it.
@@ -397,14 +413,17 @@ fn gather(
                         let outcome = error.outcome();
                         all.lines_printed += outcome.map_or(0, |outcome| outcome.lines_printed);
                     }
+                    let files = files_of_failed(args, &error);
                     let mut failure = Failure::from(error);
                     let argument = slice::from_ref(&scheduler.choice.argument);
                     let repeat = repeat_line(args, argument, Some(*seed));
                     let line = failure.faults.first().and_then(|f| f.line.lines().next());
                     what.get_or_insert_with(|| line.unwrap_or_default().to_owned());
                     for fault in &mut failure.faults {
-                        fault.line =
-                            format!("{label}, seed {seed}: {}\nRepeat  {repeat}", fault.line);
+                        fault.line = format!(
+                            "{label}, seed {seed}: {}\n{files}Repeat  {repeat}",
+                            fault.line
+                        );
                     }
                     note(first_failure, &failure);
                     all.failures.push(serde_json::json!({

@@ -147,6 +147,22 @@ fn one_that_never_dispatches_has_no_figures() {
     );
 }
 
+/// Hogs keep all CPUs busy.
+#[test]
+fn one_that_loses_a_task_has_no_figures() {
+    let loses = mine(&[("ENQUEUE", "if (p->comm[1] == 'l')\n\t\treturn;")]);
+    let hogs = r#"{"tasks":{"hog":{"instance":4}}}"#;
+    let output = loses.run(&["--patch", hogs]);
+    let (_, stderr) = texts(&output);
+    assert_eq!(output.status.code(), Some(11), "{stderr}");
+    let words = "never ran: sleeper-0";
+    assert!(
+        stderr.contains(words) && stderr.contains("into no DSQ"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("was idle"), "{stderr}");
+}
+
 /// A terminal would obey what a message has in it.
 #[test]
 fn control_characters_in_messages_are_shown() {
@@ -276,6 +292,46 @@ fn tunables_out_of_range_are_named() {
     }
 }
 
+/// Files of comparisons need a run that succeeded; without one it is said that they are not there.
+#[test]
+fn files_that_a_failed_command_does_not_write_are_named() {
+    let leaver = mine(&[("RUNNING", "scx_bpf_exit(1, \"bye\");")]);
+    let events = leaver.path.with_file_name("events");
+    let mut command = Command::cargo_bin("tiltyard").unwrap();
+    command.env_remove("TILTYARD_DATA");
+    command
+        .args(["run", "-w", "mix-hog-sleepers", "-s"])
+        .arg(&leaver.path);
+    let output = command.arg("--events").arg(&events).output().unwrap();
+    assert_eq!(output.status.code(), Some(10));
+    let (_, stderr) = texts(&output);
+    let line = format!(
+        "{}: not written, because no run succeeded",
+        events.display()
+    );
+    assert!(stderr.contains(&line), "{stderr}");
+    assert!(!events.exists());
+}
+
+/// The failed run may lack mechanisms that `tiltyard run` has, so the command is the whole one.
+#[test]
+fn an_explanation_that_fails_names_the_run_and_the_command() {
+    let leaver = mine(&[("RUNNING", "scx_bpf_exit(1, \"bye\");")]);
+    let schedulers = format!("{},fifo", leaver.path.display());
+    let mut command = Command::cargo_bin("tiltyard").unwrap();
+    command.env_remove("TILTYARD_DATA");
+    command.args(["explain", "-w", "mix-hog-sleepers", "--duration", "1s"]);
+    let output = command.args(["-s", &schedulers]).output().unwrap();
+    assert_eq!(output.status.code(), Some(10));
+    let (_, stderr) = texts(&output);
+    assert!(
+        stderr.contains("mine, seed 1: scheduler mine exited"),
+        "{stderr}"
+    );
+    let repeat = format!("\nRepeat  tiltyard explain -w mix-hog-sleepers -s {schedulers}");
+    assert!(stderr.contains(&repeat), "{stderr}");
+}
+
 /// Both files have all up to the failure, where people look for its cause.
 #[test]
 fn a_run_that_fails_leaves_its_trace_and_what_was_printed() {
@@ -306,6 +362,10 @@ fn a_run_that_fails_leaves_its_trace_and_what_was_printed() {
     assert_eq!(output.status.code(), Some(5));
     let (_, stderr) = texts(&output);
     assert!(!stderr.contains("printed with bpf_printk()"), "{stderr}");
+    for (name, file) in [("Trace", &trace), ("Printk", &printk)] {
+        let line = format!("\n{name:<8}{}\n", file.display());
+        assert!(stderr.contains(&line), "no {line:?} in: {stderr}");
+    }
     let lines = fs::read_to_string(printk).unwrap();
     let lines: Vec<&str> = lines.lines().collect();
     assert_eq!(lines.len(), 4, "{lines:?}");

@@ -247,6 +247,34 @@ impl Home {
     }
 }
 
+/// Of schedulers, workloads and machines of the user's own.
+#[test]
+fn a_file_without_its_ending_is_found() {
+    let home = Home::new();
+    let out = home.folder.path().join("out");
+    for file in ["mine.bpf.c", "burst.json", "box.toml", "lab/lab.bpf.c"] {
+        std::fs::create_dir_all(out.join(file).parent().unwrap()).unwrap();
+        std::fs::write(out.join(file), "").unwrap();
+    }
+    for (flag, typed, meant) in [
+        ("-s", "mine", "mine.bpf.c"),
+        ("-s", "./mine", "./mine.bpf.c"),
+        ("-s", "lab", "lab/lab.bpf.c"),
+        ("-s", "lab/", "lab/lab.bpf.c"),
+        ("-w", "burst", "burst.json"),
+        ("-w", "./burst", "./burst.json"),
+        ("-m", "box", "box.toml"),
+    ] {
+        let mut words = [("-s", "fifo"), ("-w", "pingpong"), ("-m", "ideal1")];
+        words.iter_mut().find(|(f, _)| *f == flag).unwrap().1 = typed;
+        let words = words.map(|(f, value)| [f, value]).concat();
+        let output = home.tiltyard().arg("run").args(words).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let words = format!("did you mean the file {meant}?");
+        assert!(stderr.contains(&words), "{flag} {typed}: {stderr}");
+    }
+}
+
 #[test]
 fn no_temporary_files_are_left() {
     let home = Home::new();
