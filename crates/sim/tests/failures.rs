@@ -84,9 +84,21 @@ fn wild_pointer() {
 
 #[test]
 fn endless_loop() {
-    for define in ["BREAK=SPIN", "BREAK=NESTED_LOOPS"] {
-        let crash = expect_crash(define, "dispatch");
-        assert!(matches!(crash, Crash::Runaway { .. }), "{define}: {crash}");
+    for (mode, loops) in [
+        ("SPIN", "while (forever)"),
+        // Of the inner callback.
+        ("NESTED_LOOPS", "return 0;"),
+    ] {
+        match break_by(&format!("BREAK={mode}")) {
+            Err(RunError::Crash {
+                op, crash, place, ..
+            }) => {
+                assert_eq!(op, "ops.dispatch()");
+                assert!(matches!(crash, Crash::Runaway { .. }), "{mode}: {crash}");
+                assert_eq!(place, Some(line_of(loops)), "{mode}");
+            }
+            other => panic!("{mode}: {other:?}"),
+        }
     }
 }
 

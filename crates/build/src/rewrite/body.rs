@@ -251,7 +251,9 @@ pub fn lower(
             if at == phis {
                 let head =
                     heads.contains(block.label.as_str()) || index == 0 && caller == Caller::Helper;
-                let _ = writeln!(text, "  {}", count_call(block, head));
+                let mut line = || watch.as_mut().map_or(0, |w| w.place(line_of(block)));
+                let line = head.then(&mut line);
+                let _ = writeln!(text, "  {}", count_call(block, line));
             }
             if insn.opcode() == "ret" {
                 if let Some(watch) = &watch {
@@ -348,12 +350,18 @@ fn write_insn(text: &mut String, insn: &Insn, location: Option<u32>) {
     text.push('\n');
 }
 
-fn count_call(block: &Block, head: bool) -> String {
+/// `line`: that of a loop's head.
+fn count_call(block: &Block, line: Option<u32>) -> String {
     let insns = block.insns.iter().filter(|i| counts(i)).count();
-    format!(
-        "call void @tilt_count{}(ptr {WORK}, i64 {insns})",
-        if head { "_loop" } else { "" }
-    )
+    match line {
+        None => format!("call void @tilt_count(ptr {WORK}, i64 {insns})"),
+        Some(line) => format!("call void @tilt_count_loop(ptr {WORK}, i64 {insns}, i32 {line})"),
+    }
+}
+
+/// Where a block begins in the source.
+fn line_of(block: &Block) -> Option<u32> {
+    block.insns.iter().find_map(|insn| insn.location)
 }
 
 /// Blocks that a block at or after them jumps to: every cycle goes through one.

@@ -311,7 +311,7 @@ fn loops_are_checked_at_their_heads() {
             "br label %v3",
             "v3:",
             "%v4 = phi i64 [ 0, %v2 ], [ %v5, %v3 ]",
-            "call void @tilt_count_loop(ptr %tilt.work, i64 3)",
+            "call void @tilt_count_loop(ptr %tilt.work, i64 3, i32 0)",
             "%v5 = add i64 %v4, 1",
             "%v6 = icmp eq i64 %v5, %v1",
             "br i1 %v6, label %v7, label %v3",

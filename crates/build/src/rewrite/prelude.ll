@@ -34,8 +34,8 @@ define internal void @tilt_count(ptr %work, i64 %insns) #0 {
   ret void
 }
 
-; The same at the head of a loop, where a scheduler that runs for ever comes by.
-define internal void @tilt_count_loop(ptr %work, i64 %insns) #0 {
+; The same at the head of a loop, where a scheduler that runs for ever comes by; %place: its line, as in tilt_place.
+define internal void @tilt_count_loop(ptr %work, i64 %insns, i32 %place) #0 {
   %old = load i64, ptr %work
   %new = add i64 %old, %insns
   store i64 %new, ptr %work
@@ -46,6 +46,7 @@ define internal void @tilt_count_loop(ptr %work, i64 %insns) #0 {
   br i1 %over, label %stop, label %go
 stop:
   store i64 %all, ptr @tilt_work
+  store volatile i32 %place, ptr @tilt_place
   call void @tilt_runaway()
   unreachable
 go:

@@ -102,8 +102,8 @@ pub struct Args {
     /// Do every run twice and compare the two, event by event.
     #[arg(long)]
     twice: bool,
-    /// Disable the schedulers' probes (faster; reports have fewer curves, and results differ slightly: probes take the
-    /// machine a little time).
+    /// Disable the schedulers' probes, as campaigns and tiltyard explain do. Faster; reports have fewer curves. Probes take
+    /// the machine a little time, so figures differ, rarely by a tenth or more.
     #[arg(long)]
     no_probes: bool,
     /// Eject a scheduler that lets a runnable task wait longer than its timeout_ms, as the kernel
