@@ -26,6 +26,7 @@ mod describe;
 mod error;
 mod headers;
 mod ir;
+mod later;
 mod metadata;
 mod parse;
 mod reference;
@@ -278,6 +279,7 @@ impl Builder {
         };
         let rewritten = rewrite::rewrite(&module, &roots, choices)?;
         let object = Object {
+            inserts_later: later::inserts_later(&module, &ops),
             key: String::new(),
             image: Vec::new(),
             ops,

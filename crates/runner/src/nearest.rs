@@ -47,7 +47,7 @@ pub fn hint(typed: &str, known: &[String]) -> String {
     }
 }
 
-/// The remedy for a user who left out the end of a file's name: the first of `files` that exists.
+/// The remedy for a user who left out a file's extension: the first of `files` that exists.
 pub fn own_file(files: &[String]) -> Option<String> {
     let file = files.iter().find(|file| Path::new(file).is_file())?;
     Some(format!("did you mean the file {file}?"))

@@ -411,7 +411,7 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
     Err(unknown(argument, what))
 }
 
-/// The hint for a user who typed the name of a folder, or left out the end of a file's name.
+/// The hint for a user who typed the name of a folder, or left out a file's extension.
 fn own_source(typed: &str) -> Option<String> {
     let path = typed.trim_end_matches('/');
     let name = path.rsplit('/').next().unwrap_or(path);

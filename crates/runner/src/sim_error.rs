@@ -16,7 +16,7 @@ pub enum SimError {
     Left(Box<Outcome>),
     /// The core ejected the scheduler: an error exit, a stall.
     Ejected(Box<Outcome>),
-    /// Tasks waited to the end, although CPUs were idle.
+    /// Tasks waited to the end, beside idle CPUs or because the scheduler had lost them.
     Stranded(Box<Outcome>, Stranded),
     /// The engine could not continue.
     Engine {

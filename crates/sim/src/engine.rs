@@ -472,6 +472,14 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// The same of a task on `cpu`: one idle task stands for those of all CPUs.
+    pub(crate) fn label_on(&self, cpu: u32, id: TaskId) -> String {
+        match id.is_idle() {
+            true => format!("swapper/{cpu}[0]"),
+            false => self.task_label(id),
+        }
+    }
+
     fn finish(&mut self) -> Result<Outcome, RunError> {
         let end_ns = self.now;
         for cpu in 0..self.rqs.len() as u32 {

@@ -421,23 +421,27 @@ fn a_task_that_nobody_takes_is_named_beside_others_that_run() {
     assert_eq!(stranded.places, [place]);
 }
 
-/// ops.enqueue returns without inserting one task in some case, while others keep all CPUs busy. Only where nothing is ever
-/// inserted later is that a defect: otherwise the scheduler may keep the task in a queue of its own.
+/// ops.enqueue never inserts one of the tasks, while others keep all CPUs busy. Under a scheduler with code that inserts tasks
+/// later, that is no defect: it may keep the task in a queue of its own, even if nothing has come from there yet.
 #[test]
 fn a_task_that_is_lost_is_named_beside_busy_cpus() {
     let machine = ideal("pu:1", 1000);
     let tasks = r#"{ "tasks": {
-        "hog": { "loop": 1, "run": 3000000 },
-        "dropped": { "loop": 1, "delay": 1000, "run": 1000 } } }"#;
+        "hog": { "instance": 2, "loop": 1, "run": 3000000 },
+        "dropped": { "loop": 1, "delay": 850000, "run": 1000 } } }"#;
     let ran = break_on("BREAK=LOSES_ONE", &machine, 1_000_000_000, tasks).expect("an end");
     let stranded = ran.outcome.stranded.expect("it is lost");
-    assert_eq!(stranded.tasks, ["dropped[3]"]);
+    assert_eq!(stranded.tasks, ["dropped[4]"]);
     assert_eq!(stranded.idle_cpu, None);
     let place = "ops.enqueue inserted it into no DSQ, and nothing dispatched it later";
     assert_eq!(stranded.places, [place]);
 
-    let ran = break_on("BREAK=KEEPS_ONE", &machine, 1_000_000_000, tasks).expect("an end");
-    assert_eq!(ran.outcome.stranded, None);
+    for define in ["BREAK=KEEPS_ONE", "BREAK=KEEPS_FOR_LATER"] {
+        let ran = break_on(define, &machine, 1_000_000_000, tasks).expect("an end");
+        let dropped = ran.summary.tasks.iter().find(|t| t.name == "dropped");
+        assert_eq!(dropped.expect("it is there").runtime_ns, 0, "{define}");
+        assert_eq!(ran.outcome.stranded, None, "{define}");
+    }
 }
 
 /// Many new tasks that get their first turn one after the other are late, not stranded, even beside an idle CPU.

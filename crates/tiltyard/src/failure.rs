@@ -37,7 +37,7 @@ pub enum Code {
     Gate = 9,
     /// A scheduler left a run by itself: scx_bpf_exit.
     Left = 10,
-    /// Tasks waited to the end, although CPUs were idle.
+    /// Tasks waited to the end, beside idle CPUs or because the scheduler had lost them.
     Stranded = 11,
     /// A scheduler's code has data races.
     Races = 12,
@@ -221,6 +221,7 @@ fn details(error: &SimError, code: Code, line: &str) -> Option<serde_json::Value
         "time_ns": exit.time_ns.saturating_sub(outcome.origin_ns),
         "dump": exit.dump,
         "waiting_in_vain": outcome.stranded.as_ref().map(|s| &s.tasks),
+        "places": outcome.stranded.as_ref().map(|s| &s.places),
     }))
 }
 

@@ -45,7 +45,7 @@ pub enum How {
     /// The watchdog took the scheduler out.
     #[serde(rename = "ejected")]
     Ejected,
-    /// Tasks waited to the end although CPUs were idle.
+    /// Tasks waited to the end, beside idle CPUs or because the scheduler had lost them.
     #[serde(rename = "left tasks waiting")]
     Stranded,
     /// The scheduler crashed.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tiltyard_claims::absent;
-use tiltyard_measure::{Amount, Better, Unit, units};
+use tiltyard_measure::{Amount, Better, Unit};
 use tiltyard_misspelt::toml_line;
 use toml::Spanned;
 
@@ -230,7 +230,7 @@ fn discipline(
         Some(text) if text.get_ref() == NEVER => None,
         Some(text) => Some(duration_of(source, "starved_after", text)?),
     };
-    check_duration(source, table, starved_after_ns)?;
+    check_duration(source, table, workload.duration_ns, starved_after_ns)?;
     check_patch(source, &toml::Value::Table(table.patch.clone()))?;
     let names: BTreeSet<&str> = machines.iter().map(|m| m.name.as_str()).collect();
     let own = table.machines.iter().flatten();
@@ -259,27 +259,33 @@ fn discipline(
     })
 }
 
-/// In a run that is no longer than `starved_after`, nothing would ever count as starved.
+/// In a run that is no longer than `starved_after`, hardly anything could count as starved. `own_ns`: the workload's duration.
 fn check_duration(
     source: &Source,
     table: &WorkloadTable,
+    own_ns: Option<u64>,
     starved_after_ns: Option<u64>,
 ) -> Result<(), Error> {
-    let Some(text) = &table.duration else {
+    let set = table.duration.as_ref();
+    let set_ns = set.map(|text| duration_of(source, "duration", text));
+    let duration_ns = set_ns.transpose()?.or(own_ns);
+    let (Some(duration_ns), Some(limit_ns)) = (duration_ns, starved_after_ns) else {
         return Ok(());
     };
-    let duration_ns = duration_of(source, "duration", text)?;
-    let Some(limit_ns) = starved_after_ns.filter(|limit_ns| *limit_ns >= duration_ns) else {
+    if limit_ns < duration_ns {
         return Ok(());
+    }
+    let (limit, default) = match &table.starved_after {
+        Some(text) => (text.get_ref().clone(), ""),
+        None => (duration::write(limit_ns), " by default"),
     };
+    let duration = duration::write(duration_ns);
     let what = format!(
-        "duration = \"{}\": no task could wait longer than starved_after, {}",
-        text.get_ref(),
-        units::time(limit_ns as f64)
+        "starved_after is {limit}{default}, and runs end after {duration}: no task could count as starved"
     );
-    let help = format!("set starved_after to less than the duration, or to \"{NEVER}\"");
-    let at = table.starved_after.as_ref().unwrap_or(text);
-    Err(source.fault(at.span(), &what, &help))
+    let help = format!("set starved_after to less, or to \"{NEVER}\"");
+    let at = table.starved_after.as_ref().or(set);
+    Err(source.fault(at.unwrap_or(&table.workload).span(), &what, &help))
 }
 
 /// Without this check, an unknown name would stay in the patch, and the error would point to the workload.
@@ -491,16 +497,13 @@ reason = "r"
                 "better",
                 "duration = \"1s\"\nbetter",
                 8,
-                vec![
-                    "no task could wait longer than starved_after, 1",
-                    "or to \"never\"",
-                ],
+                vec!["starved_after is 1s by default", "or to \"never\""],
             ),
             (
                 "better",
                 "duration = \"3s\"\nstarved_after = \"4s\"\nbetter",
                 9,
-                vec!["longer than starved_after, 4"],
+                vec!["starved_after is 4s, and runs end after 3s"],
             ),
             (
                 "better",

@@ -136,10 +136,7 @@ impl Engine<'_> {
             return self.unlock_rq(cpu);
         }
         let rq = &self.rqs[cpu as usize];
-        let label = match curr.is_idle() {
-            true => format!("swapper/{cpu}[0]"),
-            false => self.task_label(curr),
-        };
+        let label = self.label_on(cpu, curr);
         let _ = writeln!(out, "CPU {cpu:<4}: nr_run={} curr={label}", rq.nr_running);
         out.push_str(&own);
         let queued: Vec<TaskId> = self

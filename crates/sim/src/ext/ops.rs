@@ -297,7 +297,7 @@ impl Engine<'_> {
             place,
             op: context.label(),
             cpu: self.exec_cpu,
-            task: self.task_label(context.subject),
+            task: self.label_on(self.exec_cpu, context.subject),
             time_ns: self.now,
             crash,
         });

@@ -39,7 +39,8 @@ pub struct Stranded {
     pub never_ran: usize,
     /// "DSQ 0 was filled and never consumed", one for each place.
     pub places: Vec<String>,
-    /// A CPU that one of them may use and that was idle meanwhile. None: the scheduler lost all of them.
+    /// A CPU that the first of them may use and that was idle meanwhile. None: the scheduler lost some of them, whatever the
+    /// CPUs did.
     pub idle_cpu: Option<u32>,
 }
 
@@ -212,13 +213,11 @@ impl Engine<'_> {
         let waiting = self.tasks.iter().skip(1);
         let waiting: Vec<(&Task, Option<u32>)> = waiting
             .filter(|task| task.life == Life::Runnable && task.class == Class::Ext)
-            .filter(|task| self.waits_for(task, patience_ns))
             .map(|task| (task, self.idle_beside(task, &idle, patience_ns)))
             .filter(|(task, idle_cpu)| idle_cpu.is_some() || self.is_lost(task))
             .collect();
-        if waiting.is_empty() {
-            return None;
-        }
+        let (_, first_cpu) = *waiting.first()?;
+        let idle_cpu = first_cpu.filter(|_| waiting.iter().all(|(_, cpu)| cpu.is_some()));
         let mut places = Vec::new();
         for (task, _) in &waiting {
             let place = self.place_of(task, waiting.len() == 1);
@@ -231,7 +230,7 @@ impl Engine<'_> {
             tasks: waiting.iter().map(label).collect(),
             never_ran: waiting.iter().filter(|(task, _)| !task.ext.ran).count(),
             places,
-            idle_cpu: waiting.iter().find_map(|(_, idle_cpu)| *idle_cpu),
+            idle_cpu,
         })
     }
 
@@ -243,20 +242,28 @@ impl Engine<'_> {
         CpuSet::of(self.rqs.len() as u32, idle.map(|rq| rq.kernel.cpu as u32))
     }
 
-    fn waits_for(&self, task: &Task, patience_ns: u64) -> bool {
-        let waited_ns = self.now.saturating_sub(task.ext.waits_since_ns);
-        waited_ns >= patience_ns && self.rqs[task.cpu as usize].curr != task.id
+    /// How long a task has waited; 0 if it is running.
+    fn waited_ns(&self, task: &Task) -> u64 {
+        match self.rqs[task.cpu as usize].curr == task.id {
+            true => 0,
+            false => self.now.saturating_sub(task.ext.waits_since_ns),
+        }
     }
 
-    /// Whether ops.enqueue returned without inserting a task, under a scheduler that has never inserted one later: it keeps no
-    /// queue of its own, from which the task could still come.
+    /// Whether ops.enqueue returned without inserting a task, under a scheduler that neither has code to insert one later, nor
+    /// ever has done so: it keeps no queue of its own, from which the task could still come.
     fn is_lost(&self, task: &Task) -> bool {
-        matches!(task.ext.ops_state, OpsState::Queued(_)) && !self.ext.keeps_tasks
+        let keeps_tasks = self.object.inserts_later || self.ext.keeps_tasks;
+        let is_nowhere = matches!(task.ext.ops_state, OpsState::Queued(_));
+        is_nowhere && !keeps_tasks && self.waited_ns(task) >= WAITED_NS
     }
 
-    /// A CPU of `idle` that `task` may use. The task waited for as long.
+    /// A CPU of `idle` that `task` may use, if it waited for as long.
     fn idle_beside(&self, task: &Task, idle: &CpuSet, patience_ns: u64) -> Option<u32> {
-        let waited_ns = self.now.saturating_sub(task.ext.waits_since_ns);
+        let waited_ns = self.waited_ns(task);
+        if waited_ns < patience_ns {
+            return None;
+        }
         let never_taken = || self.queue_of(task).is_some_and(|(_, dsq)| dsq.taken == 0);
         let never_ran = !task.ext.ran && !self.progress.backlog_moves(self.now, patience_ns);
         match never_ran || never_taken() {

@@ -45,6 +45,7 @@ UEI_DEFINE(uei);
 #define LOOSE_LOCK	43
 #define LOSES_ONE	44
 #define KEEPS_ONE	45
+#define KEEPS_FOR_LATER 46
 
 #define SHARED_DSQ	0
 
@@ -56,8 +57,18 @@ static volatile u64 forever = 1;
 static volatile u64 far = 100;
 static volatile u64 from_heap = 0x100000;
 
-#if BREAK == KEEPS_ONE
+#if BREAK == KEEPS_ONE || BREAK == KEEPS_FOR_LATER
 static s32 kept;
+
+static void insert_kept(void)
+{
+	struct task_struct *p = bpf_task_from_pid(kept);
+
+	if (!p)
+		return;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+	bpf_task_release(p);
+}
 #endif
 
 #if BREAK == FEW_CPUS
@@ -165,8 +176,13 @@ void BPF_STRUCT_OPS(broken_enqueue, struct task_struct *p, u64 enq_flags)
 #elif BREAK == LOSES_ONE
 	if (p->comm[0] == 'd')
 		return;
+#elif BREAK == KEEPS_FOR_LATER
+	if (p->comm[0] == 'd') {
+		kept = p->pid;
+		return;
+	}
 #elif BREAK == KEEPS_ONE
-	/* All tasks are kept; dispatch() finds all but one. */
+	/* Every task is kept back; dispatch() inserts all but one. */
 	if (p->comm[0] != 'd')
 		kept = p->pid;
 	return;
@@ -187,12 +203,10 @@ void BPF_STRUCT_OPS(broken_dispatch, s32 cpu, struct task_struct *prev)
 #elif BREAK == NEVER_CONSUME
 	return;
 #elif BREAK == KEEPS_ONE
-	struct task_struct *p = bpf_task_from_pid(kept);
-
-	if (p) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
-		bpf_task_release(p);
-	}
+	return insert_kept();
+#elif BREAK == KEEPS_FOR_LATER
+	if (!scx_bpf_dsq_move_to_local(SHARED_DSQ, 0))
+		insert_kept();
 	return;
 #elif BREAK == FIRST_CPU_ONLY
 	if (cpu)

@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     publish(args, &answer, report)
 }
 
-/// A run that failed is named with the command that repeats it.
+/// Adds the command that repeats the explanation, if a run failed.
 fn failed(args: &Args, error: Error) -> Failure {
     let is_of_run =
         matches!(&error, Error::Within { error, .. } if matches!(**error, Error::Sim(_)));

@@ -304,15 +304,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     if gathered.runs.is_empty() {
-        let files = [&args.report, &args.figures, &args.out, &args.events];
-        for file in files.into_iter().flatten() {
-            let file = file.display();
-            say!("tiltyard: {file}: not written, because no run succeeded");
-        }
-    }
-    if gathered.runs.is_empty() && args.format == Format::Json {
-        let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
-        super::print(&format!("{all:#}\n"))?;
+        publish_nothing(args, &gathered, built.is_empty())?;
     }
     if gathered.lines_printed > 0 && args.printk.is_none() {
         say!(
@@ -337,12 +329,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// A line for each file that a failed run leaves: see [`Written`].
-fn files_of_failed(args: &Args, error: &Error) -> String {
-    if matches!(error, Error::Sim(SimError::Panicked)) {
-        return String::new();
+/// Says what is missing if no run succeeded; a scheduler that did not build has left no trace either.
+fn publish_nothing(args: &Args, gathered: &Gathered, none_built: bool) -> Result<(), Failure> {
+    let of_run = [&args.trace, &args.printk]
+        .into_iter()
+        .filter(|_| none_built);
+    let files = [&args.report, &args.figures, &args.out, &args.events];
+    for file in files.into_iter().chain(of_run).flatten() {
+        let file = file.display();
+        say!("tiltyard: {file}: not written, because no run succeeded");
     }
-    super::written(&[("Trace", &args.trace), ("Printk", &args.printk)])
+    if args.format != Format::Json {
+        return Ok(());
+    }
+    let all = serde_json::json!({ "runs": [], "failures": gathered.failures });
+    super::print(&format!("{all:#}\n"))
+}
+
+/// One line for each file that a failed run has left: see [`Written`].
+fn files_of_failed(args: &Args, error: &Error) -> String {
+    match error {
+        Error::Sim(SimError::Panicked) => String::new(),
+        Error::Sim(_) => super::written(&[("Trace", &args.trace), ("Printk", &args.printk)]),
+        _ => String::new(),
+    }
 }
 
 /// The schedulers that could be built; the failures of others are printed. A mistake in the command line ends it.

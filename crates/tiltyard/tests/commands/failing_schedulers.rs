@@ -292,7 +292,7 @@ fn tunables_out_of_range_are_named() {
     }
 }
 
-/// Files of comparisons need a run that succeeded; without one it is said that they are not there.
+/// Files that show a comparison need a successful run; without one, the command says that they were not written.
 #[test]
 fn files_that_a_failed_command_does_not_write_are_named() {
     let leaver = mine(&[("RUNNING", "scx_bpf_exit(1, \"bye\");")]);
@@ -313,7 +313,7 @@ fn files_that_a_failed_command_does_not_write_are_named() {
     assert!(!events.exists());
 }
 
-/// The failed run may lack mechanisms that `tiltyard run` has, so the command is the whole one.
+/// The failed run may have mechanisms switched off, which `tiltyard run` cannot repeat, so the whole command is printed.
 #[test]
 fn an_explanation_that_fails_names_the_run_and_the_command() {
     let leaver = mine(&[("RUNNING", "scx_bpf_exit(1, \"bye\");")]);

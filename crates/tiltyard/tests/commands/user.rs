@@ -247,12 +247,18 @@ impl Home {
     }
 }
 
-/// Of schedulers, workloads and machines of the user's own.
+/// For the user's own schedulers, workloads and machines.
 #[test]
 fn a_file_without_its_ending_is_found() {
     let home = Home::new();
     let out = home.folder.path().join("out");
-    for file in ["mine.bpf.c", "burst.json", "box.toml", "lab/lab.bpf.c"] {
+    for file in [
+        "mine.bpf.c",
+        "burst.json",
+        "box.toml",
+        "host1.xml",
+        "lab/lab.bpf.c",
+    ] {
         std::fs::create_dir_all(out.join(file).parent().unwrap()).unwrap();
         std::fs::write(out.join(file), "").unwrap();
     }
@@ -264,6 +270,7 @@ fn a_file_without_its_ending_is_found() {
         ("-w", "burst", "burst.json"),
         ("-w", "./burst", "./burst.json"),
         ("-m", "box", "box.toml"),
+        ("-m", "host1", "host1.xml"),
     ] {
         let mut words = [("-s", "fifo"), ("-w", "pingpong"), ("-m", "ideal1")];
         words.iter_mut().find(|(f, _)| *f == flag).unwrap().1 = typed;
