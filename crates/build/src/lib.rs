@@ -14,6 +14,7 @@
 //! | `metadata` | debug information in IR: types of globals, maps and kernel structs |
 //! | `parse` | text of IR -> module, without what must not reach the host |
 //! | `describe` | what an engine must know about a scheduler: ops, maps, tunables, globals, programs |
+//! | `later` | whether a scheduler has code that could insert a task later than `ops.enqueue` |
 //! | `rewrite` | IR of a BPF program -> IR for the simulated machine |
 //! | `reference` | the reference kernel, Linux 6.18, where it differs from the headers |
 //! | `error` | what can go wrong |
