@@ -65,7 +65,6 @@ pub struct Object {
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Whether other code than that of `ops.enqueue` and `ops.select_cpu` inserts tasks into DSQs.
-    #[serde(default)]
     pub inserts_later: bool,
     /// Sizes of types that `bpf_obj_new` may allocate, by the type id that the code passes.
     pub type_sizes: BTreeMap<u32, u64>,

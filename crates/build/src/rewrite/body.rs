@@ -251,8 +251,7 @@ pub fn lower(
             if at == phis {
                 let head =
                     heads.contains(block.label.as_str()) || index == 0 && caller == Caller::Helper;
-                let mut line = || watch.as_mut().map_or(0, |w| w.place(line_of(block)));
-                let line = head.then(&mut line);
+                let line = head.then(|| watch.as_mut().map_or(0, |w| w.place(line_of(block))));
                 let _ = writeln!(text, "  {}", count_call(block, line));
             }
             if insn.opcode() == "ret" {

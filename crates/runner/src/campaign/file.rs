@@ -259,7 +259,8 @@ fn discipline(
     })
 }
 
-/// In a run that is no longer than `starved_after`, hardly anything could count as starved. `own_ns`: the workload's duration.
+/// In a run that is no longer than `starved_after`, hardly anything could count as starved. `own_ns`: the duration in the
+/// workload's file, which the patch may change.
 fn check_duration(
     source: &Source,
     table: &WorkloadTable,
@@ -268,6 +269,7 @@ fn check_duration(
 ) -> Result<(), Error> {
     let set = table.duration.as_ref();
     let set_ns = set.map(|text| duration_of(source, "duration", text));
+    let own_ns = own_ns.filter(|_| !table.patch.contains_key("global"));
     let duration_ns = set_ns.transpose()?.or(own_ns);
     let (Some(duration_ns), Some(limit_ns)) = (duration_ns, starved_after_ns) else {
         return Ok(());
