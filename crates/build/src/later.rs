@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whether a scheduler has code that could insert a task later than in `ops.enqueue`, from a queue of its own.
 
-use crate::ir::{Function, Module, names};
-use crate::parse::Call;
+use crate::ir::{Function, Module};
+use crate::parse::mentions;
 use std::collections::{HashMap, HashSet};
 use tiltyard_native::object::Ops;
 
@@ -46,22 +46,6 @@ pub fn inserts_later(module: &Module, ops: &Ops) -> bool {
         }
     }
     false
-}
-
-/// What a function calls, and what else it names.
-fn mentions(function: &Function) -> (Vec<&str>, Vec<&str>) {
-    let (mut calls, mut others) = (Vec::new(), Vec::new());
-    for insn in function.blocks.iter().flat_map(|block| &block.insns) {
-        let call = Call::parse(&insn.text).ok();
-        let mut callee = call.filter(|_| insn.opcode() == "call");
-        for name in names(&insn.text, '@') {
-            match callee.take_if(|call| call.callee == name) {
-                Some(_) => calls.push(name),
-                None => others.push(name),
-            }
-        }
-    }
-    (calls, others)
 }
 
 #[cfg(test)]

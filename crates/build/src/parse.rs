@@ -4,8 +4,8 @@
 //! here) and the flags by which an optimiser may assume that nothing overflows.
 
 use crate::ir::{
-    Block, Declare, Function, Global, Insn, Module, Result, Unknown, replace_names, split_top,
-    take_type,
+    Block, Declare, Function, Global, Insn, Module, Result, Unknown, names, replace_names,
+    split_top, take_type,
 };
 use std::iter::Peekable;
 use std::str::Lines;
@@ -358,6 +358,23 @@ pub struct Call {
     pub callee: String,
     /// Type and value of each.
     pub args: Vec<(String, String)>,
+}
+
+/// What a function calls by name, and what else it names: variables, and functions whose addresses it takes.
+pub fn mentions(function: &Function) -> (Vec<&str>, Vec<&str>) {
+    let (mut calls, mut others) = (Vec::new(), Vec::new());
+    for insn in function.blocks.iter().flat_map(|block| &block.insns) {
+        let call = Some(&insn.text).filter(|_| insn.opcode() == "call");
+        // Its name comes first in the text; if it comes again, it is an argument.
+        let mut callee = call.and_then(|text| Call::parse(text).ok());
+        for name in names(&insn.text, '@') {
+            match callee.take_if(|call| call.callee == name) {
+                Some(_) => calls.push(name),
+                None => others.push(name),
+            }
+        }
+    }
+    (calls, others)
 }
 
 impl Call {

@@ -17,7 +17,7 @@ mod inner;
 mod lines;
 
 use crate::ir::{Declare, Function, Global, Insn, Module, Result, Unknown, names};
-use crate::parse::Call;
+use crate::parse::mentions;
 use crate::reference;
 use body::{Caller, check_labels, drop_unused, lower, relocate};
 use calls::{Slots, kernel_function};
@@ -266,16 +266,12 @@ fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reach
         }
         if let Some(function) = functions.get(symbol.as_str()) {
             let function = prepare((*function).clone(), kernel)?;
-            for insn in function.blocks.iter().flat_map(|b| &b.insns) {
-                let mut callee = callee(insn);
-                for name in names(&insn.text, '@') {
-                    let is_called = callee.take_if(|callee| callee == name).is_some();
-                    if functions.contains_key(name) && !is_called {
-                        reached.callbacks.insert(name.to_owned());
-                    }
-                    todo.push(name.to_owned());
-                }
-            }
+            let (calls, others) = mentions(&function);
+            let callbacks = others.iter().filter(|name| functions.contains_key(**name));
+            reached
+                .callbacks
+                .extend(callbacks.map(|name| (*name).to_owned()));
+            todo.extend(calls.into_iter().chain(others).map(str::to_owned));
             reached.functions.insert(symbol, function);
         } else if let Some(init) = globals.get(symbol.as_str()).and_then(|g| g.init.as_ref()) {
             let named = names(init, '@').into_iter().map(str::to_owned);
@@ -285,12 +281,6 @@ fn reach(module: &Module, roots: &[String], kernel: &mut Kernel) -> Result<Reach
     }
     reached.outer.extend(reached.callbacks.iter().cloned());
     Ok(reached)
-}
-
-/// What an instruction calls. Its name comes first in the text; if it comes again, it is an argument.
-fn callee(insn: &Insn) -> Option<String> {
-    let call = Some(&insn.text).filter(|_| insn.opcode() == "call");
-    Call::parse(call?).ok().map(|call| call.callee)
 }
 
 /// Everything about a function that does not need the tables.
