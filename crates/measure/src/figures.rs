@@ -100,7 +100,7 @@ pub fn figures(run: &Summary) -> Vec<Figure> {
 fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     let classes: Vec<&RequestSummary> = run.requests.iter().filter(|r| r.app == app.app).collect();
     let (warm_up, measured): (Vec<&RequestSummary>, Vec<&RequestSummary>) =
-        classes.iter().partition(|class| is_warm_up(&class.class));
+        classes.iter().partition(|class| class.is_warm_up());
     finish_figures(out, run, app);
     for class in &measured {
         request_figures(out, class, classes.len() > 1, true);
@@ -125,10 +125,6 @@ const KERNEL: &str = "kernel";
 const ROUND_TRIP: &str = "round trip";
 
 /// Requests of a class whose name begins like this prepare what is measured.
-fn is_warm_up(class: &str) -> bool {
-    class.starts_with("warm")
-}
-
 /// When the app was done, or else when it last wanted a CPU.
 fn finish_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     if let Some(completed_ns) = app.completed_ns {

@@ -162,6 +162,7 @@ impl Recorder {
             true => sum(|t| t.wait_ns),
             false => 0,
         };
+        let duration_ns = self.since_origin(end_ns);
         let is_kept_out = kept_out_ns > self.spec.starvation_ns;
         let kept_out_ns = if is_kept_out { kept_out_ns } else { 0 };
         AppSummary {
@@ -187,6 +188,9 @@ impl Recorder {
             longest_wait_ns: state.longest_wait_ns.max(kept_out_ns),
             starved_tasks: own().filter(|t| t.starved_episodes > 0).count() as u64
                 + u64::from(is_kept_out),
+            never_ran: own()
+                .filter(|t| t.runtime_ns == 0 && t.wait_ns > 0 && 10 * t.wait_ns >= duration_ns)
+                .count() as u64,
             starved_episodes: state.starved_episodes + u64::from(is_kept_out),
             starved_ns: state.starved_ns + kept_out_ns,
             switches,

@@ -109,6 +109,9 @@ pub struct AppSummary {
     pub longest_wait_ns: u64,
     /// Tasks that were starved at least once.
     pub starved_tasks: u64,
+    /// Tasks that never ran, although they waited for a tenth of the run or longer.
+    #[serde(default)]
+    pub never_ran: u64,
     pub starved_episodes: u64,
     pub starved_ns: u64,
     pub switches: Switches,
@@ -167,10 +170,33 @@ pub struct RequestSummary {
 }
 
 impl RequestSummary {
+    /// Whether these only prepare what is measured.
+    pub(crate) fn is_warm_up(&self) -> bool {
+        self.class.starts_with("warm")
+    }
+
     /// Requests per second between the first begin and the last end; `None` for an empty window.
     pub fn throughput_per_s(&self) -> Option<f64> {
         let window_ns = self.last_end_ns.checked_sub(self.first_begin_ns)?;
         (window_ns > 0).then(|| self.latency.count as f64 * 1e9 / window_ns as f64)
+    }
+}
+
+/// Fewer requests than these may have long gaps for no reason.
+const MANY_REQUESTS: u64 = 10;
+
+impl Summary {
+    /// Classes whose requests stopped before half of the time was over, although tasks of the app live on. Their throughput is
+    /// that of the time before. Not of warm-up.
+    pub fn stopped_requests(&self) -> impl Iterator<Item = &RequestSummary> {
+        self.requests.iter().filter(|class| {
+            let mut apps = self.apps.iter();
+            let lives = apps.any(|app| app.app == class.app && app.completed_ns.is_none());
+            let silent_ns = self.duration_ns.saturating_sub(class.last_end_ns);
+            let window_ns = class.last_end_ns.saturating_sub(class.first_begin_ns);
+            let is_measured = lives && !class.is_warm_up();
+            is_measured && class.latency.count >= MANY_REQUESTS && silent_ns > window_ns
+        })
     }
 }
 

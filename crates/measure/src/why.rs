@@ -3,7 +3,7 @@
 
 use crate::figures::causes_are_known;
 use crate::stats::median_interval;
-use crate::summary::{ProbeSeries, ProbeSummary, Summary};
+use crate::summary::{AppSummary, ProbeSeries, ProbeSummary, Summary};
 use crate::units;
 use std::collections::BTreeMap;
 
@@ -18,6 +18,8 @@ const SMALL: i64 = 100_000;
 pub fn why(scheduler: &str, runs: &[Summary]) -> Vec<String> {
     let facts = [
         starvation(runs),
+        never_ran(runs),
+        stopped(runs),
         preemptions(runs),
         probes(runs),
         causes(runs),
@@ -81,6 +83,41 @@ fn hit_of(hit: f64, tasks: f64) -> String {
         1.0 => "its only task".to_owned(),
         _ => format!("{} of its {} tasks", units::count(hit), units::count(tasks)),
     }
+}
+
+/// Of which apps tasks never ran, in at least half of the runs.
+fn never_ran(runs: &[Summary]) -> Option<String> {
+    let of_app = |name: &str, of: fn(&AppSummary) -> u64| {
+        let apps = runs.iter().flat_map(|run| run.apps.iter());
+        median(apps.filter(|app| app.app == name).map(of))
+    };
+    let names = app_names(runs).into_iter();
+    let mut apps: Vec<(f64, &str)> = names
+        .map(|name| (of_app(name, |a| a.never_ran), name))
+        .collect();
+    apps.retain(|(count, _)| *count > 0.0);
+    apps.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let told = apps.iter().take(MAX_NAMED).map(|(count, name)| {
+        let who = hit_of(*count, of_app(name, |a| a.tasks));
+        format!("{name}: {who} never ran")
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// Requests that stopped early, in the first run that has such.
+fn stopped(runs: &[Summary]) -> Option<String> {
+    let run = runs
+        .iter()
+        .find(|run| run.stopped_requests().next().is_some())?;
+    let told = run.stopped_requests().take(MAX_NAMED).map(|class| {
+        let at = units::time(class.last_end_ns as f64);
+        format!(
+            "the last \"{}\" of {} ended at {at}, and its throughput is that until then",
+            class.class, class.app
+        )
+    });
+    Some(told.collect::<Vec<_>>().join("; "))
 }
 
 /// The pair of apps with the most preemptions.

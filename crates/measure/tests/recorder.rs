@@ -241,6 +241,60 @@ fn starvation_counts_while_it_lasts() {
 }
 
 #[test]
+fn who_waited_long_without_ever_running_is_counted() {
+    let mut s = Stream::new();
+    s.task(0, 1, "hog").wake(0, 0, 1).start(0, 0, 1);
+    s.task(0, 2, "victims").wake(10, 0, 2);
+    s.task(0, 3, "victims").wake(350, 0, 3);
+    s.task(0, 4, "victims").wake(361, 0, 4);
+    s.task(0, 5, "victims");
+    let got = play(&s, 1, 0, 100, 400);
+    assert_eq!(
+        got.apps.iter().map(|app| app.never_ran).collect::<Vec<_>>(),
+        [0, 2]
+    );
+    let why = &tiltyard_measure::compare(&[("a".to_owned(), vec![got])]).why[0];
+    assert!(why.contains("victims: 2 of its 4 tasks never ran"), "{why}");
+}
+
+/// A dozen requests of a server, which ends at 130 if it `ends`: one every 10 ns.
+fn served(class: &str, ends: bool, end_ns: u64) -> Summary {
+    let mut s = Stream::new();
+    s.class(0, class)
+        .task(0, 1, "server")
+        .wake(0, 0, 1)
+        .start(0, 0, 1);
+    for at in 1..=12 {
+        s.request(10 * at, 1, 0, 10 * at - 5);
+    }
+    if ends {
+        s.exit(130, 0, 1, 0);
+    }
+    play(&s, 1, 0, 1000, end_ns)
+}
+
+#[test]
+fn requests_that_stop_early_are_found() {
+    let stopped = |class, ends, end_ns| {
+        let run = served(class, ends, end_ns);
+        let ends_ns: Vec<u64> = run.stopped_requests().map(|of| of.last_end_ns).collect();
+        ends_ns
+    };
+    // From 5 to 120.
+    assert_eq!(stopped("query", false, 236), [120]);
+    assert!(stopped("query", false, 235).is_empty(), "they may go on");
+    assert!(
+        stopped("query", true, 1000).is_empty(),
+        "the server has ended"
+    );
+    assert!(stopped("warmup", false, 1000).is_empty());
+    let why = tiltyard_measure::compare(&[("a".to_owned(), vec![served("query", false, 236)])]).why;
+    let told =
+        "the last \"query\" of server ended at 120 ns, and its throughput is that until then";
+    assert!(why[0].contains(told), "{why:?}");
+}
+
+#[test]
 fn requests_have_a_window_and_a_distribution() {
     let mut s = hog_and_server();
     s.class(0, "transaction").class(1, "warm");

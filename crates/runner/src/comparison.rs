@@ -3,6 +3,7 @@
 
 use crate::results::{Draws, Results, Runs};
 use crate::{Error, duration};
+use tiltyard_measure::units;
 
 /// One side of the comparison.
 pub struct Side<'a> {
@@ -88,6 +89,14 @@ pub fn differences(sides: &[Side; 2]) -> Vec<String> {
     edited("workloads", names, [a, b].map(|f| &f.workload_sha256));
     let names = [a, b].map(|file| Some(file.machine.as_str()));
     edited("machines", names, [a, b].map(|f| &f.machine_sha256));
+    let cut_off = sides.iter().filter(|side| side.runs.stuck > 0);
+    found.extend(cut_off.map(|side| {
+        let (stuck, all) = (side.runs.stuck, side.runs.figures.len());
+        format!(
+            "in {stuck} of {all} runs of {}, tasks wait for ever: its metrics only tell what these did before",
+            side.name
+        )
+    }));
     found
 }
 
@@ -112,6 +121,12 @@ pub fn warnings(sides: &[Side; 2]) -> Vec<String> {
             all.push(format!(
                 "{name} has failed runs, which do not count: {}",
                 runs.failed
+            ));
+        }
+        for (class, ns) in &runs.stopped {
+            let at = units::time(*ns as f64);
+            all.push(format!(
+                "{name} has no \"{class}\" after {at}: its throughput is that until then"
             ));
         }
         if runs.lost_events > 0 {

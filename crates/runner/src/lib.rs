@@ -79,6 +79,7 @@ pub mod shell;
 pub mod sim_error;
 pub mod sim_results;
 pub mod simulation;
+pub mod stuck;
 pub mod tables;
 pub mod temporary;
 pub mod threads;

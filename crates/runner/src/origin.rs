@@ -14,6 +14,7 @@ use tiltyard_trace::{About, Arena, Machine, Topology};
 use crate::kernel_runs::Recorded;
 use crate::objects::Built;
 use crate::simulation::{self, Experiment, Run};
+use crate::stuck::StuckTasks;
 
 /// What results of simulated runs contain besides metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub struct Counts {
     pub tasks: u64,
     /// Tasks that had not exited at the end.
     pub tasks_left: u64,
+    /// Those of them that wait for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<StuckTasks>,
 }
 
 /// What all simulated runs of a command share.
@@ -69,6 +73,7 @@ impl Counts {
             callbacks: outcome.callbacks,
             tasks: outcome.tasks_total,
             tasks_left: outcome.tasks_left,
+            stuck: StuckTasks::of(outcome),
         }
     }
 }

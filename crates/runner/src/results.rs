@@ -14,6 +14,7 @@ use crate::data;
 use crate::event_files;
 use crate::kernel_runs::{self, Recorded};
 use crate::nearest;
+use crate::stuck::StuckTasks;
 
 /// A result file.
 pub struct Results {
@@ -46,8 +47,22 @@ pub struct Runs {
     pub draws: Vec<Draws>,
     /// Runs that failed, and do not count.
     pub failed: usize,
+    /// Runs in which tasks wait for ever.
+    pub stuck: usize,
+    /// Requests that stopped early, as in [`Summary::stopped_requests`], and when; of the first run that has such.
+    pub stopped: Vec<(String, u64)>,
     /// Events that found no room, in all runs.
     pub lost_events: u64,
+}
+
+impl Runs {
+    fn note_stopped(&mut self, run: &Summary) {
+        if self.stopped.is_empty() {
+            let stopped = run.stopped_requests();
+            let named = stopped.map(|of| (format!("{}.{}", of.app, of.class), of.last_end_ns));
+            self.stopped = named.collect();
+        }
+    }
 }
 
 /// What a run depends on besides its inputs.
@@ -169,6 +184,8 @@ struct SimulatedRun {
     scheduler: String,
     seed: u64,
     summary: Summary,
+    #[serde(default)]
+    stuck: Option<StuckTasks>,
 }
 
 #[derive(Deserialize)]
@@ -247,7 +264,9 @@ fn simulated(document: Simulated, path: &Path) -> Results {
     for run in document.runs {
         let of = of_scheduler(&mut schedulers, &run.scheduler);
         of.figures.push(figures(&run.summary));
+        of.note_stopped(&run.summary);
         of.draws.push(Draws::Seed(run.seed));
+        of.stuck += usize::from(run.stuck.is_some());
     }
     Results {
         path: path.to_owned(),
@@ -293,7 +312,10 @@ fn real(document: Real, path: &Path) -> Results {
         let own = recorded
             .iter()
             .filter(|recorded| recorded.run == index && run.round > 0);
-        of.lost_events += own.map(|recorded| recorded.lost).sum::<u64>();
+        for recorded in own {
+            of.lost_events += recorded.lost;
+            of.note_stopped(&recorded.summary);
+        }
     }
     for of in &mut schedulers {
         of.figures = kernel_runs::figures_of(&report, &recorded, &of.scheduler);
@@ -320,6 +342,8 @@ fn of_scheduler<'a>(all: &'a mut Vec<Runs>, scheduler: &str) -> &'a mut Runs {
             figures: Vec::new(),
             draws: Vec::new(),
             failed: 0,
+            stuck: 0,
+            stopped: Vec::new(),
             lost_events: 0,
         });
         all.len() - 1

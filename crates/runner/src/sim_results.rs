@@ -7,6 +7,7 @@ use crate::Error;
 use crate::grouping::By;
 use crate::origin::Counts;
 use crate::output::{self, Output};
+use crate::stuck;
 use serde_json::{Value, json};
 use tiltyard_measure::{Comparison, Summary, compare, units};
 use tiltyard_report::timeline::Recorded;
@@ -75,8 +76,13 @@ impl SimResults<'_> {
     /// The schedulers side by side.
     pub fn comparison(&self) -> Comparison {
         let mut comparison = compare(self.views);
-        // First: a missing result matters more than why the others differ.
-        comparison.why.splice(0..0, self.failed.iter().cloned());
+        // First: what is missing matters more than why the others differ.
+        let stuck = self.runs.iter().filter_map(|(scheduler, runs)| {
+            let runs = runs.iter().map(|run| (run.seed, run.counts.stuck.as_ref()));
+            stuck::told(scheduler, runs)
+        });
+        let first: Vec<String> = self.failed.iter().cloned().chain(stuck).collect();
+        comparison.why.splice(0..0, first);
         comparison
     }
 
@@ -142,6 +148,7 @@ impl SimResults<'_> {
                 "callbacks": run.counts.callbacks,
                 "tasks": run.counts.tasks,
                 "tasks_left": run.counts.tasks_left,
+                "stuck": run.counts.stuck,
                 "summary": run.summary,
                 "races": run.checked.as_ref().map(|c| races(c, run.origin_ns)),
             })

@@ -13,7 +13,7 @@ use crate::ext::{self, Ext};
 use crate::jitter::{Lateness, tick_phase_ns};
 use crate::kfuncs::Checked;
 use crate::memory::waits::MemoryLoad;
-use crate::program::Programs;
+use crate::program::{Programs, Stuck};
 use crate::races::Races;
 use crate::sched::affinity::CpuSets;
 use crate::sched::locks::RqLocks;
@@ -63,6 +63,8 @@ pub struct Outcome {
     pub tasks_total: u64,
     /// Of a completed run: tasks that waited without reason.
     pub stranded: Option<Stranded>,
+    /// Tasks that wait for each other, and that nobody would ever have woken.
+    pub stuck: Option<Stuck>,
     /// Lines that the scheduler printed (`bpf_printk`).
     pub lines_printed: u64,
 }
@@ -519,6 +521,7 @@ impl<'a> Engine<'a> {
             tasks_left: tasks_left as u64,
             tasks_total: self.tasks.iter().filter(|t| t.spec.is_some()).count() as u64,
             stranded,
+            stuck: self.stuck(),
             lines_printed: self.ext.bpf.lines_printed,
         })
     }

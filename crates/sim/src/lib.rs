@@ -42,3 +42,4 @@ pub use engine::{CpuTimes, Outcome, RunError, Setup, run, run_and_check, run_the
 pub use ext::exit::{Exit, ExitKind};
 pub use ext::progress::Stranded;
 pub use kfuncs::{Checked, Race, Side, bound_helpers, bound_kfuncs, callback_names};
+pub use program::Stuck;

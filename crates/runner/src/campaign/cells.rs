@@ -12,6 +12,7 @@ use super::plan::{Cell, Plan, QUERY, Shard};
 use crate::grid::in_pool;
 use crate::reproduce::{Arena, Cache};
 use crate::sim_error::SimError;
+use crate::stuck::{self, StuckTasks};
 use crate::{Error, Progress, Total};
 
 /// What a cell gave.
@@ -26,6 +27,9 @@ pub enum Outcome {
         measured: Option<f64>,
         /// Whether anything was drawn at random: if not, other seeds give the same run.
         left_to_chance: bool,
+        /// Tasks that wait for ever.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stuck: Option<StuckTasks>,
     },
     /// The scheduler or the workload failed, which is a result.
     Failed {
@@ -186,6 +190,7 @@ fn one(plan: &Plan, cell: Cell, cache: &Cache) -> Result<(Outcome, bool), Error>
                 figures: figures(&summary),
                 measured: kept.measures.get(QUERY).copied().flatten(),
                 left_to_chance: kept.left_to_chance,
+                stuck: kept.stuck,
             }
         }
         Err(Error::Sim(error)) => match how(&error) {
@@ -221,6 +226,29 @@ fn how(error: &SimError) -> Option<How> {
         },
         SimError::Panicked | SimError::Differs(..) => return None,
     })
+}
+
+/// Of each contest and scheduler with runs in which tasks wait for ever, a warning.
+pub fn stuck(plan: &Plan, outcomes: &Outcomes) -> Vec<String> {
+    let mut runs: BTreeMap<usize, Vec<(u64, Option<&StuckTasks>)>> = BTreeMap::new();
+    for ((entry, seed), outcome) in outcomes {
+        if let Outcome::Ran { stuck, .. } = outcome {
+            runs.entry(*entry)
+                .or_default()
+                .push((*seed, stuck.as_ref()));
+        }
+    }
+    let warning = |(entry, runs): (usize, Vec<_>)| {
+        let (entry, of) = (&plan.entries[entry], plan.campaign);
+        let scheduler = &of.schedulers[entry.scheduler].name;
+        let told = stuck::told(scheduler, runs.into_iter())?;
+        let (discipline, machine) = (
+            &of.disciplines[entry.discipline],
+            &of.machines[entry.machine],
+        );
+        Some(format!("{} on {}: {told}", discipline.name, machine.name))
+    };
+    runs.into_iter().filter_map(warning).collect()
 }
 
 /// Of each contest, the first run that failed under each scheduler: its name, how and what.

@@ -16,7 +16,7 @@ mod json;
 mod plan;
 mod standings;
 
-pub use cells::{Account, How, Outcome, Outcomes, failures, known, run_all};
+pub use cells::{Account, How, Outcome, Outcomes, failures, known, run_all, stuck};
 pub use file::{names, path, read};
 pub use json::{csv, json};
 pub use plan::{Plan, Shard};

@@ -432,6 +432,7 @@ mod tests {
             figures: vec![figure],
             measured: Some(1.0),
             left_to_chance: true,
+            stuck: None,
         }
     }
 

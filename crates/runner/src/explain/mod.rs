@@ -10,6 +10,7 @@ mod mechanisms;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tiltyard_measure::shapley::{Coalition, Contribution, Design};
 use tiltyard_measure::{Figure, Row, figures, median_interval};
@@ -21,6 +22,7 @@ use crate::grid::in_pool;
 use crate::objects::Built;
 use crate::reproduce::Cache;
 use crate::simulation::{self, Experiment, Written};
+use crate::stuck::{self, StuckTasks};
 use crate::{Error, Progress, Total, metric};
 use mechanisms::Mechanisms;
 
@@ -60,6 +62,13 @@ pub struct Answer {
 
 /// One run: a side, what is off of what matters to it, and a seed.
 type Cell = (usize, Coalition, u64);
+
+/// What a run gave.
+#[derive(Serialize, Deserialize)]
+struct Done {
+    figures: Vec<Figure>,
+    stuck: Option<StuckTasks>,
+}
 
 /// Does all runs and divides the difference. Errors: a metric or a mechanism that does not exist here, a metric that a run
 /// lacks, a run that failed.
@@ -110,12 +119,11 @@ pub fn explain(
         design = Design::new(0);
     }
     done.extend(rest);
-    let values = values_of(
-        question,
-        &mechanisms,
-        &row,
-        first.iter().chain(&others).zip(&done),
-    )?;
+    let cells: Vec<Cell> = first.into_iter().chain(others).collect();
+    let runs = || cells.iter().zip(&done);
+    let stuck = stuck_notes(question, runs().collect());
+    mechanisms.notes.splice(0..0, stuck);
+    let values = values_of(question, &mechanisms, &row, runs())?;
     let game = Game {
         seeds: question.seeds,
         masks,
@@ -133,10 +141,10 @@ fn values_of<'a>(
     question: &Question,
     mechanisms: &Mechanisms,
     row: &Row,
-    runs: impl Iterator<Item = (&'a Cell, &'a Vec<Figure>)>,
+    runs: impl Iterator<Item = (&'a Cell, &'a Done)>,
 ) -> Result<BTreeMap<Cell, f64>, Error> {
-    let value = |(cell, figures): (&Cell, &Vec<Figure>)| {
-        let value = value_of(row, figures).ok_or_else(|| {
+    let value = |(cell, done): (&Cell, &Done)| {
+        let value = value_of(row, &done.figures).ok_or_else(|| {
             let what = format!(
                 "this run lacks it{}; choose another metric, or fewer --mechanisms",
                 metric::not_done(row)
@@ -148,14 +156,35 @@ fn values_of<'a>(
     runs.map(value).collect()
 }
 
-/// The figures of each of `cells`, in their order; the first error if there is one.
+/// What there is to say of runs in which tasks wait for ever.
+fn stuck_notes(question: &Question, runs: Vec<(&Cell, &Done)>) -> Vec<String> {
+    let (whole, others): (Vec<_>, Vec<_>) =
+        runs.into_iter().partition(|((_, off, _), _)| *off == 0);
+    let told = |side: usize| {
+        let own = whole.iter().filter(|((of, ..), _)| *of == side);
+        let own = own.map(|((.., seed), done)| (*seed, done.stuck.as_ref()));
+        stuck::told(&question.schedulers[side].choice.label, own)
+    };
+    let stuck = others.iter().filter(|(_, done)| done.stuck.is_some());
+    let switched_off = match stuck.count() {
+        0 => None,
+        count => Some(format!(
+            "In {count} of {} runs with something switched off, tasks wait for ever: metrics only tell what these did before.",
+            others.len()
+        )),
+    };
+    let all = [0, 1].map(told).into_iter().chain([switched_off]);
+    all.flatten().collect()
+}
+
+/// What each of `cells` gave, in their order; the first error if there is one.
 fn run_all(
     question: &Question,
     mechanisms: &Mechanisms,
     cells: &[Cell],
     cache: &Cache,
     progress: &dyn Progress,
-) -> Result<Vec<Vec<Figure>>, Error> {
+) -> Result<Vec<Done>, Error> {
     let one = |cell: &Cell| {
         let done = match progress.stop() {
             None => run_one(question, mechanisms, cell, cache),
@@ -165,23 +194,23 @@ fn run_all(
             Ok((_, true)) => progress.run_known(),
             _ => progress.run_done(),
         }
-        let figures = done.map(|(figures, _)| figures);
-        figures.map_err(|error| error.within(&name_of(question, mechanisms, cell)))
+        let done = done.map(|(done, _)| done);
+        done.map_err(|error| error.within(&name_of(question, mechanisms, cell)))
     };
     // All of them before the first error is looked for: which one comes first must not depend on threads.
-    let done: Vec<Result<Vec<Figure>, Error>> = in_pool(question.threads, || {
+    let done: Vec<Result<Done, Error>> = in_pool(question.threads, || {
         cells.par_iter().with_max_len(1).map(one).collect()
     })?;
     done.into_iter().collect()
 }
 
-/// The figures of a cell, and whether they were cached.
+/// What a cell gave, and whether it was cached.
 fn run_one(
     question: &Question,
     mechanisms: &Mechanisms,
     &(side, off, seed): &Cell,
     cache: &Cache,
-) -> Result<(Vec<Figure>, bool), Error> {
+) -> Result<(Done, bool), Error> {
     let machine = mechanisms.machine(question.machine, off)?;
     let built = mechanisms.scheduler(question.schedulers, side, off);
     let choice = &built.choice;
@@ -196,8 +225,8 @@ fn run_one(
         ),
         &seed.to_string(),
     ]);
-    if let Some(figures) = cache.get(&key) {
-        return Ok((figures, true));
+    if let Some(done) = cache.get(&key) {
+        return Ok((done, true));
     }
     let experiment = Experiment {
         duration_ns: question.duration_ns,
@@ -206,9 +235,12 @@ fn run_one(
         ..Experiment::new(&machine, question.workload)
     };
     let run = simulation::run(&experiment, &built, seed, Written::default(), &mut (), &())?;
-    let figures = figures(&run.summary);
-    cache.put(&key, &figures);
-    Ok((figures, false))
+    let done = Done {
+        figures: figures(&run.summary),
+        stuck: StuckTasks::of(&run.outcome),
+    };
+    cache.put(&key, &done);
+    Ok((done, false))
 }
 
 /// "ule without kernel-noise, seed 3".
@@ -221,11 +253,11 @@ fn name_of(question: &Question, mechanisms: &Mechanisms, &(side, off, seed): &Ce
 fn metric_of(
     question: &Question,
     cells: &[Cell],
-    done: &[Vec<Figure>],
+    done: &[Done],
 ) -> Result<(Row, Option<String>), Error> {
     let of_side = |side: usize| {
         let own = cells.iter().zip(done).filter(|(cell, _)| cell.0 == side);
-        own.map(|(_, figures)| figures.clone()).collect()
+        own.map(|(_, done)| done.figures.clone()).collect()
     };
     let labels = [0, 1].map(|side| question.schedulers[side].choice.label.as_str());
     let figures = [of_side(0), of_side(1)];
@@ -238,9 +270,9 @@ fn metric_of(
 }
 
 /// Whether both sides have the same value in each seed.
-fn is_same(row: &Row, cells: &[Cell], done: &[Vec<Figure>]) -> bool {
+fn is_same(row: &Row, cells: &[Cell], done: &[Done]) -> bool {
     let values = cells.iter().zip(done);
-    let values = values.map(|((_, _, seed), figures)| (*seed, value_of(row, figures)));
+    let values = values.map(|((_, _, seed), done)| (*seed, value_of(row, &done.figures)));
     let mut of_seeds: BTreeMap<u64, Option<f64>> = BTreeMap::new();
     values
         .into_iter()

@@ -15,6 +15,7 @@ use tiltyard_claims::Point;
 use tiltyard_report::timeline::Recorded;
 
 use crate::error::Role;
+use crate::stuck::StuckTasks;
 use crate::{Error, data, program, tables};
 
 /// Raised when the meaning of an entry changes.
@@ -35,6 +36,9 @@ pub struct Kept {
     pub timeline: Option<Recorded>,
     /// Whether anything was drawn at random: if not, other seeds give the same result.
     pub left_to_chance: bool,
+    /// Tasks that wait for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<StuckTasks>,
     /// How the run deviated from the experiment, one line each.
     #[serde(default)]
     pub deviations: Vec<String>,

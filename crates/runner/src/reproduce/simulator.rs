@@ -17,6 +17,7 @@ use super::{Arena, FIRST_SEED, Kept, Plan, source_lines};
 use crate::Error;
 use crate::objects::{self, Built};
 use crate::simulation::{self, Experiment};
+use crate::stuck::StuckTasks;
 use crate::window::{self, Range};
 use crate::{Progress, duration, machines, nearest, origin, schedulers, workloads};
 
@@ -231,6 +232,7 @@ impl Simulated {
             kept = ask(job, seed, &tables, &reads)?;
         }
         kept.left_to_chance = outcome.left_to_chance;
+        kept.stuck = StuckTasks::of(&outcome);
         kept.timeline = timeline.map(|timeline| timeline.finish(outcome.end_ns));
         Ok((kept, summary))
     }

@@ -4,6 +4,7 @@
 pub mod compile;
 pub mod resources;
 pub mod step;
+pub mod stuck;
 pub mod sync;
 
 use crate::sched::noise::KernelThread;
@@ -131,6 +132,16 @@ impl LoopFrame {
     /// More than any run can count down.
     pub const FOREVER: u64 = u64::MAX;
     pub const UNSEEN: u64 = u64::MAX;
+}
+
+/// Tasks that could not have run again, however long the run: their figures are of the time before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    pub tasks: u64,
+    /// What the first of them wait for, in the order in which they began to.
+    pub waits: Vec<String>,
+    /// When the first began to wait, on the clock of the events.
+    pub since_ns: u64,
 }
 
 /// What a sleeping task waits for.

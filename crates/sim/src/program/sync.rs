@@ -110,65 +110,6 @@ impl Engine<'_> {
         next.is_some()
     }
 
-    /// Deadlock: every task waits for another, and none is left to wake them.
-    pub(crate) fn check_deadlock(&mut self) {
-        let programs = &self.programs;
-        if programs.stuck < programs.live_total
-            || programs.unborn_total > 0
-            || programs.live_awaited == 0
-        {
-            return;
-        }
-        let waiting = self
-            .tasks
-            .iter()
-            .filter(|t| t.spec.is_some() && t.life == Life::Blocked);
-        let named: Vec<String> = waiting.take(4).map(|t| self.describe_wait(t.id)).collect();
-        let more = self.programs.stuck as usize - named.len();
-        let others = if more > 0 {
-            format!(", and {more} more")
-        } else {
-            String::new()
-        };
-        self.fail(RunError::Workload(format!(
-            "deadlock: {}{others}",
-            named.join(", ")
-        )));
-    }
-
-    fn describe_wait(&self, id: TaskId) -> String {
-        let workload = self.workload;
-        let what = match self.tasks[id.index()].cursor.wait {
-            Wait::Nothing | Wait::Time | Wait::Exits => "time".to_owned(),
-            Wait::Device(d) => format!("device '{}'", workload.devices[d as usize].name),
-            Wait::Mutex(m) => {
-                let owner = self.programs.res.mutexes[m as usize].owner;
-                let holder = owner.map_or("nobody".to_owned(), |o| self.task_label(o));
-                format!(
-                    "lock '{}', which {holder} holds",
-                    workload.mutexes[m as usize].name
-                )
-            }
-            Wait::Cond(c) => format!("condition '{}'", workload.conds[c as usize]),
-            Wait::Barrier(b) => {
-                let (state, name) = (
-                    &self.programs.res.barriers[b as usize],
-                    &workload.barriers[b as usize].name,
-                );
-                format!(
-                    "barrier '{name}' ({} of {} came)",
-                    state.arrived, state.parties
-                )
-            }
-            Wait::Sem(s) => format!("semaphore '{}'", workload.sems[s as usize].name),
-            Wait::PipeRead(p) => format!("data in pipe '{}'", workload.pipes[p as usize].name),
-            Wait::PipeWrite(p) => format!("room in pipe '{}'", workload.pipes[p as usize].name),
-            Wait::Place(p) => format!("a resume of '{}'", workload.places[p as usize]),
-            Wait::Children => "its children".to_owned(),
-        };
-        format!("{} waits for {what}", self.task_label(id))
-    }
-
     fn lock(&mut self, id: TaskId, m: usize) -> Flow {
         if !self.machine.mutex_waits {
             return self.advance(id);
@@ -203,7 +144,9 @@ impl Engine<'_> {
                     );
                     self.fail(RunError::NotModelled(what));
                 }
-                self.block_on(id, Wait::Mutex(m as u32))
+                let flow = self.block_on(id, Wait::Mutex(m as u32));
+                self.check_lock_cycle(id);
+                flow
             }
         }
     }

@@ -143,6 +143,7 @@ pub fn run_file(argument: &str, flags: &Flags, words: &[&str]) -> Result<(), Fai
         false => run_cells(&plan, Shard::WHOLE, threads, &cache)?,
     };
     failed(&account)?;
+    warn_of_stuck(&plan, &outcomes);
     let command = repeat_line(flags, words);
     let summed = campaign::standings(&plan, &outcomes, command)?;
     let wall_s = begun.elapsed().as_secs_f64();
@@ -207,12 +208,19 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
     let plan = plan(&campaign)?;
     let (outcomes, account) = run_cells(&plan, Shard::WHOLE, runs.threads(), &cache)?;
     failed(&account)?;
+    warn_of_stuck(&plan, &outcomes);
     let seeds = runs.seeds.map(|n| ["--seeds".to_owned(), n.to_string()]);
     let seeds: Vec<String> = seeds.into_iter().flatten().collect();
     let command = runs.shell_line("run", &runs.schedulers, &seeds);
     let summed = campaign::standings(&plan, &outcomes, command)?;
     show.publish(&campaign, &summed, &account, begun.elapsed().as_secs_f64())?;
     first_failure(&plan, &outcomes)
+}
+
+fn warn_of_stuck(plan: &Plan, outcomes: &Outcomes) {
+    for warning in campaign::stuck(plan, outcomes) {
+        say!("tiltyard: warning: {warning}");
+    }
 }
 
 /// Runs that failed, a line each. Unlike in a campaign, they are the command's failure, as with one workload.

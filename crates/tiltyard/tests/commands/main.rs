@@ -18,6 +18,7 @@ mod sabotage;
 #[path = "../sample/mod.rs"]
 mod sample;
 mod sensitivity;
+mod stuck;
 mod suite37;
 mod tables;
 mod teach;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tasks that wait for ever while others go on.
+
+mod common;
+
+use common::{Lab, ideal, object, parse};
+use tiltyard_sim::{Outcome, RunError, Stuck};
+
+/// 0.2 s under fifo.
+fn run(tasks: &str) -> Result<Outcome, RunError> {
+    let machine = ideal("core:2 pu:1", 1000);
+    let mut lab = Lab::new(&machine, object("fifo", 2));
+    lab.duration_ns = Some(200_000_000);
+    let json = format!(r#"{{ "tiltyard": {{ "apps": {{}} }}, "tasks": {{ {tasks} }} }}"#);
+    lab.run(&parse(&json)).map(|ran| ran.outcome)
+}
+
+fn stuck(tasks: &str) -> Option<Stuck> {
+    run(tasks).expect("a run").stuck
+}
+
+/// A task that would go on for ever.
+const TICKER: &str = r#""ticker": { "loop": -1, "run": 100, "sleep": 900 }"#;
+
+/// The signal comes before anybody waits for it.
+const LOST_WAKEUP: &str = r#"
+    "producer": { "loop": 1, "run": 1000, "signal": "ready", "sem_wait": "taken" },
+    "consumer": { "loop": 1, "run": 5000, "lock": "m", "wait": { "ref": "ready", "mutex": "m" }, "unlock": "m",
+        "sem_post": "taken" }"#;
+
+#[test]
+fn a_lost_wakeup_beside_a_worker() {
+    let stuck = stuck(&format!("{LOST_WAKEUP}, {TICKER}")).expect("two wait for ever");
+    assert_eq!(stuck.tasks, 2);
+    assert!(stuck.waits[0].starts_with("producer["), "{stuck:?}");
+    assert!(
+        stuck.waits[0].ends_with("waits for semaphore 'taken'"),
+        "{stuck:?}"
+    );
+    assert!(
+        stuck.waits[1].ends_with("waits for condition 'ready'"),
+        "{stuck:?}"
+    );
+}
+
+#[test]
+fn it_began_when_the_first_began_to_wait() {
+    let outcome = run(&format!("{LOST_WAKEUP}, {TICKER}")).expect("a run");
+    let since_ns = outcome.stuck.expect("two wait for ever").since_ns - outcome.origin_ns;
+    assert_eq!(since_ns / 1_000_000, 1);
+}
+
+#[test]
+fn who_may_still_be_woken_is_not_stuck() {
+    let late = r#""late": { "loop": 1, "sleep": 1000000, "signal": "ready" }"#;
+    assert_eq!(stuck(&format!("{LOST_WAKEUP}, {late}")), None);
+    // One that starts such a task.
+    let starter = r#""starter": { "loop": -1, "sleep": 1000, "fork": "late" },
+        "late": { "instance": 0, "loop": 1, "signal": "ready", "sleep": 1000 }"#;
+    let waiter = r#""waiter": { "loop": 1, "run": 10, "sem_wait": "s" }"#;
+    let poster = r#""poster": { "loop": 1, "sleep": 1000000, "sem_post": "s" }"#;
+    assert!(stuck(&format!("{LOST_WAKEUP}, {starter}")).is_none());
+    assert_eq!(stuck(&format!("{waiter}, {poster}")), None);
+}
+
+#[test]
+fn of_an_array_the_element_counts() {
+    let posts = |which: u32| {
+        format!(
+            r#""waiter": {{ "loop": 1, "run": 10, "tiltyard": {{ "sem_wait": "s[0]" }} }},
+               "poster": {{ "loop": 1, "sleep": 1000000, "tiltyard": {{ "sem_post": "s[{which}]" }} }}"#
+        )
+    };
+    let with = |which: u32| {
+        let machine = ideal("core:2 pu:1", 1000);
+        let mut lab = Lab::new(&machine, object("fifo", 2));
+        lab.duration_ns = Some(200_000_000);
+        let json = format!(
+            r#"{{ "tiltyard": {{ "apps": {{}}, "semaphores": {{ "s": {{ "count": 2 }} }} }},
+               "tasks": {{ {} }} }}"#,
+            posts(which)
+        );
+        lab.run(&parse(&json)).expect("a run").outcome.stuck
+    };
+    assert_eq!(with(0), None);
+    assert_eq!(with(1).expect("nobody posts it").tasks, 1);
+}
+
+#[test]
+fn who_waits_for_a_stuck_task_is_stuck() {
+    let tasks = format!(
+        r#""holder": {{ "loop": 1, "lock": "m", "run": 1000, "sem_wait": "never", "unlock": "m" }},
+           "second": {{ "loop": 1, "sleep": 5000, "lock": "m", "unlock": "m" }},
+           "parent": {{ "loop": 1, "run": 100, "tiltyard": {{ "spawn": "child", "join": true }} }},
+           "child": {{ "instance": 0, "loop": 1, "run": 100, "sem_wait": "never" }}, {TICKER}"#
+    );
+    let stuck = stuck(&tasks).expect("four wait for ever");
+    assert_eq!(stuck.tasks, 4, "{stuck:?}");
+    let waits = stuck.waits.join("; ");
+    assert!(
+        waits.contains("lock 'm', which holder[") && waits.contains("its children"),
+        "{waits}"
+    );
+}
+
+#[test]
+fn a_daemon_may_wait_for_ever() {
+    let daemon =
+        r#""server": { "loop": -1, "tiltyard": { "daemon": true, "sem_wait": "request" } }"#;
+    assert_eq!(stuck(&format!("{daemon}, {TICKER}")), None);
+}
+
+/// Locks in a circle are an error at once, whatever others do.
+#[test]
+fn a_circle_of_locks_beside_a_worker() {
+    let task = |name: &str, first: &str, second: &str| {
+        format!(
+            r#""{name}": {{ "loop": 1, "lock": "{first}", "sleep": 1000, "lock1": "{second}" }}"#
+        )
+    };
+    let circle = [
+        task("a", "l", "m"),
+        task("b", "m", "n"),
+        task("c", "n", "l"),
+    ];
+    let error = run(&format!("{}, {TICKER}", circle.join(", "))).expect_err("a deadlock");
+    let text = error.to_string();
+    for word in [
+        "deadlock: ",
+        "lock 'l', which a[",
+        "lock 'm', which b[",
+        "lock 'n', which c[",
+    ] {
+        assert!(text.contains(word), "no '{word}' in {text}");
+    }
+    assert!(!text.contains("more"), "{text}");
+}
