@@ -121,11 +121,23 @@ pub fn front_end(
         let warnings = said.lines().filter(|line| line.contains(": warning: "));
         return Ok(warnings.map(str::to_owned).collect());
     }
+    let mut message = message(&result);
+    if renamed(&message).next().is_some() {
+        // Clang would suggest another name, which is not the function's.
+        args.push("-fno-spell-checking".into());
+        message = self::message(&run(&args)?);
+    }
     Err(BuildError::Compile {
         source_path: source.path.clone(),
-        advice: advice(source, &message(&result)),
-        message: message(&result),
+        advice: advice(source, &message),
+        message,
     })
+}
+
+/// Old names of kernel functions that a message is about, and their names today.
+fn renamed(message: &str) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    let all = reference::RENAMED.iter();
+    all.filter(move |(old, _)| message.contains(&format!("'{old}'")))
 }
 
 /// Headers from before 2025 declare kernel functions in other words than today's vmlinux.h, which then leaves them out.
@@ -155,8 +167,10 @@ fn about_headers(source: &Source) -> String {
         "begin with #include <scx/common.bpf.h>, which declares the kernel's types and functions";
     let text = std::fs::read_to_string(&source.path).unwrap_or_default();
     let includes = || {
-        text.lines()
-            .filter(|line| line.trim_start().starts_with("#include"))
+        let directives = text
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix('#'));
+        directives.filter(|line| line.trim_start().starts_with("include"))
     };
     if includes().next().is_none() {
         return format!("the source includes no header: {BEGIN}");
@@ -170,10 +184,7 @@ fn about_headers(source: &Source) -> String {
 /// Hints for a compiler's message: new names of kernel functions and, if headers may be the cause, which ones were used.
 /// Each hint begins with a line break.
 fn advice(source: &Source, message: &str) -> String {
-    let renamed = reference::RENAMED
-        .iter()
-        .filter(|(old, _)| message.contains(&format!("'{old}'")));
-    let mut advice: Vec<String> = renamed
+    let mut advice: Vec<String> = renamed(message)
         .map(|(old, new)| format!("{old} is called {new} since Linux 6.13"))
         .collect();
     if message.contains(TOO_FEW_FOR_MACRO) && message.contains("scx_bpf_dsq_move_to_local(") {

@@ -74,6 +74,7 @@ fn what_does_not_compile_names_its_headers_and_new_names() {
         message.contains("\nscx_bpf_dispatch is called scx_bpf_dsq_insert since Linux 6.13\n"),
         "{message}"
     );
+    assert!(!message.contains("did you mean"), "{message}");
     assert!(
         message.contains("compiled with the headers that Tiltyard ships (scx_cargo")
             && message.contains("copy its tree's tools/sched_ext/include there"),
@@ -85,6 +86,9 @@ fn what_does_not_compile_names_its_headers_and_new_names() {
     let error = error.to_string();
     assert!(error.contains("compiled with the headers in /"), "{error}");
     assert!(error.contains("my/include"), "{error}");
+    std::fs::write(&source, "#  include <scx/common.bpf.h>\nnonsense\n").unwrap();
+    let error = builder(2).native(&Source::new(&source)).unwrap_err();
+    assert!(error.to_string().contains("headers in /"), "{error}");
     // A mistake in the source itself, not in a header.
     let enqueue = "void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) { p++ }";
     let message = refusal(enqueue, ".enqueue = (void *)test_enqueue,");

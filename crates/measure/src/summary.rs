@@ -170,7 +170,7 @@ pub struct RequestSummary {
 }
 
 impl RequestSummary {
-    /// Whether these only prepare what is measured.
+    /// Requests of a class whose name begins like this only prepare what is measured.
     pub(crate) fn is_warm_up(&self) -> bool {
         self.class.starts_with("warm")
     }

@@ -5,7 +5,7 @@ use crate::figures::causes_are_known;
 use crate::stats::median_interval;
 use crate::summary::{AppSummary, ProbeSeries, ProbeSummary, Summary};
 use crate::units;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Apps named in one sentence.
 const MAX_NAMED: usize = 4;
@@ -122,13 +122,6 @@ fn stopped(runs: &[Summary]) -> Option<String> {
 
 /// The pair of apps with the most preemptions.
 fn preemptions(runs: &[Summary]) -> Option<String> {
-    let mut pairs: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
-    for pair in runs.iter().flat_map(|run| &run.preemptions) {
-        pairs
-            .entry((&pair.of, &pair.by))
-            .or_default()
-            .push(pair.count);
-    }
     if runs.is_empty() || !runs.iter().all(|run| causes_are_known(&run.switches)) {
         return None;
     }
@@ -138,27 +131,35 @@ fn preemptions(runs: &[Summary]) -> Option<String> {
     if total == 0.0 {
         return Some("no task was preempted".to_owned());
     }
+    let listed = runs.iter().flat_map(|run| &run.preemptions);
+    let pairs: BTreeSet<(&str, &str)> = listed.map(|p| (p.of.as_str(), p.by.as_str())).collect();
     if pairs.is_empty() {
         let what = times(total);
         return Some(format!("tasks were preempted {what}, never by another"));
     }
-    let with_zeros = |counts: &[u64]| {
-        let missing = runs.len() - counts.len().min(runs.len());
-        median(
-            counts
-                .iter()
-                .copied()
-                .chain(std::iter::repeat_n(0, missing)),
-        )
+    let count_in = |run: &Summary, (of, by): (&str, &str)| {
+        let mut pairs = run.preemptions.iter();
+        pairs
+            .find(|p| p.of == of && p.by == by)
+            .map_or(0, |p| p.count)
     };
-    let ((of, by), counts) = pairs
-        .iter()
-        .max_by(|a, b| with_zeros(a.1).total_cmp(&with_zeros(b.1)))?;
-    let (count, whom) = (with_zeros(counts), if of == by { "its own" } else { of });
+    let counts = pairs.into_iter().map(|pair| {
+        let count = median(runs.iter().map(|run| count_in(run, pair)));
+        (count, pair)
+    });
+    let (count, pair) = counts.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    if count == 0.0 {
+        let what = times(total);
+        return Some(format!("tasks were preempted {what}"));
+    }
+    let part = |run: &Summary| count_in(run, pair) as f64 / all(run).max(1) as f64;
+    let parts: Vec<f64> = runs.iter().map(part).collect();
+    let (of, by) = pair;
+    let whom = if of == by { "its own" } else { of };
     Some(format!(
         "{by} preempted {whom} tasks {}, {} of all preemptions",
         times(count),
-        units::share(count / total)
+        units::share(median_interval(&parts)?.median)
     ))
 }
 

@@ -119,6 +119,25 @@ fn preemptions_by_nobody_are_preemptions() {
     assert!(why.contains("no task was preempted"), "{why}");
 }
 
+/// What is not in most of the runs is not given as a part of all.
+#[test]
+fn a_pair_of_few_runs_is_not_named() {
+    let with = |counts: [u64; 3]| {
+        let runs = counts.map(|count| {
+            let mut run = run(200, 10);
+            run.switches.preempt = 10;
+            run.preemptions.iter_mut().for_each(|p| p.count = count);
+            run.preemptions.retain(|p| p.count > 0);
+            run
+        });
+        compare(&[("a".to_owned(), runs.to_vec())]).why[0].clone()
+    };
+    let why = with([0, 0, 4]);
+    assert!(why.contains("tasks were preempted 10 times;"), "{why}");
+    let why = with([2, 3, 4]);
+    assert!(why.contains("tasks 3 times, 30.0 % of all"), "{why}");
+}
+
 #[test]
 fn a_run_that_ended_too_early_says_so() {
     let mut run = run(200, 10);
@@ -188,7 +207,8 @@ fn names_are_stable_and_say_their_unit() {
         of("server"),
         "completion_us active_until_us throughput_per_s requests latency_us_mean latency_us_p50 latency_us_p99 \
          latency_us_p999 latency_us_max wakeup_latency_us_p50 wakeup_latency_us_p99 wakeup_latency_us_p999 \
-         wakeup_latency_us_max cpu_share_percent runtime_us longest_wait_us starved_us preempted migrations",
+         wakeup_latency_us_max cpu_share_percent cpu_share_percent_while_hog runtime_us longest_wait_us starved_us \
+         preempted migrations",
         "in the order of a reader's questions, though only some runs have wakeups"
     );
     assert!(of("hog").contains(" cpu_share_percent cpu_share_percent_while_server runtime_us "));
@@ -196,6 +216,27 @@ fn names_are_stable_and_say_their_unit() {
         of("machine"),
         "busy_percent idle_percent switches_per_s preemptions_per_s migrations_per_s overhead_percent scheduler_percent"
     );
+}
+
+/// Whether a window is the whole run depends on the scheduler, so no column lacks the row; it is a headline if one of them is
+/// shorter.
+#[test]
+fn the_share_in_a_window_is_in_every_column() {
+    let whole = run(200, 10);
+    let is_headline = |runs: &[&Summary]| {
+        let runs = runs
+            .iter()
+            .map(|run| ("a".to_owned(), vec![(*run).clone()]));
+        let got = compare(&runs.collect::<Vec<_>>());
+        let row = row(&got, "server", "share while hog is active");
+        assert!(row.cells.iter().all(Option::is_some), "{row:?}");
+        row.headline
+    };
+    let mut shorter = whole.clone();
+    let hog = shorter.apps.iter_mut().find(|app| app.app == "hog");
+    hog.unwrap().active_ns = Some((0, shorter.duration_ns / 2));
+    assert!(!is_headline(&[&whole, &whole]));
+    assert!(is_headline(&[&whole, &shorter]));
 }
 
 /// Warm-up is listed behind all that is measured, and its latencies are no headlines.

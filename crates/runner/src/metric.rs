@@ -137,10 +137,11 @@ pub(crate) fn passed_over(
     let usual = leading(&rows, |_| true).filter(|row| row.name != chosen.name)?;
     let lacking = usual.cells.iter().position(Option::is_none)?;
     Some(format!(
-        "{} would be the metric, but no run of {} has it{}.",
+        "{} would be the metric, but no run of {} has it{}. {} takes its place; --metric NAME explains another.",
         usual.name,
         labels[lacking],
-        not_done(usual)
+        not_done(usual),
+        chosen.name
     ))
 }
 
@@ -265,6 +266,10 @@ mod tests {
         let note = passed_over(&default, &runs, &["a", "b"]).unwrap();
         assert!(
             note.starts_with("make.completion_us would be the metric, but no run of b has it"),
+            "{note}"
+        );
+        assert!(
+            note.contains(&format!(". {} takes its place", default.name)),
             "{note}"
         );
         let both = [runs[0].clone(), runs[0].clone()];

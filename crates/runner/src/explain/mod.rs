@@ -111,8 +111,9 @@ pub fn explain(
         Ok((row, note, same, done, all(&others)?))
     });
     progress.end();
-    let (row, note, same, mut done, rest) = measured?;
-    mechanisms.notes.splice(0..0, note);
+    let (row, passed_over, same, mut done, rest) = measured?;
+    let is_default = question.metric.is_none() && passed_over.is_none();
+    mechanisms.notes.splice(0..0, passed_over);
     if same {
         // Nothing has been switched off.
         mechanisms.all.clear();
@@ -131,7 +132,7 @@ pub fn explain(
     };
     Ok(Answer {
         runs: done.len(),
-        explanation: conclude(question, mechanisms, &design, &game, &row),
+        explanation: conclude(question, mechanisms, &design, &game, &row, is_default),
         row,
     })
 }
@@ -333,6 +334,7 @@ fn conclude(
     design: &Design,
     game: &Game,
     row: &Row,
+    is_default: bool,
 ) -> Explanation {
     let everything = design.everyone();
     let difference = game.difference(0);
@@ -377,7 +379,7 @@ fn conclude(
         metric: row.name.clone(),
         unit: row.unit,
         better: row.better,
-        is_default: question.metric.is_none(),
+        is_default,
         schedulers: [0, 1].map(|side| question.schedulers[side].choice.label.clone()),
         values: [0, 1].map(|side| game.median(side, 0)),
         difference: ends(0),

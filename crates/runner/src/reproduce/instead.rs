@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tiltyard_claims::Job;
 
 use super::Plan;
-use crate::{Error, machines, nearest, schedulers};
+use crate::{Error, machines, nearest, objects, schedulers};
 
 /// What to replace. A claim judged this way no longer tests what its source describes.
 #[derive(Clone, Debug, Default)]
@@ -60,12 +60,15 @@ impl Instead {
     }
 }
 
-/// What replaces a scheduler must be a scheduler, and likewise a machine: later, the experiment's file would be blamed.
+/// What replaces a scheduler must be a scheduler, with tunables that it has, and likewise a machine: later, the experiment's
+/// file would be blamed.
 fn exists(plans: &[Plan], name: &str, other: &str) -> Result<(), Error> {
     let of_machine = names(plans, |job| vec![&job.machine]).contains(name);
     let found = match of_machine {
         true => machines::load(other).map(drop),
-        false => schedulers::choose(other).map(drop),
+        false => {
+            schedulers::choose(other).and_then(|choice| objects::native(&choice, false).map(drop))
+        }
     };
     found.map_err(|error| match error {
         Error::Argument { what, .. } => {

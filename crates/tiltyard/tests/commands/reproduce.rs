@@ -491,6 +491,11 @@ fn machines_and_workloads_can_be_replaced() {
         ),
         (
             "--instead",
+            "fifo=fifo:nosuch=3",
+            "--instead fifo=fifo:nosuch=3: no tunable nosuch; there are slice_ms",
+        ),
+        (
+            "--instead",
             "ideal1=ideal9",
             "--instead ideal1=ideal9: no such machine",
         ),
