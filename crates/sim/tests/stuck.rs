@@ -55,7 +55,7 @@ fn who_may_still_be_woken_is_not_stuck() {
     let late = r#""late": { "loop": 1, "sleep": 1000000, "signal": "ready" }"#;
     assert_eq!(stuck(&format!("{LOST_WAKEUP}, {late}")), None);
     // One that starts such a task.
-    let starter = r#""starter": { "loop": -1, "sleep": 1000, "fork": "late" },
+    let starter = r#""starter": { "loop": -1, "sleep": 1000000, "fork": "late" },
         "late": { "instance": 0, "loop": 1, "signal": "ready", "sleep": 1000 }"#;
     let waiter = r#""waiter": { "loop": 1, "run": 10, "sem_wait": "s" }"#;
     let poster = r#""poster": { "loop": 1, "sleep": 1000000, "sem_post": "s" }"#;
@@ -84,6 +84,68 @@ fn of_an_array_the_element_counts() {
     };
     assert_eq!(with(0), None);
     assert_eq!(with(1).expect("nobody posts it").tasks, 1);
+}
+
+/// A waiter of each kind, what its wait is called, and an event that ends it.
+#[test]
+fn each_kind_of_wait_has_its_own_waker() {
+    let of_pipe = |event: &str, pipe: &str| {
+        format!(r#""tiltyard": {{ "{event}": {{ "pipe": "{pipe}", "bytes": 20 }} }}"#)
+    };
+    let kinds = [
+        (
+            r#""barrier": "b""#.to_owned(),
+            "barrier 'b' (1 of 2 came)",
+            r#""sem_post": "s""#.to_owned(),
+        ),
+        (
+            of_pipe("read", "empty"),
+            "data in pipe 'empty'",
+            of_pipe("write", "empty"),
+        ),
+        (
+            of_pipe("write", "full"),
+            "room in pipe 'full'",
+            of_pipe("read", "full"),
+        ),
+        (
+            r#""suspend": "here""#.to_owned(),
+            "a resume of 'here'",
+            r#""resume": "here""#.to_owned(),
+        ),
+    ];
+    // The barrier's second task waits for a semaphore.
+    let run = |waiter: &str, other: &str| {
+        let machine = ideal("core:2 pu:1", 1000);
+        let mut lab = Lab::new(&machine, object("fifo", 2));
+        lab.duration_ns = Some(200_000_000);
+        let fill = of_pipe("write", "full");
+        let meets = if waiter.contains("barrier") {
+            format!(", {waiter}")
+        } else {
+            String::new()
+        };
+        let json = format!(
+            r#"{{ "tiltyard": {{ "apps": {{}}, "barriers": {{ "b": {{ "parties": 2 }} }},
+                "pipes": {{ "empty": {{}}, "full": {{ "capacity": 30 }} }} }}, "tasks": {{
+                "filler": {{ "loop": 1, {fill} }},
+                "waiter": {{ "loop": 1, "run": 1000, {waiter} }},
+                "second": {{ "loop": 1, "sem_wait": "s"{meets} }}, {other} }} }}"#
+        );
+        lab.run(&parse(&json)).expect("a run").outcome.stuck
+    };
+    for (wait, called, end) in &kinds {
+        let stuck = run(wait, TICKER).unwrap_or_else(|| panic!("{wait}"));
+        assert_eq!(stuck.tasks, 2, "{stuck:?}");
+        assert!(
+            stuck.waits.iter().any(|wait| wait.ends_with(called)),
+            "{stuck:?}"
+        );
+        let ender = format!(r#""ender": {{ "loop": 1, "sleep": 1000000, {end} }}"#);
+        let stuck = run(wait, &ender);
+        let waits = stuck.map(|stuck| stuck.waits.join("; "));
+        assert!(!waits.unwrap_or_default().contains(called), "{wait}");
+    }
 }
 
 #[test]
