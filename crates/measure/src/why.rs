@@ -113,7 +113,7 @@ fn stopped(runs: &[Summary]) -> Option<String> {
     let told = run.stopped_requests().take(MAX_NAMED).map(|class| {
         let at = units::time(class.last_end_ns as f64);
         format!(
-            "the last \"{}\" of {} ended at {at}, and its throughput is that until then",
+            "the last \"{}\" of {} ended at {at}; its throughput is that of the time before",
             class.class, class.app
         )
     });

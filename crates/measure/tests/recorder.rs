@@ -290,7 +290,7 @@ fn requests_that_stop_early_are_found() {
     assert!(stopped("warmup", false, 1000).is_empty());
     let why = tiltyard_measure::compare(&[("a".to_owned(), vec![served("query", false, 236)])]).why;
     let told =
-        "the last \"query\" of server ended at 120 ns, and its throughput is that until then";
+        "the last \"query\" of server ended at 120 ns; its throughput is that of the time before";
     assert!(why[0].contains(told), "{why:?}");
 }
 

@@ -2,6 +2,7 @@
 //! Two results of earlier runs beside each other: whether they may be compared, and what their reader must know.
 
 use crate::results::{Draws, Results, Runs};
+use crate::stuck::COVERED;
 use crate::{Error, duration};
 use tiltyard_measure::units;
 
@@ -93,7 +94,7 @@ pub fn differences(sides: &[Side; 2]) -> Vec<String> {
     found.extend(cut_off.map(|side| {
         let (stuck, all) = (side.runs.stuck, side.runs.figures.len());
         format!(
-            "in {stuck} of {all} runs of {}, tasks wait for ever: its metrics only tell what these did before",
+            "in {stuck} of {all} runs of {}, tasks wait for ever: {COVERED}",
             side.name
         )
     }));
@@ -126,7 +127,7 @@ pub fn warnings(sides: &[Side; 2]) -> Vec<String> {
         for (class, ns) in &runs.stopped {
             let at = units::time(*ns as f64);
             all.push(format!(
-                "{name} has no \"{class}\" after {at}: its throughput is that until then"
+                "{name} has no \"{class}\" after {at}: its throughput is that of the time before"
             ));
         }
         if runs.lost_events > 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tasks that wait for ever, as results have them: what they did before counts as if it were all.
+//! Tasks that wait for ever, in results. Without a word about them, what they did before would count as if it were all.
 
 use serde::{Deserialize, Serialize};
 use tiltyard_measure::units;
@@ -28,6 +28,9 @@ impl StuckTasks {
     }
 }
 
+/// What metrics of such a run are worth.
+pub const COVERED: &str = "metrics cover only what they did before";
+
 /// What there is to say of a scheduler's runs, given by seed; `None`: no task of them waits for ever.
 pub fn told<'a>(
     scheduler: &str,
@@ -42,18 +45,16 @@ pub fn told<'a>(
         (_, 0) => format!(" with seed {seed}"),
         (all, others) => format!(" with seed {seed} (and so in {} of {all} runs)", others + 1),
     };
-    let (tasks, wait) = match first.tasks {
-        1 => ("a task", "waits"),
-        _ => ("tasks", "wait"),
+    let what = match first.tasks {
+        1 => "a task waits for ever,".to_owned(),
+        tasks => format!("{tasks} tasks wait for ever, the first"),
     };
-    let count = first.tasks - first.waits.len() as u64;
-    let more = match count {
+    let more = match first.tasks - first.waits.len() as u64 {
         0 => String::new(),
         count => format!("; {count} more"),
     };
     Some(format!(
-        "Under {scheduler}{with}, {tasks} {wait} for ever, the first from {} on ({}{more}): metrics only tell what these did \
-         before.",
+        "Under {scheduler}{with}, {what} from {} on ({}{more}): {COVERED}.",
         units::time(first.since_ns as f64),
         first.waits.join("; "),
     ))
@@ -79,8 +80,8 @@ mod tests {
         assert_eq!(
             single.as_deref(),
             Some(
-                "Under fifo, a task waits for ever, the first from 2.10 s on (a[1] waits for lock 'm', which b[2] holds): \
-                 metrics only tell what these did before."
+                "Under fifo, a task waits for ever, from 2.10 s on (a[1] waits for lock 'm', which b[2] holds): metrics cover \
+                 only what they did before."
             )
         );
         let some = told(
@@ -89,14 +90,14 @@ mod tests {
         );
         let some = some.expect("two are stuck");
         assert!(
-            some.contains("with seed 2 (and so in 2 of 3 runs), tasks wait for ever"),
+            some.contains("with seed 2 (and so in 2 of 3 runs), 3 tasks wait for ever"),
             "{some}"
         );
         assert!(some.contains("holds; 2 more)"), "{some}");
         let last = told("fifo", [(1, None), (2, Some(&three))].into_iter());
         assert!(
             last.expect("one is stuck")
-                .contains("fifo with seed 2, tasks")
+                .contains("fifo with seed 2, 3 tasks")
         );
     }
 }

@@ -170,8 +170,9 @@ fn stuck_notes(question: &Question, runs: Vec<(&Cell, &Done)>) -> Vec<String> {
     let switched_off = match stuck.count() {
         0 => None,
         count => Some(format!(
-            "In {count} of {} runs with something switched off, tasks wait for ever: metrics only tell what these did before.",
-            others.len()
+            "In {count} of {} runs with something switched off, tasks wait for ever: {}.",
+            others.len(),
+            stuck::COVERED
         )),
     };
     let all = [0, 1].map(told).into_iter().chain([switched_off]);
