@@ -186,8 +186,8 @@ impl RequestSummary {
 const MANY_REQUESTS: u64 = 10;
 
 impl Summary {
-    /// Classes whose requests stopped before half of the time was over, although tasks of the app live on. Their throughput is
-    /// that of the time before. Not of warm-up.
+    /// Classes that have had no request for longer than their requests lasted, although tasks of the app live on. Their
+    /// throughput is that of the time before. Not of warm-up.
     pub fn stopped_requests(&self) -> impl Iterator<Item = &RequestSummary> {
         self.requests.iter().filter(|class| {
             let mut apps = self.apps.iter();
