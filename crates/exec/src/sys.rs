@@ -366,36 +366,51 @@ mod tests {
         assert_eq!(known, hear.recv().ok());
     }
 
+    /// Twenty threads that are born beside one that is alone on its CPU: until when it was, and when each ran first and in what
+    /// class. `None`: the right to be alone is missing.
+    fn births() -> Option<(u64, Vec<(u64, i32)>)> {
+        pin(current_cpu()).unwrap();
+        let alone = Alone::begin();
+        if !alone.0 {
+            return None;
+        }
+        let (tell, hear) = channel();
+        for _ in 0..20 {
+            let tell = tell.clone();
+            // SAFETY: a plain number.
+            let policy = || unsafe { libc::sched_getscheduler(0) };
+            let body = Box::new(move || tell.send((now_ns(), policy())).unwrap());
+            start_thread(256 << 10, body).unwrap();
+        }
+        let until_ns = now_ns() + 20_000_000;
+        while now_ns() < until_ns {}
+        drop((alone, tell));
+        Some((until_ns, hear.iter().collect()))
+    }
+
     #[test]
     fn alone_on_a_cpu_before_the_newborn() {
-        // A thread of its own: what it changes is its own.
-        let outcome = std::thread::spawn(|| {
-            pin(current_cpu()).unwrap();
-            let alone = Alone::begin();
-            if !alone.0 {
-                return None;
+        let mut early_ns = 0;
+        // The kernel lends a realtime thread's CPU to others after a while, so a busy machine can spoil an attempt. Threads that
+        // are not alone share the CPU within a few milliseconds at each attempt.
+        for _ in 0..5 {
+            // A thread of its own: what it changes is its own.
+            let Some((until_ns, newborn)) = std::thread::spawn(births).join().unwrap() else {
+                eprintln!("skipped: needs nice 0 and the right to set realtime classes");
+                return;
+            };
+            assert_eq!(newborn.len(), 20);
+            assert!(
+                newborn
+                    .iter()
+                    .all(|(_, policy)| *policy == libc::SCHED_OTHER)
+            );
+            let first_ns = newborn.iter().map(|(at_ns, _)| *at_ns).min();
+            early_ns = until_ns.saturating_sub(first_ns.unwrap_or(until_ns));
+            if early_ns == 0 {
+                return;
             }
-            let (tell, hear) = channel();
-            for _ in 0..20 {
-                let tell = tell.clone();
-                // SAFETY: a plain number.
-                let policy = || unsafe { libc::sched_getscheduler(0) };
-                let body = Box::new(move || tell.send((now_ns(), policy())).unwrap());
-                start_thread(256 << 10, body).unwrap();
-            }
-            let until_ns = now_ns() + 20_000_000;
-            while now_ns() < until_ns {}
-            drop((alone, tell));
-            Some((until_ns, hear.iter().collect::<Vec<_>>()))
-        });
-        let Some((until_ns, newborn)) = outcome.join().unwrap() else {
-            eprintln!("skipped: needs nice 0 and the right to set realtime classes");
-            return;
-        };
-        assert_eq!(newborn.len(), 20);
-        for (at_ns, policy) in newborn {
-            assert!(at_ns >= until_ns, "{} ns early", until_ns - at_ns);
-            assert_eq!(policy, libc::SCHED_OTHER);
         }
+        panic!("{early_ns} ns early at the fifth attempt");
     }
 }

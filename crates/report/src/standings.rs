@@ -49,11 +49,15 @@ pub struct Discipline {
 }
 
 impl Discipline {
-    /// "up to 1 %".
+    /// "up to 1 %" of the value; of shares, an amount is "up to 0.2 points".
     pub fn tie_text(&self) -> String {
         match self.tie {
             Tie::Part(part) => format!("up to {}", units::share(part)),
-            Tie::Amount(amount) => format!("up to {}", self.unit.write(amount)),
+            Tie::Amount(amount) => format!(
+                "up to {}{}",
+                amount_text(self.unit, amount),
+                noun(self.unit)
+            ),
         }
     }
 }
@@ -236,20 +240,19 @@ impl Standings {
         unit != Unit::Share && behind.all(|behind| behind.times.is_some())
     }
 
-    /// "1.34 times [1.30, 1.41]" or "+3.1 points": how far from the best.
+    /// "worse by a factor of 1.34 [1.30, 1.41]" or "worse by 3.1 points [2.0, 4.2]", whichever direction is better.
     pub fn distance(&self, contest: usize, behind: &Behind) -> String {
         let contest = &self.contests[contest];
         match behind.times.filter(|_| self.has_quotients(contest)) {
-            Some(times) => format!("{} times{}", factor(times.median), ends(&times, factor)),
+            Some(times) => {
+                let ends = ends(&times, factor);
+                format!("worse by a factor of {}{ends}", factor(times.median))
+            }
             None => {
                 let unit = self.disciplines[contest.discipline].unit;
-                let write = |value: f64| difference(unit, value);
-                let noun = if unit == Unit::Share { " points" } else { "" };
-                format!(
-                    "{}{noun}{}",
-                    write(behind.by.median),
-                    ends(&behind.by, write)
-                )
+                let write = |value: f64| amount_text(unit, value);
+                let (by, ends) = (write(behind.by.median), ends(&behind.by, write));
+                format!("worse by {by}{}{ends}", noun(unit))
             }
         }
     }
@@ -342,13 +345,25 @@ fn ends(interval: &Interval, write: impl Fn(f64) -> String) -> String {
 
 /// A difference with its sign; of shares in points.
 pub fn difference(unit: Unit, value: f64) -> String {
-    let text = match unit {
-        Unit::Share => return format!("{:+.1}", value * 100.0),
-        unit => unit.write(value),
-    };
+    let text = amount_text(unit, value);
     match value < 0.0 {
         true => text,
         false => format!("+{text}"),
+    }
+}
+
+/// A difference between two values; of shares in points, whose [`noun`] follows.
+fn amount_text(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Share => format!("{:.1}", value * 100.0),
+        unit => unit.write(value),
+    }
+}
+
+fn noun(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Share => " points",
+        _ => "",
     }
 }
 

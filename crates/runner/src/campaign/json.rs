@@ -62,6 +62,7 @@ pub fn json(summed: &Summed) -> String {
             "failed": tally.failed,
             "undecided": tally.undecided,
             "worst": place(tally.worst),
+            "worst_by_difference": place(tally.worst_by_difference),
             "longest_wait": place(tally.longest_wait),
             "overhead": place(tally.overhead),
         })

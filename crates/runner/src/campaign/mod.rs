@@ -94,6 +94,13 @@ pub struct Discipline {
     pub machines: Vec<String>,
 }
 
+impl Discipline {
+    /// Whether it is meant for the machine of this name.
+    pub fn runs_on(&self, machine: &str) -> bool {
+        self.machines.is_empty() || self.machines.iter().any(|name| name == machine)
+    }
+}
+
 /// The metric that decides.
 #[derive(Clone, Debug)]
 pub struct Metric {

@@ -78,7 +78,7 @@ impl<'a> Plan<'a> {
         for (machine, named) in campaign.machines.iter().enumerate() {
             let size = Size::of(&machines::load(&named.argument)?);
             for (at, discipline) in campaign.disciplines.iter().enumerate() {
-                if !discipline.machines.is_empty() && !discipline.machines.contains(&named.name) {
+                if !discipline.runs_on(&named.name) {
                     continue;
                 }
                 for (scheduler, entrant) in campaign.schedulers.iter().enumerate() {
@@ -226,7 +226,28 @@ impl Campaign {
         let others = "a campaign file of your own takes others";
         retain("workload", others, &mut self.disciplines, workloads, |d| {
             [&d.name, &d.workload]
-        })
+        })?;
+        self.require_contest()
+    }
+
+    /// Workloads that name their machines may leave nothing to do.
+    fn require_contest(&self) -> Result<(), Error> {
+        let mut disciplines = self.disciplines.iter();
+        if disciplines.any(|d| self.machines.iter().any(|m| d.runs_on(&m.name))) {
+            return Ok(());
+        }
+        let machines = self.machines.iter();
+        let machines: Vec<&str> = machines.map(|machine| machine.name.as_str()).collect();
+        let places = self.disciplines.iter();
+        let places = places.map(|d| format!("{} is for {}", d.name, d.machines.join(", ")));
+        Err(Error::argument(
+            "machine",
+            &machines.join(","),
+            format!(
+                "no selected workload runs there: {}",
+                places.collect::<Vec<_>>().join("; ")
+            ),
+        ))
     }
 }
 

@@ -198,12 +198,21 @@ fn table_csv_and_page_agree() {
         "{text}"
     );
     assert!(
-        text.contains("clicks on uni: fifo:slice_ms=10 wins; next fifo:slice_ms=40: "),
+        text.contains(
+            "clicks on uni: fifo:slice_ms=10 wins; next fifo:slice_ms=40: worse by a factor of "
+        ),
         "{text}"
     );
     assert!(
         text.contains("fifo:slice_ms=10 wins 3 of 3 contests; no other scheduler wins any. No scheduler fails."),
         "{text}"
+    );
+    assert!(text.contains("tie: up to 1.0 points; "), "{text}");
+    let slow = text.lines().find(|line| line.starts_with("slow on two: "));
+    let slow = slow.expect("a verdict");
+    assert!(
+        slow.contains("worse by ") && slow.contains(" points"),
+        "{slow}"
     );
     assert!(
         text.contains("Repeat  tiltyard campaign c.toml\n"),
@@ -566,6 +575,11 @@ fn wrong_files_are_refused_with_file_line_key_and_a_way_out() {
         &["-s", "rr"],
         2,
         &["rr: not in this campaign; --with rr adds it"],
+    );
+    bench.refuses(
+        &["-w", "slow", "-m", "uni"],
+        2,
+        &["--machine uni: no selected workload runs there: slow is for two"],
     );
     bench.refuses(
         &["-m", "smp44"],
