@@ -118,6 +118,25 @@ pub struct Tally {
     pub overhead: Option<usize>,
 }
 
+/// A count of a tally.
+pub type Count = fn(&Tally) -> usize;
+
+impl Tally {
+    /// The counts that tables show, with their headers: undecided contests only where there are some.
+    pub fn columns(tallies: &[Tally]) -> Vec<(&'static str, Count)> {
+        let mut columns: Vec<(&'static str, Count)> = vec![
+            ("wins", |t| t.won),
+            ("shares", |t| t.shared),
+            ("beaten", |t| t.beaten),
+            ("failed", |t| t.failed),
+        ];
+        if tallies.iter().any(|tally| tally.undecided > 0) {
+            columns.push(("undecided", |t| t.undecided));
+        }
+        columns
+    }
+}
+
 impl Standings {
     /// Of each scheduler.
     pub fn tallies(&self) -> Vec<Tally> {
@@ -452,13 +471,13 @@ fn verdicts(of: &Standings, width: usize) -> String {
 }
 
 fn tally_table(of: &Standings) -> Columns {
-    let header = ["wins", "shares", "beaten", "failed"];
-    let mut table = Columns::new(["scheduler", ""], header.map(str::to_owned).to_vec(), false);
     let tallies = of.tallies();
+    let shown = Tally::columns(&tallies);
+    let header = shown.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut table = Columns::new(["scheduler", ""], header, false);
     for at in of.by_rank(&tallies) {
-        let tally = &tallies[at];
-        let counts = [tally.won, tally.shared, tally.beaten, tally.failed];
-        let cells = counts.iter().map(usize::to_string).collect();
+        let counts = shown.iter().map(|(_, count)| count(&tallies[at]));
+        let cells = counts.map(|count| count.to_string()).collect();
         table.row(&of.schedulers[at].name, "", cells);
     }
     table

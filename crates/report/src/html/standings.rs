@@ -6,7 +6,7 @@ use tiltyard_measure::units;
 
 use super::markup::{Table, escape};
 use super::panels::panel;
-use crate::standings::{Standings, Subject, direction, value_text, worst};
+use crate::standings::{Standings, Subject, Tally, direction, value_text, worst};
 use crate::svg::COLORS;
 
 /// A square in the scheduler's colour; a disc from the ninth on, when colours repeat.
@@ -130,6 +130,7 @@ fn glance_cell(of: &Standings, at: usize) -> String {
 /// The standings: counts of each scheduler.
 pub fn league(of: &Standings) -> String {
     let tallies = of.tallies();
+    let shown = Tally::columns(&tallies);
     let all = of.contests.len().max(1);
     let mut rows = String::new();
     for at in of.by_rank(&tallies) {
@@ -146,18 +147,23 @@ pub fn league(of: &Standings) -> String {
                 "<i class=\"{class}\" style=\"width:{percent:.2}%\" title=\"{class}: {n}\"></i>"
             )
         });
-        let counts = parts.map(|(_, n)| format!("<td class=\"n\">{n}</td>"));
+        let counts = shown.iter().map(|(_, count)| count(tally));
+        let counts = counts.map(|n| format!("<td class=\"n\">{n}</td>"));
         rows += &format!(
             "<tr><td class=\"group\">{}</td><td><span class=\"tally\">{}</span></td>{}<td class=\"dim\">{}</td></tr>\n",
             named(of, at),
             bar.collect::<String>(),
-            counts.concat(),
+            counts.collect::<String>(),
             escape(&of.schedulers[at].about)
         );
     }
+    let header = shown.iter().map(|(name, _)| name);
+    let header: String = header
+        .map(|name| format!("<th class=\"n\">{name}</th>"))
+        .collect();
     let table = format!(
-        "<div class=\"scroll\"><table class=\"league\"><thead><tr><th>scheduler</th><th></th><th class=\"n\">wins</th>\
-         <th class=\"n\">shares</th><th class=\"n\">beaten</th><th class=\"n\">failed</th><th></th></tr></thead><tbody>\n{rows}</tbody></table></div>\n"
+        "<div class=\"scroll\"><table class=\"league\"><thead><tr><th>scheduler</th><th></th>{header}<th></th></tr></thead><tbody>\n\
+         {rows}</tbody></table></div>\n"
     );
     let lead = format!(
         "{} The columns count the contests that a scheduler won, shared the lead in, lost to the best, and failed in.",
@@ -184,7 +190,7 @@ pub fn contests(of: &Standings) -> String {
             };
             body += &format!(
                 "<figure id=\"contest-{contest}\"><h4>{}</h4>{}<figcaption>{}</figcaption>\
-                 <details><summary>Repeat only this contest</summary><code>{}</code></details></figure>\n",
+                 <details><summary>Repeat its runs (without the verdict)</summary><code>{}</code></details></figure>\n",
                 escape(&of.machines[machine].name),
                 panel(of, contest),
                 escape(&of.verdict(contest)),

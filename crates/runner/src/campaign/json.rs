@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tiltyard_measure::ranking::{Behind, Decision};
 use tiltyard_measure::{Interval, Unit};
 use tiltyard_report::csv::Csv;
-use tiltyard_report::standings::{Contest, Place, Standings};
+use tiltyard_report::standings::{Contest, Place};
 
 use super::Summed;
 
@@ -150,62 +150,89 @@ fn behind(behind: &Behind, scale: f64) -> Value {
     json!({ "by": scaled(&behind.by, scale), "times": behind.times })
 }
 
-/// A line for each scheduler in each contest.
-pub fn csv(of: &Standings) -> String {
-    let mut csv = Csv::new(&[
-        "workload",
-        "machine",
-        "metric",
-        "unit",
-        "better",
-        "scheduler",
-        "place",
-        "median",
-        "low",
-        "high",
-        "runs",
-        "times",
-        "times_low",
-        "times_high",
-        "failure",
-    ]);
-    let number = |value: f64| format!("{value}");
-    for contest in &of.contests {
-        let discipline = &of.disciplines[contest.discipline];
-        let (unit, scale) = named_unit(discipline.unit);
-        for (who, entry) in contest.entries.iter().enumerate() {
-            let placed = &contest.ranking.placed[who];
-            let value = placed.value.as_ref().map(|value| scaled(value, scale));
-            let times = placed.behind.as_ref().and_then(|behind| behind.times);
-            let ends = |i: &Option<Interval>| match i {
-                Some(i) => [i.median, i.low, i.high].map(number),
-                None => Default::default(),
-            };
-            let [median, low, high] = ends(&value);
-            let [middle, least, most] = ends(&times);
-            let better = match discipline.better {
-                tiltyard_measure::Better::Higher => "higher",
-                tiltyard_measure::Better::Lower => "lower",
-                tiltyard_measure::Better::Neither => "",
-            };
-            csv.line(&[
-                discipline.name.as_str(),
-                &of.machines[contest.machine].name,
-                &discipline.metric,
-                unit,
-                better,
-                &of.schedulers[who].name,
-                place(contest, who),
-                &median,
-                &low,
-                &high,
-                &value.map_or(String::new(), |value| value.n.to_string()),
-                &middle,
-                &least,
-                &most,
-                entry.trouble.as_ref().map_or("", |trouble| &trouble.short),
-            ]);
+const COLUMNS: [&str; 21] = [
+    "workload",
+    "machine",
+    "metric",
+    "unit",
+    "better",
+    "scheduler",
+    "place",
+    "median",
+    "low",
+    "high",
+    "runs",
+    "times",
+    "times_low",
+    "times_high",
+    "failure",
+    "values",
+    "behind",
+    "behind_low",
+    "behind_high",
+    "failure_text",
+    "verdict",
+];
+
+/// A line for each scheduler in each contest. `values`: by seed, with spaces between; `none` for a run without one.
+pub fn csv(summed: &Summed) -> String {
+    let of = &summed.standings;
+    let mut csv = Csv::new(&COLUMNS);
+    for (at, contest) in of.contests.iter().enumerate() {
+        let verdict = of.verdict(at);
+        for who in 0..contest.entries.len() {
+            csv.line(&csv_line(summed, at, who, &verdict));
         }
     }
     csv.finish()
+}
+
+fn csv_line(summed: &Summed, at: usize, who: usize, verdict: &str) -> [String; COLUMNS.len()] {
+    let of = &summed.standings;
+    let contest = &of.contests[at];
+    let discipline = &of.disciplines[contest.discipline];
+    let (unit, scale) = named_unit(discipline.unit);
+    let (placed, trouble) = (&contest.ranking.placed[who], &contest.entries[who].trouble);
+    let value = placed.value.as_ref().map(|value| scaled(value, scale));
+    let behind = placed.behind.as_ref();
+    let [median, low, high] = ends(value.as_ref());
+    let [times, times_low, times_high] = ends(behind.and_then(|b| b.times.as_ref()));
+    let [by, by_low, by_high] = ends(behind.map(|b| scaled(&b.by, scale)).as_ref());
+    let number = |value: &Option<f64>| value.map_or("none".to_owned(), |v| (v * scale).to_string());
+    let values: Vec<String> = summed.values[at][who].iter().map(number).collect();
+    let better = match discipline.better {
+        tiltyard_measure::Better::Higher => "higher",
+        tiltyard_measure::Better::Lower => "lower",
+        tiltyard_measure::Better::Neither => "",
+    };
+    [
+        discipline.name.clone(),
+        of.machines[contest.machine].name.clone(),
+        discipline.metric.clone(),
+        unit.to_owned(),
+        better.to_owned(),
+        of.schedulers[who].name.clone(),
+        place(contest, who).to_owned(),
+        median,
+        low,
+        high,
+        value.map_or(String::new(), |value| value.n.to_string()),
+        times,
+        times_low,
+        times_high,
+        trouble.as_ref().map_or(String::new(), |t| t.short.clone()),
+        values.join(" "),
+        by,
+        by_low,
+        by_high,
+        trouble.as_ref().map_or(String::new(), |t| t.what.clone()),
+        verdict.to_owned(),
+    ]
+}
+
+/// Median, low and high end; empty if there is no interval.
+fn ends(interval: Option<&Interval>) -> [String; 3] {
+    interval.map_or_else(Default::default, |i| {
+        [i.median, i.low, i.high].map(|value| value.to_string())
+    })
 }

@@ -410,7 +410,7 @@ impl<'a> Show<'a> {
         }
         match self.format {
             Format::Json => super::print(&campaign::json(summed)),
-            Format::Csv => super::print(&campaign::csv(of)),
+            Format::Csv => super::print(&campaign::csv(summed)),
             Format::Table => {
                 let mut page = headline(campaign, summed, account, wall_s);
                 page += &standings::text(of, terminal::width());

@@ -228,6 +228,12 @@ fn table_csv_and_page_agree() {
         .lines()
         .filter(|line| line.contains(",fifo:slice_ms=10,won,"));
     assert_eq!(won.count(), 3, "{csv}");
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let values = lines[0].iter().position(|name| *name == "values").unwrap();
+    // Fields before it hold no commas.
+    let seeds = lines[1][values].split(' ').map(str::parse::<f64>);
+    assert_eq!(seeds.filter(Result::is_ok).count(), 6, "{csv}");
+    assert!(csv.contains("fifo:slice_ms=10 wins; next "), "{csv}");
     let again = stdout(&bench.run(&[]));
     assert!(
         again.contains("0 runs done in") && again.contains(", 36 known"),
@@ -253,6 +259,11 @@ fn equals_tie_and_a_single_seed_decides_nothing() {
     let text = stdout(&bench.run(&["--seeds", "5", "-m", "uni"]));
     assert!(
         text.contains("undecided: too few seeds") && text.contains("add --seeds 6"),
+        "{text}"
+    );
+    let header = text.lines().find(|line| line.starts_with("scheduler "));
+    assert!(
+        header.is_some_and(|line| line.ends_with(" undecided")),
         "{text}"
     );
 }
