@@ -20,8 +20,9 @@ fn key(scheduler: usize) -> String {
 }
 
 fn named(of: &Standings, scheduler: usize) -> String {
+    // Not to be broken between the key and its name.
     format!(
-        "{}{}",
+        "<span class=\"whole\">{}{}</span>",
         key(scheduler),
         escape(&of.schedulers[scheduler].name)
     )
@@ -84,9 +85,7 @@ fn glance_cell(of: &Standings, at: usize) -> String {
         n => format!("<span class=\"failed\">\u{2717} {n} failed</span>"),
     };
     let list = |who: &[usize]| {
-        // Not to be broken between the key and its name.
-        let whole = |who: &usize| format!("<span class=\"whole\">{}</span>", named(of, *who));
-        let names: Vec<String> = who.iter().map(whole).collect();
+        let names: Vec<String> = who.iter().map(|who| named(of, *who)).collect();
         names.join(" ")
     };
     let (class, who, what) = match &contest.ranking.decision {
@@ -166,7 +165,8 @@ pub fn league(of: &Standings) -> String {
          {rows}</tbody></table></div>\n"
     );
     let lead = format!(
-        "{} The columns count the contests that a scheduler won, shared the lead in, lost to the best, and failed in.",
+        "{} The columns count the contests that a scheduler won, shared the lead in, lost to the best, and failed in. \
+         Schedulers are ordered by wins and shares together, then by wins, then by fewest failures.",
         of.overall()
     );
     section("league", "Standings", &lead, &table)
@@ -201,7 +201,7 @@ pub fn contests(of: &Standings) -> String {
     }
     let lead = "How far each scheduler is from the best, whose dot is at the left edge: 2\u{d7} is twice as long, or half as many. \
                 Of shares, and where a value is 0, the axis has differences. Lines are intervals, the shaded strip is a tie, arrows point beyond the \
-                axis. At the right: medians.";
+                axis. At the right: medians \u{b1} the larger side of their interval.";
     section("contests", "Contests", lead, &(body + &all_values(of)))
 }
 
