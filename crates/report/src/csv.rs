@@ -36,7 +36,8 @@ fn quoted(field: &str) -> String {
     }
 }
 
-fn better(better: Better) -> &'static str {
+/// The direction's name; empty if neither is better.
+pub fn better(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher",
         Better::Lower => "lower",
@@ -50,7 +51,7 @@ fn number(value: f64) -> String {
 }
 
 /// Median, ends of the interval, runs: four fields.
-fn interval(interval: Option<&Interval>, scale: f64) -> [String; 4] {
+pub fn interval(interval: Option<&Interval>, scale: f64) -> [String; 4] {
     interval.map_or_else(Default::default, |i| {
         let scaled = |value: f64| number(value * scale);
         [

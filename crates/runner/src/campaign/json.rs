@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use tiltyard_measure::ranking::{Behind, Decision};
 use tiltyard_measure::{Interval, Unit};
-use tiltyard_report::csv::Csv;
+use tiltyard_report::csv::{Csv, better, interval};
 use tiltyard_report::standings::{Contest, Place};
 
 use super::Summed;
@@ -193,30 +193,24 @@ fn csv_line(summed: &Summed, at: usize, who: usize, verdict: &str) -> [String; C
     let discipline = &of.disciplines[contest.discipline];
     let (unit, scale) = named_unit(discipline.unit);
     let (placed, trouble) = (&contest.ranking.placed[who], &contest.entries[who].trouble);
-    let value = placed.value.as_ref().map(|value| scaled(value, scale));
     let behind = placed.behind.as_ref();
-    let [median, low, high] = ends(value.as_ref());
-    let [times, times_low, times_high] = ends(behind.and_then(|b| b.times.as_ref()));
-    let [by, by_low, by_high] = ends(behind.map(|b| scaled(&b.by, scale)).as_ref());
+    let [median, low, high, runs] = interval(placed.value.as_ref(), scale);
+    let [times, times_low, times_high, _] = interval(behind.and_then(|b| b.times.as_ref()), 1.0);
+    let [by, by_low, by_high, _] = interval(behind.map(|b| &b.by), scale);
     let number = |value: &Option<f64>| value.map_or("none".to_owned(), |v| (v * scale).to_string());
     let values: Vec<String> = summed.values[at][who].iter().map(number).collect();
-    let better = match discipline.better {
-        tiltyard_measure::Better::Higher => "higher",
-        tiltyard_measure::Better::Lower => "lower",
-        tiltyard_measure::Better::Neither => "",
-    };
     [
         discipline.name.clone(),
         of.machines[contest.machine].name.clone(),
         discipline.metric.clone(),
         unit.to_owned(),
-        better.to_owned(),
+        better(discipline.better).to_owned(),
         of.schedulers[who].name.clone(),
         place(contest, who).to_owned(),
         median,
         low,
         high,
-        value.map_or(String::new(), |value| value.n.to_string()),
+        runs,
         times,
         times_low,
         times_high,
@@ -228,11 +222,4 @@ fn csv_line(summed: &Summed, at: usize, who: usize, verdict: &str) -> [String; C
         trouble.as_ref().map_or(String::new(), |t| t.what.clone()),
         verdict.to_owned(),
     ]
-}
-
-/// Median, low and high end; empty if there is no interval.
-fn ends(interval: Option<&Interval>) -> [String; 3] {
-    interval.map_or_else(Default::default, |i| {
-        [i.median, i.low, i.high].map(|value| value.to_string())
-    })
 }
