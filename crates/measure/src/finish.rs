@@ -59,6 +59,9 @@ impl Recorder {
             self.cpus[cpu].depth.close(end_ns, self.spec.origin_ns);
         }
         self.waste.close(end_ns);
+        for app in &mut self.apps {
+            app.longest_over_ns = app.longest_wait_ns;
+        }
         for slot in self.states.slots() {
             let transition = self.states.close(slot);
             self.account(transition);
@@ -165,6 +168,7 @@ impl Recorder {
         let duration_ns = self.since_origin(end_ns);
         let is_kept_out = kept_out_ns > self.spec.starvation_ns;
         let kept_out_ns = if is_kept_out { kept_out_ns } else { 0 };
+        let longest_wait_ns = state.longest_wait_ns.max(kept_out_ns);
         AppSummary {
             app: state.name.clone(),
             tasks: own().count() as u64,
@@ -185,7 +189,8 @@ impl Recorder {
             overhead_ns: sum(|t| t.overhead_ns),
             wait: state.wakeup.and(&state.other_wait).summary(),
             wakeup: state.wakeup.summary(),
-            longest_wait_ns: state.longest_wait_ns.max(kept_out_ns),
+            longest_wait_ns,
+            longest_wait_cut: longest_wait_ns > state.longest_over_ns,
             starved_tasks: own().filter(|t| t.starved_episodes > 0).count() as u64
                 + u64::from(is_kept_out),
             never_ran: own()

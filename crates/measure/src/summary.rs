@@ -107,6 +107,9 @@ pub struct AppSummary {
     pub wait: Latency,
     pub wakeup: Latency,
     pub longest_wait_ns: u64,
+    /// That wait was not over when the run ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub longest_wait_cut: bool,
     /// Tasks that were starved at least once.
     pub starved_tasks: u64,
     /// Tasks that never ran, although they waited for a tenth of the run or longer.

@@ -130,6 +130,8 @@ pub struct App {
     pub wakeup: AppDurations,
     pub other_wait: AppDurations,
     pub longest_wait_ns: u64,
+    /// The longest of those that were over before the end of the run.
+    pub longest_over_ns: u64,
     pub starved_episodes: u64,
     pub starved_ns: u64,
     /// Cumulative runtime at the ends of the grid's buckets.
@@ -150,6 +152,7 @@ impl App {
             wakeup: AppDurations::default(),
             other_wait: AppDurations::default(),
             longest_wait_ns: 0,
+            longest_over_ns: 0,
             starved_episodes: 0,
             starved_ns: 0,
             runtime_samples: vec![0; filled],

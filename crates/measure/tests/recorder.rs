@@ -511,6 +511,15 @@ fn shell_and_worker() -> Stream {
 fn a_shells_waits_are_not_its_apps() {
     let got = play(&shell_and_worker(), 1, 0, 1, 100);
     let db = got.apps.iter().find(|app| app.app == "db").unwrap();
+    let cut = |app: &str| {
+        got.apps
+            .iter()
+            .find(|a| a.app == app)
+            .unwrap()
+            .longest_wait_cut
+    };
+    // The hog, preempted for the last time at 95, has the CPU again at 99: no wait is open.
+    assert_eq!([cut("db"), cut("hog")], [false; 2]);
     assert_eq!((db.wakeup.count, db.wakeup.max_ns), (2, 5));
     assert_eq!((db.wait.count, db.longest_wait_ns), (2, 5));
     assert_eq!((db.starved_tasks, db.starved_ns), (1, 7));
@@ -521,6 +530,23 @@ fn a_shells_waits_are_not_its_apps() {
     assert_eq!(task(&got, 1).longest_wait_ns, 40);
     // What adds up to the machine's stays.
     assert_eq!(db.runtime_ns, 5 + 8 + 4);
+}
+
+/// A wait that is open when the run ends is cut if it is the longest.
+#[test]
+fn a_wait_may_be_cut_by_the_end() {
+    let cut = |end_ns| {
+        let mut s = Stream::new();
+        s.task(0, 3, "hog").wake_new(0, 0, 3).start(0, 0, 3);
+        s.task(0, 1, "a").task(0, 2, "b");
+        s.wake(10, 0, 1).preempt(40, 0, 3, 1).block(50, 0, 1, 3);
+        s.wake(60, 0, 1);
+        let app = &play(&s, 1, 0, 1000, end_ns).apps[1];
+        (app.longest_wait_ns, app.longest_wait_cut)
+    };
+    assert_eq!(cut(80), (30, false));
+    assert_eq!(cut(90), (30, false), "no longer than the one before");
+    assert_eq!(cut(95), (35, true));
 }
 
 /// In a kernel, a shell has its name from the time at which it takes it, and has that of a thread while it creates it;

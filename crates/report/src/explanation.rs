@@ -120,11 +120,14 @@ impl Explanation {
         let [a, b] = &self.schedulers;
         let (metric, difference) = (&self.metric, &self.difference);
         if difference.value == 0.0 {
-            let nothing = match self.causes.is_empty() {
-                true => ", so nothing has been switched off. Another metric may differ",
-                false => "",
+            let same = match self.seeds {
+                1 => format!("{a} and {b} do not differ in {metric}"),
+                _ => format!("The medians of {a} and {b} do not differ in {metric}"),
             };
-            return format!("{a} and {b} do not differ in {metric}{nothing}.");
+            return match self.causes.is_empty() {
+                true => same + ", so nothing has been switched off. Another metric may differ.",
+                false => same + ": the shares of the causes cancel out.",
+            };
         }
         if self.is_small() {
             return format!(

@@ -24,6 +24,8 @@ pub struct Standings {
     pub disciplines: Vec<Discipline>,
     /// By discipline, then by machine; a machine may lack some.
     pub contests: Vec<Contest>,
+    /// What makes results worth less than they seem, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Something with a name.
@@ -36,8 +38,8 @@ pub struct Subject {
 pub struct Discipline {
     pub name: String,
     pub about: String,
-    /// The metric, in words.
-    pub metric: String,
+    /// The metric, in words; `None`: no run has one.
+    pub metric: Option<String>,
     pub unit: Unit,
     pub better: Better,
     /// The largest difference that is a tie.
@@ -49,6 +51,14 @@ pub struct Discipline {
 }
 
 impl Discipline {
+    /// "web latency p99, lower is better".
+    pub fn decided_by(&self) -> String {
+        let metric = self.metric.as_ref();
+        metric.map_or("no metric".to_owned(), |metric| {
+            format!("{metric}, {}", direction(self.better))
+        })
+    }
+
     /// "up to 1 %" of the value; of shares, an amount is "up to 0.2 points".
     pub fn tie_text(&self) -> String {
         match self.tie {
@@ -71,7 +81,9 @@ pub struct Contest {
     pub ranking: Ranking,
     /// One for each scheduler.
     pub entries: Vec<Entry>,
-    /// The command line that repeats only its runs.
+    /// The command line that repeats the contest alone, with its verdict; `None`: there is none.
+    pub repeat: Option<String>,
+    /// The command line of its runs alone.
     pub command: String,
 }
 
@@ -79,20 +91,62 @@ pub struct Contest {
 pub struct Entry {
     /// Why it does not compete.
     pub trouble: Option<Trouble>,
-    /// The longest wait of a task of the workload in any run, ns, and the task's application.
-    pub longest_wait: Option<(f64, String)>,
+    /// The longest wait of a task of the workload in any run.
+    pub longest_wait: Option<LongestWait>,
     /// Share of the machine's CPU time that scheduling took.
     pub overhead: Option<Interval>,
 }
 
-/// Something that a scheduler must not do.
+/// How long a task waited for a CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LongestWait {
+    pub ns: f64,
+    /// The task's application.
+    pub app: String,
+    /// It still waited when the run ended.
+    pub cut: bool,
+}
+
+impl LongestWait {
+    /// "2.30 s", or "at least 2.30 s".
+    pub fn text(&self) -> String {
+        let least = if self.cut { "at least " } else { "" };
+        format!("{least}{}", units::time(self.ns))
+    }
+}
+
+/// Why a scheduler has no result.
 pub struct Trouble {
     /// "ejected", "starved 2.3 s".
     pub short: String,
-    /// With how many seeds.
-    pub seeds: usize,
-    /// What happened, with the first of these seeds.
+    /// Whether the scheduler did what it must not do; if not, the workload failed, or something is not modelled.
+    pub is_schedulers: bool,
+    /// With which seeds.
+    pub seeds: Vec<u64>,
+    /// With which of them it was worst.
+    pub seed: u64,
+    /// What happened with that seed.
     pub what: String,
+}
+
+impl Trouble {
+    /// "with 2 of 6 seeds", "with seed 3 of 6", or, of a single run, nothing.
+    pub fn extent(&self, of: &Standings) -> String {
+        match (of.seeds, self.seeds.as_slice()) {
+            (1, _) => String::new(),
+            (all, [seed]) => format!("with seed {seed} of {all}"),
+            (all, seeds) if seeds.len() as u64 == all => format!("with all {all} seeds"),
+            (all, seeds) => format!("with {} of {all} seeds", seeds.len()),
+        }
+    }
+
+    /// What happened, and with which seed if several have failed.
+    pub fn account(&self) -> String {
+        match self.seeds.len() {
+            1 => self.what.clone(),
+            _ => format!("seed {}: {}", self.seed, self.what),
+        }
+    }
 }
 
 /// A scheduler's results, added up.
@@ -106,7 +160,7 @@ pub struct Tally {
     pub beaten: usize,
     /// Contests in which it failed.
     pub failed: usize,
-    /// Contests that nobody decided: too few seeds, no rival.
+    /// Contests that say nothing of it: too few seeds, no rival, or the workload failed.
     pub undecided: usize,
     /// Where it is furthest behind the best that beats it, as a quotient: index of the contest.
     pub worst: Option<usize>,
@@ -163,8 +217,7 @@ impl Standings {
         let by = |c: &Contest| Some(behind(c, false)?.by.median);
         tally.worst = self.largest(times);
         tally.worst_by_difference = self.largest(by);
-        tally.longest_wait =
-            self.largest(|c| c.entries[scheduler].longest_wait.as_ref().map(|w| w.0));
+        tally.longest_wait = self.largest(|c| Some(c.entries[scheduler].longest_wait.as_ref()?.ns));
         tally.overhead = self.largest(|c| Some(c.entries[scheduler].overhead?.median));
         tally
     }
@@ -320,7 +373,8 @@ impl Standings {
                 100.0 - coverage
             ),
         };
-        let failed = "A scheduler that fails with any seed, or lacks the metric, wins nothing there; the others compete without it.";
+        let failed = "A scheduler that fails with any seed, or lacks the metric, wins nothing there; the others compete without it. \
+                      If the workload itself fails, that counts against nobody.";
         vec![runs, failed.to_owned()]
     }
 }
@@ -338,7 +392,11 @@ pub enum Place {
 impl Contest {
     pub fn place(&self, scheduler: usize) -> Place {
         if !self.ranking.placed[scheduler].competes {
-            return Place::Failed;
+            let trouble = self.entries[scheduler].trouble.as_ref();
+            return match trouble.is_none_or(|trouble| trouble.is_schedulers) {
+                true => Place::Failed,
+                false => Place::Undecided,
+            };
         }
         match &self.ranking.decision {
             Decision::Winner { who, .. } if *who == scheduler => Place::Won,
@@ -362,16 +420,17 @@ fn ends(interval: &Interval, write: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// A difference with its sign; of shares in points.
+/// "+3.1 points": a difference with its sign.
 pub fn difference(unit: Unit, value: f64) -> String {
-    let text = amount_text(unit, value);
-    match value < 0.0 {
-        true => text,
-        false => format!("+{text}"),
+    let text = amount_text(unit, value) + noun(unit);
+    match value {
+        0.0 => "0".to_owned(),
+        below if below < 0.0 => text,
+        _ => format!("+{text}"),
     }
 }
 
-/// A difference between two values; of shares in points, whose [`noun`] follows.
+/// A difference between two values; of shares in points: [`noun`].
 fn amount_text(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Share => format!("{:.1}", value * 100.0),
@@ -428,10 +487,9 @@ pub fn text(of: &Standings, width: usize) -> String {
             limit => format!("; starved: {limit}"),
         };
         let line = format!(
-            "{}: {}, {}; tie: {}{starvation}. {}",
+            "{}: {}; tie: {}{starvation}. {}",
             d.name,
-            d.metric,
-            direction(d.better),
+            d.decided_by(),
             d.tie_text(),
             d.reason
         );
@@ -521,14 +579,16 @@ fn troubles(of: &Standings, width: usize) -> String {
         let entries = of.schedulers.iter().zip(&contest.entries);
         for (scheduler, entry) in entries {
             if let Some(trouble) = &entry.trouble {
-                let line = format!(
-                    "{} failed: {} ({} of {} seeds): {}",
-                    scheduler.name,
-                    of.place(at),
-                    trouble.seeds,
-                    of.seeds,
-                    trouble.what
-                );
+                let did = match trouble.is_schedulers {
+                    true => "failed",
+                    false => "has no result",
+                };
+                let extent = match trouble.extent(of) {
+                    empty if empty.is_empty() => empty,
+                    extent => format!(", {extent}"),
+                };
+                let (name, place) = (&scheduler.name, of.place(at));
+                let line = format!("{name} {did}: {place}{extent}: {}", trouble.account());
                 lines.push(paragraph(&line, width));
             }
         }

@@ -38,7 +38,7 @@ pub fn render_all(comparison: &Comparison, width: usize) -> String {
     text + &differences(comparison, &rows, usize::MAX, width)
 }
 
-/// A median with the larger side of its interval: "531 /s ± 0.3 %".
+/// A median with the larger side of its interval, "531 /s ± 0.3 %", or with its ends, "2.7 % [2.1, 3.8]".
 pub fn cell_text(row: &Row, cell: &Cell) -> String {
     interval_text(row.unit, cell)
 }
@@ -49,6 +49,11 @@ pub fn interval_text(unit: Unit, cell: &Interval) -> String {
     let side = (cell.high - cell.median).max(cell.median - cell.low);
     if cell.coverage_ppm == 0 || side == 0.0 {
         return value;
+    }
+    // Of a share, "± 3 %" could be points or a part of it.
+    if unit == Unit::Share {
+        let [low, high] = [cell.low, cell.high].map(|end| format!("{:.1}", end * 100.0));
+        return format!("{value} [{low}, {high}]");
     }
     if cell.median == 0.0 || side > 2.0 * cell.median.abs() {
         let (low, high) = (unit.write(cell.low), unit.write(cell.high));
@@ -163,7 +168,7 @@ pub fn interval_note(comparison: &Comparison) -> String {
         0 | 1 => "Single run, no confidence interval; add --seeds 10 (in a kernel: --rounds 10)."
             .to_owned(),
         _ => format!(
-            "Median of {} runs; ± is the larger side of the {:.1} % interval (order statistics).",
+            "Median of {} runs; ± is the larger side of the {:.1} % interval (order statistics), [ ] are its ends.",
             run_count(comparison, &others),
             f64::from(comparison.coverage_ppm) / 1e4
         ),

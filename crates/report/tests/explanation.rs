@@ -96,7 +96,10 @@ fn conclusions_are_only_as_strong_as_the_difference() {
         conclusion
     };
     let none = conclusion(|of| of.difference = exactly(0.0));
-    assert_eq!(none, "a and b do not differ in web.throughput_per_s.");
+    assert_eq!(
+        none,
+        "The medians of a and b do not differ in web.throughput_per_s: the shares of the causes cancel out."
+    );
     let small = conclusion(|of| of.difference = exactly(-9.9));
     assert!(small.contains("differ by less than 1.0 %"), "{small}");
     let chance = conclusion(|of| of.difference.interval = Some([-500.0, 1.0]));

@@ -57,7 +57,7 @@ fn identical_runs_have_no_interval() {
     assert!(cells(1).all(|cell| cell.coverage_ppm > 0));
     let text = render(&comparison, 160);
     assert!(text.contains(
-        "75.0 % interval (order statistics). All 3 runs of first identical: no interval."
+        "75.0 % interval (order statistics), [ ] are its ends. All 3 runs of first identical: no interval."
     ));
     runs.truncate(1);
     runs.push(("copy".to_owned(), vec![copy; 4]));

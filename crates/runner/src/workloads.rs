@@ -33,6 +33,11 @@ pub fn path(argument: &str) -> Result<PathBuf, Error> {
             .join(format!("{name}.json"))),
         None if file.is_file() => Ok(file.to_owned()),
         None => {
+            if argument.split(',').count() > 1 && argument.split(',').all(|one| path(one).is_ok()) {
+                let what =
+                    "this takes one workload; tiltyard run and tiltyard campaign take several";
+                return Err(Error::argument("workload", argument, what.to_owned()));
+            }
             let own = nearest::own_file(&[format!("{argument}.json")]);
             let hint = own.unwrap_or_else(|| hint(argument, &names));
             let file = data::no_file(file);

@@ -14,6 +14,8 @@ const FILTER: &str = include_str!("../../assets/filter.js");
 const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 const UPLOT_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
 const UPLOT_LICENSE: &str = include_str!("../../assets/uPlot.LICENSE");
+/// Of pages that have curves.
+const CREDIT: &str = " uPlot draws the curves; its licence is in this file.";
 
 /// A page before it is put together. Texts ending in `_html` are markup.
 pub struct Page<'a> {
@@ -44,11 +46,17 @@ impl Page<'_> {
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"generator\" content=\"Tiltyard {version}\">\n\
-             <title>{title}</title>\n<style>{UPLOT_STYLE}\n{STYLE}</style></head>\n<body><main>\n\
+             <title>{title}</title>\n<style>{uplot_style}{STYLE}</style></head>\n<body><main>\n\
              <header><h1>{heading}</h1>\n{about}<pre>{command}</pre>{nav}</header>\n{body}\
-             <footer>Made by Tiltyard {version}. uPlot draws the curves; its licence is in this file.</footer>\n\
+             <footer>Made by Tiltyard {version}.{credit}</footer>\n\
              </main>\n{scripts}</body></html>\n",
             version = env!("CARGO_PKG_VERSION"),
+            uplot_style = if self.charts.is_empty() {
+                ""
+            } else {
+                UPLOT_STYLE
+            },
+            credit = if self.charts.is_empty() { "" } else { CREDIT },
             title = escape(self.title),
             heading = self.heading_html,
             command = escape(self.command),
@@ -68,10 +76,13 @@ impl Page<'_> {
 
     fn scripts(&self) -> String {
         let mut scripts = format!(
-            "<script type=\"application/json\" id=\"data\">{}</script>\n\
-             <script>/*\n{UPLOT_LICENSE}\n*/\n{UPLOT_SCRIPT}</script>\n<script>{CHARTS}</script>\n",
-            script_json(&self.charts),
+            "<script type=\"application/json\" id=\"data\">{}</script>\n",
+            script_json(&self.charts)
         );
+        if !self.charts.is_empty() {
+            scripts += &format!("<script>/*\n{UPLOT_LICENSE}\n*/\n{UPLOT_SCRIPT}</script>\n");
+        }
+        scripts += &format!("<script>{CHARTS}</script>\n");
         // What can be saved of each diagram: the same as the files of --figures.
         for chart in self.charts {
             scripts += &format!(

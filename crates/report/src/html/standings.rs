@@ -6,7 +6,7 @@ use tiltyard_measure::units;
 
 use super::markup::{Table, escape};
 use super::panels::panel;
-use crate::standings::{Standings, Subject, Tally, direction, value_text, worst};
+use crate::standings::{Contest, Standings, Subject, Tally, value_text, worst};
 use crate::svg::COLORS;
 
 /// A square in the scheduler's colour; a disc from the ninth on, when colours repeat.
@@ -38,7 +38,7 @@ fn section(id: &str, title: &str, lead: &str, body_html: &str) -> String {
 
 /// The contest of a discipline on a machine.
 fn contest_at(of: &Standings, discipline: usize, machine: usize) -> Option<usize> {
-    let is = |c: &crate::standings::Contest| c.discipline == discipline && c.machine == machine;
+    let is = |c: &Contest| c.discipline == discipline && c.machine == machine;
     of.contests.iter().position(is)
 }
 
@@ -53,18 +53,16 @@ pub fn glance(of: &Standings) -> String {
             None => "<td></td>".to_owned(),
         });
         rows += &format!(
-            "<tr><th scope=\"row\">{}<span class=\"dim\">{}, {}</span></th>{}</tr>\n",
+            "<tr><th scope=\"row\">{}<span class=\"dim\">{}</span></th>{}</tr>\n",
             escape(&discipline.name),
-            escape(&discipline.metric),
-            direction(discipline.better),
+            escape(&discipline.decided_by()),
             cells.collect::<String>()
         );
     }
     let table = format!(
         "<div class=\"scroll\"><table class=\"glance\"><thead><tr><th></th>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div>\n"
     );
-    let won =
-        |c: &&crate::standings::Contest| matches!(c.ranking.decision, Decision::Winner { .. });
+    let won = |c: &&Contest| matches!(c.ranking.decision, Decision::Winner { .. });
     let (won, all) = (of.contests.iter().filter(won).count(), of.contests.len());
     let lead = format!(
         "{won} of {all} contests have a winner: a scheduler that beats every other one. In the others, those named share the \
@@ -75,15 +73,7 @@ pub fn glance(of: &Standings) -> String {
 
 fn glance_cell(of: &Standings, at: usize) -> String {
     let contest = &of.contests[at];
-    let failed = contest
-        .entries
-        .iter()
-        .filter(|e| e.trouble.is_some())
-        .count();
-    let failed = match failed {
-        0 => String::new(),
-        n => format!("<span class=\"failed\">\u{2717} {n} failed</span>"),
-    };
+    let failed = no_results(contest);
     let list = |who: &[usize]| {
         let names: Vec<String> = who.iter().map(|who| named(of, *who)).collect();
         names.join(" ")
@@ -111,7 +101,7 @@ fn glance_cell(of: &Standings, at: usize) -> String {
         Decision::Alone { who } => (
             "shared",
             named(of, *who),
-            "no contest: all others failed".to_owned(),
+            "no contest: no other has a result".to_owned(),
         ),
         Decision::TooFewRuns => (
             "shared",
@@ -124,6 +114,20 @@ fn glance_cell(of: &Standings, at: usize) -> String {
         "<td class=\"{class}\"><a href=\"#contest-{at}\"><b>{who}</b><span class=\"dim\">{}</span>{failed}</a></td>",
         escape(&what)
     )
+}
+
+/// How many schedulers have no result, and whose failure that is.
+fn no_results(contest: &Contest) -> String {
+    let troubles = || contest.entries.iter().filter_map(|e| e.trouble.as_ref());
+    let span = |count: usize, words: &str| match count {
+        0 => String::new(),
+        n => format!(
+            "<span class=\"failed\">\u{2717} {}</span>",
+            words.replace('#', &n.to_string())
+        ),
+    };
+    let own = troubles().filter(|trouble| trouble.is_schedulers).count();
+    span(own, "# failed") + &span(troubles().count() - own, "no result of #")
 }
 
 /// The standings: counts of each scheduler.
@@ -139,6 +143,7 @@ pub fn league(of: &Standings) -> String {
             ("shared", tally.shared),
             ("beaten", tally.beaten),
             ("failed", tally.failed),
+            ("undecided", tally.undecided),
         ];
         let bar = parts.iter().filter(|(_, n)| *n > 0).map(|(class, n)| {
             let percent = *n as f64 / all as f64 * 100.0;
@@ -164,9 +169,13 @@ pub fn league(of: &Standings) -> String {
         "<div class=\"scroll\"><table class=\"league\"><thead><tr><th>scheduler</th><th></th>{header}<th></th></tr></thead><tbody>\n\
          {rows}</tbody></table></div>\n"
     );
+    let undecided = match tallies.iter().any(|tally| tally.undecided > 0) {
+        true => " Undecided: too few seeds, no rival with a result, or the workload itself failed.",
+        false => "",
+    };
     let lead = format!(
         "{} The columns count the contests that a scheduler won, shared the lead in, lost to the best, and failed in. \
-         Schedulers are ordered by wins and shares together, then by wins, then by fewest failures.",
+         Schedulers are ordered by wins and shares together, then by wins, then by fewest failures.{undecided}",
         of.overall()
     );
     section("league", "Standings", &lead, &table)
@@ -177,11 +186,10 @@ pub fn contests(of: &Standings) -> String {
     let mut body = String::new();
     for (at, discipline) in of.disciplines.iter().enumerate() {
         body += &format!(
-            "<div class=\"discipline\"><h3>{}</h3><p class=\"note\">{} <b>{}, {}.</b> {}</p>\n<div class=\"panels\">\n",
+            "<div class=\"discipline\"><h3>{}</h3><p class=\"note\">{} <b>{}.</b> {}</p>\n<div class=\"panels\">\n",
             escape(&discipline.name),
             escape(&discipline.about),
-            escape(&discipline.metric),
-            direction(discipline.better),
+            escape(&discipline.decided_by()),
             escape(&discipline.reason)
         );
         for machine in 0..of.machines.len() {
@@ -189,20 +197,45 @@ pub fn contests(of: &Standings) -> String {
                 continue;
             };
             body += &format!(
-                "<figure id=\"contest-{contest}\"><h4>{}</h4>{}<figcaption>{}</figcaption>\
-                 <details><summary>Repeat its runs (without the verdict)</summary><code>{}</code></details></figure>\n",
+                "<figure id=\"contest-{contest}\"><h4>{}</h4>{}<figcaption>{}</figcaption>{}</figure>\n",
                 escape(&of.machines[machine].name),
                 panel(of, contest),
                 escape(&of.verdict(contest)),
-                escape(&of.contests[contest].command)
+                commands(&of.contests[contest])
             );
         }
         body += "</div></div>\n";
     }
-    let lead = "How far each scheduler is from the best, whose dot is at the left edge: 2\u{d7} is twice as long, or half as many. \
-                Of shares, and where a value is 0, the axis has differences. Lines are intervals, the shaded strip is a tie, arrows point beyond the \
-                axis. At the right: medians \u{b1} the larger side of their interval.";
-    section("contests", "Contests", lead, &(body + &all_values(of)))
+    let lead = "How far each scheduler is from the one with the best median, whose dot is at the left edge: 2\u{d7} is twice as long, or \
+                half as many. Of shares, and where a value is 0, the axis has differences. Distances are medians over pairs of runs \
+                with the same seed, so they need not be those of the medians at the right. Lines are intervals, the shaded strip is a \
+                tie, arrows point beyond the axis; the charts of a workload have the same axis where they can. At the right: medians \
+                \u{b1} the larger side of their interval, or [its ends].";
+    let notes = of
+        .notes
+        .iter()
+        .map(|note| format!("<p class=\"note\">{}</p>\n", escape(note)));
+    let notes: String = notes.collect();
+    section(
+        "contests",
+        "Contests",
+        lead,
+        &(notes + &body + &all_values(of)),
+    )
+}
+
+/// How to repeat a contest, folded.
+fn commands(contest: &Contest) -> String {
+    let line = |what: &str, command: &str| {
+        format!(
+            "<p class=\"note\">{what}: <code>{}</code></p>",
+            escape(command)
+        )
+    };
+    let repeat = contest.repeat.as_ref();
+    let repeat = repeat.map_or(String::new(), |command| line("The contest", command));
+    let runs = line("Its runs, without a verdict", &contest.command);
+    format!("<details><summary>Repeat this contest</summary>{repeat}{runs}</details>")
 }
 
 /// All values as a table, folded.
@@ -274,10 +307,11 @@ pub fn worst_cases(of: &Standings) -> String {
     let mut table = Table::new(4, &header);
     for (at, tally) in of.tallies().iter().enumerate() {
         let wait = tally.longest_wait.and_then(|contest| {
-            let (ns, app) = of.contests[contest].entries[at].longest_wait.as_ref()?;
+            let wait = of.contests[contest].entries[at].longest_wait.as_ref()?;
             Some(format!(
-                "{} ({app}), {}",
-                units::time(*ns),
+                "{} ({}), {}",
+                wait.text(),
+                wait.app,
                 of.place(contest)
             ))
         });
@@ -316,18 +350,16 @@ pub fn failures(of: &Standings) -> String {
             table.row_html(&[
                 named(of, who),
                 escape(&of.place(at)),
-                escape(&format!(
-                    "{}, {} of {} seeds",
-                    trouble.short, trouble.seeds, of.seeds
-                )),
-                escape(&trouble.what),
+                escape(&format!("{} {}", trouble.short, trouble.extent(of))),
+                escape(&trouble.account()),
             ]);
         }
     }
     let (lead, body) = match count {
         0 => ("No scheduler failed in any run.", String::new()),
         _ => (
-            "A scheduler that is ejected, starves a task, or does not finish the work wins nothing in that contest.",
+            "A scheduler that is ejected, starves a task, or does not finish the work wins nothing in that contest. A workload that \
+             fails by itself (workload failed) counts against nobody.",
             table.finish(),
         ),
     };
@@ -348,7 +380,7 @@ pub fn rules(of: &Standings) -> String {
     for d in &of.disciplines {
         disciplines.row(&[
             d.name.clone(),
-            format!("{}, {}", d.metric, direction(d.better)),
+            d.decided_by(),
             d.tie_text(),
             d.starvation.clone(),
             d.about.clone(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tiltyard_measure::{Figure, figures};
+use tiltyard_measure::{Figure, Summary, figures};
 use tiltyard_sim::RunError;
 
 use super::plan::{Cell, Plan, QUERY, Shard};
@@ -30,6 +30,9 @@ pub enum Outcome {
         /// Tasks that wait for ever.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stuck: Option<StuckTasks>,
+        /// Apps whose longest wait for a CPU was not over when the run ended.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cut_waits: Vec<String>,
     },
     /// The scheduler or the workload failed, which is a result.
     Failed {
@@ -67,6 +70,11 @@ pub enum How {
 }
 
 impl How {
+    /// Whether that is the scheduler's doing.
+    pub fn is_schedulers(self) -> bool {
+        !matches!(self, How::Workload | How::NotModelled)
+    }
+
     /// What tables call it.
     pub fn words(self) -> &'static str {
         match self {
@@ -191,6 +199,7 @@ fn one(plan: &Plan, cell: Cell, cache: &Cache) -> Result<(Outcome, bool), Error>
                 measured: kept.measures.get(QUERY).copied().flatten(),
                 left_to_chance: kept.left_to_chance,
                 stuck: kept.stuck,
+                cut_waits: cut_waits(&summary),
             }
         }
         Err(Error::Sim(error)) => match how(&error) {
@@ -209,6 +218,11 @@ fn one(plan: &Plan, cell: Cell, cache: &Cache) -> Result<(Outcome, bool), Error>
     };
     cache.keep(&key, &outcome)?;
     Ok((outcome, false))
+}
+
+fn cut_waits(summary: &Summary) -> Vec<String> {
+    let cut = summary.apps.iter().filter(|app| app.longest_wait_cut);
+    cut.map(|app| app.app.clone()).collect()
 }
 
 /// How a run failed; `None`: the fault is not the scheduler's, and not the workload's.

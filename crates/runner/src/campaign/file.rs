@@ -393,11 +393,17 @@ fn unit_of(
 
 /// Whether its unit fits the metric shows when the metric is known.
 fn tie(source: &Source, text: &Spanned<String>) -> Result<Amount, Error> {
-    let amount = Amount::parse(text.get_ref()).filter(|amount| amount.number >= 0.0);
-    amount.ok_or_else(|| {
+    let fault = |help| {
         let what = format!("tie = \"{}\"", text.get_ref());
-        source.fault(text.span(), &what, "write 2%, 0.5ms, 1points or 3/s")
-    })
+        source.fault(text.span(), &what, help)
+    };
+    match Amount::parse(text.get_ref()) {
+        Some(amount) if amount.is_relative() && amount.number >= 100.0 => Err(fault(
+            "then nothing is better than anything; write less than 100%",
+        )),
+        Some(amount) if amount.number >= 0.0 => Ok(amount),
+        _ => Err(fault("write 2%, 0.5ms, 1points or 3/s")),
+    }
 }
 
 #[cfg(test)]
@@ -489,6 +495,12 @@ reason = "r"
                 vec!["tie = \"much\"", "write 2%"],
             ),
             ("better", "tie = \"-1%\"\nbetter", 8, vec!["tie = \"-1%\""]),
+            (
+                "better",
+                "tie = \"150%\"\nbetter",
+                8,
+                vec!["less than 100%"],
+            ),
             (
                 "better",
                 "duration = \"9\"\nbetter",

@@ -83,6 +83,7 @@ pub fn json(summed: &Summed) -> String {
         "machines": names(&of.machines),
         "workloads": disciplines.collect::<Vec<_>>(),
         "contests": contests.collect::<Vec<_>>(),
+        "warnings": of.notes,
         "tallies": tallies.collect::<Vec<_>>(),
     });
     format!("{all:#}\n")
@@ -120,15 +121,17 @@ fn contest_json(summed: &Summed, at: usize, contest: &Contest) -> Value {
             "behind": placed.behind.as_ref().map(|b| behind(b, scale)),
             "against": placed.against,
             "failure": entry.trouble.as_ref().map(|t| json!({
-                "how": t.short, "seeds": t.seeds, "what": t.what,
+                "how": t.short, "is_schedulers": t.is_schedulers, "seeds": t.seeds.len(), "seed": t.seed, "what": t.what,
             })),
-            "longest_wait_us": entry.longest_wait.as_ref().map(|wait| wait.0 / 1e3),
+            "longest_wait_us": entry.longest_wait.as_ref().map(|wait| wait.ns / 1e3),
+            "longest_wait_cut": entry.longest_wait.as_ref().map(|wait| wait.cut),
             "overhead_percent": entry.overhead.as_ref().map(|o| scaled(o, 100.0)),
         })
     });
     json!({
         "workload": of.disciplines[contest.discipline].name,
         "machine": of.machines[contest.machine].name,
+        "repeat": contest.repeat,
         "command": contest.command,
         "unit": unit,
         "decision": decision,
@@ -202,7 +205,7 @@ fn csv_line(summed: &Summed, at: usize, who: usize, verdict: &str) -> [String; C
     [
         discipline.name.clone(),
         of.machines[contest.machine].name.clone(),
-        discipline.metric.clone(),
+        discipline.metric.clone().unwrap_or_default(),
         unit.to_owned(),
         better(discipline.better).to_owned(),
         of.schedulers[who].name.clone(),

@@ -16,11 +16,11 @@ mod json;
 mod plan;
 mod standings;
 
-pub use cells::{Account, How, Outcome, Outcomes, failures, known, run_all, stuck};
+pub use cells::{Account, How, Outcome, Outcomes, failures, known, run_all};
 pub use file::{names, path, read};
 pub use json::{csv, json};
 pub use plan::{Plan, Shard};
-pub use standings::{Summed, standings};
+pub use standings::{Repeat, Summed, standings};
 
 use std::ops::Range;
 
@@ -69,6 +69,14 @@ impl Named {
             argument,
             about: String::new(),
             span: None,
+        }
+    }
+
+    /// What selects it on the command line.
+    fn selector(&self) -> &str {
+        match self.span {
+            Some(_) => &self.name,
+            None => &self.argument,
         }
     }
 }

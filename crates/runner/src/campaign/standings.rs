@@ -3,9 +3,11 @@
 
 use tiltyard_measure::ranking::{Entrant, Rule, Tie, rank};
 use tiltyard_measure::{Better, Figure, Row, Unit, median_interval, rows, units};
-use tiltyard_report::standings::{self as report, Contest, Entry, Standings, Subject, Trouble};
+use tiltyard_report::standings::{
+    self as report, Contest, Entry, LongestWait, Standings, Subject, Trouble,
+};
 
-use super::cells::{Outcome, Outcomes};
+use super::cells::{Outcome, Outcomes, stuck};
 use super::plan::{self, Plan};
 use super::{Discipline, Metric};
 use crate::{Error, metric, schedulers, shell, workloads};
@@ -21,8 +23,16 @@ pub struct Summed {
 /// Groups whose tasks are nobody's workload.
 const NOT_OURS: [&str; 2] = ["kernel", "machine"];
 
-/// Who wins what, from the outcomes of all cells. `command` makes this again. An error: a metric that does not fit.
-pub fn standings(plan: &Plan, outcomes: &Outcomes, command: String) -> Result<Summed, Error> {
+/// The commands that make standings again.
+pub trait Repeat {
+    /// All of them.
+    fn whole(&self) -> String;
+    /// Those of a workload and a machine, as they are selected; `None`: there is no such command.
+    fn contest(&self, workload: &str, machine: &str) -> Option<String>;
+}
+
+/// Who wins what, from the outcomes of all cells. An error: a metric that does not fit.
+pub fn standings(plan: &Plan, outcomes: &Outcomes, repeat: &dyn Repeat) -> Result<Summed, Error> {
     let campaign = plan.campaign;
     let (mut contests, mut values, mut disciplines) = (Vec::new(), Vec::new(), Vec::new());
     for (at, discipline) in campaign.disciplines.iter().enumerate() {
@@ -34,7 +44,9 @@ pub fn standings(plan: &Plan, outcomes: &Outcomes, command: String) -> Result<Su
             if entries.is_empty() {
                 continue;
             }
-            let (contest, given) = judge.contest(plan, outcomes, machine, &entries);
+            let (mut contest, given) = judge.contest(plan, outcomes, machine, &entries);
+            let machine = campaign.machines[machine].selector();
+            contest.repeat = repeat.contest(&discipline.name, machine);
             contests.push(contest);
             values.push(given);
         }
@@ -62,7 +74,7 @@ pub fn standings(plan: &Plan, outcomes: &Outcomes, command: String) -> Result<Su
         standings: Standings {
             title: campaign.title.clone(),
             about: campaign.about.clone(),
-            command,
+            command: repeat.whole(),
             seeds: campaign.seeds,
             schedulers: campaign
                 .schedulers
@@ -75,6 +87,7 @@ pub fn standings(plan: &Plan, outcomes: &Outcomes, command: String) -> Result<Su
             machines: campaign.machines.iter().enumerate().map(machine).collect(),
             disciplines,
             contests,
+            notes: stuck(plan, outcomes),
         },
     })
 }
@@ -153,9 +166,9 @@ impl<'a> Judge<'a> {
     fn described(&self, discipline: &Discipline) -> report::Discipline {
         let metric = discipline.metric.as_ref();
         let name = match (&self.row, metric) {
-            (Some(row), _) => format!("{} {}", row.group, row.metric),
-            (None, Some(metric)) => metric.name.clone(),
-            (None, None) => "no metric".to_owned(),
+            (Some(row), _) => Some(label(row)),
+            (None, Some(metric)) => Some(metric.name.clone()),
+            (None, None) => None,
         };
         let default = "The default metric: throughput, else completion, else the first headline.";
         let starved = discipline.starved_after_ns;
@@ -204,6 +217,7 @@ impl<'a> Judge<'a> {
             machine,
             ranking: rank(&entrants, self.rule),
             entries: described,
+            repeat: None,
             command: command(plan, &plan.entries[entries[0]]),
         };
         (contest, entrants.into_iter().map(|e| e.values).collect())
@@ -225,37 +239,41 @@ impl<'a> Judge<'a> {
     fn entry(&self, runs: &[Option<&Outcome>], values: &[Option<f64>]) -> Entry {
         let ran = || {
             runs.iter().filter_map(|run| match run {
-                Some(Outcome::Ran { figures, .. }) => Some(figures.as_slice()),
+                Some(Outcome::Ran {
+                    figures, cut_waits, ..
+                }) => Some((figures.as_slice(), cut_waits.as_slice())),
                 _ => None,
             })
         };
-        let waits = ran().filter_map(longest_wait);
-        let overheads: Vec<f64> = ran().filter_map(overhead).collect();
+        let waits = ran().filter_map(|(figures, cut)| longest_wait(figures, cut));
+        let overheads: Vec<f64> = ran().filter_map(|(figures, _)| overhead(figures)).collect();
         Entry {
             trouble: self.trouble(runs, values),
-            longest_wait: waits.max_by(|a, b| a.0.total_cmp(&b.0)),
+            longest_wait: waits.max_by(|a, b| a.ns.total_cmp(&b.ns)),
             overhead: median_interval(&overheads),
         }
     }
 
     /// What its runs must not do, with how many seeds any of it happened; the worst is described.
     fn trouble(&self, runs: &[Option<&Outcome>], values: &[Option<f64>]) -> Option<Trouble> {
-        let of_seeds = runs.iter().zip(values);
-        let faults: Vec<Fault> = of_seeds
-            .filter_map(|(run, value)| self.fault(*run, *value))
+        let of_seeds = (1..).zip(runs.iter().zip(values));
+        let faults: Vec<(u64, Fault)> = of_seeds
+            .filter_map(|(seed, (run, value))| Some((seed, self.fault(*run, *value)?)))
             .collect();
         let rank = |fault: &Fault| (fault.kind, fault.waited_ns);
-        let worst = faults.iter().reduce(|a, b| match rank(b) > rank(a) {
+        let (seed, worst) = faults.iter().reduce(|a, b| match rank(&b.1) > rank(&a.1) {
             true => b,
             false => a,
         })?;
-        let other = faults.iter().find(|fault| fault.kind != worst.kind);
-        let other = other.map_or(String::new(), |f| {
-            format!("; with another seed: {}", f.short)
+        let other = faults.iter().find(|(_, fault)| fault.kind != worst.kind);
+        let other = other.map_or(String::new(), |(seed, fault)| {
+            format!("; with seed {seed}: {}", fault.short)
         });
         Some(Trouble {
             short: worst.short.clone(),
-            seeds: faults.len(),
+            is_schedulers: worst.kind > Kind::Workload,
+            seeds: faults.iter().map(|(seed, _)| *seed).collect(),
+            seed: *seed,
             what: worst.what.clone() + &other,
         })
     }
@@ -267,22 +285,28 @@ impl<'a> Judge<'a> {
             short: short.to_owned(),
             what: what.to_owned(),
         };
-        let figures = match run {
-            None => return Some(fault(Kind::Failed, "no run", "the run was not done")),
+        let (figures, cut) = match run {
+            None => return Some(fault(Kind::Workload, "no run", "the run was not done")),
             Some(Outcome::Failed { how, what }) => {
-                return Some(fault(Kind::Failed, how.words(), what));
+                let kind = match how.is_schedulers() {
+                    true => Kind::Failed,
+                    false => Kind::Workload,
+                };
+                return Some(fault(kind, how.words(), what));
             }
-            Some(Outcome::Ran { figures, .. }) => figures,
+            Some(Outcome::Ran {
+                figures, cut_waits, ..
+            }) => (figures, cut_waits),
         };
         let limit_ns = self.discipline.starved_after_ns.map(|ns| ns as f64);
-        if let (Some(limit_ns), Some((waited_ns, app))) = (limit_ns, longest_wait(figures))
-            && waited_ns > limit_ns
+        if let (Some(limit_ns), Some(wait)) = (limit_ns, longest_wait(figures, cut))
+            && wait.ns > limit_ns
         {
-            let (waited, limit) = (units::time(waited_ns), units::time(limit_ns));
+            let (waited, app, limit) = (wait.text(), &wait.app, units::time(limit_ns));
             return Some(Fault {
                 kind: Kind::Starved,
-                waited_ns: waited_ns as u64,
-                short: format!("starved {waited}"),
+                waited_ns: wait.ns as u64,
+                short: format!("starved {}", units::time(wait.ns)),
                 what: format!("a task of {app} waited {waited} for a CPU; the limit is {limit}"),
             });
         }
@@ -295,9 +319,9 @@ impl<'a> Judge<'a> {
     /// Why a run that ended has no value, in a word or two and in a sentence.
     fn lack(&self) -> (&'static str, String) {
         let metric = self.discipline.metric.as_ref();
-        let name = match (&self.row, metric) {
-            (Some(row), _) => &row.name,
-            (None, Some(metric)) => &metric.name,
+        let (name, label) = match (&self.row, metric) {
+            (Some(row), _) => (&row.name, label(row)),
+            (None, Some(metric)) => (&metric.name, metric.name.clone()),
             (None, None) => return ("no value", "no metric could be compared".to_owned()),
         };
         if metric.is_some_and(|metric| metric.sql.is_some()) {
@@ -308,10 +332,10 @@ impl<'a> Judge<'a> {
         match last {
             "completion_us" => (
                 "not done",
-                format!("{name}: the work was not done when the run ended"),
+                format!("{label}: the work was not done when the run ended"),
             ),
-            _ if of_requests => ("no value", format!("{name}: no request could be measured")),
-            _ => ("no value", format!("the run has no value for {name}")),
+            _ if of_requests => ("no value", format!("{label}: no request could be measured")),
+            _ => ("no value", format!("the run has no value for {label}")),
         }
     }
 }
@@ -352,10 +376,17 @@ struct Fault {
 /// From the least to the worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
+    /// It is not the scheduler's doing.
+    Workload,
     /// It lacks the metric.
     Lacks,
     Starved,
     Failed,
+}
+
+/// "web latency p99".
+fn label(row: &Row) -> String {
+    format!("{} {}", row.group, row.metric)
 }
 
 fn word(better: Better) -> &'static str {
@@ -370,13 +401,17 @@ fn of_row(figures: &[Figure], row: &Row) -> Option<f64> {
     figures.iter().find(same).map(|figure| figure.value)
 }
 
-/// Of tasks of the workload, with their app.
-fn longest_wait(figures: &[Figure]) -> Option<(f64, String)> {
+/// Of tasks of the workload; `cut`: apps whose longest wait was not over at the end.
+fn longest_wait(figures: &[Figure], cut: &[String]) -> Option<LongestWait> {
     let own = figures.iter().filter(|figure| {
         figure.name == "longest_wait_us" && !NOT_OURS.contains(&figure.group.as_str())
     });
-    let own = own.map(|figure| (figure.value, figure.group.clone()));
-    own.max_by(|a, b| a.0.total_cmp(&b.0))
+    let longest = own.max_by(|a, b| a.value.total_cmp(&b.value))?;
+    Some(LongestWait {
+        ns: longest.value,
+        cut: cut.contains(&longest.group),
+        app: longest.group.clone(),
+    })
 }
 
 fn overhead(figures: &[Figure]) -> Option<f64> {
@@ -433,6 +468,7 @@ mod tests {
             measured: Some(1.0),
             left_to_chance: true,
             stuck: None,
+            cut_waits: Vec::new(),
         }
     }
 
@@ -465,7 +501,7 @@ mod tests {
         let trouble_of = |runs: &[&Outcome], values: &[Option<f64>]| {
             let runs: Vec<Option<&Outcome>> = runs.iter().map(|run| Some(*run)).collect();
             let trouble = judge.trouble(&runs, values)?;
-            Some((trouble.short, trouble.seeds, trouble.what))
+            Some((trouble.short, trouble.seeds.len(), trouble.what))
         };
         assert_eq!(trouble_of(&[&good, &good], &[Some(1.0); 2]), None);
         let (short, seeds, what) = trouble_of(&[&long, &good, &longer], &[Some(1.0); 3]).unwrap();
@@ -474,6 +510,6 @@ mod tests {
         let values = [Some(1.0), None, None, None];
         let (short, seeds, what) = trouble_of(&[&long, &good, &ejected, &good], &values).unwrap();
         assert_eq!((short.as_str(), seeds), ("ejected", 4));
-        assert_eq!(what, "at once; with another seed: starved 2.00 s");
+        assert_eq!(what, "at once; with seed 1: starved 2.00 s");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tiltyard_report::{html, standings};
 use tiltyard_runner::campaign::{
-    self, Account, Campaign, Discipline, How, Named, Outcomes, Plan, Shard, Source, Summed,
+    self, Account, Campaign, Discipline, How, Named, Outcomes, Plan, Repeat, Shard, Source, Summed,
 };
 use tiltyard_runner::output::{self, Output};
 use tiltyard_runner::reproduce::Cache;
@@ -143,9 +143,8 @@ pub fn run_file(argument: &str, flags: &Flags, words: &[&str]) -> Result<(), Fai
         false => run_cells(&plan, Shard::WHOLE, threads, &cache)?,
     };
     failed(&account)?;
-    warn_of_stuck(&plan, &outcomes);
-    let command = repeat_line(flags, words);
-    let summed = campaign::standings(&plan, &outcomes, command)?;
+    let summed = campaign::standings(&plan, &outcomes, &Words { flags, words })?;
+    warn(&summed);
     let wall_s = begun.elapsed().as_secs_f64();
     show.publish(&campaign, &summed, &account, wall_s)
 }
@@ -208,18 +207,29 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
     let plan = plan(&campaign)?;
     let (outcomes, account) = run_cells(&plan, Shard::WHOLE, runs.threads(), &cache)?;
     failed(&account)?;
-    warn_of_stuck(&plan, &outcomes);
-    let seeds = runs.seeds.map(|n| ["--seeds".to_owned(), n.to_string()]);
-    let seeds: Vec<String> = seeds.into_iter().flatten().collect();
-    let command = runs.shell_line("run", &runs.schedulers, &seeds);
-    let summed = campaign::standings(&plan, &outcomes, command)?;
+    let summed = campaign::standings(&plan, &outcomes, several)?;
+    warn(&summed);
     show.publish(&campaign, &summed, &account, begun.elapsed().as_secs_f64())?;
     first_failure(&plan, &outcomes)
 }
 
-fn warn_of_stuck(plan: &Plan, outcomes: &Outcomes) {
-    for warning in campaign::stuck(plan, outcomes) {
-        say!("tiltyard: warning: {warning}");
+impl Repeat for Several<'_> {
+    fn whole(&self) -> String {
+        let runs = self.runs;
+        let seeds = runs.seeds.map(|n| ["--seeds".to_owned(), n.to_string()]);
+        let seeds: Vec<String> = seeds.into_iter().flatten().collect();
+        runs.shell_line("run", &runs.schedulers, &seeds)
+    }
+
+    /// With one workload, `run` shows its metrics, not who wins.
+    fn contest(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+}
+
+fn warn(summed: &Summed) {
+    for note in &summed.standings.notes {
+        say!("tiltyard: warning: {note}");
     }
 }
 
@@ -350,22 +360,39 @@ fn failed(account: &Account) -> Result<(), Failure> {
     }
 }
 
-/// The command that gives the same standings, in however many parts they were made.
-fn repeat_line(flags: &Flags, words: &[&str]) -> String {
-    let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let lists = [
-        ("-w", &flags.workloads),
-        ("-m", &flags.machines),
-        ("-s", &flags.schedulers),
-        ("--with", &flags.with),
-    ];
-    for (flag, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-        words.extend([flag.to_owned(), list.join(",")]);
+/// A campaign's command: its first words, and the flags. It gives the same standings in however many parts they are made.
+struct Words<'a> {
+    flags: &'a Flags,
+    words: &'a [&'a str],
+}
+
+impl Words<'_> {
+    fn of(&self, workloads: &[String], machines: &[String]) -> String {
+        let mut words: Vec<String> = self.words.iter().map(|word| (*word).to_owned()).collect();
+        let lists = [
+            ("-w", workloads),
+            ("-m", machines),
+            ("-s", &self.flags.schedulers),
+            ("--with", &self.flags.with),
+        ];
+        for (flag, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            words.extend([flag.to_owned(), list.join(",")]);
+        }
+        if let Some(seeds) = self.flags.seeds {
+            words.extend(["--seeds".to_owned(), seeds.to_string()]);
+        }
+        shell::line(&words)
     }
-    if let Some(seeds) = flags.seeds {
-        words.extend(["--seeds".to_owned(), seeds.to_string()]);
+}
+
+impl Repeat for Words<'_> {
+    fn whole(&self) -> String {
+        self.of(&self.flags.workloads, &self.flags.machines)
     }
-    shell::line(&words)
+
+    fn contest(&self, workload: &str, machine: &str) -> Option<String> {
+        Some(self.of(&[workload.to_owned()], &[machine.to_owned()]))
+    }
 }
 
 /// Where standings go.

@@ -4,11 +4,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+mod failures;
+mod kept;
 
 /// Clicks at random, which a thread answers beside others that never sleep: under fifo it waits for the rest of their slices.
 /// The hand that clicks is of another class, so clicks begin when they happen.
@@ -137,20 +139,6 @@ fn entry<'a>(contest: &'a Value, scheduler: &str) -> &'a Value {
         .unwrap()
 }
 
-/// Files of runs, which lie in folders named by the first letters of their hashes.
-fn results(folder: &Path) -> Vec<PathBuf> {
-    let Ok(folders) = folder.read_dir() else {
-        return Vec::new();
-    };
-    let folders = folders.map(|e| e.unwrap().path()).filter(|p| p.is_dir());
-    let mut files: Vec<PathBuf> = folders
-        .flat_map(|f| f.read_dir().unwrap().map(|e| e.unwrap().path()))
-        .filter(|file| file.extension().is_some_and(|e| e == "json"))
-        .collect();
-    files.sort();
-    files
-}
-
 /// A random moment of a slice of 40 ms is up to 40 ms before its end, of one of 10 ms up to 10 ms; ticks are 4 ms apart.
 #[test]
 fn the_shorter_slice_wins_by_the_factor_that_can_be_computed() {
@@ -219,6 +207,11 @@ fn table_csv_and_page_agree() {
         "{text}"
     );
     let page = fs::read_to_string(bench.path("page.html")).unwrap();
+    assert!(page.contains("<code>tiltyard campaign c.toml -w slow -m two</code>"));
+    assert!(
+        !page.contains("uPlot draws") && page.len() < 100_000,
+        "no curves, no credit"
+    );
     assert_eq!(page.matches("<svg class=\"panel\"").count(), 3);
     assert!(page.contains("3 of 3 contests have a winner"));
     assert_eq!(bench.path("charts").read_dir().unwrap().count(), 3);
@@ -266,210 +259,6 @@ fn equals_tie_and_a_single_seed_decides_nothing() {
         header.is_some_and(|line| line.ends_with(" undecided")),
         "{text}"
     );
-}
-
-#[test]
-fn parts_give_the_same_bytes_as_the_whole() {
-    let bench = Bench::new();
-    let whole = bench.run(&["--format", "json", "--report", "whole.html"]);
-    assert!(whole.status.success(), "{}", stderr(&whole));
-    let mut runs = 0;
-    for part in ["1/3", "2/3", "3/3"] {
-        let folder = if part == "2/3" { "b" } else { "a" };
-        let args = ["--shard", part, "--results", folder, "--format", "json"];
-        let document: Value = serde_json::from_slice(&bench.run(&args).stdout).unwrap();
-        assert_eq!(
-            (&document["all"], &document["known"]),
-            (&36.into(), &0.into())
-        );
-        runs += document["done"].as_u64().unwrap();
-    }
-    assert_eq!((runs, results(&bench.path("a")).len()), (36, 24));
-    bench.refuses(
-        &["--results", "a", "--no-runs"],
-        1,
-        &["--no-runs: 12 of 36 results are not in a: clicks on uni under fifo:slice_ms=40, seed 2; ", "leave --no-runs out"],
-    );
-    let copied = Command::new("cp")
-        .args(["-R", "b/.", "a"])
-        .current_dir(bench.folder.path())
-        .status();
-    assert!(copied.unwrap().success());
-    let args = [
-        "--results",
-        "a",
-        "--no-runs",
-        "--format",
-        "json",
-        "--report",
-        "merged.html",
-    ];
-    let merged = bench.run(&args);
-    assert!(merged.status.success(), "{}", stderr(&merged));
-    assert!(!merged.stdout.is_empty() && merged.stdout == whole.stdout);
-    let page = |name: &str| fs::read(bench.path(name)).unwrap();
-    assert!(page("merged.html") == page("whole.html"));
-}
-
-/// Nothing of what was done is lost, and nothing of it is done again.
-#[test]
-fn a_killed_campaign_goes_on() {
-    let bench = Bench::new();
-    bench.run(&["--seeds", "1"]); // the build, and six results in the cache
-    let results_of = || results(&bench.path("out"));
-    let program = assert_cmd::cargo::cargo_bin("tiltyard");
-    let mut child = Command::new(program)
-        .args([
-            "campaign",
-            "c.toml",
-            "--jobs",
-            "1",
-            "--seeds",
-            "40",
-            "--results",
-            "out",
-        ])
-        .current_dir(bench.folder.path())
-        .env_remove("TILTYARD_DATA")
-        .env("XDG_CACHE_HOME", bench.path("cache"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while results_of().len() < 5 && begun.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    let ended = child.wait().unwrap();
-    assert!(!ended.success(), "it was over before it was killed");
-    let kept = results_of().len() as u64;
-    assert!((5..240).contains(&kept), "{kept}");
-    let document = |args: &[&str]| {
-        bench
-            .run(&[&["--format", "json", "--seeds", "40"], args].concat())
-            .stdout
-    };
-    let rest = document(&["--results", "out", "--shard", "1/1"]);
-    let rest: Value = serde_json::from_slice(&rest).unwrap();
-    assert_eq!(
-        (&rest["known"], &rest["done"]),
-        (&kept.into(), &(240 - kept).into())
-    );
-    let resumed = document(&["--results", "out", "--no-runs"]);
-    assert!(!resumed.is_empty() && resumed == document(&[]));
-}
-
-#[test]
-fn a_damaged_result_is_reported_and_made_again() {
-    let bench = Bench::new();
-    let args = ["-m", "uni", "--results", "out", "--format", "json"];
-    let before = bench.run(&args);
-    let files = results(&bench.path("out"));
-    assert_eq!(files.len(), 12);
-    fs::write(&files[0], "{").unwrap();
-    // Another run's result is none of this one.
-    fs::copy(&files[2], &files[1]).unwrap();
-    // A digit that is another one is still JSON.
-    let text = fs::read_to_string(&files[3]).unwrap();
-    let (head, digits) = text.split_once('\n').unwrap();
-    let changed = digits.replacen('1', "2", 1);
-    fs::write(&files[3], format!("{head}\n{changed}")).unwrap();
-    let after = bench.run(&args);
-    let said = stderr(&after);
-    for words in ["not whole;", "another run's results", "or changed since"] {
-        assert!(said.contains(words), "no \"{words}\" in: {said}");
-    }
-    assert_eq!(said.matches("it does not count").count(), 3, "{said}");
-    assert!(before.stdout == after.stdout);
-    assert!(stderr(&bench.run(&args)).is_empty());
-}
-
-/// How schedulers fail is a result: it is shown, wins nothing, and the others go on.
-#[test]
-fn failures_are_results() {
-    let mine = "#include <scx/common.bpf.h>\nchar _license[] SEC(\"license\") = \"GPL\";\nUEI_DEFINE(uei);\nstatic u64 count;\n\
-        void BPF_STRUCT_OPS(mine_enqueue, struct task_struct *p, u64 enq_flags)\n{\n\tif (++count > 50)\n\t\tscx_bpf_error(\"fifty\");\n\
-        \tscx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);\n}\n\
-        void BPF_STRUCT_OPS(mine_exit, struct scx_exit_info *ei)\n{\n\tUEI_RECORD(uei, ei);\n}\n\
-        SCX_OPS_DEFINE(mine_ops, .enqueue = (void *)mine_enqueue, .exit = (void *)mine_exit, .name = \"mine\");\n";
-    let bench =
-        Bench::with(&CAMPAIGN.replace("fifo:slice_ms=40:slice_ms2=0", "fifo:slice_ms=1200"));
-    fs::write(bench.path("mine.bpf.c"), mine).unwrap();
-    let args = ["-w", "clicks", "-m", "uni", "--with", "./mine.bpf.c"];
-    let document = bench.json(&args);
-    let contest = contest(&document, "clicks", "uni");
-    assert_eq!(
-        contest["decision"]["who"],
-        serde_json::json!(["fifo:slice_ms=10"])
-    );
-    let ejected = entry(contest, "mine");
-    assert_eq!(
-        (&ejected["place"], &ejected["failure"]["how"]),
-        (&"failed".into(), &"ejected".into())
-    );
-    assert_eq!(
-        (&ejected["failure"]["seeds"], &ejected["value"]),
-        (&6.into(), &Value::Null)
-    );
-    let what = ejected["failure"]["what"].as_str().unwrap();
-    assert!(what.contains("fifty"), "{what}");
-    // Slices of 1.2 s let the sleeper wait for longer than a second.
-    let starved = entry(contest, "fifo:slice_ms=1200");
-    assert_eq!(starved["place"], "failed");
-    let how = starved["failure"]["how"].as_str().unwrap();
-    assert!(how.starts_with("starved "), "{how}");
-    let output = bench.run(&[&args[..], &["--report", "p.html"]].concat());
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "failures are results");
-    assert!(
-        text.contains("mine failed: clicks on uni (6 of 6 seeds): scheduler mine ejected"),
-        "{text}"
-    );
-    let page = fs::read_to_string(bench.path("p.html")).unwrap();
-    assert!(page.contains("\u{2717} ejected") && page.contains("\u{2717} starved "));
-    // Where the campaign allows it, waiting is no failure.
-    let text = fs::read_to_string(bench.path("c.toml")).unwrap();
-    let text = text.replace(
-        "reason = \"The",
-        "starved_after = \"never\"\nreason = \"The",
-    );
-    fs::write(bench.path("c.toml"), text).unwrap();
-    let document = bench.json(&args);
-    let waited = entry(
-        self::contest(&document, "clicks", "uni"),
-        "fifo:slice_ms=1200",
-    );
-    assert_eq!(
-        (&waited["place"], &waited["failure"]),
-        (&"beaten".into(), &Value::Null)
-    );
-}
-
-/// A metric that only some runs have is no win for anybody who lacks it, however few rivals remain.
-#[test]
-fn work_that_is_not_done_wins_nothing() {
-    let campaign = CAMPAIGN
-        .replace(", \"fifo:slice_ms=40:slice_ms2=0\"", "")
-        .replace("ui.wakeup_latency_us_p99", "hog.job.latency_us_mean")
-        .replace(
-            "reason = \"The",
-            "duration = \"700ms\"\nstarved_after = \"never\"\nreason = \"The",
-        )
-        .replace("slice_ms=40", "slice_ms=500");
-    let bench = Bench::with(&campaign);
-    let document = bench.json(&["-w", "clicks", "-m", "uni"]);
-    let contest = contest(&document, "clicks", "uni");
-    // The job is behind two slices of 500 ms, so it has not run once after 700 ms; nobody's request has ended.
-    for scheduler in ["fifo:slice_ms=500", "fifo:slice_ms=10"] {
-        let entry = entry(contest, scheduler);
-        assert_eq!(
-            (&entry["place"], &entry["failure"]["how"]),
-            (&"failed".into(), &"no value".into())
-        );
-    }
-    assert_eq!(contest["decision"]["kind"], "nobody");
-    assert_eq!(document["tallies"][0]["won"], 0);
 }
 
 #[test]
