@@ -169,8 +169,10 @@ fn app(app: &AppSummary) -> Vec<Value<'_>> {
     ];
     row.extend(latency(&app.wait));
     row.extend(latency(&app.wakeup));
-    row.extend::<[Value; 4]>([
+    row.extend::<[Value; 6]>([
         app.longest_wait_ns.into(),
+        app.longest_wait_cut.into(),
+        app.never_ran.into(),
         app.starved_tasks.into(),
         app.starved_episodes.into(),
         app.starved_ns.into(),

@@ -101,6 +101,14 @@ pub fn specs() -> Vec<Spec> {
                     "longest_wait_ns",
                     "Longest wait, including those still open at the end.",
                 ),
+                bool(
+                    "longest_wait_cut",
+                    "Whether that wait was still open at the end: a lower bound.",
+                ),
+                int(
+                    "never_ran",
+                    "Tasks that never ran, although they waited for a tenth of the run or longer.",
+                ),
                 int("starved_tasks", "Number of tasks starved at least once."),
                 int("starved_episodes", "Number of starvation episodes."),
                 int("starved_ns", "Total time starved."),
