@@ -202,7 +202,7 @@ fn cpu_time_ns(tid: u32) -> u64 {
     first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// Looks for tasks that wait for ever, and for those that have gone without a word.
+/// Looks for tasks that wait forever, and for those that have gone without a word.
 #[derive(Default)]
 struct Watch {
     /// Sum of all tasks' waits when nothing was found to run first, and when that was.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tiltyard_exec::{Setup, run};
 use tiltyard_workload::read;
 
-/// With phases: rt-app 1.0 repeats a task without them for ever, whatever its loop says; later versions do not.
+/// With phases: rt-app 1.0 repeats a task without them forever, whatever its loop says; later versions do not.
 const FILE: &str = r#"{
 	"tasks" : {
 		"worker" : { "instance" : 2, "loop" : 1, "phases" : { "p" : { "loop" : 20, "run" : 5000, "sleep" : 5000 } } },

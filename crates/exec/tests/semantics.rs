@@ -10,7 +10,7 @@ fn setup() -> Setup {
         history_limit_ns: 0,
         calibration_ns: Some(1_000_000),
         stall_ns: 500_000_000,
-        // What waits for ever in spite of that is not done.
+        // What waits forever in spite of that is not done.
         duration_ns: Some(60_000_000_000),
         ..Setup::default()
     }

@@ -101,7 +101,7 @@ pub fn run(
     outcome.map_err(|failed| failed.error)
 }
 
-/// How long a guest under KVM may take to reach init, s: it takes two where KVM works, and for ever where it only
+/// How long a guest under KVM may take to reach init, s: it takes two where KVM works, and forever where it only
 /// looks as if it did.
 const KVM_BOOT_LIMIT_S: u64 = 15;
 

@@ -150,19 +150,24 @@ impl Explanation {
         let Some(cause) = self.main_cause() else {
             return match rest {
                 rest if rest > 1.0 => self.against(rest),
+                rest if rest > 0.5 => format!(
+                    "Most of the difference has other causes: {} of it remains with all listed mechanisms switched off.",
+                    units::share(rest)
+                ),
                 rest => format!(
-                    "Most of it has other causes: with all mechanisms of the list switched off, {} of the difference remains.",
+                    "No listed mechanism explains more than what remains with all of them switched off: {} of the difference.",
                     units::share(rest)
                 ),
             };
         };
         let (share, alone) = (part(cause.share.value), part(cause.alone));
-        let takes = match alone {
-            part if part < 0.005 => "switched off alone, it takes nothing away".to_owned(),
-            part => format!("switched off alone, it takes {} away", units::share(part)),
+        let alone_does = match alone {
+            part if part.abs() < 0.005 => "changes nothing".to_owned(),
+            part if part < 0.0 => format!("increases the difference by {}", units::share(-part)),
+            part => format!("removes {} of it", units::share(part)),
         };
         format!(
-            "The main cause is {}: {} of the difference; {takes}.{}",
+            "The main cause is {}: {} of the difference; switching off only this mechanism {alone_does}.{}",
             cause.name,
             units::share(share),
             self.others_against(share)
@@ -175,11 +180,12 @@ impl Explanation {
             return String::new();
         }
         let causes = self.causes.iter().map(|c| (c.name.as_str(), c.share.value));
-        let parts = causes.chain([("none of these", self.remainder.value)]);
+        let remains = "what remains with everything switched off";
+        let parts = causes.chain([(remains, self.remainder.value)]);
         let parts = parts.filter_map(|(name, value)| Some((name, self.part(value)?)));
         match parts.min_by(|a, b| a.1.total_cmp(&b.1)) {
             Some((name, part)) if part < 0.0 => format!(
-                " That is more than all of it because other parts reduce the difference, above all {name} ({}).",
+                " That exceeds 100 % because {name} works against the difference ({}).",
                 units::share(part)
             ),
             _ => String::new(),
@@ -258,13 +264,13 @@ impl Explanation {
         }
         if let Some(orders) = self.orders {
             all.push(format!(
-                "Shares are means over {orders} orders of switching off, not all; their intervals include that error. \
-                 --mechanisms with six names at most is exact."
+                "Shares are means over {orders} of the possible orders of switching off; their intervals include the sampling \
+                 error. With at most six names in --mechanisms, all orders are used."
             ));
         }
         if self.seeds > 1 {
             all.push(format!(
-                "Medians over {} seeds; intervals of the shares in each seed, {} coverage.",
+                "Values are medians over {} seeds; intervals are computed from the shares in each seed and have {} coverage.",
                 self.seeds,
                 units::share(f64::from(self.coverage_ppm) / 1e6)
             ));

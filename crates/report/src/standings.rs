@@ -24,6 +24,8 @@ pub struct Standings {
     pub disciplines: Vec<Discipline>,
     /// By discipline, then by machine; a machine may lack some.
     pub contests: Vec<Contest>,
+    /// Where metrics and ties are from, in a sentence.
+    pub judged: String,
     /// What makes results worth less than they seem, a sentence each.
     pub notes: Vec<String>,
 }
@@ -180,8 +182,8 @@ impl Tally {
     pub fn columns(tallies: &[Tally]) -> Vec<(&'static str, Count)> {
         let mut columns: Vec<(&'static str, Count)> = vec![
             ("wins", |t| t.won),
-            ("shares", |t| t.shared),
-            ("beaten", |t| t.beaten),
+            ("shared", |t| t.shared),
+            ("lost", |t| t.beaten),
             ("failed", |t| t.failed),
         ];
         if tallies.iter().any(|tally| tally.undecided > 0) {
@@ -260,10 +262,12 @@ impl Standings {
                 format!("{one} wins {won} of {all} contests; no other scheduler wins any.")
             }
             (_, [one]) => {
-                format!("{won} of {all} contests have a winner; {one} wins most of them: {most}.")
+                let have = have(won);
+                format!("{won} of {all} contests {have} a winner; {one} wins the most: {most}.")
             }
             (_, several) => format!(
-                "{won} of {all} contests have a winner; {} win most of them: {most} each.",
+                "{won} of {all} contests {} a winner; {} win the most: {most} each.",
+                have(won),
                 several.join(", ")
             ),
         };
@@ -353,7 +357,7 @@ impl Standings {
             }
             Decision::Alone { who } => format!("no contest: only {} has a result", name(*who)),
             Decision::TooFewRuns => "undecided: too few seeds".to_owned(),
-            Decision::Nobody => "nobody has a result".to_owned(),
+            Decision::Nobody => "no scheduler has a result".to_owned(),
         }
     }
 
@@ -361,21 +365,36 @@ impl Standings {
     pub fn rules(&self) -> Vec<String> {
         let coverage = tiltyard_measure::median_interval(&vec![0.0; self.seeds as usize]);
         let coverage = coverage.map_or(0.0, |i| f64::from(i.coverage_ppm) / 1e4);
+        let decided = |c: &Contest| {
+            matches!(
+                c.ranking.decision,
+                Decision::Winner { .. } | Decision::Shared { .. }
+            )
+        };
         let runs = match self.seeds {
-            1 => "Single runs, no intervals: no winner can be named; add --seeds 6.".to_owned(),
-            n if coverage < 95.0 => format!(
-                "{n} seeds give intervals of {coverage:.1} %: no winner can be named; add --seeds 6."
-            ),
+            n if coverage < 95.0 => {
+                let runs = match n {
+                    1 => "Single runs have no intervals".to_owned(),
+                    n => format!("{n} seeds give intervals of {coverage:.1} %"),
+                };
+                match self.contests.iter().any(decided) {
+                    false => format!("{runs}: no winner can be named; add --seeds 6."),
+                    true => format!(
+                        "{runs}: only contests whose runs draw nothing at random are decided, because other seeds would give the \
+                         same. For the others, add --seeds 6."
+                    ),
+                }
+            }
             n => format!(
-                "Medians over {n} seeds with their {coverage:.1} % interval (order statistics). A scheduler beats another if the \
-                 interval of their differences, seed by seed, lies beyond a tie; a winner beats all others. Of contests \
-                 between two equals, about {:.0} in 100 name one of them as the winner by chance.",
+                "Medians over {n} seeds with their {coverage:.1} % interval. A scheduler beats another if the whole interval of \
+                 their paired differences (same seed) lies outside the tie range; a winner beats all others. Of contests between two \
+                 equals, at most {:.0} in 100 name one of them as the winner by chance.",
                 100.0 - coverage
             ),
         };
-        let failed = "A scheduler that fails with any seed, or lacks the metric, wins nothing there; the others compete without it. \
-                      If the workload itself fails, that counts against nobody.";
-        vec![runs, failed.to_owned()]
+        let failed = "A scheduler that fails with any seed, or lacks the metric, cannot win that contest; the others compete without \
+                      it. If the workload itself fails, that counts against nobody.";
+        vec![self.judged.clone(), runs, failed.to_owned()]
     }
 }
 
@@ -443,6 +462,11 @@ fn noun(unit: Unit) -> &'static str {
         Unit::Share => " points",
         _ => "",
     }
+}
+
+/// "1 of 24 contests has", "2 of 24 contests have".
+pub fn have(count: usize) -> &'static str {
+    if count == 1 { "has" } else { "have" }
 }
 
 /// A quotient, with three digits.

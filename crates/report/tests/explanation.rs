@@ -66,8 +66,8 @@ noise          machine  +50.0 /s  -12.5 %  -2.5 %
 none of these               0 /s      0 %
 all together             -400 /s    100 %
 
-The main cause is preemption: 75.0 % of the difference; switched off alone, it takes 90.0 % away.
-Each ran only once: --seeds 10 shows what may be chance.
+The main cause is preemption: 75.0 % of the difference; switching off only this mechanism removes
+90.0 % of it. Each ran only once: --seeds 10 shows what may be chance.
 
 preemption (a, b): what preemption <does>
 switch (machine): what switch <does>
@@ -115,7 +115,7 @@ fn conclusions_are_only_as_strong_as_the_difference() {
     });
     assert!(
         more.contains("125 % of the difference")
-            && more.ends_with("above all none of these (-50.0 %)."),
+            && more.ends_with("because what remains with everything switched off works against the difference (-50.0 %)."),
         "{more}"
     );
     let rest = conclusion(|of| of.remainder = exactly(-320.0));
@@ -129,10 +129,23 @@ fn conclusions_are_only_as_strong_as_the_difference() {
             && grows.contains("2.00 times as large"),
         "{grows}"
     );
-    let rest = conclusion(|of| of.causes.clear());
-    assert!(rest.contains("other causes"), "{rest}");
+    let rest = conclusion(|of| {
+        of.causes.clear();
+        of.remainder = of.difference;
+    });
+    assert!(rest.contains("other causes: 100 % of it remains"), "{rest}");
     let alone = conclusion(|of| of.causes[0].alone = 20.0);
-    assert!(alone.contains("takes nothing away"), "{alone}");
+    assert!(
+        alone.contains("only this mechanism increases the difference by 5.0 %"),
+        "{alone}"
+    );
+    let nothing = conclusion(|of| of.causes[0].alone = 0.0);
+    assert!(
+        nothing.contains("only this mechanism changes nothing"),
+        "{nothing}"
+    );
+    let most = conclusion(|of| of.causes[0].share = exactly(-150.0));
+    assert!(!most.contains("Most of"), "{most}");
 }
 
 #[test]
@@ -143,7 +156,7 @@ fn intervals_are_shown_where_there_are_any() {
     let text = text(&of, 100);
     assert!(text.contains("[-320 /s, -280 /s]"), "{text}");
     assert!(
-        text.contains("32 orders") && text.contains("96.9 % coverage"),
+        text.contains("32 of the possible") && text.contains("96.9 %"),
         "{text}"
     );
 }

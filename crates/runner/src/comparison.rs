@@ -94,7 +94,7 @@ pub fn differences(sides: &[Side; 2]) -> Vec<String> {
     found.extend(cut_off.map(|side| {
         let (stuck, all) = (side.runs.stuck, side.runs.figures.len());
         format!(
-            "in {stuck} of {all} runs of {}, tasks wait for ever: {COVERED}",
+            "in {stuck} of {all} runs of {}, tasks wait forever: {COVERED}",
             side.name
         )
     }));

@@ -43,7 +43,7 @@ pub struct Counts {
     pub tasks: u64,
     /// Tasks that had not exited at the end.
     pub tasks_left: u64,
-    /// Those of them that wait for ever.
+    /// Those of them that wait forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<StuckTasks>,
 }

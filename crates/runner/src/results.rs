@@ -47,7 +47,7 @@ pub struct Runs {
     pub draws: Vec<Draws>,
     /// Runs that failed, and do not count.
     pub failed: usize,
-    /// Runs in which tasks wait for ever.
+    /// Runs in which tasks wait forever.
     pub stuck: usize,
     /// Requests that stopped early, as in [`Summary::stopped_requests`], and when; of the first run that has such.
     pub stopped: Vec<(String, u64)>,

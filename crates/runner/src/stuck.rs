@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tasks that wait for ever, in results. Without a word about them, what they did before would count as if it were all.
+//! Tasks that wait forever, in results. Without a word about them, what they did before would count as if it were all.
 
 use serde::{Deserialize, Serialize};
 use tiltyard_measure::units;
@@ -29,9 +29,9 @@ impl StuckTasks {
 }
 
 /// What metrics of such a run are worth.
-pub const COVERED: &str = "metrics cover only what they did before";
+pub const COVERED: &str = "metrics cover only what happened before";
 
-/// What there is to say of a scheduler's runs, given by seed; `None`: no task of them waits for ever.
+/// What there is to say of a scheduler's runs, given by seed; `None`: no task of them waits forever.
 pub fn told<'a>(
     scheduler: &str,
     runs: impl Iterator<Item = (u64, Option<&'a StuckTasks>)>,
@@ -43,18 +43,18 @@ pub fn told<'a>(
     let with = match (runs.len(), others) {
         (1, _) => String::new(),
         (_, 0) => format!(" with seed {seed}"),
-        (all, others) => format!(" with seed {seed} (and so in {} of {all} runs)", others + 1),
+        (all, others) => format!(" in {} of {all} runs (first with seed {seed})", others + 1),
     };
     let what = match first.tasks {
-        1 => "a task waits for ever,".to_owned(),
-        tasks => format!("{tasks} tasks wait for ever, the first"),
+        1 => "a task waits forever".to_owned(),
+        tasks => format!("{tasks} tasks wait forever, the first"),
     };
     let more = match first.tasks - first.waits.len() as u64 {
         0 => String::new(),
         count => format!("; {count} more"),
     };
     Some(format!(
-        "Under {scheduler}{with}, {what} from {} on ({}{more}): {COVERED}.",
+        "Under {scheduler}{with}, {what} from {} on ({}{more}); {COVERED}.",
         units::time(first.since_ns as f64),
         first.waits.join("; "),
     ))
@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(
             single.as_deref(),
             Some(
-                "Under fifo, a task waits for ever, from 2.10 s on (a[1] waits for lock 'm', which b[2] holds): metrics cover \
-                 only what they did before."
+                "Under fifo, a task waits forever from 2.10 s on (a[1] waits for lock 'm', which b[2] holds); metrics cover \
+                 only what happened before."
             )
         );
         let some = told(
@@ -90,7 +90,7 @@ mod tests {
         );
         let some = some.expect("two are stuck");
         assert!(
-            some.contains("with seed 2 (and so in 2 of 3 runs), 3 tasks wait for ever"),
+            some.contains("in 2 of 3 runs (first with seed 2), 3 tasks wait forever"),
             "{some}"
         );
         assert!(some.contains("holds; 2 more)"), "{some}");

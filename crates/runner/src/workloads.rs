@@ -107,7 +107,7 @@ pub fn require_own_end(argument: &str, workload: &Workload, remedy: &str) -> Res
     match workload.endless_task() {
         None => Ok(()),
         Some(task) => {
-            let what = format!("never ends: task {} repeats for ever; {remedy}", task.name);
+            let what = format!("never ends: task {} repeats forever; {remedy}", task.name);
             Err(Error::argument("workload", argument, what))
         }
     }

@@ -471,7 +471,7 @@ fn starvation_by_design_is_not_a_failure() {
     assert_eq!(starved.count(), 1, "whoever comes second");
 }
 
-/// A CPU that is preempted for ever before its task has done anything: the kernel's watchdog would not come by either.
+/// A CPU that is preempted forever before its task has done anything: the kernel's watchdog would not come by either.
 #[test]
 fn livelock() {
     let machine = costed("pu:1", 1000);

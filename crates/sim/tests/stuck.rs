@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tasks that wait for ever while others go on.
+//! Tasks that wait forever while others go on.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn stuck(tasks: &str) -> Option<Stuck> {
     run(tasks).expect("a run").stuck
 }
 
-/// A task that would go on for ever.
+/// A task that would go on forever.
 const TICKER: &str = r#""ticker": { "loop": -1, "run": 100, "sleep": 900 }"#;
 
 /// The signal comes before anybody waits for it.
@@ -30,7 +30,7 @@ const LOST_WAKEUP: &str = r#"
 
 #[test]
 fn a_lost_wakeup_beside_a_worker() {
-    let stuck = stuck(&format!("{LOST_WAKEUP}, {TICKER}")).expect("two wait for ever");
+    let stuck = stuck(&format!("{LOST_WAKEUP}, {TICKER}")).expect("two wait forever");
     assert_eq!(stuck.tasks, 2);
     assert!(stuck.waits[0].starts_with("producer["), "{stuck:?}");
     assert!(
@@ -46,7 +46,7 @@ fn a_lost_wakeup_beside_a_worker() {
 #[test]
 fn it_began_when_the_first_began_to_wait() {
     let outcome = run(&format!("{LOST_WAKEUP}, {TICKER}")).expect("a run");
-    let since_ns = outcome.stuck.expect("two wait for ever").since_ns - outcome.origin_ns;
+    let since_ns = outcome.stuck.expect("two wait forever").since_ns - outcome.origin_ns;
     assert_eq!(since_ns / 1_000_000, 1);
 }
 
@@ -156,7 +156,7 @@ fn who_waits_for_a_stuck_task_is_stuck() {
            "parent": {{ "loop": 1, "run": 100, "tiltyard": {{ "spawn": "child", "join": true }} }},
            "child": {{ "instance": 0, "loop": 1, "run": 100, "sem_wait": "never" }}, {TICKER}"#
     );
-    let stuck = stuck(&tasks).expect("four wait for ever");
+    let stuck = stuck(&tasks).expect("four wait forever");
     assert_eq!(stuck.tasks, 4, "{stuck:?}");
     let waits = stuck.waits.join("; ");
     assert!(

@@ -197,7 +197,7 @@ fn claims(count: usize) -> String {
 fn counts(results: &Results) -> String {
     let count = |outcome| results.verdicts().filter(|v| v.verdict == outcome).count();
     format!(
-        "{}: {} reproduced, {} not reproduced, {} not run ({} runs done, {} known)",
+        "{}: {} reproduced, {} not reproduced, {} not run ({} runs done, {} reused)",
         claims(results.verdicts().count()),
         count(ClaimOutcome::Reproduced),
         count(ClaimOutcome::NotReproduced),

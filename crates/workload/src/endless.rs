@@ -5,7 +5,7 @@ use crate::program::{Op, TaskSpec, Workload};
 use crate::visit::visit;
 
 impl Workload {
-    /// A task for whose end the run waits and that has none: it repeats for ever and never exits. `None` if there is no
+    /// A task for whose end the run waits and that has none: it repeats forever and never exits. `None` if there is no
     /// such task, or the workload gives its own duration. Tasks that nobody starts are refused when a file is read.
     pub fn endless_task(&self) -> Option<&TaskSpec> {
         if self.duration_ns.is_some() {

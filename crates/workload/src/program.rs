@@ -172,7 +172,7 @@ pub struct TaskSpec {
     pub daemon: bool,
     /// Whether it is a thread of the application's process (pthread_create) or a process of its own (fork).
     pub thread: bool,
-    /// Repetitions of all phases; `None`: for ever.
+    /// Repetitions of all phases; `None`: forever.
     pub loops: Option<u64>,
     /// What each instance sets before its first phase.
     pub attrs: Attrs,
@@ -186,7 +186,7 @@ pub struct TaskSpec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
     pub name: String,
-    /// Repetitions before the next phase; `None`: for ever.
+    /// Repetitions before the next phase; `None`: forever.
     pub loops: Option<u64>,
     /// What changes when the phase begins; `None` fields stay as they are.
     pub attrs: Attrs,

@@ -95,7 +95,7 @@ fn wrong_types_and_numbers() {
     insta::assert_snapshot!(task("\"run\": { \"exp\": 5 }"), @r#"f.json:1:28: run: rt-app knows no distributions; move the event into "tiltyard": { ... }"#);
     insta::assert_snapshot!(task("\"sleep\": 18446744073709551615"), @"f.json:1:30: sleep: 18446744073709551615 is too large; write less");
     insta::assert_snapshot!(task("\"run\": 1, \"instance\": -1"), @"f.json:1:43: instance: -1 is out of range; write a whole number from 0 to 1000000");
-    insta::assert_snapshot!(task("\"run\": 1, \"loop\": 0"), @"f.json:1:39: loop: 0 means nothing here; write 1 or more (or -1: for ever)");
+    insta::assert_snapshot!(task("\"run\": 1, \"loop\": 0"), @"f.json:1:39: loop: 0 means nothing here; write 1 or more (or -1: forever)");
     insta::assert_snapshot!(task("\"run\": 1, \"loop\": 1, \"loop\": 2"), @"f.json:1:42: loop: given twice; keep one");
     insta::assert_snapshot!(task("\"run\": 1, \"delay\": -1"), @"f.json:1:40: delay: -1 is negative; write 0 or more");
     insta::assert_snapshot!(task("\"lock\": 3"), @"f.json:1:29: lock: found a number where a string belongs; write a string");
@@ -221,7 +221,7 @@ fn circles_of_births_behind_a_wait_are_allowed() {
     assert_eq!(task(members), "no error");
 }
 
-/// Each event that may hold a task up for ever, or end it.
+/// Each event that may hold a task up forever, or end it.
 #[test]
 fn circles_of_births_behind_any_wait_are_allowed() {
     let shared = "\"pipes\": { \"p\": {} }, \"barriers\": { \"b\": { \"parties\": 9 } }";

@@ -17,7 +17,7 @@ pub const ARGUMENT: &str = "kernel-verify";
 /// How often it looks for requests.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Answers for ever: the guest ends when its server does.
+/// Answers forever: the guest ends when its server does.
 pub fn main(folder: &Folder) -> io::Result<()> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let enums = KernelEnums::of_this_kernel();

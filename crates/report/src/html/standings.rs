@@ -6,7 +6,7 @@ use tiltyard_measure::units;
 
 use super::markup::{Table, escape};
 use super::panels::panel;
-use crate::standings::{Contest, Standings, Subject, Tally, value_text, worst};
+use crate::standings::{Contest, Standings, Subject, Tally, have, value_text, worst};
 use crate::svg::COLORS;
 
 /// A square in the scheduler's colour; a disc from the ninth on, when colours repeat.
@@ -65,8 +65,9 @@ pub fn glance(of: &Standings) -> String {
     let won = |c: &&Contest| matches!(c.ranking.decision, Decision::Winner { .. });
     let (won, all) = (of.contests.iter().filter(won).count(), of.contests.len());
     let lead = format!(
-        "{won} of {all} contests have a winner: a scheduler that beats every other one. In the others, those named share the \
-         lead. Below the name: how much worse the next is."
+        "{won} of {all} contests {} a winner: a scheduler that beats every other one. If there is none, the schedulers named share \
+         the lead. Below a winner: the next scheduler, and how much worse it is.",
+        have(won)
     );
     section("glance", "Who wins what", &lead, &table)
 }
@@ -85,15 +86,13 @@ fn glance_cell(of: &Standings, at: usize) -> String {
             format!("{}: {}", of.schedulers[*next].name, of.distance(at, margin)),
         ),
         Decision::Shared { who, tie, clear } => {
-            let (what, of_whom) = if *tie {
-                ("a tie", "of")
-            } else {
-                ("no winner", "among")
-            };
+            let what = if *tie { "tie" } else { "no winner" };
             let text = match (clear, who.len()) {
-                (true, 2) => format!("{what} {of_whom} two that beat all others"),
-                (true, n) => format!("{what} {of_whom} {n} that beat all others"),
-                (false, n) if n == of.schedulers.len() => format!("{what}, nobody is beaten"),
+                (true, 2) => format!("{what}; both beat all others"),
+                (true, n) => format!("{what}; each of the {n} beats all others"),
+                (false, n) if n == of.schedulers.len() => {
+                    format!("{what}; the best by median beats nobody")
+                }
                 (false, _) => what.to_owned(),
             };
             ("shared", list(who), text)
@@ -101,14 +100,18 @@ fn glance_cell(of: &Standings, at: usize) -> String {
         Decision::Alone { who } => (
             "shared",
             named(of, *who),
-            "no contest: no other has a result".to_owned(),
+            "no contest: no other scheduler has a result".to_owned(),
         ),
         Decision::TooFewRuns => (
             "shared",
             String::new(),
             "undecided: too few seeds".to_owned(),
         ),
-        Decision::Nobody => ("shared", String::new(), "nobody has a result".to_owned()),
+        Decision::Nobody => (
+            "shared",
+            String::new(),
+            "no scheduler has a result".to_owned(),
+        ),
     };
     format!(
         "<td class=\"{class}\"><a href=\"#contest-{at}\"><b>{who}</b><span class=\"dim\">{}</span>{failed}</a></td>",
@@ -127,7 +130,7 @@ fn no_results(contest: &Contest) -> String {
         ),
     };
     let own = troubles().filter(|trouble| trouble.is_schedulers).count();
-    span(own, "# failed") + &span(troubles().count() - own, "no result of #")
+    span(own, "# failed") + &span(troubles().count() - own, "# without a result")
 }
 
 /// The standings: counts of each scheduler.
@@ -175,7 +178,7 @@ pub fn league(of: &Standings) -> String {
     };
     let lead = format!(
         "{} The columns count the contests that a scheduler won, shared the lead in, lost to the best, and failed in. \
-         Schedulers are ordered by wins and shares together, then by wins, then by fewest failures.{undecided}",
+         Schedulers are ordered by contests won or shared, then by wins, then by fewest failures.{undecided}",
         of.overall()
     );
     section("league", "Standings", &lead, &table)
@@ -206,11 +209,11 @@ pub fn contests(of: &Standings) -> String {
         }
         body += "</div></div>\n";
     }
-    let lead = "How far each scheduler is from the one with the best median, whose dot is at the left edge: 2\u{d7} is twice as long, or \
-                half as many. Of shares, and where a value is 0, the axis has differences. Distances are medians over pairs of runs \
-                with the same seed, so they need not be those of the medians at the right. Lines are intervals, the shaded strip is a \
-                tie, arrows point beyond the axis; the charts of a workload have the same axis where they can. At the right: medians \
-                \u{b1} the larger side of their interval, or [its ends].";
+    let lead = "How far each scheduler is from the one with the best median, whose dot is at the left edge: 2\u{d7} means twice the \
+                time, or half the rate. For percentages, and where a value is 0, the axis shows differences. Each distance is the \
+                median over pairs of runs with the same seed, so it can differ from the ratio of the medians on the right. Lines are \
+                intervals; the shaded strip is the tie range; arrows mark what lies beyond the axis. Where possible, all charts of a \
+                workload have the same axis. On the right: medians \u{b1} the larger side of their interval, or [its ends].";
     let notes = of
         .notes
         .iter()
@@ -358,8 +361,8 @@ pub fn failures(of: &Standings) -> String {
     let (lead, body) = match count {
         0 => ("No scheduler failed in any run.", String::new()),
         _ => (
-            "A scheduler that is ejected, starves a task, or does not finish the work wins nothing in that contest. A workload that \
-             fails by itself (workload failed) counts against nobody.",
+            "A scheduler that is ejected, starves a task, or does not finish the work cannot win that contest. If the workload itself fails \
+             (workload failed), that counts against nobody.",
             table.finish(),
         ),
     };
@@ -391,6 +394,10 @@ pub fn rules(of: &Standings) -> String {
         machines.row(&[&machine.name, &machine.about]);
     }
     let body = format!("{rules}{}{}", disciplines.finish(), machines.finish());
-    let lead = "Metrics, directions and ties were fixed before the runs, in the campaign's file.";
-    section("rules", "Rules", lead, &body)
+    section(
+        "rules",
+        "Rules",
+        "How winners are found, and what was run.",
+        &body,
+    )
 }

@@ -27,7 +27,7 @@ pub enum Outcome {
         measured: Option<f64>,
         /// Whether anything was drawn at random: if not, other seeds give the same run.
         left_to_chance: bool,
-        /// Tasks that wait for ever.
+        /// Tasks that wait forever.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stuck: Option<StuckTasks>,
         /// Apps whose longest wait for a CPU was not over when the run ended.
@@ -242,7 +242,7 @@ fn how(error: &SimError) -> Option<How> {
     })
 }
 
-/// Of each contest and scheduler with runs in which tasks wait for ever, a warning.
+/// Of each contest and scheduler with runs in which tasks wait forever, a warning.
 pub fn stuck(plan: &Plan, outcomes: &Outcomes) -> Vec<String> {
     let mut runs: BTreeMap<usize, Vec<(u64, Option<&StuckTasks>)>> = BTreeMap::new();
     for ((entry, seed), outcome) in outcomes {

@@ -87,6 +87,13 @@ pub fn standings(plan: &Plan, outcomes: &Outcomes, repeat: &dyn Repeat) -> Resul
             machines: campaign.machines.iter().enumerate().map(machine).collect(),
             disciplines,
             contests,
+            judged: match campaign.source.file.as_str() {
+                "" => {
+                    "Each workload is judged by its default metric; differences up to 1 % are ties."
+                }
+                _ => "The campaign's file fixes metrics, directions and ties.",
+            }
+            .to_owned(),
             notes: stuck(plan, outcomes),
         },
     })

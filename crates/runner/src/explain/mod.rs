@@ -157,7 +157,7 @@ fn values_of<'a>(
     runs.map(value).collect()
 }
 
-/// What there is to say of runs in which tasks wait for ever.
+/// What there is to say of runs in which tasks wait forever.
 fn stuck_notes(question: &Question, runs: Vec<(&Cell, &Done)>) -> Vec<String> {
     let (whole, others): (Vec<_>, Vec<_>) =
         runs.into_iter().partition(|((_, off, _), _)| *off == 0);
@@ -170,7 +170,7 @@ fn stuck_notes(question: &Question, runs: Vec<(&Cell, &Done)>) -> Vec<String> {
     let switched_off = match stuck.count() {
         0 => None,
         count => Some(format!(
-            "In {count} of {} runs with something switched off, tasks wait for ever: {}.",
+            "In {count} of {} runs with something switched off, tasks wait forever: {}.",
             others.len(),
             stuck::COVERED
         )),

@@ -36,7 +36,7 @@ pub struct Kept {
     pub timeline: Option<Recorded>,
     /// Whether anything was drawn at random: if not, other seeds give the same result.
     pub left_to_chance: bool,
-    /// Tasks that wait for ever.
+    /// Tasks that wait forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<StuckTasks>,
     /// How the run deviated from the experiment, one line each.

@@ -63,7 +63,7 @@ impl Engine<'_> {
             for next in waits.map_or(&[][..], |s| &s.for_cpus) {
                 if *next == cpu {
                     return self.ext_error(format!(
-                        "CPU {cpu} and CPU {} wait for each other for ever (SCX_KICK_WAIT)",
+                        "CPU {cpu} and CPU {} wait for each other forever (SCX_KICK_WAIT)",
                         reached[i]
                     ));
                 }

@@ -8,7 +8,7 @@ pub enum Insn {
     /// One operation without a body.
     Do(Op),
     SetAttrs(Attrs),
-    /// Opens a loop; `None`: for ever. A count of 0 jumps behind the loop's end.
+    /// Opens a loop; `None`: forever. A count of 0 jumps behind the loop's end.
     LoopBegin {
         count: Option<u64>,
         end: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tasks that wait for ever: for each other, or for what none of the tasks that go on can bring about.
+//! Tasks that wait forever: for each other, or for what none of the tasks that go on can bring about.
 
 use super::compile::Insn;
 use super::{Stuck, Wait};

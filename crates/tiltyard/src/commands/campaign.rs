@@ -25,19 +25,20 @@ const NAMED: usize = 3;
 /// Run a campaign: workloads on machines under schedulers, and who wins what.
 ///
 /// A campaign file lists workloads, machines, schedulers and the metric that decides each workload, with its direction and
-/// its reason. A scheduler wins if it beats all others: if the 95 % interval of the differences, seed by seed, lies beyond
-/// a tie. A scheduler that fails (is ejected, starves a task, does not finish) wins nothing; how it failed is a result.
+/// its reason. A scheduler wins if it beats all others: if the whole 95 % interval of the paired differences (same seed) lies
+/// outside the tie range. A scheduler that fails (is ejected, starves a task, does not finish) cannot win; its failure is
+/// reported as a result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tiltyard campaign mine.toml
-      All runs of a campaign file. What is stopped continues; what is repeated needs no new runs.
+      Run a campaign file. A stopped campaign continues; repeating a finished one needs no new runs.
   tiltyard campaign mine.toml --report mine.html
       One page with a small chart for each workload and machine.
   tiltyard campaign league --with ./my.bpf.c -w desktop,build
       Your scheduler among those of the league, in two of its workloads.
   tiltyard campaign mine.toml --shard 3/16 --results out
-      The third of 16 parts: for a batch system. Results are files in the folder out, named by their content.
+      Part 3 of 16, for a batch system. Each result is a file in the folder out, named by the hash of what determines it.
   tiltyard campaign mine.toml --results out --no-runs
       The table, from the results of all parts.
 
@@ -56,7 +57,7 @@ pub struct Flags {
     /// Only these workloads of the campaign, by their names in its tables; separated by commas.
     #[arg(short, long = "workload", value_name = "NAMES", value_delimiter = ',', value_parser = listed)]
     workloads: Vec<String>,
-    /// Only these machines: names in the campaign, or any that tiltyard run -m takes (host: a simulation of this computer).
+    /// Only these machines: names in the campaign, or what tiltyard run -m accepts (host: a simulation of this computer).
     #[arg(short, long = "machine", value_name = "NAMES|M", value_delimiter = ',', value_parser = listed)]
     machines: Vec<String>,
     /// Only these of its schedulers.
@@ -65,18 +66,18 @@ pub struct Flags {
     /// Also these schedulers, as for tiltyard run -s.
     #[arg(long, value_name = "S", value_delimiter = ',', value_parser = listed)]
     with: Vec<String>,
-    /// Seeds 1 to N for each run [default: the campaign's; 6 are the fewest with which a scheduler can win].
+    /// Do each run with seeds 1 to N [default: the campaign's; a winner usually needs at least 6].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
-    /// Do only part K of N of the runs, and keep their results: part 1/2 and part 2/2 are all of them. Parts may run at the
-    /// same time, on any machine that has the same program.
+    /// Do only part K of N of the runs, and keep their results: parts 1/2 and 2/2 together are all runs. Parts may run at
+    /// the same time, on any machine that has the same program.
     #[arg(long, value_name = "K/N", conflicts_with_all = ["report", "no_runs", "no_cache", "figures"])]
     shard: Option<Shard>,
     /// Keep results in this folder, and look for them there [default: the user's cache]. Files of several folders may be
     /// copied together: each is named by the hash of all that determines it.
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
     results: Option<PathBuf>,
-    /// Do no run: use the results that there are. If some are missing, this is an error that names them.
+    /// Start no runs; use existing results. If any are missing, the command fails and names some of them.
     #[arg(long, conflicts_with = "no_cache")]
     no_runs: bool,
     /// Output format; CSV has a line for each scheduler in each contest.
@@ -308,8 +309,8 @@ fn known(plan: &Plan, flags: &Flags, cache: &Cache) -> Result<(Outcomes, Account
         None => "in the cache".to_owned(),
     };
     let line = format!(
-        "--no-runs: {} of {} results are not {place}: {}{}; do these parts, with this program and these files, or leave \
-         --no-runs out",
+        "--no-runs: {} of {} results are not {place}: {}{}; do these parts, with this program and these files, or omit \
+         --no-runs",
         missing.len(),
         missing.len() + outcomes.len(),
         first.join("; "),
@@ -329,7 +330,7 @@ fn part(plan: &Plan, shard: Shard, flags: &Flags, account: &Account) -> String {
     };
     match flags.format {
         Format::Table => format!(
-            "Part {part} of {of}: {runs} of {all} runs, {} done now, {} known; results are in {place}\n",
+            "Part {part} of {of}: {runs} of {all} runs, {} done now, {} reused; results are in {place}\n",
             account.done, account.known
         ),
         Format::Json => {
@@ -450,7 +451,7 @@ impl<'a> Show<'a> {
                 page += &format!("Repeat  {}{results}\n", of.command);
                 // If there are several contests, the report and --format json show the commands.
                 if let [contest] = of.contests.as_slice() {
-                    page += &format!("Contest {}\n", contest.command);
+                    page += &format!("Runs    {}\n", contest.command);
                 }
                 super::print(&page)
             }
@@ -466,7 +467,7 @@ fn headline(campaign: &Campaign, summed: &Summed, account: &Account, wall_s: f64
         n => format!("{n} {noun}s"),
     };
     format!(
-        "{}\n{} x {} x {} x {}: {} done in {wall_s:.1} s, {} known\n\n",
+        "{}\n{} x {} x {} x {}: {} done in {wall_s:.1} s, {} reused\n\n",
         campaign.title,
         many(of.disciplines.len(), "workload"),
         many(of.machines.len(), "machine"),

@@ -10,15 +10,15 @@ const NAME: &str = "league";
 /// Run the league: all schedulers on a spread of workloads and machines, and who wins what.
 ///
 /// It is the campaign that is shipped with Tiltyard (campaigns/league.toml): server, desktop, build, HPC, batch and games, on
-/// machines of 2009, 2018 and today.
+/// the machines of two papers, of 2009 and 2018, and one of today.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tiltyard league --report league.html
-      The table, and the page with a small chart for each workload and machine. On two cores under ten minutes; what \
-is stopped continues.
+      The table, and the page with a small chart for each workload and machine. Less than ten minutes on two cores; a \
+stopped league continues.
   tiltyard league --with ./my.bpf.c
-      Your scheduler among the others; their runs are known if you ran the league before.
+      Your scheduler among the others; their runs are reused if you ran the league before.
   tiltyard league -w desktop,game-60 -m today
       A part of it.
 

@@ -229,7 +229,7 @@ fn table_csv_and_page_agree() {
     assert!(csv.contains("fifo:slice_ms=10 wins; next "), "{csv}");
     let again = stdout(&bench.run(&[]));
     assert!(
-        again.contains("0 runs done in") && again.contains(", 36 known"),
+        again.contains("0 runs done in") && again.contains(", 36 reused"),
         "{again}"
     );
 }
@@ -444,7 +444,7 @@ fn a_workload_may_be_named_as_elsewhere() {
         table.contains("Repeat  tiltyard campaign c.toml -w slow --seeds 1 --results 'my out'\n"),
         "{table}"
     );
-    assert!(table.contains("Contest tiltyard run -w "), "{table}");
+    assert!(table.contains("Runs    tiltyard run -w "), "{table}");
 }
 
 #[test]

@@ -599,7 +599,7 @@ fn a_run_without_an_end_is_refused() {
     let path = path.to_str().unwrap();
     let words = [
         "never ends",
-        "task hog repeats for ever",
+        "task hog repeats forever",
         "add --duration",
         path,
     ];

@@ -355,9 +355,9 @@ fn runs_are_kept_and_damaged_ones_done_again() {
             .to_owned()
     };
     let first = told(&bench.run(&[]));
-    assert!(first.contains("2 runs done, 2 known"), "{first}");
+    assert!(first.contains("2 runs done, 2 reused"), "{first}");
     let second = told(&bench.run(&[]));
-    assert!(second.contains("0 runs done, 4 known"), "{second}");
+    assert!(second.contains("0 runs done, 4 reused"), "{second}");
     let files = entries(&bench.path("cache/tiltyard/runs"));
     assert_eq!(files.len(), 2);
     let whole = fs::read_to_string(&files[0]).unwrap();
@@ -366,22 +366,22 @@ fn runs_are_kept_and_damaged_ones_done_again() {
     fs::write(&files[1], other.replacen("\"format\":4", "\"format\":0", 1)).unwrap();
     let output = bench.run(&[]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(told(&output).contains("2 runs done, 2 known"));
+    assert!(told(&output).contains("2 runs done, 2 reused"));
     let text = stderr(&output);
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(
         text.contains("not whole") && text.contains("format 0 where this version writes 4"),
         "{text}"
     );
-    assert!(told(&bench.run(&[])).contains("0 runs done, 4 known"));
-    assert!(told(&bench.run(&["--no-cache"])).contains("2 runs done, 2 known"));
+    assert!(told(&bench.run(&[])).contains("0 runs done, 4 reused"));
+    assert!(told(&bench.run(&["--no-cache"])).contains("2 runs done, 2 reused"));
     // On a machine with jitter every seed is a run of its own.
     let real = Bench::new(&[("s.p.c", "fifo.hogs_n1 == 1 and fifo.hogs_n2 == 2")]);
     let text = fs::read_to_string(real.path("experiments/hogs.toml")).unwrap();
     let text = text.replacen("\"ideal1\"", "\"uni\"", 1);
     fs::write(real.path("experiments/hogs.toml"), text).unwrap();
     let each = told(&real.run(&[]));
-    assert!(each.contains("4 runs done, 0 known"), "{each}");
+    assert!(each.contains("4 runs done, 0 reused"), "{each}");
     let verdicts = real.json(&[]);
     let of_real = verdict(&verdicts, "s.p.c");
     assert_eq!(of_real["identical"], false);

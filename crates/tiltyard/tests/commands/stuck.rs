@@ -23,7 +23,7 @@ const LOST_WAKEUP: &str = r#"{
             "sem_post": "taken" },
         "ticker": { "loop": -1, "run": 100, "sleep": 900 } } }"#;
 
-const STUCK: &str = "tasks wait for ever";
+const STUCK: &str = "tasks wait forever";
 
 fn tiltyard(args: &[&str]) -> Command {
     let mut command = Command::cargo_bin("tiltyard").unwrap();
@@ -57,7 +57,7 @@ fn run_names_them() {
     let args = ["run", "-m", "smp2", "-s", "fifo", "-w"];
     let said = tiltyard(&args).arg(&lost).assert().success();
     said.stdout(contains(
-        "Why: Under fifo, 2 tasks wait for ever, the first from ",
+        "Why: Under fifo, 2 tasks wait forever, the first from ",
     ))
     .stdout(contains("'taken'; consumer[3] waits for condition 'ready'"))
     .stdout(contains("the last \"item\" of app ended at "));
@@ -105,11 +105,11 @@ fn explanations_and_contests_tell() {
         ];
         tiltyard(&args).arg(workload).assert().success()
     };
-    explain(lost).stdout(contains("Under fifo, 2 tasks wait for ever"));
+    explain(lost).stdout(contains("Under fifo, 2 tasks wait forever"));
     explain(found).stdout(contains(STUCK).not());
     let several = format!("{lost},{found}");
     let contest = tiltyard(&["run", "-m", "smp2", "-s", "fifo,rr", "-w", &several]).assert();
-    let warning = "warning: lost on smp2: Under rr, 2 tasks wait for ever";
+    let warning = "warning: lost on smp2: Under rr, 2 tasks wait forever";
     contest
         .success()
         .stderr(contains(warning))

@@ -119,7 +119,7 @@ fn what_is_not_in_the_set_is_refused_before_anything_runs() {
     let endless = empty.path().join("endless.json");
     std::fs::write(&endless, r#"{ "tasks": { "hog": { "run": 1000 } } }"#).unwrap();
     run(&["-w", endless.to_str().unwrap()]).code(2).stderr(
-        contains(r#"never ends: task hog repeats for ever; the file needs "global": { "duration": SECONDS }"#)
+        contains(r#"never ends: task hog repeats forever; the file needs "global": { "duration": SECONDS }"#)
             .and(contains("--duration").not()),
     );
     std::fs::remove_file(&endless).unwrap();

@@ -71,7 +71,7 @@ impl Notes {
         });
     }
 
-    /// Called for each event that was read: some may hold a task up for ever, or end it.
+    /// Called for each event that was read: some may hold a task up forever, or end it.
     pub fn passed(&mut self, op: &Op) {
         self.may_stop |= matches!(
             op,

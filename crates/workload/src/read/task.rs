@@ -130,12 +130,12 @@ impl Reader<'_> {
         }
     }
 
-    /// `loop`: `None` for ever.
+    /// `loop`: `None` forever.
     fn loops(&mut self, member: &Member) -> Option<u64> {
         if matches!(&member.value.kind, NodeKind::Number(number) if number == "-1") {
             return None;
         }
-        self.at_least_one(member, "(or -1: for ever)").or(Some(1))
+        self.at_least_one(member, "(or -1: forever)").or(Some(1))
     }
 
     /// `tiltyard` in a task: app, process, daemon, working set. With phases nothing else may stand there.

@@ -103,10 +103,10 @@ fn a_workload_that_fails_is_nobodys_failure() {
         "{text}"
     );
     let page = fs::read_to_string(bench.path("p.html")).unwrap();
-    assert!(page.contains("\u{2717} no result of 2") && page.contains("class=\"undecided\""));
+    assert!(page.contains("\u{2717} 2 without a result") && page.contains("class=\"undecided\""));
 }
 
-/// Tasks that wait for ever are in the document and on the page; a wait that the end of the run cut is a lower bound.
+/// Tasks that wait forever are in the document and on the page; a wait that the end of the run cut is a lower bound.
 #[test]
 fn what_the_end_of_the_run_hides_is_said() {
     let bench =
@@ -118,7 +118,7 @@ fn what_the_end_of_the_run_hides_is_said() {
     let warning = document["warnings"][0].as_str().unwrap();
     assert!(
         warning.starts_with("clicks on uni: Under fifo:slice_ms=")
-            && warning.contains("waits for ever"),
+            && warning.contains("waits forever"),
         "{warning}"
     );
     let contest = contest(&document, "clicks", "uni");
@@ -137,7 +137,7 @@ fn what_the_end_of_the_run_hides_is_said() {
     bench.run(&[&args[..], &["--report", "p.html"]].concat());
     let page = fs::read_to_string(bench.path("p.html")).unwrap();
     assert!(
-        page.contains("waits for ever") && page.contains("<td>at least "),
+        page.contains("waits forever") && page.contains("<td>at least "),
         "{page}"
     );
 }

@@ -44,7 +44,7 @@ fn parts_give_the_same_bytes_as_the_whole() {
     bench.refuses(
         &["--results", "a", "--no-runs"],
         1,
-        &["--no-runs: 12 of 36 results are not in a: clicks on uni under fifo:slice_ms=40, seed 2; ", "leave --no-runs out"],
+        &["--no-runs: 12 of 36 results are not in a: clicks on uni under fifo:slice_ms=40, seed 2; ", "omit --no-runs"],
     );
     let copied = Command::new("cp")
         .args(["-R", "b/.", "a"])
