@@ -316,6 +316,9 @@ impl<'a> Engine<'a> {
             if events.is_multiple_of(1 << 16) {
                 progress(self.now.saturating_sub(self.origin_ns));
                 self.check_progress(false);
+                if end_ns == u64::MAX {
+                    self.check_endless();
+                }
             }
         }
         if !self.done && self.failure.is_none() && self.ext.exit.is_none() {

@@ -6,13 +6,18 @@ mod common;
 use common::{Lab, ideal, object, parse};
 use tiltyard_sim::{Outcome, RunError, Stuck};
 
-/// 0.2 s under fifo.
 fn run(tasks: &str) -> Result<Outcome, RunError> {
+    run_json(&format!(
+        r#"{{ "tiltyard": {{ "apps": {{}} }}, "tasks": {{ {tasks} }} }}"#
+    ))
+}
+
+/// 0.2 s under fifo.
+fn run_json(json: &str) -> Result<Outcome, RunError> {
     let machine = ideal("core:2 pu:1", 1000);
     let mut lab = Lab::new(&machine, object("fifo", 2));
     lab.duration_ns = Some(200_000_000);
-    let json = format!(r#"{{ "tiltyard": {{ "apps": {{}} }}, "tasks": {{ {tasks} }} }}"#);
-    lab.run(&parse(&json)).map(|ran| ran.outcome)
+    lab.run(&parse(json)).map(|ran| ran.outcome)
 }
 
 fn stuck(tasks: &str) -> Option<Stuck> {
@@ -48,6 +53,94 @@ fn it_began_when_the_first_began_to_wait() {
     let outcome = run(&format!("{LOST_WAKEUP}, {TICKER}")).expect("a run");
     let since_ns = outcome.stuck.expect("two wait forever").since_ns - outcome.origin_ns;
     assert_eq!(since_ns / 1_000_000, 1);
+}
+
+/// Each pair: who posts while nothing forbids it, and who will never post again.
+#[test]
+fn where_programs_are_counts() {
+    let counter = |at: u32| {
+        format!(
+            r#""poster": {{ "loop": -1, "sleep": 1000, "tiltyard": {{ "countdown": {{ "counter": "n{at}", "do": {{ "sleep": 1000, "sem_post": "s" }} }} }} }}"#
+        )
+    };
+    let (left, used_up) = (counter(0), counter(1));
+    let cases = [
+        (
+            r#""poster": { "phases": { "a": { "loop": 3, "sleep": 1000 }, "b": { "loop": -1, "sleep": 1000, "sem_post": "s" } } }"#,
+            r#""poster": { "phases": { "a": { "loop": 3, "sleep": 1000, "sem_post": "s" }, "b": { "loop": -1, "sleep": 1000 } } }"#,
+        ),
+        (
+            r#""poster": { "phases": { "a": { "loop": 1000000, "sleep": 1000 }, "b": { "loop": 1, "sem_post": "s" } } }"#,
+            r#""poster": { "phases": { "a": { "loop": -1, "sleep": 1000 }, "b": { "loop": 1, "sem_post": "s" } } }"#,
+        ),
+        (
+            r#""poster": { "loop": -1, "sleep": 1000, "tiltyard": { "until": { "time": 9000000, "do": { "sleep": 1000000, "sem_post": "s" } } } }"#,
+            r#""poster": { "loop": -1, "sleep": 1000, "tiltyard": { "until": { "time": 1000, "do": { "sleep": 1000, "sem_post": "s" } } } }"#,
+        ),
+        (
+            r#""poster": { "loop": -1, "sleep": 1000000, "fork": "child" }, "child": { "instance": 0, "loop": 1, "sem_post": "s" }"#,
+            r#""poster": { "phases": { "a": { "loop": 1, "fork": "child" }, "b": { "loop": -1, "sleep": 1000 } } },
+                "child": { "instance": 0, "loop": 1, "sem_post": "s" }"#,
+        ),
+        (left.as_str(), used_up.as_str()),
+        (
+            r#""holder": { "loop": 1, "lock": "m", "sleep": 1000000, "unlock": "m" },
+                "poster": { "loop": -1, "sleep": 500, "lock": "m", "unlock": "m", "sem_post": "s" }"#,
+            r#""holder": { "phases": { "a": { "loop": 1, "lock": "m" }, "b": { "loop": -1, "sleep": 1000 } } },
+                "poster": { "loop": -1, "sleep": 500, "lock": "m", "unlock": "m", "sem_post": "s" }"#,
+        ),
+    ];
+    let run = |poster: &str| {
+        let json = format!(
+            r#"{{ "tiltyard": {{ "counters": {{ "n0": {{ "start": 1000000 }}, "n1": {{ "start": 3 }} }} }},
+                "tasks": {{ "waiter": {{ "loop": -1, "sem_wait": "s", "run": 10 }}, {poster} }} }}"#
+        );
+        run_json(&json).expect("a run").stuck
+    };
+    for (may, may_not) in cases {
+        assert_eq!(run(may), None, "{may}");
+        let stuck = run(may_not).unwrap_or_else(|| panic!("nothing is stuck: {may_not}"));
+        assert!(
+            stuck.waits.iter().any(|wait| wait.starts_with("waiter[")),
+            "{stuck:?}"
+        );
+    }
+}
+
+/// An instance's own element of an array.
+#[test]
+fn an_instance_posts_to_its_own_element() {
+    let stuck_beside = |servers: u32| {
+        let json = format!(
+            r#"{{ "tiltyard": {{ "semaphores": {{ "asked": {{ "count": 4 }}, "answered": {{ "count": 4 }} }} }}, "tasks": {{
+                "client": {{ "instance": 4, "loop": -1, "tiltyard": {{ "sem_post": "asked[i]", "sem_wait": "answered[i]", "sleep": 1000 }} }},
+                "server": {{ "instance": {servers}, "loop": -1, "tiltyard": {{ "sem_wait": "asked[i]", "run": 50, "sem_post": "answered[i]" }} }}
+            }} }}"#
+        );
+        let stuck = run_json(&json).expect("a run").stuck;
+        stuck.map_or(0, |stuck| stuck.tasks)
+    };
+    assert_eq!([4, 3, 2].map(stuck_beside), [0, 1, 2]);
+}
+
+/// A run without a duration would never end.
+#[test]
+fn where_only_daemons_go_on_it_is_a_deadlock() {
+    let run = |beat: &str| {
+        let machine = ideal("core:2 pu:1", 1000);
+        let json = format!(
+            r#"{{ "tiltyard": {{ "apps": {{}} }}, "tasks": {{ "waiter": {{ "loop": 3, "sem_wait": "s", "run": 100 }},
+                "beat": {{ "loop": -1, "tiltyard": {{ "daemon": true, "run": 10, "sleep": 1000 {beat} }} }} }} }}"#
+        );
+        Lab::new(&machine, object("fifo", 2)).run(&parse(&json))
+    };
+    assert!(run(r#", "sem_post": "s""#).is_ok());
+    let error = run("").err().map(|error| error.to_string());
+    let error = error.expect("nobody posts");
+    assert!(
+        error.contains("deadlock: waiter[") && error.ends_with("; only daemons go on"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! User space of the simulated machine: executes workloads instruction by instruction.
 
 pub mod compile;
+pub mod reach;
 pub mod resources;
 pub mod step;
 pub mod stuck;
@@ -32,6 +33,8 @@ pub struct Programs {
     /// Live tasks that only another task can wake.
     pub stuck: u32,
     pub live_total: u32,
+    /// From when on it is worth a search whether the run can still end.
+    pub next_search_ns: u64,
     /// For each application, a task that no living one of it precedes.
     pub first_of_app: Vec<TaskId>,
     /// The kernel's own.
@@ -61,6 +64,7 @@ impl Programs {
             unborn_total: unborn(true),
             stuck: 0,
             live_total: 0,
+            next_search_ns: 0,
             first_of_app: vec![TaskId::IDLE; workload.apps.len()],
             kernel_threads: Vec::new(),
             woken_by_exits: Vec::new(),
@@ -145,7 +149,7 @@ pub struct Stuck {
 }
 
 /// What a sleeping task waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wait {
     #[default]
     Nothing,

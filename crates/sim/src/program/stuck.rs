@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tasks that wait forever: for each other, or for what none of the tasks that go on can bring about.
 
-use super::compile::Insn;
+use super::reach::Reach;
 use super::{Stuck, Wait};
 use crate::engine::{Engine, RunError};
 use crate::task::{Life, TaskId};
-use std::collections::{BTreeSet, HashSet};
-use tiltyard_workload::{Index, Op, Ref};
+use std::collections::HashSet;
+use tiltyard_workload::Op;
 
 /// Tasks whose waits are described one by one.
 const MAX_NAMED: usize = 4;
@@ -25,6 +25,25 @@ impl Engine<'_> {
         let waiting = tasks.filter(|t| t.spec.is_some() && t.life == Life::Blocked);
         let named: Vec<TaskId> = waiting.take(MAX_NAMED).map(|t| t.id).collect();
         self.deadlock(&named, self.programs.stuck as usize);
+    }
+
+    /// The same where daemons go on, in a run that only ends with its tasks. Looks less and less often.
+    pub(crate) fn check_endless(&mut self) {
+        if self.now < self.programs.next_search_ns {
+            return;
+        }
+        self.programs.next_search_ns = 2 * self.now;
+        let Some(stuck) = self.stuck() else { return };
+        if stuck.tasks == u64::from(self.programs.live_awaited) {
+            let others = match stuck.tasks - stuck.waits.len() as u64 {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            self.fail(RunError::Workload(format!(
+                "deadlock: {}{others}; only daemons go on",
+                stuck.waits.join(", ")
+            )));
+        }
     }
 
     /// The task is about to wait for a lock. Is its holder waiting for one, whose holder .. waits for one of the task's? These
@@ -61,8 +80,8 @@ impl Engine<'_> {
         self.fail(RunError::Workload(what));
     }
 
-    /// At the end of a run that was not done: tasks that the run waits for, and that nobody would ever have woken. A task
-    /// that goes on, or may still be started, counts as one that wakes whatever its program mentions.
+    /// At the end of a run that was not done: tasks that the run waits for, and that nobody would ever have woken. A task that
+    /// goes on, or may still be started, counts as one that does whatever its program may still come to.
     pub(crate) fn stuck(&self) -> Option<Stuck> {
         if self.done || self.programs.unborn_total > 0 {
             return None;
@@ -75,11 +94,13 @@ impl Engine<'_> {
         };
         let (mut stuck, mut going): (HashSet<TaskId>, HashSet<TaskId>) =
             living.map(|task| task.id).partition(waits);
-        let mut programs = BTreeSet::new();
+        let mut reach = Reach::default();
         // Those that go on wake others, which then go on too.
         while !going.is_empty() {
-            let new = self.programs_of(&going, &mut programs);
-            let woken = |id: &TaskId| self.may_be_woken(*id, &stuck, &new);
+            for id in &going {
+                self.add_reach(*id, &mut reach);
+            }
+            let woken = |id: &TaskId| self.may_be_woken(*id, &stuck, &mut reach);
             going = stuck.iter().copied().filter(woken).collect();
             stuck.retain(|id| !going.contains(id));
         }
@@ -102,42 +123,29 @@ impl Engine<'_> {
         })
     }
 
-    /// Programs of tasks that go on, and of those that they may start, as far as `known` lacks them.
-    fn programs_of(&self, going: &HashSet<TaskId>, known: &mut BTreeSet<u32>) -> Vec<u32> {
-        let codes = going.iter().map(|id| self.tasks[id.index()].cursor.code);
-        let mut new: Vec<u32> = codes.filter(|code| known.insert(*code)).collect();
-        let mut at = 0;
-        while let Some(code) = new.get(at) {
-            let insns = self.programs.code[*code as usize].iter();
-            let started = insns.filter_map(|insn| match insn {
-                Insn::Do(Op::Fork { task } | Op::Spawn { task, .. }) => Some(*task as u32),
-                _ => None,
-            });
-            let started: Vec<u32> = started.filter(|code| known.insert(*code)).collect();
-            new.extend(started);
-            at += 1;
-        }
-        new
-    }
-
-    /// By one that goes on and is not in `stuck`, or by one of the programs.
-    fn may_be_woken(&self, id: TaskId, stuck: &HashSet<TaskId>, programs: &[u32]) -> bool {
+    /// By one that goes on, which is not in `stuck`.
+    fn may_be_woken(&self, id: TaskId, stuck: &HashSet<TaskId>, reach: &mut Reach) -> bool {
         match self.tasks[id.index()].cursor.wait {
             Wait::Mutex(m) => {
-                let owner = self.programs.res.mutexes[m as usize].owner;
-                owner.is_none_or(|owner| !stuck.contains(&owner))
+                let Some(owner) = self.programs.res.mutexes[m as usize].owner else {
+                    return true;
+                };
+                let releases = |op: &Op| match op {
+                    Op::Unlock(mutex) | Op::CondWait { mutex, .. } | Op::Sync { mutex, .. } => {
+                        let index = self.known_index(Some(owner), &mutex.index);
+                        let at = i64::from(m) - mutex.first as i64;
+                        index.map_or((0..mutex.len as i64).contains(&at), |index| index == at)
+                    }
+                    _ => false,
+                };
+                !stuck.contains(&owner) && self.may_do(owner, reach, releases)
             }
+            // Children that go on but never end are no surprise: the run's end is theirs.
             Wait::Children => {
                 let mut tasks = self.tasks.iter();
                 tasks.any(|t| t.parent == id && t.life != Life::Dead && !stuck.contains(&t.id))
             }
-            wait => {
-                let codes = programs
-                    .iter()
-                    .map(|code| &self.programs.code[*code as usize]);
-                let mut insns = codes.flat_map(|code| code.iter());
-                insns.any(|insn| matches!(insn, Insn::Do(op) if wakes(op, wait)))
-            }
+            wait => reach.wakes(wait),
         }
     }
 
@@ -166,26 +174,5 @@ impl Engine<'_> {
             Wait::Children => "its children".to_owned(),
         };
         format!("{} waits for {what}", self.task_label(id))
-    }
-}
-
-/// Whether an operation may end this wait.
-fn wakes(op: &Op, wait: Wait) -> bool {
-    match (op, wait) {
-        (Op::Signal(of) | Op::Broadcast(of) | Op::Sync { cond: of, .. }, Wait::Cond(it))
-        | (Op::Barrier(of), Wait::Barrier(it))
-        | (Op::SemPost(of), Wait::Sem(it))
-        // A reader that leaves data wakes the next one.
-        | (Op::PipeWrite { pipe: of, .. } | Op::PipeRead { pipe: of, .. }, Wait::PipeRead(it))
-        | (Op::PipeRead { pipe: of, .. }, Wait::PipeWrite(it)) => may_be(of, it as usize),
-        (Op::Resume { place }, Wait::Place(it)) => *place == it as usize,
-        _ => false,
-    }
-}
-
-fn may_be(of: &Ref, it: usize) -> bool {
-    match of.index {
-        Index::Const(index) => of.first as i64 + index == it as i64,
-        _ => (of.first..of.first + of.len).contains(&it),
     }
 }
