@@ -85,7 +85,8 @@ pub(crate) fn check_exceptions(jobs: &[Job]) -> Result<(), (String, String)> {
 pub fn fault(number: f64, what: &str) -> String {
     format!(
         "gives {number} {what}, so that a missing quantity could pass; make it NULL then: \
-         SELECT CASE WHEN count(*) > 0 THEN ... END"
+         SELECT CASE WHEN count(*) > 0 THEN ... END; a count is still 0 where there are others if its condition is in \
+         count(*) FILTER (WHERE ...)"
     )
 }
 

@@ -266,12 +266,16 @@ pub fn render_standings(of: &Standings) -> String {
 
 /// Its charts as SVG files: their names without extension, and what is in them.
 pub fn standings_figures(of: &Standings) -> Vec<(String, String)> {
-    let contests = 0..of.contests.len();
-    let one = |at| {
-        (
-            file_name(&of.place(at)),
+    let mut all: Vec<(String, String)> = Vec::new();
+    for at in 0..of.contests.len() {
+        let own = file_name(&of.place(at));
+        let is_new = |name: &String| all.iter().all(|(known, _)| known != name);
+        let numbered = (2..).map(|n| format!("{own}-{n}"));
+        let name = std::iter::once(own.clone()).chain(numbered).find(is_new);
+        all.push((
+            name.unwrap_or_default(),
             panels::file(&panels::panel(of, at)),
-        )
-    };
-    contests.map(one).collect()
+        ));
+    }
+    all
 }

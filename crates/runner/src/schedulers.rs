@@ -275,6 +275,10 @@ fn beside(source: &Path) -> Result<Beside, Error> {
 /// Resolves `argument`. Names of tunables are checked when the scheduler has been built.
 pub fn choose(argument: &str) -> Result<Choice, Error> {
     let (name, settings) = split(argument);
+    if settings.is_empty() && argument.ends_with(':') {
+        let what = "ends with a colon; write NAME, or NAME:tunable=value";
+        return Err(unknown(argument, what.to_owned()));
+    }
     let (source, mut tunables) = find(argument, name)?;
     let mut given = Vec::new();
     for setting in settings.split(':').filter(|s| !s.is_empty()) {

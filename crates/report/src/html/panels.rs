@@ -225,9 +225,11 @@ fn arrow(class: &str, base: f64, tip: f64, half: f64, middle: f64) -> String {
 
 fn shortened(name: &str) -> String {
     match name.chars().count() {
+        // What tells variants of a scheduler apart is at the end.
         letters if letters > LETTERS => {
-            let head: String = name.chars().take(LETTERS - 1).collect();
-            head + "\u{2026}"
+            let head = name.chars().take(LETTERS / 2 - 1);
+            let tail = name.chars().skip(letters - LETTERS / 2);
+            head.chain(['\u{2026}']).chain(tail).collect()
         }
         _ => name.to_owned(),
     }

@@ -139,6 +139,8 @@ pub fn run_all(
                 outcomes.insert(*cell, outcome);
             }
             Err(error @ (Error::Stopped(_) | Error::File { .. })) => return Err(error),
+            // What is wrong with a query is wrong with it in every run.
+            Err(Error::Measurement(what)) => return Err(plan.of_query(*cell, &what)),
             Err(error) => account
                 .errors
                 .push(format!("{}: {error}", name(plan, *cell))),

@@ -39,7 +39,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct MachineTable {
     machine: Spanned<String>,
-    name: Option<String>,
+    name: Option<Spanned<String>>,
     #[serde(default)]
     about: String,
 }
@@ -48,7 +48,7 @@ struct MachineTable {
 #[serde(deny_unknown_fields)]
 struct WorkloadTable {
     workload: Spanned<String>,
-    name: Option<String>,
+    name: Option<Spanned<String>>,
     #[serde(default)]
     about: String,
     metric: Spanned<String>,
@@ -193,13 +193,39 @@ fn schedulers_of(
     }
 }
 
+/// In tables, and what `-w` and `-m` select: `given`, or else the input's `own`.
+fn name_of(
+    source: &Source,
+    given: &Option<Spanned<String>>,
+    own: String,
+    input: &Spanned<String>,
+) -> Result<String, Error> {
+    let name = given.as_ref().map_or(own, |name| name.get_ref().clone());
+    let is_odd = |c: char| c == ',' || c.is_control();
+    if name.is_empty() || name.trim() != name || name.contains(is_odd) {
+        let place = given.as_ref().unwrap_or(input);
+        let what = format!("name {name:?} could not be selected");
+        let help = "give it a name without commas, and without spaces at its ends";
+        return Err(source.fault(place.span(), &what, help));
+    }
+    Ok(name)
+}
+
 fn machines_of(source: &Source, tables: &[MachineTable]) -> Result<Vec<Named>, Error> {
     let mut all: Vec<Named> = Vec::new();
     for table in tables {
         let argument = table.machine.get_ref();
-        let machine = at(source, "machine", &table.machine, machines::load(argument))?;
+        let machine = machines::load(argument).map_err(|error| match error {
+            // A topology is in this file, so its error is, too.
+            Error::Input(faults) if faults.iter().all(|f| f.line.starts_with("topology ")) => {
+                let lines: Vec<&str> = faults.iter().map(|f| f.line.as_str()).collect();
+                Error::Request(lines.join("; "))
+            }
+            error => error,
+        });
+        let machine = at(source, "machine", &table.machine, machine)?;
         let named = Named {
-            name: table.name.clone().unwrap_or(machine.name),
+            name: name_of(source, &table.name, machine.name, &table.machine)?,
             argument: argument.clone(),
             about: table.about.clone(),
             span: Some(table.machine.span()),
@@ -244,8 +270,12 @@ fn discipline(
             return Err(source.fault(name.span(), &what, &nearest::hint(name.get_ref(), &known)));
         }
     }
+    if own.clone().next().is_none() && table.machines.is_some() {
+        let help = "name one at least, or leave machines out for all";
+        return Err(source.fault(table.workload.span(), "machines = []", help));
+    }
     Ok(Discipline {
-        name: table.name.clone().unwrap_or(workload.name),
+        name: name_of(source, &table.name, workload.name, &table.workload)?,
         workload: argument.clone(),
         about: match table.about.is_empty() {
             true => workload.description,
@@ -554,6 +584,31 @@ reason = "r"
                 "sql = \"SELEKT\"\nunit = \"ms\"\nbetter",
                 8,
                 vec!["sql: ", "SELEKT"],
+            ),
+            (
+                "better",
+                "machines = []\nbetter",
+                6,
+                vec!["machines = []", "leave machines out"],
+            ),
+            (
+                "better",
+                "name = \"a, b\"\nbetter",
+                8,
+                vec!["\"a, b\" could not be selected", "commas"],
+            ),
+            (
+                "better",
+                "name = \" a\"\nbetter",
+                8,
+                vec!["\" a\"", "spaces"],
+            ),
+            ("better", "name = \"\"\nbetter", 8, vec!["name \"\""]),
+            (
+                "ideal1",
+                "core:0 pu:1",
+                4,
+                vec!["machine: topology", "core:0"],
             ),
         ] {
             let wrong = parsed(&GOOD.replacen(from, to, 1)).unwrap_err();

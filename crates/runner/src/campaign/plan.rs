@@ -116,6 +116,19 @@ impl<'a> Plan<'a> {
         lines
     }
 
+    /// The error of a query that failed in this cell.
+    pub(super) fn of_query(&self, (entry, seed): Cell, what: &str) -> Error {
+        let (entry, of) = (&self.entries[entry], self.campaign);
+        let discipline = &of.disciplines[entry.discipline];
+        let (machine, scheduler) = (
+            &of.machines[entry.machine].name,
+            &of.schedulers[entry.scheduler].name,
+        );
+        let what = format!("{what} (on {machine} under {scheduler}, seed {seed})");
+        let span = discipline.metric.as_ref().map(|m| m.span.clone());
+        of.source.fault(span.unwrap_or(0..0), &what, "")
+    }
+
     fn check(&self) -> Result<(), Error> {
         for entry in &self.entries {
             let discipline = &self.campaign.disciplines[entry.discipline];

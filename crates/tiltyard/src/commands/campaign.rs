@@ -430,32 +430,38 @@ impl<'a> Show<'a> {
         wall_s: f64,
     ) -> Result<(), Failure> {
         let of = &summed.standings;
-        if let Some(file) = self.page {
-            file.fill(html::render_standings(of).as_bytes())?;
-        }
-        if let Some(dir) = self.figures {
-            output::write_all(dir, &html::standings_figures(of))?;
-        }
+        // If one cannot be written, the table is still shown.
+        let page = match self.page {
+            Some(file) => file.fill(html::render_standings(of).as_bytes()),
+            None => Ok(()),
+        };
+        let figures = match self.figures {
+            Some(dir) => output::write_all(dir, &html::standings_figures(of)),
+            None => Ok(()),
+        };
+        let report = self.report.as_deref().filter(|_| page.is_ok());
+        let dir = self.figures.as_deref().filter(|_| figures.is_ok());
         match self.format {
             Format::Json => super::print(&campaign::json(summed)),
             Format::Csv => super::print(&campaign::csv(summed)),
             Format::Table => {
-                let mut page = headline(campaign, summed, account, wall_s);
-                page += &standings::text(of, terminal::width());
-                page += "\n";
-                page += &super::written(&[("Report", self.report), ("Figures", self.figures)]);
+                let mut text = headline(campaign, summed, account, wall_s);
+                text += &standings::text(of, terminal::width());
+                text += "\n";
+                text += &super::written(&[("Report", report), ("Figures", dir)]);
                 let results = self.results.map_or(String::new(), |dir| {
                     let dir = dir.display().to_string();
                     format!(" {}", shell::line(&["--results", dir.as_str()]))
                 });
-                page += &format!("Repeat  {}{results}\n", of.command);
+                text += &format!("Repeat  {}{results}\n", of.command);
                 // If there are several contests, the report and --format json show the commands.
                 if let [contest] = of.contests.as_slice() {
-                    page += &format!("Runs    {}\n", contest.command);
+                    text += &format!("Runs    {}\n", contest.command);
                 }
-                super::print(&page)
+                super::print(&text)
             }
-        }
+        }?;
+        page.and(figures).map_err(Failure::from)
     }
 }
 

@@ -162,7 +162,10 @@ fn publish(args: &Args, answer: &Answer, report: Option<Output>) -> Result<(), F
     let mut page = format!("{}, {} runs\n\n", explanation.title, answer.runs);
     page += &explanation::text(explanation, terminal::width());
     page += "\n";
-    page += &super::written(&[("Report", &args.report), ("Figures", &args.figures)]);
+    page += &super::written(&[
+        ("Report", args.report.as_deref()),
+        ("Figures", args.figures.as_deref()),
+    ]);
     page += &format!("Repeat  {}\n", explanation.command);
     super::print(&page)
 }

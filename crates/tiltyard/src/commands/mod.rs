@@ -21,7 +21,7 @@ pub mod show;
 pub mod teach;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::failure::{Code, Failure};
 
@@ -34,11 +34,10 @@ pub enum TableOrJson {
 }
 
 /// One line for each output that was written.
-fn written(outputs: &[(&str, &Option<PathBuf>)]) -> String {
-    let lines = outputs.iter().filter_map(|(what, path)| {
-        let path = path.as_ref()?;
-        Some(format!("{what:<8}{}\n", path.display()))
-    });
+fn written(outputs: &[(&str, Option<&Path>)]) -> String {
+    let lines = outputs
+        .iter()
+        .filter_map(|(what, path)| Some(format!("{what:<8}{}\n", (*path)?.display())));
     lines.collect()
 }
 

@@ -244,7 +244,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 ),
             };
             page += &verdicts::page(simulated.as_ref(), real.as_ref(), wall_s);
-            page + &outputs + &super::written(&[("Report", &args.report)])
+            page + &outputs + &super::written(&[("Report", args.report.as_deref())])
         }
     })?;
     let all = simulated.iter().chain(&real);

@@ -349,9 +349,10 @@ fn publish_nothing(args: &Args, gathered: &Gathered, none_built: bool) -> Result
 /// One line for each file that a failed run has left: see [`Written`].
 fn files_of_failed(args: &Args, error: &Error) -> String {
     match error {
-        Error::Sim(error) if !matches!(error, SimError::Panicked) => {
-            super::written(&[("Trace", &args.trace), ("Printk", &args.printk)])
-        }
+        Error::Sim(error) if !matches!(error, SimError::Panicked) => super::written(&[
+            ("Trace", args.trace.as_deref()),
+            ("Printk", args.printk.as_deref()),
+        ]),
         _ => String::new(),
     }
 }
@@ -530,12 +531,12 @@ fn publish(
                 page += &Found::of(label, runs).page();
             }
             page += &super::written(&[
-                ("Report", &args.report),
-                ("Figures", &args.figures),
-                ("Trace", &args.trace),
-                ("Printk", &args.printk),
-                ("Tables", &args.out),
-                ("Events", &args.events),
+                ("Report", args.report.as_deref()),
+                ("Figures", args.figures.as_deref()),
+                ("Trace", args.trace.as_deref()),
+                ("Printk", args.printk.as_deref()),
+                ("Tables", args.out.as_deref()),
+                ("Events", args.events.as_deref()),
             ]);
             page += &format!("Repeat  {command}\n");
             super::print(&page)

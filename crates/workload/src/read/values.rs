@@ -91,17 +91,16 @@ impl Reader<'_> {
     }
 
     pub(super) fn at_least_one(&mut self, member: &Member, unit: &str) -> Option<u64> {
-        match self.count(member, unit)? {
-            0 => {
-                self.wrong_value(
-                    member,
-                    "means nothing here",
-                    &format!("write 1 or more {unit}"),
-                );
-                None
-            }
-            count => Some(count),
-        }
+        let is_negative = matches!(&member.value.kind, NodeKind::Number(n) if n.starts_with('-'));
+        let what = match is_negative {
+            true => "is negative",
+            false => match self.count(member, unit)? {
+                0 => "means nothing here",
+                count => return Some(count),
+            },
+        };
+        self.wrong_value(member, what, &format!("write 1 or more {unit}"));
+        None
     }
 
     /// A whole number in `low..=high`, possibly negative.

@@ -203,10 +203,10 @@ fn find_pair(
 /// One line for each output that was written.
 fn written(args: &Args) -> String {
     super::written(&[
-        ("Report", &args.report),
-        ("Figures", &args.figures),
-        ("Trace", &args.trace),
-        ("Tables", &args.tables),
-        ("Result", &args.out),
+        ("Report", args.report.as_deref()),
+        ("Figures", args.figures.as_deref()),
+        ("Trace", args.trace.as_deref()),
+        ("Tables", args.tables.as_deref()),
+        ("Result", args.out.as_deref()),
     ])
 }

@@ -167,3 +167,32 @@ fn work_that_is_not_done_wins_nothing() {
     assert_eq!(contest["decision"]["kind"], "nobody");
     assert_eq!(document["tallies"][0]["won"], 0);
 }
+
+/// A query's fault is the campaign's, with its line, whichever run shows it. What can be written or shown is.
+#[test]
+fn faults_of_the_campaigns_own() {
+    let two = CAMPAIGN.replace(", \"fifo:slice_ms=40:slice_ms2=0\"", "");
+    let bench = Bench::with(&two.replace("SELECT 100.0 * avg(dur > 25e6)", "SELECT dur"));
+    let words = ["c.toml:", "sql: several rows", "on two under "];
+    bench.refuses(&["-w", "slow", "--seeds", "1"], 3, &words);
+    let bench = Bench::new();
+    let full = bench.run(&["-w", "clicks", "-m", "uni", "--report", "/dev/full"]);
+    let text = stdout(&full);
+    assert!(!full.status.success());
+    assert!(
+        text.contains("clicks on uni: ") && !text.contains("Report "),
+        "{text}"
+    );
+}
+
+/// Names that differ only in signs give as many files as charts.
+#[test]
+fn each_chart_has_its_file() {
+    let two = CAMPAIGN
+        .replace("name = \"clicks\"", "name = \"a/b\"")
+        .replace("name = \"slow\"", "name = \"a b\"");
+    let bench = Bench::with(&two.replace(", \"fifo:slice_ms=40:slice_ms2=0\"", ""));
+    let output = bench.run(&["-m", "two", "--seeds", "1", "--figures", "charts"]);
+    assert!(output.status.success());
+    assert_eq!(bench.path("charts").read_dir().unwrap().count(), 2);
+}
