@@ -52,7 +52,13 @@ pub fn interval_text(unit: Unit, cell: &Interval) -> String {
     }
     // Of a share, "± 3 %" could be points or a part of it.
     if unit == Unit::Share {
-        let [low, high] = [cell.low, cell.high].map(|end| format!("{:.1}", end * 100.0));
+        let ends = |decimals: usize| {
+            [cell.low, cell.high].map(|end| format!("{:.decimals$}", end * 100.0))
+        };
+        let [low, high] = match ends(1) {
+            [low, high] if low == high => ends(2),
+            ends => ends,
+        };
         return format!("{value} [{low}, {high}]");
     }
     if cell.median == 0.0 || side > 2.0 * cell.median.abs() {

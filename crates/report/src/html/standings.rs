@@ -142,18 +142,21 @@ pub fn league(of: &Standings) -> String {
     for at in of.by_rank(&tallies) {
         let tally = &tallies[at];
         let parts = [
-            ("won", tally.won),
-            ("shared", tally.shared),
-            ("beaten", tally.beaten),
-            ("failed", tally.failed),
-            ("undecided", tally.undecided),
+            ("won", "won", tally.won),
+            ("shared", "shared", tally.shared),
+            ("beaten", "lost", tally.beaten),
+            ("failed", "failed", tally.failed),
+            ("undecided", "undecided", tally.undecided),
         ];
-        let bar = parts.iter().filter(|(_, n)| *n > 0).map(|(class, n)| {
-            let percent = *n as f64 / all as f64 * 100.0;
-            format!(
-                "<i class=\"{class}\" style=\"width:{percent:.2}%\" title=\"{class}: {n}\"></i>"
-            )
-        });
+        let bar = parts
+            .iter()
+            .filter(|(.., n)| *n > 0)
+            .map(|(class, word, n)| {
+                let percent = *n as f64 / all as f64 * 100.0;
+                format!(
+                    "<i class=\"{class}\" style=\"width:{percent:.2}%\" title=\"{word}: {n}\"></i>"
+                )
+            });
         let counts = shown.iter().map(|(_, count)| count(tally));
         let counts = counts.map(|n| format!("<td class=\"n\">{n}</td>"));
         rows += &format!(
