@@ -8,7 +8,7 @@ use tiltyard_sim::{Outcome, RunError, Stuck};
 
 fn run(tasks: &str) -> Result<Outcome, RunError> {
     run_json(&format!(
-        r#"{{ "tiltyard": {{ "apps": {{}} }}, "tasks": {{ {tasks} }} }}"#
+        r#"{{ "tiltyard": {{ "apps": {{}}, "pipes": {{ "p": {{}} }} }}, "tasks": {{ {tasks} }} }}"#
     ))
 }
 
@@ -105,6 +105,75 @@ fn where_programs_are_counts() {
             "{stuck:?}"
         );
     }
+}
+
+/// Who waits for what one of these will do is not stuck; without them, it is.
+#[test]
+fn whatever_may_still_wake_somebody_counts() {
+    let waiter = r#""waiter": { "loop": -1, "sem_wait": "s", "run": 10 }"#;
+    let conditional = r#""waiter": { "loop": -1, "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "run": 10 }"#;
+    let second_reader = r#""waiter": { "loop": 1, "sleep": 1000, "tiltyard": { "read": { "pipe": "p", "bytes": 4 } } },
+        "writer": { "loop": 1, "tiltyard": { "write": { "pipe": "p", "bytes": 1 } }, "sleep": 1000 }"#;
+    let cases = [
+        (
+            waiter,
+            r#""poster": { "loop": 1, "delay": 1000000, "sem_post": "s" }"#,
+        ),
+        (
+            waiter,
+            r#""poster": { "loop": 1, "sleep": 1000000, "tiltyard": { "spawn": "child" } },
+            "child": { "instance": 0, "loop": 1, "sem_post": "s" }"#,
+        ),
+        (
+            conditional,
+            r#""poster": { "loop": 1, "sleep": 1000000, "broad": "c" }"#,
+        ),
+        (
+            conditional,
+            r#""poster": { "loop": 1, "sleep": 1000000, "signal": "c" }"#,
+        ),
+        (
+            conditional,
+            r#""poster": { "loop": 1, "sleep": 1000000, "lock": "m", "sync": { "ref": "c", "mutex": "m" }, "unlock": "m" }"#,
+        ),
+        (
+            second_reader,
+            r#""poster": { "loop": 1, "sleep": 1000000, "tiltyard": { "write": { "pipe": "p", "bytes": 4 } } }"#,
+        ),
+    ];
+    for (waiter, poster) in cases {
+        assert_eq!(
+            stuck(&format!("{waiter}, {TICKER}, {poster}")),
+            None,
+            "{poster}"
+        );
+        let alone = stuck(&format!("{waiter}, {TICKER}"));
+        assert_eq!(alone.map(|stuck| stuck.tasks), Some(1), "{waiter}");
+    }
+}
+
+#[test]
+fn a_lock_is_free_once_its_holder_runs_on() {
+    let holder = |then: &str| {
+        format!(
+            r#""holder": {{ "loop": 1, "lock": "m", "run": 1000000, {then} "run1": 10 }}, "waiter": {{ "loop": 1, "sleep": 500, "lock": "m", "unlock": "m" }}"#
+        )
+    };
+    assert_eq!(
+        stuck(&holder(r#""unlock": "m","#)),
+        None,
+        "the holder runs to the end of the run"
+    );
+    assert_eq!(stuck(&holder("")).map(|stuck| stuck.tasks), Some(1));
+}
+
+/// A parent whose one child has ended waits for the other.
+#[test]
+fn children_that_have_ended_do_not_count() {
+    let family = r#""parent": { "loop": 1, "tiltyard": { "spawn": "brief", "spawn1": "stuck", "join": true } },
+        "brief": { "instance": 0, "loop": 1, "run": 10 }, "stuck": { "instance": 0, "loop": 1, "sem_wait": "s" }"#;
+    let stuck = stuck(&format!("{family}, {TICKER}"));
+    assert_eq!(stuck.map(|stuck| stuck.tasks), Some(2));
 }
 
 /// An instance's own element of an array.
