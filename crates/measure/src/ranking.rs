@@ -344,6 +344,71 @@ mod tests {
         assert_eq!(ranking.placed[1].behind.unwrap().times, None);
     }
 
+    /// Of the larger of the two medians; both ends of the interval count; a quotient needs positive values.
+    #[test]
+    fn ties_at_their_borders() {
+        let exact = |value: f64| Entrant {
+            values: vec![Some(value)],
+            exact: true,
+            ..Entrant::default()
+        };
+        let decided = |a: f64, b: f64| {
+            let decision = rank(&[exact(a), exact(b)], lower()).decision;
+            matches!(decision, Decision::Winner { .. })
+        };
+        assert!(!decided(99.0, 99.995), "below 1 % of 99.995");
+        assert!(decided(99.0, 100.005));
+        let mixed = |values: [f64; 6]| Entrant {
+            values: values.map(Some).to_vec(),
+            ..Entrant::default()
+        };
+        let order =
+            |values| rank(&[mixed(values), mixed([100.0; 6])], lower()).placed[0].against[1];
+        assert_eq!(
+            order([100.5, 99.5, 100.2, 99.9, 100.0, 100.1]),
+            Some(Order::Tie)
+        );
+        assert_eq!(
+            order([90.0, 99.5, 100.2, 99.9, 100.0, 100.1]),
+            Some(Order::Open)
+        );
+        assert_eq!(
+            order([110.0, 99.5, 100.2, 99.9, 100.0, 100.1]),
+            Some(Order::Open)
+        );
+        let negative = rank(&[exact(-2.0), exact(-1.0)], lower());
+        assert_eq!(negative.placed[1].behind.unwrap().times, None);
+        // One that is exact does not make the other so.
+        let one = rank(&[exact(1.0), mixed([9.0; 6])], lower());
+        let short = Entrant {
+            values: vec![Some(9.0)],
+            ..Entrant::default()
+        };
+        assert_eq!(
+            rank(&[exact(1.0), short], lower()).decision,
+            Decision::TooFewRuns,
+            "{one:?}"
+        );
+    }
+
+    /// All that share the lead must be level with the best, not only the first.
+    #[test]
+    fn one_open_difference_is_no_tie() {
+        let level = [runs(1000.0), runs(1004.0), shuffled(1002.0, 1)];
+        let Decision::Shared { who, tie, .. } = rank(&level, lower()).decision else {
+            panic!("nobody wins")
+        };
+        assert_eq!((who.len(), tie), (3, true));
+        let mut far = shuffled(1002.0, 1);
+        far.values[0] = Some(1500.0);
+        let Decision::Shared { who, tie, .. } =
+            rank(&[runs(1000.0), runs(1004.0), far], lower()).decision
+        else {
+            panic!("nobody wins")
+        };
+        assert_eq!((who.len(), tie), (3, false));
+    }
+
     #[test]
     fn five_runs_or_one_decide_nothing() {
         for count in [1, 5] {

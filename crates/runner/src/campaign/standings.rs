@@ -479,10 +479,8 @@ mod tests {
         }
     }
 
-    /// Seeds count however they failed; the worst of them is described.
-    #[test]
-    fn failures_of_all_kinds_count() {
-        let discipline = Discipline {
+    fn discipline() -> Discipline {
+        Discipline {
             name: "d".to_owned(),
             workload: "w".to_owned(),
             about: String::new(),
@@ -491,15 +489,68 @@ mod tests {
             patch: Default::default(),
             starved_after_ns: Some(1_000_000_000),
             machines: Vec::new(),
-        };
-        let judge = Judge {
-            discipline: &discipline,
+        }
+    }
+
+    fn judge(discipline: &Discipline, scale: f64) -> Judge<'_> {
+        Judge {
+            discipline,
             row: None,
             unit: Unit::Plain,
-            scale: 1.0,
+            scale,
             better: Better::Lower,
             rule: Rule::of(Better::Lower),
+        }
+    }
+
+    /// The longest of the workload's own tasks in any run, and whether the end cut that one.
+    #[test]
+    fn waits_are_the_workloads_and_the_longest_counts() {
+        let run = |of: &[(&str, f64)], cut: &[&str]| {
+            let Outcome::Ran { figures, .. } = waits(0.0) else {
+                unreachable!()
+            };
+            let figure = |(group, ns): &(&str, f64)| Figure {
+                group: (*group).to_owned(),
+                value: *ns,
+                ..figures[0].clone()
+            };
+            Outcome::Ran {
+                figures: of.iter().map(figure).collect(),
+                measured: Some(50.0),
+                left_to_chance: true,
+                stuck: None,
+                cut_waits: cut.iter().map(|app| (*app).to_owned()).collect(),
+            }
         };
+        let first = run(
+            &[("kernel", 9e9), ("ui", 1e6), ("db", 3e6), ("machine", 8e9)],
+            &["ui"],
+        );
+        let second = run(&[("ui", 2e6), ("db", 1e6)], &["db"]);
+        let discipline = discipline();
+        let judge = judge(&discipline, 0.01);
+        let entry = judge.entry(&[Some(&second), Some(&first)], &[Some(1.0); 2]);
+        let longest = |ns, app: &str, cut| LongestWait {
+            ns,
+            app: app.to_owned(),
+            cut,
+        };
+        assert_eq!(entry.longest_wait, Some(longest(3e6, "db", false)));
+        let entry = judge.entry(&[Some(&second)], &[Some(1.0)]);
+        assert_eq!(entry.longest_wait, Some(longest(2e6, "ui", false)));
+        let cut = run(&[("ui", 2e6), ("db", 1e6)], &["ui"]);
+        let entry = judge.entry(&[Some(&cut)], &[Some(1.0)]);
+        assert_eq!(entry.longest_wait, Some(longest(2e6, "ui", true)));
+        // Of a query, in the unit that it names.
+        assert_eq!(judge.value(&cut), Some(0.5));
+    }
+
+    /// Seeds count however they failed; the worst of them is described.
+    #[test]
+    fn failures_of_all_kinds_count() {
+        let discipline = discipline();
+        let judge = judge(&discipline, 1.0);
         let ejected = Outcome::Failed {
             how: crate::campaign::How::Ejected,
             what: "at once".to_owned(),
@@ -518,5 +569,14 @@ mod tests {
         let (short, seeds, what) = trouble_of(&[&long, &good, &ejected, &good], &values).unwrap();
         assert_eq!((short.as_str(), seeds), ("ejected", 4));
         assert_eq!(what, "at once; with seed 1: starved 2.00 s");
+        let broken = Outcome::Failed {
+            how: crate::campaign::How::Workload,
+            what: "a deadlock".to_owned(),
+        };
+        let runs = [Some(&broken), Some(&long)];
+        let trouble = judge.trouble(&runs, &[None, Some(1.0)]).unwrap();
+        assert!(trouble.is_schedulers && trouble.seed == 2 && trouble.seeds == [1, 2]);
+        let trouble = judge.trouble(&runs[..1], &[None]).unwrap();
+        assert!(!trouble.is_schedulers, "{}", trouble.what);
     }
 }

@@ -234,6 +234,80 @@ fn table_csv_and_page_agree() {
     );
 }
 
+/// Numbers of the document and of the CSV agree with each other and with the values of the seeds.
+#[test]
+fn numbers_agree_with_the_seeds() {
+    let bench = Bench::new();
+    let document = bench.json(&["-m", "two"]);
+    let csv = stdout(&bench.run(&["-m", "two", "--format", "csv"]));
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let lines: Vec<Vec<&str>> = lines.collect();
+    let field = |line: &[&str], name: &str| -> f64 {
+        let at = header.iter().position(|known| *known == name).unwrap();
+        line[at].parse().unwrap()
+    };
+    let middle = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        (values[2] + values[3]) / 2.0
+    };
+    let seeds = |entry: &Value| -> Vec<f64> {
+        let values = entry["values"].as_array().unwrap().iter();
+        values.map(|value| value.as_f64().unwrap()).collect()
+    };
+    for (contest, workload) in document["contests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(["clicks", "slow"])
+    {
+        let best = seeds(entry(contest, "fifo:slice_ms=10"));
+        let expect = if workload == "slow" {
+            1.0..101.0
+        } else {
+            1000.0..100_000.0
+        };
+        for scheduler in ["fifo:slice_ms=40", "fifo:slice_ms=10"] {
+            let entry = entry(contest, scheduler);
+            let own = seeds(entry);
+            let is = |line: &&Vec<&str>| line[0] == workload && line.contains(&scheduler);
+            let line = lines.iter().find(is).unwrap();
+            let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6 * b.abs().max(1.0), "{a} {b}");
+            near(
+                entry["value"]["median"].as_f64().unwrap(),
+                middle(own.clone()),
+            );
+            near(field(line, "median"), middle(own.clone()));
+            near(
+                field(line, "low"),
+                own.iter().copied().fold(f64::MAX, f64::min),
+            );
+            near(
+                field(line, "high"),
+                own.iter().copied().fold(f64::MIN, f64::max),
+            );
+            let by = middle(own.iter().zip(&best).map(|(a, b)| a - b).collect());
+            near(entry["behind"]["by"]["median"].as_f64().unwrap(), by);
+            near(field(line, "behind"), by);
+            if workload == "clicks" {
+                let times = middle(own.iter().zip(&best).map(|(a, b)| a / b).collect());
+                near(field(line, "times"), times);
+                assert!(expect.contains(&own[0]), "us: {own:?}");
+            } else if scheduler == "fifo:slice_ms=40" {
+                assert!(expect.contains(&own[0]), "percent: {own:?}");
+            }
+            let overhead = entry["overhead_percent"]["median"].as_f64().unwrap();
+            assert!((0.001..50.0).contains(&overhead), "{overhead}");
+        }
+    }
+    let decided = &document["contests"][0]["decision"];
+    let margin = entry(&document["contests"][0], "fifo:slice_ms=40");
+    assert_eq!(decided["margin"], margin["behind"]);
+    let tally = &document["tallies"][0];
+    assert_eq!(tally["worst"], "clicks on two");
+    assert_eq!(tally["worst_by_difference"], "slow on two");
+}
+
 /// The same scheduler under another name is as good as itself, and a single seed decides nothing.
 #[test]
 fn equals_tie_and_a_single_seed_decides_nothing() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Bench, stderr};
+use super::{Bench, CAMPAIGN, stderr, stdout};
 
 /// Files of runs, which lie in folders named by the first letters of their hashes.
 fn results(folder: &Path) -> Vec<PathBuf> {
@@ -139,4 +139,34 @@ fn a_damaged_result_is_reported_and_made_again() {
     assert_eq!(said.matches("it does not count").count(), 3, "{said}");
     assert!(before.stdout == after.stdout);
     assert!(stderr(&bench.run(&args)).is_empty());
+}
+
+/// What a run depends on: a kept result of another duration is another result.
+#[test]
+fn a_changed_duration_is_another_run() {
+    let of = |duration: &str| {
+        let reason = format!("duration = \"{duration}\"\nreason = \"The");
+        CAMPAIGN
+            .replace(", \"fifo:slice_ms=40:slice_ms2=0\"", "")
+            .replace("reason = \"The", &reason)
+    };
+    let bench = Bench::with(&of("2s"));
+    let args = [
+        "-w",
+        "clicks",
+        "-m",
+        "uni",
+        "--seeds",
+        "1",
+        "--results",
+        "out",
+    ];
+    assert!(stdout(&bench.run(&args)).contains("2 runs done"));
+    let text = fs::read_to_string(bench.path("c.toml")).unwrap();
+    fs::write(bench.path("c.toml"), text.replace("\"2s\"", "\"3s\"")).unwrap();
+    let longer = stdout(&bench.run(&args));
+    assert!(
+        longer.contains("2 runs done") && longer.contains(", 0 reused"),
+        "{longer}"
+    );
 }
