@@ -549,6 +549,13 @@ fn a_wait_may_be_cut_by_the_end() {
     assert_eq!(cut(95), (35, true));
 }
 
+/// Creation is no wakeup.
+#[test]
+fn wakeups_are_those_of_sleepers() {
+    let got = play(&shell_and_worker(), 1, 0, 1000, 100);
+    assert_eq!([1, 2, 3].map(|tid| task(&got, tid).wakeups), [1, 2, 0]);
+}
+
 /// In a kernel, a shell has its name from the time at which it takes it, and has that of a thread while it creates it;
 /// what it forks has the shell's until it takes one of its own.
 #[test]

@@ -107,6 +107,8 @@ fn conclusions_are_only_as_strong_as_the_difference() {
         chance.starts_with("The main cause") && chance.ends_with("may be chance."),
         "{chance}"
     );
+    let certain = conclusion(|of| of.difference.interval = Some([-500.0, -300.0]));
+    assert!(!certain.contains("chance"), "{certain}");
     let single = conclusion(|of| of.seeds = 1);
     assert!(single.contains("only once"), "{single}");
     let more = conclusion(|of| {

@@ -3,8 +3,8 @@
 
 mod common;
 
-use tiltyard_measure::{Comparison, compare};
-use tiltyard_report::table::{cell_text, render, render_all};
+use tiltyard_measure::{Comparison, Interval, Unit, compare};
+use tiltyard_report::table::{cell_text, interval_text, render, render_all};
 
 fn pair() -> Comparison {
     compare(&common::runs(1))
@@ -70,6 +70,32 @@ fn identical_runs_have_no_interval() {
     let note = "All 3 to 4 runs identical: the seed changes nothing here, so there is no interval.";
     assert!(text.contains(note), "{text}");
     assert!(!text.contains('±') && !text.contains("% ["), "{text}");
+}
+
+#[test]
+fn intervals_are_a_part_of_the_median_or_a_range() {
+    let text = |unit, median: f64, low: f64, high: f64| {
+        let interval = Interval {
+            median,
+            low,
+            high,
+            coverage_ppm: 968_750,
+            n: 6,
+        };
+        interval_text(unit, &interval)
+    };
+    assert_eq!(text(Unit::TimeNs, 1e6, 0.9e6, 1.2e6), "1.00 ms ± 20 %");
+    assert_eq!(
+        text(Unit::TimeNs, 1e6, 0.5e6, 5e6),
+        "1.00 ms [500 us, 5.00 ms]"
+    );
+    assert_eq!(text(Unit::Count, 0.0, 0.0, 2.0), "0 [0, 2]");
+    assert_eq!(text(Unit::Share, 0.027, 0.021, 0.038), "2.7 % [2.1, 3.8]");
+    assert_eq!(
+        text(Unit::Share, 0.01, 0.0098, 0.0102),
+        "1.0 % [0.98, 1.02]"
+    );
+    assert_eq!(text(Unit::Share, 0.01, 0.01, 0.01), "1.0 %");
 }
 
 #[test]

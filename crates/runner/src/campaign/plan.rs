@@ -134,9 +134,12 @@ impl<'a> Plan<'a> {
             let discipline = &self.campaign.disciplines[entry.discipline];
             let (_, machine, workload) = self.arena.inputs_of(&entry.job);
             let argument = &discipline.workload;
-            let place = |error: Error| match self.campaign.source.file.as_str() {
-                "" => error,
-                file => error.within(file),
+            let place = |error: Error| match (self.campaign.source.file.as_str(), error) {
+                ("", error) => error,
+                (file, Error::Argument { value, what, .. }) => {
+                    Error::input(format!("{file}: workload = \"{value}\": {what}"))
+                }
+                (file, error) => error.within(file),
             };
             workloads::require_cpus(argument, workload, machine).map_err(place)?;
             if discipline.duration.is_none() {
@@ -386,5 +389,7 @@ mod tests {
         ] {
             assert_eq!(size.fill(text), filled, "{text}");
         }
+        let odd = Size { cpus: 5, cores: 5 };
+        assert_eq!(odd.fill("1.5*$cores"), "8", "rounded");
     }
 }

@@ -196,3 +196,27 @@ fn each_chart_has_its_file() {
     assert!(output.status.success());
     assert_eq!(bench.path("charts").read_dir().unwrap().count(), 2);
 }
+
+/// What would only show in a run is refused before the first.
+#[test]
+fn what_cannot_run_is_refused_with_the_file() {
+    let bench = Bench::new();
+    let pinned = "\"job\" : { \"cpus\" : [9],";
+    fs::write(
+        bench.path("w.json"),
+        WORKLOAD.replace("\"job\" : {", pinned),
+    )
+    .unwrap();
+    bench.refuses(
+        &["-w", "clicks", "-m", "uni"],
+        3,
+        &["c.toml: workload = ", "w.json", "[9]"],
+    );
+    let endless = WORKLOAD.replace("\"duration\" : 8", "\"duration\" : -1");
+    fs::write(bench.path("w.json"), endless).unwrap();
+    bench.refuses(
+        &["-w", "clicks", "-m", "uni"],
+        3,
+        &["c.toml", "give it a duration"],
+    );
+}
