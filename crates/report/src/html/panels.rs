@@ -225,7 +225,7 @@ fn arrow(class: &str, base: f64, tip: f64, half: f64, middle: f64) -> String {
 
 fn shortened(name: &str) -> String {
     match name.chars().count() {
-        // What tells variants of a scheduler apart is at the end.
+        // Variants of a scheduler differ at the end.
         letters if letters > LETTERS => {
             let head = name.chars().take(LETTERS / 2 - 1);
             let tail = name.chars().skip(letters - LETTERS / 2);

@@ -32,36 +32,21 @@ impl Engine<'_> {
     /// Adds what this task may still do, and what those may do that it may start.
     pub fn add_reach(&self, id: TaskId, reach: &mut Reach) {
         let cursor = &self.tasks[id.index()].cursor;
-        let mut new = Vec::new();
-        let add = |op: &Op, reach: &mut Reach, new: &mut Vec<u32>| {
-            if let Op::Fork { task } | Op::Spawn { task, .. } = op {
-                new.push(*task as u32);
-            }
-            self.add_wakes(op, Some(id), reach);
-        };
-        let code = self.programs.code[cursor.code as usize].clone();
-        if cursor.is_to_wake()
-            && let Some(Insn::Do(op)) = code.get(cursor.pc.wrapping_sub(1) as usize)
-        {
-            add(op, reach, &mut new);
-        }
-        for at in self.positions(cursor.code, cursor.pc, reach).iter() {
-            if let Insn::Do(op) = &code[*at as usize] {
-                add(op, reach, &mut new);
-            }
-        }
-        while let Some(program) = new.pop() {
-            if !reach.started.insert(program) {
-                continue;
-            }
+        // An operation that is still to wake somebody is already behind.
+        let from = cursor.pc.saturating_sub(cursor.is_to_wake().into());
+        let mut new = vec![(Some(id), cursor.code, from)];
+        while let Some((task, program, from)) = new.pop() {
             let code = self.programs.code[program as usize].clone();
-            for at in self.positions(program, 0, reach).iter() {
-                if let Insn::Do(op) = &code[*at as usize] {
-                    if let Op::Fork { task } | Op::Spawn { task, .. } = op {
-                        new.push(*task as u32);
-                    }
-                    self.add_wakes(op, None, reach);
+            for at in self.positions(program, from, reach).iter() {
+                let Insn::Do(op) = &code[*at as usize] else {
+                    continue;
+                };
+                if let Op::Fork { task } | Op::Spawn { task, .. } = op
+                    && reach.started.insert(*task as u32)
+                {
+                    new.push((None, *task as u32, 0));
                 }
+                self.add_wakes(op, task, reach);
             }
         }
     }
