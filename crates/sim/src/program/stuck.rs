@@ -35,14 +35,7 @@ impl Engine<'_> {
         self.programs.next_search_ns = 2 * self.now;
         let Some(stuck) = self.stuck() else { return };
         if stuck.tasks == u64::from(self.programs.live_awaited) {
-            let others = match stuck.tasks - stuck.waits.len() as u64 {
-                0 => String::new(),
-                more => format!(", and {more} more"),
-            };
-            self.fail(RunError::Workload(format!(
-                "deadlock: {}{others}; only daemons go on",
-                stuck.waits.join(", ")
-            )));
+            self.deadlock_of(&stuck.waits, stuck.tasks as usize, "; only daemons go on");
         }
     }
 
@@ -71,12 +64,17 @@ impl Engine<'_> {
             .iter()
             .take(MAX_NAMED)
             .map(|id| self.describe_wait(*id));
-        let named: Vec<String> = named.collect();
-        let others = match tasks - named.len() {
+        self.deadlock_of(&named.collect::<Vec<_>>(), tasks, "");
+    }
+
+    /// The same with what some of them wait for, and an addition.
+    fn deadlock_of(&mut self, waits: &[String], tasks: usize, addition: &str) {
+        let others = match tasks - waits.len() {
             0 => String::new(),
             more => format!(", and {more} more"),
         };
-        let what = format!("deadlock: {}{others}", named.join(", "));
+        let waits = waits.join(", ");
+        let what = format!("deadlock: {waits}{others}{addition}");
         self.fail(RunError::Workload(what));
     }
 

@@ -130,7 +130,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `loop`: `None` forever.
+    /// `loop`; `None`: forever.
     fn loops(&mut self, member: &Member) -> Option<u64> {
         if matches!(&member.value.kind, NodeKind::Number(number) if number == "-1") {
             return None;
