@@ -384,5 +384,8 @@ mod tests {
             (250_000, 1_000_000)
         );
         assert_eq!(fairness([(0, 0)].into_iter()).jain_ppm, 0);
+        // Of an even number, the upper one of the two in the middle.
+        let four = fairness([(3, 10), (1, 10), (4, 10), (2, 10)].into_iter());
+        assert_eq!(four.share_median_ppm, 300_000);
     }
 }

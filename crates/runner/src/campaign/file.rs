@@ -277,6 +277,7 @@ fn discipline(
     Ok(Discipline {
         name: name_of(source, &table.name, workload.name, &table.workload)?,
         workload: argument.clone(),
+        workload_span: Some(table.workload.span()),
         about: match table.about.is_empty() {
             true => workload.description,
             false => table.about.clone(),

@@ -88,6 +88,8 @@ pub struct Discipline {
     pub name: String,
     /// As for `run -w`.
     pub workload: String,
+    /// Where it is in the campaign's file, if it is from there.
+    pub workload_span: Option<Range<usize>>,
     /// What it stands for; may be empty.
     pub about: String,
     /// `None`: the default metric of `tiltyard explain`.

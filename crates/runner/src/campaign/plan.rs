@@ -134,13 +134,7 @@ impl<'a> Plan<'a> {
             let discipline = &self.campaign.disciplines[entry.discipline];
             let (_, machine, workload) = self.arena.inputs_of(&entry.job);
             let argument = &discipline.workload;
-            let place = |error: Error| match (self.campaign.source.file.as_str(), error) {
-                ("", error) => error,
-                (file, Error::Argument { value, what, .. }) => {
-                    Error::input(format!("{file}: workload = \"{value}\": {what}"))
-                }
-                (file, error) => error.within(file),
-            };
+            let place = |error: Error| self.campaign.of_workload(discipline, error);
             workloads::require_cpus(argument, workload, machine).map_err(place)?;
             if discipline.duration.is_none() {
                 let remedy = "give it a duration, such as 10s";
@@ -171,6 +165,18 @@ impl<'a> Plan<'a> {
 }
 
 impl Campaign {
+    /// Adds where an error about a workload belongs in the campaign's file.
+    fn of_workload(&self, discipline: &Discipline, error: Error) -> Error {
+        match (&discipline.workload_span, error) {
+            (Some(span), Error::Argument { value, what, .. }) => {
+                let what = format!("workload = \"{value}\": {what}");
+                self.source.fault(span.clone(), &what, "")
+            }
+            (Some(_), error) => error.within(&self.source.file),
+            (None, error) => error,
+        }
+    }
+
     /// Adds where an error belongs in the campaign's file: one about a scheduler that the file defines, or about a workload.
     fn of_job(&self, error: Error) -> Error {
         let (value, what) = match &error {

@@ -483,6 +483,7 @@ mod tests {
         Discipline {
             name: "d".to_owned(),
             workload: "w".to_owned(),
+            workload_span: None,
             about: String::new(),
             metric: None,
             duration: None,

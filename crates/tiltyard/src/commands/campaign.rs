@@ -185,6 +185,7 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
         disciplines.push(Discipline {
             name: if is_alone { &workload.name } else { argument }.clone(),
             workload: argument.clone(),
+            workload_span: None,
             about: workload.description.clone(),
             metric: None,
             duration: runs.duration.map(duration::write),
