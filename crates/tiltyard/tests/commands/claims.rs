@@ -217,7 +217,7 @@ fn no_claim_is_vacuous() {
 #[test]
 fn a_sample_of_trials_is_what_comes_out() {
     for (file, flag, size) in [
-        ("specificity.json", "--specificity", 4),
+        ("specificity.json", "--specificity", 2),
         ("presets.json", "--presets", 2),
     ] {
         let mut sample = kept::<Trials>(file);
