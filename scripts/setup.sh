@@ -124,7 +124,8 @@ setup_build() {
 	install $wanted
 }
 
-# The distribution's Rust where it is new enough, else a rustup toolchain, else advice.
+# The distribution's Rust where it is new enough, else what its package of rustup downloads into the home folder, else advice.
+# A rustup that is there already belongs to the user, who may have reasons for an old toolchain.
 setup_rust() {
 	find_cargo >/dev/null && return
 	need=$(rust_wanted)
@@ -134,11 +135,17 @@ setup_rust() {
 		install cargo rustc
 		find_cargo >/dev/null && return
 	fi
-	say "Rust $need or newer is needed; this distribution has ${have:-none}."
-	if candidate rustup >/dev/null; then
-		die "Get it with: $(root_prefix)apt-get install -y rustup && rustup default stable"
+	say "Rust $need or newer is needed; this distribution has ${have:-none}"
+	if command -v rustup >/dev/null; then
+		die "get it with: rustup update stable && rustup default stable; then run this again"
 	fi
-	die "Get it with: curl --proto '=https' -sSf https://sh.rustup.rs | sh -s -- -y"
+	if candidate rustup >/dev/null; then
+		install rustup
+		rustup default stable && find_cargo >/dev/null && return
+		die "rustup could not install Rust $need or newer; see above"
+	fi
+	die "get it with: $(root_prefix)apt-get install -y curl &&" \
+		"curl --proto '=https' -sSf https://sh.rustup.rs | sh -s -- -y; then run this again"
 }
 
 # Until 1.65 Debian numbered cargo 0.66 where rustc was 1.63: "0.x" is always too old.
