@@ -130,12 +130,12 @@ setup_rust() {
 	find_cargo >/dev/null && return
 	need=$(rust_wanted)
 	refresh_lists
-	have=$(candidate cargo)
-	if [ -n "$have" ] && version_at_least_rust "$have" "$need"; then
+	offered=$(candidate cargo)
+	if [ -n "$offered" ] && version_at_least_rust "$offered" "$need"; then
 		install cargo rustc
 		find_cargo >/dev/null && return
 	fi
-	say "Rust $need or newer is needed; this distribution has ${have:-none}"
+	say "Rust $need or newer is needed; this distribution has ${offered:-none}"
 	if command -v rustup >/dev/null; then
 		die "get it with: rustup update stable && rustup default stable; then run this again"
 	fi
