@@ -199,7 +199,7 @@ fn each_chart_has_its_file() {
 
 /// What would only show in a run is refused before the first.
 #[test]
-fn what_cannot_run_is_refused_with_the_file() {
+fn what_cannot_run_is_refused_with_the_line() {
     let bench = Bench::new();
     let pinned = "\"job\" : { \"cpus\" : [9],";
     fs::write(
@@ -210,13 +210,13 @@ fn what_cannot_run_is_refused_with_the_file() {
     bench.refuses(
         &["-w", "clicks", "-m", "uni"],
         3,
-        &["c.toml: workload = ", "w.json", "[9]"],
+        &["c.toml:14: workload = ", "w.json", "[9]"],
     );
     let endless = WORKLOAD.replace("\"duration\" : 8", "\"duration\" : -1");
     fs::write(bench.path("w.json"), endless).unwrap();
     bench.refuses(
         &["-w", "clicks", "-m", "uni"],
         3,
-        &["c.toml", "give it a duration"],
+        &["c.toml:14: workload = ", "give it a duration"],
     );
 }
