@@ -4,8 +4,8 @@
 //! nodes. One more test is about custody.h. A test whose guest, kernel or command is missing reports that and passes.
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: all tests under both kernels, a minute of each
-//! kind of load, all presets. Without the variable, each load lasts a second and each test boots only one of the kernels. Half of the
-//! schedulers get the load; the other half and a fifth of the presets are only verified. A hash of the sources of the schedulers and
+//! kind of load, all presets. Without the variable, each load lasts a second and each test boots only one of the kernels. A third of
+//! the schedulers get the load; the others and a tenth of the presets are only verified. A hash of the sources of the schedulers and
 //! of both arenas decides which.
 
 use std::io::Write;
@@ -56,17 +56,21 @@ fn root() -> PathBuf {
 
 /// Under which kernels the test of this number is done.
 fn kernels(test: u64) -> Vec<&'static str> {
-    if std::env::var_os("TILTYARD_GATE_S").is_some() {
+    if is_whole() {
         return KERNELS.to_vec();
     }
     let index = sample::content().wrapping_add(test) % KERNELS.len() as u64;
     vec![KERNELS[index as usize]]
 }
 
-/// Part number `part` of `of` parts of them, or all.
-fn sampled(mut names: Vec<String>, part: u64, of: u64) -> Vec<String> {
-    if std::env::var_os("TILTYARD_GATE_S").is_none() {
-        let mut at = sample::content().wrapping_add(part);
+fn is_whole() -> bool {
+    std::env::var_os("TILTYARD_GATE_S").is_some()
+}
+
+/// One in so many of them, or all.
+fn sampled(mut names: Vec<String>, of: u64) -> Vec<String> {
+    if !is_whole() {
+        let mut at = sample::content();
         names.retain(|_| {
             at = at.wrapping_add(1);
             at.is_multiple_of(of)
@@ -98,11 +102,17 @@ fn presets(scheduler: &str) -> Vec<String> {
     presets.map(|(name, _)| name).collect()
 }
 
+fn under_load() -> Vec<String> {
+    sampled(schedulers(), 3)
+}
+
+/// Those under load pass them there.
 #[test]
 fn every_scheduler_passes_the_verifiers() {
     let presets = schedulers().iter().flat_map(|name| presets(name)).collect();
-    let mut all = sampled(schedulers(), 0, 2);
-    all.extend(sampled(presets, 0, 5));
+    let mut all = schedulers();
+    all.retain(|name| is_whole() || !under_load().contains(name));
+    all.extend(sampled(presets, 10));
     all.sort();
     all.dedup();
     for kernel in kernels(0) {
@@ -120,12 +130,7 @@ fn every_scheduler_survives_changing_load() {
     let seconds = std::env::var("TILTYARD_GATE_S").unwrap_or("1".to_owned());
     for kernel in kernels(1) {
         let command = ["sh", "-c", STRESS, &seconds];
-        let passed = pass(
-            kernel,
-            environment::MACHINE,
-            &sampled(schedulers(), 1, 2),
-            &command,
-        );
+        let passed = pass(kernel, environment::MACHINE, &under_load(), &command);
         for line in passed
             .said
             .lines()
