@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Of several similar tests that each boot a guest or take minutes, only one runs. Which one depends on a hash of the
-//! sources of the schedulers and of the code that runs them; `TILTYARD_ALL_CASES=1` runs all.
+//! sources of the schedulers and of the code that builds and runs them; `TILTYARD_ALL_CASES=1` runs all.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The folders whose text decides: the schedulers, and both arenas (the simulated machine and real kernels).
-const CONTENT: [&str; 3] = ["schedulers", "crates/sim/src", "crates/kernel/src"];
+/// The folders whose text decides: the schedulers, what builds them, and both arenas (the simulated machine and real kernels).
+const CONTENT: [&str; 4] = [
+    "schedulers",
+    "crates/build/src",
+    "crates/sim/src",
+    "crates/kernel/src",
+];
 
 fn are_all_wanted() -> bool {
     std::env::var_os("TILTYARD_ALL_CASES").is_some()
