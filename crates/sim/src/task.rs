@@ -144,7 +144,7 @@ pub struct ExtTask {
     pub deferred_to: Option<u16>,
     /// Has run, in any class.
     pub ran: bool,
-    /// When it last became runnable or lost the CPU.
+    /// When it last became runnable, lost the CPU or was given other CPUs.
     pub waits_since_ns: u64,
 }
 

@@ -471,6 +471,22 @@ fn starvation_by_design_is_not_a_failure() {
     assert_eq!(starved.count(), 1, "whoever comes second");
 }
 
+/// CPU 1 was idle for most of the run, but until `release` nobody who waits might use it.
+#[test]
+fn idle_cpus_count_from_when_a_task_may_use_them() {
+    let machine = ideal("core:2 pu:1", 1000);
+    let tasks = r#"{ "tasks": {
+        "parent": { "loop": 1, "cpus": [0], "tiltyard": { "spawn": { "task": "hog", "count": 3 } } },
+        "hog": { "instance": 0, "loop": 1, "run": 3000000 },
+        "release": { "loop": 1, "cpus": [1],
+            "tiltyard": { "sleep": 600000, "set_other": { "task": "hog", "cpus": "all" } } } } }"#;
+    let ran = break_on("BREAK=NEVER_PREEMPT", &machine, 1_000_000_000, tasks).expect("an end");
+    let never_ran = ran.summary.tasks.iter();
+    let never_ran = never_ran.filter(|t| t.name.starts_with("hog") && t.runtime_ns == 0);
+    assert_eq!(never_ran.count(), 1, "one on each CPU");
+    assert_eq!(ran.outcome.stranded, None);
+}
+
 /// A CPU that is preempted forever before its task has done anything: the kernel's watchdog would not come by either.
 #[test]
 fn livelock() {

@@ -262,6 +262,8 @@ impl Engine<'_> {
         self.with_task_off(id, DEQ_SAVE | DEQ_NOCLOCK, |engine| {
             let task = &mut engine.tasks[id.index()];
             task.set_cpus(Rc::new(set));
+            // That other CPUs were idle before concerns nobody.
+            task.ext.waits_since_ns = engine.now;
             engine.report_affinity(id);
             if engine.ext.enabled && engine.tasks[id.index()].class == Class::Ext {
                 engine.ext_set_cpumask(id);

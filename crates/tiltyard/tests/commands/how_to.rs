@@ -279,6 +279,21 @@ fn a_difference_is_explained() {
     assert!(do_page("docs/how-to/explain-a-difference.md") >= 2);
 }
 
+/// Its comparisons in the simulated machine, but for the one with ten seeds, which takes minutes.
+#[test]
+fn the_runs_of_the_readme_succeed() {
+    let folder = folder();
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let lines = readme.lines().filter_map(|line| line.split(" #").next());
+    let runs = lines.filter(|line| line.starts_with("tiltyard run ") && !line.contains("--seeds"));
+    let runs: Vec<&str> = runs.collect();
+    assert!(runs.len() >= 6, "{runs:?}");
+    for command in runs {
+        let (code, said) = run(folder.path(), command);
+        assert_eq!(code, 0, "{command}\n{said}");
+    }
+}
+
 /// Each page is either run by a test of this file or gives its reason.
 #[test]
 fn no_page_is_forgotten() {
