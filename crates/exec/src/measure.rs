@@ -176,6 +176,10 @@ impl Class {
         let first = self.first_ns.load(Relaxed);
         if first == 0 || start_ns < first - 1 {
             let earlier = |seen: u64| (seen == 0 || start_ns < seen - 1).then_some(start_ns + 1);
+            #[allow(
+                deprecated,
+                reason = "its new name, try_update, is younger than Rust 1.91"
+            )]
             let _ = self.first_ns.fetch_update(Relaxed, Relaxed, earlier);
         }
         self.last_ns.fetch_max(end_ns, Relaxed);

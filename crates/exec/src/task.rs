@@ -234,6 +234,10 @@ impl<'a> Task<'a> {
                 let counter = self.resolve(counter);
                 let take = |left: u64| left.checked_sub(1);
                 let counter = &self.world.counters[counter];
+                #[allow(
+                    deprecated,
+                    reason = "its new name, try_update, is younger than Rust 1.91"
+                )]
                 while counter.fetch_update(SeqCst, SeqCst, take).is_ok() {
                     if self.all(body) == Flow::Exit {
                         return Flow::Exit;
@@ -346,6 +350,10 @@ impl<'a> Task<'a> {
             at_ns
         } else {
             let shared = &self.world.timers[timer];
+            #[allow(
+                deprecated,
+                reason = "its new name, try_update, is younger than Rust 1.91"
+            )]
             let old_ns = shared.fetch_update(SeqCst, SeqCst, |base_ns| Some(next(base_ns).1));
             next(old_ns.unwrap_or_default()).0
         };
