@@ -42,4 +42,6 @@ cat "$logs/kernel"
 awk '/^test result:/ { passed += $4; failed += $6; skipped += $8 }
 	END { printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped }' \
 	"$logs/kernel" "$logs/others" "$logs/docs"
+# A test program that crashed has no result to count: cargo names it.
+sed -n 's/^    \(`-p .*`\)$/tests: failed: cargo test \1/p' "$logs/kernel" "$logs/others" "$logs/docs" | tr -d '`'
 exit "$failed"
