@@ -193,8 +193,14 @@ impl Environment {
     }
 
     /// What schedulers get without asking, by the names of their variables.
-    pub(crate) fn usual() -> Environment {
+    pub fn usual() -> Environment {
         toml::from_str(include_str!("usual.toml")).expect("a test reads it")
+    }
+
+    /// Whether it gives this variable or array a value.
+    pub fn gives(&self, name: &str) -> bool {
+        let arrays = self.arrays.values();
+        self.set.contains_key(name) || arrays.into_iter().any(|named| named.contains_key(name))
     }
 
     pub fn is_empty(&self) -> bool {

@@ -256,6 +256,12 @@ impl Explanation {
     /// How to read the shares, one sentence each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut all = Vec::new();
+        if !self.causes.is_empty() {
+            all.push(
+                "part: share of the difference; alone: by how much it shrinks if only this mechanism is switched off."
+                    .to_owned(),
+            );
+        }
         if self.is_default {
             all.push(format!(
                 "{} is the default metric here; --metric NAME explains another.",

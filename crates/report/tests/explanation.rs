@@ -73,6 +73,7 @@ preemption (a, b): what preemption <does>
 switch (machine): what switch <does>
 noise (machine): what noise <does>
 
+part: share of the difference; alone: by how much it shrinks if only this mechanism is switched off.
 Left out: something.
 ";
     assert_eq!(text(&sample(), 100), expected);

@@ -147,7 +147,7 @@ fn file(argument: &str) -> Result<Option<PathBuf>, Error> {
     }
     let own = nearest::own_file(&["toml", "xml"].map(|end| format!("{argument}.{end}")));
     let names = names()?;
-    let hint = own.unwrap_or_else(|| nearest::hint(argument, &names));
+    let hint = own.unwrap_or_else(|| nearest::hint_of_listed(argument, &names, "machines"));
     let file = data::no_file(file);
     let what = format!("no such machine, and {file}; {hint}");
     Err(Error::argument("machine", argument, what))

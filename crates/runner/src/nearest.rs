@@ -17,8 +17,41 @@ const FEW: usize = 40;
 /// Most names in one "did you mean".
 const CHOICE: usize = 5;
 
-/// ` did you mean X?`, or the list of all names, or that there are none: the remedy in an error.
+/// The remedy in an error: `did you mean X?`, or the list of all names, or that there are none.
 pub fn hint(typed: &str, known: &[String]) -> String {
+    if let Some(question) = question(typed, known) {
+        return question;
+    }
+    match known {
+        [] => "there are none".to_owned(),
+        _ if known.len() <= FEW => format!("there are {}", known.join(", ")),
+        _ => {
+            let names: Vec<&str> = known.iter().map(String::as_str).collect();
+            format!(
+                "the nearest are {}",
+                closest(typed, &names, CHOICE).join(", ")
+            )
+        }
+    }
+}
+
+/// The same for names that `tiltyard list WHAT` lists; few of them are named, and only if they have a word of what was typed.
+pub fn hint_of_listed(typed: &str, known: &[String], what: &str) -> String {
+    if let Some(question) = question(typed, known) {
+        return question;
+    }
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    let mut near = closest(typed, &names, CHOICE);
+    near.retain(|name| words(typed).any(|word| words(name).any(|own| own == word)));
+    let all = format!("tiltyard list {what} shows all {}", known.len());
+    match near[..] {
+        [] => all,
+        _ => format!("the nearest are {}; {all}", near.join(", ")),
+    }
+}
+
+/// `did you mean X?`, if a name may be intended.
+fn question(typed: &str, known: &[String]) -> Option<String> {
     let begin: Vec<&str> = known
         .iter()
         .map(String::as_str)
@@ -29,22 +62,13 @@ pub fn hint(typed: &str, known: &[String]) -> String {
         .map(String::as_str)
         .filter(|name| typed.len() > 2 && name.contains(typed))
         .collect();
-    match nearest(typed, known.iter().map(String::as_str)) {
-        _ if (1..=CHOICE).contains(&begin.len()) => {
-            format!("did you mean {}?", begin.join(" or "))
-        }
-        Some(name) => format!("did you mean {name}?"),
-        None if (1..=CHOICE).contains(&contain.len()) => {
-            format!("did you mean {}?", contain.join(" or "))
-        }
-        None if known.is_empty() => "there are none".to_owned(),
-        None if known.len() <= FEW => format!("there are {}", known.join(", ")),
-        None => {
-            let names: Vec<&str> = known.iter().map(String::as_str).collect();
-            let (near, all) = (closest(typed, &names, CHOICE).join(", "), known.len());
-            format!("the nearest are {near}; tiltyard list shows all {all}")
-        }
-    }
+    let meant = match nearest(typed, known.iter().map(String::as_str)) {
+        _ if (1..=CHOICE).contains(&begin.len()) => begin,
+        Some(name) => vec![name],
+        None if (1..=CHOICE).contains(&contain.len()) => contain,
+        None => return None,
+    };
+    Some(format!("did you mean {}?", meant.join(" or ")))
 }
 
 /// The remedy for a user who left out a file's extension: the first of `files` that exists.
@@ -59,13 +83,15 @@ fn begins_with(name: &str, typed: &str) -> bool {
     begin.is_some_and(|begin| begin.eq_ignore_ascii_case(typed))
 }
 
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|c| "_. -/".contains(c))
+}
+
 /// The nearest of `known`, `most` of them, however far: first those with most of the typed words.
 pub fn closest<'a>(typed: &str, known: &[&'a str], most: usize) -> Vec<&'a str> {
-    let is_separator = |c: char| "_. -".contains(c);
-    let words: Vec<&str> = typed.split(is_separator).collect();
     let missing = |name: &str| {
-        let lacks = |word: &&&str| !name.split(is_separator).any(|own| own == **word);
-        words.iter().filter(lacks).count()
+        let lacks = |word: &&str| !words(name).any(|own| own == *word);
+        words(typed).filter(lacks).count()
     };
     let mut names = known.to_vec();
     names.sort_by_key(|name| (missing(name), distance(typed, name), *name));
@@ -104,6 +130,18 @@ mod tests {
             "there are base_slice, busy_factor, wakeup_gran",
             "two letters say too little"
         );
+    }
+
+    #[test]
+    fn of_many_names_those_with_a_typed_word_are_named() {
+        let known = ["suite/hackbench", "tbench", "loop-1k"].map(str::to_owned);
+        let hint = |typed| hint_of_listed(typed, &known, "workloads");
+        assert_eq!(
+            hint("hackbench-of-my-own.json"),
+            "the nearest are suite/hackbench; tiltyard list workloads shows all 3"
+        );
+        assert_eq!(hint("nothere.json"), "tiltyard list workloads shows all 3");
+        assert_eq!(hint("tbensh"), "did you mean tbench?");
     }
 
     #[test]

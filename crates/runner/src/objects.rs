@@ -4,6 +4,7 @@
 use std::fs;
 
 use tiltyard_build::{BpfObject, Builder, BuilderOptions, Source, default_cache_dir};
+use tiltyard_environment::Environment;
 use tiltyard_kernel::{Counter, SchedulerJob, Tunable};
 use tiltyard_model::Machine;
 use tiltyard_native::object::GlobalKind;
@@ -127,6 +128,13 @@ pub(crate) fn values(
     set.iter().map(value).collect()
 }
 
+/// The tunables that users set: not those that come from the machine, nor the switch of the probes.
+fn of_users(object: &Object) -> impl Iterator<Item = String> {
+    let usual = Environment::usual();
+    let names = object.tunables.keys().cloned();
+    names.filter(move |name| !usual.gives(name) && name != "tilt_probes_on")
+}
+
 /// The value typed for a tunable, if it exists: a number, or the first elements of an array
 /// separated by slashes.
 fn tunable(
@@ -142,7 +150,7 @@ fn tunable(
         return Err(error(what));
     }
     let Some(global) = object.tunables.get(name) else {
-        let known: Vec<String> = object.tunables.keys().cloned().collect();
+        let known: Vec<String> = of_users(object).collect();
         return Err(error(format!(
             "no tunable {name}; {}",
             nearest::hint(name, &known)

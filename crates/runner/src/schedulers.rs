@@ -318,15 +318,22 @@ pub fn choose(argument: &str) -> Result<Choice, Error> {
     })
 }
 
-/// [`choose`] for several that are compared; `all` means each shipped one.
+/// [`choose`] for several that are compared; `all` means each shipped one that is not named besides.
 pub fn choose_all(arguments: &[String]) -> Result<Vec<Choice>, Error> {
-    let mut choices = Vec::new();
+    let mut choices: Vec<Choice> = Vec::new();
     for argument in arguments {
         let shipped = match argument.as_str() {
-            "all" => names()?,
+            "all" => {
+                let mut names = names()?;
+                names.retain(|name| !arguments.contains(name));
+                names
+            }
             _ => vec![argument.clone()],
         };
         for argument in shipped {
+            if choices.iter().any(|other| other.argument == argument) {
+                return Err(unknown(&argument, "it is named twice".to_owned()));
+            }
             choices.push(choose(&argument)?);
         }
     }
@@ -372,6 +379,9 @@ pub fn split(argument: &str) -> (&str, &str) {
     }
 }
 
+/// About a file that is no scheduler's source.
+const NO_SOURCE: &str = "a scheduler's source is C; name a file that ends in .bpf.c";
+
 /// Source and preset values of a name or path.
 fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), Error> {
     let folder = data::folder()?.join("schedulers");
@@ -379,8 +389,7 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
         let path = PathBuf::from(name);
         return match path.is_file() {
             true if path.extension().is_none_or(|extension| extension != "c") => {
-                let what = "a scheduler's source is C; name a file that ends in .bpf.c";
-                Err(unknown(argument, what.to_owned()))
+                Err(unknown(argument, NO_SOURCE.to_owned()))
             }
             true => {
                 in_use::is_read(&path);
@@ -409,7 +418,10 @@ fn find(argument: &str, name: &str) -> Result<(PathBuf, Vec<(String, String)>), 
         Some((tunable, value)) => {
             format!("write tunables after a scheduler's name: NAME:{tunable}={value}")
         }
-        None => own_source(name).unwrap_or_else(|| nearest::hint(name, &known)),
+        None if Path::new(name).is_file() => return Err(unknown(argument, NO_SOURCE.to_owned())),
+        None => {
+            own_source(name).unwrap_or_else(|| nearest::hint_of_listed(name, &known, "schedulers"))
+        }
     };
     let what = format!("no scheduler or preset has this name; {hint}");
     Err(unknown(argument, what))
@@ -518,6 +530,10 @@ mod tests {
         assert_eq!(labels(&["fifo", &own]), ["fifo", own.as_str()]);
         assert_eq!(labels(&["rr", &own]), ["rr", "fifo"]);
         assert_eq!(labels(&["all"]), names().unwrap());
+        assert_eq!(labels(&["all", "fifo"]).len(), names().unwrap().len());
+        let twice = ["rr", "fifo", "rr"].map(str::to_owned);
+        let refused = choose_all(&twice).unwrap_err().to_string();
+        assert_eq!(refused, "scheduler rr: it is named twice");
     }
 
     #[test]

@@ -76,7 +76,11 @@ pub fn require(built: &Built, progress: &dyn Progress) -> Result<String, Error> 
 
 /// One line for a user's own scheduler that no verifier has accepted so far.
 pub fn hint(built: &Built) -> Option<String> {
-    let shipped = data::folder().ok()?.join("schedulers");
+    let shipped = data::folder()
+        .ok()?
+        .join("schedulers")
+        .canonicalize()
+        .ok()?;
     let source = built.choice.source.canonicalize().ok()?;
     if source.starts_with(shipped) || mark(&built.object.key)?.is_file() {
         return None;

@@ -85,7 +85,8 @@ pub fn path(argument: &str) -> Result<PathBuf, Error> {
     if file.is_file() {
         return Ok(file.to_owned());
     }
-    let (file, hint) = (data::no_file(file), nearest::hint(argument, &names));
+    let hint = nearest::hint_of_listed(argument, &names, "campaigns");
+    let file = data::no_file(file);
     Err(Error::Request(format!(
         "{argument}: no such campaign, and {file}; {hint}"
     )))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard run`: schedulers side by side on one workload in the simulated machine.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Mutex;
@@ -402,7 +403,7 @@ fn gather(
     for scheduler in built {
         let label = &scheduler.choice.label;
         let (mut runs, mut views) = (Vec::new(), Vec::new());
-        let mut what = None;
+        let (mut what, mut said, mut alike) = (None, BTreeSet::new(), Vec::new());
         for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
             match cell {
                 Ok(done) => {
@@ -425,19 +426,12 @@ fn gather(
                         let outcome = error.outcome();
                         all.lines_printed += outcome.map_or(0, |outcome| outcome.lines_printed);
                     }
-                    let files = files_of_failed(args, &error);
-                    let mut failure = Failure::from(error);
-                    let argument = slice::from_ref(&scheduler.choice.argument);
-                    let repeat = repeat_line(args, argument, Some(*seed));
-                    let line = failure.faults.first().and_then(|f| f.line.lines().next());
-                    what.get_or_insert_with(|| line.unwrap_or_default().to_owned());
-                    for fault in &mut failure.faults {
-                        fault.line = format!(
-                            "{label}, seed {seed}: {}\n{files}Repeat  {repeat}",
-                            fault.line
-                        );
+                    let (failure, line) = failed_run(args, &scheduler.choice, *seed, error);
+                    match said.insert(without_numbers(&line)) {
+                        true => note(first_failure, &failure),
+                        false => alike.push(seed.to_string()),
                     }
-                    note(first_failure, &failure);
+                    what.get_or_insert(line);
                     all.failures.push(serde_json::json!({
                         "scheduler": label,
                         "seed": seed,
@@ -445,6 +439,13 @@ fn gather(
                     }));
                 }
             }
+        }
+        if !alike.is_empty() {
+            let word = if alike.len() == 1 { "seed" } else { "seeds" };
+            say!(
+                "tiltyard: {label}: the same with {word} {}",
+                alike.join(", ")
+            );
         }
         if let Some(what) = what {
             let count = match (seeds.len() - runs.len(), seeds.len()) {
@@ -460,6 +461,25 @@ fn gather(
         }
     }
     all
+}
+
+/// The failure of one run with the command that repeats it, and in one line what failed.
+fn failed_run(args: &Args, choice: &Choice, seed: u64, error: Error) -> (Failure, String) {
+    let files = files_of_failed(args, &error);
+    let mut failure = Failure::from(error);
+    let repeat = repeat_line(args, slice::from_ref(&choice.argument), Some(seed));
+    let line = failure.faults.first().and_then(|f| f.line.lines().next());
+    let line = line.unwrap_or_default().to_owned();
+    for fault in &mut failure.faults {
+        let (label, what) = (&choice.label, &fault.line);
+        fault.line = format!("{label}, seed {seed}: {what}\n{files}Repeat  {repeat}");
+    }
+    (failure, line)
+}
+
+/// What errors have in common that only differ in times and amounts.
+fn without_numbers(line: &str) -> String {
+    line.replace(|c: char| c.is_ascii_digit(), "")
 }
 
 /// The command that repeats these runs, without options that only choose where results go.

@@ -226,6 +226,25 @@ fn failures_are_in_the_json_too() {
     assert!(how["dump"].as_str().unwrap().contains("scx_state=ENABLED"));
 }
 
+/// JSON has each of them.
+#[test]
+fn failures_that_differ_in_numbers_only_are_told_once() {
+    let misplaced = mine(&[(
+        "RUNNING",
+        r#"if (p->comm[0] != 'h')
+		scx_bpf_error("at %llu", scx_bpf_now());"#,
+    )]);
+    let output = misplaced.run(&["--seeds", "3", "--format", "json"]);
+    let (stdout, stderr) = texts(&output);
+    assert_eq!(stderr.matches("Repeat").count(), 1, "{stderr}");
+    assert!(
+        stderr.contains("mine: the same with seeds 2, 3\n"),
+        "{stderr}"
+    );
+    let all: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(all["failures"].as_array().unwrap().len(), 3);
+}
+
 #[test]
 fn what_user_space_would_have_done_is_missing() {
     let unset = mine(&[(
