@@ -332,7 +332,7 @@ pub fn choose_all(arguments: &[String]) -> Result<Vec<Choice>, Error> {
         };
         for argument in shipped {
             if choices.iter().any(|other| other.argument == argument) {
-                return Err(unknown(&argument, "it is named twice".to_owned()));
+                return Err(unknown(&argument, "given twice; keep one".to_owned()));
             }
             choices.push(choose(&argument)?);
         }
@@ -533,7 +533,7 @@ mod tests {
         assert_eq!(labels(&["all", "fifo"]).len(), names().unwrap().len());
         let twice = ["rr", "fifo", "rr"].map(str::to_owned);
         let refused = choose_all(&twice).unwrap_err().to_string();
-        assert_eq!(refused, "scheduler rr: it is named twice");
+        assert_eq!(refused, "scheduler rr: given twice; keep one");
     }
 
     #[test]

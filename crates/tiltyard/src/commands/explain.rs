@@ -77,13 +77,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         );
         return Err(Failure::usage(line));
     };
-    if a.argument == b.argument {
-        let line = format!(
-            "--scheduler: {} is given twice; name two that differ",
-            a.argument
-        );
-        return Err(Failure::usage(line));
-    }
     let (workload, text) = args.runs.load_workload()?;
     let machine = machines::load(&args.runs.machine)?;
     workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
