@@ -102,6 +102,9 @@ fn a_tunable_that_is_none_ends_it_before_anything_runs() {
             "fifo,fifo:slice_ms=-5",
             "does not fit tunable 'slice_ms': it takes 0 to ",
         ),
+        // Neither the machine's values nor the switch of the probes.
+        ("fifo,rr:typo=0", "no tunable typo; there are slice_ms\n"),
+        ("fifo,ule:typo=0", "mode, preempt_thresh, prevcpu"),
         ("fifo,eevdf:next_buddy=2", "it takes true or false"),
         (
             "fifo,ule:nr_rescued=1",
