@@ -150,8 +150,9 @@ pub fn findings_figures(findings: &Findings) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for chapter in &findings.chapters {
         let numbered = plots::files(chapter).into_iter().enumerate();
-        let name = |i| format!("{}-{}", file_name(&chapter.title), i + 1);
-        all.extend(numbered.map(|(i, svg)| (name(i), svg)));
+        // Figures of one name may occur twice, so they are numbered, too.
+        let name = |i, figure| file_name(&format!("{} {} {figure}", chapter.title, i + 1));
+        all.extend(numbered.map(|(i, (figure, svg))| (name(i, figure), svg)));
     }
     all
 }

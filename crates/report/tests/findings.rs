@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use tiltyard_report::findings::{
     Chapter, Findings, Plot, PlotKind, PlotPoint, Section, Source, Statement, StatementOutcome,
 };
-use tiltyard_report::html::render_findings;
+use tiltyard_report::html::{findings_figures, render_findings};
 
 fn statement(id: &str, outcome: StatementOutcome) -> Statement {
     Statement {
@@ -183,6 +183,19 @@ fn a_figure_without_points_says_so() {
     assert_eq!(
         charts[0]["series"][1]["y"],
         serde_json::json!([null, 2.0, null])
+    );
+}
+
+/// Of two figures of one name neither is lost.
+#[test]
+fn files_are_named_by_chapter_and_figure() {
+    let names: Vec<String> = findings_figures(&findings())
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(
+        names,
+        ["an-experiment-1-figure-1", "an-experiment-2-figure-1"]
     );
 }
 

@@ -47,8 +47,8 @@ fn slice_by_slice(chapter: &Chapter, data: &mut Vec<serde_json::Value>) -> Strin
     )
 }
 
-/// Its figures as SVG files.
-pub fn files(chapter: &Chapter) -> Vec<String> {
+/// Its figures: names and SVG files.
+pub fn files(chapter: &Chapter) -> Vec<(&str, String)> {
     let plots = chapter.plots.iter().filter(|plot| !plot.points.is_empty());
     let file = |plot| {
         let names = series(plot);
@@ -61,7 +61,7 @@ pub fn files(chapter: &Chapter) -> Vec<String> {
             }
         }
     };
-    plots.map(file).collect()
+    plots.map(|plot| (plot.name.as_str(), file(plot))).collect()
 }
 
 /// The names of the series, in the order in which they occur.
