@@ -46,6 +46,7 @@ pub fn hint_of_listed(typed: &str, known: &[String], what: &str) -> String {
     let all = format!("tiltyard list {what} shows all {}", known.len());
     match near[..] {
         [] => all,
+        [one] => format!("the nearest is {one}; {all}"),
         _ => format!("the nearest are {}; {all}", near.join(", ")),
     }
 }
@@ -138,7 +139,7 @@ mod tests {
         let hint = |typed| hint_of_listed(typed, &known, "workloads");
         assert_eq!(
             hint("hackbench-of-my-own.json"),
-            "the nearest are suite/hackbench; tiltyard list workloads shows all 3"
+            "the nearest is suite/hackbench; tiltyard list workloads shows all 3"
         );
         assert_eq!(hint("nothere.json"), "tiltyard list workloads shows all 3");
         assert_eq!(hint("tbensh"), "did you mean tbench?");

@@ -39,6 +39,7 @@ const MUTATIONS: &[Mutation] = &[
     ["a new nice value makes nobody choose again", "o1.bpf.c", "\tif (change(i, static_prio, p->policy == POLICY_BATCH || p->policy == POLICY_IDLE) > 0)", "\tif (change(i, static_prio, p->policy == POLICY_BATCH || p->policy == POLICY_IDLE) < 0)", "nice_values_move_tasks_within_their_array"],
     ["who leaves the class stays queued", "o1.bpf.c", "\tif (i)\n\t\tdepart(i, scx_bpf_now(), LEAVE_QUEUE);", "\tif (i)\n\t\tdepart(i, scx_bpf_now(), LEAVE_HANDS);", "tasks_leave"],
     ["starved a tick too early", "turns.h", "if (waited > par.starvation_limit * c->rq.nr_running)", "if (waited >= par.starvation_limit * c->rq.nr_running)", "ticks"],
+    ["a cap is over at its last tick", "turns.h", "waited <= par.starvation_cap", "waited < par.starvation_cap", "a_cap_is_over_a_tick_after_it"],
     ["equals of an expired task expire, too", "turns.h", "curr->static_prio > c->rq.best_expired_prio", "curr->static_prio >= c->rq.best_expired_prio", "ticks"],
     ["each slice that is over begins the wait again", "turns.h", "\tif (!c->expired_timestamp)\n\t\tc->expired_timestamp = tick;", "\tc->expired_timestamp = tick;", "ticks"],
     ["later slices return to the parent", "turns.h", "\tt->first_time_slice = false;\n", "", "forks"],
@@ -106,7 +107,7 @@ const TESTS: &[(&str, fn())] = named! {
     decisions: choices, exits, forks, priorities, ticks;
     multicore: a_task_that_is_back_in_custody_keeps_its_place, balancing;
     traces: schedules;
-    turns: a_changed_task_passes_a_preemption_on, a_child_that_sleeps_gives_nothing_back,
+    turns: a_cap_is_over_a_tick_after_it, a_changed_task_passes_a_preemption_on, a_child_that_sleeps_gives_nothing_back,
         a_dry_cpu_looks_again_after_a_turn, a_sync_wakeup_counts_once, an_idle_cpu_is_called_without_preemption,
         at_first_nobody_has_expired, the_last_task_calls_its_cpu, who_takes_the_cpu_unchosen_begins_a_turn,
         who_yields_without_the_cpu_does_not_expire;

@@ -13,6 +13,21 @@ pub fn at_first_nobody_has_expired() {
     assert_eq!([0, 1].map(|cpu| w.cpu(cpu).best_expired), [140; 2]);
 }
 
+/// Expired tasks that have waited for as long as the guard for real kernels allows starve a tick later, if one task is runnable
+/// and the limit without the guard is a second.
+#[test]
+pub fn a_cap_is_over_a_tick_after_it() {
+    let starved = [500, 501].map(|waited| {
+        let mut w = World::new(1, &[("starvation_cap_ms", 500)]);
+        let hog = w.task(0);
+        w.runs(hog, 0);
+        let now = w.now();
+        w.m.set_cpu(0, hog, 1, 140, now);
+        w.m.call("t_tick", &[0, 1 + waited, now])[3]
+    });
+    assert_eq!(starved, [0, 1]);
+}
+
 /// A task that gets the CPU without having been chosen drives off the one that had it: that is charged, and the preemption that
 /// was asked for is over.
 #[test]
