@@ -318,7 +318,7 @@ pub fn choose(argument: &str) -> Result<Choice, Error> {
     })
 }
 
-/// [`choose`] for several that are compared; `all` means each shipped one that is not named besides.
+/// [`choose`] for several that are compared; `all` means each shipped one that is not also named.
 pub fn choose_all(arguments: &[String]) -> Result<Vec<Choice>, Error> {
     let mut choices: Vec<Choice> = Vec::new();
     for argument in arguments {
