@@ -190,7 +190,10 @@ fn probes(runs: &[Summary]) -> Option<String> {
         .filter_map(app)
         .take(MAX_NAMED)
         .collect();
-    Some(format!("mean {name} and its range: {}", apps.join(", ")))
+    Some(format!(
+        "mean of reported {name} and its range: {}",
+        apps.join(", ")
+    ))
 }
 
 /// How the CPUs spent their time and why they changed hands.

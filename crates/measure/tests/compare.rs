@@ -94,7 +94,7 @@ fn why_says_only_what_was_measured() {
     assert_eq!(
         got.why[0],
         "Under unfair hog was starved (its only task): longest wait 2.02 s, total 2.02 s; \
-         server preempted hog tasks once, 100 % of all preemptions; mean penalty and its range: hog 99 \
+         server preempted hog tasks once, 100 % of all preemptions; mean of reported penalty and its range: hog 99 \
          (99..99), server 3 (3..3); the CPU was busy with tasks 100 % of the time, 4 switches, 50.0 % of them because a task \
          went to sleep."
     );

@@ -63,6 +63,10 @@ pub struct Cause {
 /// Below this part of the larger value there is no difference to explain: where comparisons call values the same.
 const SMALL: f64 = 0.01;
 
+/// What to try if the listed mechanisms are not the cause.
+const NEXT: &str =
+    "Compare one of them with itself under another tunable (tiltyard show NAME lists them).";
+
 impl Cause {
     /// "ule, cfs".
     pub(crate) fn owners(&self) -> String {
@@ -90,12 +94,13 @@ impl Explanation {
     }
 
     /// The cause with the largest share in the direction of the difference. `None` if there is hardly a difference, or if
-    /// more of it remains with everything switched off.
+    /// more of it remains with everything switched off, or even more than all of it: then they reduce it together.
     pub fn main_cause(&self) -> Option<&Cause> {
         let part = |cause: &Cause| self.part(cause.share.value);
         let causes = self.causes.iter().filter(|c| part(c) > Some(0.0));
         let largest = causes.max_by(|a, b| a.share.value.abs().total_cmp(&b.share.value.abs()));
-        largest.filter(|cause| !self.is_small() && part(cause) >= self.part(self.remainder.value))
+        let rest = self.part(self.remainder.value);
+        largest.filter(|cause| !self.is_small() && part(cause) >= rest && rest <= Some(1.0))
     }
 
     fn is_small(&self) -> bool {
@@ -151,7 +156,7 @@ impl Explanation {
             return match rest {
                 rest if rest > 1.0 => self.against(rest),
                 rest if rest > 0.5 => format!(
-                    "Most of the difference has other causes: {} of it remains with all listed mechanisms switched off.",
+                    "Most of the difference has other causes: {} of it remains with all listed mechanisms switched off. {NEXT}",
                     units::share(rest)
                 ),
                 rest => format!(
@@ -201,7 +206,7 @@ impl Explanation {
             format!(", {} most of all", cause.name)
         });
         format!(
-            "Its cause is not among these: they reduce the difference{most}. With all of them switched off it is {} times as large.",
+            "Its cause is not among these: they reduce the difference{most}. With all of them switched off it is {} times as large. {NEXT}",
             units::plain(rest)
         )
     }

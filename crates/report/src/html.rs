@@ -117,7 +117,7 @@ pub fn render(input: &ReportInput) -> String {
             ("preemptions", "Preemptions"),
             ("overhead", "Overhead"),
             ("tasks", "Tasks"),
-            ("everything", "All figures"),
+            ("everything", "All metrics"),
             ("words", "Glossary"),
         ],
         body_html,

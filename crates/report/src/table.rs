@@ -52,12 +52,15 @@ pub fn interval_text(unit: Unit, cell: &Interval) -> String {
     }
     // Of a share, "± 3 %" could be points or a part of it.
     if unit == Unit::Share {
-        let ends = |decimals: usize| {
-            [cell.low, cell.high].map(|end| format!("{:.decimals$}", end * 100.0))
+        let percent = |decimals: usize| {
+            [cell.low, cell.median, cell.high].map(|of| format!("{:.decimals$}", of * 100.0))
         };
-        let [low, high] = match ends(1) {
-            [low, high] if low == high => ends(2),
-            ends => ends,
+        let (value, low, high) = match percent(1) {
+            [low, _, high] if low != high => (value, low, high),
+            _ => {
+                let [low, median, high] = percent(2);
+                (format!("{median} %"), low, high)
+            }
         };
         return format!("{value} [{low}, {high}]");
     }
@@ -128,7 +131,7 @@ pub fn effect_note(comparison: &Comparison) -> String {
         None => String::new(),
     };
     format!(
-        "Against {first}: by how much a figure is larger,{interval} and Cliff's delta: \
+        "Against {first}: by how much a metric is larger,{interval} and Cliff's delta: \
          1 or -1 when the runs of the two do not mix, 0 when they mix evenly."
     )
 }

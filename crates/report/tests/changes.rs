@@ -45,7 +45,7 @@ fn the_richest_layout_that_fits_is_taken() {
         let words: Vec<&str> = line.split_whitespace().collect();
         (words.join(" "), text)
     };
-    let (wide, text) = head(140);
+    let (wide, text) = head(142);
     assert_eq!(wide, "A B change interval delta p");
     assert!(text.contains('±') && text.contains("Cliff's"), "{text}");
     let (narrow, text) = head(80);

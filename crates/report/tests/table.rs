@@ -92,8 +92,9 @@ fn intervals_are_a_part_of_the_median_or_a_range() {
     assert_eq!(text(Unit::Count, 0.0, 0.0, 2.0), "0 [0, 2]");
     assert_eq!(text(Unit::Share, 0.027, 0.021, 0.038), "2.7 % [2.1, 3.8]");
     assert_eq!(
-        text(Unit::Share, 0.01, 0.0098, 0.0102),
-        "1.0 % [0.98, 1.02]"
+        text(Unit::Share, 0.0066, 0.0065, 0.0068),
+        "0.66 % [0.65, 0.68]",
+        "the median lies inside"
     );
     assert_eq!(text(Unit::Share, 0.01, 0.01, 0.01), "1.0 %");
 }
@@ -160,7 +161,7 @@ fn differences_to_the_first_have_interval_and_rank() {
     );
     let note = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        note.contains("Against first: by how much a figure is larger, its 90.0 % interval"),
+        note.contains("Against first: by how much a metric is larger, its 90.0 % interval"),
         "{note}"
     );
 }

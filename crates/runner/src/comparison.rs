@@ -133,7 +133,7 @@ pub fn warnings(sides: &[Side; 2]) -> Vec<String> {
         if runs.lost_events > 0 {
             let lost = runs.lost_events;
             all.push(format!(
-                "{name} lost {lost} events: its figures are too low by them"
+                "{name} lost {lost} events: its metrics do not include them"
             ));
         }
     }

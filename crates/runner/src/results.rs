@@ -242,7 +242,7 @@ fn parse(text: &str, path: &Path) -> Result<Results, String> {
         .find(|f| *f != SUMMARY_FORMAT);
     if let Some(format) = other {
         return Err(format!(
-            "its figures have format {format}, and this tiltyard reads {SUMMARY_FORMAT}: run again, or compare with \
+            "its results have format {format}, and this tiltyard reads {SUMMARY_FORMAT}: run again, or compare with \
              the tiltyard that wrote it"
         ));
     }

@@ -149,6 +149,19 @@ fn a_thread_is_a_child_of_its_processs_parent() {
     }
 }
 
+/// A key with padding is the same key wherever it is made.
+#[test]
+fn padding_of_local_variables_is_zero() {
+    let source = repository().join("crates/sim/tests/schedulers/padded.bpf.c");
+    let machine = ideal("core:2 pu:1", 1000);
+    let workload = parse(
+        r#"{ "tasks": { "a": { "instance": 3, "loop": -1, "run": 2000, "sleep": 3000 } }, "global": { "duration": 1 } }"#,
+    );
+    let ran = Lab::new(&machine, object(source.to_str().unwrap(), 2)).run(&workload);
+    let exit = ran.expect("a run").outcome.exit;
+    assert_eq!(exit.message, "", "{exit:?}");
+}
+
 /// The largest machine that is shipped, for longer than the time to the first pass of a balancer that works once a second or
 /// so, beside the kernel's own threads, which may not move.
 #[test]

@@ -92,13 +92,13 @@ impl RunFlags {
 #[derive(Clone, Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("virtual").multiple(true)))]
 pub struct GuestFlags {
-    /// Use a virtual machine that Tiltyard boots. Default: this machine and its kernel, which requires root.
+    /// Use a virtual machine that Tiltyard boots. Default: this machine and its kernel; only root may load schedulers there.
     #[arg(long, group = "virtual")]
     pub vm: bool,
     /// CPUs of the virtual machine.
     #[arg(long, value_name = "N", default_value_t = 2, requires = "vm", value_parser = clap::value_parser!(u32).range(1..=256))]
     cpus: u32,
-    /// What its CPUs share, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
+    /// Topology of the virtual machine, as for tiltyard run: a name, a file, "package:2 [numa] core:4 pu:2".
     #[arg(
         short,
         long,

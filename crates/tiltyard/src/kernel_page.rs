@@ -65,7 +65,7 @@ fn notes(results: &KernelResults) -> String {
     }
     let lost: u64 = results.recorded.iter().map(|recorded| recorded.lost).sum();
     if lost > 0 {
-        notes += &format!("Lost    {lost} events found no room: the figures are too low by them\n");
+        notes += &format!("Lost    {lost} events found no room: metrics do not include them\n");
     }
     if let Some(line) = kernel_runs::bad_score(report) {
         notes += &format!(

@@ -197,6 +197,13 @@ pub fn size_of(ty: &str) -> String {
     format!("ptrtoint (ptr getelementptr ({ty}, ptr null, i64 1) to i64)")
 }
 
+/// Fills a variable of this type with zeroes. Not a store of a value: that would leave out padding.
+pub fn zeroed(variable: &str, ty: &str) -> Insn {
+    let size = size_of(ty);
+    let text = format!("call void @tilt_zero(ptr {variable}, i64 {size})");
+    Insn::new("", text)
+}
+
 /// Type of the value that a load, a store or an atomic instruction moves.
 fn accessed_type(insn: &Insn) -> Option<String> {
     let operands = split_top(&insn.text, ',');

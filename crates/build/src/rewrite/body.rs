@@ -494,18 +494,15 @@ fn predicate_name(number: &str) -> Option<&'static str> {
         .copied()
 }
 
-/// Stack memory starts as zeroes: what a scheduler reads without having written it must be the same in every run.
+/// Stack memory starts as zeroes, padding of structs included: what a scheduler reads without having written it must be the
+/// same in every run.
 fn zeroed_alloca(insn: &Insn) -> Result<Vec<Insn>> {
     let parts = split_top(&insn.text, ',');
     if parts.len() > 2 || parts.get(1).is_some_and(|p| !p.starts_with("align ")) {
         return Err(Unknown::new(format!("instruction '{}'", insn.text)));
     }
     let ty = parts[0].trim_start_matches("alloca ");
-    let init = Insn::new(
-        "",
-        format!("store {ty} zeroinitializer, ptr {}", insn.result),
-    );
-    Ok(vec![insn.clone(), init])
+    Ok(vec![insn.clone(), access::zeroed(&insn.result, ty)])
 }
 
 /// `poison` and `undef` are whatever a compiler likes; here they are zero at every optimisation level.
@@ -586,7 +583,8 @@ mod tests {
     #[test]
     fn stack_memory_is_zeroed() {
         let out = zeroed_alloca(&Insn::new("%v1", "alloca [4 x i8], align 4")).unwrap();
-        assert_eq!(out[1].text, "store [4 x i8] zeroinitializer, ptr %v1");
+        let zero = "call void @tilt_zero(ptr %v1, i64 ptrtoint (ptr getelementptr ([4 x i8], ptr null, i64 1) to i64))";
+        assert_eq!(out[1].text, zero);
     }
 
     #[test]

@@ -24,6 +24,8 @@ declare hidden preserve_mostcc void @tilt_fetch_line(i64, i64) #3
 declare hidden preserve_mostcc void @tilt_read_own(i64) #3
 declare hidden preserve_mostcc void @tilt_write_own(i64) #3
 declare void @llvm.trap() #1
+; With a 64-bit length it may be the scheduler's, too, and be declared there.
+declare void @llvm.memset.p0.i32(ptr, i8, i32, i1 immarg)
 declare i1 @llvm.expect.i1(i1, i1)
 
 ; A basic block of %insns instructions is about to run. Each call of a function counts its own, in a register.
@@ -154,6 +156,13 @@ store:
 define internal void @tilt_touch_all(ptr %pointer, i64 %bytes, i64 %how) #0 {
   %address = ptrtoint ptr %pointer to i64
   call void @tilt_touch_lines(i64 %address, i64 %bytes, i64 %how)
+  ret void
+}
+
+; A local variable begins.
+define internal void @tilt_zero(ptr %variable, i64 %bytes) #0 {
+  %length = trunc i64 %bytes to i32
+  call void @llvm.memset.p0.i32(ptr %variable, i8 0, i32 %length, i1 false)
   ret void
 }
 

@@ -111,7 +111,7 @@ pub fn scoreboard(experiments: &[Experiment], kept: &Kept) -> String {
     if rest > 0 {
         let _ = writeln!(
             out,
-            "| sections without an experiment so far | {rest} | | | {rest} | | | | |"
+            "| sections whose claims no run can decide | {rest} | | | {rest} | | | | |"
         );
     }
     let [good, bad, open] = total;

@@ -58,7 +58,7 @@ pub fn overview(input: &ReportInput) -> String {
         drawings += &format!("<h3>{}</h3>{svg}", escape(&group));
     }
     format!(
-        "<section id=\"overview\"><h2>Overview</h2><p class=\"lead\">The figures that matter most, scheduler by \
+        "<section id=\"overview\"><h2>Overview</h2><p class=\"lead\">The metrics that matter most, scheduler by \
          scheduler, on the same machine with the same workload.</p>\n{table}<p class=\"note\">{}{more}</p>\n\
          <div class=\"why\">{why}</div>\n{}<details open><summary>As bars</summary>{drawings}</details></section>\n",
         escape(&interval_note(comparison)),
@@ -265,7 +265,7 @@ fn starvation(run: &Summary) -> String {
 pub fn everything(input: &ReportInput) -> String {
     let rows: Vec<&Row> = input.comparison.rows.iter().collect();
     format!(
-        "<section id=\"everything\"><h2>All figures</h2><p class=\"lead\">Every figure that was compared.</p>\
+        "<section id=\"everything\"><h2>All metrics</h2><p class=\"lead\">Every metric that was compared.</p>\
          <details><summary>Table and command</summary>{}<p class=\"note\">{}</p><pre>{}</pre></details>{}</section>\n",
         comparison_table(input, &rows),
         escape(&interval_note(input.comparison)),

@@ -88,8 +88,8 @@ fn glance_cell(of: &Standings, at: usize) -> String {
         Decision::Shared { who, tie, clear } => {
             let what = if *tie { "tie" } else { "no winner" };
             let text = match (clear, who.len()) {
-                (true, 2) => format!("{what}; both beat all others"),
-                (true, n) => format!("{what}; each of the {n} beats all others"),
+                (true, 2) => format!("{what}; both beat the rest"),
+                (true, n) => format!("{what}; each of these {n} beats the rest"),
                 (false, n) if n == of.schedulers.len() => {
                     format!("{what}; the best by median beats nobody")
                 }

@@ -34,7 +34,7 @@ const SOURCES: [(&str, &str); 7] = [
 pub fn findings(judged: &[Judged], seeds: u64, command: String, inputs: &str) -> Findings {
     let runs = match seeds {
         1 => "one seed".to_owned(),
-        n => format!("{n} seeds; figures are medians over them, brackets their intervals"),
+        n => format!("{n} seeds; values are medians over them, brackets their intervals"),
     };
     Findings {
         title: "Published claims about schedulers, re-tested".to_owned(),

@@ -37,11 +37,11 @@ Examples:
       The metrics that can have limits.
 
 A limit is METRIC > CHANGE or METRIC < CHANGE. METRIC is a name of --list-metrics, whole (sysbench.latency_us_p99), or \
-the part after a dot (latency_us_p99: that of every app). CHANGE is a part of A's figure (+10%), or an amount: times \
+the part after a dot (latency_us_p99: that of every app). CHANGE is a percentage of A's value (+10%), or an amount: times \
 in ns, us, ms or s (+50us), rates in /s, shares in points (+2points), others without a unit.
 
-At least four runs of each side are needed to distinguish a difference from chance; take five or more. One simulated \
-run each, with the same seed, is exact, and compared as it is.")]
+At least four runs of each side are needed to distinguish a difference from chance; take five or more if limits name \
+more than one metric. One simulated run each, with the same seed, is exact, and compared as it is.")]
 pub struct Args {
     /// The first result, FILE.json or FILE.json#SCHEDULER: the baseline.
     a: String,
@@ -172,8 +172,8 @@ fn judge(
     }
     if pair.trial == Trial::Tested && tests as f64 * smallest(a, b) > ALPHA {
         say!(
-            "tiltyard: warning: --fail-if: with {a} and {b} runs, one of these {tests} figures that changes alone counts as \
-             chance; name fewer figures, or take {} runs of each",
+            "tiltyard: warning: --fail-if: with {a} and {b} runs, one of these {tests} metrics that changes alone counts as \
+             chance; name fewer metrics, or take {} runs of each",
             gate::runs_for(tests)
         );
     }

@@ -39,8 +39,8 @@ pub struct Args {
     /// Time of 1000 steps of `run`, as printed by an earlier run [default: measured].
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(1..))]
     calibration: Option<u64>,
-    /// Be as exact as the clock: `run` is measured by the task's own CPU clock, and tasks are threads of the shell
-    /// that starts them. For guests whose clock counts instructions.
+    /// For guests whose clock counts instructions: measure `run` by the task's own CPU clock, and make tasks threads of
+    /// the shell that starts them.
     #[arg(long, conflicts_with = "calibration")]
     exact: bool,
     /// Output format.

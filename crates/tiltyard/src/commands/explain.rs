@@ -44,7 +44,7 @@ pub struct Args {
     /// throughput, else its completion, else its first headline].
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
-    /// Only these mechanisms, separated by commas: six are exact, and fewer need fewer runs [default: all].
+    /// Only these mechanisms, separated by commas: with at most six, shares are exact, and fewer need fewer runs [default: all].
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = listed)]
     mechanisms: Vec<String>,
     /// Output format.

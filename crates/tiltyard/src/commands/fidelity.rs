@@ -57,10 +57,10 @@ pub struct Args {
         conflicts_with = "settings"
     )]
     schedulers: Vec<String>,
-    /// Number of CPUs, instead of the machines of the set.
+    /// With --scheduler: number of CPUs of the guest, instead of the machines of the set.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "schedulers", value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
-    /// Kernel version, instead of those of the set.
+    /// With --scheduler: kernel version, instead of those of the set.
     #[arg(
         long,
         value_name = "VERSION",

@@ -44,7 +44,7 @@ Examples:
   sudo tiltyard kernel -s default,ule -- make -j8               # this machine, its own kernel
   tiltyard kernel --check                                       # what is missing here
 
-The command finds this machine's files and its own folder, and writes to a private layer: nothing changes here.")]
+With --vm, the command sees this machine's files; what it writes goes to a private layer and is discarded.")]
 pub struct Args {
     #[command(flatten)]
     guest: GuestFlags,
@@ -61,7 +61,7 @@ pub struct Args {
         required_unless_present_any = ["check", "list"]
     )]
     schedulers: Vec<String>,
-    /// What runs it: the host's CPU, or emulation; timings under emulation are not meaningful.
+    /// How the virtual machine runs: on the host's CPU (KVM), or emulated; timings under emulation are not meaningful.
     #[arg(long, value_enum, default_value_t = AccelChoice::Auto, requires = "vm", conflicts_with = "icount")]
     accel: AccelChoice,
     /// Memory of the virtual machine.

@@ -45,7 +45,7 @@ pub enum Format {
     /// Human-readable.
     Table,
     Json,
-    /// One line for each metric and scheduler, with a header.
+    /// Lines with commas, below a header.
     Csv,
 }
 

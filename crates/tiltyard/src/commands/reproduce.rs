@@ -41,7 +41,7 @@ Examples:
   tiltyard reproduce atc18
       Every claim of \"The Battle of the Schedulers\" that has an experiment, and a list of those that have none.
   tiltyard reproduce --tier headline
-      Those that must hold for a paper to be right.
+      The main claims of each source.
   tiltyard reproduce 'atc18.fig1*' --report fig1.html
       Some of them, with the figures of their experiments.
   tiltyard reproduce atc18.fig1.completion-ratio
@@ -51,8 +51,9 @@ Examples:
   tiltyard reproduce 'atc18.ule.*' --instead ule=ule:interact_thresh=60
       Which verdicts would change if ULE's threshold were 60.
 
-A claim is judged by its check on the medians over the seeds: reproduced or not-reproduced; without a check, or when a \
-run of it fails, it is not-run. Runs are cached: what was stopped continues, and what is repeated needs no new runs. \
+A claim is judged by its check on the medians over the seeds: reproduced or not-reproduced. It is not-run \
+if no run can decide it, or if a run that it needs failed. Results of runs are cached: an interrupted command continues, \
+and a repeated one starts no runs. \
 The exit code shows whether everything could be judged, not the verdicts.")]
 pub struct Args {
     /// Claims (ids, globs), sources, sections, or experiments; none: all.

@@ -104,7 +104,7 @@ pub struct Args {
     #[arg(long)]
     twice: bool,
     /// Disable the schedulers' probes, as campaigns and tiltyard explain do. Faster; reports have fewer curves. Probes take
-    /// the machine a little time, so figures differ; 17 % has been seen.
+    /// the machine a little time, so metrics differ (by up to 17 % in runs that we compared).
     #[arg(long)]
     no_probes: bool,
     /// Eject a scheduler that lets a runnable task wait longer than its timeout_ms, as the kernel

@@ -11,7 +11,7 @@ use tiltyard_runner::{Error, campaign, data, machines, reproduce, schedulers, wo
 use super::list::What;
 use crate::failure::Failure;
 
-/// Explain a scheduler, a workload, a machine or a claim.
+/// Explain a scheduler, a workload, a machine, a claim or a campaign.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

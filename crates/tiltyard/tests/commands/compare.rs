@@ -314,7 +314,7 @@ fn too_many_gates_for_so_few_runs_are_warned_of() {
     folder.compare(&args).success().stderr("");
     folder.write("four.json", &simulated(&[("fifo", &LOW[..4])]).to_string());
     args[0] = "four.json";
-    let warning = "with 4 and 5 runs, one of these 5 figures that changes alone counts as chance; name fewer figures, or \
+    let warning = "with 4 and 5 runs, one of these 5 metrics that changes alone counts as chance; name fewer metrics, or \
                    take 5 runs of each";
     folder.compare(&args).success().stderr(contains(warning));
 }

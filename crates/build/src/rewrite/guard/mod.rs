@@ -12,7 +12,7 @@
 mod base;
 mod versions;
 
-use super::access::{AccessedRange, places, size_of};
+use super::access::{AccessedRange, places, size_of, zeroed};
 use super::bpf_for;
 use super::core_relo::without_flavour;
 use super::inner::{self, Pointers, Rooms};
@@ -411,8 +411,7 @@ impl Watch<'_, '_> {
             "getelementptr {}, ptr %tilt.frame, i32 0, i32 {at}",
             self.frame_type()
         );
-        let zero = format!("store {ty} zeroinitializer, ptr {name}");
-        Some(vec![Insn::new(name, place), Insn::new("", zero)])
+        Some(vec![Insn::new(name, place), zeroed(name, ty)])
     }
 
     /// Another block begins.

@@ -66,7 +66,7 @@ pub struct Args {
     /// Write every event and every metric as Parquet files, one for each table, into this folder.
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
-    /// What each row of the comparison is; only for simulated runs. Events do not show cgroups.
+    /// What each row of the comparison is; only for simulated runs. Not group: events do not contain cgroups.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = ByFlag::App)]
     by: ByFlag,
     /// Output format; JSON has every metric of every run.
