@@ -288,16 +288,17 @@ mod tests {
         }
     }
 
+    /// The number of temporary tables changes when what is common becomes one.
     #[test]
     fn what_is_common_is_evaluated_once() {
         let database = Database::of_run(&[], false, &Reads::default()).unwrap();
-        let shared = "drawn AS MATERIALIZED (SELECT random() AS x), twice AS (SELECT x FROM drawn UNION ALL SELECT x FROM drawn)";
+        let shared = "counted AS MATERIALIZED (SELECT count(*) AS x FROM temp.sqlite_schema), twice AS (SELECT x FROM counted UNION ALL SELECT x FROM counted)";
         let query = |sql: &str| (sql.to_owned(), sharing(Some(shared), sql));
         let texts = [
             "SELECT max(x) FROM twice",
             "SELECT min(x) FROM twice",
-            "SELECT x FROM drawn",
-            "SELECT y FROM drawn",
+            "SELECT x FROM counted",
+            "SELECT y FROM counted",
         ];
         let queries = BTreeMap::from(texts.map(query));
         let asked = database.share(&queries);
@@ -305,7 +306,7 @@ mod tests {
         assert!(one.is_ok());
         assert_eq!([&max, &min], [&one, &one]);
         assert!(wrong.is_err());
-        assert_ne!(one, database.number(&queries[texts[2]]), "drawn again");
+        assert_ne!(one, database.number(&queries[texts[2]]), "counted again");
     }
 
     #[test]

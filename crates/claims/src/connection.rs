@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, OpenFlags};
 use tiltyard_tables::schema;
 
@@ -17,16 +18,57 @@ const IN_MEMORY: &str =
 /// numbers are declared as such: with only the keys declared, some joins took seven times as long.
 pub const KEYS: [(&str, &str); 2] = [("thread", "utid"), ("counter_track", "id")];
 
-/// A connection to an empty database, with functions of our own.
+/// Functions of chance and of the clock: measures must give the same numbers tomorrow.
+const NOT_REPEATABLE: [&str; 12] = [
+    "random",
+    "randomblob",
+    "date",
+    "time",
+    "datetime",
+    "julianday",
+    "unixepoch",
+    "strftime",
+    "timediff",
+    "current_date",
+    "current_time",
+    "current_timestamp",
+];
+
+/// SQLite asks whether to go on after so many steps of its machine, ..
+const STEPS_AT_ONCE: i32 = 10_000_000;
+/// .. and so often the answer is yes: minutes, where all queries of a run take seconds. The end of a query that has none.
+const MOST_TIMES: u32 = 1_000;
+
+/// A connection to an empty database, with functions of our own, for queries that end and can be repeated.
 pub fn open() -> rusqlite::Result<Connection> {
     // A connection is used only by its owner and needs no locks.
     let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_in_memory_with_flags(access)?;
+    let mut connection = Connection::open_in_memory_with_flags(access)?;
     connection.execute_batch(IN_MEMORY)?;
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_aggregate_function("median", 1, flags, Median)?;
     connection.create_aggregate_function("interpolate", 3, flags, Interpolate)?;
+    connection.authorizer(Some(only_repeatable))?;
+    let mut times = 0;
+    connection.progress_handler(
+        STEPS_AT_ONCE,
+        Some(move || {
+            times += 1;
+            times > MOST_TIMES
+        }),
+    )?;
     Ok(connection)
+}
+
+fn only_repeatable(context: AuthContext) -> Authorization {
+    match context.action {
+        AuthAction::Function { function_name }
+            if NOT_REPEATABLE.contains(&function_name.to_ascii_lowercase().as_str()) =>
+        {
+            Authorization::Deny
+        }
+        _ => Authorization::Allow,
+    }
 }
 
 /// Creates a table of a run.

@@ -402,6 +402,25 @@ mod tests {
     }
 
     #[test]
+    fn a_measure_gives_the_same_number_tomorrow() {
+        let database = database();
+        for function in [
+            "random()",
+            "abs(RANDOM())",
+            "unixepoch()",
+            "strftime('%s', 'now')",
+            "current_timestamp",
+        ] {
+            let error = database.number(&format!("SELECT {function}")).unwrap_err();
+            assert!(
+                error.to_string().contains("not authorized"),
+                "{function}: {error}"
+            );
+        }
+        assert_eq!(database.number("SELECT abs(-1)"), Ok(Some(1.0)));
+    }
+
+    #[test]
     fn a_measure_is_one_number() {
         let database = database();
         assert_eq!(database.number("SELECT 1 WHERE 0"), Ok(None));

@@ -91,8 +91,7 @@ impl Output {
             Into::Itself(mut file) => return file.flush().map_err(error),
         };
         let file = temporary.into_inner().map_err(|e| error(e.into_error()))?;
-        let rights = std::os::unix::fs::PermissionsExt::from_mode(0o666 & !umask());
-        file.as_file().set_permissions(rights).map_err(error)?;
+        allow_others(file.as_file()).map_err(error)?;
         file.persist(&path).map_err(|e| error(e.error))?;
         Ok(())
     }
@@ -126,6 +125,12 @@ pub fn write_all(dir: &Path, figures: &[(String, String)]) -> Result<(), Error> 
         write(&dir.join(format!("{name}.svg")), svg.as_bytes())?;
     }
     Ok(())
+}
+
+/// Gives a file the permissions of an ordinary new file. Temporary ones have none for others.
+pub(crate) fn allow_others(file: &std::fs::File) -> std::io::Result<()> {
+    let rights = std::os::unix::fs::PermissionsExt::from_mode(0o666 & !umask());
+    file.set_permissions(rights)
 }
 
 /// The permissions that this process withholds from new files (umask).

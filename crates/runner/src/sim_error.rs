@@ -76,8 +76,8 @@ impl fmt::Display for SimError {
 /// The scheduler unloaded itself.
 fn left(outcome: &Outcome) -> String {
     let exit = &outcome.exit;
-    let message = match exit.message.trim() {
-        "" => "no message",
+    let message = match one_line(&exit.message) {
+        message if message.is_empty() => "no message".to_owned(),
         message => message,
     };
     format!(
@@ -87,6 +87,11 @@ fn left(outcome: &Outcome) -> String {
         code_word(exit.code),
         place_and_time(exit, outcome.origin_ns),
     )
+}
+
+/// A scheduler's message where errors have one line each.
+fn one_line(message: &str) -> String {
+    message.trim().replace('\n', "\\n")
 }
 
 /// Small codes are numbers, large ones bit patterns.
@@ -105,7 +110,7 @@ fn ejected(outcome: &Outcome) -> String {
         "scheduler {} ejected: {}: {} ({})",
         exit.name,
         exit.kind.reason(),
-        exit.message,
+        one_line(&exit.message),
         place_and_time(exit, outcome.origin_ns),
     );
     if !exit.dump.trim().is_empty() {

@@ -109,6 +109,41 @@ fn wrong_types_and_numbers() {
 }
 
 #[test]
+fn tasks_have_names() {
+    let text = r#"{ "tasks": { "": { "run": 1 } } }"#;
+    assert_eq!(
+        errors(text).trim(),
+        "f.json:1:14: tasks: a task has no name; give it one"
+    );
+}
+
+#[test]
+fn tasks_are_not_called_like_instances_of_others() {
+    let text = |name: &str| {
+        format!(
+            r#"{{ "tasks": {{ "a": {{ "instance": 2, "run": 1 }}, "b": {{ "run": 1 }}, "{name}": {{ "run": 1 }} }} }}"#
+        )
+    };
+    assert_eq!(
+        errors(&text("a-1")).trim(),
+        "f.json:1:67: a-1: this is the name of instance 1 of task a; give the task another name"
+    );
+    for name in ["a-01", "b-1", "c-1", "a-x"] {
+        assert_eq!(errors(&text(name)), "no error", "{name}");
+    }
+}
+
+#[test]
+fn apps_are_not_called_like_rows_of_the_machine() {
+    let text = r#"{ "tasks": { "a": { "tiltyard": { "app": "kernel" }, "run": 1 } }, "tiltyard": { "apps": { "kernel": {} } } }"#;
+    assert_eq!(
+        errors(text).trim(),
+        "f.json:1:92: kernel: results have rows of this name for the machine's own threads, and for all of it; give the app \
+         another name"
+    );
+}
+
+#[test]
 fn tasks_are_not_called_like_shells() {
     let text = r#"{ "tasks": { "sh-rt-app": { "run": 1 }, "sh-hog": { "run": 1 } } }"#;
     assert_eq!(

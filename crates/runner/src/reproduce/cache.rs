@@ -16,7 +16,7 @@ use tiltyard_report::timeline::Recorded;
 
 use crate::error::Role;
 use crate::stuck::StuckTasks;
-use crate::{Error, data, program, tables};
+use crate::{Error, data, output, program, tables};
 
 /// Raised when the meaning of an entry changes.
 const FORMAT: u32 = 4;
@@ -62,6 +62,16 @@ struct Head {
     key: String,
     /// Of the second line: disks and editors change files, too.
     sha256: String,
+}
+
+/// The text of an entry, or why it has none; `None` if there is no entry.
+fn text_of(path: &Path) -> Option<Result<String, String>> {
+    // Not of a pipe or a device, which may have no end.
+    let known = fs::metadata(path).ok()?;
+    if !known.is_file() {
+        return Some(Err("not a regular file".to_owned()));
+    }
+    Some(fs::read_to_string(path).map_err(|e| format!("not readable ({e})")))
 }
 
 /// The result in an entry's text, or why it is of no use.
@@ -113,6 +123,10 @@ impl Cache {
         let wrong = |action| move |e| Error::file(Role::Output, folder, action, e);
         fs::create_dir_all(folder).map_err(wrong("create"))?;
         tempfile::NamedTempFile::new_in(folder).map_err(wrong("write"))?;
+        Cache::at(folder)
+    }
+
+    fn at(folder: &Path) -> Result<Cache, Error> {
         let program = program::path().and_then(|path| {
             fs::read(&path).map_err(|e| Error::file(Role::Own, &path, "read", e))
         })?;
@@ -126,7 +140,7 @@ impl Cache {
     /// The same to be read only: the folder must be there.
     pub fn of_folder(folder: &Path) -> Result<Cache, Error> {
         std::fs::read_dir(folder).map_err(|e| Error::file(Role::Input, folder, "read", e))?;
-        Cache::in_folder(folder)
+        Cache::at(folder)
     }
 
     /// Whether results outlive this process.
@@ -148,9 +162,11 @@ impl Cache {
     /// The result of the run with this key. An unusable entry is reported and computed again.
     pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let path = self.path(key)?;
-        let text = fs::read_to_string(&path).ok()?;
-        let wrong = match read(&text, key) {
-            Ok(kept) => return Some(kept),
+        let wrong = match text_of(&path)? {
+            Ok(text) => match read(&text, key) {
+                Ok(kept) => return Some(kept),
+                Err(wrong) => wrong,
+            },
             Err(wrong) => wrong,
         };
         let complaint = format!("{}: {wrong}; it does not count", data::shown(&path));
@@ -180,6 +196,7 @@ impl Cache {
             let folder = path.parent().unwrap_or(&path);
             fs::create_dir_all(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            output::allow_others(file.as_file())?;
             write!(file, "{head}\n{kept}")?;
             file.persist(&path)?;
             Ok(())

@@ -120,7 +120,7 @@ fn texts(output: &Output) -> (String, String) {
 fn one_that_unloads_itself_is_not_compared() {
     let leaver = mine(&[(
         "RUNNING",
-        r#"scx_bpf_exit(0xdeadbeefULL, "%s is enough", p->comm);"#,
+        r#"scx_bpf_exit(0xdeadbeefULL, "%s is\nenough", p->comm);"#,
     )]);
     leaver.fails(
         10,
@@ -128,7 +128,7 @@ fn one_that_unloads_itself_is_not_compared() {
             "scheduler mine exited by itself",
             "unregistered from BPF",
             "0xdeadbeef",
-            "is enough",
+            r"is\nenough",
             "of the run",
         ],
     );

@@ -115,6 +115,7 @@ impl Reader<'_> {
         self.check_buffers(&notes);
         self.check_groups_of_realtime();
         self.check_names_of_shells();
+        self.check_names_of_instances();
     }
 
     fn complain(
@@ -290,6 +291,27 @@ impl Reader<'_> {
                 continue;
             };
             let what = format!("this is the name of the shell of app {}", app.name);
+            let place = MemberSpan {
+                span: self.find_key(&name),
+                key: name,
+            };
+            self.complain(&place, what, "give the task another name");
+        }
+    }
+
+    /// Results know each of several instances as NAME-0, NAME-1, ..
+    fn check_names_of_instances(&mut self) {
+        for at in 0..self.workload.tasks.len() {
+            let name = self.workload.tasks[at].name.clone();
+            let is_number = |text: &str| text.parse::<u32>().is_ok_and(|n| n.to_string() == text);
+            let Some((of, number)) = name.rsplit_once('-').filter(|(_, end)| is_number(end)) else {
+                continue;
+            };
+            let mut tasks = self.workload.tasks.iter();
+            if !tasks.any(|task| task.name == of && task.instances != 1) {
+                continue;
+            }
+            let what = format!("this is the name of instance {number} of task {of}");
             let place = MemberSpan {
                 span: self.find_key(&name),
                 key: name,

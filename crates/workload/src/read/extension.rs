@@ -12,6 +12,9 @@ use crate::keys::{self, SuffixFault};
 use crate::program::*;
 use crate::units;
 
+/// Of rows in tables, beside those of apps.
+const RESERVED: [&str; 2] = ["kernel", "machine"];
+
 impl Reader<'_> {
     pub(super) fn extension(&mut self, members: &[Member]) {
         self.known_keys(members, &[keys::EXT_TOP]);
@@ -81,6 +84,14 @@ impl Reader<'_> {
             };
             self.known_keys(fields, &[&["group", "history"]]);
             let find = |name: &str| fields.iter().find(|field| field.key == name);
+            if RESERVED.contains(&app.key.as_str()) {
+                self.error(
+                    app.key_span.clone(),
+                    &app.key,
+                    "results have rows of this name for the machine's own threads, and for all of it",
+                    "give the app another name",
+                );
+            }
             let group = find("group").and_then(|field| self.taskgroup(field));
             let history = find("history").map(|field| self.micros(&field.key, &field.value));
             if self

@@ -31,6 +31,15 @@ impl Reader<'_> {
                     "give it another name",
                 );
             }
+            if task.key.is_empty() {
+                let way_out = "give it one";
+                self.error(
+                    task.key_span.clone(),
+                    "tasks",
+                    "a task has no name",
+                    way_out,
+                );
+            }
             if let Some(members) = self.object(task) {
                 let spec = self.task(at, task, members);
                 self.workload.tasks.push(spec);

@@ -2,6 +2,7 @@
 //! Results of a campaign's runs are kept: parts, a killed campaign, damaged files.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -131,14 +132,36 @@ fn a_damaged_result_is_reported_and_made_again() {
     let (head, digits) = text.split_once('\n').unwrap();
     let changed = digits.replacen('1', "2", 1);
     fs::write(&files[3], format!("{head}\n{changed}")).unwrap();
+    // What has no end is not read.
+    fs::remove_file(&files[4]).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &files[4]).unwrap();
     let after = bench.run(&args);
     let said = stderr(&after);
-    for words in ["not whole;", "another run's results", "or changed since"] {
+    let wrong = [
+        "not whole;",
+        "another run's results",
+        "or changed since",
+        "not a regular file",
+    ];
+    for words in wrong {
         assert!(said.contains(words), "no \"{words}\" in: {said}");
     }
-    assert_eq!(said.matches("it does not count").count(), 3, "{said}");
+    assert_eq!(said.matches("it does not count").count(), 4, "{said}");
     assert!(before.stdout == after.stdout);
     assert!(stderr(&bench.run(&args)).is_empty());
+}
+
+/// Folders are shared: who may read other files there may read results.
+#[test]
+fn results_have_the_permissions_of_other_files() {
+    let bench = Bench::new();
+    bench.run(&["-m", "uni", "--results", "out"]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+    let ordinary = bench.path("ordinary");
+    fs::write(&ordinary, "").unwrap();
+    for file in results(&bench.path("out")) {
+        assert_eq!(mode(&file), mode(&ordinary), "{}", file.display());
+    }
 }
 
 /// What a run depends on: a kept result of another duration is another result.
