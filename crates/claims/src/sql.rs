@@ -36,7 +36,9 @@ pub struct Point {
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum SqlError {
     #[error(transparent)]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
+    #[error("no result after minutes: the query may have no end")]
+    Endless,
     #[error("table {name}: {source}")]
     Table {
         name: String,
@@ -50,6 +52,15 @@ pub enum SqlError {
     NotFinite,
     #[error("{columns} columns, where a figure of this kind needs {needed}")]
     FigureColumns { columns: usize, needed: usize },
+}
+
+impl From<rusqlite::Error> for SqlError {
+    fn from(error: rusqlite::Error) -> SqlError {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::OperationInterrupted) => SqlError::Endless,
+            _ => SqlError::Sqlite(error),
+        }
+    }
 }
 
 /// Tables that can be asked.
