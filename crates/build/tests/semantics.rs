@@ -75,8 +75,9 @@ fn shift_counts_are_masked() {
 fn stack_memory_that_nobody_wrote_reads_as_zero() {
     let out = outcome::<2>(
         "u64 out[2]; struct pair { u8 a; u64 b; };
-         static __noinline int soil(int n) {
-             volatile u8 a[200]; for (int i = 0; i < 200; i++) a[i] = 0xee; return a[n]; }
+         static __noinline void write(volatile u8 *a) {
+             barrier_var(a); for (int i = 0; i < 200; i++) a[i] = 0xee; }
+         static __noinline int soil(int n) { volatile u8 a[200]; write(a); return a[n]; }
          static __noinline int fill(struct pair *p) { barrier_var(p); p->a = 1; return 0; }
          s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) {
              soil(3); struct pair p; fill(&p); out[0] = p.a; out[1] = *((volatile u64 *)&p.b); return 0; }",

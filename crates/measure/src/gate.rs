@@ -368,4 +368,33 @@ mod tests {
             wrong("busy_percent > 3ms").contains("the unit \"ms\", but busy_percent is a share")
         );
     }
+
+    #[test]
+    fn two_figures_are_corrected_for_two() {
+        let gate = Gate::parse("delay_us > +10%").unwrap();
+        let rulings = rule(&[gate], &pair()).unwrap();
+        assert_eq!(rulings.len(), 2);
+        let web = rulings
+            .iter()
+            .find(|r| pair().changes[r.change].row.name == "web.delay_us")
+            .unwrap();
+        assert_eq!(web.p_adjusted, Some(4.0 / 252.0));
+    }
+
+    #[test]
+    fn a_zero_among_others_is_no_licence() {
+        let got = Pair::new(
+            &[
+                two_apps([0.0, 10.0, 11.0, 12.0, 13.0], LOW),
+                two_apps(HIGH, LOW),
+            ],
+            false,
+            |_| {},
+        );
+        assert_eq!(fired(&["web.delay_us > +200%"], &got).unwrap(), [""; 0]);
+        assert_eq!(
+            fired(&["web.delay_us > +90%"], &got).unwrap(),
+            ["web.delay_us"]
+        );
+    }
 }

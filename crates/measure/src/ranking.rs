@@ -471,4 +471,15 @@ mod tests {
         };
         assert_eq!((who, clear), (vec![0, 1], false));
     }
+
+    #[test]
+    fn nothing_is_a_multiple_of_zero() {
+        let exact = |value: f64| Entrant {
+            values: vec![Some(value)],
+            exact: true,
+            ..Entrant::default()
+        };
+        let ranking = rank(&[exact(0.0), exact(5.0)], lower());
+        assert_eq!(ranking.placed[1].behind.unwrap().times, None);
+    }
 }

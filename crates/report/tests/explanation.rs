@@ -251,3 +251,20 @@ fn the_page_is_whole_and_needs_no_network() {
     );
     assert_eq!(seen, "6");
 }
+
+#[test]
+fn causes_that_shrink_the_difference_together_have_no_main_cause() {
+    let mut of = sample();
+    of.causes = vec![
+        cause("preemption", &["a"], -1000.0, 0.0),
+        cause("switch", &["machine"], 900.0, 0.0),
+        cause("noise", &["machine"], 500.0, 0.0),
+    ];
+    of.remainder = exactly(-800.0);
+    assert!(of.main_cause().is_none());
+    let said = of.conclusion();
+    assert!(
+        said.contains("reduce the difference, switch most of all"),
+        "{said}"
+    );
+}

@@ -135,9 +135,13 @@ mod tests {
     impl Caches {
         /// Pairs of cores share a cache; groups of four share a node.
         fn new(nr_nodes: usize) -> Caches {
+            Caches::with(nr_nodes, Some(LLC))
+        }
+
+        fn with(nr_nodes: usize, visit_llc_ns: Option<u64>) -> Caches {
             let topology = format!("package:{nr_nodes} [numa] l3:2 core:2 pu:1");
             let mut machine = Machine::parse_hwloc_synthetic(&topology).unwrap();
-            machine.costs.visit_llc_ns = Some(LLC);
+            machine.costs.visit_llc_ns = visit_llc_ns;
             (machine.costs.visit_near_ns, machine.costs.visit_far_ns) = (NEAR, FAR);
             let object = object("crates/sim/tests/schedulers/sharer.bpf.c", 2);
             let instance = Instance::load(object, &[]).expect("loads");
@@ -199,6 +203,13 @@ mod tests {
         assert_eq!(caches.touch(4, 0), FAR);
         assert_eq!(caches.touch(1, 0), 0, "the writer keeps it");
         caches.touch(2, how::WRITE);
+        assert_eq!(caches.touch(1, 0), NEAR);
+    }
+
+    #[test]
+    fn a_cache_that_has_no_cost_of_its_own_costs_what_the_node_does() {
+        let mut caches = Caches::with(2, None);
+        caches.touch(0, how::WRITE);
         assert_eq!(caches.touch(1, 0), NEAR);
     }
 

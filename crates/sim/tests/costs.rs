@@ -33,7 +33,7 @@ fn looking_at_another_cpu_costs_by_distance() {
 }
 
 /// What CPU 0 and another pay for a counter of turns, which both write if it is `shared`, each its own else.
-fn turns_overhead_ns(topology: &str, cpu: u32, globals: [(&str, bool); 3]) -> u64 {
+fn turns_overhead_ns(topology: &str, cpu: u32, globals: [(&str, bool); 4]) -> u64 {
     let mut machine = ideal(topology, 250);
     machine.costs.visit_llc_ns = Some(10);
     machine.costs.visit_near_ns = 100;
@@ -59,8 +59,11 @@ fn a_shared_variable_costs_a_transfer_for_each_turn() {
     // Sets of cores that take three words.
     let large = ("package:2 [numa] l3:2 core:33 pu:2", 1, 2 * 63, 2 * 130);
     for (topology, sibling, near, far) in [small, large] {
-        for (locked, mapped) in [(false, false), (true, false), (false, true), (true, true)] {
-            let globals = |shared| [("shared", shared), ("locked", locked), ("mapped", mapped)];
+        for how in ["", "named", "locked", "mapped", "locked mapped"] {
+            let globals = |shared| {
+                let is = |name| (name, how.contains(name));
+                [("shared", shared), is("named"), is("locked"), is("mapped")]
+            };
             let own = turns_overhead_ns(topology, far, globals(false));
             let more = |cpu| turns_overhead_ns(topology, cpu, globals(true)) - own;
             let [sibling, near, far] = [sibling, near, far].map(more);

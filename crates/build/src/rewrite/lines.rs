@@ -323,11 +323,27 @@ mod tests {
                 "%number = call ptr @bpf_iter_num_next(ptr %own)",
                 "%4 = load i32, ptr %number, align 4",
                 "%3 = atomicrmw add ptr @shared, i64 1 seq_cst, align 8",
+                "%7 = cmpxchg ptr @swapped, i64 0, i64 1 seq_cst seq_cst, align 8",
                 "ret void",
             ],
         )]);
-        assert_eq!(calls[0].len(), 1, "{calls:?}");
+        assert_eq!(calls[0].len(), 2, "{calls:?}");
         assert!(calls[0][0].contains("ptr @shared") && calls[0][0].ends_with("i64 5)"));
+        assert!(calls[0][1].contains("ptr @swapped") && calls[0][1].ends_with("i64 5)"));
+    }
+
+    #[test]
+    fn what_lies_before_a_pointer_is_on_another_line() {
+        let calls = calls(vec![block(
+            "a",
+            &[
+                "%1 = load i64, ptr %p, align 8",
+                "%before = getelementptr i8, ptr %p, i64 -8",
+                "%2 = load i64, ptr %before, align 8",
+                "ret void",
+            ],
+        )]);
+        assert_eq!(numbers(&calls), [2], "{calls:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Counts turns: in a variable for all CPUs, or in one of each CPU's own; or in values of a map. */
+/* Counts turns: in a variable for all CPUs, or in one of each CPU's own; or in values of a map. The
+ * compiler knows which variable it is only if that is `named`. */
 #include <scx/common.bpf.h>
 
 char _license[] SEC("license") = "GPL";
@@ -7,6 +8,7 @@ char _license[] SEC("license") = "GPL";
 const volatile bool shared;
 const volatile bool locked;
 const volatile bool mapped;
+const volatile bool named;
 
 struct line {
 	u64 turns;
@@ -34,6 +36,10 @@ void BPF_STRUCT_OPS(sharer_running, struct task_struct *p)
 	u32 cpu = bpf_get_smp_processor_id() & (NR_CPUS - 1), key = shared ? NR_CPUS : cpu;
 	struct line *line = shared ? &everybody : &counts[cpu];
 
+	if (named && shared) {
+		everybody.turns++;
+		return;
+	}
 	if (mapped)
 		line = bpf_map_lookup_elem(&values, &key);
 	if (!line)

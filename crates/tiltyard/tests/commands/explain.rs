@@ -344,22 +344,27 @@ const SMALL: [&str; 6] = [
 #[test]
 fn bytes_depend_neither_on_threads_nor_on_the_cache() {
     let folder = tempfile::tempdir().unwrap();
-    let said = |more: &[&str]| {
-        let args = [
+    let said_of = |duration, more: &[&str]| {
+        let mut args = [
             &SMALL[..],
             &["--metric", "machine.switches_per_s", "--seeds", "3"],
             more,
         ]
         .concat();
+        let own = args.iter_mut().find(|arg| **arg == "300ms");
+        *own.unwrap() = duration;
         let mut command = explain(&args);
         crate::own_cache(&mut command, folder.path());
         command.assert().success().get_output().stdout.clone()
     };
+    let said = |more: &[&str]| said_of("300ms", more);
     let first = said(&["--jobs", "1"]);
     let is_kept = folder.path().join("tiltyard/runs").is_dir();
     assert!(is_kept, "nothing was cached");
     assert_eq!(said(&["--jobs", "2"]), first, "from the cache");
     assert_eq!(said(&["--jobs", "3", "--no-cache"]), first, "without it");
+    let longer = said_of("400ms", &[]);
+    assert_eq!(longer, said_of("400ms", &["--no-cache"]), "longer");
     let text = String::from_utf8(first).unwrap();
     assert!(text.contains("75.0 %") && text.contains("[+"), "{text}");
 }

@@ -164,6 +164,25 @@ fn results_have_the_permissions_of_other_files() {
     }
 }
 
+/// What a result depends on: a measure that was changed is asked again.
+#[test]
+fn a_changed_query_is_another_result() {
+    let bench = Bench::new();
+    let args = ["-w", "slow", "--seeds", "1", "--results", "out"];
+    assert!(stdout(&bench.run(&args)).contains("2 runs done"));
+    let text = fs::read_to_string(bench.path("c.toml")).unwrap();
+    fs::write(
+        bench.path("c.toml"),
+        text.replace("dur > 25e6", "dur > 24e6"),
+    )
+    .unwrap();
+    let changed = stdout(&bench.run(&args));
+    assert!(
+        changed.contains("2 runs done") && changed.contains(", 0 reused"),
+        "{changed}"
+    );
+}
+
 /// What a run depends on: a kept result of another duration is another result.
 #[test]
 fn a_changed_duration_is_another_run() {
