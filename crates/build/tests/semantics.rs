@@ -73,16 +73,18 @@ fn shift_counts_are_masked() {
 
 #[test]
 fn stack_memory_that_nobody_wrote_reads_as_zero() {
-    let out = outcome::<2>(
-        "u64 out[2]; struct pair { u8 a; u64 b; };
+    let out = outcome::<3>(
+        "u64 out[3]; struct pair { u8 a; u64 b; }; const volatile u32 n = 1;
          static __noinline void write(volatile u8 *a) {
              barrier_var(a); for (int i = 0; i < 200; i++) a[i] = 0xee; }
          static __noinline int soil(int n) { volatile u8 a[200]; write(a); return a[n]; }
+         static __noinline u64 look(u32 i) { volatile u64 q[4]; q[i & 3] = 1; return q[(i + 1) & 3]; }
          static __noinline int fill(struct pair *p) { barrier_var(p); p->a = 1; return 0; }
          s32 BPF_STRUCT_OPS_SLEEPABLE(test_init) {
-             soil(3); struct pair p; fill(&p); out[0] = p.a; out[1] = *((volatile u64 *)&p.b); return 0; }",
+             soil(3); struct pair p; fill(&p); out[0] = p.a; out[1] = *((volatile u64 *)&p.b);
+             out[2] = look(n); return 0; }",
     );
-    assert_eq!(out, [1, 0]);
+    assert_eq!(out, [1, 0, 0]);
 }
 
 #[test]
