@@ -438,4 +438,17 @@ mod tests {
         ]);
         assert_eq!(numbers(&calls), [0, 1, 1, 1], "{calls:?}");
     }
+
+    /// The way that has only read comes last in the text: what was known before it has to be taken back.
+    #[test]
+    fn what_a_later_way_has_only_read_has_not_been_written() {
+        let calls = calls(vec![
+            block("a", &["br i1 %c, label %b, label %d"]),
+            block("b", &["store i64 1, ptr %p, align 8", "br label %e"]),
+            block("e", &["br label %f"]),
+            block("f", &["store i64 1, ptr %p, align 8", "ret void"]),
+            block("d", &["%1 = load i64, ptr %p, align 8", "br label %e"]),
+        ]);
+        assert_eq!(numbers(&calls), [0, 1, 0, 1, 1], "{calls:?}");
+    }
 }
