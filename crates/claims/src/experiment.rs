@@ -159,9 +159,8 @@ pub struct Claim {
     #[serde(default)]
     pub also: Vec<String>,
     pub statement: String,
-    pub kind: String,
+    pub kind: Kind,
     pub tier: Tier,
-    #[serde(default)]
     pub layer: Vec<Layer>,
     pub expected: String,
     pub tolerance: String,
@@ -205,6 +204,18 @@ impl Tier {
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }
+}
+
+/// What a claim is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Number,
+    Ordering,
+    Shape,
+    Mechanism,
+    /// A number of the setup: it belongs to no scheduler.
+    Constant,
 }
 
 /// Where a claim can be checked.
@@ -470,6 +481,11 @@ impl Experiment {
 fn check_claim(claim: &Claim) -> Result<(), String> {
     if claim.source().is_empty() || claim.id.split('.').count() < 2 {
         return Err("an id is SOURCE.PART or SOURCE.PART.NAME".to_owned());
+    }
+    if claim.layer.is_empty() {
+        return Err(
+            "layer = []: say where it can be checked, in \"sim\", \"real\" or both".to_owned(),
+        );
     }
     if let Some(control) = &claim.control {
         control.check().map_err(|what| format!("control: {what}"))?;

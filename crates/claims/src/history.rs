@@ -181,6 +181,7 @@ where = 'w'
 statement = 's'
 kind = 'number'
 tier = 'core'
+layer = ['sim']
 expected = 'e'
 tolerance = 't'
 check = 'a.m > 3'
@@ -236,7 +237,7 @@ reason = 'r'
             (
                 "claims = ['s.p.c']",
                 "claims = ['s.p.d']",
-                "e.toml:12: history: s.p.d: no claim of this file",
+                "e.toml:13: history: s.p.d: no claim of this file",
             ),
             (
                 "claims = ['s.p.c']",

@@ -199,7 +199,7 @@ mod tests {
         let text = format!(
             "title = 't'\n[[run]]\nmachine = 'uni'\nworkload = 'w'\nschedulers = {{ a = 'a', b = 'b' }}\n[run.measures]\n\
              x = 'SELECT max(ts) FROM wakeup'\ny = 'SELECT min(ts) FROM wakeup'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\n\
-             tier = 'core'\nexpected = 'e'\ntolerance = 't'\ncheck = '{check}'\n"
+             tier = 'core'\nlayer = ['sim']\nexpected = 'e'\ntolerance = 't'\ncheck = '{check}'\n"
         );
         Experiment::read(&text, "e", "e.toml")
             .unwrap()

@@ -352,7 +352,7 @@ mod tests {
     fn a_claim_that_is_no_longer_judged_is_lost_and_not_turned() {
         use ClaimOutcome::{NotReproduced as No, NotRun as Lost, Reproduced as Yes};
         let text = "title = 't'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\n\
-                    tier = 'core'\nexpected = 'e'\ntolerance = 't'\ncheck = 'a.x < 1'\n";
+                    tier = 'core'\nlayer = ['sim']\nexpected = 'e'\ntolerance = 't'\ncheck = 'a.x < 1'\n";
         let claim = Experiment::read(text, "e", "e.toml")
             .unwrap()
             .claims

@@ -142,7 +142,7 @@ mod tests {
 
     fn claim(shared: &str) -> Claim {
         let text = format!(
-            "title = 't'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\ntier = 'core'\nexpected = 'e'\n\
+            "title = 't'\n[[claim]]\nid = 's.p.c'\nwhere = 'w'\nstatement = 's'\nkind = 'number'\ntier = 'core'\nlayer = ['sim']\nexpected = 'e'\n\
              tolerance = 't'\ncheck = 'a.x < 1'\n{shared}\n"
         );
         let experiment = Experiment::read(&text, "e", "e.toml").unwrap();

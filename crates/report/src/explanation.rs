@@ -88,9 +88,10 @@ impl Cause {
 }
 
 impl Explanation {
-    /// What part of the difference this is; `None`: there is no difference.
+    /// What part of the difference this is; `None`: there is hardly a difference, and parts of it would be huge.
     pub fn part(&self, value: f64) -> Option<f64> {
-        (self.difference.value != 0.0).then(|| value / self.difference.value)
+        let is_one = self.difference.value != 0.0 && !self.is_small();
+        is_one.then(|| value / self.difference.value)
     }
 
     /// The cause with the largest share in the direction of the difference. `None` if there is hardly a difference, or if

@@ -118,9 +118,16 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     Output::create(path)?.fill(bytes)
 }
 
-/// Writes SVG files, named without extension, into a folder that need not exist.
-pub fn write_all(dir: &Path, figures: &[(String, String)]) -> Result<(), Error> {
+/// Makes a folder for figures, so that one that cannot be written to shows before hours of work. It may exist.
+pub fn make_folder(dir: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(|e| Error::file(Role::Output, dir, "create", e))?;
+    let probe = tempfile::tempfile_in(dir);
+    probe.map_err(|e| Error::file(Role::Output, dir, "write into", e))?;
+    Ok(())
+}
+
+/// Writes SVG files, named without extension, into a folder.
+pub fn write_all(dir: &Path, figures: &[(String, String)]) -> Result<(), Error> {
     for (name, svg) in figures {
         write(&dir.join(format!("{name}.svg")), svg.as_bytes())?;
     }
@@ -181,6 +188,22 @@ mod tests {
         write(&at("link"), b"new").unwrap();
         assert!(at("link").is_symlink());
         assert_eq!(std::fs::read(at("old")).unwrap(), b"new");
+    }
+
+    /// A report is not taken for the figures' folder after all the work.
+    #[test]
+    fn a_folder_for_figures_is_no_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let both = folder.path().join("both");
+        make_folder(&both).unwrap();
+        make_folder(&both).unwrap();
+        assert_eq!(both.read_dir().unwrap().count(), 0);
+        let failure = Output::create(&both).err().unwrap().to_string();
+        assert!(failure.contains("is a folder"), "{failure}");
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let failure = make_folder(&folder.path().join("file")).unwrap_err();
+        assert!(failure.to_string().contains("cannot create"), "{failure}");
+        assert!(make_folder(Path::new("/proc/self/fd")).is_err());
     }
 
     #[test]

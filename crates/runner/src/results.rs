@@ -247,7 +247,7 @@ fn parse(text: &str, path: &Path) -> Result<Results, String> {
         ));
     }
     let results = match is_simulated {
-        true => simulated(serde_json::from_str(text).map_err(unreadable)?, path),
+        true => simulated(serde_json::from_str(text).map_err(unreadable)?, path)?,
         false => real(serde_json::from_str(text).map_err(unreadable)?, path),
     };
     match results.schedulers.is_empty() {
@@ -259,16 +259,22 @@ fn parse(text: &str, path: &Path) -> Result<Results, String> {
     }
 }
 
-fn simulated(document: Simulated, path: &Path) -> Results {
+fn simulated(document: Simulated, path: &Path) -> Result<Results, String> {
     let mut schedulers: Vec<Runs> = Vec::new();
     for run in document.runs {
         let of = of_scheduler(&mut schedulers, &run.scheduler);
+        if of.draws.contains(&Draws::Seed(run.seed)) {
+            return Err(format!(
+                "has two runs of {} with seed {}, which are the same run: remove one, or use another seed",
+                run.scheduler, run.seed
+            ));
+        }
         of.figures.push(figures(&run.summary));
         of.note_stopped(&run.summary);
         of.draws.push(Draws::Seed(run.seed));
         of.stuck += usize::from(run.stuck.is_some());
     }
-    Results {
+    Ok(Results {
         path: path.to_owned(),
         is_simulated: true,
         workload: Some(document.workload),
@@ -278,7 +284,7 @@ fn simulated(document: Simulated, path: &Path) -> Results {
         machine_sha256: document.machine_sha256,
         schedulers,
         cut_short: None,
-    }
+    })
 }
 
 fn real(document: Real, path: &Path) -> Results {

@@ -180,7 +180,7 @@ pub fn presets() -> Result<Vec<Preset>, Error> {
     let mut presets: Vec<Preset> = Vec::new();
     for scheduler in names()? {
         let file = folder.join(&scheduler).join("presets.toml");
-        if file.is_file() {
+        if is_there(&file) {
             presets.extend(read_presets(&file, &scheduler)?);
         }
     }
@@ -221,6 +221,11 @@ fn values(
     set.into_iter().map(value).collect()
 }
 
+/// Even if it cannot be read: that is an error, not a scheduler without presets.
+fn is_there(file: &Path) -> bool {
+    file.symlink_metadata().is_ok()
+}
+
 fn read_file(file: &Path) -> Result<PresetFile, Error> {
     toml::from_str(&data::read(file)?).map_err(|e| {
         let what = toml_line(&e);
@@ -239,7 +244,7 @@ struct Beside {
 
 fn beside(source: &Path) -> Result<Beside, Error> {
     let file = source.with_file_name("presets.toml");
-    if !file.is_file() {
+    if !is_there(&file) {
         return Ok(Beside {
             watchdog: true,
             environment: Environment::default(),
@@ -438,7 +443,7 @@ fn own_source(typed: &str) -> Option<String> {
 fn own_preset(argument: &str, path: &Path) -> Result<(PathBuf, Vec<(String, String)>), Error> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let file = folder.join("presets.toml");
-    let own = match file.is_file() {
+    let own = match is_there(&file) {
         true => read_presets(&file, "")?,
         false => Vec::new(),
     };
@@ -580,6 +585,12 @@ mod tests {
         write("[mechanisms.stealing]\ndescription = \"d\"\nset = { steal = \"no\" }\n");
         let failure = choose(argument).unwrap_err().to_string();
         assert!(failure.contains("[mechanisms.stealing] steal"), "{failure}");
+        let presets = folder.path().join("presets.toml");
+        std::fs::remove_file(&presets).unwrap();
+        assert_eq!(choose(argument).unwrap().mechanisms, []);
+        std::fs::create_dir(&presets).unwrap();
+        let failure = choose(argument).unwrap_err().to_string();
+        assert!(failure.contains("presets.toml: cannot read"), "{failure}");
     }
 
     #[test]

@@ -331,6 +331,16 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_fits_into_a_register_has_its_size() {
+        let of = |ty: &str| {
+            let insn = Insn::new("%r", format!("load {ty}, ptr %p, align 1"));
+            places(&insn)[0].scalar_bytes
+        };
+        let sizes = ["i8", "i16", "i32", "i64", "ptr", "[2 x i32]"].map(of);
+        assert_eq!(sizes, [Some(1), Some(2), Some(4), Some(8), Some(8), None]);
+    }
+
+    #[test]
     fn an_atomic_operation_is_ordered_if_its_result_is_used() {
         let marked = how::WRITE | how::MARKED | how::UPDATE;
         let ordered = marked | how::FENCE;
@@ -374,7 +384,9 @@ mod tests {
         let blocks = [
             block("a", &[load, "and i32 %a, 1", "br label %b"]),
             block("b", &[barrier, load, store, barrier, "br label %c"]),
-            block("c", &[store]),
+            block("c", &[store, "br label %f"]),
+            block("d", &[barrier, "br label %f"]),
+            block("f", &[store]),
         ];
         let orders = |at: usize| -> Vec<u64> {
             let insns = 0..blocks[at].insns.len();
@@ -382,7 +394,8 @@ mod tests {
         };
         assert_eq!(orders(0), [how::ACQUIRE, 0, 0]);
         assert_eq!(orders(1), [0, 0, 0, 0, 0]);
-        assert_eq!(orders(2), [how::RELEASE]);
+        assert_eq!(orders(2), [how::RELEASE, 0]);
+        assert_eq!(orders(4), [0], "on one of two ways there is no barrier");
         let first = &blocks[0].insns[0];
         let acquire = tell(first, &Values::default(), how::ACQUIRE, 0);
         assert!(acquire[0].text.contains("i64 10, i32 0"), "{acquire:?}");

@@ -97,21 +97,29 @@ pub fn counts(findings: &Findings) -> String {
     )
 }
 
+/// So many claims need no folding.
+const FEW: usize = 5;
+
 /// All statements by source and section, with the controls of the page's script.
 pub fn all(findings: &Findings) -> String {
     let mut body = controls(findings);
+    let sections = findings.sources.iter().flat_map(|source| &source.sections);
+    let few = sections.map(|s| s.statements.len()).sum::<usize>() <= FEW;
     for source in &findings.sources {
         body += &format!("<div class=\"source\"><h3>{}</h3>\n", escape(&source.name));
         let (idle, run): (Vec<&Section>, Vec<&Section>) =
             source.sections.iter().partition(|s| is_idle(s));
-        body.extend(run.into_iter().map(section));
+        body.extend(run.into_iter().map(|s| section(s, few)));
         body += &rest(&idle);
         body += "</div>\n";
     }
+    let open = match few {
+        true => "",
+        false => " Sections with a claim that is not reproduced are open.",
+    };
     format!(
         "<section id=\"statements\"><h2>Claims</h2>\n<p class=\"lead\">A claim is judged by its check on the medians of \
-         the measurements. docs/claims.md lists the checks that were changed after a first result. Sections with a claim that is \
-         not reproduced are open.</p>\n{body}<p class=\"note\" id=\"none\" hidden>No claim is like that.</p></section>\n"
+         the measurements. docs/claims.md lists the checks that were changed after a first result.{open}</p>\n{body}<p class=\"note\" id=\"none\" hidden>No claim is like that.</p></section>\n"
     )
 }
 
@@ -127,7 +135,7 @@ fn rest(sections: &[&Section]) -> String {
         return String::new();
     }
     let claims: usize = sections.iter().map(|s| s.statements.len()).sum();
-    let inside: String = sections.iter().map(|s| section(s)).collect();
+    let inside: String = sections.iter().map(|s| section(s, false)).collect();
     format!(
         "<details class=\"rest\"><summary>{} not run: {} in {}</summary>\n{inside}</details>\n",
         mark(StatementOutcome::NotRun),
@@ -167,7 +175,7 @@ fn controls(findings: &Findings) -> String {
     )
 }
 
-fn section(section: &Section) -> String {
+fn section(section: &Section, open: bool) -> String {
     let counts = count(section.statements.iter());
     let told = StatementOutcome::ALL
         .iter()
@@ -176,10 +184,9 @@ fn section(section: &Section) -> String {
     let told: String = told
         .map(|(o, n)| format!("<span class=\"{}\">{} {n}</span>", class(*o), mark(*o)))
         .collect();
-    let open = if counts[StatementOutcome::NotReproduced as usize] > 0 {
-        " open"
-    } else {
-        ""
+    let open = match open || counts[StatementOutcome::NotReproduced as usize] > 0 {
+        true => " open",
+        false => "",
     };
     let rows: String = section.statements.iter().map(statement).collect();
     format!(

@@ -208,14 +208,10 @@ impl<'a> Judge<'a> {
                 seeds.map(|seed| outcomes.get(&(*entry, seed))).collect();
             let values: Vec<Option<f64>> = runs.iter().map(|run| self.value((*run)?)).collect();
             let own = self.entry(&runs, &values);
-            let chance = |run: &Option<&Outcome>| match run {
-                Some(Outcome::Ran { left_to_chance, .. }) => *left_to_chance,
-                _ => true,
-            };
             entrants.push(Entrant {
                 values,
                 disqualified: own.trouble.is_some(),
-                exact: !runs.iter().any(chance),
+                exact: is_exact(&runs),
             });
             described.push(own);
         }
@@ -456,6 +452,19 @@ fn figure(plan: &Plan, outcomes: &Outcomes, discipline: usize) -> Result<Option<
     }
 }
 
+/// Whether other seeds would give the same: one run decides.
+fn is_exact(runs: &[Option<&Outcome>]) -> bool {
+    runs.iter().all(|run| {
+        matches!(
+            run,
+            Some(Outcome::Ran {
+                left_to_chance: false,
+                ..
+            })
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -545,6 +554,19 @@ mod tests {
         assert_eq!(entry.longest_wait, Some(longest(2e6, "ui", true)));
         // Of a query, in the unit that it names.
         assert_eq!(judge.value(&cut), Some(0.5));
+    }
+
+    #[test]
+    fn one_seed_decides_if_nothing_is_left_to_chance() {
+        let by_chance = waits(0.0);
+        let mut fixed = waits(0.0);
+        if let Outcome::Ran { left_to_chance, .. } = &mut fixed {
+            *left_to_chance = false;
+        }
+        assert!(is_exact(&[Some(&fixed)]));
+        assert!(!is_exact(&[Some(&by_chance)]));
+        assert!(!is_exact(&[Some(&fixed), Some(&by_chance)]));
+        assert!(!is_exact(&[Some(&fixed), None]));
     }
 
     /// Seeds count however they failed; the worst of them is described.

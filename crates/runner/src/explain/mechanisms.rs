@@ -208,11 +208,8 @@ fn of_name<'a>(all: &'a mut Vec<Player>, name: &str) -> &'a mut Player {
 fn switched_off(built: &Built, declared: &Mechanism) -> Result<Globals, Error> {
     let (choice, object) = (&built.choice, &built.object);
     let has = |(name, value): &(String, Value)| {
-        let given = built.globals.iter().find(|(known, _)| known == name);
-        match given {
-            Some((_, given)) => given == value,
-            None => object.tunables[name].default.map(Value::Int).as_ref() == Some(value),
-        }
+        let default = object.tunables[name].default.map(Value::Int);
+        current(&built.globals, name, default.as_ref()) == Some(value)
     };
     let when = objects::values(choice, object, &declared.when)?;
     if !when.iter().all(has) {
@@ -221,6 +218,16 @@ fn switched_off(built: &Built, declared: &Mechanism) -> Result<Globals, Error> {
     let mut off = objects::values(choice, object, &declared.off)?;
     off.retain(|pair| !has(pair));
     Ok(off)
+}
+
+/// The value of a tunable in a run that is given some.
+fn current<'v>(
+    given: &'v [(String, Value)],
+    name: &str,
+    default: Option<&'v Value>,
+) -> Option<&'v Value> {
+    let given = given.iter().find(|(known, _)| known == name);
+    given.map(|(_, value)| value).or(default)
 }
 
 /// Keeps the wanted ones.
@@ -297,5 +304,14 @@ mod tests {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), costs, "a cost belongs to two mechanisms");
+    }
+
+    #[test]
+    fn a_given_value_counts_more_than_the_default() {
+        let given = vec![("slice".to_owned(), Value::Int(3))];
+        let default = Value::Int(7);
+        let current = |name| current(&given, name, Some(&default));
+        assert_eq!(current("slice"), Some(&Value::Int(3)));
+        assert_eq!(current("other"), Some(&default));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tiltyard_claims::{Check, Claim, Experiment, Job, RunSpec};
+use tiltyard_claims::{Check, Claim, Experiment, Job, Kind, RunSpec};
 
 use super::{Plan, needed};
 use crate::Error;
@@ -17,12 +17,22 @@ impl Schedulers {
     pub fn of(experiments: &[Experiment]) -> Result<Schedulers, Error> {
         let mut all = BTreeMap::new();
         for experiment in experiments {
-            for job in experiment.jobs().unwrap_or_default() {
-                if let Entry::Vacant(place) = all.entry(job.scheduler) {
+            let jobs = experiment.jobs().unwrap_or_default();
+            let others = experiment.substitutes.values().flatten().cloned();
+            for argument in jobs.into_iter().map(|job| job.scheduler).chain(others) {
+                if let Entry::Vacant(place) = all.entry(argument) {
                     let choice = schedulers::choose(place.key());
                     let choice = choice.map_err(|failure| failure.in_file(&experiment.file))?;
                     place.insert(choice);
                 }
+            }
+        }
+        for experiment in experiments {
+            let families: BTreeSet<String> = all.values().map(Choice::family).collect();
+            let mut names = experiment.substitutes.keys();
+            if let Some(name) = names.find(|name| !families.contains(*name)) {
+                let line = format!("substitutes.{name}: no run has this scheduler");
+                return Err(Error::input(line).within(&experiment.file));
             }
         }
         Ok(Schedulers(all))
@@ -47,7 +57,7 @@ impl Schedulers {
         let of_name = |name| labels_of(experiment, name, &labels);
         let mut named: BTreeSet<&str> = check.measures().into_iter().flat_map(of_name).collect();
         // A number of the setup, such as the number of applications, belongs to no scheduler.
-        if named.is_empty() && claim.kind != "constant" {
+        if named.is_empty() && claim.kind != Kind::Constant {
             named = labels;
         }
         let of_label = |job: &&Job| named.contains(job.label.as_str());

@@ -414,6 +414,7 @@ impl<'a> Show<'a> {
         report: &'a Option<PathBuf>,
         figures: &'a Option<PathBuf>,
     ) -> Result<Show<'a>, Failure> {
+        figures.as_deref().map(output::make_folder).transpose()?;
         Ok(Show {
             format,
             page: report.as_deref().map(Output::create).transpose()?,

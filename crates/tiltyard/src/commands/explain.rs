@@ -80,6 +80,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (workload, text) = args.runs.load_workload()?;
     let machine = machines::load(&args.runs.machine)?;
     workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
+    args.figures
+        .as_deref()
+        .map(output::make_folder)
+        .transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let schedulers = [build(a)?, build(b)?];
     let seeds: Vec<u64> = (1..=u64::from(args.runs.seeds.unwrap_or(1))).collect();

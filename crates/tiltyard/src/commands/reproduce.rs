@@ -181,6 +181,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     check(args)?;
     let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
+    let has_figures = |e: &Experiment| {
+        !e.figures.is_empty() && e.claims.iter().any(|claim| ids.contains(&claim.id))
+    };
+    if let Some(dir) = args
+        .figures
+        .as_deref()
+        .filter(|_| experiments.iter().any(has_figures))
+    {
+        output::make_folder(dir)?;
+    }
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let begun = Instant::now();
     let cache = Cache::open(!args.no_cache);

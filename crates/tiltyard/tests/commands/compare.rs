@@ -541,7 +541,7 @@ fn what_is_no_result_is_said_in_one_line() {
         edit(&mut document);
         document.to_string()
     };
-    let cases: [(&str, String, &str); 11] = [
+    let cases: [(&str, String, &str); 12] = [
         (
             "words",
             "no JSON at all".to_owned(),
@@ -581,6 +581,11 @@ fn what_is_no_result_is_said_in_one_line() {
             "has no runs: still running",
         ),
         ("warming", real(&[]).to_string(), "has no runs"),
+        (
+            "twice",
+            edited(&|d| d["runs"][1]["seed"] = d["runs"][0]["seed"].clone()),
+            "has two runs of fifo with seed 1, which are the same run",
+        ),
     ];
     for (name, text, what) in &cases {
         let file = format!("{name}.json");

@@ -45,7 +45,7 @@ reason = "for the test"
 
 fn claim(id: &str, check: &str) -> String {
     format!(
-        "\n[[claim]]\nid = \"{id}\"\nwhere = \"Section 1\"\nstatement = \"A statement.\"\nkind = \"number\"\ntier = \"core\"\n\
+        "\n[[claim]]\nid = \"{id}\"\nwhere = \"Section 1\"\nstatement = \"A statement.\"\nkind = \"number\"\ntier = \"core\"\nlayer = [\"sim\"]\n\
          expected = \"a band\"\ntolerance = \"a reason\"\ncheck = \"{check}\"\n"
     )
 }
@@ -310,6 +310,25 @@ fn files_that_are_none_are_refused() {
     let both = claim("s.p.e", "a.b < 1") + "not_run = 'because'\n";
     bench.file("again", &format!("title = 'x'\n{both}"));
     bench.refuses(&[], 3, &["again.toml", "s.p.e", "either check or not_run"]);
+    let other = claim("s.p.e", "a.b < 1");
+    for (from, to, words) in [
+        (
+            "\"sim\"",
+            "",
+            ["again.toml", "s.p.e: layer = []", "\"real\""],
+        ),
+        (
+            "\"number\"",
+            "\"nubmer\"",
+            ["again.toml", "nubmer", "ordering"],
+        ),
+    ] {
+        bench.file(
+            "again",
+            &format!("title = 'x'\n{}", other.replacen(from, to, 1)),
+        );
+        bench.refuses(&[], 3, &words);
+    }
     let twice = HOGS.replace("[derived]", "[[run]]\nmachine = 'uni'\nworkload = 'fibo'\nschedulers = { fifo = 'fifo' }\n[run.measures]\nhogs_n1 = 'SELECT max(id) FROM task'\n[derived]");
     bench.file("again", &twice);
     bench.refuses(&[], 3, &["fifo.hogs_n1 is measured twice"]);
@@ -641,6 +660,18 @@ fn substitutes_take_the_schedulers_place() {
         page.contains("rr for fifo") && page.contains("cfs for fifo"),
         "{page}"
     );
+    let text = fs::read_to_string(bench.path("experiments/hogs.toml")).unwrap();
+    for (from, to, words) in [
+        ("\"cfs\"", "\"csf\"", ["hogs.toml", "csf", "did you mean"]),
+        (
+            "{ fifo = [",
+            "{ fofi = [",
+            ["hogs.toml", "substitutes.fofi", "no run has"],
+        ),
+    ] {
+        bench.file("hogs", &text.replacen(from, to, 1));
+        bench.refuses(&["--specificity"], 3, &words);
+    }
 }
 
 #[test]

@@ -280,6 +280,13 @@ fn a_file_without_its_ending_is_found() {
         let words = format!("did you mean the file {meant}?");
         assert!(stderr.contains(&words), "{flag} {typed}: {stderr}");
     }
+    let words = ["-s", "fifo", "-w", "pingpong", "-m", "host1.xml"];
+    let output = home.tiltyard().arg("run").args(words).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("host1.xml:1") && stderr.contains("lstopo"),
+        "{stderr}"
+    );
 }
 
 #[test]
