@@ -139,6 +139,22 @@ fn the_structure_is_as_before() {
     assert_eq!(got, std::fs::read_to_string(&golden).unwrap());
 }
 
+/// Whoever asked for a single claim need not look for it.
+#[test]
+fn a_few_claims_are_open() {
+    let mut few = findings();
+    few.sources[0].sections.truncate(1);
+    let section = &mut few.sources[0].sections[0];
+    section.statements.truncate(1);
+    assert_eq!(section.statements[0].outcome, StatementOutcome::Reproduced);
+    let is_open = |page: &str| page.contains("data-section=\"s.one\" open");
+    assert!(is_open(&render_findings(&few)));
+    let one = few.sources[0].sections[0].statements.remove(0);
+    let many = std::iter::repeat_with(|| statement(&one.id, one.outcome));
+    few.sources[0].sections[0].statements = many.take(4).collect();
+    assert!(!is_open(&render_findings(&few)));
+}
+
 #[test]
 fn nothing_of_the_input_becomes_markup() {
     let page = render_findings(&findings());

@@ -98,7 +98,7 @@ pub fn counts(findings: &Findings) -> String {
 }
 
 /// So many claims need no folding.
-const FEW: usize = 5;
+const FEW: usize = 3;
 
 /// All statements by source and section, with the controls of the page's script.
 pub fn all(findings: &Findings) -> String {
