@@ -131,7 +131,7 @@ pub fn effect_note(comparison: &Comparison) -> String {
         None => String::new(),
     };
     format!(
-        "Against {first}: by how much a metric is larger,{interval} and Cliff's delta: \
+        "Against {first}: by how much a metric is larger (median over all pairs of runs),{interval} and Cliff's delta: \
          1 or -1 when the runs of the two do not mix, 0 when they mix evenly."
     )
 }

@@ -161,7 +161,7 @@ fn differences_to_the_first_have_interval_and_rank() {
     );
     let note = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        note.contains("Against first: by how much a metric is larger, its 90.0 % interval"),
+        note.contains("Against first: by how much a metric is larger (median over all pairs of runs), its 90.0 % interval"),
         "{note}"
     );
 }

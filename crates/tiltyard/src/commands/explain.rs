@@ -25,6 +25,8 @@ use crate::{interrupt, terminal};
 /// placement, balancing, stealing). Runs with some of them switched off, for both schedulers at once, give each one's share
 /// of the difference. Shares, and what remains with everything switched off, add up to the difference.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("schedulers", |of| of.help("The two schedulers, A,B: shipped ones, presets, \
+    NAME:tunable=value:..., or paths to .bpf.c files").long_help(None)))]
 #[command(after_help = "\
 Examples:
   tiltyard explain -w apache -s ule,cfs
