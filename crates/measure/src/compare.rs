@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::cell::Row;
 use crate::figures::{COMMAND, Figure, figures};
-use crate::names::MACHINE;
+use crate::names::{KERNEL, MACHINE};
 use crate::stats::median_interval;
 use crate::summary::Summary;
 use crate::why::why;
@@ -183,7 +183,8 @@ pub fn busiest_first(rows: &mut [Row]) {
     rows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
 }
 
-/// Rows of a group stand together, groups in the order of their first row, the machine last.
+/// Rows of a group stand together, groups in the order of their first row, what is nobody's workload last: the kernel's
+/// threads, then the machine.
 fn gather_groups(rows: &mut [Row]) {
     let mut order: Vec<String> = Vec::new();
     for row in rows.iter() {
@@ -193,6 +194,7 @@ fn gather_groups(rows: &mut [Row]) {
     }
     let rank = |group: &String| match group.as_str() {
         MACHINE => usize::MAX,
+        KERNEL => usize::MAX - 1,
         _ => order.iter().position(|g| g == group).unwrap_or(0),
     };
     rows.sort_by_key(|row| rank(&row.group));
@@ -235,5 +237,21 @@ mod tests {
             rows[1].metric, "longest wait",
             "rows of a group keep their order"
         );
+    }
+
+    #[test]
+    fn what_is_nobodys_workload_comes_last() {
+        let figure = |group: &str| Figure {
+            group: group.to_owned(),
+            name: "x".to_owned(),
+            metric: "x".to_owned(),
+            unit: Unit::TimeNs,
+            better: Better::Neither,
+            headline: true,
+            value: 1.0,
+        };
+        let run = ["machine", "kernel", "web", "db"].map(figure).to_vec();
+        let order: Vec<String> = rows(&[vec![run]]).into_iter().map(|r| r.group).collect();
+        assert_eq!(order, ["web", "db", "kernel", "machine"]);
     }
 }

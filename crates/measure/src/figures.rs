@@ -2,7 +2,7 @@
 //! The figures of one run that a comparison puts side by side.
 
 use crate::cell::{Better, Unit};
-use crate::names::{self, MACHINE, WHILE};
+use crate::names::{self, KERNEL, MACHINE, WHILE};
 use crate::summary::{AppSummary, RequestSummary, Summary, Switches};
 use serde::{Deserialize, Serialize};
 
@@ -117,9 +117,6 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
 
 /// Of fewer values the 99th percentile is the largest one: chance, or what the longest wait shows.
 const LEAST_FOR_P99: u64 = 100;
-
-/// The app of kernel threads.
-const KERNEL: &str = "kernel";
 
 /// Requests of this class are shown under its name.
 const ROUND_TRIP: &str = "round trip";
