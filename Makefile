@@ -70,7 +70,8 @@ setup-test:
 HEADERS = $(shell ls -td $(TARGET)/release/build/tiltyard-build-*/out/headers 2>/dev/null | head -n 1)
 SHARE   = $(DESTDIR)$(PREFIX)/share
 
-install: build
+# Under sudo there is no Rust of the user's, so what the user has built is installed.
+install: $(if $(SUDO_USER),$(TILTYARD),build)
 	install -D -m 755 $(TILTYARD) $(DESTDIR)$(PREFIX)/bin/tiltyard
 	install -d $(SHARE)/tiltyard
 	cp -R schedulers workloads machines campaigns applications experiments fidelity $(HEADERS) $(SHARE)/tiltyard/
@@ -79,5 +80,8 @@ install: build
 	$(TILTYARD) completions bash | install -D -m 644 /dev/stdin $(SHARE)/bash-completion/completions/tiltyard
 	$(TILTYARD) completions zsh | install -D -m 644 /dev/stdin $(SHARE)/zsh/site-functions/_tiltyard
 	$(TILTYARD) completions fish | install -D -m 644 /dev/stdin $(SHARE)/fish/vendor_completions.d/tiltyard.fish
+
+$(TILTYARD):
+	@echo "$@ does not exist: first run make build, without sudo" >&2; exit 1
 
 .PHONY: help demo run-demo figure6 league test run-tests build claims bench fmt lint setup setup-test install

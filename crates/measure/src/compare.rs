@@ -169,7 +169,7 @@ fn row(key: &Figure, figures: &[Vec<Vec<Figure>>]) -> Row {
 }
 
 /// Apps with most CPU time first, because real machines run other apps too; the command's scores
-/// before them, the machine after them. Rows of a group keep their order.
+/// before them, the kernel's threads and the machine after them. Rows of a group keep their order.
 pub fn busiest_first(rows: &mut [Row]) {
     let mut runtimes: BTreeMap<String, f64> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.metric == "runtime") {
@@ -178,6 +178,7 @@ pub fn busiest_first(rows: &mut [Row]) {
     }
     let rank = |row: &Row| match row.group.as_str() {
         COMMAND => f64::INFINITY,
+        KERNEL => -0.5,
         app => runtimes.get(app).copied().unwrap_or(-1.0),
     };
     rows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
@@ -221,7 +222,7 @@ mod tests {
         };
         let mut rows = [
             row("kernel", "longest wait", 70.0),
-            row("kernel", "runtime", 2.0),
+            row("kernel", "runtime", 40.0),
             row("command", "took", 1.0),
             row("server", "longest wait", 5.0),
             row("server", "runtime", 30.0),

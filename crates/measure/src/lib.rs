@@ -95,7 +95,7 @@ pub use effect::{Effect, effect, shift};
 pub use figures::{COMMAND, Figure, figures};
 pub use hash::TraceHash;
 pub use histogram::QUANTILES_PPM;
-pub use names::{AppClasses, possible_names};
+pub use names::{AppClasses, KERNEL, MACHINE, possible_names};
 pub use pair::{Change, Mark, Pair, Trial};
 pub use recorder::{Recorder, RecorderSpec};
 pub use regroup::Regrouped;

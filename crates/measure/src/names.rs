@@ -2,9 +2,9 @@
 //! Which metrics a run may have, known before it begins. [`crate::figures`] gives those that it has.
 
 /// The group of metrics of the whole machine.
-pub(crate) const MACHINE: &str = "machine";
+pub const MACHINE: &str = "machine";
 /// The app of kernel threads.
-pub(crate) const KERNEL: &str = "kernel";
+pub const KERNEL: &str = "kernel";
 
 /// The name of what an app got while another one was at work; the other's name follows.
 pub(crate) const WHILE: &str = "cpu_share_percent_while_";

@@ -90,8 +90,8 @@ impl Cause {
 impl Explanation {
     /// What part of the difference this is; `None`: there is hardly a difference, and parts of it would be huge.
     pub fn part(&self, value: f64) -> Option<f64> {
-        let is_one = self.difference.value != 0.0 && !self.is_small();
-        is_one.then(|| value / self.difference.value)
+        let has_parts = self.difference.value != 0.0 && !self.is_small();
+        has_parts.then(|| value / self.difference.value)
     }
 
     /// The cause with the largest share in the direction of the difference. `None` if there is hardly a difference, or if
@@ -101,7 +101,7 @@ impl Explanation {
         let causes = self.causes.iter().filter(|c| part(c) > Some(0.0));
         let largest = causes.max_by(|a, b| a.share.value.abs().total_cmp(&b.share.value.abs()));
         let rest = self.part(self.remainder.value);
-        largest.filter(|cause| !self.is_small() && part(cause) >= rest && rest <= Some(1.0))
+        largest.filter(|cause| part(cause) >= rest && rest <= Some(1.0))
     }
 
     fn is_small(&self) -> bool {
@@ -263,10 +263,15 @@ impl Explanation {
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut all = Vec::new();
         if !self.causes.is_empty() {
-            all.push(
-                "part: share of the difference; alone: by how much it shrinks if only this mechanism is switched off."
-                    .to_owned(),
-            );
+            let parts = match self.part(0.0) {
+                Some(_) => {
+                    "part: share of the difference; alone: by how much it shrinks if only this mechanism is switched off."
+                }
+                None => {
+                    "part and alone are empty: there is hardly a difference of which they could be parts."
+                }
+            };
+            all.push(parts.to_owned());
         }
         if self.is_default {
             all.push(format!(

@@ -147,12 +147,19 @@ fn a_few_claims_are_open() {
     let section = &mut few.sources[0].sections[0];
     section.statements.truncate(1);
     assert_eq!(section.statements[0].outcome, StatementOutcome::Reproduced);
-    let is_open = |page: &str| page.contains("data-section=\"s.one\" open");
-    assert!(is_open(&render_findings(&few)));
     let one = few.sources[0].sections[0].statements.remove(0);
-    let many = std::iter::repeat_with(|| statement(&one.id, one.outcome));
-    few.sources[0].sections[0].statements = many.take(4).collect();
-    assert!(!is_open(&render_findings(&few)));
+    let page = |outcome, count: usize| {
+        let mut few = findings();
+        few.sources[0].sections.truncate(1);
+        let statements = std::iter::repeat_with(|| statement(&one.id, outcome));
+        few.sources[0].sections[0].statements = statements.take(count).collect();
+        render_findings(&few)
+    };
+    let is_open = |page: &str| page.contains("data-section=\"s.one\" open");
+    assert!(is_open(&page(StatementOutcome::Reproduced, 3)));
+    assert!(!is_open(&page(StatementOutcome::Reproduced, 4)));
+    let not_run = page(StatementOutcome::NotRun, 1);
+    assert!(is_open(&not_run) && not_run.contains("class=\"rest\" open"));
 }
 
 #[test]

@@ -163,7 +163,10 @@ fn from_file(path: &Path) -> Result<Machine, Error> {
     let text = data::read(path)?;
     let file = data::shown(path);
     in_use::is_read(path);
-    let is_xml = text.trim_start().starts_with('<') || path.extension().is_some_and(|e| e == "xml");
+    let is_xml = text.trim_start().starts_with('<')
+        || path
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("xml"));
     let parsed = match is_xml {
         true => Machine::parse_hwloc_xml(&text, &file),
         false => Machine::parse_toml(&text, &file),

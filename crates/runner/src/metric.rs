@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which metric is meant: of a difference to explain, of a contest to decide.
 
-use tiltyard_measure::{AppClasses, Better, Figure, Row, possible_names, rows};
+use tiltyard_measure::{AppClasses, Better, Figure, KERNEL, Row, possible_names, rows};
 use tiltyard_model::Machine;
 use tiltyard_workload::{TaskSpec, Workload};
 
 use crate::{Error, nearest};
-
-/// The app of kernel threads.
-const KERNEL: &str = "kernel";
 
 /// Refuses a name that no run of this workload on this machine can have, before there are runs.
 pub(crate) fn require_possible(

@@ -118,12 +118,42 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     Output::create(path)?.fill(bytes)
 }
 
-/// Makes a folder for figures, so that one that cannot be written to shows before hours of work. It may exist.
-pub fn make_folder(dir: &Path) -> Result<(), Error> {
-    std::fs::create_dir_all(dir).map_err(|e| Error::file(Role::Output, dir, "create", e))?;
-    let probe = tempfile::tempfile_in(dir);
-    probe.map_err(|e| Error::file(Role::Output, dir, "write into", e))?;
-    Ok(())
+/// A folder for figures, made before the work, so that one that cannot be written to shows at once. It may exist. A new one is
+/// removed if nothing has been put into it.
+pub struct Folder {
+    path: PathBuf,
+    is_new: bool,
+}
+
+impl Folder {
+    /// `None` if none is asked for.
+    pub fn make(path: Option<&Path>) -> Result<Option<Folder>, Error> {
+        let Some(path) = path else {
+            return Ok(None);
+        };
+        let error = |doing| move |e| Error::file(Role::Output, path, doing, e);
+        let is_new = !path.exists();
+        if !is_new && !path.is_dir() {
+            let line = format!("{}: is no folder; name one, or a new one", path.display());
+            return Err(Error::Request(line));
+        }
+        std::fs::create_dir_all(path).map_err(error("create"))?;
+        let folder = Folder {
+            path: path.to_owned(),
+            is_new,
+        };
+        tempfile::tempfile_in(path).map_err(error("write into"))?;
+        Ok(Some(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Fails, as it should, if something is in it.
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
 }
 
 /// Writes SVG files, named without extension, into a folder.
@@ -190,20 +220,26 @@ mod tests {
         assert_eq!(std::fs::read(at("old")).unwrap(), b"new");
     }
 
-    /// A report is not taken for the figures' folder after all the work.
     #[test]
-    fn a_folder_for_figures_is_no_report() {
-        let folder = tempfile::tempdir().unwrap();
-        let both = folder.path().join("both");
-        make_folder(&both).unwrap();
-        make_folder(&both).unwrap();
-        assert_eq!(both.read_dir().unwrap().count(), 0);
-        let failure = Output::create(&both).err().unwrap().to_string();
-        assert!(failure.contains("is a folder"), "{failure}");
-        std::fs::write(folder.path().join("file"), "").unwrap();
-        let failure = make_folder(&folder.path().join("file")).unwrap_err();
-        assert!(failure.to_string().contains("cannot create"), "{failure}");
-        assert!(make_folder(Path::new("/proc/self/fd")).is_err());
+    fn a_folder_that_is_not_used_goes_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        let make = |path: &Path| Folder::make(Some(path));
+        let folder = make(&at("new")).unwrap();
+        assert_eq!(at("new").read_dir().unwrap().count(), 0);
+        drop(folder);
+        assert!(!at("new").exists());
+        let folder = make(&at("new")).unwrap();
+        write_all(&at("new"), &[("a".to_owned(), "<svg/>".to_owned())]).unwrap();
+        drop(folder);
+        assert!(at("new/a.svg").is_file());
+        std::fs::create_dir(at("old")).unwrap();
+        drop(make(&at("old")).unwrap());
+        assert!(at("old").is_dir());
+        std::fs::write(at("file"), "").unwrap();
+        let refused = |path: &Path| make(path).err().unwrap().to_string();
+        assert!(refused(&at("file")).contains("file: is no folder"));
+        assert!(refused(Path::new("/proc/self/fd")).contains("cannot write into"));
     }
 
     #[test]

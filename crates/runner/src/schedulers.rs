@@ -2,6 +2,7 @@
 //! What `-s` accepts: a shipped name, a preset, `NAME:tunable=value:...`, or a path to a `.bpf.c`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -223,10 +224,15 @@ fn values(
 
 /// Even if it cannot be read: that is an error, not a scheduler without presets.
 fn is_there(file: &Path) -> bool {
-    file.symlink_metadata().is_ok()
+    let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory];
+    !matches!(file.symlink_metadata(), Err(error) if absent.contains(&error.kind()))
 }
 
 fn read_file(file: &Path) -> Result<PresetFile, Error> {
+    if file.exists() && !file.is_file() {
+        let line = format!("{}: {}", data::shown(file), data::no_file(file));
+        return Err(Error::input(line));
+    }
     toml::from_str(&data::read(file)?).map_err(|e| {
         let what = toml_line(&e);
         let help = "write [PRESET], description = \"...\", set = { tunable = value }";
@@ -588,9 +594,24 @@ mod tests {
         let presets = folder.path().join("presets.toml");
         std::fs::remove_file(&presets).unwrap();
         assert_eq!(choose(argument).unwrap().mechanisms, []);
+        let preset = folder.path().join("short");
+        let refused = |what: &str| {
+            for argument in [argument, preset.to_str().unwrap()] {
+                let failure = choose(argument).unwrap_err().to_string();
+                assert!(
+                    failure.contains(&format!("presets.toml: {what}")),
+                    "{failure}"
+                );
+            }
+        };
         std::fs::create_dir(&presets).unwrap();
-        let failure = choose(argument).unwrap_err().to_string();
-        assert!(failure.contains("presets.toml: cannot read"), "{failure}");
+        refused("that is a folder");
+        std::fs::remove_dir(&presets).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &presets).unwrap();
+        refused("that is not a regular file");
+        std::fs::remove_file(&presets).unwrap();
+        std::os::unix::fs::symlink("nowhere", &presets).unwrap();
+        refused("cannot read");
     }
 
     #[test]

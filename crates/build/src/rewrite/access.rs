@@ -386,7 +386,10 @@ mod tests {
             block("b", &[barrier, load, store, barrier, "br label %c"]),
             block("c", &[store, "br label %f"]),
             block("d", &[barrier, "br label %f"]),
-            block("f", &[store]),
+            block("e", &[barrier, "br label %g"]),
+            block("f", &[store, "br label %g"]),
+            block("h", &[load, "br i1 %c, label %d, label %f"]),
+            block("g", &[store]),
         ];
         let orders = |at: usize| -> Vec<u64> {
             let insns = 0..blocks[at].insns.len();
@@ -395,7 +398,9 @@ mod tests {
         assert_eq!(orders(0), [how::ACQUIRE, 0, 0]);
         assert_eq!(orders(1), [0, 0, 0, 0, 0]);
         assert_eq!(orders(2), [how::RELEASE, 0]);
-        assert_eq!(orders(4), [0], "on one of two ways there is no barrier");
+        assert_eq!(orders(5), [0, 0], "not on the first way here");
+        assert_eq!(orders(7), [0], "not on the second");
+        assert_eq!(orders(6), [0, 0], "only on one of the ways from here");
         let first = &blocks[0].insns[0];
         let acquire = tell(first, &Values::default(), how::ACQUIRE, 0);
         assert!(acquire[0].text.contains("i64 10, i32 0"), "{acquire:?}");

@@ -97,7 +97,7 @@ pub fn counts(findings: &Findings) -> String {
     )
 }
 
-/// So many claims need no folding.
+/// At most so many claims are all shown unfolded.
 const FEW: usize = 3;
 
 /// All statements by source and section, with the controls of the page's script.
@@ -110,7 +110,7 @@ pub fn all(findings: &Findings) -> String {
         let (idle, run): (Vec<&Section>, Vec<&Section>) =
             source.sections.iter().partition(|s| is_idle(s));
         body.extend(run.into_iter().map(|s| section(s, few)));
-        body += &rest(&idle);
+        body += &rest(&idle, few);
         body += "</div>\n";
     }
     let open = match few {
@@ -130,14 +130,15 @@ fn is_idle(section: &Section) -> bool {
 }
 
 /// Sections of which nothing was run, together.
-fn rest(sections: &[&Section]) -> String {
+fn rest(sections: &[&Section], open: bool) -> String {
     if sections.is_empty() {
         return String::new();
     }
     let claims: usize = sections.iter().map(|s| s.statements.len()).sum();
-    let inside: String = sections.iter().map(|s| section(s, false)).collect();
+    let inside: String = sections.iter().map(|s| section(s, open)).collect();
+    let open = if open { " open" } else { "" };
     format!(
-        "<details class=\"rest\"><summary>{} not run: {} in {}</summary>\n{inside}</details>\n",
+        "<details class=\"rest\"{open}><summary>{} not run: {} in {}</summary>\n{inside}</details>\n",
         mark(StatementOutcome::NotRun),
         many(claims, "claim"),
         many(sections.len(), "section"),

@@ -2,7 +2,7 @@
 //! Outcomes of cells -> contests, for `tiltyard_report`.
 
 use tiltyard_measure::ranking::{Entrant, Rule, Tie, rank};
-use tiltyard_measure::{Better, Figure, Row, Unit, median_interval, rows, units};
+use tiltyard_measure::{Better, Figure, KERNEL, MACHINE, Row, Unit, median_interval, rows, units};
 use tiltyard_report::standings::{
     self as report, Contest, Entry, LongestWait, Standings, Subject, Trouble,
 };
@@ -21,7 +21,7 @@ pub struct Summed {
 }
 
 /// Groups whose tasks are nobody's workload.
-const NOT_OURS: [&str; 2] = ["kernel", "machine"];
+const NOT_OURS: [&str; 2] = [KERNEL, MACHINE];
 
 /// The commands that make standings again.
 pub trait Repeat {
@@ -452,7 +452,7 @@ fn figure(plan: &Plan, outcomes: &Outcomes, discipline: usize) -> Result<Option<
     }
 }
 
-/// Whether other seeds would give the same: one run decides.
+/// Whether other seeds would give the same, so that one is enough.
 fn is_exact(runs: &[Option<&Outcome>]) -> bool {
     runs.iter().all(|run| {
         matches!(

@@ -220,7 +220,7 @@ fn switched_off(built: &Built, declared: &Mechanism) -> Result<Globals, Error> {
     Ok(off)
 }
 
-/// The value of a tunable in a run that is given some.
+/// The value given for a tunable, else its default.
 fn current<'v>(
     given: &'v [(String, Value)],
     name: &str,

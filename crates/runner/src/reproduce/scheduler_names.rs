@@ -27,15 +27,27 @@ impl Schedulers {
                 }
             }
         }
+        let all = Schedulers(all);
         for experiment in experiments {
-            let families: BTreeSet<String> = all.values().map(Choice::family).collect();
-            let mut names = experiment.substitutes.keys();
-            if let Some(name) = names.find(|name| !families.contains(*name)) {
-                let line = format!("substitutes.{name}: no run has this scheduler");
-                return Err(Error::input(line).within(&experiment.file));
-            }
+            all.check_substitutes(experiment)?;
         }
-        Ok(Schedulers(all))
+        Ok(all)
+    }
+
+    fn check_substitutes(&self, experiment: &Experiment) -> Result<(), Error> {
+        let jobs = experiment.jobs().unwrap_or_default();
+        let run = jobs.iter().filter_map(|job| self.family(&job.scheduler));
+        let run: BTreeSet<String> = run.collect();
+        let mut names = experiment.substitutes.keys();
+        let Some(name) = names.find(|name| !run.contains(*name)) else {
+            return Ok(());
+        };
+        let run: Vec<String> = run.into_iter().collect();
+        let line = format!(
+            "substitutes.{name}: no run has this scheduler, but {}",
+            run.join(", ")
+        );
+        Err(Error::input(line).within(&experiment.file))
     }
 
     pub fn choice(&self, argument: &str) -> Option<&Choice> {

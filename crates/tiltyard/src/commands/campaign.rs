@@ -8,7 +8,7 @@ use tiltyard_report::{html, standings};
 use tiltyard_runner::campaign::{
     self, Account, Campaign, Discipline, How, Named, Outcomes, Plan, Repeat, Shard, Source, Summed,
 };
-use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::output::{self, Folder, Output};
 use tiltyard_runner::reproduce::Cache;
 use tiltyard_runner::{Error, duration, machines, schedulers, shell, workloads};
 use tiltyard_workload::Workload;
@@ -404,6 +404,7 @@ struct Show<'a> {
     page: Option<Output>,
     report: &'a Option<PathBuf>,
     figures: &'a Option<PathBuf>,
+    _folder: Option<Folder>,
     /// Where results are kept, if not in the cache. The page does not depend on it, the command that repeats this does.
     results: Option<&'a Path>,
 }
@@ -414,9 +415,9 @@ impl<'a> Show<'a> {
         report: &'a Option<PathBuf>,
         figures: &'a Option<PathBuf>,
     ) -> Result<Show<'a>, Failure> {
-        figures.as_deref().map(output::make_folder).transpose()?;
         Ok(Show {
             format,
+            _folder: Folder::make(figures.as_deref())?,
             page: report.as_deref().map(Output::create).transpose()?,
             report,
             figures,

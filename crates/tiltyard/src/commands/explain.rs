@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tiltyard_report::{explanation, html};
 use tiltyard_runner::explain::{self, Answer, Question};
 use tiltyard_runner::objects::{self, Built};
-use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::output::{self, Folder, Output};
 use tiltyard_runner::reproduce::Cache;
 use tiltyard_runner::schedulers::Choice;
 use tiltyard_runner::{Error, Progress, machines, schedulers, workloads};
@@ -82,10 +82,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (workload, text) = args.runs.load_workload()?;
     let machine = machines::load(&args.runs.machine)?;
     workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
-    args.figures
-        .as_deref()
-        .map(output::make_folder)
-        .transpose()?;
+    let _figures = Folder::make(args.figures.as_deref())?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let schedulers = [build(a)?, build(b)?];
     let seeds: Vec<u64> = (1..=u64::from(args.runs.seeds.unwrap_or(1))).collect();

@@ -11,7 +11,7 @@ use tiltyard_claims::parameter::Parameter;
 use tiltyard_claims::{Experiment, Tier, Verdict, scoreboard};
 use tiltyard_report::html;
 use tiltyard_runner::grid::in_pool;
-use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::output::{self, Folder, Output};
 use tiltyard_runner::reproduce::{
     self, Cache, ExactGuest, Instead, Simulated, findings, mutations, trials,
 };
@@ -98,22 +98,22 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     experiments: Option<PathBuf>,
     /// Change each number of workloads, machines and presets that no source fixes, and list the verdicts that change.
-    #[arg(long, conflicts_with = "report")]
+    #[arg(long, conflicts_with_all = ["report", "figures"])]
     sensitivity: bool,
     /// Evaluate each claim with other schedulers in place of its own: does its check distinguish them?
-    #[arg(long, conflicts_with_all = ["report", "instead", "patch", "sensitivity"])]
+    #[arg(long, conflicts_with_all = ["report", "figures", "instead", "patch", "sensitivity"])]
     specificity: bool,
     /// Evaluate the claims that are not reproduced with each preset of their scheduler: with which do they hold?
-    #[arg(long, conflicts_with_all = ["report", "instead", "patch", "sensitivity", "specificity"])]
+    #[arg(long, conflicts_with_all = ["report", "figures", "instead", "patch", "sensitivity", "specificity"])]
     presets: bool,
     /// Break a scheduler's rules one at a time (experiments/mutations), and list the claims that detect it:
     /// SCHEDULER.MUTATION or SCHEDULER.RULE, globs; default: all. Uses the claims that mutations name, or those that
     /// are given.
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*",
-        conflicts_with_all = ["report", "instead", "patch", "sensitivity", "specificity", "presets"])]
+        conflicts_with_all = ["report", "figures", "instead", "patch", "sensitivity", "specificity", "presets"])]
     mutations: Option<String>,
     /// Print docs/claims.md from the results in a folder such as experiments/results.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "sensitivity", "specificity", "presets", "mutations", "format"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "figures", "sensitivity", "specificity", "presets", "mutations", "format"])]
     page: Option<PathBuf>,
     /// With --page: only the totals by source.
     #[arg(long, requires = "page")]
@@ -181,16 +181,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     check(args)?;
     let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
-    let has_figures = |e: &Experiment| {
-        !e.figures.is_empty() && e.claims.iter().any(|claim| ids.contains(&claim.id))
-    };
-    if let Some(dir) = args
-        .figures
-        .as_deref()
-        .filter(|_| experiments.iter().any(has_figures))
-    {
-        output::make_folder(dir)?;
-    }
+    let _figures = Folder::make(args.figures.as_deref())?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let begun = Instant::now();
     let cache = Cache::open(!args.no_cache);

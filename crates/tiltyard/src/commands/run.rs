@@ -14,7 +14,7 @@ use tiltyard_runner::event_dir::EventDir;
 use tiltyard_runner::grid::{self, Grid, Outputs};
 use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::origin::{Counts, SimShared};
-use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::output::{Folder, Output};
 use tiltyard_runner::schedulers::{self, Choice};
 use tiltyard_runner::sim_error::SimError;
 use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
@@ -223,14 +223,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.races {
         races::require_cpus(&machine)?;
     }
+    let _figures = Folder::make(args.figures.as_deref())?;
     let written = Written {
         trace: args.trace.as_deref().map(Output::create).transpose()?,
         printk: args.printk.as_deref().map(Output::create).transpose()?,
     };
-    args.figures
-        .as_deref()
-        .map(output::make_folder)
-        .transpose()?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let tables = args.out.as_deref().map(Tables::create).transpose()?;
     let events = args.events.as_deref().map(EventDir::create).transpose()?;

@@ -317,6 +317,7 @@ fn files_that_are_none_are_refused() {
             "",
             ["again.toml", "s.p.e: layer = []", "\"real\""],
         ),
+        ("layer = ", "# ", ["again.toml", "missing field", "layer"]),
         (
             "\"number\"",
             "\"nubmer\"",
@@ -665,8 +666,8 @@ fn substitutes_take_the_schedulers_place() {
         ("\"cfs\"", "\"csf\"", ["hogs.toml", "csf", "did you mean"]),
         (
             "{ fifo = [",
-            "{ fofi = [",
-            ["hogs.toml", "substitutes.fofi", "no run has"],
+            "{ rr = [",
+            ["hogs.toml", "substitutes.rr", "no run has"],
         ),
     ] {
         bench.file("hogs", &text.replacen(from, to, 1));

@@ -280,13 +280,35 @@ fn a_file_without_its_ending_is_found() {
         let words = format!("did you mean the file {meant}?");
         assert!(stderr.contains(&words), "{flag} {typed}: {stderr}");
     }
+    // A file of another kind, of which only the name says that it should be XML.
+    let toml =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/smp4.toml"));
+    std::fs::write(out.join("host1.xml"), toml.unwrap()).unwrap();
     let words = ["-s", "fifo", "-w", "pingpong", "-m", "host1.xml"];
     let output = home.tiltyard().arg("run").args(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
         stderr.contains("host1.xml:1") && stderr.contains("lstopo"),
         "{stderr}"
     );
+}
+
+/// A path that is given for two outputs is refused before the run, and nothing is left.
+#[test]
+fn a_folder_for_figures_is_no_file() {
+    let home = Home::new();
+    let both = home.folder.path().join("out/both");
+    for flag in ["--report", "--trace"] {
+        let words = ["run", "-w", "pingpong", "-s", "fifo", "--figures"];
+        let mut command = home.tiltyard();
+        command.args(words).arg(&both).arg(flag).arg(&both);
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("both: is a folder"), "{stderr}");
+        assert!(!both.exists());
+    }
 }
 
 #[test]

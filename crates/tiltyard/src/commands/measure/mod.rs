@@ -13,7 +13,7 @@ use tiltyard_report::timeline::{self, Timeline, Window};
 use tiltyard_runner::Error;
 use tiltyard_runner::event_files::{self, EventFile};
 use tiltyard_runner::grouping::By;
-use tiltyard_runner::output::{self, Output};
+use tiltyard_runner::output::{Folder, Output};
 use tiltyard_runner::tables::Tables;
 use tiltyard_runner::window;
 use tiltyard_tables::{EventTables, RunPart};
@@ -88,10 +88,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--trace: a trace is of one run; name one event file",
         ));
     }
-    args.figures
-        .as_deref()
-        .map(output::make_folder)
-        .transpose()?;
+    let _figures = Folder::make(args.figures.as_deref())?;
     let outputs = Outputs {
         trace: args.trace.as_deref().map(Output::create).transpose()?,
         tables: args.tables.as_deref().map(Tables::create).transpose()?,
