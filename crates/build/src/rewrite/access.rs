@@ -384,12 +384,12 @@ mod tests {
         let blocks = [
             block("a", &[load, "and i32 %a, 1", "br label %b"]),
             block("b", &[barrier, load, store, barrier, "br label %c"]),
-            block("c", &[store, "br label %f"]),
-            block("d", &[barrier, "br label %f"]),
+            block("c", &[store, "br label %g"]),
+            block("d", &[load, "br i1 %c, label %e, label %g"]),
             block("e", &[barrier, "br label %g"]),
-            block("f", &[store, "br label %g"]),
-            block("h", &[load, "br i1 %c, label %d, label %f"]),
-            block("g", &[store]),
+            block("f", &[barrier, "br label %h"]),
+            block("g", &[store, "br label %h"]),
+            block("h", &[store]),
         ];
         let orders = |at: usize| -> Vec<u64> {
             let insns = 0..blocks[at].insns.len();
@@ -398,9 +398,9 @@ mod tests {
         assert_eq!(orders(0), [how::ACQUIRE, 0, 0]);
         assert_eq!(orders(1), [0, 0, 0, 0, 0]);
         assert_eq!(orders(2), [how::RELEASE, 0]);
-        assert_eq!(orders(5), [0, 0], "not on the first way here");
-        assert_eq!(orders(7), [0], "not on the second");
-        assert_eq!(orders(6), [0, 0], "only on one of the ways from here");
+        assert_eq!(orders(3), [0, 0], "only on the first of the ways from here");
+        assert_eq!(orders(6), [0, 0], "only on the last of the ways here");
+        assert_eq!(orders(7), [0], "only on the first");
         let first = &blocks[0].insns[0];
         let acquire = tell(first, &Values::default(), how::ACQUIRE, 0);
         assert!(acquire[0].text.contains("i64 10, i32 0"), "{acquire:?}");
