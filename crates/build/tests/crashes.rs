@@ -128,6 +128,7 @@ fn a_function_is_given_only_pointers_with_room_behind_them() {
         (4, wild, 1000, 0, 2),
         (5, 3, 1, 0, 0),
         (5, far, 0, 0, 1),
+        // A variable that is smaller than the room which the function needs: their difference must not wrap around.
         (6, 0, 0, 0, 1),
     ] {
         let engine = Engine::default();

@@ -178,6 +178,7 @@ pub fn busiest_first(rows: &mut [Row]) {
     }
     let rank = |row: &Row| match row.group.as_str() {
         COMMAND => f64::INFINITY,
+        // Below all that ran, above what has no runtime.
         KERNEL => -0.5,
         app => runtimes.get(app).copied().unwrap_or(-1.0),
     };
