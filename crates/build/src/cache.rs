@@ -4,7 +4,7 @@
 //! A *request* is everything that is known before a compiler runs: source path, flags, which clang. Its manifest lists
 //! the files that the compiler read, with their hashes, and the key of the result. While none of these files has
 //! changed, the request is answered without running anything. The *key* is over contents only, so that the same
-//! scheduler has the same key on every machine.
+//! scheduler has the same key on every machine, and a copy of one that was built is only compiled, not lowered.
 
 use crate::BuildError;
 use serde::{Deserialize, Serialize};
@@ -27,9 +27,17 @@ pub struct Input {
     sha256: String,
 }
 
+/// What a request was answered with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub key: String,
+    /// The compiler's, one line each. They name the place of the source, which the key does not.
+    pub warnings: Vec<String>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Manifest {
-    key: String,
+    answer: Answer,
     inputs: Vec<Input>,
 }
 
@@ -90,6 +98,14 @@ impl Input {
         })
     }
 
+    /// Its path in `folder`, or `<NAME>` if it is elsewhere.
+    pub fn name(&self, folder: &Path) -> String {
+        match self.path.strip_prefix(folder) {
+            Ok(inside) => inside.display().to_string(),
+            Err(_) => format!("<{}>", self.path.file_name().unwrap_or_default().display()),
+        }
+    }
+
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
@@ -113,23 +129,25 @@ impl Cache {
         Cache { dir }
     }
 
-    /// Key of what `request` built when its inputs were as they are now.
-    pub fn lookup(&self, request: &str) -> Option<String> {
+    /// What `request` was answered with when its inputs were as they are now.
+    pub fn lookup(&self, request: &str) -> Option<Answer> {
         let bytes = self.load(&format!("{request}.manifest"))?;
         let manifest: Manifest = serde_json::from_slice(&bytes).ok()?;
         manifest
             .inputs
             .iter()
             .all(Input::is_unchanged)
-            .then_some(manifest.key)
+            .then_some(manifest.answer)
     }
 
-    /// Remembers that `request`, with these inputs, built `key`. Call it when everything under `key` is stored.
-    pub fn record(&self, request: &str, key: &str, inputs: Vec<Input>) -> Result<(), BuildError> {
-        let manifest = Manifest {
-            key: key.to_owned(),
-            inputs,
-        };
+    /// Remembers what `request`, with these inputs, was answered with. Call it when everything under the key is stored.
+    pub fn record(
+        &self,
+        request: &str,
+        answer: Answer,
+        inputs: Vec<Input>,
+    ) -> Result<(), BuildError> {
+        let manifest = Manifest { answer, inputs };
         let bytes =
             serde_json::to_vec(&manifest).map_err(|e| BuildError::io(&self.dir)(e.into()))?;
         self.store(&format!("{request}.manifest"), &bytes).map(drop)
@@ -223,14 +241,17 @@ mod tests {
         let file = dir.path().join("x.h");
         fs::write(&file, "one").unwrap();
         let cache = Cache::new(dir.path().join("cache"));
-        cache
-            .record("r", "k", vec![Input::read(&file).unwrap()])
-            .unwrap();
-        assert_eq!(cache.lookup("r").as_deref(), Some("k"));
+        let answer = Answer {
+            key: "k".to_owned(),
+            warnings: vec!["w".to_owned()],
+        };
+        let inputs = vec![Input::read(&file).unwrap()];
+        cache.record("r", answer.clone(), inputs).unwrap();
+        assert_eq!(cache.lookup("r").as_ref(), Some(&answer));
         fs::write(&file, "two").unwrap();
         assert_eq!(cache.lookup("r"), None);
         fs::write(&file, "one").unwrap();
-        assert_eq!(cache.lookup("r").as_deref(), Some("k"));
+        assert_eq!(cache.lookup("r"), Some(answer));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::headers::HeaderSet;
 use crate::{BuildError, Source, reference};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Output};
 
 /// The one version whose IR the rewriter reads.
@@ -48,19 +48,25 @@ pub fn portable_args(source: &Source) -> Vec<String> {
         .collect()
 }
 
+/// Path of a source, for the compiler.
+pub fn full_path(source: &Source) -> PathBuf {
+    let path = &source.path;
+    path.canonicalize().unwrap_or_else(|_| path.clone())
+}
+
 /// All front-end arguments for a source, except for output and dependency file.
 pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
     let mut args: Vec<OsString> = portable_args(source)
         .into_iter()
         .map(OsString::from)
         .collect();
-    // In full, so that debug information names the source the same way wherever the compiler runs.
-    let path = source
-        .path
-        .canonicalize()
-        .unwrap_or_else(|_| source.path.clone());
+    // In full, so that a build is the same, and is known again, from whatever folder it is asked for.
+    let path = full_path(source);
     let mut include_dirs = source.headers.include_dirs()?;
     include_dirs.extend(source.include_dirs.iter().cloned());
+    for dir in &mut include_dirs {
+        *dir = absolute(&dir).map_err(BuildError::io(&*dir))?;
+    }
     for dir in path
         .parent()
         .iter()

@@ -37,7 +37,7 @@ pub use cache::{default_dir as default_cache_dir, hash as content_hash};
 pub use error::BuildError;
 pub use headers::{HeaderSet, headers_dir};
 
-use cache::{Cache, Input};
+use cache::{Answer, Cache, Input};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tiltyard_native::Object;
@@ -116,25 +116,10 @@ pub struct BpfObject {
 
 impl BpfObject {
     /// That of an earlier build.
-    fn kept(cache: &Cache, key: &str) -> Option<BpfObject> {
-        let warnings = cache.load(&format!("{key}.bpf.txt"))?;
-        let warnings = String::from_utf8_lossy(&warnings);
+    fn kept(cache: &Cache, answer: Answer) -> Option<BpfObject> {
+        let Answer { key, warnings } = answer;
         let path = cache.path(&format!("{key}.bpf.o"));
-        path.is_file().then(|| BpfObject {
-            path,
-            warnings: warnings.lines().map(str::to_owned).collect(),
-        })
-    }
-
-    fn keep(
-        cache: &Cache,
-        key: &str,
-        bytes: &[u8],
-        warnings: Vec<String>,
-    ) -> Result<BpfObject, BuildError> {
-        cache.store(&format!("{key}.bpf.txt"), warnings.join("\n").as_bytes())?;
-        let path = cache.store(&format!("{key}.bpf.o"), bytes)?;
-        Ok(BpfObject { path, warnings })
+        path.is_file().then_some(BpfObject { path, warnings })
     }
 }
 
@@ -152,25 +137,37 @@ impl Builder {
     /// The object for the simulated machine.
     pub fn native(&self, source: &Source) -> Result<Object, BuildError> {
         let request = self.request("native", source)?;
-        if let Some(object) = self.cached(&request) {
+        if let Some(object) = self.answered(&request) {
             return Ok(object);
         }
         let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
-        let (ir_path, deps) = (work.path().join("bpf.ll"), work.path().join("bpf.d"));
-        let warnings = clang::front_end(source, &["-S", "-emit-llvm"], &ir_path, &deps)?;
-        let ir = fs::read_to_string(&ir_path).map_err(BuildError::io(&ir_path))?;
+        let (ir, deps) = (work.path().join("bpf.ll"), work.path().join("bpf.d"));
+        let warnings = clang::front_end(source, &["-S", "-emit-llvm"], &ir, &deps)?;
+        let inputs = read_inputs(&deps)?;
+        let key = self.key("native", source, &inputs)?;
+        // The same source may have been built at another place. Debug information names the place.
+        let kept = (!self.options.debug).then(|| self.kept(&key)).flatten();
+        let mut object = match kept {
+            Some(object) => object,
+            None => self.lowered(source, work.path(), &ir)?,
+        };
+        object.key = key;
+        object.warnings = warnings;
+        // A cache that cannot be written costs time and nothing else.
+        let _ = self.keep(&request, &object, inputs);
+        Ok(object)
+    }
+
+    /// The object that the front end's output, `ir`, is lowered to; its key and warnings are not known here.
+    fn lowered(&self, source: &Source, work: &Path, ir: &Path) -> Result<Object, BuildError> {
+        let ir = fs::read_to_string(ir).map_err(BuildError::io(ir))?;
         let (mut object, text) = self.translate(&ir).map_err(|unknown| {
             // Read a second time: only a failed build has use for the place.
             let location = unknown.location;
             let place = location.and_then(|at| parse::parse(&ir).ok()?.metadata.place(at));
             BuildError::unsupported(&source.path, unknown, place.unwrap_or_default())
         })?;
-        object.warnings = warnings;
-        object.image = self.lower(source, work.path(), &text)?;
-        let inputs = read_inputs(&deps)?;
-        object.key = self.key("native", source, &inputs)?;
-        // A cache that cannot be written costs time and nothing else.
-        let _ = self.keep(&request, &object, inputs);
+        object.image = self.lower(source, work, &text)?;
         Ok(object)
     }
 
@@ -179,7 +176,7 @@ impl Builder {
         let cache = self.cache().ok_or(BuildError::NoCache)?;
         let request = self.request("bpf", source)?;
         let known = cache.lookup(&request);
-        if let Some(kept) = known.and_then(|key| BpfObject::kept(&cache, &key)) {
+        if let Some(kept) = known.and_then(|answer| BpfObject::kept(&cache, answer)) {
             return Ok(kept);
         }
         let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
@@ -188,9 +185,13 @@ impl Builder {
         let inputs = read_inputs(&deps)?;
         let key = self.key("bpf", source, &inputs)?;
         let bytes = fs::read(&object).map_err(BuildError::io(&object))?;
-        let object = BpfObject::keep(&cache, &key, &bytes, warnings)?;
-        cache.record(&request, &key, inputs)?;
-        Ok(object)
+        let path = cache.store(&format!("{key}.bpf.o"), &bytes)?;
+        let answer = Answer {
+            key,
+            warnings: warnings.clone(),
+        };
+        cache.record(&request, answer, inputs)?;
+        Ok(BpfObject { path, warnings })
     }
 
     fn cache(&self) -> Option<Cache> {
@@ -199,17 +200,16 @@ impl Builder {
 
     /// Everything that is known before a compiler runs.
     fn request(&self, kind: &str, source: &Source) -> Result<String, BuildError> {
-        let here = std::env::current_dir().map_err(BuildError::io("."))?;
         let args = clang::front_end_args(source)?;
         let what = format!(
-            "{kind}\n{}\n{args:?}\n{here:?}\n{}",
+            "{kind}\n{}\n{args:?}\n{}",
             self.fingerprint(),
             clang::identity()
         );
         Ok(cache::hash([what.as_bytes()]))
     }
 
-    /// Everything that goes into an object, whatever the paths.
+    /// Everything that goes into an object, wherever the source's folder and the headers are.
     fn key(&self, kind: &str, source: &Source, inputs: &[Input]) -> Result<String, BuildError> {
         let args = clang::portable_args(source);
         let what = format!(
@@ -217,8 +217,12 @@ impl Builder {
             self.fingerprint(),
             clang::version()?
         );
-        let hashes = inputs.iter().map(|i| i.sha256().as_bytes());
-        Ok(cache::hash([what.as_bytes()].into_iter().chain(hashes)))
+        let path = clang::full_path(source);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        // Places in the code are those of files in the source's folder, if there are any, by name.
+        let file = |input: &Input| format!("{} {}", input.sha256(), input.name(folder));
+        let parts: Vec<String> = [what].into_iter().chain(inputs.iter().map(file)).collect();
+        Ok(cache::hash(parts.iter().map(String::as_bytes)))
     }
 
     /// Everything of this program that determines the output.
@@ -236,9 +240,19 @@ impl Builder {
         format!("{rewriter} {level} {resizable_elements} {debug} {accesses} {guard} {structs:?}")
     }
 
-    fn cached(&self, request: &str) -> Option<Object> {
+    /// What this request was answered with when all files were as they are now.
+    fn answered(&self, request: &str) -> Option<Object> {
+        let answer = self.cache()?.lookup(request)?;
+        let object = self.kept(&answer.key)?;
+        Some(Object {
+            warnings: answer.warnings,
+            ..object
+        })
+    }
+
+    /// The object with this key, without warnings.
+    fn kept(&self, key: &str) -> Option<Object> {
         let cache = self.cache()?;
-        let key = cache.lookup(request)?;
         let mut object: Object =
             serde_json::from_slice(&cache.load_sealed(&format!("{key}.json"))?).ok()?;
         object.image = cache.load_sealed(&format!("{key}.so"))?;
@@ -249,12 +263,16 @@ impl Builder {
         let Some(cache) = self.cache() else {
             return Ok(());
         };
+        let answer = Answer {
+            key: object.key.clone(),
+            warnings: object.warnings.clone(),
+        };
         let key = &object.key;
         let json = serde_json::to_vec(object)
             .map_err(|e| BuildError::io(format!("{key}.json"))(e.into()))?;
         cache.store_sealed(&format!("{key}.so"), &object.image)?;
         cache.store_sealed(&format!("{key}.json"), &json)?;
-        cache.record(request, key, inputs)
+        cache.record(request, answer, inputs)
     }
 
     /// IR of a BPF program -> description and IR for the host.

@@ -4,7 +4,9 @@
 mod common;
 
 use common::scheduler;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use tiltyard_build::{Builder, BuilderOptions, Source};
@@ -87,16 +89,82 @@ fn a_damaged_cache_is_built_anew() {
     assert_eq!(build(&cache, &source), first);
 }
 
-/// The environment belongs to the whole process, so this test runs its second half in another one.
-#[test]
-fn without_a_compiler_the_error_says_how_to_get_one() {
-    let inner = "inner_without_a_compiler";
+/// The environment and the working folder belong to the whole process, so these tests run their second halves in other ones.
+fn second_half(name: &str, path: impl AsRef<OsStr>) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", inner, "--nocapture"])
-        .env("PATH", "/nonexistent")
+        .args(["--ignored", "--exact", name, "--nocapture"])
+        .env("PATH", path)
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
+    let both = [output.stdout, output.stderr].concat();
+    String::from_utf8(both).unwrap()
+}
+
+#[test]
+fn a_source_is_compiled_once_and_lowered_once() {
+    let usual = std::env::var_os("PATH").unwrap();
+    let compiler = std::env::split_paths(&usual)
+        .map(|folder| folder.join("clang-19"))
+        .find(|file| file.is_file())
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let told = folder.path().join("clang-19");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--version*) ;; *native.ll*) echo lowers ;; *) echo compiles ;; esac >>{}\n\
+         exec {} \"$@\"\n",
+        folder.path().join("calls").display(),
+        compiler.display()
+    );
+    fs::write(&told, script).unwrap();
+    fs::set_permissions(&told, fs::Permissions::from_mode(0o755)).unwrap();
+    let folders = [folder.path().to_owned()].into_iter();
+    let path = std::env::join_paths(folders.chain(std::env::split_paths(&usual))).unwrap();
+    let done = second_half("inner_compiled_once", path);
+    assert!(done.contains("1 passed"), "{done}");
+}
+
+#[test]
+#[ignore = "half of another test"]
+fn inner_compiled_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let path = std::env::var_os("PATH").unwrap();
+    let calls = std::env::split_paths(&path).next().unwrap().join("calls");
+    let built = |source: &Source| {
+        fs::write(&calls, "").unwrap();
+        let object = build(&cache, source);
+        (
+            object,
+            fs::read_to_string(&calls).unwrap().replace('\n', " "),
+        )
+    };
+    let source = write(&folder.path().join("here"), 1);
+    let (first, made) = built(&source);
+    assert_eq!(made, "compiles lowers ");
+
+    std::env::set_current_dir(folder.path()).unwrap();
+    let relative = Source::new("here/test.bpf.c");
+    for source in [&source, &relative] {
+        assert_eq!(built(source), (first.clone(), String::new()));
+    }
+    let elsewhere = write(&folder.path().join("elsewhere"), 1);
+    assert_eq!(built(&elsewhere), (first.clone(), "compiles ".to_owned()));
+    assert_eq!(built(&elsewhere), (first.clone(), String::new()));
+
+    // Places in a header count only if it is in the source's folder.
+    let mut apart = write(&folder.path().join("apart"), 1);
+    let own = "apart/own.h";
+    fs::create_dir("lib").unwrap();
+    fs::rename(own, "lib/own.h").unwrap();
+    apart.include_dirs.push("lib".into());
+    let (other, made) = built(&apart);
+    assert_eq!(made, "compiles lowers ");
+    assert_ne!(other.key, first.key);
+}
+
+#[test]
+fn without_a_compiler_the_error_says_how_to_get_one() {
+    let text = second_half("inner_without_a_compiler", "/nonexistent");
     assert!(text.contains("apt-get install clang-19"), "{text}");
 }
 

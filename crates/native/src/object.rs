@@ -61,8 +61,8 @@ pub struct Object {
     /// Accesses that are checked, by the number that the code has for each.
     #[serde(default)]
     pub accesses: Vec<Access>,
-    /// The compiler's warnings, one line each: `FILE:LINE:COLUMN: warning: ...`.
-    #[serde(default)]
+    /// The compiler's warnings, one line each: `FILE:LINE:COLUMN: warning: ...`. They belong to a build of the object.
+    #[serde(skip)]
     pub warnings: Vec<String>,
     /// Whether other code than that of `ops.enqueue` and `ops.select_cpu` inserts tasks into DSQs.
     pub inserts_later: bool,
