@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The comparison on a terminal.
 
-use tiltyard_measure::{Better, Cell, Comparison, Effect, Interval, Row, Unit, units};
+use tiltyard_measure::{Better, Cell, Comparison, Effect, Interval, MACHINE, Row, Unit, units};
 
 use crate::columns::Columns;
 
@@ -10,6 +10,9 @@ const MAX_APPS: usize = 8;
 
 /// Metrics of the short table whose differences are shown.
 const MAX_EFFECTS: usize = 10;
+
+/// Busy for less than this part of the time, CPUs are idle for most tasks that wake up.
+const NEARLY_IDLE: f64 = 0.1;
 
 /// Narrower terminals get lines that break.
 pub(crate) const LEAST_WIDTH: usize = 40;
@@ -263,8 +266,26 @@ fn legend(comparison: &Comparison) -> Option<String> {
     }
 }
 
+/// Said if the machine was nearly idle under all schedulers.
+pub fn idle_note(comparison: &Comparison) -> Option<String> {
+    let is_busy = |row: &&Row| row.group == MACHINE && row.metric == "busy";
+    let busy = comparison.rows.iter().find(is_busy)?;
+    let medians = busy.cells.iter().flatten().map(|cell| cell.median);
+    let most = medians.reduce(f64::max)?;
+    (most < NEARLY_IDLE).then(|| {
+        format!(
+            "The machine was idle {} of the time, so schedulers have little to decide: a smaller machine or more tasks \
+             show more of their differences.",
+            Unit::Share.write(1.0 - most)
+        )
+    })
+}
+
 fn notes(comparison: &Comparison, width: usize) -> String {
     let mut text = format!("\n{}", wrap(&interval_note(comparison), width, ""));
+    if let Some(note) = idle_note(comparison) {
+        text += &wrap(&note, width, "");
+    }
     if let Some(legend) = legend(comparison) {
         text += &wrap(&legend, width, "");
     }

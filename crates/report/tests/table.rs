@@ -180,6 +180,27 @@ fn one_run_has_no_interval_and_says_so() {
 }
 
 #[test]
+fn a_machine_that_is_nearly_idle_is_named_as_such() {
+    let said = |busy: [f64; 2]| {
+        let mut comparison = pair();
+        let mut rows = comparison.rows.iter_mut();
+        let row = rows.find(|row| row.group == "machine" && row.metric == "busy");
+        for (cell, busy) in row.unwrap().cells.iter_mut().zip(busy) {
+            *cell = Some(Interval {
+                median: busy,
+                ..cell.unwrap()
+            });
+        }
+        let text = render(&comparison, 200);
+        let line = text.lines().find(|line| line.contains("was idle"));
+        line.map(str::to_owned)
+    };
+    let line = said([0.002, 0.05]).unwrap();
+    assert!(line.starts_with("The machine was idle 95.0 % of the time, so"));
+    assert_eq!(said([0.002, 0.11]), None);
+}
+
+#[test]
 fn lines_fit_where_they_can_and_numbers_stay_whole() {
     for width in [80, 100, 140] {
         let text = render(&pair(), width);

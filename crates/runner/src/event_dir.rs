@@ -37,11 +37,11 @@ impl EventDir {
         // A symbolic link stays a link: its target is replaced.
         let target = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         let parent = target.parent().filter(|p| !p.as_os_str().is_empty());
-        let temporary = tempfile::Builder::new()
-            .prefix(".tiltyard-")
-            .tempdir_in(parent.unwrap_or(Path::new(".")))
-            .map_err(error)?;
-        temporary::register(temporary.path());
+        let parent = parent.unwrap_or(Path::new("."));
+        let mut hidden = tempfile::Builder::new();
+        hidden.prefix(".tiltyard-");
+        let temporary = temporary::make(|| hidden.tempdir_in(parent), TempDir::path);
+        let temporary = temporary.map_err(error)?;
         let all = EventDir {
             dir: target,
             temporary,

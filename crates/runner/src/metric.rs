@@ -55,16 +55,26 @@ fn never_done(workload: &Workload, metric: &str) -> Option<String> {
     ))
 }
 
+/// The same of the metric that the workload's file names, if it names one.
+pub(crate) fn require_own_possible(workload: &Workload, machine: &Machine) -> Result<(), Error> {
+    let Some(own) = &workload.metric else {
+        return Ok(());
+    };
+    let of = format!("workload {}, tiltyard.metric", workload.name);
+    require_possible(own, workload, machine).map_err(|error| error.within(&of))
+}
+
 /// The metric that `typed` names, whole (`apache.throughput_per_s`) or, if no other ends like it, its last part; without
-/// a name the default one. `figures`: those of both sides' runs, `labels` their schedulers.
+/// a name the default one, `own` if the workload has one. `figures`: those of both sides' runs, `labels` their schedulers.
 pub(crate) fn choose(
     typed: Option<&str>,
+    own: Option<&str>,
     figures: &[Vec<Vec<Figure>>],
     labels: &[&str; 2],
 ) -> Result<Row, Error> {
     let rows = rows(figures);
     let Some(typed) = typed else {
-        return default(rows);
+        return default(rows, own);
     };
     match named(typed, &rows).as_slice() {
         [] => {
@@ -116,8 +126,8 @@ pub(crate) fn not_done(row: &Row) -> &'static str {
 }
 
 /// The default metric that every run has.
-fn default(rows: Vec<Row>) -> Result<Row, Error> {
-    let found = leading(&rows, |row| row.cells.iter().all(Option::is_some)).cloned();
+fn default(rows: Vec<Row>, own: Option<&str>) -> Result<Row, Error> {
+    let found = leading(&rows, own, |row| row.cells.iter().all(Option::is_some)).cloned();
     found.ok_or_else(|| {
         let line = "no metric of these runs says which scheduler is better; --metric names one";
         Error::Request(format!("{line}; {}", others("", &rows)))
@@ -127,11 +137,12 @@ fn default(rows: Vec<Row>) -> Result<Row, Error> {
 /// Says so if the default metric would be another one, which no run of one side has.
 pub(crate) fn passed_over(
     chosen: &Row,
+    own: Option<&str>,
     figures: &[Vec<Vec<Figure>>],
     labels: &[&str; 2],
 ) -> Option<String> {
     let rows = rows(figures);
-    let usual = leading(&rows, |_| true).filter(|row| row.name != chosen.name)?;
+    let usual = leading(&rows, own, |_| true).filter(|row| row.name != chosen.name)?;
     let lacking = usual.cells.iter().position(Option::is_none)?;
     Some(format!(
         "{} would be the metric, but no run of {} has it{}. {} takes its place; --metric NAME explains another.",
@@ -142,10 +153,19 @@ pub(crate) fn passed_over(
     ))
 }
 
-/// What the workload serves per second, or else how long it takes, or else the first row of `tiltyard run` of which
-/// either direction is good; among the rows that are `usable`.
-pub(crate) fn leading(rows: &[Row], usable: impl Fn(&Row) -> bool) -> Option<&Row> {
-    let usable = |row: &&Row| row.headline && row.better != Better::Neither && usable(row);
+/// The workload's `own` metric, or else what it serves per second, or else how long it takes, or else the first row of
+/// `tiltyard run` of which either direction is good; among the rows that are `usable`.
+pub(crate) fn leading<'a>(
+    rows: &'a [Row],
+    own: Option<&str>,
+    usable: impl Fn(&Row) -> bool,
+) -> Option<&'a Row> {
+    let usable = |row: &&Row| row.better != Better::Neither && usable(row);
+    let own = own.map_or_else(Vec::new, |own| named(own, rows));
+    if let Some(row) = own.into_iter().find(usable) {
+        return Some(row);
+    }
+    let usable = |row: &&Row| row.headline && usable(row);
     let ending = |end: &'static str| move |row: &&Row| usable(row) && row.name.ends_with(end);
     let found = rows.iter().find(ending(".throughput_per_s"));
     let found = found.or_else(|| rows.iter().find(ending(".completion_us")));
@@ -197,7 +217,7 @@ mod tests {
     }
 
     fn chosen(typed: Option<&str>, runs: &[Vec<Vec<Figure>>]) -> Result<String, String> {
-        let row = choose(typed, runs, &["a", "b"]);
+        let row = choose(typed, None, runs, &["a", "b"]);
         row.map(|row| row.name).map_err(|error| error.to_string())
     }
 
@@ -257,10 +277,30 @@ mod tests {
     }
 
     #[test]
+    fn a_workloads_own_metric_comes_first_if_both_sides_have_it() {
+        let name = |own: &str, runs: &[Vec<Vec<Figure>>]| {
+            let row = choose(None, Some(own), runs, &["a", "b"]).unwrap();
+            (
+                row.name.clone(),
+                passed_over(&row, Some(own), runs, &["a", "b"]),
+            )
+        };
+        let one = runs();
+        let both = [one[0].clone(), one[0].clone()];
+        let share = "hog.cpu_share_percent";
+        assert_eq!(name("cpu_share_percent", &both), (share.to_owned(), None));
+        let (taken, note) = name("make.completion_us", &one);
+        assert_eq!(taken, share);
+        assert!(note.unwrap().starts_with("make.completion_us would be"));
+        // Neither direction of it is good.
+        assert_eq!(name("make.runtime_us", &both).0, "make.completion_us");
+    }
+
+    #[test]
     fn a_metric_of_one_side_is_refused_and_no_default() {
         let runs = runs();
-        let default = choose(None, &runs, &["a", "b"]).unwrap();
-        let note = passed_over(&default, &runs, &["a", "b"]).unwrap();
+        let default = choose(None, None, &runs, &["a", "b"]).unwrap();
+        let note = passed_over(&default, None, &runs, &["a", "b"]).unwrap();
         assert!(
             note.starts_with("make.completion_us would be the metric, but no run of b has it"),
             "{note}"
@@ -270,8 +310,8 @@ mod tests {
             "{note}"
         );
         let both = [runs[0].clone(), runs[0].clone()];
-        let default = choose(None, &both, &["a", "b"]).unwrap();
-        assert_eq!(passed_over(&default, &both, &["a", "b"]), None);
+        let default = choose(None, None, &both, &["a", "b"]).unwrap();
+        assert_eq!(passed_over(&default, None, &both, &["a", "b"]), None);
         let error = chosen(Some("completion_us"), &runs).unwrap_err();
         assert!(
             error.contains("no run of b has it: the work was not done"),

@@ -57,11 +57,10 @@ impl Output {
                 missing,
             )));
         }
-        let temporary = tempfile::Builder::new()
-            .prefix(".tiltyard-")
-            .tempfile_in(folder)
-            .map_err(error)?;
-        temporary::register(temporary.path());
+        let mut hidden = tempfile::Builder::new();
+        hidden.prefix(".tiltyard-");
+        let temporary = temporary::make(|| hidden.tempfile_in(folder), NamedTempFile::path);
+        let temporary = temporary.map_err(error)?;
         Ok(Output {
             path: target,
             into: Into::Temporary(BufWriter::new(temporary)),
@@ -137,7 +136,9 @@ impl Folder {
             let line = format!("{}: is no folder; name one, or a new one", path.display());
             return Err(Error::Request(line));
         }
-        std::fs::create_dir_all(path).map_err(error("create"))?;
+        if is_new {
+            temporary::make_folder(path).map_err(error("create"))?;
+        }
         let folder = Folder {
             path: path.to_owned(),
             is_new,

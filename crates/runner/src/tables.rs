@@ -31,8 +31,8 @@ impl Tables {
     /// Checks before hours of work whether `dir` may be written.
     pub fn create(dir: &Path) -> Result<Tables, Error> {
         let own = ToWrite::new(dir)?;
-        let dir = ParquetDir::create(dir).map_err(failure)?;
-        temporary::register(dir.temporary());
+        let dir = temporary::make(|| ParquetDir::create(dir), ParquetDir::temporary);
+        let dir = dir.map_err(failure)?;
         Ok(Tables { dir, _own: own })
     }
 

@@ -3,23 +3,60 @@
 //! is about to be ended by a signal calls [`remove_all`].
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
 
-/// Registers a file or folder.
-pub fn register(path: &Path) {
-    if let Ok(mut files) = TEMPORARY.lock() {
-        files.push(path.to_owned());
-    }
+struct Made {
+    path: PathBuf,
+    /// What has been put into it stays, and so does it.
+    only_if_empty: bool,
 }
 
-/// Removes all that are registered; missing ones do no harm.
+fn all() -> MutexGuard<'static, Vec<Made>> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a file or folder and registers it; no signal comes in between.
+pub fn make<T, E>(
+    make: impl FnOnce() -> Result<T, E>,
+    path: impl FnOnce(&T) -> &Path,
+) -> Result<T, E> {
+    let mut all = all();
+    let made = make()?;
+    all.push(Made {
+        path: path(&made).to_owned(),
+        only_if_empty: false,
+    });
+    Ok(made)
+}
+
+/// Makes a folder, and those that it is in, for results; it goes again if it is empty in the end.
+pub fn make_folder(path: &Path) -> std::io::Result<()> {
+    let mut all = all();
+    std::fs::create_dir_all(path)?;
+    all.push(Made {
+        path: path.to_owned(),
+        only_if_empty: true,
+    });
+    Ok(())
+}
+
+/// Removes all that are registered, the last first; missing ones do no harm. The process is about to end: whoever wants to
+/// make another one waits for that.
 pub fn remove_all() {
-    let files = TEMPORARY.lock().map(|files| files.clone());
-    for file in files.unwrap_or_default() {
-        remove(&file);
+    let all = all();
+    for Made {
+        path,
+        only_if_empty,
+    } in all.iter().rev()
+    {
+        match only_if_empty {
+            true => drop(std::fs::remove_dir(path)),
+            false => remove(path),
+        }
     }
+    std::mem::forget(all);
 }
 
 /// Removes a file or folder. Threads may still put files into the folder, so this repeats until it is gone.

@@ -3,14 +3,29 @@
 
 use tiltyard_runner::grouping::By;
 use tiltyard_runner::guest::Guest;
-use tiltyard_runner::{Error, duration, machines, shell, workloads};
+use tiltyard_runner::{Error, duration, machines, shell, window, workloads};
 use tiltyard_workload::Workload;
+
+use crate::failure::Failure;
 
 /// One of several names that are separated by commas.
 pub fn listed(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("a name is empty".to_owned()),
         name => Ok(name.to_owned()),
+    }
+}
+
+/// An error if the run ends before the interval of --timeline. `end_ns`: from the workload's start.
+pub fn require_within(timeline: Option<window::Range>, end_ns: u64) -> Result<(), Failure> {
+    match timeline.and_then(|range| range.from_ns) {
+        Some(from_ns) if from_ns >= end_ns => {
+            let end = duration::write(end_ns);
+            let line =
+                format!("--timeline: the run ends at {end}, before the window; write FROM..TO");
+            Err(Failure::usage(line))
+        }
+        _ => Ok(()),
     }
 }
 

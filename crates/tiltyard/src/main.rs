@@ -46,8 +46,10 @@ fn main() -> ExitCode {
     if let Some(code) = hidden() {
         return code;
     }
-    // Ends the program by itself for --help and errors of usage: before there is anything to clean up.
-    let command_line = cli::Cli::parse();
+    let command_line = match cli::Cli::try_parse() {
+        Ok(command_line) => command_line,
+        Err(answer) => return answered(&answer),
+    };
     memory::keep();
     interrupt::watch();
     let _temporary = temporary::folder();
@@ -57,6 +59,18 @@ fn main() -> ExitCode {
             failure.print();
             ExitCode::from(failure.code as u8)
         }
+    }
+}
+
+/// Prints help, or what is wrong with the command line.
+fn answered(answer: &clap::Error) -> ExitCode {
+    let done = answer.print();
+    match commands::printed(done) {
+        Err(failure) if !answer.use_stderr() => {
+            failure.print();
+            ExitCode::from(failure.code as u8)
+        }
+        _ => ExitCode::from(answer.exit_code() as u8),
     }
 }
 

@@ -7,11 +7,9 @@ use tiltyard_runner::temporary;
 
 /// The folder, for as long as it is held. `None` if none can be created: commands that need one then fail.
 pub fn folder() -> Option<TempDir> {
-    let folder = tempfile::Builder::new()
-        .prefix("tiltyard-")
-        .tempdir()
-        .ok()?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("tiltyard-");
+    let folder = temporary::make(|| builder.tempdir(), TempDir::path).ok()?;
     tempfile::env::override_temp_dir(folder.path()).ok()?;
-    temporary::register(folder.path());
     Some(folder)
 }

@@ -80,6 +80,7 @@ pub(crate) const PHASE: &[&str] = &["loop", EXTENSION];
 pub(crate) const EXT_TOP: &[&str] = &[
     "name",
     "description",
+    "metric",
     "duration",
     "apps",
     "groups",

@@ -9,6 +9,8 @@ pub struct Workload {
     pub name: String,
     /// One paragraph: what it models and from which source.
     pub description: String,
+    /// The metric by which it is judged unless somebody names another, as `tiltyard compare --list-metrics` calls it.
+    pub metric: Option<String>,
     /// Latest end of the run, counted from the workload's start. The run ends earlier when every
     /// task that is no daemon has ended.
     pub duration_ns: Option<u64>,
@@ -59,6 +61,7 @@ impl Default for Workload {
         Workload {
             name: String::new(),
             description: String::new(),
+            metric: None,
             duration_ns: None,
             tasks: Vec::new(),
             apps: Vec::new(),

@@ -206,7 +206,7 @@ fn global(key: &str) -> String {
 /// What tasks share.
 fn shared(key: &str) -> String {
     match key {
-        "name" => TEXT.to_owned(),
+        "name" | "metric" => TEXT.to_owned(),
         "description" => format!(r#"{{"anyOf":[{TEXT},{TEXTS}]}}"#),
         "duration" => r#"{"type":"number","minimum":0}"#.to_owned(),
         "timers" | "places" | "buffers" | "requests" => ANY.to_owned(),

@@ -6,7 +6,7 @@ use super::ReportInput;
 use super::bars;
 use super::markup::{Table, escape};
 use crate::table::{
-    cell_of, effect_note, effect_text, headlines, interval_note, ratio_title, unbroken,
+    cell_of, effect_note, effect_text, headlines, idle_note, interval_note, ratio_title, unbroken,
     with_effects,
 };
 use tiltyard_measure::{Better, Row, Summary, TaskSummary, Verdict, units};
@@ -57,11 +57,13 @@ pub fn overview(input: &ReportInput) -> String {
     for (group, svg) in overview_bars(input) {
         drawings += &format!("<h3>{}</h3>{svg}", escape(&group));
     }
+    let notes = [Some(interval_note(comparison)), idle_note(comparison)];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
     format!(
         "<section id=\"overview\"><h2>Overview</h2><p class=\"lead\">The metrics that matter most, scheduler by \
          scheduler, on the same machine with the same workload.</p>\n{table}<p class=\"note\">{}{more}</p>\n\
          <div class=\"why\">{why}</div>\n{}<details open><summary>As bars</summary>{drawings}</details></section>\n",
-        escape(&interval_note(comparison)),
+        escape(&notes.join(" ")),
         differences(input, &rows)
     )
 }

@@ -284,6 +284,7 @@ fn discipline(
             false => table.about.clone(),
         },
         metric: Some(metric(source, table)?),
+        own_metric: None,
         duration: table.duration.as_ref().map(|d| d.get_ref().clone()),
         patch: table.patch.clone(),
         starved_after_ns,

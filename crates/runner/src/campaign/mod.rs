@@ -94,6 +94,8 @@ pub struct Discipline {
     pub about: String,
     /// `None`: the default metric of `tiltyard explain`.
     pub metric: Option<Metric>,
+    /// The default metric, if the workload's file names it.
+    pub own_metric: Option<String>,
     /// The latest end, as for `--duration`.
     pub duration: Option<String>,
     /// Changes of the workload; `$cpus` and `$cores` in its strings are numbers of the machine.

@@ -150,6 +150,9 @@ impl<'a> Plan<'a> {
                     error => error,
                 })?;
             }
+            if discipline.own_metric.is_some() {
+                metric::require_own_possible(workload, machine)?;
+            }
         }
         Ok(())
     }

@@ -177,7 +177,10 @@ impl<'a> Judge<'a> {
             (None, Some(metric)) => Some(metric.name.clone()),
             (None, None) => None,
         };
-        let default = "The default metric: throughput, else completion, else the first headline.";
+        let default = match discipline.own_metric {
+            Some(_) => "The metric that the workload's file names.",
+            None => "The default metric: throughput, else completion, else the first headline.",
+        };
         let starved = discipline.starved_after_ns;
         report::Discipline {
             name: discipline.name.clone(),
@@ -439,8 +442,14 @@ fn figure(plan: &Plan, outcomes: &Outcomes, discipline: usize) -> Result<Option<
     };
     let figures: Vec<_> = (0..campaign.schedulers.len()).map(of_scheduler).collect();
     let rows = rows(&figures);
-    let Some(Metric { name, span, .. }) = &campaign.disciplines[discipline].metric else {
-        return Ok(metric::leading(&rows, |_| true).cloned());
+    let Discipline {
+        metric,
+        own_metric: own,
+        ..
+    } = &campaign.disciplines[discipline];
+    let own = own.as_deref();
+    let Some(Metric { name, span, .. }) = metric else {
+        return Ok(metric::leading(&rows, own, |_| true).cloned());
     };
     match metric::named(name, &rows).as_slice() {
         [] => Ok(None),
@@ -495,6 +504,7 @@ mod tests {
             workload_span: None,
             about: String::new(),
             metric: None,
+            own_metric: None,
             duration: None,
             patch: Default::default(),
             starved_after_ns: Some(1_000_000_000),

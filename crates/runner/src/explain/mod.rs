@@ -40,7 +40,8 @@ pub struct Question<'a> {
     pub schedulers: &'a [Built; 2],
     /// At least one. Values are medians over them.
     pub seeds: &'a [u64],
-    /// The metric's name; `None`: throughput, else completion, else the first that says what is better.
+    /// The metric's name; `None`: the workload's own, else throughput, else completion, else the first that says what is
+    /// better.
     pub metric: Option<&'a str>,
     /// Only these mechanisms; empty: all that there are.
     pub mechanisms: &'a [String],
@@ -84,6 +85,8 @@ pub fn explain(
     } = question;
     if let Some(typed) = question.metric {
         metric::require_possible(typed, question.workload, machine)?;
+    } else {
+        metric::require_own_possible(question.workload, machine)?;
     }
     let mut mechanisms =
         Mechanisms::gather(machine, question.workload, schedulers, question.mechanisms)?;
@@ -263,10 +266,11 @@ fn metric_of(
     };
     let labels = [0, 1].map(|side| question.schedulers[side].choice.label.as_str());
     let figures = [of_side(0), of_side(1)];
-    let row = metric::choose(question.metric, &figures, &labels)?;
+    let own = question.workload.metric.as_deref();
+    let row = metric::choose(question.metric, own, &figures, &labels)?;
     let note = match question.metric {
         Some(_) => None,
-        None => metric::passed_over(&row, &figures, &labels),
+        None => metric::passed_over(&row, own, &figures, &labels),
     };
     Ok((row, note))
 }

@@ -188,6 +188,7 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
             workload_span: None,
             about: workload.description.clone(),
             metric: None,
+            own_metric: workload.metric.clone(),
             duration: runs.duration.map(duration::write),
             patch: Default::default(),
             starved_after_ns: None,

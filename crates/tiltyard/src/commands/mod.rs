@@ -41,13 +41,14 @@ fn written(outputs: &[(&str, Option<&Path>)]) -> String {
     lines.collect()
 }
 
-/// Prints a result. A reader that stops early (`| head`) is not a failure.
+/// Prints a result.
 fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
+    printed(std::io::stdout().write_all(text.as_bytes()))
+}
+
+/// After something was printed. A reader that stops early (`| head`) is not a failure.
+pub fn printed(done: std::io::Result<()>) -> Result<(), Failure> {
+    match done.and_then(|()| std::io::stdout().flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(
             Code::Other,
             format!("standard output: cannot write: {e}"),

@@ -21,13 +21,13 @@ use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::{Experiment, Written};
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
-use tiltyard_runner::{duration, machines, verification, window, workloads};
+use tiltyard_runner::{machines, verification, window, workloads};
 use tiltyard_tables::RunFiles;
 
 use super::campaign::{self, Several};
 use super::list::Format;
 use crate::failure::{Code, Failure};
-use crate::flags::{ByFlag, RunFlags, listed};
+use crate::flags::{ByFlag, RunFlags, listed, require_within};
 use crate::progress::{Bar, Steps};
 use crate::races::{self, Found};
 use crate::terminal;
@@ -207,13 +207,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (workload, text) = args.runs.load_workload()?;
     let end_ns = args.runs.duration.or(workload.duration_ns);
-    let from_ns = args.timeline.and_then(|window| window.from_ns);
-    if let (Some(from), Some(end)) = (from_ns, end_ns)
-        && from >= end
-    {
-        let end = duration::write(end);
-        let line = format!("--timeline: the run ends at {end}, before the window; write FROM..TO");
-        return Err(Failure::usage(line));
+    if let Some(end_ns) = end_ns {
+        require_within(args.timeline, end_ns)?;
     }
     let by = args.by.by();
     by.check(&workload)

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 mod failures;
 mod kept;
+mod own_metric;
 
 /// Clicks at random, which a thread answers beside others that never sleep: under fifo it waits for the rest of their slices.
 /// The hand that clicks is of another class, so clicks begin when they happen.

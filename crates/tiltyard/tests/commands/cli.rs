@@ -336,6 +336,19 @@ fn the_exit_code_needs_no_standard_error() {
     }
 }
 
+#[test]
+fn help_that_cannot_be_written_is_no_success() {
+    for arguments in [&["--help"][..], &["run", "--help"], &["--version"]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tiltyard"));
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = command.args(arguments).stdout(full.unwrap()).output();
+        let output = output.unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {line}");
+        assert!(line.starts_with("tiltyard: standard output: cannot write"));
+    }
+}
+
 /// File names are bytes, not text.
 #[test]
 fn a_name_that_is_no_utf8_is_an_error_and_no_crash() {
@@ -568,22 +581,13 @@ fn build_tells_ops_tunables_and_objects() {
 fn interrupted_runs_exit_with_130_and_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.pftrace");
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("tiltyard"))
-        .args([
-            "run",
-            "-w",
-            "hackbench",
-            "-s",
-            "fifo",
-            "--duration",
-            "10h",
-            "--trace",
-        ])
-        .arg(&trace)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("tiltyard"));
+    let arguments = "run -w hackbench -s fifo --duration 10h --trace";
+    command.args(arguments.split(' ')).arg(&trace);
+    command.stdout(std::process::Stdio::null());
+    command.stderr(std::process::Stdio::null());
+    crate::heed(&mut command, libc::SIGINT);
+    let mut child = command.spawn().unwrap();
     let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while files_in(folder.path()) == 0 && std::time::Instant::now() < limit {
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -26,8 +26,20 @@ mod user;
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use tiltyard_build::BuilderOptions;
+
+/// The signal ends the command also where children ignore it: under nohup, in the background of a script.
+fn heed(command: &mut std::process::Command, signal: libc::c_int) {
+    // SAFETY: signal() may be called between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(signal, libc::SIG_DFL);
+            Ok(())
+        })
+    };
+}
 
 /// The command keeps runs in this folder. Built schedulers are those of the usual cache, by a link: compilers would take most of
 /// the tests' time.

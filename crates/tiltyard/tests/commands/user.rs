@@ -2,7 +2,6 @@
 //! What a user expects besides the figures: other views of them, other formats, names completed, pages, nothing left behind.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -364,16 +363,10 @@ fn nothing_is_left_after_an_interrupt() {
         let mut command = home.tiltyard();
         command
             .args(long)
-            .args(["--report", "r.html", "--out", "tables"]);
+            .args(["--report", "r.html", "--out", "tables"])
+            .args(["--figures", "figures"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        // Under nohup, whose children ignore SIGHUP, the test would wait for all of the runs.
-        // SAFETY: signal() may be called between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                libc::signal(signal, libc::SIG_DFL);
-                Ok(())
-            })
-        };
+        crate::heed(&mut command, signal);
         let mut child = command.spawn().unwrap();
         std::thread::sleep(Duration::from_millis(wait_ms));
         // SAFETY: the child has not been waited for, so its number is its own.

@@ -26,6 +26,7 @@ impl Reader<'_> {
             match member.key.as_str() {
                 "name" => self.text(member, |workload| &mut workload.name),
                 "description" => self.description(member),
+                "metric" => self.metric(member),
                 "duration" => self.exact_duration(member),
                 "apps" => self.apps(member),
                 "mutexes" => self.section(member, Shared::Mutex),
@@ -60,6 +61,21 @@ impl Reader<'_> {
             .map(|line| self.string_value(&member.key, line))
             .collect();
         self.workload.description = lines.unwrap_or_default().join(" ");
+    }
+
+    /// Whether it exists is known where metrics are.
+    fn metric(&mut self, member: &Member) {
+        let Some(name) = self.string(member).map(str::to_owned) else {
+            return;
+        };
+        if name.trim().is_empty() {
+            self.wrong_value(
+                member,
+                "names no metric",
+                "write one of tiltyard compare --list-metrics",
+            );
+        }
+        self.workload.metric = Some(name);
     }
 
     fn exact_duration(&mut self, member: &Member) {

@@ -70,6 +70,7 @@ fn first_difference(a: &Workload, b: &Workload) -> String {
     let parts = [
         ("name", a.name == b.name),
         ("description", a.description == b.description),
+        ("metric", a.metric == b.metric),
         ("apps", a.apps == b.apps),
         ("groups", a.groups == b.groups),
         ("barriers", a.barriers == b.barriers),

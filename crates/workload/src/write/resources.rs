@@ -82,6 +82,9 @@ impl Writer<'_> {
         if !w.description.is_empty() {
             add("description", Node::text(&w.description));
         }
+        if let Some(metric) = &w.metric {
+            add("metric", Node::text(metric));
+        }
         if let Some(ns) = w.duration_ns.filter(|ns| ns % 1_000_000_000 != 0) {
             add("duration", micros(ns));
         }

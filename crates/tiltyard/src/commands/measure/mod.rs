@@ -21,7 +21,7 @@ use tiltyard_trace::{About, Arena};
 
 use super::list::Format;
 use crate::failure::Failure;
-use crate::flags::ByFlag;
+use crate::flags::{ByFlag, require_within};
 
 /// Measure runs again from their events.
 ///
@@ -88,6 +88,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--trace: a trace is of one run; name one event file",
         ));
     }
+    let length_ns = |file: &EventFile| file.about.end_ns.saturating_sub(file.about.origin_ns);
+    let longest_ns = files.iter().map(length_ns).max();
+    require_within(args.timeline, longest_ns.unwrap_or(0))?;
     let _figures = Folder::make(args.figures.as_deref())?;
     let outputs = Outputs {
         trace: args.trace.as_deref().map(Output::create).transpose()?,
