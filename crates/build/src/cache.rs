@@ -3,12 +3,13 @@
 //!
 //! A *request* is everything that is known before a compiler runs: source path, flags, which clang. Its manifest lists
 //! the files that the compiler read, with their hashes, and the key of the result. While none of these files has
-//! changed, the request is answered without running anything. The *key* is over contents only, so that the same
+//! changed, and none has come that the compiler might read instead, the request is answered without running anything. The *key* is over contents only, so that the same
 //! scheduler has the same key on every machine, and a copy of one that was built is only compiled, not lowered.
 
 use crate::BuildError;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ pub struct Answer {
 struct Manifest {
     answer: Answer,
     inputs: Vec<Input>,
+    namesakes: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -124,20 +126,33 @@ impl Input {
     }
 }
 
+/// Files with names of `inputs` in other folders that the compiler looks into: `searched`, and those of the inputs. If one
+/// comes or goes, another file may be meant.
+fn namesakes(inputs: &[Input], searched: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let searched = searched.iter().map(PathBuf::as_path);
+    let own = inputs.iter().filter_map(|input| input.path.parent());
+    let folders: BTreeSet<&Path> = searched.clone().chain(own).collect();
+    let mut found = BTreeSet::new();
+    for Input { path, .. } in inputs {
+        let names = searched.clone().filter_map(|s| path.strip_prefix(s).ok());
+        let others = names.flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+        found.extend(others.filter(|other| other != path && other.is_file()));
+    }
+    found
+}
+
 impl Cache {
     pub fn new(dir: PathBuf) -> Cache {
         Cache { dir }
     }
 
-    /// What `request` was answered with when its inputs were as they are now.
-    pub fn lookup(&self, request: &str) -> Option<Answer> {
+    /// What `request` was answered with when its inputs were as they are now. `searched`: the compiler's include folders.
+    pub fn lookup(&self, request: &str, searched: &[PathBuf]) -> Option<Answer> {
         let bytes = self.load(&format!("{request}.manifest"))?;
         let manifest: Manifest = serde_json::from_slice(&bytes).ok()?;
-        manifest
-            .inputs
-            .iter()
-            .all(Input::is_unchanged)
-            .then_some(manifest.answer)
+        let is_current = manifest.inputs.iter().all(Input::is_unchanged)
+            && namesakes(&manifest.inputs, searched) == manifest.namesakes;
+        is_current.then_some(manifest.answer)
     }
 
     /// Remembers what `request`, with these inputs, was answered with. Call it when everything under the key is stored.
@@ -146,8 +161,13 @@ impl Cache {
         request: &str,
         answer: Answer,
         inputs: Vec<Input>,
+        searched: &[PathBuf],
     ) -> Result<(), BuildError> {
-        let manifest = Manifest { answer, inputs };
+        let manifest = Manifest {
+            answer,
+            namesakes: namesakes(&inputs, searched),
+            inputs,
+        };
         let bytes =
             serde_json::to_vec(&manifest).map_err(|e| BuildError::io(&self.dir)(e.into()))?;
         self.store(&format!("{request}.manifest"), &bytes).map(drop)
@@ -246,12 +266,12 @@ mod tests {
             warnings: vec!["w".to_owned()],
         };
         let inputs = vec![Input::read(&file).unwrap()];
-        cache.record("r", answer.clone(), inputs).unwrap();
-        assert_eq!(cache.lookup("r").as_ref(), Some(&answer));
+        cache.record("r", answer.clone(), inputs, &[]).unwrap();
+        assert_eq!(cache.lookup("r", &[]).as_ref(), Some(&answer));
         fs::write(&file, "two").unwrap();
-        assert_eq!(cache.lookup("r"), None);
+        assert_eq!(cache.lookup("r", &[]), None);
         fs::write(&file, "one").unwrap();
-        assert_eq!(cache.lookup("r"), Some(answer));
+        assert_eq!(cache.lookup("r", &[]), Some(answer));
     }
 
     #[test]

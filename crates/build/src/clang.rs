@@ -54,6 +54,15 @@ pub fn full_path(source: &Source) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.clone())
 }
 
+/// Folders that are searched for a source's headers, in order.
+pub fn include_dirs(source: &Source) -> Result<Vec<PathBuf>, BuildError> {
+    let mut all = source.headers.include_dirs()?;
+    all.extend(source.include_dirs.iter().cloned());
+    all.iter()
+        .map(|dir| absolute(dir).map_err(BuildError::io(dir)))
+        .collect()
+}
+
 /// All front-end arguments for a source, except for output and dependency file.
 pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
     let mut args: Vec<OsString> = portable_args(source)
@@ -62,11 +71,7 @@ pub fn front_end_args(source: &Source) -> Result<Vec<OsString>, BuildError> {
         .collect();
     // In full, so that a build is the same, and is known again, from whatever folder it is asked for.
     let path = full_path(source);
-    let mut include_dirs = source.headers.include_dirs()?;
-    include_dirs.extend(source.include_dirs.iter().cloned());
-    for dir in &mut include_dirs {
-        *dir = absolute(&dir).map_err(BuildError::io(&*dir))?;
-    }
+    let include_dirs = include_dirs(source)?;
     for dir in path
         .parent()
         .iter()
@@ -263,15 +268,17 @@ pub fn version() -> Result<String, BuildError> {
         .to_owned())
 }
 
-/// Which file the compiler is, its size and time of change: identifies an installation without running it.
+/// Which file the compiler is, its size and time of change, and what the environment tells it to search: identifies an
+/// installation without running it.
 pub fn identity() -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .map(|dir| dir.join(CLANG))
         .find_map(|file| Some((file.metadata().ok()?, file)));
+    let searched = ["CPATH", "C_INCLUDE_PATH"].map(std::env::var_os);
     found.map_or_else(String::new, |(metadata, file)| {
         format!(
-            "{} {} {:?}",
+            "{} {} {:?} {searched:?}",
             file.display(),
             metadata.len(),
             metadata.modified().ok()

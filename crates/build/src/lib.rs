@@ -137,7 +137,7 @@ impl Builder {
     /// The object for the simulated machine.
     pub fn native(&self, source: &Source) -> Result<Object, BuildError> {
         let request = self.request("native", source)?;
-        if let Some(object) = self.answered(&request) {
+        if let Some(object) = self.answered(&request, source) {
             return Ok(object);
         }
         let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
@@ -154,7 +154,7 @@ impl Builder {
         object.key = key;
         object.warnings = warnings;
         // A cache that cannot be written costs time and nothing else.
-        let _ = self.keep(&request, &object, inputs);
+        let _ = self.keep(&request, source, &object, inputs);
         Ok(object)
     }
 
@@ -175,7 +175,8 @@ impl Builder {
     pub fn bpf_object(&self, source: &Source) -> Result<BpfObject, BuildError> {
         let cache = self.cache().ok_or(BuildError::NoCache)?;
         let request = self.request("bpf", source)?;
-        let known = cache.lookup(&request);
+        let searched = clang::include_dirs(source)?;
+        let known = cache.lookup(&request, &searched);
         if let Some(kept) = known.and_then(|answer| BpfObject::kept(&cache, answer)) {
             return Ok(kept);
         }
@@ -190,7 +191,7 @@ impl Builder {
             key,
             warnings: warnings.clone(),
         };
-        cache.record(&request, answer, inputs)?;
+        cache.record(&request, answer, inputs, &searched)?;
         Ok(BpfObject { path, warnings })
     }
 
@@ -241,8 +242,9 @@ impl Builder {
     }
 
     /// What this request was answered with when all files were as they are now.
-    fn answered(&self, request: &str) -> Option<Object> {
-        let answer = self.cache()?.lookup(request)?;
+    fn answered(&self, request: &str, source: &Source) -> Option<Object> {
+        let searched = clang::include_dirs(source).ok()?;
+        let answer = self.cache()?.lookup(request, &searched)?;
         let object = self.kept(&answer.key)?;
         Some(Object {
             warnings: answer.warnings,
@@ -259,7 +261,13 @@ impl Builder {
         Some(object)
     }
 
-    fn keep(&self, request: &str, object: &Object, inputs: Vec<Input>) -> Result<(), BuildError> {
+    fn keep(
+        &self,
+        request: &str,
+        source: &Source,
+        object: &Object,
+        inputs: Vec<Input>,
+    ) -> Result<(), BuildError> {
         let Some(cache) = self.cache() else {
             return Ok(());
         };
@@ -272,7 +280,7 @@ impl Builder {
             .map_err(|e| BuildError::io(format!("{key}.json"))(e.into()))?;
         cache.store_sealed(&format!("{key}.so"), &object.image)?;
         cache.store_sealed(&format!("{key}.json"), &json)?;
-        cache.record(request, answer, inputs)
+        cache.record(request, answer, inputs, &clang::include_dirs(source)?)
     }
 
     /// IR of a BPF program -> description and IR for the host.

@@ -69,6 +69,25 @@ fn contents_decide() {
 }
 
 #[test]
+fn a_header_that_is_found_first_counts_from_then_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let mut source = write(&folder.path().join("own"), 1);
+    let (own, lib) = (folder.path().join("own/own.h"), folder.path().join("lib"));
+    fs::create_dir(&lib).unwrap();
+    fs::rename(&own, lib.join("own.h")).unwrap();
+    source.include_dirs.push(lib);
+    let first = build(&cache, &source);
+    assert_eq!(build(&cache, &source), first);
+    fs::write(&own, "#define OWN 2\n").unwrap();
+    let other = build(&cache, &source);
+    assert_ne!(other.key, first.key);
+    assert_eq!(build(&cache, &source), other);
+    fs::remove_file(&own).unwrap();
+    assert_eq!(build(&cache, &source), first);
+}
+
+#[test]
 fn a_damaged_cache_is_built_anew() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
