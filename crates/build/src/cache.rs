@@ -26,7 +26,13 @@ pub struct Input {
     /// Of the last change; 0 where time stamps cannot be trusted and the contents must be read.
     mtime_ns: u64,
     sha256: String,
+    /// It asks whether there is another file, which no list of inputs shows.
+    #[serde(default)]
+    asks: bool,
 }
+
+/// What asks the compiler for a file.
+const ASKS: &[u8] = b"__has_include";
 
 /// What a request was answered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +103,7 @@ impl Input {
             size: metadata.len(),
             mtime_ns: if fresh { 0 } else { mtime_ns(&metadata) },
             sha256: hash([bytes.as_slice()]),
+            asks: bytes.windows(ASKS.len()).any(|word| word == ASKS),
         })
     }
 
@@ -150,7 +157,8 @@ impl Cache {
     pub fn lookup(&self, request: &str, searched: &[PathBuf]) -> Option<Answer> {
         let bytes = self.load(&format!("{request}.manifest"))?;
         let manifest: Manifest = serde_json::from_slice(&bytes).ok()?;
-        let is_current = manifest.inputs.iter().all(Input::is_unchanged)
+        let is_current = !manifest.inputs.iter().any(|input| input.asks)
+            && manifest.inputs.iter().all(Input::is_unchanged)
             && namesakes(&manifest.inputs, searched) == manifest.namesakes;
         is_current.then_some(manifest.answer)
     }

@@ -268,7 +268,7 @@ pub fn version() -> Result<String, BuildError> {
         .to_owned())
 }
 
-/// Which file the compiler is, its size and time of change, and what the environment tells it to search: identifies an
+/// Which file the compiler is, its size and time of change, and what it searches by the environment: identifies an
 /// installation without running it.
 pub fn identity() -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -88,6 +88,18 @@ fn a_header_that_is_found_first_counts_from_then_on() {
 }
 
 #[test]
+fn a_header_that_may_be_missing_counts_as_soon_as_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let source = write(folder.path(), 1);
+    let asks = "#if __has_include(\"more.h\")\n#include \"more.h\"\n#endif\n#define OWN 1\n";
+    fs::write(folder.path().join("own.h"), asks).unwrap();
+    let first = build(&cache, &source);
+    fs::write(folder.path().join("more.h"), "u64 more;\n").unwrap();
+    assert_ne!(build(&cache, &source).key, first.key);
+}
+
+#[test]
 fn a_damaged_cache_is_built_anew() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
@@ -170,6 +182,21 @@ fn inner_compiled_once() {
     assert_eq!(built(&elsewhere), (first.clone(), "compiles ".to_owned()));
     assert_eq!(built(&elsewhere), (first.clone(), String::new()));
 
+    let debug = |source: &Source| {
+        fs::write(&calls, "").unwrap();
+        let options = BuilderOptions {
+            cache_dir: Some(cache.clone()),
+            debug: true,
+            ..Default::default()
+        };
+        Builder::new(options).native(source).unwrap();
+        fs::read_to_string(&calls).unwrap().replace('\n', " ")
+    };
+    // It names the place.
+    for source in [&source, &elsewhere] {
+        assert_eq!(debug(source), "compiles lowers ");
+    }
+
     // Places in a header count only if it is in the source's folder.
     let mut apart = write(&folder.path().join("apart"), 1);
     let own = "apart/own.h";
@@ -179,6 +206,12 @@ fn inner_compiled_once() {
     let (other, made) = built(&apart);
     assert_eq!(made, "compiles lowers ");
     assert_ne!(other.key, first.key);
+
+    // From another folder, its name means another one.
+    fs::create_dir_all("there/lib").unwrap();
+    fs::write("there/lib/own.h", "#define OWN 3\n").unwrap();
+    std::env::set_current_dir("there").unwrap();
+    assert_ne!(built(&apart).0.key, other.key);
 }
 
 #[test]

@@ -65,7 +65,7 @@ const SMALL: f64 = 0.01;
 
 /// What to try if the listed mechanisms are not the cause.
 const NEXT: &str =
-    "Compare one of them with itself under another tunable (tiltyard show NAME lists them).";
+    "Compare one of them with itself under another tunable (tiltyard build lists them).";
 
 impl Cause {
     /// "ule, cfs".
@@ -273,6 +273,11 @@ impl Explanation {
             };
             all.push(parts.to_owned());
         }
+        all.push(
+            "Schedulers ran without their probes, which take time, as under tiltyard run --no-probes: a run with them has \
+             somewhat different metrics."
+                .to_owned(),
+        );
         if self.is_default {
             all.push(format!(
                 "{} is the default metric here; --metric NAME explains another.",

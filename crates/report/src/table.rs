@@ -67,7 +67,8 @@ pub fn interval_text(unit: Unit, cell: &Interval) -> String {
         };
         return format!("{value} [{low}, {high}]");
     }
-    if cell.median == 0.0 || side > 2.0 * cell.median.abs() {
+    // A reader takes "± 129 %" for an interval that reaches below zero.
+    if side > 0.5 * cell.median.abs() {
         let (low, high) = (unit.write(cell.low), unit.write(cell.high));
         return format!("{value} [{low}, {high}]");
     }

@@ -64,7 +64,7 @@ pub mod kernel_results;
 pub mod kernel_runs;
 pub mod lesson;
 pub mod machines;
-mod metric;
+pub mod metric;
 pub mod nearest;
 pub mod objects;
 pub mod origin;

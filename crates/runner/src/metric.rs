@@ -56,12 +56,31 @@ fn never_done(workload: &Workload, metric: &str) -> Option<String> {
 }
 
 /// The same of the metric that the workload's file names, if it names one.
-pub(crate) fn require_own_possible(workload: &Workload, machine: &Machine) -> Result<(), Error> {
+pub fn require_own_possible(workload: &Workload, machine: &Machine) -> Result<(), Error> {
     let Some(own) = &workload.metric else {
         return Ok(());
     };
-    let of = format!("workload {}, tiltyard.metric", workload.name);
-    require_possible(own, workload, machine).map_err(|error| error.within(&of))
+    require_possible(own, workload, machine).map_err(|error| match error {
+        Error::Argument { what, .. } => wrong_own(own, &what).within(&workload.name),
+        error => error,
+    })
+}
+
+/// The row of the metric that a workload's file names; `None` if no run has it. Errors: several are meant, or neither
+/// direction of it is good.
+pub(crate) fn own_row(own: &str, rows: &[Row]) -> Result<Option<Row>, Error> {
+    match named(own, rows).as_slice() {
+        [] => Ok(None),
+        [row] if row.better == Better::Neither => {
+            Err(wrong_own(own, "does not say which scheduler is better"))
+        }
+        [row] => Ok(Some((*row).clone())),
+        several => Err(wrong_own(own, &ambiguous(several))),
+    }
+}
+
+fn wrong_own(own: &str, what: &str) -> Error {
+    Error::input(format!("tiltyard.metric = \"{own}\": {what}"))
 }
 
 /// The metric that `typed` names, whole (`apache.throughput_per_s`) or, if no other ends like it, its last part; without
@@ -125,9 +144,21 @@ pub(crate) fn not_done(row: &Row) -> &'static str {
     }
 }
 
-/// The default metric that every run has.
+/// The workload's own metric, or else the default metric that every run has.
 fn default(rows: Vec<Row>, own: Option<&str>) -> Result<Row, Error> {
-    let found = leading(&rows, own, |row| row.cells.iter().all(Option::is_some)).cloned();
+    let is_whole = |row: &Row| row.cells.iter().all(Option::is_some);
+    if let Some(own) = own {
+        match own_row(own, &rows)? {
+            Some(row) if is_whole(&row) => return Ok(row),
+            // passed_over() says so.
+            Some(_) => {}
+            None => {
+                let what = format!("no run has it; {}", others(own, &rows));
+                return Err(wrong_own(own, &what));
+            }
+        }
+    }
+    let found = leading(&rows, is_whole).cloned();
     found.ok_or_else(|| {
         let line = "no metric of these runs says which scheduler is better; --metric names one";
         Error::Request(format!("{line}; {}", others("", &rows)))
@@ -142,30 +173,25 @@ pub(crate) fn passed_over(
     labels: &[&str; 2],
 ) -> Option<String> {
     let rows = rows(figures);
-    let usual = leading(&rows, own, |_| true).filter(|row| row.name != chosen.name)?;
+    let usual = match own {
+        Some(own) => own_row(own, &rows).ok()?,
+        None => leading(&rows, |_| true).cloned(),
+    };
+    let usual = usual.filter(|row| row.name != chosen.name)?;
     let lacking = usual.cells.iter().position(Option::is_none)?;
     Some(format!(
         "{} would be the metric, but no run of {} has it{}. {} takes its place; --metric NAME explains another.",
         usual.name,
         labels[lacking],
-        not_done(usual),
+        not_done(&usual),
         chosen.name
     ))
 }
 
-/// The workload's `own` metric, or else what it serves per second, or else how long it takes, or else the first row of
-/// `tiltyard run` of which either direction is good; among the rows that are `usable`.
-pub(crate) fn leading<'a>(
-    rows: &'a [Row],
-    own: Option<&str>,
-    usable: impl Fn(&Row) -> bool,
-) -> Option<&'a Row> {
-    let usable = |row: &&Row| row.better != Better::Neither && usable(row);
-    let own = own.map_or_else(Vec::new, |own| named(own, rows));
-    if let Some(row) = own.into_iter().find(usable) {
-        return Some(row);
-    }
-    let usable = |row: &&Row| row.headline && usable(row);
+/// What the workload serves per second, or else how long it takes, or else the first row of `tiltyard run` of which
+/// either direction is good; among the rows that are `usable`.
+pub(crate) fn leading(rows: &[Row], usable: impl Fn(&Row) -> bool) -> Option<&Row> {
+    let usable = |row: &&Row| row.headline && row.better != Better::Neither && usable(row);
     let ending = |end: &'static str| move |row: &&Row| usable(row) && row.name.ends_with(end);
     let found = rows.iter().find(ending(".throughput_per_s"));
     let found = found.or_else(|| rows.iter().find(ending(".completion_us")));
@@ -292,8 +318,17 @@ mod tests {
         let (taken, note) = name("make.completion_us", &one);
         assert_eq!(taken, share);
         assert!(note.unwrap().starts_with("make.completion_us would be"));
-        // Neither direction of it is good.
-        assert_eq!(name("make.runtime_us", &both).0, "make.completion_us");
+        for (own, what) in [
+            ("make.runtime_us", "does not say which scheduler is better"),
+            ("runtime_us", "name hog.runtime_us or make.runtime_us"),
+            ("hog.completion_us", "no run has it"),
+        ] {
+            let error = choose(None, Some(own), &both, &["a", "b"]).unwrap_err();
+            assert!(matches!(error, Error::Input(_)));
+            let line = error.to_string();
+            assert!(line.starts_with(&format!("tiltyard.metric = \"{own}\": ")));
+            assert!(line.contains(what), "{line}");
+        }
     }
 
     #[test]

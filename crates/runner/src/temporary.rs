@@ -46,6 +46,11 @@ pub fn make_folder(path: &Path) -> std::io::Result<()> {
 /// make another one waits for that.
 pub fn remove_all() {
     let all = all();
+    remove_each(&all);
+    std::mem::forget(all);
+}
+
+fn remove_each(all: &[Made]) {
     for Made {
         path,
         only_if_empty,
@@ -56,7 +61,11 @@ pub fn remove_all() {
             false => remove(path),
         }
     }
-    std::mem::forget(all);
+}
+
+/// Returns, unless [`remove_all`] has begun: what fails because of that is no error to report.
+pub fn wait_for_end() {
+    drop(all());
 }
 
 /// Removes a file or folder. Threads may still put files into the folder, so this repeats until it is gone.
@@ -66,5 +75,38 @@ fn remove(path: &Path) {
         if !path.exists() {
             break;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_into_a_folder_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let made = |name: &str, only_if_empty| Made {
+            path: at(name),
+            only_if_empty,
+        };
+        for name in ["results", "empty", "whole"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        for name in ["results/a.svg", "empty/half", "whole/part", "file"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        remove_each(&[
+            made("results", true),
+            made("empty", true),
+            made("empty/half", false),
+            made("whole", false),
+            made("file", false),
+            made("missing", false),
+        ]);
+        let left = folder.path().read_dir().unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["results"]);
+        assert!(at("results/a.svg").exists());
     }
 }

@@ -80,7 +80,7 @@ pub fn watch() {
             true => say!(
                 "tiltyard: interrupted; finished runs are kept, and the same command does the others"
             ),
-            false => say!("tiltyard: interrupted; outputs of this command were not written"),
+            false => say!("tiltyard: interrupted; outputs that were not complete are gone"),
         }
         std::process::exit(Code::Interrupted as i32);
     });

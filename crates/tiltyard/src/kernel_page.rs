@@ -29,13 +29,16 @@ pub fn page(results: &KernelResults) -> String {
     for name in &results.comparison.schedulers {
         page += &scheduler(results, name);
     }
+    let notes = notes(results);
+    if !notes.is_empty() {
+        page += &format!("\n{notes}");
+    }
     if !report.runs.is_empty() {
         page += &format!(
             "\n{}\n",
             table::render(&results.comparison, terminal::width())
         );
     }
-    page += &notes(results);
     page + &format!("Repeat  {}\n", results.subject.command)
 }
 

@@ -53,7 +53,9 @@ fn main() -> ExitCode {
     memory::keep();
     interrupt::watch();
     let _temporary = temporary::folder();
-    match command_line.run() {
+    let done = command_line.run();
+    tiltyard_runner::temporary::wait_for_end();
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.print();

@@ -67,7 +67,7 @@ fn unknown_keys_name_the_nearest() {
     insta::assert_snapshot!(task("\"exec\": 1"), @"f.json:1:21: exec: unknown key; known here: barrier, broad, cpus, deadline, delay, dl-deadline, dl-period, dl-runtime, fork, instance, iorun, lock, loop, mem, memrun, nodes_membind, period, phases, policy, priority, resume, run, runtime, sem_post, sem_wait, signal, sleep, suspend, sync, taskgroup, tiltyard, timer, unlock, util_max, util_min, wait, yield");
     insta::assert_snapshot!(task("\"repeat\": { \"count\": 2, \"do\": { \"run\": 1 } }"), @r#"f.json:1:21: repeat: rt-app knows no such event; write "tiltyard": { "repeat": ... }"#);
     insta::assert_snapshot!(with("\"groups\": { \"/\": { \"weight\": 5 } }", "\"run\": 1"), @"f.json:1:36: weight: the machine's root group has no weight; leave it out, or give the group a name");
-    insta::assert_snapshot!(with("\"sems\": {}", "\"run\": 1"), @"f.json:1:17: sems: unknown key; known here: apps, barriers, buffers, conditions, counters, description, devices, duration, groups, mutexes, name, pipes, places, requests, semaphores, timers");
+    insta::assert_snapshot!(with("\"sems\": {}", "\"run\": 1"), @"f.json:1:17: sems: unknown key; known here: apps, barriers, buffers, conditions, counters, description, devices, duration, groups, metric, mutexes, name, pipes, places, requests, semaphores, timers");
     insta::assert_snapshot!(task("\"tiltyard\": { \"rn\": 1 }"), @"f.json:1:35: rn: unknown key; did you mean run?");
     insta::assert_snapshot!(task("\"run\": 1, \"tiltyard\": { \"deamon\": true }"), @"f.json:1:45: deamon: unknown key; did you mean daemon?");
 }
@@ -106,6 +106,12 @@ fn wrong_types_and_numbers() {
     insta::assert_snapshot!(task("\"tiltyard\": { \"run\": { \"uniform\": [5, 1] } }"), @"f.json:1:55: uniform: [5, 1] ends before it begins; write [low, high]");
     insta::assert_snapshot!(task("\"tiltyard\": { \"chance\": { \"p\": 1.5, \"do\": { \"run\": 1 } } }"), @"f.json:1:52: p: 1.5 is more than certain; write 0 to 1");
     insta::assert_snapshot!(task("\"tiltyard\": { \"repeat\": { \"count\": 0, \"do\": { \"run\": 1 } } }"), @"f.json:1:56: count: 0 means nothing here; write 1 or more passes");
+}
+
+#[test]
+fn metrics_are_named() {
+    insta::assert_snapshot!(with("\"metric\": \" \"", "\"run\": 1"), @r#"f.json:1:27: metric: " " names no metric; write one of tiltyard compare --list-metrics"#);
+    insta::assert_snapshot!(with("\"metric\": 3", "\"run\": 1"), @"f.json:1:27: metric: found a number where a string belongs; write a string");
 }
 
 #[test]

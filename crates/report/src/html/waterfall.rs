@@ -160,7 +160,7 @@ pub fn section(of: &Explanation) -> String {
         id: "causes",
         title: &format!("Why {} differs", of.metric),
         sentence: &sentence,
-        body: svg(of),
+        body: format!("<div class=\"scroll\">{}</div>", svg(of)),
         table: table.finish(),
         command: &of.command,
     }

@@ -175,7 +175,7 @@ impl<'a> Judge<'a> {
         let name = match (&self.row, metric) {
             (Some(row), _) => Some(label(row)),
             (None, Some(metric)) => Some(metric.name.clone()),
-            (None, None) => None,
+            (None, None) => discipline.own_metric.clone(),
         };
         let default = match discipline.own_metric {
             Some(_) => "The metric that the workload's file names.",
@@ -442,14 +442,14 @@ fn figure(plan: &Plan, outcomes: &Outcomes, discipline: usize) -> Result<Option<
     };
     let figures: Vec<_> = (0..campaign.schedulers.len()).map(of_scheduler).collect();
     let rows = rows(&figures);
-    let Discipline {
-        metric,
-        own_metric: own,
-        ..
-    } = &campaign.disciplines[discipline];
-    let own = own.as_deref();
-    let Some(Metric { name, span, .. }) = metric else {
-        return Ok(metric::leading(&rows, own, |_| true).cloned());
+    let discipline = &campaign.disciplines[discipline];
+    let Some(Metric { name, span, .. }) = &discipline.metric else {
+        return match &discipline.own_metric {
+            Some(own) => {
+                metric::own_row(own, &rows).map_err(|error| error.within(&discipline.workload))
+            }
+            None => Ok(metric::leading(&rows, |_| true).cloned()),
+        };
     };
     match metric::named(name, &rows).as_slice() {
         [] => Ok(None),

@@ -270,7 +270,10 @@ fn notes(
     let declares_none = |built: &&Built| built.choice.mechanisms.is_empty();
     let none = sides.iter().filter(declares_none).map(|built| {
         let label = &built.choice.label;
-        format!("{label} declares no mechanisms: only those of the machine apply to it.")
+        format!(
+            "{label} declares no mechanisms: only those of the machine apply to it. A presets.toml beside its source can \
+             declare them, in three lines each."
+        )
     });
     let mut notes: Vec<String> = none.collect();
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -179,7 +179,11 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
     let loaded = several.workloads.iter().map(|w| workloads::load(w));
     let loaded: Vec<Workload> = loaded.collect::<Result<_, _>>()?;
     let mut disciplines = Vec::new();
-    for (argument, workload) in several.workloads.iter().zip(&loaded) {
+    for (at, (argument, workload)) in several.workloads.iter().zip(&loaded).enumerate() {
+        if several.workloads[..at].contains(argument) {
+            let line = format!("--workload: {argument} appears twice; name it once");
+            return Err(Failure::usage(line));
+        }
         workloads::require_end(argument, workload, runs.duration)?;
         let is_alone = loaded.iter().filter(|w| w.name == workload.name).count() == 1;
         disciplines.push(Discipline {

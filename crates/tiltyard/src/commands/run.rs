@@ -21,7 +21,7 @@ use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::{Experiment, Written};
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::{Error, Progress};
-use tiltyard_runner::{machines, verification, window, workloads};
+use tiltyard_runner::{machines, metric, verification, window, workloads};
 use tiltyard_tables::RunFiles;
 
 use super::campaign::{self, Several};
@@ -104,7 +104,7 @@ pub struct Args {
     #[arg(long)]
     twice: bool,
     /// Disable the schedulers' probes, as campaigns and tiltyard explain do. Faster; reports have fewer curves. Probes take
-    /// the machine a little time, so metrics differ (by up to 17 % in runs that we compared).
+    /// the machine time, so metrics differ (by up to 17 % in runs that we compared).
     #[arg(long)]
     no_probes: bool,
     /// Eject a scheduler that lets a runnable task wait longer than its timeout_ms, as the kernel
@@ -215,6 +215,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}; use --by task")))?;
     let machine = machines::load(&args.runs.machine)?;
     workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
+    metric::require_own_possible(&workload, &machine)?;
     if args.races {
         races::require_cpus(&machine)?;
     }

@@ -109,6 +109,9 @@ fn workload(name: &str) -> Result<String, Failure> {
     if !workload.description.trim().is_empty() {
         let _ = writeln!(page, "{}\n", workload.description.trim());
     }
+    if let Some(metric) = &workload.metric {
+        let _ = writeln!(page, "  judged by {metric}");
+    }
     for task in &workload.tasks {
         let app = workload.apps.get(task.app).map_or("", |a| a.name.as_str());
         let kind = if task.daemon { ", a daemon" } else { "" };

@@ -321,9 +321,10 @@ fn what_is_typed_wrongly_is_named_with_the_way_out() {
 #[test]
 fn the_exit_code_needs_no_standard_error() {
     for (arguments, code) in [
-        (["run", "-w", "fibo", "-s", "fifo:foo=1"], 2),
-        (["run", "-w", "fibo", "-s", "nosuch"], 2),
-        (["run", "-w", "/nowhere.json", "-s", "fifo"], 2),
+        (&["run", "-w", "fibo", "-s", "fifo:foo=1"][..], 2),
+        (&["run", "-w", "fibo", "-s", "nosuch"], 2),
+        (&["run", "-w", "/nowhere.json", "-s", "fifo"], 2),
+        (&["--nosuch"], 2),
     ] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tiltyard"));
         let full = std::fs::File::options().write(true).open("/dev/full");
@@ -346,6 +347,18 @@ fn help_that_cannot_be_written_is_no_success() {
         let line = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {line}");
         assert!(line.starts_with("tiltyard: standard output: cannot write"));
+    }
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_failure() {
+    for arguments in [&["run", "--help"][..], &["list", "workloads"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tiltyard"));
+        let output = command.args(arguments).stdout(writer).output().unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), line.as_str()), (Some(0), ""));
     }
 }
 

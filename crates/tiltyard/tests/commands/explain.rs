@@ -289,6 +289,33 @@ fn a_metric_that_one_side_lacks_is_refused_with_the_way_out() {
     refused.stderr(predicate::str::is_match(line).unwrap());
 }
 
+/// The same workload, whose file names a metric.
+#[test]
+fn the_metric_of_the_workloads_file_is_explained() {
+    let explained = |metric: &str| {
+        let file = workload(&format!(
+            r#"{{"tiltyard": {{"metric": "{metric}", "apps": {{"hog": {{}}, "make": {{}}}}}}, "tasks": {{
+            "hog": {{"loop": -1, "run": 1000, "tiltyard": {{"app": "hog", "daemon": true}}}},
+            "make": {{"loop": 1, "priority": -15, "run": 100000, "tiltyard": {{"app": "make"}}}}}}}}"#
+        ));
+        let args = ["-w", file.path().to_str().unwrap(), "-s", "cfs_flat,rr"];
+        let mut command = explain(&args);
+        command.args(["--duration", "170ms", "--mechanisms", "switch-cost"]);
+        command.assert()
+    };
+    let first = |metric: &str| predicate::str::is_match(format!("\n\n{metric}\n")).unwrap();
+    let named = "make.longest_wait_us";
+    explained(named).success().stdout(first(named));
+    let lacking = explained("make.completion_us").success();
+    lacking.stdout(contains(
+        "make.completion_us would be the metric, but no run of rr",
+    ));
+    let wrong = explained("make.completion_ms").code(3).stdout("");
+    wrong.stderr(contains(
+        "tiltyard.metric = \"make.completion_ms\": no such metric; the nearest are make.completion_us",
+    ));
+}
+
 /// A nice task loses the CPU to a hog while it holds what the third one needs, for long where weights count.
 #[test]
 fn a_preempted_lock_holder_is_found() {

@@ -355,16 +355,24 @@ fn nothing_is_left_after_an_interrupt() {
         "--seeds",
         "100",
     ];
-    for (signal, wait_ms) in [
-        (libc::SIGINT, 150),
-        (libc::SIGINT, 4000),
-        (libc::SIGHUP, 2000),
+    let kept = home.folder.path().join("out/kept");
+    for (signal, wait_ms, figures) in [
+        (libc::SIGINT, 150, "new"),
+        (libc::SIGINT, 4000, "new"),
+        (libc::SIGHUP, 2000, "kept"),
     ] {
+        let left: &[&str] = match figures {
+            "kept" => &["kept"],
+            _ => &[],
+        };
+        if !left.is_empty() {
+            fs::create_dir(&kept).unwrap();
+        }
         let mut command = home.tiltyard();
         command
             .args(long)
             .args(["--report", "r.html", "--out", "tables"])
-            .args(["--figures", "figures"]);
+            .args(["--figures", figures]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         crate::heed(&mut command, signal);
         let mut child = command.spawn().unwrap();
@@ -374,7 +382,7 @@ fn nothing_is_left_after_an_interrupt() {
         let begun = Instant::now();
         let status = child.wait().unwrap();
         assert_eq!(status.code(), Some(130), "after {:?}", begun.elapsed());
-        home.check("an interrupt", &[]);
+        home.check("an interrupt", left);
     }
 }
 

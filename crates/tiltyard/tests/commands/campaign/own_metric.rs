@@ -29,11 +29,10 @@ fn a_workload_names_its_metric() {
     assert_eq!(metrics, ["ui throughput", "ui wakeup p99"]);
 
     let output = with("ui.vakeup_latency_us_p99");
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(3));
     let line = stderr(&output);
     for words in [
-        "workload own, tiltyard.metric: ",
-        "ui.vakeup_latency_us_p99",
+        "tiltyard: own: tiltyard.metric = \"ui.vakeup_latency_us_p99\": ",
         "ui.wakeup_latency_us_p99",
     ] {
         assert!(line.contains(words), "{line}");
