@@ -3,8 +3,9 @@
 //!
 //! A *request* is everything that is known before a compiler runs: source path, flags, which clang. Its manifest lists
 //! the files that the compiler read, with their hashes, and the key of the result. While none of these files has
-//! changed, and none has come that the compiler might read instead, the request is answered without running anything. The *key* is over contents only, so that the same
-//! scheduler has the same key on every machine, and a copy of one that was built is only compiled, not lowered.
+//! changed, and none has come that the compiler might read instead, the request is answered without running anything.
+//! The *key* is over contents and names only, so that the same scheduler has the same key on every machine, and a copy of
+//! one that was built is only compiled, not lowered.
 
 use crate::BuildError;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ pub struct Input {
     /// Of the last change; 0 where time stamps cannot be trusted and the contents must be read.
     mtime_ns: u64,
     sha256: String,
-    /// It asks whether there is another file, which no list of inputs shows.
+    /// It asks whether there is another file, which no list of inputs shows: what it says may change with none of them.
     #[serde(default)]
     asks: bool,
 }

@@ -56,12 +56,13 @@ pub struct Discipline {
 }
 
 impl Discipline {
-    /// "web latency p99, lower is better".
+    /// "web latency p99, lower is better". A metric that no run has may have no direction.
     pub fn decided_by(&self) -> String {
-        let metric = self.metric.as_ref();
-        metric.map_or("no metric".to_owned(), |metric| {
-            format!("{metric}, {}", direction(self.better))
-        })
+        match (&self.metric, direction(self.better)) {
+            (None, _) => "no metric".to_owned(),
+            (Some(metric), "") => metric.clone(),
+            (Some(metric), direction) => format!("{metric}, {direction}"),
+        }
     }
 
     /// "up to 1 %" of the value; of shares, an amount is "up to 0.2 points".

@@ -89,7 +89,7 @@ pub fn standings(plan: &Plan, outcomes: &Outcomes, repeat: &dyn Repeat) -> Resul
             contests,
             judged: match campaign.source.file.as_str() {
                 "" => {
-                    "Each workload is judged by its default metric; differences up to 1 % are ties."
+                    "Each workload is judged by its own or the default metric; differences up to 1 % are ties."
                 }
                 _ => "The campaign's file fixes metrics, directions and ties.",
             }
@@ -325,9 +325,10 @@ impl<'a> Judge<'a> {
     /// Why a run that ended has no value, in a word or two and in a sentence.
     fn lack(&self) -> (&'static str, String) {
         let metric = self.discipline.metric.as_ref();
-        let (name, label) = match (&self.row, metric) {
+        let own = self.discipline.own_metric.as_ref();
+        let (name, label) = match (&self.row, metric.map(|metric| &metric.name).or(own)) {
             (Some(row), _) => (&row.name, label(row)),
-            (None, Some(metric)) => (&metric.name, metric.name.clone()),
+            (None, Some(name)) => (name, name.clone()),
             (None, None) => return ("no value", "no metric could be compared".to_owned()),
         };
         if metric.is_some_and(|metric| metric.sql.is_some()) {

@@ -267,7 +267,11 @@ fn metric_of(
     let labels = [0, 1].map(|side| question.schedulers[side].choice.label.as_str());
     let figures = [of_side(0), of_side(1)];
     let own = question.workload.metric.as_deref();
-    let row = metric::choose(question.metric, own, &figures, &labels)?;
+    let row = metric::choose(question.metric, own, &figures, &labels);
+    let row = row.map_err(|error| match error {
+        Error::Input(_) => error.within(&question.workload.name),
+        error => error,
+    })?;
     let note = match question.metric {
         Some(_) => None,
         None => metric::passed_over(&row, own, &figures, &labels),

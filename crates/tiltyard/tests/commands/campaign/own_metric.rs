@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Bench, WORKLOAD, stderr};
+use super::{Bench, WORKLOAD, contest, stderr};
 
 #[test]
 fn a_workload_names_its_metric() {
@@ -27,6 +27,16 @@ fn a_workload_names_its_metric() {
         &all.iter().find(|w| w["name"] == name).unwrap()["metric"]
     });
     assert_eq!(metrics, ["ui throughput", "ui wakeup p99"]);
+
+    // Nobody has it: no other one takes its place.
+    let output = with("hog.wakeup_latency_us_p99");
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.contains("hog.wakeup_latency_us_p99"), "{page}");
+    let document: Value = serde_json::from_str(&page).unwrap();
+    assert_eq!(
+        contest(&document, "own", "uni")["decision"]["kind"],
+        "nobody"
+    );
 
     let output = with("ui.vakeup_latency_us_p99");
     assert_eq!(output.status.code(), Some(3));
