@@ -100,6 +100,39 @@ fn a_header_that_may_be_missing_counts_as_soon_as_it_is_there() {
 }
 
 #[test]
+fn warnings_name_the_copy_that_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = BuilderOptions {
+        cache_dir: Some(folder.path().join("cache")),
+        ..Default::default()
+    };
+    let builder = Builder::new(options);
+    let copies = ["here", "elsewhere"].map(|name| {
+        let source = write(&folder.path().join(name), 1);
+        let text = fs::read_to_string(&source.path).unwrap();
+        fs::write(
+            &source.path,
+            text.replace("out = OWN;", "int unused; out = OWN;"),
+        )
+        .unwrap();
+        source
+    });
+    // Built, and known.
+    for source in copies.iter().chain(&copies) {
+        let native = builder.native(source).unwrap().warnings;
+        let bpf = builder.bpf_object(source).unwrap().warnings;
+        for warnings in [native, bpf] {
+            let [line] = warnings.as_slice() else {
+                panic!("{warnings:?}")
+            };
+            let path = source.path.canonicalize().unwrap();
+            assert!(line.starts_with(path.to_str().unwrap()), "{line}");
+            assert!(line.contains("unused"), "{line}");
+        }
+    }
+}
+
+#[test]
 fn a_damaged_cache_is_built_anew() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");

@@ -248,7 +248,7 @@ fn files_that_cannot_be_measured_are_named_with_the_way_out() {
         ("measure events --trace t.pftrace", 2, "name one event file"),
         ("measure events --by group", 2, "use --by app or --by task"),
         (
-            "measure events --report r.html --timeline 60s..70s",
+            "measure events --report r.html --timeline 400ms..500ms",
             2,
             "the run ends at 400ms, before the window",
         ),

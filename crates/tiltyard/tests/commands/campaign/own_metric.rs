@@ -27,6 +27,16 @@ fn a_workload_names_its_metric() {
         &all.iter().find(|w| w["name"] == name).unwrap()["metric"]
     });
     assert_eq!(metrics, ["ui throughput", "ui wakeup p99"]);
+    let reasons = ["w", "own"].map(|name| {
+        let all = document["workloads"].as_array().unwrap();
+        let own = all.iter().find(|w| w["name"] == name).unwrap();
+        own["reason"].as_str().unwrap()
+    });
+    assert!(
+        reasons[0].starts_with("The default metric: "),
+        "{reasons:?}"
+    );
+    assert_eq!(reasons[1], "The metric that the workload's file names.");
 
     // Nobody has it: no other one takes its place.
     let output = with("hog.wakeup_latency_us_p99");
