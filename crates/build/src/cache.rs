@@ -28,7 +28,6 @@ pub struct Input {
     mtime_ns: u64,
     sha256: String,
     /// It asks whether there is another file, which no list of inputs shows: what it says may change with none of them.
-    #[serde(default)]
     asks: bool,
 }
 

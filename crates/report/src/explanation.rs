@@ -274,8 +274,8 @@ impl Explanation {
             all.push(parts.to_owned());
         }
         all.push(
-            "Schedulers ran without their probes, which take time, as under tiltyard run --no-probes: a run with them has \
-             somewhat different metrics."
+            "Schedulers ran without their probes, which take time, as under tiltyard run --no-probes: with them, metrics \
+             differ."
                 .to_owned(),
         );
         if self.is_default {

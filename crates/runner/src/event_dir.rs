@@ -38,9 +38,8 @@ impl EventDir {
         let target = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         let parent = target.parent().filter(|p| !p.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
-        let mut hidden = tempfile::Builder::new();
-        hidden.prefix(".tiltyard-");
-        let temporary = temporary::make(|| hidden.tempdir_in(parent), TempDir::path);
+        let hidden = || temporary::hidden().tempdir_in(parent);
+        let temporary = temporary::make(hidden, TempDir::path);
         let temporary = temporary.map_err(error)?;
         let all = EventDir {
             dir: target,

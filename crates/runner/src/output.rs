@@ -57,9 +57,8 @@ impl Output {
                 missing,
             )));
         }
-        let mut hidden = tempfile::Builder::new();
-        hidden.prefix(".tiltyard-");
-        let temporary = temporary::make(|| hidden.tempfile_in(folder), NamedTempFile::path);
+        let hidden = || temporary::hidden().tempfile_in(folder);
+        let temporary = temporary::make(hidden, NamedTempFile::path);
         let temporary = temporary.map_err(error)?;
         Ok(Output {
             path: target,

@@ -17,6 +17,13 @@ fn all() -> MutexGuard<'static, Vec<Made>> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What makes temporary files beside the outputs that they become.
+pub(crate) fn hidden<'a>() -> tempfile::Builder<'a, 'a> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".tiltyard-");
+    builder
+}
+
 /// Makes a file or folder and registers it; no signal comes in between.
 pub fn make<T, E>(
     make: impl FnOnce() -> Result<T, E>,

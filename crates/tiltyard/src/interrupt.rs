@@ -80,7 +80,7 @@ pub fn watch() {
             true => say!(
                 "tiltyard: interrupted; finished runs are kept, and the same command does the others"
             ),
-            false => say!("tiltyard: interrupted; outputs that were not complete are gone"),
+            false => say!("tiltyard: interrupted; incomplete outputs were removed"),
         }
         std::process::exit(Code::Interrupted as i32);
     });
