@@ -107,12 +107,8 @@ impl Input {
         })
     }
 
-    /// Its path in `folder`, or `<NAME>` if it is elsewhere.
-    pub fn name(&self, folder: &Path) -> String {
-        match self.path.strip_prefix(folder) {
-            Ok(inside) => inside.display().to_string(),
-            Err(_) => format!("<{}>", self.path.file_name().unwrap_or_default().display()),
-        }
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     pub fn sha256(&self) -> &str {

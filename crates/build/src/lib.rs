@@ -29,6 +29,7 @@ mod headers;
 mod ir;
 mod later;
 mod metadata;
+mod names;
 mod parse;
 mod reference;
 mod rewrite;
@@ -220,9 +221,14 @@ impl Builder {
         );
         let path = clang::full_path(source);
         let folder = path.parent().unwrap_or(Path::new(""));
-        // Places in the code are those of files in the source's folder, if there are any, by name.
-        let file = |input: &Input| format!("{} {}", input.sha256(), input.name(folder));
-        let parts: Vec<String> = [what].into_iter().chain(inputs.iter().map(file)).collect();
+        // Places in the code are those of files in the source's folder, if there are any, by their short names.
+        let paths: Vec<PathBuf> = inputs.iter().map(|i| names::direct(i.path())).collect();
+        let file = |((input, path), name): ((&Input, &PathBuf), String)| {
+            let inside = path.strip_prefix(folder).ok();
+            format!("{} {inside:?} {name}", input.sha256())
+        };
+        let named = inputs.iter().zip(&paths).zip(names::short(&paths));
+        let parts: Vec<String> = [what].into_iter().chain(named.map(file)).collect();
         Ok(cache::hash(parts.iter().map(String::as_bytes)))
     }
 

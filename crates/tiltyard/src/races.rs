@@ -23,15 +23,15 @@ pub fn require_cpus(machine: &Machine) -> Result<(), Failure> {
     )))
 }
 
-/// Where two accesses are and what they do: what makes two races the same.
-type Lines = [((String, u32), &'static str, bool); 2];
+/// Where two accesses are, what they do and which variable they are about: what makes two races the same.
+type Lines = ([((String, u32), &'static str, bool); 2], String);
 
 /// The races of one scheduler.
 pub struct Found<'a> {
     label: &'a str,
     runs: usize,
     racy_runs: usize,
-    /// Each pair of lines once: the first race in order of seeds, with the sum of all occurrences.
+    /// Each pair of lines once for each variable: the first race in order of seeds, with the sum of all occurrences.
     races: Vec<Race>,
     origin_ns: u64,
     is_partial: bool,
@@ -125,7 +125,7 @@ fn lines(race: &Race) -> Lines {
         .clone()
         .map(|side| (place_key(&side.place), side.action, side.plain));
     lines.sort();
-    lines
+    (lines, race.owner.clone())
 }
 
 /// Orders `a.h:9` before `a.h:10`.

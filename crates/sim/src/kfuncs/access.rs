@@ -131,12 +131,26 @@ impl Accesses {
 
     /// The variable that holds an address: its name, the index of the element, the offset in it.
     pub fn variable_at(&self, address: usize) -> Option<(&str, Option<usize>, usize)> {
-        let after = self.variables.partition_point(|v| v.start <= address);
-        let variable = &self.variables[after.checked_sub(1)?];
+        let variable = self.holder(address)?;
         let offset = address - variable.start;
         let index = (variable.element < variable.size).then_some(offset / variable.element);
-        let name = self.names[variable.place as usize].as_str();
-        (offset < variable.size).then_some((name, index, offset % variable.element))
+        let name = self.name(variable.place.into());
+        Some((name, index, offset % variable.element))
+    }
+
+    /// The number of the variable that holds an address, for [`Accesses::name`].
+    pub fn number_at(&self, address: usize) -> Option<u16> {
+        self.holder(address).map(|variable| variable.place)
+    }
+
+    pub fn name(&self, number: u32) -> &str {
+        &self.names[number as usize]
+    }
+
+    fn holder(&self, address: usize) -> Option<&Variable> {
+        let after = self.variables.partition_point(|v| v.start <= address);
+        let variable = &self.variables[after.checked_sub(1)?];
+        (address - variable.start < variable.size).then_some(variable)
     }
 
     /// The number of a callback in what this reports; [`Accesses::callback_name`] is its inverse.

@@ -9,10 +9,14 @@ use crate::races::{AccessKind, Pair, Site};
 use crate::task::TaskId;
 use tiltyard_native::object::{MapKind, how};
 
+/// Numbers of owners of memory: below, variables; from here on, maps.
+const MAPS: u32 = 1 << 16;
+const NO_MAP: u32 = u32::MAX - MAPS;
+
 /// What a run's check has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Each pair of lines once, by place.
+    /// Each pair of lines once for each variable or map, by place.
     pub races: Vec<Race>,
     /// The scheduler touched more memory than the check remembers: there may be more races.
     pub is_partial: bool,
@@ -23,11 +27,13 @@ pub struct Checked {
 pub struct Race {
     /// The earlier one of the first occurrence, then the later one.
     pub sides: [Side; 2],
+    /// The variable or the map; empty for freed memory.
+    pub owner: String,
     /// `cpus[3], byte 16`; of the first occurrence.
     pub what: String,
     /// Of the first occurrence, on the clock of the events.
     pub time_ns: u64,
-    /// How often these lines raced.
+    /// How often these lines raced about it.
     pub times: u64,
 }
 
@@ -57,6 +63,10 @@ impl Engine<'_> {
         let variables = self.ext.accesses.as_ref();
         let is_shared =
             variables.is_some_and(|v| v.variable_at(address).is_some()) || maps.is_shared(address);
+        let owner = |address| match variables.and_then(|v| v.number_at(address)) {
+            Some(variable) => variable.into(),
+            None => MAPS + maps.locate(address).map_or(NO_MAP, |at| at.map.0),
+        };
         let context = &self.ext.ctx;
         let site = Site {
             cpu: self.exec_cpu,
@@ -68,7 +78,7 @@ impl Engine<'_> {
         let Some(races) = &mut self.races else { return };
         if is_shared {
             let end = address.saturating_add(bytes as usize);
-            races.access(site, address..end, how);
+            races.access(site, address..end, how, owner);
             if races.has_fresh() {
                 self.name_races();
             }
@@ -169,8 +179,14 @@ impl Engine<'_> {
             plain: !kind.marked,
         };
         let [first, second] = [0, 1].map(|at| side(&pair.sites[at], &pair.kinds[at]));
+        let owner = match pair.owner.checked_sub(MAPS) {
+            None => self.ext.accesses.as_ref().map(|v| v.name(pair.owner)),
+            Some(NO_MAP) => None,
+            Some(map) => Some(self.ext.bpf.maps.decl(MapId(map)).name.as_str()),
+        };
         Race {
             sides: [first, second],
+            owner: owner.unwrap_or_default().to_owned(),
             what: pair.what.clone(),
             time_ns: pair.sites[1].time_ns,
             times: pair.times,

@@ -16,7 +16,7 @@ mod tests;
 
 use clock::VectorClock;
 use hashbrown::HashMap;
-use shadow::{Access, Shadow};
+use shadow::Shadow;
 pub use shadow::{AccessKind, Site};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -51,15 +51,17 @@ pub enum Sync {
 pub struct Pair {
     pub sites: [Site; 2],
     pub kinds: [AccessKind; 2],
-    /// The first byte that both access, and what it belongs to.
+    /// The first byte that both access, the number of what it belongs to, and its name.
     pub address: usize,
+    pub owner: u32,
     pub what: String,
-    /// How often such a pair occurred between these lines; the rest is of the first occurrence.
+    /// How often such a pair occurred between these lines, about this variable; the rest is of the first occurrence.
     pub times: u64,
 }
 
-/// Lines of a pair in the order of their numbers, each with what it does.
-type Lines = [(u32, bool, bool); 2];
+/// Lines of a pair in the order of their numbers, each with what it does; and a number of what they access, because a line
+/// may access several variables.
+type Lines = ([(u32, bool, bool); 2], u32);
 
 /// What a CPU knows.
 #[derive(Debug)]
@@ -149,8 +151,14 @@ impl Races {
         own.clock.step(cpu as usize);
     }
 
-    /// An access to memory that CPUs share; `how` as in the object.
-    pub fn access(&mut self, site: Site, range: Range<usize>, how: u64) {
+    /// An access to memory that CPUs share; `how` as in the object. `owner`: the number of what an address belongs to.
+    pub fn access(
+        &mut self,
+        site: Site,
+        range: Range<usize>,
+        how: u64,
+        owner: impl Fn(usize) -> u32,
+    ) {
         let cpu = site.cpu as usize;
         if how & how::FENCE != 0 {
             self.fence(site.cpu);
@@ -166,7 +174,10 @@ impl Races {
             &range,
             (site, kind, clock.of(cpu)),
             |other, step| step <= clock.of(other as usize),
-            |address, earlier| note(pairs, fresh, address, earlier, (site, kind)),
+            |address, earlier| {
+                let (earlier, later) = ((earlier.site, earlier.kind), (site, kind));
+                note(pairs, fresh, (address, owner(address)), earlier, later);
+            },
         );
         if kind.marked {
             self.communicate(cpu, range.start, how);
@@ -222,7 +233,7 @@ impl Races {
         }
     }
 
-    /// Each pair of lines once, in the order of their numbers.
+    /// Each pair of lines once for each variable, in the order of their numbers.
     pub fn pairs(&self) -> impl Iterator<Item = &Pair> {
         self.pairs.values()
     }
@@ -236,20 +247,22 @@ impl Races {
 fn note(
     pairs: &mut BTreeMap<Lines, Pair>,
     fresh: &mut Vec<Lines>,
-    address: usize,
-    earlier: &Access,
+    (address, owner): (usize, u32),
+    earlier: (Site, AccessKind),
     later: (Site, AccessKind),
 ) {
-    let line = |site: Site, kind: AccessKind| (site.place, kind.write, kind.marked);
-    let mut lines = [line(earlier.site, earlier.kind), line(later.0, later.1)];
-    lines.sort_unstable();
+    let line = |(site, kind): (Site, AccessKind)| (site.place, kind.write, kind.marked);
+    let mut both = [line(earlier), line(later)];
+    both.sort_unstable();
+    let lines = (both, owner);
     match pairs.entry(lines) {
         Entry::Occupied(mut known) => known.get_mut().times += 1,
         Entry::Vacant(free) => {
             free.insert(Pair {
-                sites: [earlier.site, later.0],
-                kinds: [earlier.kind, later.1],
+                sites: [earlier.0, later.0],
+                kinds: [earlier.1, later.1],
                 address,
+                owner,
                 what: String::new(),
                 times: 1,
             });

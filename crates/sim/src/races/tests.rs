@@ -18,10 +18,15 @@ fn site(cpu: u32, place: u32) -> Site {
     }
 }
 
+/// Variables of 64 bytes.
+fn go(races: &mut Races, site: Site, range: Range<usize>, how: u64) {
+    races.access(site, range, how, |address| (address / 64) as u32);
+}
+
 /// Accesses the word's first eight bytes; the line is the CPU's number and the kind's.
 fn access(races: &mut Races, cpu: u32, how: u64) {
     let line = cpu * 100 + how as u32;
-    races.access(site(cpu, line), WORD..WORD + 8, how);
+    go(races, site(cpu, line), WORD..WORD + 8, how);
 }
 
 fn found(races: &Races) -> Vec<(u32, u32)> {
@@ -107,12 +112,12 @@ fn a_barrier_orders_all_cpus() {
 #[test]
 fn bytes_are_distinguished() {
     let mut races = Races::new(2);
-    races.access(site(0, 1), WORD..WORD + 4, WRITE);
-    races.access(site(1, 2), WORD + 4..WORD + 8, WRITE);
+    go(&mut races, site(0, 1), WORD..WORD + 4, WRITE);
+    go(&mut races, site(1, 2), WORD + 4..WORD + 8, WRITE);
     assert_eq!(found(&races), []);
     // Over two words.
-    races.access(site(1, 3), WORD + 12..WORD + 20, WRITE);
-    races.access(site(0, 4), WORD + 19..WORD + 20, READ);
+    go(&mut races, site(1, 3), WORD + 12..WORD + 20, WRITE);
+    go(&mut races, site(0, 4), WORD + 19..WORD + 20, READ);
     assert_eq!(found(&races), [(3, 4)]);
     assert_eq!(races.pairs().next().map(|p| p.address), Some(WORD + 19));
 }
@@ -135,9 +140,9 @@ fn a_pair_of_lines_is_counted_and_listed_once() {
 #[test]
 fn every_line_of_a_cpu_has_its_pair() {
     let mut races = Races::new(2);
-    races.access(site(0, 1), WORD..WORD + 8, WRITE);
-    races.access(site(0, 2), WORD..WORD + 8, WRITE);
-    races.access(site(1, 3), WORD..WORD + 8, READ);
+    go(&mut races, site(0, 1), WORD..WORD + 8, WRITE);
+    go(&mut races, site(0, 2), WORD..WORD + 8, WRITE);
+    go(&mut races, site(1, 3), WORD..WORD + 8, READ);
     assert_eq!(found(&races), [(1, 3), (2, 3)]);
 }
 
@@ -170,8 +175,8 @@ fn message(publish: u64, fence_before: bool, read: u64, fence_after: bool) -> us
     if fence_before {
         races.fence(0);
     }
-    races.access(site(0, 50), FLAG..FLAG + 8, publish);
-    races.access(site(1, 51), FLAG..FLAG + 8, read);
+    go(&mut races, site(0, 50), FLAG..FLAG + 8, publish);
+    go(&mut races, site(1, 51), FLAG..FLAG + 8, read);
     if fence_after {
         races.fence(1);
     }
@@ -204,14 +209,34 @@ fn messages_need_an_order_on_both_sides() {
 fn an_update_hands_on_what_it_read() {
     let mut races = Races::new(3);
     access(&mut races, 0, WRITE);
-    races.access(site(0, 50), FLAG..FLAG + 8, WRITE | MARKED | how::RELEASE);
-    races.access(site(1, 51), FLAG..FLAG + 8, WRITE | MARKED | how::UPDATE);
-    races.access(site(2, 52), FLAG..FLAG + 8, MARKED | how::ACQUIRE);
+    go(
+        &mut races,
+        site(0, 50),
+        FLAG..FLAG + 8,
+        WRITE | MARKED | how::RELEASE,
+    );
+    go(
+        &mut races,
+        site(1, 51),
+        FLAG..FLAG + 8,
+        WRITE | MARKED | how::UPDATE,
+    );
+    go(
+        &mut races,
+        site(2, 52),
+        FLAG..FLAG + 8,
+        MARKED | how::ACQUIRE,
+    );
     access(&mut races, 2, READ);
     assert_eq!(found(&races), []);
     // A store does not.
-    races.access(site(1, 53), FLAG..FLAG + 8, WRITE | MARKED);
-    races.access(site(1, 54), FLAG..FLAG + 8, MARKED | how::ACQUIRE);
+    go(&mut races, site(1, 53), FLAG..FLAG + 8, WRITE | MARKED);
+    go(
+        &mut races,
+        site(1, 54),
+        FLAG..FLAG + 8,
+        MARKED | how::ACQUIRE,
+    );
     access(&mut races, 1, READ);
     assert_eq!(found(&races), [(1, 100)]);
 }
@@ -220,7 +245,7 @@ fn an_update_hands_on_what_it_read() {
 fn memory_is_bounded_and_says_so() {
     let mut races = Races::new(2);
     for page in 0..10_000 {
-        races.access(site(0, 1), page << 12..(page << 12) + 8, WRITE);
+        go(&mut races, site(0, 1), page << 12..(page << 12) + 8, WRITE);
     }
     assert!(races.is_partial());
     let mut small = Races::new(2);
@@ -233,12 +258,29 @@ fn freed_memory_hands_nothing_on() {
     for (is_freed, expected) in [(false, 0), (true, 1)] {
         let (flag, mut races) = (WORD + 64..WORD + 72, Races::new(2));
         access(&mut races, 0, WRITE);
-        races.access(site(0, 7), flag.clone(), WRITE | MARKED | how::RELEASE);
+        go(
+            &mut races,
+            site(0, 7),
+            flag.clone(),
+            WRITE | MARKED | how::RELEASE,
+        );
         if is_freed {
             races.forget(flag.clone());
         }
-        races.access(site(1, 8), flag, MARKED | how::ACQUIRE);
+        go(&mut races, site(1, 8), flag, MARKED | how::ACQUIRE);
         access(&mut races, 1, READ);
         assert_eq!(found(&races).len(), expected, "freed: {is_freed}");
     }
+}
+
+#[test]
+fn variables_that_the_same_lines_access_are_pairs_apart() {
+    let mut races = Races::new(2);
+    for cpu in 0..2 {
+        for word in [WORD, WORD + 8, WORD + 64] {
+            go(&mut races, site(cpu, 7), word..word + 8, WRITE);
+        }
+    }
+    let found: Vec<_> = races.pairs().map(|p| (p.owner, p.times)).collect();
+    assert_eq!(found, [(WORD as u32 / 64, 2), (WORD as u32 / 64 + 1, 1)]);
 }

@@ -72,6 +72,38 @@ fn races_are_listed_after_the_comparison_and_have_an_exit_code() {
 }
 
 #[test]
+fn lines_of_headers_of_one_name_and_variables_on_one_line_are_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let includes = ["a", "b"].map(|folder| {
+        let header =
+            format!("static __always_inline void count_{folder}(void) {{ {folder}++; }}\n");
+        fs::create_dir(dir.path().join(folder)).unwrap();
+        fs::write(dir.path().join(folder).join("count.h"), header).unwrap();
+        format!("#include \"{folder}/count.h\"\n")
+    });
+    let path = counting(dir.path(), "count_a(); count_b(); c++; d++");
+    let source = fs::read_to_string(&path).unwrap();
+    let begin = format!("u64 a, b, c, d;\n{}u64 nr_queued;", includes.concat());
+    fs::write(&path, source.replacen("u64 nr_queued;", &begin, 1)).unwrap();
+    let output = run(&["-s", &path, "-m", "smp2"]);
+    let (stdout, stderr) = texts(&output);
+    assert_eq!(output.status.code(), Some(12), "{stderr}");
+    assert!(
+        stderr.contains("counting: 8 unprotected pairs of lines"),
+        "{stderr}"
+    );
+    for (variable, place) in [
+        ("a", "a/count.h:1"),
+        ("b", "b/count.h:1"),
+        ("c", "counting.bpf.c:"),
+        ("d", "counting.bpf.c:"),
+    ] {
+        let row = |line: &str| line.contains(&format!(" {variable} ")) && line.contains(place);
+        assert!(stdout.lines().any(row), "{variable}: {stdout}");
+    }
+}
+
+#[test]
 fn json_has_the_races_of_each_run() {
     let dir = tempfile::tempdir().unwrap();
     let racy = counting(dir.path(), "nr_queued++");

@@ -20,10 +20,11 @@ use super::{Choices, resizable};
 use crate::describe;
 use crate::ir::{Function, Insn, Module, Result, names, split_top};
 use crate::metadata::Metadata;
+use crate::names::{direct, short};
 use crate::parse::Call;
 use base::Base;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tiltyard_native::object::{Access, LINE_BITS, MapKind};
 
 /// Helpers that return the value of the map that is their first argument, or null.
@@ -103,7 +104,7 @@ pub struct Guard<'m> {
     rooms: HashMap<String, Rooms>,
     /// Inner functions of which a second version is needed, which takes its rooms for granted.
     wanted: BTreeSet<String>,
-    files: Vec<String>,
+    files: Vec<PathBuf>,
     accesses: Vec<Access>,
     asks: bool,
 }
@@ -185,7 +186,7 @@ impl<'m> Guard<'m> {
     }
 
     pub fn finish(self) -> (Vec<String>, Vec<Access>) {
-        (self.files, self.accesses)
+        (short(&self.files), self.accesses)
     }
 
     /// Functions of which another version is needed, as far as is known.
@@ -235,14 +236,13 @@ impl<'m> Guard<'m> {
         });
         let node = outwards.into_iter().find(own).unwrap_or(innermost);
         let path = scope(node).and_then(|s| self.metadata.path(s));
-        let name = path.as_deref().and_then(Path::file_name);
-        let (Some(name), Some(line)) = (name, self.metadata.field(node, "line")) else {
+        let (Some(path), Some(line)) = (path, self.metadata.field(node, "line")) else {
             return 0;
         };
-        let (name, line) = (name.to_string_lossy(), line.parse::<u32>().unwrap_or(0));
-        let known = self.files.iter().position(|f| *f == name);
+        let (path, line) = (direct(&path), line.parse::<u32>().unwrap_or(0));
+        let known = self.files.iter().position(|file| *file == path);
         let file = known.unwrap_or_else(|| {
-            self.files.push(name.into_owned());
+            self.files.push(path);
             self.files.len() - 1
         });
         (file as u32) << LINE_BITS | line.min((1 << LINE_BITS) - 1)
