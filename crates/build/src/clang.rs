@@ -6,6 +6,7 @@ use crate::{BuildError, Source, reference};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 /// The one version whose IR the rewriter reads.
 pub const CLANG: &str = "clang-19";
@@ -258,14 +259,21 @@ pub fn lower(
     })
 }
 
-/// Full version of the compiler, as it calls itself.
+/// Full version of the compiler, as it calls itself. Starting it takes a tenth of a second, so it is asked once.
 pub fn version() -> Result<String, BuildError> {
+    static KNOWN: Mutex<Option<(String, String)>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let compiler = identity();
+    if let Some((of, version)) = &*known
+        && *of == compiler
+    {
+        return Ok(version.clone());
+    }
     let result = run(&["--version".into()])?;
-    Ok(String::from_utf8_lossy(&result.stdout)
-        .lines()
-        .next()
-        .unwrap_or("")
-        .to_owned())
+    let text = String::from_utf8_lossy(&result.stdout);
+    let version = text.lines().next().unwrap_or("").to_owned();
+    *known = Some((compiler, version.clone()));
+    Ok(version)
 }
 
 /// Which file the compiler is, its size and time of change, and what it searches by the environment: identifies an

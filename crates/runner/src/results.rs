@@ -152,6 +152,9 @@ struct Outline {
     report: Option<IgnoredAny>,
     #[serde(default)]
     cut_short: Option<String>,
+    /// Of several workloads or machines.
+    #[serde(default)]
+    contests: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -231,9 +234,14 @@ fn parse(text: &str, path: &Path) -> Result<Results, String> {
         outline.recorded
     };
     let Some(summaries) = summaries else {
-        return Err(match outline.cut_short {
-            Some(why) => format!("has no runs: {why}"),
-            None => format!("is no result: it has no runs; {WAY_OUT}"),
+        return Err(match (outline.cut_short, outline.contests) {
+            (Some(why), _) => format!("has no runs: {why}"),
+            (None, Some(_)) => {
+                "is the result of several contests, with their standings instead of runs; do one of them alone, by its \
+                 command in the file, with --format json"
+                    .to_owned()
+            }
+            (None, None) => format!("is no result: it has no runs; {WAY_OUT}"),
         });
     };
     let other = summaries

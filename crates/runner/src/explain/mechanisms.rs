@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What can be switched off: costs of the machine, and what the schedulers declare beside their presets. All of it is data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 use tiltyard_measure::shapley::{Coalition, MAX_PLAYERS};
@@ -18,6 +18,9 @@ const OF_MACHINE: &str = include_str!("machine.toml");
 
 /// Their owner, in results.
 const MACHINE: &str = "machine";
+
+/// The cost that only matters between threads of a core.
+const SMT: &str = "smt_permille";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +101,9 @@ impl Mechanisms {
             mechanism.switch_off(&mut without)?;
             let why = match () {
                 () if without == *machine => Some(format!("{} has none", machine.name)),
+                () if mechanism.costs.contains_key(SMT) && !shares_cores(machine) => {
+                    Some(format!("no core of {} has several threads", machine.name))
+                }
                 () if !mechanism.mutex_waits && workload.mutexes.is_empty() => {
                     Some("the workload has no mutex".to_owned())
                 }
@@ -187,6 +193,12 @@ impl Mechanisms {
             false => format!(" without {}", names.join(", ")),
         }
     }
+}
+
+/// Whether a core has several threads.
+fn shares_cores(machine: &Machine) -> bool {
+    let cores: HashSet<u32> = machine.cpus.iter().map(|cpu| cpu.core).collect();
+    cores.len() < machine.cpus.len()
 }
 
 /// The mechanism of this name.
@@ -294,7 +306,7 @@ mod tests {
     /// Nothing that is switched off changes what another one switches off.
     #[test]
     fn mechanisms_of_the_machine_are_apart() {
-        let machine = crate::machines::load("opteron32").unwrap();
+        let machine = crate::machines::load("epyc-7763x2").unwrap();
         let all: BTreeMap<String, OfMachine> = toml::from_str(OF_MACHINE).unwrap();
         let mut seen = Vec::new();
         for (name, mechanism) in &all {
@@ -307,6 +319,13 @@ mod tests {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), costs, "a cost belongs to two mechanisms");
+    }
+
+    #[test]
+    fn cores_are_shared_by_their_threads_only() {
+        let machine = |name| crate::machines::load(name).unwrap();
+        assert!(shares_cores(&machine("epyc-7763x2")));
+        assert!(!shares_cores(&machine("opteron32")));
     }
 
     #[test]

@@ -184,6 +184,11 @@ pub fn run_several(several: &Several) -> Result<(), Failure> {
             let line = format!("--workload: {argument} appears twice; name it once");
             return Err(Failure::usage(line));
         }
+        if let Some(same) = loaded[..at].iter().position(|w| w == workload) {
+            let (first, second) = (&several.workloads[same], argument);
+            let line = format!("--workload: {first} and {second} are the same; name one of them");
+            return Err(Failure::usage(line));
+        }
         workloads::require_end(argument, workload, runs.duration)?;
         let is_alone = loaded.iter().filter(|w| w.name == workload.name).count() == 1;
         disciplines.push(Discipline {

@@ -597,6 +597,17 @@ fn run_takes_several_workloads() {
             "{line}"
         );
     }
+    for (workloads, wrong) in [
+        ("w.json,w.json", "w.json appears twice"),
+        ("w.json,./w.json", "w.json and ./w.json are the same"),
+    ] {
+        let output = bench
+            .command(&["run", "-w", workloads, "-s", "fifo", "-m", "uni"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(wrong), "{}", stderr(&output));
+    }
 }
 
 /// The shipped campaign names what is shipped, and each of its cells can be run.

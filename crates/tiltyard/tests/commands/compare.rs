@@ -541,7 +541,7 @@ fn what_is_no_result_is_said_in_one_line() {
         edit(&mut document);
         document.to_string()
     };
-    let cases: [(&str, String, &str); 12] = [
+    let cases: [(&str, String, &str); 13] = [
         (
             "words",
             "no JSON at all".to_owned(),
@@ -559,6 +559,11 @@ fn what_is_no_result_is_said_in_one_line() {
             "is no result: invalid type: integer",
         ),
         ("object", "{}".to_owned(), "is no result: it has no runs"),
+        (
+            "several",
+            r#"{ "contests": [] }"#.to_owned(),
+            "is the result of several contests",
+        ),
         ("none", edited(&|d| d["runs"] = json!([])), "has no runs"),
         (
             "newer",

@@ -260,6 +260,11 @@ fn own_workloads_and_machines_work() {
 }
 
 #[test]
+fn a_service_is_modelled_as_the_page_describes() {
+    assert!(do_page("docs/how-to/model-a-service.md") >= 3);
+}
+
+#[test]
 fn races_are_found_as_the_page_describes() {
     assert!(do_page("docs/how-to/find-races.md") >= 4);
 }
