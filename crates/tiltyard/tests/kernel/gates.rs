@@ -4,8 +4,8 @@
 //! nodes. One more test is about custody.h. A test whose guest, kernel or command is missing reports that and passes.
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: all tests under both kernels, a minute of each
-//! kind of load, all presets. Without the variable, each load lasts a second and each test boots only one of the kernels. A third of
-//! the schedulers get the load; half of the others and a twentieth of the presets are only verified. A hash of the sources of the
+//! kind of load, all presets. Without the variable, each load lasts a second and each test boots only one of the kernels. A sixth of
+//! the schedulers get the load; a third of the others and a twentieth of the presets are only verified. A hash of the sources of the
 //! schedulers, of what builds them and of both arenas decides which.
 
 use std::io::Write;
@@ -103,7 +103,7 @@ fn presets(scheduler: &str) -> Vec<String> {
 }
 
 fn under_load() -> Vec<String> {
-    sampled(schedulers(), 3)
+    sampled(schedulers(), 6)
 }
 
 /// Those under load pass them there.
@@ -112,7 +112,7 @@ fn every_scheduler_passes_the_verifiers() {
     let presets = schedulers().iter().flat_map(|name| presets(name)).collect();
     let mut others = schedulers();
     others.retain(|name| is_whole() || !under_load().contains(name));
-    let mut all = sampled(others, 2);
+    let mut all = sampled(others, 3);
     all.extend(sampled(presets, 20));
     all.sort();
     all.dedup();
