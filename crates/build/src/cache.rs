@@ -27,7 +27,7 @@ pub struct Input {
     /// Of the last change; 0 where time stamps cannot be trusted and the contents must be read.
     mtime_ns: u64,
     sha256: String,
-    /// It asks whether there is another file, which no list of inputs shows: what it says may change with none of them.
+    /// Uses `__has_include`: its meaning can change although no listed input does.
     asks: bool,
 }
 

@@ -221,7 +221,8 @@ impl Builder {
         );
         let path = clang::full_path(source);
         let folder = path.parent().unwrap_or(Path::new(""));
-        // Places in the code are those of files in the source's folder, if there are any, by their short names.
+        // Places in the object are lines of files in the source's folder, if there are any, and have short names: so which
+        // files are there, and what they are called, determines the object, too.
         let paths: Vec<PathBuf> = inputs.iter().map(|i| names::direct(i.path())).collect();
         let file = |((input, path), name): ((&Input, &PathBuf), String)| {
             let inside = path.strip_prefix(folder).ok();

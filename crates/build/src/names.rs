@@ -15,7 +15,7 @@ pub fn direct(path: &Path) -> PathBuf {
     direct
 }
 
-/// Of each file its name, with as many of its folders as distinguish it from the others.
+/// Each file's name, preceded by as many of its folders as are needed to make it unique.
 pub fn short(files: &[PathBuf]) -> Vec<String> {
     let name = |file: &PathBuf| {
         let others = files.iter().filter(|other| *other != file);

@@ -274,8 +274,8 @@ impl Explanation {
             all.push(parts.to_owned());
         }
         all.push(
-            "Schedulers ran without their probes, which take time, as under tiltyard run --no-probes: with them, metrics \
-             differ."
+            "The schedulers' probes were disabled, as with tiltyard run --no-probes. Probes cost time, so a run without \
+             that option gives different values."
                 .to_owned(),
         );
         if self.is_default {

@@ -67,7 +67,7 @@ pub fn interval_text(unit: Unit, cell: &Interval) -> String {
         };
         return format!("{value} [{low}, {high}]");
     }
-    // A reader takes "± 129 %" for an interval that reaches below zero.
+    // A large ± suggests a symmetric interval, possibly below zero: its ends are shown instead.
     if side > 0.5 * cell.median.abs() {
         let (low, high) = (unit.write(cell.low), unit.write(cell.high));
         return format!("{value} [{low}, {high}]");
@@ -275,9 +275,9 @@ pub fn idle_note(comparison: &Comparison) -> Option<String> {
     let most = medians.reduce(f64::max)?;
     (most < NEARLY_IDLE).then(|| {
         format!(
-            "The machine was idle {} of the time, so schedulers have little to decide: a smaller machine or more tasks \
-             show more of their differences.",
-            Unit::Share.write(1.0 - most)
+            "Tasks used at most {} of the CPU time, so the schedulers had few decisions to make; use a smaller machine or \
+             more tasks to see larger differences.",
+            Unit::Share.write(most)
         )
     })
 }

@@ -74,8 +74,8 @@ switch (machine): what switch <does>
 noise (machine): what noise <does>
 
 part: share of the difference; alone: by how much it shrinks if only this mechanism is switched off.
-Schedulers ran without their probes, which take time, as under tiltyard run --no-probes: with them,
-metrics differ.
+The schedulers' probes were disabled, as with tiltyard run --no-probes. Probes cost time, so a run
+without that option gives different values.
 Left out: something.
 ";
     assert_eq!(text(&sample(), 100), expected);

@@ -66,14 +66,15 @@ pub fn require_own_possible(workload: &Workload, machine: &Machine) -> Result<()
     })
 }
 
-/// The row of the metric that a workload's file names; `None` if no run has it. Errors: several are meant, or neither
-/// direction of it is good.
+/// The row of the metric that a workload's file names; `None` if no run has it. Error if the name is ambiguous or the metric
+/// has no better direction.
 pub(crate) fn own_row(own: &str, rows: &[Row]) -> Result<Option<Row>, Error> {
     match named(own, rows).as_slice() {
         [] => Ok(None),
-        [row] if row.better == Better::Neither => {
-            Err(wrong_own(own, "does not say which scheduler is better"))
-        }
+        [row] if row.better == Better::Neither => Err(wrong_own(
+            own,
+            "neither higher nor lower is better, so it cannot decide; choose a metric that has a direction",
+        )),
         [row] => Ok(Some((*row).clone())),
         several => Err(wrong_own(own, &ambiguous(several))),
     }
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(taken, share);
         assert!(note.unwrap().starts_with("make.completion_us would be"));
         for (own, what) in [
-            ("make.runtime_us", "does not say which scheduler is better"),
+            ("make.runtime_us", "neither higher nor lower is better"),
             ("runtime_us", "name hog.runtime_us or make.runtime_us"),
             ("hog.completion_us", "no run has it"),
         ] {

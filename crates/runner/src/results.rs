@@ -237,8 +237,8 @@ fn parse(text: &str, path: &Path) -> Result<Results, String> {
         return Err(match (outline.cut_short, outline.contests) {
             (Some(why), _) => format!("has no runs: {why}"),
             (None, Some(_)) => {
-                "is the result of several contests, with their standings instead of runs; do one of them alone, by its \
-                 command in the file, with --format json"
+                "holds the standings of several contests, not their runs; to compare runs, run the `command` of one \
+                 contest in this file with --format json"
                     .to_owned()
             }
             (None, None) => format!("is no result: it has no runs; {WAY_OUT}"),

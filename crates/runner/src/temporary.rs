@@ -9,7 +9,7 @@ static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
 
 struct Made {
     path: PathBuf,
-    /// What has been put into it stays, and so does it.
+    /// A folder that already holds results is kept.
     only_if_empty: bool,
 }
 
@@ -38,7 +38,7 @@ pub fn make<T, E>(
     Ok(made)
 }
 
-/// Makes a folder, and those that it is in, for results; it goes again if it is empty in the end.
+/// Makes a folder, and those that it is in, for results; removed at exit if still empty.
 pub fn make_folder(path: &Path) -> std::io::Result<()> {
     let mut all = all();
     std::fs::create_dir_all(path)?;
@@ -49,8 +49,8 @@ pub fn make_folder(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes all that are registered, the last first; missing ones do no harm. The process is about to end: whoever wants to
-/// make another one waits for that.
+/// Removes all that are registered, the last first; missing ones do no harm. Keeps the lock, so that other
+/// threads cannot make more before the process ends.
 pub fn remove_all() {
     let all = all();
     remove_each(&all);
@@ -70,7 +70,7 @@ fn remove_each(all: &[Made]) {
     }
 }
 
-/// Returns, unless [`remove_all`] has begun: what fails because of that is no error to report.
+/// Blocks forever once [`remove_all`] has begun, so that failures caused by the removal are not reported.
 pub fn wait_for_end() {
     drop(all());
 }

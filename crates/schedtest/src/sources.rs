@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_native::{Object, Value};
 
@@ -146,8 +146,16 @@ pub fn telling(source: &Source) -> Object {
     build(source, options)
 }
 
+/// Tests that begin together want the same objects: the second finds in the cache what the first has built.
 fn build(source: &Source, options: BuilderOptions) -> Object {
+    static TURNS: LazyLock<Mutex<HashMap<PathBuf, Arc<Mutex<()>>>>> = LazyLock::new(Mutex::default);
+    let all = TURNS.lock();
+    let mut all = all.unwrap_or_else(PoisonError::into_inner);
+    let turn = Arc::clone(all.entry(source.path.clone()).or_default());
+    drop(all);
+    let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
     let object = Builder::new(options).native(source);
+    drop(turn);
     object.unwrap_or_else(|e| {
         ALTERED.with_borrow_mut(|altered| {
             if let Some(altered) = altered {

@@ -437,7 +437,7 @@ fn check(scheduler: &str, plans: &[TaskPlan], machine: &Machine, seed: u64) {
 fn holds_under(scheduler: &str) {
     let persistence = FileFailurePersistence::WithSource("regressions");
     let config = ProptestConfig {
-        cases: 500,
+        cases: 300,
         max_shrink_iters: 400,
         // Only of a test that fails: a run that stalls takes seconds.
         max_shrink_time: 60_000,

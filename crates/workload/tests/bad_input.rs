@@ -110,7 +110,7 @@ fn wrong_types_and_numbers() {
 
 #[test]
 fn metrics_are_named() {
-    insta::assert_snapshot!(with("\"metric\": \" \"", "\"run\": 1"), @r#"f.json:1:27: metric: " " names no metric; write one of tiltyard compare --list-metrics"#);
+    insta::assert_snapshot!(with("\"metric\": \" \"", "\"run\": 1"), @r#"f.json:1:27: metric: " " is not the name of a metric; tiltyard compare FILE --list-metrics lists the names"#);
     insta::assert_snapshot!(with("\"metric\": 3", "\"run\": 1"), @"f.json:1:27: metric: found a number where a string belongs; write a string");
 }
 

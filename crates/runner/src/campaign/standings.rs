@@ -89,7 +89,8 @@ pub fn standings(plan: &Plan, outcomes: &Outcomes, repeat: &dyn Repeat) -> Resul
             contests,
             judged: match campaign.source.file.as_str() {
                 "" => {
-                    "Each workload is judged by its own or the default metric; differences up to 1 % are ties."
+                    "Each workload is judged by the metric named in its file, or else by the default metric; differences up to 1 % are \
+                     ties."
                 }
                 _ => "The campaign's file fixes metrics, directions and ties.",
             }

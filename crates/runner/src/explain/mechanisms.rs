@@ -102,7 +102,7 @@ impl Mechanisms {
             let why = match () {
                 () if without == *machine => Some(format!("{} has none", machine.name)),
                 () if mechanism.costs.contains_key(SMT) && !shares_cores(machine) => {
-                    Some(format!("no core of {} has several threads", machine.name))
+                    Some(format!("{} has no SMT", machine.name))
                 }
                 () if !mechanism.mutex_waits && workload.mutexes.is_empty() => {
                     Some("the workload has no mutex".to_owned())
@@ -283,8 +283,8 @@ fn notes(
     let none = sides.iter().filter(declares_none).map(|built| {
         let label = &built.choice.label;
         format!(
-            "{label} declares no mechanisms: only those of the machine apply to it. A presets.toml beside its source can \
-             declare them, in three lines each."
+            "{label} declares no mechanisms of its own, so only the machine's are switched off. A presets.toml beside its \
+             source can declare some, in three lines each."
         )
     });
     let mut notes: Vec<String> = none.collect();

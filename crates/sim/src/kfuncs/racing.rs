@@ -33,7 +33,7 @@ pub struct Race {
     pub what: String,
     /// Of the first occurrence, on the clock of the events.
     pub time_ns: u64,
-    /// How often these lines raced about it.
+    /// How often these lines raced on it.
     pub times: u64,
 }
 

@@ -42,8 +42,8 @@ Up to six mechanisms are switched off in all combinations; more in some orders, 
 pub struct Args {
     #[command(flatten)]
     runs: RunFlags,
-    /// The metric, as tiltyard compare --list-metrics calls it, whole or its last part [default: the one that the
-    /// workload's file names, else its throughput, else its completion, else its first headline].
+    /// Metric to explain: a name from tiltyard compare FILE --list-metrics, in full or only its last part [default: the
+    /// metric named in the workload file, else throughput, else completion time, else the first headline metric].
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// Only these mechanisms, separated by commas: with at most six, shares are exact, and fewer need fewer runs [default: all].

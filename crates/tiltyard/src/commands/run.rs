@@ -103,8 +103,8 @@ pub struct Args {
     /// Do every run twice and compare the two, event by event.
     #[arg(long)]
     twice: bool,
-    /// Disable the schedulers' probes, as campaigns and tiltyard explain do. Faster; reports have fewer curves. Probes take
-    /// the machine time, so metrics differ (by up to 17 % in runs that we compared).
+    /// Disable the schedulers' probes, as campaigns and tiltyard explain do. Faster; reports have fewer curves. Probes cost
+    /// time on the simulated machine, so metrics with and without them differ (by up to 17 % in runs that we compared).
     #[arg(long)]
     no_probes: bool,
     /// Eject a scheduler that lets a runnable task wait longer than its timeout_ms, as the kernel

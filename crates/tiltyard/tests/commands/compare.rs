@@ -562,7 +562,7 @@ fn what_is_no_result_is_said_in_one_line() {
         (
             "several",
             r#"{ "contests": [] }"#.to_owned(),
-            "is the result of several contests",
+            "holds the standings of several contests",
         ),
         ("none", edited(&|d| d["runs"] = json!([])), "has no runs"),
         (

@@ -442,7 +442,7 @@ fn pages_and_figures_are_written() {
     let args = [&SMALL[..], &["--report", &report, "--figures", &figures]].concat();
     let page = explain(&args).assert().success().stdout(contains("Report"));
     page.stdout(contains(
-        "fifo declares no mechanisms: only those of the machine",
+        "fifo declares no mechanisms of its own, so only the machine",
     ));
     let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap();
     assert!(read(&report).contains("<section id=\"causes\">"));

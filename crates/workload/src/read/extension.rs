@@ -63,7 +63,7 @@ impl Reader<'_> {
         self.workload.description = lines.unwrap_or_default().join(" ");
     }
 
-    /// Whether it exists is known where metrics are.
+    /// Does not check that the metric exists; the runner does.
     fn metric(&mut self, member: &Member) {
         let Some(name) = self.string(member).map(str::to_owned) else {
             return;
@@ -71,8 +71,8 @@ impl Reader<'_> {
         if name.trim().is_empty() {
             self.wrong_value(
                 member,
-                "names no metric",
-                "write one of tiltyard compare --list-metrics",
+                "is not the name of a metric",
+                "tiltyard compare FILE --list-metrics lists the names",
             );
         }
         self.workload.metric = Some(name);
