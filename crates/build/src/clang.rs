@@ -103,11 +103,27 @@ fn run(args: &[OsString]) -> Result<Output, BuildError> {
         })
 }
 
+/// All front-end arguments for a header that is precompiled with a macro defined.
+pub fn header_args(header: &Path, macro_name: &str) -> Vec<OsString> {
+    let fixed = FRONT_END.iter().chain(&ARCH_DEFINES).map(OsString::from);
+    let define = format!("-D{macro_name}");
+    let own = [define.into(), "-x".into(), "c-header".into(), header.into()];
+    fixed.chain(own).collect()
+}
+
+/// Makes a precompiled header; returns whether it could be made.
+pub fn precompile(mut args: Vec<OsString>, output: &Path) -> bool {
+    args.extend(["-o".into(), output.into()]);
+    run(&args).is_ok_and(|result| result.status.success())
+}
+
 /// Compiles with the BPF front end; `extra` selects the kind of output. Dependencies go to `depfile` in make's format.
-/// Returns the compiler's warnings, one line each.
+/// Returns the compiler's warnings, one line each. What fails with a precompiled header is tried without it, which also gives
+/// the error.
 pub fn front_end(
     source: &Source,
     extra: &[&str],
+    precompiled: Option<&Path>,
     output: &Path,
     depfile: &Path,
 ) -> Result<Vec<String>, BuildError> {
@@ -120,6 +136,16 @@ pub fn front_end(
         "-o".into(),
         output.into(),
     ]);
+    if let Some(header) = precompiled {
+        let with: Vec<OsString> = ["-include-pch".into(), header.into()]
+            .into_iter()
+            .chain(args.iter().cloned())
+            .collect();
+        let result = run(&with)?;
+        if result.status.success() {
+            return Ok(warnings(&result));
+        }
+    }
     let mut result = run(&args)?;
     if !result.status.success() && has_other_prototypes(source, &message(&result)) {
         args.push("-DBPF_NO_KFUNC_PROTOTYPES".into());
@@ -129,9 +155,9 @@ pub fn front_end(
         }
     }
     if result.status.success() {
-        let said = message(&result);
-        let warnings = said.lines().filter(|line| line.contains(": warning: "));
-        return Ok(warnings.map(str::to_owned).collect());
+        // It was at fault, not the source; the next build makes another one.
+        let _ = precompiled.map(std::fs::remove_file);
+        return Ok(warnings(&result));
     }
     let mut message = message(&result);
     if renamed(&message).next().is_some() {
@@ -144,6 +170,12 @@ pub fn front_end(
         advice: advice(source, &message),
         message,
     })
+}
+
+fn warnings(result: &Output) -> Vec<String> {
+    let said = message(result);
+    let warnings = said.lines().filter(|line| line.contains(": warning: "));
+    warnings.map(str::to_owned).collect()
 }
 
 /// Old names of kernel functions that a message is about, and their names today.

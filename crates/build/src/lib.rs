@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `cache` | built objects, kept by content |
 //! | `headers` | where the headers that schedulers include are found |
+//! | `precompiled` | the kernel's types, parsed once for all schedulers |
 //! | `clang` | runs the compiler: front end to IR or to a BPF object, IR to a native object |
 //! | `ir` | LLVM IR as text: globals, functions, blocks, instructions |
 //! | `metadata` | debug information in IR: types of globals, maps and kernel structs |
@@ -31,6 +32,7 @@ mod later;
 mod metadata;
 mod names;
 mod parse;
+mod precompiled;
 mod reference;
 mod rewrite;
 
@@ -143,7 +145,9 @@ impl Builder {
         }
         let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
         let (ir, deps) = (work.path().join("bpf.ll"), work.path().join("bpf.d"));
-        let warnings = clang::front_end(source, &["-S", "-emit-llvm"], &ir, &deps)?;
+        let precompiled = precompiled::vmlinux(source);
+        let kind = ["-S", "-emit-llvm"];
+        let warnings = clang::front_end(source, &kind, precompiled.as_deref(), &ir, &deps)?;
         let inputs = read_inputs(&deps)?;
         let key = self.key("native", source, &inputs)?;
         // The same source may have been built at another place. Debug information names the place.
@@ -183,7 +187,7 @@ impl Builder {
         }
         let work = tempfile::tempdir().map_err(BuildError::io("temporary folder"))?;
         let (object, deps) = (work.path().join("bpf.o"), work.path().join("bpf.d"));
-        let warnings = clang::front_end(source, &["-c"], &object, &deps)?;
+        let warnings = clang::front_end(source, &["-c"], None, &object, &deps)?;
         let inputs = read_inputs(&deps)?;
         let key = self.key("bpf", source, &inputs)?;
         let bytes = fs::read(&object).map_err(BuildError::io(&object))?;
@@ -229,7 +233,9 @@ impl Builder {
             format!("{} {inside:?} {name}", input.sha256())
         };
         let named = inputs.iter().zip(&paths).zip(names::short(&paths));
-        let parts: Vec<String> = [what].into_iter().chain(named.map(file)).collect();
+        let mut parts: Vec<String> = [what].into_iter().chain(named.map(file)).collect();
+        // A precompiled header is read before the source.
+        parts.sort();
         Ok(cache::hash(parts.iter().map(String::as_bytes)))
     }
 

@@ -112,3 +112,46 @@ fn debug_objects_name_source_lines() {
     assert!(has_lines(&build(&source, 2, true)));
     assert!(!has_lines(&build(&source, 2, false)));
 }
+
+/// The object of a source does not depend on whether the kernel's types were precompiled: a directive before the first
+/// `#include`, in place of the licence's comment, has them read again.
+#[test]
+fn precompiled_types_change_nothing() {
+    let all = all_shipped();
+    for source in sample::some(&all) {
+        let text = std::fs::read_to_string(&source.path).unwrap();
+        let (licence, rest) = text.split_once('\n').unwrap();
+        assert!(
+            licence.starts_with("/*") && licence.ends_with("*/"),
+            "{licence}"
+        );
+        let root = tempfile::tempdir().unwrap();
+        let folder = source.path.parent().unwrap();
+        let copy = root.path().join(folder.file_name().unwrap());
+        std::fs::create_dir(&copy).unwrap();
+        for entry in folder.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|e| e == "h") {
+                std::fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+            }
+        }
+        let path = copy.join(source.path.file_name().unwrap());
+        std::fs::write(&path, format!("#undef NOBODY\n{rest}")).unwrap();
+        let anew = Source {
+            path,
+            ..source.clone()
+        };
+        let [with, without] = [source, &anew].map(|source| build(source, 2, false));
+        let name = source.path.display();
+        assert!(with.image == without.image, "{name}");
+        let described = |object: &Object| {
+            let value = serde_json::to_value(object).unwrap();
+            let mut fields = value.as_object().unwrap().clone();
+            fields.retain(|name, _| name != "key" && name != "image");
+            fields
+        };
+        for (field, value) in described(&with) {
+            assert_eq!(value, described(&without)[&field], "{field} of {name}");
+        }
+    }
+}
