@@ -12,6 +12,8 @@ const MAX_NAMED: usize = 4;
 
 /// Values of a probe below this are figures that a reader can take in.
 const SMALL: i64 = 100_000;
+/// From this part of all preemptions on, those by a higher class are mentioned.
+const MENTIONED: f64 = 0.1;
 
 /// Facts about one scheduler's runs, the telling ones first. Counts and times are medians over the runs,
 /// ranges of probes span them all.
@@ -156,11 +158,19 @@ fn preemptions(runs: &[Summary]) -> Option<String> {
     let parts: Vec<f64> = runs.iter().map(part).collect();
     let (of, by) = pair;
     let whom = if of == by { "its own" } else { of };
-    Some(format!(
+    let mut said = format!(
         "{by} preempted {whom} tasks {}, {} of all preemptions",
         times(count),
         units::share(median_interval(&parts)?.median)
-    ))
+    );
+    let higher = |run: &Summary| run.switches.higher_class as f64 / all(run).max(1) as f64;
+    let higher = median_interval(&runs.iter().map(higher).collect::<Vec<_>>())?.median;
+    if higher >= MENTIONED {
+        let part = units::share(higher);
+        said +=
+            &format!(" ({part} of all were by a higher class: the scheduler did not decide them)");
+    }
+    Some(said)
 }
 
 /// The first probe of tasks whose values are small enough to say something: a score or a priority rather

@@ -119,6 +119,20 @@ fn preemptions_by_nobody_are_preemptions() {
     assert!(why.contains("no task was preempted"), "{why}");
 }
 
+/// A task of a higher class takes the CPU whatever the scheduler does.
+#[test]
+fn preemptions_by_a_higher_class_are_named() {
+    let with = |higher_class: u64| {
+        let mut run = run(200, 10);
+        run.switches.preempt = 100 - higher_class;
+        run.switches.higher_class = higher_class;
+        compare(&[("a".to_owned(), vec![run])]).why[0].clone()
+    };
+    assert!(!with(9).contains("higher class"), "{}", with(9));
+    let words = "(10.0 % of all were by a higher class: the scheduler did not decide them)";
+    assert!(with(10).contains(words), "{}", with(10));
+}
+
 /// What is not in most of the runs is not given as a part of all.
 #[test]
 fn a_pair_of_few_runs_is_not_named() {
