@@ -304,7 +304,9 @@ pub fn version() -> Result<String, BuildError> {
     let result = run(&["--version".into()])?;
     let text = String::from_utf8_lossy(&result.stdout);
     let version = text.lines().next().unwrap_or("").to_owned();
-    *known = Some((compiler, version.clone()));
+    if result.status.success() {
+        *known = Some((compiler, version.clone()));
+    }
     Ok(version)
 }
 

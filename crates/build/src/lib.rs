@@ -12,6 +12,7 @@
 //! | `precompiled` | the kernel's types, parsed once for all schedulers |
 //! | `clang` | runs the compiler: front end to IR or to a BPF object, IR to a native object |
 //! | `ir` | LLVM IR as text: globals, functions, blocks, instructions |
+//! | `names` | short names of files |
 //! | `metadata` | debug information in IR: types of globals, maps and kernel structs |
 //! | `parse` | text of IR -> module, without what must not reach the host |
 //! | `describe` | what an engine must know about a scheduler: ops, maps, tunables, globals, programs |
@@ -232,10 +233,15 @@ impl Builder {
             let inside = path.strip_prefix(folder).ok();
             format!("{} {inside:?} {name}", input.sha256())
         };
+        // The kernel's types come last: the compiler reads them first if they are precompiled. The order of the others says
+        // which of two headers was meant.
+        let types = clang::include_dirs(source)?
+            .swap_remove(0)
+            .join("vmlinux.h");
         let named = inputs.iter().zip(&paths).zip(names::short(&paths));
-        let mut parts: Vec<String> = [what].into_iter().chain(named.map(file)).collect();
-        // A precompiled header is read before the source.
-        parts.sort();
+        let (last, first): (Vec<_>, Vec<_>) = named.partition(|((i, _), _)| i.path() == types);
+        let files = first.into_iter().chain(last).map(file);
+        let parts: Vec<String> = [what].into_iter().chain(files).collect();
         Ok(cache::hash(parts.iter().map(String::as_bytes)))
     }
 

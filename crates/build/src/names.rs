@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// The path without `..`: one file may be included as `a/../x.h` and as `x.h`.
+/// The path without `..`, by its text: one file may be included as `a/../x.h` and as `x.h`.
 pub fn direct(path: &Path) -> PathBuf {
     let mut direct = PathBuf::new();
     for part in path.components() {

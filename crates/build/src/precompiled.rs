@@ -8,13 +8,24 @@
 use crate::cache::{self, Cache};
 use crate::clang;
 use crate::{HeaderSet, Source};
-use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How a source begins of which the compiler reads nothing before vmlinux.h but this header's first lines.
+/// How a source begins of which the compiler reads nothing before the common header.
 const BEGIN: &str = "#include <scx/common.bpf.h>";
-/// What that header defines before it includes vmlinux.h.
+/// How that header begins.
+const COMMON: [&str; 8] = [
+    "#ifndef __SCX_COMMON_BPF_H",
+    "#define __SCX_COMMON_BPF_H",
+    "#define BPF_NO_KFUNC_PROTOTYPES",
+    "#ifdef LSP",
+    "#define __bpf__",
+    "#include \"../vmlinux.h\"",
+    "#else",
+    "#include \"vmlinux.h\"",
+];
+/// What it defines before vmlinux.h.
 const DEFINES: &str = "BPF_NO_KFUNC_PROTOTYPES";
 /// How many are kept.
 const MOST: usize = 4;
@@ -27,50 +38,53 @@ pub fn vmlinux(source: &Source) -> Option<PathBuf> {
 
 /// The vmlinux.h that `source` reads, if it is the same for all sources.
 fn header_of(source: &Source) -> Option<PathBuf> {
+    if source.headers != HeaderSet::Shipped || !source.defines.is_empty() {
+        return None;
+    }
     let [types, scx, ..] = &clang::include_dirs(source).ok()?[..] else {
         return None;
     };
-    let (header, common) = (types.join("vmlinux.h"), scx.join("scx/common.bpf.h"));
-    if source.headers != HeaderSet::Shipped || !begins_with_common(&source.path) {
-        return None;
-    }
-    if !source.defines.is_empty() {
-        let read = [&header, &common].map(fs::read_to_string);
-        let texts: Vec<String> = read.into_iter().collect::<Result<_, _>>().ok()?;
-        let names = source
-            .defines
-            .iter()
-            .map(|d| d.split('=').next().unwrap_or(d));
-        if names
-            .into_iter()
-            .any(|name| texts.iter().any(|text| text.contains(name)))
-        {
-            return None;
-        }
-    }
-    Some(header)
+    let common = scx.join("scx/common.bpf.h");
+    let text = fs::read_to_string(&source.path).ok()?;
+    let is_usual = begins_with_common(&text)
+        && begins_as_known(&fs::read_to_string(&common).ok()?)
+        && !common.with_file_name("vmlinux.h").exists();
+    is_usual.then(|| types.join("vmlinux.h"))
 }
 
-fn begins_with_common(source: &Path) -> bool {
-    let text = fs::read_to_string(source).unwrap_or_default();
-    let mut lines = text
-        .lines()
-        .skip_while(|line| !line.trim_start().starts_with('#'));
-    let is_first = lines.next().is_some_and(|line| line.trim_end() == BEGIN);
-    let before = text.split(BEGIN).next().unwrap_or_default();
-    // Not in a comment.
-    is_first && before.matches("/*").count() == before.matches("*/").count()
+/// Whether only comments come before the header.
+fn begins_with_common(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    while let Some(comment) = rest.strip_prefix("/*") {
+        let Some((_, after)) = comment.split_once("*/") else {
+            return false;
+        };
+        rest = after.trim_start();
+    }
+    rest.lines()
+        .next()
+        .is_some_and(|line| line.trim_end() == BEGIN)
+}
+
+fn begins_as_known(common: &str) -> bool {
+    let directives = common.lines().filter(|line| line.starts_with('#'));
+    directives.take(COMMON.len()).eq(COMMON)
 }
 
 /// From the cache, if this compiler has made it from this very file.
 fn kept(header: &Path) -> Option<PathBuf> {
-    let metadata = header.metadata().ok()?;
-    let (size, changed) = (metadata.len(), metadata.modified().ok()?);
-    let args: Vec<OsString> = clang::header_args(header, DEFINES);
-    let what = format!("{args:?} {size} {changed:?} {}", clang::identity());
+    let file = header.metadata().ok()?;
+    let args = clang::header_args(header, DEFINES);
+    let state = (file.len(), file.mtime(), file.mtime_nsec());
+    let identity = (file.ino(), file.ctime(), file.ctime_nsec());
+    let what = format!("{args:?} {state:?} {identity:?} {}", clang::identity());
     let cache = Cache::new(cache::default_dir()?.join("headers"));
     let path = cache.path(&format!("{}.pch", cache::hash([what.as_bytes()])));
     if !path.is_file() {
+        let folder = path.parent()?;
+        fs::create_dir_all(folder).ok()?;
+        // Where nothing can be kept, making it would only cost time.
+        drop(tempfile::NamedTempFile::new_in(folder).ok()?);
         let work = tempfile::tempdir().ok()?;
         let made = work.path().join("vmlinux.pch");
         if !clang::precompile(args, &made) {
@@ -78,7 +92,7 @@ fn kept(header: &Path) -> Option<PathBuf> {
         }
         let name = path.file_name()?.to_str()?;
         cache.store(name, &fs::read(made).ok()?).ok()?;
-        forget_older(path.parent()?);
+        forget_older(folder);
     }
     Some(path)
 }
@@ -87,6 +101,7 @@ fn kept(header: &Path) -> Option<PathBuf> {
 fn forget_older(folder: &Path) {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut all: Vec<_> = entries
+        .filter(|entry| entry.path().extension().is_some_and(|e| e == "pch"))
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
     all.sort();
@@ -109,29 +124,25 @@ mod tests {
     #[test]
     fn only_sources_that_begin_with_the_common_header_have_it() {
         for (text, expected) in [
+            ("#include <scx/common.bpf.h>", true),
             (
-                "/* A comment. */\n#include <scx/common.bpf.h>\n#define X\n",
+                "/* A\n#define */ /* B */\n\n#include <scx/common.bpf.h> \nint x;",
                 true,
             ),
-            ("#include <scx/common.bpf.h> \nint x;", true),
+            ("// A\n#include <scx/common.bpf.h>\n", false),
+            ("#define X\n#include <scx/common.bpf.h>\n", false),
             (
-                "#define BPF_NO_PRESERVE_ACCESS_INDEX\n#include <scx/common.bpf.h>\n",
+                "struct own { u64 x; };\n#include <scx/common.bpf.h>\n",
                 false,
             ),
-            (
-                "  # include \"own.h\"\n#include <scx/common.bpf.h>\n",
-                false,
-            ),
+            ("_Pragma(\"pack(1)\")\n#include <scx/common.bpf.h>\n", false),
             ("#include \"scx/common.bpf.h\"\n", false),
-            (
-                "#include \"vmlinux.h\"\n#include <scx/common.bpf.h>\n",
-                false,
-            ),
-            ("int x;\n", false),
             (
                 "/*\n#include <scx/common.bpf.h>\n*/\n#define X\n#include <scx/common.bpf.h>\n",
                 false,
             ),
+            ("/* #include <scx/common.bpf.h>", false),
+            ("", false),
         ] {
             let (_folder, source) = source(text);
             assert_eq!(header_of(&source).is_some(), expected, "{text}");
@@ -139,16 +150,21 @@ mod tests {
     }
 
     #[test]
-    fn macros_that_the_headers_mention_have_it_read_again() {
+    fn another_common_header_is_read() {
+        let known = COMMON.join("\nint between;\n");
+        assert!(begins_as_known(&known));
+        assert!(!begins_as_known(&known.replace("KFUNC", "NO")));
+        assert!(!begins_as_known(&format!("#pragma once\n{known}")));
+        assert!(!begins_as_known(""));
+    }
+
+    #[test]
+    fn macros_have_it_read_again() {
         let (_folder, mut source) = source("#include <scx/common.bpf.h>\n");
-        for (define, expected) in [
-            ("OWN_VARIANT=3", true),
-            ("BPF_NO_PRESERVE_ACCESS_INDEX", false),
-            ("LSP=1", false),
-        ] {
-            source.defines = vec![define.to_owned()];
-            assert_eq!(header_of(&source).is_some(), expected, "{define}");
-        }
+        source
+            .defines
+            .push("BPF_NO_PRESERVE_ACCESS_INDEX".to_owned());
+        assert_eq!(header_of(&source), None);
     }
 
     #[test]
@@ -164,6 +180,7 @@ mod tests {
         let paths: Vec<PathBuf> = (0..=MOST)
             .map(|number| folder.path().join(format!("{}.pch", MOST - number)))
             .collect();
+        fs::write(folder.path().join(".unfinished"), "").unwrap();
         for (age, path) in paths.iter().rev().enumerate() {
             let file = fs::File::create(path).unwrap();
             let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000 - age as u64);

@@ -128,16 +128,18 @@ fn preemptions(runs: &[Summary]) -> Option<String> {
         return None;
     }
     // A task that is moved while it runs may leave a CPU to nobody: such preemptions belong to no pair.
-    let all = |run: &Summary| run.switches.preempt + run.switches.higher_class;
-    let total = median(runs.iter().map(all));
+    let total = median(runs.iter().map(all_preemptions));
     if total == 0.0 {
         return Some("no task was preempted".to_owned());
     }
+    let note = by_higher_class(runs);
     let listed = runs.iter().flat_map(|run| &run.preemptions);
     let pairs: BTreeSet<(&str, &str)> = listed.map(|p| (p.of.as_str(), p.by.as_str())).collect();
     if pairs.is_empty() {
         let what = times(total);
-        return Some(format!("tasks were preempted {what}, never by another"));
+        return Some(format!(
+            "tasks were preempted {what}, never by another{note}"
+        ));
     }
     let count_in = |run: &Summary, (of, by): (&str, &str)| {
         let mut pairs = run.preemptions.iter();
@@ -152,25 +154,36 @@ fn preemptions(runs: &[Summary]) -> Option<String> {
     let (count, pair) = counts.max_by(|a, b| a.0.total_cmp(&b.0))?;
     if count == 0.0 {
         let what = times(total);
-        return Some(format!("tasks were preempted {what}"));
+        return Some(format!("tasks were preempted {what}{note}"));
     }
-    let part = |run: &Summary| count_in(run, pair) as f64 / all(run).max(1) as f64;
+    let part = |run: &Summary| count_in(run, pair) as f64 / all_preemptions(run).max(1) as f64;
     let parts: Vec<f64> = runs.iter().map(part).collect();
     let (of, by) = pair;
     let whom = if of == by { "its own" } else { of };
-    let mut said = format!(
-        "{by} preempted {whom} tasks {}, {} of all preemptions",
+    Some(format!(
+        "{by} preempted {whom} tasks {}, {} of all preemptions{note}",
         times(count),
         units::share(median_interval(&parts)?.median)
-    );
-    let higher = |run: &Summary| run.switches.higher_class as f64 / all(run).max(1) as f64;
-    let higher = median_interval(&runs.iter().map(higher).collect::<Vec<_>>())?.median;
-    if higher >= MENTIONED {
-        let part = units::share(higher);
-        said +=
-            &format!(" ({part} of all were by a higher class: the scheduler did not decide them)");
+    ))
+}
+
+/// Preemptions of a run, whoever decided them.
+fn all_preemptions(run: &Summary) -> u64 {
+    run.switches.preempt + run.switches.higher_class
+}
+
+/// How many of the preemptions were none of the scheduler's; empty if few.
+fn by_higher_class(runs: &[Summary]) -> String {
+    let part =
+        |run: &Summary| run.switches.higher_class as f64 / all_preemptions(run).max(1) as f64;
+    let parts: Vec<f64> = runs.iter().map(part).collect();
+    match median_interval(&parts) {
+        Some(part) if part.median >= MENTIONED => format!(
+            " ({} of all were by a higher class: the scheduler did not decide them)",
+            units::share(part.median)
+        ),
+        _ => String::new(),
     }
-    Some(said)
 }
 
 /// The first probe of tasks whose values are small enough to say something: a score or a priority rather

@@ -205,7 +205,7 @@ impl Engine<'_> {
         // The parameter is for two busy siblings; more of them share the throughput of two.
         match siblings.iter().filter(is_busy).count() as u64 {
             0 | 1 => full,
-            busy => (full * self.machine.costs.smt_permille * 2 / (1000 * busy)).max(1),
+            busy => (full * self.machine.costs.smt_permille * 2 / (1000 * busy)).clamp(1, full),
         }
     }
 

@@ -59,6 +59,25 @@ fn what_does_not_differ_has_no_causes() {
     assert_eq!(answer(&args)["shares"], serde_json::json!([]));
 }
 
+#[test]
+fn cores_of_several_threads_are_a_mechanism() {
+    let folder = tempfile::tempdir().unwrap();
+    let workload = folder.path().join("crowd.json");
+    let text = r#"{"tasks": {"t": {"instance": 5, "loop": 20, "run": 3000, "sleep": 1000}}}"#;
+    std::fs::write(&workload, text).unwrap();
+    let on = |machine| {
+        let workload = workload.to_str().unwrap();
+        let said = explain(&["-w", workload, "-s", "fifo,rr", "-m", machine]);
+        let said = { said }.assert().success().get_output().stdout.clone();
+        String::from_utf8(said).unwrap()
+    };
+    let shared = on("core:2 pu:2");
+    assert!(shared.contains("\ncore-sharing "), "{shared}");
+    let apart = on("core:4 pu:1");
+    assert!(!apart.contains("\ncore-sharing "), "{apart}");
+    assert!(apart.contains("has no SMT: core-sharing"), "{apart}");
+}
+
 /// A published difference with a published cause.
 struct Published {
     /// Workload, machine, schedulers, and whatever makes runs short.

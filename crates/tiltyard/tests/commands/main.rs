@@ -44,12 +44,17 @@ fn heed(command: &mut std::process::Command, signal: libc::c_int) {
 /// The command keeps runs in this folder. Built schedulers are those of the usual cache, by a link: compilers would take most of
 /// the tests' time.
 fn own_cache(command: &mut assert_cmd::Command, folder: &Path) {
-    let built = BuilderOptions::default().cache_dir.unwrap();
-    fs::create_dir_all(&built).unwrap();
-    let link = folder.join("tiltyard/objects");
-    if !link.exists() {
-        fs::create_dir_all(link.parent().unwrap()).unwrap();
-        symlink(&built, &link).unwrap();
+    let usual = BuilderOptions::default().cache_dir.unwrap();
+    fs::create_dir_all(folder.join("tiltyard")).unwrap();
+    for kept in ["objects", "headers"] {
+        let (built, link) = (
+            usual.with_file_name(kept),
+            folder.join("tiltyard").join(kept),
+        );
+        if !link.exists() {
+            fs::create_dir_all(&built).unwrap();
+            symlink(&built, &link).unwrap();
+        }
     }
     command.env("XDG_CACHE_HOME", folder);
 }

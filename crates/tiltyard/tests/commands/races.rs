@@ -81,15 +81,29 @@ fn lines_of_headers_of_one_name_and_variables_on_one_line_are_apart() {
         fs::write(dir.path().join(folder).join("count.h"), header).unwrap();
         format!("#include \"{folder}/count.h\"\n")
     });
-    let path = counting(dir.path(), "count_a(); count_b(); c++; d++");
+    let maps = "u32 k = 0; u64 *x = bpf_map_lookup_elem(&m1, &k), *y = bpf_map_lookup_elem(&m2, &k); if (x && y) { (*x)++; (*y)++; }";
+    let path = counting(
+        dir.path(),
+        &format!("count_a(); count_b(); c++; d++; {maps}"),
+    );
     let source = fs::read_to_string(&path).unwrap();
-    let begin = format!("u64 a, b, c, d;\n{}u64 nr_queued;", includes.concat());
+    let map = |name| {
+        format!(
+            "struct {{ __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, u32); __type(value, u64); }} {name} SEC(\".maps\");\n"
+        )
+    };
+    let begin = format!(
+        "u64 a, b, c, d;\n{}{}{}u64 nr_queued;",
+        map("m1"),
+        map("m2"),
+        includes.concat()
+    );
     fs::write(&path, source.replacen("u64 nr_queued;", &begin, 1)).unwrap();
     let output = run(&["-s", &path, "-m", "smp2"]);
     let (stdout, stderr) = texts(&output);
     assert_eq!(output.status.code(), Some(12), "{stderr}");
     assert!(
-        stderr.contains("counting: 8 unprotected pairs of lines"),
+        stderr.contains("counting: 12 unprotected pairs of lines"),
         "{stderr}"
     );
     for (variable, place) in [
@@ -97,6 +111,8 @@ fn lines_of_headers_of_one_name_and_variables_on_one_line_are_apart() {
         ("b", "b/count.h:1"),
         ("c", "counting.bpf.c:"),
         ("d", "counting.bpf.c:"),
+        ("m1[0]", "counting.bpf.c:"),
+        ("m2[0]", "counting.bpf.c:"),
     ] {
         let row = |line: &str| line.contains(&format!(" {variable} ")) && line.contains(place);
         assert!(stdout.lines().any(row), "{variable}: {stdout}");

@@ -5,8 +5,8 @@
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: all tests under both kernels, a minute of each
 //! kind of load, all presets. Without the variable, each load lasts a second and each test boots only one of the kernels. A sixth of
-//! the schedulers get the load; a third of the others and a twentieth of the presets are only verified. A hash of the sources of the
-//! schedulers, of what builds them and of both arenas decides which.
+//! the schedulers get the load; a third of the others and a twentieth of the presets are only verified. A hash of what
+//! is tested decides which.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Of several similar tests that each boot a guest or take minutes, only one runs. Which one depends on a hash of the
-//! sources of the schedulers and of the code that builds and runs them; `TILTYARD_ALL_CASES=1` runs all.
+//! Of several similar tests that each boot a guest or take minutes, only one runs. Which one depends on a hash of what they
+//! test, so it is another one after each change; `TILTYARD_ALL_CASES=1` runs all.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The folders whose text decides: the schedulers, what builds them, and both arenas (the simulated machine and real kernels).
-const CONTENT: [&str; 4] = [
+/// The folders whose text decides: the schedulers, what builds them, both arenas (the simulated machine and real kernels),
+/// what runs there, and what is made of it.
+const CONTENT: [&str; 9] = [
     "schedulers",
     "crates/build/src",
     "crates/sim/src",
     "crates/kernel/src",
+    "crates/measure/src",
+    "crates/runner/src",
+    "workloads",
+    "machines",
+    "experiments",
 ];
 
 fn are_all_wanted() -> bool {
