@@ -137,11 +137,11 @@ fn precompiled_types_change_nothing() {
         }
         let path = copy.join(source.path.file_name().unwrap());
         std::fs::write(&path, format!("#undef NOBODY\n{rest}")).unwrap();
-        let anew = Source {
+        let copied = Source {
             path,
             ..source.clone()
         };
-        let [with, without] = [source, &anew].map(|source| build(source, 2, false));
+        let [with, without] = [source, &copied].map(|source| build(source, 2, false));
         let name = source.path.display();
         assert!(with.image == without.image, "{name}");
         let described = |object: &Object| {
