@@ -14,6 +14,9 @@ trap 'exit 1' INT TERM
 "$cargo" test --quiet --locked --workspace --no-run || exit
 "${CARGO_TARGET_DIR:-target}/debug/tiltyard" kernel --check || true
 
+# As the program does itself (crates/tiltyard/src/memory.rs): freed memory stays with the process.
+export MALLOC_TRIM_THRESHOLD_=2147483647 MALLOC_MMAP_THRESHOLD_=1048576
+
 # cargo runs one test program after the other, and at the end of most of them a core is idle. So the longest, kernel, which boots
 # virtual machines, runs beside the others (with kernel_threads and others of a k) and leaves them a core. Its output follows theirs.
 RUST_TEST_THREADS=$((($(nproc) + 1) / 2)) setsid \

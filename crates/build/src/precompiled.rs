@@ -38,7 +38,7 @@ pub fn vmlinux(source: &Source) -> Option<PathBuf> {
 
 /// The vmlinux.h that `source` reads, if it is the same for all sources.
 fn header_of(source: &Source) -> Option<PathBuf> {
-    if source.headers != HeaderSet::Shipped || !source.defines.is_empty() {
+    if source.headers != HeaderSet::Shipped {
         return None;
     }
     let [types, scx, ..] = &clang::include_dirs(source).ok()?[..] else {
@@ -46,10 +46,44 @@ fn header_of(source: &Source) -> Option<PathBuf> {
     };
     let common = scx.join("scx/common.bpf.h");
     let text = fs::read_to_string(&source.path).ok()?;
+    let vmlinux = types.join("vmlinux.h");
     let is_usual = begins_with_common(&text)
         && begins_as_known(&fs::read_to_string(&common).ok()?)
-        && !common.with_file_name("vmlinux.h").exists();
-    is_usual.then(|| types.join("vmlinux.h"))
+        && !common.with_file_name("vmlinux.h").exists()
+        && mean_nothing_there(&source.defines, &vmlinux)?;
+    is_usual.then_some(vmlinux)
+}
+
+/// Whether none of these macros occurs in the header or before it. `None` if the header cannot be read.
+fn mean_nothing_there(defines: &[String], header: &Path) -> Option<bool> {
+    if defines.is_empty() {
+        return Some(true);
+    }
+    let mut text = COMMON.join("\n");
+    text.push_str(&fs::read_to_string(header).ok()?);
+    let is_strange = |define: &String| {
+        let end = define.find(|c| !is_of_name(c)).unwrap_or(define.len());
+        end > 0 && !has_word(&text, &define[..end])
+    };
+    Some(defines.iter().all(is_strange))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let ends_before = text[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|c| !is_of_name(c));
+        let begins_after = text[at + word.len()..]
+            .chars()
+            .next()
+            .is_none_or(|c| !is_of_name(c));
+        ends_before && begins_after
+    })
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Whether only comments come before the header.
@@ -159,12 +193,20 @@ mod tests {
     }
 
     #[test]
-    fn macros_have_it_read_again() {
-        let (_folder, mut source) = source("#include <scx/common.bpf.h>\n");
-        source
-            .defines
-            .push("BPF_NO_PRESERVE_ACCESS_INDEX".to_owned());
-        assert_eq!(header_of(&source), None);
+    fn macros_that_it_mentions_have_it_read_again() {
+        for (define, expected) in [
+            ("MODE=2", true),
+            ("task_struct_of(p)=p", true),
+            ("BPF_NO_PRESERVE_ACCESS_INDEX", false),
+            ("LSP", false),
+            ("task_struct=own", false),
+            ("u64(x)=x", false),
+            ("=1", false),
+        ] {
+            let (_folder, mut source) = source("#include <scx/common.bpf.h>\n");
+            source.defines = vec!["OTHER".to_owned(), define.to_owned()];
+            assert_eq!(header_of(&source).is_some(), expected, "{define}");
+        }
     }
 
     #[test]

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The build cache: what hits, what misses, what it survives.
 
-mod common;
-
-use common::scheduler;
+use crate::common::scheduler;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

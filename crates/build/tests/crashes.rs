@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Schedulers that go wrong at run time, and what else is running then.
 
-mod common;
-
-use common::{Engine, build, call, load, read, scheduler, shipped, written};
+use crate::common::{Engine, build, call, load, read, scheduler, shipped, written};
 use std::ffi::c_void;
 use tiltyard_native::{Crash, EntryPoint, Instance, LoadError, Object, Value};
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The smallest scheduler, from its source to calls of its ops.
 
-mod common;
-
-use common::{Engine, build, call, load, shipped, task};
+use crate::common::{Engine, build, call, load, shipped, task};
 use tiltyard_native::Value;
 
 #[test]

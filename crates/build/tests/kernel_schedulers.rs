@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel's own schedulers build without a changed line, and what is read off them is right.
 
-mod common;
-#[path = "common/kernel_source.rs"]
-mod kernel_source;
-
-use common::{Engine, build, builder, call, load, read, task};
+use crate::common::{Engine, build, builder, call, load, read, task};
 use tiltyard_build::{HeaderSet, Source};
 use tiltyard_native::object::MapKind;
 use tiltyard_native::{Object, Value};
 
 fn source(name: &str) -> Option<Source> {
-    let source = Source::new(kernel_source::sched_ext_tools()?.join(format!("{name}.bpf.c")));
+    let source =
+        Source::new(crate::kernel_source::sched_ext_tools()?.join(format!("{name}.bpf.c")));
     assert!(
         matches!(source.headers, HeaderSet::Folder(_)),
         "{name} brings its own headers"

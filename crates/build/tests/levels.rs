@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! However an object is lowered, the scheduler does the same and is charged the same.
 
-mod common;
-#[path = "../../tiltyard/tests/sample/mod.rs"]
-mod sample;
-
-use common::{Engine, all_shipped, call, load, shipped, task};
+use crate::common::{Engine, all_shipped, call, load, shipped, task};
 use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_native::Object;
 
@@ -95,7 +91,7 @@ fn every_shipped_scheduler_does_the_same() {
     for (at, source) in all_shipped().into_iter().enumerate() {
         sixths[at % 6].push(source);
     }
-    for sixth in sample::some(&sixths) {
+    for sixth in crate::sample::some(&sixths) {
         // Two at a time.
         let (some, others) = sixth.split_at(sixth.len() / 2);
         std::thread::scope(|scope| {
@@ -118,7 +114,7 @@ fn debug_objects_name_source_lines() {
 #[test]
 fn precompiled_types_change_nothing() {
     let all = all_shipped();
-    for source in sample::some(&all) {
+    for source in crate::sample::some(&all) {
         let text = std::fs::read_to_string(&source.path).unwrap();
         let (licence, rest) = text.split_once('\n').unwrap();
         assert!(
@@ -141,9 +137,15 @@ fn precompiled_types_change_nothing() {
             path,
             ..source.clone()
         };
-        let [with, without] = [source, &copied].map(|source| build(source, 2, false));
+        let defined = Source {
+            defines: vec!["NOBODY=1".to_owned()],
+            ..source.clone()
+        };
+        let built = [source, &defined, &copied].map(|source| build(source, 2, false));
+        let [with, with_macro, without] = built;
         let name = source.path.display();
         assert!(with.image == without.image, "{name}");
+        assert!(with_macro.image == without.image, "{name} with a macro");
         let described = |object: &Object| {
             let value = serde_json::to_value(object).unwrap();
             let mut fields = value.as_object().unwrap().clone();

@@ -2,11 +2,7 @@
 //! Headers of the user's own, beside a source or where its tree has them, win over the shipped ones; what fails to
 //! compile says which were used.
 
-mod common;
-#[path = "common/kernel_source.rs"]
-mod kernel_source;
-
-use common::{builder, refusal};
+use crate::common::{builder, refusal};
 use std::path::{Path, PathBuf};
 use tiltyard_build::{HeaderSet, Source, headers_dir};
 
@@ -99,7 +95,7 @@ fn what_does_not_compile_names_its_headers_and_new_names() {
 /// A source of Linux 6.12 copied away from its tree fails with the shipped headers, and builds with its own beside it.
 #[test]
 fn a_copied_source_builds_with_its_headers_beside_it() {
-    let Some(tools) = kernel_source::sched_ext_tools() else {
+    let Some(tools) = crate::kernel_source::sched_ext_tools() else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -116,11 +112,11 @@ fn a_copied_source_builds_with_its_headers_beside_it() {
 /// Until 2025 the headers had their own prototypes of kernel functions, with other types than today's vmlinux.h.
 #[test]
 fn headers_with_prototypes_of_their_own() {
-    let text = common::scheduler(
+    let text = crate::common::scheduler(
         "void BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) { }",
         ".enqueue = (void *)test_enqueue,",
     );
-    let (folder, source) = common::written(&text);
+    let (folder, source) = crate::common::written(&text);
     let include = folder.path().join("include");
     copy(&headers_dir().join("scx"), &include);
     let own = include.join("scx/common.bpf.h");
@@ -135,11 +131,11 @@ fn headers_with_prototypes_of_their_own() {
 /// clang 19 takes them for errors without the flags of the kernel's Makefile.
 #[test]
 fn function_pointers_of_other_types_are_ops() {
-    let text = common::scheduler(
+    let text = crate::common::scheduler(
         "s32 BPF_STRUCT_OPS(test_enqueue, struct task_struct *p, u64 enq_flags) { return 0; }",
         ".enqueue = (void (*)(struct task_struct *, unsigned int))test_enqueue,",
     );
-    let (_folder, source) = common::written(&text);
+    let (_folder, source) = crate::common::written(&text);
     builder(2).native(&source).expect("builds");
 }
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sources that must not build, each with the name of what is wrong and where.
 
-mod common;
-
-use common::{builder, refusal, scheduler, written};
+use crate::common::{builder, refusal, scheduler, written};
 
 const ENQUEUE: &str = ".enqueue = (void *)test_enqueue,";
 

@@ -2,9 +2,7 @@
 //! What BPF defines and C does not: division, shifts, reads through null pointers. Each at -O0 and -O2, where results
 //! and counted work must be the same.
 
-mod common;
-
-use common::{Engine, build_both, call, load, read, task};
+use crate::common::{Engine, build_both, call, load, read, task};
 
 /// Runs `init` of a scheduler and returns its global `out` and the work done, which must not depend on the level.
 fn outcome<const N: usize>(body: &str) -> [u64; N] {

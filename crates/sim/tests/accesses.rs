@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What schedulers tell of their own code when they are built to, and which runqueues are locked meanwhile.
 
-mod common;
-
-use common::{Lab, costed, object, parse, shipped, source, telling};
+use crate::common::{Lab, costed, object, parse, shipped, source, telling};
 use std::collections::{BTreeMap, BTreeSet};
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, TaskInfo};
 use tiltyard_native::Object;

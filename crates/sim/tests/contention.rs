@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! CPUs that want a lock at the same time wait for each other: for runqueues, for DSQs, for the scheduler's own.
 
-mod common;
-
-use common::{Lab, check_books, ideal, object, parse};
+use crate::common::{Lab, check_books, ideal, object, parse};
 use tiltyard_model::Machine;
 use tiltyard_native::Value;
 
-const LOCKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/locker.bpf.c");
+const LOCKER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../sim/tests/schedulers/locker.bpf.c"
+);
 /// Four threads that wake in the same instants, each on a CPU of its own.
 const AT_ONCE: &str = r#"{ "tasks": {
     "a": { "cpus": [0], "loop": 50, "run": 100, "timer": { "ref": "a", "period": 5000 } },

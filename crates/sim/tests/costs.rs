@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine charges what a scheduler does.
 
-mod common;
-
-use common::{Lab, check_books, ideal, object, parse};
+use crate::common::{Lab, check_books, ideal, object, parse};
 use tiltyard_native::Value;
 
 /// A look at the own runqueue is free, one within the node costs a near visit, one beyond it a far one.
@@ -13,7 +11,10 @@ fn looking_at_another_cpu_costs_by_distance() {
     machine.costs.visit_near_ns = 100;
     machine.costs.visit_far_ns = 1000;
     machine.lock_waits = false;
-    let looker = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/looker.bpf.c");
+    let looker = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../sim/tests/schedulers/looker.bpf.c"
+    );
     let workload = parse(
         r#"{ "tasks": { "pinned": { "cpus": [0], "loop": 100, "run": 50, "sleep": 100 } } }"#,
     );
@@ -38,7 +39,10 @@ fn turns_overhead_ns(topology: &str, cpu: u32, globals: [(&str, bool); 4]) -> u6
     machine.costs.visit_llc_ns = Some(10);
     machine.costs.visit_near_ns = 100;
     machine.costs.visit_far_ns = 1000;
-    let sharer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/sharer.bpf.c");
+    let sharer = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../sim/tests/schedulers/sharer.bpf.c"
+    );
     let text = r#"{ "tasks": {
         "a": { "cpus": [0], "loop": 100, "run": 50, "sleep": 50 },
         "b": { "cpus": [CPU], "delay": 55, "loop": 100, "run": 30, "sleep": 70 } } }"#;

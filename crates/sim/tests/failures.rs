@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Schedulers and workloads that cannot go on: each ends its own run with one error that names what failed.
 
-mod common;
-#[path = "../../tiltyard/tests/sample/mod.rs"]
-mod sample;
-
-use common::{Lab, Ran, costed, ideal, object, parse, repository, shipped, source};
+use crate::common::{Lab, Ran, costed, ideal, object, parse, repository, shipped, source};
 use tiltyard_build::{Builder, BuilderOptions, Source};
 use tiltyard_model::Machine;
 use tiltyard_native::{Crash, Value};
@@ -703,7 +699,7 @@ fn checks_take_no_simulated_time() {
     for (at, scheduler) in shipped().into_iter().enumerate() {
         thirds[at % 3].push(scheduler);
     }
-    for scheduler in sample::some(&thirds).concat() {
+    for scheduler in crate::sample::some(&thirds).concat() {
         let hash = |guard| {
             let options = BuilderOptions {
                 guard,

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Seeds differ as runs on real hardware do: in when programs start, how late timers are, how long computations take.
 
-mod common;
-
-use common::{Lab, Ran, check_books, ideal, object, parse, shipped};
+use crate::common::{Lab, Ran, check_books, ideal, object, parse, shipped};
 use std::collections::BTreeSet;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::Jitter;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Kernel threads that belong to a CPU are served under every scheduler that ships, whatever else wants the CPU.
 
-mod common;
-
-use common::{Lab, ideal, object, parse, repository};
+use crate::common::{Lab, ideal, object, parse, repository};
 use tiltyard_model::machine::Noise;
 use tiltyard_native::Value;
 

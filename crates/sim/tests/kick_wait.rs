@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! CPUs that stand still in a kick: their books, and what cannot reach them meanwhile.
 
-mod common;
-
-use common::{Lab, check_books, costed, ideal, object, parse, repository};
+use crate::common::{Lab, check_books, costed, ideal, object, parse, repository};
 use tiltyard_model::{Event, EventKind, EventSink, Machine, TaskInfo};
 use tiltyard_native::Value;
 use tiltyard_sim::{RunError, Setup, run};

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tasks that wait for memory slow each other down, by as much as the formulas of src/memory.rs say.
 
-mod common;
-
-use common::{Lab, check_books, ideal, object, parse};
+use crate::common::{Lab, check_books, ideal, object, parse};
 use tiltyard_model::Machine;
 
 const FIFO: &str = concat!(

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Threads of the kernel's own come as often, and stay as long, as the machine file says.
 
-mod common;
-
-use common::{Lab, Ran, check_books, ideal, object, parse};
+use crate::common::{Lab, Ran, check_books, ideal, object, parse};
 use tiltyard_model::machine::{Noise, Per};
 use tiltyard_model::{Event, EventKind, EventSink, Machine, TaskInfo, Tid};
 

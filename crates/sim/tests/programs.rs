@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a workload's blocks do.
 
-mod common;
-
-use common::{Lab, check_books, ideal, object, parse};
+use crate::common::{Lab, check_books, ideal, object, parse};
 
 /// `during` restarts each time it is reached, nests, and counts time that is slept or waited as well.
 #[test]

@@ -2,9 +2,7 @@
 //! Random workloads x schedulers x machines: no task is lost, the books balance to the nanosecond, and the
 //! same inputs give the same trace at every level of lowering and on any thread.
 
-mod common;
-
-use common::{Lab, Ran, check_books, costed, ideal, kernel_example, object, shipped};
+use crate::common::{Lab, Ran, check_books, costed, ideal, kernel_example, object, shipped};
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, RngAlgorithm, TestRng, TestRunner};
 use tiltyard_model::Machine;

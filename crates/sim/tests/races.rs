@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The check for data races on scheduler code: what it finds, what it leaves alone, and that it changes nothing.
 
-mod common;
-
-use common::races::races as races_of;
-use common::{Lab, costed, object, parse, presets, repository, shipped, source, telling};
+use crate::common::races::races as races_of;
+use crate::common::{Lab, costed, object, parse, presets, repository, shipped, source, telling};
 use std::sync::LazyLock;
 use tiltyard_measure::TraceHash;
 use tiltyard_native::{Object, Value};

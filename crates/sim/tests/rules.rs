@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Rules of the kernel's that no scheduler that ships relies on.
 
-mod common;
-
-use common::{Lab, check_books, ideal, object, parse, repository, shipped};
+use crate::common::{Lab, check_books, ideal, object, parse, repository, shipped};
 use std::collections::BTreeMap;
 use tiltyard_model::machine::Noise;
 use tiltyard_model::{Event, EventKind, EventSink, TaskInfo};
 use tiltyard_native::Value;
 
-const MOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedulers/mover.bpf.c");
+const MOVER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../sim/tests/schedulers/mover.bpf.c"
+);
 
 /// What scx_bpf_dsq_move_set_vtime() says is of the next move only (`scx_dsq_move()`).
 #[test]
@@ -130,7 +131,7 @@ fn a_thread_is_a_child_of_its_processs_parent() {
     );
     let parents = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/tests/schedulers/parents.bpf.c"
+        "/../sim/tests/schedulers/parents.bpf.c"
     );
     let mut families = Families::default();
     let lab = Lab::new(&machine, object(parents, 2));

@@ -3,9 +3,7 @@
 //! package of kernel sources: each program ends in the simulated machine as the driver beside it expects. What the
 //! simulated machine does not model is listed with its reason, and printed.
 
-mod common;
-
-use common::{ideal, kernel_tree, object, parse};
+use crate::common::{ideal, kernel_tree, object, parse};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tiltyard_measure::TraceHash;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tasks that wait forever while others go on.
 
-mod common;
-
-use common::{Lab, ideal, object, parse};
+use crate::common::{Lab, ideal, object, parse};
 use tiltyard_sim::{Outcome, RunError, Stuck};
 
 fn run(tasks: &str) -> Result<Outcome, RunError> {

@@ -2,9 +2,7 @@
 //! The kernel's own example schedulers, not a line changed, from the distribution's linux-source-6.12: each runs a
 //! mixed workload to its end on 1 to 256 CPUs, with every task and every nanosecond accounted for.
 
-mod common;
-
-use common::{Lab, Ran, check_books, costed, ideal, kernel_example, object, parse};
+use crate::common::{Lab, Ran, check_books, costed, ideal, kernel_example, object, parse};
 use tiltyard_model::Machine;
 use tiltyard_sim::ExitKind;
 

@@ -7,12 +7,10 @@
     reason = "a set of CPUs is a list of ranges, often of one"
 )]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use common::{Lab, Ran, check_books, costed, object, parse};
+use crate::common::{Lab, Ran, check_books, costed, object, parse};
 use tiltyard_model::machine::{Noise, Per};
 use tiltyard_model::{Event, EventKind, EventSink, Machine, TaskInfo};
 use tiltyard_native::Object;
@@ -26,7 +24,7 @@ fn machine() -> Machine {
 fn hoarder() -> &'static Object {
     let source = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/tests/schedulers/hoarder.bpf.c"
+        "/../sim/tests/schedulers/hoarder.bpf.c"
     );
     object(source, 2)
 }

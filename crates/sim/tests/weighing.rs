@@ -2,9 +2,7 @@
 //! What the scheduler with which machines are calibrated costs in the simulated machine: each cost is charged once for
 //! each thing that it is of.
 
-mod common;
-
-use common::{Lab, check_books, ideal, object, parse};
+use crate::common::{Lab, check_books, ideal, object, parse};
 use tiltyard_model::Machine;
 use tiltyard_native::Value;
 

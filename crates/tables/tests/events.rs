@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What becomes of events: a small run by hand, and what holds for any run.
 
-mod common;
-
-use common::{ints, maybe_ints, table, text, texts};
+use crate::common::{ints, maybe_ints, table, text, texts};
 use proptest::prelude::*;
 use tiltyard_measure::testing::{Stream, random_stream};
 use tiltyard_measure::{Recorder, RecorderSpec, Summary};

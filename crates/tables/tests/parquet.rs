@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tables in files: what is read is what was written, and a folder comes whole or not at all.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 
-use common::{table, text};
+use crate::common::{table, text};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tiltyard_measure::testing::random_stream;
 use tiltyard_measure::{Recorder, RecorderSpec};

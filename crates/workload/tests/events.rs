@@ -5,7 +5,7 @@ use tiltyard_workload::*;
 
 fn file(name: &str) -> Workload {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
+        .join("../workload/tests/data")
         .join(name);
     let text = std::fs::read_to_string(path).expect("data");
     read(&text, name).unwrap_or_else(|errors| panic!("{}", errors[0]))

@@ -3,6 +3,8 @@
  * Handles by which the tests set up BFS's state and look at it: programs of eight words. A task is
  * the address of its task_struct.
  */
+#include <scx/common.bpf.h>
+
 #include "../bfs.bpf.c"
 
 struct words {

@@ -2,6 +2,8 @@
 /*
  * Handles by which the tests set up machines and let 4BSD decide on them: programs of eight words.
  */
+#include <scx/common.bpf.h>
+
 #include "../bsd4.bpf.c"
 
 struct words {

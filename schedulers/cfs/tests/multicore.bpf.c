@@ -3,6 +3,8 @@
  * Handles by which multicore.rs sets up machines and lets CFS decide on them: each program takes
  * its arguments in eight words and leaves its results there. Time stands still meanwhile.
  */
+#include <scx/common.bpf.h>
+
 #include "../cfs.bpf.c"
 
 /* Entities that tests use. */

@@ -3,6 +3,8 @@
  * Handles on the insides of cfs for tests: each program takes its arguments in eight u64 and
  * leaves its results there. No kernel is needed: none of them looks up a map or takes a lock.
  */
+#include <scx/common.bpf.h>
+
 #include "../cfs.bpf.c"
 
 /* A lone average, for ramps and decays. */

@@ -4,6 +4,8 @@
  * Linux 6.18 decide on them: each program takes its arguments in eight words and leaves its results
  * there. Time stands still meanwhile.
  */
+#include <scx/common.bpf.h>
+
 #include "../eevdf.bpf.c"
 
 /* Entities that tests use. */

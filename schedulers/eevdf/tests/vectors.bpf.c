@@ -3,6 +3,8 @@
  * Handles on the insides of eevdf for tests: each program takes its arguments in eight u64 and
  * leaves its results there. No kernel is needed.
  */
+#include <scx/common.bpf.h>
+
 #include "../eevdf.bpf.c"
 
 /* An empty CPU. a[0]: default request in ns. Programs that load no scheduler have one CPU. */

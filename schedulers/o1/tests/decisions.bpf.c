@@ -3,6 +3,8 @@
  * Handles by which tests set up machines and let O(1) decide on them: each program takes its
  * arguments in eight words and leaves its results there. Time is an argument: it stands still.
  */
+#include <scx/common.bpf.h>
+
 #include "../o1.bpf.c"
 
 /* Tasks that tests use. */

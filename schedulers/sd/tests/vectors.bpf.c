@@ -3,6 +3,8 @@
  * Handles by which the tests set up states of SD, let it decide, and look: programs of eight words.
  * Tasks are named by their index.
  */
+#include <scx/common.bpf.h>
+
 #include "../sd.bpf.c"
 
 struct words {

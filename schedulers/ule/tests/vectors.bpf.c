@@ -3,6 +3,8 @@
  * Handles by which the unit tests reach ULE's arithmetic one function at a time: programs of
  * eight words, numbers in and results out in the same words.
  */
+#include <scx/common.bpf.h>
+
 #include "../ule.bpf.c"
 
 struct words {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What kernel functions answer, right and wrong calls alike. */
+#include <scx/common.bpf.h>
+
 #define INIT() ask()
 
 static int ask(void);

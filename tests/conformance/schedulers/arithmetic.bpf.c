@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What BPF computes where C does not say: divisions by zero and overflowing ones, long shifts. */
+#include <scx/common.bpf.h>
+
 #define INIT() compute()
 
 static int compute(void);

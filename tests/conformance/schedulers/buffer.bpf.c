@@ -3,6 +3,8 @@
  * ops.dispatch and its buffer. -DTRY: OVERFLOW inserts the same task more often than fits,
  * CANCEL takes one insert back and asks how many slots there are, UNDERFLOW takes back too many.
  */
+#include <scx/common.bpf.h>
+
 #define OVERFLOW  1
 #define CANCEL	  2
 #define UNDERFLOW 3

@@ -3,6 +3,8 @@
  * Claims an idle CPU in ops.select_cpu and makes nothing of it: the task stays where it was. With
  * -DKICK the claimed CPU is at least made to look for work.
  */
+#include <scx/common.bpf.h>
+
 #define SELECT_CPU(p, prev_cpu, wake_flags) claim_only(p, prev_cpu)
 
 struct task_struct;

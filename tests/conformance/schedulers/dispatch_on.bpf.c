@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The same from ops.dispatch: X, when it wakes up, is held by its pid and sent to CPU `target` by
  * whoever dispatches first. */
+#include <scx/common.bpf.h>
+
 const volatile unsigned int target = 1;
 static int held;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Inserts an idle CPU's task from ops.enqueue with the search that ops.select_cpu normally makes.
  */
+#include <scx/common.bpf.h>
+
 #define SELECT_CPU(p, prev_cpu, wake_flags) (prev_cpu)
 #define ENQUEUE(p, enq_flags)		    enqueue_idle(p, enq_flags)
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A woken task takes the CPU at once: a parent that waits gets it while its child exits. */
+#include <scx/common.bpf.h>
+
 #define SELECT_CPU(p, prev_cpu, wake_flags) (prev_cpu)
 #define ENQUEUE(p, enq_flags)                                                                      \
 	do {                                                                                       \

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* scx_bpf_exit() from the callback that -DEXIT_FROM names, with a code of our own. */
+#include <scx/common.bpf.h>
+
 #define IN_SELECT_CPU 1
 #define IN_ENQUEUE    2
 #define IN_DISPATCH   3

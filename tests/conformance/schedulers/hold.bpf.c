@@ -3,6 +3,8 @@
  * Holds tasks itself, in a queue of pids, and dispatches up to `batch` of them at once to the
  * local queues of their CPUs.
  */
+#include <scx/common.bpf.h>
+
 const volatile unsigned int batch = 4;
 
 #define ENQUEUE(p, enq_flags) hold(p)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ops.dispatch inserts the task that is about to leave, which nobody owns, with a slice of 5 ms. */
+#include <scx/common.bpf.h>
+
 #define DISPATCH(cpu, prev)                                                                        \
 	do {                                                                                       \
 		if (prev)                                                                          \

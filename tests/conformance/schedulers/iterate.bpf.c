@@ -3,6 +3,8 @@
  * Puts everything that wakes up or comes back into queue 1 and looks at it in ops.dispatch with
  * an iterator (-DREVERSE: from the end), then takes with scx_bpf_dsq_move() what it saw first.
  */
+#include <scx/common.bpf.h>
+
 #define QUEUE		      1
 
 #define ENQUEUE(p, enq_flags) scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ops.enqueue sends X, when it wakes up, to the local queue of CPU `target` with `insert_flags`. */
+#include <scx/common.bpf.h>
+
 const volatile unsigned int target = 1;
 const volatile unsigned long long insert_flags;
 

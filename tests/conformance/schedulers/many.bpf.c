@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Many of everything: 1024 queues, a value for each task, a bit for each CPU. */
+#include <scx/common.bpf.h>
+
 #define NR_DSQS		      1024
 
 #define ENQUEUE(p, enq_flags) scx_bpf_dsq_insert(p, 1 + (p)->pid % NR_DSQS, slice_ns, enq_flags)

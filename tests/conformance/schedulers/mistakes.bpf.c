@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One mistake of many, chosen by -DMISTAKE: each must end the scheduler. X makes it. */
+#include <scx/common.bpf.h>
+
 #define BOGUS_DSQ	   0xbeef
 
 #define DOUBLE_INSERT	   1

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One call about nodes or idle CPUs, chosen by -DASK; X makes it when it wakes up. */
-struct task_struct;
+#include <scx/common.bpf.h>
+
 static int call(const struct task_struct *p);
 
 #define SELECT_CPU(p, prev_cpu, wake_flags)                                                        \

@@ -3,7 +3,8 @@
  * Keeps tasks on the NUMA node they are on: idle CPUs are looked for there, and each node has its
  * own queue. With -DDEFAULT_SEARCH the built-in search chooses instead.
  */
-struct task_struct;
+#include <scx/common.bpf.h>
+
 static int pick_in_node(struct task_struct *p);
 static void take_from_node(int cpu);
 static int create_queues(void);

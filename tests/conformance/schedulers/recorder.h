@@ -3,8 +3,9 @@
  * A scheduler that logs every callback through probes: the callback's name, the task or CPU it was
  * about, and one figure (flags where it has flags).
  *
- * A trap is a file that defines what it does differently and includes this. What it leaves alone
- * is scx_simple's rule: straight to an idle CPU, else to the end of one shared queue.
+ * A trap is a file that includes the common header (first, so that its types need not be parsed for
+ * each trap), defines what it does differently and includes this. What it leaves alone is
+ * scx_simple's rule: straight to an idle CPU, else to the end of one shared queue.
  *
  *	SELECT_CPU(p, prev_cpu, wake_flags)	returns a CPU; may insert
  *	ENQUEUE(p, enq_flags)			DISPATCH(cpu, prev)

@@ -7,6 +7,8 @@
  *
  * Others, a kernel's own, come and go at once: while one waited, nobody would be asked.
  */
+#include <scx/common.bpf.h>
+
 const volatile unsigned long long give_to;
 const volatile _Bool forever;
 

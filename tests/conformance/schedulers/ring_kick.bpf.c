@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Each CPU, at each tick, kicks the next one and waits for it. */
-struct task_struct;
+#include <scx/common.bpf.h>
+
 static void kick_next(void);
 
 #define TICK(p) kick_next()

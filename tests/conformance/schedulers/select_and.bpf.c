@@ -3,6 +3,8 @@
  * X asks scx_bpf_select_cpu_and() for an idle CPU within `mask_bits`, in ops.select_cpu or, if it
  * is pinned, in ops.enqueue; it goes where the answer says. Others go straight to their own CPU.
  */
+#include <scx/common.bpf.h>
+
 const volatile unsigned long long mask_bits;
 const volatile unsigned long long pick_flags;
 /* What is said to be the CPU that X was on; -1: the truth. */

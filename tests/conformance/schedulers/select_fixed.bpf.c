@@ -3,6 +3,8 @@
  * ops.select_cpu answers `answer` (-1: prev_cpu) for X and inserts it if `insert_x` is set; others
  * stay where they were.
  */
+#include <scx/common.bpf.h>
+
 const volatile int answer = -1;
 const volatile _Bool insert_x;
 const volatile unsigned long long insert_dsq = (1ULL << 63) | 2; /* SCX_DSQ_LOCAL */

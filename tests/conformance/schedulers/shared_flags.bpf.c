@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* X goes into a shared queue with `insert_flags` or, with -DVTIME, everyone by vtime: a woken task
  * comes behind the others. */
+#include <scx/common.bpf.h>
+
 const volatile unsigned long long insert_flags;
 
 #ifdef VTIME

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ops.tick ends the slice every `every` ticks: the stale slice timer trap. */
+#include <scx/common.bpf.h>
+
 const volatile unsigned int every = 2;
 static unsigned int ticks;
 

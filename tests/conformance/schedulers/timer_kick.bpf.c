@@ -3,6 +3,8 @@
  * A timer that A starts when it first runs where it must stay fires every `period_ns` and kicks CPU
  * `kick_cpu` with `kick_flags`; it stops after `fires` times.
  */
+#include <scx/common.bpf.h>
+
 const volatile unsigned long long period_ns = 5000000;
 const volatile unsigned long long kick_flags = 2; /* SCX_KICK_PREEMPT */
 const volatile unsigned int kick_cpu;

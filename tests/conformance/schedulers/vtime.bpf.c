@@ -3,6 +3,8 @@
  * One queue by vtime: the later in the alphabet, the smaller. `base` moves all of them; with
  * `all_equal` they are the same.
  */
+#include <scx/common.bpf.h>
+
 const volatile unsigned long long base = 1000;
 const volatile _Bool all_equal;
 

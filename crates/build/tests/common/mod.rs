@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A kernel of stubs: enough to call a scheduler without an engine.
 
-#![allow(dead_code)]
-
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the engine's tests share: what tests of schedulers share, and the kernel's own schedulers.
 
-// Each test file is a program of its own and uses a part of this.
-#![allow(dead_code, unused_imports)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Counts turns: in a variable for all CPUs, or in one of each CPU's own; or in values of a map. The
  * compiler knows which variable it is only if that is `named`. */
 #include <scx/common.bpf.h>
