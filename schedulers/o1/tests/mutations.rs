@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! O(1)'s rules, each broken on purpose: recorded decisions must differ, or a test of what no record has must fail.
-//! TILTYARD_ALL_MUTATIONS=1 breaks all of them, else one of twenty is broken.
+//! TILTYARD_ALL_MUTATIONS=1 breaks all of them, else one of forty is broken.
 
 use super::{behaviour, bookkeeping, callers, decisions, multicore, traces, turns};
 use tiltyard_schedtest::mutations::{Mutation, fails, must_be_noticed};
@@ -115,5 +115,5 @@ const TESTS: &[(&str, fn())] = named! {
 
 #[test]
 fn records_notice_broken_rules() {
-    must_be_noticed("o1", MUTATIONS, 20, |test| fails(TESTS, test));
+    must_be_noticed("o1", MUTATIONS, |test| fails(TESTS, test));
 }

@@ -5,7 +5,7 @@
 //!
 //! `TILTYARD_GATE_S=60 cargo test -p tiltyard --test kernel gates` is the whole gate: all tests under both kernels, a minute of each
 //! kind of load, all presets. Without the variable, each load lasts a second and each test boots only one of the kernels. A sixth of
-//! the schedulers get the load; a third of the others and a twentieth of the presets are only verified. A hash of what
+//! the schedulers get the load; a sixth of the others and a fortieth of the presets are only verified. A hash of what
 //! is tested decides which.
 
 use std::io::Write;
@@ -112,8 +112,8 @@ fn every_scheduler_passes_the_verifiers() {
     let presets = schedulers().iter().flat_map(|name| presets(name)).collect();
     let mut others = schedulers();
     others.retain(|name| is_whole() || !under_load().contains(name));
-    let mut all = sampled(others, 3);
-    all.extend(sampled(presets, 20));
+    let mut all = sampled(others, 6);
+    all.extend(sampled(presets, 40));
     all.sort();
     all.dedup();
     for kernel in kernels(0) {
