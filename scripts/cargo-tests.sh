@@ -18,9 +18,9 @@ trap 'exit 1' INT TERM
 export MALLOC_TRIM_THRESHOLD_=2147483647 MALLOC_MMAP_THRESHOLD_=1048576
 
 # cargo runs one test program after the other, and at the end of most of them a core is idle. So the longest, kernel, which boots
-# virtual machines, runs beside the others (with kernel_threads and others of a k) and leaves them a core. Its output follows theirs.
+# virtual machines, runs beside the others and leaves them a core. Its output follows theirs.
 RUST_TEST_THREADS=$((($(nproc) + 1) / 2)) setsid \
-	"$cargo" test --locked --workspace --no-fail-fast --test 'k*' >"$logs/kernel" 2>&1 &
+	"$cargo" test --locked --workspace --no-fail-fast --test kernel >"$logs/kernel" 2>&1 &
 kernel=$!
 
 # tests PART ARGUMENT...: other tests. POSIX sh has no pipefail: the status goes round the pipe in a file.

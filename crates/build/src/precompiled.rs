@@ -2,15 +2,17 @@
 //! The kernel's types, parsed once for all schedulers: reading vmlinux.h takes half of a small scheduler's front end.
 //!
 //! `scx/common.bpf.h` defines one macro and then includes vmlinux.h. A source that begins with it finds both in a
-//! precompiled header. That is no other source for the compiler, so an object is the same with and without. All of
+//! precompiled header; so does one that is compiled with macros that do not occur there. That is no other source for the compiler, so an object is the same with and without. All of
 //! `scx/common.bpf.h` would save more, but then its variables are placed in another order: on other cache lines.
 
 use crate::cache::{self, Cache};
 use crate::clang;
 use crate::{HeaderSet, Source};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// How a source begins of which the compiler reads nothing before the common header.
 const BEGIN: &str = "#include <scx/common.bpf.h>";
@@ -50,22 +52,30 @@ fn header_of(source: &Source) -> Option<PathBuf> {
     let is_usual = begins_with_common(&text)
         && begins_as_known(&fs::read_to_string(&common).ok()?)
         && !common.with_file_name("vmlinux.h").exists()
-        && mean_nothing_there(&source.defines, &vmlinux)?;
+        && do_not_occur(&source.defines, &vmlinux)?;
     is_usual.then_some(vmlinux)
 }
 
-/// Whether none of these macros occurs in the header or before it. `None` if the header cannot be read.
-fn mean_nothing_there(defines: &[String], header: &Path) -> Option<bool> {
+/// Whether none of these macros occurs in the header or before it. `None` if the header cannot be read. Also false for what
+/// the compiler takes otherwise after a precompiled header: several lines, several definitions of one name, reserved names,
+/// which it may know itself.
+fn do_not_occur(defines: &[String], header: &Path) -> Option<bool> {
     if defines.is_empty() {
         return Some(true);
     }
     let mut text = COMMON.join("\n");
     text.push_str(&fs::read_to_string(header).ok()?);
-    let is_strange = |define: &String| {
+    let mut names = BTreeSet::new();
+    let is_absent = |define: &String| {
         let end = define.find(|c| !is_of_name(c)).unwrap_or(define.len());
-        end > 0 && !has_word(&text, &define[..end])
+        let name = &define[..end];
+        !name.is_empty()
+            && !name.starts_with("__")
+            && !define.contains(['\n', '\r', '\\'])
+            && !has_word(&text, name)
+            && names.insert(name.to_owned())
     };
-    Some(defines.iter().all(is_strange))
+    Some(defines.iter().all(is_absent))
 }
 
 fn has_word(text: &str, word: &str) -> bool {
@@ -127,6 +137,9 @@ fn kept(header: &Path) -> Option<PathBuf> {
         let name = path.file_name()?.to_str()?;
         cache.store(name, &fs::read(made).ok()?).ok()?;
         forget_older(folder);
+    } else if let Ok(file) = fs::File::options().append(true).open(&path) {
+        // The most recently used ones are kept.
+        let _ = file.set_modified(SystemTime::now());
     }
     Some(path)
 }
@@ -202,6 +215,10 @@ mod tests {
             ("task_struct=own", false),
             ("u64(x)=x", false),
             ("=1", false),
+            ("OTHER(x)=x", false),
+            ("__TARGET_ARCH_x86=2", false),
+            ("MODE=2\n#define u64 u32", false),
+            ("MODE=2\\", false),
         ] {
             let (_folder, mut source) = source("#include <scx/common.bpf.h>\n");
             source.defines = vec!["OTHER".to_owned(), define.to_owned()];

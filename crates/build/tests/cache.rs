@@ -158,8 +158,9 @@ fn second_half(name: &str, path: impl AsRef<OsStr>) -> String {
 }
 
 fn with_cache(name: &str, path: impl AsRef<OsStr>, cache: &Path) -> String {
+    let test = format!("{}::{name}", module_path!().split_once("::").unwrap().1);
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", name, "--nocapture"])
+        .args(["--ignored", "--exact", &test, "--nocapture"])
         .env("PATH", path)
         .env("XDG_CACHE_HOME", cache)
         .output()

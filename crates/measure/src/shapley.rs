@@ -100,14 +100,19 @@ impl Design {
     }
 
     /// What each player contributed to the game in which a coalition has this value. Shares add up to the value of all
-    /// players together less that of none, but for rounding.
+    /// players together less that of none, but for rounding; what is only rounding is 0.
     pub fn shares(&self, value: impl Fn(Coalition) -> f64) -> Vec<Contribution> {
         let shares: Vec<(f64, Option<[f64; 2]>)> = match self.orders.is_empty() {
             true => self.exact(&value),
             false => self.estimated(&value),
         };
-        let contribution = |(player, (share, interval))| Contribution {
-            share,
+        let values = self
+            .coalitions()
+            .into_iter()
+            .map(|joined| value(joined).abs());
+        let rounding = values.fold(0.0, f64::max) * 1e-12;
+        let contribution = |(player, (share, interval)): (usize, (f64, _))| Contribution {
+            share: if share.abs() <= rounding { 0.0 } else { share },
             interval,
             first: value((1 as Coalition) << player) - value(0),
         };
@@ -189,6 +194,14 @@ mod tests {
         let rare = (1e9f64 * 4.0 / 6.0).round() / 1e9;
         assert_eq!(shares(&got), [sixth, sixth, rare]);
         assert!(got.iter().all(|c| c.interval.is_none() && c.first == 0.0));
+    }
+
+    /// Player 0 adds 0.3 alone and takes away as much from the other; without rounding it gets -2.8e-17.
+    #[test]
+    fn what_is_only_rounding_is_zero() {
+        let values = [0.0, 0.3, 0.4, 0.1];
+        let got = Design::new(2).shares(|who| values[who as usize]);
+        assert_eq!(got[0].share, 0.0);
     }
 
     /// Two who each suffice share equally; both alone have the whole effect.

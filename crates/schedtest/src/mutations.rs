@@ -90,17 +90,17 @@ pub fn fails(tests: &[(&str, fn())], name: &str) -> bool {
     caught(test).is_none()
 }
 
-/// Of so many rules, one is broken.
+/// One rule in this many is broken.
 const STEP: usize = 40;
 
 /// A number that depends on the scheduler's text.
-fn sampled(scheduler: &str) -> usize {
+fn content(scheduler: &str) -> usize {
     let key = &object(scheduler, 2).key;
     usize::from_str_radix(&key[..8], 16).expect("a hash in hexadecimal")
 }
 
-/// Breaks rules of a scheduler one by one: all with TILTYARD_ALL_MUTATIONS=1, else one of forty; which ones depends on a hash of
-/// the scheduler, so they are others after each change. `notices` is asked while the rule is broken, and gets who should notice.
+/// Breaks rules of a scheduler one by one: all with TILTYARD_ALL_MUTATIONS=1, else one of forty; a hash of the scheduler
+/// decides which ones, so different ones are chosen after each change. `notices` is asked while the rule is broken, and gets who should notice.
 pub fn must_be_noticed(scheduler: &str, mutations: &[Mutation], notices: impl Fn(&str) -> bool) {
     let all = std::env::var_os("TILTYARD_ALL_MUTATIONS").is_some();
     let mut unnoticed = Vec::new();
@@ -115,10 +115,8 @@ pub fn must_be_noticed(scheduler: &str, mutations: &[Mutation], notices: impl Fn
         });
         assert_eq!(noticed, Vec::<&str>::new());
     }
-    let (first, step) = match all {
-        true => (0, 1),
-        false => (sampled(scheduler) % STEP, STEP),
-    };
+    let step = if all { 1 } else { STEP.min(mutations.len()) };
+    let first = if all { 0 } else { content(scheduler) % step };
     for [what, file, old, new, by] in mutations.iter().skip(first).step_by(step) {
         let altered = Altered::new(scheduler, &[(file, old, new)]);
         let noticed = altered.within(|| notices(by));

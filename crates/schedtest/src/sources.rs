@@ -137,7 +137,7 @@ pub fn object(scheduler: &str, level: u8) -> &'static Object {
     })
 }
 
-/// An object that reports its accesses to memory: the same ones at all levels, and this one compiles five times as fast.
+/// An object that reports its accesses to memory. They are the same at every level; level 0 compiles five times as fast.
 pub fn telling(source: &Source) -> Object {
     let options = BuilderOptions {
         accesses: true,

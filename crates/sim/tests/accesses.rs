@@ -3,6 +3,7 @@
 
 use crate::common::{Lab, costed, object, parse, shipped, source, telling};
 use std::collections::{BTreeMap, BTreeSet};
+use tiltyard_build::{Builder, BuilderOptions};
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, TaskInfo};
 use tiltyard_native::Object;
 use tiltyard_sim::{Setup, run};
@@ -131,6 +132,25 @@ fn hogs_and_sleepers() -> Workload {
             "sleeper": { "instance": 3, "loop": -1, "run": 700, "sleep": 900 } },
         "global": { "duration": 1 } }"#,
     )
+}
+
+/// Other tests compile without optimisation, users with it.
+#[test]
+fn accesses_are_the_same_at_every_level() {
+    let source = source("crates/sim/tests/schedulers/toucher.bpf.c");
+    let recorded_at = |level| {
+        let options = BuilderOptions {
+            accesses: true,
+            level,
+            ..BuilderOptions::default()
+        };
+        let object = Builder::new(options).native(&source).unwrap();
+        let record = recorded(&object, &hogs_and_sleepers());
+        (record.accesses, record.cpus_read, record.told)
+    };
+    let plain = recorded_at(0);
+    assert!(plain.2 > 0);
+    assert_eq!(plain, recorded_at(2));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tiltyard_workload::Workload;
 
 use crate::failure::Failure;
 
-/// One of several names that are separated by commas.
+/// A name, or one of several that are separated by commas.
 pub fn listed(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("a name is empty".to_owned()),
@@ -33,7 +33,7 @@ pub fn require_within(timeline: Option<window::Range>, end_ns: u64) -> Result<()
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunFlags {
     /// A shipped workload (tiltyard list workloads) or an rt-app JSON file. tiltyard run takes several, separated by commas.
-    #[arg(short, long, value_name = "W")]
+    #[arg(short, long, value_name = "W", value_parser = listed)]
     pub workload: String,
     /// Change values of the workload: a JSON merge patch, such as
     /// {"tiltyard":{"barriers":{"region":{"spin":10000}}}}; null removes a value.
@@ -51,7 +51,7 @@ pub struct RunFlags {
     )]
     pub schedulers: Vec<String>,
     /// A shipped machine, a machine file, hwloc XML, an hwloc synthetic string, or host: the machine at hand.
-    #[arg(short, long, value_name = "MACHINE", default_value = machines::DEFAULT)]
+    #[arg(short, long, value_name = "MACHINE", default_value = machines::DEFAULT, value_parser = listed)]
     pub machine: String,
     /// End each run after this much simulated time: 10s, 500ms. Default: the workload's own end.
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ns)]
@@ -118,6 +118,7 @@ pub struct GuestFlags {
         short,
         long,
         value_name = "MACHINE",
+        value_parser = listed,
         conflicts_with = "cpus",
         requires = "vm"
     )]

@@ -374,6 +374,35 @@ fn names_of_schedulers() -> Vec<String> {
     names
 }
 
+/// Of the crates whose tests `crates/tests` compiles, cargo finds none itself.
+#[test]
+fn every_file_of_tests_is_compiled() {
+    let targets = read("crates/tests/Cargo.toml");
+    let is_left_out = |file: &String| {
+        let Some((of, name)) = file.split_once("/tests/") else {
+            return false;
+        };
+        let Some(module) = name.strip_suffix(".rs").filter(|name| !name.contains('/')) else {
+            return false;
+        };
+        let manifest = std::fs::read_to_string(root().join(of).join("Cargo.toml"));
+        let main = std::fs::read_to_string(root().join(of).join("tests/main.rs"));
+        let own = manifest.is_ok_and(|text| text.contains("\nautotests = false"));
+        let path = format!(
+            "path = \"../{}/tests/{name}\"",
+            of.trim_start_matches("crates/")
+        );
+        let is_target = || targets.contains(&path);
+        let is_module = || main.is_ok_and(|text| text.contains(&format!("mod {module};\n")));
+        own && !is_target() && !is_module()
+    };
+    let left_out = sources().into_iter().filter(is_left_out).collect();
+    none(
+        left_out,
+        "a file of tests that no program in crates/tests has",
+    );
+}
+
 /// Rust sources of crates, but for those in which `ule` is LLVM's "unsigned less or equal".
 fn crate_sources() -> impl Iterator<Item = String> {
     let is_ir = |f: &String| f.starts_with("crates/build/src/rewrite/");

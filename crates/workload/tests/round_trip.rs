@@ -4,6 +4,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use tiltyard_workload::*;
 
 const TASKS: usize = 3;
@@ -461,27 +462,47 @@ fn workload() -> impl Strategy<Value = Workload> {
     )
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+/// Whether this holds for any workload. Without optimisation, the nested strategies of one need more than a test's usual stack.
+fn holds_for_any(holds: fn(Workload) -> Result<(), TestCaseError>) {
+    let check = move || {
+        let config = ProptestConfig {
+            cases: 400,
+            ..ProptestConfig::with_source_file(file!())
+        };
+        let result = TestRunner::new(config).run(&workload(), holds);
+        result.unwrap_or_else(|e| panic!("{e}"));
+    };
+    let thread = std::thread::Builder::new().stack_size(16 << 20);
+    let checked = thread.spawn(check).expect("a thread").join();
+    checked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
 
-    #[test]
-    fn the_full_dialect_says_everything(w in workload()) {
+#[test]
+fn the_full_dialect_says_everything() {
+    holds_for_any(|w| {
         let text = write(&w, Dialect::Tiltyard).expect("can be written");
         prop_assert_eq!(read(&text, "x.json"), Ok(w));
-    }
+        Ok(())
+    });
+}
 
-    /// Plain text is either refused with reasons or is without our key and means the same.
-    #[test]
-    fn the_plain_dialect_says_all_or_nothing(w in workload()) {
+/// Plain text is either refused with reasons or is without our key and means the same.
+#[test]
+fn the_plain_dialect_says_all_or_nothing() {
+    holds_for_any(|w| {
         match write(&w, Dialect::RtApp) {
             Ok(text) => {
                 prop_assert!(!text.contains("\"tiltyard\""));
-                prop_assert_eq!(read(&text, "x.json").map(|w| w.tasks.len()), Ok(w.tasks.len()));
+                prop_assert_eq!(
+                    read(&text, "x.json").map(|w| w.tasks.len()),
+                    Ok(w.tasks.len())
+                );
             }
             Err(WriteError::NotInRtApp(parts)) => prop_assert!(!parts.is_empty()),
             Err(broken) => prop_assert!(false, "{}", broken),
         }
-    }
+        Ok(())
+    });
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tiltyard_workload::Workload;
 
 use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
+use crate::flags::listed;
 
 /// Run a workload with real threads under this machine's current scheduler.
 ///
@@ -25,7 +26,7 @@ Examples:
 Priorities above normal, realtime policies and cgroups need root; each is an error or a note.")]
 pub struct Args {
     /// A shipped workload (tiltyard list workloads) or an rt-app JSON file.
-    #[arg(short, long, value_name = "W")]
+    #[arg(short, long, value_name = "W", value_parser = listed)]
     workload: String,
     /// End the run after this much time: 10s, 500ms. Default: the workload's own end.
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ns)]

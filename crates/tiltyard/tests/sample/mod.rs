@@ -48,6 +48,18 @@ pub fn includes(number: u64, of: u64) -> bool {
     chosen
 }
 
+/// One in so many of these names, but at least one: those with the smallest hashes, which are others for each `what`.
+pub fn drawn(what: &str, mut names: Vec<String>, of: usize) -> Vec<String> {
+    let content = content();
+    names.sort_by_cached_key(|name| {
+        let mut hasher = DefaultHasher::new();
+        (content, what, name).hash(&mut hasher);
+        hasher.finish()
+    });
+    names.truncate(names.len().div_ceil(of));
+    names
+}
+
 /// A number that depends on the text.
 pub fn content() -> u64 {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
