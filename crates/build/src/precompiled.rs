@@ -2,8 +2,9 @@
 //! The kernel's types, parsed once for all schedulers: reading vmlinux.h takes half of a small scheduler's front end.
 //!
 //! `scx/common.bpf.h` defines one macro and then includes vmlinux.h. A source that begins with it finds both in a
-//! precompiled header; so does one that is compiled with macros that do not occur there. That is no other source for the compiler, so an object is the same with and without. All of
-//! `scx/common.bpf.h` would save more, but then its variables are placed in another order: on other cache lines.
+//! precompiled header, also if it is compiled with macros that occur in neither. That is no other source for the compiler, so
+//! an object is the same with and without. All of `scx/common.bpf.h` would save more, but then its variables are placed in
+//! another order: on other cache lines.
 
 use crate::cache::{self, Cache};
 use crate::clang;
@@ -56,9 +57,9 @@ fn header_of(source: &Source) -> Option<PathBuf> {
     is_usual.then_some(vmlinux)
 }
 
-/// Whether none of these macros occurs in the header or before it. `None` if the header cannot be read. Also false for what
-/// the compiler takes otherwise after a precompiled header: several lines, several definitions of one name, reserved names,
-/// which it may know itself.
+/// Whether none of these macros occurs in the header or before it. `None` if the header cannot be read. Also false
+/// for what may mean something else to the compiler after a precompiled header: several lines, two definitions of one name,
+/// and reserved names, some of which the compiler defines itself.
 fn do_not_occur(defines: &[String], header: &Path) -> Option<bool> {
     if defines.is_empty() {
         return Some(true);

@@ -100,7 +100,8 @@ fn content(scheduler: &str) -> usize {
 }
 
 /// Breaks rules of a scheduler one by one: all with TILTYARD_ALL_MUTATIONS=1, else one of forty; a hash of the scheduler
-/// decides which ones, so different ones are chosen after each change. `notices` is asked while the rule is broken, and gets who should notice.
+/// decides which ones, so different ones are chosen after each change. `notices` is asked while the rule is broken, and gets
+/// who should notice.
 pub fn must_be_noticed(scheduler: &str, mutations: &[Mutation], notices: impl Fn(&str) -> bool) {
     let all = std::env::var_os("TILTYARD_ALL_MUTATIONS").is_some();
     let mut unnoticed = Vec::new();

@@ -374,7 +374,7 @@ fn names_of_schedulers() -> Vec<String> {
     names
 }
 
-/// Of the crates whose tests `crates/tests` compiles, cargo finds none itself.
+/// Cargo does not look for the tests that `crates/tests` compiles: a file that it does not list would never run.
 #[test]
 fn every_file_of_tests_is_compiled() {
     let targets = read("crates/tests/Cargo.toml");

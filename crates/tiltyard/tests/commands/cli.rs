@@ -43,6 +43,17 @@ fn files_in(folder: &Path) -> usize {
     folder.read_dir().unwrap().count()
 }
 
+#[test]
+fn blank_names_are_refused() {
+    for (flag, args) in [
+        ("--workload", ["run", "-s", "fifo", "-w", ""]),
+        ("--workload", ["exec", "--seed", "1", "-w", " "]),
+        ("--machine", ["run", "-sfifo", "-wfibo", "-m", " "]),
+    ] {
+        refused(&args, 2, &[flag, "a name is empty"]);
+    }
+}
+
 /// Before anything runs, and not once for each scheduler.
 #[test]
 fn a_task_bound_to_absent_cpus_is_refused() {
