@@ -244,29 +244,40 @@ pub fn idle_masks_per_node_want_built_in_ones(arm: &impl Arm) {
     );
 }
 
-/// A synchronous wakeup comes to the waker's CPU only where somebody is idle: in the machine or, per node, in its node.
-pub fn synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_set(arm: &impl Arm) {
-    // Node 1 is idle; X slept behind the hog of CPU 1.
-    let tasks = r#"
-        "X": { "loop": 1, "phases": {
-            "there": { "loop": 1, "cpus": [1], "run": 100 },
-            "all": { "loop": 1, "cpus": [0, 1, 2, 3],
-                     "tiltyard": { "read": { "pipe": "p", "bytes": 10 } }, "run": 1000 } } },
-        "H": { "loop": 1, "cpus": [1], "sleep": 2000, "run": 50000 },
-        "A": { "loop": 1, "cpus": [0], "run": 10000,
-               "tiltyard": { "write": { "pipe": "p", "bytes": 10 } }, "run1": 5000 }
-    "#;
-    let case = Case::new("nodes", tasks)
+/// CPU 0 wakes X synchronously, which slept behind the hog of CPU `slept_on`.
+fn synchronous_wakeup(slept_on: u32) -> Case {
+    let tasks = format!(
+        r#"
+        "X": {{ "loop": 1, "phases": {{
+            "there": {{ "loop": 1, "cpus": [{slept_on}], "run": 100 }},
+            "all": {{ "loop": 1, "cpus": [0, 1, 2, 3],
+                     "tiltyard": {{ "read": {{ "pipe": "p", "bytes": 10 }} }}, "run": 1000 }} }} }},
+        "H": {{ "loop": 1, "cpus": [{slept_on}], "sleep": 2000, "run": 50000 }},
+        "A": {{ "loop": 1, "cpus": [0], "run": 10000,
+               "tiltyard": {{ "write": {{ "pipe": "p", "bytes": 10 }} }}, "run1": 5000 }}
+    "#
+    );
+    Case::new("nodes", &tasks)
         .on(TWO_NODES)
-        .define("DEFAULT_SEARCH");
-    let logs = arm.run_all(&[case.clone(), case.define(PER_NODE)]);
-    for (log, near) in logs.iter().zip([true, false]) {
-        let run = log
-            .runs()
-            .into_iter()
-            .rfind(|r| r.task == "X")
-            .expect("X ran");
-        assert_eq!(run.cpu == 0, near, "{run:?}");
-        assert_eq!(run.cpu >= 2, !near, "{run:?}");
-    }
+        .define("DEFAULT_SEARCH")
+}
+
+fn last_cpu_of_x(log: &Log) -> u32 {
+    let last = log.runs().into_iter().rfind(|run| run.task == "X");
+    last.expect("X ran").cpu
+}
+
+/// A synchronous wakeup comes to the waker's CPU where another one is idle, even on another node.
+pub fn synchronous_wakeup_looks_for_idle_cpus_in_the_machine(arm: &impl Arm) {
+    let log = arm.run(&synchronous_wakeup(1));
+    assert_eq!(last_cpu_of_x(&log), 0);
+}
+
+/// With masks per node, only where one of the waker's node is idle: node 1 does not count.
+pub fn synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_node(arm: &impl Arm) {
+    let cases = [1, 2].map(|slept_on| synchronous_wakeup(slept_on).define(PER_NODE));
+    let logs = arm.run_all(&cases);
+    let [far, near] = [0, 1].map(|i| last_cpu_of_x(&logs[i]));
+    assert!(far >= 2, "{far}");
+    assert_eq!(near, 0);
 }

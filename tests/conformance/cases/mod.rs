@@ -75,7 +75,8 @@ macro_rules! for_each_case {
                 default_search_goes_from_node_to_node,
                 node_functions_and_their_mistakes,
                 idle_masks_per_node_want_built_in_ones,
-                synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_set,
+                synchronous_wakeup_looks_for_idle_cpus_in_the_machine,
+                synchronous_wakeup_looks_for_idle_cpus_in_the_wakers_node,
             }
             waits {
                 picking_the_same_task_ends_a_wait,
