@@ -90,6 +90,8 @@ static __always_inline void rescue(u32 i, u64 now_ns)
 		return;
 	if (!requeue(i, 0, ADD_SCHEDCPU | ADD_HEAD, now_ns))
 		return;
+	/* Between the heads of two queues, this decides. running() takes it back. */
+	WRITE_ONCE(t->pri, 0);
 	WRITE_ONCE(t->queued_ns, 0);
 	__sync_fetch_and_add(&nr_rescued, 1);
 }

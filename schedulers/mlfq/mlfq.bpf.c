@@ -25,7 +25,6 @@
 #include <scx/common.bpf.h>
 #include "tiltyard.bpf.h"
 #include "tiltyard/kernel.h"
-#include "tiltyard/machine.h"
 #include "tiltyard/maps.h"
 
 char _license[] SEC("license") = "GPL";
@@ -137,6 +136,7 @@ void BPF_STRUCT_OPS(mlfq_enqueue, struct task_struct *p, u64 enq_flags)
 	struct mlfq_task *t = task_ctx(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	bool ran = !enq_flags;
+	s32 idle;
 
 	if (!t) {
 		scx_bpf_error("mlfq: task %d has no state", p->pid);
@@ -150,8 +150,15 @@ void BPF_STRUCT_OPS(mlfq_enqueue, struct task_struct *p, u64 enq_flags)
 	if (ran && !end_slice(p, t))
 		enq_flags |= SCX_ENQ_HEAD;
 	scx_bpf_dsq_insert(p, level_of(t), left_ns(t), enq_flags);
-	if (!ran && level_of(t) > READ_ONCE(cpu_level[cpu & (MAX_CPUS - 1)]))
+	if (!ran && level_of(t) > READ_ONCE(cpu_level[cpu & (MAX_CPUS - 1)])) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return;
+	}
+	/* A CPU that fell idle since select_cpu(), or found only tasks that may not run there,
+	 * would not look again. */
+	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
 /* Lifts all waiting tasks, if it is time. */
@@ -161,7 +168,8 @@ static __always_inline void boost(u64 now_ns)
 	struct task_struct *p;
 	u32 level;
 
-	if (!boost_ms || now_ns - last_ns < boost_ms * NSEC_PER_MSEC ||
+	/* Another CPU's clock may be ahead. */
+	if (!boost_ms || (s64)(now_ns - last_ns) < (s64)(boost_ms * NSEC_PER_MSEC) ||
 	    __sync_val_compare_and_swap(&boosted_ns, last_ns, now_ns) != last_ns)
 		return;
 	bpf_for (level, 0, nr_levels - 1) {

@@ -40,9 +40,9 @@ static __always_inline bool expired_starving(const struct o1_cpu *c, const struc
 
 	if (expired_outranks && curr->static_prio > c->rq.best_expired_prio)
 		return true;
-	if (!par.starvation_limit || !c->expired_timestamp)
+	if (!c->expired_timestamp)
 		return false;
-	if (waited > par.starvation_limit * c->rq.nr_running)
+	if (par.starvation_limit && waited > par.starvation_limit * c->rq.nr_running)
 		return true;
 	if (!par.starvation_cap || waited <= par.starvation_cap)
 		return false;

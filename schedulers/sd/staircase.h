@@ -118,11 +118,12 @@ static __always_inline void place_idle(struct sd_cpu *c, struct sd_task *t)
  * from SD. presets.toml names it. */
 u64 nr_hurried;
 
-/* Has the rotation gone on for too long? */
+/* Has the rotation gone on for too long? Its begin may be ahead of the clock, which is set once the
+ * next task is chosen. */
 static __always_inline bool rotation_is_late(const struct sd_cpu *c)
 {
 	return rotation_limit_ms &&
-	       c->rq.clock_ns - c->rotation_ns > rotation_limit_ms * NSEC_PER_MSEC;
+	       (s64)(c->rq.clock_ns - c->rotation_ns) > (s64)(rotation_limit_ms * NSEC_PER_MSEC);
 }
 
 /* recalc_task_prio: finds the place of task @i on @cpu. */

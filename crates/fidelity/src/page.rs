@@ -71,8 +71,8 @@ fn head(results: &[Results]) -> String {
     page += "\nIn a kernel, the time at which programs start and the phase of the ticks are chance, and some metrics depend on them. The column\n\
              *or depends on starts* adds metrics outside tolerance for which the kernel's value lies within the range of ten simulations\n\
              with other tick phases and with programs that start up to 30 ms later (&dagger; below). Where the ten values differ widely,\n\
-             almost any value lies within their range. The column was added after the misses were known; goals do not count it. The last one\n\
-             also counts short latencies and rare switches and migrations; percentiles of too few values never count.\n\n\
+             almost any value lies within their range. This column was added after the misses were known, and goals do not count it. The last column,\n\
+             *with what is not judged*, also counts short latencies and rare switches and migrations; percentiles of too few values never count.\n\n\
              | setting | simulated | real | within tolerance | or depends on starts | with what is not judged |\n\
              | --- | --- | --- | --- | --- | --- |\n";
     for result in results {

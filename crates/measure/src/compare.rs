@@ -26,7 +26,7 @@ pub struct Comparison {
     /// Coverage of the weakest interval of schedulers whose runs differ; 0 when some scheduler has a single run.
     pub coverage_ppm: u32,
     pub rows: Vec<Row>,
-    /// Sentences made from measured facts, one scheduler after the other.
+    /// Sentences made from measured facts, those that say most first.
     pub why: Vec<String>,
 }
 
@@ -75,10 +75,7 @@ pub fn compare(runs: &[(String, Vec<Summary>)]) -> Comparison {
         coverage_ppm: 0,
         runs: counts,
         rows: rows(&figures),
-        why: runs
-            .iter()
-            .flat_map(|(name, summaries)| why(name, summaries))
-            .collect(),
+        why: why(runs),
     };
     comparison.mark_identical(figures.iter().map(|runs| all_alike(runs)).collect());
     comparison

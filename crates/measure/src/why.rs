@@ -15,22 +15,53 @@ const SMALL: i64 = 100_000;
 /// From this part of all preemptions on, those by a higher class are mentioned.
 const MENTIONED: f64 = 0.1;
 
-/// Facts about one scheduler's runs, the telling ones first. Counts and times are medians over the runs,
+/// Kinds of facts about a scheduler's runs, those that say most first. Counts and times are medians over the runs,
 /// ranges of probes span them all.
-pub fn why(scheduler: &str, runs: &[Summary]) -> Vec<String> {
-    let facts = [
-        starvation(runs),
-        never_ran(runs),
-        stopped(runs),
-        preemptions(runs),
-        probes(runs),
-        causes(runs),
-    ];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
-    match facts.is_empty() {
-        true => Vec::new(),
-        false => vec![format!("Under {scheduler} {}.", facts.join("; "))],
+const KINDS: [fn(&[Summary]) -> Option<String>; 6] =
+    [starvation, never_ran, stopped, preemptions, probes, causes];
+
+/// Facts about the runs of schedulers: all of a single one in one sentence; of several a sentence for each kind, so that
+/// what is compared stands together.
+pub fn why(runs: &[(String, Vec<Summary>)]) -> Vec<String> {
+    match runs {
+        [(scheduler, runs)] => {
+            let facts: Vec<String> = KINDS.iter().filter_map(|kind| kind(runs)).collect();
+            let sentence = format!("Under {scheduler}, {}.", facts.join("; "));
+            (!facts.is_empty())
+                .then_some(sentence)
+                .into_iter()
+                .collect()
+        }
+        _ => {
+            let sentences = KINDS.iter().filter_map(|kind| side_by_side(*kind, runs));
+            sentences.collect()
+        }
     }
+}
+
+/// One kind of facts for all schedulers; those of which the same is true are named together.
+fn side_by_side(
+    kind: fn(&[Summary]) -> Option<String>,
+    runs: &[(String, Vec<Summary>)],
+) -> Option<String> {
+    let mut facts: Vec<(String, Vec<&str>)> = Vec::new();
+    for (scheduler, runs) in runs {
+        let Some(fact) = kind(runs) else { continue };
+        match facts.iter_mut().find(|(known, _)| *known == fact) {
+            Some((_, schedulers)) => schedulers.push(scheduler),
+            None => facts.push((fact, vec![scheduler])),
+        }
+    }
+    let of = facts
+        .iter()
+        .map(|(fact, schedulers)| match &schedulers[..] {
+            [others @ .., last] if !others.is_empty() => {
+                format!("{} and {last}, {fact}", others.join(", "))
+            }
+            _ => format!("{}, {fact}", schedulers.concat()),
+        });
+    let of: Vec<String> = of.collect();
+    (!of.is_empty()).then(|| format!("Under {}.", of.join("; under ")))
 }
 
 fn median(values: impl Iterator<Item = u64>) -> f64 {

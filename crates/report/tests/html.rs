@@ -59,6 +59,17 @@ fn the_page_is_offline_and_has_all_its_figures() {
 }
 
 #[test]
+fn the_page_names_a_machine_that_is_nearly_idle() {
+    let mut runs = common::runs(1);
+    let said = |runs: &[_]| page::page(runs, &page::timelines(1, 2000)).contains("few decisions");
+    assert!(!said(&runs));
+    let summaries = runs.iter_mut().flat_map(|(_, summaries)| summaries);
+    let cpus = summaries.flat_map(|summary| &mut summary.cpus);
+    cpus.for_each(|cpu| cpu.busy_ns /= 100);
+    assert!(said(&runs));
+}
+
+#[test]
 fn the_same_runs_give_the_same_page() {
     let page = || page::page(&common::runs(2), &page::timelines(2, 2000));
     assert_eq!(page(), page());

@@ -37,7 +37,7 @@ fn two_schedulers_have_a_ratio_and_a_verdict() {
         "as in the differences, the first is the baseline: {text}"
     );
     assert!(text.contains("Median of 3 runs; ± is the larger side of the 75.0 % interval"));
-    assert!(text.contains("Why: Under first fibo was starved"));
+    assert!(text.contains("Why: Under first, fibo was starved"));
     assert!(
         !text.contains("Jain"),
         "details stay out of the short table"

@@ -14,7 +14,7 @@ pub struct Guest {
     pub machine: String,
     /// Emulate with a clock that counts instructions: every run is the same.
     pub icount: bool,
-    /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
+    /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last long-term one with CFS), or a
     /// bzImage with its configuration beside it.
     pub kernel: String,
 }

@@ -22,6 +22,7 @@ pub const KICK_PREEMPT: u64 = 2;
 const ENQ_HEAD: u64 = 0x10;
 const ENQ_PREEMPT: u64 = 1 << 32;
 const ENOENT: i64 = -2;
+const EBUSY: i64 = -16;
 /// CPUs of a mask: what any scheduler supports.
 const MASK_CPUS: usize = 4096;
 
@@ -537,6 +538,20 @@ unsafe extern "C" fn subset(_state: &mut State, a: *const Cpumask, b: *const Cpu
     (0..MASK_CPUS / 64).all(within).into()
 }
 
+/// # Safety
+/// The scheduler's masks are those of this kernel.
+unsafe extern "C" fn pick_idle_cpu(state: &mut State, allowed: *const Cpumask) -> i64 {
+    let idle = &mut state.idle.bits;
+    // SAFETY: masks of this kernel are this long.
+    let word = |at: usize| idle[at] & unsafe { *(*allowed).bits.add(at) };
+    let Some(at) = (0..MASK_CPUS / 64).find(|at| word(*at) != 0) else {
+        return EBUSY;
+    };
+    let bit = word(at).trailing_zeros();
+    idle[at] &= !(1 << bit);
+    at as i64 * 64 + i64::from(bit)
+}
+
 extern "C" fn nothing(_state: &mut State) -> u64 {
     0
 }
@@ -560,6 +575,7 @@ fn kfunc(name: &str) -> Option<*const c_void> {
         "scx_bpf_now" => now as *const c_void,
         "scx_bpf_get_online_cpumask" => online_cpumask as *const c_void,
         "scx_bpf_get_idle_cpumask" => idle_cpumask as *const c_void,
+        "scx_bpf_pick_idle_cpu" => pick_idle_cpu as *const c_void,
         "bpf_cpumask_test_cpu" => test_cpu as *const c_void,
         "bpf_cpumask_weight" => mask_weight as *const c_void,
         "bpf_cpumask_first" => first_cpu as *const c_void,

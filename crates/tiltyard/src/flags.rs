@@ -127,7 +127,7 @@ pub struct GuestFlags {
     /// instructions, so each of N gets 1/N of the time.
     #[arg(long, requires = "vm")]
     pub icount: bool,
-    /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last with CFS), or a
+    /// Kernel of the virtual machine: a version, whose newest package is fetched (6.1 is the last long-term one with CFS), or a
     /// bzImage with its configuration beside it.
     #[arg(
         long,

@@ -234,6 +234,47 @@ fn the_guard_rescues_once() {
     assert_eq!(place(&mut m, 1), (0, true));
 }
 
+/// It waits for one CPU, and a task with a better priority for any.
+#[test]
+fn who_is_rescued_goes_before_the_other_queue() {
+    for (limit_ms, next) in [(0, 2), (1000, 1)] {
+        let mut m = Machine::boot(2, &[("starve_limit_ms", limit_ms)]);
+        m.thread(&json!({ "id": 1, "pri": 160, "mask": "1" }));
+        m.thread(&json!({ "id": 2, "pri": 104 }));
+        m.thread(&json!({ "id": 3, "pri": 140 }));
+        m.runs_now(0, 3);
+        m.busy(1);
+        m.on(0);
+        m.wakes(1, WAKEUP);
+        m.wait_in(2, -1);
+        m.kernel.state().now_ns += 1000 * MS;
+        m.call("t_schedcpu", &[]);
+        assert_eq!(m.schedule(0, false), Some((Some(3), Some(next))));
+    }
+}
+
+/// The CPU on which the second passes may be idle, and have the shortest queue.
+#[test]
+fn an_idle_cpu_is_told_of_a_task_that_schedcpu_moves_to_it() {
+    for (idle, expected) in [(true, &[(1, KICK_IDLE)][..]), (false, &[])] {
+        let mut m = Machine::boot(4, &[]);
+        for id in [1, 2] {
+            m.thread(&json!({ "id": id, "pri": 180, "mask": "3" }));
+            m.wait_in(id, 0);
+        }
+        m.busy(0);
+        m.on(1);
+        if !idle {
+            m.busy(1);
+        }
+        kicks(&mut m);
+        m.call("t_schedcpu", &[]);
+        let moved = m.threads[&1].task;
+        assert_eq!(m.kernel.state().queued(1), [moved]);
+        assert_eq!(kicks(&mut m), expected);
+    }
+}
+
 /// A thread that calls execve() has the pid of another afterwards: it is still found when its priority changes.
 #[test]
 fn a_waiting_task_is_found_by_its_present_pid() {

@@ -51,6 +51,7 @@ impl World {
 
     /// A task gets the CPU.
     fn runs(&mut self, id: TaskId) {
+        self.kernel.state().set_busy(0);
         self.kernel.state().task(id).scx.flags |= TASK_QUEUED;
         self.about("mlfq_running", id, 0);
     }
@@ -423,6 +424,26 @@ fn who_finds_an_idle_cpu_has_the_slice_of_its_level() {
     let third = ran.summary.tasks.iter().find(|t| t.name == "third");
     let waited_ms = third.expect("the third").longest_wait_ns / 1_000_000;
     assert!((17..=19).contains(&waited_ms), "{waited_ms} ms");
+}
+
+/// A CPU that finds only tasks that may not run there falls idle, until one comes that may.
+#[test]
+fn who_loses_a_cpu_wakes_an_idle_one() {
+    let machine = ideal("package:1 core:2 pu:1", 1000);
+    let lab = Lab::new(&machine, object("mlfq", 2));
+    let workload = parse(
+        r#"{ "tasks": {
+            "short": { "loop": 1, "cpus": [1], "run": 5000 },
+            "free": { "loop": 1, "run": 200000 },
+            "pinned": { "loop": 1, "cpus": [0], "run": 200000 } }, "global": { "duration": 1 } }"#,
+    );
+    let ran = lab.run(&workload).expect("a run");
+    let task = |name: &str| {
+        let mut tasks = ran.summary.tasks.iter();
+        tasks.find(|t| t.name == name).expect("a task")
+    };
+    let waited_ms = ["free", "pinned"].map(|name| task(name).longest_wait_ns / 1_000_000);
+    assert_eq!(waited_ms, [0, 15], "the rest of the other's slice");
 }
 
 /// Who computes for 99 % of each slice and then sleeps for a moment has most of the CPU, beside a hog that does not

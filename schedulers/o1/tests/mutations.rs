@@ -38,7 +38,7 @@ const MUTATIONS: &[Mutation] = &[
     ["a slice that is over ends at no tick", "o1.bpf.c", "\tif (resched)\n\t\tp->scx.slice = 0;\n\tif (nr_online", "\tif (nr_online", "ticks_end_slices"],
     ["a new nice value makes nobody choose again", "o1.bpf.c", "\tif (change(i, static_prio, p->policy == POLICY_BATCH || p->policy == POLICY_IDLE) > 0)", "\tif (change(i, static_prio, p->policy == POLICY_BATCH || p->policy == POLICY_IDLE) < 0)", "nice_values_move_tasks_within_their_array"],
     ["who leaves the class stays queued", "o1.bpf.c", "\tif (i)\n\t\tdepart(i, scx_bpf_now(), LEAVE_QUEUE);", "\tif (i)\n\t\tdepart(i, scx_bpf_now(), LEAVE_HANDS);", "tasks_leave"],
-    ["starved a tick too early", "turns.h", "if (waited > par.starvation_limit * c->rq.nr_running)", "if (waited >= par.starvation_limit * c->rq.nr_running)", "ticks"],
+    ["starved a tick too early", "turns.h", "waited > par.starvation_limit * c->rq.nr_running", "waited >= par.starvation_limit * c->rq.nr_running", "ticks"],
     ["a cap is over at its last tick", "turns.h", "waited <= par.starvation_cap", "waited < par.starvation_cap", "a_cap_is_over_a_tick_after_it"],
     ["equals of an expired task expire, too", "turns.h", "curr->static_prio > c->rq.best_expired_prio", "curr->static_prio >= c->rq.best_expired_prio", "ticks"],
     ["each slice that is over begins the wait again", "turns.h", "\tif (!c->expired_timestamp)\n\t\tc->expired_timestamp = tick;", "\tc->expired_timestamp = tick;", "ticks"],

@@ -17,15 +17,22 @@ pub fn at_first_nobody_has_expired() {
 /// and the limit without the guard is a second.
 #[test]
 pub fn a_cap_is_over_a_tick_after_it() {
-    let starved = [500, 501].map(|waited| {
-        let mut w = World::new(1, &[("starvation_cap_ms", 500)]);
-        let hog = w.task(0);
-        w.runs(hog, 0);
-        let now = w.now();
-        w.m.set_cpu(0, hog, 1, 140, now);
-        w.m.call("t_tick", &[0, 1 + waited, now])[3]
-    });
-    assert_eq!(starved, [0, 1]);
+    // The cap counts with and without the limit of the original.
+    for limit_ms in [1000, 0] {
+        let starved = [500, 501].map(|waited| {
+            let set = [
+                ("starvation_cap_ms", 500),
+                ("starvation_limit_ms", limit_ms),
+            ];
+            let mut w = World::new(1, &set);
+            let hog = w.task(0);
+            w.runs(hog, 0);
+            let now = w.now();
+            w.m.set_cpu(0, hog, 1, 140, now);
+            w.m.call("t_tick", &[0, 1 + waited, now])[3]
+        });
+        assert_eq!(starved, [0, 1], "limit {limit_ms}");
+    }
 }
 
 /// A task that gets the CPU without having been chosen drives off the one that had it: that is charged, and the preemption that

@@ -74,8 +74,9 @@ A claim is *reproduced* if its check holds for the medians over ten seeds, *not 
 if no run can decide it. Checks, tolerances and their reasons are in `experiments/`. The first versions were written
 before the experiments existed, by authors who had tried a rough model of a few hundred lines; \"What was changed after a
 result\" lists every check, measure and run that was changed later. \"What is fitted\" lists what else was chosen by
-looking at a result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets, both ends are the median. \"All
-claims\" says with how many seeds a reproduced claim holds alone, if not with each: a check that compares seeds holds with none.
+looking at a result. Brackets are intervals of the median (97.9 % with ten seeds); without brackets, both ends are the median. If a
+reproduced claim does not hold with each seed alone, \"All claims\" says with how many it does. (A check that compares seeds with each
+other cannot hold with one.)
 
 Sources: `atc18` \"The Battle of the Schedulers: FreeBSD ULE vs. Linux CFS\" (USENIX ATC'18), `zh` its Chinese translation,
 `eurosys16` \"The Linux Scheduler: a Decade of Wasted Cores\" (EuroSys'16): its four bugs, each a tunable,

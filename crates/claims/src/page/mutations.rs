@@ -9,7 +9,7 @@ use super::Kept;
 use crate::mutation::{Mutation, Mutations, Rule, Score, is_covered, result_of, scores};
 
 const HEAD: &str = "
-## Which claims notice a broken rule
+## Which claims detect a broken rule
 
 A scoreboard that cannot fail proves nothing. Each rule of a scheduler (`experiments/mutations/`) is broken on purpose, in one place
 of its source or by a tunable, and the claims are judged again (`tiltyard reproduce --mutations`). A rule is *covered* if a claim

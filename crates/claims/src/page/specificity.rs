@@ -27,7 +27,7 @@ pub(super) fn of_claim<'a>(all: &'a [Trials], claim: &Claim) -> Option<&'a Trial
 }
 
 const HEAD: &str = "
-## Which claims tell schedulers apart
+## Which claims distinguish schedulers
 
 Each claim whose check names a scheduler was also judged with others in that scheduler's place: `rr`, `fifo` and the rival, each
 scheduler in turn where a check names several (`tiltyard reproduce --specificity`). Tunables of the original do not apply to them.
