@@ -256,23 +256,18 @@ fn who_is_rescued_goes_before_the_other_queue() {
 /// The CPU on which the second passes may be idle, and have the shortest queue.
 #[test]
 fn an_idle_cpu_is_told_of_a_task_that_schedcpu_moves_to_it() {
-    for (idle, expected) in [(true, &[(1, KICK_IDLE)][..]), (false, &[])] {
-        let mut m = Machine::boot(4, &[]);
-        for id in [1, 2] {
-            m.thread(&json!({ "id": id, "pri": 180, "mask": "3" }));
-            m.wait_in(id, 0);
-        }
-        m.busy(0);
-        m.on(1);
-        if !idle {
-            m.busy(1);
-        }
-        kicks(&mut m);
-        m.call("t_schedcpu", &[]);
-        let moved = m.threads[&1].task;
-        assert_eq!(m.kernel.state().queued(1), [moved]);
-        assert_eq!(kicks(&mut m), expected);
+    let mut m = Machine::boot(4, &[]);
+    for id in [1, 2] {
+        m.thread(&json!({ "id": id, "pri": 180, "mask": "3" }));
+        m.wait_in(id, 0);
     }
+    m.busy(0);
+    m.on(1);
+    kicks(&mut m);
+    m.call("t_schedcpu", &[]);
+    let moved = m.threads[&1].task;
+    assert_eq!(m.kernel.state().queued(1), [moved]);
+    assert_eq!(kicks(&mut m), [(1, KICK_IDLE)]);
 }
 
 /// A thread that calls execve() has the pid of another afterwards: it is still found when its priority changes.
