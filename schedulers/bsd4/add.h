@@ -125,10 +125,6 @@ __noinline int add_notify(u64 queue, u32 pri, u32 flags)
 	} else if (queue != (u64)self) {
 		kick_other_cpu(queue, pri);
 		return 0;
-	} else if (flags & ADD_SCHEDCPU) {
-		/* Unlike FreeBSD's thread, a timer does not make an idle CPU choose again. */
-		scx_bpf_kick_cpu(self, SCX_KICK_IDLE);
-		return 0;
 	}
 	/* The task that has just lost this CPU asks nobody else. */
 	if ((flags & ADD_YIELDING) && !READ_ONCE(cpu_ctx(self)->curr))

@@ -44,6 +44,18 @@ static __always_inline bool schedcpu_task(struct bsd4_task *t)
 	return apply_user_pri(t);
 }
 
+/* The queue to which a waiting task moves; @cpu is where the kernel has it. Unlike FreeBSD's
+ * thread, a timer does not make an idle CPU choose again. */
+static __always_inline u64 requeue_queue(struct task_struct *p, struct bsd4_task *t, s32 cpu,
+					 u64 from)
+{
+	u64 queue = add_queue(p, t, cpu, from);
+
+	if (queue != QUEUE_GLOBAL && queue == bpf_get_smp_processor_id())
+		scx_bpf_kick_cpu(queue, SCX_KICK_IDLE);
+	return queue;
+}
+
 /*
  * A waiting task leaves its FIFO for that of its priority, @pri: to the tail, of a queue that is
  * chosen again. An iterator moves any task of its queue. If the kernel has taken the task
@@ -61,7 +73,7 @@ __noinline int requeue(u32 i, u32 pri, u32 flags, u64 now_ns)
 	p = bpf_task_from_pid(READ_ONCE(t->pid));
 	/* The pid may be that of another task by now. */
 	if (p && slot_of(p) == i) {
-		to = add_queue(p, t, scx_bpf_task_cpu(p), from);
+		to = requeue_queue(p, t, scx_bpf_task_cpu(p), from);
 		bpf_for_each (scx_dsq, any, from, 0) {
 			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
 			moved = scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, to, 0);
