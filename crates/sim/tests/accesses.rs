@@ -2,6 +2,7 @@
 //! What schedulers tell of their own code when they are built to, and which runqueues are locked meanwhile.
 
 use crate::common::{Lab, costed, object, parse, shipped, source, telling};
+use crate::sample::drawn;
 use std::collections::{BTreeMap, BTreeSet};
 use tiltyard_build::{Builder, BuilderOptions};
 use tiltyard_model::{Cpu, Event, EventKind, EventSink, TaskInfo};
@@ -217,7 +218,7 @@ fn an_element_is_told_once_for_each_visit() {
 fn to_tell_changes_nothing_else() {
     let machine = costed("core:2 pu:1", 1000);
     let workload = hogs_and_sleepers();
-    for scheduler in shipped() {
+    for scheduler in drawn("told", shipped(), 3) {
         let telling = telling(&source(&scheduler));
         let plain = Lab::new(&machine, object(&scheduler, 2)).run(&workload);
         let told = Lab::new(&machine, &telling).run(&workload);
@@ -241,7 +242,7 @@ fn tasks_move_under_one_lock_at_a_time() {
         r#"{ "tasks": { "t": { "instance": 5, "loop": -1, "tiltyard": { "run": { "exp": 7000 }, "sleep": 9000 } } },
         "global": { "duration": 5 } }"#,
     );
-    for scheduler in shipped() {
+    for scheduler in drawn("locks", shipped(), 3) {
         let record = recorded(&telling(&source(&scheduler)), &crowd);
         assert_eq!(record.most_locked, 1, "{scheduler}");
         // Without a lock: a woken task, which is on no runqueue.

@@ -695,11 +695,7 @@ fn checks_take_no_simulated_time() {
     let tasks = r#"{ "tasks": {
         "hog": { "instance": 3, "loop": 20, "run": 5000 },
         "sleeper": { "instance": 3, "loop": 50, "run": 300, "sleep": 700 } } }"#;
-    let mut thirds: [Vec<String>; 3] = Default::default();
-    for (at, scheduler) in shipped().into_iter().enumerate() {
-        thirds[at % 3].push(scheduler);
-    }
-    for scheduler in crate::sample::some(&thirds).concat() {
+    for scheduler in crate::sample::drawn("guards", shipped(), 3) {
         let hash = |guard| {
             let options = BuilderOptions {
                 guard,

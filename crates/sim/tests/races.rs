@@ -3,6 +3,7 @@
 
 use crate::common::races::races as races_of;
 use crate::common::{Lab, costed, object, parse, presets, repository, shipped, source, telling};
+use crate::sample::drawn;
 use std::sync::LazyLock;
 use tiltyard_measure::TraceHash;
 use tiltyard_native::{Object, Value};
@@ -248,13 +249,16 @@ fn a_helper_that_overwrites_a_value_writes_it() {
     );
 }
 
+/// A sample of them, and of their presets.
 #[test]
 fn the_shipped_schedulers_are_clean() {
-    for scheduler in shipped() {
+    for scheduler in drawn("clean", shipped(), 3) {
         let object = telling(&source(&scheduler));
         assert_eq!(races_of(&object, &[]), [], "{scheduler}");
-        for (preset, set) in presets(&scheduler) {
-            assert_eq!(races_of(&object, &set), [], "{preset} of {scheduler}");
+        let presets = presets(&scheduler);
+        for preset in drawn("clean presets", presets.keys().cloned().collect(), 3) {
+            let races = races_of(&object, &presets[&preset]);
+            assert_eq!(races, [], "{preset} of {scheduler}");
         }
     }
 }
@@ -262,7 +266,7 @@ fn the_shipped_schedulers_are_clean() {
 #[test]
 fn the_check_changes_no_event() {
     let machine = costed("core:2 pu:1", 1000);
-    for scheduler in shipped() {
+    for scheduler in drawn("checked", shipped(), 3) {
         let plain = Lab::new(&machine, object(&scheduler, 2)).run(&crowd());
         let (_, hash) = check(&telling(&source(&scheduler)), &crowd(), &[]);
         assert_eq!(plain.unwrap().trace_hash, hash, "{scheduler}");
