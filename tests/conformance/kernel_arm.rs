@@ -43,7 +43,7 @@ const FURTHER_SEEDS: [u32; 5] = [2, 3, 4, 5, 6];
 const RUN_LIMIT_S: u64 = 60;
 
 /// One of so many cases is in a sample.
-const SAMPLE: u64 = 12;
+const SAMPLE: u64 = 24;
 
 type Logs = BTreeMap<Case, Log>;
 type Body = fn(&Known);

@@ -426,8 +426,15 @@ mod tests {
         }
         let deep = format!("{}a.one{} < 2", "(".repeat(100), ")".repeat(100));
         assert!(holds(&deep).unwrap_err().contains("nested too deeply"));
-        let deep = format!("{}a.one < 2", "-".repeat(100_000));
+        let deep = format!("{}a.one < 2", "-".repeat(1000));
         assert!(holds(&deep).unwrap_err().contains("nested too deeply"));
+        let sum = |terms: usize| format!("a.one < 0{}", " + 1".repeat(terms));
+        assert!(
+            holds(&sum(100_000))
+                .unwrap_err()
+                .contains("longer than 2048")
+        );
+        assert_eq!(holds(&sum(1000)), Ok(true));
     }
 
     #[test]

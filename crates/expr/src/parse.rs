@@ -8,6 +8,8 @@ use crate::{Compare, ExprError, Function, Node, Operation, error};
 
 /// Deeper nesting is rejected: the parser is recursive.
 const MAX_DEPTH: usize = 64;
+/// So are trees: `1 + 1 + 1` is one that is as deep as it is long.
+const MAX_TOKENS: usize = 2048;
 
 /// The tree of `text`, and the names in it.
 pub fn parse(
@@ -78,6 +80,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
         } else {
             return error(at, format!("{first:?} is not expected here"));
         };
+        if tokens.len() == MAX_TOKENS {
+            return error(at, "the expression is longer than 2048 words and signs");
+        }
         tokens.push(Token { at, kind });
         at += len;
     }

@@ -167,13 +167,21 @@ impl Explanation {
             };
         };
         let (share, alone) = (part(cause.share.value), part(cause.alone));
+        let not_listed = match rest {
+            rest if rest < -0.5 => format!(
+                " With all listed mechanisms switched off, the difference is reversed ({} of it), so it also has causes that are \
+                 not listed.",
+                units::share(rest)
+            ),
+            _ => String::new(),
+        };
         let alone_does = match alone {
             part if part.abs() < 0.005 => "changes nothing".to_owned(),
             part if part < 0.0 => format!("increases the difference by {}", units::share(-part)),
             part => format!("removes {} of it", units::share(part)),
         };
         format!(
-            "The main cause is {}: {} of the difference; switching off only this mechanism {alone_does}.{}",
+            "The main cause is {}: {} of the difference; switching off only this mechanism {alone_does}.{}{not_listed}",
             cause.name,
             units::share(share),
             self.others_against(share)

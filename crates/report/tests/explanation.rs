@@ -123,6 +123,11 @@ fn conclusions_are_only_as_strong_as_the_difference() {
             && more.ends_with("because what remains with everything switched off works against the difference (-50.0 %)."),
         "{more}"
     );
+    let reversed = conclusion(|of| of.remainder = exactly(260.0));
+    assert!(
+        reversed.contains("the difference is reversed (-65.0 % of it), so it also has causes"),
+        "{reversed}"
+    );
     let rest = conclusion(|of| of.remainder = exactly(-320.0));
     assert!(
         rest.contains("other causes") && rest.contains("80.0 %"),

@@ -98,6 +98,7 @@ impl EventDir {
 
     /// Gives the folder its name.
     pub fn finish(self) -> Result<(), Error> {
+        let _moved = temporary::undisturbed();
         check(&self.dir)?; // the runs took their time
         let old = self.temporary.path().join("old");
         let has_old = self.dir.exists();

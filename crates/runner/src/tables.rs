@@ -88,6 +88,7 @@ impl Tables {
 
     /// Gives the folder its name, with the runs in this order.
     pub fn finish(self, runs: Vec<RunFiles>) -> Result<(), Error> {
+        let _moved = temporary::undisturbed();
         self.dir.finish(runs).map_err(failure)
     }
 }

@@ -2,10 +2,86 @@
 //! Files and folders that are useless unless what makes them succeeds. Dropping their owners removes them; a process that
 //! is about to be ended by a signal calls [`remove_all`].
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
+static MOVES: Moves = Moves::new();
+/// Whoever writes into a pipe that nobody reads does not come to an end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+thread_local! {
+    /// How many [`Undisturbed`] this thread has.
+    static OWN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Outputs that are being moved to their places, where earlier ones may be.
+struct Moves {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// By so many threads.
+    moving: u32,
+    /// A signal has come: nobody else begins.
+    ending: bool,
+}
+
+impl Moves {
+    const fn new() -> Moves {
+        Moves {
+            state: Mutex::new(State {
+                moving: 0,
+                ending: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn begin(&self) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.changed.wait_while(state, |state| state.ending);
+        free.unwrap_or_else(PoisonError::into_inner).moving += 1;
+    }
+
+    fn end(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.moving -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until nobody moves anything, but not forever; from now on, nobody begins.
+    fn stop(&self, patience: Duration) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.ending = true;
+        let _ = self
+            .changed
+            .wait_timeout_while(state, patience, |state| state.moving > 0);
+    }
+}
+
+/// As long as this is held, a signal does not end the process. Hold it while several outputs get their names, or one takes
+/// the place of another: all of that happens, or nothing of it.
+pub struct Undisturbed(());
+
+/// Blocks forever if a signal has come. One thread may hold several.
+pub fn undisturbed() -> Undisturbed {
+    if OWN.replace(OWN.get() + 1) == 0 {
+        MOVES.begin();
+    }
+    Undisturbed(())
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        if OWN.replace(OWN.get() - 1) == 1 {
+            MOVES.end();
+        }
+    }
+}
 
 struct Made {
     path: PathBuf,
@@ -52,6 +128,7 @@ pub fn make_folder(path: &Path) -> std::io::Result<()> {
 /// Removes all that are registered, the last first; missing ones do no harm. Keeps the lock, so that other
 /// threads cannot make more before the process ends.
 pub fn remove_all() {
+    MOVES.stop(PATIENCE);
     let all = all();
     remove_each(&all);
     std::mem::forget(all);
@@ -88,6 +165,41 @@ fn remove(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A signal comes in the middle.
+    #[test]
+    fn what_has_begun_comes_to_its_end_and_nothing_else_begins() {
+        let moves = Arc::new(Moves::new());
+        let moved = Arc::new(AtomicBool::new(false));
+        moves.begin();
+        let other = std::thread::spawn({
+            let (moves, moved) = (moves.clone(), moved.clone());
+            move || {
+                moves.stop(Duration::from_secs(60));
+                assert!(moved.load(Ordering::SeqCst), "it did not wait");
+            }
+        });
+        while !moves.state.lock().unwrap().ending {
+            std::thread::yield_now();
+        }
+        moved.store(true, Ordering::SeqCst);
+        moves.end();
+        other.join().unwrap();
+        let late = moves.clone();
+        let late = std::thread::spawn(move || late.begin());
+        moves.stop(Duration::ZERO);
+        assert!(!late.is_finished());
+        assert_eq!(moves.state.lock().unwrap().moving, 0);
+    }
+
+    #[test]
+    fn what_never_ends_is_not_waited_for() {
+        let moves = Moves::new();
+        moves.begin();
+        moves.stop(Duration::from_millis(1));
+    }
 
     #[test]
     fn what_was_put_into_a_folder_stays() {

@@ -218,7 +218,7 @@ fn an_element_is_told_once_for_each_visit() {
 fn to_tell_changes_nothing_else() {
     let machine = costed("core:2 pu:1", 1000);
     let workload = hogs_and_sleepers();
-    for scheduler in drawn("told", shipped(), 3) {
+    for scheduler in drawn("reporting", shipped(), 3) {
         let telling = telling(&source(&scheduler));
         let plain = Lab::new(&machine, object(&scheduler, 2)).run(&workload);
         let told = Lab::new(&machine, &telling).run(&workload);

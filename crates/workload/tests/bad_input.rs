@@ -62,6 +62,7 @@ fn workloads_without_tasks() {
 fn unknown_keys_name_the_nearest() {
     insta::assert_snapshot!(errors("{ \"task\": {} }"), @"f.json:1:3: task: unknown key; did you mean tasks?");
     insta::assert_snapshot!(errors("{ \"global\": { \"duraton\": 1 }, \"tasks\": { \"a\": { \"run\": 1 } } }"), @"f.json:1:15: duraton: unknown key; did you mean duration?");
+    insta::assert_snapshot!(task("\"nice\": 1"), @"f.json:1:21: nice: unknown key; did you mean priority?");
     insta::assert_snapshot!(task("\"slep\": 1"), @"f.json:1:21: slep: unknown key; did you mean sleep?");
     insta::assert_snapshot!(task("\"runtme\": 1"), @"f.json:1:21: runtme: unknown key; did you mean runtime? a suffix is digits, or _ and a name: run1, run_a");
     insta::assert_snapshot!(task("\"exec\": 1"), @"f.json:1:21: exec: unknown key; known here: barrier, broad, cpus, deadline, delay, dl-deadline, dl-period, dl-runtime, fork, instance, iorun, lock, loop, mem, memrun, nodes_membind, period, phases, policy, priority, resume, run, runtime, sem_post, sem_wait, signal, sleep, suspend, sync, taskgroup, tiltyard, timer, unlock, util_max, util_min, wait, yield");
@@ -181,6 +182,7 @@ fn things_that_are_not_there() {
     insta::assert_snapshot!(task("\"fork\": \"b\""), @r#"f.json:1:29: fork: there is no task "b"; did you mean a?"#);
     insta::assert_snapshot!(task("\"tiltyard\": { \"write\": { \"pipe\": \"p\", \"bytes\": 1 } }"), @r#"f.json:1:54: pipe: "p" is not among pipes; declare it: "tiltyard": { "pipes": { "p": ... } }"#);
     insta::assert_snapshot!(with("\"semaphores\": { \"req\": { \"count\": 4 } }", "\"tiltyard\": { \"sem_wait\": \"req[4]\" }"), @"f.json:2:45: sem_wait: req[4] does not exist; members are req[0] to req[3]");
+    insta::assert_snapshot!(with("\"semaphores\": { \"req\": { \"initial\": 2147483648 } }", "\"run\": 1"), @"f.json:1:53: initial: 2147483648 is out of range; write a whole number from 0 to 2147483647");
     insta::assert_snapshot!(with("\"semaphores\": { \"req\": { \"count\": 4 } }", "\"tiltyard\": { \"sem_wait\": \"req\" }"), @"f.json:2:45: sem_wait: req has 4 members; say which: req[index]");
     insta::assert_snapshot!(with("\"semaphores\": { \"req\": { \"count\": 4 } }", "\"tiltyard\": { \"sem_wait\": \"req[j]\" }"), @"f.json:2:45: sem_wait: `j` needs 1 enclosing repeat(s), here are 0; write + - * / % ( ) over numbers, i and the counters j, k, l, m");
     insta::assert_snapshot!(task("\"lock\": \"m[i]\""), @r#"f.json:1:29: lock: "m[i]" is no name; write a name without [ and ]; an index goes under "tiltyard""#);

@@ -143,6 +143,9 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
     machine.lock_waits = read.lock_waits;
     machine.mutex_waits = read.mutex_waits;
     machine.costs = source.costs(&read.costs)?;
+    // Ticks that take all of the time leave none to the tasks.
+    let half_period_ns = 500_000_000 / u64::from(machine.tick_hz);
+    source.within(&read.costs.tick_ns, 0..=half_period_ns)?;
     let noise = read.noise.iter().map(|table| source.noise(table));
     machine.noise = noise.collect::<Result<_, _>>()?;
     if let Some(jitter) = &read.jitter {

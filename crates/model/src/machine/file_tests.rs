@@ -142,6 +142,11 @@ fn errors_name_file_key_and_value() {
         "tick_hz: 0 is out of range",
     );
     refused(
+        &GOOD.replace("tick_ns = 4", "tick_ns = 2000001"),
+        "8:11",
+        "tick_ns: 2000001 is out of range; write 0 to 2000000",
+    );
+    refused(
         &GOOD.replace("core:2", "cave:2"),
         "2:20",
         "topology: unknown type \"cave\"",

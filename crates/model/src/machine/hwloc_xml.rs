@@ -394,6 +394,14 @@ fn distances(
     if rows.iter().any(|a| value(*a, *a) != LOCAL) {
         return Err(source.at(matrix, "a node whose distance to itself is not 10", help));
     }
+    let is_near = |(a, b): (&usize, &usize)| a != b && !(LOCAL + 1..256).contains(&value(*a, *b));
+    if rows.iter().any(|a| rows.iter().any(|b| is_near((a, b)))) {
+        return Err(source.at(
+            matrix,
+            "a distance between nodes that is not 11 to 255",
+            help,
+        ));
+    }
     Ok(Some(
         rows.iter()
             .map(|a| rows.iter().map(|b| value(*a, *b)).collect())

@@ -93,6 +93,8 @@ fn errors_point_at_the_element() {
     );
     refused("10 21 20 10", "10 21 20", "25:3", "do not fit");
     refused("10 21 20 10", "11 21 20 10", "25:3", "itself");
+    refused("10 21 20 10", "10 0 20 10", "25:3", "11 to 255");
+    refused("10 21 20 10", "10 21 256 10", "25:3", "11 to 255");
     refused(
         "\"Bridge\"",
         "\"NUMANode\" os_index=\"7\"",

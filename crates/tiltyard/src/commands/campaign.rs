@@ -10,6 +10,7 @@ use tiltyard_runner::campaign::{
 };
 use tiltyard_runner::output::{self, Folder, Output};
 use tiltyard_runner::reproduce::Cache;
+use tiltyard_runner::temporary;
 use tiltyard_runner::{Error, duration, machines, schedulers, shell, workloads};
 use tiltyard_workload::Workload;
 
@@ -443,6 +444,7 @@ impl<'a> Show<'a> {
         wall_s: f64,
     ) -> Result<(), Failure> {
         let of = &summed.standings;
+        let moved = temporary::undisturbed();
         // If one cannot be written, the table is still shown.
         let page = match self.page {
             Some(file) => file.fill(html::render_standings(of).as_bytes()),
@@ -452,6 +454,7 @@ impl<'a> Show<'a> {
             Some(dir) => output::write_all(dir, &html::standings_figures(of)),
             None => Ok(()),
         };
+        drop(moved);
         let report = self.report.as_deref().filter(|_| page.is_ok());
         let dir = self.figures.as_deref().filter(|_| figures.is_ok());
         match self.format {

@@ -9,6 +9,7 @@ use tiltyard_runner::objects::{self, Built};
 use tiltyard_runner::output::{self, Folder, Output};
 use tiltyard_runner::reproduce::Cache;
 use tiltyard_runner::schedulers::Choice;
+use tiltyard_runner::temporary;
 use tiltyard_runner::{Error, Progress, machines, schedulers, workloads};
 
 use crate::failure::Failure;
@@ -146,12 +147,14 @@ fn repeat_line(args: &Args) -> String {
 
 fn publish(args: &Args, answer: &Answer, report: Option<Output>) -> Result<(), Failure> {
     let explanation = &answer.explanation;
+    let moved = temporary::undisturbed();
     if let Some(file) = report {
         file.fill(html::render_explanation(explanation).as_bytes())?;
     }
     if let Some(dir) = &args.figures {
         output::write_all(dir, &html::explanation_figures(explanation))?;
     }
+    drop(moved);
     if args.format == Format::Json {
         return super::print(&answer.json());
     }

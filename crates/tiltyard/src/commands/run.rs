@@ -20,6 +20,7 @@ use tiltyard_runner::sim_error::SimError;
 use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
 use tiltyard_runner::simulation::{Experiment, Written};
 use tiltyard_runner::tables::{self, Tables};
+use tiltyard_runner::temporary::{self, Undisturbed};
 use tiltyard_runner::{Error, Progress};
 use tiltyard_runner::{machines, metric, verification, window, workloads};
 use tiltyard_tables::RunFiles;
@@ -283,6 +284,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(|error| Failure::from(error).within("--jobs"))?;
     let mut gathered = gather(args, &built, &seeds, cells, &mut first_failure);
     if !gathered.runs.is_empty() {
+        let moved = temporary::undisturbed();
         if let Some(tables) = tables {
             tables.finish(std::mem::take(&mut gathered.files))?;
         }
@@ -290,7 +292,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             events.finish()?;
         }
         let wall_s = begun.elapsed().as_secs_f64();
-        publish(args, &experiment, &hashes, &gathered, report, wall_s)?;
+        publish(args, &experiment, &hashes, &gathered, report, wall_s, moved)?;
         for (label, runs) in &gathered.runs {
             if let Some(failure) = Found::of(label, runs).failure() {
                 note(&mut first_failure, &failure);
@@ -504,7 +506,8 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     args.runs.shell_line("run", labels, &words)
 }
 
-/// Prints the comparison and writes the report. `hashes`: of the texts of workload and machine.
+/// Writes the report, the last of the outputs that are `moved`, and prints the comparison. `hashes`: of the texts of workload
+/// and machine.
 fn publish(
     args: &Args,
     experiment: &Experiment,
@@ -512,6 +515,7 @@ fn publish(
     gathered: &Gathered,
     report: Option<Output>,
     wall_s: f64,
+    moved: Undisturbed,
 ) -> Result<(), Failure> {
     let command = repeat_line(args, &args.runs.schedulers, None);
     let (workload, machine) = (experiment.workload, experiment.machine);
@@ -537,6 +541,7 @@ fn publish(
     };
     let comparison = results.comparison();
     results.draw(&comparison, report, args.figures.as_deref())?;
+    drop(moved);
     match args.format {
         Format::Json => super::print(&results.json(&comparison)),
         Format::Csv => super::print(&csv::comparison(&comparison)),

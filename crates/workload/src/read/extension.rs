@@ -12,6 +12,8 @@ use crate::keys::{self, SuffixFault};
 use crate::program::*;
 use crate::units;
 
+/// Of a POSIX semaphore.
+const SEM_VALUE_MAX: i64 = i32::MAX as i64;
 /// Of rows in tables, beside those of apps.
 const RESERVED: [&str; 2] = ["kernel", "machine"];
 
@@ -312,8 +314,8 @@ impl Reader<'_> {
             Shared::Sem => {
                 self.known_keys(fields, &[&["initial", "count"]]);
                 let initial = find("initial")
-                    .and_then(|field| self.count(field, ""))
-                    .unwrap_or(0);
+                    .and_then(|field| self.between(field, 0, SEM_VALUE_MAX))
+                    .unwrap_or(0) as u64;
                 append(&mut self.workload.sems, names, |name| Sem { name, initial })
             }
             Shared::Pipe => {

@@ -24,6 +24,8 @@ use tiltyard_misspelt::nearest;
 
 /// More mistakes than this are not worth reading.
 const MAX_ERRORS: usize = 50;
+/// Words that other programs have for keys of this format.
+const OTHER_NAMES: [(&str, &str); 2] = [("nice", "priority"), ("affinity", "cpus")];
 
 /// Reads the text of a workload file; `file` is its name, for messages and as the workload's name.
 ///
@@ -159,10 +161,15 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_key(&mut self, member: &Member, known: &[&[&'static str]]) {
-        let way_out = match nearest(&member.key, known.iter().copied().flatten().copied()) {
+        let known_keys = || known.iter().copied().flatten().copied();
+        let named_otherwise = OTHER_NAMES
+            .iter()
+            .find(|(other, key)| *other == member.key && known_keys().any(|known| known == *key));
+        let meant = named_otherwise.map(|(_, key)| *key);
+        let way_out = match meant.or_else(|| nearest(&member.key, known_keys())) {
             Some(nearest) => format!("did you mean {nearest}?"),
             None => {
-                let mut words: Vec<&str> = known.iter().copied().flatten().copied().collect();
+                let mut words: Vec<&str> = known_keys().collect();
                 words.sort_unstable();
                 words.dedup();
                 format!("known here: {}", words.join(", "))

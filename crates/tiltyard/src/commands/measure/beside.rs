@@ -5,6 +5,7 @@ use tiltyard_measure::{Figure, Summary, compare, figures, rows};
 use tiltyard_report::{ReportInput, csv, html, table};
 use tiltyard_runner::event_files::EventFile;
 use tiltyard_runner::grouping::By;
+use tiltyard_runner::temporary;
 use tiltyard_runner::{kernel_runs, output};
 use tiltyard_trace::About;
 
@@ -54,12 +55,14 @@ pub fn run(args: &Args, files: Vec<EventFile>, mut outputs: Outputs) -> Result<(
         timelines: &[],
         nodes: topology.as_ref().map_or(&[], |t| &t.node),
     };
+    let moved = temporary::undisturbed();
     if let Some(dir) = &args.figures {
         output::write_all(dir, &html::figures(&input))?;
     }
     if let Some(report) = outputs.report {
         report.fill(html::render(&input).as_bytes())?;
     }
+    drop(moved);
     match args.format {
         Format::Csv => print(&csv::comparison(&comparison)),
         _ => print(&(table::render(&comparison, terminal::width()) + "\n" + &written(args))),

@@ -11,6 +11,7 @@ use tiltyard_runner::grouping::By;
 use tiltyard_runner::kernel_results::{KernelResults, Subject};
 use tiltyard_runner::kernel_runs::Recorded;
 use tiltyard_runner::origin::KernelResult;
+use tiltyard_runner::temporary;
 use tiltyard_runner::window;
 use tiltyard_trace::About;
 
@@ -68,6 +69,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
         host_cpus: shared.host_cpus,
     };
     let results = KernelResults::new(subject, &report, &recorded);
+    let moved = temporary::undisturbed();
     if let Some(dir) = outputs.tables {
         dir.finish(tables)?;
     }
@@ -77,6 +79,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
     if let Some(out) = outputs.out {
         out.fill(results.json().as_bytes())?;
     }
+    drop(moved);
     match args.format {
         Format::Table => print(&(kernel_page::page(&results) + &written(args))),
         Format::Json => print(&results.json()),

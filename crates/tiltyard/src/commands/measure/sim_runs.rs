@@ -9,6 +9,7 @@ use tiltyard_runner::event_files::EventFile;
 use tiltyard_runner::grouping::By;
 use tiltyard_runner::origin::{SimResult, SimShared};
 use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
+use tiltyard_runner::temporary;
 use tiltyard_runner::window;
 use tiltyard_tables::RunFiles;
 use tiltyard_trace::About;
@@ -65,6 +66,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
         failed: &[],
     };
     let comparison = results.comparison();
+    let moved = temporary::undisturbed();
     if let Some(tables) = outputs.tables {
         tables.finish(all.files)?;
     }
@@ -72,6 +74,7 @@ pub fn run(args: &Args, mut files: Vec<EventFile>, mut outputs: Outputs) -> Resu
     if let Some(out) = outputs.out {
         out.fill(results.json(&comparison).as_bytes())?;
     }
+    drop(moved);
     match args.format {
         Format::Json => print(&results.json(&comparison)),
         Format::Csv => print(&csv::comparison(&comparison)),
