@@ -15,10 +15,11 @@ const SMALL: i64 = 100_000;
 /// From this part of all preemptions on, those by a higher class are mentioned.
 const MENTIONED: f64 = 0.1;
 
-/// Kinds of facts about a scheduler's runs, those that say most first. Counts and times are medians over the runs,
-/// ranges of probes span them all.
-const KINDS: [fn(&[Summary]) -> Option<String>; 6] =
-    [starvation, never_ran, stopped, preemptions, probes, causes];
+/// A kind of fact about a scheduler's runs. Counts and times are medians over the runs, ranges of probes span them all.
+type Kind = fn(&[Summary]) -> Option<String>;
+
+/// Those that say most first.
+const KINDS: [Kind; 6] = [starvation, never_ran, stopped, preemptions, probes, causes];
 
 /// Facts about the runs of schedulers: all of a single one in one sentence; of several a sentence for each kind, so that
 /// what is compared stands together.
@@ -40,10 +41,7 @@ pub fn why(runs: &[(String, Vec<Summary>)]) -> Vec<String> {
 }
 
 /// One kind of facts for all schedulers; those of which the same is true are named together.
-fn side_by_side(
-    kind: fn(&[Summary]) -> Option<String>,
-    runs: &[(String, Vec<Summary>)],
-) -> Option<String> {
+fn side_by_side(kind: Kind, runs: &[(String, Vec<Summary>)]) -> Option<String> {
     let mut facts: Vec<(String, Vec<&str>)> = Vec::new();
     for (scheduler, runs) in runs {
         let Some(fact) = kind(runs) else { continue };
