@@ -118,8 +118,8 @@ static __always_inline void place_idle(struct sd_cpu *c, struct sd_task *t)
  * from SD. presets.toml names it. */
 u64 nr_hurried;
 
-/* Has the rotation gone on for too long? Its begin may be ahead of the clock, which is set once the
- * next task is chosen. */
+/* Has the rotation gone on for too long? It may have begun ahead of the clock, which is set once
+ * the next task is chosen. */
 static __always_inline bool rotation_is_late(const struct sd_cpu *c)
 {
 	return rotation_limit_ms &&

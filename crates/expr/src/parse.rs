@@ -8,7 +8,7 @@ use crate::{Compare, ExprError, Function, Node, Operation, error};
 
 /// Deeper nesting is rejected: the parser is recursive.
 const MAX_DEPTH: usize = 64;
-/// So are trees: `1 + 1 + 1` is one that is as deep as it is long.
+/// So is what evaluates the tree, and that of `1 + 1 + 1` is as deep as the text is long.
 const MAX_TOKENS: usize = 2048;
 
 /// The tree of `text`, and the names in it.

@@ -113,7 +113,7 @@ fn why_says_only_what_was_measured() {
     );
 }
 
-/// One scheduler has nothing to stand beside.
+/// A single scheduler has nothing to be compared with.
 #[test]
 fn why_of_one_scheduler_is_one_sentence() {
     let got = compare(&[("unfair".to_owned(), vec![run(200, 10)])]);
