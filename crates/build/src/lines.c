@@ -196,6 +196,15 @@ KEEPS_REGISTERS void tilt_write_own(u64 line)
 	write_line(&tilt_lines.own, line);
 }
 
+/* The engine is about to access a word of one line for the code. */
+void tilt_touch_word(u64 address, u64 how)
+{
+	u64 line = address / LINE_BYTES;
+
+	if (!is_here(line, how))
+		tilt_fetch_line(line, how);
+}
+
 /* The code is about to access memory. */
 void tilt_touch_lines(u64 address, u64 bytes, u64 how)
 {

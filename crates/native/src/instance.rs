@@ -71,8 +71,8 @@ pub enum LoadError {
 
 type Call = unsafe extern "C" fn(*const c_void, u64, u64, u64, *mut u64) -> c_int;
 
-/// tilt_touch_lines: address, bytes, how.
-type Touch = unsafe extern "C" fn(u64, u64, u64);
+/// tilt_touch_word: address, how.
+type Touch = unsafe extern "C" fn(u64, u64);
 
 /// One scheduler in one simulated machine: its globals are its own. One thread at a time may use it, any thread.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Instance {
                 std::mem::transmute::<*mut u8, unsafe extern "C" fn(c_int) -> !>(at(
                     "tilt_unwind",
                 )?),
-                std::mem::transmute::<*mut u8, Touch>(at("tilt_touch_lines")?),
+                std::mem::transmute::<*mut u8, Touch>(at("tilt_touch_word")?),
             )
         };
         let instance = Instance {
@@ -252,13 +252,13 @@ impl Instance {
         self.lines
     }
 
-    /// Looks up an access in [`Instance::line_table`], as the code does for its own accesses.
+    /// Looks up an access to a word of one line in [`Instance::line_table`], as the code does for its own accesses.
     ///
     /// # Safety
     /// Called by what the scheduler's code has called, which holds no reference to the engine.
-    pub unsafe fn touch(&self, address: u64, bytes: u64, how: u64) {
+    pub unsafe fn touch(&self, address: u64, how: u64) {
         // SAFETY: the runtime's own function.
-        unsafe { (self.touch)(address, bytes, how) }
+        unsafe { (self.touch)(address, how) }
     }
 
     /// How long the code has waited for lines since [`Instance::forget_waits`].

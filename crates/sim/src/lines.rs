@@ -164,7 +164,7 @@ mod tests {
                 (*caches).lines.enter(core);
                 (*caches).instance.forget_waits();
                 let touch = &raw const (*caches).instance;
-                (*touch).touch(line * LINE_BYTES + 8, 8, how);
+                (*touch).touch(line * LINE_BYTES + 8, how);
                 (*caches).instance.waited_ns()
             }
         }

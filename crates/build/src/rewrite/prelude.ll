@@ -56,9 +56,10 @@ go:
 }
 
 ; An access of %bytes bytes, aligned to its size, in a variable; %how as in tilt_access. Indices count the words of
-; tilt_lines (lines.c): own variables start at 0, values of maps at 5; reserved 10, here 11, owner 12.
+; tilt_lines (lines.c): own variables start at 0, values of maps at 5; reserved 10, here 11, owner 12. What is the same
+; during a callback, which is all that a function can see, is "invariant", so that it may stay in a register.
 define internal void @tilt_touch_own(ptr %pointer, i64 %bytes, i64 %how) #0 {
-  %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
+  %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2), !invariant.load !{}
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
   %here = call i1 @tilt_is_here(ptr %all, i64 %line, i64 %how)
@@ -110,7 +111,7 @@ go:
 
 ; The same anywhere.
 define internal void @tilt_touch(ptr %pointer, i64 %bytes, i64 %how) #0 {
-  %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2)
+  %all = load ptr, ptr getelementptr (i64, ptr @tilt_lines, i64 2), !invariant.load !{}
   %address = ptrtoint ptr %pointer to i64
   %line = lshr i64 %address, 6
   %first = load i64, ptr @tilt_lines
@@ -140,13 +141,13 @@ define internal i1 @tilt_is_here(ptr %all, i64 %line, i64 %how) #0 {
   %is.write = icmp ne i64 %write, 0
   br i1 %is.write, label %store, label %load
 load:
-  %here = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 11)
+  %here = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 11), !invariant.load !{}
   %has = and i64 %holders, %here
   %is.here = icmp ne i64 %has, 0
   %likely.here = call i1 @llvm.expect.i1(i1 %is.here, i1 true)
   ret i1 %likely.here
 store:
-  %owner = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 12)
+  %owner = load i64, ptr getelementptr (i64, ptr @tilt_lines, i64 12), !invariant.load !{}
   %is.owner = icmp eq i64 %holders, %owner
   %likely.owner = call i1 @llvm.expect.i1(i1 %is.owner, i1 true)
   ret i1 %likely.owner

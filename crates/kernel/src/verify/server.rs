@@ -20,7 +20,7 @@ use tiltyard_model::Machine;
 pub const ARGUMENT: &str = "verify-server";
 
 /// Memory of the guest: the verifier's states of the largest schedulers fit several times.
-const MEMORY_MIB: u32 = 1024;
+const MEMORY_MIB: u32 = 2048;
 
 /// A guest may serve this long at most, s: a day.
 const LIFE_S: u64 = 24 * 3600;

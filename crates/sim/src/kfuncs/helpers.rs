@@ -322,7 +322,7 @@ extern "C" fn spin_lock(mut e: EnginePtr, lock: u64) {
     e.acquire(Sync::Spin(lock as usize));
     let instance = e.instance;
     // SAFETY: the engine is not used any more. The lock is a word of the scheduler's.
-    unsafe { instance.touch(lock, 4, how::WRITE | how::UPDATE) };
+    unsafe { instance.touch(lock, how::WRITE | how::UPDATE) };
 }
 
 extern "C" fn spin_unlock(mut e: EnginePtr, lock: u64) {
