@@ -7,18 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Folder, Request, Verdict, server, write_whole};
+use super::{Folder, MEMORY_MIB, Request, Verdict, server, write_whole};
 use crate::error::KernelError;
 use crate::{host, progress::Progress};
 
 /// How often it looks for the answer.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long an answer may take: a boot under emulation and the largest scheduler.
-const PATIENCE: Duration = Duration::from_secs(180);
-
-/// Memory without which no guest is tried, MiB.
-const MEMORY_MIB: u32 = 1024;
+/// How long an answer may take: a boot under emulation and the largest scheduler, which took 143 s on a busy host.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What the kernel of this version makes of an object. A guest that serves already answers within milliseconds; else a
 /// server is started, which goes on serving for `idle_s` after the last request.

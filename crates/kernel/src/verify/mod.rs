@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The verifier of a real kernel as a service: objects are loaded into a guest and dropped again.
 //!
-//! A guest takes seconds to boot and a verification milliseconds, so the guest is kept: whoever asks first starts a
+//! A guest takes seconds to boot and most verifications milliseconds, so the guest is kept: whoever asks first starts a
 //! server in the background ([`server`]), which boots one and ends, guest and files included, when nobody has asked for
 //! a while. In the guest, [`guest`] does the work. All of them speak in files of one folder, which the guest sees through
 //! its share of the host's files; only the guest's answers come another way, as lines of its output.
@@ -19,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use tiltyard_environment::Environment;
 
 use crate::protocol::Tunable;
+
+/// Memory of the guest, MiB: with half of it, the verifier's states of the largest shipped scheduler do not fit.
+const MEMORY_MIB: u32 = 2048;
 
 /// What is to be verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

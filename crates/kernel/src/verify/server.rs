@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use super::{Folder, guest, write_whole};
+use super::{Folder, MEMORY_MIB, guest, write_whole};
 use crate::error::KernelError;
 use crate::progress::Progress;
 use crate::protocol::RunOutcome;
@@ -18,9 +18,6 @@ use tiltyard_model::Machine;
 
 /// The hidden subcommand; its arguments are the folder, the kernel's version, and how long it waits for requests, s.
 pub const ARGUMENT: &str = "verify-server";
-
-/// Memory of the guest: the verifier's states of the largest schedulers fit several times.
-const MEMORY_MIB: u32 = 2048;
 
 /// A guest may serve this long at most, s: a day.
 const LIFE_S: u64 = 24 * 3600;

@@ -64,7 +64,7 @@ fn is_whole() -> bool {
 }
 
 /// One in so many of them for this purpose, or all.
-fn sampled(what: &str, names: Vec<String>, of: usize) -> Vec<String> {
+pub fn sampled(what: &str, names: Vec<String>, of: usize) -> Vec<String> {
     match is_whole() {
         true => names,
         false => sample::drawn(what, names, of),
@@ -72,7 +72,7 @@ fn sampled(what: &str, names: Vec<String>, of: usize) -> Vec<String> {
 }
 
 /// Folders that hold a source of their own name.
-fn schedulers() -> Vec<String> {
+pub fn schedulers() -> Vec<String> {
     let folders = std::fs::read_dir(root().join("schedulers")).unwrap();
     let names = folders.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names

@@ -2,6 +2,7 @@
 //! Mistakes that only a kernel's verifier refuses: `--verify` names them with their line, from one guest that stays and
 //! then goes without leaving anything. Says so and passes where no guest can be booted.
 
+use super::gates;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -143,6 +144,10 @@ fn only_a_verifier_refuses_them() {
         assert!(error.contains(&format!("\n    {line}\n")), "{error}");
     }
     assert_eq!(verifier.run(&["--verify"]).status.code(), Some(5));
+    for shipped in gates::sampled("verify server", gates::schedulers(), 11) {
+        let good = verifier.tiltyard(&["build", "--verify", &shipped]);
+        assert!(good.status.success(), "{shipped}: {}", said(&good));
+    }
     leaves_nothing();
 }
 
