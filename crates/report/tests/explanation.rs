@@ -231,12 +231,46 @@ fn the_waterfall_falls_from_one_value_to_the_other() {
         assert!(close, "{left} to {right}, not {} to {}", x(from), x(to));
     }
     assert!(svg.contains("<style>") && !svg.contains("NaN"));
-    for (class, goes) in [("s3", "lowers"), ("s4", "raises")] {
-        let key = svg
-            .split(&format!("<rect class=\"meaning {class}\""))
-            .nth(1);
-        let text = key.unwrap().lines().next().unwrap();
-        assert!(text.contains(&format!(">{goes} the value<")), "{text}");
+}
+
+/// Preemption takes 300 from the value, and noise adds 50.
+#[test]
+fn the_waterfalls_colours_say_what_is_worse() {
+    for (better, preemption, worse, good) in [
+        (
+            Better::Higher,
+            "s3",
+            "lowers the value: worse",
+            "raises the value: better",
+        ),
+        (
+            Better::Lower,
+            "s4",
+            "raises the value: worse",
+            "lowers the value: better",
+        ),
+        (
+            Better::Neither,
+            "s3",
+            "lowers the value",
+            "raises the value",
+        ),
+    ] {
+        let of = Explanation { better, ..sample() };
+        let [(_, svg)] = explanation_figures(&of).try_into().unwrap();
+        let after = |mark: &str| {
+            let line = svg.lines().find_map(|line| line.split_once(mark));
+            line.map(|(_, rest)| rest.to_owned()).expect(mark)
+        };
+        let bar = after(">preemption</text>");
+        assert!(
+            bar.starts_with(&format!("<rect class=\"{preemption}\"")),
+            "{bar}"
+        );
+        for (class, meaning) in [("s3", worse), ("s4", good)] {
+            let key = after(&format!("<rect class=\"meaning {class}\""));
+            assert!(key.contains(&format!(">{meaning}<")), "{key}");
+        }
     }
 }
 

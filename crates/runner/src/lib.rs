@@ -34,7 +34,7 @@
 //! * Evaluations of many runs: contests between schedulers ([`campaign`]), claims ([`reproduce`]), causes of a difference between schedulers ([`explain`]), and the
 //!   difference between the arenas ([`calibration`], [`fidelity`]). [`lesson`] makes pages for teaching. [`comparison`] puts two results beside each other.
 //! * What users type: [`duration`] reads times, [`window`] the part of a run that a timeline shows, [`grouping`] the rows of a
-//!   comparison; [`nearest`] finds the known name that is closest to a wrong one; [`shell`] writes commands with shell quoting.
+//!   comparison; [`nearest`] finds the known name that is closest to a wrong one; [`source`] names places in files; [`shell`] writes commands with shell quoting.
 //! * What users must know of simulated runs: [`sim_error`] says how one failed, [`user_space`] what a scheduler's user-space
 //!   half would have done.
 //! * Files: [`output`] writes them completely or not at all, [`temporary`] removes those of work that fails, `in_use` keeps
@@ -79,6 +79,7 @@ pub mod shell;
 pub mod sim_error;
 pub mod sim_results;
 pub mod simulation;
+pub mod source;
 pub mod stuck;
 pub mod tables;
 pub mod temporary;

@@ -52,7 +52,7 @@ pub fn hint_of_listed(typed: &str, known: &[String], what: &str) -> String {
 }
 
 /// `did you mean X?`, if a name may be intended.
-fn question(typed: &str, known: &[String]) -> Option<String> {
+pub fn question(typed: &str, known: &[String]) -> Option<String> {
     let begin: Vec<&str> = known
         .iter()
         .map(String::as_str)

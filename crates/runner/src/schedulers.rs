@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tiltyard_environment::Environment;
-use tiltyard_misspelt::toml_line;
 
 use crate::Error;
-use crate::data;
-use crate::{in_use, nearest};
+use crate::source::Source;
+use crate::{data, in_use, nearest};
 
 /// One scheduler as requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,11 +232,8 @@ fn read_file(file: &Path) -> Result<PresetFile, Error> {
         let line = format!("{}: {}", data::shown(file), data::no_file(file));
         return Err(Error::input(line));
     }
-    toml::from_str(&data::read(file)?).map_err(|e| {
-        let what = toml_line(&e);
-        let help = "write [PRESET], description = \"...\", set = { tunable = value }";
-        Error::input(format!("{}: {what}; {help}", data::shown(file)))
-    })
+    let help = "write [PRESET], description = \"...\", set = { tunable = value }";
+    Source::read(file)?.toml(help)
 }
 
 /// What the file beside a source says of all its presets.
@@ -591,6 +587,12 @@ mod tests {
         write("[mechanisms.stealing]\ndescription = \"d\"\nset = { steal = \"no\" }\n");
         let failure = choose(argument).unwrap_err().to_string();
         assert!(failure.contains("[mechanisms.stealing] steal"), "{failure}");
+        write("[mechanisms.stealing]\ndescription = \"d\"\nsets = { steal = false }\n");
+        let failure = choose(argument).unwrap_err().to_string();
+        assert!(
+            failure.contains("presets.toml:3: unknown field `sets`"),
+            "{failure}"
+        );
         let presets = folder.path().join("presets.toml");
         std::fs::remove_file(&presets).unwrap();
         assert_eq!(choose(argument).unwrap().mechanisms, []);

@@ -183,16 +183,26 @@ fn a_name_that_the_kernel_refuses() {
 
 #[test]
 fn init_returns_an_error() {
-    let exit = break_by("BREAK=INIT_ERROR")
-        .expect("an orderly end")
-        .outcome
-        .exit;
-    assert_eq!(exit.kind, ExitKind::Error);
-    assert!(
-        exit.message.contains("ops.init() failed (-28)"),
-        "{}",
-        exit.message
-    );
+    for (mistake, wanted) in [
+        ("INIT_ERROR", "(-28), ENOSPC"),
+        (
+            "SAME_DSQ",
+            "(-17), EEXIST; scx_bpf_create_dsq(0x0, -1): a DSQ has this id already",
+        ),
+        (
+            "NO_NODE",
+            "(-22), EINVAL; scx_bpf_create_dsq(0x0, 7): no node 7; there are 1, or -1 for any",
+        ),
+        (
+            "BUILTIN_DSQ",
+            "(-22), EINVAL; scx_bpf_create_dsq(0x8000000000000001, -1): ids with bit 63 are of built-in DSQs",
+        ),
+    ] {
+        let run = break_by(&format!("BREAK={mistake}")).expect("an orderly end");
+        let exit = run.outcome.exit;
+        assert_eq!(exit.kind, ExitKind::Error);
+        assert_eq!(exit.message, format!("ops.init() failed {wanted}"));
+    }
 }
 
 #[test]

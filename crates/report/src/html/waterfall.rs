@@ -3,6 +3,7 @@
 
 use super::markup::{Figure, Table, escape};
 use crate::explanation::{Amount, Explanation};
+use tiltyard_measure::Better;
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 190.0;
@@ -18,6 +19,17 @@ struct Step {
     from: f64,
     to: f64,
     text: String,
+}
+
+/// Classes of the changes; where neither direction is better, of those that lower and raise the value.
+const WORSE: &str = "s3";
+const BETTER: &str = "s4";
+
+fn is_worse(better: Better, change: f64) -> bool {
+    match better {
+        Better::Lower => change > 0.0,
+        Better::Higher | Better::Neither => change < 0.0,
+    }
 }
 
 /// The values of the schedulers at both ends, the shares between them, the remainder last.
@@ -36,7 +48,11 @@ fn steps(of: &Explanation) -> Vec<Step> {
         let value = cause.share.value;
         steps.push(Step {
             label: cause.name.clone(),
-            class: if value < 0.0 { "s3" } else { "s4" },
+            class: if is_worse(of.better, value) {
+                WORSE
+            } else {
+                BETTER
+            },
             from: at,
             to: at + value,
             text: share_text(of, &cause.share),
@@ -110,27 +126,32 @@ pub fn svg(of: &Explanation) -> String {
             );
         }
     }
-    svg += &legend(&steps);
+    svg += &legend(&steps, of.better);
     svg + "</svg>\n"
 }
 
 /// The legend below the diagram: what the colours of mechanisms mean.
-fn legend(steps: &[Step]) -> String {
+fn legend(steps: &[Step], better: Better) -> String {
+    let [worse, good] = match better {
+        Better::Higher => ["lowers the value: worse", "raises the value: better"],
+        Better::Lower => ["raises the value: worse", "lowers the value: better"],
+        Better::Neither => ["lowers the value", "raises the value"],
+    };
     let middle = TOP + (steps.len() as f64 + 0.5) * ROW;
     let mut left = LEFT;
     let mut legend = String::new();
-    for (class, goes) in [("s3", "lowers"), ("s4", "raises")] {
+    for (class, meaning) in [(WORSE, worse), (BETTER, good)] {
         if !steps.iter().any(|step| step.class == class) {
             continue;
         }
         legend += &format!(
             "<rect class=\"meaning {class}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\"/>\
-             <text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{goes} the value</text>\n",
+             <text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{meaning}</text>\n",
             middle - 5.0,
             left + 16.0,
             middle + 4.0,
         );
-        left += BARS / 3.0;
+        left += BARS / 2.0;
     }
     legend
 }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tiltyard_claims::absent;
 use tiltyard_measure::{Amount, Better, Unit};
-use tiltyard_misspelt::toml_line;
 use toml::Spanned;
 
 use super::plan::Size;
-use super::{Campaign, Discipline, Metric, Named, STARVED_AFTER_NS, Source, SqlUnit};
+use super::{Campaign, Discipline, Metric, Named, STARVED_AFTER_NS, SqlUnit};
 use crate::Error;
+use crate::source::Source;
 use crate::{data, duration, in_use, machines, nearest, schedulers, workloads};
 
 /// The fewest seeds that give a 95 % interval.
@@ -94,20 +94,13 @@ pub fn path(argument: &str) -> Result<PathBuf, Error> {
 
 /// Reads and checks a campaign, all that can be checked without a run or a build.
 pub fn read(path: &Path) -> Result<Campaign, Error> {
-    let source = Source {
-        text: data::read(path)?,
-        file: data::shown(path),
-    };
+    let source = Source::read(path)?;
     in_use::is_read(path);
     parse(source)
 }
 
 fn parse(source: Source) -> Result<Campaign, Error> {
-    let file: File = toml::from_str(&source.text).map_err(|error| {
-        let what = toml_line(&error);
-        let help = "docs/reference/campaign-files.md explains all keys";
-        source.fault(error.span().unwrap_or(0..0), &what, help)
-    })?;
+    let file: File = source.toml("docs/reference/campaign-files.md explains all keys")?;
     let seeds = match &file.seeds {
         None => SEEDS,
         Some(seeds) if (1..=MOST_SEEDS).contains(seeds.get_ref()) => *seeds.get_ref(),

@@ -26,8 +26,7 @@ use std::ops::Range;
 
 use tiltyard_measure::{Amount, Better, Unit};
 
-use crate::Error;
-use crate::error::{InputFault, SourceSpan};
+use crate::source::Source;
 
 /// What is run, and what decides.
 #[derive(Clone, Debug)]
@@ -145,36 +144,3 @@ pub struct SqlUnit {
 
 /// Tasks that wait longer than this are starved, unless the file says otherwise: the bound that `run` counts by.
 pub const STARVED_AFTER_NS: u64 = tiltyard_measure::RecorderSpec::STARVATION_NS;
-
-/// A text and the file that it is from.
-#[derive(Clone, Debug, Default)]
-pub struct Source {
-    /// As shown to users; empty: there is no file.
-    pub file: String,
-    /// All of it.
-    pub text: String,
-}
-
-impl Source {
-    /// The error of what is at these bytes: what is wrong, and the way out.
-    fn fault(&self, span: Range<usize>, what: &str, help: &str) -> Error {
-        let line = self.text[..span.start.min(self.text.len())]
-            .matches('\n')
-            .count()
-            + 1;
-        let remedy = match help {
-            "" => String::new(),
-            help => format!("; {help}"),
-        };
-        Error::Input(vec![InputFault {
-            line: format!("{}:{line}: {what}{remedy}", self.file),
-            span: Some(Box::new(SourceSpan {
-                file: self.file.clone(),
-                text: self.text.clone(),
-                span,
-                what: what.to_owned(),
-                help: help.to_owned(),
-            })),
-        }])
-    }
-}

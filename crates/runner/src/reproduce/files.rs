@@ -102,14 +102,18 @@ pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
 fn unknown(pattern: &str, all: &[(&Experiment, &Claim)]) -> Error {
     let roots = all.iter().flat_map(|(e, c)| [c.source(), e.id.as_str()]);
     let roots: BTreeSet<&str> = roots.collect();
-    let parts = all.iter().flat_map(|(_, c)| [c.id.as_str(), c.section()]);
-    let hint = match nearest::nearest(pattern, parts.chain(roots.iter().copied())) {
-        Some(name) => format!("did you mean {name}?"),
-        None => {
-            let roots: Vec<&str> = roots.into_iter().collect();
-            format!("there are {} and their parts", roots.join(", "))
-        }
+    let sections = all.iter().map(|(_, c)| c.section());
+    let groups: BTreeSet<&str> = roots.iter().copied().chain(sections).collect();
+    let claims = all.iter().map(|(_, c)| c.id.as_str());
+    let names: BTreeSet<&str> = claims.chain(groups.iter().copied()).collect();
+    let ask = |known: BTreeSet<&str>| {
+        let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
+        nearest::question(pattern, &known)
     };
+    let hint = ask(names).or_else(|| ask(groups)).unwrap_or_else(|| {
+        let roots: Vec<&str> = roots.into_iter().collect();
+        format!("there are {} and their parts", roots.join(", "))
+    });
     Error::Request(format!(
         "{pattern}: no claim, source or experiment of this name; {hint}"
     ))

@@ -17,7 +17,9 @@ impl Engine<'_> {
         self.exec_cpu = self.ext.plan.attach_on.unwrap_or(0);
         let error = self.call_op(Op::Init, &[], TaskId::IDLE, None) as i32;
         if error != 0 {
-            return self.ext_error(format!("ops.init() failed ({error}){}", errno_name(error)));
+            let why = self.refused(error);
+            let name = errno_name(error);
+            return self.ext_error(format!("ops.init() failed ({error}){name}{why}"));
         }
         if let Some(why) = self.ext.invalid_ops() {
             return self.ext_error(why.to_owned());
@@ -91,6 +93,14 @@ impl Engine<'_> {
             self.ext_error(format!("ops.init_task() set task->scx.disallow for {label} during fork or without a fair class"));
         }
         0
+    }
+
+    /// The kernel function that returned this errno last, if one did; as a rule the callback passes it on.
+    fn refused(&self, error: i32) -> String {
+        match &self.ext.refusal {
+            Some((same, what)) if *same == i64::from(error) => format!("; {what}"),
+            _ => String::new(),
+        }
     }
 
     /// A scheduler without room for another task supports as many as it accepted.

@@ -27,7 +27,7 @@ use exit::Exit;
 use flags::*;
 use idle::IdleMasks;
 use ops::{Context, OpTable};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use tiltyard_environment::Plan;
 use tiltyard_native::Instance;
 use wait::Standstill;
@@ -80,6 +80,8 @@ pub struct Ext {
     pub spin_locks: Locks,
     /// Address of the one that the current callback holds; 0: none.
     pub held_spin_lock: u64,
+    /// What a kernel function refused last, and its errno: a callback may fail with it.
+    pub refusal: Option<(i64, String)>,
     /// What the current callback has not paid for yet: instructions from this number on, and the time of kernel functions.
     pub paid_insns: u64,
     pub kfunc_ns: u64,
@@ -89,6 +91,8 @@ pub struct Ext {
 #[derive(Debug, Default)]
 pub struct UserDsqs {
     slots: Vec<Option<Dsq>>,
+    /// Slots without a DSQ.
+    free: BTreeSet<u32>,
     by_id: HashMap<u64, u32, BuildIdHasher>,
     last: Option<(u64, u32)>,
 }
@@ -131,19 +135,19 @@ impl UserDsqs {
         if self.by_id.contains_key(&id) {
             return None;
         }
-        let free = self.slots.iter().position(Option::is_none);
-        let slot = free.unwrap_or_else(|| {
+        let slot = self.free.pop_first().unwrap_or_else(|| {
             self.slots.push(None);
-            self.slots.len() - 1
+            self.slots.len() as u32 - 1
         });
-        self.slots[slot] = Some(Dsq::new(id));
-        self.by_id.insert(id, slot as u32);
+        self.slots[slot as usize] = Some(Dsq::new(id));
+        self.by_id.insert(id, slot);
         Some(())
     }
 
     pub fn destroy(&mut self, id: u64) {
         if let Some(slot) = self.by_id.remove(&id) {
             self.slots[slot as usize] = None;
+            self.free.insert(slot);
             self.last = None;
         }
     }
@@ -253,6 +257,7 @@ impl Ext {
             waits_for_locks: setup.machine.lock_waits && setup.machine.cpus.len() > 1,
             spin_locks: Locks::default(),
             held_spin_lock: 0,
+            refusal: None,
             paid_insns: 0,
             kfunc_ns: 0,
             // After `bpf`, which gives the instance the memory of maps.

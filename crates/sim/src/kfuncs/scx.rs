@@ -228,11 +228,20 @@ extern "C" fn scx_bpf_create_dsq(mut e: EnginePtr, dsq_id: u64, node: u64) -> i6
     if !e.require_context(IN_UNLOCKED, "scx_bpf_create_dsq") {
         return EINVAL;
     }
-    let node = node as i32;
-    if dsq_id & DSQ_BUILTIN != 0 || node < -1 || node >= e.topology.nr_nodes as i32 {
-        return EINVAL;
-    }
-    e.ext.dsqs.create(dsq_id).map_or(EEXIST, |()| 0)
+    let (node, nr_nodes) = (node as i32, e.topology.nr_nodes);
+    let (error, why) = if dsq_id & DSQ_BUILTIN != 0 {
+        (EINVAL, "ids with bit 63 are of built-in DSQs".to_owned())
+    } else if node < -1 || node >= nr_nodes as i32 {
+        let why = format!("no node {node}; there are {nr_nodes}, or -1 for any");
+        (EINVAL, why)
+    } else if e.ext.dsqs.create(dsq_id).is_none() {
+        (EEXIST, "a DSQ has this id already".to_owned())
+    } else {
+        return 0;
+    };
+    let refusal = format!("scx_bpf_create_dsq({dsq_id:#x}, {node}): {why}");
+    e.ext.refusal = Some((error, refusal));
+    error
 }
 
 extern "C" fn scx_bpf_destroy_dsq(mut e: EnginePtr, dsq_id: u64) {

@@ -46,6 +46,9 @@ UEI_DEFINE(uei);
 #define LOSES_ONE	44
 #define KEEPS_ONE	45
 #define KEEPS_FOR_LATER 46
+#define SAME_DSQ	47
+#define NO_NODE		48
+#define BUILTIN_DSQ	49
 
 #define SHARED_DSQ	0
 
@@ -287,6 +290,12 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(broken_init)
 	sum = cpu_llc_id[far % 4];
 #elif BREAK == IDLE_FLAGS
 	scx_bpf_exit(scx_bpf_cpu_rq(0)->curr->flags, "");
+#elif BREAK == SAME_DSQ
+	scx_bpf_create_dsq(SHARED_DSQ, -1);
+#elif BREAK == NO_NODE
+	return scx_bpf_create_dsq(SHARED_DSQ, 7);
+#elif BREAK == BUILTIN_DSQ
+	return scx_bpf_create_dsq(SCX_DSQ_GLOBAL, -1);
 #endif
 	return scx_bpf_create_dsq(SHARED_DSQ, -1);
 }

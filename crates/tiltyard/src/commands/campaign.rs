@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use tiltyard_report::{html, standings};
 use tiltyard_runner::campaign::{
-    self, Account, Campaign, Discipline, How, Named, Outcomes, Plan, Repeat, Shard, Source, Summed,
+    self, Account, Campaign, Discipline, How, Named, Outcomes, Plan, Repeat, Shard, Summed,
 };
 use tiltyard_runner::output::{self, Folder, Output};
 use tiltyard_runner::reproduce::Cache;
+use tiltyard_runner::source::Source;
 use tiltyard_runner::temporary;
 use tiltyard_runner::{Error, duration, machines, schedulers, shell, workloads};
 use tiltyard_workload::Workload;

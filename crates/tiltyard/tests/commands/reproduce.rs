@@ -279,12 +279,15 @@ fn what_does_not_exist_is_named_with_its_file() {
 
 #[test]
 fn a_name_of_no_claim_gets_a_short_way_out() {
-    let bench = Bench::new(&[("s.hogs.two", "fifo.hogs_n1 == 1")]);
-    bench.refuses(
-        &["s.hogs.tow"],
-        2,
-        &["s.hogs.tow", "did you mean s.hogs.two?"],
-    );
+    let check = "fifo.hogs_n1 == 1";
+    let bench = Bench::new(&[("s.hogs.two", check), ("s.hogs.three-of-nice-19", check)]);
+    for (typed, meant) in [
+        ("s.hogs.tow", "did you mean s.hogs.two?"),
+        ("s.hogs.three", "did you mean s.hogs.three-of-nice-19?"),
+        ("nice-19", "did you mean s.hogs.three-of-nice-19?"),
+    ] {
+        bench.refuses(&[typed], 2, &[typed, meant]);
+    }
     bench.refuses(
         &["zebra*"],
         2,
