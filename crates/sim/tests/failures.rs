@@ -182,6 +182,19 @@ fn a_name_that_the_kernel_refuses() {
 }
 
 #[test]
+fn a_kind_of_map_that_is_missing_is_no_failure_of_the_scheduler() {
+    match break_by("BREAK=ARENA") {
+        Err(RunError::NotModelled(what)) => {
+            assert!(
+                what.starts_with("map 'arena': BPF_MAP_TYPE_ARENA"),
+                "{what}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn init_returns_an_error() {
     for (mistake, wanted) in [
         ("INIT_ERROR", "(-28), ENOSPC"),

@@ -3,7 +3,7 @@
 
 use crate::bpf::cpumask::{CpuMask, CpuSet, Cpumasks};
 use crate::bpf::format::HostMemory;
-use crate::bpf::maps::{MapId, MapSet};
+use crate::bpf::maps::{MapError, MapId, MapSet};
 use crate::bpf::prandom::Prandom;
 use crate::bpf::rng::Streams;
 use crate::bpf::timers::{Arming, Timers};
@@ -41,8 +41,10 @@ impl Bpf {
     pub fn new(setup: &Setup, instance: &Instance, topology: &Topology) -> Result<Bpf, RunError> {
         let nr_cpus = topology.online.nr_cpus();
         let decls = &setup.object.maps;
-        let mut maps =
-            MapSet::new(decls, nr_cpus as usize).map_err(|e| RunError::Scheduler(e.to_string()))?;
+        let mut maps = MapSet::new(decls, nr_cpus as usize).map_err(|error| match error {
+            MapError::Unsupported { .. } => RunError::NotModelled(error.to_string()),
+            _ => RunError::Scheduler(error.to_string()),
+        })?;
         instance.set_map_memory(maps.memory());
         // What inner maps are like has no variable.
         let of_variables = decls.iter().enumerate();

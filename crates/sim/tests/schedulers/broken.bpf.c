@@ -49,6 +49,7 @@ UEI_DEFINE(uei);
 #define SAME_DSQ	47
 #define NO_NODE		48
 #define BUILTIN_DSQ	49
+#define ARENA		50
 
 #define SHARED_DSQ	0
 
@@ -72,6 +73,14 @@ static void insert_kept(void)
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
 	bpf_task_release(p);
 }
+#endif
+
+#if BREAK == ARENA
+struct {
+	__uint(type, BPF_MAP_TYPE_ARENA);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+} arena SEC(".maps");
 #endif
 
 #if BREAK == FEW_CPUS
@@ -290,6 +299,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(broken_init)
 	sum = cpu_llc_id[far % 4];
 #elif BREAK == IDLE_FLAGS
 	scx_bpf_exit(scx_bpf_cpu_rq(0)->curr->flags, "");
+#elif BREAK == ARENA
+	sum = !bpf_map_lookup_elem(&arena, (void *)&far);
 #elif BREAK == SAME_DSQ
 	scx_bpf_create_dsq(SHARED_DSQ, -1);
 #elif BREAK == NO_NODE
