@@ -57,7 +57,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let default = global
             .default
             .map_or("array".to_owned(), |d| format!("default {d}"));
-        page += &format!("tunable   {name}: {default}\n");
+        // By the preset of this name, or after a colon.
+        let set = choice.tunables.iter().find(|(tunable, _)| tunable == name);
+        let set = set.map_or(String::new(), |(_, value)| format!(", set to {value}"));
+        page += &format!("tunable   {name}: {default}{set}\n");
     }
     page += &format!("kernel    {}\n", bpf.path.display());
     let native = match &args.native {

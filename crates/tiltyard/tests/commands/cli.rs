@@ -591,11 +591,11 @@ fn a_workload_that_locks_itself_up_is_a_workload_error() {
 
 #[test]
 fn build_tells_ops_tunables_and_objects() {
-    let lines = contains("slice_ms: default 20")
+    let lines = contains("slice_ms: default 20, set to 7\n")
         .and(contains("select_cpu"))
         .and(contains(".bpf.o"));
     tiltyard()
-        .args(["build", "fifo"])
+        .args(["build", "fifo:slice_ms=7"])
         .assert()
         .success()
         .stdout(lines);
