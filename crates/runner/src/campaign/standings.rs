@@ -485,6 +485,7 @@ mod tests {
             group: "ui".to_owned(),
             name: "longest_wait_us".to_owned(),
             metric: "longest_wait_us".to_owned(),
+            class: None,
             unit: Unit::TimeNs,
             better: Better::Lower,
             headline: false,
