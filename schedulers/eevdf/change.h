@@ -57,7 +57,7 @@ static __noinline void reweight(u32 q, u32 i, u64 weight, u64 now_ns)
 
 /* Entity i, delayed, is wanted again. If it has come to be owed something meanwhile, that is
  * forgotten. */
-static __noinline void undelay(u32 q, u32 i)
+static __always_inline void undelay(u32 q, u32 i)
 {
 	struct fair_entity *e = entity(i);
 	struct fair_queue *cfs_rq = queue(q);
@@ -68,6 +68,7 @@ static __noinline void undelay(u32 q, u32 i)
 	store_lag(q, i);
 	if (e->turn.lag <= 0)
 		return;
+	set_aside(q, i);
 	WRITE_ONCE(cfs_rq->nr_running, cfs_rq->nr_running - 1);
 	uncount(q, i);
 	e->turn.lag = 0;

@@ -112,10 +112,10 @@ static __always_inline bool join_step(struct climb *c, u64 now_ns)
 
 		c->weight = weight_now(at);
 		c->moving = false;
-		if (wanted || has_news(at, c->weight, c->slice_ns))
-			set_aside(q, at);
 		if (wanted)
 			undelay(q, at);
+		if (has_news(at, c->weight, c->slice_ns))
+			set_aside(q, at);
 		update_above(q, at, c->weight, c->slice_ns, now_ns);
 	}
 	go_up(c);
@@ -145,8 +145,7 @@ static __always_inline void count_runnable(u32 i, u64 now_ns)
 	WRITE_ONCE(cs->nr_tasks, cs->nr_tasks + 1);
 	if (cs->nr_tasks >= 2 && !READ_ONCE(overload))
 		WRITE_ONCE(overload, true);
-	list_task(cs, i);
-	list_task_last(cs, i);
+	append_task(cs, i);
 }
 
 static __always_inline void enqueue_task(u32 i, u64 now_ns, bool wakeup)
@@ -177,7 +176,6 @@ static __noinline void rejoin_task(u32 i, u64 now_ns)
 
 	if (!entity(i)->turn.delayed)
 		return;
-	set_aside(q, i);
 	undelay(q, i);
 	update_load(i, now_ns);
 	put_back(q, i);

@@ -68,7 +68,7 @@ static __noinline void store_lag(u32 q, u32 i)
 
 /* min_vruntime follows the smallest vruntime in the queue and never goes back; sums are counted
  * from it. */
-static __noinline void update_min_vruntime(u32 q)
+static __always_inline void update_min_vruntime(u32 q)
 {
 	struct fair_queue *cfs_rq = queue(q);
 	u32 curr = cfs_rq->curr ?: cfs_rq->turns.aside, aside = cfs_rq->turns.aside;
@@ -110,7 +110,7 @@ static __always_inline void uncount(u32 q, u32 i)
 /* Entity i, if it waits, is out of the tree while its place changes; put_back() ends that. */
 static __always_inline void set_aside(u32 q, u32 i)
 {
-	if (!entity(i)->waiting)
+	if (!entity(i)->waiting || queue(q)->turns.aside == i)
 		return;
 	tree_remove(&queue(q)->waiting, i);
 	queue(q)->turns.aside = i;
@@ -328,7 +328,7 @@ static __always_inline u32 pick_entity(u32 q)
 {
 	u32 next = queue(q)->next;
 
-	if (pick_buddy && next && is_eligible(q, next))
+	if (pick_buddy && next && (queue(q)->nr_running == 1 || is_eligible(q, next)))
 		return next;
 	return earliest_eligible(q, true);
 }

@@ -112,49 +112,79 @@ static __always_inline bool stays_elsewhere(struct task_struct *p, u32 i, u64 en
 	       bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* The task is ours until it is dispatched, or dequeued below. */
-void BPF_STRUCT_OPS(fair_enqueue, struct task_struct *p, u64 enq_flags)
-{
-	u32 i = slot_of(p), cpu = scx_bpf_task_cpu(p);
-	struct fair_lock *lk;
-	u64 now_ns = scx_bpf_now();
-	bool came = enq_flags && !(enq_flags & ENQUEUE_RESTORE), preempt = false, pushed, elsewhere;
+/* A task that comes to a CPU's queues. */
+struct coming {
+	u32 i, cpu;
+	u64 now_ns, enq_flags;
+	bool came;   /* it was not there before */
+	bool pushed; /* it ran, and has been pushed there */
+};
 
-	/* Pushed, or only changed while it waited on a CPU to which it has been pulled. */
-	pushed = entity(i)->pushed;
-	elsewhere = pushed || stays_elsewhere(p, i, enq_flags);
-	if (elsewhere)
-		cpu = entity(i)->cpu;
-	lk = cpu_lock(cpu);
-	if (!i || !lk) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
-		return;
-	}
-	settle(p, i, cpu, now_ns);
+/* Task p, settled, joins the queues of a CPU. True if who runs there is to make way. */
+static __always_inline bool queue_task(struct task_struct *p, const struct coming *c,
+				       struct fair_lock *lk)
+{
+	u32 i = c->i, cpu = c->cpu;
+	u64 now_ns = c->now_ns;
+	bool preempt = false;
+
 	bpf_spin_lock(&lk->lock);
-	if (enq_flags & SCX_ENQ_WAKEUP)
+	if (c->enq_flags & SCX_ENQ_WAKEUP)
 		end_idle(cpu, now_ns);
-	join(i, cpu, now_ns, enq_flags & SCX_ENQ_WAKEUP);
+	join(i, cpu, now_ns, c->enq_flags & SCX_ENQ_WAKEUP);
 	/* It had the turn and lost the CPU without a dispatch(). */
 	if (cpu_state(cpu)->curr == i) {
 		put_current(queue_of(0, cpu), now_ns);
 		WRITE_ONCE(cpu_state(cpu)->curr, 0);
 	}
 	custody_begin(&entity(i)->custody, p->pid);
-	if (((came || pushed) && preempts(i, now_ns)) || wants_pick(cpu)) {
+	if (((c->came || c->pushed) && preempts(i, now_ns)) || wants_pick(cpu)) {
 		WRITE_ONCE(cpu_state(cpu)->resched, true);
 		preempt = true;
 	}
 	bpf_spin_unlock(&lk->lock);
-	if (preempt)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return preempt;
+}
+
+/* The verifier follows a function that is not static once, and not from each state in which its
+ * caller may be. */
+__noinline int queue_apart(struct task_struct *p __arg_trusted,
+			   const struct coming *c __arg_nonnull)
+{
+	struct fair_lock *lk = cpu_lock(c->cpu);
+
+	return lk && queue_task(p, c, lk);
+}
+
+/* The task is ours until it is dispatched, or dequeued below. */
+void BPF_STRUCT_OPS(fair_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct coming c = {.i = slot_of(p), .cpu = scx_bpf_task_cpu(p), .enq_flags = enq_flags};
+	struct fair_lock *lk;
+	bool elsewhere;
+
+	c.now_ns = scx_bpf_now();
+	c.came = enq_flags && !(enq_flags & ENQUEUE_RESTORE);
+	/* Pushed, or only changed while it waited on a CPU to which it has been pulled. */
+	c.pushed = entity(c.i)->pushed;
+	elsewhere = c.pushed || stays_elsewhere(p, c.i, enq_flags);
+	if (elsewhere)
+		c.cpu = entity(c.i)->cpu;
+	lk = cpu_lock(c.cpu);
+	if (!c.i || !lk) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	settle(p, c.i, c.cpu, c.now_ns);
+	if (QUEUES_APART ? queue_apart(p, &c) : queue_task(p, &c, lk))
+		scx_bpf_kick_cpu(c.cpu, SCX_KICK_PREEMPT);
 	else if (elsewhere || (enq_flags & SCX_ENQ_LAST))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		scx_bpf_kick_cpu(c.cpu, SCX_KICK_IDLE);
 	/* If it had nobody else, the CPU that pushed looks for tasks now, this one among them. */
-	if (pushed)
+	if (c.pushed)
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
-	probe_task(p, i);
-	probe_cpu(cpu);
+	probe_task(p, c.i);
+	probe_cpu(c.cpu);
 }
 
 /* p leaves our hands before it was dispatched: its affinity or another property changes. */

@@ -25,7 +25,7 @@ static __always_inline struct fair_lock *cpu_lock(u32 cpu)
 }
 
 /* The tasks of a CPU, the last that came first: in this order balancing looks at them. */
-static __noinline void list_task(struct fair_cpu *cs, u32 i)
+static __maybe_unused __noinline void list_task(struct fair_cpu *cs, u32 i)
 {
 	entity(i)->list_prev = 0;
 	entity(i)->list_next = cs->first_task;
@@ -48,6 +48,20 @@ static __noinline void unlist_task(struct fair_cpu *cs, u32 i)
 		entity(next)->list_prev = prev;
 	else
 		cs->last_task = prev;
+}
+
+/* Task i comes, and is to be looked at last. */
+static __maybe_unused __noinline void append_task(struct fair_cpu *cs, u32 i)
+{
+	u32 last = cs->last_task;
+
+	entity(i)->list_prev = last;
+	entity(i)->list_next = 0;
+	if (last)
+		entity(last)->list_next = i;
+	else
+		cs->first_task = i;
+	cs->last_task = i;
 }
 
 /* To the end of the list: it has been looked at. */

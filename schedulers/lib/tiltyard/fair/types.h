@@ -4,8 +4,9 @@
  * tiltyard/groups.h has it. Index 0 of the entities is "none".
  *
  * Who includes this defines before it what its rule (rule.h) keeps beside: `struct entity_turn` of
- * an entity, `struct queue_turns` of a queue; and COUNTS_TASKS: whether a CPU's runnable average
- * counts tasks (6.18) or adds up their weights (4.9).
+ * an entity, `struct queue_turns` of a queue; COUNTS_TASKS: whether a CPU's runnable average
+ * counts tasks (6.18) or adds up their weights (4.9); and QUEUES_APART: whether tasks join by a
+ * call of queue_apart(), because the verifier would have too much to follow.
  */
 #ifndef __LIB_FAIR_TYPES_H
 #define __LIB_FAIR_TYPES_H
