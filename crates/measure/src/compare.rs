@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::cell::Row;
-use crate::figures::{COMMAND, Figure, figures, name_classes};
+use crate::figures::{COMMAND, Figure, figures};
 use crate::names::{KERNEL, MACHINE};
 use crate::stats::median_interval;
 use crate::summary::Summary;
@@ -111,19 +111,9 @@ impl Comparison {
 
 /// A row for each figure; `figures`: of each scheduler, of each of its runs.
 pub fn rows(figures: &[Vec<Vec<Figure>>]) -> Vec<Row> {
-    let figures = &with_names_of_all(figures);
     let mut rows: Vec<Row> = keys(figures).iter().map(|key| row(key, figures)).collect();
     gather_groups(&mut rows);
     rows
-}
-
-/// A class of requests is named in all runs if it has to be in one.
-fn with_names_of_all(figures: &[Vec<Vec<Figure>>]) -> Vec<Vec<Vec<Figure>>> {
-    let mut all = figures.concat();
-    name_classes(&mut all);
-    let mut all = all.into_iter();
-    let nr_runs = figures.iter().map(Vec::len);
-    nr_runs.map(|n| all.by_ref().take(n).collect()).collect()
 }
 
 /// The first figure of each (group, metric); a headline if it is one in any run. One that the first run lacks has the
@@ -221,7 +211,6 @@ mod tests {
                 group: group.to_owned(),
                 name: metric.to_owned(),
                 metric: metric.to_owned(),
-                class: None,
                 unit: Unit::TimeNs,
                 better: Better::Neither,
                 headline: true,
@@ -250,38 +239,11 @@ mod tests {
     }
 
     #[test]
-    fn a_class_without_an_ended_request_leaves_the_names_of_the_others() {
-        let figure = |name: &str, class: &str, value: f64| Figure {
-            group: "web".to_owned(),
-            name: name.to_owned(),
-            metric: name.replace('.', " "),
-            class: Some(class.to_owned()),
-            unit: Unit::TimeNs,
-            better: Better::Lower,
-            headline: true,
-            value,
-        };
-        let both = vec![figure("get.p99", "get", 1.0), figure("put.p99", "put", 2.0)];
-        let one = vec![figure("p99", "get", 3.0)];
-        let found = rows(&[vec![both], vec![one.clone()]]);
-        let medians = |row: &Row| -> Vec<Option<f64>> {
-            let cells = row.cells.iter();
-            cells.map(|cell| Some(cell.as_ref()?.median)).collect()
-        };
-        let names: Vec<&str> = found.iter().map(|row| row.name.as_str()).collect();
-        assert_eq!(names, ["web.get.p99", "web.put.p99"]);
-        assert_eq!(medians(&found[0]), [Some(1.0), Some(3.0)]);
-        assert_eq!(medians(&found[1]), [Some(2.0), None]);
-        assert_eq!(rows(&[vec![one.clone()], vec![one]])[0].name, "web.p99");
-    }
-
-    #[test]
     fn what_is_nobodys_workload_comes_last() {
         let figure = |group: &str| Figure {
             group: group.to_owned(),
             name: "x".to_owned(),
             metric: "x".to_owned(),
-            class: None,
             unit: Unit::TimeNs,
             better: Better::Neither,
             headline: true,

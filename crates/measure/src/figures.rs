@@ -5,7 +5,6 @@ use crate::cell::{Better, Unit};
 use crate::names::{self, KERNEL, MACHINE, WHILE};
 use crate::summary::{AppSummary, RequestSummary, Summary, Switches};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// One figure; runs are compared where group and metric agree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,9 +15,6 @@ pub struct Figure {
     pub name: String,
     /// What tables call it.
     pub metric: String,
-    /// The class of requests that it is of: see [`name_classes`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
     pub unit: Unit,
     pub better: Better,
     pub headline: bool,
@@ -33,7 +29,6 @@ const MAX_APPS_IN_PAIRS: usize = 4;
 
 struct Figures {
     group: String,
-    class: Option<String>,
     list: Vec<Figure>,
 }
 
@@ -53,7 +48,6 @@ impl Figures {
             group: self.group.clone(),
             name,
             metric: metric.into(),
-            class: self.class.clone(),
             unit,
             better,
             headline,
@@ -90,7 +84,6 @@ impl Figures {
 pub fn figures(run: &Summary) -> Vec<Figure> {
     let mut out = Figures {
         group: String::new(),
-        class: None,
         list: Vec::new(),
     };
     for app in &run.apps {
@@ -99,38 +92,7 @@ pub fn figures(run: &Summary) -> Vec<Figure> {
     }
     out.group = MACHINE.to_owned();
     machine_figures(&mut out, run);
-    name_classes(std::slice::from_mut(&mut out.list));
     out.list
-}
-
-/// If an app has requests of several classes, in whichever of these runs, then in all of them the names of figures of requests
-/// begin with their class: a run in which one class has not ended a request has the same names as the others.
-pub fn name_classes(runs: &mut [Vec<Figure>]) {
-    let mut classes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for figure in runs.iter().flatten() {
-        if let Some(class) = &figure.class {
-            let of_app = classes.entry(figure.group.clone()).or_default();
-            of_app.insert(class.clone());
-        }
-    }
-    classes.retain(|_, of_app| of_app.len() > 1);
-    let figures = runs.iter_mut().flatten();
-    figures
-        .filter(|figure| classes.contains_key(&figure.group))
-        .for_each(name_class);
-}
-
-fn name_class(figure: &mut Figure) {
-    let Some(class) = &figure.class else { return };
-    let beginning = format!("{class}.");
-    if figure.name.starts_with(&beginning) {
-        return;
-    }
-    figure.name.insert_str(0, &beginning);
-    figure.metric = match class == ROUND_TRIP {
-        true => format!("{class} {}", figure.metric.replace(ROUND_TRIP, "latency")),
-        false => format!("{class} {}", figure.metric),
-    };
 }
 
 /// In the order of a reader's questions: did it finish, how much got done, how long did it take, who got
@@ -141,7 +103,7 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
         classes.iter().partition(|class| class.is_warm_up());
     finish_figures(out, run, app);
     for class in &measured {
-        request_figures(out, class, true);
+        request_figures(out, class, classes.len() > 1, true);
     }
     wakeup_figures(out, app);
     share_figures(out, run, app, !classes.is_empty());
@@ -149,7 +111,7 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     out.count("preempted", preempted);
     out.count("migrations", app.migrations);
     for class in &warm_up {
-        request_figures(out, class, false);
+        request_figures(out, class, classes.len() > 1, false);
     }
 }
 
@@ -258,24 +220,26 @@ pub(crate) fn causes_are_known(switches: &Switches) -> bool {
     switches.unknown * 100 <= switches.total()
 }
 
-/// `latencies`: some of them are headlines.
-fn request_figures(out: &mut Figures, class: &RequestSummary, latencies: bool) {
-    out.class = Some(class.class.clone());
+/// Of an app with several classes, names begin with the class. `latencies`: some of them are headlines.
+fn request_figures(out: &mut Figures, class: &RequestSummary, of_several: bool, latencies: bool) {
+    let named = |name: &str, metric: &str| match of_several {
+        true => (
+            format!("{}.{name}", class.class),
+            format!("{} {metric}", class.class),
+        ),
+        false => (name.to_owned(), metric.to_owned()),
+    };
     if let Some(per_s) = class.throughput_per_s() {
-        let (unit, better) = (Unit::PerSecond, Better::Higher);
-        out.add("throughput_per_s", "throughput", unit, better, true, per_s);
+        let (name, metric) = named("throughput_per_s", "throughput");
+        out.add(name, metric, Unit::PerSecond, Better::Higher, true, per_s);
     }
     let latency = &class.latency;
-    out.count("requests", latency.count);
-    // Completions without a beginning have no latency.
-    if latency.max_ns > 0 {
-        latency_figures(out, class, latencies);
+    let (name, metric) = named("requests", "requests");
+    let count = latency.count as f64;
+    out.add(name, metric, Unit::Count, Better::Neither, false, count);
+    if latency.max_ns == 0 {
+        return; // completions without a beginning have no latency
     }
-    out.class = None;
-}
-
-fn latency_figures(out: &mut Figures, class: &RequestSummary, latencies: bool) {
-    let latency = &class.latency;
     let many = latency.count >= LEAST_FOR_P99;
     for (name, metric, headline, ns) in [
         ("latency_us_mean", "latency mean", true, latency.mean_ns),
@@ -285,10 +249,11 @@ fn latency_figures(out: &mut Figures, class: &RequestSummary, latencies: bool) {
         ("latency_us_max", "latency max", false, latency.max_ns),
     ] {
         // A round trip is a time already.
-        let metric = match class.class == ROUND_TRIP {
+        let metric = match class.class == ROUND_TRIP && !of_several {
             true => metric.replace("latency", ROUND_TRIP),
             false => metric.to_owned(),
         };
+        let (name, metric) = named(name, &metric);
         out.time(name, metric, headline && latencies, ns);
     }
 }

@@ -216,7 +216,6 @@ mod tests {
                 group: (*group).to_owned(),
                 name: (*name).to_owned(),
                 metric: (*name).to_owned(),
-                class: None,
                 unit: *unit,
                 better: Better::Lower,
                 headline: true,

@@ -178,7 +178,6 @@ mod tests {
             group: "app".to_owned(),
             name: name.to_owned(),
             metric: name.to_owned(),
-            class: None,
             unit: Unit::Plain,
             better: match name {
                 "speed" => Better::Higher,

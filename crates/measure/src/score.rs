@@ -36,7 +36,6 @@ pub fn score(text: &str) -> Option<Figure> {
         group: COMMAND.to_owned(),
         name: name.to_owned(),
         metric: metric.replace('_', " "),
-        class: None,
         unit,
         better,
         headline: true,

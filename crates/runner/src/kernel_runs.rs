@@ -184,7 +184,6 @@ fn own_figures(run: &RunReport) -> Vec<Figure> {
         group: COMMAND.to_owned(),
         name: "took_s".to_owned(),
         metric: "took".to_owned(),
-        class: None,
         unit: Unit::TimeNs,
         better: Better::Lower,
         headline: true,

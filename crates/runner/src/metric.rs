@@ -223,7 +223,6 @@ mod tests {
             group: group.to_owned(),
             name: name.to_owned(),
             metric: name.to_owned(),
-            class: None,
             unit: Unit::TimeNs,
             better,
             headline: true,

@@ -485,7 +485,6 @@ mod tests {
             group: "ui".to_owned(),
             name: "longest_wait_us".to_owned(),
             metric: "longest_wait_us".to_owned(),
-            class: None,
             unit: Unit::TimeNs,
             better: Better::Lower,
             headline: false,
