@@ -291,6 +291,11 @@ static __always_inline bool delays_tasks(void)
 	return false;
 }
 
+static __always_inline bool queues_apart(void)
+{
+	return false;
+}
+
 static __always_inline bool is_delayed(u32 i)
 {
 	return false;

@@ -16,8 +16,6 @@ struct queue_turns {
 /* A queue's runnable load is by weight. */
 #define COUNTS_TASKS false
 
-#define QUEUES_APART false
-
 #include "tiltyard/fair/types.h"
 
 /* Its tree of waiting entities knows no more than tiltyard/tree.h says. */

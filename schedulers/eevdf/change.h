@@ -56,7 +56,7 @@ static __noinline void reweight(u32 q, u32 i, u64 weight, u64 now_ns)
 }
 
 /* Entity i, delayed, is wanted again. If it has come to be owed something meanwhile, that is
- * forgotten. */
+ * forgotten, and changes its place: the caller puts it back. */
 static __always_inline void undelay(u32 q, u32 i)
 {
 	struct fair_entity *e = entity(i);

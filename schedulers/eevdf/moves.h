@@ -365,6 +365,11 @@ static __always_inline bool delays_tasks(void)
 	return delay_dequeue;
 }
 
+static __always_inline bool queues_apart(void)
+{
+	return true;
+}
+
 static __always_inline bool is_delayed(u32 i)
 {
 	return READ_ONCE(entity(i)->turn.delayed);

@@ -41,8 +41,6 @@ struct queue_turns {
 	struct cpu_past past;
 };
 
-#define QUEUES_APART true
-
 #include "tiltyard/fair/types.h"
 
 /* A node of the tree also knows the least slice at and below it. */

@@ -107,7 +107,8 @@ static __always_inline void uncount(u32 q, u32 i)
 	queue(q)->turns.weight -= units_of(i);
 }
 
-/* Entity i, if it waits, is out of the tree while its place changes; put_back() ends that. */
+/* Entity i, if it waits, is out of the tree, or already was, while its place changes; put_back()
+ * ends that. */
 static __always_inline void set_aside(u32 q, u32 i)
 {
 	if (!entity(i)->waiting || queue(q)->turns.aside == i)
@@ -184,7 +185,9 @@ static __noinline void place(u32 q, u32 i, bool new_task)
 	if (!e->turn.custom)
 		e->turn.slice_ns = request_ns;
 	request = request_in_vruntime(i);
-	if (place_lag && cfs_rq->nr_running && e->turn.lag) {
+	if (!place_current && cfs_rq->curr == i) {
+		lag = e->turn.lag;
+	} else if (place_lag && cfs_rq->nr_running && e->turn.lag) {
 		weight = cfs_rq->turns.weight;
 		if (cfs_rq->curr)
 			weight += units_of(cfs_rq->curr);
@@ -328,7 +331,7 @@ static __always_inline u32 pick_entity(u32 q)
 {
 	u32 next = queue(q)->next;
 
-	if (pick_buddy && next && (queue(q)->nr_running == 1 || is_eligible(q, next)))
+	if (pick_buddy && next && queue(q)->nr_running > 1 && is_eligible(q, next))
 		return next;
 	return earliest_eligible(q, true);
 }

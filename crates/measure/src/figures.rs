@@ -101,9 +101,10 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     let classes: Vec<&RequestSummary> = run.requests.iter().filter(|r| r.app == app.app).collect();
     let (warm_up, measured): (Vec<&RequestSummary>, Vec<&RequestSummary>) =
         classes.iter().partition(|class| class.is_warm_up());
+    let several = app.several_classes || classes.len() > 1;
     finish_figures(out, run, app);
     for class in &measured {
-        request_figures(out, class, classes.len() > 1, true);
+        request_figures(out, class, several, true);
     }
     wakeup_figures(out, app);
     share_figures(out, run, app, !classes.is_empty());
@@ -111,7 +112,7 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     out.count("preempted", preempted);
     out.count("migrations", app.migrations);
     for class in &warm_up {
-        request_figures(out, class, classes.len() > 1, false);
+        request_figures(out, class, several, false);
     }
 }
 

@@ -53,7 +53,7 @@ const OF_MACHINE: [&str; 8] = [
 pub type AppClasses<'a> = (&'a str, Vec<&'a str>);
 
 /// All names that metrics of a run of `apps` may have, with their groups. A run lacks some of them: a completion if it ended
-/// before the work was done, requests that nobody made, the class's name if the others of the app made none.
+/// before the work was done, requests that nobody made.
 pub fn possible_names(apps: &[AppClasses]) -> Vec<String> {
     let mut all = Vec::new();
     for (app, classes) in apps {
@@ -67,8 +67,10 @@ pub fn possible_names(apps: &[AppClasses]) -> Vec<String> {
             }
         }
         for name in OF_CLASS.iter().filter(|_| !classes.is_empty()) {
-            all.push(format!("{app}.{name}"));
-            all.extend(classes.iter().map(|class| format!("{app}.{class}.{name}")));
+            match classes.len() {
+                1 => all.push(format!("{app}.{name}")),
+                _ => all.extend(classes.iter().map(|class| format!("{app}.{class}.{name}"))),
+            }
         }
     }
     all.extend(OF_MACHINE.map(|name| format!("{MACHINE}.{name}")));
@@ -88,10 +90,15 @@ mod tests {
 
     #[test]
     fn names_have_their_groups_and_classes() {
-        let names = possible_names(&[("db", vec!["query", "commit"]), ("fibo", Vec::new())]);
+        let apps = [
+            ("db", vec!["query", "commit"]),
+            ("web", vec!["get"]),
+            ("fibo", Vec::new()),
+        ];
+        let names = possible_names(&apps);
         let has = |name: &str| names.iter().any(|known| known == name);
         for name in [
-            "db.throughput_per_s",
+            "web.throughput_per_s",
             "db.commit.latency_us_p99",
             "db.cpu_share_percent_while_fibo",
             "fibo.completion_us",
@@ -101,6 +108,8 @@ mod tests {
         }
         for name in [
             "fibo.requests",
+            "db.throughput_per_s",
+            "web.get.throughput_per_s",
             "db.cpu_share_percent_while_db",
             "machine.runtime_us",
         ] {

@@ -120,6 +120,10 @@ pub struct AppSummary {
     pub switches: Switches,
     pub migrations: u64,
     pub fairness: Fairness,
+    /// Its workload has requests of several classes, whether or not requests of more than one have ended: then the names of
+    /// their figures begin with the class. Not known of events that are measured without their workload.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub several_classes: bool,
 }
 
 /// How evenly the tasks of an app got CPU time. A task's share is its runtime over its lifetime.

@@ -248,7 +248,8 @@ fn run(lesson: &File, what: &What, progress: &dyn Progress) -> Result<Done, Erro
             .map_err(Error::input)?,
         timeline,
     };
-    Ok((shown, figures(&recorder.finish(run.outcome.end_ns))))
+    let summary = simulation::summary(recorder, run.outcome.end_ns, &workload);
+    Ok((shown, figures(&summary)))
 }
 
 fn panel(table: &PanelTable, probes: &[Probe], timeline: &Recorded) -> Result<Panel, String> {

@@ -116,7 +116,7 @@ pub fn run(
     }
     Ok(Run {
         seed,
-        summary: recorder.finish(outcome.end_ns),
+        summary: summary(recorder, outcome.end_ns, experiment.workload),
         outcome,
         trace_hash,
         checked,
@@ -130,6 +130,17 @@ fn finish(trace: Option<perfetto::Writer<Output>>, printk: Option<Printk>) -> Re
     });
     let printk = printk.map_or(Ok(()), Printk::finish);
     trace.and(printk)
+}
+
+/// The metrics of a run of this workload.
+pub(crate) fn summary(recorder: Recorder, end_ns: u64, workload: &Workload) -> Summary {
+    let mut summary = recorder.finish(end_ns);
+    for (i, app) in workload.apps.iter().enumerate() {
+        let several = workload.classes_of(i).len() > 1;
+        let rows = summary.apps.iter_mut().filter(|row| row.app == app.name);
+        rows.for_each(|row| row.several_classes = several);
+    }
+    summary
 }
 
 /// What a recorder needs to know about a run.

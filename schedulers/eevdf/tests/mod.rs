@@ -13,4 +13,5 @@ mod groups;
 mod machine;
 mod mutations;
 mod passes;
+mod reweighted;
 mod schedules;

@@ -225,7 +225,7 @@ impl Simulated {
         if let Some(events) = events {
             events.finish(outcome.end_ns);
         }
-        let summary = recorder.finish(outcome.end_ns);
+        let summary = simulation::summary(recorder, outcome.end_ns, workload);
         let mut kept = Kept::default();
         if !job.measures.is_empty() || !job.figures.is_empty() {
             tables.extend(summary_tables(0, &summary));

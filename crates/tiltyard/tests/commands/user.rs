@@ -74,6 +74,34 @@ fn the_round_trip_of_a_ping_pong_and_the_completion_of_a_job_are_metrics() {
     );
 }
 
+/// Else schedulers under which a class has no result would have other metrics than the others.
+#[test]
+fn requests_are_named_by_their_class_if_the_workload_has_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, put_us: u32| {
+        let file = folder.path().join(name);
+        let request = |class: &str, us: u32| {
+            format!(
+                r#"{{ "loop": -1, "tiltyard": {{ "begin": "{class}", "run": {us}, "end": "{class}" }} }}"#
+            )
+        };
+        let (get, put) = (request("get", 100), request("put", put_us));
+        let text = format!(r#"{{ "tasks": {{ "get": {get}, "put": {put} }} }}"#);
+        fs::write(&file, text).unwrap();
+        short_run(&["-w", file.to_str().unwrap(), "--format", "csv"])
+    };
+    for (name, put_us) in [("ends.json", 1000), ("never.json", 5_000_000)] {
+        let text = write(name, put_us);
+        assert!(text.contains("get.latency_us_p50"), "{text}");
+        assert!(!text.contains(",latency_us_p50"), "{text}");
+        assert_eq!(
+            text.contains("put.latency_us_p50"),
+            put_us == 1000,
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn tables_are_csv_when_asked_for() {
     let text = short_run(&["-w", "mix-hog-sleepers", "--format", "csv"]);

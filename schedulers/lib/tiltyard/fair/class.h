@@ -146,8 +146,7 @@ static __always_inline bool queue_task(struct task_struct *p, const struct comin
 	return preempt;
 }
 
-/* The verifier follows a function that is not static once, and not from each state in which its
- * caller may be. */
+/* Not static: see join_session(). */
 __noinline int queue_apart(struct task_struct *p __arg_trusted,
 			   const struct coming *c __arg_nonnull)
 {
@@ -176,7 +175,7 @@ void BPF_STRUCT_OPS(fair_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	settle(p, c.i, c.cpu, c.now_ns);
-	if (QUEUES_APART ? queue_apart(p, &c) : queue_task(p, &c, lk))
+	if (queues_apart() ? queue_apart(p, &c) : queue_task(p, &c, lk))
 		scx_bpf_kick_cpu(c.cpu, SCX_KICK_PREEMPT);
 	else if (elsewhere || (enq_flags & SCX_ENQ_LAST))
 		scx_bpf_kick_cpu(c.cpu, SCX_KICK_IDLE);

@@ -34,6 +34,9 @@ static void forget_queue(u32 i);
 static bool is_delayed(u32 i);
 /* Whether that happens at all. */
 static bool delays_tasks(void);
+/* Whether enqueue() calls queue_apart(), and has none of that inline: the verifier would have too
+ * much to follow. */
+static bool queues_apart(void);
 
 /* Entity i is among those that wait for a turn in queue q, and no longer. */
 static void start_waiting(u32 q, u32 i);

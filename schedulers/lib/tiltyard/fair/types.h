@@ -4,9 +4,8 @@
  * tiltyard/groups.h has it. Index 0 of the entities is "none".
  *
  * Who includes this defines before it what its rule (rule.h) keeps beside: `struct entity_turn` of
- * an entity, `struct queue_turns` of a queue; COUNTS_TASKS: whether a CPU's runnable average
- * counts tasks (6.18) or adds up their weights (4.9); and QUEUES_APART: whether tasks join by a
- * call of queue_apart(), because the verifier would have too much to follow.
+ * an entity, `struct queue_turns` of a queue; and COUNTS_TASKS: whether a CPU's runnable average
+ * counts tasks (6.18) or adds up their weights (4.9).
  */
 #ifndef __LIB_FAIR_TYPES_H
 #define __LIB_FAIR_TYPES_H
@@ -100,7 +99,7 @@ struct fair_cpu {
 	u32 nr_tasks; /* runnable tasks, the running one included */
 	bool resched; /* a preemption has been asked for and not happened yet */
 
-	/* Its runnable tasks, the one that came last first. */
+	/* Its runnable tasks, in the order in which balancing looks at them. */
 	u32 first_task, last_task;
 
 	u64 history[HISTORY_SLOTS];

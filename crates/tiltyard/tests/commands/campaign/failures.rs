@@ -147,7 +147,7 @@ fn what_the_end_of_the_run_hides_is_said() {
 fn work_that_is_not_done_wins_nothing() {
     let campaign = CAMPAIGN
         .replace(", \"fifo:slice_ms=40:slice_ms2=0\"", "")
-        .replace("ui.wakeup_latency_us_p99", "hog.job.latency_us_mean")
+        .replace("ui.wakeup_latency_us_p99", "hog.latency_us_mean")
         .replace(
             "reason = \"The",
             "duration = \"700ms\"\nstarved_after = \"never\"\nreason = \"The",
